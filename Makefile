@@ -1,0 +1,56 @@
+# mhbench: repro | test | lab | bench | readme | clean
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.PHONY: repro test lab bench readme clean data check export
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.installed
+export PYTHONHASHSEED := 0
+export TOKENIZERS_PARALLELISM := false
+export DVC_NO_ANALYTICS := 1
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+# Narrow a run: make repro STUDIES=mhqa ITEMS=200 (see README). Nothing given: params.yaml as it stands.
+STUDIES ?=
+MODELS ?=
+ITEMS ?=
+
+$(READY): requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "mhbench needs Python 3.11 or newer; this is %s. Say make PYTHON=python3.11" % sys.version.split()[0])'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(READY)
+
+data: $(READY)  ## bring the bundled demo banks
+	$(BIN)/dvc pull --quiet data.dvc
+
+repro: data  ## run every stage that is out of date, then print the tables
+	$(BIN)/mhbench select --studies "$(STUDIES)" --models "$(MODELS)" --items "$(ITEMS)"
+	$(BIN)/dvc repro
+	$(BIN)/mhbench summary
+
+test: data  ## export in step, notebooks as tests, pytest, every stage notebook
+	$(BIN)/python tests/check_export.py
+	$(BIN)/nbdev_test --n_workers 2
+	$(BIN)/python -m pytest
+
+lab: data
+	$(BIN)/jupyter lab nbs
+
+bench: $(READY)
+	$(BIN)/python benchmarks/run.py
+
+export: $(READY)  ## after editing a notebook
+	$(BIN)/nbdev_clean
+	$(BIN)/nbdev_export
+
+readme: export  ## README.md from nbs/index.ipynb
+	$(BIN)/python tests/check_readme.py --write
+
+clean:  ## what a run leaves behind, not the model answers (.mhbench) and not the environment
+	rm -rf build dist *.egg-info .pytest_cache .hypothesis
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
+	test ! -x $(BIN)/dvc || $(BIN)/dvc gc --workspace --force --quiet
