@@ -1,0 +1,80 @@
+"""ROSCOE's thirteen embedding scores: mhbench against the published scorer's own order of work, same MiniLM, one run.
+
+    python benchmarks/roscoe.py [--chains 48] [--peer 6] [--memory]
+
+The peer is tests/literal_roscoe.py, which sends each chain through the models as the published implementation does and
+takes each cosine by itself; it was written anew from the published description and code, it is not that code. Chains have 4 steps
+and contexts 27 sentences. Twice: as in CounselingBench, where 1,612 questions share 138 cases (about twelve a case), and
+with a context of its own for every chain. --memory scores 400 and 1,612 chains in fresh processes and prints their peaks.
+"""
+
+import argparse
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "2")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+sys.path[:0] = [str(Path(__file__).resolve().parent.parent), str(Path(__file__).resolve().parent.parent / "tests")]
+
+WORDS = ("client counselor session anxiety mood sleep appetite family mother father work school drinking risk history symptoms "
+         "reports feels has been with the of and in for about most days several weeks since last year difficulty concentrating "
+         "goal plan support group treatment depressed hopeless isolated withdrawn friends partner children pain medication").split()
+
+
+def sentence(rng): return " ".join(rng.choice(WORDS) for _ in range(max(4, round(rng.gauss(17, 6))))).capitalize() + "."
+
+
+def table(n, per_case, seed=0):
+    rng = random.Random(seed)
+    cases = [[sentence(rng) for _ in range(27)] for _ in range(-(-n // per_case))]
+    chain = lambda: [sentence(rng) for _ in range(4)]
+    return [chain() for _ in range(n)], [cases[i // per_case] for i in range(n)], [chain() for _ in range(n)]
+
+
+def peak():
+    import resource
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--chains", type=int, default=48)
+    p.add_argument("--peer", type=int, default=6)
+    p.add_argument("--memory", action="store_true")
+    p.add_argument("--peak-of", type=int, help=argparse.SUPPRESS)
+    a = p.parse_args()
+    import torch
+    from mhbench.encode import load_encoder, bundled_encoder
+    from mhbench.reasoning import roscoe
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    encoder = load_encoder()
+    if a.peak_of:
+        roscoe(*table(64, 12, seed=1), encoder=encoder); before = peak(); start = time.perf_counter()
+        roscoe(*table(a.peak_of, 12), encoder=encoder)
+        print(f"{a.peak_of:6d} chains   peak {peak():6.0f} MiB   (after 64 chains {before:.0f})   {(time.perf_counter() - start) / a.peak_of:.3f} s a chain")
+        return
+    import literal_roscoe as literal
+    from sentence_transformers import SentenceTransformer
+    from transformers import AutoModel, AutoTokenizer
+    folder = str(bundled_encoder())
+    peer = literal.Embedder(SentenceTransformer(folder, device="cpu"), AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval())
+    roscoe(*table(4, 4, seed=9), encoder=encoder)  # warm
+    print(f"{'contexts':24s}{'peer s/chain':>14s}{'mhbench s/chain':>17s}{'ratio':>8s}{'largest difference':>20s}")
+    for label, per_case in (("12 chains a context", 12), ("one chain a context", 1)):
+        h, s, r = table(a.chains, per_case)
+        start = time.perf_counter(); found = roscoe(h, s, r, encoder=encoder); ours = (time.perf_counter() - start) / a.chains
+        rows = random.Random(1).sample(range(a.chains), a.peer)
+        start = time.perf_counter(); want = [literal.embedding_scores(h[i], s[i], r[i], peer) for i in rows]; theirs = (time.perf_counter() - start) / a.peer
+        worst = max(abs(found.loc[i, k] - v) for i, w in zip(rows, want) for k, v in w.items())
+        print(f"{label:24s}{theirs:14.3f}{ours:17.4f}{theirs / ours:8.1f}{worst:20.1e}")
+    if a.memory:
+        for n in (400, 1612): subprocess.run([sys.executable, __file__, "--peak-of", str(n)], check=True)
+
+
+if __name__ == "__main__":
+    main()
