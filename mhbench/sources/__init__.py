@@ -1,0 +1,6 @@
+"""Corpora: one loader a corpus, each from the files that its authors released to the records of `mhbench.schema`.
+
+This file only gathers the loaders; each is written in its own notebook, `nbs/05*_sources.*.ipynb`.
+"""
+
+from mhbench.sources.mhqa import count_mhqa, inspect_mhqa, load_mhqa
