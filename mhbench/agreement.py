@@ -144,43 +144,58 @@ def pabak(a: Sequence,  # (N,)
     if categories < max(2, len(v)): raise ValueError(f"pabak: categories must be at least 2 and cover the labels; got {categories} for {v}; pass categories={max(2, len(v))}")
     return _out(_pabak(_tables(x[:1], x[1:], max(len(v), 1), _unit(weights, x.shape[1], "pabak")), categories)[:, 0], weights)
 
-# %% ../nbs/02_agreement.ipynb #e6053b08
+# %% ../nbs/02_agreement.ipynb #2f1af025
 LEVELS = ("nominal", "ordinal", "interval", "ratio")
 
 
 def _total(w: np.ndarray, x: np.ndarray) -> np.ndarray:
-    "Sum over items of w (B or 1, N) times x (B or 1, N, ...): shape (B, ...)."
-    return np.tensordot(w, x[0], 1) if len(x) == 1 else np.einsum("bn,bn...->b...", np.broadcast_to(w, x.shape[:2]), x)
+    "Sum over items of w (B or 1, N) times x (B or 1, N, C): shape (B, C)."
+    return w @ x[0] if len(x) == 1 else np.einsum("bn,bnc->bc", np.broadcast_to(w, x.shape[:2]), x)
 
 
-def _alpha(disagreement: np.ndarray, expected: np.ndarray, n: np.ndarray) -> np.ndarray:
-    return 1 - (n - 1) * _divide(disagreement, expected)
+def _squared_distances(x: np.ndarray, level: str) -> np.ndarray:
+    same = x[:, None] == x
+    return np.where(same, 0.0, 1.0 if level == "nominal" else _divide((x[:, None] - x)**2, (x[:, None] + x)**2))
 
 
 def _alpha_moments(m: np.ndarray, s1: np.ndarray, s2: np.ndarray, w: np.ndarray) -> np.ndarray:
     "Alpha for a squared distance, from count, sum and sum of squares of each item's values, (B or 1, N)."
     m, s1, s2 = (np.where(m > 1, x, 0.0) for x in (m, s1, s2))
-    n, t1, t2 = _total(w, m), _total(w, s1), _total(w, s2)
-    within = _total(w, 2 * (m * s2 - s1**2) / np.maximum(m - 1, 1))
+    within = 2 * (m * s2 - s1**2) / np.maximum(m - 1, 1)
+    n, t1, t2, d = _total(w, np.stack([m, s1, s2, within], -1)).T
     between = 2 * (n * t2 - t1**2)
-    return _alpha(within, np.where(between > 1e-12 * n * t2, between, 0.0), n)  # all values alike: rounding is not variance
+    return 1 - (n - 1) * _divide(d, np.where(between > 1e-12 * n * t2, between, 0.0))  # all alike: rounding is not variance
 
 
-def _alpha_counts(c: np.ndarray, level: str, x: np.ndarray, w: np.ndarray) -> np.ndarray:
-    "Alpha from counts (B or 1, N, V) of the values x (V,)."
+def _alpha_counts(c: np.ndarray, delta: np.ndarray, w: np.ndarray) -> np.ndarray:
+    "Alpha from counts (B or 1, N, V) and squared distances (V, V)."
     m = c.sum(-1)
     c = np.where(m[..., None] > 1, c, 0.0)
-    n_v = _total(w, c)                                                          # (B, V)
-    if level == "ordinal":
-        rho = np.cumsum(n_v, 1) - n_v / 2                                       # mid-ranks, (B, V)
-        rho = rho - (n_v * rho).sum(1, keepdims=True) / np.maximum(n_v.sum(1, keepdims=True), 1)  # centred: exact differences
-        if len(c) == 1: s1, s2 = rho @ c[0].T, rho**2 @ c[0].T
-        else: s1, s2 = np.einsum("bnv,bv->bn", c, rho), np.einsum("bnv,bv->bn", c, rho**2)
-        return _alpha_moments(np.broadcast_to(m, s1.shape), s1, s2, w)
-    delta = (x[:, None] != x).astype(float) if level == "nominal" else _divide((x[:, None] - x)**2, (x[:, None] + x)**2)
-    delta = np.where(x[:, None] == x, 0.0, delta)
-    within = _total(w, ((c @ delta) * c).sum(-1) / np.maximum(m - 1, 1))
-    return _alpha(within, ((n_v @ delta) * n_v).sum(1), n_v.sum(1))
+    within = ((c @ delta) * c).sum(-1) / np.maximum(m - 1, 1)
+    t = _total(w, np.concatenate([c, within[..., None]], -1))
+    n_v, d = t[:, :-1], t[:, -1]
+    return 1 - (n_v.sum(1) - 1) * _divide(d, ((n_v @ delta) * n_v).sum(1))
+
+
+def _alpha_ordinal(c: np.ndarray, w: np.ndarray) -> np.ndarray:
+    "Alpha from counts (B or 1, N, V) of ordered values; the distances are those of each replicate."
+    m, v = c.sum(-1), c.shape[-1]
+    c = np.where(m[..., None] > 1, c, 0.0)
+    if len(c) == 1 and v <= 16:                                                 # few values: coincidences first
+        pairs = c[0, :, :, None] * c[0, :, None, :] / np.maximum(m[0] - 1, 1)[:, None, None]
+        t = w @ np.concatenate([c[0], pairs.reshape(len(c[0]), -1)], 1)
+        n_v, o = t[:, :v], t[:, v:].reshape(-1, v, v)
+        rho = np.cumsum(n_v, 1) - n_v / 2
+        delta = (rho[:, :, None] - rho[:, None, :])**2
+        return 1 - (n_v.sum(1) - 1) * _divide((o * delta).sum((1, 2)), np.einsum("bk,bl,bkl->b", n_v, n_v, delta))
+    n_v = _total(w, c)
+    rho = np.cumsum(n_v, 1) - n_v / 2                                           # mid-ranks, (B, V)
+    rho = rho - (n_v * rho).sum(1, keepdims=True) / np.maximum(n_v.sum(1, keepdims=True), 1)
+    s1, s2 = (r @ c[0].T if len(c) == 1 else np.einsum("bnv,bv->bn", c, r) for r in (rho, rho**2))
+    m, w = np.broadcast_to(m, s1.shape), np.broadcast_to(w, s1.shape)
+    within = (w * 2 * (m * s2 - s1**2) / np.maximum(m - 1, 1)).sum(1)
+    n, t1, t2 = n_v.sum(1), (n_v * rho).sum(1), (n_v * rho**2).sum(1)
+    return 1 - (n - 1) * _divide(within, 2 * (n * t2 - t1**2))
 
 
 def krippendorff_alpha(ratings: Any,  # (R, N) strings or numbers; NaN or None where there is no rating
@@ -212,6 +227,7 @@ def krippendorff_alpha(ratings: Any,  # (R, N) strings or numbers; NaN or None w
         y = np.where(codes >= 0, (x - x.mean())[codes], 0.0)                    # centred: differences are all that matter
         a = _alpha_moments(of_rater @ has, of_rater @ y, of_rater @ y**2, w)
     else:
-        z = (codes[:, :, None] == np.arange(len(x))).astype(float)
-        a = _alpha_counts(np.tensordot(of_rater, z, 1), level, x, w)
+        c = np.tensordot(of_rater, (codes[:, :, None] == np.arange(len(x))).astype(float), 1)
+        if level == "ordinal": a = _alpha_ordinal(c, w)
+        else: a = _alpha_counts(c, _squared_distances(x, level), w)
     return _out(a, weights if rater_weights is None else rater_weights)

@@ -16,7 +16,7 @@ from scipy.special import ndtr, ndtri
 __all__ = ['draw_weights', 'Interval', 'percentile_interval', 'bca_interval', 'bootstrap', 'mean', 'paired_difference',
            'independent_difference']
 
-# %% ../nbs/01_resample.ipynb #e7af14e3
+# %% ../nbs/01_resample.ipynb #bf7b272a
 def _groups(labels: np.ndarray | None, n: int, name: str) -> np.ndarray:
     "Labels of any kind as codes 0..k-1, in order of first appearance; one group a unit if None."
     if labels is None: return np.arange(n)
@@ -54,10 +54,13 @@ def draw_weights(n_units: int,       # N, at least 1
     rows, done = max(1, min(n, chunk // n_units)), 0
     while done < n:
         b = min(rows, n - done)
-        counts = np.zeros((b, k))
+        counts = np.empty((b, k))
         for rng, m in zip(rngs, members):
-            i = rng.integers(0, len(m), (b, len(m))) + np.arange(b)[:, None] * len(m)
-            counts[:, m] = np.bincount(i.ravel(), minlength=b * len(m)).reshape(b, len(m))
+            i = rng.integers(0, len(m), (b, len(m)))
+            i += np.arange(b)[:, None] * len(m)
+            drawn = np.bincount(i.ravel(), minlength=b * len(m)).reshape(b, len(m))
+            if len(m) < k: counts[:, m] = drawn
+            else: counts[...] = drawn
         yield counts if clusters is None else counts[:, cluster]
         done += b
 
@@ -150,10 +153,10 @@ def bca_interval(replicates: np.ndarray,  # (B, ...)
     low, high = out.reshape((2,) + np.shape(estimate))
     return _scalar(low), _scalar(high)
 
-# %% ../nbs/01_resample.ipynb #af29433f
+# %% ../nbs/01_resample.ipynb #0b1f3978
 def _evaluator(statistic: Callable, arrays: tuple, axis: int) -> Callable[[np.ndarray], np.ndarray]:
     "A function from weights (b, N) to values (b, ...), whichever form the statistic has."
-    name = getattr(statistic, "__name__", getattr(getattr(statistic, "func", None), "__name__", "statistic"))
+    name = getattr(getattr(statistic, "func", statistic), "__name__", "statistic")
     if "weights" in inspect.signature(statistic).parameters:
         def evaluate(w):
             values = np.asarray(statistic(*arrays, weights=w), float)
