@@ -14,7 +14,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 # %% auto #0
-__all__ = ['PALETTE', 'save', 'intervals', 'radar', 'matrix', 'reliability', 'curves']
+__all__ = ['PALETTE', 'save', 'note', 'intervals', 'radar', 'matrix', 'reliability', 'curves']
 
 # %% ../nbs/22_figures.ipynb #cde77876
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#000000")
@@ -46,6 +46,14 @@ def save(fig: Figure, stem: str,  # the file's name without its ending
         fig.savefig(out[0], metadata={"Software": None})
         fig.savefig(out[1], metadata={"Date": None, "Creator": None})
     return out
+
+# %% ../nbs/22_figures.ipynb #2f80cef4
+def note(text: str) -> Figure:
+    "A figure that says in words why there is nothing to draw."
+    fig, ax = _figure(6.6, 1.2)
+    ax.axis("off")
+    ax.text(0.5, 0.5, text, ha="center", va="center", fontsize=9, color="0.35", wrap=True)
+    return fig
 
 # %% ../nbs/22_figures.ipynb #d23f8f2a
 def intervals(table: pd.DataFrame,         # columns: `group`, `hue`, estimate, ci_low, ci_high, n
