@@ -89,7 +89,7 @@ class Model(Record):
         if self.template is not None and "{prompt}" not in self.template: raise ValueError(f"template must hold {{prompt}}; got {self.template!r}")
         return self
 
-# %% ../nbs/10_llm.ipynb #03b00d1d
+# %% ../nbs/10_llm.ipynb #5d13b77c
 @dataclass(frozen=True, slots=True)
 class Request:
     "One question to one model."
@@ -120,8 +120,13 @@ class Answer:
     request_key: str | None = None                    # SHA-256 of everything that shaped it
     cached: bool = False                              # read from the cache in this run
 
+    def as_dict(self) -> dict[str, Any]:
+        "The fields, by name."
+        return {name: getattr(self, name) for name in _FIELDS}
 
-_KEPT = tuple(f.name for f in fields(Answer) if f.name not in ("id", "request_key", "cached"))  # what a cache row holds
+
+_FIELDS = tuple(f.name for f in fields(Answer))
+_KEPT = tuple(name for name in _FIELDS if name not in ("id", "request_key", "cached"))  # what a cache row holds
 
 # %% ../nbs/10_llm.ipynb #ef782dc0
 TEMPLATE = "{system}Question: {prompt}\nAnswer:"
@@ -566,7 +571,7 @@ def _key(endpoint: Endpoint) -> str | None:
     if not key: raise ValueError(f"ask: the environment variable {endpoint.api_key_env} must hold the key to endpoint {endpoint.name!r}; got nothing; export {endpoint.api_key_env}=... and run again")
     return key
 
-# %% ../nbs/10_llm.ipynb #fc80c5b3
+# %% ../nbs/10_llm.ipynb #8bd01088
 class _Run:
     "The state of one call of `aask`."
 
@@ -637,6 +642,8 @@ class _Run:
             if (wait := self.gate.wait(now)) > 0: later = now + wait; break
             job = heapq.heappop(source)[1] if source is self.waiting else source.popleft()
             if not self._afford(job): break
+            try: self.session or self.connect()
+            except Exception as e: self.halt(e); break
             self._start(job, now)
         if self.waiting and not self.stop: later = min(later, max(self.waiting[0][0], now if self.gate.wait(now) == 0 else later if later < math.inf else now + 0.05))
         if self.timer is not None: self.timer.cancel(); self.timer = None
@@ -748,13 +755,17 @@ class _Run:
 
     # -- the whole of it
 
-    async def batches(self) -> AsyncIterator[list[Answer]]:
-        "Answers in the order asked, a list at a time."
+    def connect(self):
+        "Open the connection pool, with the key; not before something has to be sent, so that a replay needs neither."
         import aiohttp
-        self.wake, headers, proxy = asyncio.Event(), {"Content-Type": "application/json", **self.endpoint.headers}, any(os.environ.get(v) for v in ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"))
-        if self.replay != "only" and (key := _key(self.endpoint)): self.key, headers["Authorization"] = key, f"Bearer {key}"
+        headers, proxy = {"Content-Type": "application/json", **self.endpoint.headers}, any(os.environ.get(v) for v in ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"))
+        if (key := _key(self.endpoint)): self.key, headers["Authorization"] = key, f"Bearer {key}"
         self.session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300), cookie_jar=aiohttp.DummyCookieJar(), headers=headers,
                                              timeout=aiohttp.ClientTimeout(total=self.endpoint.timeout_s, sock_connect=min(30.0, self.endpoint.timeout_s)), trust_env=proxy)
+
+    async def batches(self) -> AsyncIterator[list[Answer]]:
+        "Answers in the order asked, a list at a time."
+        self.wake = asyncio.Event()
         try:
             while True:
                 self.wake.clear()
@@ -773,7 +784,7 @@ class _Run:
         for t in list(self.tasks): t.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
         self.flush()
-        await self.session.close()
+        if self.session is not None: await self.session.close()
         self.progress.tick(last=True)
 
 # %% ../nbs/10_llm.ipynb #1c68d76e
