@@ -15,7 +15,9 @@ import pandas as pd
 from .resample import Interval, _groups, _scalar, _sequence, bootstrap, draw_weights, mean, percentile_interval
 
 # %% auto #0
-__all__ = ['ABSTAIN', 'LEVELS', 'percent_agreement', 'cohen_kappa', 'pabak', 'krippendorff_alpha']
+__all__ = ['ABSTAIN', 'LEVELS', 'METRICS', 'percent_agreement', 'cohen_kappa', 'pabak', 'krippendorff_alpha', 'fleiss_kappa',
+           'gwet_ac1', 'Pairwise', 'pairwise', 'mean_pairwise', 'majority', 'Ceiling', 'leave_one_out_ceiling',
+           'Alignment', 'alignment']
 
 # %% ../nbs/02_agreement.ipynb #d526be94
 ABSTAIN = "Abstain"
@@ -231,3 +233,203 @@ def krippendorff_alpha(ratings: Any,  # (R, N) strings or numbers; NaN or None w
         if level == "ordinal": a = _alpha_ordinal(c, w)
         else: a = _alpha_counts(c, _squared_distances(x, level), w)
     return _out(a, weights if rater_weights is None else rater_weights)
+
+# %% ../nbs/02_agreement.ipynb #9f05f9a7
+def _pairs_within(labels: Any, ignore: Sequence, categories: Sequence | None, weights: np.ndarray | None, function: str) -> tuple[np.ndarray, np.ndarray]:
+    "Agreement of pairs within items (B,) and prevalence of the categories (B, K)."
+    codes, values = _matrix(labels, ignore, categories, function)
+    c = (codes[:, :, None] == np.arange(max(len(values), 1))).sum(0).astype(float)  # (N, K)
+    m = c.sum(1)
+    agree = np.where(m > 1, (c * (c - 1)).sum(1) / np.maximum(m * (m - 1), 1), 0.0)
+    t = _unit(weights, len(c), function) @ np.column_stack([agree, m > 1, m > 0, c / np.maximum(m, 1)[:, None]])
+    return _divide(t[:, 0], t[:, 1]), _divide(t[:, 3:], t[:, 2:3])
+
+
+def fleiss_kappa(labels: Any,  # (R, N)
+                 *, categories: Sequence | None = None, ignore: Sequence = (ABSTAIN,),
+                 weights: np.ndarray | None = None,  # (B, N)
+                 ) -> Any:     # at most 1; NaN where undefined; (B,) with weights
+    """Agreement of any number of raters beyond chance, chance from the pooled marginals.
+
+    Source: Fleiss 1971; with missing ratings: Gwet 2014, chapter 2.
+    """
+    p_a, pi = _pairs_within(labels, ignore, categories, weights, "fleiss_kappa")
+    p_e = (pi**2).sum(1)
+    return _out(1 - _divide(1 - p_a, 1 - p_e), weights)
+
+
+def gwet_ac1(labels: Any,  # (R, N)
+             *, categories: Sequence | None = None,  # all there are to choose from; those seen if None
+             ignore: Sequence = (ABSTAIN,),
+             weights: np.ndarray | None = None,      # (B, N)
+             ) -> Any:     # at most 1; NaN with one category; (B,) with weights
+    """Agreement of any number of raters beyond chance, steady under lopsided marginals.
+
+    Source: Gwet 2008, equations 4 to 8.
+    """
+    p_a, pi = _pairs_within(labels, ignore, categories, weights, "gwet_ac1")
+    k = pi.shape[1]
+    p_e = (pi * (1 - pi)).sum(1) / (k - 1) if k > 1 else np.full(len(pi), np.nan)
+    return _out(1 - _divide(1 - p_a, 1 - p_e), weights)
+
+# %% ../nbs/02_agreement.ipynb #1060aad4
+def _pabak_of(t: np.ndarray) -> np.ndarray:
+    return _pabak(t, max(2, t.shape[-1]))
+
+
+METRICS: dict[str, Callable] = {"cohen_kappa": _cohen_kappa, "percent_agreement": _percent_agreement, "pabak": _pabak_of}
+
+
+def _metric(name: str, function: str) -> Callable:
+    if name not in METRICS: raise ValueError(f"{function}: metric must be one of {sorted(METRICS)}; got {name!r}")
+    return METRICS[name]
+
+
+def _mean_defined(x: np.ndarray) -> np.ndarray:
+    "Mean over the last axis of what is not NaN; NaN where nothing is left."
+    has = ~np.isnan(x)
+    return _divide(np.where(has, x, 0.0).sum(-1), has.sum(-1).astype(float))
+
+
+class Pairwise(NamedTuple):
+    "A coefficient for every pair of raters."
+    pairs: list[tuple[int, int]]
+    values: np.ndarray   # (P,) NaN where undefined
+    mean: float          # over the pairs for which it is defined
+    undefined: int       # pairs for which it is not
+
+
+def pairwise(labels: Any,                    # (R, N)
+             metric: str = "cohen_kappa",    # a name in METRICS
+             *, ignore: Sequence = (ABSTAIN,), categories: Sequence | None = None) -> Pairwise:
+    """A coefficient of two raters for every pair of rows, and its mean."""
+    formula = _metric(metric, "pairwise")
+    x, v = _matrix(labels, ignore, categories, "pairwise")
+    i, j = np.triu_indices(len(x), 1)
+    values = formula(_tables(x[i], x[j], max(len(v), 1), np.ones((1, x.shape[1]))))[0]
+    return Pairwise(list(zip(i.tolist(), j.tolist())), values, _scalar(_mean_defined(values)), int(np.isnan(values).sum()))
+
+
+def mean_pairwise(labels: Any,               # (R, N)
+                  metric: str = "cohen_kappa",
+                  *, ignore: Sequence = (ABSTAIN,), categories: Sequence | None = None,
+                  weights: np.ndarray | None = None,  # (B, N)
+                  ) -> Any:                  # (B,) with weights
+    """The mean of `pairwise`, as a statistic for the bootstrap."""
+    formula = _metric(metric, "mean_pairwise")
+    x, v = _matrix(labels, ignore, categories, "mean_pairwise")
+    i, j = np.triu_indices(len(x), 1)
+    return _out(_mean_defined(formula(_tables(x[i], x[j], max(len(v), 1), _unit(weights, x.shape[1], "mean_pairwise")))), weights)
+
+# %% ../nbs/02_agreement.ipynb #01052182
+def _onehot(codes: np.ndarray, k: int) -> np.ndarray:
+    return (codes[..., None] == np.arange(k)).astype(float)
+
+
+def _vote(counts: np.ndarray, rule: str) -> np.ndarray:
+    "The winner of counts (..., K) as a code, -1 where there is none."
+    if rule not in ("majority", "plurality"): raise ValueError(f"majority: rule must be 'majority' or 'plurality'; got {rule!r}")
+    top = counts.max(-1)
+    clear = 2 * top > counts.sum(-1) if rule == "majority" else (counts == top[..., None]).sum(-1) == 1
+    return np.where(clear & (top > 0), counts.argmax(-1), -1)
+
+
+def _decode(codes: np.ndarray, values: list) -> np.ndarray:
+    if not values or isinstance(values[0], str): return np.array(values + [None], dtype=object)[codes]
+    return np.array(values + [np.nan], dtype=float)[codes]
+
+
+def majority(labels: Any,  # (R, N)
+             *, rule: str = "majority",            # or "plurality"
+             ignore: Sequence = (ABSTAIN,)) -> np.ndarray:  # (N,) None or NaN where there is no consensus
+    """The label of more than half of the raters who gave one; ties have none."""
+    x, v = _matrix(labels, ignore, None, "majority", raters=1)
+    return _decode(_vote(_onehot(x, max(len(v), 1)).sum(0), rule), v)
+
+# %% ../nbs/02_agreement.ipynb #c1b0a431
+class Ceiling(NamedTuple):
+    "Each rater against the consensus of the others, and the mean."
+    mean: Interval
+    per_rater: Interval   # its values have shape (R,)
+
+
+def _column(i: Interval, k: Any) -> Interval:
+    "One value, or several, of an interval of a vector."
+    r = i.replicates[:, k]
+    return i._replace(estimate=_scalar(i.estimate[k]), ci_low=_scalar(i.ci_low[k]), ci_high=_scalar(i.ci_high[k]), replicates=r,
+                      undefined=int(np.isnan(r.reshape(len(r), -1)).any(1).sum()))
+
+
+def _others(x: np.ndarray, k: int, rule: str) -> np.ndarray:
+    "The consensus of all raters but one, for each of them: codes (R, N)."
+    z = _onehot(x, k)
+    return _vote(z.sum(0) - z, rule)
+
+
+def leave_one_out_ceiling(labels: Any,  # (R, N), three raters or more
+                          *, metric: str = "cohen_kappa",
+                          rule: str = "majority", ignore: Sequence = (ABSTAIN,),
+                          **kwargs,     # n, seed, clusters, strata, level, method: as in bootstrap
+                          ) -> Ceiling:
+    """How well a member of the panel agrees with the consensus of the others.
+
+    Source: MedQADE, section 4.4.3.
+    """
+    formula = _metric(metric, "leave_one_out_ceiling")
+    x, v = _matrix(labels, ignore, None, "leave_one_out_ceiling", raters=3)
+    others = _others(x, max(len(v), 1), rule)
+
+    def statistic(columns, *, weights):
+        each = formula(_tables(x, others, max(len(v), 1), weights))
+        return np.column_stack([_mean_defined(each), each])
+    i = bootstrap(statistic, np.arange(x.shape[1]), **kwargs)
+    return Ceiling(_column(i, 0), _column(i, slice(1, None)))
+
+# %% ../nbs/02_agreement.ipynb #66fc1c21
+class Alignment(NamedTuple):
+    "An annotator's agreement with a panel's consensus, beside what a member of the panel reaches."
+    agreement: Interval
+    ceiling: Interval
+    difference: Interval   # agreement - ceiling, on the same draws
+    overlap: bool          # of the two intervals
+
+    def row(self) -> dict:
+        "One row of a table."
+        d = self.difference
+        return {**self.agreement.row(), "ceiling": self.ceiling.estimate, "ceiling_low": self.ceiling.ci_low, "ceiling_high": self.ceiling.ci_high,
+                "difference": d.estimate, "difference_low": d.ci_low, "difference_high": d.ci_high, "p_value": d.p_value(), "overlap": self.overlap}
+
+
+def alignment(annotator: Any,  # (N,) labels of one annotator, or (A, N) of several
+              labels: Any,     # (R, N) the panel's
+              *, metric: str = "cohen_kappa",
+              reference: str = "full",  # the panel's consensus; or "leave_one_out"
+              rule: str = "majority", ignore: Sequence = (ABSTAIN,),
+              **kwargs,        # n, seed, clusters, strata, level, method: as in bootstrap
+              ) -> Any:        # an Alignment, or a list of them
+    """Agreement with the consensus, the ceiling, and the paired difference between them.
+
+    Source: MedQADE, section 4.4.3; the paired difference is ours.
+    """
+    f = "alignment"
+    formula = _metric(metric, f)
+    if reference not in ("full", "leave_one_out"): raise ValueError(f"{f}: reference must be 'full' or 'leave_one_out'; got {reference!r}")
+    panel, several = np.asarray(labels, dtype=object), np.atleast_2d(np.asarray(annotator, dtype=object))
+    if panel.ndim != 2 or several.shape[1] != panel.shape[1]:
+        raise ValueError(f"{f}: annotator must have one label an item of the panel; got {np.shape(annotator)} for labels {panel.shape}")
+    x, v = _matrix(np.vstack([panel, several]), ignore, None, f)
+    x, y, k = x[:len(panel)], x[len(panel):], max(len(v), 1)
+    others = _others(x, k, rule)
+    opponents = _vote(_onehot(x, k).sum(0), rule)[None] if reference == "full" else others
+
+    def statistic(columns, *, weights):
+        top = _mean_defined(formula(_tables(x, others, k, weights)))[:, None]
+        own = np.column_stack([_mean_defined(formula(_tables(np.broadcast_to(a, opponents.shape), opponents, k, weights))) for a in y])
+        return np.hstack([top, own, own - top])
+    i, n = bootstrap(statistic, np.arange(x.shape[1]), **kwargs), len(y)
+    top = _column(i, 0)
+    out = []
+    for a in range(n):
+        own, d = _column(i, 1 + a), _column(i, 1 + n + a)
+        out.append(Alignment(own, top, d, bool(own.ci_low <= top.ci_high and top.ci_low <= own.ci_high)))
+    return out[0] if np.ndim(annotator) == 1 else out

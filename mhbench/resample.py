@@ -16,7 +16,7 @@ from scipy.special import ndtr, ndtri
 __all__ = ['draw_weights', 'Interval', 'percentile_interval', 'bca_interval', 'bootstrap', 'mean', 'paired_difference',
            'independent_difference']
 
-# %% ../nbs/01_resample.ipynb #bf7b272a
+# %% ../nbs/01_resample.ipynb #e7e96409
 def _groups(labels: np.ndarray | None, n: int, name: str) -> np.ndarray:
     "Labels of any kind as codes 0..k-1, in order of first appearance; one group a unit if None."
     if labels is None: return np.arange(n)
@@ -53,16 +53,21 @@ def draw_weights(n_units: int,       # N, at least 1
     rngs = [np.random.default_rng(s) for s in _sequence(seed).spawn(len(members))]
     rows, done = max(1, min(n, chunk // n_units)), 0
     while done < n:
-        b = min(rows, n - done)
-        counts = np.empty((b, k))
-        for rng, m in zip(rngs, members):
-            i = rng.integers(0, len(m), (b, len(m)))
-            i += np.arange(b)[:, None] * len(m)
-            drawn = np.bincount(i.ravel(), minlength=b * len(m)).reshape(b, len(m))
-            if len(m) < k: counts[:, m] = drawn
-            else: counts[...] = drawn
+        counts = np.empty((min(rows, n - done), k))
+        for rng, m in zip(rngs, members): _draw(rng, m, counts)
         yield counts if clusters is None else counts[:, cluster]
-        done += b
+        done += len(counts)
+
+
+def _draw(rng: np.random.Generator, members: np.ndarray, counts: np.ndarray) -> None:
+    "Fill the columns `members` of `counts`, some rows at a time: what fits a processor's cache is counted twice as fast."
+    n, columns = len(members), slice(None) if len(members) == counts.shape[1] else members
+    step = max(1, 100_000 // n)
+    offset = np.arange(step)[:, None] * n
+    for s in range(0, len(counts), step):
+        i = rng.integers(0, n, (min(step, len(counts) - s), n))
+        i += offset[:len(i)]
+        counts[s:s + step, columns] = np.bincount(i.ravel(), minlength=i.size).reshape(i.shape)
 
 
 def _sequence(seed: int | np.random.SeedSequence) -> np.random.SeedSequence:
