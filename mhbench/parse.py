@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from .schema import letters as option_letters
 
 # %% auto #0
-__all__ = ['split_thinking', 'Parsed', 'statements', 'parse_choice', 'parse_choices']
+__all__ = ['split_thinking', 'Parsed', 'statements', 'parse_choice', 'parse_choices', 'parse_extended_matching', 'Labels',
+           'parse_labels', 'Verdict', 'parse_yes_no', 'parse_score']
 
 # %% ../nbs/08_parse.ipynb #a0240211
 _TAGS = "think|thinking|thought|thoughts|reasoning|reflection|scratchpad"
@@ -84,7 +85,7 @@ class _Reader:
 def _plain(text: str) -> str:
     return " ".join(re.sub(r"[^\w%<>+/-]+", " ", text.casefold()).split())
 
-# %% ../nbs/08_parse.ipynb #c9a7df52
+# %% ../nbs/08_parse.ipynb #68b7899c
 def _own_text(reader: _Reader, letter: str, rest: str) -> bool:
     "Does what follows the letter begin with that option's own text?"
     own, rest = reader.texts.get(letter, ""), _plain(rest)
@@ -115,6 +116,9 @@ def statements(text: str,                      # an answer, without reasoning
     if not listed:
         out += [("option", (x,), f"{x} {rest}".strip()) for x, rest in lines[:1] if _own_text(r, x, rest) or not rest.strip()]
     first = text.strip().split("\n")[0].strip()
+    if (m := re.match(rf"\W*({r.one})(\s*[-–—:,)]\s*|\s+)(\S.*)$", first)) and not listed:
+        x = m.group(1).upper()
+        if _own_text(r, x, m.group(3)) and (m.group(2).strip() or _plain(m.group(3)) == r.texts[x]): out.append(("option", (x,), first))
     if re.fullmatch(rf"{r.many}[\s.:*_]*", first.strip("*_#`\"'“” ")): out.append(("bare", r.read(first), first))
     for m in re.finditer(r"(?im)\b(?:answer|option|choice|antwort)\s*(?:is|ist|:)\s*(.+)$", text):
         out += [("option", (x,), m.group(0).strip()) for x, own in r.texts.items() if own and _plain(m.group(1)) == own and not _NEGATED.search(text[:m.start()])]
@@ -157,3 +161,146 @@ def parse_choices(text: str | None, options: Sequence[str] | int) -> Parsed:
     hedged = any(len(x) > 1 and re.search(r"(?i)\b(?:or|oder)\b", words) for _, x, words in said)
     if hedged or len({x for _, x, _ in said}) > 1: return Parsed((), "conflict", " | ".join(words for _, _, words in said), found)
     return Parsed(said[0][1], said[0][0], said[0][2], found)
+
+# %% ../nbs/08_parse.ipynb #7bdcd890
+def _json_in(text: str) -> Any:
+    "The first JSON object or array in a text, or None."
+    decoder = json.JSONDecoder()
+    for m in re.finditer(r"[\[{]", text):
+        try: value = decoder.raw_decode(text, m.start())[0]
+        except ValueError: continue
+        if isinstance(value, dict) or (isinstance(value, list) and value): return value
+    return None
+
+
+def parse_extended_matching(text: str | None,               # what the model wrote
+                            n_stems: int,                   # scenarios in the set, numbered from 1
+                            options: Sequence[str] | int,   # the shared options, or how many there are
+                            ) -> list[Parsed]:              # one a scenario
+    """The letter that a text gives each scenario.
+
+    Source: Fouda et al. 2025 (PsychiatryBench), section 4.2.2, equation 5: several letters are no answer.
+    Raises: ValueError where there are no scenarios or no options.
+    """
+    if n_stems < 1: raise ValueError(f"parse_extended_matching: n_stems must be 1 or more; got {n_stems}")
+    answer = split_thinking(text or "")[1]     # numbered questions are the set's own here, not the start of another
+    said = {}
+    data = _json_in(answer)
+    if isinstance(data, dict) and len(data) == 1 and isinstance(next(iter(data.values())), (dict, list)): data = next(iter(data.values()))
+    if isinstance(data, dict):
+        for k, v in data.items():
+            if (m := re.search(r"\d+", str(k))): said.setdefault(int(m.group()), []).append(", ".join(map(str, v)) if isinstance(v, list) else str(v))
+    elif isinstance(data, list) and len(data) == n_stems: said = {i: [str(v)] for i, v in enumerate(data, 1)}
+    elif data is None:
+        for m in re.finditer(r"(?im)^[ \t*_#>-]*(?:stem|scenario|sub-?question|question|case|item|q)?[ \t]*[(\[]?(\d{1,3})[)\]]?[ \t]*[*_]*[ \t]*[.:)=–-]+[*_]*[ \t]*(.+)$", answer):
+            said.setdefault(int(m.group(1)), []).append(m.group(2))
+        bare = re.fullmatch(r"\W*[A-Za-z](?:[\s,;/]+[A-Za-z]){%d}\W*" % (n_stems - 1), answer)
+        if not said and bare: said = {i: [x] for i, x in enumerate(re.findall(r"[A-Za-z]", answer), 1)}
+        if not said and n_stems == 1: return [parse_choice(answer, options)]
+    out = []
+    for i in range(1, n_stems + 1):
+        parts = [parse_choice(t, options) for t in said.get(i, [])]
+        letters = {p.letters for p in parts if p.letters}
+        if any(p.how == "conflict" for p in parts) or len(letters) > 1: out.append(Parsed((), "conflict", " | ".join(said[i])))
+        else: out.append(next((p for p in parts if p.letters), Parsed((), "none")))
+    return out
+
+# %% ../nbs/08_parse.ipynb #314d4d73
+class Labels(NamedTuple):
+    "What a text names from a closed list."
+    labels: tuple[str, ...]   # as the list writes them, in order of the text, each once
+    unknown: tuple[str, ...]  # what it names besides
+    how: str                  # json, marked, lines, or none
+
+
+def _label_key(text: str) -> str:
+    text = re.sub(r"[(\[]\s*(?:[A-Z]\d{2}(?:\.\w+)?|\d{3}(?:\.\d+)?)(?:\s*[,;/]\s*[A-Z]?\d+(?:\.\w+)?)*\s*[)\]]", " ", text)
+    return " ".join(re.sub(r"[^\w/]+", " ", text.casefold().replace("&", " and ")).split())
+
+
+def _look_up(part: str, known: Mapping[str, str]) -> list[tuple[str | None, str]]:
+    "Labels of one piece of text: whole, else split at separators into as few known names as possible."
+    if (whole := known.get(_label_key(part))) is not None: return [(whole, part)]
+    pieces = [p for p in re.split(r"\s*(?:[,;|+]|\s/\s|\band\b|\bund\b|&)\s*", part) if p.strip()]
+    out, i = [], 0
+    while i < len(pieces):
+        for j in range(len(pieces), i, -1):
+            name = known.get(_label_key(" ".join(pieces[i:j]))) or known.get(_label_key(" and ".join(pieces[i:j])))
+            if name is not None: break
+        out.append((name, pieces[i] if name is None else " ".join(pieces[i:j])))
+        i = i + 1 if name is None else j
+    return out
+
+
+def parse_labels(text: str | None,                          # what the model wrote
+                 names: Sequence[str],                      # the closed list
+                 *, aliases: Mapping[str, str] | None = None,  # other spellings -> names of the list
+                 ) -> Labels:
+    """The names of a closed list that a text gives, and what it gives besides.
+
+    Raises: ValueError where two names of the list cannot be told apart, or an alias stands for no name.
+    """
+    known = {}
+    for n in names:
+        if known.setdefault(_label_key(n), n) != n: raise ValueError(f"parse_labels: names must differ by more than case and punctuation; got {known[_label_key(n)]!r} and {n!r}")
+    for alias, n in (aliases or {}).items():
+        if n not in names: raise ValueError(f"parse_labels: aliases must stand for a name of the list; got {alias!r} for {n!r}")
+        known.setdefault(_label_key(alias), n)
+    answer = _answer_of(text)
+    if not answer.strip(): return Labels((), (), "none")
+    data = _json_in(answer)
+    how = "lines" if data is None else "json"
+    if isinstance(data, dict): data = next((v for v in data.values() if isinstance(v, list)), list(data.values()))
+    if data is not None: parts = [str(x.get("label", x.get("name", x)) if isinstance(x, dict) else x) for x in data]
+    else:
+        marked = re.findall(r"(?im)^\W*(?:final\s+)?(?:answers?|labels?|categor(?:y|ies)|diagnos[ei]s|disorders?|classification)\W*(?::|\bis\b|\bare\b)[*_ ]*(.+)$", answer)
+        how = "marked" if marked else how
+        parts = marked or [re.sub(r"^[\s*•>#-]*(?:\d{1,2}[.)]\s+)?", "", line) for line in answer.splitlines()]
+    found = [x for p in parts if p.strip() for x in _look_up(p.strip().strip("*_`\"'“”. "), known)]
+    labels = tuple(dict.fromkeys(n for n, _ in found if n is not None))
+    return Labels(labels, tuple(dict.fromkeys(p.strip() for n, p in found if n is None and p.strip())), how if found else "none")
+
+# %% ../nbs/08_parse.ipynb #da8ad65c
+class Verdict(NamedTuple):
+    "A yes or no, or a score, and how the text says so."
+    value: Any     # True or False; a number; None where there is none
+    how: str       # bare, marked, declared; conflict, out_of_range, none
+    evidence: str = ""
+
+
+_YES, _NO = "yes|true|ja", "no|false|nein"
+
+
+def parse_yes_no(text: str | None) -> Verdict:
+    "The yes or no that a text answers with: alone, in a field, at its beginning, or declared; both is neither."
+    answer = _answer_of(text).strip()
+    word = rf"[\"'*_(\[]*({_YES}|{_NO})\b"
+    found = [("bare", m) for m in [re.fullmatch(rf"(?is)\W*({_YES}|{_NO})\W*", answer)] if m]
+    found += [("marked", m) for m in re.finditer(rf"(?i)[\"']\w*(?:answer|relevan\w*|verdict|valid\w*|label)[\"']\s*:\s*{word}", answer)]
+    found += [("declared", m) for m in re.finditer(rf"(?im)\b(?:answer|verdict|decision|antwort)\W*(?:is|ist|:)\W*{word}", answer)]
+    found += [("leading", m) for m in [re.match(rf"(?i){word}(?=\s*(?:[.,;:!\n)*\]–—-]|$))", answer)] if m]
+    values = {m.group(1).lower() in _YES.split("|") for _, m in found}
+    if len(values) > 1: return Verdict(None, "conflict", " | ".join(m.group(0).strip() for _, m in found))
+    return Verdict(values.pop(), found[0][0], found[0][1].group(0).strip()) if found else Verdict(None, "none")
+
+# %% ../nbs/08_parse.ipynb #6e5ad5c4
+def parse_score(text: str | None, low: float = 0, high: float = 100) -> Verdict:
+    """The score that a text gives on a scale.
+
+    Raises: ValueError where the scale is empty.
+    """
+    if not low < high: raise ValueError(f"parse_score: low must be below high; got {low} and {high}")
+    answer = _answer_of(text).strip()
+    number = r"([-−]?\d+(?:[.]\d+)?)"
+    of = rf"(?:\s*%|\s*(?:/|out of|von)\s*{high:g}\b)?"
+    span = r"(?!\s*(?:-|–|to|bis)\s*\d)(?![\d]*[.,]?\d)"
+    found = [("bare", m) for m in [re.fullmatch(rf"\W*?{number}{of}[\s.*_]*", answer)] if m]
+    found += [("marked", m) for m in re.finditer(rf"(?i)[\"']\w*(?:score|rating|similarity|points|value)\w*[\"']\s*:\s*[\"']?{number}{of}{span}", answer)]
+    found += [("declared", m) for m in re.finditer(rf"(?i)\b(?:score|rating|similarity|punktzahl)\b(?:\s+(?:of|is|ist|would be))?[\s:=*_]*{number}{of}{span}", answer)]
+    found += [("declared", m) for m in re.finditer(rf"(?<![\d.,/-]){number}\s*(?:/|out of|von)\s*{high:g}\b", answer)]
+    values = {float(m.group(1).replace("−", "-")) for _, m in found}
+    said = " | ".join(dict.fromkeys(m.group(0).strip() for _, m in found))
+    if len(values) > 1: return Verdict(None, "conflict", said)
+    if not values: return Verdict(None, "none")
+    value = values.pop()
+    return Verdict(value, found[0][0], said) if low <= value <= high else Verdict(None, "out_of_range", said)
