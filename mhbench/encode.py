@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 
 # %% auto #0
-__all__ = ['length_batches', 'Kept', 'Encoder', 'bundled_encoder', 'load_encoder']
+__all__ = ['POOLINGS', 'length_batches', 'Kept', 'Encoder', 'bundled_encoder', 'load_encoder', 'NLI', 'load_nli', 'Grammar',
+           'load_grammar', 'LanguageModel', 'load_lm']
 
 # %% ../nbs/14_encode.ipynb #b3e99744
 def length_batches(lengths: Sequence[int],  # (n,), tokens a text, at least 0
@@ -34,7 +35,7 @@ def length_batches(lengths: Sequence[int],  # (n,), tokens a text, at least 0
             start = stop
     return batches
 
-# %% ../nbs/14_encode.ipynb #f54ab887
+# %% ../nbs/14_encode.ipynb #127e2348
 def _distinct(values: Iterable) -> tuple[list, np.ndarray]:
     "The distinct values in order of first appearance, and each value's place among them."
     places: dict = {}
@@ -46,8 +47,9 @@ class Kept:
     "Results by text, computed together where they are missing, the most recent kept up to `max_bytes`."
 
     def __init__(self, compute: Callable[[list], Iterable[np.ndarray]],  # distinct keys in, one array a key out
-                 max_bytes: int = 256 * 2**20):                          # beyond it the longest unused go first
-        self.compute, self.max_bytes = compute, max_bytes
+                 max_bytes: int = 256 * 2**20,                           # beyond it the longest unused go first
+                 overhead: int = 200):                                   # bytes that an entry takes besides its array
+        self.compute, self.max_bytes, self.overhead = compute, max_bytes, overhead
         self.held: OrderedDict = OrderedDict()
         self.bytes = self.computed = 0
 
@@ -59,104 +61,13 @@ class Kept:
         self.computed += len(missing)
         values = [new[k] if k in new else self.held[k] for k in distinct]
         for k, v in zip(distinct, values):
-            if k in new: self.held[k] = v; self.bytes += v.nbytes
+            if k in new: self.held[k] = v; self.bytes += v.nbytes + self.overhead
             else: self.held.move_to_end(k)
         while self.bytes > self.max_bytes and self.held:
-            self.bytes -= self.held.popitem(last=False)[1].nbytes
+            self.bytes -= self.held.popitem(last=False)[1].nbytes + self.overhead
         return [values[i] for i in index]
 
-# %% ../nbs/14_encode.ipynb #091acf96
-def _check_texts(function: str, texts: Sequence[str], argument: str = "texts") -> None:
-    if isinstance(texts, str): raise ValueError(f"{function}: {argument} must be a list of strings; got one string {texts[:60]!r}; put it in a list")
-    for i, t in enumerate(texts):
-        if not isinstance(t, str): raise ValueError(f"{function}: {argument} must hold strings; got {t!r} (position {i}); leave out or fill in what is missing first")
-
-
-def _max_length(tokenizer, config, cap: int = 512) -> int:
-    "Tokens that a model can read: the tokenizer's own figure where it has one, else the cap."
-    declared = getattr(tokenizer, "model_max_length", None) or cap
-    positions = getattr(config, "max_position_embeddings", None) or cap
-    if declared > 100_000: declared = min(cap, positions)  # a tokenizer that declares none holds 1e30 here
-    return int(declared)
-
-
-class Encoder:
-    "Sentence and token vectors of texts; made by `load_encoder`."
-
-    def __init__(self, name: str, sentence_model, token_model, token_tokenizer, *, budget: int = 4096):
-        self.name, self.sentence_model, self.token_model, self.token_tokenizer = name, sentence_model, token_model, token_tokenizer
-        self.budget, self.truncated = budget, 0
-        self.max_tokens = _max_length(token_tokenizer, token_model.config)
-
-    def __repr__(self): return f"Encoder({self.name!r})"
-
-    def sentences(self, texts: Sequence[str]  # (n,), any strings
-                  ) -> np.ndarray:            # (n, d) float32, rows of length one
-        "One vector of length one for each text."
-        _check_texts("Encoder.sentences", texts)
-        distinct, index = _distinct(texts)
-        vectors = self.sentence_model(distinct, self)
-        return vectors[index]
-
-    def lengths(self, texts: Sequence[str]) -> np.ndarray:  # (n,) word pieces with both special tokens, after cutting
-        "How many tokens the token model sees of each text."
-        distinct, index = _distinct(texts)
-        return np.asarray([len(i) for i in self._ids(distinct)], dtype=np.int64)[index]
-
-    def _ids(self, texts: list[str]) -> list[list[int]]:
-        if not texts: return []
-        return self.token_tokenizer(texts, truncation=True, max_length=self.max_tokens)["input_ids"]
-
-    def tokens(self, texts: Sequence[str],              # (n,), any strings
-               *, special: bool = False,                # keep the first and the last token, which are not words
-               widths: Sequence[int] | None = None,     # (n,) pad each to this many tokens, and let the model see it
-               ) -> list[np.ndarray]:                   # n arrays (t_i, d) float32, not normalised
-        "One vector for each word piece of each text."
-        import torch
-        _check_texts("Encoder.tokens", texts)
-        keys, index = _distinct(texts if widths is None else zip(texts, map(int, widths)))
-        ids = self._ids([k if widths is None else k[0] for k in keys])
-        n = np.asarray([len(i) for i in ids], dtype=np.int64)
-        width = n if widths is None else np.maximum(n, [k[1] for k in keys])
-        pad = self.token_tokenizer.pad_token_id or 0
-        out: list = [None] * len(keys)
-        # without widths, batches of like length under a mask; with them, only texts of one width share a batch
-        groups = length_batches(width, self.budget) if widths is None else [
-            g[b] for w in np.unique(width) for g in [np.flatnonzero(width == w)] for b in length_batches(width[g], self.budget)]
-        for group in groups:
-            w = int(width[group].max())
-            batch = torch.full((len(group), w), pad, dtype=torch.long)
-            for row, i in enumerate(group): batch[row, :n[i]] = torch.tensor(ids[i])
-            mask = torch.arange(w)[None, :] < torch.from_numpy(n[group])[:, None] if widths is None else torch.ones_like(batch)
-            with torch.inference_mode():
-                hidden = self.token_model(input_ids=batch, attention_mask=mask.long()).last_hidden_state.numpy()
-            for row, i in enumerate(group):
-                out[i] = hidden[row, :n[i]].copy() if special else hidden[row, 1:n[i] - 1].copy()
-        return [out[i] for i in index]
-
-# %% ../nbs/14_encode.ipynb #d783d8c8
-class _SentenceTransformer:
-    "Sentence vectors of a sentence-transformers model."
-
-    def __init__(self, model): self.model = model
-
-    def __call__(self, texts: list[str], encoder: Encoder) -> np.ndarray:
-        import torch
-        if not texts: return np.zeros((0, self.model.get_embedding_dimension()), dtype=np.float32)
-        limit = self.model.max_seq_length or encoder.max_tokens
-        ids = self.model.tokenizer(texts, truncation=True, max_length=limit)["input_ids"]
-        n = np.asarray([len(i) for i in ids], dtype=np.int64)
-        encoder.truncated += int((n >= limit).sum())
-        out = None
-        for group in length_batches(n, encoder.budget):
-            batch = self.model.tokenizer.pad({"input_ids": [ids[i] for i in group]}, return_tensors="pt")
-            with torch.inference_mode(): v = self.model(dict(batch))["sentence_embedding"].float().numpy()
-            if out is None: out = np.empty((len(texts), v.shape[1]), dtype=np.float32)
-            out[group] = v
-        norm = np.linalg.norm(out, axis=1, keepdims=True)
-        return out / np.where(norm > 0, norm, 1)
-
-
+# %% ../nbs/14_encode.ipynb #3ecd6e67
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     "Loading without progress bars."
@@ -168,8 +79,155 @@ def _quiet() -> Iterator[None]:
         if shown: logging.enable_progress_bar()
 
 
+@contextlib.contextmanager
+def _loading(function: str, name: str) -> Iterator[None]:
+    "Loading, with an error of ours where the name leads to no model."
+    try:
+        with _quiet(): yield
+    except (OSError, ValueError) as e:
+        raise ValueError(f"{function}: name must be a hub id, a local folder or a loaded model; got {name!r} ({str(e).splitlines()[0][:160]}); "
+                         "check the spelling, or download the model where there is a network and name its folder") from e
+
+
+def _need(function: str, *packages: str, extra: str = "metrics") -> None:
+    for p in packages:
+        if importlib.util.find_spec(p) is None:
+            raise ModuleNotFoundError(f"{function}: the package {p.replace('_', '-')} must be installed; it is not; pip install 'mhbench[{extra}]'")
+
+
+def _packed(model, largest: int = 2**26):  # a torch module; layers with more weights than `largest` stay as they are
+    "The model, its linear layers run by oneDNN where this build of PyTorch has it."
+    import torch
+    try: pack, apply = torch.ops.mkldnn._reorder_linear_weight, torch.ops.mkldnn._linear_pointwise
+    except AttributeError: return model
+    for layer in model.modules():
+        if type(layer) is torch.nn.Linear and layer.weight.device.type == "cpu" and layer.weight.dtype == torch.float32 and layer.weight.numel() <= largest:
+            w, b = pack(layer.weight.detach(), None), None if layer.bias is None else layer.bias.detach()
+            layer.forward = lambda x, w=w, b=b: apply(x, w, b, "none", [], "")
+    return model
+
+
+def _max_length(tokenizer, config, cap: int = 512) -> int:
+    "Tokens that a model can read: what the tokenizer declares and the model has positions for, or the cap where neither says."
+    declared = getattr(tokenizer, "model_max_length", None) or cap
+    if declared > 100_000: declared = cap  # a tokenizer that declares none holds 1e30 here
+    positions = getattr(config, "max_position_embeddings", None) or declared
+    if getattr(config, "model_type", "") in ("roberta", "xlm-roberta", "camembert", "mpnet", "longformer"):
+        positions -= (config.pad_token_id or 0) + 1  # these count positions from after the padding index
+    return int(min(declared, positions)) if positions > 0 else int(declared)
+
+# %% ../nbs/14_encode.ipynb #4e316d58
+def _check_texts(function: str, texts: Sequence[str], argument: str = "texts") -> None:
+    if isinstance(texts, str): raise ValueError(f"{function}: {argument} must be a list of strings; got one string {texts[:60]!r}; put it in a list")
+    for i, t in enumerate(texts):
+        if not isinstance(t, str): raise ValueError(f"{function}: {argument} must hold strings; got {t!r} (position {i}); leave out or fill in what is missing first")
+
+
+def _token_ids(tokenizer, texts: list, limit: int) -> tuple[list[list[int]], int]:
+    "Token ids of texts, cut at `limit`, and how many were cut."
+    if not texts: return [], 0
+    ids = tokenizer(texts, truncation=True, max_length=limit)["input_ids"]
+    full = [t for t, i in zip(texts, ids) if len(i) >= limit]
+    with _quiet(): cut = sum(len(tokenizer(t, verbose=False)["input_ids"]) > limit for t in full)
+    return ids, cut
+
+
+def _padded(ids: list[list[int]], group: np.ndarray, width: int, pad: int):  # (rows, width) ids and (rows,) lengths, as tensors
+    import torch
+    batch, n = torch.full((len(group), width), pad, dtype=torch.long), torch.tensor([len(ids[i]) for i in group])
+    for row, i in enumerate(group): batch[row, :len(ids[i])] = torch.tensor(ids[i])
+    return batch, (torch.arange(width)[None, :] < n[:, None]).long()
+
+
+class Encoder:
+    "Sentence and token vectors of texts; made by `load_encoder`."
+
+    def __init__(self, name: str, sentence_model, token_model, token_tokenizer, *, layer: int | None = None, budget: int = 4096):
+        self.name, self.sentence_model, self.token_model, self.token_tokenizer = name, sentence_model, token_model, token_tokenizer
+        self.layer, self.budget = layer, budget
+        self.truncated = {"sentences": 0, "tokens": 0}  # distinct texts that were cut, so far
+        self.max_tokens = _max_length(token_tokenizer, token_model.config)
+
+    def __repr__(self): return f"Encoder({self.name!r})"
+
+    def __reduce__(self):  # another process loads the model again rather than receive its weights
+        if not hasattr(self, "loaded_from"): raise TypeError("Encoder: only an encoder that load_encoder made from a name can be sent to another process")
+        return _reload, (self.loaded_from,)
+
+    def sentences(self, texts: Sequence[str]  # (n,), any strings
+                  ) -> np.ndarray:            # (n, d) float32, rows of length one
+        "One vector of length one for each text."
+        _check_texts("Encoder.sentences", texts)
+        distinct, index = _distinct(texts)
+        ids, cut = _token_ids(self.sentence_model.tokenizer, distinct, self.sentence_model.limit)
+        self.truncated["sentences"] += cut
+        out = np.zeros((len(ids), self.sentence_model.size), dtype=np.float32)
+        for group in length_batches([len(i) for i in ids], self.budget):
+            out[group] = self.sentence_model(*_padded(ids, group, max(len(ids[i]) for i in group), self.sentence_model.tokenizer.pad_token_id or 0))
+        norm = np.linalg.norm(out, axis=1, keepdims=True)
+        return (out / np.where(norm > 0, norm, 1))[index]
+
+    def lengths(self, texts: Sequence[str]) -> np.ndarray:  # (n,) tokens with both special ones, after cutting
+        "How many tokens the token model sees of each text."
+        distinct, index = _distinct(texts)
+        if not distinct: return np.zeros(0, dtype=np.int64)
+        ids = self.token_tokenizer(distinct, truncation=True, max_length=self.max_tokens)["input_ids"]
+        return np.asarray([len(i) for i in ids], dtype=np.int64)[index]
+
+    def tokens(self, texts: Sequence[str],              # (n,), any strings
+               *, special: bool = False,                # keep the first and the last token, which are no words
+               widths: Sequence[int] | None = None,     # (n,) pad each to this many tokens, and let the model see it
+               ) -> list[np.ndarray]:                   # n arrays (t_i, d) float32, not normalised
+        "One vector for each token of each text."
+        import torch
+        _check_texts("Encoder.tokens", texts)
+        keys, index = _distinct(texts if widths is None else zip(texts, map(int, widths)))
+        ids, cut = _token_ids(self.token_tokenizer, [k if widths is None else k[0] for k in keys], self.max_tokens)
+        self.truncated["tokens"] += cut
+        n = np.asarray([len(i) for i in ids], dtype=np.int64)
+        width = n if widths is None else np.maximum(n, [k[1] for k in keys])
+        # under a mask, batches of like length; without, only texts of one width may share a batch
+        groups = length_batches(width, self.budget) if widths is None else [
+            rows[b] for w in np.unique(width) for rows in [np.flatnonzero(width == w)] for b in length_batches(width[rows], self.budget)]
+        out: list = [None] * len(keys)
+        for group in groups:
+            batch, mask = _padded(ids, group, int(width[group].max()), self.token_tokenizer.pad_token_id or 0)
+            with torch.inference_mode():
+                found = self.token_model(input_ids=batch, attention_mask=mask if widths is None else torch.ones_like(mask), output_hidden_states=self.layer is not None)
+            hidden = (found.last_hidden_state if self.layer is None else found.hidden_states[self.layer]).float().numpy()
+            for row, i in enumerate(group): out[i] = (hidden[row, :n[i]] if special else hidden[row, 1:n[i] - 1]).copy()
+        return [out[i] for i in index]
+
+# %% ../nbs/14_encode.ipynb #76fd2dd3
+class _SentenceTransformer:
+    "Sentence vectors of a sentence-transformers model."
+
+    def __init__(self, model):
+        self.model, self.tokenizer = model, model.tokenizer
+        self.limit, self.size = int(model.max_seq_length or 512), int(model.get_embedding_dimension())
+
+    def __call__(self, ids, mask) -> np.ndarray:
+        import torch
+        with torch.inference_mode(): return self.model({"input_ids": ids, "attention_mask": mask})["sentence_embedding"].float().numpy()
+
+
+class _Pooled:
+    "Sentence vectors of a plain transformer: mean of the tokens, first token, or the model's own pooler."
+
+    def __init__(self, model, tokenizer, pooling: str, limit: int):
+        self.model, self.tokenizer, self.pooling, self.limit, self.size = model, tokenizer, pooling, limit, model.config.hidden_size
+
+    def __call__(self, ids, mask) -> np.ndarray:
+        import torch
+        with torch.inference_mode(): found = self.model(input_ids=ids, attention_mask=mask)
+        if self.pooling == "pooler": return found.pooler_output.float().numpy()
+        if self.pooling == "first": return found.last_hidden_state[:, 0].float().numpy()
+        weight = mask[:, :, None].to(found.last_hidden_state.dtype)
+        return ((found.last_hidden_state * weight).sum(1) / weight.sum(1)).float().numpy()
+
+
 def bundled_encoder() -> Path:  # a folder in sentence-transformers format
-    """The folder of the MiniLM that comes with the project's packages.
+    """The folder of the MiniLM that comes as a package.
 
     Raises: ModuleNotFoundError where the package is not installed.
     """
@@ -179,18 +237,193 @@ def bundled_encoder() -> Path:  # a folder in sentence-transformers format
     return Path(spec.origin).parent / "model"
 
 
-def load_encoder(name: str | Path | None = None,  # None or "minilm": the bundled MiniLM; a hub id; a local folder; or a loaded object
+POOLINGS = ("mean", "first", "pooler")
+
+
+def _reload(arguments: dict) -> Encoder: return load_encoder(**arguments)
+
+
+def load_encoder(name: str | Path | Encoder | None = None,  # None or "minilm": the bundled MiniLM; a hub id; a local folder; or loaded
                  *, tokens: str | Path | None = None,  # the model that gives token vectors; None: the same one
+                 layer: int | None = None,        # the layer of the token vectors; None: the last
+                 pooling: str | None = None,      # mean, first or pooler, for a model that is not a sentence-transformers one
                  budget: int = 4096,              # tokens in a batch, padding included
                  ) -> Encoder:
-    "An encoder by name, by folder, or as it is where it is loaded already."
+    """An encoder by name, by folder, or as it is where it is loaded already.
+
+    Raises: ValueError where the name leads to no model; ModuleNotFoundError where a package is missing.
+    """
+    if hasattr(name, "sentences") and hasattr(name, "tokens"): return name
+    if pooling not in (None, *POOLINGS): raise ValueError(f"load_encoder: pooling must be one of {POOLINGS}; got {pooling!r}")
+    _need("load_encoder", "torch", "transformers", "sentence_transformers")
     from sentence_transformers import SentenceTransformer
     from transformers import AutoModel, AutoTokenizer
-    if hasattr(name, "sentences") and hasattr(name, "tokens"): return name
-    folder = str(bundled_encoder() if name in (None, "minilm") else name)
-    source = folder if tokens is None else str(tokens)
-    with _quiet():
-        st = SentenceTransformer(folder, device="cpu").eval()
-        tokenizer = AutoTokenizer.from_pretrained(source)
-        model = st[0].auto_model if tokens is None else AutoModel.from_pretrained(source).eval()
-    return Encoder("minilm" if name is None else str(name), _SentenceTransformer(st), model, tokenizer, budget=budget)
+    label = "minilm" if name is None else str(name)
+    source = str(bundled_encoder()) if label == "minilm" else label
+    if pooling is None and any(k in Path(source).name.lower() for k in ("simcse", "roscoe")): pooling = "pooler"
+    with _loading("load_encoder", label):
+        if pooling is None:
+            st = _packed(SentenceTransformer(source, device="cpu").eval())
+            sentence, shared = _SentenceTransformer(st), st[0].auto_model
+        else:
+            shared, tokenizer = _packed(AutoModel.from_pretrained(source).eval()), AutoTokenizer.from_pretrained(source)
+            sentence = _Pooled(shared, tokenizer, pooling, min(128 if pooling == "pooler" else 512, _max_length(tokenizer, shared.config)))
+        words = shared if tokens is None else _packed(AutoModel.from_pretrained(str(tokens)).eval())
+        word_tokenizer = AutoTokenizer.from_pretrained(source if tokens is None else str(tokens))
+    encoder = Encoder(label, sentence, words, word_tokenizer, layer=layer, budget=budget)
+    encoder.loaded_from = dict(name=label, tokens=tokens, layer=layer, pooling=pooling, budget=budget)
+    return encoder
+
+# %% ../nbs/14_encode.ipynb #4a150a99
+def _class_index(function: str, config, starts: tuple[str, ...], default: int, given: int | None) -> int:
+    "Which class is meant: as given, by its label, or the default where labels have no names."
+    n, labels = config.num_labels, [str(config.id2label.get(i, "")).lower() for i in range(config.num_labels)]
+    if given is not None:
+        if not 0 <= given < n: raise ValueError(f"{function}: the class must be between 0 and {n - 1}; got {given}")
+        return given
+    named = [i for i, l in enumerate(labels) if l.startswith(starts)]
+    if len(named) == 1: return named[0]
+    if default < n and all(l.startswith("label_") for l in labels): return default
+    raise ValueError(f"{function}: the model must have one label that starts with {' or '.join(starts)}; got {labels}; name the class by its number")
+
+
+class _Classifier:
+    "Class probabilities of texts or pairs of texts, each distinct one computed once."
+
+    def __init__(self, name: str, model, tokenizer, index: int, budget: int):
+        self.name, self.model, self.tokenizer, self.index, self.budget = name, model, tokenizer, index, budget
+        self.limit, self.computed = _max_length(tokenizer, model.config), 0
+
+    def __repr__(self): return f"{type(self).__name__}({self.name!r})"
+
+    def _probability(self, inputs: Sequence) -> np.ndarray:
+        import torch
+        keys, index = _distinct(inputs)
+        if not keys: return np.zeros(0)
+        sides = [list(side) for side in zip(*keys)] if isinstance(keys[0], tuple) else [keys]
+        encoded = self.tokenizer(*sides, truncation=True, max_length=self.limit)
+        rows = [{k: encoded[k][i] for k in encoded} for i in range(len(keys))]
+        out = np.zeros(len(keys))
+        for group in length_batches([len(r["input_ids"]) for r in rows], self.budget):
+            batch = self.tokenizer.pad([rows[i] for i in group], return_tensors="pt")
+            with torch.inference_mode(): logits = self.model(**batch).logits.double()
+            out[group] = torch.softmax(logits, -1)[:, self.index].numpy()
+        self.computed += len(keys)
+        return out[index]
+
+
+class NLI(_Classifier):
+    "Probabilities of contradiction; made by `load_nli`."
+
+    def contradiction(self, pairs: Sequence[tuple[str, str]]  # (n,) premise and hypothesis
+                      ) -> np.ndarray:  # (n,) probabilities
+        "The probability that each hypothesis contradicts its premise."
+        return self._probability([tuple(p) for p in pairs])
+
+
+def _load_classifier(function: str, kind: type, name, starts: tuple[str, ...], default: int, given: int | None, budget: int):
+    _need(function, "torch", "transformers")
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+    if isinstance(name, tuple): (model, tokenizer), label = name, type(name[0]).__name__
+    else:
+        label = str(name)
+        with _loading(function, label):
+            model, tokenizer = _packed(AutoModelForSequenceClassification.from_pretrained(label).eval()), AutoTokenizer.from_pretrained(label)
+    return kind(label, model, tokenizer, _class_index(function, model.config, starts, default, given), budget)
+
+
+def load_nli(name,                           # a hub id, a local folder, a (model, tokenizer) pair, or anything with `contradiction`
+             *, contradiction: int | None = None,  # the class; None: by its label
+             budget: int = 4096) -> NLI:     # tokens in a batch, padding included
+    """An entailment model by name, by folder, or as it is where it is loaded already.
+
+    Raises: ValueError where the name leads to no model, or its labels do not say which class is the contradiction.
+    """
+    if hasattr(name, "contradiction"): return name
+    return _load_classifier("load_nli", NLI, name, ("contradict",), 2, contradiction, budget)
+
+# %% ../nbs/14_encode.ipynb #d335a071
+class Grammar(_Classifier):
+    "Probabilities of acceptability; made by `load_grammar`."
+
+    def acceptability(self, texts: Sequence[str]) -> np.ndarray:  # (n,) probabilities
+        "The probability that each text is grammatically acceptable."
+        _check_texts("Grammar.acceptability", texts)
+        return self._probability(list(texts))
+
+
+def load_grammar(name,                           # a hub id, a local folder, a (model, tokenizer) pair, or anything with `acceptability`
+                 *, acceptable: int | None = None,  # the class; None: by its label
+                 budget: int = 4096) -> Grammar:  # tokens in a batch, padding included
+    """A grammar classifier by name, by folder, or as it is where it is loaded already.
+
+    Raises: ValueError where the name leads to no model, or its labels do not say which class is acceptable.
+    """
+    if hasattr(name, "acceptability"): return name
+    return _load_classifier("load_grammar", Grammar, name, ("acceptable", "correct", "grammatical"), 0, acceptable, budget)
+
+# %% ../nbs/14_encode.ipynb #c16d4403
+def _windows(n: int, length: int) -> list[tuple[int, int, int]]:  # begin, end, and the first position to score
+    "Windows over positions 0 to n - 1 that move by half a window; position 0 is the start token and is not scored."
+    half, out = length // 2, [(0, min(n, length), 1)]
+    while out[-1][1] < n: out.append((out[-1][1] - half, min(n, out[-1][1] + half), out[-1][1]))
+    return out
+
+
+class LanguageModel:
+    "Perplexities of texts; made by `load_lm`."
+
+    def __init__(self, name: str, model, tokenizer, *, window: int | None = None, budget: int = 4096):
+        positions = getattr(model.config, "max_position_embeddings", None) or 1024
+        self.name, self.model, self.tokenizer = name, model, tokenizer
+        self.window = (window or min(1024, positions)) // 2 * 2
+        self.budget = min(budget, max(1, 2**26 // model.config.vocab_size))  # a batch's logits stay below 256 MiB
+        self.start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
+
+    def __repr__(self): return f"LanguageModel({self.name!r})"
+
+    def perplexity(self, texts: Sequence[str]   # (n,), any strings
+                   ) -> tuple[np.ndarray, np.ndarray]:  # (n,) perplexities, at least 1; (n,) numbers of tokens
+        "Perplexity and number of tokens of each text."
+        import torch
+        _check_texts("LanguageModel.perplexity", texts)
+        distinct, index = _distinct(texts)
+        ids = [[self.start, *i] for i in self.tokenizer(distinct, add_special_tokens=False)["input_ids"]] if distinct else []
+        spans = [(k, *w) for k, i in enumerate(ids) if len(i) > 1 for w in _windows(len(i), self.window)]
+        pieces, loss = [ids[k][a:b] for k, a, b, _ in spans], np.zeros(len(ids))
+        for group in length_batches([len(p) for p in pieces], self.budget):
+            batch, mask = _padded(pieces, group, max(len(pieces[g]) for g in group), self.tokenizer.pad_token_id or 0)
+            with torch.inference_mode(): logits = self.model(input_ids=batch, attention_mask=mask).logits
+            for row, g in enumerate(group):
+                k, begin, end, first = spans[g]
+                at = torch.arange(first - begin, end - begin)
+                logp = torch.log_softmax(logits[row, at - 1].float(), -1)
+                loss[k] -= float(logp.gather(1, batch[row, at][:, None]).double().sum())
+        n = np.asarray([len(i) - 1 for i in ids], dtype=np.int64)
+        ppl = np.full(len(ids), np.nan)
+        ppl[n > 0] = np.exp(loss[n > 0] / n[n > 0])
+        return ppl[index], n[index]
+
+
+def load_lm(name,                              # "bundled", a hub id, a local folder, a .gguf file, a (model, tokenizer) pair, or anything with `perplexity`
+            *, window: int | None = None,      # tokens read at once; None: what the model has positions for, at most 1,024
+            budget: int = 4096) -> LanguageModel:  # tokens in a batch, less where the vocabulary is large
+    """A causal language model by name, by folder, by GGUF file, or as it is where it is loaded already.
+
+    Raises: ValueError where the name leads to no model; ModuleNotFoundError where a package is missing.
+    """
+    if hasattr(name, "perplexity"): return name
+    _need("load_lm", "torch", "transformers")
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    if isinstance(name, tuple): return LanguageModel(type(name[0]).__name__, *name, window=window, budget=budget)
+    label, source, more = str(name), str(name), {}
+    if label == "bundled" or label.endswith(".gguf"):
+        _need("load_lm", "gguf", "accelerate")
+        from mhbench.local import bundled_gguf
+        path = bundled_gguf() if label == "bundled" else Path(label)
+        source, more = str(path.parent), {"gguf_file": path.name}  # weights are expanded to float32
+    with _loading("load_lm", label):
+        model, tokenizer = AutoModelForCausalLM.from_pretrained(source, **more).eval(), AutoTokenizer.from_pretrained(source, **more)
+        if "GPT2" in type(tokenizer).__name__:  # the first word as it is spelled inside a sentence, as published
+            tokenizer = AutoTokenizer.from_pretrained(source, add_prefix_space=True)
+    return LanguageModel(label, _packed(model.float()), tokenizer, window=window, budget=budget)
