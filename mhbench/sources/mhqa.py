@@ -70,7 +70,7 @@ def mend_option(text: str) -> str:
     text = re.sub(r"^<(?=[^\W\d])", "", text)
     return re.sub(r"(?<=\S)[>,]+$", "", text).strip()
 
-# %% ../../nbs/05a_sources.mhqa.ipynb #3031933c
+# %% ../../nbs/05a_sources.mhqa.ipynb #795d7bdd
 TOPICS = ("Anxiety", "Depression", "Obsessive/Compulsive Disorders", "Trauma")
 TYPES = ("Factoid", "Diagnostic", "Prognostic", "Preventive")
 _ALIASES = {"correct_answer": "correct_option", "correct_option_num": "correct_option_number"}
@@ -95,6 +95,7 @@ class MHQARow(Record):
     correct_option: str                              # the right option's text
     correct_option_number: Annotated[str, Field(pattern=r"^[1-4](\.0+)?$")]
     valid_question: Literal["True", "true", "1"] = "True"
+    canary: str | None = None                        # the demo bank's column: marks synthetic text
 
     @property
     def options(self) -> list[str]: return [self.option1, self.option2, self.option3, self.option4]
@@ -138,7 +139,7 @@ def _rows(path, encoding) -> Iterator[tuple[str, dict[str, str]]]:
         row = {_ALIASES.get(k, k): v for k, v in row.items()}
         yield place, {k: v for k, v in row.items() if k and not k.startswith("Unnamed:")}
 
-# %% ../../nbs/05a_sources.mhqa.ipynb #3fd41358
+# %% ../../nbs/05a_sources.mhqa.ipynb #26c1653a
 def _split(path: Path) -> str:
     stem = path.stem.lower().replace("-", "_")
     if stem in ("mhqa", "mhqa_gold"): return "gold"
@@ -178,7 +179,7 @@ def load_mhqa(csv: str | Path,          # a file of the release: MHQA-gold, or a
             yield place, dict(item_id=f"{base}-{seen[base]}" if again else base, base_id=base if again else None, study="mhqa", task="multiple_choice",
                               question=mend_encoding(r.question).strip() if repair else r.question,
                               options=[mend_option(o) for o in r.options] if repair else r.options,
-                              key=letters(4)[right - 1:right], category=r.type, topic=r.topic, group_id=f"pmid-{r.id}", split=split, source=place)
+                              key=letters(4)[right - 1:right], category=r.type, topic=r.topic, group_id=f"pmid-{r.id}", split=split, source=place, canary=r.canary)
     return Validated(validate(items(), Item, unique="item_id").records, bad)
 
 # %% ../../nbs/05a_sources.mhqa.ipynb #1672a3a0
