@@ -1,0 +1,108 @@
+"Shards and batches: every number of shards, a real cluster of two workers, a worker killed in the middle."
+
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from mhbench.parallel import Executor, dask_client, map_batches, merge, merge_records, shard
+from mhbench.schema import Response, write_records
+
+
+@given(st.lists(st.integers(), max_size=60), st.integers(1, 70))
+def test_shards_cover_every_item_once_and_in_order(items, n):
+    parts = [shard(items, i, n) for i in range(n)]
+    assert [x for p in parts for x in p] == items
+    sizes = [len(p) for p in parts]
+    assert max(sizes) - min(sizes) <= 1
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 13])
+def test_shards_merge_to_the_bytes_of_one_process(tmp_path, n):
+    ids = [f"item-{i:02d}" for i in range(12)]
+    rows = [Response(item_id=i, study="demo", model="m", mode=mode, sample=s, text=f"{i} {s}") for i in ids for mode in ("zero_shot", "cot") for s in range(3)]
+    whole = write_records(rows, tmp_path / "whole.parquet")
+    parts = [write_records([r for r in rows if r.item_id in shard(ids, i, n)], tmp_path / f"{i}.parquet", Response) for i in range(n)]
+    assert merge_records(parts, Response, tmp_path / "merged.parquet", order=ids).read_bytes() == whole.read_bytes()
+
+
+def test_shards_that_overlap_or_lack_an_item_are_refused(tmp_path):
+    rows = [Response(item_id=f"i{k}", study="demo", model="m", mode="cot", text="x") for k in range(4)]
+    a, b = write_records(rows[:2], tmp_path / "a.parquet"), write_records(rows[1:3], tmp_path / "b.parquet")
+    with pytest.raises(ValueError, match="must not overlap; got .*'i1'.* in shards 0 and 1"):
+        merge_records([a, b], Response, tmp_path / "m.parquet")
+    with pytest.raises(ValueError, match=r"1 missing \['i3'\]"):
+        merge([["i0", "i1"], ["i2"]], order=["i0", "i1", "i2", "i3"])
+    assert not (tmp_path / "m.parquet").exists()
+
+
+def centred(batch):
+    "A result whose last bits depend on what shares the batch."
+    b = np.asarray(batch, dtype="float32")
+    return list(b - b.mean())
+
+
+def slow_centred(batch):
+    time.sleep(0.1)
+    return centred(batch)
+
+
+def scaled(model, batch):
+    return [(model["pid"], model["scale"] * x) for x in batch]
+
+
+def load():
+    return {"pid": os.getpid(), "scale": 3}
+
+
+@pytest.fixture(scope="module")
+def client():
+    pytest.importorskip("dask.distributed", reason="the extra dask is not installed")
+    with dask_client(Executor(kind="dask", workers=2)) as c:
+        c.wait_for_workers(2, timeout=60)
+        yield c
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    return [float(x) for x in np.random.default_rng(1).normal(size=640)]
+
+
+def test_a_cluster_gives_the_numbers_of_threads(client, numbers):
+    assert map_batches(centred, numbers, batch_size=32, client=client) == map_batches(centred, numbers, batch_size=32, executor=Executor(workers=2))
+
+
+def test_setup_runs_once_a_worker(client, numbers):
+    out = map_batches(scaled, numbers, batch_size=16, setup=load, client=client)
+    assert [v for _, v in out] == [3 * x for x in numbers]
+    assert len({pid for pid, _ in out}) == 2, "both workers took part"
+
+
+def test_an_error_on_a_worker_is_raised_here(client):
+    with pytest.raises(ZeroDivisionError):
+        map_batches(lambda b: [1 / x for x in b], [1.0, 0.0], client=client)
+
+
+def test_a_killed_worker_loses_nothing(client, numbers):
+    "SIGKILL to one of two workers while batches run: the same numbers, and none missing."
+    import threading
+
+    pids = client.run(os.getpid)
+    victim = sorted(pids.values())[0]
+    killed = threading.Event()
+
+    def kill():
+        os.kill(victim, signal.SIGKILL)
+        killed.set()
+
+    timer = threading.Timer(0.4, kill)
+    timer.start()
+    out = map_batches(slow_centred, numbers, batch_size=16, client=client)  # 40 batches, 2 s on two workers
+    timer.join()
+    assert killed.is_set()
+    assert out == map_batches(centred, numbers, batch_size=16)
+    client.wait_for_workers(2, timeout=60)
+    assert victim not in client.run(os.getpid).values(), "the worker that was killed is another process now"
