@@ -17,7 +17,7 @@ from .resample import Interval, _groups, _scalar, _sequence, bootstrap, draw_wei
 # %% auto #0
 __all__ = ['ABSTAIN', 'LEVELS', 'METRICS', 'percent_agreement', 'cohen_kappa', 'pabak', 'krippendorff_alpha', 'fleiss_kappa',
            'gwet_ac1', 'Pairwise', 'pairwise', 'mean_pairwise', 'majority', 'Ceiling', 'leave_one_out_ceiling',
-           'Alignment', 'alignment']
+           'Alignment', 'alignment', 'Ensemble', 'best_ensemble']
 
 # %% ../nbs/02_agreement.ipynb #d526be94
 ABSTAIN = "Abstain"
@@ -433,3 +433,90 @@ def alignment(annotator: Any,  # (N,) labels of one annotator, or (A, N) of seve
         own, d = _column(i, 1 + a), _column(i, 1 + n + a)
         out.append(Alignment(own, top, d, bool(own.ci_low <= top.ci_high and top.ci_low <= own.ci_high)))
     return out[0] if np.ndim(annotator) == 1 else out
+
+# %% ../nbs/02_agreement.ipynb #a3a0640e
+class Ensemble(NamedTuple):
+    "The best of all odd-sized majorities, with the luck of the search taken out."
+    members: tuple[int, ...]       # rows of the annotators
+    score: Interval                # corrected for the search
+    apparent: Interval             # as if this ensemble had been chosen before seeing the data
+    optimism: float                # what the search adds by luck
+    won: float                     # share of replicates in which these members win again
+    best_single: tuple[int, ...]   # the best annotator alone
+    candidates: list[tuple[int, ...]]
+    values: np.ndarray             # the score of each candidate on the data
+
+
+def _odd_subsets(n: int) -> list[tuple[int, ...]]:
+    return [m for size in range(1, n + 1, 2) for m in combinations(range(n), size)]
+
+
+def _inner(rng: np.random.Generator, counts: np.ndarray, inner: int) -> np.ndarray:
+    "Replicates of replicates: counts (b, k) to (b * inner, k)."
+    out = []
+    for row in counts:
+        ids = np.repeat(np.arange(len(row)), row.astype(int))
+        i = ids[rng.integers(0, len(ids), (inner, len(ids)))] + np.arange(inner)[:, None] * len(row)
+        out.append(np.bincount(i.ravel(), minlength=inner * len(row)).reshape(inner, -1))
+    return np.concatenate(out).astype(float)
+
+
+def best_ensemble(annotators: Any,  # (A, N), at most 15 annotators
+                  labels: Any,      # (R, N) the panel's
+                  *, metrics: Sequence[str] = ("cohen_kappa", "percent_agreement", "pabak"),
+                  rule: str = "majority", ignore: Sequence = (ABSTAIN,),
+                  n: int = 1000,    # outer replicates
+                  inner: int = 20,  # replicates of each replicate
+                  seed: int, clusters: np.ndarray | None = None, level: float = 0.95,
+                  ) -> dict[str, Ensemble]:  # one for each metric
+    """The odd-sized majority that agrees best with the panel's consensus, with an interval that accounts for the search.
+
+    Source: the search: MedQADE, section 4.4.3; optimism: Efron 1983; the nested interval: Hall and Martin 1988.
+    """
+    f = "best_ensemble"
+    formulas = {m: _metric(m, f) for m in metrics}
+    panel, several = np.asarray(labels, dtype=object), np.asarray(annotators, dtype=object)
+    if several.ndim != 2 or panel.ndim != 2 or several.shape[1] != panel.shape[1]:
+        raise ValueError(f"{f}: annotators must have shape (n_annotators, n_items) with the items of labels; got {several.shape} for labels {panel.shape}")
+    if len(several) > 15: raise ValueError(f"{f}: annotators must be at most 15 (16,384 ensembles); got {len(several)}; leave out the weakest")
+    x, v = _matrix(np.vstack([panel, several]), ignore, None, f)
+    k, subsets = max(len(v), 1), _odd_subsets(len(several))
+    consensus = _vote(_onehot(x[:len(panel)], k).sum(0), rule)
+    member = np.array([[a in m for a in range(len(several))] for m in subsets], float)
+    verdict = _vote(np.tensordot(member, _onehot(x[len(panel):], k), 1), rule)            # (M, N)
+    verdict[:, consensus < 0] = -1
+    cluster = _groups(clusters, x.shape[1], "clusters")
+    # items on which all candidates and the panel give the same verdicts are one pattern; a replicate is how often each was drawn
+    _, pattern, code = np.unique(np.vstack([verdict, consensus]), axis=1, return_index=True, return_inverse=True)
+    of = np.zeros((int(cluster.max()) + 1, len(pattern)))
+    np.add.at(of, (cluster, code.ravel()), 1.0)
+
+    def scores(w):
+        t = _tables(verdict[:, pattern], consensus[None, pattern], k, w @ of)
+        return {m: np.nan_to_num(g(t), nan=-np.inf) for m, g in formulas.items()}
+    s = {m: y[0] for m, y in scores(np.ones((1, len(of)))).items()}
+    if any(not np.isfinite(y).any() for y in s.values()): raise ValueError(f"{f}: no ensemble has a defined agreement with the panel; check that labels have a consensus with more than one label")
+    rng = np.random.default_rng(_sequence(seed).spawn(2)[1])
+    outer, corrected = {m: [] for m in metrics}, {m: [] for m in metrics}
+    for w in draw_weights(len(of), n, seed=seed, chunk=max(len(of), 8_000_000 // (len(subsets) * k * k * inner) * len(of))):
+        here, there = scores(w), scores(_inner(rng, w, inner))
+        for m in metrics:
+            win = here[m].argmax(1)
+            again = there[m].reshape(len(w), inner, -1)
+            luck = again.max(2) - np.take_along_axis(here[m], again.argmax(2), 1)
+            corrected[m].append(here[m].max(1) - luck.mean(1))
+            outer[m].append(here[m])
+    return {m: _search_result(m, s[m], np.concatenate(outer[m]), np.concatenate(corrected[m]), subsets, len(of), level) for m in metrics}
+
+
+def _search_result(metric: str, s: np.ndarray, outer: np.ndarray, corrected: np.ndarray, subsets: list, n_units: int, level: float) -> Ensemble:
+    best, win = int(s.argmax()), outer.argmax(1)
+    truth = s[win]                                                              # what each replicate's winner is worth
+    optimism = float((outer.max(1) - truth).mean())
+    once, error = s[best] - optimism, corrected - truth
+    score = once - error.mean()
+    low, high = percentile_interval(error, level)
+    apparent = Interval(float(s[best]), *percentile_interval(outer[:, best], level), n_units, outer[:, best], 0, level, "percentile")
+    single = max((j for j, m in enumerate(subsets) if len(m) == 1), key=lambda j: s[j])
+    return Ensemble(subsets[best], Interval(float(score), once - high, once - low, n_units, once - error, 0, level, "nested"), apparent, optimism,
+                    float((win == best).mean()), subsets[single], subsets, s)
