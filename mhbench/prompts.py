@@ -18,7 +18,8 @@ import yaml
 from .schema import MODES, TASKS, Item, fingerprint, letters
 
 # %% auto #0
-__all__ = ['FOLDER', 'names', 'render', 'find', 'Template', 'slug', 'template', 'build', 'related', 'demonstrations']
+__all__ = ['FOLDER', 'KINDS', 'names', 'render', 'find', 'Template', 'slug', 'template', 'build', 'related', 'demonstrations',
+           'Rubric', 'rubric', 'rubrics', 'rubric_for', 'provenance']
 
 # %% ../nbs/07_prompts.ipynb #88a12d1d
 _TOKEN = re.compile(r"\{\{|\}\}|\[\[|\]\]|\{([A-Za-z_][\w.]*)\}|[{}]")
@@ -291,3 +292,90 @@ def _drawn(ordered: Sequence[Item], n: int, exclude: Item | None, rationale: boo
     if len(got) < n:
         raise ValueError(f"demonstrations: items must hold {n} that can be shown{' and have a rationale' if rationale else ''}; got {len(got)} ({exclude.item_id if exclude else 'no item excluded'}); give a larger pool or a smaller n")
     return got
+
+# %% ../nbs/07_prompts.ipynb #2589e83f
+KINDS = ("label", "score", "pairwise", "yes_no")
+
+_RUBRIC = {"about", "kind", "extends", "system", "user", "part", "answer_line", "criteria", "anchors", "labels", "axes", "examples", "extra", "shown", "target", "omit"}
+
+
+class Rubric(NamedTuple):
+    "What a judge is told, and what its verdicts may be."
+    name: str                    # e.g. psychiatrybench/diagnosis
+    kind: str                    # one of KINDS
+    files: tuple[Path, ...]      # the file, and those that it extends
+    text: dict[str, str]         # system, user, part, answer_line: templates
+    criteria: tuple[str, ...]
+    anchors: dict[int, str]      # score -> what it means
+    labels: dict[str, str]       # label -> what it means
+    axes: dict[str, str]         # axis -> the question it asks
+    examples: tuple              # worked examples: texts, or reference, answer and score
+    extra: dict[str, list[str]]  # further verdicts on the question itself, e.g. difficulty
+    shown: dict[str, str]        # label -> how the judge sees it; itself where it is not named
+    target: str                  # response, or item where there is no answer to judge
+
+    def show(self, label: str) -> str: return self.shown.get(label, label)
+
+
+def _chain(name: str, dir: str | Path | None, language: str | None, seen: tuple = ()) -> list[Path]:
+    tag = (language or "en").split("-")[0].lower()
+    path = (find(f"rubrics/{name}.{tag}.yaml", dir) if tag != "en" else None) or find(f"rubrics/{name}.yaml", dir)
+    if path is None: raise ValueError(f"rubric: name must be one of {', '.join(rubrics(dir))}; got {name!r}; add rubrics/{name}.yaml to your prompts folder")
+    if path in seen: raise ValueError(f"rubric: extends must not come back to where it began; got {name!r} again ({path})")
+    data = _load(path, _RUBRIC)
+    return [*(_chain(data["extends"], dir, language, (*seen, path)) if data.get("extends") else []), path]
+
+
+def rubric(name: str,                      # e.g. "psychiatrybench/diagnosis"
+           dir: str | Path | None = None,  # the user's folder
+           *, language: str | None = None, # the rubric in this language where there is one, else in English
+           ) -> Rubric:
+    """A rubric by name.
+
+    Raises: ValueError for a name without a file, or a rubric that does not say what its kind needs.
+    """
+    files = _chain(name, dir, language)
+    d: dict[str, Any] = {}
+    for f in files: d |= _load(f, _RUBRIC)
+    kind, where = d.get("kind"), files[-1]
+    if kind not in KINDS: raise ValueError(f"rubric: kind must be one of {', '.join(KINDS)}; got {kind!r} ({where})")
+    if not d.get("user"): raise ValueError(f"rubric: user must be there; got none ({where})")
+    need = {"label": "labels", "score": "anchors", "pairwise": "axes"}.get(kind)
+    if need and not isinstance(d.get(need), dict): raise ValueError(f"rubric: {need} must be a mapping for kind {kind}; got {d.get(need)!r} ({where})")
+    bad = [a for a in d.get("anchors") or {} if not (isinstance(a, int) and 0 <= a <= 100)]
+    if bad: raise ValueError(f"rubric: anchors must be whole numbers from 0 to 100; got {bad} ({where})")
+    return Rubric(name, kind, tuple(files), {k: d[k] for k in ("system", "user", "part", "answer_line") if d.get(k)}, tuple(d.get("criteria") or ()), dict(d.get("anchors") or {}),
+                  dict(d.get("labels") or {}), dict(d.get("axes") or {}), tuple(d.get("examples") or ()), dict(d.get("extra") or {}), dict(d.get("shown") or {}), d.get("target", "response"))
+
+
+def rubrics(dir: str | Path | None = None) -> list[str]:
+    "The names of all rubrics, the user's and the package's."
+    return sorted({str(p.relative_to(f / "rubrics").with_suffix("")) for f in ([Path(dir)] if dir else []) + [FOLDER] for p in (f / "rubrics").rglob("*.yaml") if "." not in p.stem})
+
+
+def rubric_for(item: Item, kind: str | None = None, dir: str | Path | None = None, *, language: str | None = None) -> Rubric:
+    """The rubric that fits an item: its study's for the category, else for the task, else the default of the kind.
+
+    Raises: ValueError where `kind` is not one of KINDS, or no kind is given and the study has no rubric of its own.
+    """
+    if kind is not None and kind not in KINDS: raise ValueError(f"rubric_for: kind must be one of {', '.join(KINDS)}; got {kind!r} ({item.item_id})")
+    own = [f"{item.study}/{slug(item.category)}"] if item.category else []
+    for name in [*own, f"{item.study}/{item.task}", *(["default/sequential"] if item.task == "sequential" else []), *([f"default/{kind}"] if kind else [])]:
+        if find(f"rubrics/{name}.yaml", dir) is None: continue
+        r = rubric(name, dir, language=language or item.language)
+        if r.target == "response" and kind in (None, r.kind): return r
+    raise ValueError(f"rubric_for: kind must be given where the study has no rubric of its own; got None ({item.item_id}, {item.study}); name one of {', '.join(KINDS)}")
+
+# %% ../nbs/07_prompts.ipynb #051ca9d8
+def provenance(items: Iterable[Item] = (),          # what is asked
+               modes: Iterable[str] = (),           # in these modes
+               *, rubric_names: Iterable[str] = (),
+               language: str | None = None,
+               dir: str | Path | None = None) -> dict[str, str]:  # name -> SHA-256; "user:" before the name of a user's file
+    "The prompt files that a run used."
+    kinds = {(i.study, i.category, i.task, i.language): i for i in items}
+    files = {template(i, m, language=language, dir=dir).path for i in kinds.values() for m in modes}
+    languages = {language} if language else {i.language for i in kinds.values()} or {None}
+    files |= {f for n in rubric_names for lang in languages for f in rubric(n, dir, language=lang).files}
+    def shown(p): return str(p.relative_to(FOLDER)) if p.is_relative_to(FOLDER) else f"user:{p.relative_to(dir)}"
+    return dict(sorted((shown(p), hashlib.sha256(p.read_bytes()).hexdigest()) for p in files))
