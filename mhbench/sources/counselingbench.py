@@ -132,13 +132,13 @@ def break_ties(first: Iterable[str], second: Iterable[str], third: Iterable[str 
         else: labels.append(None); how.append("undecided" if c is None else "three_ways")
     return Resolved(labels, how)
 
-# %% ../../nbs/05b_sources.counselingbench.ipynb #4da0df41
+# %% ../../nbs/05b_sources.counselingbench.ipynb #933dc865
 _COLUMNS = {  # column of the release -> field of the row
     "Source": "publisher", "Exam Name": "exam", "Question #": "number", "Patient Demographic": "demographic", "Mental Status Exam": "mental_status",
     "Presenting Problem": "problem", "Other Contexts": "other", "Question": "question", "Choice A": "choice_a", "Choice B": "choice_b", "Choice C": "choice_c", "Choice D": "choice_d",
-    "Correct Answer": "correct_answer", "Explanation for correct answer": "explanation", "correct_answer_letter": "correct_answer_letter", "label": "label", "label_h": "label_h", "label_s": "label_s",
+    "Correct Answer": "correct_answer", "Explanation for correct answer": "explanation", "correct_answer_letter": "correct_answer_letter", "label": "label", "label_h": "label_h", "label_s": "label_s", "canary": "canary",
 }
-_REQUIRED = tuple(c for c in _COLUMNS if c not in ("Other Contexts", "Explanation for correct answer", "correct_answer_letter", "label", "label_h", "label_s"))
+_REQUIRED = tuple(c for c in _COLUMNS if c not in ("Other Contexts", "Explanation for correct answer", "correct_answer_letter", "label", "label_h", "label_s", "canary"))
 Text = Annotated[str, Field(pattern=r"\S")]
 
 
@@ -162,6 +162,7 @@ class CounselingRow(Record):
     label: str | None = None
     label_h: str | None = None
     label_s: str | None = None
+    canary: str | None = None    # the demo bank's column: marks synthetic text
 
     @property
     def choices(self) -> list[str]: return [plain_text(c) for c in (self.choice_a, self.choice_b, self.choice_c, self.choice_d)]
@@ -211,7 +212,7 @@ def _question_rows(path, encoding) -> Iterator[tuple[str, dict, dict]]:
         for field in ("correct_answer_letter", "label", "label_h", "label_s"): row[field] = (row.get(field) or "").strip() or None
         yield place, row, raw
 
-# %% ../../nbs/05b_sources.counselingbench.ipynb #6177a5e4
+# %% ../../nbs/05b_sources.counselingbench.ipynb #75e426f9
 def _item(place: str, r: CounselingRow) -> dict[str, Any]:
     demographics = parse_demographics(r.demographic)
     conditions = icd_blocks(demographics.get("diagnosis", "")) or icd_blocks(r.problem)
@@ -221,7 +222,7 @@ def _item(place: str, r: CounselingRow) -> dict[str, Any]:
                 context={k: plain_text(v) for k, v in shown.items() if v.strip()},
                 rationale=re.sub(r"^Explanation:\s*", "", plain_text(r.explanation)) or None,
                 category=competency(r.label) if r.label else None, topic=conditions[0] if conditions else None,
-                variant={k: v for k, v in details.items() if v}, group_id=r.group_id, split="test", source=place)
+                variant={k: v for k, v in details.items() if v}, group_id=r.group_id, split="test", source=place, canary=r.canary)
 
 
 def load_counselingbench(csv: str | Path,     # a file of the release, in any of its layouts
