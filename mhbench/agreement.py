@@ -15,9 +15,12 @@ import pandas as pd
 from .resample import Interval, _groups, _scalar, _sequence, bootstrap, draw_weights, mean, percentile_interval
 
 # %% auto #0
-__all__ = ['ABSTAIN', 'LEVELS', 'METRICS', 'percent_agreement', 'cohen_kappa', 'pabak', 'krippendorff_alpha', 'fleiss_kappa',
-           'gwet_ac1', 'Pairwise', 'pairwise', 'mean_pairwise', 'majority', 'Ceiling', 'leave_one_out_ceiling',
-           'Alignment', 'alignment', 'Ensemble', 'best_ensemble']
+__all__ = ['ABSTAIN', 'LEVELS', 'METRICS', 'DIFFICULTY', 'EDGES', 'percent_agreement', 'cohen_kappa', 'pabak',
+           'krippendorff_alpha', 'fleiss_kappa', 'gwet_ac1', 'Pairwise', 'pairwise', 'mean_pairwise', 'majority',
+           'Ceiling', 'leave_one_out_ceiling', 'Alignment', 'alignment', 'Ensemble', 'best_ensemble', 'as_scores',
+           'Shared', 'shared_lineage', 'Bias', 'self_enhancement', 'family_bias', 'PositionBias', 'position_bias',
+           'mean_difficulty', 'difficulty_bins', 'Abstention', 'abstention_by_difficulty', 'risk_coverage_area',
+           'RiskCoverage', 'risk_coverage']
 
 # %% ../nbs/02_agreement.ipynb #d526be94
 ABSTAIN = "Abstain"
@@ -520,3 +523,271 @@ def _search_result(metric: str, s: np.ndarray, outer: np.ndarray, corrected: np.
     single = max((j for j, m in enumerate(subsets) if len(m) == 1), key=lambda j: s[j])
     return Ensemble(subsets[best], Interval(float(score), once - high, once - low, n_units, once - error, 0, level, "nested"), apparent, optimism,
                     float((win == best).mean()), subsets[single], subsets, s)
+
+# %% ../nbs/02_agreement.ipynb #0a622b4d
+def as_scores(labels: Any,                     # any shape, strings
+              positive: str = "Correct",       # 1
+              negative: str = "Incorrect",     # 0
+              missing: Sequence = (ABSTAIN,),  # NaN, as None and NaN are
+              ) -> np.ndarray:                 # the same shape, 1, 0 or NaN
+    """Labels as scores.
+
+    Raises: ValueError for a label that is none of these.
+    """
+    x = np.asarray(labels, dtype=object)
+    gone = pd.isna(x) | np.isin(x, list(missing))
+    unknown = sorted({str(v) for v in x[~gone]} - {positive, negative})
+    if unknown: raise ValueError(f"as_scores: labels must be {positive!r}, {negative!r} or among missing {list(missing)}; got {unknown}")
+    return np.where(gone, np.nan, (x == positive).astype(float))
+
+# %% ../nbs/02_agreement.ipynb #aedf4077
+class Shared(NamedTuple):
+    "A judge and a student of one lineage."
+    judge: str
+    student: str
+    lineage: str
+    same: bool   # they are one model
+
+
+def _lineage(name: str, lineages: Mapping[str, str], function: str) -> str:
+    if not lineages.get(name): raise ValueError(f"{function}: lineages must name a family for every model; got none for {name!r}; add it, e.g. lineages[{name!r}] = 'gemma'")
+    return lineages[name]
+
+
+def shared_lineage(judges: Sequence[str], students: Sequence[str],
+                   lineages: Mapping[str, str],  # name to family, for all of them
+                   *, strict: bool = False,      # True: a shared lineage is an error
+                   ) -> list[Shared]:
+    """Every pair of judge and student that share a lineage.
+
+    Raises: ValueError for a name without a lineage; with `strict`, where any pair is found.
+    """
+    of = {m: _lineage(m, lineages, "shared_lineage") for m in [*judges, *students]}
+    found = [Shared(j, s, of[j], j == s) for j in judges for s in students if of[j] == of[s]]
+    if strict and found:
+        raise ValueError("shared_lineage: no judge may share a lineage with a student it judges; got " + ", ".join(f"{x.judge} judging {x.student} ({x.lineage})" for x in found)
+                         + "; take a judge of another lineage, or strict=False to report the bias instead")
+    return found
+
+# %% ../nbs/02_agreement.ipynb #b81a7d2a
+class Bias(NamedTuple):
+    "How far an annotator's scores of a student lie above those of independent peers."
+    annotator: str
+    student: str
+    kind: str            # self, family or other
+    difference: Interval
+    peers: tuple[str, ...]
+    left_out: int        # items without the annotator's or without any peer's score
+
+    def row(self) -> dict:
+        "One row of a table."
+        return {"annotator": self.annotator, "student": self.student, "kind": self.kind, **self.difference.row(),
+                "p_value": self.difference.p_value(), "n_peers": len(self.peers), "left_out": self.left_out}
+
+
+def _bias(scores: Any, annotators: Sequence[str], students: Sequence[str], lineages: Mapping[str, str], kinds: Sequence[str], function: str, **kwargs) -> list[Bias]:
+    x = np.asarray(scores, float)
+    if x.shape[:2] != (len(annotators), len(students)) or x.ndim != 3:
+        raise ValueError(f"{function}: scores must have shape (n_annotators, n_students, n_items), here ({len(annotators)}, {len(students)}, n); got {x.shape}")
+    for what, names in (("annotators", annotators), ("students", students)):
+        if len(set(names)) != len(names): raise ValueError(f"{function}: {what} must be different names; got {list(names)}")
+    of = {m: _lineage(m, lineages, function) for m in [*annotators, *students]}
+    found, columns = [], []
+    for i, a in enumerate(annotators):
+        peers = [j for j, p in enumerate(annotators) if of[p] != of[a]]
+        for k, s in enumerate(students):
+            kind = "self" if s == a else "family" if of[s] == of[a] else "other"
+            if kind not in kinds: continue
+            if not peers: raise ValueError(f"{function}: annotators must include peers of another lineage than {a!r} ({of[a]}); got {list(annotators)}")
+            has = ~np.isnan(x[peers, k])
+            consensus = _divide(np.where(has, x[peers, k], 0.0).sum(0), has.sum(0).astype(float))
+            found.append((a, s, kind, tuple(annotators[p] for p in peers)))
+            columns.append(x[i, k] - consensus)
+    if not found: return []
+    d = np.column_stack(columns)
+    empty = [f[:2] for f, c in zip(found, columns) if np.isnan(c).all()]
+    if empty: raise ValueError(f"{function}: every pair must share at least one scored item with a peer; got none for {empty}")
+    all_of = bootstrap(mean, d, **kwargs)
+    units = _groups(kwargs.get("clusters"), len(d), "clusters")
+    return [Bias(a, s, kind, _column(all_of, c)._replace(n=len(np.unique(units[~np.isnan(d[:, c])]))), peers, int(np.isnan(d[:, c]).sum()))
+            for c, (a, s, kind, peers) in enumerate(found)]
+
+
+def self_enhancement(scores: Any,                  # (A, S, N); NaN where there is none
+                     annotators: Sequence[str],    # A names
+                     students: Sequence[str],      # S names; one that is also an annotator's is that annotator
+                     lineages: Mapping[str, str],  # name to family
+                     **kwargs,                     # n, seed, clusters, level, method: as in bootstrap
+                     ) -> list[Bias]:              # one for each annotator that is also a student
+    """How much an annotator prefers its own answers, against annotators of other lineages.
+
+    Source: MedQADE, section 4.4.4.
+    """
+    return _bias(scores, annotators, students, lineages, ("self",), "self_enhancement", **kwargs)
+
+
+def family_bias(scores: Any, annotators: Sequence[str], students: Sequence[str], lineages: Mapping[str, str],  # as in self_enhancement
+                *, others: bool = False,  # True: also the students that are no relatives, for comparison
+                **kwargs) -> list[Bias]:  # one for each annotator and sibling among the students
+    """How much an annotator prefers the answers of its siblings, against annotators of other lineages.
+
+    Source: MedQADE, section 4.4.4.
+    """
+    return _bias(scores, annotators, students, lineages, ("family", "other") if others else ("family",), "family_bias", **kwargs)
+
+# %% ../nbs/02_agreement.ipynb #d6701c66
+class PositionBias(NamedTuple):
+    "What the order of two answers does to a judge."
+    consistency: Interval   # share of pairs with the same winner, or a tie, in both orders
+    first: Interval         # preference for what is shown first, minus one half, in [-0.5, 0.5]
+    left_out: int           # pairs without a verdict in one of the orders
+
+
+def position_bias(forward: Any,   # (N,) "first", "second", "tie" or None: verdicts with answer A shown first
+                  backward: Any,  # (N,) the same pairs with answer B shown first
+                  **kwargs,       # n, seed, clusters, level, method: as in bootstrap
+                  ) -> PositionBias:
+    """How often a judge's choice between two answers survives their exchange."""
+    x, y = np.asarray(forward, dtype=object), np.asarray(backward, dtype=object)
+    if x.shape != y.shape or x.ndim != 1: raise ValueError(f"position_bias: forward and backward must be one verdict a pair each, same shape; got {x.shape} and {y.shape}")
+    value = {"first": 1.0, "second": 0.0, "tie": 0.5}
+    unknown = sorted({str(v) for v in [*x, *y] if v is not None and v == v} - set(value))
+    if unknown: raise ValueError(f"position_bias: verdicts must be 'first', 'second', 'tie' or None; got {unknown}")
+    a, b = (np.array([value.get(v, np.nan) for v in z]) for z in (x, y))
+    gone = np.isnan(a + b)
+    if gone.all(): raise ValueError("position_bias: at least one pair must have a verdict in both orders; got none")
+    i = bootstrap(mean, np.where(gone[:, None], np.nan, np.column_stack([a + b == 1, (a + b) / 2 - 0.5])), **kwargs)
+    n = int((~gone).sum()) if kwargs.get("clusters") is None else i.n
+    return PositionBias(_column(i, 0)._replace(n=n), _column(i, 1)._replace(n=n), int(gone.sum()))
+
+# %% ../nbs/02_agreement.ipynb #677075ed
+DIFFICULTY = {"Easy": 0.0, "Medium": 1.0, "Hard": 2.0}
+EDGES = (0.5, 1.0, 1.5)
+
+
+def mean_difficulty(labels: Any,  # (R, N) names in scale, or numbers; NaN or None where missing
+                    scale: Mapping[str, float] = DIFFICULTY) -> np.ndarray:  # (N,) NaN where nobody rated
+    """The mean difficulty of each item.
+
+    Source: MedQADE, section 4.4.1.
+    """
+    codes, values = _matrix(labels, (), None, "mean_difficulty", raters=1)
+    unknown = [v for v in values if isinstance(v, str) and v not in scale]
+    if unknown: raise ValueError(f"mean_difficulty: labels must be among {list(scale)}; got {unknown}")
+    x = np.array([scale[v] if isinstance(v, str) else float(v) for v in values] + [0.0])
+    return _divide(x[np.where(codes < 0, len(values), codes)].sum(0), (codes >= 0).sum(0).astype(float))
+
+
+def difficulty_bins(difficulty: np.ndarray, edges: Sequence[float] = EDGES) -> np.ndarray:  # (N,) 0..len(edges), -1 where NaN
+    """Bins that include their upper edge, but for the last edge, which belongs to the hardest bin.
+
+    Source: MedQADE, section 4.4.1.
+    """
+    d = np.asarray(difficulty, float)
+    b = np.searchsorted(np.asarray(edges, float), d, side="left")
+    return np.where(np.isnan(d), -1, np.where(d == edges[-1], len(edges), b))
+
+# %% ../nbs/02_agreement.ipynb #0f591293
+class Abstention(NamedTuple):
+    "How often raters abstain, by the difficulty of the item."
+    bins: list[str]
+    rate: Interval         # its values have one entry a bin; NaN where a bin is empty
+    n_items: np.ndarray    # by bin
+    n_ratings: np.ndarray  # by bin
+    slope: Interval        # of the rate on mean difficulty
+    left_out: int          # items without a difficulty
+
+    def rows(self) -> list[dict]:
+        "One row a bin."
+        r = self.rate
+        return [{"difficulty": b, "n": int(self.n_items[k]), "n_ratings": int(self.n_ratings[k]), "estimate": r.estimate[k], "ci_low": r.ci_low[k], "ci_high": r.ci_high[k]}
+                for k, b in enumerate(self.bins)]
+
+
+def abstention_by_difficulty(labels: Any,             # (R, N); None or NaN: not asked
+                             difficulty: np.ndarray,  # (N,) mean difficulty
+                             *, abstain: str = ABSTAIN, edges: Sequence[float] = EDGES,
+                             **kwargs,                # n, seed, clusters, level, method: as in bootstrap
+                             ) -> Abstention:
+    """The rate of abstention in each bin of difficulty, and its slope.
+
+    Source: MedQADE, section 4.4.1; the slope is ours.
+    """
+    x, d = np.atleast_2d(np.asarray(labels, dtype=object)), np.asarray(difficulty, float)
+    if d.shape != x.shape[1:]: raise ValueError(f"abstention_by_difficulty: difficulty must be one number an item, shape ({x.shape[1]},); got {d.shape}")
+    if np.isnan(d).all(): raise ValueError("abstention_by_difficulty: difficulty must be given for at least one item; got none")
+    bins, asked = difficulty_bins(d, edges), (~pd.isna(x)).sum(0).astype(float)
+    gone = (x == abstain).sum(0).astype(float)
+    z, d0 = _onehot(bins, len(edges) + 1), np.where(bins < 0, 0.0, d)
+    a, g = asked * (bins >= 0), gone * (bins >= 0)
+
+    def statistic(columns, *, weights):
+        rate = _divide(weights @ (z * gone[:, None]), weights @ (z * asked[:, None]))
+        n, sx, sy, sxx, sxy = (weights @ np.column_stack([a, a * d0, g, a * d0**2, g * d0])).T
+        return np.column_stack([rate, _divide(n * sxy - sx * sy, n * sxx - sx**2)])   # least squares, one point a rating
+    i = bootstrap(statistic, np.arange(len(d)), **kwargs)
+    names = [f"<= {edges[0]:g}"] + [f"{p:g} to {q:g}" for p, q in zip(edges, edges[1:])] + [f">= {edges[-1]:g}"]
+    return Abstention(names, _column(i, slice(0, len(names))), z.sum(0), z.T @ asked, _column(i, len(names)), int((bins < 0).sum()))
+
+# %% ../nbs/02_agreement.ipynb #06f32bad
+def _harmonic(n: np.ndarray) -> np.ndarray:
+    from scipy.special import digamma
+    return digamma(n + 1.0)
+
+
+def _area(m: np.ndarray, e: np.ndarray) -> np.ndarray:
+    "Area from counts and errors of ties (..., G), the most confident first."
+    n0, e0 = np.cumsum(m, -1) - m, np.cumsum(e, -1) - e
+    tie = np.where(m > 0, e + (e0 - e * n0 / np.maximum(m, 1)) * (_harmonic(n0 + m) - _harmonic(n0)), 0.0)
+    return _divide(tie.sum(-1), m.sum(-1))
+
+
+def _ties(confidence: Any, correct: Any, function: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    "Errors, the group of each item (-1: left out), and the thresholds of the groups, descending."
+    c, y = np.asarray(confidence, float), np.asarray(correct, float)
+    if c.shape != y.shape or c.ndim != 1: raise ValueError(f"{function}: confidence and correct must be one number an item each, same shape; got {c.shape} and {y.shape}")
+    if ((y < 0) | (y > 1)).any(): raise ValueError(f"{function}: correct must be 1, 0 or NaN; got {np.nanmin(y)} to {np.nanmax(y)}")
+    has = ~np.isnan(c + y)
+    if not has.any(): raise ValueError(f"{function}: at least one item must have a confidence and a verdict; got none")
+    thresholds, group = np.unique(-c[has], return_inverse=True)
+    of = np.full(len(c), -1)
+    of[has] = group
+    return np.where(has, 1 - y, 0.0), of, -thresholds, has
+
+
+def risk_coverage_area(confidence: Any,  # (N,) any increasing scale; NaN is left out
+                       correct: Any,     # (N,) 1 right, 0 wrong, NaN unknown
+                       *, weights: np.ndarray | None = None,  # (B, N) whole numbers
+                       ) -> Any:         # in [0, 1]; (B,) with weights
+    """Area under the risk-coverage curve, ties averaged over their orders.
+
+    Source: Geifman and El-Yaniv 2017; El-Yaniv and Wiener 2010.
+    """
+    error, of, thresholds, has = _ties(confidence, correct, "risk_coverage_area")
+    z = _onehot(of, len(thresholds))
+    w = _unit(weights, len(of), "risk_coverage_area")
+    return _out(_area(w @ z, w @ (z * error[:, None])), weights)
+
+
+class RiskCoverage(NamedTuple):
+    "Risk among the most confident, for every coverage."
+    coverage: np.ndarray    # (G,) share answered at each threshold
+    risk: np.ndarray        # (G,) share wrong among those
+    threshold: np.ndarray   # (G,) confidence, descending
+    area: Interval
+    excess: float           # area minus that of the best possible confidence
+    left_out: int           # items without a confidence or a verdict
+
+
+def risk_coverage(confidence: Any, correct: Any,  # as in risk_coverage_area
+                  **kwargs,                       # n, seed, clusters, level, method: as in bootstrap
+                  ) -> RiskCoverage:
+    """The risk-coverage curve with its area.
+
+    Source: El-Yaniv and Wiener 2010; excess: Geifman, Uziel and El-Yaniv 2019.
+    """
+    error, of, thresholds, has = _ties(confidence, correct, "risk_coverage")
+    m, e = np.bincount(of[has]).astype(float), np.bincount(of[has], weights=error[has])
+    area = bootstrap(risk_coverage_area, np.asarray(confidence, float), np.asarray(correct, float), **kwargs)
+    best = _area(*np.array([[has.sum() - e.sum(), e.sum()], [0.0, e.sum()]]))
+    return RiskCoverage(m.cumsum() / has.sum(), e.cumsum() / m.cumsum(), thresholds, area, float(area.estimate - best), int((~has).sum()))
