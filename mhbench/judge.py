@@ -25,7 +25,8 @@ from .resample import bootstrap, mean
 from .schema import Item, Judgment, Response, letters
 
 # %% auto #0
-__all__ = ['schema', 'split_parts', 'messages', 'judge']
+__all__ = ['schema', 'split_parts', 'messages', 'judge', 'outcomes', 'position_bias', 'jury', 'same_lineage', 'extras',
+           'judge_items', 'Approach', 'clinical_approach']
 
 # %% ../nbs/16_judge.ipynb #120c334a
 def schema(rubric: Rubric,     # what is judged
@@ -153,7 +154,7 @@ def _silent(r: Response, rubric: Rubric, judge: Model, repeat: int) -> Judgment:
     return Judgment(item_id=r.item_id, study=r.study, model=r.model, mode=r.mode, sample=r.sample, judge=judge.name, kind=rubric.kind, rubric=rubric.name, repeat=repeat,
                     status="error", error=f"not judged: the response has no text (status {r.status})", attempts=0)
 
-# %% ../nbs/16_judge.ipynb #d3611082
+# %% ../nbs/16_judge.ipynb #4faa8c53
 def _order(rs: Sequence[Response], seed: int | None) -> tuple[Response, ...]:
     "The order in which answers are shown: drawn for each item, or as given."
     if seed is None: return tuple(rs)
@@ -177,6 +178,7 @@ def _cases(responses: Sequence[Response], items: Mapping, find: Callable[[Item],
 
 def _request(case: _Case, judge: Model, temperature: float | None, max_tokens: int | None) -> Request:
     n = len(case.item.stems) if "part" in case.rubric.text else len(case.responses)
+    if n == 0: raise ValueError(f"judge: rubric must fit the item; got {case.rubric.name}, which scores linked questions, for one without (task {case.item.task}, {case.item.item_id}); name another rubric")
     form = schema(case.rubric, n)
     enough = max_tokens or (None if judge.thinking else 24 + 20 * len(form["properties"]))   # a thinking judge needs the room its entry gives
     sampling = {**({} if temperature is None else {"temperature": temperature}), **({"max_tokens": enough} if enough else {})}
@@ -244,3 +246,177 @@ def _in_order(got: list[Judgment], responses: Sequence[Response], find, by_id: M
     if got and got[0].kind == "pairwise": return got
     there = {(g.study, g.item_id, g.model, g.mode, g.sample, g.repeat): g for g in got}
     return [there.get((r.study, r.item_id, r.model, r.mode, r.sample, k)) or _silent(r, find(by_id[r.study, r.item_id]), j, k) for r in responses for k in range(repeats)]
+
+# %% ../nbs/16_judge.ipynb #ab2d43e0
+def outcomes(judgments: Iterable[Judgment]  # of kind pairwise
+             ) -> pd.DataFrame:  # one row a pair of models, item, mode, sample, axis, judge and repeat
+    "Comparisons with both orders brought together."
+    both: dict = {}
+    for j in judgments:
+        if j.kind != "pairwise": raise ValueError(f"outcomes: judgments must be of kind pairwise; got {j.kind} ({j.item_id}, {j.judge})")
+        a, b = sorted((j.model, j.other))
+        won = {"first": j.model, "second": j.other, "tie": "tie", None: None}[j.label]
+        both.setdefault((j.study, j.item_id, j.mode, j.sample, j.judge, j.rubric, j.repeat, a, b), {})[j.model] = won
+    rows = []
+    for (*k, a, b), w in both.items():
+        x, y = w.get(a), w.get(b)
+        known = x is not None and y is not None
+        rows.append((*k, a, b, x, y, (x if x == y else "tie") if known else None, (x == y) if known else None))
+    return pd.DataFrame(rows, columns=["study", "item_id", "mode", "sample", "judge", "rubric", "repeat", "a", "b", "a_first", "b_first", "winner", "consistent"])
+
+
+def position_bias(judgments: Iterable[Judgment],  # of kind pairwise
+                  *, n: int = 1000,               # bootstrap replicates, over items
+                  seed: int = 0) -> pd.DataFrame: # two rows a judge and axis: consistent, first_preferred
+    "How far a judge's preference hangs on which answer stands first."
+    t = outcomes(judgments)
+    rows = []
+    for (judge_, rubric_), g in t.groupby(["judge", "rubric"], sort=True):
+        first = np.stack([(g.a_first == g.a).to_numpy(), (g.b_first == g.b).to_numpy()], 1).sum(1)
+        decided = np.stack([g[c].isin(["tie"]).to_numpy() | g[c].isna().to_numpy() for c in ("a_first", "b_first")], 1)
+        decided = 2 - decided.sum(1)
+        kept = g.consistent.notna().to_numpy()
+        measures = {"consistent": (g.consistent[kept].to_numpy(float), np.ones(kept.sum())), "first_preferred": (first[decided > 0].astype(float), decided[decided > 0].astype(float))}
+        where = {"consistent": kept, "first_preferred": decided > 0}
+        for name, (top, bottom) in measures.items():
+            row = {"n": 0, "estimate": math.nan, "ci_low": math.nan, "ci_high": math.nan}
+            if len(top):
+                items_ = (g.study + "/" + g.item_id).to_numpy()[where[name]]
+                row = bootstrap(_ratio, top, bottom, n=n, seed=seed, clusters=items_).row()
+            rows.append({"judge": judge_, "rubric": rubric_, "measure": name, "n_pairs": len(g), "n_failed": int((~kept).sum()), **row})
+    return pd.DataFrame(rows)
+
+
+def _ratio(top: np.ndarray, bottom: np.ndarray, *, weights: np.ndarray | None = None):
+    "Sum over sum, for every row of weights."
+    w = np.ones((1, len(top))) if weights is None else weights
+    with np.errstate(invalid="ignore", divide="ignore"): q = (w @ top) / (w @ bottom)
+    return q if weights is not None else float(q[0])
+
+# %% ../nbs/16_judge.ipynb #6295e73e
+def jury(judgments: Iterable[Judgment],
+         rule: Literal["majority", "mean", "median"],  # mean and median for scores, majority for the rest
+         *, name: str = "jury",                        # stands in `judge`
+         judges: Sequence[str] | None = None,          # those who vote; None: all
+         quorum: int = 1,                              # at least this many verdicts
+         ) -> list[Judgment]:                          # one a response; the judges' own are not repeated
+    """The verdict of several judges.
+
+    Raises: ValueError where the rule does not fit the kind.
+    """
+    groups: dict = {}
+    for j in judgments:
+        if judges is not None and j.judge not in judges: continue
+        if (j.kind == "score") != (rule != "majority"): raise ValueError(f"jury: rule must be mean or median for scores and majority for the rest; got {rule!r} for kind {j.kind} ({j.item_id}, {j.judge})")
+        groups.setdefault((j.study, j.item_id, j.model, j.other, j.mode, j.sample, j.kind, j.rubric, j.repeat), []).append(j)
+    out = []
+    for (study, item_id, model, other, mode, sample, kind, rubric_, repeat), js in groups.items():
+        verdict = _mean([j.score for j in js if j.status == "ok"], rule, quorum) if kind == "score" else _majority([j.label for j in js if j.status == "ok"], quorum)
+        text = json.dumps({j.judge: j.label if kind != "score" else j.score for j in js}, ensure_ascii=False)
+        out.append(Judgment(study=study, item_id=item_id, model=model, other=other, mode=mode, sample=sample, kind=kind, rubric=rubric_, repeat=repeat, judge=name, text=text, attempts=0, **verdict))
+    return out
+
+
+def _majority(votes: Sequence[str], quorum: int) -> dict:
+    "The label with the most votes."
+    if len(votes) < quorum: return _failed("error", f"no quorum: {len(votes)} of {quorum} verdicts")
+    count = Counter(v for v in votes if v != "Abstain") or Counter(votes)
+    (best, most), *rest = count.most_common()
+    if rest and rest[0][1] == most: return _failed("error", "tie: " + ", ".join(f"{k} {v}" for k, v in sorted(count.items())))
+    return {"label": best}
+
+
+def _mean(scores: Sequence[float], rule: str, quorum: int) -> dict:
+    if len(scores) < quorum: return _failed("error", f"no quorum: {len(scores)} of {quorum} verdicts")
+    return {"score": float(np.mean(scores) if rule == "mean" else np.median(scores))}
+
+# %% ../nbs/16_judge.ipynb #79a97565
+def same_lineage(judges: Iterable[Model], students: Iterable[Model]) -> pd.DataFrame:  # one row a pair: judge, model, lineage, relation
+    "Every judge and student of one family: the same model, the same lineage, or a lineage that is not stated."
+    rows = []
+    students = list(students)
+    for j in judges:
+        for s in students:
+            same = "the same model" if j.name == s.name or (j.served == s.served and j.endpoint == s.endpoint) else "the same lineage" if j.lineage and j.lineage == s.lineage else "lineage not stated" if not (j.lineage and s.lineage) else None
+            if same: rows.append((j.name, s.name, j.lineage or s.lineage or None, same))
+    return pd.DataFrame(rows, columns=["judge", "model", "lineage", "relation"])
+
+# %% ../nbs/16_judge.ipynb #316ec82d
+def extras(judgments: Iterable[Judgment],
+           field: str,                    # e.g. "difficulty"
+           *, dir: str | Path | None = None) -> pd.DataFrame:  # study, item_id, judge, repeat, value
+    "A judge's further verdicts on the question."
+    rows: dict = {}
+    for j in judgments:
+        if j.status != "ok": continue
+        r = _rubric(j.rubric.split("#")[0], dir)
+        if field not in r.extra: raise ValueError(f"extras: field must be one that the rubric asks for ({', '.join(r.extra) or 'none'}); got {field!r} ({j.rubric})")
+        back = {x.show(v): v for x in (r, *(_rubric(r.name, dir, language=t) for t in prompts.languages(r.name, dir))) for v in r.extra[field]}
+        rows.setdefault((j.study, j.item_id, j.mode, j.sample, j.judge, j.repeat), back.get(json.loads(j.text).get(field)))
+    return pd.DataFrame([(*k, v) for k, v in rows.items()], columns=["study", "item_id", "mode", "sample", "judge", "repeat", field])
+
+# %% ../nbs/16_judge.ipynb #6f9025c4
+def judge_items(items: Sequence[Item], judges: Model | Sequence[Model], endpoints: Endpoint | Mapping[str, Endpoint],
+                *, rubric: str,      # whose `target` is item, e.g. "mhqa/difficulty"
+                cache: str | Path | Any | None, prompts_dir: str | Path | None = None,
+                **options: Any,      # as for judge
+                ) -> list[Judgment]: # judges in order, items in order; `model` is "item"
+    """Verdicts on questions.
+
+    Raises: ValueError for a rubric that judges answers; what `judge` raises.
+    """
+    if (r := _rubric(rubric, prompts_dir)).target != "item": raise ValueError(f"judge_items: rubric must have target item; got {r.target} ({rubric}); use judge for answers")
+    blank = [Response(item_id=i.item_id, study=i.study, model="item", mode="zero_shot", text="", attempts=0) for i in items]
+    return judge(blank, items, judges, endpoints, rubric=rubric, cache=cache, prompts_dir=prompts_dir, **options)
+
+# %% ../nbs/16_judge.ipynb #cfeea163
+class Approach(NamedTuple):
+    "The three steps of the clinical-approach task."
+    items: list[Item]          # with the generated question in place of their own; those without a relevant one keep theirs
+    checks: list[Judgment]     # yes_no, one for every question that was generated
+    responses: list[Response]  # one an item
+
+
+def clinical_approach(items: Sequence[Item],      # task open; the key is the expert's approach
+                      model: Model,               # answers
+                      asker: Model,               # generates the questions
+                      checker: Model,             # says whether they are relevant
+                      endpoints: Endpoint | Mapping[str, Endpoint],
+                      *, cache: str | Path | Any | None,
+                      attempts: int = 3,          # questions tried for each item
+                      language: str | None = None, prompts_dir: str | Path | None = None,
+                      **ask_options: Any,         # budget, max_failed, replay, progress
+                      ) -> Approach:
+    """Questions from the case, checked, and answered.
+
+    Source: PsychiatryBench, template 10.
+    Raises: ValueError for an item that is not open; what `ask` raises.
+    """
+    from mhbench.generate import generate
+    other = next((i for i in items if i.task != "open"), None)
+    if other is not None: raise ValueError(f"clinical_approach: items must be of task open; got {other.task} ({other.item_id})")
+    at = lambda m: endpoints if isinstance(endpoints, Endpoint) else _endpoint(endpoints, m)
+    found: dict[str, Item] = {}
+    why: dict[str, str] = {}
+    checks: list[Judgment] = []
+    for k in range(attempts):
+        missing = [i for i in items if i.item_id not in found]
+        asked = [Request(f"{i.item_id}/question/{k}", _with_system(_first_step(i, prompts_dir), asker.system), {}, k) for i in missing]
+        questions = [response(i, r, a, asker, "zero_shot") for i, r, a in zip(missing, asked, ask(asked, asker, at(asker), cache=cache, **ask_options), strict=True)]
+        verdicts = judge(questions, items, checker, at(checker), rubric="psychiatrybench/relevance", cache=cache, language=language, prompts_dir=prompts_dir, **ask_options)
+        checks += verdicts
+        for i, q, v in zip(missing, questions, verdicts):
+            if v.label == "yes": found[i.item_id] = i.model_copy(update={"question": q.text.strip()})
+            else: why[i.item_id] = q.error or v.error or "the question is not relevant"
+    new = [found.get(i.item_id, i) for i in items]
+    answers = {r.item_id: r for r in generate([found[i.item_id] for i in items if i.item_id in found], model, at(model), cache=cache, language=language, prompts_dir=prompts_dir, **ask_options)}
+    none = {i.item_id: Response(item_id=i.item_id, study=i.study, model=model.name, mode="zero_shot", status="error", attempts=0, error=f"no relevant question in {attempts} attempts: {why.get(i.item_id)}") for i in items if i.item_id not in found}
+    return Approach(new, checks, [answers.get(i.item_id) or none[i.item_id] for i in items])
+
+
+def _first_step(item: Item, dir: str | Path | None) -> list[dict[str, str]]:
+    "The messages that have a question generated from the case and the approach."
+    path = prompts.find("steps/approach_question.yaml", dir)
+    text = prompts._load(path, {"about", "system", "user"})
+    values = {"context": "\n".join(f"{prompts._label(k, {})}: {v}" for k, v in item.context.items()), "reference": _reference(item), "question": item.question}
+    return [{"role": r, "content": prompts.render(text[r], values, "steps/approach_question.yaml")} for r in ("system", "user") if r in text]

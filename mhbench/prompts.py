@@ -19,7 +19,7 @@ from .schema import MODES, TASKS, Item, fingerprint, letters
 
 # %% auto #0
 __all__ = ['FOLDER', 'KINDS', 'names', 'render', 'find', 'Template', 'slug', 'template', 'build', 'related', 'demonstrations',
-           'Rubric', 'rubric', 'rubrics', 'rubric_for', 'provenance']
+           'Rubric', 'rubric', 'rubrics', 'languages', 'rubric_for', 'provenance']
 
 # %% ../nbs/07_prompts.ipynb #88a12d1d
 _TOKEN = re.compile(r"\{\{|\}\}|\[\[|\]\]|\{([A-Za-z_][\w.]*)\}|[{}]")
@@ -293,7 +293,7 @@ def _drawn(ordered: Sequence[Item], n: int, exclude: Item | None, rationale: boo
         raise ValueError(f"demonstrations: items must hold {n} that can be shown{' and have a rationale' if rationale else ''}; got {len(got)} ({exclude.item_id if exclude else 'no item excluded'}); give a larger pool or a smaller n")
     return got
 
-# %% ../nbs/07_prompts.ipynb #2589e83f
+# %% ../nbs/07_prompts.ipynb #84276a37
 KINDS = ("label", "score", "pairwise", "yes_no")
 
 _RUBRIC = {"about", "kind", "extends", "system", "user", "part", "answer_line", "criteria", "anchors", "labels", "axes", "examples", "extra", "shown", "target", "omit"}
@@ -351,6 +351,11 @@ def rubric(name: str,                      # e.g. "psychiatrybench/diagnosis"
 def rubrics(dir: str | Path | None = None) -> list[str]:
     "The names of all rubrics, the user's and the package's."
     return sorted({str(p.relative_to(f / "rubrics").with_suffix("")) for f in ([Path(dir)] if dir else []) + [FOLDER] for p in (f / "rubrics").rglob("*.yaml") if "." not in p.stem})
+
+
+def languages(name: str, dir: str | Path | None = None) -> list[str]:
+    "The languages beside English that a rubric is there in."
+    return sorted({p.stem.split(".")[1] for f in ([Path(dir)] if dir else []) + [FOLDER] for p in (f / "rubrics").glob(f"{name}.*.yaml")})
 
 
 def rubric_for(item: Item, kind: str | None = None, dir: str | Path | None = None, *, language: str | None = None) -> Rubric:
