@@ -36,7 +36,7 @@ __all__ = ['TEMPLATE', 'Endpoint', 'Model', 'Request', 'Answer', 'render', 'Wire
            'verdict', 'retry_after', 'pause', 'Gate', 'Replicas', 'BudgetReached', 'TooManyFailed', 'cost', 'Budget',
            'estimate_tokens', 'max_completion', 'Plan', 'plan', 'Progress', 'aask', 'ask']
 
-# %% ../nbs/10_llm.ipynb #99184f79
+# %% ../nbs/10_llm.ipynb #e184f63e
 class Endpoint(Record):
     "A service that answers: where it is, what it allows, what its answers depend on."
     name: Name
@@ -49,6 +49,7 @@ class Endpoint(Record):
     timeout_s: Annotated[float, Field(gt=0)] = 120.0         # for one request, all of it
     max_attempts: Annotated[int, Field(ge=1)] = 6            # tries that may fail before status is error
     patience_s: Annotated[float, Field(ge=0)] = 900.0        # how long one request is put off by 429 and the like
+    pause_s: Annotated[float, Field(gt=0)] = 0.5             # the first pause after a failure; it doubles
     top_logprobs: Annotated[int, Field(ge=0)] = 20           # how many log-probabilities it gives; 0: none
     structured: Literal["json_schema", "json_object", "none"] = "json_schema"  # how it takes a JSON schema
     headers: dict[str, str] = {}                             # more headers, none of them secret
@@ -332,7 +333,7 @@ def words(raw: bytes  # the body of a reply
     e = reply.get("error", reply) if isinstance(reply, dict) else reply
     return str(e.get("message") or e) if isinstance(e, dict) else str(e)
 
-# %% ../nbs/10_llm.ipynb #10dbc052
+# %% ../nbs/10_llm.ipynb #1dd43fd1
 def verdict(status: int,  # of HTTP
             raw: bytes,   # the body
             ) -> str:     # answer, wait, again, refused, filtered
@@ -361,15 +362,17 @@ def retry_after(headers: Any,      # of a reply
 def pause(tries: int,              # failures so far, 1 or more
           asked: float | None = None,  # what the endpoint asked for, in seconds
           draw: float = 1.0,           # uniform in [0, 1)
+          first: float = 0.5,          # the first pause, in seconds
           ) -> float:              # seconds
-    "The pause before the next try: half a second that doubles up to 30 s, half of it at random; never less than the endpoint asks."
-    return max(min(30.0, 0.5 * 2 ** min(tries - 1, 10)) * (0.5 + 0.5 * draw), (asked or 0.0) * (1 + 0.05 * draw))
+    "The pause before the next try: `first`, doubling up to 60 times that, half of it at random; never less than the endpoint asks."
+    return max(min(60.0, 2.0 ** min(tries - 1, 10)) * first * (0.5 + 0.5 * draw), (asked or 0.0) * (1 + 0.05 * draw))
 
-# %% ../nbs/10_llm.ipynb #1a1eb0b2
+# %% ../nbs/10_llm.ipynb #4f353eb1
 class Gate:
     "When the next request may go."
 
-    def __init__(self, concurrency: int, rpm: float | None = None, tpm: float | None = None):
+    def __init__(self, concurrency: int, rpm: float | None = None, tpm: float | None = None, pause_s: float = 0.5):
+        self.pause_s = pause_s
         self.most, self.least, self.limit = concurrency, max(1, concurrency // 8), float(concurrency)
         self.rates = [(r, 60.0 / r) for r in (rpm,) if r], [(r, 60.0 / r) for r in (tpm,) if r]
         self.due = [-math.inf, -math.inf]          # the clocks of rpm and tpm
@@ -403,7 +406,7 @@ class Gate:
         if started < self.opens: return           # it left before the wall was seen
         self.streak += 1
         if self.walls or self.streak >= max(3, int(self.limit)):
-            self.opens, self.aim = now + max(asked or 0.0, min(5.0, 0.5 * 2 ** self.walls)), max(self.least, self.limit / 2)
+            self.opens, self.aim = now + max(asked or 0.0, self.pause_s * min(10.0, 2.0 ** self.walls)), max(self.least, self.limit / 2)
             self.walls, self.streak, self.limit = self.walls + 1, 0, 1.0
         elif started >= self.cut_at:
             self.limit = self.aim = max(self.least, self.limit * 0.7); self.cut_at = now
@@ -571,14 +574,14 @@ def _key(endpoint: Endpoint) -> str | None:
     if not key: raise ValueError(f"ask: the environment variable {endpoint.api_key_env} must hold the key to endpoint {endpoint.name!r}; got nothing; export {endpoint.api_key_env}=... and run again")
     return key
 
-# %% ../nbs/10_llm.ipynb #8bd01088
+# %% ../nbs/10_llm.ipynb #f90bbf62
 class _Run:
     "The state of one call of `aask`."
 
     def __init__(self, requests, model, endpoint, cache, budget, max_failed, replay, progress):
         self.source, self.model, self.endpoint, self.cache = iter(requests), model, endpoint, cache
         self.budget, self.max_failed, self.replay = budget, max_failed, replay
-        self.gate, self.replicas = Gate(endpoint.concurrency, endpoint.rpm, endpoint.tpm), Replicas(endpoint.base_urls)
+        self.gate, self.replicas = Gate(endpoint.concurrency, endpoint.rpm, endpoint.tpm, endpoint.pause_s), Replicas(endpoint.base_urls)
         self.pending, self.waiting, self.ready, self.by_key = deque(), [], {}, {}  # new; put off until a time; answered by place; in hand by key
         self.next_in = self.next_out = self.failed = 0
         self.window, self.more, self.stop, self.first_error = max(4096, 16 * endpoint.concurrency), True, None, None
@@ -633,21 +636,20 @@ class _Run:
 
     def pump(self):
         "Send what may go now, and set the clock for what may go later."
-        now, later = time.monotonic(), math.inf
+        now, wait = time.monotonic(), math.inf
         while not self.stop:
-            crowded = len(self.waiting) > 4 * self.endpoint.concurrency
-            if self.waiting and self.waiting[0][0] <= now: source = self.waiting
-            elif self.pending and not crowded: source = self.pending
-            else: break
-            if (wait := self.gate.wait(now)) > 0: later = now + wait; break
-            job = heapq.heappop(source)[1] if source is self.waiting else source.popleft()
+            due = bool(self.waiting) and self.waiting[0][0] <= now
+            if not due and not (self.pending and len(self.waiting) <= 4 * self.endpoint.concurrency):
+                if self.waiting: wait = self.waiting[0][0] - now
+                break
+            if (wait := self.gate.wait(now)) > 0: break
+            job = heapq.heappop(self.waiting)[1] if due else self.pending.popleft()
             if not self._afford(job): break
             try: self.session or self.connect()
             except Exception as e: self.halt(e); break
             self._start(job, now)
-        if self.waiting and not self.stop: later = min(later, max(self.waiting[0][0], now if self.gate.wait(now) == 0 else later if later < math.inf else now + 0.05))
         if self.timer is not None: self.timer.cancel(); self.timer = None
-        if later < math.inf: self.timer = asyncio.get_running_loop().call_later(max(later - now, 0.001), self.pump)
+        if wait < math.inf and not self.stop: self.timer = asyncio.get_running_loop().call_later(max(wait, 0.001), self.pump)
 
     def _afford(self, job: _Job) -> bool:
         "Set a request's greatest cost aside, or end the run."
@@ -707,10 +709,10 @@ class _Run:
             self.gate.pushed_back(now, job.began, asked)
             job.since = job.since if job.since is not None else now
             if now + (asked or 0) - job.since > self.endpoint.patience_s: return self._finish(job, {"status": "error", "error": f"put off for {now - job.since:.0f} s (patience_s is {self.endpoint.patience_s:g}), {job.error}"})
-            return self._put_off(job, now + pause(min(job.tries, 4), asked, self.draw()))
+            return self._put_off(job, now + pause(min(job.tries, 4), asked, self.draw(), self.endpoint.pause_s))
         job.faults += 1
         if job.faults >= self.endpoint.max_attempts: return self._finish(job, {"status": "error", "error": job.error})
-        self._put_off(job, now + pause(job.faults, asked, self.draw()))
+        self._put_off(job, now + pause(job.faults, asked, self.draw(), self.endpoint.pause_s))
 
     def _spend(self, job: _Job, got: dict):
         "Count an answer's tokens and money, and learn how far the estimate was out."
@@ -787,7 +789,19 @@ class _Run:
         if self.session is not None: await self.session.close()
         self.progress.tick(last=True)
 
-# %% ../nbs/10_llm.ipynb #1c68d76e
+# %% ../nbs/10_llm.ipynb #3e3b82a1
+async def _batches(requests, model, endpoint, cache, budget, max_failed, replay, progress) -> AsyncIterator[list[Answer]]:
+    "Check the call, then give answers a list at a time."
+    if replay not in ("use", "only", "off"): raise ValueError(f"ask: replay must be use, only or off; got {replay!r}")
+    if replay == "only" and cache is None: raise ValueError("ask: cache must be given where replay is only; got None; import one with `mhbench cache import FILE`")
+    if model.endpoint != endpoint.name: raise ValueError(f"ask: endpoint must be the model's own, {model.endpoint!r}; got {endpoint.name!r} ({model.name})")
+    if replay == "only" and not isinstance(cache, Cache): cache = Cache(cache, readonly=True)
+    batches = _Run(requests, model, endpoint, _opened(cache), budget, max_failed, replay, progress).batches()
+    try:
+        async for batch in batches: yield batch
+    finally: await batches.aclose()
+
+
 async def aask(requests: Iterable[Request], model: Model, endpoint: Endpoint,
                *, cache: Cache | str | Path | None,           # a Cache or its path; None: keep nothing
                budget: Budget | None = None,                  # stop before it is crossed
@@ -799,15 +813,48 @@ async def aask(requests: Iterable[Request], model: Model, endpoint: Endpoint,
 
     Raises: ValueError for what is wrong with the call; BudgetReached, TooManyFailed, CacheError after saving what came.
     """
-    if replay not in ("use", "only", "off"): raise ValueError(f"ask: replay must be use, only or off; got {replay!r}")
-    if replay == "only" and cache is None: raise ValueError("ask: cache must be given where replay is only; got None; import one with `mhbench cache import FILE`")
-    if model.endpoint != endpoint.name: raise ValueError(f"ask: endpoint must be the model's own, {model.endpoint!r}; got {endpoint.name!r} ({model.name})")
-    run = _Run(requests, model, endpoint, _opened(cache), budget, max_failed, replay, progress)
-    batches = run.batches()
+    batches = _batches(requests, model, endpoint, cache, budget, max_failed, replay, progress)
     try:
         async for batch in batches:
             for answer in batch: yield answer
     finally: await batches.aclose()
+
+# %% ../nbs/10_llm.ipynb #0cbaba18
+class _Thread:
+    "A thread with a loop of its own that asks, and a queue of what it gets."
+
+    def __init__(self, batches: Callable[[], AsyncIterator[list[Answer]]], name: str):
+        self.batches, self.out, self.closing = batches, queue.Queue(maxsize=64), False
+        self.loop, self.task = asyncio.new_event_loop(), None
+        self.thread = threading.Thread(target=self.run, name=name, daemon=True)
+        self.thread.start()
+
+    async def work(self):
+        batches = self.batches()
+        try:
+            async for batch in batches:
+                while not self.closing:
+                    try: self.out.put_nowait(batch); break
+                    except queue.Full: await asyncio.sleep(0.005)
+        finally: await batches.aclose()
+
+    def run(self):
+        try:
+            self.task = self.loop.create_task(self.work())
+            self.loop.run_until_complete(self.task); end = None
+        except BaseException as e: end = e
+        finally: self.loop.close()
+        while not self.closing:
+            try: return self.out.put((end,), timeout=0.1)
+            except queue.Full: pass
+
+    def close(self):
+        "End the asking now; what has come is committed."
+        self.closing = True
+        while self.thread.is_alive():
+            try: self.task and self.loop.call_soon_threadsafe(self.task.cancel)
+            except RuntimeError: pass  # the loop has closed by itself
+            self.thread.join(0.5)
 
 
 def ask(requests: Iterable[Request], model: Model, endpoint: Endpoint, *, cache: Cache | str | Path | None, budget: Budget | None = None,
@@ -816,40 +863,8 @@ def ask(requests: Iterable[Request], model: Model, endpoint: Endpoint, *, cache:
 
     Raises: as `aask`.
     """
-    out: queue.Queue = queue.Queue(maxsize=64)
-    closing = threading.Event()
-
-    async def work():
-        asking = aask(requests, model, endpoint, cache=cache, budget=budget, max_failed=max_failed, replay=replay, progress=progress)
-        batch, t = [], time.monotonic()
-        try:
-            async for answer in asking:
-                batch.append(answer)
-                if len(batch) >= 256 or time.monotonic() - t > 0.02: await _put(out, batch, closing); batch, t = [], time.monotonic()
-                if closing.is_set(): return
-        finally:
-            await _put(out, batch, closing)
-            await asking.aclose()
-
-    def thread():
-        try: asyncio.run(work()); end = None
-        except BaseException as e: end = e
-        while not closing.is_set():
-            try: out.put((end,), timeout=0.1); return
-            except queue.Full: pass
-
-    worker = threading.Thread(target=thread, name=f"ask {model.name}", daemon=True)
-    worker.start()
+    asking = _Thread(lambda: _batches(requests, model, endpoint, cache, budget, max_failed, replay, progress), f"ask {model.name}")
     try:
-        while isinstance(batch := out.get(), list): yield from batch
+        while isinstance(batch := asking.out.get(), list): yield from batch
         if batch[0] is not None: raise batch[0]
-    finally:
-        closing.set()
-        worker.join()
-
-
-async def _put(out: queue.Queue, batch: list, closing: threading.Event):
-    "Hand a batch over, waiting without blocking the loop."
-    while batch and not closing.is_set():
-        try: return out.put_nowait(batch)
-        except queue.Full: await asyncio.sleep(0.005)
+    finally: asking.close()
