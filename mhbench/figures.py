@@ -55,7 +55,7 @@ def note(text: str) -> Figure:
     ax.text(0.5, 0.5, text, ha="center", va="center", fontsize=9, color="0.35", wrap=True)
     return fig
 
-# %% ../nbs/22_figures.ipynb #d23f8f2a
+# %% ../nbs/22_figures.ipynb #09caf980
 def intervals(table: pd.DataFrame,         # columns: `group`, `hue`, estimate, ci_low, ci_high, n
               *, group: str = "category",  # one row of the axis each
               hue: str = "model",          # one colour each
@@ -79,12 +79,12 @@ def intervals(table: pd.DataFrame,         # columns: `group`, `hue`, estimate, 
     for label, at in (marks or {}).items():
         ax.axvline(at, color="0.55", lw=0.9, ls="--", zorder=0)
         ax.annotate(label, (at, 1.0), xycoords=("data", "axes fraction"), ha="center", va="bottom", fontsize=7, color="0.35")
-    n = table.groupby(group, sort=False)["n"].max()
-    ax.set_yticks(range(len(groups)), [f"{g}  (n = {int(n[g])})" for g in groups])
+    n = table.groupby(group, sort=False)["n"].agg(["min", "max"]).astype(int)
+    ax.set_yticks(range(len(groups)), [f"{g}  (n = {n['max'][g]})" if n["min"][g] == n["max"][g] else f"{g}  (n = {n['min'][g]} to {n['max'][g]})" for g in groups])
     ax.set_ylim(len(groups) - 0.5, -0.5)
     ax.set_xlabel(f"{xlabel}, with 95% interval")
     if limits: ax.set_xlim(*limits)
-    if title: ax.set_title(title, pad=16 if marks else 6)
+    if title: ax.set_title(title, loc="left", pad=16 if marks else 6)
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18 - 0.25 / max(len(groups), 1)), fontsize=8, ncols=min(len(hues), 4), frameon=False)
     return fig
 
@@ -111,7 +111,7 @@ def radar(table: pd.DataFrame,  # columns: `axis`, `hue`, estimate
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), fontsize=8, ncols=min(len(hues), 3), frameon=False)
     return fig
 
-# %% ../nbs/22_figures.ipynb #897852a5
+# %% ../nbs/22_figures.ipynb #42671675
 def matrix(values: np.ndarray,       # (n, n) or (n, m); NaN is left white
            rows: Sequence[str], columns: Sequence[str] | None = None,
            *, label: str = "Cohen's kappa", title: str = "", limits: tuple[float, float] = (-0.2, 1.0)) -> Figure:
@@ -127,10 +127,10 @@ def matrix(values: np.ndarray,       # (n, n) or (n, m); NaN is left white
     ax.set_yticks(range(len(rows)), rows, fontsize=8)
     ax.spines[:].set_visible(False)
     fig.colorbar(im, ax=ax, label=label, shrink=0.8)
-    if title: ax.set_title(title)
+    if title: ax.set_title(title, loc="left")
     return fig
 
-# %% ../nbs/22_figures.ipynb #c2834fd7
+# %% ../nbs/22_figures.ipynb #7e9b2ed2
 def reliability(table: pd.DataFrame,  # columns: confidence, accuracy, n, `hue`; one row a bin
                 *, hue: str = "model", title: str = "") -> Figure:
     "Accuracy against confidence by bin, the area of a point in proportion to its n."
@@ -142,11 +142,11 @@ def reliability(table: pd.DataFrame,  # columns: confidence, accuracy, n, `hue`;
         ax.plot(t["confidence"], t["accuracy"], color=PALETTE[j % len(PALETTE)], lw=1.2, label=str(h))
         ax.scatter(t["confidence"], t["accuracy"], s=12 + 160 * t["n"] / t["n"].sum(), color=PALETTE[j % len(PALETTE)], alpha=.7, lw=0)
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy")
-    if title: ax.set_title(title)
+    if title: ax.set_title(title, loc="left")
     ax.legend(fontsize=8, frameon=False)
     return fig
 
-# %% ../nbs/22_figures.ipynb #cad015b4
+# %% ../nbs/22_figures.ipynb #90fec140
 def curves(table: pd.DataFrame,  # columns: `x`, estimate, `hue`; ci_low and ci_high where there is an interval
            *, x: str, hue: str = "model", xlabel: str = "", ylabel: str = "", title: str = "") -> Figure:
     "Lines over an ordered axis, with a band where the table has an interval."
@@ -157,6 +157,6 @@ def curves(table: pd.DataFrame,  # columns: `x`, estimate, `hue`; ci_low and ci_
         ax.plot(t[x], t["estimate"], color=PALETTE[j % len(PALETTE)], lw=1.5, marker="o", ms=3, label=str(h))
         if {"ci_low", "ci_high"} <= set(t.columns): ax.fill_between(t[x], t["ci_low"].astype(float), t["ci_high"].astype(float), color=PALETTE[j % len(PALETTE)], alpha=.15, lw=0)
     ax.set(xlabel=xlabel or x, ylabel=ylabel)
-    if title: ax.set_title(title)
+    if title: ax.set_title(title, loc="left")
     ax.legend(fontsize=8, frameon=False)
     return fig

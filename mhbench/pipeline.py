@@ -63,7 +63,7 @@ def place(results: str | Path,      # the results folder; relative paths are tak
     if not base.is_absolute(): base = root() / base
     return base.joinpath(*[x for x in (stage, study, model) if x])
 
-# %% ../nbs/24_pipeline.ipynb #1bc270c8
+# %% ../nbs/24_pipeline.ipynb #57b617d7
 def load_params(path: str | Path = "params.yaml") -> dict:
     """Read and check `params.yaml`.
 
@@ -119,13 +119,14 @@ def stage_parameters(p: dict,                   # what load_params returned
         gone = [m for m in asked if m not in p["models"]]
         if gone: raise ValueError(f"stage_parameters: judges must name entries of models ({', '.join(p['models'])}); got {gone} (studies.{study}.{stage}.judges)")
         out |= {"entries": {m: dict(p["models"][m]) for m in asked}}
+        if not s.per_model: out |= {"lineages": {m: e.get("lineage") or m for m, e in p["models"].items()}}
         out |= {"endpoints": {e: dict(p["endpoints"][e]) for e in sorted({m["endpoint"] for m in out["entries"].values()})}}
     if s.reads: out |= {"models": list(p["run"]["models"])}
     if s.draws: out |= {"figures": "figures"}
     if not s.per_study: out |= {"run": dict(p["run"])}
     return out
 
-# %% ../nbs/24_pipeline.ipynb #6219592c
+# %% ../nbs/24_pipeline.ipynb #260bd6ab
 def _normalise(path: Path) -> None:
     "Take time stamps, execution counts, progress lines and papermill's bookkeeping out of an executed notebook."
     import nbformat
@@ -179,7 +180,8 @@ def run_stage(stage: str, study: str | None = None, model: str | None = None, *,
     os.environ["PYTHONHASHSEED"] = "0"
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
-        papermill.execute_notebook(str(notebook), str(failed), parameters=values, kernel_name="python3", cwd=str(top), progress_bar=False, log_output=False)
+        papermill.execute_notebook(str(notebook), str(failed), parameters=values, kernel_name="python3", cwd=str(top), progress_bar=False, log_output=False,
+                                   extra_arguments=["--IPKernelApp.log_level=40"])
     except papermill.PapermillExecutionError as e:
         trace = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(e.traceback[-3:]))
         raise RuntimeError(f"run_stage: {stage} {study or ''} {model or ''} failed in cell {e.cell_index} of {stage}.ipynb: {e.ename}: {e.evalue}\n{trace}\n(the executed notebook is {failed})") from None
