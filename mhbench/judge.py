@@ -41,7 +41,7 @@ def schema(rubric: Rubric,     # what is judged
     else: fields = {"answer": one_of(("yes", "no"))}
     return thing(fields | {k: one_of(v) for k, v in rubric.extra.items()})
 
-# %% ../nbs/16_judge.ipynb #a3635c52
+# %% ../nbs/16_judge.ipynb #c6e67e93
 def _reference(item: Item) -> str:
     "What is held to be right, as a judge reads it."
     if item.task == "multiple_choice": return "; ".join(f"{k}: {item.options[ord(k) - 65]}" for k in item.key)
@@ -87,9 +87,21 @@ def messages(rubric: Rubric, item: Item, texts: Sequence[str]) -> list[dict[str,
         "options": "\n".join(f"{c}: {o}" for c, o in zip(labels, item.options)), "language": item.language, "category": item.category or "", "topic": item.topic or "",
         "answer": texts[0] if texts else "", "first": texts[0] if texts else "", "second": texts[1] if len(texts) > 1 else "",
         "answers": "\n".join(prompts.render(rubric.text.get("answer_line", "Answer {number}: {answer}"), {"number": str(i), "answer": t}, rubric.name) for i, t in enumerate(texts, 1)),
-        "parts": _parts(rubric, item, texts)}
+        "parts": _parts(rubric, item, texts), "form": _form(rubric, item, texts)}
     roles = [(role, prompts.render(rubric.text[role], values, f"rubrics/{rubric.name}")) for role in ("system", "user") if role in rubric.text]
     return [{"role": role, "content": text} for role, text in roles]
+
+
+def _form(rubric: Rubric, item: Item, texts: Sequence[str]) -> str:
+    "The form of a verdict, for the eye: field names, and what may stand in each."
+    fields = schema(rubric, _size(rubric, item, texts))["properties"]
+    return "{" + ", ".join(f'"{k}": ' + ("<0-100>" if v["type"] == "integer" else f'"<{"|".join(v["enum"])}>"') for k, v in fields.items()) + "}"
+
+
+def _size(rubric: Rubric, item: Item, texts: Sequence) -> int:
+    "How many verdicts one request asks for."
+    if "part" in rubric.text and not item.stems: raise ValueError(f"judge: rubric must fit the item; got {rubric.name}, which scores linked questions, for one without (task {item.task}, {item.item_id}); name another rubric")
+    return len(item.stems) if "part" in rubric.text else len(texts)
 
 
 def _parts(rubric: Rubric, item: Item, texts: Sequence[str]) -> str:
@@ -153,7 +165,7 @@ def _silent(r: Response, rubric: Rubric, judge: Model, repeat: int) -> Judgment:
     return Judgment(item_id=r.item_id, study=r.study, model=r.model, mode=r.mode, sample=r.sample, judge=judge.name, kind=rubric.kind, rubric=rubric.name, repeat=repeat,
                     status="error", error=f"not judged: the response has no text (status {r.status})", attempts=0)
 
-# %% ../nbs/16_judge.ipynb #4faa8c53
+# %% ../nbs/16_judge.ipynb #185f3909
 def _order(rs: Sequence[Response], seed: int | None) -> tuple[Response, ...]:
     "The order in which answers are shown: drawn for each item, or as given."
     if seed is None: return tuple(rs)
@@ -176,11 +188,9 @@ def _cases(responses: Sequence[Response], items: Mapping, find: Callable[[Item],
 
 
 def _request(case: _Case, judge: Model, temperature: float | None, max_tokens: int | None) -> Request:
-    n = len(case.item.stems) if "part" in case.rubric.text else len(case.responses)
-    if n == 0: raise ValueError(f"judge: rubric must fit the item; got {case.rubric.name}, which scores linked questions, for one without (task {case.item.task}, {case.item.item_id}); name another rubric")
-    form = schema(case.rubric, n)
-    enough = max_tokens or (None if judge.thinking else 24 + 20 * len(form["properties"]))   # a thinking judge needs the room its entry gives
-    sampling = {**({} if temperature is None else {"temperature": temperature}), **({"max_tokens": enough} if enough else {})}
+    form = schema(case.rubric, _size(case.rubric, case.item, case.responses))
+    enough = max_tokens or (None if judge.thinking else 64 + 32 * len(form["properties"]))   # a thinking judge needs the room its entry gives
+    sampling = {**({} if temperature is None else {"temperature": temperature}), **({"max_tokens": enough} if enough else {}), **({"stop": None} if judge.sampling.get("stop") else {})}
     who = "/".join([case.item.study, case.item.item_id, *(r.model for r in case.responses), case.rubric.name, str(case.repeat)])
     return Request(who, _with_system(messages(case.rubric, case.item, [_said(r) for r in case.responses]), judge.system), sampling, case.repeat, form, None)
 
