@@ -7,3 +7,4 @@ from mhbench.sources.mhqa import count_mhqa, inspect_mhqa, load_mhqa
 from mhbench.sources.counselingbench import count_cases, inspect_counselingbench, load_counselingbench, load_counselingbench_labels, load_counselingbench_responses
 from mhbench.sources.mentat import Annotations, annotation_arrays, load_annotations, load_mentat, load_mentat_set
 from mhbench.sources.anki import load_anki
+from mhbench.sources.labelstudio import label_studio_tasks, load_label_studio, write_tasks
