@@ -72,7 +72,7 @@ def _damaged(error: sqlite3.Error) -> bool:
     if isinstance(error, sqlite3.OperationalError): return "malformed" in str(error)
     return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, (sqlite3.IntegrityError, sqlite3.ProgrammingError))
 
-# %% ../nbs/09_cache.ipynb #7c0350e6
+# %% ../nbs/09_cache.ipynb #293fccd0
 class Cache:
     "Answers by request key, in one SQLite file that several processes may share."
 
@@ -94,6 +94,7 @@ class Cache:
 
     def _open(self):
         "Open the file; prove that it can be read and, unless readonly, written."
+        self.close()
         if self.readonly:
             try: self._db = self._connect("mode=ro"); self._db.execute("SELECT count(*) FROM (SELECT 1 FROM answers LIMIT 1)")
             except sqlite3.OperationalError:  # read-only media: no -shm file can be made beside it
@@ -102,7 +103,12 @@ class Cache:
         try: self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as e: raise CacheError(f"Cache: {str(self.path.parent)!r} cannot be made ({e.strerror}); set MHBENCH_CACHE to a file on a disk that can be written") from None
         self._db = self._connect("mode=rwc")
-        for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "busy_timeout=30000"): self._db.execute(f"PRAGMA {pragma}")
+        for wait in (0.05,) * 100 + (None,):  # the switch to WAL does not wait for another process that makes the same file: we do
+            try: self._db.execute("PRAGMA journal_mode=WAL"); break
+            except sqlite3.OperationalError as e:
+                if wait is None or "locked" not in str(e): raise
+                time.sleep(wait)
+        self._db.execute("PRAGMA synchronous=NORMAL")
         self._db.executescript(_SCHEMA)
         self._db.execute("BEGIN IMMEDIATE"); self._db.execute("ROLLBACK")
 

@@ -514,12 +514,12 @@ def _chunks(items: Iterable, n: int) -> Iterator[list]:
 def _opened(cache: Cache | str | Path | None) -> Cache | None:
     return cache if cache is None or isinstance(cache, Cache) else Cache(cache)
 
-# %% ../nbs/10_llm.ipynb #d1b47079
+# %% ../nbs/10_llm.ipynb #8ee42b41
 class Progress:
     "One live line: done, failed, cached, items/s, tokens/s, spent, time left."
 
     def __init__(self, label: str, total: int | None = None, out=None, show: bool = True):
-        self.label, self.total, self.out = label, total, out or sys.stderr
+        self.label, self.total, self.out = label, total, sys.stderr if out is None else out
         self.live = getattr(self.out, "isatty", lambda: False)()
         self.show = show and not os.environ.get("CI") and (self.live or "ipykernel" not in sys.modules)
         self.done = self.failed = self.cached = self.tokens = 0
