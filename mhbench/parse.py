@@ -36,7 +36,7 @@ def split_thinking(text: str  # what the model wrote
     if (m := re.search(rf"(?is)<(?:{_TAGS})>(.*)$", rest)): found.append(m.group(1).strip()); rest = rest[:m.start()]
     return ("\n".join(f for f in found if f) if found else None), rest.strip()
 
-# %% ../nbs/08_parse.ipynb #ca7555f2
+# %% ../nbs/08_parse.ipynb #d351bc69
 class Parsed(NamedTuple):
     "What a text answers, and how it says so."
     letters: tuple[str, ...]       # the answer, in order; empty where there is none
@@ -63,8 +63,9 @@ class _Reader:
         self.texts = {} if isinstance(options, int) else {x: _plain(o) for x, o in zip(self.names, options)}
         a, z = self.names[0], self.names[-1]
         self.one = f"[{a}-{z}{a.lower()}-{z.lower()}]"
-        one = rf"[\[({{\"'*_“‘ ]*(?i:option |choice |antwort )?[\[({{\"'*_“‘ ]*{self.one}(?![\w’']*\w)[\])}}\"'*_”’]*"
-        self.many = rf"{one}(?:\s*(?:,|/|&|;|\band\b|\bor\b|\bund\b|\boder\b|,\s*and\b|,\s*or\b)\s*{one})*"
+        lead, tail = r"[\[({\"'*_“‘]{0,4}", r"[\])}\"'*_”’]{0,4}"   # bounded, so that no text takes long
+        one = rf"{lead}(?i:option |choice |antwort )?{lead}{self.one}(?![\w’'-]*\w){tail}"
+        self.many = rf"{one}(?:\s{{0,3}}(?:,\s?(?:and|or|und|oder)\b|,(?!\s?(?:and|or|und|oder)\b)|/|&|;|\band\b|\bor\b|\bund\b|\boder\b)\s{{0,3}}{one}){{0,25}}"
         noun = r"(?:answers?|choices?|options?|response|antwort(?:en)?|lösung)"
         self.patterns = [("marked", p) for p in (
             rf"\\boxed\{{\s*(?:\\text\{{)?({self.many})\}}?\s*\}}",
@@ -72,7 +73,7 @@ class _Reader:
             rf"[\"'](?i:final_?answer|answers?|choices?|letters?|options?|antwort)[\"']\s*:\s*\[?\s*({self.many})",
         )] + [("declared", p) for p in (
             rf"(?i:\b{noun})(?i:\s+(?:is|are|would be|should be|ist|lautet|sind))(?i:\s+(?:likely|probably|clearly|therefore|thus|most likely|best))?\s*:?\s*({self.many}){_AFTER}",
-            rf"(?i:\b{noun})[*_]*\s*(?::|=|->|→)\s*({self.many}){_AFTER}",
+            rf"(?i:\b{noun})[*_]{{0,3}}\s*(?::|=|->|→)[*_]{{0,3}}\s*({self.many}){_AFTER}",
             rf"(?i:\b(?:i|we)\s+(?:would\s+|will\s+)?(?:choose|chose|select|pick|go with|answer with|answer))\s+({self.many}){_AFTER}",
             rf"(?:^|(?<=[\s(*\"“]))({self.many})\s+(?i:(?:is|are|seems|would be|ist|sind)\s+(?:the\s+|die\s+)?(?:most\s+|single\s+|clearly\s+|therefore\s+)*(?:correct|right|best|appropriate|accurate|richtig|korrekt)(?:e\b|\b))",
         )]
@@ -85,7 +86,7 @@ class _Reader:
 def _plain(text: str) -> str:
     return " ".join(re.sub(r"[^\w%<>+/-]+", " ", text.casefold()).split())
 
-# %% ../nbs/08_parse.ipynb #68b7899c
+# %% ../nbs/08_parse.ipynb #a37acb95
 def _own_text(reader: _Reader, letter: str, rest: str) -> bool:
     "Does what follows the letter begin with that option's own text?"
     own, rest = reader.texts.get(letter, ""), _plain(rest)
@@ -109,7 +110,7 @@ def statements(text: str,                      # an answer, without reasoning
     if len(bare) <= len(r.names) and bare.isupper() and len(set(bare)) == len(bare) and set(bare) <= set(r.names): return [("bare", tuple(sorted(bare)), text.strip())]
     for how, p in r.patterns:
         for m in re.finditer(p, text, re.M):
-            if how == "declared" and (_NEGATED.search(text[:m.start()]) or re.match(r"[^.\n]{0,3}\?", text[m.end():])): continue
+            if how == "declared" and (_NEGATED.search(text[max(0, m.start() - 80):m.start()]) or re.match(r"[^.\n]{0,3}\?", text[m.end():])): continue
             out.append((how, r.read(m.group(1)), m.group(0).strip()))
     lines = _lines(text, r)
     listed = len({x for x, _ in lines}) > 1
@@ -121,7 +122,7 @@ def statements(text: str,                      # an answer, without reasoning
         if _own_text(r, x, m.group(3)) and (m.group(2).strip() or _plain(m.group(3)) == r.texts[x]): out.append(("option", (x,), first))
     if re.fullmatch(rf"{r.many}[\s.:*_]*", first.strip("*_#`\"'“” ")): out.append(("bare", r.read(first), first))
     for m in re.finditer(r"(?im)\b(?:answer|option|choice|antwort)\s*(?:is|ist|:)\s*(.+)$", text):
-        out += [("option", (x,), m.group(0).strip()) for x, own in r.texts.items() if own and _plain(m.group(1)) == own and not _NEGATED.search(text[:m.start()])]
+        out += [("option", (x,), m.group(0).strip()) for x, own in r.texts.items() if own and _plain(m.group(1)) == own and not _NEGATED.search(text[max(0, m.start() - 80):m.start()])]
     out += [("option", (x,), first) for x, own in r.texts.items() if own and own in (_plain(text), _plain(first))]
     if lines and not listed and text.strip().startswith(tuple("([*\"'“-•") + tuple(lines[0][0] + lines[0][0].lower())):
         out.append(("leading", (lines[0][0],), f"{lines[0][0]} {lines[0][1]}".strip()))
@@ -205,7 +206,7 @@ def parse_extended_matching(text: str | None,               # what the model wro
         else: out.append(next((p for p in parts if p.letters), Parsed((), "none")))
     return out
 
-# %% ../nbs/08_parse.ipynb #314d4d73
+# %% ../nbs/08_parse.ipynb #c68efafd
 class Labels(NamedTuple):
     "What a text names from a closed list."
     labels: tuple[str, ...]   # as the list writes them, in order of the text, each once
@@ -218,13 +219,17 @@ def _label_key(text: str) -> str:
     return " ".join(re.sub(r"[^\w/]+", " ", text.casefold().replace("&", " and ")).split())
 
 
+_SEPARATOR = re.compile(r"\s*(?:[,;|+]|\s/\s|\band\b|\bund\b|&)\s*")
+
+
 def _look_up(part: str, known: Mapping[str, str]) -> list[tuple[str | None, str]]:
     "Labels of one piece of text: whole, else split at separators into as few known names as possible."
     if (whole := known.get(_label_key(part))) is not None: return [(whole, part)]
-    pieces = [p for p in re.split(r"\s*(?:[,;|+]|\s/\s|\band\b|\bund\b|&)\s*", part) if p.strip()]
+    pieces = [p for p in re.split(_SEPARATOR, part) if p.strip()]
+    longest = max((len(re.split(_SEPARATOR, n)) for n in known.values()), default=1)
     out, i = [], 0
     while i < len(pieces):
-        for j in range(len(pieces), i, -1):
+        for j in range(min(len(pieces), i + longest), i, -1):
             name = known.get(_label_key(" ".join(pieces[i:j]))) or known.get(_label_key(" and ".join(pieces[i:j])))
             if name is not None: break
         out.append((name, pieces[i] if name is None else " ".join(pieces[i:j])))
