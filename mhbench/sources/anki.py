@@ -185,7 +185,7 @@ def _text_notes(path: Path) -> Iterator[Note]:
         yield Note(at("guid"), [f for i, f in enumerate(row) if i not in special.values()], at("deck") or head.get("deck"),
                    (at("tags") or head.get("tags") or "").split(), f"{path.name}:{skipped + line}", head.get("html", "true").lower() == "true")
 
-# %% ../../nbs/05d_sources.anki.ipynb #6de9b33b
+# %% ../../nbs/05d_sources.anki.ipynb #3dae07f4
 REASONS = ("no_cloze", "several_clozes", "nested_cloze", "unclosed_cloze", "answer_is_media", "empty_answer", "empty_question", "question_has_media", "duplicate")
 
 
@@ -249,6 +249,7 @@ def load_anki(path: str | Path,         # .apkg, .colpkg or .txt
         seen.add((question, answer))
         if media: with_media.append(item_id)
         rows.append((note.place, dict(item_id=item_id, study=study, task="cloze", question=question, key=[answer], context={"hint": hint} if hint else {},
-                                      category=note.deck, topic=note.tags[0] if note.tags else None, language=language, source=note.place, protected=protected)))
+                                      category=note.deck, topic=note.tags[0] if note.tags else None, language=language, source=note.place, protected=protected,
+                                      canary=next((t for t in note.tags if "-canary-" in t), None))))
     if n == 0: raise ValueError(f"load_anki: a deck must have at least one note; got none ({path})")
     return Deck(validate(rows, Item, unique="item_id").records, n, dict(Counter(r for _, r in excluded)), excluded, with_media)
