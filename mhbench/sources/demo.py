@@ -160,7 +160,7 @@ PSYCHIATRY_TASKS = {"diagnosis": _Open, "treatment": _Open, "treatment_follow_up
                     "clinical_approach": _Approach, "mental_qa": _Open, "sequential_qa": _Sequential, "mcq": _MCQ, "emi": _EMI, "exams": _Choices}
 PSYCHIATRY_FORMS = ("both", "sets", "separated")
 
-# %% ../../nbs/05f_sources.demo.ipynb #f03dad2e
+# %% ../../nbs/05f_sources.demo.ipynb #699c2a47
 def _json_lines(path: Path):
     "Objects of a JSON lines file as (file:line, fields)."
     for n, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):
@@ -236,9 +236,10 @@ def _items_of(place: str, row: dict[str, Any], labels: Mapping, emi: str, protec
     out = []
     for fields in made:
         suffix, group, of_set = fields.pop("suffix", ""), fields.pop("group", False), fields.pop("of_set", False)
-        if (of_set and emi == "sets") or (fields["task"] == "extended_matching" and emi == "separated"): continue
+        forms = emi if task == "emi" or emi == "sets" else "separated"      # an exam counts its questions one by one
+        if (of_set and forms == "sets") or (fields["task"] == "extended_matching" and forms == "separated"): continue
         category = "emi separated" if of_set and task == "emi" else task.replace("_", " ")
-        item = dict(item_id=base + suffix, study="psychiatrybench", category=category, context=r.context(), group_id=base if group or of_set else None, base_id=base if of_set and emi == "both" else None,
+        item = dict(item_id=base + suffix, study="psychiatrybench", category=category, context=r.context(), group_id=base if group or of_set else None, base_id=base if of_set and forms == "both" else None,
                     source=r.source or place, canary=r.canary, protected=not r.synthetic if protected is None else protected) | fields
         out.append((place, item))
     return validate(out, Item).records
@@ -349,7 +350,7 @@ def simulate_annotations(items: Sequence[Item],   # with soft labels, and wordin
             out[f"r{r}_annotation_data_{s}.csv"] = _session(rows, note, f"r{r}", rng)
     return out
 
-# %% ../../nbs/05f_sources.demo.ipynb #1564cd30
+# %% ../../nbs/05f_sources.demo.ipynb #33739e20
 def _pool(path: str | Path) -> list[dict[str, str]]:
     rows = []
     for place, row in csv_rows(path, ("item_id", "key", "accepted", "wrong_1", "wrong_2", "hardness")):
@@ -394,7 +395,7 @@ def simulate_panel(pool: str | Path,        # CSV: item_id, key, accepted, wrong
             for r, ks, vs, ws in zip(rows, right, verbatim, first)]
     people = n_raters + 1                                                          # the last one breaks ties
     u, v = rng.normal(0, 0.5, people), rng.normal(0, 0.4, people)
-    unknown = rng.random((people, n)) < sigma(-3.6 + 1.2 * h + u[:, None])
+    unknown = rng.random((people, n)) < sigma(-4 + 1.5 * h + u[:, None])
     abstains = unknown[:, :, None] & (rng.random((people, n, n_students)) < 0.8)
     error = 0.02 + 0.04 * h[:, None] + 0.10 * (right & ~verbatim)
     called = right ^ (rng.random((people, n, n_students)) < error)                 # True: Correct
