@@ -1,0 +1,257 @@
+"""The demonstration banks: what they promise, and the people they simulate."""
+
+import csv
+import io
+import json
+import re
+from collections import Counter
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mhbench.prompts import build
+from mhbench.sources.anki import load_anki
+from mhbench.sources.counselingbench import load_counselingbench, load_counselingbench_labels
+from mhbench.sources.demo import (DEMO_STUDIES, PSYCHIATRY_TASKS, _pairs, _strengths, demo_canary, demo_path, load_panel, load_psychiatrybench, load_students, simulate_annotations,
+                                  simulate_panel)
+from mhbench.sources.mentat import MENTAT_COLUMNS, load_annotations, load_mentat
+from mhbench.sources.mhqa import inspect_mhqa, load_mhqa
+
+SEED = 20250107
+
+
+@pytest.fixture(scope="module")
+def mentat(): return load_mentat(demo_path("mentat"))
+
+
+@pytest.fixture(scope="module")
+def annotated(mentat): return [i for i in mentat if i.category in ("triage", "documentation")]
+
+
+@pytest.fixture(scope="module")
+def banks(mentat):
+    return {"mentat": mentat, "psychiatrybench": load_psychiatrybench(demo_path("psychiatrybench")), "medqade": load_anki(demo_path("medqade") / "medqade_demo.txt", language="en").items,
+            "counselingbench": load_counselingbench(demo_path("counselingbench") / "counselingbench_demo.csv").records, "mhqa": load_mhqa(demo_path("mhqa") / "mhqa_demo.csv").records}
+
+
+# ------------------------------------------------------------------ every file
+
+def test_every_row_and_line_carries_the_canary():
+    for f in demo_path().rglob("*"):
+        if not f.is_file(): continue
+        text = f.read_text(encoding="utf-8")
+        assert demo_canary() in text, f
+        if f.suffix == ".csv" and f.parent.name != "annotated_data": assert all(r["canary"] == demo_canary() for r in csv.DictReader(io.StringIO(text))), f
+        if f.suffix == ".jsonl": assert all(json.loads(line)["canary"] == demo_canary() and json.loads(line)["synthetic"] is True for line in text.splitlines()), f
+    notes = [line for line in (demo_path("medqade") / "medqade_demo.txt").read_text().splitlines() if not line.startswith("#")]
+    assert len(notes) == 46 and all(line.endswith(demo_canary()) for line in notes)
+
+
+def test_every_item_is_marked_synthetic_and_not_protected(banks):
+    assert {(i.canary, i.protected) for bank in banks.values() for i in bank} == {(demo_canary(), False)}
+    assert set(banks) == set(DEMO_STUDIES)
+
+
+def test_no_typographic_traces(banks):
+    "Plain text: no double spaces, no curly quotes, no stray braces, no text that ends in the middle."
+    for bank in banks.values():
+        for i in bank:
+            for text in (i.question, *i.options, *i.stems, *i.context.values(), *i.variant.values(), i.rationale or ""):
+                assert not re.search(r"  |[\u2018-\u201f{}]|\s$|^\s|\bTODO\b", text), (i.item_id, text)
+
+
+def test_every_item_has_a_prompt_that_shows_all_of_it(banks):
+    for bank in banks.values():
+        for i in bank:
+            shown = "\n".join(m["content"] for m in build(i, "zero_shot"))
+            assert all(o in shown for o in (*i.options, *i.stems)) and i.question in shown, i.item_id
+
+
+# ------------------------------------------------------------------ what the banks promise
+
+def test_counts(banks):
+    assert {s: len(b) for s, b in banks.items() if s != "psychiatrybench"} == {"mentat": 24, "medqade": 40, "counselingbench": 24, "mhqa": 40}
+    rows = {f.stem: len(f.read_text().splitlines()) for f in demo_path("psychiatrybench").glob("*.jsonl")}
+    assert set(rows) == set(PSYCHIATRY_TASKS) and len(rows) == 11 and min(rows.values()) >= 3
+
+
+def test_keys_are_balanced(banks):
+    for study in ("mentat", "counselingbench", "mhqa"):
+        n = Counter(k for i in banks[study] for k in i.key)
+        assert max(n.values()) - min(n.values()) <= 1, (study, n)
+
+
+def test_mhqa_is_clean_and_covers_every_cell(banks):
+    path = demo_path("mhqa") / "mhqa_demo.csv"
+    assert inspect_mhqa(path).empty
+    cells = Counter((i.topic, i.category) for i in banks["mhqa"])
+    assert len(cells) == 16 and min(cells.values()) >= 2 and max(cells.values()) <= 3
+    assert all(int(r["id"]) > 900_000_000 for r in csv.DictReader(path.open()))          # beyond the ids of PubMed
+    assert len({i.question for i in banks["mhqa"]}) == 40
+
+
+def test_mentat_columns_are_the_release_s(mentat):
+    header = next(csv.reader((demo_path("mentat") / "final_dataset_raw_questions.csv").open()))
+    assert header == ["", *MENTAT_COLUMNS, "canary"]
+    certain = [i for i in mentat if i.category in ("diagnosis", "treatment", "monitoring")]
+    assert all(sorted(i.soft_labels) == [0, 0, 0, 0, 1] for i in certain)
+    assert all(sum(p > 0 for p in i.soft_labels) > 1 and 0 in i.soft_labels for i in mentat if i not in certain)
+
+
+PRONOUNS = re.compile(r"\b(non-binary person|woman|man|s?he|they|him|her|them|his|their|(him|her|them)self)\b", re.I)
+VERBS = {"are": "is", "were": "was", "have": "has", "do": "does"}
+
+
+def test_the_three_wordings_differ_in_gender_alone(mentat):
+    def words(text): return [VERBS.get(w, w) for w in PRONOUNS.sub("_", text).split()]
+    def same(they, he): return he in (they, they + "s", they + "es", re.sub("y$", "ies", they)) or (he[-1] in ".,?" and same(they[:-1], he[:-1]) and they[-1] == he[-1])
+    three = [i for i in mentat if len(i.variant) == 3]
+    assert len(three) == 23
+    for i in three:
+        male, female, they = (words(i.variant[f"text_{g}"]) for g in ("male", "female", "nonbinary"))
+        assert male == female and len(male) == len(they) and all(map(same, they, male)), i.item_id
+        assert not re.search(r"\b(he|she|his|her|him)\b", i.variant["text_nonbinary"], re.I), i.item_id
+        assert not re.search(r"\b(he|his|him)\b", i.variant["text_female"], re.I) and not re.search(r"\b(she|her)\b", i.variant["text_male"], re.I), i.item_id
+        assert not re.search(r"\bthey (is|was|has|does)\b|\bs?he (are|were|have)\b|person (are|have)\b", " ".join(i.variant.values()), re.I), i.item_id
+    assert Counter("".join(sorted(i.variant)) for i in mentat)["text_female"] == 1
+
+
+def test_counselingbench_labels_follow_an_annotator_each():
+    path = demo_path("counselingbench") / "counselingbench_demo.csv"
+    by = pd.DataFrame([(r.item_id, r.rater, r.label) for r in load_counselingbench_labels(path)], columns=["item", "rater", "label"]).pivot(index="item", columns="rater", values="label")
+    assert ((by.resolved == by.h) | (by.resolved == by.s)).all() and (by.h == by.s).sum() == 14 and by.resolved.nunique() == 5
+
+
+def test_medqade_answers_differ_and_no_question_holds_its_key(banks):
+    pool = pd.read_csv(demo_path("medqade") / "answer_pool.csv").set_index("item_id")
+    assert list(pool.index) == [i.item_id for i in banks["medqade"]]
+    for i in banks["medqade"]:
+        row = pool.loc[i.item_id]
+        assert i.key == [row.key] and len({row.key, row.accepted, row.wrong_1, row.wrong_2}) == 4
+        assert row.key.lower() not in i.question.lower(), i.item_id
+
+
+# ------------------------------------------------------------------ simulated people
+
+def test_the_files_are_what_the_models_make(annotated):
+    made = simulate_annotations(annotated, seed=SEED, note=f"Simulated annotations: no person took part. {demo_canary()}")
+    folder = demo_path("mentat") / "annotated_data"
+    assert {n: t.encode() for n, t in made.items()} == {f.name: f.read_bytes() for f in folder.iterdir()}
+    students, panel = simulate_panel(demo_path("medqade") / "answer_pool.csv", seed=SEED, canary=demo_canary())
+    assert students.encode() == (demo_path("medqade") / "simulated_students.csv").read_bytes()
+    assert panel.encode() == (demo_path("medqade") / "simulated_panel.csv").read_bytes()
+
+
+def test_another_seed_makes_other_files(annotated):
+    assert simulate_annotations(annotated, seed=1) != simulate_annotations(annotated, seed=2)
+    pool = demo_path("medqade") / "answer_pool.csv"
+    assert simulate_panel(pool, seed=1) != simulate_panel(pool, seed=2)
+
+
+def test_many_simulated_raters_reach_the_stated_model(annotated, tmp_path):
+    "The logit of a slider is slope x strength + offset + noise: over many raters its mean is 1.2 x strength, up to the rounding of the slider."
+    items = [i for i in annotated if min(p for p in i.soft_labels if p) >= 0.06][:2] or annotated[:2]
+    for name, text in simulate_annotations(items, n_raters=300, n_sessions=1, seed=3).items(): (tmp_path / name).write_text(text, newline="")
+    got = pd.DataFrame([(r.item_id, r.target, r.value) for r in load_annotations(tmp_path).ratings], columns=["item", "option", "y"])
+    for i in items:
+        theta = dict(zip("ABCDE", _strengths(np.array(i.soft_labels))))
+        for option, y in got[got.item == i.item_id].groupby("option").y:
+            if np.isnan(theta[option]):
+                assert set(y) <= set(range(6))
+                continue
+            logit = np.log(np.clip(y, 0.5, 99.5) / (100 - np.clip(y, 0.5, 99.5)))
+            se = np.sqrt((0.23 * abs(theta[option])) ** 2 + 0.4 ** 2 + 0.5 ** 2) / np.sqrt(300)   # sd of U(0.8, 1.6) is 0.23
+            assert abs(logit.mean() - 1.2 * theta[option]) < 4 * se + 0.03, (i.item_id, option)
+
+
+@pytest.mark.parametrize("mapping", ["release", "shown"])
+def test_scores_survive_the_permutation(annotated, tmp_path, mapping):
+    "An option of share 0 stands at 5 or less once the permutation is undone with the mapping that made it."
+    for name, text in simulate_annotations(annotated, seed=5, mapping=mapping).items(): (tmp_path / name).write_text(text, newline="")
+    zero = {(i.item_id, "ABCDE"[k]) for i in annotated for k, p in enumerate(i.soft_labels) if p == 0}
+    ratings = load_annotations(tmp_path, mapping=mapping).ratings
+    assert max(r.value for r in ratings if (r.item_id, r.target) in zero) <= 5
+    other = load_annotations(tmp_path, mapping={"release": "shown", "shown": "release"}[mapping]).ratings
+    assert max(r.value for r in other if (r.item_id, r.target) in zero) > 20
+
+
+@pytest.mark.parametrize("n_raters", [3, 5, 9])
+def test_round_robin_is_even(n_raters):
+    n = n_raters * ((n_raters - 1) // 2)
+    pairs = _pairs(n, n_raters)
+    assert {frozenset(p) for p in pairs} == {frozenset(p) for p in combinations(range(n_raters), 2)}
+    assert all(a != b for a, b in _pairs(5 * n + 1, n_raters))
+    loads = Counter(r for p in _pairs(5 * n + 1, n_raters) for r in p)
+    assert max(loads.values()) - min(loads.values()) <= 1
+
+
+def test_panel_design(banks):
+    ratings = load_panel(demo_path("medqade") / "simulated_panel.csv")
+    t = pd.DataFrame([(r.item_id, r.rater, r.target, r.label) for r in ratings], columns=["item", "rater", "target", "label"])
+    nine = t[t.rater != "sim-p10"]
+    assert set(nine.groupby(["item", "target"]).size().unstack().nunique(axis=1)) == {1}
+    assert Counter(nine[nine.target == "difficulty"].groupby("item").size()) == {9: 10, 2: 30}
+    core = set(nine.groupby("item").rater.nunique().loc[lambda n: n == 9].index)
+    tie = t[(t.rater == "sim-p10") & ~t.item.isin(core)]
+    pairs = nine[~nine.item.isin(core) & (nine.target != "difficulty")].groupby(["item", "target"]).label.agg(set)
+    assert set(zip(tie.item, tie.target)) == set(pairs[pairs.map(lambda s: s == {"Correct", "Incorrect"})].index) and len(tie)
+    assert {i.item_id for i in banks["medqade"]} == set(t.item)
+    students = load_students(demo_path("medqade") / "simulated_students.csv")
+    assert {(r.item_id, r.model) for r in students} == set(zip(*map(list, (t[t.target != "difficulty"].item, t[t.target != "difficulty"].target))))
+
+
+def test_large_panel_follows_its_model(tmp_path):
+    "Four thousand items of hardness 2: abstention is what the model says."
+    rows = [{"item_id": f"q{k}", "key": "a", "accepted": "b", "wrong_1": "c", "wrong_2": "d", "hardness": 2} for k in range(4000)]
+    pd.DataFrame(rows).to_csv(tmp_path / "pool.csv", index=False)
+    students, panel = simulate_panel(tmp_path / "pool.csv", seed=1, n_core=4000)
+    answers, labels = pd.read_csv(io.StringIO(students)), pd.read_csv(io.StringIO(panel))
+    labels = labels[labels.rater != "sim-p10"]
+    theta = np.linspace(1.5, -1.5, 5)
+    b = 1 + 0.4 * np.random.default_rng(0).normal(size=200_000)
+    expected = [(1 / (1 + np.exp(1.3 * b - a))).mean() for a in theta]
+    names = [f"sim-s{k}" for k in range(1, 6)]
+    assert np.allclose(answers[names].isin(["a", "b"]).mean(), expected, atol=0.03)
+    right = answers[names].isin(["a", "b"])
+    assert abs((answers[names] == "a").sum().sum() / right.sum().sum() - 0.6) < 0.02
+    u = np.random.default_rng(1).normal(0, 0.5, 200_000)
+    spread = (1 / (1 + np.exp(1 - u))).std() * 0.8 / 3                                    # nine raters' own levels
+    assert abs((labels[names] == "Abstain").mean().mean() - 0.8 * (1 / (1 + np.exp(1 - u))).mean()) < 4 * spread
+
+
+# ------------------------------------------------------------------ refusals
+
+@pytest.mark.parametrize("task, row, message", [
+    ("diagnosis", {"id": "x", "question": "?"}, "answer"),
+    ("diagnosis", {"id": "x", "question": " ", "answer": "a"}, "question"),
+    ("treatment_follow_up", {"id": "x", "question": "?", "answer": "a", "second_follow_up": "later"}, "first_follow_up must be given"),
+    ("sequential_qa", {"id": "x", "history": "h", "questions": ["?"] * 5, "answers": ["a"] * 6}, "questions"),
+    ("mcq", {"id": "x", "question": "?", "choices": {"A": "one"}, "answer": ["A"]}, "choices"),
+    ("mcq", {"id": "x", "question": "?", "choices": {"A": "one", "B": "one"}, "answer": ["A"]}, "choices must differ"),
+    ("mcq", {"id": "x", "question": "?", "choices": {"A": "one", "B": "two"}, "answer": []}, "answer"),
+    ("mcq", {"id": "x y", "question": "?", "choices": {"A": "one", "B": "two"}, "answer": ["A"]}, "id"),
+    ("emi", {"id": "x", "header": "h", "required": "r", "choices": {"A": "one", "B": "two"}, "questions": ["?"], "answers": ["AB"]}, "answers"),
+])
+def test_psychiatrybench_refuses(tmp_path, task, row, message):
+    (tmp_path / f"{task}.jsonl").write_text("\n" + json.dumps(row) + "\n")
+    with pytest.raises(ValueError, match=message) as e: load_psychiatrybench(tmp_path)
+    assert f"{task}.jsonl:2" in str(e.value)
+
+
+def test_set_aside_accounts_for_every_row(tmp_path):
+    good = {"id": "a", "question": "?", "answer": "yes"}
+    (tmp_path / "diagnosis.jsonl").write_text("".join(json.dumps(r) + "\n" for r in (good, {"id": "b"}, good, good | {"id": "c"})))
+    items = load_psychiatrybench(tmp_path, strict=False, set_aside=tmp_path / "bad.json")
+    bad = [json.loads(line) for line in (tmp_path / "bad.json").open()]
+    assert [i.item_id for i in items] == ["psychiatrybench-a", "psychiatrybench-c"] and [b["place"] for b in bad] == ["diagnosis.jsonl:2", "diagnosis.jsonl:3"]
+    with pytest.raises(ValueError, match="set_aside must be a path"): load_psychiatrybench(tmp_path, strict=False)
+    (tmp_path / "diagnosis.jsonl").write_text(2 * (json.dumps(good) + "\n"))
+    with pytest.raises(ValueError, match="item_id must be unique"): load_psychiatrybench(tmp_path)
+
+
+def test_missing_question_of_a_clinical_approach_is_marked(tmp_path):
+    (tmp_path / "clinical_approach.jsonl").write_text(json.dumps({"id": "a", "history": "h", "clinical_approach": "Ask first."}))
+    item, = load_psychiatrybench(tmp_path)
+    assert item.variant == {"question": "to be generated"} and item.key == ["Ask first."] and item.protected
