@@ -226,7 +226,7 @@ def _objective(x: np.ndarray, pairs: _Pairs, weight: np.ndarray, n_betas: int, n
                         np.bincount(pairs.rater, by_offset, n_raters) + 2 * penalty * offsets])
     return weight @ loss + penalty * (offsets @ offsets + (1 - slopes) @ (1 - slopes)), g
 
-# %% ../nbs/03_preference.ipynb #fa61bcf4
+# %% ../nbs/03_preference.ipynb #82398ea1
 class _Problem(NamedTuple):
     "What does not change between refits."
     pairs: _Pairs
@@ -263,8 +263,8 @@ def _problem(scores, questions, raters, offset, slope_bounds, offset_bounds, pen
     return _Problem(pairs, uq, ur, rated, _connected(beats.reshape(*shape, shape[1]), rated), symmetric, bounds, penalty), q
 
 
-def _fit(p: _Problem, weights: np.ndarray | None = None, start: np.ndarray | None = None, tolerance: float = 1e-12) -> tuple[HierarchicalFit, np.ndarray]:
-    "One fit, with weights (n,) of annotations; also the optimiser's solution, to start from."
+def _fit(p: _Problem, weights: np.ndarray | None = None, tolerance: float = 1e-12, start: np.ndarray | None = None) -> HierarchicalFit:
+    "One fit, with weights (n,) of annotations."
     (n_questions, k), n_raters, n_betas = p.rated.shape, len(p.raters), p.rated.size
     weight = np.ones(len(p.pairs.unit)) if weights is None else weights[p.pairs.unit]
     start = np.r_[np.zeros(n_betas), np.ones(n_raters), np.zeros(n_raters)] if start is None else start
@@ -275,7 +275,7 @@ def _fit(p: _Problem, weights: np.ndarray | None = None, start: np.ndarray | Non
     betas -= np.nanmean(betas, 1, keepdims=True)                   # only differences count: sum to zero
     worth = np.exp(betas - np.nanmax(betas, 1, keepdims=True))
     n_ties = int(p.pairs.tie.sum())
-    return HierarchicalFit(worth / np.nansum(worth, 1, keepdims=True), betas, p.questions, p.raters, slopes, offsets, float(o.fun), bool(o.success), p.finite, len(p.pairs.unit) - n_ties, n_ties), o.x
+    return HierarchicalFit(worth / np.nansum(worth, 1, keepdims=True), betas, p.questions, p.raters, slopes, offsets, float(o.fun), bool(o.success), p.finite, len(p.pairs.unit) - n_ties, n_ties)
 
 
 def hierarchical_bradley_terry(scores: np.ndarray,        # (n_annotations, n_options) float, higher is better
@@ -295,9 +295,9 @@ def hierarchical_bradley_terry(scores: np.ndarray,        # (n_annotations, n_op
     """
     problem, _ = _problem(scores, questions, raters, offset, slope_bounds, offset_bounds, penalty, "hierarchical_bradley_terry")
     if not problem.rated.any(1).all(): raise ValueError(f"hierarchical_bradley_terry: every question must have a rated option; got none ({problem.questions[~problem.rated.any(1)][0]}); leave it out")
-    return _fit(problem)[0]
+    return _fit(problem)
 
-# %% ../nbs/03_preference.ipynb #dfa8e2eb
+# %% ../nbs/03_preference.ipynb #de7d7036
 class PreferenceIntervals(NamedTuple):
     "The fit, and intervals of what it estimates."
     fit: HierarchicalFit
@@ -340,11 +340,9 @@ def bootstrap_preferences(scores: np.ndarray, questions: np.ndarray, raters: np.
     """
     problem, question = _problem(scores, questions, raters, offset, slope_bounds, offset_bounds, penalty, "bootstrap_preferences")
     rater = np.unique(np.asarray(raters), return_inverse=True)[1]
-    fit, start = _fit(problem)
+    fit = _fit(problem)
     weights, vain = _draws(problem, question, rater, n, seed, "bootstrap_preferences")
-    # where the full fit ran off towards infinity, a replicate may want to come back: start it within reach
-    start = np.r_[np.clip(start[:problem.rated.size], -8, 8), start[problem.rated.size:]]
-    fits = [_fit(problem, w, start, 1e-10)[0] for w in weights]
+    fits = [_fit(problem, w, 1e-9) for w in weights]        # probs within 0.001 of the optimum, far below their spread
 
     def interval(name):
         r = np.array([getattr(f, name) for f in fits])
