@@ -16,7 +16,7 @@ from .schema import letters as option_letters
 __all__ = ['split_thinking', 'Parsed', 'statements', 'parse_choice', 'parse_choices', 'parse_extended_matching', 'Labels',
            'parse_labels', 'Verdict', 'parse_yes_no', 'parse_score']
 
-# %% ../nbs/08_parse.ipynb #a0240211
+# %% ../nbs/08_parse.ipynb #b8d5aa01
 _TAGS = "think|thinking|thought|thoughts|reasoning|reflection|scratchpad"
 _CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)[^<]*<\|message\|>(.*?)(?=<\|(?:end|return|start|channel)\|>|\Z)", re.S)
 
@@ -31,7 +31,7 @@ def split_thinking(text: str  # what the model wrote
     found = []
 
     def take(m): found.append(m.group(2).strip()); return "\n"
-    rest = re.sub(rf"(?is)<({_TAGS})>(.*?)</\1>", take, text)
+    rest = re.sub(rf"(?is)<({_TAGS})>(.*?)</\1>", take, text) if "</" in text else text
     if (m := re.search(rf"(?is)^(.*)</(?:{_TAGS})>", rest)): found.append(m.group(1).strip()); rest = rest[m.end():]
     if (m := re.search(rf"(?is)<(?:{_TAGS})>(.*)$", rest)): found.append(m.group(1).strip()); rest = rest[:m.start()]
     return ("\n".join(f for f in found if f) if found else None), rest.strip()

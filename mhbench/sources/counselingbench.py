@@ -132,7 +132,7 @@ def break_ties(first: Iterable[str], second: Iterable[str], third: Iterable[str 
         else: labels.append(None); how.append("undecided" if c is None else "three_ways")
     return Resolved(labels, how)
 
-# %% ../../nbs/05b_sources.counselingbench.ipynb #933dc865
+# %% ../../nbs/05b_sources.counselingbench.ipynb #dc19a8df
 _COLUMNS = {  # column of the release -> field of the row
     "Source": "publisher", "Exam Name": "exam", "Question #": "number", "Patient Demographic": "demographic", "Mental Status Exam": "mental_status",
     "Presenting Problem": "problem", "Other Contexts": "other", "Question": "question", "Choice A": "choice_a", "Choice B": "choice_b", "Choice C": "choice_c", "Choice D": "choice_d",
@@ -181,7 +181,8 @@ class CounselingRow(Record):
         for name in ("label", "label_h", "label_s"):
             if getattr(self, name) is not None and competency(getattr(self, name)) is None:
                 raise ValueError(f"{name} must be one of {list(COMPETENCIES)}")
-        if self.label and self.label_h and self.label_s and self.label not in (self.label_h, self.label_s) and self.label_h == self.label_s:
+        label, h, s = (competency(x) if x else None for x in (self.label, self.label_h, self.label_s))
+        if label and h and h == s != label:
             raise ValueError(f"label must be the annotators' where they agree, {self.label_h!r}")
         return self
 
@@ -298,7 +299,7 @@ def load_counselingbench_labels(csv: str | Path, *, encoding: str = "utf-8-sig")
             if label: rows.append((place, dict(item_id=r.item_id, study="counselingbench", rater=rater, target="competency", label=competency(label), source=place)))
     return validate(rows, Rating).records
 
-# %% ../../nbs/05b_sources.counselingbench.ipynb #0a864903
+# %% ../../nbs/05b_sources.counselingbench.ipynb #6d3ab351
 def count_cases(items: list[Item],     # of CounselingBench
                 by: str,               # publisher, condition, category, or a field of the demographics, such as ethnicity_group
                 *, several: bool = False,  # by condition: under each diagnosis rather than the first
@@ -311,8 +312,8 @@ def count_cases(items: list[Item],     # of CounselingBench
         if by == "publisher": return [i.item_id.removeprefix("counselingbench-").split("-")[0]]
         if by == "condition": return (i.variant.get("conditions", "").split() or ["(none)"])[:None if several else 1]
         return [(i.category if by == "category" else i.variant.get(by)) or "(none)"]
-    pairs = pd.DataFrame([(v, i.group_id) for i in items for v in values(i)], columns=[by, "case"])
-    table = pairs.groupby(by)["case"].agg(n_questions="size", n_cases="nunique")
+    pairs = pd.DataFrame([(v, i.group_id) for i in items for v in values(i)], columns=[by, "group_id"])
+    table = pairs.groupby(by)["group_id"].agg(n_questions="size", n_cases="nunique")
     return table.assign(share=table["n_questions"] / max(len(items), 1)).sort_values(["n_questions", "n_cases"], ascending=False)
 
 # %% ../../nbs/05b_sources.counselingbench.ipynb #f2f9acbd

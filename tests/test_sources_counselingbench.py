@@ -1,0 +1,135 @@
+"""CounselingBench's files as released, and rows made to break each rule."""
+
+import csv
+
+import pytest
+
+from mhbench.sources import count_cases, inspect_counselingbench, load_counselingbench, load_counselingbench_labels, load_counselingbench_responses
+from mhbench.sources.counselingbench import COMPETENCIES, break_ties, competency, ethnicity_group, icd_blocks, parse_demographics, run_of
+
+ANSWERS = "Mistral-7B-Instruct-v0.3_zero-shot_None_0.csv"
+LABELS = "Asclepius-7B_few-shot-cot_None_3.csv"
+ROW = {"Source": "example.org", "Exam Name": "E", "Question #": "1", "Patient Demographic": "Age: 30 Gender: Male", "Mental Status Exam": "", "Presenting Problem": "Worry (F41.1).", "Question": "What first?",
+       "Choice A": "a", "Choice B": "b", "Choice C": "c", "Choice D": "d", "Correct Answer": "c"}
+
+
+def write(path, rows):
+    with open(path, "w", newline="", encoding="utf-8") as f:
+        w = csv.DictWriter(f, list(rows[0]))
+        w.writeheader()
+        w.writerows(rows)
+    return path
+
+
+@pytest.fixture(scope="module")
+def answered(datasets, tmp_path_factory):
+    return load_counselingbench(datasets / "counselingbench" / ANSWERS, strict=False, set_aside=tmp_path_factory.mktemp("cb") / "aside.jsonl")
+
+
+def test_questions_without_text_are_set_aside(datasets, answered):
+    items, bad = answered
+    assert (len(items), len(bad)) == (508, 2)
+    assert {b["column"] for b in bad} == {"question"}
+    with pytest.raises(ValueError, match="CounselingRow.question"): load_counselingbench(datasets / "counselingbench" / ANSWERS)
+
+
+def test_cases_stay_together(answered):
+    "51 cases, as in table A1, of about ten questions each."
+    table = count_cases(answered.records, "publisher")
+    assert table.loc["tests", ["n_questions", "n_cases"]].tolist() == [508, 51]
+    sizes = count_cases(answered.records, "case")
+    assert len(sizes) == 51 and sizes["n_cases"].eq(1).all() and sizes["n_questions"].between(8, 11).all()
+
+
+def test_demographics_have_their_fields(answered):
+    for i in answered.records:
+        assert {"age", "gender", "ethnicity", "relationship", "setting", "modality"} <= set(i.variant), i.item_id
+        assert i.variant["age"].isdigit() and ":" not in " ".join(i.variant.values())
+        shown = i.context["Patient demographics"]
+        assert "Refer to" not in shown and not shown[0].isdigit()
+    groups = count_cases(answered.records, "ethnicity_group")
+    assert groups["n_cases"].to_dict() == {"White": 29, "Black": 11, "Asian": 4, "Hispanic": 4, "Multiracial": 2, "Pacific Islander": 1}
+    assert groups["share"].sum() == pytest.approx(1)
+
+
+def test_conditions(answered):
+    once, each = (count_cases(answered.records, "condition", several=s) for s in (False, True))
+    assert once["n_questions"].sum() == 508 < each["n_questions"].sum()
+    assert once.loc["F90", "n_cases"] == 3
+
+
+def test_the_key_is_the_letter_of_the_release(datasets, answered):
+    with open(datasets / "counselingbench" / ANSWERS, newline="", encoding="utf-8") as f:
+        letters = {r["Question #"]: r["correct_answer_letter"] for r in csv.DictReader(f)}
+    assert all(i.key == [letters[i.item_id.split("-")[-2]]] for i in answered.records)
+
+
+def test_recorded_answers_join_the_items(datasets, answered):
+    responses, parsed = load_counselingbench_responses(datasets / "counselingbench" / ANSWERS)
+    assert (responses[0].model, responses[0].mode) == ("Mistral-7B-Instruct-v0.3", "zero_shot")
+    ids = {i.item_id for i in answered.records}
+    assert len(responses) == len(parsed) == 510 and len(ids & set(parsed)) == 508
+    key = {i.item_id: i.key[0] for i in answered.records}
+    assert sum(parsed[i] == key[i] for i in ids) == 281      # and 282 of all 510: the two questions without text were answered too, one of them right
+
+
+def test_labels_of_both_annotators(datasets):
+    path = datasets / "counselingbench" / LABELS
+    items = load_counselingbench(path).records
+    ratings = load_counselingbench_labels(path)
+    assert len(items) == 5 and len({i.group_id for i in items}) == 1 and len(ratings) == 15
+    assert len({i.context["Presenting problem"] for i in items}) == 2         # a later session is added within the case
+    assert {i.category for i in items} <= set(COMPETENCIES)
+    by = {r: [x.label for x in ratings if x.rater == r] for r in ("h", "s", "resolved")}
+    assert break_ties(by["h"], by["s"], by["resolved"]).labels == by["resolved"] == [i.category for i in items]
+    assert items[0].variant["gender"] == "Male" and items[0].variant["sexual_orientation"] == "Heterosexual" and items[0].topic == "F34"
+    assert not items[0].rationale.startswith("Explanation")
+
+
+def test_oddities(datasets):
+    kinds = inspect_counselingbench(datasets / "counselingbench" / ANSWERS)["kind"].value_counts().to_dict()
+    assert kinds == {"no mental status": 10, "no question": 2, "no rationale": 2, "repeated question": 2}
+
+
+@pytest.mark.parametrize("change, words", [
+    ({"Choice B": "a"}, "must differ"), ({"Correct Answer": "e"}, "correct_answer must be the text of one"), ({"Question": " "}, "CounselingRow.question"), ({"Presenting Problem": ""}, "CounselingRow.problem"),
+    ({"correct_answer_letter": "A"}, "must name the choice that correct_answer gives, C"), ({"correct_answer_letter": "E"}, "correct_answer_letter"), ({"label": "kindness"}, "label must be one of"),
+    ({"label": "treatment planning", "label_h": "CS&I", "label_s": "CS&I"}, "label must be the annotators' where they agree"),
+])
+def test_a_broken_rule_is_refused(tmp_path, change, words):
+    path = write(tmp_path / "q.csv", [{**ROW, **change}])
+    with pytest.raises(ValueError) as e: load_counselingbench(path)
+    assert words in str(e.value) and "q.csv:2" in str(e.value)
+
+
+def test_ids_follow_the_order_of_the_options(tmp_path):
+    a, = load_counselingbench(write(tmp_path / "a.csv", [ROW])).records
+    b, = load_counselingbench(write(tmp_path / "b.csv", [{**ROW, "Choice A": "c", "Choice C": "a"}])).records
+    assert a.item_id != b.item_id and a.group_id == b.group_id and (a.key, b.key) == (["C"], ["A"])
+
+
+@pytest.mark.parametrize("text, want", [
+    ("Age: 4 Sex: Female        Gender: Female Sexuality: Heterosexual", {"age": "4", "sex": "Female", "gender": "Female", "sexual_orientation": "Heterosexual"}),
+    ("Case 12   Initial Intake: Age: 15 Ethnicity: Hispanic", {"case": "12", "age": "15", "ethnicity": "Hispanic"}),
+    ("Gender and Sexual Orientation: Nonbinary", {"gender": "Nonbinary"}),
+    ("Marital Status: Married Location of Therapy : Private Practice", {"relationship": "Married", "setting": "Private Practice"}),
+    ("", {}),
+])
+def test_demographics(text, want):
+    assert parse_demographics(text) == want
+
+
+@pytest.mark.parametrize("text, group", [("Caucasian", "White"), ("Asian American", "Asian"), ("Native American/Caucasian", "Multiracial"), ("Indian American", "Asian"), ("Unknown", None), ("", None)])
+def test_ethnic_groups(text, group):
+    assert ethnicity_group(text) == group
+
+
+@pytest.mark.parametrize("name, run", [("GPT_zero-shot_None_0.csv", ("GPT", "zero_shot")), ("My_Model_few-shot_0.2_3.csv", ("My_Model", "few_shot")), ("m_zero-shot-cot.csv", ("m", "cot"))])
+def test_runs(name, run):
+    assert run_of(name) == run
+
+
+def test_small_parts():
+    assert icd_blocks("F41.9, F43 and (F41.1)") == ["F41", "F43"]
+    assert all(competency(v) == k == competency(k.upper()) for k, v in COMPETENCIES.items())
+    assert break_ties(["a", "a", "a"], ["a", "b", "b"], [None, "b", "c"]) == (["a", "b", None], ["agreed", "tie_broken", "three_ways"])

@@ -1,0 +1,130 @@
+"""MHQA's files as released, and rows made to break each rule."""
+
+import csv
+import json
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from mhbench.sources import count_mhqa, inspect_mhqa, load_mhqa
+from mhbench.sources.mhqa import TOPICS, TYPES, csv_rows, mend_encoding, mend_option
+
+ROW = dict(id="101", topic="Anxiety", type="Factoid", question="Which is a benzodiazepine?", option1="Sertraline", option2="Lorazepam", option3="Lithium", option4="Buspirone", correct_option="Lorazepam", correct_option_number="2")
+
+
+def write(path, rows, encoding="utf-8"):
+    with open(path, "w", newline="", encoding=encoding) as f:
+        w = csv.DictWriter(f, list(rows[0]))
+        w.writeheader()
+        w.writerows(rows)
+    return path
+
+
+def test_gold(datasets):
+    path = datasets / "mhqa" / "mhqa.csv"
+    with pytest.raises(ValueError, match=r"mhqa\.csv:98"): load_mhqa(path)
+    items = load_mhqa(path, key="number").records
+    assert len(items) == len({i.item_id for i in items}) == 2475
+    assert {i.split for i in items} == {"gold"} and len({i.group_id for i in items}) == 2453
+    # the paper's table 1, topics in alphabetical order; its total for depression (616) is not the sum of its own row
+    assert count_mhqa(items).values.tolist() == [[85, 171, 136, 212, 604], [90, 207, 152, 168, 617], [123, 259, 123, 132, 637], [26, 242, 147, 202, 617]]
+    again, = [i for i in items if i.base_id]
+    first, = [i for i in items if i.item_id == again.base_id]
+    assert (first.source, again.item_id) == ("mhqa.csv:2", first.item_id + "-2") and first.key == again.key
+    odd = inspect_mhqa(path)["kind"].value_counts().to_dict()
+    assert odd == {"same abstract": 21, "encoding": 17, "key text": 10, "conflict": 1, "repeated": 1}
+
+
+def test_gold_without_the_row_that_contradicts_itself(datasets, tmp_path):
+    path, aside = datasets / "mhqa" / "mhqa.csv", tmp_path / "aside.jsonl"
+    items, bad = load_mhqa(path, strict=False, set_aside=aside)
+    assert (len(items), len(bad)) == (2474, 1)
+    assert json.loads(aside.read_text())["place"] == "mhqa.csv:98"
+    by_number, by_text = ({i.item_id: i.key for i in load_mhqa(path, key=k).records} for k in ("number", "text"))
+    assert sum(by_number[i] != by_text[i] for i in by_number) == 1
+    assert all(by_number[i.item_id] == i.key for i in items)
+
+
+def test_mending_changes_no_key_and_no_id(datasets):
+    path = datasets / "mhqa" / "mhqa.csv"
+    mended, released = (load_mhqa(path, key="number", repair=r).records for r in (True, False))
+    assert [(i.item_id, i.key) for i in mended] == [(i.item_id, i.key) for i in released]
+    changed = sum((a.question, a.options) != (b.question, b.options) for a, b in zip(mended, released))
+    assert 17 <= changed <= 60
+    text = " ".join(i.question + " ".join(i.options) for i in mended)
+    assert not any(x in text for x in ("â€", "Ã", "Î±", "Â®"))
+
+
+@pytest.mark.parametrize("name, split, n, conflicts", [("mhqa_b_test.csv", "test", 4982, 0), ("mhqa_b_val.csv", "val", 4981, 2)])
+def test_pseudo_labelled_splits(datasets, tmp_path, name, split, n, conflicts):
+    path = datasets / "mhqa" / name
+    items, bad = load_mhqa(path, strict=False, set_aside=tmp_path / "aside.jsonl")
+    assert (len(items), len(bad)) == (n - conflicts, conflicts)
+    assert {i.split for i in items} == {split}
+    assert not any(o.startswith("<") or o.endswith((",", ">")) for i in items for o in i.options)
+    table = count_mhqa(load_mhqa(path, key="number").records)
+    assert table["Total"].sum() == n and list(table.index) == list(TOPICS)
+
+
+def test_gold_stands_in_the_training_corpus_too(datasets):
+    gold, *others = ({i.question for i in load_mhqa(datasets / "mhqa" / f, key="number", repair=False).records} for f in ("mhqa.csv", "mhqa_b_test.csv", "mhqa_b_val.csv"))
+    assert [len(gold & o) for o in others] == [76, 76]
+
+
+@pytest.mark.parametrize("change, column", [
+    ({"id": "PMC12"}, "id"), ({"topic": "Sleep"}, "topic"), ({"type": "factoid"}, "type"), ({"question": "  "}, "question"), ({"option3": ""}, "option3"), ({"option1": "LORAZEPAM"}, "twice"),
+    ({"correct_option_number": "0"}, "correct_option_number"), ({"correct_option_number": "2.5"}, "correct_option_number"), ({"correct_option": "Lithium"}, "correct_option"), ({"valid_question": "False"}, "valid_question"), ({"note": "x"}, "note"),
+])
+def test_a_broken_rule_names_its_column_and_line(tmp_path, change, column):
+    good = {**ROW, **{k: ("True" if k == "valid_question" else "") for k in change if k not in ROW}}
+    if "note" in change: good.pop("note")
+    path = write(tmp_path / "mhqa.csv", [{**good, **({"note": ""} if "note" in change else {})}, {**good, **change}])
+    with pytest.raises(ValueError) as e: load_mhqa(path)
+    assert column in str(e.value) and "mhqa.csv:" in str(e.value)
+
+
+def test_two_layouts_give_the_same_items(tmp_path):
+    gold = write(tmp_path / "mhqa.csv", [ROW])
+    other = {k: v for k, v in ROW.items() if not k.startswith("correct")}
+    other = write(tmp_path / "mhqa_b_train.csv", [{**other, "valid_question": "True", "correct_answer": "Lorazepam", "correct_option_num": "2.0"}])
+    (a,), (b,) = load_mhqa(gold).records, load_mhqa(other).records
+    assert a.model_dump(exclude={"split", "source"}) == b.model_dump(exclude={"split", "source"})
+    assert (a.split, b.split) == ("gold", "train")
+
+
+def test_ids_do_not_depend_on_the_order_of_rows(tmp_path):
+    rows = [ROW, {**ROW, "id": "102"}, {**ROW, "question": "Which is not?"}]
+    a = {i.item_id for i in load_mhqa(write(tmp_path / "a.csv", rows)).records}
+    b = {i.item_id for i in load_mhqa(write(tmp_path / "b.csv", rows[::-1])).records}
+    assert a == b and len(a) == 3
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(alphabet=st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=40))
+def test_encoding_is_mended_and_nothing_else_is_changed(text):
+    try: twice = text.encode("utf-8").decode("cp1252")
+    except UnicodeDecodeError: return
+    assert mend_encoding(twice) == text
+
+
+@pytest.mark.parametrize("text", ["<5 mg", "< 5", "p < 0.05", "IL-6 → TNF", "a, b", "5 > 3", "β₂", "“quoted”"])
+def test_signs_stay(text):
+    assert mend_option(text) == text
+
+
+@pytest.mark.parametrize("body, words", [(b"", "must include"), (b"id,topic\n1,2,3\n", "must include")])
+def test_files_that_are_no_release(tmp_path, body, words):
+    (tmp_path / "x.csv").write_bytes(body)
+    with pytest.raises(ValueError) as e: load_mhqa(tmp_path / "x.csv")
+    assert words in str(e.value)
+    with pytest.raises(FileNotFoundError): list(csv_rows(tmp_path / "absent.csv"))
+
+
+def test_a_quote_that_is_not_closed(tmp_path):
+    path = write(tmp_path / "mhqa.csv", [ROW])
+    path.write_text(path.read_text() + '102,"Anxiety,Factoid\n')
+    with pytest.raises(ValueError, match="CSV file"): load_mhqa(path)
+
+
+def test_types_and_topics_are_the_papers():
+    assert len(TYPES) == len(TOPICS) == 4
