@@ -145,7 +145,7 @@ def render(messages: list[dict[str, str]],  # chat messages, system first if any
         elif m["role"] == "assistant": parts.append(" " + m["content"].strip() + "\n\n")
     return "".join(parts)
 
-# %% ../nbs/10_llm.ipynb #2a3cfaa5
+# %% ../nbs/10_llm.ipynb #7d15a537
 class Wire(NamedTuple):
     "A request as bytes."
     path: str    # /chat/completions or /completions
@@ -162,8 +162,18 @@ def _closed(schema: Any) -> Any:
     return out
 
 
+_encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
+
+
 def _dumps(value: Any) -> bytes:
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+    return _encode(value).encode("utf-8")
+
+
+@lru_cache(maxsize=1024)
+def _prefix(who: str, path: str, structured: str, sample: int, letters: tuple[str, ...] | None, schema: str | None) -> bytes:
+    "What shapes an answer besides the body, and begins the text that is hashed."
+    if letters and any(len(c) != 1 or not c.isascii() or not c.isupper() for c in letters): raise ValueError(f"letters must be single capital letters; got {list(letters)}")
+    return _dumps(["mhbench 1", who, path, structured, sample, letters, schema])
 
 
 def body_of(request: Request, model: Model, endpoint: Endpoint) -> dict[str, Any]:
@@ -193,14 +203,17 @@ def wire(request: Request, model: Model, endpoint: Endpoint) -> Wire:
 
     Raises: ValueError where the messages are not chat messages or the letters are no letters.
     """
-    bad = next((m for m in request.messages if not (isinstance(m, dict) and isinstance(m.get("content"), str) and m.get("role") in ("system", "user", "assistant"))), None)
+    bad = None
+    for m in request.messages:
+        if not (isinstance(m, dict) and isinstance(m.get("content"), str) and m.get("role") in ("system", "user", "assistant")): bad = m; break
     if bad is not None or not request.messages or request.messages[-1]["role"] != "user":
         raise ValueError(f"wire: messages must be chat messages (role, content) that end with the user's; got {(bad or request.messages)!r:.200} ({request.id})")
-    if request.letters and any(len(c) != 1 or not c.isascii() or not c.isupper() for c in request.letters):
-        raise ValueError(f"wire: letters must be single capital letters; got {request.letters!r} ({request.id})")
     path = "/chat/completions" if model.api == "chat" else "/completions"
+    schema = None if request.schema is None else _encode(request.schema)
+    try: prefix = _prefix(endpoint.who, path, endpoint.structured if schema else "", request.sample, request.letters and tuple(request.letters), schema)
+    except ValueError as e: raise ValueError(f"wire: {e} ({request.id})") from None
     body = _dumps(body_of(request, model, endpoint))
-    h = hashlib.sha256(_dumps(["mhbench 1", endpoint.who, path, endpoint.structured if request.schema else "", request.sample, request.letters, request.schema]))
+    h = hashlib.sha256(prefix)
     h.update(body)
     return Wire(path, body, h.hexdigest())
 
