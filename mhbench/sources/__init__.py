@@ -8,3 +8,5 @@ from mhbench.sources.counselingbench import count_cases, inspect_counselingbench
 from mhbench.sources.mentat import Annotations, annotation_arrays, load_annotations, load_mentat, load_mentat_set
 from mhbench.sources.anki import load_anki
 from mhbench.sources.labelstudio import label_studio_tasks, load_label_studio, write_tasks
+from mhbench.sources.demo import load_panel, load_psychiatrybench
+from mhbench.sources.corpus import Corpus, draw_items, load_corpus
