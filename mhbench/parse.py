@@ -36,7 +36,7 @@ def split_thinking(text: str  # what the model wrote
     if (m := re.search(rf"(?is)<(?:{_TAGS})>(.*)$", rest)): found.append(m.group(1).strip()); rest = rest[:m.start()]
     return ("\n".join(f for f in found if f) if found else None), rest.strip()
 
-# %% ../nbs/08_parse.ipynb #d351bc69
+# %% ../nbs/08_parse.ipynb #8e4e3043
 class Parsed(NamedTuple):
     "What a text answers, and how it says so."
     letters: tuple[str, ...]       # the answer, in order; empty where there is none
@@ -51,8 +51,9 @@ class Parsed(NamedTuple):
 
 
 _NEW_QUESTION = re.compile(r"(?im)^[\s#*>]*(?:question|frage|q|case|patient|vignette|context|fall)\b\s*\d*\s*[:.)]")
-_AFTER = r"(?=\s*(?:$|[.,;:!)\]}*\"'”’|\n]|[-–—]|because\b|since\b|as\b|due\b|given\b|for\b|weil\b|da\b))"
-_NEGATED = re.compile(r"(?i)\b(?:not|n't|never|neither|nor|cannot|rather than|instead of|if|whether|unless|suppose|assuming|exclude|eliminate|rule out|nicht|wenn|ob)\b[^.;\n]{0,40}$")
+_AFTER = r"(?=\s*(?:$|[.,;:!)\]}*\"'”’|\n]|[-–—]|(?:because|since|as|due|given|for|rather|instead|not|over|which|that|with|in|on|at|based|according|from|when|while|although|but|weil|da|nicht|denn)\b))"
+_NEGATED = re.compile(r"(?i)(?:\b(?:not|never|neither|nor|cannot|rather than|instead of|if|whether|unless|suppose|assuming|exclude|eliminate|rule out|wrong|incorrect|nicht|wenn|ob|falsche)\b|n['’]t\b)"
+                      r"(?:(?!\b(?:but|therefore|thus|hence|so|sondern)\b)[^.;,:\n]){0,40}$")
 
 
 class _Reader:
@@ -75,7 +76,8 @@ class _Reader:
             rf"(?i:\b{noun})(?i:\s+(?:is|are|would be|should be|ist|lautet|sind))(?i:\s+(?:likely|probably|clearly|therefore|thus|most likely|best))?\s*:?\s*({self.many}){_AFTER}",
             rf"(?i:\b{noun})[*_]{{0,3}}\s*(?::|=|->|→)[*_]{{0,3}}\s*({self.many}){_AFTER}",
             rf"(?i:\b(?:i|we)\s+(?:would\s+|will\s+)?(?:choose|chose|select|pick|go with|answer with|answer))\s+({self.many}){_AFTER}",
-            rf"(?:^|(?<=[\s(*\"“]))({self.many})\s+(?i:(?:is|are|seems|would be|ist|sind)\s+(?:the\s+|die\s+)?(?:most\s+|single\s+|clearly\s+|therefore\s+)*(?:correct|right|best|appropriate|accurate|richtig|korrekt)(?:e\b|\b))",
+            rf"(?:^|(?<=[.!?:;,]\s)|(?<=[.!?\n]\s\s)|(?i:\b(?:only|therefore|thus|so|hence|that|think|believe|say)\s)|(?<=\s)(?=\W{{0,4}}(?i:option|choice|antwort)\s)){lead}({self.many}),?\s+"
+            r"(?i:(?:is|are|seems|would be|ist|sind)\s+(?:the\s+|die\s+)?(?:most\s+|single\s+|clearly\s+|therefore\s+)*(?:correct|right|best|appropriate|accurate|richtig|korrekt)(?:e\b|\b))",
         )]
 
     def read(self, text: str) -> tuple[str, ...]:
