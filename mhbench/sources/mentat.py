@@ -27,7 +27,7 @@ __all__ = ['GENDERS', 'MENTAT_CATEGORIES', 'MENTAT_COLUMNS', 'PLACEHOLDERS', 'RE
            'read_archive', 'load_mentat', 'load_mentat_set', 'Annotations', 'load_annotations', 'AnnotationArrays',
            'annotation_arrays']
 
-# %% ../../nbs/05c_sources.mentat.ipynb #30ac67eb
+# %% ../../nbs/05c_sources.mentat.ipynb #aead0fa5
 def decrypt(data: bytes,             # an AES Crypt file, version 2
             password: str | None,
             name: str = "data",      # for the error
@@ -47,7 +47,8 @@ def decrypt(data: bytes,             # an AES Crypt file, version 2
     if data[:4] != b"AES\x02":
         raise ValueError(f"decrypt: file must be in AES Crypt format 2; got one that starts with {data[:4]!r} ({name}); download it again")
     out = io.BytesIO()
-    try: pyAesCrypt.decryptStream(io.BytesIO(data), out, password)
+    whole = 16 * (len(data) // 16 + 1)  # read at once: pyAesCrypt 6.1.1 leaves the padding on where a read ends with the content
+    try: pyAesCrypt.decryptStream(io.BytesIO(data), out, password, whole)
     except (ValueError, IndexError) as e:
         if "password" in str(e).lower():
             raise ValueError(f"decrypt: password must be that of the release; got one that does not open it ({name}); see the authors' README") from None
