@@ -48,7 +48,7 @@ def bundled_gguf(folder: str | Path | None = None  # `$XDG_CACHE_HOME/mhbench` o
     os.replace(out.name, path)
     return path
 
-# %% ../nbs/12_local.ipynb #83d00c3e
+# %% ../nbs/12_local.ipynb #f2743c45
 TEMPLATE = ("{% for m in messages %}{% if m.role == 'system' %}{{ m.content }}\n\n{% elif m.role == 'user' %}Question: {{ m.content }}\nAnswer:"
             "{% else %} {{ m.content | trim }}\n\n{% endif %}{% endfor %}")
 
@@ -62,6 +62,7 @@ def _child():
     p.model.path, p.model_alias, p.hostnames, p.port = settings["gguf"], {settings["served"]}, ["127.0.0.1"], 0
     p.n_parallel, p.n_ctx, p.cache_prompt, p.cache_ram_mib, p.warmup = settings["parallel"], settings["n_ctx"] * settings["parallel"], False, 0, False
     p.cpuparams.n_threads = p.cpuparams_batch.n_threads = settings["threads"]
+    p.n_ctx_checkpoints = 0  # a checkpoint at a turn's end splits the batch there, and chat would differ from completions in the last digits
     p.n_gpu_layers, p.n_batch, p.n_ubatch, p.flash_attn_type = 0, 512, 512, xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
     p.use_jinja, p.sampling.seed, p.timeout_read, p.timeout_write = True, settings["seed"], 3600, 3600
     if settings["template"]: p.chat_template = settings["template"]

