@@ -20,7 +20,7 @@ from typing import Any
 from .llm import Endpoint, Model
 
 # %% auto #0
-__all__ = ['TEMPLATE', 'sha256_file', 'bundled_gguf', 'serve', 'bundled']
+__all__ = ['sha256_file', 'bundled_gguf']
 
 # %% ../nbs/12_local.ipynb #af4b7dfa
 def sha256_file(path: str | Path) -> str:
@@ -48,7 +48,7 @@ def bundled_gguf(folder: str | Path | None = None  # `$XDG_CACHE_HOME/mhbench` o
     os.replace(out.name, path)
     return path
 
-# %% ../nbs/12_local.ipynb #f2743c45
+# %% ../nbs/12_local.ipynb #681b5fb5
 TEMPLATE = ("{% for m in messages %}{% if m.role == 'system' %}{{ m.content }}\n\n{% elif m.role == 'user' %}Question: {{ m.content }}\nAnswer:"
             "{% else %} {{ m.content | trim }}\n\n{% endif %}{% endfor %}")
 
@@ -79,6 +79,23 @@ def _identity(settings: dict[str, Any]) -> str:
     return f"llama.cpp (xllamacpp {version('xllamacpp')}), sha256 {sha256_file(settings['gguf'])[:16]}, template {template}, slots {settings['parallel']}, seed {settings['seed']}"
 
 
+def _settings(gguf, served, template, n_ctx, threads, parallel, seed) -> dict[str, Any]:
+    path = Path(gguf) if gguf is not None else bundled_gguf()
+    if not path.is_file(): raise FileNotFoundError(f"serve: gguf must be a model file; got {str(path)!r}, which is not there; leave it out for the bundled model")
+    return {"gguf": str(path.resolve()), "served": served, "template": template, "n_ctx": n_ctx, "threads": threads or os.cpu_count() or 1, "parallel": parallel, "seed": seed}
+
+
+def _endpoint(name: str, address: str, settings: dict[str, Any]) -> Endpoint:
+    return Endpoint(name=name, base_urls=[address], identity=_identity(settings), concurrency=2 * settings["parallel"], timeout_s=600.0, top_logprobs=20)
+
+
+@contextmanager
+def described(gguf: str | Path | None = None, *, name: str = "local", served: str = "gemma-3-270m", template: str | None = TEMPLATE, n_ctx: int = 4096,
+              threads: int | None = None, parallel: int = 1, seed: int = 0, start_s: float = 120.0) -> Iterator[Endpoint]:
+    "The endpoint that `serve` with the same arguments would give, without starting it: enough to find its answers in the cache."
+    yield _endpoint(name, "http://127.0.0.1:0/v1", _settings(gguf, served, template, n_ctx, threads, parallel, seed))
+
+
 @contextmanager
 def serve(gguf: str | Path | None = None,      # a model file; the bundled one by default
           *, name: str = "local",              # the endpoint's name, which models refer to
@@ -94,9 +111,7 @@ def serve(gguf: str | Path | None = None,      # a model file; the bundled one b
 
     Raises: FileNotFoundError; RuntimeError with the server's last words where it does not start.
     """
-    path = Path(gguf) if gguf is not None else bundled_gguf()
-    if not path.is_file(): raise FileNotFoundError(f"serve: gguf must be a model file; got {str(path)!r}, which is not there; leave it out for the bundled model")
-    settings = {"gguf": str(path.resolve()), "served": served, "template": template, "n_ctx": n_ctx, "threads": threads or os.cpu_count() or 1, "parallel": parallel, "seed": seed}
+    settings = _settings(gguf, served, template, n_ctx, threads, parallel, seed)
     here = os.pathsep.join([str(Path(sys.modules[Endpoint.__module__].__file__).resolve().parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
     with tempfile.TemporaryFile("w+") as log:
         child = subprocess.Popen([sys.executable, "-c", "from mhbench.local import _child; _child()", json.dumps(settings)], text=True,
@@ -106,8 +121,8 @@ def serve(gguf: str | Path | None = None,      # a model file; the bundled one b
             late.start(); address = child.stdout.readline().strip(); late.cancel()
             if not address.startswith("http"):
                 child.wait(); log.seek(0)
-                raise RuntimeError(f"serve: the server must start within {start_s:g} s; got exit code {child.returncode} and {log.read()[-500:].strip()!r}; see whether {path.name} is a GGUF file and the memory suffices")
-            yield Endpoint(name=name, base_urls=[f"{address}/v1"], identity=_identity(settings), concurrency=2 * parallel, timeout_s=600.0, top_logprobs=20)
+                raise RuntimeError(f"serve: the server must start within {start_s:g} s; got exit code {child.returncode} and {log.read()[-500:].strip()!r}; see whether {Path(settings["gguf"]).name} is a GGUF file and the memory suffices")
+            yield _endpoint(name, f"{address}/v1", settings)
         finally:
             late.cancel(); child.stdin.close()
             try: child.wait(timeout=10)

@@ -20,7 +20,8 @@ import yaml
 
 # %% auto #0
 __all__ = ['STAGES', 'SELECTIVE', 'Stage', 'root', 'place', 'load_params', 'check_params', 'stage_parameters', 'run_stage',
-           'workspace', 'figure_folder', 'asking', 'write_metrics', 'write_table', 'select', 'sha256', 'import_corpus']
+           'workspace', 'figure_folder', 'capped', 'asking', 'write_metrics', 'write_table', 'select', 'sha256',
+           'import_corpus']
 
 # %% ../nbs/24_pipeline.ipynb #03466e49
 class Stage(NamedTuple):
@@ -126,7 +127,7 @@ def stage_parameters(p: dict,                   # what load_params returned
     if not s.per_study: out |= {"run": dict(p["run"])}
     return out
 
-# %% ../nbs/24_pipeline.ipynb #260bd6ab
+# %% ../nbs/24_pipeline.ipynb #fe268bd0
 def _normalise(path: Path) -> None:
     "Take time stamps, execution counts, progress lines and papermill's bookkeeping out of an executed notebook."
     import nbformat
@@ -158,7 +159,7 @@ def _declared(notebook: Path) -> set[str]:
 
 def run_stage(stage: str, study: str | None = None, model: str | None = None, *,
               params: str | Path = "params.yaml",
-              overrides: dict | None = None,  # e.g. {"results": "/tmp/trial"}: for trials and tests
+              overrides: dict | None = None,  # e.g. {"results": "trial"}: for trials and tests
               ) -> Path:  # the executed notebook
     """Run one stage's notebook with the parameters of `params.yaml`.
 
@@ -189,7 +190,7 @@ def run_stage(stage: str, study: str | None = None, model: str | None = None, *,
     failed.replace(done)
     return done
 
-# %% ../nbs/24_pipeline.ipynb #15efd5d5
+# %% ../nbs/24_pipeline.ipynb #3121f4c1
 def workspace(results: str | Path,  # the folder given to the notebook; "" makes a temporary one
               needs: list[tuple] = (),  # (stage, study, model) that must have run, in order
               n_items: int = 6,     # demo items for those
@@ -209,10 +210,18 @@ def figure_folder(figures: str | Path, results: Path) -> Path:
     return root() / figures if figures else Path(results) / "figures"
 
 
+def capped(entry: dict, modes: dict) -> tuple[dict, dict]:
+    "A model's entry without `n_items`, and the modes with that many items at most: a model may be asked fewer than the others."
+    entry = dict(entry)
+    most = entry.pop("n_items", None)
+    return entry, {m: {**(s or {}), "n_items": min(most, (s or {}).get("n_items") or most)} if most else dict(s or {}) for m, s in modes.items()}
+
+
 @contextmanager
 def asking(entry: dict,        # a model's entry in params.yaml
            name: str,          # its name
            endpoints: dict,    # the endpoints' entries
+           *, start: bool = True,  # False: nothing is started, for counting what is cached
            ) -> Iterator[tuple]:  # (Model, Endpoint): an endpoint of kind local is started here, and stopped at the end
     """The model and endpoint of an entry, ready to be asked.
 
@@ -223,8 +232,8 @@ def asking(entry: dict,        # a model's entry in params.yaml
     kind = settings.pop("kind", None)
     model = Model(name=name, **entry)
     if kind == "local":
-        from mhbench.local import serve
-        with serve(name=entry["endpoint"], served=model.served, **settings) as endpoint: yield model, endpoint
+        from mhbench.local import described, serve
+        with (serve if start else described)(name=entry["endpoint"], served=model.served, **settings) as endpoint: yield model, endpoint
     elif kind == "openai": yield model, Endpoint(name=entry["endpoint"], **settings)
     else: raise ValueError(f"asking: endpoints.{entry['endpoint']}.kind must be local or openai for a model that is asked; got {kind!r} (models.{name}); an encoder answers in mhbench.generate.nearest_option")
 

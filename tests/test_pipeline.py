@@ -1,0 +1,190 @@
+"""The pipeline: what it refuses, and `dvc repro` in a fresh clone on a cut-down demo."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pandas as pd
+import pytest
+import yaml
+
+from mhbench import pipeline
+from mhbench.schema import Item, Response, read_records
+
+BIN = Path(sys.executable).parent
+ENV = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "PYTHONHASHSEED": "0", "DVC_NO_ANALYTICS": "1"}
+
+
+def run(*command, cwd, ok=True) -> str:
+    done = subprocess.run([str(c) for c in command], cwd=cwd, env={k: v for k, v in ENV.items() if k != "MHBENCH_ROOT"}, capture_output=True, text=True)
+    assert (done.returncode == 0) == ok, f"{command} ended with {done.returncode}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="session")
+def clone(root, tmp_path_factory) -> Path:
+    "A clone of the working tree, with the data from its own remote."
+    folder = tmp_path_factory.mktemp("clone") / "mhbench"
+    files = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=root, check=True, capture_output=True, text=True).stdout.split("\0")
+    for f in filter(None, files):
+        if not (root / f).is_file(): continue
+        (folder / f).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(root / f, folder / f)
+    run("git", "init", "-q", cwd=folder)
+    run("git", "add", "-A", cwd=folder)
+    run("git", "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qm", "t", cwd=folder)
+    run(BIN / "dvc", "pull", "-q", "data.dvc", cwd=folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def small(clone) -> Path:
+    "The same, narrowed to two studies and the encoder, and run."
+    run(BIN / "mhbench", "select", "--studies", "mhqa,mentat", "--models", "minilm", "--items", "10", cwd=clone)
+    run(BIN / "dvc", "repro", cwd=clone)
+    return clone
+
+
+def test_the_pulled_data_are_the_packaged_banks(clone, root):
+    packaged = {p.relative_to(root / "mhbench" / "demo"): p.read_bytes() for p in (root / "mhbench" / "demo").rglob("*") if p.is_file() and "__pycache__" not in p.parts}
+    pulled = {p.relative_to(clone / "data"): p.read_bytes() for p in (clone / "data").rglob("*") if p.is_file()}
+    assert packaged == pulled, "copy mhbench/demo to data, then dvc add data and dvc push"
+
+
+def test_repro_runs_every_stage_and_then_nothing(small):
+    for stage, study in (("prepare", "mhqa"), ("score", "mhqa"), ("score", "mentat"), ("freeform", "mentat"), ("preferences", "mentat"), ("agreement", "mentat")):
+        assert (small / "results" / stage / study / "metrics.json").exists()
+        assert (small / "results" / stage / study / "notebook.ipynb").exists()
+    assert "Data and pipelines are up to date" in run(BIN / "dvc", "repro", cwd=small)
+
+
+def test_nothing_is_dropped_on_the_way(small):
+    items = read_records(small / "results/prepare/mhqa/items.parquet", Item)
+    responses = read_records(small / "results/generate/mhqa/minilm/responses.parquet", Response)
+    scores = pd.read_parquet(small / "results/score/mhqa/scores.parquet")
+    assert len(items) == 10
+    assert [r.item_id for r in responses] == [i.item_id for i in items]
+    assert scores["item_id"].tolist() == [i.item_id for i in items]
+    accuracy = pd.read_parquet(small / "results/score/mhqa/accuracy.parquet").query("by == 'all'")
+    by_hand = sum(json.loads(a) == i.key for a, i in zip(scores["answer"], items)) / 10
+    assert accuracy["estimate"].tolist() == pytest.approx([by_hand])
+
+
+def test_the_report_loads_nothing_and_holds_every_figure(small):
+    page = (small / "results" / "report.html").read_text(encoding="utf-8")
+    assert "<script" not in page and "src='http" not in page and 'src="http' not in page
+    assert page.count("data:image/png;base64,") >= 4
+    assert list((small / "results" / "report").glob("*.csv")) and (small / "results" / "report" / "headline.md").exists()
+    assert "accuracy" in run(BIN / "mhbench", "summary", cwd=small)
+
+
+def test_executed_notebooks_have_no_time_and_no_error(small):
+    for f in (small / "results").rglob("notebook.ipynb"):
+        nb = nbformat.read(f, 4)
+        assert set(nb.metadata) == {"kernelspec"}
+        for cell in nb.cells:
+            assert set(cell.metadata) <= {"tags"}
+            assert not [o for o in cell.get("outputs", []) if o.output_type == "error"]
+
+
+def test_the_same_run_gives_the_same_bytes(small):
+    before = {f: f.read_bytes() for f in (small / "results" / "score").rglob("*") if f.is_file()} | {f: f.read_bytes() for f in (small / "figures").glob("score_*")}
+    run(BIN / "dvc", "repro", "-f", "-s", "score@mhqa", cwd=small)
+    changed = [str(f.relative_to(small)) for f, old in before.items() if f.read_bytes() != old]
+    assert changed == []
+
+
+def test_a_new_colour_asks_no_model_anything(small):
+    figures = small / "mhbench" / "figures.py"
+    text = figures.read_text()
+    figures.write_text(text.replace("#0072B2", "#0072B3"))
+    try: out = run(BIN / "dvc", "status", cwd=small)
+    finally: figures.write_text(text)
+    assert "score@mhqa" in out and "generate@" not in out and "judge@" not in out
+
+
+def test_an_unknown_parameter_is_refused(clone):
+    p = clone / "params.yaml"
+    text = p.read_text()
+    y = yaml.safe_load(text)
+    y["score"]["n_boots"] = 10
+    p.write_text(yaml.safe_dump(y, sort_keys=False))
+    try: out = run(BIN / "mhbench", "run", "score", "--study", "mhqa", cwd=clone, ok=False)
+    finally: p.write_text(text)
+    assert "got unknown ['n_boots'] (score.ipynb)" in out
+
+
+def test_a_missing_parameter_is_refused(clone):
+    p = clone / "params.yaml"
+    text = p.read_text()
+    y = yaml.safe_load(text)
+    del y["score"]["n_boot"]
+    p.write_text(yaml.safe_dump(y, sort_keys=False))
+    try: out = run(BIN / "mhbench", "run", "score", "--study", "mhqa", cwd=clone, ok=False)
+    finally: p.write_text(text)
+    assert "missing ['n_boot'] (score.ipynb)" in out
+
+
+BAD = {
+    "prepare": ({"path": "data/nowhere"}, "path must be a file or a folder"),
+    "generate": ({"modes": {"zero_shout": {}}, "entries": {"m": {"endpoint": "e", "served": "m", "lineage": "m"}}, "endpoints": {"e": {"kind": "openai", "base_urls": ["http://127.0.0.1:9/v1"]}}, "model": "m"}, "modes must be among"),
+    "score": ({"by": ["kategory"]}, "kategory"),
+    "judge": ({"judges": ["nobody"]}, "nobody"),
+    "freeform": ({"encoder": "no-such-folder/encoder"}, "no-such-folder/encoder"),
+    "reasoning": ({"convention": "mine"}, "convention must be"),
+    "preferences": ({"offset": "mine"}, "offset must be"),
+    "agreement": ({"kind": "panel", "study": "mhqa"}, "ratings"),
+    "report": ({"run": {"studies": ["nothing"], "models": [], "judge": [], "freeform": [], "reasoning": [], "preferences": [], "agreement": []}}, "must have left a table"),
+}
+
+
+@pytest.mark.parametrize("stage", sorted(BAD))
+def test_each_stage_refuses_bad_input(stage, small, monkeypatch):
+    bad, words = BAD[stage]
+    monkeypatch.chdir(small)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    study = None if stage == "report" else {"freeform": "mentat", "reasoning": "counselingbench", "preferences": "mentat", "agreement": "mentat"}.get(stage, "mhqa")
+    values = {"results": str(small / "bad")}
+    shutil.copytree(small / "results", small / "bad", dirs_exist_ok=True)
+    if stage == "reasoning":
+        for s, m in (("prepare", None), ("generate", "minilm")): pipeline.run_stage(s, study, m, overrides=values | ({"n_items": 4} if s == "prepare" else {}))
+    if stage == "judge": values |= {"kind": "label", "n_items": 2, "judges": [], "entries": {}, "endpoints": {}, "lineages": {"minilm": "minilm"}}
+    p = yaml.safe_load((small / "params.yaml").read_text())
+    if stage in pipeline.SELECTIVE and stage not in p["studies"][study]: p["studies"][study][stage] = {}
+    with pytest.raises((RuntimeError, ValueError), match=words):
+        pipeline.run_stage(stage, study, "minilm" if stage == "generate" else None, overrides=values | bad)
+
+
+def test_a_changed_source_is_refused(small, tmp_path, monkeypatch):
+    monkeypatch.chdir(small)
+    source = tmp_path / "mhqa.csv"
+    shutil.copy(next((small / "data" / "mhqa").glob("*.csv")), source)
+    digest = pipeline.sha256(source)
+    with source.open("a") as f: f.write("\n")
+    with pytest.raises(RuntimeError, match="the source must be the file that was imported"):
+        pipeline.run_stage("prepare", "mhqa", overrides={"results": str(tmp_path / "r"), "path": str(source), "sha256": digest})
+
+
+def test_two_tagged_cells_are_refused(clone, monkeypatch):
+    monkeypatch.chdir(clone)
+    f = clone / "nbs" / "stages" / "prepare.ipynb"
+    text = f.read_text()
+    nb = nbformat.read(f, 4)
+    next(c for c in nb.cells if c.cell_type == "code" and not c.metadata.get("tags")).metadata["tags"] = ["parameters"]
+    nbformat.write(nb, f)
+    try:
+        with pytest.raises(ValueError, match="one cell tagged 'parameters'; got 2"): pipeline.run_stage("prepare", "mhqa")
+    finally: f.write_text(text)
+
+
+@pytest.mark.parametrize("stage", list(pipeline.STAGES))
+def test_each_stage_notebook_runs_with_its_defaults(stage, clone, tmp_path):
+    out = tmp_path / "out.ipynb"
+    env = {**ENV, "TMPDIR": str(tmp_path)}
+    done = subprocess.run([BIN / "papermill", clone / "nbs" / "stages" / f"{stage}.ipynb", out, "--cwd", clone / "nbs" / "stages", "-k", "python3", "--no-progress-bar"], cwd=clone, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert not [f for f in (clone / "results").rglob("notebook.failed.ipynb")]
