@@ -384,7 +384,7 @@ def load_grammar(name,                           # a hub id, a local folder, a (
     if hasattr(name, "acceptability"): return name
     return _load_classifier("load_grammar", Grammar, name, ("acceptable", "correct", "grammatical"), 0, acceptable, budget)
 
-# %% ../nbs/14_encode.ipynb #7ba82244
+# %% ../nbs/14_encode.ipynb #5eb8f3f6
 def _windows(n: int, length: int) -> list[tuple[int, int, int]]:  # begin, end, and the first position to score
     "Windows over positions 0 to n - 1 that move by half a window; position 0 is the start token and is not scored."
     half, out = length // 2, [(0, min(n, length), 1)]
@@ -410,7 +410,7 @@ class LanguageModel:
         import torch
         _check_texts("LanguageModel.perplexity", texts)
         distinct, index = _distinct(texts)
-        ids = [[self.start, *i] for i in self.tokenizer(distinct, add_special_tokens=False)["input_ids"]] if distinct else []
+        ids = [[self.start, *i] for i in self.tokenizer(distinct, add_special_tokens=False, verbose=False)["input_ids"]] if distinct else []
         spans = [(k, *w) for k, i in enumerate(ids) if len(i) > 1 for w in _windows(len(i), self.window)]
         pieces, loss = [ids[k][a:b] for k, a, b, _ in spans], np.zeros(len(ids))
         for group in length_batches([len(p) for p in pieces], self.budget):

@@ -18,7 +18,7 @@ from .encode import Encoder, Kept, _check_texts, _distinct, _loading, _need, loa
 __all__ = ['Scorer', 'PAPER_SCORER', 'BERTScore', 'greedy_match', 'bertscore', 'Baseline', 'rescale', 'published_baseline',
            'unrelated_baseline', 'package_scorer', 'inconsistency']
 
-# %% ../nbs/17_freeform.ipynb #dab3d2fa
+# %% ../nbs/17_freeform.ipynb #f304fa69
 class BERTScore(NamedTuple):
     "Precision, recall and F1 of each pair, float64 arrays of one shape."
     precision: np.ndarray
@@ -28,15 +28,15 @@ class BERTScore(NamedTuple):
 
 def greedy_match(candidate: np.ndarray,  # (t, d) token vectors of length one, special tokens first and last
                  reference: np.ndarray,  # (u, d) the same
-                 ) -> tuple[float, float, float]:  # precision, recall, F1, each -1 to 1
+                 ) -> tuple[float, float, float]:  # precision, recall, F1, each 0 to 1
     """BERTScore of one pair from its token vectors; 0 where either has no token but the special ones.
 
     Source: Zhang et al. 2020, BERTScore, section 3.
     """
     if len(candidate) <= 2 or len(reference) <= 2: return 0.0, 0.0, 0.0
     similarity = candidate @ reference.T
-    p = float(similarity.max(axis=1)[1:-1].mean(dtype=np.float64))
-    r = float(similarity.max(axis=0)[1:-1].mean(dtype=np.float64))
+    p = float(similarity.max(axis=1)[1:-1].clip(0).mean(dtype=np.float64))
+    r = float(similarity.max(axis=0)[1:-1].clip(0).mean(dtype=np.float64))
     return p, r, 2 * p * r / (p + r) if p + r else 0.0
 
 # %% ../nbs/17_freeform.ipynb #2f57bcf3
