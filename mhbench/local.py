@@ -20,7 +20,7 @@ from typing import Any
 from .llm import Endpoint, Model
 
 # %% auto #0
-__all__ = ['sha256_file', 'bundled_gguf']
+__all__ = ['TEMPLATE', 'sha256_file', 'bundled_gguf', 'described', 'serve', 'bundled']
 
 # %% ../nbs/12_local.ipynb #af4b7dfa
 def sha256_file(path: str | Path) -> str:
@@ -48,7 +48,7 @@ def bundled_gguf(folder: str | Path | None = None  # `$XDG_CACHE_HOME/mhbench` o
     os.replace(out.name, path)
     return path
 
-# %% ../nbs/12_local.ipynb #681b5fb5
+# %% ../nbs/12_local.ipynb #9d0a94d4
 TEMPLATE = ("{% for m in messages %}{% if m.role == 'system' %}{{ m.content }}\n\n{% elif m.role == 'user' %}Question: {{ m.content }}\nAnswer:"
             "{% else %} {{ m.content | trim }}\n\n{% endif %}{% endfor %}")
 
@@ -121,7 +121,7 @@ def serve(gguf: str | Path | None = None,      # a model file; the bundled one b
             late.start(); address = child.stdout.readline().strip(); late.cancel()
             if not address.startswith("http"):
                 child.wait(); log.seek(0)
-                raise RuntimeError(f"serve: the server must start within {start_s:g} s; got exit code {child.returncode} and {log.read()[-500:].strip()!r}; see whether {Path(settings["gguf"]).name} is a GGUF file and the memory suffices")
+                raise RuntimeError(f"serve: the server must start within {start_s:g} s; got exit code {child.returncode} and {log.read()[-500:].strip()!r}; see whether {Path(settings['gguf']).name} is a GGUF file and the memory suffices")
             yield _endpoint(name, f"{address}/v1", settings)
         finally:
             late.cancel(); child.stdin.close()
