@@ -36,7 +36,7 @@ def split_thinking(text: str  # what the model wrote
     if (m := re.search(rf"(?is)<(?:{_TAGS})>(.*)$", rest)): found.append(m.group(1).strip()); rest = rest[:m.start()]
     return ("\n".join(f for f in found if f) if found else None), rest.strip()
 
-# %% ../nbs/08_parse.ipynb #8e4e3043
+# %% ../nbs/08_parse.ipynb #121dfbc6
 class Parsed(NamedTuple):
     "What a text answers, and how it says so."
     letters: tuple[str, ...]       # the answer, in order; empty where there is none
@@ -50,7 +50,7 @@ class Parsed(NamedTuple):
         return self.letters[0] if len(self.letters) == 1 else None
 
 
-_NEW_QUESTION = re.compile(r"(?im)^[\s#*>]*(?:question|frage|q|case|patient|vignette|context|fall)\b\s*\d*\s*[:.)]")
+_NEW_QUESTION = re.compile(r"(?im)^[\s#*>]*(?:question|frage|q)\s*\d*\s*[:.)]")
 _AFTER = r"(?=\s*(?:$|[.,;:!)\]}*\"'”’|\n]|[-–—]|(?:because|since|as|due|given|for|rather|instead|not|over|which|that|with|in|on|at|based|according|from|when|while|although|but|weil|da|nicht|denn)\b))"
 _NEGATED = re.compile(r"(?i)(?:\b(?:not|never|neither|nor|cannot|rather than|instead of|if|whether|unless|suppose|assuming|exclude|eliminate|rule out|wrong|incorrect|nicht|wenn|ob|falsche)\b|n['’]t\b)"
                       r"(?:(?!\b(?:but|therefore|thus|hence|so|sondern)\b)[^.;,:\n]){0,40}$")

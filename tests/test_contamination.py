@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from answering import answering, refuse
 from mhbench import contamination as c
+from mhbench.llm import Model
+from mhbench.schema import Item
 
 words = st.text(alphabet="abcäβ ", max_size=90)
 
@@ -96,3 +99,23 @@ def test_real_halves(datasets):
     seconds = [h[1] for h in cut[:200]]
     same = c.compare_completions(seconds, seconds)
     assert same.flagged == {"levenshtein > 0.8": 200, "levenshtein > 0.9": 200}
+
+
+def test_a_model_is_asked_with_the_first_half_alone():
+    questions = ["Which of the following would you assess first today?", "Why now?", "What should the counselor do next with the family?", "How would you describe his affect in the session?"]
+    items = [Item(item_id=f"q{i}", study="any", task="open", question=q, key=["-"], source="test") for i, q in enumerate(questions)]
+
+    def reply(body):
+        text = body["messages"][-1]["content"]
+        return "would you assess first today?" if "Which of the" in text else refuse() if "What should" in text else {"message": {"content": "describe his affect in"}, "finish_reason": "length"}
+    with answering(reply) as (here, seen):
+        got = c.complete(items, Model(name="m", endpoint="here", served="m"), here, cache=None, progress=False)
+    assert len(seen) == len(got.answers) == 3
+    for q, body in zip((questions[0], questions[2], questions[3]), sorted(seen, key=lambda b: [i for i, q in enumerate(questions) if (h := c.halves(q)) and h[0] in b["messages"][-1]["content"]])):
+        first, second = c.halves(q)
+        assert first in body["messages"][-1]["content"] and second not in body["messages"][-1]["content"]
+        assert body["temperature"] == 0
+    assert got.seconds[1] is None and got.completions[1] is None and got.completions[2] is None
+    assert got.completions[0] == "would you assess first today?" and got.completions[3] == "describe his affect in"      # cut off, but written
+    assert got.statuses == {"ok": 1, "refused": 1, "truncated": 1}
+    assert c.compare_completions(got.seconds, got.completions).skipped == {"too short": 1, "no completion": 1}
