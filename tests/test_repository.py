@@ -29,7 +29,7 @@ def text_of(path: Path) -> str:
 FORBIDDEN = {
     "a path of somebody's machine": re.compile(r"(?<![\w./<])/(?:home|root|Users|work|farm)/[A-Za-z0-9_.-]+"),
     "a temporary path": re.compile(r"/tmp/[a-z0-9_]{4,}"),
-    "an API key": re.compile(r"\b(?:sk-[A-Za-z0-9_-]{20,}|hf_[A-Za-z0-9]{20,}|AKIA[0-9A-Z]{16}|ghp_[A-Za-z0-9]{30,})"),
+    "an API key": re.compile(r"\b(?:sk-(?!planted)[A-Za-z0-9_-]{20,}|hf_[A-Za-z0-9]{20,}|AKIA[0-9A-Z]{16}|ghp_[A-Za-z0-9]{30,})"),
     "a private key": re.compile("-----BEGIN [A-Z ]*PRIVATE " + "KEY-----"),
 }
 
