@@ -127,7 +127,7 @@ def percentile_interval(replicates: np.ndarray,  # (B, ...), NaN where undefined
     else: low, high = np.quantile(r, q, axis=0)
     return _scalar(low), _scalar(high)
 
-# %% ../nbs/01_resample.ipynb #64cf50c2
+# %% ../nbs/01_resample.ipynb #d4543264
 def bca_interval(replicates: np.ndarray,  # (B, ...)
                  estimate: Any,           # (...) the statistic on the data
                  jackknife: np.ndarray,   # (m, ...) the statistic with each unit or cluster left out
@@ -140,8 +140,8 @@ def bca_interval(replicates: np.ndarray,  # (B, ...)
     """
     r, j = np.asarray(replicates, float), np.asarray(jackknife, float)
     r, j, e = r.reshape(len(r), -1), j.reshape(len(j), -1), np.reshape(estimate, -1)
-    defined = ~np.isnan(r)
-    z0 = ndtri(((r < e).sum(0) + 0.5 * (r == e).sum(0)) / np.maximum(defined.sum(0), 1))
+    defined, tied = ~np.isnan(r), np.abs(r - e) <= 1e-12 * np.abs(e)              # equal but for rounding
+    z0 = ndtri((((r < e) & ~tied).sum(0) + 0.5 * tied.sum(0)) / np.maximum(defined.sum(0), 1))
     s = np.zeros(len(j), int) if strata is None else np.unique(strata, return_inverse=True)[1]
     top, bottom = 0.0, 0.0
     for h in range(s.max() + 1):

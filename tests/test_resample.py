@@ -1,0 +1,153 @@
+"""Resampling: draws, intervals against SciPy, equality of the two forms of a statistic, faults."""
+
+from functools import partial
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given, settings, strategies as st
+
+from mhbench.resample import Interval, bca_interval, bootstrap, draw_weights, independent_difference, mean, paired_difference, percentile_interval
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 40), st.integers(1, 60), st.integers(0, 2**32), st.integers(1, 500))
+def test_a_chunk_changes_nothing(n_units, n, seed, chunk):
+    whole = np.vstack(list(draw_weights(n_units, n, seed=seed)))
+    assert (np.vstack(list(draw_weights(n_units, n, seed=seed, chunk=chunk))) == whole).all()
+    assert whole.shape == (n, n_units) and (whole.sum(1) == n_units).all() and (whole >= 0).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=40), st.integers(0, 2**32))
+def test_clusters_go_whole(labels, seed):
+    labels = np.array(labels)
+    w = np.vstack(list(draw_weights(len(labels), 30, seed=seed, clusters=labels)))
+    for c in np.unique(labels): assert (w[:, labels == c] == w[:, labels == c][:, :1]).all()
+    assert (w[:, np.unique(labels, return_index=True)[1]].sum(1) == len(np.unique(labels))).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from("abc"), min_size=1, max_size=40), st.integers(0, 2**32))
+def test_strata_keep_their_size(labels, seed):
+    labels = np.array(labels)
+    w = np.vstack(list(draw_weights(len(labels), 30, seed=seed, strata=labels)))
+    for s in np.unique(labels): assert (w[:, labels == s].sum(1) == (labels == s).sum()).all()
+
+
+def test_draws_are_uniform():
+    w = np.vstack(list(draw_weights(50, 20_000, seed=1)))
+    assert abs(w.mean() - 1) < 1e-12
+    assert np.abs(w.mean(0) - 1).max() < 5 * np.sqrt(0.98 / 20_000)            # five standard errors
+    assert abs(w.var() - (1 - 1 / 50)) < 0.02                                   # binomial(N, 1/N)
+
+
+def test_seeds_matter_and_repeat():
+    a, b, c = (bootstrap(mean, np.arange(9.0), seed=s).replicates for s in (1, 1, 2))
+    assert (a == b).all() and (a != c).any()
+    assert (bootstrap(mean, np.arange(9.0), seed=np.random.SeedSequence(1)).replicates == a).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=30), st.integers(0, 1000), st.booleans())
+def test_both_forms_of_a_statistic_agree(x, seed, clustered):
+    x = np.array(x)
+    kw = dict(n=50, seed=seed, clusters=np.arange(len(x)) // 2 if clustered else None)
+    a, b = bootstrap(mean, x, **kw), bootstrap(lambda x: x.mean(), x, **kw)
+    np.testing.assert_allclose(a.replicates, b.replicates, rtol=1e-9, atol=1e-9)
+    assert a.n == b.n == ((len(x) + 1) // 2 if clustered else len(x))
+
+
+@pytest.mark.parametrize("level", [0.8, 0.9, 0.95, 0.99])
+@pytest.mark.parametrize("method", ["percentile", "bca"])
+@pytest.mark.parametrize("seed", range(4))
+def test_intervals_equal_scipys(level, method, seed):
+    x = np.random.default_rng(seed).lognormal(size=25)
+    ours = bootstrap(lambda x: np.std(x, ddof=1), x, n=800, seed=seed, method=method, level=level)
+    theirs = scipy.stats.bootstrap((x,), lambda x, axis=-1: np.std(x, axis=axis, ddof=1), n_resamples=0, method=method, confidence_level=level,
+                                   bootstrap_result=SimpleNamespace(bootstrap_distribution=ours.replicates)).confidence_interval
+    np.testing.assert_allclose([ours.ci_low, ours.ci_high], theirs, rtol=1e-12)
+
+
+def test_bca_of_two_samples_equals_scipys():
+    rng = np.random.default_rng(3)
+    x, y = rng.lognormal(size=15), rng.lognormal(size=22)
+    group = np.repeat([0, 1], [15, 22])
+    def difference(v, g): return v[g == 0].mean() - v[g == 1].mean()
+    ours = bootstrap(difference, np.r_[x, y], group, strata=group, n=900, seed=1, method="bca")
+    theirs = scipy.stats.bootstrap((x, y), lambda a, b, axis=-1: a.mean(axis) - b.mean(axis), n_resamples=0, method="BCa",
+                                   bootstrap_result=SimpleNamespace(bootstrap_distribution=ours.replicates)).confidence_interval
+    np.testing.assert_allclose([ours.ci_low, ours.ci_high], theirs, rtol=1e-12)
+
+
+def test_bca_leaves_out_clusters():
+    rng = np.random.default_rng(4)
+    x, c = rng.exponential(size=40), np.repeat(np.arange(10), 4)
+    i = bootstrap(mean, x, clusters=c, n=500, seed=1, method="bca")
+    jackknife = np.array([x[c != k].mean() for k in range(10)])
+    np.testing.assert_allclose([i.ci_low, i.ci_high], bca_interval(i.replicates, x.mean(), jackknife), rtol=1e-12)
+
+
+def test_vector_statistics():
+    x = np.random.default_rng(0).random((30, 3))
+    i = bootstrap(mean, x, n=200, seed=1, method="bca")
+    for k in range(3):
+        one = bootstrap(mean, x[:, k], n=200, seed=1, method="bca")
+        np.testing.assert_allclose([i.estimate[k], i.ci_low[k], i.ci_high[k]], [one.estimate, one.ci_low, one.ci_high], rtol=1e-12)
+
+
+def test_undefined_replicates_are_left_out_and_counted():
+    def last(x, *, weights): return np.where(weights[:, -1] > 0, weights @ x, np.nan)
+    i = bootstrap(last, np.ones(4), n=500, seed=2)
+    assert i.undefined == np.isnan(i.replicates).sum() > 0 and (i.ci_low, i.ci_high) == (4, 4)
+    never = bootstrap(lambda x, *, weights: np.full(len(weights), np.nan), np.ones(4), n=20, seed=2)
+    assert never.undefined == 20 and np.isnan(never.ci_low)
+
+
+def test_constant_data_has_an_interval_of_no_width():
+    for method in ("percentile", "bca"):
+        i = bootstrap(mean, np.full(10, 0.25), n=100, seed=1, method=method)
+        assert (i.estimate, i.ci_low, i.ci_high) == (0.25, 0.25, 0.25)
+
+
+def test_p_values():
+    rng = np.random.default_rng(5)
+    p = np.array([bootstrap(mean, rng.normal(size=40), n=400, seed=s).p_value() for s in range(400)])
+    assert 0.03 < (p < 0.05).mean() < 0.09                                     # a true null hypothesis, a little liberal at n = 40
+    assert bootstrap(mean, rng.normal(1, 1, 40), n=400, seed=1).p_value() < 0.01
+    assert bootstrap(mean, np.zeros(9), n=100, seed=1).p_value() == 1.0
+
+
+def test_differences():
+    rng = np.random.default_rng(6)
+    x = rng.random(50)
+    d = paired_difference(mean, x + 0.1, x, seed=1)
+    np.testing.assert_allclose([d.estimate, d.ci_low, d.ci_high], 0.1)
+    np.testing.assert_allclose(paired_difference(lambda x: np.median(x), x + 0.1, x, seed=1, n=50).replicates, 0.1)
+    y = rng.random(30)
+    i = independent_difference(mean, x, y, n=4000, seed=1)
+    half = 1.96 * np.sqrt(x.var() / 50 + y.var() / 30)
+    np.testing.assert_allclose([i.ci_low, i.ci_high], [i.estimate - half, i.estimate + half], atol=0.015)
+    assert i.n == 30
+
+
+def test_a_partial_and_a_matrix_with_units_last():
+    x = np.random.default_rng(1).random((3, 20))
+    def spread(x, *, scale=1.0, weights): return scale * (weights @ x.T).std(1)
+    assert bootstrap(partial(spread, scale=2.0), x, axis=-1, n=10, seed=1).replicates.shape == (10,)
+
+
+def test_the_row_of_a_table():
+    assert list(bootstrap(mean, np.arange(5.0), seed=1).row()) == ["n", "estimate", "ci_low", "ci_high"]
+    assert "n=5" in repr(bootstrap(mean, np.arange(5.0), seed=1)) and "shape=(2,)" in repr(bootstrap(mean, np.ones((5, 2)), seed=1))
+    assert isinstance(bootstrap(mean, np.arange(5.0), seed=1), Interval)
+
+
+@pytest.mark.parametrize("call, message", [
+    (lambda: bootstrap(mean, np.empty(0), seed=1), "at least 1"), (lambda: bootstrap(mean, np.float64(1), seed=1), "at least 1"),
+    (lambda: bootstrap(mean, np.ones(3), seed=1, n=0), "n_units and n must be at least 1"), (lambda: bootstrap(mean, np.ones(3), seed=1, strata=[1]), "strata must be one label a unit"),
+    (lambda: bootstrap(np.average, np.ones(3), seed=1), "."), (lambda: percentile_interval(np.ones(3), 1.5), "level must be between 0 and 1"),
+    (lambda: paired_difference(mean, np.ones(3), np.ones(4), seed=1), "same shape"), (lambda: bootstrap(mean, np.ones(3), seed=1, method="basic"), "'percentile' or 'bca'")])
+def test_faults_are_named(call, message):
+    with pytest.raises((ValueError, TypeError), match=message): call()
