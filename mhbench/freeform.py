@@ -18,7 +18,7 @@ from .encode import Encoder, Kept, _check_texts, _distinct, _loading, _need, loa
 __all__ = ['Scorer', 'PAPER_SCORER', 'BERTScore', 'greedy_match', 'bertscore', 'Baseline', 'rescale', 'published_baseline',
            'unrelated_baseline', 'package_scorer', 'inconsistency']
 
-# %% ../nbs/17_freeform.ipynb #f304fa69
+# %% ../nbs/17_freeform.ipynb #670adecf
 class BERTScore(NamedTuple):
     "Precision, recall and F1 of each pair, float64 arrays of one shape."
     precision: np.ndarray
@@ -28,18 +28,20 @@ class BERTScore(NamedTuple):
 
 def greedy_match(candidate: np.ndarray,  # (t, d) token vectors of length one, special tokens first and last
                  reference: np.ndarray,  # (u, d) the same
-                 ) -> tuple[float, float, float]:  # precision, recall, F1, each 0 to 1
+                 padded: tuple[bool, bool] = (False, False),  # whether the candidate, the reference, is padded
+                 ) -> tuple[float, float, float]:  # precision, recall, F1, each -1 to 1
     """BERTScore of one pair from its token vectors; 0 where either has no token but the special ones.
 
     Source: Zhang et al. 2020, BERTScore, section 3.
     """
     if len(candidate) <= 2 or len(reference) <= 2: return 0.0, 0.0, 0.0
     similarity = candidate @ reference.T
-    p = float(similarity.max(axis=1)[1:-1].clip(0).mean(dtype=np.float64))
-    r = float(similarity.max(axis=0)[1:-1].clip(0).mean(dtype=np.float64))
+    best = similarity.max(axis=1)[1:-1], similarity.max(axis=0)[1:-1]
+    p = float((best[0].clip(0) if padded[1] else best[0]).mean(dtype=np.float64))
+    r = float((best[1].clip(0) if padded[0] else best[1]).mean(dtype=np.float64))
     return p, r, 2 * p * r / (p + r) if p + r else 0.0
 
-# %% ../nbs/17_freeform.ipynb #2f57bcf3
+# %% ../nbs/17_freeform.ipynb #97b1f3e0
 def _unit(x: np.ndarray) -> np.ndarray:
     norm = np.linalg.norm(x, axis=1, keepdims=True)
     return x / np.where(norm > 0, norm, 1)
@@ -52,9 +54,17 @@ def _pairs(function: str, candidates: Sequence[str], references: Sequence[str]) 
         raise ValueError(f"{function}: references must be as many as candidates; got {len(references)} and {len(candidates)}; pair them row by row")
 
 
+def _is_padded(texts: list[str], encoder, batch_size: int | None) -> list[bool]:
+    "Whether each text is shorter than the longest of its batch."
+    if batch_size is None or not hasattr(encoder, "lengths"): return [False] * len(texts)
+    n = encoder.lengths(texts)
+    return [bool(n[i] < n[i - i % batch_size:i - i % batch_size + batch_size].max()) for i in range(len(texts))]
+
+
 def bertscore(candidates: Sequence[str],       # (n,) the answers
               references: Sequence[str],       # (n,) what each is compared with
               *, encoder: Encoder | str | None = None,  # its token vectors are matched; None: the bundled MiniLM
+              batch_size: int | None = 64,     # pairs that the package would pad together; None: each by itself
               block: int = 1024,               # pairs held in memory at once
               ) -> BERTScore:                  # three arrays (n,)
     """BERTScore of each pair, without rescaling and without idf weights; each distinct sentence is embedded once.
@@ -64,14 +74,16 @@ def bertscore(candidates: Sequence[str],       # (n,) the answers
     """
     _pairs("bertscore", candidates, references)
     encoder = load_encoder(encoder)
-    pairs, index = _distinct(zip((c.strip() for c in candidates), (r.strip() for r in references)))
+    c, r = [t.strip() for t in candidates], [t.strip() for t in references]
+    pads = zip(_is_padded(c, encoder, batch_size), _is_padded(r, encoder, batch_size))
+    pairs, index = _distinct(zip(c, r, pads))
     vectors = Kept(lambda texts: map(_unit, encoder.tokens(texts, special=True)))
     out = np.zeros((len(pairs), 3))
-    order = sorted(range(len(pairs)), key=lambda i: pairs[i][::-1])  # what shares a reference is scored together
+    order = sorted(range(len(pairs)), key=lambda i: (pairs[i][1], pairs[i][0]))  # what shares a reference is scored together
     for start in range(0, len(order), block):
         rows = order[start:start + block]
-        found = vectors([t for i in rows for t in pairs[i]])
-        for k, i in enumerate(rows): out[i] = greedy_match(found[2 * k], found[2 * k + 1])
+        found = vectors([t for i in rows for t in pairs[i][:2]])
+        for k, i in enumerate(rows): out[i] = greedy_match(found[2 * k], found[2 * k + 1], pairs[i][2])
     return BERTScore(*out[index].T)
 
 # %% ../nbs/17_freeform.ipynb #7f237d96
@@ -126,7 +138,7 @@ def unrelated_baseline(texts: Sequence[str],  # the study's own sentences, two d
     found = _scorer(scorer)([distinct[i] for i in first], [distinct[i] for i in second])
     return Baseline(*(float(np.mean(x)) for x in found))
 
-# %% ../nbs/17_freeform.ipynb #9b87072c
+# %% ../nbs/17_freeform.ipynb #af2e03ee
 Scorer = Callable[[Sequence[str], Sequence[str]], BERTScore]
 PAPER_SCORER = ("microsoft/deberta-xlarge-mnli", 40)  # model and layer of the MENTAT and CounselingBench papers
 
@@ -148,11 +160,10 @@ def package_scorer(model: str | Path = PAPER_SCORER[0],  # a hub id or a local f
 
     def score(candidates, references):
         _pairs("package_scorer", candidates, references)
-        pairs, index = _distinct(zip((c.strip() for c in candidates), (r.strip() for r in references)))
-        full = [i for i, p in enumerate(pairs) if all(p)]  # an empty text scores 0, and current transformers stop on it
-        out = np.zeros((3, len(pairs)))
-        if full: out[:, full] = [x.double().numpy() for x in loaded.score(*map(list, zip(*(pairs[i] for i in full))))]
-        return BERTScore(*out[:, index])
+        full = [i for i, p in enumerate(zip(candidates, references)) if all(t.strip() for t in p)]
+        out = np.zeros((3, len(candidates)))  # an empty text scores 0, and current transformers stop on it
+        if full: out[:, full] = [x.double().numpy() for x in loaded.score([candidates[i] for i in full], [references[i] for i in full], batch_size=batch_size)]
+        return BERTScore(*out)
     return score
 
 

@@ -22,10 +22,23 @@ def minilm():
 
 @pytest.mark.parametrize("layer", [6, 4])
 def test_equal_to_the_package_with_the_same_network(layer):
-    scorer = bert_score.BERTScorer(model_type=str(encode.bundled_encoder()), num_layers=layer, batch_size=4)
-    want = [x.numpy() for x in scorer.score(ANSWERS, REFERENCES)]
-    found = freeform.bertscore(ANSWERS, REFERENCES, encoder=encode.load_encoder(layer=layer))
-    for a, b in zip(found, want): np.testing.assert_allclose(a, b, atol=1e-5)
+    scorer = bert_score.BERTScorer(model_type=str(encode.bundled_encoder()), num_layers=layer)
+    encoder = encode.load_encoder(layer=layer)
+    for size in (64, 4):
+        want = [x.numpy() for x in scorer.score(ANSWERS, REFERENCES, batch_size=size)]
+        for a, b in zip(freeform.bertscore(ANSWERS, REFERENCES, encoder=encoder, batch_size=size), want): np.testing.assert_allclose(a, b, atol=1e-5)
+    alone = np.array([[float(x[0]) for x in scorer.score([c], [r])] for c, r in zip(ANSWERS, REFERENCES)]).T
+    for a, b in zip(freeform.bertscore(ANSWERS, REFERENCES, encoder=encoder, batch_size=None), alone): np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+def test_equal_to_the_package_on_unrelated_word_salads():
+    "Where cosines are negative, the package's padding shows."
+    rng = np.random.default_rng(0)
+    words = "panic talk weeks start lithium because disorder of room sleep two dose anxiety major with follow up admit stop therapy".split()
+    some = [" ".join(rng.choice(words, rng.integers(1, 12))) for _ in range(300)]
+    scorer = bert_score.BERTScorer(model_type=str(encode.bundled_encoder()), num_layers=6)
+    want = [x.numpy() for x in scorer.score(some[:150], some[150:])]
+    for a, b in zip(freeform.bertscore(some[:150], some[150:]), want): np.testing.assert_allclose(a, b, atol=1e-5)
 
 
 def test_the_package_as_a_scorer_and_an_empty_answer(minilm):
@@ -61,12 +74,12 @@ def test_each_distinct_sentence_is_embedded_once(minilm):
     e = Counting()
     found = freeform.bertscore(ANSWERS * 10, REFERENCES * 10, encoder=e, block=7)
     assert len(e.seen) == len(set(e.seen)) == len({t.strip() for t in ANSWERS + REFERENCES})
-    assert (found.f1.reshape(10, -1) == found.f1[:len(ANSWERS)]).all()
+    assert (found.f1.reshape(10, -1) == found.f1[:len(ANSWERS)]).all()  # an encoder that tells no lengths pads nothing
 
 
 def test_the_same_bits_again_and_order_does_not_matter(minilm):
     a, b = (freeform.bertscore(ANSWERS, REFERENCES, encoder=minilm) for _ in range(2))
-    assert all(x.tobytes() == y.tobytes() for x, y in zip(a, b))
+    assert all(x.tobytes() == y.tobytes() for x, y in zip(a, b))  # within one batch of pairs
     back = freeform.bertscore(ANSWERS[::-1], REFERENCES[::-1], encoder=minilm)
     np.testing.assert_allclose(back.f1[::-1], a.f1, atol=1e-6)
 
@@ -75,8 +88,8 @@ def test_against_loops_over_tokens():
     rng = np.random.default_rng(0)
     for t, u in ((3, 3), (5, 4), (3, 9)):
         c, r = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (rng.normal(size=(t, 6)), rng.normal(size=(u, 6))))
-        p = np.mean([max(0, *(c[i] @ r[j] for j in range(u))) for i in range(1, t - 1)])
-        q = np.mean([max(0, *(c[i] @ r[j] for i in range(t))) for j in range(1, u - 1)])
+        p = np.mean([max(c[i] @ r[j] for j in range(u)) for i in range(1, t - 1)])
+        q = np.mean([max(c[i] @ r[j] for i in range(t)) for j in range(1, u - 1)])
         assert freeform.greedy_match(c, r) == pytest.approx((p, q, 2 * p * q / (p + q)))
 
 
