@@ -6,7 +6,7 @@ import json
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from mhbench.sources import count_mhqa, inspect_mhqa, load_mhqa
+from mhbench.sources import count_mhqa, inspect_mhqa, load_mhqa, shared_mhqa
 from mhbench.sources.mhqa import TOPICS, TYPES, csv_rows, mend_encoding, mend_option
 
 ROW = dict(id="101", topic="Anxiety", type="Factoid", question="Which is a benzodiazepine?", option1="Sertraline", option2="Lorazepam", option3="Lithium", option4="Buspirone", correct_option="Lorazepam", correct_option_number="2")
@@ -67,8 +67,12 @@ def test_pseudo_labelled_splits(datasets, tmp_path, name, split, n, conflicts):
 
 
 def test_gold_stands_in_the_training_corpus_too(datasets):
-    gold, *others = ({i.question for i in load_mhqa(datasets / "mhqa" / f, key="number", repair=False).records} for f in ("mhqa.csv", "mhqa_b_test.csv", "mhqa_b_val.csv"))
-    assert [len(gold & o) for o in others] == [76, 76]
+    gold, *others = (load_mhqa(datasets / "mhqa" / f, key="number").records for f in ("mhqa.csv", "mhqa_b_test.csv", "mhqa_b_val.csv"))
+    for other, abstracts in zip(others, (117, 133)):
+        shared = shared_mhqa(gold, other)
+        assert (shared["kind"] == "question").sum() >= len({i.question for i in gold} & {i.question for i in other}) == 76
+        groups = {i.item_id: i.group_id for i in gold}
+        assert len({i.group_id for i in gold} & {i.group_id for i in other}) == abstracts <= len({groups[i] for i in shared["item_id"]})
 
 
 @pytest.mark.parametrize("change, column", [

@@ -3,7 +3,7 @@
 This file only gathers the loaders; each is written in its own notebook, `nbs/05*_sources.*.ipynb`.
 """
 
-from mhbench.sources.mhqa import count_mhqa, inspect_mhqa, load_mhqa
+from mhbench.sources.mhqa import count_mhqa, inspect_mhqa, load_mhqa, shared_mhqa
 from mhbench.sources.counselingbench import count_cases, inspect_counselingbench, load_counselingbench, load_counselingbench_labels, load_counselingbench_responses
 from mhbench.sources.mentat import Annotations, annotation_arrays, load_annotations, load_mentat, load_mentat_set
 from mhbench.sources.anki import load_anki

@@ -20,7 +20,7 @@ from ..schema import Item, Record, Validated, letters, validate
 
 # %% auto #0
 __all__ = ['TOPICS', 'TYPES', 'Text', 'csv_rows', 'mend_encoding', 'mend_option', 'MHQARow', 'load_mhqa', 'inspect_mhqa',
-           'count_mhqa']
+           'count_mhqa', 'shared_mhqa']
 
 # %% ../../nbs/05a_sources.mhqa.ipynb #48c35418
 def csv_rows(path: str | Path,           # a CSV file with a header
@@ -216,3 +216,16 @@ def count_mhqa(items: list[Item]) -> pd.DataFrame:
     table = pd.crosstab(pd.Categorical([i.topic for i in items], TOPICS), pd.Categorical([i.category for i in items], TYPES), dropna=False)
     table.index.name, table.columns.name = "topic", "type"
     return table.assign(Total=table.sum(axis=1)) if len(items) else pd.DataFrame(0, index=pd.Index(TOPICS, name="topic"), columns=[*TYPES, "Total"])
+
+# %% ../../nbs/05a_sources.mhqa.ipynb #a5e41791
+def shared_mhqa(test: list[Item],   # what is to be scored
+                train: list[Item],  # what a model is trained on, or demonstrations are drawn from
+                ) -> pd.DataFrame:  # item_id of test, kind (question or abstract), item_ids of train
+    "Items of `test` whose question, or whose abstract, is in `train` too; one row an item."
+    questions, abstracts = {}, {}
+    for i in train:
+        questions.setdefault(_folded(i.question), []).append(i.item_id)
+        abstracts.setdefault(i.group_id, []).append(i.item_id)
+    found = [(i.item_id, "question", q) if (q := questions.get(_folded(i.question))) else (i.item_id, "abstract", abstracts[i.group_id]) for i in test
+             if _folded(i.question) in questions or i.group_id in abstracts]
+    return pd.DataFrame(found, columns=["item_id", "kind", "also"])
