@@ -380,32 +380,32 @@ def pause(tries: int,              # failures so far, 1 or more
     "The pause before the next try: `first`, doubling up to 60 times that, half of it at random; never less than the endpoint asks."
     return max(min(60.0, 2.0 ** min(tries - 1, 10)) * first * (0.5 + 0.5 * draw), (asked or 0.0) * (1 + 0.05 * draw))
 
-# %% ../nbs/10_llm.ipynb #4f353eb1
+# %% ../nbs/10_llm.ipynb #eb749553
 class Gate:
     "When the next request may go."
 
     def __init__(self, concurrency: int, rpm: float | None = None, tpm: float | None = None, pause_s: float = 0.5):
         self.pause_s = pause_s
         self.most, self.least, self.limit = concurrency, max(1, concurrency // 8), float(concurrency)
-        self.rates = [(r, 60.0 / r) for r in (rpm,) if r], [(r, 60.0 / r) for r in (tpm,) if r]
-        self.due = [-math.inf, -math.inf]          # the clocks of rpm and tpm
+        self.each = (60.0 / rpm if rpm else 0.0, 60.0 / tpm if tpm else 0.0)  # seconds a request, seconds a token
+        self.due = [-math.inf, -math.inf]                                     # the clocks of the two limits
         self.in_flight, self.cut_at, self.streak = 0, -math.inf, 0
         self.walls, self.opens, self.aim = 0, -math.inf, float(concurrency)
 
     def wait(self, now: float) -> float:
         "Seconds until a request may go; infinite where one in flight has to end first."
         if self.in_flight >= int(self.limit): return math.inf
-        return max(0.0, self.opens - now, *(d - 1.0 - now for d, r in zip(self.due, self.rates) if r))
+        return max(0.0, self.opens - now, *(due - 1.0 - now for due in self.due))
 
     def start(self, now: float, tokens: int = 0):
         "A request goes."
         self.in_flight += 1
         for i, cost in enumerate((1, tokens)):
-            for _, each in self.rates[i]: self.due[i] = max(self.due[i], now) + cost * each
+            if self.each[i]: self.due[i] = max(self.due[i], now) + cost * self.each[i]
 
     def correct(self, tokens: int):
         "Tokens that were counted too many (positive) or too few."
-        for _, each in self.rates[1]: self.due[1] -= tokens * each
+        self.due[1] -= tokens * self.each[1]
 
     def end(self): self.in_flight -= 1
 
