@@ -24,8 +24,8 @@ from .prompts import Rubric, rubric as _rubric, rubric_for
 from .schema import Item, Judgment, Response, letters
 
 # %% auto #0
-__all__ = ['schema', 'split_parts', 'messages', 'judge', 'outcomes', 'position_bias', 'jury', 'same_lineage', 'extras',
-           'judge_items', 'Approach', 'clinical_approach']
+__all__ = ['schema', 'split_parts', 'messages', 'judge', 'outcomes', 'position_bias', 'jury', 'scored_alike', 'same_lineage',
+           'extras', 'judge_items', 'Approach', 'clinical_approach']
 
 # %% ../nbs/16_judge.ipynb #120c334a
 def schema(rubric: Rubric,     # what is judged
@@ -165,7 +165,7 @@ def _silent(r: Response, rubric: Rubric, judge: Model, repeat: int) -> Judgment:
     return Judgment(item_id=r.item_id, study=r.study, model=r.model, mode=r.mode, sample=r.sample, judge=judge.name, kind=rubric.kind, rubric=rubric.name, repeat=repeat,
                     status="error", error=f"not judged: the response has no text (status {r.status})", attempts=0)
 
-# %% ../nbs/16_judge.ipynb #185f3909
+# %% ../nbs/16_judge.ipynb #390a1e6e
 def _order(rs: Sequence[Response], seed: int | None) -> tuple[Response, ...]:
     "The order in which answers are shown: drawn for each item, or as given."
     if seed is None: return tuple(rs)
@@ -176,8 +176,8 @@ def _cases(responses: Sequence[Response], items: Mapping, find: Callable[[Item],
     "The requests: one a response, one an item and sample (label), two a pair (pairwise)."
     groups: dict = {}
     for r in responses:
-        if r.text is None: continue
         rubric = find(items[r.study, r.item_id])
+        if r.text is None and rubric.kind != "pairwise": continue
         alone = rubric.kind in ("score", "yes_no")
         groups.setdefault((r.study, r.item_id, r.mode, r.sample, rubric.name, r.model if alone else None), (rubric, []))[1].append(r)
     for (study, item_id, *_), (rubric, rs) in groups.items():
@@ -229,11 +229,18 @@ def judge(responses: Sequence[Response],
     for j in [judges] if isinstance(judges, Model) else judges:
         cases = list(_cases(responses, by_id, find, repeats, seed))
         endpoint = endpoints if isinstance(endpoints, Endpoint) else _endpoint(endpoints, j)
-        asked = (_request(c, j, temperature, max_tokens) for c in cases)
-        got = [x for c, a in zip(cases, ask(asked, j, endpoint, cache=cache, budget=budget, max_failed=max_failed, replay=replay, progress=f"{j.name} judges" if progress is True else progress), strict=True)
-               for x in _judgments(c, a, j)]
+        asked = (_request(c, j, temperature, max_tokens) for c in cases if not _mute(c))
+        answers = ask(asked, j, endpoint, cache=cache, budget=budget, max_failed=max_failed, replay=replay, progress=f"{j.name} judges" if progress is True else progress)
+        got = [x for c in cases for x in _judgments(c, _mute(c) or next(answers), j)]
+        if (more := next(answers, None)) is not None: raise RuntimeError(f"judge: there must be one answer a request; got another, {more.id!r} ({j.name}); report this with the endpoint's log")
         out += _in_order(got, responses, find, by_id, j, repeats)
     return out
+
+
+def _mute(case: _Case) -> Answer | None:
+    "What stands for the answer where a side of a comparison has no text; None where there is something to judge."
+    silent = next((r for r in case.responses if r.text is None), None)
+    return silent and Answer(silent.item_id, status="error", error=f"not judged: the response of {silent.model} has no text (status {silent.status})")
 
 
 def _check(responses: Sequence[Response], by_id: Mapping) -> None:
@@ -251,10 +258,10 @@ def _endpoint(endpoints: Mapping[str, Endpoint], j: Model) -> Endpoint:
 
 
 def _in_order(got: list[Judgment], responses: Sequence[Response], find, by_id: Mapping, j: Model, repeats: int) -> list[Judgment]:
-    "Judgments in the order of the responses; comparisons in the order asked. One for each response, whatever became of it."
-    if got and got[0].kind == "pairwise": return got
-    there = {(g.study, g.item_id, g.model, g.mode, g.sample, g.repeat): g for g in got}
-    return [there.get((r.study, r.item_id, r.model, r.mode, r.sample, k)) or _silent(r, find(by_id[r.study, r.item_id]), j, k) for r in responses for k in range(repeats)]
+    "One judgment for each response, in their order, whatever became of it; then comparisons, in the order asked."
+    there = {(g.study, g.item_id, g.model, g.mode, g.sample, g.repeat): g for g in got if g.kind != "pairwise"}
+    rubrics = [find(by_id[r.study, r.item_id]) for r in responses]
+    return [there.get((r.study, r.item_id, r.model, r.mode, r.sample, k)) or _silent(r, b, j, k) for r, b in zip(responses, rubrics) if b.kind != "pairwise" for k in range(repeats)] + [g for g in got if g.kind == "pairwise"]
 
 # %% ../nbs/16_judge.ipynb #d194f163
 def outcomes(judgments: Iterable[Judgment]  # of kind pairwise
@@ -324,6 +331,26 @@ def _majority(votes: Sequence[str], quorum: int) -> dict:
 def _mean(scores: Sequence[float], rule: str, quorum: int) -> dict:
     if len(scores) < quorum: return _failed("error", f"no quorum: {len(scores)} of {quorum} verdicts")
     return {"score": float(np.mean(scores) if rule == "mean" else np.median(scores))}
+
+# %% ../nbs/16_judge.ipynb #a30a62d2
+def scored_alike(judgments: Iterable[Judgment]  # of kind score
+                 ) -> pd.DataFrame:  # one row a rubric and pair of judges: n outputs with both scores, how many alike, mean difference
+    """How many outputs two judges give the same score.
+
+    Source: PsychiatryBench, table 3.
+    Raises: ValueError for judgments of another kind.
+    """
+    judgments = list(judgments)
+    other = next((j for j in judgments if j.kind != "score"), None)
+    if other is not None: raise ValueError(f"scored_alike: judgments must be of kind score; got {other.kind} ({other.item_id}, {other.judge})")
+    t = pd.DataFrame([(j.rubric, j.judge, j.study, j.item_id, j.model, j.mode, j.sample, j.repeat, j.score) for j in judgments], columns=["rubric", "judge", "study", "item_id", "model", "mode", "sample", "repeat", "score"])
+    rows = []
+    for name, g in t.groupby("rubric", sort=True):
+        wide = g.pivot(index=["study", "item_id", "model", "mode", "sample", "repeat"], columns="judge", values="score").astype(float)
+        for a, b in combinations(wide.columns, 2):
+            d = (wide[a] - wide[b]).dropna().to_numpy()
+            rows.append((name, a, b, len(d), int((d == 0).sum()), float(d.mean()) if len(d) else math.nan))
+    return pd.DataFrame(rows, columns=["rubric", "judge_a", "judge_b", "n", "alike", "mean_difference"])
 
 # %% ../nbs/16_judge.ipynb #e4ebf2fc
 def same_lineage(judges: Iterable[Model], students: Iterable[Model]) -> pd.DataFrame:  # one row a pair: judge, model, lineage, relation
