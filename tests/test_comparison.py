@@ -1,0 +1,104 @@
+"""Comparison: exact permutation distributions, level and power, and independent implementations."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.stats
+from statsmodels.stats.meta_analysis import combine_effects
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.power import TTestPower
+
+from mhbench.comparison import compare_levels, half_width_se, inverse_variance_mean, minimal_detectable_difference, stratified_permutation_test
+
+
+def exact(x, z, g):
+    "The two-sided p over every dealing of labels within strata."
+    def t(z):
+        d = [x[(g == k) & z].mean() - x[(g == k) & ~z].mean() for k in np.unique(g)]
+        return np.mean(d)
+    options = []
+    for k in np.unique(g):
+        m = np.flatnonzero(g == k)
+        options.append([set(c) for c in itertools.combinations(m, int(z[m].sum()))])
+    ts = np.array([t(np.isin(np.arange(len(x)), list(set().union(*c)))) for c in itertools.product(*options)])
+    return t(z), np.mean(np.abs(ts) >= abs(t(z)) - 1e-12)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_against_the_exact_distribution(seed):
+    rng = np.random.default_rng(seed)
+    g = np.repeat([0, 1, 2, 3], [2, 3, 4, 3])
+    z = np.concatenate([[True, False], [True, False, False], [True, True, False, False], [False, True, True]])
+    x = rng.normal(0, 1, 12) + .8 * z
+    d, p = exact(x, z, g)
+    mixed = rng.permutation(12)
+    got = stratified_permutation_test(x[mixed], z[mixed], g[mixed], n=40_000, seed=seed)
+    assert got.difference == pytest.approx(d) and got.p == pytest.approx(p, abs=.012) and got.n_strata == 4
+
+
+def test_level_is_kept_where_strata_differ():
+    "Questions of very different difficulty and unequal numbers of prompts, no effect of the label: p is uniform or above."
+    rng, p = np.random.default_rng(0), []
+    g = np.repeat(np.arange(40), rng.integers(2, 6, 40))
+    for k in range(300):
+        z = rng.random(len(g)) < .5
+        p.append(stratified_permutation_test((rng.random(len(g)) < rng.beta(.5, .5, 40)[g]).astype(float), z, g, n=199, seed=k).p)
+    assert np.mean(np.array(p) <= .05) < .09 and np.mean(np.array(p) <= .5) < .58
+
+
+def test_left_out_is_counted():
+    x, z, g = np.array([1, np.nan, 0, 1, 1, 0]), np.array([True, False, True, False, True, True]), np.array([1, 1, 2, 2, 3, 3])
+    got = stratified_permutation_test(x, z, g, n=99, seed=1)
+    assert (got.n_strata, got.n_left_out) == (1, 4) and got.difference == -1
+
+
+def test_same_seed_same_p_and_labels_need_not_be_numbers():
+    rng = np.random.default_rng(0)
+    x, q, l = rng.random(60), np.repeat([f"q{k}" for k in range(20)], 3), np.tile(["a", "b", "c"], 20)
+    one, two = compare_levels(x, q, l, seed=3), compare_levels(x, q, l, seed=3)
+    assert [(t.p, t.difference.ci_low) for t in one] == [(t.p, t.difference.ci_low) for t in two]
+    assert [(t.first, t.second) for t in compare_levels(x, q, l, seed=3, order=["c", "a", "b"])] == [("c", "a"), ("c", "b"), ("a", "b")]
+
+
+@pytest.mark.parametrize("method, theirs", [("holm", "holm"), ("bh", "fdr_bh"), ("bonferroni", "bonferroni")])
+def test_correction_is_over_all_pairs(method, theirs):
+    rng = np.random.default_rng(1)
+    l, q = np.tile(list("abcd"), 50), np.repeat(np.arange(50), 4)
+    got = compare_levels((rng.random(200) < .5 + .3 * (l == "d")).astype(float), q, l, seed=1, method=method, n=50, permutations=999)
+    assert len(got) == 6 and [t.p_adjusted for t in got] == pytest.approx(multipletests([t.p for t in got], method=theirs)[1])
+    assert all(t.difference.n == 50 and t.detectable > 0 for t in got)
+
+
+def test_several_prompts_of_a_level_count_as_one_mean():
+    x, q, l = np.array([1, 0, 1, 1, 0, 0]), np.array([1, 1, 1, 2, 2, 2]), np.array(["f", "f", "m", "f", "m", "m"])
+    t = compare_levels(x, q, l, seed=1, n=20, permutations=99)[0]
+    assert t.difference.estimate == pytest.approx(((1 - .5) + (0 - 1)) / 2)
+
+
+@pytest.mark.parametrize("n, sd, power, alpha", [(183, .3, .8, .05), (1000, 1, .9, .01), (60, .5, .5, .1)])
+def test_detectable_against_statsmodels(n, sd, power, alpha):
+    want = TTestPower().solve_power(nobs=n, power=power, alpha=alpha) * sd
+    assert minimal_detectable_difference(n, sd=sd, power=power, alpha=alpha) == pytest.approx(want, rel=.02)
+    assert minimal_detectable_difference(n, sd=sd, power=power, alpha=alpha, comparisons=3) == minimal_detectable_difference(n, sd=sd, power=power, alpha=alpha / 3)
+    assert minimal_detectable_difference(4 * n, sd=sd) == pytest.approx(minimal_detectable_difference(n, sd=sd) / 2)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_weighted_means_against_statsmodels(seed):
+    rng = np.random.default_rng(seed)
+    x, s = rng.random(7), rng.uniform(.01, .2, 7)
+    theirs = combine_effects(x, s**2, method_re="dl")
+    fixed, random = (inverse_variance_mean(x, s, model=m) for m in ("fixed", "random"))
+    assert (fixed.estimate, fixed.se, fixed.q) == pytest.approx((theirs.mean_effect_fe, theirs.sd_eff_w_fe, theirs.q))
+    assert (random.estimate, random.se, random.tau2) == pytest.approx((theirs.mean_effect_re, theirs.sd_eff_w_re, theirs.tau2))
+    assert fixed.ci_high - fixed.ci_low == pytest.approx(2 * scipy.stats.norm.ppf(.975) * fixed.se) and half_width_se(fixed.ci_low, fixed.ci_high) == pytest.approx(fixed.se)
+
+
+def test_one_model_and_bad_input():
+    assert inverse_variance_mean([.7], [.1], model="random")[:2] == pytest.approx((.7, .1))
+    for bad in ([0.0], [np.nan], [-1.0]):
+        with pytest.raises(ValueError, match="se above zero"): inverse_variance_mean([.7], bad)
+    with pytest.raises(ValueError, match="of one length"): inverse_variance_mean([.7, .8], [.1])
+    with pytest.raises(ValueError, match="model must be fixed or random"): inverse_variance_mean([.7], [.1], model="mixed")
+    with pytest.raises(ValueError, match="n must be 2 or more"): minimal_detectable_difference(1, sd=1)
