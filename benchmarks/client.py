@@ -99,7 +99,7 @@ def replay():
         timed(ours(a.n, "a.jsonl", "replay.sqlite"))
         runs = [timed(ours(a.n, "b.jsonl", "replay.sqlite")) for _ in range(a.repeat)]
     same = [{**json.loads(x), "cached": None} for x in open(WORK / "a.jsonl")] == [{**json.loads(x), "cached": None} for x in open(WORK / "b.jsonl")]
-    print(f"\n## Replay: {statistics.median(r['said']['items_per_s'] for r in runs)} items/s (bar 20,000), {sum(r['server']['requests'] for r in runs)} requests sent, the same answers: {same}")
+    print(f"\n## Replay: {statistics.median(r['said']['items_per_s'] for r in runs)} items/s (bar 20,000; {statistics.median(r['said']['cpu_us_per_item'] for r in runs):.0f} us of CPU an item, load {os.getloadavg()[0]:.1f}), {sum(r['server']['requests'] for r in runs)} requests sent, the same answers: {same}")
 
 
 def crash():

@@ -5,7 +5,8 @@
 Items are JSON lines with id, question, choices (four) and answer (a letter). The answers are written to --out as they come, one JSON line
 each, and kept in the cache: --cache FILE keeps it there (run again to replay), without it the cache is a file beside --out. --n may exceed the
 number of items: they are then asked again under new sample indices, so that every request is its own.
-The last line is JSON: eval_wall_s (from the first request built to the last answer written), acc, asked, cached, failed, rss_mb.
+The last line is JSON: eval_wall_s (from the first request built to the last answer written), acc, asked, cached, failed, items_per_s, cpu_us_per_item
+(of that phase, start-up left out), rss_mb.
 """
 
 import argparse
@@ -41,15 +42,16 @@ def main():
     gold = {str(item["id"]): item["answer"] for item in items}
     cache = Cache(a.cache or a.out + ".cache.sqlite")
     right = n = cached = failed = 0
-    began = time.perf_counter()
+    encode = json.JSONEncoder(ensure_ascii=False).encode
+    began, cpu = time.perf_counter(), time.process_time()
     with open(a.out, "w", encoding="utf-8") as out:
         for answer in ask(requests(items, a.n), model, endpoint, cache=cache, progress=False):
-            out.write(json.dumps(answer.as_dict(), ensure_ascii=False) + "\n")
+            out.write(encode(answer.as_dict()) + "\n")
             n += 1; cached += answer.cached; failed += answer.status != "ok"
             right += (answer.text or "").strip()[:1] == gold[answer.id.rsplit("-", 1)[0]]
-    wall = time.perf_counter() - began
+    wall, cpu = time.perf_counter() - began, time.process_time() - cpu
     cache.close()
-    print(json.dumps({"eval_wall_s": wall, "acc": right / n, "asked": n - cached, "cached": cached, "failed": failed, "items_per_s": round(n / wall),
+    print(json.dumps({"eval_wall_s": wall, "acc": right / n, "asked": n - cached, "cached": cached, "failed": failed, "items_per_s": round(n / wall), "cpu_us_per_item": round(1e6 * cpu / n, 1),
                       "rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)}))
 
 

@@ -587,7 +587,7 @@ def _key(endpoint: Endpoint) -> str | None:
     if not key: raise ValueError(f"ask: the environment variable {endpoint.api_key_env} must hold the key to endpoint {endpoint.name!r}; got nothing; export {endpoint.api_key_env}=... and run again")
     return key
 
-# %% ../nbs/10_llm.ipynb #f90bbf62
+# %% ../nbs/10_llm.ipynb #d91b4b17
 class _Run:
     "The state of one call of `aask`."
 
@@ -599,7 +599,7 @@ class _Run:
         self.next_in = self.next_out = self.failed = 0
         self.window, self.more, self.stop, self.first_error = max(4096, 16 * endpoint.concurrency), True, None, None
         self.settled, self.tasks, self.timer, self.flushing = [], set(), None, False
-        self.key = self.session = None
+        self.key, self.session, self.wake = None, None, asyncio.Event()
         self.reached, self.ratio, self.draw = False, 1.0, random.Random(0).random
         total = len(requests) if hasattr(requests, "__len__") else None
         self.progress = Progress(progress if isinstance(progress, str) else model.name, total, show=bool(progress))
@@ -780,7 +780,6 @@ class _Run:
 
     async def batches(self) -> AsyncIterator[list[Answer]]:
         "Answers in the order asked, a list at a time."
-        self.wake = asyncio.Event()
         try:
             while True:
                 self.wake.clear()
@@ -802,17 +801,14 @@ class _Run:
         if self.session is not None: await self.session.close()
         self.progress.tick(last=True)
 
-# %% ../nbs/10_llm.ipynb #3e3b82a1
-async def _batches(requests, model, endpoint, cache, budget, max_failed, replay, progress) -> AsyncIterator[list[Answer]]:
-    "Check the call, then give answers a list at a time."
+# %% ../nbs/10_llm.ipynb #dc0c9e02
+def _run(requests, model, endpoint, cache, budget, max_failed, replay, progress) -> _Run:
+    "Check the call."
     if replay not in ("use", "only", "off"): raise ValueError(f"ask: replay must be use, only or off; got {replay!r}")
     if replay == "only" and cache is None: raise ValueError("ask: cache must be given where replay is only; got None; import one with `mhbench cache import FILE`")
     if model.endpoint != endpoint.name: raise ValueError(f"ask: endpoint must be the model's own, {model.endpoint!r}; got {endpoint.name!r} ({model.name})")
     if replay == "only" and not isinstance(cache, Cache): cache = Cache(cache, readonly=True)
-    batches = _Run(requests, model, endpoint, _opened(cache), budget, max_failed, replay, progress).batches()
-    try:
-        async for batch in batches: yield batch
-    finally: await batches.aclose()
+    return _Run(requests, model, endpoint, _opened(cache), budget, max_failed, replay, progress)
 
 
 async def aask(requests: Iterable[Request], model: Model, endpoint: Endpoint,
@@ -826,13 +822,13 @@ async def aask(requests: Iterable[Request], model: Model, endpoint: Endpoint,
 
     Raises: ValueError for what is wrong with the call; BudgetReached, TooManyFailed, CacheError after saving what came.
     """
-    batches = _batches(requests, model, endpoint, cache, budget, max_failed, replay, progress)
+    batches = _run(requests, model, endpoint, cache, budget, max_failed, replay, progress).batches()
     try:
         async for batch in batches:
             for answer in batch: yield answer
     finally: await batches.aclose()
 
-# %% ../nbs/10_llm.ipynb #0cbaba18
+# %% ../nbs/10_llm.ipynb #30fbefda
 class _Thread:
     "A thread with a loop of its own that asks, and a queue of what it gets."
 
@@ -876,7 +872,13 @@ def ask(requests: Iterable[Request], model: Model, endpoint: Endpoint, *, cache:
 
     Raises: as `aask`.
     """
-    asking = _Thread(lambda: _batches(requests, model, endpoint, cache, budget, max_failed, replay, progress), f"ask {model.name}")
+    run = _run(requests, model, endpoint, cache, budget, max_failed, replay, progress)
+    run.feed()
+    while not run.pending and not run.stop:  # as long as the cache has it all, there is nothing to wait for
+        yield from run.take()
+        if not run.more and run.next_out == run.next_in: return run.progress.tick(last=True)
+        run.feed()
+    asking = _Thread(run.batches, f"ask {model.name}")
     try:
         while isinstance(batch := asking.out.get(), list): yield from batch
         if batch[0] is not None: raise batch[0]
