@@ -257,7 +257,7 @@ def test_the_bundled_model_judges_in_the_form_asked_for():
     from mhbench.local import bundled, serve
     items = cloze(1)
     with serve() as here:
-        js = judge([said(items[0], m, t) for m, t in (("a", "insulin"), ("b", "glucagon"))], items, bundled(), here, cache=None, progress=False)
+        js = judge([said(items[0], m, t) for m, t in (("a", "insulin"), ("b", "glucagon"))], items, bundled(), here, rubric="default/label", cache=None, progress=False)
         yes = judge([said(items[0], "a", "insulin")], items, bundled(), here, rubric="default/yes_no", cache=None, progress=False)
     assert {j.label for j in js} <= {"Correct", "Incorrect", "Abstain"} and [j.status for j in js] == ["ok", "ok"], [j.error for j in js]
     assert yes[0].label in ("yes", "no")
