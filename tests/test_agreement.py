@@ -214,6 +214,25 @@ def test_ensembles_by_their_definition():
         assert e.score.ci_low <= e.score.estimate <= e.score.ci_high and e.score.estimate < e.apparent.estimate
 
 
+def test_the_nested_interval_by_its_definition():
+    x, y = people(1, abstain=0), people(2, r=3, skill=0.75, abstain=0.05)
+    n, inner, seed = 25, 4, 6
+    e = ag.best_ensemble(y, x, metrics=["cohen_kappa"], n=n, inner=inner, seed=seed)["cohen_kappa"]
+    votes, consensus = [ag.majority(y[list(m)]) for m in e.candidates], ag.majority(x)
+    scores = lambda w: np.array([[ag.cohen_kappa(np.repeat(v, k.astype(int)), np.repeat(consensus, k.astype(int))) for v in votes] for k in w])
+    data, w = scores(np.ones((1, 60)))[0], next(draw_weights(60, n, seed=seed))
+    outer, rng = scores(w), np.random.default_rng(ag._sequence(seed).spawn(2)[1])
+    error, optimism = [], []
+    for b in range(n):
+        again = scores(ag._inner(rng, w[b:b + 1], inner))
+        luck = np.mean([a.max() - outer[b, a.argmax()] for a in again])         # what the search gains by luck, as seen from replicate b
+        truth = data[outer[b].argmax()]                                         # what b's winner is worth where b comes from
+        error.append(outer[b].max() - luck - truth)
+        optimism.append(outer[b].max() - truth)
+    once = data.max() - np.mean(optimism)
+    close([e.score.estimate, e.score.ci_low, e.score.ci_high], [once - np.mean(error), once - np.quantile(error, 0.975), once - np.quantile(error, 0.025)])
+
+
 def test_a_single_annotator_is_its_own_ensemble():
     x, y = people(1), people(2, r=1)
     e = ag.best_ensemble(y, x, n=50, inner=5, seed=1)["cohen_kappa"]

@@ -130,6 +130,8 @@ def test_differences():
     half = 1.96 * np.sqrt(x.var() / 50 + y.var() / 30)
     np.testing.assert_allclose([i.ci_low, i.ci_high], [i.estimate - half, i.estimate + half], atol=0.015)
     assert i.n == 30
+    twice = independent_difference(mean, x, x, n=2000, seed=1)                  # the same sample, drawn twice and apart
+    assert abs(twice.replicates.var() / (2 * x.var() / 50) - 1) < 0.15
 
 
 def test_a_partial_and_a_matrix_with_units_last():

@@ -119,6 +119,11 @@ def test_a_deletion_survives_the_round_trip(before, answer, after, hint):
     assert text[:d.start] + GAP + text[d.end:] == f"{before} {GAP} {after}"
 
 
+def test_hints_of_inner_deletions_stay_inner():
+    assert [(d.answer, d.hint, d.depth) for d in parse_cloze("{{c1::x {{c2::y::z}} w::h}}")] == [("x {{c2::y::z}} w", "h", 0), ("y", "z", 1)]
+    assert [(d.answer, d.depth) for d in parse_cloze("{{c1::a {{c2::b {{c3::c}}}}}}")] == [("a {{c2::b {{c3::c}}}}", 0), ("b {{c3::c}}", 1), ("c", 2)]
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=80))
 def test_any_text_parses_or_says_why(text):
