@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from mhbench import agreement as ag
-from mhbench.panel import Judge, Student, assign, label_array, lexical_match, share_right, simulate_panel, simulated_ratings, stratified_draw, tie_breaker_items, true_bias
+from mhbench.panel import Judge, Student, abstention_rates, assign, label_array, lexical_match, paper_results, reliability, share_right, simulate_panel, simulated_ratings, stratified_draw, student_accuracy, tie_breaker_items, true_bias
 
 
 @settings(max_examples=150, deadline=None)
@@ -95,7 +95,34 @@ def test_ratings_say_that_they_are_simulated():
     with pytest.raises(ValueError, match="got 'r3'"): simulated_ratings(simulate_panel(judges, students, 3, seed=1), judges, students, assign(ids, ["r3"], n_core=0, per_item=1, seed=1), ids, study="x")
 
 
+def test_tables_of_the_study():
+    judges, students = [Judge(f"r{k}", abstains=0.1) for k in range(4)], [Student("s", 0.5, "x"), Student("t", -0.5, "x")]
+    x, names = simulate_panel(judges, students, 60, seed=1).labels, ["s", "t"]
+    x[2, 0, :5] = None
+    table = reliability(x, names, n=20, seed=1).set_index(["student", "metric"]).estimate
+    np.testing.assert_allclose(table["s", "pabak"], ag.pairwise(x[:, 0], "pabak").mean)
+    np.testing.assert_allclose(table["all", "krippendorff_alpha"], ag.krippendorff_alpha(np.hstack([x[:, 0], x[:, 1]]), "nominal"))
+    match = np.arange(60) % 3 == 0
+    a = student_accuracy(x, names, match, n=20, seed=1)
+    for r in a.itertuples():
+        c = ag.majority(x[:, names.index(r.student), match == r.stratum])
+        assert (r.n, r.left_out) == ((c != None).sum(), (c == None).sum()) and r.n + r.left_out == (match == r.stratum).sum()  # noqa: E711
+        np.testing.assert_allclose(r.estimate, (c[c != None] == "Correct").mean())  # noqa: E711
+    rates = abstention_rates(x, [j.name for j in judges], n=20, seed=1)
+    assert rates.failed.tolist() == [0, 0, 5, 0] and rates.n_labels.tolist() == [120, 120, 115, 120]
+    np.testing.assert_allclose(rates.estimate[2], (x[2] == "Abstain").sum() / 115)
+
+
+def test_the_papers_numbers_are_marked_and_in_range():
+    p = paper_results()
+    assert set(p.source) == {"the paper"} and p.estimate.between(-1, 1).all()
+    given = p.dropna()
+    assert len(given) == 5 and (given.ci_low <= given.estimate).all() and (given.estimate <= given.ci_high).all()
+
+
 @pytest.mark.parametrize("call, message", [
+    (lambda: reliability(np.empty((2, 3)), ["s"], seed=1), "labels must have shape"), (lambda: student_accuracy(np.empty((2, 1, 3)), ["s"], [1], seed=1), "strata must be one an item"),
+    (lambda: abstention_rates(np.empty((2, 1, 3)), ["a"], seed=1), "labels must have shape"),
     (lambda: assign(["a", "a"], ["r1", "r2"], n_core=0, seed=1), "each be different"), (lambda: assign(["a"], ["r1", "r2"], n_core=2, seed=1), "n_core must be between 0 and the 1 items"),
     (lambda: stratified_draw(["a"], [True, False], 1, seed=1), "one an item"), (lambda: stratified_draw(["a"], [True], 1, share_match=2, seed=1), "between 0 and 1"),
     (lambda: tie_breaker_items(np.empty((2, 3)), ["a"]), "must have shape"), (lambda: simulate_panel([Judge("a"), Judge("a")], [Student("s", 0, "x")], 2, seed=1), "different names")])
