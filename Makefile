@@ -40,8 +40,8 @@ test: data  ## export in step, notebooks as tests, pytest, every stage notebook
 lab: data
 	$(BIN)/jupyter lab nbs
 
-bench: $(READY)
-	$(BIN)/python benchmarks/run.py
+bench: $(READY)  ## every speed claim that needs nothing from outside; benchmarks/client.py says what it needs
+	for f in benchmarks/*.py; do case $$f in benchmarks/client*) continue;; esac; echo "== $$f"; $(BIN)/python $$f; done
 
 export: $(READY)  ## after editing a notebook
 	$(BIN)/nbdev_clean
@@ -50,7 +50,7 @@ export: $(READY)  ## after editing a notebook
 readme: export  ## README.md from nbs/index.ipynb
 	$(BIN)/python tests/check_readme.py --write
 
-clean:  ## what a run leaves behind, not the model answers (.mhbench) and not the environment
-	rm -rf build dist *.egg-info .pytest_cache .hypothesis
+clean:  ## what builds and tests leave behind; the environment, the data and the cached answers stay
+	rm -rf build dist *.egg-info .pytest_cache .hypothesis _proc _docs
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
-	test ! -x $(BIN)/dvc || $(BIN)/dvc gc --workspace --force --quiet
+	find . -name .ipynb_checkpoints -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -22,7 +22,7 @@ from .schema import MODES, Item, Record, Response, letters
 __all__ = ['SELF_CONSISTENCY', 'DEFAULTS', 'Setting', 'settings', 'name', 'chosen', 'requests', 'response', 'generate',
            'nearest_option']
 
-# %% ../nbs/15_generate.ipynb #25382a69
+# %% ../nbs/15_generate.ipynb #00cbf2b7
 SELF_CONSISTENCY = (0.2, 0.4, 0.6, 0.8, 1.0)  # temperatures of CounselingBench, five samples at each
 
 
@@ -33,7 +33,7 @@ class Setting(Record):
     self_consistency: bool = False                            # 25 more samples beside the plain one
     demonstrations: Annotated[int, Field(ge=1)] | None = None # few-shot modes: how many are drawn; None: as `generate` says
     max_tokens: Annotated[int, Field(ge=1)] | None = None     # of the answer; None: as `generate` or the model says
-    n_items: Annotated[int, Field(ge=1)] | None = None        # a draw of this many; None: all
+    n_items: Annotated[int, Field(ge=1)] | None = None        # a draw of this many base questions; None: all
     categories: list[str] | None = None                       # only items of these; None: all
     tasks: list[str] | None = None                            # only items of these; None: all
 
@@ -65,7 +65,7 @@ def settings(modes: Iterable[str] | Mapping[str, Mapping[str, Any]],  # names, o
             raise ValueError(f"settings: {mode}.{'.'.join(map(str, first['loc']))} must fit ({first['msg']}); got {first.get('input')!r}; the settings of a mode are {', '.join(Setting.model_fields)}") from None
     return out
 
-# %% ../nbs/15_generate.ipynb #7ad97416
+# %% ../nbs/15_generate.ipynb #1bc5a606
 def name(item: Item, mode: str, sample: int) -> str:
     "What a request is called."
     return f"{item.study}/{item.item_id}/{mode}/{sample}"
@@ -74,13 +74,14 @@ def name(item: Item, mode: str, sample: int) -> str:
 def chosen(items: Sequence[Item], setting: Setting, seed: int) -> list[Item]:
     """The items that a mode is asked of, in their order.
 
-    A draw takes the `n_items` whose SHA-256 with the seed is smallest, so it does not depend on the order of the items.
+    A draw takes the `n_items` base questions, with all their variants, whose SHA-256 with the seed is smallest, so it does not depend on the order of the items.
     """
     out = [i for i in items if (setting.categories is None or i.category in setting.categories) and (setting.tasks is None or i.task in setting.tasks)]
     if setting.n_items is None or setting.n_items >= len(out): return out
-    rank = {i.item_id: hashlib.sha256(f"{seed}:{i.item_id}".encode()).digest() for i in out}
+    rank = {b: hashlib.sha256(f"{seed}:{b}".encode()).digest() for b in (i.base_id or i.item_id for i in out)}
+    if setting.n_items >= len(rank): return out
     last = sorted(rank.values())[setting.n_items - 1]
-    return [i for i in out if rank[i.item_id] <= last]
+    return [i for i in out if rank[i.base_id or i.item_id] <= last]
 
 
 def _letters(item: Item, mode: str, model: Model, temperature: float | None) -> list[str] | None:

@@ -26,7 +26,7 @@ from .schema import Item, Judgment, Response, letters
 
 # %% auto #0
 __all__ = ['schema', 'split_parts', 'messages', 'judge', 'outcomes', 'position_bias', 'jury', 'scored_alike', 'same_lineage',
-           'extras', 'judge_items', 'Approach', 'clinical_approach']
+           'extras', 'judge_items', 'Approach', 'clinical_approach', 'judge_by_similarity']
 
 # %% ../nbs/16_judge.ipynb #120c334a
 def schema(rubric: Rubric,     # what is judged
@@ -441,3 +441,31 @@ def _first_step(item: Item, dir: str | Path | None) -> list[dict[str, str]]:
     text = prompts._load(path, {"about", "system", "user"})
     values = {"context": "\n".join(f"{prompts._label(k, {})}: {v}" for k, v in item.context.items()), "reference": _reference(item), "question": item.question}
     return [{"role": r, "content": prompts.render(text[r], values, "steps/approach_question.yaml")} for r in ("system", "user") if r in text]
+
+# %% ../nbs/16_judge.ipynb #7646c3d3
+def judge_by_similarity(responses: Sequence[Response],
+                        items: Iterable[Item],       # those of the responses, at least
+                        encoder: Any,                # has .sentences(list[str]) -> (n, d) float32, rows of length 1
+                        *, judge: str = "minilm",    # the entry in params.yaml
+                        kind: Literal["label", "score"] = "label",
+                        threshold: float = 0.8,      # cosine from which an answer is called correct, in [-1, 1]
+                        ) -> list[Judgment]:         # one a response, in their order
+    """Verdicts by the nearness of an answer to its reference.
+
+    Raises: ValueError for another kind, or a response whose item is not there.
+    """
+    if kind not in ("label", "score"): raise ValueError(f"judge_by_similarity: kind must be label or score; got {kind!r}; an encoder compares an answer with its reference, and nothing else")
+    by_id = {(i.study, i.item_id): i for i in items}
+    _check(responses, by_id)
+    wanted = [[x for x in (by_id[r.study, r.item_id].key if by_id[r.study, r.item_id].task == "cloze" else [_reference(by_id[r.study, r.item_id])])] for r in responses]
+    texts = list(dict.fromkeys(t for r, keys in zip(responses, wanted) if (r.text or "").strip() for t in (r.text.strip(), *keys)))
+    row = {t: k for k, t in enumerate(texts)}
+    vectors = np.asarray(encoder.sentences(texts), np.float64) if texts else np.zeros((0, 1))
+    out = []
+    for r, keys in zip(responses, wanted):
+        same = dict(item_id=r.item_id, study=r.study, model=r.model, mode=r.mode, sample=r.sample, judge=judge, kind=kind, rubric=f"similarity {threshold:g}" if kind == "label" else "similarity", attempts=0)
+        if not (r.text or "").strip(): out.append(Judgment(**same, status="error", error=f"not judged: the response has no text (status {r.status})")); continue
+        near = float(max(vectors[row[k]] @ vectors[row[r.text.strip()]] for k in keys))
+        verdict = {"label": "Correct" if near >= threshold else "Incorrect"} if kind == "label" else {"score": min(100.0, max(0.0, 100 * near))}
+        out.append(Judgment(**same, **verdict))
+    return out

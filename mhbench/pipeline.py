@@ -23,7 +23,7 @@ __all__ = ['STAGES', 'SELECTIVE', 'Stage', 'root', 'place', 'load_params', 'chec
            'workspace', 'figure_folder', 'capped', 'asking', 'write_metrics', 'write_table', 'select', 'sha256',
            'import_corpus']
 
-# %% ../nbs/24_pipeline.ipynb #03466e49
+# %% ../nbs/24_pipeline.ipynb #6d12866d
 class Stage(NamedTuple):
     "A stage of the pipeline: its name and what it is fanned out over."
     name: str
@@ -37,9 +37,9 @@ class Stage(NamedTuple):
 STAGES = {s.name: s for s in (
     Stage("prepare"), Stage("generate", per_model=True, asks=True), Stage("score", reads=True, draws=True), Stage("judge", asks=True, reads=True, draws=True),
     Stage("freeform", reads=True, draws=True), Stage("reasoning", reads=True, draws=True), Stage("preferences", draws=True),
-    Stage("agreement", reads=True, draws=True), Stage("report", per_study=False, draws=True))}
+    Stage("agreement", reads=True, draws=True), Stage("demographics", reads=True, draws=True), Stage("report", per_study=False, draws=True))}
 
-SELECTIVE = ("judge", "freeform", "reasoning", "preferences", "agreement")  # only studies with a section of that name go through these
+SELECTIVE = ("judge", "freeform", "reasoning", "preferences", "agreement", "demographics")  # only studies with a section of that name go through these
 
 
 def root(start: str | Path | None = None  # where to start looking; the current folder if None
@@ -64,7 +64,7 @@ def place(results: str | Path,      # the results folder; relative paths are tak
     if not base.is_absolute(): base = root() / base
     return base.joinpath(*[x for x in (stage, study, model) if x])
 
-# %% ../nbs/24_pipeline.ipynb #57b617d7
+# %% ../nbs/24_pipeline.ipynb #b42dfeb2
 def load_params(path: str | Path = "params.yaml") -> dict:
     """Read and check `params.yaml`.
 
@@ -115,12 +115,12 @@ def stage_parameters(p: dict,                   # what load_params returned
     out = {"seed": p["seed"], "results": "results"} | dict(p.get(stage) or {})
     if s.per_study: out |= {"study": study} | dict(p["studies"][study].get(stage) or {})
     if s.per_model: out |= {"model": model}
+    if stage in ("judge", "agreement"): out |= {"lineages": {m: e.get("lineage") or m for m, e in p["models"].items()} | dict(out.get("lineages") or {})}
     if s.asks:
         asked = [model] if s.per_model else out.get("judges", [])
         gone = [m for m in asked if m not in p["models"]]
         if gone: raise ValueError(f"stage_parameters: judges must name entries of models ({', '.join(p['models'])}); got {gone} (studies.{study}.{stage}.judges)")
         out |= {"entries": {m: dict(p["models"][m]) for m in asked}}
-        if not s.per_model: out |= {"lineages": {m: e.get("lineage") or m for m, e in p["models"].items()}}
         out |= {"endpoints": {e: dict(p["endpoints"][e]) for e in sorted({m["endpoint"] for m in out["entries"].values()})}}
     if s.reads: out |= {"models": list(p["run"]["models"])}
     if s.draws: out |= {"figures": "figures"}
@@ -263,7 +263,7 @@ def write_table(table, path: str | Path) -> Path:
     table.to_parquet(path, index=False, compression="zstd")
     return path
 
-# %% ../nbs/24_pipeline.ipynb #f88442c1
+# %% ../nbs/24_pipeline.ipynb #5307689b
 def _edit(path: str | Path, change) -> None:
     try: from ruamel.yaml import YAML
     except ImportError: raise ImportError("mhbench: editing params.yaml needs ruamel.yaml, which comes with DVC; pip install 'mhbench[pipeline]'") from None
@@ -321,7 +321,9 @@ def sha256(path: str | Path) -> str:
     return h.hexdigest()
 
 
-def import_corpus(study: str, path: str | Path, *, params: str | Path = "params.yaml") -> None:
+def import_corpus(study: str, path: str | Path,
+                  options: dict | None = None,  # what the loader takes besides
+                  *, params: str | Path = "params.yaml") -> None:
     "Point a study at a corpus on this machine, and record what the file holds."
     path = Path(path).resolve()
     digest = sha256(path)
@@ -329,5 +331,5 @@ def import_corpus(study: str, path: str | Path, *, params: str | Path = "params.
     def change(p):
         if study not in p["studies"]: raise ValueError(f"import_corpus: study must be among {', '.join(p['studies'])}; got {study!r} ({params})")
         prepare = p["studies"][study]["prepare"]
-        prepare["path"], prepare["sha256"] = str(path), digest
+        prepare["path"], prepare["sha256"], prepare["options"] = str(path), digest, options or {}
     _edit(params, change)

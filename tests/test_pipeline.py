@@ -137,8 +137,9 @@ BAD = {
     "freeform": ({"encoder": "no-such-folder/encoder"}, "no-such-folder/encoder"),
     "reasoning": ({"convention": "mine"}, "convention must be"),
     "preferences": ({"offset": "mine"}, "offset must be"),
+    "demographics": ({"method": "mine"}, "method must be"),
     "agreement": ({"kind": "panel", "study": "mhqa"}, "ratings"),
-    "report": ({"run": {"studies": ["nothing"], "models": [], "judge": [], "freeform": [], "reasoning": [], "preferences": [], "agreement": []}}, "must have left a table"),
+    "report": ({"run": {"studies": ["nothing"], "models": [], "judge": [], "freeform": [], "reasoning": [], "preferences": [], "agreement": [], "demographics": []}}, "must have left a table"),
 }
 
 
@@ -147,7 +148,7 @@ def test_each_stage_refuses_bad_input(stage, small, monkeypatch):
     bad, words = BAD[stage]
     monkeypatch.chdir(small)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    study = None if stage == "report" else {"freeform": "mentat", "reasoning": "counselingbench", "preferences": "mentat", "agreement": "mentat"}.get(stage, "mhqa")
+    study = None if stage == "report" else {"freeform": "mentat", "reasoning": "counselingbench", "preferences": "mentat", "agreement": "mentat", "demographics": "mentat"}.get(stage, "mhqa")
     values = {"results": str(small / "bad")}
     shutil.copytree(small / "results", small / "bad", dirs_exist_ok=True)
     if stage == "reasoning":
