@@ -22,7 +22,7 @@ __all__ = ['ABSTAIN', 'LEVELS', 'METRICS', 'DIFFICULTY', 'EDGES', 'percent_agree
            'mean_difficulty', 'difficulty_bins', 'Abstention', 'abstention_by_difficulty', 'risk_coverage_area',
            'RiskCoverage', 'risk_coverage']
 
-# %% ../nbs/02_agreement.ipynb #d526be94
+# %% ../nbs/02_agreement.ipynb #c2759293
 ABSTAIN = "Abstain"
 
 
@@ -31,7 +31,7 @@ def _encode(labels: Any, ignore: Sequence = (ABSTAIN,), categories: Sequence | N
     x = np.asarray(labels)
     if x.dtype.kind in "OUS":
         x = np.asarray(labels, dtype=object)
-        kinds = {type(v) for v in x.ravel() if v is not None and v == v}
+        kinds = {type(v) for v in x[~pd.isna(x)]}
         if len(kinds) > 1 and not all(issubclass(k, (int, float, np.number)) for k in kinds):
             raise ValueError(f"{function}: labels must be of one kind, all strings or all numbers; got {sorted(k.__name__ for k in kinds)}; map one to the other")
         x = np.where(np.isin(x, list(ignore)), None, x) if len(ignore) else x
@@ -635,7 +635,7 @@ def family_bias(scores: Any, annotators: Sequence[str], students: Sequence[str],
     """
     return _bias(scores, annotators, students, lineages, ("family", "other") if others else ("family",), "family_bias", **kwargs)
 
-# %% ../nbs/02_agreement.ipynb #d6701c66
+# %% ../nbs/02_agreement.ipynb #258be363
 class PositionBias(NamedTuple):
     "What the order of two answers does to a judge."
     consistency: Interval   # share of pairs with the same winner, or a tie, in both orders
@@ -651,9 +651,9 @@ def position_bias(forward: Any,   # (N,) "first", "second", "tie" or None: verdi
     x, y = np.asarray(forward, dtype=object), np.asarray(backward, dtype=object)
     if x.shape != y.shape or x.ndim != 1: raise ValueError(f"position_bias: forward and backward must be one verdict a pair each, same shape; got {x.shape} and {y.shape}")
     value = {"first": 1.0, "second": 0.0, "tie": 0.5}
-    unknown = sorted({str(v) for v in [*x, *y] if v is not None and v == v} - set(value))
+    unknown = sorted({str(v) for v in [*x, *y] if not pd.isna(v)} - set(value))
     if unknown: raise ValueError(f"position_bias: verdicts must be 'first', 'second', 'tie' or None; got {unknown}")
-    a, b = (np.array([value.get(v, np.nan) for v in z]) for z in (x, y))
+    a, b = (np.array([np.nan if pd.isna(v) else value[v] for v in z]) for z in (x, y))
     gone = np.isnan(a + b)
     if gone.all(): raise ValueError("position_bias: at least one pair must have a verdict in both orders; got none")
     i = bootstrap(mean, np.where(gone[:, None], np.nan, np.column_stack([a + b == 1, (a + b) / 2 - 0.5])), **kwargs)
