@@ -587,7 +587,7 @@ def _key(endpoint: Endpoint) -> str | None:
     if not key: raise ValueError(f"ask: the environment variable {endpoint.api_key_env} must hold the key to endpoint {endpoint.name!r}; got nothing; export {endpoint.api_key_env}=... and run again")
     return key
 
-# %% ../nbs/10_llm.ipynb #d91b4b17
+# %% ../nbs/10_llm.ipynb #7caf96d9
 class _Run:
     "The state of one call of `aask`."
 
@@ -656,8 +656,9 @@ class _Run:
                 if self.waiting: wait = self.waiting[0][0] - now
                 break
             if (wait := self.gate.wait(now)) > 0: break
-            job = heapq.heappop(self.waiting)[1] if due else self.pending.popleft()
+            job = self.waiting[0][1] if due else self.pending[0]
             if not self._afford(job): break
+            heapq.heappop(self.waiting) if due else self.pending.popleft()
             try: self.session or self.connect()
             except Exception as e: self.halt(e); break
             self._start(job, now)
@@ -665,13 +666,14 @@ class _Run:
         if wait < math.inf and not self.stop: self.timer = asyncio.get_running_loop().call_later(max(wait, 0.001), self.pump)
 
     def _afford(self, job: _Job) -> bool:
-        "Set a request's greatest cost aside, or end the run."
+        "Set a request's greatest cost aside; where it does not fit, wait for what is in flight, which may cost less than was set aside, or end the run."
         prompt, most = math.ceil(estimate_tokens(job.body) * self.ratio), max_completion(job.request, self.model)
         job.held = (cost(self.model, prompt, most or 0), prompt + (most or 0))
         if self.budget is None: return True
         if most is None: self.halt(ValueError(f"ask: sampling must have max_tokens where there is a budget; got none ({job.request.id}); set it in the model's entry")); return False
         if self.budget.fits(*job.held): self.budget.hold(*job.held); return True
-        self.halt(BudgetReached(f"ask: the budget must leave room for the next request; got {self.budget!r}, {len(self.tasks)} requests in flight, and {job.request.id} may take {job.held[0]:.6f} USD and {job.held[1]} tokens; "
+        if self.gate.in_flight > 0: return False
+        self.halt(BudgetReached(f"ask: the budget must leave room for the next request; got {self.budget!r}, and {job.request.id} may take {job.held[0]:.6f} USD and {job.held[1]} tokens; "
                                 "the answers so far are kept: raise the budget and run again"))
         return False
 
@@ -722,7 +724,7 @@ class _Run:
             self.gate.pushed_back(now, job.began, asked)
             job.since = job.since if job.since is not None else now
             if now + (asked or 0) - job.since > self.endpoint.patience_s: return self._finish(job, {"status": "error", "error": f"put off for {now - job.since:.0f} s (patience_s is {self.endpoint.patience_s:g}), {job.error}"})
-            return self._put_off(job, now + pause(min(job.tries, 4), asked, self.draw(), self.endpoint.pause_s))
+            return self._put_off(job, now + pause(1 if asked else min(job.tries, 4), asked, self.draw(), self.endpoint.pause_s))  # an endpoint that says when is believed
         job.faults += 1
         if job.faults >= self.endpoint.max_attempts: return self._finish(job, {"status": "error", "error": job.error})
         self._put_off(job, now + pause(job.faults, asked, self.draw(), self.endpoint.pause_s))
