@@ -22,7 +22,7 @@ __all__ = ['ABSTAIN', 'LEVELS', 'METRICS', 'DIFFICULTY', 'EDGES', 'percent_agree
            'mean_difficulty', 'difficulty_bins', 'Abstention', 'abstention_by_difficulty', 'risk_coverage_area',
            'RiskCoverage', 'risk_coverage']
 
-# %% ../nbs/02_agreement.ipynb #c2759293
+# %% ../nbs/02_agreement.ipynb #ae9b0643
 ABSTAIN = "Abstain"
 
 
@@ -31,7 +31,8 @@ def _encode(labels: Any, ignore: Sequence = (ABSTAIN,), categories: Sequence | N
     x = np.asarray(labels)
     if x.dtype.kind in "OUS":
         x = np.asarray(labels, dtype=object)
-        kinds = {type(v) for v in x[~pd.isna(x)]}
+        x = np.where(pd.isna(x), None, x)
+        kinds = {type(v) for v in x.ravel()} - {type(None)}
         if len(kinds) > 1 and not all(issubclass(k, (int, float, np.number)) for k in kinds):
             raise ValueError(f"{function}: labels must be of one kind, all strings or all numbers; got {sorted(k.__name__ for k in kinds)}; map one to the other")
         x = np.where(np.isin(x, list(ignore)), None, x) if len(ignore) else x
@@ -524,7 +525,7 @@ def _search_result(metric: str, s: np.ndarray, outer: np.ndarray, corrected: np.
     return Ensemble(subsets[best], Interval(float(score), once - high, once - low, n_units, once - error, 0, level, "nested"), apparent, optimism,
                     float((win == best).mean()), subsets[single], subsets, s)
 
-# %% ../nbs/02_agreement.ipynb #0a622b4d
+# %% ../nbs/02_agreement.ipynb #51c0bec3
 def as_scores(labels: Any,                     # any shape, strings
               positive: str = "Correct",       # 1
               negative: str = "Incorrect",     # 0
@@ -535,7 +536,8 @@ def as_scores(labels: Any,                     # any shape, strings
     Raises: ValueError for a label that is none of these.
     """
     x = np.asarray(labels, dtype=object)
-    gone = pd.isna(x) | np.isin(x, list(missing))
+    x = np.where(pd.isna(x), None, x)
+    gone = (x == None) | np.isin(x, list(missing))  # noqa: E711 (by element)
     unknown = sorted({str(v) for v in x[~gone]} - {positive, negative})
     if unknown: raise ValueError(f"as_scores: labels must be {positive!r}, {negative!r} or among missing {list(missing)}; got {unknown}")
     return np.where(gone, np.nan, (x == positive).astype(float))
