@@ -21,7 +21,7 @@ from .schema import STATUSES
 # %% auto #0
 __all__ = ['parser', 'main']
 
-# %% ../nbs/25_cli.ipynb #1bc82ec0
+# %% ../nbs/25_cli.ipynb #2a644b7e
 def _names(text: str | None) -> list[str] | None:
     "A comma-separated list; None where nothing was given."
     names = [x.strip() for x in (text or "").split(",") if x.strip()]
@@ -29,8 +29,19 @@ def _names(text: str | None) -> list[str] | None:
 
 
 def _run(a):
-    done = pipeline.run_stage(a.stage, a.study, a.model, params=a.params)
+    overrides = None
+    if a.shard:
+        if a.stage != "generate": raise ValueError(f"run: --shard is for the stage generate; got {a.stage}")
+        i, slash, n = a.shard.partition("/")
+        if not (slash and i.isdigit() and n.isdigit()): raise ValueError(f"run: --shard must be I/N with I counted from 0; got {a.shard!r}")
+        overrides = {"shard": [int(i), int(n)]}
+    done = pipeline.run_stage(a.stage, a.study, a.model, params=a.params, overrides=overrides)
     print(f"{a.stage} {a.study or ''} {a.model or ''}".rstrip() + f": {os.path.relpath(done)}")
+
+
+def _merge(a):
+    out = pipeline.merge_shards(a.study, a.model, params=a.params)
+    print(f"generate {a.study} {a.model}: {os.path.relpath(out)}; `dvc commit -f generate@{a.study}-{a.model}` records it")
 
 
 def _select(a):
@@ -107,7 +118,7 @@ def _cache(a):
             print(f"{got.added} answers added, {got.already} were there already, {len(got.kept)} differ from the stored ones, which stay")
         else: print(f"{cache.prune(c, model=a.model, status=a.status, older_than_days=a.older_than_days)} answers deleted")
 
-# %% ../nbs/25_cli.ipynb #339d1908
+# %% ../nbs/25_cli.ipynb #6edf4f2a
 def parser() -> argparse.ArgumentParser:
     "The command line's parser."
     p = argparse.ArgumentParser(prog="mhbench", description="Evaluate language models in mental health, reproducibly.")
@@ -123,6 +134,10 @@ def parser() -> argparse.ArgumentParser:
     s.add_argument("stage", choices=list(pipeline.STAGES))
     s.add_argument("--study")
     s.add_argument("--model")
+    s.add_argument("--shard", default="", metavar="I/N", help="ask only the I-th of N parts of the items (generate); merge puts them together")
+    s = add("merge", _merge, "put the shards of a generate stage together, byte for byte as one process gives them")
+    s.add_argument("study")
+    s.add_argument("model")
     s = add("select", _select, "narrow what the next `dvc repro` runs")
     s.add_argument("--studies", default="", help="comma-separated, or all")
     s.add_argument("--models", default="", help="comma-separated, or all")

@@ -20,8 +20,8 @@ import yaml
 
 # %% auto #0
 __all__ = ['STAGES', 'SELECTIVE', 'Stage', 'root', 'place', 'load_params', 'check_params', 'stage_parameters', 'run_stage',
-           'workspace', 'figure_folder', 'capped', 'asking', 'write_metrics', 'write_table', 'select', 'sha256',
-           'import_corpus']
+           'workspace', 'figure_folder', 'capped', 'asking', 'write_metrics', 'write_table', 'merge_shards', 'select',
+           'sha256', 'import_corpus']
 
 # %% ../nbs/24_pipeline.ipynb #6d12866d
 class Stage(NamedTuple):
@@ -262,6 +262,27 @@ def write_table(table, path: str | Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     table.to_parquet(path, index=False, compression="zstd")
     return path
+
+# %% ../nbs/24_pipeline.ipynb #59610da3
+def merge_shards(study: str, model: str, *, params: str | Path = "params.yaml", results: str | Path = "results") -> Path:  # responses.parquet
+    """Put the parts of a generate stage together.
+
+    Raises: FileNotFoundError where there are no parts; ValueError where one is missing, or two overlap.
+    """
+    from mhbench.generate import merged
+    from mhbench.schema import Item, Response, read_records, write_records
+    folder = place(results, "generate", study, model)
+    found = {f: re.fullmatch(r"responses\.(\d+)of(\d+)\.parquet", f.name) for f in sorted(folder.glob("responses.*of*.parquet"))}
+    if not found: raise FileNotFoundError(f"merge_shards: the parts must be in generate/{study}/{model}; got none; run `mhbench run generate --study {study} --model {model} --shard I/N` for each I")
+    n = {int(m[2]) for m in found.values() if m}
+    if len(n) > 1: raise ValueError(f"merge_shards: the parts must be of one split; got splits into {sorted(n)} (generate/{study}/{model}); delete the older ones")
+    n = n.pop()
+    gone = [i for i in range(n) if not (folder / f"responses.{i}of{n}.parquet").exists()]
+    if gone: raise ValueError(f"merge_shards: every part must be there; got none for {gone} of {n} (generate/{study}/{model}); run those with --shard")
+    values = stage_parameters(load_params(root() / params), "generate", study, model)
+    items = read_records(place(results, "prepare", study) / "items.parquet", Item)
+    parts = [read_records(folder / f"responses.{i}of{n}.parquet", Response) for i in range(n)]
+    return write_records(merged(parts, items, capped(values["entries"][model], values["modes"])[1]), folder / "responses.parquet", Response)
 
 # %% ../nbs/24_pipeline.ipynb #5307689b
 def _edit(path: str | Path, change) -> None:

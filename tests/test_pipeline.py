@@ -189,3 +189,40 @@ def test_each_stage_notebook_runs_with_its_defaults(stage, clone, tmp_path):
     done = subprocess.run([BIN / "papermill", clone / "nbs" / "stages" / f"{stage}.ipynb", out, "--cwd", clone / "nbs" / "stages", "-k", "python3", "--no-progress-bar"], cwd=clone, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     assert not [f for f in (clone / "results").rglob("notebook.failed.ipynb")]
+
+
+def test_shards_merge_to_the_bytes_of_one_process(small, monkeypatch):
+    monkeypatch.chdir(small)
+    whole = (small / "results/generate/mhqa/minilm/responses.parquet").read_bytes()
+    for i in range(3): run(BIN / "mhbench", "run", "generate", "--study", "mhqa", "--model", "minilm", "--shard", f"{i}/3", cwd=small)
+    (small / "results/generate/mhqa/minilm/responses.1of3.parquet").rename(small / "part")
+    assert "every part must be there; got none for [1] of 3" in run(BIN / "mhbench", "merge", "mhqa", "minilm", cwd=small, ok=False)
+    (small / "part").rename(small / "results/generate/mhqa/minilm/responses.1of3.parquet")
+    run(BIN / "mhbench", "merge", "mhqa", "minilm", cwd=small)
+    assert (small / "results/generate/mhqa/minilm/responses.parquet").read_bytes() == whole
+    for f in (small / "results/generate/mhqa/minilm").glob("responses.*of3.parquet"): f.unlink()
+
+
+def test_no_text_of_a_protected_corpus_is_in_any_result(small, tmp_path, monkeypatch):
+    "The demo bank without its canary column is read as what it imitates: a protected release."
+    monkeypatch.chdir(small)
+    corpus = tmp_path / "release"
+    shutil.copytree(small / "data" / "mentat", corpus)
+    table = pd.read_csv(corpus / "final_dataset_raw_questions.csv", dtype=str, keep_default_na=False, index_col=0)
+    table.drop(columns="canary").to_csv(corpus / "final_dataset_raw_questions.csv")
+    out = str(tmp_path / "results")
+    values = {"results": out}
+    figures = values | {"figures": str(tmp_path / "results" / "figures")}
+    pipeline.run_stage("prepare", "mentat", overrides=values | {"path": str(corpus), "sha256": None, "n_items": None})
+    pipeline.run_stage("generate", "mentat", "minilm", overrides=values)
+    for stage in ("preferences", "score", "freeform", "agreement", "demographics"): pipeline.run_stage(stage, "mentat", overrides=figures)
+    items = read_records(tmp_path / "results/prepare/mentat/items.parquet", Item)
+    assert all(i.protected for i in items) and len(items) > 50
+    words = {t[:60] for i in items for t in (i.question, *i.options, *(v for k, v in i.variant.items() if k.startswith("text_"))) if len(t) > 25}
+    searched = 0
+    for f in (tmp_path / "results").rglob("*"):
+        if not f.is_file() or f.name in ("items.parquet", "ratings.parquet", "recorded.parquet"): continue
+        text = pd.read_parquet(f).to_csv() if f.suffix == ".parquet" else f.read_text(encoding="utf-8", errors="ignore")
+        searched += 1
+        assert not [w for w in words if w in text], f"{f.name} holds text of a protected item"
+    assert searched > 25
