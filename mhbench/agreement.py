@@ -131,7 +131,7 @@ def cohen_kappa(a: Sequence,  # (N,) one rater's labels
     x, v = _pair(a, b, ignore, categories, "cohen_kappa")
     return _out(_cohen_kappa(_tables(x[:1], x[1:], max(len(v), 1), _unit(weights, x.shape[1], "cohen_kappa")), weighting)[:, 0], weights)
 
-# %% ../nbs/02_agreement.ipynb #d8083379
+# %% ../nbs/02_agreement.ipynb #78580f1f
 def _pabak(t: np.ndarray, categories: int = 2) -> np.ndarray:
     return (categories * _percent_agreement(t) - 1) / (categories - 1)
 
@@ -144,7 +144,7 @@ def pabak(a: Sequence,  # (N,)
           ) -> Any:                             # in [-1/(K-1), 1]; (B,) with weights
     """Prevalence-adjusted, bias-adjusted kappa.
 
-    Source: Byrt, Bishop and Carlin 1993, equation 5; K categories: Brennan and Prediger 1981.
+    Source: Byrt, Bishop and Carlin 1993; K categories: Brennan and Prediger 1981.
     """
     x, v = _pair(a, b, ignore, None, "pabak")
     if categories < max(2, len(v)): raise ValueError(f"pabak: categories must be at least 2 and cover the labels; got {categories} for {v}; pass categories={max(2, len(v))}")
@@ -238,7 +238,7 @@ def krippendorff_alpha(ratings: Any,  # (R, N) strings or numbers; NaN or None w
         else: a = _alpha_counts(c, _squared_distances(x, level), w)
     return _out(a, weights if rater_weights is None else rater_weights)
 
-# %% ../nbs/02_agreement.ipynb #9f05f9a7
+# %% ../nbs/02_agreement.ipynb #6aeb1f12
 def _pairs_within(labels: Any, ignore: Sequence, categories: Sequence | None, weights: np.ndarray | None, function: str) -> tuple[np.ndarray, np.ndarray]:
     "Agreement of pairs within items (B,) and prevalence of the categories (B, K)."
     codes, values = _matrix(labels, ignore, categories, function)
@@ -269,7 +269,7 @@ def gwet_ac1(labels: Any,  # (R, N)
              ) -> Any:     # at most 1; NaN with one category; (B,) with weights
     """Agreement of any number of raters beyond chance, steady under lopsided marginals.
 
-    Source: Gwet 2008, equations 4 to 8.
+    Source: Gwet 2008; with missing ratings: Gwet 2014, chapter 2.
     """
     p_a, pi = _pairs_within(labels, ignore, categories, weights, "gwet_ac1")
     k = pi.shape[1]

@@ -127,7 +127,7 @@ def percentile_interval(replicates: np.ndarray,  # (B, ...), NaN where undefined
     else: low, high = np.quantile(r, q, axis=0)
     return _scalar(low), _scalar(high)
 
-# %% ../nbs/01_resample.ipynb #d4543264
+# %% ../nbs/01_resample.ipynb #1801e005
 def bca_interval(replicates: np.ndarray,  # (B, ...)
                  estimate: Any,           # (...) the statistic on the data
                  jackknife: np.ndarray,   # (m, ...) the statistic with each unit or cluster left out
@@ -136,7 +136,7 @@ def bca_interval(replicates: np.ndarray,  # (B, ...)
                  ) -> tuple[Any, Any]:
     """Bias-corrected and accelerated interval; NaN where every replicate lies on one side of the estimate.
 
-    Source: Efron 1987, equations 2.3, 6.6; several samples: Davison and Hinkley 1997, equation 5.33.
+    Source: Efron 1987; Efron and Tibshirani 1993, equations 14.9, 14.14, 14.15; several samples: Davison and Hinkley 1997, chapter 5.
     """
     r, j = np.asarray(replicates, float), np.asarray(jackknife, float)
     r, j, e = r.reshape(len(r), -1), j.reshape(len(j), -1), np.reshape(estimate, -1)
