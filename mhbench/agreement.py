@@ -438,7 +438,7 @@ def alignment(annotator: Any,  # (N,) labels of one annotator, or (A, N) of seve
         out.append(Alignment(own, top, d, bool(own.ci_low <= top.ci_high and top.ci_low <= own.ci_high)))
     return out[0] if np.ndim(annotator) == 1 else out
 
-# %% ../nbs/02_agreement.ipynb #a3a0640e
+# %% ../nbs/02_agreement.ipynb #140b32c3
 class Ensemble(NamedTuple):
     "The best of all odd-sized majorities, with the luck of the search taken out."
     members: tuple[int, ...]       # rows of the annotators
@@ -465,6 +465,18 @@ def _inner(rng: np.random.Generator, counts: np.ndarray, inner: int) -> np.ndarr
     return np.concatenate(out).astype(float)
 
 
+def _patterns(panel: np.ndarray, annotators: np.ndarray, subsets: list, k: int, rule: str, cluster: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    "Verdicts (M, U) and consensus (U,) of the distinct items, and how often each cluster holds each of them (C, U)."
+    member = np.array([[a in m for a in range(len(annotators))] for m in subsets], float)
+    verdict = _vote(np.tensordot(member, _onehot(annotators, k), 1), rule)
+    consensus = _vote(_onehot(panel, k).sum(0), rule)
+    verdict[:, consensus < 0] = -1                                              # no consensus, no comparison: one pattern
+    _, first, code = np.unique(np.vstack([verdict, consensus]), axis=1, return_index=True, return_inverse=True)
+    of = np.zeros((int(cluster.max()) + 1, len(first)))
+    np.add.at(of, (cluster, code.ravel()), 1.0)
+    return verdict[:, first], consensus[first], of
+
+
 def best_ensemble(annotators: Any,  # (A, N), at most 15 annotators
                   labels: Any,      # (R, N) the panel's
                   *, metrics: Sequence[str] = ("cohen_kappa", "percent_agreement", "pabak"),
@@ -485,18 +497,10 @@ def best_ensemble(annotators: Any,  # (A, N), at most 15 annotators
     if len(several) > 15: raise ValueError(f"{f}: annotators must be at most 15 (16,384 ensembles); got {len(several)}; leave out the weakest")
     x, v = _matrix(np.vstack([panel, several]), ignore, None, f)
     k, subsets = max(len(v), 1), _odd_subsets(len(several))
-    consensus = _vote(_onehot(x[:len(panel)], k).sum(0), rule)
-    member = np.array([[a in m for a in range(len(several))] for m in subsets], float)
-    verdict = _vote(np.tensordot(member, _onehot(x[len(panel):], k), 1), rule)            # (M, N)
-    verdict[:, consensus < 0] = -1
-    cluster = _groups(clusters, x.shape[1], "clusters")
-    # items on which all candidates and the panel give the same verdicts are one pattern; a replicate is how often each was drawn
-    _, pattern, code = np.unique(np.vstack([verdict, consensus]), axis=1, return_index=True, return_inverse=True)
-    of = np.zeros((int(cluster.max()) + 1, len(pattern)))
-    np.add.at(of, (cluster, code.ravel()), 1.0)
+    verdict, consensus, of = _patterns(x[:len(panel)], x[len(panel):], subsets, k, rule, _groups(clusters, x.shape[1], "clusters"))
 
     def scores(w):
-        t = _tables(verdict[:, pattern], consensus[None, pattern], k, w @ of)
+        t = _tables(verdict, consensus[None], k, w @ of)
         return {m: np.nan_to_num(g(t), nan=-np.inf) for m, g in formulas.items()}
     s = {m: y[0] for m, y in scores(np.ones((1, len(of)))).items()}
     if any(not np.isfinite(y).any() for y in s.values()): raise ValueError(f"{f}: no ensemble has a defined agreement with the panel; check that labels have a consensus with more than one label")
