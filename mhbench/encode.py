@@ -51,7 +51,7 @@ def run_batches(function: Callable[[np.ndarray], object],  # from the indices of
     try: return map_batches(one_core, batches, batch_size=1, executor=Executor(workers=threads))
     finally: torch.set_num_threads(threads)
 
-# %% ../nbs/14_encode.ipynb #127e2348
+# %% ../nbs/14_encode.ipynb #d43f9f91
 def _distinct(values: Iterable) -> tuple[list, np.ndarray]:
     "The distinct values in order of first appearance, and each value's place among them."
     places: dict = {}
@@ -63,7 +63,7 @@ class Kept:
     "Results by text, computed together where they are missing, the most recent kept up to `max_bytes`."
 
     def __init__(self, compute: Callable[[list], Iterable[np.ndarray]],  # distinct keys in, one array a key out
-                 max_bytes: int = 256 * 2**20,                           # beyond it the longest unused go first
+                 max_bytes: int = 128 * 2**20,                           # beyond it the longest unused go first
                  overhead: int = 200):                                   # bytes that an entry takes besides its array
         self.compute, self.max_bytes, self.overhead = compute, max_bytes, overhead
         self.held: OrderedDict = OrderedDict()
@@ -218,7 +218,7 @@ class Encoder:
         run_batches(compute, groups)
         return [out[i] for i in index]
 
-# %% ../nbs/14_encode.ipynb #fbe649b9
+# %% ../nbs/14_encode.ipynb #64ce180f
 class _SentenceTransformer:
     "Sentence vectors of a sentence-transformers model."
 
@@ -276,6 +276,7 @@ def load_encoder(name: str | Path | Encoder | None = None,  # None or "minilm": 
     if hasattr(name, "sentences") and hasattr(name, "tokens"): return name
     if pooling not in (None, *POOLINGS): raise ValueError(f"load_encoder: pooling must be one of {POOLINGS}; got {pooling!r}")
     _need("load_encoder", "torch", "transformers", "sentence_transformers")
+    import torch
     from sentence_transformers import SentenceTransformer
     from transformers import AutoModel, AutoTokenizer
     label = "minilm" if name is None else str(name)
@@ -283,18 +284,18 @@ def load_encoder(name: str | Path | Encoder | None = None,  # None or "minilm": 
     if pooling is None and any(k in Path(source).name.lower() for k in ("simcse", "roscoe")): pooling = "pooler"
     with _loading("load_encoder", label):
         if pooling is None:
-            st = _packed(SentenceTransformer(source, device="cpu").eval())
+            st = _packed(SentenceTransformer(source, device="cpu", model_kwargs={"dtype": torch.float32}).eval())
             sentence, shared = _SentenceTransformer(st), st[0].auto_model
         else:
-            shared, tokenizer = _packed(AutoModel.from_pretrained(source).eval()), AutoTokenizer.from_pretrained(source)
+            shared, tokenizer = _packed(AutoModel.from_pretrained(source, dtype=torch.float32).eval()), AutoTokenizer.from_pretrained(source)
             sentence = _Pooled(shared, tokenizer, pooling, min(128 if pooling == "pooler" else 512, _max_length(tokenizer, shared.config)))
-        words = shared if tokens is None else _packed(AutoModel.from_pretrained(str(tokens)).eval())
+        words = shared if tokens is None else _packed(AutoModel.from_pretrained(str(tokens), dtype=torch.float32).eval())
         word_tokenizer = AutoTokenizer.from_pretrained(source if tokens is None else str(tokens))
     encoder = Encoder(label, sentence, words, word_tokenizer, layer=layer, budget=budget)
     encoder.loaded_from = dict(name=label, tokens=tokens, layer=layer, pooling=pooling, budget=budget)
     return encoder
 
-# %% ../nbs/14_encode.ipynb #b986da63
+# %% ../nbs/14_encode.ipynb #dc8c1ed5
 def _class_index(function: str, config, starts: tuple[str, ...], default: int, given: int | None) -> int:
     "Which class is meant: as given, by its label, or the default where labels have no names."
     n, labels = config.num_labels, [str(config.id2label.get(i, "")).lower() for i in range(config.num_labels)]
@@ -345,12 +346,13 @@ class NLI(_Classifier):
 
 def _load_classifier(function: str, kind: type, name, starts: tuple[str, ...], default: int, given: int | None, budget: int):
     _need(function, "torch", "transformers")
+    import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
     if isinstance(name, tuple): (model, tokenizer), label = name, type(name[0]).__name__
     else:
         label = str(name)
         with _loading(function, label):
-            model, tokenizer = _packed(AutoModelForSequenceClassification.from_pretrained(label).eval()), AutoTokenizer.from_pretrained(label)
+            model, tokenizer = _packed(AutoModelForSequenceClassification.from_pretrained(label, dtype=torch.float32).eval()), AutoTokenizer.from_pretrained(label)
     return kind(label, model, tokenizer, _class_index(function, model.config, starts, default, given), budget)
 
 
@@ -384,7 +386,7 @@ def load_grammar(name,                           # a hub id, a local folder, a (
     if hasattr(name, "acceptability"): return name
     return _load_classifier("load_grammar", Grammar, name, ("acceptable", "correct", "grammatical"), 0, acceptable, budget)
 
-# %% ../nbs/14_encode.ipynb #5eb8f3f6
+# %% ../nbs/14_encode.ipynb #0b9fd157
 def _windows(n: int, length: int) -> list[tuple[int, int, int]]:  # begin, end, and the first position to score
     "Windows over positions 0 to n - 1 that move by half a window; position 0 is the start token and is not scored."
     half, out = length // 2, [(0, min(n, length), 1)]
@@ -443,9 +445,10 @@ def load_lm(name,                              # "bundled", a hub id, a local fo
         _need("load_lm", "gguf", "accelerate")
         from mhbench.local import bundled_gguf
         path = bundled_gguf() if label == "bundled" else Path(label)
-        source, more = str(path.parent), {"gguf_file": path.name}  # weights are expanded to float32
-    with _loading("load_lm", label):
-        model, tokenizer = AutoModelForCausalLM.from_pretrained(source, **more).eval(), AutoTokenizer.from_pretrained(source, **more)
+        source, more = str(path.parent), {"gguf_file": path.name}
+    import torch
+    with _loading("load_lm", label):  # in 32 bits, whatever the file holds
+        model, tokenizer = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32, **more).eval(), AutoTokenizer.from_pretrained(source, **more)
         if "GPT2" in type(tokenizer).__name__:  # the first word as it is spelled inside a sentence, as published
             tokenizer = AutoTokenizer.from_pretrained(source, add_prefix_space=True)
-    return LanguageModel(label, _packed(model.float()), tokenizer, window=window, budget=budget)
+    return LanguageModel(label, _packed(model), tokenizer, window=window, budget=budget)
