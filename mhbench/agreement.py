@@ -438,7 +438,7 @@ def alignment(annotator: Any,  # (N,) labels of one annotator, or (A, N) of seve
         out.append(Alignment(own, top, d, bool(own.ci_low <= top.ci_high and top.ci_low <= own.ci_high)))
     return out[0] if np.ndim(annotator) == 1 else out
 
-# %% ../nbs/02_agreement.ipynb #140b32c3
+# %% ../nbs/02_agreement.ipynb #1bd07023
 class Ensemble(NamedTuple):
     "The best of all odd-sized majorities, with the luck of the search taken out."
     members: tuple[int, ...]       # rows of the annotators
@@ -509,25 +509,27 @@ def best_ensemble(annotators: Any,  # (A, N), at most 15 annotators
     for w in draw_weights(len(of), n, seed=seed, chunk=max(len(of), 8_000_000 // (len(subsets) * k * k * inner) * len(of))):
         here, there = scores(w), scores(_inner(rng, w, inner))
         for m in metrics:
-            win = here[m].argmax(1)
             again = there[m].reshape(len(w), inner, -1)
-            luck = again.max(2) - np.take_along_axis(here[m], again.argmax(2), 1)
-            corrected[m].append(here[m].max(1) - luck.mean(1))
+            found = np.where(np.isfinite(again.max(2)), again.max(2), np.nan)      # an inner replicate may leave nothing defined
+            luck = found - np.where(np.isnan(found), 0.0, np.take_along_axis(here[m], again.argmax(2), 1))
+            corrected[m].append(here[m].max(1) - _mean_defined(luck))
             outer[m].append(here[m])
     return {m: _search_result(m, s[m], np.concatenate(outer[m]), np.concatenate(corrected[m]), subsets, len(of), level) for m in metrics}
 
 
 def _search_result(metric: str, s: np.ndarray, outer: np.ndarray, corrected: np.ndarray, subsets: list, n_units: int, level: float) -> Ensemble:
     best, win = int(s.argmax()), outer.argmax(1)
-    truth = s[win]                                                              # what each replicate's winner is worth
-    optimism = float((outer.max(1) - truth).mean())
-    once, error = s[best] - optimism, corrected - truth
-    score = once - error.mean()
+    defined = np.isfinite(outer.max(1)) & np.isfinite(corrected)
+    if not defined.any(): raise ValueError(f"best_ensemble: at least one replicate must have a defined {metric}; got none; there are too few items with a consensus")
+    truth = np.where(defined, s[win], np.nan)                                   # what each replicate's winner is worth
+    optimism, error = float(np.nanmean(np.where(defined, outer.max(1), np.nan) - truth)), np.where(defined, corrected, np.nan) - truth
+    once, undefined = s[best] - optimism, int((~defined).sum())
     low, high = percentile_interval(error, level)
-    apparent = Interval(float(s[best]), *percentile_interval(outer[:, best], level), n_units, outer[:, best], 0, level, "percentile")
+    alone = np.where(np.isfinite(outer[:, best]), outer[:, best], np.nan)
+    apparent = Interval(float(s[best]), *percentile_interval(alone, level), n_units, alone, int(np.isnan(alone).sum()), level, "percentile")
     single = max((j for j, m in enumerate(subsets) if len(m) == 1), key=lambda j: s[j])
-    return Ensemble(subsets[best], Interval(float(score), once - high, once - low, n_units, once - error, 0, level, "nested"), apparent, optimism,
-                    float((win == best).mean()), subsets[single], subsets, s)
+    return Ensemble(subsets[best], Interval(float(once - np.nanmean(error)), once - high, once - low, n_units, once - error, undefined, level, "nested"), apparent, optimism,
+                    float((win == best)[defined].mean()), subsets[single], subsets, s)
 
 # %% ../nbs/02_agreement.ipynb #51c0bec3
 def as_scores(labels: Any,                     # any shape, strings

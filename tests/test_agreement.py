@@ -233,6 +233,16 @@ def test_the_nested_interval_by_its_definition():
     close([e.score.estimate, e.score.ci_low, e.score.ci_high], [once - np.mean(error), once - np.quantile(error, 0.975), once - np.quantile(error, 0.025)])
 
 
+def test_replicates_that_leave_nothing_defined_are_counted():
+    "Two items of eight carry the second label: some replicates draw neither, and no kappa is defined there."
+    x = np.array([["Correct"] * 6 + ["Incorrect"] * 2] * 3, dtype=object)
+    y = np.array([["Correct"] * 6 + ["Incorrect"] * 2, ["Correct"] * 5 + ["Incorrect"] * 3, ["Incorrect"] + ["Correct"] * 5 + ["Incorrect"] * 2], dtype=object)
+    e = ag.best_ensemble(y, x, metrics=["cohen_kappa"], n=200, inner=5, seed=1)["cohen_kappa"]
+    assert 0 < e.score.undefined < 100 and np.isfinite([e.score.estimate, e.score.ci_low, e.score.ci_high, e.optimism]).all()
+    assert e.members == (0,) and e.apparent.undefined > 0
+    with pytest.raises(ValueError, match="no ensemble has a defined"): ag.best_ensemble(y[:1, :5], x[:, :5], seed=1)
+
+
 def test_a_single_annotator_is_its_own_ensemble():
     x, y = people(1), people(2, r=1)
     e = ag.best_ensemble(y, x, n=50, inner=5, seed=1)["cohen_kappa"]
