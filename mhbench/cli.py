@@ -21,7 +21,7 @@ from .schema import STATUSES
 # %% auto #0
 __all__ = ['parser', 'main']
 
-# %% ../nbs/25_cli.ipynb #2a644b7e
+# %% ../nbs/25_cli.ipynb #ef6d66aa
 def _names(text: str | None) -> list[str] | None:
     "A comma-separated list; None where nothing was given."
     names = [x.strip() for x in (text or "").split(",") if x.strip()]
@@ -67,7 +67,7 @@ def _import(a):
         print(f"{a.study}: {len(corpus.items)} items, {len(corpus.ratings)} ratings, {len(corpus.responses)} recorded answers")
         for line in corpus.notes: print(f"  {line}")
     pipeline.import_corpus(a.study, a.path, options, params=params)
-    print(f"recorded in {a.params} with its SHA-256; `make repro STUDIES={a.study}` runs it")
+    print(f"recorded in {a.params} with its SHA-256; every mode asks all of its items (the demo's limits are lifted), and `make repro STUDIES={a.study} ITEMS=200` runs 200 of them")
 
 
 def _summary(a):

@@ -284,7 +284,7 @@ def merge_shards(study: str, model: str, *, params: str | Path = "params.yaml", 
     parts = [read_records(folder / f"responses.{i}of{n}.parquet", Response) for i in range(n)]
     return write_records(merged(parts, items, capped(values["entries"][model], values["modes"])[1]), folder / "responses.parquet", Response)
 
-# %% ../nbs/24_pipeline.ipynb #5307689b
+# %% ../nbs/24_pipeline.ipynb #adab35b7
 def _edit(path: str | Path, change) -> None:
     try: from ruamel.yaml import YAML
     except ImportError: raise ImportError("mhbench: editing params.yaml needs ruamel.yaml, which comes with DVC; pip install 'mhbench[pipeline]'") from None
@@ -345,7 +345,7 @@ def sha256(path: str | Path) -> str:
 def import_corpus(study: str, path: str | Path,
                   options: dict | None = None,  # what the loader takes besides
                   *, params: str | Path = "params.yaml") -> None:
-    "Point a study at a corpus on this machine, and record what the file holds."
+    "Point a study at a corpus on this machine, record what the file holds, and lift the demo's limits on how many items a mode asks."
     path = Path(path).resolve()
     digest = sha256(path)
 
@@ -353,4 +353,6 @@ def import_corpus(study: str, path: str | Path,
         if study not in p["studies"]: raise ValueError(f"import_corpus: study must be among {', '.join(p['studies'])}; got {study!r} ({params})")
         prepare = p["studies"][study]["prepare"]
         prepare["path"], prepare["sha256"], prepare["options"] = str(path), digest, options or {}
+        for mode in p["studies"][study].get("generate", {}).get("modes", {}).values():
+            if mode: mode.pop("n_items", None)
     _edit(params, change)
