@@ -21,7 +21,7 @@ from .schema import STATUSES
 # %% auto #0
 __all__ = ['parser', 'main']
 
-# %% ../nbs/25_cli.ipynb #ef6d66aa
+# %% ../nbs/25_cli.ipynb #30d6f056
 def _names(text: str | None) -> list[str] | None:
     "A comma-separated list; None where nothing was given."
     names = [x.strip() for x in (text or "").split(",") if x.strip()]
@@ -72,11 +72,12 @@ def _import(a):
 
 def _summary(a):
     top = pipeline.root()
-    tables = sorted((top / "results" / "report").glob("*.md"))
-    if not tables: raise FileNotFoundError("summary: results/report must hold the report's tables; got none; run `dvc repro`")
-    for t in tables: print(f"\n{t.read_text(encoding='utf-8').rstrip()}")
+    folder = top / "results" / "report"
+    if not (folder / "headline.md").exists(): raise FileNotFoundError("summary: results/report must hold the report's tables; got none; run `dvc repro`")
+    for t in [folder / "headline.md", *sorted(folder.glob("*-score-accuracy*.md"))]: print(f"\n{t.read_text(encoding='utf-8').rstrip()}")
+    print(f"\n{len(list(folder.glob('*.csv')))} tables as CSV and Markdown in results/report/")
     figures = sorted((top / "figures").glob("*.png"))
-    print(f"\n{len(figures)} figures in figures/ (PNG and SVG); everything on one page: results/report.html")
+    print(f"{len(figures)} figures in figures/ (PNG and SVG); everything on one page: results/report.html")
 
 
 def _plan(a):
