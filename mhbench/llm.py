@@ -153,7 +153,7 @@ def render(messages: list[dict[str, str]],  # chat messages, system first if any
         elif m["role"] == "assistant": parts.append(" " + m["content"].strip() + "\n\n")
     return "".join(parts)
 
-# %% ../nbs/10_llm.ipynb #7d15a537
+# %% ../nbs/10_llm.ipynb #7022e58f
 class Wire(NamedTuple):
     "A request as bytes."
     path: str    # /chat/completions or /completions
@@ -194,15 +194,15 @@ def body_of(request: Request, model: Model, endpoint: Endpoint) -> dict[str, Any
         ask = f"\n\nAnswer with one JSON value that fits this JSON schema, and with nothing else:\n{json.dumps(schema, ensure_ascii=False)}"
         messages = [*messages[:-1], {**messages[-1], "content": messages[-1]["content"] + ask}]
     body = {"model": model.served, **sampling}
+    if schema and endpoint.structured == "json_schema": body["response_format"] = {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}
+    if schema and endpoint.structured == "json_object": body["response_format"] = {"type": "json_object"}
     if model.api == "chat":
         body["messages"] = messages
         if k: body.update(logprobs=True, top_logprobs=k)
-        if schema and endpoint.structured == "json_schema": body["response_format"] = {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}
-        if schema and endpoint.structured == "json_object": body["response_format"] = {"type": "json_object"}
     else:
         body["prompt"] = render(messages, model.template)
         if k: body["logprobs"] = k
-        if schema and endpoint.structured == "json_schema": body["json_schema"] = schema
+        if schema and endpoint.structured == "json_schema": body["json_schema"] = schema  # llama.cpp; vLLM reads response_format here too
     return body
 
 
