@@ -46,7 +46,7 @@ def markdown_table(table: pd.DataFrame, digits: int = 3) -> str:
     head = [row(table.columns), "|" + "|".join(" ---: " if pd.api.types.is_numeric_dtype(t) and not pd.api.types.is_bool_dtype(t) else " --- " for t in table.dtypes) + "|"]
     return "\n".join(head + [row(number(v, digits) for v in r) for r in table.itertuples(index=False)]) + "\n"
 
-# %% ../nbs/23_report.ipynb #18adbdb3
+# %% ../nbs/23_report.ipynb #7b199a7c
 class Section(NamedTuple):
     "One part of the report."
     title: str
@@ -65,7 +65,7 @@ STAGE_TABLES = {  # stage -> (what to say, {file: caption})
     "freeform": ("How far free-form answers are from the preferred option: 1 - BERTScore F1, so lower is closer.", {"table": "Inconsistency by model and category"}),
     "reasoning": ("How good the chains of thought are, against the case and against the expert.", {"table": "Reasoning scores"}),
     "preferences": ("From people's ratings to soft labels.", {"labels": "Soft labels by question and option", "raters": "Raters", "models": "The preference models"}),
-    "agreement": ("How far people, and judges, agree.", {"table": "Agreement", "pairs": "Agreement of pairs", "alignment": "Each annotator against the consensus", "students": "Students by the majority of the panel", "abstention": "Abstention by difficulty", "ensembles": "Majorities of judges", "bias": "Favouritism"}),
+    "agreement": ("How far people, and judges, agree.", {"table": "Agreement", "pairs": "Agreement of pairs", "alignment": "Each annotator against the consensus", "students": "Students by the majority of the panel", "reliability": "Agreement on each student's answers", "abstention_rates": "How often judges abstain", "abstention": "Abstention by difficulty", "ensembles": "Majorities of judges", "bias": "Favouritism"}),
 }
 
 
