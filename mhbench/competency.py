@@ -163,7 +163,7 @@ def paired_models(scores: pd.DataFrame,
     for family in (out["group"] == "all", out["group"] != "all"): out.loc[family, "p_adjusted"] = adjust_p(out.loc[family, "p_case"], method)
     return out
 
-# %% ../nbs/21a_competency.ipynb #0edeeda7
+# %% ../nbs/21a_competency.ipynb #a2c46d51
 def _over_units(a: np.ndarray, b: np.ndarray, level: float) -> dict:
     "Mean difference of two columns over the units that have both, with the t interval."
     both = ~(np.isnan(a) | np.isnan(b))
@@ -182,7 +182,7 @@ def compare_finetuned(accuracies: pd.DataFrame,   # one row a model, one column 
                       *, method: Literal["holm", "bh", "bonferroni"] = "holm", level: float = 0.95) -> pd.DataFrame:  # one row a column
     """General minus medical, a pair of models one unit: paired t-test for each column, corrected over columns.
 
-    Source: Nguyen et al. 2025, sections 5.4 and 6.3 (which correct for nothing).
+    Source: Nguyen et al. 2025, sections 5.4 and 6.3.
     Raises: ValueError for a model that is not in the table.
     """
     gone = [m for p in pairs.items() for m in p if m not in accuracies.index]
@@ -191,12 +191,12 @@ def compare_finetuned(accuracies: pd.DataFrame,   # one row a model, one column 
     out = pd.DataFrame(rows).reindex(columns=["group", *_TESTED])
     return out.assign(p_adjusted=adjust_p(out["p"], method))
 
-# %% ../nbs/21a_competency.ipynb #dde871da
+# %% ../nbs/21a_competency.ipynb #60416ce7
 def compare_competencies(accuracies: pd.DataFrame,   # one row a model, one column a competency
                          *, method: Literal["holm", "bh", "bonferroni"] = "holm", level: float = 0.95) -> pd.DataFrame:  # one row a pair of columns
     """First minus second, a model one unit: paired t-test for each pair of competencies, corrected over pairs.
 
-    Source: Nguyen et al. 2025, section 6.2 (which corrects for nothing).
+    Source: Nguyen et al. 2025, section 6.2.
     Raises: ValueError for fewer than two competencies.
     """
     if accuracies.shape[1] < 2: raise ValueError(f"compare_competencies: accuracies must have two columns or more; got {list(accuracies.columns)}")
