@@ -51,7 +51,7 @@ def run_batches(function: Callable[[np.ndarray], object],  # from the indices of
     try: return map_batches(one_core, batches, batch_size=1, executor=Executor(workers=threads))
     finally: torch.set_num_threads(threads)
 
-# %% ../nbs/14_encode.ipynb #d43f9f91
+# %% ../nbs/14_encode.ipynb #70d7a6ec
 def _distinct(values: Iterable) -> tuple[list, np.ndarray]:
     "The distinct values in order of first appearance, and each value's place among them."
     places: dict = {}
@@ -63,7 +63,7 @@ class Kept:
     "Results by text, computed together where they are missing, the most recent kept up to `max_bytes`."
 
     def __init__(self, compute: Callable[[list], Iterable[np.ndarray]],  # distinct keys in, one array a key out
-                 max_bytes: int = 128 * 2**20,                           # beyond it the longest unused go first
+                 max_bytes: int = 64 * 2**20,                            # beyond it the longest unused go first
                  overhead: int = 200):                                   # bytes that an entry takes besides its array
         self.compute, self.max_bytes, self.overhead = compute, max_bytes, overhead
         self.held: OrderedDict = OrderedDict()

@@ -177,7 +177,7 @@ def perplexity_scores(chain: float,       # perplexity of the whole chain
     return {"perplexity_chain": 1 / chain, "perplexity_step": 1 / float(np.average(steps[known], weights=weight)),
             "perplexity_step_max": 1 / float(steps[known].max())}
 
-# %% ../nbs/18_reasoning.ipynb #a85dfd20
+# %% ../nbs/18_reasoning.ipynb #091f4a44
 def _check_chains(name: str, chains: Sequence[Sequence[str]], n: int | None = None) -> list[tuple[str, ...]]:
     if isinstance(chains, str) or any(isinstance(c, str) for c in chains):
         raise ValueError(f"roscoe: {name} must be a list of chains, each a list of steps; got a string; split_steps makes one")
@@ -201,7 +201,7 @@ class _Vectors:
     def __init__(self, encoder: Encoder, convention: str):
         self.encoder = encoder
         self.padded = convention == "official" and hasattr(encoder, "lengths")  # the published code lets tokens see the padding
-        self.sentence = Kept(lambda t: encoder.sentences(t), max_bytes=32 * 2**20)
+        self.sentence = Kept(lambda t: encoder.sentences(t), max_bytes=16 * 2**20)
         self.token = Kept((lambda k: encoder.tokens([t for t, _ in k], widths=[w for _, w in k])) if self.padded
                           else (lambda k: encoder.tokens([t for t, _ in k])))
 
