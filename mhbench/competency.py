@@ -127,7 +127,7 @@ def against_marks(table: pd.DataFrame,                    # columns estimate, ci
         out[name] = np.select([out["ci_low"] >= mark, out["ci_high"] < mark], ["above", "below"], "open")
     return out
 
-# %% ../nbs/21a_competency.ipynb #d0ce6262
+# %% ../nbs/21a_competency.ipynb #e7171c8f
 def _items(scores: pd.DataFrame, mode: str, value: str, by: str) -> pd.DataFrame:
     "One row a question: its case, its group, and each model's mean."
     of = scores[scores["mode"] == mode]
@@ -137,6 +137,15 @@ def _items(scores: pd.DataFrame, mode: str, value: str, by: str) -> pd.DataFrame
     return about.join(wide)
 
 
+def _over_cases(estimate: float, deviations: np.ndarray, cases: np.ndarray, df: int) -> tuple[float, float]:
+    "Cluster-robust t and its two-sided p; NaN where nothing varies or there is one case."
+    u = pd.Series(deviations).groupby(cases).sum().to_numpy()
+    if len(u) < 2 or df < 1: return np.nan, np.nan
+    se = np.sqrt(len(u) / (len(u) - 1) * (u ** 2).sum())
+    t = estimate / se if se > 1e-12 else np.nan
+    return float(t), float(2 * stats.t.sf(abs(t), df))
+
+
 def paired_models(scores: pd.DataFrame,
                   pairs: Mapping[str, str],          # medical model -> its general counterpart
                   *, mode: str = "zero_shot", value: str = "correct", by: str = "category",
@@ -144,7 +153,8 @@ def paired_models(scores: pd.DataFrame,
                   n_boot: int = 1000, seed: int, level: float = 0.95) -> pd.DataFrame:
     """Medical minus general on the questions that both answered, of all questions and of each group.
 
-    `p` is the paired t-test's over questions, `p_case` inverts the bootstrap over cases; `p_adjusted` corrects `p_case`, within "all" and within the groups.
+    `t`, `df` and `p` are the paired t-test's over questions, as if they were independent; `p_case` allows for cases, and `p_adjusted` corrects it, within "all" and within the groups.
+    Source: Liang and Zeger 1986; degrees of freedom: Cameron and Miller 2015, section VI.
     Raises: ValueError for a model or mode that is not there.
     """
     wide, rows = _items(scores, mode, value, by), []
@@ -157,7 +167,8 @@ def paired_models(scores: pd.DataFrame,
             row = dict(medical=medical, general=general, group=str(name), n=len(both), n_clusters=both["case"].nunique(), n_left_out=len(g) - len(both))
             if row["n_clusters"] < 2: rows.append(row); continue
             i, t = bootstrap(mean, d, clusters=both["case"].to_numpy(), n=n_boot, seed=seed, level=level), paired_t(both[medical], both[general])
-            rows.append(row | dict(estimate=i.estimate, ci_low=i.ci_low, ci_high=i.ci_high, t=t.statistic, df=t.df, p=t.p, p_case=i.p_value()))
+            rows.append(row | dict(estimate=i.estimate, ci_low=i.ci_low, ci_high=i.ci_high, t=t.statistic, df=t.df, p=t.p,
+                                   p_case=_over_cases(d.mean(), (d - d.mean()) / len(d), both["case"].to_numpy(), row["n_clusters"] - 1)[1]))
     out = pd.DataFrame(rows, columns=["medical", "general", "group", "n", "n_clusters", "n_left_out", "estimate", "ci_low", "ci_high", "t", "df", "p", "p_case"])
     out["p_adjusted"] = np.nan
     for family in (out["group"] == "all", out["group"] != "all"): out.loc[family, "p_adjusted"] = adjust_p(out.loc[family, "p_case"], method)
@@ -191,7 +202,7 @@ def compare_finetuned(accuracies: pd.DataFrame,   # one row a model, one column 
     out = pd.DataFrame(rows).reindex(columns=["group", *_TESTED])
     return out.assign(p_adjusted=adjust_p(out["p"], method))
 
-# %% ../nbs/21a_competency.ipynb #60416ce7
+# %% ../nbs/21a_competency.ipynb #ac38bc93
 def compare_competencies(accuracies: pd.DataFrame,   # one row a model, one column a competency
                          *, method: Literal["holm", "bh", "bonferroni"] = "holm", level: float = 0.95) -> pd.DataFrame:  # one row a pair of columns
     """First minus second, a model one unit: paired t-test for each pair of competencies, corrected over pairs.
@@ -207,11 +218,14 @@ def compare_competencies(accuracies: pd.DataFrame,   # one row a model, one colu
 
 def competency_differences(scores: pd.DataFrame, *, mode: str = "zero_shot", value: str = "correct", by: str = "category",
                            method: Literal["holm", "bh", "bonferroni"] = "holm", n_boot: int = 1000, seed: int, level: float = 0.95) -> pd.DataFrame:
-    """First minus second, a case one unit: the mean over models of each question, compared between competencies by a bootstrap of whole cases.
+    """First minus second, a case one unit: the mean over models of each question, compared between competencies; interval by a bootstrap of whole cases.
 
+    `p` is the cluster-robust t-test's, with one degree of freedom less than the competency in fewer cases has cases.
+    Source: Liang and Zeger 1986; Cameron and Miller 2015, section VI.
     Raises: ValueError for a mode that is not there, or fewer than two competencies.
     """
     wide = _items(scores, mode, value, by).dropna(subset=["group"])
+    wide = wide[wide.drop(columns=["case", "group"]).notna().any(axis=1)]
     x, group = wide.drop(columns=["case", "group"]).mean(axis=1).to_numpy(float), wide["group"].to_numpy()
     names = sorted(set(group))
     if len(names) < 2: raise ValueError(f"competency_differences: questions must belong to two groups or more; got {names} (column {by})")
@@ -219,15 +233,18 @@ def competency_differences(scores: pd.DataFrame, *, mode: str = "zero_shot", val
     boot = bootstrap(mean, spread, clusters=wide["case"].to_numpy(), n=n_boot, seed=seed, level=level)
     rows = []
     for i, j in combinations(range(len(names)), 2):
-        r = boot.replicates[:, i] - boot.replicates[:, j]
-        d = Interval(float(boot.estimate[i] - boot.estimate[j]), *percentile_interval(r, level), boot.n, r, int(np.isnan(r).sum()), level)
-        enough = boot.n > 1
-        rows.append(dict(first=names[i], second=names[j], n_first=int((group == names[i]).sum()), n_second=int((group == names[j]).sum()), n_clusters=boot.n, estimate=d.estimate,
-                         ci_low=d.ci_low if enough else np.nan, ci_high=d.ci_high if enough else np.nan, undefined=d.undefined, p=d.p_value() if enough else np.nan))
+        r, d = boot.replicates[:, i] - boot.replicates[:, j], float(boot.estimate[i] - boot.estimate[j])
+        of = [group == names[k] for k in (i, j)]
+        cases = [wide["case"][m].nunique() for m in of]
+        low, high = percentile_interval(r, level) if min(cases) > 1 else (np.nan, np.nan)
+        part = sum(sign * m * (x - boot.estimate[k]) / m.sum() for sign, m, k in ((1, of[0], i), (-1, of[1], j)))   # deviations, 0 outside both groups
+        use = of[0] | of[1]
+        rows.append(dict(first=names[i], second=names[j], n_first=int(of[0].sum()), n_second=int(of[1].sum()), cases_first=cases[0], cases_second=cases[1], estimate=d, ci_low=low, ci_high=high,
+                         undefined=int(np.isnan(r).sum()), p=_over_cases(d, part[use], wide["case"].to_numpy()[use], min(cases) - 1)[1]))
     out = pd.DataFrame(rows)
     return out.assign(p_adjusted=adjust_p(out["p"], method))
 
-# %% ../nbs/21a_competency.ipynb #a8429343
+# %% ../nbs/21a_competency.ipynb #94226f4c
 ERRORS = ("knowledge", "context", "logical")
 
 
@@ -250,6 +267,7 @@ def _resolved(ratings: Iterable[Rating]) -> pd.Series:  # (item_id, model) -> th
     bad = next((r for r in ratings if r.label not in (*ERRORS, "Abstain")), None)
     if bad is not None: raise ValueError(f"error_table: labels must be one of {', '.join(ERRORS)} or Abstain; got {bad.label!r} ({bad.item_id}, {bad.rater})")
     wide = pd.DataFrame([(r.rater, r.item_id, r.target, r.label) for r in ratings], columns=["rater", "item_id", "model", "label"])
+    if wide.empty: return pd.Series([], dtype=object, index=pd.MultiIndex.from_arrays([[], []], names=["item_id", "model"]))
     if (twice := wide.duplicated(["rater", "item_id", "model"])).any(): raise ValueError(f"error_table: an annotator must label a rationale once; got two labels ({wide[twice].iloc[0]['item_id']}, {wide[twice].iloc[0]['rater']})")
     wide = wide.pivot(index="rater", columns=["item_id", "model"], values="label").astype(object)
     labels = majority(wide.where(wide.notna(), None).to_numpy(object))
