@@ -364,7 +364,7 @@ def duel_table(judgments: Iterable[Judgment],  # of kind pairwise, both orders
     out = pd.DataFrame(rows, columns=["judge", "axis", "a", "b", "n", "a_wins", "b_wins", "ties", "split", "n_failed"])
     return out.sort_values(["judge", "a", "b", "axis"], key=lambda s: s.map({x: f"{k}" for k, x in enumerate(AXES)}).fillna(s) if s.name == "axis" else s, ignore_index=True)
 
-# %% ../nbs/21a_competency.ipynb #ebac79e9
+# %% ../nbs/21a_competency.ipynb #c086b09e
 def _worths(wins: np.ndarray, ties: np.ndarray, penalty: float) -> np.ndarray:  # (K,), NaN for a contestant without a duel
     there = (wins + wins.T + ties).any(1)
     out = np.full(len(wins), np.nan)
@@ -379,7 +379,7 @@ def duel_strengths(judgments: Iterable[Judgment],  # of kind pairwise, both orde
                    n_boot: int = 200, seed: int, level: float = 0.95) -> pd.DataFrame:  # one row a judge, axis and contestant
     """Bradley-Terry worths of the contestants on each axis, with bootstrap intervals over questions.
 
-    Columns: judge, axis, model, n (questions or cases), n_duels (with both orders), estimate (the worth), ci_low, ci_high, undefined (replicates without the contestant).
+    Columns: judge, axis, model, n (questions or cases), n_duels (with both orders), n_decided (of them, neither tied nor split), estimate (the worth), ci_low, ci_high, undefined (replicates without the contestant).
     Source: Bradley and Terry 1952; ties: Davidson 1970.
     Raises: ValueError where penalty is 0 and a worth is not finite.
     """
@@ -394,13 +394,15 @@ def duel_strengths(judgments: Iterable[Judgment],  # of kind pairwise, both orde
             if w == "tie": ties[u, [a, b], [b, a]] += 1
             else: wins[u, at[w], b if at[w] == a else a] += 1
         drawn = np.array([str(cases[u.partition("/")[2]]) if cases is not None else u for u in unit], object)
-        duels = wins.sum((0, 2)) + wins.sum((0, 1)) + ties.sum((0, 2))
+        decided = wins.sum((0, 2)) + wins.sum((0, 1))
+        duels = decided + ties.sum((0, 2))
         i = _strength_interval(wins, ties, penalty, drawn, n_boot, seed, level) if len(set(drawn)) > 1 else None
         whole = i.estimate if i else _worths(wins.sum(0), ties.sum(0), penalty)
         for k, m in enumerate(names):
-            rows.append(dict(judge=judge, axis=rubric.rpartition("#")[2], model=m, n=len(set(drawn)), n_duels=int(duels[k]), estimate=float(whole[k]), ci_low=float(i.ci_low[k]) if i else np.nan,
-                             ci_high=float(i.ci_high[k]) if i else np.nan, undefined=int(np.isnan(i.replicates[:, k]).sum()) if i else 0))
-    return pd.DataFrame(rows, columns=["judge", "axis", "model", "n", "n_duels", "estimate", "ci_low", "ci_high", "undefined"])
+            varies = i is not None and np.nanmax(i.replicates[:, k], initial=-1) - np.nanmin(i.replicates[:, k], initial=2) > 1e-9
+            rows.append(dict(judge=judge, axis=rubric.rpartition("#")[2], model=m, n=len(set(drawn)), n_duels=int(duels[k]), n_decided=int(decided[k]), estimate=float(whole[k]),
+                             ci_low=float(i.ci_low[k]) if varies else np.nan, ci_high=float(i.ci_high[k]) if varies else np.nan, undefined=int(np.isnan(i.replicates[:, k]).sum()) if i else 0))
+    return pd.DataFrame(rows, columns=["judge", "axis", "model", "n", "n_duels", "n_decided", "estimate", "ci_low", "ci_high", "undefined"])
 
 
 def _strength_interval(wins, ties, penalty, drawn, n_boot, seed, level) -> Interval:
