@@ -55,7 +55,7 @@ def note(text: str) -> Figure:
     ax.text(0.5, 0.5, text, ha="center", va="center", fontsize=9, color="0.35", wrap=True)
     return fig
 
-# %% ../nbs/22_figures.ipynb #09caf980
+# %% ../nbs/22_figures.ipynb #d2a40129
 def intervals(table: pd.DataFrame,         # columns: `group`, `hue`, estimate, ci_low, ci_high, n
               *, group: str = "category",  # one row of the axis each
               hue: str = "model",          # one colour each
@@ -69,7 +69,7 @@ def intervals(table: pd.DataFrame,         # columns: `group`, `hue`, estimate, 
     """
     _need("intervals", table, [group, hue, "estimate", "ci_low", "ci_high", "n"])
     groups, hues = list(dict.fromkeys(table[group])), sorted(table[hue].unique())
-    fig, ax = _figure(6.6, 1.1 + 0.2 * len(groups) * max(len(hues), 2) + 0.16 * len(hues))
+    fig, ax = _figure(6.8, 1.2 + 0.17 * len(groups) * max(len(hues), 2) + 0.1 * len(hues))
     step = 0.72 / max(len(hues), 1)
     for j, h in enumerate(hues):
         t = table[table[hue] == h]
@@ -85,10 +85,10 @@ def intervals(table: pd.DataFrame,         # columns: `group`, `hue`, estimate, 
     ax.set_xlabel(f"{xlabel}, with 95% interval")
     if limits: ax.set_xlim(*limits)
     if title: ax.set_title(title, loc="left", pad=16 if marks else 6)
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18 - 0.25 / max(len(groups), 1)), fontsize=8, ncols=min(len(hues), 4), frameon=False)
+    fig.legend(loc="outside lower center", fontsize=8, ncols=max(1, min(len(hues), int(90 / (max(len(str(h)) for h in hues) + 6)))), frameon=False)
     return fig
 
-# %% ../nbs/22_figures.ipynb #24b27f97
+# %% ../nbs/22_figures.ipynb #2d8f07f1
 def radar(table: pd.DataFrame,  # columns: `axis`, `hue`, estimate
           *, axis: str = "category", hue: str = "model", marks: dict[str, float] | None = None, title: str = "") -> Figure:
     "One closed line a model over the axes, from 0 in the centre to 1."
@@ -108,7 +108,7 @@ def radar(table: pd.DataFrame,  # columns: `axis`, `hue`, estimate
     ax.set_xticks(angle, [a.replace(" and ", "\nand ").replace(", ", ",\n") for a in axes], fontsize=7)
     ax.set_yticks([.2, .4, .6, .8], ["0.2", "0.4", "0.6", "0.8"], fontsize=6)
     if title: ax.set_title(title, pad=18)
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), fontsize=8, ncols=min(len(hues), 3), frameon=False)
+    fig.legend(loc="outside lower center", fontsize=8, ncols=min(len(hues), 3), frameon=False)
     return fig
 
 # %% ../nbs/22_figures.ipynb #42671675

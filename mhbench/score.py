@@ -18,11 +18,12 @@ from .resample import bootstrap, mean
 from .schema import Item, Response, letters
 
 # %% auto #0
-__all__ = ['ANSWERED', 'key_of', 'probabilities', 'read_answer', 'is_correct', 'score_responses', 'with_soft_labels',
-           'self_consistency', 'wilson', 'rate_table', 'status_table', 'f1_table']
+__all__ = ['ANSWERED', 'UNSCORED', 'key_of', 'probabilities', 'read_answer', 'is_correct', 'score_responses', 'with_soft_labels',
+           'self_consistency', 'wilson', 'mean_interval', 'rate_table', 'status_table', 'f1_table']
 
-# %% ../nbs/21_score.ipynb #50a542be
+# %% ../nbs/21_score.ipynb #65287085
 ANSWERED = ("ok", "truncated")  # statuses under which there is a text to read
+UNSCORED = ("judge", "free form")  # answers that are not right or wrong here: a judge, or the freeform stage, sees to them
 
 
 def key_of(item: Item) -> list[str]:  # letters, labels, terms; empty where nothing is right alone
@@ -41,6 +42,7 @@ def probabilities(response: Response, n_options: int) -> np.ndarray | None:  # (
 def read_answer(item: Item, response: Response) -> tuple[list[str], str]:  # (letters, labels or the term; how it was found)
     "The answer in a response, and how it was found; an empty list where there is none."
     if response.status not in ANSWERED: return [], response.status
+    if response.mode == "free_form": return [], "free form"
     if item.task == "multiple_choice":
         p = probabilities(response, len(item.options)) if len(item.key) < 2 else None
         if p is not None:
@@ -68,7 +70,7 @@ def is_correct(item: Item, answer: Sequence[str]) -> float:  # 0, 1, a share (ex
     if item.task == "cloze": return float(bool(answer) and answer[0] in key)
     return float(set(answer) == set(key) and bool(answer))
 
-# %% ../nbs/21_score.ipynb #f21c5245
+# %% ../nbs/21_score.ipynb #ceeb4f8a
 _COLUMNS = ["item_id", "base_id", "cluster", "study", "task", "category", "topic", "set", "gender", "age", "ethnicity", "model", "mode", "sample", "temperature",
             "status", "how", "answer", "key", "correct", "read", "confidence", "cross_entropy", "brier", "attempts", "prompt_tokens", "completion_tokens", "cost_usd"]
 
@@ -96,7 +98,7 @@ def score_responses(items: Sequence[Item], responses: Sequence[Response]) -> pd.
         rows.append((i.item_id, i.base_id or i.item_id, i.group_id or i.base_id or i.item_id, i.study, i.task, i.category, i.topic,
                      i.variant.get("set"), i.variant.get("gender"), i.variant.get("age"), i.variant.get("ethnicity"),
                      r.model, r.mode, r.sample, r.temperature, r.status, how, json.dumps(answer if i.task != "cloze" else []), json.dumps(key_of(i) if i.options else []),
-                     is_correct(i, answer) if r.status in ANSWERED else np.nan, bool(answer),
+                     is_correct(i, answer) if r.status in ANSWERED and r.mode != "free_form" else np.nan, bool(answer),
                      np.nan if p is None else float(p.max()),
                      np.nan if p is None else float(cross_entropy(target[None], p[None])), np.nan if p is None else float(brier(target[None], p[None])),
                      r.attempts, r.prompt_tokens, r.completion_tokens, r.cost_usd))
@@ -155,16 +157,23 @@ def wilson(k: float,  # successes, 0 to n
     middle, half = p + z * z / (2 * n), z * np.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
     return max(0.0, (middle - half) / (1 + z * z / n)), min(1.0, (middle + half) / (1 + z * z / n))
 
-# %% ../nbs/21_score.ipynb #1ddc2b48
-def _interval(x: np.ndarray, cluster: np.ndarray, share: bool, n_boot: int, seed: int, level: float) -> dict:
-    "Estimate and interval of one mean; none for a single cluster of values that are no shares, Wilson's where all shares are 0 or all are 1."
+# %% ../nbs/21_score.ipynb #6092cb66
+def mean_interval(x: np.ndarray,        # (N,) values, none missing
+                  cluster: np.ndarray,  # (N,) labels of what is independent
+                  share: bool,          # the values are shares of 0 to 1
+                  *, n_boot: int = 1000, seed: int, level: float = 0.95) -> dict:  # n, estimate, ci_low, ci_high, interval
+    """A mean with its interval: the bootstrap's over clusters, Wilson's where all shares are 0 or all are 1, none for one cluster.
+
+    Raises: ValueError where there is no value.
+    """
+    if not len(x): raise ValueError("mean_interval: x must have a value; got none; leave the row out and count what is missing")
     n = len(set(cluster))
     if share and x.min() == x.max() and x[0] in (0, 1):
         low, high = wilson(x[0] * n, n, level)
-        return dict(estimate=float(x[0]), ci_low=low, ci_high=high, interval="wilson")
-    if n < 2: return dict(estimate=float(x.mean()), ci_low=np.nan, ci_high=np.nan, interval="none")
+        return dict(n=len(x), estimate=float(x[0]), ci_low=low, ci_high=high, interval="wilson")
+    if n < 2: return dict(n=len(x), estimate=float(x.mean()), ci_low=np.nan, ci_high=np.nan, interval="none")
     i = bootstrap(mean, x, clusters=cluster, n=n_boot, seed=seed, level=level)
-    return dict(estimate=float(i.estimate), ci_low=float(i.ci_low), ci_high=float(i.ci_high), interval="bootstrap")
+    return dict(n=len(x), estimate=float(i.estimate), ci_low=float(i.ci_low), ci_high=float(i.ci_high), interval="bootstrap")
 
 
 def rate_table(scores: pd.DataFrame,               # what score_responses returned
@@ -185,20 +194,20 @@ def rate_table(scores: pd.DataFrame,               # what score_responses return
             for name, g in groups:
                 items = g.groupby("item_id", sort=True).agg(x=(value, "mean"), cluster=("cluster", "first")).dropna(subset=["x"])
                 head = dict(model=model, mode=mode, by=breakdown, group=str(name), n=len(items), n_clusters=items["cluster"].nunique(),
-                            n_missing=int((~g["status"].isin(ANSWERED)).sum()), n_unread=int((g["status"].isin(ANSWERED) & ~g["read"] & (g["how"] != "judge")).sum()))
+                            n_missing=int((~g["status"].isin(ANSWERED)).sum()), n_unread=int((g["status"].isin(ANSWERED) & ~g["read"] & ~g["how"].isin(UNSCORED)).sum()))
                 if not len(items): continue
-                rows.append(head | _interval(items["x"].to_numpy(float), items["cluster"].to_numpy(), value == "correct", n_boot, seed, level))
+                rows.append(head | mean_interval(items["x"].to_numpy(float), items["cluster"].to_numpy(), value == "correct", n_boot=n_boot, seed=seed, level=level))
     columns = ["model", "mode", "by", "group", "n", "n_clusters", "n_missing", "n_unread", "estimate", "ci_low", "ci_high", "interval"]
     return pd.DataFrame(rows, columns=columns)
 
-# %% ../nbs/21_score.ipynb #563a306c
+# %% ../nbs/21_score.ipynb #325357f0
 def status_table(scores: pd.DataFrame) -> pd.DataFrame:
     "How many responses there are by model, mode and status, how many answers could not be read, and what they cost."
     g = scores.groupby(["model", "mode"], sort=True)
     out = g.agg(n=("item_id", "size"), n_items=("item_id", "nunique")).reset_index()
     for s in ("ok", "truncated", "refused", "filtered", "error"):
         out[s] = g["status"].agg(lambda x, s=s: int((x == s).sum())).to_numpy()
-    unread = scores["status"].isin(ANSWERED) & ~scores["read"] & (scores["how"] != "judge")
+    unread = scores["status"].isin(ANSWERED) & ~scores["read"] & ~scores["how"].isin(UNSCORED)
     out["unread"] = unread.groupby([scores["model"], scores["mode"]], sort=True).sum().to_numpy().astype(int)
     for c in ("prompt_tokens", "completion_tokens", "cost_usd"): out[c] = g[c].sum().to_numpy()
     return out
