@@ -127,7 +127,7 @@ def against_marks(table: pd.DataFrame,                    # columns estimate, ci
         out[name] = np.select([out["ci_low"] >= mark, out["ci_high"] < mark], ["above", "below"], "open")
     return out
 
-# %% ../nbs/21a_competency.ipynb #e7171c8f
+# %% ../nbs/21a_competency.ipynb #311ff33d
 def _items(scores: pd.DataFrame, mode: str, value: str, by: str) -> pd.DataFrame:
     "One row a question: its case, its group, and each model's mean."
     of = scores[scores["mode"] == mode]
@@ -138,12 +138,17 @@ def _items(scores: pd.DataFrame, mode: str, value: str, by: str) -> pd.DataFrame
 
 
 def _over_cases(estimate: float, deviations: np.ndarray, cases: np.ndarray, df: int) -> tuple[float, float]:
-    "Cluster-robust t and its two-sided p; NaN where nothing varies or there is one case."
+    "Cluster-robust t and its two-sided p; NaN where nothing varies or there are too few cases."
     u = pd.Series(deviations).groupby(cases).sum().to_numpy()
     if len(u) < 2 or df < 1: return np.nan, np.nan
     se = np.sqrt(len(u) / (len(u) - 1) * (u ** 2).sum())
     t = estimate / se if se > 1e-12 else np.nan
     return float(t), float(2 * stats.t.sf(abs(t), df))
+
+
+def _ends(replicates: np.ndarray, level: float) -> tuple[float, float]:
+    "The interval of the replicates; none where they do not vary: no spread among a few questions is no certainty."
+    return percentile_interval(replicates, level) if np.ptp(replicates[~np.isnan(replicates)]) > 1e-12 else (np.nan, np.nan)
 
 
 def paired_models(scores: pd.DataFrame,
@@ -167,7 +172,8 @@ def paired_models(scores: pd.DataFrame,
             row = dict(medical=medical, general=general, group=str(name), n=len(both), n_clusters=both["case"].nunique(), n_left_out=len(g) - len(both))
             if row["n_clusters"] < 2: rows.append(row); continue
             i, t = bootstrap(mean, d, clusters=both["case"].to_numpy(), n=n_boot, seed=seed, level=level), paired_t(both[medical], both[general])
-            rows.append(row | dict(estimate=i.estimate, ci_low=i.ci_low, ci_high=i.ci_high, t=t.statistic, df=t.df, p=t.p,
+            low, high = _ends(i.replicates, level)
+            rows.append(row | dict(estimate=i.estimate, ci_low=low, ci_high=high, t=t.statistic, df=t.df, p=t.p,
                                    p_case=_over_cases(d.mean(), (d - d.mean()) / len(d), both["case"].to_numpy(), row["n_clusters"] - 1)[1]))
     out = pd.DataFrame(rows, columns=["medical", "general", "group", "n", "n_clusters", "n_left_out", "estimate", "ci_low", "ci_high", "t", "df", "p", "p_case"])
     out["p_adjusted"] = np.nan
@@ -202,7 +208,7 @@ def compare_finetuned(accuracies: pd.DataFrame,   # one row a model, one column 
     out = pd.DataFrame(rows).reindex(columns=["group", *_TESTED])
     return out.assign(p_adjusted=adjust_p(out["p"], method))
 
-# %% ../nbs/21a_competency.ipynb #ac38bc93
+# %% ../nbs/21a_competency.ipynb #a7dfa7b1
 def compare_competencies(accuracies: pd.DataFrame,   # one row a model, one column a competency
                          *, method: Literal["holm", "bh", "bonferroni"] = "holm", level: float = 0.95) -> pd.DataFrame:  # one row a pair of columns
     """First minus second, a model one unit: paired t-test for each pair of competencies, corrected over pairs.
@@ -236,7 +242,7 @@ def competency_differences(scores: pd.DataFrame, *, mode: str = "zero_shot", val
         r, d = boot.replicates[:, i] - boot.replicates[:, j], float(boot.estimate[i] - boot.estimate[j])
         of = [group == names[k] for k in (i, j)]
         cases = [wide["case"][m].nunique() for m in of]
-        low, high = percentile_interval(r, level) if min(cases) > 1 else (np.nan, np.nan)
+        low, high = _ends(r, level) if min(cases) > 1 else (np.nan, np.nan)
         part = sum(sign * m * (x - boot.estimate[k]) / m.sum() for sign, m, k in ((1, of[0], i), (-1, of[1], j)))   # deviations, 0 outside both groups
         use = of[0] | of[1]
         rows.append(dict(first=names[i], second=names[j], n_first=int(of[0].sum()), n_second=int(of[1].sum()), cases_first=cases[0], cases_second=cases[1], estimate=d, ci_low=low, ci_high=high,
