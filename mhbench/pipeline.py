@@ -23,7 +23,7 @@ __all__ = ['STAGES', 'SELECTIVE', 'Stage', 'root', 'place', 'load_params', 'chec
            'workspace', 'figure_folder', 'capped', 'asking', 'write_metrics', 'write_table', 'merge_shards', 'select',
            'sha256', 'import_corpus']
 
-# %% ../nbs/24_pipeline.ipynb #6d12866d
+# %% ../nbs/24_pipeline.ipynb #91d65cb3
 class Stage(NamedTuple):
     "A stage of the pipeline: its name and what it is fanned out over."
     name: str
@@ -37,9 +37,10 @@ class Stage(NamedTuple):
 STAGES = {s.name: s for s in (
     Stage("prepare"), Stage("generate", per_model=True, asks=True), Stage("score", reads=True, draws=True), Stage("judge", asks=True, reads=True, draws=True),
     Stage("freeform", reads=True, draws=True), Stage("reasoning", reads=True, draws=True), Stage("preferences", draws=True),
-    Stage("agreement", reads=True, draws=True), Stage("demographics", reads=True, draws=True), Stage("report", per_study=False, draws=True))}
+    Stage("agreement", reads=True, draws=True), Stage("demographics", reads=True, draws=True),
+    Stage("competency", reads=True, draws=True), Stage("duels", asks=True, reads=True, draws=True), Stage("contamination", asks=True, draws=True), Stage("report", per_study=False, draws=True))}
 
-SELECTIVE = ("judge", "freeform", "reasoning", "preferences", "agreement", "demographics")  # only studies with a section of that name go through these
+SELECTIVE = ("judge", "freeform", "reasoning", "preferences", "agreement", "demographics", "competency", "duels", "contamination")  # only studies with a section of that name go through these
 
 
 def root(start: str | Path | None = None  # where to start looking; the current folder if None
@@ -64,7 +65,7 @@ def place(results: str | Path,      # the results folder; relative paths are tak
     if not base.is_absolute(): base = root() / base
     return base.joinpath(*[x for x in (stage, study, model) if x])
 
-# %% ../nbs/24_pipeline.ipynb #b42dfeb2
+# %% ../nbs/24_pipeline.ipynb #38871709
 def load_params(path: str | Path = "params.yaml") -> dict:
     """Read and check `params.yaml`.
 
@@ -115,11 +116,11 @@ def stage_parameters(p: dict,                   # what load_params returned
     out = {"seed": p["seed"], "results": "results"} | dict(p.get(stage) or {})
     if s.per_study: out |= {"study": study} | dict(p["studies"][study].get(stage) or {})
     if s.per_model: out |= {"model": model}
-    if stage in ("judge", "agreement"): out |= {"lineages": {m: e.get("lineage") or m for m, e in p["models"].items()} | dict(out.get("lineages") or {})}
+    if stage in ("judge", "agreement", "duels"): out |= {"lineages": {m: e.get("lineage") or m for m, e in p["models"].items()} | dict(out.get("lineages") or {})}
     if s.asks:
-        asked = [model] if s.per_model else out.get("judges", [])
+        asked = [model] if s.per_model else out.get("judges") or out.get("asked") or []
         gone = [m for m in asked if m not in p["models"]]
-        if gone: raise ValueError(f"stage_parameters: judges must name entries of models ({', '.join(p['models'])}); got {gone} (studies.{study}.{stage}.judges)")
+        if gone: raise ValueError(f"stage_parameters: judges and asked must name entries of models ({', '.join(p['models'])}); got {gone} (studies.{study}.{stage})")
         out |= {"entries": {m: dict(p["models"][m]) for m in asked}}
         out |= {"endpoints": {e: dict(p["endpoints"][e]) for e in sorted({m["endpoint"] for m in out["entries"].values()})}}
     if s.reads: out |= {"models": list(p["run"]["models"])}

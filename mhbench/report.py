@@ -46,7 +46,7 @@ def markdown_table(table: pd.DataFrame, digits: int = 3) -> str:
     head = [row(table.columns), "|" + "|".join(" ---: " if pd.api.types.is_numeric_dtype(t) and not pd.api.types.is_bool_dtype(t) else " --- " for t in table.dtypes) + "|"]
     return "\n".join(head + [row(number(v, digits) for v in r) for r in table.itertuples(index=False)]) + "\n"
 
-# %% ../nbs/23_report.ipynb #7b199a7c
+# %% ../nbs/23_report.ipynb #9b6156f5
 class Section(NamedTuple):
     "One part of the report."
     title: str
@@ -65,6 +65,15 @@ STAGE_TABLES = {  # stage -> (what to say, {file: caption})
     "freeform": ("How far free-form answers are from the preferred option: 1 - BERTScore F1, so lower is closer.", {"table": "Inconsistency by model and category"}),
     "reasoning": ("How good the chains of thought are, against the case and against the expert.", {"table": "Reasoning scores"}),
     "preferences": ("From people's ratings to soft labels.", {"labels": "Soft labels by question and option", "raters": "Raters", "models": "The preference models"}),
+    "competency": ("Whether a model would pass, in which competency it falls short, and whether medical models do better than those they were made from. A model is above a mark when its whole interval is.",
+                   {"standing": "Accuracy against the marks", "settings": "Accuracy by setting", "by_competency": "Accuracy by competency", "table": "Accuracy, macro precision, recall and F1, of all and by competency",
+                    "competencies": "Competencies compared over models", "competencies_cases": "Competencies compared over cases", "medical": "Medical minus general, on the same questions", "medical_pairs": "General minus medical, a pair one unit",
+                    "annotators": "Agreement of the annotators on competencies", "errors": "Errors by kind, as people labelled them", "error_tests": "Errors compared between models"}),
+    "duels": ("Whose rationale a judge prefers, each pair in both orders. A verdict that changes with the order counts for neither.",
+              {"strengths": "Bradley-Terry worths", "table": "Duels won, tied and split", "bias": "Position bias", "counts": "What became of the verdicts", "guard": "Judges that share a lineage with a contestant",
+               "errors": "Errors as the judge proposes them", "agreement": "Agreement of the judge's proposals with people's labels"}),
+    "contamination": ("Whether the models complete questions from their first halves. The margin is the similarity with the question's own second half less the best with another question's.",
+                      {"table": "Similarity of completions", "flags": "Questions above the thresholds", "counts": "What became of the requests"}),
     "agreement": ("How far people, and judges, agree.", {"table": "Agreement", "pairs": "Agreement of pairs", "alignment": "Each annotator against the consensus", "students": "Students by the majority of the panel", "reliability": "Agreement on each student's answers", "abstention_rates": "How often judges abstain", "abstention": "Abstention by difficulty", "ensembles": "Majorities of judges", "bias": "Favouritism"}),
 }
 
@@ -74,7 +83,7 @@ def headline(results: str | Path, run: dict) -> pd.DataFrame:  # study, stage, m
     columns = ["study", "stage", "measure", "model", "mode", "n", "estimate", "ci_low", "ci_high"]
     found = []
     for stage in STAGE_TABLES:
-        for study in run.get(stage, run["studies"]):
+        for study in run.get(stage, run["studies"] if stage in ("prepare", "score") else []):
             file = Path(results) / stage / study / "headline.parquet"
             if file.exists(): found.append(pd.read_parquet(file).assign(study=study, stage=stage))
     found = [f for f in found if len(f)]
@@ -89,7 +98,7 @@ def collect(results: str | Path, figures: str | Path, run: dict) -> list[Section
     sections = []
     for stage, (text, captions) in STAGE_TABLES.items():
         if not captions: continue
-        for study in run.get(stage, run["studies"]):
+        for study in run.get(stage, run["studies"] if stage in ("prepare", "score") else []):
             folder = Path(results) / stage / study
             tables = [(f"{caption} ({study})", pd.read_parquet(folder / f"{name}.parquet")) for name, caption in captions.items() if (folder / f"{name}.parquet").exists()]
             if not tables: raise FileNotFoundError(f"collect: {stage} of {study} must have left a table; got none ({stage}/{study}); run the stage with `dvc repro`")

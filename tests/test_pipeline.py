@@ -139,6 +139,9 @@ BAD = {
     "preferences": ({"offset": "mine"}, "offset must be"),
     "demographics": ({"method": "mine"}, "method must be"),
     "agreement": ({"kind": "panel", "study": "mhqa"}, "ratings"),
+    "competency": ({"interval": "mine"}, "interval"),
+    "duels": ({"judges": ["nobody"], "entries": {}, "endpoints": {}}, "nobody"),
+    "contamination": ({"asked": ["nobody"], "entries": {}, "endpoints": {}}, "nobody"),
     "report": ({"run": {"studies": ["nothing"], "models": [], "judge": [], "freeform": [], "reasoning": [], "preferences": [], "agreement": [], "demographics": []}}, "must have left a table"),
 }
 
@@ -148,11 +151,12 @@ def test_each_stage_refuses_bad_input(stage, small, monkeypatch):
     bad, words = BAD[stage]
     monkeypatch.chdir(small)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    study = None if stage == "report" else {"freeform": "mentat", "reasoning": "counselingbench", "preferences": "mentat", "agreement": "mentat", "demographics": "mentat"}.get(stage, "mhqa")
+    study = None if stage == "report" else {"freeform": "mentat", "reasoning": "counselingbench", "preferences": "mentat", "agreement": "mentat", "demographics": "mentat", "competency": "counselingbench", "duels": "counselingbench", "contamination": "counselingbench"}.get(stage, "mhqa")
     values = {"results": str(small / "bad")}
     shutil.copytree(small / "results", small / "bad", dirs_exist_ok=True)
-    if stage == "reasoning":
-        for s, m in (("prepare", None), ("generate", "minilm")): pipeline.run_stage(s, study, m, overrides=values | ({"n_items": 4} if s == "prepare" else {}))
+    if study == "counselingbench":
+        for s, m in (("prepare", None), ("generate", "minilm"), ("score", None)):
+            pipeline.run_stage(s, study, m, overrides=values | ({"n_items": 4} if s == "prepare" else {"figures": str(small / "bad")} if s == "score" else {}))
     if stage == "judge": values |= {"kind": "label", "n_items": 2, "judges": [], "entries": {}, "endpoints": {}, "lineages": {"minilm": "minilm"}}
     p = yaml.safe_load((small / "params.yaml").read_text())
     if stage in pipeline.SELECTIVE and stage not in p["studies"][study]: p["studies"][study][stage] = {}
