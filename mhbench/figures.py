@@ -146,9 +146,11 @@ def reliability(table: pd.DataFrame,  # columns: confidence, accuracy, n, `hue`;
     ax.legend(fontsize=8, frameon=False)
     return fig
 
-# %% ../nbs/22_figures.ipynb #90fec140
+# %% ../nbs/22_figures.ipynb #900aaa94
 def curves(table: pd.DataFrame,  # columns: `x`, estimate, `hue`; ci_low and ci_high where there is an interval
-           *, x: str, hue: str = "model", xlabel: str = "", ylabel: str = "", title: str = "") -> Figure:
+           *, x: str, hue: str = "model", xlabel: str = "", ylabel: str = "", title: str = "",
+           limits: tuple[float, float] | None = None,  # of the y axis
+           ) -> Figure:
     "Lines over an ordered axis, with a band where the table has an interval."
     _need("curves", table, [x, hue, "estimate"])
     fig, ax = _figure(5.4, 3.4)
@@ -157,6 +159,7 @@ def curves(table: pd.DataFrame,  # columns: `x`, estimate, `hue`; ci_low and ci_
         ax.plot(t[x], t["estimate"], color=PALETTE[j % len(PALETTE)], lw=1.5, marker="o", ms=3, label=str(h))
         if {"ci_low", "ci_high"} <= set(t.columns): ax.fill_between(t[x], t["ci_low"].astype(float), t["ci_high"].astype(float), color=PALETTE[j % len(PALETTE)], alpha=.15, lw=0)
     ax.set(xlabel=xlabel or x, ylabel=ylabel)
+    if limits: ax.set_ylim(*limits)
     if title: ax.set_title(title, loc="left")
     ax.legend(fontsize=8, frameon=False)
     return fig

@@ -157,12 +157,12 @@ def wilson(k: float,  # successes, 0 to n
     middle, half = p + z * z / (2 * n), z * np.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
     return max(0.0, (middle - half) / (1 + z * z / n)), min(1.0, (middle + half) / (1 + z * z / n))
 
-# %% ../nbs/21_score.ipynb #6092cb66
+# %% ../nbs/21_score.ipynb #1b2449fd
 def mean_interval(x: np.ndarray,        # (N,) values, none missing
                   cluster: np.ndarray,  # (N,) labels of what is independent
                   share: bool,          # the values are shares of 0 to 1
                   *, n_boot: int = 1000, seed: int, level: float = 0.95) -> dict:  # n, estimate, ci_low, ci_high, interval
-    """A mean with its interval: the bootstrap's over clusters, Wilson's where all shares are 0 or all are 1, none for one cluster.
+    """A mean with its interval: the bootstrap's over clusters, Wilson's where all shares are 0 or all are 1, none for one cluster or where all values are alike.
 
     Raises: ValueError where there is no value.
     """
@@ -171,7 +171,7 @@ def mean_interval(x: np.ndarray,        # (N,) values, none missing
     if share and x.min() == x.max() and x[0] in (0, 1):
         low, high = wilson(x[0] * n, n, level)
         return dict(n=len(x), estimate=float(x[0]), ci_low=low, ci_high=high, interval="wilson")
-    if n < 2: return dict(n=len(x), estimate=float(x.mean()), ci_low=np.nan, ci_high=np.nan, interval="none")
+    if n < 2 or x.min() == x.max(): return dict(n=len(x), estimate=float(x.mean()), ci_low=np.nan, ci_high=np.nan, interval="none")
     i = bootstrap(mean, x, clusters=cluster, n=n_boot, seed=seed, level=level)
     return dict(n=len(x), estimate=float(i.estimate), ci_low=float(i.ci_low), ci_high=float(i.ci_high), interval="bootstrap")
 
