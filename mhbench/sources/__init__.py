@@ -9,4 +9,4 @@ from mhbench.sources.mentat import Annotations, annotation_arrays, load_annotati
 from mhbench.sources.anki import load_anki
 from mhbench.sources.labelstudio import label_studio_tasks, load_label_studio, write_tasks
 from mhbench.sources.demo import load_panel, load_psychiatrybench
-from mhbench.sources.corpus import Corpus, draw_items, load_corpus
+from mhbench.sources.corpus import Corpus, draw_items, load_answers, load_corpus
