@@ -35,7 +35,7 @@ repro: data  ## run every stage that is out of date, then print the tables
 test: data  ## export in step, notebooks as tests, pytest, every stage notebook
 	$(BIN)/python tests/check_export.py
 	$(BIN)/nbdev_test --n_workers 2
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lab: data
 	$(BIN)/jupyter lab nbs
