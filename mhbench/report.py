@@ -46,7 +46,7 @@ def markdown_table(table: pd.DataFrame, digits: int = 3) -> str:
     head = [row(table.columns), "|" + "|".join(" ---: " if pd.api.types.is_numeric_dtype(t) and not pd.api.types.is_bool_dtype(t) else " --- " for t in table.dtypes) + "|"]
     return "\n".join(head + [row(number(v, digits) for v in r) for r in table.itertuples(index=False)]) + "\n"
 
-# %% ../nbs/23_report.ipynb #9b6156f5
+# %% ../nbs/23_report.ipynb #24013edd
 class Section(NamedTuple):
     "One part of the report."
     title: str
@@ -61,7 +61,7 @@ STAGE_TABLES = {  # stage -> (what to say, {file: caption})
               {"accuracy": "Accuracy by model, mode and group", "f1": "Macro F1 over the letters", "soft": "Scores of the probabilities; lower is better", "calibration": "Expected calibration error", "counts": "What became of the requests"}),
     "demographics": ("Whether the patient's gender, age or ethnicity changes the answer: the same question about another patient, compared within questions.",
                      {"table": "Accuracy by level", "pairs": "Pairs of levels, compared within questions", "averages": "Inverse-variance weighted means over models"}),
-    "judge": ("What a model judge made of the answers. A judge's failure is neither a zero nor an abstention.", {"table": "Judgments by judge and model", "counts": "What became of the judge's requests", "guard": "Judges that share a lineage with a student"}),
+    "judge": ("What a model judge made of the answers. A judge's failure is neither a zero nor an abstention.", {"table": "Judgments by judge and model", "counts": "What became of the judge's requests", "between": "Judges with each other", "guard": "Judges that share a lineage with a student"}),
     "freeform": ("How far free-form answers are from the preferred option: 1 - BERTScore F1, so lower is closer.", {"table": "Inconsistency by model and category"}),
     "reasoning": ("How good the chains of thought are, against the case and against the expert.", {"table": "Reasoning scores"}),
     "preferences": ("From people's ratings to soft labels.", {"labels": "Soft labels by question and option", "raters": "Raters", "models": "The preference models"}),
