@@ -191,7 +191,7 @@ def run_stage(stage: str, study: str | None = None, model: str | None = None, *,
     failed.replace(done)
     return done
 
-# %% ../nbs/24_pipeline.ipynb #3121f4c1
+# %% ../nbs/24_pipeline.ipynb #64020dc9
 def workspace(results: str | Path,  # the folder given to the notebook; "" makes a temporary one
               needs: list[tuple] = (),  # (stage, study, model) that must have run, in order
               n_items: int = 6,     # demo items for those
@@ -201,6 +201,7 @@ def workspace(results: str | Path,  # the folder given to the notebook; "" makes
     folder = Path(tempfile.mkdtemp(prefix="mhbench-"))
     for stage, study, model in needs:
         small = {"n_items": n_items} if stage == "prepare" else {}
+        if STAGES[stage].reads: small |= {"models": [m for s, of, m in needs if s == "generate" and of == study]}
         if STAGES[stage].draws: small |= {"figures": str(folder / "figures")}
         run_stage(stage, study, model, overrides={"results": str(folder)} | small)
     return folder
