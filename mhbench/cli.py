@@ -21,7 +21,7 @@ from .schema import STATUSES
 # %% auto #0
 __all__ = ['parser', 'main']
 
-# %% ../nbs/25_cli.ipynb #30d6f056
+# %% ../nbs/25_cli.ipynb #5b63a8d9
 def _names(text: str | None) -> list[str] | None:
     "A comma-separated list; None where nothing was given."
     names = [x.strip() for x in (text or "").split(",") if x.strip()]
@@ -109,7 +109,7 @@ def _plan(a):
 
 def _cache(a):
     from mhbench import cache
-    path = Path(a.cache) if a.cache else pipeline.root() / ".mhbench" / "cache.sqlite"
+    path = Path(a.cache) if a.cache else cache.cache_path(pipeline.root())
     if a.action != "import" and not path.exists(): raise FileNotFoundError(f"cache: the file must be there; got {os.path.relpath(path)!r}; name it with --cache, or run a stage that asks a model")
     with contextlib.closing(cache.Cache(path)) as c:
         if a.action == "stats": print(pd.DataFrame(cache.stats(c)).to_string(index=False) if cache.stats(c) else "the cache is empty")
