@@ -24,7 +24,7 @@ from .schema import MODES, Item, Record, Response, letters
 __all__ = ['SELF_CONSISTENCY', 'DEFAULTS', 'Setting', 'settings', 'name', 'chosen', 'requests', 'response', 'generate', 'merged',
            'nearest_option']
 
-# %% ../nbs/15_generate.ipynb #0067e9d1
+# %% ../nbs/15_generate.ipynb #d31e3347
 SELF_CONSISTENCY = (0.2, 0.4, 0.6, 0.8, 1.0)  # temperatures of CounselingBench, five samples at each
 
 
@@ -35,7 +35,7 @@ class Setting(Record):
     self_consistency: bool = False                            # 25 more samples beside the plain one
     demonstrations: Annotated[int, Field(ge=1)] | None = None # few-shot modes: how many are drawn; None: as `generate` says
     max_tokens: Annotated[int, Field(ge=1)] | None = None     # of the answer; None: as `generate` or the model says
-    n_items: Annotated[int, Field(ge=1)] | None = None        # a draw of this many base questions; None: all
+    n_items: Annotated[int, Field(ge=1)] | dict[str, Annotated[int, Field(ge=1)]] | None = None  # a draw of this many base questions, or as many in each evaluation set; None: all
     categories: list[str] | None = None                       # only items of these; None: all
     tasks: list[str] | None = None                            # only items of these; None: all
     sets: list[str] | None = None                             # only items of these evaluation sets; None: all
@@ -68,7 +68,7 @@ def settings(modes: Iterable[str] | Mapping[str, Mapping[str, Any]],  # names, o
             raise ValueError(f"settings: {mode}.{'.'.join(map(str, first['loc']))} must fit ({first['msg']}); got {first.get('input')!r}; the settings of a mode are {', '.join(Setting.model_fields)}") from None
     return out
 
-# %% ../nbs/15_generate.ipynb #4508970e
+# %% ../nbs/15_generate.ipynb #452904e8
 def name(item: Item, mode: str, sample: int) -> str:
     "What a request is called."
     return f"{item.study}/{item.item_id}/{mode}/{sample}"
@@ -78,9 +78,13 @@ def chosen(items: Sequence[Item], setting: Setting, seed: int) -> list[Item]:
     """The items that a mode is asked of, in their order.
 
     A draw takes the `n_items` base questions, with all their variants, whose SHA-256 with the seed is smallest, so it does not depend on the order of the items.
+    With a number for each evaluation set, a set of fewer questions has some of those of a larger one; a set that is not named is not asked.
     """
     out = [i for i in items if (setting.categories is None or i.category in setting.categories) and (setting.tasks is None or i.task in setting.tasks)
            and (setting.sets is None or i.variant.get("set") in setting.sets)]
+    if isinstance(setting.n_items, dict):
+        kept = {i.item_id for name, n in setting.n_items.items() for i in chosen([i for i in out if i.variant.get("set") == name], setting.model_copy(update={"n_items": n}), seed)}
+        return [i for i in out if i.item_id in kept]
     if setting.n_items is None or setting.n_items >= len(out): return out
     rank = {b: hashlib.sha256(f"{seed}:{b}".encode()).digest() for b in (i.base_id or i.item_id for i in out)}
     if setting.n_items >= len(rank): return out

@@ -191,7 +191,7 @@ def run_stage(stage: str, study: str | None = None, model: str | None = None, *,
     failed.replace(done)
     return done
 
-# %% ../nbs/24_pipeline.ipynb #64020dc9
+# %% ../nbs/24_pipeline.ipynb #5decfff4
 def workspace(results: str | Path,  # the folder given to the notebook; "" makes a temporary one
               needs: list[tuple] = (),  # (stage, study, model) that must have run, in order
               n_items: int = 6,     # demo items for those
@@ -216,7 +216,8 @@ def capped(entry: dict, modes: dict) -> tuple[dict, dict]:
     "A model's entry without `n_items`, and the modes with that many items at most: a model may be asked fewer than the others."
     entry = dict(entry)
     most = entry.pop("n_items", None)
-    return entry, {m: {**(s or {}), "n_items": min(most, (s or {}).get("n_items") or most)} if most else dict(s or {}) for m, s in modes.items()}
+    less = lambda n: {k: min(most, v) for k, v in n.items()} if isinstance(n, dict) else min(most, n or most)
+    return entry, {m: {**(s or {}), "n_items": less((s or {}).get("n_items"))} if most else dict(s or {}) for m, s in modes.items()}
 
 
 @contextmanager
