@@ -31,12 +31,12 @@ from .cache import Cache, CacheError, Row
 
 # %% auto #0
 __all__ = ['Name', 'TEMPLATE', 'Entry', 'Endpoint', 'Model', 'Request', 'Answer', 'render', 'Wire', 'body_of', 'wire',
-           'spellings', 'Letters', 'letter_logprobs', 'first_top', 'split_reasoning', 'read_json', 'Malformed',
-           'read_reply', 'words', 'verdict', 'retry_after', 'pause', 'Gate', 'Replicas', 'BudgetReached',
+           'spellings', 'Letters', 'letter_logprobs', 'first_top', 'split_reasoning', 'read_json', 'prompt_logprobs',
+           'Malformed', 'read_reply', 'words', 'verdict', 'retry_after', 'pause', 'Gate', 'Replicas', 'BudgetReached',
            'TooManyFailed', 'cost', 'Budget', 'estimate_tokens', 'max_completion', 'Plan', 'plan', 'Progress', 'aask',
            'ask']
 
-# %% ../nbs/10_llm.ipynb #2393edac
+# %% ../nbs/10_llm.ipynb #351a4ff4
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
 
 
@@ -59,6 +59,7 @@ class Endpoint(Entry):
     patience_s: Annotated[float, Field(ge=0)] = 900.0        # how long one request is put off by 429 and the like
     pause_s: Annotated[float, Field(gt=0)] = 0.5             # the first pause after a failure; it doubles
     top_logprobs: Annotated[int, Field(ge=0)] = 20           # how many log-probabilities it gives; 0: none
+    prompt_logprobs: Literal["none", "echo", "vllm"] = "none"  # how it gives those of a prompt's own tokens: completions with `echo`, vLLM's field of that name, or not at all
     structured: Literal["json_schema", "json_object", "none"] = "json_schema"  # how it takes a JSON schema
     headers: dict[str, str] = {}                             # more headers, none of them secret
 
@@ -98,7 +99,7 @@ class Model(Entry):
         if self.template is not None and "{prompt}" not in self.template: raise ValueError(f"template must hold {{prompt}}; got {self.template!r}")
         return self
 
-# %% ../nbs/10_llm.ipynb #5d13b77c
+# %% ../nbs/10_llm.ipynb #da9bdbff
 @dataclass(frozen=True, slots=True)
 class Request:
     "One question to one model."
@@ -108,6 +109,7 @@ class Request:
     sample: int = 0                                   # 0-based index of the repetition
     schema: dict[str, Any] | None = None              # JSON schema of the answer
     letters: list[str] | None = None                  # option letters whose log-probabilities are wanted
+    echo: bool = False                                # the log-probabilities of the text itself are wanted, and no answer
 
 
 @dataclass(slots=True)
@@ -118,6 +120,7 @@ class Answer:
     reasoning: str | None = None                      # a thinking model's reasoning
     letter_logprobs: dict[str, float] | None = None   # natural log, by letter; None where the endpoint gave none
     bounded: list[str] = field(default_factory=list)  # letters whose value is only an upper bound
+    prompt_logprobs: list[float] | None = None        # natural log, of the text's tokens, where echo was asked for
     data: Any = None                                  # the parsed JSON, where a schema was asked for
     status: str = "ok"                                # ok, refused, filtered, truncated, error
     finish_reason: str | None = None                  # in the endpoint's words
@@ -135,7 +138,7 @@ class Answer:
 
 
 _FIELDS = tuple(f.name for f in fields(Answer))
-_KEPT = tuple(name for name in _FIELDS if name not in ("id", "request_key", "cached"))  # what a cache row holds
+_KEPT = tuple(name for name in _FIELDS if name not in ("id", "request_key", "cached", "prompt_logprobs"))  # what every cache row holds
 
 # %% ../nbs/10_llm.ipynb #ef782dc0
 TEMPLATE = "{system}Question: {prompt}\nAnswer:"
@@ -153,7 +156,7 @@ def render(messages: list[dict[str, str]],  # chat messages, system first if any
         elif m["role"] == "assistant": parts.append(" " + m["content"].strip() + "\n\n")
     return "".join(parts)
 
-# %% ../nbs/10_llm.ipynb #7022e58f
+# %% ../nbs/10_llm.ipynb #ec775232
 class Wire(NamedTuple):
     "A request as bytes."
     path: str    # /chat/completions or /completions
@@ -186,6 +189,9 @@ def _prefix(who: str, path: str, structured: str, sample: int, letters: tuple[st
 
 def body_of(request: Request, model: Model, endpoint: Endpoint) -> dict[str, Any]:
     "The JSON body of a request."
+    if request.echo:
+        how = {"echo": True, "logprobs": 1} if endpoint.prompt_logprobs == "echo" else {"prompt_logprobs": 0}
+        return {"model": model.served, "prompt": request.messages[-1]["content"], "max_tokens": 1, "temperature": 0.0, **request.sampling, **how}
     messages, sampling = request.messages, {**model.sampling, **request.sampling}
     if model.system and not any(m["role"] == "system" for m in messages): messages = [{"role": "system", "content": model.system}, *messages]
     if sampling.get("seed") is not None: sampling["seed"] += request.sample
@@ -209,14 +215,16 @@ def body_of(request: Request, model: Model, endpoint: Endpoint) -> dict[str, Any
 def wire(request: Request, model: Model, endpoint: Endpoint) -> Wire:
     """The bytes of a request, and the key of its answer.
 
-    Raises: ValueError where the messages are not chat messages or the letters are no letters.
+    Raises: ValueError where the messages are not chat messages, the letters are no letters, or the endpoint echoes nothing.
     """
     bad = None
     for m in request.messages:
         if not (isinstance(m, dict) and isinstance(m.get("content"), str) and m.get("role") in ("system", "user", "assistant")): bad = m; break
     if bad is not None or not request.messages or request.messages[-1]["role"] != "user":
         raise ValueError(f"wire: messages must be chat messages (role, content) that end with the user's; got {(bad or request.messages)!r:.200} ({request.id})")
-    path = "/chat/completions" if model.api == "chat" else "/completions"
+    if request.echo and endpoint.prompt_logprobs == "none": raise ValueError(f"wire: echo must be asked of an endpoint with prompt_logprobs echo or vllm; got {endpoint.name!r} with none ({request.id}); set prompt_logprobs if it gives them")
+    if request.echo and (request.letters or request.schema): raise ValueError(f"wire: echo must come without letters and schema; got both ({request.id}); ask twice")
+    path = "/chat/completions" if model.api == "chat" and not request.echo else "/completions"
     schema = None if request.schema is None else _encode(request.schema)
     try: prefix = _prefix(endpoint.who, path, endpoint.structured if schema else "", request.sample, request.letters and tuple(request.letters), schema)
     except ValueError as e: raise ValueError(f"wire: {e} ({request.id})") from None
@@ -301,7 +309,25 @@ def read_json(text: str, schema: dict[str, Any]) -> tuple[Any, str | None]:  # (
     worst = next(iter(_validator(json.dumps(schema)).iter_errors(value)), None)
     return (value, None) if worst is None else (None, f"at {worst.json_path}: {worst.message:.300}")
 
-# %% ../nbs/10_llm.ipynb #e137b432
+# %% ../nbs/10_llm.ipynb #37a2e70c
+def prompt_logprobs(reply: dict[str, Any],   # a reply of the completions API
+                    generated: int = 1,      # tokens that were generated, where the reply does not count them
+                    ) -> list[float] | None:  # natural logs in the order of the text; None where the reply does not give them
+    "Log-probabilities of the prompt's own tokens, without the first where it has none."
+    choice, usage = reply["choices"][0], reply.get("usage") or {}
+    apart = (reply.get("prompt") or [None])[0] if isinstance(reply.get("prompt"), list) else None
+    if isinstance(own := choice.get("prompt_logprobs"), list):                         # vLLM: one dictionary a token
+        got = [list(t.values())[0].get("logprob") if t and len(t) == 1 else None for t in own]
+    elif isinstance(apart, dict): got = (apart.get("logprobs") or {}).get("token_logprobs") or []
+    else:
+        got = (choice.get("logprobs") or {}).get("token_logprobs") or []
+        got = got[:max(0, len(got) - (usage.get("completion_tokens") if usage.get("completion_tokens") is not None else generated))]
+    counted = usage.get("prompt_tokens") or len(got)                                   # a start-of-text token may be counted or not
+    if not got or abs(len(got) - counted) > 1: return None
+    if got[0] is None: got = got[1:]
+    return None if any(x is None or x > 1e-3 for x in got) else [min(float(x), 0.0) for x in got]
+
+# %% ../nbs/10_llm.ipynb #95a0abe9
 class Malformed(Exception):
     "A reply that is not an answer."
 
@@ -317,9 +343,10 @@ def read_reply(raw: bytes,             # the body of a reply with status 200
     except ValueError: raise Malformed(f"a body that is not JSON: {raw[:80]!r}{' ...' if len(raw) > 80 else ''}") from None
     if not isinstance(reply, dict): raise Malformed(f"JSON that is no object: {raw[:80]!r}")
     if reply.get("error"): raise Malformed(f"an error with status 200: {words(raw)}")
-    choices, chat = reply.get("choices"), model.api == "chat"
+    choices, chat = reply.get("choices"), model.api == "chat" and not request.echo
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict): raise Malformed("an empty list of choices")
     choice, usage = choices[0], reply.get("usage") or {}
+    if request.echo: return _echo(reply, request)
     message = choice.get("message") if chat else {"content": choice.get("text")}
     if not isinstance(message, dict): raise Malformed(f"no {'message' if chat else 'text'} in the choice")
     finish, text = choice.get("finish_reason"), message.get("content")
@@ -331,6 +358,16 @@ def read_reply(raw: bytes,             # the body of a reply with status 200
            "prompt_tokens": int(usage.get("prompt_tokens") or 0), "completion_tokens": int(usage.get("completion_tokens") or 0)}
     if request.letters and (top := first_top(choice)) and (found := letter_logprobs(top, request.letters)): got["letter_logprobs"], got["bounded"] = found
     return _status(got, message.get("refusal"), request, model)
+
+
+def _echo(reply: dict[str, Any], request: Request) -> dict[str, Any]:
+    "The fields of an answer that is the prompt's log-probabilities; the text, which the caller has, is not kept."
+    usage = reply.get("usage") or {}
+    try: found = prompt_logprobs(reply, request.sampling.get("max_tokens", 1))
+    except (AttributeError, IndexError, TypeError) as e: raise Malformed(f"log-probabilities in an unknown form: {e}") from None
+    got = {"text": "", "reasoning": None, "finish_reason": reply["choices"][0].get("finish_reason"), "status": "ok", "error": None, "bounded": [], "letter_logprobs": None, "data": None,
+           "prompt_logprobs": found, "prompt_tokens": int(usage.get("prompt_tokens") or 0), "completion_tokens": int(usage.get("completion_tokens") or 0)}
+    return got if found is not None else got | {"status": "refused", "error": "the reply gives no log-probabilities of the prompt's tokens; set the endpoint's prompt_logprobs to none"}
 
 
 def _status(got: dict[str, Any], refusal: str | None, request: Request, model: Model) -> dict[str, Any]:
@@ -565,7 +602,7 @@ class Progress:
         self.shown = now
         print(("\r\x1b[K" if self.live else "") + self.line(now), end="\n" if last or not self.live else "", file=self.out, flush=True)
 
-# %% ../nbs/10_llm.ipynb #dba83673
+# %% ../nbs/10_llm.ipynb #22b67ad3
 class _Job:
     "One request on its way."
     __slots__ = ("request", "wire", "body", "places", "tries", "faults", "since", "began", "replica", "held", "spent", "repaired", "error")
@@ -577,6 +614,11 @@ class _Job:
         self.began, self.held, self.spent, self.repaired = 0.0, (0.0, 0), [0, 0], False
 
     def __lt__(self, other): return self.places[0][0] < other.places[0][0]
+
+
+def _kept(values: dict[str, Any]) -> str:
+    "A cache row's JSON; the list of a prompt's log-probabilities only where there is one."
+    return json.dumps({k: values[k] for k in (*_KEPT, *(["prompt_logprobs"] if values.get("prompt_logprobs") is not None else []))}, ensure_ascii=False)
 
 
 def _repair(job: _Job, text: str, wrong: str) -> bytes:
@@ -595,7 +637,7 @@ def _key(endpoint: Endpoint) -> str | None:
     if not key: raise ValueError(f"ask: the environment variable {endpoint.api_key_env} must hold the key to endpoint {endpoint.name!r}; got nothing; export {endpoint.api_key_env}=... and run again")
     return key
 
-# %% ../nbs/10_llm.ipynb #7caf96d9
+# %% ../nbs/10_llm.ipynb #25565291
 class _Run:
     "The state of one call of `aask`."
 
@@ -725,7 +767,7 @@ class _Run:
             if got["status"] == "error" and job.request.schema is not None and not job.repaired and not self.stop:
                 job.repaired, job.body, job.error = True, _repair(job, got["text"], got["error"]), got["error"]
                 return self._put_off(job, now)
-            return self._finish(job, got, final=True)
+            return self._finish(job, got, final=got["status"] != "refused" or not job.request.echo)  # a server that does not echo may learn to
         job.error = self._clean(str(got))
         if kind in ("refused", "filtered"): return self._finish(job, {"status": kind, "error": job.error}, final=kind == "filtered")
         if kind == "wait":
@@ -769,7 +811,7 @@ class _Run:
         theirs = {}
         if self.cache is not None and self.replay != "off":
             now = time.time()
-            try: theirs = self.cache.put_many([Row(j.wire.key, self.model.name, self.endpoint.who, v["status"], f, now, json.dumps({k: v[k] for k in _KEPT}, ensure_ascii=False)) for j, v, f in settled])
+            try: theirs = self.cache.put_many([Row(j.wire.key, self.model.name, self.endpoint.who, v["status"], f, now, _kept(v)) for j, v, f in settled])
             except Exception as e: self.halt(e); settled, theirs = [], {}
         for job, values, _ in settled:
             self.gate.end(); self.by_key.pop(job.wire.key, None)

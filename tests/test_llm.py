@@ -478,3 +478,70 @@ def test_a_cache_that_cannot_be_written_is_said_before_anything_is_sent(tmp_path
     os.chmod(path.parent, 0o755)
     assert "attempt to write a readonly database" in out.stdout or "unable to open" in out.stdout, out.stderr
     assert "MHBENCH_CACHE" in out.stdout and out.stdout.strip().endswith("1"), "and a replay still reads it"
+
+
+# -- the log-probabilities of a text itself
+
+def likely(text):
+    "Made-up log-probabilities, one a word, that can be told from the text."
+    return [None, *(-0.1 * len(w) for w in text.split()[1:])]
+
+
+def echoing(form):
+    "A server's reply to a prompt that is to be echoed, in the form of one of them."
+    def reply(body):
+        text, values = body["prompt"], likely(body["prompt"])
+        usage = {"prompt_tokens": len(values), "completion_tokens": 1}
+        choice = {"index": 0, "text": text + " and", "finish_reason": "length"}
+        listed = {"tokens": [*text.split(), " and"], "token_logprobs": [*values, -0.3]}
+        if form == "vllm": return 200, {"choices": [choice | {"prompt_logprobs": [v if v is None else {str(n): {"logprob": v, "rank": 1, "decoded_token": "x"}} for n, v in enumerate(values)]}], "usage": usage}
+        if form == "echo": return 200, {"choices": [choice | {"logprobs": listed}], "usage": usage}
+        if form == "uncounted": return 200, {"choices": [choice | {"logprobs": listed}]}
+        if form == "apart": return 200, {"choices": [choice | {"text": " and", "logprobs": {"tokens": [" and"], "token_logprobs": [-0.3]}}], "prompt": [{"text": text, "logprobs": {"tokens": text.split(), "token_logprobs": values}}], "usage": usage}
+        if form == "deaf": return 200, {"choices": [choice | {"text": " and", "logprobs": {"content": [{"token": " and", "logprob": -0.3}]}}], "usage": usage}
+        if form == "short": return 200, {"choices": [choice | {"text": " and", "logprobs": {"tokens": [" and"], "token_logprobs": [-0.3]}}], "usage": usage}
+        if form == "odd": return 200, {"choices": [choice | {"logprobs": [1, 2, 3]}], "usage": usage}
+        return 400, {"error": {"message": "echo and logprobs together are not supported for this model"}}
+    return reply
+
+
+ALOUD = [Request(f"t{i}", [{"role": "user", "content": t}], {"max_tokens": 1}, echo=True) for i, t in enumerate(["How are you feeling now?", "What would help, {today}?", "Why"])]
+
+
+@pytest.mark.parametrize("form", ["vllm", "echo", "uncounted", "apart"])
+def test_the_log_probabilities_of_a_text_in_every_form_that_servers_give(cache, form):
+    model = MODEL.model_copy(update={"system": "Be brief.", "template": "Q: {prompt}", "sampling": {"temperature": 1.0, "stop": ["How"]}})
+    with FaultServer(every=lambda n, body: echoing(form)) as s:
+        endpoint = ep(s.url, prompt_logprobs="vllm" if form == "vllm" else "echo")
+        out = run(ALOUD, s, model=model, cache=cache, endpoint=endpoint)
+        again = run(ALOUD, s, model=model, cache=cache, endpoint=endpoint)
+        assert len(s.asked) == 3
+    assert {b["prompt"] for b in s.asked} == {r.messages[0]["content"] for r in ALOUD}     # as it stands: no system message, no template
+    assert all(set(b) == {"model", "prompt", "max_tokens", "temperature", *({"prompt_logprobs"} if form == "vllm" else {"echo", "logprobs"})} for b in s.asked)
+    for r, a in zip(ALOUD, out):
+        assert (a.status, a.text) == ("ok", "") and a.prompt_logprobs == pytest.approx(likely(r.messages[0]["content"])[1:])
+    assert out[2].prompt_logprobs == []                                                    # one token, which has nothing before it
+    assert [replace(a, cached=False) for a in again] == out and all(a.cached for a in again)
+
+
+@pytest.mark.parametrize("form, words", [("deaf", "no log-probabilities of the prompt's tokens"), ("short", "no log-probabilities of the prompt's tokens"), ("refuse", "not supported for this model")])
+def test_a_server_that_does_not_echo_is_refused_and_asked_again_another_day(cache, form, words):
+    with FaultServer(every=lambda n, body: echoing(form)) as s:
+        out = run(ALOUD[:2], s, cache=cache, endpoint=ep(s.url, prompt_logprobs="echo"))
+        assert len(s.asked) == 2                                                           # no retry: the next try would say the same
+        assert all(a.status == "refused" and words in a.error and a.prompt_logprobs is None for a in out)
+    with FaultServer(every=lambda n, body: echoing("echo")) as s:
+        assert [a.status for a in run(ALOUD[:2], s, cache=cache, endpoint=ep(s.url, prompt_logprobs="echo"))] == ["ok", "ok"]
+
+
+def test_log_probabilities_in_an_unknown_form_are_tried_again():
+    with FaultServer(every=lambda n, body: echoing("odd" if n == 0 else "echo")) as s:
+        out, = run(ALOUD[:1], s, endpoint=ep(s.url, prompt_logprobs="echo"))
+    assert out.status == "ok" and out.attempts == 2
+
+
+def test_echo_is_asked_only_of_an_endpoint_that_gives_it():
+    with pytest.raises(ValueError, match="prompt_logprobs echo or vllm"): wire(ALOUD[0], MODEL, ep("http://x/v1"))
+    with pytest.raises(ValueError, match="without letters and schema"): wire(replace(ALOUD[0], letters=["A"]), MODEL, ep("http://x/v1", prompt_logprobs="echo"))
+    plain = replace(ALOUD[0], echo=False)
+    assert wire(plain, MODEL, ep("http://x/v1")).key == wire(plain, MODEL, ep("http://x/v1", prompt_logprobs="echo")).key   # answers in hand stay in hand
