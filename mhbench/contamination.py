@@ -19,7 +19,8 @@ from .llm import Answer, Endpoint, Model, Request, ask
 from .schema import Item
 
 # %% auto #0
-__all__ = ['halves', 'levenshtein', 'levenshtein_similarity', 'Completions', 'compare_completions', 'Asked', 'complete', 'min_k']
+__all__ = ['halves', 'levenshtein', 'levenshtein_similarity', 'Completions', 'compare_completions', 'Asked', 'complete', 'min_k',
+           'Likelihoods', 'ask_logprobs', 'local_logprobs']
 
 # %% ../nbs/19_contamination.ipynb #ff246e0c
 def halves(text: str,           # a question
@@ -159,3 +160,54 @@ def min_k(logprobs: Sequence[Sequence[float]],  # one list of token log-probabil
         if np.isnan(x).any() or (x > 1e-6).any(): raise ValueError(f"min_k: logprobs must be 0 or below in every token; got {x[np.isnan(x) | (x > 1e-6)][0]} (text {i})")
         if len(x): out[i] = np.partition(x, (m := max(1, math.floor(k * len(x)))) - 1)[:m].mean()
     return out
+
+# %% ../nbs/19_contamination.ipynb #f4d1457c
+class Likelihoods(NamedTuple):
+    "How likely a model finds each text, token by token."
+    logprobs: list[list[float] | None]  # natural logs; None where nothing came
+    answers: list[Answer]               # one a text, in order; empty for a local model
+    statuses: dict[str, int]            # answers by status
+    reason: str                         # why there are none at all, or empty
+
+
+def ask_logprobs(texts: Sequence[str],
+                 model: Model,
+                 endpoint: Endpoint,
+                 *, cache: str | Path | Any | None,   # a Cache or its path; None: keep nothing
+                 **ask_options: Any,                  # budget, max_failed, replay, progress
+                 ) -> Likelihoods:
+    """Ask an endpoint for the log-probabilities of texts' own tokens.
+
+    Raises: what `ask` raises.
+    """
+    if endpoint.prompt_logprobs == "none": return Likelihoods([None] * len(texts), [], {}, f"the endpoint {endpoint.name} gives no log-probabilities of a prompt, and no local model is named")
+    requests = [Request(f"text {i}", [{"role": "user", "content": t}], {"max_tokens": 1}, echo=True) for i, t in enumerate(texts)]
+    answers = list(ask(requests, model, endpoint, cache=cache, **ask_options))
+    found = [a.prompt_logprobs for a in answers]
+    return Likelihoods(found, answers, dict(Counter(a.status for a in answers)), "" if any(f is not None for f in found) or not found else next(a.error or a.status for a in answers))
+
+
+def local_logprobs(texts: Sequence[str],  # (n,)
+                   lm: Any,               # of mhbench.encode.load_lm
+                   ) -> Likelihoods:
+    """The log-probabilities of texts' own tokens from a language model in this process, in the windows that its perplexity is computed in.
+
+    Raises: ValueError for what is no text.
+    """
+    import torch
+    from mhbench.encode import _windows, length_batches
+    bad = [i for i, t in enumerate(texts) if not isinstance(t, str)]
+    if bad: raise ValueError(f"local_logprobs: texts must be strings; got {texts[bad[0]]!r} (text {bad[0]})")
+    ids = [[lm.start, *i] for i in lm.tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]] if len(texts) else []
+    out = [np.zeros(len(i) - 1) for i in ids]
+    spans = [(k, *w) for k, i in enumerate(ids) if len(i) > 1 for w in _windows(len(i), lm.window)]
+    pieces = [torch.tensor(ids[k][begin:end]) for k, begin, end, _ in spans]
+    for group in length_batches([len(p) for p in pieces], lm.budget):
+        batch, mask = (torch.nn.utils.rnn.pad_sequence(x, batch_first=True) for x in ([pieces[g] for g in group], [torch.ones_like(pieces[g]) for g in group]))
+        with torch.inference_mode(): logits = lm.model(input_ids=batch, attention_mask=mask).logits
+        for row, g in enumerate(group):
+            k, begin, end, first = spans[g]
+            at = torch.arange(first - begin, end - begin)
+            logp = torch.log_softmax(logits[row, at - 1].float(), -1).gather(1, batch[row, at][:, None])[:, 0]
+            out[k][first - 1:end - 1] = logp.double().numpy()
+    return Likelihoods([np.minimum(x, 0).tolist() for x in out], [], {}, "")
