@@ -21,3 +21,36 @@ def datasets() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real corpora at {folder}: set MHBENCH_DATASETS to run this test")
     return folder
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory):
+    "Folders of tiny models with random weights, by kind."
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    from mhbench import encode
+    root = tmp_path_factory.mktemp("models")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(encode.bundled_encoder())
+    torch.manual_seed(0)
+    bert = dict(vocab_size=30522, hidden_size=32, num_hidden_layers=3, num_attention_heads=2, intermediate_size=64, max_position_embeddings=80, initializer_range=0.3)
+    three = {0: "entailment", 1: "neutral", 2: "contradiction"}
+
+    def save(name, model, declared=512):
+        tokenizer.model_max_length = declared
+        model.save_pretrained(root / name)
+        tokenizer.save_pretrained(root / name)
+        return str(root / name)
+
+    config = transformers.BertConfig
+    other = {0: "contradiction", 1: "entailment", 2: "neutral"}
+    gpt2 = transformers.GPT2Config(vocab_size=30522, n_embd=32, n_layer=2, n_head=2, n_positions=32, initializer_range=0.3, bos_token_id=101, eos_token_id=102)
+    tokenizer.bos_token = "[CLS]"
+    return {
+        "bert": save("bert", transformers.BertModel(config(**bert))),
+        "no-length": save("no-length", transformers.BertModel(config(**bert)), declared=int(1e30)),
+        "roscoe-tiny": save("roscoe-tiny", transformers.BertModel(config(**bert))),
+        "nli": save("nli", transformers.BertForSequenceClassification(config(**bert, id2label=three, label2id={v: k for k, v in three.items()}))),
+        "nli-first": save("nli-first", transformers.BertForSequenceClassification(config(**bert, id2label=other, label2id={v: k for k, v in other.items()}))),
+        "nli-unnamed": save("nli-unnamed", transformers.BertForSequenceClassification(config(**bert, num_labels=3))),
+        "cola": save("cola", transformers.BertForSequenceClassification(config(**bert, num_labels=2))),
+        "lm": save("lm", transformers.GPT2LMHeadModel(gpt2)),
+    }
