@@ -14,7 +14,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 # %% auto #0
-__all__ = ['PALETTE', 'save', 'note', 'intervals', 'radar', 'matrix', 'reliability', 'curves']
+__all__ = ['PALETTE', 'save', 'note', 'intervals', 'panels', 'histogram', 'radar', 'matrix', 'reliability', 'curves']
 
 # %% ../nbs/22_figures.ipynb #cde77876
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#000000")
@@ -55,7 +55,7 @@ def note(text: str) -> Figure:
     ax.text(0.5, 0.5, text, ha="center", va="center", fontsize=9, color="0.35", wrap=True)
     return fig
 
-# %% ../nbs/22_figures.ipynb #d2a40129
+# %% ../nbs/22_figures.ipynb #cee5189a
 def intervals(table: pd.DataFrame,         # columns: `group`, `hue`, estimate, ci_low, ci_high, n
               *, group: str = "category",  # one row of the axis each
               hue: str = "model",          # one colour each
@@ -69,7 +69,7 @@ def intervals(table: pd.DataFrame,         # columns: `group`, `hue`, estimate, 
     """
     _need("intervals", table, [group, hue, "estimate", "ci_low", "ci_high", "n"])
     groups, hues = list(dict.fromkeys(table[group])), sorted(table[hue].unique())
-    fig, ax = _figure(6.8, 1.2 + 0.17 * len(groups) * max(len(hues), 2) + 0.1 * len(hues))
+    fig, ax = _figure(6.8, 1.2 + len(groups) * (0.17 * max(min(len(hues), 6), 2) + 0.09 * max(len(hues) - 6, 0)) + 0.1 * len(hues))
     step = 0.72 / max(len(hues), 1)
     for j, h in enumerate(hues):
         t = table[table[hue] == h]
@@ -86,6 +86,70 @@ def intervals(table: pd.DataFrame,         # columns: `group`, `hue`, estimate, 
     if limits: ax.set_xlim(*limits)
     if title: ax.set_title(title, loc="left", pad=16 if marks else 6)
     fig.legend(loc="outside lower center", fontsize=8, ncols=max(1, min(len(hues), int(90 / (max(len(str(h)) for h in hues) + 6)))), frameon=False)
+    return fig
+
+# %% ../nbs/22_figures.ipynb #4f9b9433
+def panels(table: pd.DataFrame,          # columns: `row`, `x`, estimate, ci_low, ci_high; `column` and `hue` where named
+           *, row: str, x: str,          # one panel a row; one dot an x
+           column: str | None = None,    # one column of panels each
+           hue: str | None = None,       # one colour each; a missing hue is drawn in black, and has no legend
+           marks: dict[str, float] | None = None,                 # row -> position of a horizontal line
+           limits: dict[str, tuple[float, float]] | None = None,  # row -> its axis
+           xlabel: str = "", title: str = "") -> Figure:
+    """Dots with 95% intervals in a grid of small panels.
+
+    Raises: ValueError where a column is missing or the table is empty.
+    """
+    _need("panels", table, [row, x, "estimate", "ci_low", "ci_high", *(c for c in (column, hue) if c)])
+    rows, columns = list(dict.fromkeys(table[row])), list(dict.fromkeys(table[column])) if column else [None]
+    places, hues = list(dict.fromkeys(table[x])), sorted(table[hue].dropna().unique()) if hue else []
+    width = max(1.5, 0.26 * len(places) * max(len(hues), 1)) if column else max(5.4, 0.3 * len(places) * max(len(hues), 1))
+    fig, axes = _figure(0.9 + width * len(columns), 0.7 + 1.55 * len(rows), nrows=len(rows), ncols=len(columns), sharex="col", sharey="row", squeeze=False)
+    for i, r in enumerate(rows):
+        for j, c in enumerate(columns):
+            ax, t = axes[i, j], table[(table[row] == r) & ((table[column] == c) if column else True)]
+            if marks and r in marks: ax.axhline(marks[r], color="0.55", lw=0.9, ls="--", zorder=0)
+            here = [h for h in hues if (t[hue] == h).any()] or [None]
+            for k, h in enumerate(here):
+                g = t if h is None else t[t[hue] == h]
+                at = np.array([places.index(v) for v in g[x]]) + (k - (len(here) - 1) / 2) * 0.24
+                y, low, high = (g[v].to_numpy(float) for v in ("estimate", "ci_low", "ci_high"))
+                ax.errorbar(at, y, yerr=np.clip(np.vstack([y - low, high - y]), 0, None), fmt="o", ms=4, lw=1.3, color="0.15" if h is None and hue else PALETTE[hues.index(h) % len(PALETTE) if h is not None else 0],
+                            label=None if h is None else str(h), clip_on=False, zorder=3)
+            ax.set_xlim(-0.6, len(places) - 0.4)
+            ax.set_xticks(range(len(places)), places)
+            if limits and r in limits: ax.set_ylim(*limits[r])
+            if j == 0: ax.set_ylabel(r)
+            if i == 0 and column: ax.set_title(str(c), fontsize=9, loc="center")
+            if i == len(rows) - 1: ax.set_xlabel(xlabel)
+    fig.align_ylabels(axes[:, 0])
+    if title: fig.suptitle(title, x=0.01, ha="left", fontsize=10)
+    if hues: fig.legend(*axes[max(i for i in range(len(rows)) if axes[i, 0].get_legend_handles_labels()[1]), 0].get_legend_handles_labels(), loc="outside lower center", ncols=len(hues), fontsize=8, frameon=False)
+    return fig
+
+# %% ../nbs/22_figures.ipynb #d0493114
+def histogram(table: pd.DataFrame,     # columns `x` and `hue`, one row a unit
+              *, x: str, hue: str, bins: int = 20, limits: tuple[float, float] | None = None,  # of the x axis; widened where a value lies beyond
+              mark: float | None = None,  # a vertical line
+              xlabel: str = "", ylabel: str = "questions", title: str = "") -> Figure:
+    """Counts by value, stacked by `hue`.
+
+    Raises: ValueError where a column is missing or the table is empty.
+    """
+    _need("histogram", table, [x, hue])
+    hues, v = sorted(table[hue].unique()), table[x].to_numpy(float)
+    if np.isnan(v).all(): return note(f"{title}: no value is defined" if title else "no value is defined")
+    low, high = limits or (np.inf, -np.inf)
+    edges = np.linspace(min(low, np.nanmin(v)), max(high, np.nanmax(v)), bins + 1)
+    fig, ax = _figure(5.4, 3.2)
+    parts = [v[(table[hue] == h).to_numpy()] for h in hues]
+    names = [f"{h} (n = {np.isfinite(p).sum()}" + (f", {np.isnan(p).sum()} undefined)" if np.isnan(p).any() else ")") for h, p in zip(hues, parts)]
+    ax.hist([p[np.isfinite(p)] for p in parts], bins=edges, stacked=True, color=[PALETTE[j % len(PALETTE)] for j in range(len(hues))], edgecolor="white", lw=0.4, label=names)
+    if mark is not None: ax.axvline(mark, color="0.4", lw=0.9, ls="--")
+    ax.yaxis.get_major_locator().set_params(integer=True)
+    ax.set(xlabel=xlabel or x, ylabel=ylabel)
+    if title: ax.set_title(title, loc="left")
+    fig.legend(loc="outside lower center", fontsize=8, ncols=min(len(hues), 3), frameon=False)
     return fig
 
 # %% ../nbs/22_figures.ipynb #2d8f07f1
@@ -146,7 +210,7 @@ def reliability(table: pd.DataFrame,  # columns: confidence, accuracy, n, `hue`;
     ax.legend(fontsize=8, frameon=False)
     return fig
 
-# %% ../nbs/22_figures.ipynb #900aaa94
+# %% ../nbs/22_figures.ipynb #b291b3c2
 def curves(table: pd.DataFrame,  # columns: `x`, estimate, `hue`; ci_low and ci_high where there is an interval
            *, x: str, hue: str = "model", xlabel: str = "", ylabel: str = "", title: str = "",
            limits: tuple[float, float] | None = None,  # of the y axis
@@ -160,6 +224,7 @@ def curves(table: pd.DataFrame,  # columns: `x`, estimate, `hue`; ci_low and ci_
         if {"ci_low", "ci_high"} <= set(t.columns): ax.fill_between(t[x], t["ci_low"].astype(float), t["ci_high"].astype(float), color=PALETTE[j % len(PALETTE)], alpha=.15, lw=0)
     ax.set(xlabel=xlabel or x, ylabel=ylabel)
     if limits: ax.set_ylim(*limits)
+    if float(table[x].max() - table[x].min()).is_integer() and table[x].nunique() < 9: ax.set_xticks(sorted(table[x].unique()))
     if title: ax.set_title(title, loc="left")
     ax.legend(fontsize=8, frameon=False)
     return fig
