@@ -19,9 +19,10 @@ from ..schema import Item, Rating, Record, Response, Validated, letters, validat
 from .mhqa import csv_rows
 
 # %% auto #0
-__all__ = ['FIELDS', 'COMPETENCIES', 'Text', 'plain_text', 'parse_demographics', 'ethnicity_group', 'icd_blocks', 'competency',
-           'Resolved', 'break_ties', 'CounselingRow', 'load_counselingbench', 'run_of',
-           'load_counselingbench_responses', 'load_counselingbench_labels', 'count_cases', 'inspect_counselingbench']
+__all__ = ['FIELDS', 'COMPETENCIES', 'Text', 'ERRORS', 'plain_text', 'parse_demographics', 'ethnicity_group', 'icd_blocks',
+           'competency', 'Resolved', 'break_ties', 'CounselingRow', 'load_counselingbench', 'run_of',
+           'load_counselingbench_responses', 'load_counselingbench_labels', 'ErrorRow', 'load_counselingbench_errors',
+           'count_cases', 'inspect_counselingbench']
 
 # %% ../../nbs/05b_sources.counselingbench.ipynb #f1e19d87
 FIELDS = {
@@ -132,7 +133,7 @@ def break_ties(first: Iterable[str], second: Iterable[str], third: Iterable[str 
         else: labels.append(None); how.append("undecided" if c is None else "three_ways")
     return Resolved(labels, how)
 
-# %% ../../nbs/05b_sources.counselingbench.ipynb #dc19a8df
+# %% ../../nbs/05b_sources.counselingbench.ipynb #bfa4cb79
 _COLUMNS = {  # column of the release -> field of the row
     "Source": "publisher", "Exam Name": "exam", "Question #": "number", "Patient Demographic": "demographic", "Mental Status Exam": "mental_status",
     "Presenting Problem": "problem", "Other Contexts": "other", "Question": "question", "Choice A": "choice_a", "Choice B": "choice_b", "Choice C": "choice_c", "Choice D": "choice_d",
@@ -213,6 +214,13 @@ def _question_rows(path, encoding) -> Iterator[tuple[str, dict, dict]]:
         for field in ("correct_answer_letter", "label", "label_h", "label_s"): row[field] = (row.get(field) or "").strip() or None
         yield place, row, raw
 
+def _row(place: str, row: dict, strict: bool) -> CounselingRow | None:
+    "One row, or None where it does not fit and need not."
+    try: return CounselingRow(**row)
+    except ValueError:
+        if not strict: return None
+        return validate([(place, row)], CounselingRow).records[0]    # refuses it, with its place
+
 # %% ../../nbs/05b_sources.counselingbench.ipynb #75e426f9
 def _item(place: str, r: CounselingRow) -> dict[str, Any]:
     demographics = parse_demographics(r.demographic)
@@ -246,7 +254,7 @@ def load_counselingbench(csv: str | Path,     # a file of the release, in any of
     kept = [p for p in places if p not in refused]
     return Validated(validate(((p, _item(p, r)) for p, r in zip(kept, rows)), Item, unique="item_id").records, bad)
 
-# %% ../../nbs/05b_sources.counselingbench.ipynb #ef4462e8
+# %% ../../nbs/05b_sources.counselingbench.ipynb #cf3a8d87
 _MODES = {"zero-shot": "zero_shot", "few-shot": "few_shot", "zero-shot-cot": "cot", "few-shot-cot": "few_shot_cot"}
 
 
@@ -267,6 +275,7 @@ def load_counselingbench_responses(csv: str | Path,           # a file with the 
                                    model: str | None = None,  # by default from the file's name
                                    mode: str | None = None,   # likewise
                                    temperature: float = 0.0,
+                                   strict: bool = True,       # False: leave rows out that are no questions; load_counselingbench names them
                                    encoding: str = "utf-8-sig",
                                    ) -> tuple[list[Response], dict[str, str]]:  # responses, and item_id -> the authors' parse
     """A model's recorded answers, and what the authors' parser made of each.
@@ -279,13 +288,16 @@ def load_counselingbench_responses(csv: str | Path,           # a file with the 
     rows, parsed = [], {}
     for place, row, raw in _question_rows(csv, encoding):
         if "raw_pred" not in raw: raise ValueError(f"load_counselingbench_responses: columns must include 'raw_pred'; got {list(raw)} ({place}); this file holds questions alone")
-        item_id = CounselingRow(**row).item_id
+        if (question := _row(place, row, strict)) is None: continue
+        item_id = question.item_id
         rows.append((place, dict(item_id=item_id, study="counselingbench", model=model, mode=mode, temperature=float(temperature), text=raw["raw_pred"])))
         if raw.get("parsed_pred"): parsed[item_id] = raw["parsed_pred"]
     return validate(rows, Response, unique="item_id").records, parsed
 
-# %% ../../nbs/05b_sources.counselingbench.ipynb #5b77089b
-def load_counselingbench_labels(csv: str | Path, *, encoding: str = "utf-8-sig") -> list[Rating]:
+# %% ../../nbs/05b_sources.counselingbench.ipynb #be300115
+def load_counselingbench_labels(csv: str | Path,
+                                *, strict: bool = True,  # False: leave rows out that are no questions; load_counselingbench names them
+                                encoding: str = "utf-8-sig") -> list[Rating]:
     """The competency that each annotator gave each question, as ratings of target `competency`.
 
     Raters `h` and `s` are the two annotators, by the columns' names; `resolved` is the final label.
@@ -294,10 +306,43 @@ def load_counselingbench_labels(csv: str | Path, *, encoding: str = "utf-8-sig")
     rows = []
     for place, row, raw in _question_rows(csv, encoding):
         if "label" not in raw: raise ValueError(f"load_counselingbench_labels: columns must include 'label'; got {list(raw)} ({place}); this file has no competencies")
-        r = CounselingRow(**row)
+        if (r := _row(place, row, strict)) is None: continue
         for rater, label in (("h", r.label_h), ("s", r.label_s), ("resolved", r.label)):
             if label: rows.append((place, dict(item_id=r.item_id, study="counselingbench", rater=rater, target="competency", label=competency(label), source=place)))
     return validate(rows, Rating).records
+
+# %% ../../nbs/05b_sources.counselingbench.ipynb #195630bb
+ERRORS = ("knowledge", "context", "logical")
+
+
+class ErrorRow(Record):
+    "One person's label of the error in one wrong answer."
+    item_id: Text
+    model: Text          # whose answer
+    rater: Text          # a pseudonym
+    label: Literal["knowledge", "context", "logical", "Abstain"]
+    comment: str | None = None
+
+    @property
+    def annotation(self) -> str: return f"{self.item_id}, {self.model}, {self.rater}"
+
+
+def load_counselingbench_errors(csv: str | Path,      # columns item_id, model, rater, label; comment where given
+                                items: Iterable[Item] | None = None,  # the questions; None: any item_id is taken
+                                *, encoding: str = "utf-8-sig") -> list[Rating]:
+    """People's labels of errors, as ratings whose target is the model that erred.
+
+    Source: Nguyen et al. 2025, section 7.1, table A11.
+    Raises: ValueError for a missing column, another label, a label given twice, or a question that is not there.
+    """
+    spelt = {x.casefold(): x for x in (*ERRORS, "Abstain")}
+    rows = [(place, {k: v.strip() or None for k, v in raw.items() if k in ErrorRow.model_fields}) for place, raw in csv_rows(csv, ("item_id", "model", "rater", "label"), encoding)]
+    for _, row in rows: row["label"] = spelt.get((row["label"] or "").casefold(), row["label"])
+    found = validate(rows, ErrorRow, unique="annotation").records
+    known = None if items is None else {i.item_id for i in items}
+    gone = next(((p, r) for (p, _), r in zip(rows, found) if known is not None and r.item_id not in known), None)
+    if gone: raise ValueError(f"load_counselingbench_errors: item_id must name a question of the corpus; got {gone[1].item_id!r} ({gone[0]}); take the ids from results/prepare/counselingbench/items.parquet")
+    return [Rating(item_id=r.item_id, study="counselingbench", rater=r.rater, target=r.model, label=r.label, comment=r.comment, source=p) for (p, _), r in zip(rows, found)]
 
 # %% ../../nbs/05b_sources.counselingbench.ipynb #6d3ab351
 def count_cases(items: list[Item],     # of CounselingBench
