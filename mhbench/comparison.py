@@ -58,7 +58,7 @@ def stratified_permutation_test(scores: Sequence[float],   # (N,)
     as_large = int((np.abs(np.concatenate(r)) >= abs(observed) - 1e-12).sum())
     return PermutationTest(float(observed), (as_large + 1) / (n + 1), n_strata, int(len(has) - len(x)))
 
-# %% ../nbs/04b_comparison.ipynb #c6ea3d1c
+# %% ../nbs/04b_comparison.ipynb #cade71b3
 class LevelDifference(NamedTuple):
     "Two levels of an attribute, compared within questions."
     first: str
@@ -66,19 +66,20 @@ class LevelDifference(NamedTuple):
     difference: Interval    # second minus first, averaged over questions; its n counts questions
     p: float                # permutation test within questions
     p_adjusted: float       # for all pairs of the table
-    p_mcnemar: float        # McNemar's exact test; NaN where a question has several prompts of a level, or scores are not 0 and 1
+    p_mcnemar: float        # McNemar's exact test on the questions with one prompt of each level; NaN where there is none, or scores are not 0 and 1
+    n_mcnemar: int          # those questions
     sd: float               # standard deviation of the questions' differences
     detectable: float       # smallest true difference found with the power asked for, by one test
     n_left_out: int         # scores in questions without both levels, or NaN
 
 
-def _paired(x: np.ndarray, second: np.ndarray, code: np.ndarray) -> tuple[np.ndarray, bool]:
-    "Means of both labels (2, Q) in each stratum that has both, and whether every one of them is a single score."
+def _paired(x: np.ndarray, second: np.ndarray, code: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    "Means of both labels (2, Q) in each stratum that has both, and whether each of them (Q,) is a single score."
     n = int(code.max(initial=-1)) + 1
     counts = np.stack([np.bincount(code[of], minlength=n) for of in (~second, second)])
     both = (counts > 0).all(0)
     sums = np.stack([np.bincount(code[of], x[of], n) for of in (~second, second)])
-    return sums[:, both] / counts[:, both], bool((counts[:, both] == 1).all())
+    return sums[:, both] / counts[:, both], (counts[:, both] == 1).all(0)
 
 
 def compare_levels(scores: Sequence[float], questions: Sequence, levels: Sequence,  # (N,) each
@@ -108,15 +109,16 @@ def compare_levels(scores: Sequence[float], questions: Sequence, levels: Sequenc
         if len(d) < 2:
             if short == "raise": raise ValueError(f"compare_levels: two levels must share two questions or more; got {len(d)} ({a}, {b}); pair them, compare as independent groups, or pass short='missing'")
             nothing = Interval(float(d.mean()) if len(d) else np.nan, np.nan, np.nan, len(d), np.empty(0), 0, level)
-            rows.append((a, b, nothing, np.nan, np.nan, np.nan, np.nan, int(((l == a) | (l == b)).sum())))
+            rows.append((a, b, nothing, np.nan, np.nan, 0, np.nan, np.nan, int(((l == a) | (l == b)).sum())))
             continue
         boot, deal = s.spawn(2)
         t = stratified_permutation_test(x[(l == a) | (l == b)], (l == b)[(l == a) | (l == b)], q[(l == a) | (l == b)], n=permutations, seed=deal)
-        exact = mcnemar(m[1].astype(int), m[0].astype(int)).p if single and np.isin(m, (0, 1)).all() else np.nan
+        ones = m[:, single].T
+        exact = mcnemar(ones[:, 1], ones[:, 0]).p if len(ones) and np.isin(ones, (0, 1)).all() else np.nan
         sd = float(d.std(ddof=1))
-        rows.append((a, b, bootstrap(mean, d, n=n, seed=boot, level=level), t.p, exact, sd, minimal_detectable_difference(len(d), sd=sd, power=power, alpha=1 - level), t.n_left_out))
+        rows.append((a, b, bootstrap(mean, d, n=n, seed=boot, level=level), t.p, exact, len(ones), sd, minimal_detectable_difference(len(d), sd=sd, power=power, alpha=1 - level), t.n_left_out))
     adjusted = adjust_p([r[3] for r in rows], method)
-    return [LevelDifference(str(a), str(b), i, p, float(pa), exact, sd, mdd, left) for (a, b, i, p, exact, sd, mdd, left), pa in zip(rows, adjusted)]
+    return [LevelDifference(str(a), str(b), i, p, float(pa), *rest) for (a, b, i, p, *rest), pa in zip(rows, adjusted)]
 
 # %% ../nbs/04b_comparison.ipynb #8b1a9ee7
 def minimal_detectable_difference(n: int,               # questions (pairs), or units in each of two groups

@@ -55,7 +55,7 @@ def note(text: str) -> Figure:
     ax.text(0.5, 0.5, text, ha="center", va="center", fontsize=9, color="0.35", wrap=True)
     return fig
 
-# %% ../nbs/22_figures.ipynb #cee5189a
+# %% ../nbs/22_figures.ipynb #97282d11
 def intervals(table: pd.DataFrame,         # columns: `group`, `hue`, estimate, ci_low, ci_high, n
               *, group: str = "category",  # one row of the axis each
               hue: str = "model",          # one colour each
@@ -84,7 +84,7 @@ def intervals(table: pd.DataFrame,         # columns: `group`, `hue`, estimate, 
     ax.set_ylim(len(groups) - 0.5, -0.5)
     ax.set_xlabel(f"{xlabel}, with 95% interval")
     if limits: ax.set_xlim(*limits)
-    if title: ax.set_title(title, loc="left", pad=16 if marks else 6)
+    if title: fig.suptitle(title, x=0.01, ha="left", fontsize=10)
     fig.legend(loc="outside lower center", fontsize=8, ncols=max(1, min(len(hues), int(90 / (max(len(str(h)) for h in hues) + 6)))), frameon=False)
     return fig
 
