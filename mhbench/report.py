@@ -28,16 +28,24 @@ def number(x,           # a number, a string, None
     if isinstance(x, (float, np.floating)): return f"{x:.{digits}f}"
     return str(x)
 
-# %% ../nbs/23_report.ipynb #58e01f91
+# %% ../nbs/23_report.ipynb #1451126d
 def with_interval(table: pd.DataFrame,  # columns estimate, ci_low, ci_high, and any others
-                  digits: int = 3) -> pd.DataFrame:  # the three folded into `estimate [95% interval]`
-    "A tidy table for reading."
+                  digits: int = 3,
+                  level: float | None = None,  # of the intervals; None: the table's column `level`, 0.95 where it has none
+                  ) -> pd.DataFrame:           # the three folded into `estimate [95% interval]`
+    """A tidy table for reading; the heading says the level. Where rows differ in it, the column `level` stays.
+
+    Raises: ValueError for a missing column.
+    """
     gone = [c for c in ("estimate", "ci_low", "ci_high") if c not in table]
     if gone: raise ValueError(f"with_interval: table must have the columns estimate, ci_low, ci_high; got {list(table.columns)}, without {gone}; compute the interval first")
     text = [number(e, digits) if not np.isfinite([l, h]).all() else f"{number(e, digits)} [{number(l, digits)}, {number(h, digits)}]"
             for e, l, h in table[["estimate", "ci_low", "ci_high"]].astype(float).to_numpy()]
-    out = table.drop(columns=["ci_low", "ci_high"]).rename(columns={"estimate": "estimate [95% interval]"})
-    return out.assign(**{"estimate [95% interval]": text})
+    own = "level" in table and pd.api.types.is_float_dtype(table["level"])          # a column of words has another meaning
+    levels = [level] if level is not None else sorted(set(table["level"].dropna())) if own else [0.95]
+    head = f"estimate [{round(100 * levels[0], 3):g}% interval]" if len(levels) == 1 else "estimate [interval]"
+    out = table.drop(columns=["ci_low", "ci_high", *(["level"] if own and len(levels) <= 1 else [])]).rename(columns={"estimate": head})
+    return out.assign(**{head: text})
 
 
 def markdown_table(table: pd.DataFrame, digits: int = 3) -> str:
@@ -46,7 +54,7 @@ def markdown_table(table: pd.DataFrame, digits: int = 3) -> str:
     head = [row(table.columns), "|" + "|".join(" ---: " if pd.api.types.is_numeric_dtype(t) and not pd.api.types.is_bool_dtype(t) else " --- " for t in table.dtypes) + "|"]
     return "\n".join(head + [row(number(v, digits) for v in r) for r in table.itertuples(index=False)]) + "\n"
 
-# %% ../nbs/23_report.ipynb #24013edd
+# %% ../nbs/23_report.ipynb #12c29382
 class Section(NamedTuple):
     "One part of the report."
     title: str
@@ -73,21 +81,21 @@ STAGE_TABLES = {  # stage -> (what to say, {file: caption})
               {"strengths": "Bradley-Terry worths", "table": "Duels won, tied and split", "bias": "Position bias", "counts": "What became of the verdicts", "guard": "Judges that share a lineage with a contestant",
                "errors": "Errors as the judge proposes them", "agreement": "Agreement of the judge's proposals with people's labels"}),
     "contamination": ("Whether the models complete questions from their first halves. The margin is the similarity with the question's own second half less the best with another question's.",
-                      {"table": "Similarity of completions", "flags": "Questions above the thresholds", "counts": "What became of the requests"}),
+                      {"table": "Similarity of completions", "min_k": "Mean log-probability of the questions' tokens", "flags": "Questions above the thresholds", "counts": "What became of the requests"}),
     "agreement": ("How far people, and judges, agree.", {"table": "Agreement", "pairs": "Agreement of pairs", "alignment": "Each annotator against the consensus", "students": "Students by the majority of the panel", "reliability": "Agreement on each student's answers", "abstention_rates": "How often judges abstain", "abstention": "Abstention by difficulty", "ensembles": "Majorities of judges", "bias": "Favouritism"}),
 }
 
 
-def headline(results: str | Path, run: dict) -> pd.DataFrame:  # study, stage, measure, model, mode, n, estimate, ci_low, ci_high
-    "The main numbers of every stage of a run."
-    columns = ["study", "stage", "measure", "model", "mode", "n", "estimate", "ci_low", "ci_high"]
+def headline(results: str | Path, run: dict) -> pd.DataFrame:  # study, stage, measure, model, mode, n, estimate, ci_low, ci_high, level
+    "The main numbers of every stage of a run; intervals are at 0.95 where a stage does not say."
+    columns = ["study", "stage", "measure", "model", "mode", "n", "estimate", "ci_low", "ci_high", "level"]
     found = []
     for stage in STAGE_TABLES:
         for study in run.get(stage, run["studies"] if stage in ("prepare", "score") else []):
             file = Path(results) / stage / study / "headline.parquet"
             if file.exists(): found.append(pd.read_parquet(file).assign(study=study, stage=stage))
     found = [f for f in found if len(f)]
-    return pd.concat(found, ignore_index=True).reindex(columns=columns) if found else pd.DataFrame(columns=columns)
+    return pd.concat(found, ignore_index=True).reindex(columns=columns).fillna({"level": 0.95}) if found else pd.DataFrame(columns=columns)
 
 
 def collect(results: str | Path, figures: str | Path, run: dict) -> list[Section]:
