@@ -58,18 +58,18 @@ def stratified_permutation_test(scores: Sequence[float],   # (N,)
     as_large = int((np.abs(np.concatenate(r)) >= abs(observed) - 1e-12).sum())
     return PermutationTest(float(observed), (as_large + 1) / (n + 1), n_strata, int(len(has) - len(x)))
 
-# %% ../nbs/04b_comparison.ipynb #cade71b3
+# %% ../nbs/04b_comparison.ipynb #82701820
 class LevelDifference(NamedTuple):
     "Two levels of an attribute, compared within questions."
     first: str
     second: str
-    difference: Interval    # second minus first, averaged over questions; its n counts questions
+    difference: Interval    # second minus first, averaged over questions; its n counts questions; no limits where all differ alike
     p: float                # permutation test within questions
     p_adjusted: float       # for all pairs of the table
     p_mcnemar: float        # McNemar's exact test on the questions with one prompt of each level; NaN where there is none, or scores are not 0 and 1
     n_mcnemar: int          # those questions
     sd: float               # standard deviation of the questions' differences
-    detectable: float       # smallest true difference found with the power asked for, by one test
+    detectable: float       # smallest true difference found with the power asked for, by one test; NaN where all differ alike
     n_left_out: int         # scores in questions without both levels, or NaN
 
 
@@ -116,7 +116,9 @@ def compare_levels(scores: Sequence[float], questions: Sequence, levels: Sequenc
         ones = m[:, single].T
         exact = mcnemar(ones[:, 1], ones[:, 0]).p if len(ones) and np.isin(ones, (0, 1)).all() else np.nan
         sd = float(d.std(ddof=1))
-        rows.append((a, b, bootstrap(mean, d, n=n, seed=boot, level=level), t.p, exact, len(ones), sd, minimal_detectable_difference(len(d), sd=sd, power=power, alpha=1 - level), t.n_left_out))
+        alike = d.min() == d.max()                                           # nothing varied: no replicate does, and the interval would have no width
+        i = Interval(float(d[0]), np.nan, np.nan, len(d), np.empty(0), 0, level) if alike else bootstrap(mean, d, n=n, seed=boot, level=level)
+        rows.append((a, b, i, t.p, exact, len(ones), sd, np.nan if alike else minimal_detectable_difference(len(d), sd=sd, power=power, alpha=1 - level), t.n_left_out))
     adjusted = adjust_p([r[3] for r in rows], method)
     return [LevelDifference(str(a), str(b), i, p, float(pa), *rest) for (a, b, i, p, *rest), pa in zip(rows, adjusted)]
 

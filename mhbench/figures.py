@@ -55,7 +55,7 @@ def note(text: str) -> Figure:
     ax.text(0.5, 0.5, text, ha="center", va="center", fontsize=9, color="0.35", wrap=True)
     return fig
 
-# %% ../nbs/22_figures.ipynb #97282d11
+# %% ../nbs/22_figures.ipynb #768cd3a2
 def intervals(table: pd.DataFrame,         # columns: `group`, `hue`, estimate, ci_low, ci_high, n
               *, group: str = "category",  # one row of the axis each
               hue: str = "model",          # one colour each
@@ -75,7 +75,8 @@ def intervals(table: pd.DataFrame,         # columns: `group`, `hue`, estimate, 
         t = table[table[hue] == h]
         y = np.array([groups.index(g) for g in t[group]]) + (j - (len(hues) - 1) / 2) * step
         x, lo, hi = (t[c].to_numpy(float) for c in ("estimate", "ci_low", "ci_high"))
-        ax.errorbar(x, y, xerr=np.clip(np.vstack([x - lo, hi - x]), 0, None), fmt="o", ms=4, lw=1.3, color=PALETTE[j % len(PALETTE)], label=str(h))
+        dots = ax.errorbar(x, y, xerr=np.clip(np.vstack([x - lo, hi - x]), 0, None), fmt="o", ms=4, lw=1.3, color=PALETTE[j % len(PALETTE)], label=str(h)).lines[0]
+        if limits and ((limits[0] <= x) & (x <= limits[1])).all(): dots.set_clip_on(False)   # a whole dot at 0 and at 1
     for label, at in (marks or {}).items():
         ax.axvline(at, color="0.55", lw=0.9, ls="--", zorder=0)
         ax.annotate(label, (at, 1.0), xycoords=("data", "axes fraction"), ha="center", va="bottom", fontsize=7, color="0.35")
@@ -84,6 +85,7 @@ def intervals(table: pd.DataFrame,         # columns: `group`, `hue`, estimate, 
     ax.set_ylim(len(groups) - 0.5, -0.5)
     ax.set_xlabel(f"{xlabel}, with 95% interval")
     if limits: ax.set_xlim(*limits)
+    ax.xaxis.get_major_locator().set_params(nbins=6)
     if title: fig.suptitle(title, x=0.01, ha="left", fontsize=10)
     fig.legend(loc="outside lower center", fontsize=8, ncols=max(1, min(len(hues), int(90 / (max(len(str(h)) for h in hues) + 6)))), frameon=False)
     return fig
