@@ -115,7 +115,7 @@ def split_items(items: Iterable[Item], *, seed: int,
     kept = set(ids[:int(test * len(ids) + 0.5)])
     return [i.model_copy(update={"split": "test" if (i.base_id or i.item_id) in kept else "few_shot"}) for i in items]
 
-# %% ../nbs/06_variants.ipynb #abe0fb92
+# %% ../nbs/06_variants.ipynb #9ac8019d
 SETS = {"D0": 1, "D_G": 3, "D_A": 5, "D_N": 6, "few_shot": 1, "D_G_random": 3, "D_A_random": 5, "D_N_random": 6}
 
 
@@ -164,6 +164,6 @@ def evaluation_set(items: Iterable[Item],   # base questions, multiple choice
     items = list(items)
     for i in items:
         if i.task != "multiple_choice" or i.base_id is not None:
-            raise ValueError(f"evaluation_set: items must be base questions of multiple choice; got task {i.task} with base_id {i.base_id!r} ({i.item_id}); pass what the loader returned")
+            raise ValueError(f"evaluation_set: items must be base questions of multiple choice; got task {i.task} with base_id {i.base_id!r} ({i.item_id}); " + ("pass what the loader returned" if i.base_id is None else "a prompt that was drawn already stands as it is: say sets: [] in params.yaml"))
     wanted = "few_shot" if name == "few_shot" else "test"
     return [_prompt(i, name, k, seed, paired) for i in split_items(items, seed=seed, test=test) if i.split == wanted for k in range(SETS[name])]

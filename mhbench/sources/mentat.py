@@ -119,7 +119,7 @@ def _table(data: bytes, columns: tuple[str, ...], optional: tuple[str, ...], nam
             start = rows.line_num + 1
     except csv.Error as e: raise ValueError(f"{caller}: file must be CSV; got {e} ({name}:{start}); look for a quote that is not closed, or a file that was cut") from None
 
-# %% ../../nbs/05c_sources.mentat.ipynb #252a3f3e
+# %% ../../nbs/05c_sources.mentat.ipynb #2cdb6924
 def _question(place: str, row: dict[str, str]) -> dict:
     "One row of the questions as the fields of an Item."
     def refuse(column, rule):
@@ -146,13 +146,16 @@ def _question(place: str, row: dict[str, str]) -> dict:
 
 def load_mentat(path: str | Path,             # the release's folder, or the file of questions (.csv or .csv.aes)
                 password: str | None = None,  # as the authors' README gives it; not needed for a file in the clear
-                ) -> list[Item]:              # base questions, in the file's order
-    """The questions of MENTAT, their wordings in `variant`, all of them protected.
+                sets: Iterable[str] = (),     # names in RELEASE_SETS: these prompts, as the authors drew them, in place of the questions
+                ) -> list[Item]:              # base questions, in the file's order; or the prompts of `sets`, one set after the other
+    """The questions of MENTAT, their wordings in `variant`, all of them protected; or the authors' own draw of their evaluation sets.
 
     Source: Lamparth, Grabb et al. 2025, section 3.
 
     Raises: FileNotFoundError; ValueError for a wrong password, a damaged file, a changed column or a row that breaks a rule.
     """
+    if isinstance(sets, str): raise ValueError(f"load_mentat: sets must be a list of names; got {sets!r}; write [{sets}]")
+    if sets: return [i for name in sets for i in load_mentat_set(path, password, name)]
     file = _find(path, ("question",), ".csv", "load_mentat")
     rows = _table(_open(file, password), MENTAT_COLUMNS, ("", "Unnamed: 0", "canary"), file.name, "load_mentat")
     items = validate(((place, _question(place, row)) for place, row in rows), Item, unique="item_id").records
