@@ -287,3 +287,14 @@ def test_no_sessions(tmp_path):
 def test_without_the_extra_the_error_names_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyAesCrypt", None)
     with pytest.raises(ImportError, match=r"pip install 'mhbench\[sources\]'"): decrypt(b"AES\x02", "x")
+
+
+def test_real_draw_comes_through_the_loader(folder, password, monkeypatch):
+    "The authors' own sets by the name that a recipe gives them, all four at once, and refused as questions to draw from."
+    from mhbench.sources import load_corpus
+    from mhbench.variants import evaluation_set
+    monkeypatch.setenv("MHBENCH_MENTAT_PASSWORD", password)
+    corpus = load_corpus("mentat", folder, sets=["D0_release", "D_G_release", "D_A_release", "D_N_release"])
+    assert Counter(i.variant["set"] for i in corpus.items) == {"D0_release": 184, "D_G_release": 552, "D_A_release": 920, "D_N_release": 1104} and len(corpus.ratings) == 3000
+    assert all(i.protected and i.base_id for i in corpus.items)
+    with pytest.raises(ValueError, match=r"stands as it is: say sets: \[\]"): evaluation_set(corpus.items, "D0", seed=1)
