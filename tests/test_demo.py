@@ -13,9 +13,9 @@ import pytest
 
 from mhbench.prompts import build
 from mhbench.sources.anki import load_anki
-from mhbench.sources.counselingbench import load_counselingbench, load_counselingbench_labels
+from mhbench.sources.counselingbench import ERRORS, load_counselingbench, load_counselingbench_errors, load_counselingbench_labels
 from mhbench.sources.demo import (DEMO_STUDIES, PSYCHIATRY_TASKS, _pairs, _strengths, demo_canary, demo_path, load_panel, load_psychiatrybench, load_students, simulate_annotations,
-                                  simulate_panel)
+                                  simulate_errors, simulate_panel)
 from mhbench.sources.mentat import MENTAT_COLUMNS, load_annotations, load_mentat
 from mhbench.sources.mhqa import inspect_mhqa, load_mhqa
 
@@ -255,3 +255,19 @@ def test_missing_question_of_a_clinical_approach_is_marked(tmp_path):
     (tmp_path / "clinical_approach.jsonl").write_text(json.dumps({"id": "a", "history": "h", "clinical_approach": "Ask first."}))
     item, = load_psychiatrybench(tmp_path)
     assert item.variant == {"question": "to be generated"} and item.key == ["Ask first."] and item.protected
+
+
+def test_simulated_errors_have_the_shares_that_were_put_in(banks):
+    shares = {"a": (0.6, 0.15, 0.25), "b": (0.0, 1.0, 0.0)}
+    text = simulate_errors(banks["counselingbench"] * 150, shares, n_raters=2, right=0.9, abstains=0.0, seed=SEED)
+    found = pd.read_csv(io.StringIO(text)).groupby("model")["label"].value_counts(normalize=True)
+    for m, p in shares.items():
+        for kind, share in zip(ERRORS, p): assert found[m].get(kind, 0) == pytest.approx(0.9 * share + 0.05 * (1 - share), abs=0.02)
+    assert text != simulate_errors(banks["counselingbench"] * 150, shares, n_raters=2, right=0.9, abstains=0.0, seed=SEED + 1)
+
+
+def test_simulated_errors_are_of_the_demo_models_and_say_so(banks, root):
+    import yaml
+    labels = load_counselingbench_errors(demo_path("counselingbench") / "simulated_errors.csv", banks["counselingbench"])
+    assert {r.target for r in labels} <= set(yaml.safe_load((root / "params.yaml").read_text())["models"]) and len(labels) == 2 * 3 * 24
+    assert {r.comment for r in labels} == {"simulated: no rationale was read"} and all(r.rater.startswith("sim-") for r in labels)

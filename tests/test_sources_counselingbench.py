@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from mhbench.sources import count_cases, inspect_counselingbench, load_counselingbench, load_counselingbench_labels, load_counselingbench_responses
+from mhbench.sources import count_cases, inspect_counselingbench, load_corpus, load_counselingbench, load_counselingbench_errors, load_counselingbench_labels, load_counselingbench_responses
 from mhbench.sources.counselingbench import COMPETENCIES, break_ties, competency, ethnicity_group, icd_blocks, parse_demographics, run_of
 
 ANSWERS = "Mistral-7B-Instruct-v0.3_zero-shot_None_0.csv"
@@ -133,3 +133,59 @@ def test_small_parts():
     assert icd_blocks("F41.9, F43 and (F41.1)") == ["F41", "F43"]
     assert all(competency(v) == k == competency(k.upper()) for k, v in COMPETENCIES.items())
     assert break_ties(["a", "a", "a"], ["a", "b", "b"], [None, "b", "c"]) == (["a", "b", None], ["agreed", "tie_broken", "three_ways"])
+
+
+# -- labels of errors, and a file with all that it holds as a corpus
+
+SAID = {"item_id": "q1", "model": "m-7B", "rater": "r1", "label": "knowledge"}
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    ({"label": "careless"}, r"ErrorRow.label does not fit: Input should be 'knowledge', 'context', 'logical' or 'Abstain'; got 'careless' \(e.csv:3\)"),
+    ({"label": ""}, r"ErrorRow.label does not fit.*e.csv:3"),
+    ({"rater": " "}, r"ErrorRow.rater does not fit.*e.csv:3"),
+    ({"rater": "r1"}, r"annotation must be unique; got 'q1, m-7B, r1' again, first at e.csv:2"),
+    ({"item_id": "q7"}, r"load_counselingbench_errors: item_id must name a question of the corpus; got 'q7' \(e.csv:3\); take the ids"),
+])
+def test_a_broken_label_of_an_error_is_refused_with_its_place(tmp_path, change, words):
+    item = load_counselingbench(write(tmp_path / "q.csv", [ROW])).records[0].model_copy(update={"item_id": "q1"})
+    path = write(tmp_path / "e.csv", [SAID, {**SAID, "rater": "r2", **change}])
+    with pytest.raises(ValueError, match=words): load_counselingbench_errors(path, [item])
+
+
+def test_labels_of_errors_are_ratings_of_the_model_that_erred(tmp_path):
+    path = write(tmp_path / "e.csv", [{**SAID, "label": " Logical ", "comment": "", "canary": "x"}, {**SAID, "rater": "r2", "label": "ABSTAIN", "comment": "too short to say", "canary": "x"}])
+    got = load_counselingbench_errors(path)
+    assert [(r.item_id, r.target, r.rater, r.label, r.comment, r.source) for r in got] == [("q1", "m-7B", "r1", "logical", None, "e.csv:2"), ("q1", "m-7B", "r2", "Abstain", "too short to say", "e.csv:3")]
+    with pytest.raises(ValueError, match=r"columns must include \['rater', 'label'\]"): load_counselingbench_errors(write(tmp_path / "f.csv", [{"item_id": "q1", "model": "m"}]))
+
+
+def test_a_corpus_is_everything_that_the_file_holds(tmp_path):
+    answered = {**ROW, "raw_pred": "C", "parsed_pred": "C", "label": "treatment planning", "label_h": "treatment planning", "label_s": "core counseling attributes"}
+    rows = [answered, {**answered, "Question #": "2", "Question": "What next?"}, {**answered, "Question #": "3", "Choice A": "b"}]     # the third has two equal choices
+    path = write(tmp_path / "some-7B_zero-shot_None_0.csv", rows)
+    with pytest.raises(ValueError, match="must differ"): load_corpus("counselingbench", path)
+    got = load_corpus("counselingbench", tmp_path, strict=False, set_aside=tmp_path / "aside.jsonl")
+    ids = [i.item_id for i in got.items]
+    assert len(ids) == 2 and [r.item_id for r in got.responses] == ids and {(r.model, r.mode, r.text) for r in got.responses} == {("some-7B", "zero_shot", "C")}
+    assert [(r.item_id, r.rater) for r in got.ratings] == [(i, r) for i in ids for r in ("h", "s", "resolved")] and got.notes[0].startswith("1 rows do not fit")
+    write(tmp_path / "my_errors.csv", [{**SAID, "item_id": ids[0]}])
+    again = load_corpus("counselingbench", tmp_path, strict=False, set_aside=tmp_path / "aside.jsonl")                                # found in the folder
+    assert [(r.item_id, r.target, r.label) for r in again.ratings[6:]] == [(ids[0], "m-7B", "knowledge")]
+    assert load_corpus("counselingbench", path, errors="my_errors.csv", strict=False, set_aside=tmp_path / "aside.jsonl").ratings == again.ratings   # named, from the file's folder
+    with pytest.raises(FileNotFoundError): load_corpus("counselingbench", path, errors="none.csv", strict=False, set_aside=tmp_path / "aside.jsonl")
+
+
+def test_recorded_answers_of_nobody_are_left_out_with_a_note(tmp_path):
+    path = write(tmp_path / "questions.csv", [{**ROW, "raw_pred": "C"}])
+    got = load_corpus("counselingbench", path)
+    assert got.responses == [] and got.ratings == [] and "does not say whose they are" in got.notes[0]
+    named, = load_corpus("counselingbench", path, model="some-7B", mode="few_shot").responses
+    assert (named.model, named.mode) == ("some-7B", "few_shot")
+
+
+def test_released_files_as_corpora(datasets, tmp_path):
+    folder, aside = datasets / "counselingbench", {"strict": False, "set_aside": tmp_path / "aside.jsonl"}
+    answers, labels = (load_corpus("counselingbench", folder / f, **aside) for f in (ANSWERS, LABELS))
+    assert (len(answers.items), len(answers.responses), len(answers.ratings)) == (508, 508, 0)
+    assert len(labels.ratings) == 3 * len(labels.items) and {r.mode for r in labels.responses} == {"few_shot_cot"}
