@@ -22,7 +22,7 @@ __all__ = ['STAGES', 'SELECTIVE', 'Stage', 'root', 'place', 'load_params', 'chec
            'workspace', 'figure_folder', 'capped', 'asking', 'write_metrics', 'write_table', 'merge_shards', 'select',
            'sha256', 'import_corpus']
 
-# %% ../nbs/24_pipeline.ipynb #0fd7ef88
+# %% ../nbs/24_pipeline.ipynb #1c56f839
 class Stage(NamedTuple):
     "A stage of the pipeline: its name and what it is fanned out over."
     name: str
@@ -32,13 +32,14 @@ class Stage(NamedTuple):
     reads: bool = False      # it reads the responses of the models of the run
     draws: bool = False      # it draws a figure
     families: bool = False   # it compares judges with students, so it is given every model's lineage
+    encodes: bool = False    # it runs models here, so it is told where their batches are computed
 
 
 STAGES = {s.name: s for s in (
-    Stage("prepare"), Stage("generate", per_model=True, asks=True), Stage("score", reads=True, draws=True), Stage("judge", asks=True, reads=True, draws=True, families=True),
-    Stage("freeform", reads=True, draws=True), Stage("reasoning", reads=True, draws=True), Stage("preferences", draws=True),
+    Stage("prepare"), Stage("generate", per_model=True, asks=True, encodes=True), Stage("score", reads=True, draws=True), Stage("judge", asks=True, reads=True, draws=True, families=True, encodes=True),
+    Stage("freeform", reads=True, draws=True, encodes=True), Stage("reasoning", reads=True, draws=True, encodes=True), Stage("preferences", draws=True),
     Stage("agreement", reads=True, draws=True, families=True), Stage("demographics", reads=True, draws=True),
-    Stage("competency", reads=True, draws=True), Stage("duels", asks=True, reads=True, draws=True, families=True), Stage("contamination", asks=True, draws=True), Stage("report", per_study=False, draws=True))}
+    Stage("competency", reads=True, draws=True), Stage("duels", asks=True, reads=True, draws=True, families=True), Stage("contamination", asks=True, draws=True, encodes=True), Stage("report", per_study=False, draws=True))}
 
 SELECTIVE = ("judge", "freeform", "reasoning", "preferences", "agreement", "demographics", "competency", "duels", "contamination")  # only studies with a section of that name go through these
 
@@ -65,7 +66,7 @@ def place(results: str | Path,      # the results folder; relative paths are tak
     if not base.is_absolute(): base = root() / base
     return base.joinpath(*[x for x in (stage, study, model) if x])
 
-# %% ../nbs/24_pipeline.ipynb #0b40f58b
+# %% ../nbs/24_pipeline.ipynb #39350097
 def load_params(path: str | Path = "params.yaml") -> dict:
     """Read and check `params.yaml`.
 
@@ -95,7 +96,7 @@ def check_params(p: dict, where: str = "params.yaml") -> None:
         want = [s for s in run["studies"] if stage in p["studies"][s]]
         if list(run.get(stage) or []) != want: no(f"run.{stage}", f"list the studies of run.studies that have a section {stage}, in that order: {want}", run.get(stage), "run `mhbench select`, which fills these lists in")
     for section in p:
-        if section not in ("seed", "run", "studies", "models", "endpoints") and section not in STAGES:
+        if section not in ("seed", "run", "studies", "models", "endpoints", "executor") and section not in STAGES:
             no(section, f"be a known section or a stage ({', '.join(STAGES)})", section, "mend the spelling")
     for study, s in p["studies"].items():
         for section in s:
@@ -124,6 +125,7 @@ def stage_parameters(p: dict,                   # what load_params returned
         out |= {"entries": {m: dict(p["models"][m]) for m in asked}}
         out |= {"endpoints": {e: dict(p["endpoints"][e]) for e in sorted({m["endpoint"] for m in out["entries"].values()})}}
     if s.reads: out |= {"models": list(p["run"]["models"])}
+    if s.encodes: out |= {"executor": dict(p.get("executor") or {})}
     if s.draws: out |= {"figures": "figures"}
     if not s.per_study: out |= {"run": dict(p["run"])}
     return out

@@ -12,6 +12,8 @@ import pandas as pd
 import pytest
 import yaml
 
+from faults.batch import BatchServer
+from faults.server import FaultServer
 from mhbench import pipeline
 from mhbench.schema import Item, Response, read_records
 
@@ -191,7 +193,7 @@ def test_each_stage_notebook_runs_with_its_defaults(stage, clone, tmp_path):
     out = tmp_path / "out.ipynb"
     env = {**ENV, "TMPDIR": str(tmp_path)}
     done = subprocess.run([BIN / "papermill", clone / "nbs" / "stages" / f"{stage}.ipynb", out, "--cwd", clone / "nbs" / "stages", "-k", "python3", "--no-progress-bar"], cwd=clone, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1500:]
     assert not [f for f in (clone / "results").rglob("notebook.failed.ipynb")]
 
 
@@ -230,3 +232,54 @@ def test_no_text_of_a_protected_corpus_is_in_any_result(small, tmp_path, monkeyp
         searched += 1
         assert not [w for w in words if w in text], f"{f.name} holds text of a protected item"
     assert searched > 25
+
+
+REMOTE = {"kind": "openai", "identity": "remote", "api_key_env": "PLANTED_KEY", "pause_s": 0.01, "max_attempts": 2}
+ASKED = {"endpoint": "remote", "served": "m-1", "lineage": "m", "sampling": {"temperature": 0.0, "max_tokens": 5}}
+
+
+def test_a_planted_key_is_nowhere_after_a_run(clone, tmp_path):
+    "The endpoint repeats the key in its errors; no notebook, cache, lock, log, table, page or message of the run holds it."
+    secret, folder = "-".join(["sk-planted", "run", "0123456789abcdef"]), tmp_path / "mhbench"  # in no file as it is
+    shutil.copytree(clone, folder, ignore=shutil.ignore_patterns(".mhbench"))
+    echo = lambda n, body: (lambda _: ([401, 400, 500][n % 3], {"error": {"message": f"Incorrect API key provided: {secret}"}})) if n < 9 else None
+    everywhere = lambda: [str(f.relative_to(folder)) for f in folder.rglob("*") if f.is_file() and secret.encode() in f.read_bytes()]
+    env = {k: v for k, v in ENV.items() if k != "MHBENCH_ROOT"} | {"PLANTED_KEY": secret}
+    with FaultServer(every=echo) as s:
+        p = yaml.safe_load((clone / "params.yaml").read_text())
+        p["endpoints"]["remote"], p["models"]["remote"] = REMOTE | {"base_urls": [s.url]}, ASKED
+        p["studies"]["psychiatrybench"]["judge"] |= {"judges": ["remote"]}
+        p["generate"]["max_failed"] = None
+        (folder / "params.yaml").write_text(yaml.safe_dump(p, sort_keys=False))
+        run(BIN / "mhbench", "select", "--studies", "psychiatrybench", "--models", "remote", "--items", "12", cwd=folder)
+        done = subprocess.run([BIN / "dvc", "repro", "-v"], cwd=folder, env=env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1500:]
+        assert s.headers[0]["authorization"] == f"Bearer {secret}" and len(s.asked) > 12
+        responses = read_records(folder / "results/generate/psychiatrybench/remote/responses.parquet", Response)
+        assert any("[key]" in (r.error or "") for r in responses) and any(r.status == "ok" for r in responses)
+        assert (folder / "results/judge/psychiatrybench/notebook.ipynb").exists()
+        assert secret not in done.stdout + done.stderr and everywhere() == []
+        p = yaml.safe_load((folder / "params.yaml").read_text())
+        p["generate"] |= {"max_failed": 0, "replay": "off"}
+        (folder / "params.yaml").write_text(yaml.safe_dump(p, sort_keys=False))
+        s.asked.clear()   # the echo begins again, and this time it ends the stage
+        stopped = subprocess.run([BIN / "mhbench", "run", "generate", "--study", "psychiatrybench", "--model", "remote"], cwd=folder, env=env, capture_output=True, text=True)
+    assert stopped.returncode != 0 and "TooManyFailed" in stopped.stderr
+    assert (folder / "results/generate/psychiatrybench/remote/notebook.failed.ipynb").exists()
+    assert secret not in stopped.stdout + stopped.stderr and everywhere() == []
+
+
+def test_the_batch_api_gives_the_responses_of_the_ordinary_path(small, tmp_path, monkeypatch):
+    "The same stage by `delivery: batch`: one batch, no request beside it, and the same bytes."
+    monkeypatch.chdir(small)
+    monkeypatch.setenv("PLANTED_KEY", "sk-planted-0123456789abcdef")
+    shutil.copytree(small / "results" / "prepare", tmp_path / "prepare")
+    letters = {"content": [{"token": "A", "top_logprobs": [{"token": "A", "logprob": -0.1}, {"token": "B", "logprob": -2.5}]}]}
+    found = {}
+    with BatchServer(logprobs=letters, say=lambda body: "A") as s:
+        values = {"results": str(tmp_path), "model": "remote", "modes": {"zero_shot": {}, "few_shot": {"n_items": 3}}, "entries": {"remote": ASKED}, "endpoints": {"remote": REMOTE | {"base_urls": [s.url]}}}
+        for delivery in ("batch", "live"):
+            pipeline.run_stage("generate", "mhqa", "minilm", overrides=values | {"delivery": delivery, "cache": str(tmp_path / f"{delivery}.sqlite")})
+            found[delivery] = (tmp_path / "generate/mhqa/remote/responses.parquet").read_bytes()
+            assert len(s.batches) == 1 and len(s.direct) == (0 if delivery == "batch" else 13)
+    assert found["batch"] == found["live"]
