@@ -54,7 +54,7 @@ def markdown_table(table: pd.DataFrame, digits: int = 3) -> str:
     head = [row(table.columns), "|" + "|".join(" ---: " if pd.api.types.is_numeric_dtype(t) and not pd.api.types.is_bool_dtype(t) else " --- " for t in table.dtypes) + "|"]
     return "\n".join(head + [row(number(v, digits) for v in r) for r in table.itertuples(index=False)]) + "\n"
 
-# %% ../nbs/23_report.ipynb #12c29382
+# %% ../nbs/23_report.ipynb #45e66e15
 class Section(NamedTuple):
     "One part of the report."
     title: str
@@ -76,7 +76,7 @@ STAGE_TABLES = {  # stage -> (what to say, {file: caption})
     "competency": ("Whether a model would pass, in which competency it falls short, and whether medical models do better than those they were made from. A model is above a mark when its whole interval is.",
                    {"standing": "Accuracy against the marks", "settings": "Accuracy by setting", "by_competency": "Accuracy by competency", "table": "Accuracy, macro precision, recall and F1, of all and by competency",
                     "competencies": "Competencies compared over models", "competencies_cases": "Competencies compared over cases", "medical": "Medical minus general, on the same questions", "medical_pairs": "General minus medical, a pair one unit",
-                    "annotators": "Agreement of the annotators on competencies", "errors": "Errors by kind, as people labelled them", "error_tests": "Errors compared between models"}),
+                    "annotators": "Agreement of the annotators on competencies", "cases": "Questions and cases", "errors": "Errors by kind, as people labelled them", "error_tests": "Errors compared between models"}),
     "duels": ("Whose rationale a judge prefers, each pair in both orders. A verdict that changes with the order counts for neither.",
               {"strengths": "Bradley-Terry worths", "table": "Duels won, tied and split", "bias": "Position bias", "counts": "What became of the verdicts", "guard": "Judges that share a lineage with a contestant",
                "errors": "Errors as the judge proposes them", "agreement": "Agreement of the judge's proposals with people's labels"}),
