@@ -14,10 +14,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 # %% auto #0
-__all__ = ['PALETTE', 'save', 'note', 'intervals', 'panels', 'histogram', 'radar', 'matrix', 'reliability', 'curves']
+__all__ = ['PALETTE', 'MARKERS', 'save', 'note', 'intervals', 'panels', 'histogram', 'radar', 'matrix', 'reliability', 'curves']
 
-# %% ../nbs/22_figures.ipynb #cde77876
+# %% ../nbs/22_figures.ipynb #9b96371d
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#000000")
+MARKERS = "os^Dv"  # a ninth model has the first one's colour, and another marker
 
 _STYLE = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 10, "axes.titlelocation": "left",
           "legend.frameon": False, "figure.dpi": 80, "savefig.dpi": 150, "svg.hashsalt": "mhbench", "svg.fonttype": "path", "axes.prop_cycle": matplotlib.cycler(color=PALETTE)}
@@ -55,7 +56,7 @@ def note(text: str) -> Figure:
     ax.text(0.5, 0.5, text, ha="center", va="center", fontsize=9, color="0.35", wrap=True)
     return fig
 
-# %% ../nbs/22_figures.ipynb #768cd3a2
+# %% ../nbs/22_figures.ipynb #385fd944
 def intervals(table: pd.DataFrame,         # columns: `group`, `hue`, estimate, ci_low, ci_high, n
               *, group: str = "category",  # one row of the axis each
               hue: str = "model",          # one colour each
@@ -75,7 +76,7 @@ def intervals(table: pd.DataFrame,         # columns: `group`, `hue`, estimate, 
         t = table[table[hue] == h]
         y = np.array([groups.index(g) for g in t[group]]) + (j - (len(hues) - 1) / 2) * step
         x, lo, hi = (t[c].to_numpy(float) for c in ("estimate", "ci_low", "ci_high"))
-        dots = ax.errorbar(x, y, xerr=np.clip(np.vstack([x - lo, hi - x]), 0, None), fmt="o", ms=4, lw=1.3, color=PALETTE[j % len(PALETTE)], label=str(h)).lines[0]
+        dots = ax.errorbar(x, y, xerr=np.clip(np.vstack([x - lo, hi - x]), 0, None), fmt=MARKERS[j // len(PALETTE) % len(MARKERS)], ms=4, lw=1.3, color=PALETTE[j % len(PALETTE)], label=str(h)).lines[0]
         if limits and ((limits[0] <= x) & (x <= limits[1])).all(): dots.set_clip_on(False)   # a whole dot at 0 and at 1
     for label, at in (marks or {}).items():
         ax.axvline(at, color="0.55", lw=0.9, ls="--", zorder=0)
@@ -154,7 +155,7 @@ def histogram(table: pd.DataFrame,     # columns `x` and `hue`, one row a unit
     fig.legend(loc="outside lower center", fontsize=8, ncols=min(len(hues), 3), frameon=False)
     return fig
 
-# %% ../nbs/22_figures.ipynb #2d8f07f1
+# %% ../nbs/22_figures.ipynb #9f998694
 def radar(table: pd.DataFrame,  # columns: `axis`, `hue`, estimate
           *, axis: str = "category", hue: str = "model", marks: dict[str, float] | None = None, title: str = "") -> Figure:
     "One closed line a model over the axes, from 0 in the centre to 1."
@@ -165,7 +166,7 @@ def radar(table: pd.DataFrame,  # columns: `axis`, `hue`, estimate
     fig, ax = _figure(5.2, 4.6, subplot_kw={"projection": "polar"})
     for j, h in enumerate(hues):
         v = table[table[hue] == h].set_index(axis)["estimate"].reindex(axes).to_numpy(float)
-        ax.plot(closed, np.append(v, v[:1]), color=PALETTE[j % len(PALETTE)], lw=1.5, marker="o", ms=3, label=str(h))
+        ax.plot(closed, np.append(v, v[:1]), color=PALETTE[j % len(PALETTE)], lw=1.5, marker=MARKERS[j // len(PALETTE) % len(MARKERS)], ms=3, label=str(h))
     ring = np.linspace(0, 2 * np.pi, 200)
     for label, at in (marks or {}).items():
         ax.plot(ring, np.full_like(ring, at), color="0.5", lw=0.9, ls="--")
@@ -212,7 +213,7 @@ def reliability(table: pd.DataFrame,  # columns: confidence, accuracy, n, `hue`;
     ax.legend(fontsize=8, frameon=False)
     return fig
 
-# %% ../nbs/22_figures.ipynb #b291b3c2
+# %% ../nbs/22_figures.ipynb #beac67c4
 def curves(table: pd.DataFrame,  # columns: `x`, estimate, `hue`; ci_low and ci_high where there is an interval
            *, x: str, hue: str = "model", xlabel: str = "", ylabel: str = "", title: str = "",
            limits: tuple[float, float] | None = None,  # of the y axis
@@ -222,7 +223,7 @@ def curves(table: pd.DataFrame,  # columns: `x`, estimate, `hue`; ci_low and ci_
     fig, ax = _figure(5.4, 3.4)
     for j, h in enumerate(dict.fromkeys(table[hue])):
         t = table[table[hue] == h]
-        ax.plot(t[x], t["estimate"], color=PALETTE[j % len(PALETTE)], lw=1.5, marker="o", ms=3, label=str(h))
+        ax.plot(t[x], t["estimate"], color=PALETTE[j % len(PALETTE)], lw=1.5, marker=MARKERS[j // len(PALETTE) % len(MARKERS)], ms=3, label=str(h))
         if {"ci_low", "ci_high"} <= set(t.columns): ax.fill_between(t[x], t["ci_low"].astype(float), t["ci_high"].astype(float), color=PALETTE[j % len(PALETTE)], alpha=.15, lw=0)
     ax.set(xlabel=xlabel or x, ylabel=ylabel)
     if limits: ax.set_ylim(*limits)
