@@ -283,3 +283,12 @@ def test_the_batch_api_gives_the_responses_of_the_ordinary_path(small, tmp_path,
             found[delivery] = (tmp_path / "generate/mhqa/remote/responses.parquet").read_bytes()
             assert len(s.batches) == 1 and len(s.direct) == (0 if delivery == "batch" else 13)
     assert found["batch"] == found["live"]
+
+
+def test_a_cluster_gives_the_bytes_of_threads(small, tmp_path, monkeypatch):
+    pytest.importorskip("dask.distributed", reason="the extra dask is not installed")
+    monkeypatch.chdir(small)
+    shutil.copytree(small / "results" / "prepare", tmp_path / "prepare")
+    pipeline.run_stage("generate", "mhqa", "minilm", overrides={"results": str(tmp_path), "executor": {"kind": "dask", "workers": 2}})
+    of = "generate/mhqa/minilm/responses.parquet"
+    assert (tmp_path / of).read_bytes() == (small / "results" / of).read_bytes()
