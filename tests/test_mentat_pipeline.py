@@ -22,7 +22,7 @@ def asked(root, tmp_path_factory):
         values = {"results": str(folder)}
         pipeline.run_stage("prepare", "mentat", overrides=values | {"path": "mhbench/demo/mentat", "sha256": None, "options": {}, "answers": {}, "n_items": None, "sets": ["D0", "D_G", "D_A", "D_N"]})
         pipeline.run_stage("generate", "mentat", "minilm", overrides=values)
-        pipeline.run_stage("preferences", "mentat", overrides=values | {"n_boot": 5, "n_permutations": 99})
+        stage("preferences", folder, n_boot=5, n_permutations=99)
         yield folder
 
 
