@@ -208,3 +208,26 @@ def test_recorded_answers_of_a_released_file(datasets, tmp_path):
     width = {k: r["ci_high"] - r["ci_low"] for k, r in got.items()}
     assert width["paper"] > 2 * width["question"] and got["paper"]["level"] == 0.99
     assert got["case"]["n_unread"] + got["case"]["n_missing"] < 10
+
+
+@pytest.mark.parametrize("votes, right", [({0.2: "A", 0.4: "A", 0.6: "B", 0.8: "B", 1.0: "B"}, 1.0), ({0.2: "C", 0.4: "A", 0.6: "C", 0.8: "A", 1.0: "?"}, 0.0)])
+def test_the_plain_answer_does_not_vote_and_the_25_are_not_plain(votes, right):
+    from answering import answering
+    from mhbench.generate import generate
+    from mhbench.llm import Model
+    from mhbench.score import score_responses, self_consistency
+    items = [Item(item_id=f"q{i}", study="any", task="multiple_choice", question=f"Number {i}?", options=["w", "x", "y", "z"], key=["B"], group_id=f"case {i}", category="one", source="test") for i in range(3)]
+    plain = {"max_tokens": 5, "temperature": 0.0}
+    with answering(lambda body: votes[body["temperature"]] if body["temperature"] else "D") as (here, seen):
+        got = generate(items, Model(name="m", endpoint="here", served="m", sampling=plain), here, modes={"zero_shot": {"self_consistency": True}}, cache=None, progress=False)
+    assert len(got) == 3 * 26
+    scores = score_responses(items, got)
+    scores = pd.concat([scores, self_consistency(scores, items)], ignore_index=True)
+    assert scores["mode"].value_counts().to_dict() == {"zero_shot": 3, "zero_shot (25 samples)": 75, "zero_shot (majority of 25)": 3}
+    voted = scores[scores["mode"] == "zero_shot (majority of 25)"]
+    assert (voted["correct"] == right).all()
+    if right: assert (voted["how"] == "majority").all() and voted["confidence"].tolist() == [15 / 25] * 3
+    else: assert (voted["how"] == "majority: tie").all() and voted["answer"].tolist() == ['["C"]'] * 3     # ten votes each: the letter that was sampled first
+    table = c.competency_table(scores, seed=1, n_boot=50)
+    accuracy = table[(table["measure"] == "accuracy") & (table["by"] == "all")].set_index("mode")["estimate"]
+    assert accuracy["zero_shot"] == 0 and accuracy["zero_shot (majority of 25)"] == right
