@@ -48,7 +48,7 @@ def bundled_gguf(folder: str | Path | None = None  # `$XDG_CACHE_HOME/mhbench` o
     os.replace(out.name, path)
     return path
 
-# %% ../nbs/12_local.ipynb #9d0a94d4
+# %% ../nbs/12_local.ipynb #d743a19e
 TEMPLATE = ("{% for m in messages %}{% if m.role == 'system' %}{{ m.content }}\n\n{% elif m.role == 'user' %}Question: {{ m.content }}\nAnswer:"
             "{% else %} {{ m.content | trim }}\n\n{% endif %}{% endfor %}")
 
@@ -91,7 +91,7 @@ def _endpoint(name: str, address: str, settings: dict[str, Any]) -> Endpoint:
 
 @contextmanager
 def described(gguf: str | Path | None = None, *, name: str = "local", served: str = "gemma-3-270m", template: str | None = TEMPLATE, n_ctx: int = 4096,
-              threads: int | None = None, parallel: int = 1, seed: int = 0, start_s: float = 120.0) -> Iterator[Endpoint]:
+              threads: int | None = None, parallel: int = 1, seed: int = 0, start_s: float = 120.0, log: str | Path | None = None) -> Iterator[Endpoint]:
     "The endpoint that `serve` with the same arguments would give, without starting it: enough to find its answers in the cache."
     yield _endpoint(name, "http://127.0.0.1:0/v1", _settings(gguf, served, template, n_ctx, threads, parallel, seed))
 
@@ -106,6 +106,7 @@ def serve(gguf: str | Path | None = None,      # a model file; the bundled one b
           parallel: int = 1,                   # slots; above 1 answers are faster and not bit-reproducible
           seed: int = 0,                       # of requests that bring none
           start_s: float = 120.0,              # how long starting may take
+          log: str | Path | None = None,       # a file for what the server says, written anew; None: kept only until it has started
           ) -> Iterator[Endpoint]:
     """Serve a model on loopback for the length of a `with` block.
 
@@ -113,15 +114,16 @@ def serve(gguf: str | Path | None = None,      # a model file; the bundled one b
     """
     settings = _settings(gguf, served, template, n_ctx, threads, parallel, seed)
     here = os.pathsep.join([str(Path(sys.modules[Endpoint.__module__].__file__).resolve().parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
-    with tempfile.TemporaryFile("w+") as log:
+    if log is not None: Path(log).parent.mkdir(parents=True, exist_ok=True)
+    with open(log, "w+") if log is not None else tempfile.TemporaryFile("w+") as words:
         child = subprocess.Popen([sys.executable, "-c", "from mhbench.local import _child; _child()", json.dumps(settings)], text=True,
-                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env={**os.environ, "PYTHONPATH": here})
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=words, env={**os.environ, "PYTHONPATH": here})
         late = threading.Timer(start_s, child.kill)
         try:
             late.start(); address = child.stdout.readline().strip(); late.cancel()
             if not address.startswith("http"):
-                child.wait(); log.seek(0)
-                raise RuntimeError(f"serve: the server must start within {start_s:g} s; got exit code {child.returncode} and {log.read()[-500:].strip()!r}; see whether {Path(settings['gguf']).name} is a GGUF file and the memory suffices")
+                child.wait(); words.seek(0)
+                raise RuntimeError(f"serve: the server must start within {start_s:g} s; got exit code {child.returncode} and {words.read()[-500:].strip()!r}; see whether {Path(settings['gguf']).name} is a GGUF file and the memory suffices")
             yield _endpoint(name, f"{address}/v1", settings)
         finally:
             late.cancel(); child.stdin.close()

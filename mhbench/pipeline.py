@@ -193,7 +193,7 @@ def run_stage(stage: str, study: str | None = None, model: str | None = None, *,
     failed.replace(done)
     return done
 
-# %% ../nbs/24_pipeline.ipynb #5decfff4
+# %% ../nbs/24_pipeline.ipynb #183f276a
 def workspace(results: str | Path,  # the folder given to the notebook; "" makes a temporary one
               needs: list[tuple] = (),  # (stage, study, model) that must have run, in order
               n_items: int = 6,     # demo items for those
@@ -238,7 +238,8 @@ def asking(entry: dict,        # a model's entry in params.yaml
     model = Model(name=name, **entry)
     if kind == "local":
         from mhbench.local import described, serve
-        with (serve if start else described)(name=entry["endpoint"], served=model.served, **settings) as endpoint: yield model, endpoint
+        log = root() / ".mhbench" / f"{entry['endpoint']}.log"  # of the latest server, for when something goes wrong
+        with (serve if start else described)(name=entry["endpoint"], served=model.served, **{"log": log, **settings}) as endpoint: yield model, endpoint
     elif kind == "openai": yield model, Endpoint(name=entry["endpoint"], **settings)
     else: raise ValueError(f"asking: endpoints.{entry['endpoint']}.kind must be local or openai for a model that is asked; got {kind!r} (models.{name}); an encoder answers in mhbench.generate.nearest_option")
 

@@ -116,3 +116,12 @@ def test_the_server_ends_with_the_block_and_with_its_owner(root):
     deadline = time.monotonic() + 10
     while alive(url) and time.monotonic() < deadline: time.sleep(0.05)
     assert not alive(url), "killed without warning, the owner leaves no server behind"
+
+
+def test_the_log_is_kept_where_it_is_asked_for(tmp_path):
+    with serve(log=tmp_path / "logs" / "local.log") as e: asked(e, REQUESTS[:1])
+    assert "llama" in (tmp_path / "logs" / "local.log").read_text()
+    (tmp_path / "not.gguf").write_bytes(b"not a model")
+    with pytest.raises(RuntimeError, match="the server must start within"):
+        with serve(tmp_path / "not.gguf", log=tmp_path / "bad.log"): pass
+    assert (tmp_path / "bad.log").read_text()
