@@ -161,7 +161,7 @@ def min_k(logprobs: Sequence[Sequence[float]],  # one list of token log-probabil
         if len(x): out[i] = np.partition(x, (m := max(1, math.floor(k * len(x)))) - 1)[:m].mean()
     return out
 
-# %% ../nbs/19_contamination.ipynb #f4d1457c
+# %% ../nbs/19_contamination.ipynb #b7aa092b
 class Likelihoods(NamedTuple):
     "How likely a model finds each text, token by token."
     logprobs: list[list[float] | None]  # natural logs; None where nothing came
@@ -194,20 +194,4 @@ def local_logprobs(texts: Sequence[str],  # (n,)
 
     Raises: ValueError for what is no text.
     """
-    import torch
-    from mhbench.encode import _windows, length_batches
-    bad = [i for i, t in enumerate(texts) if not isinstance(t, str)]
-    if bad: raise ValueError(f"local_logprobs: texts must be strings; got {texts[bad[0]]!r} (text {bad[0]})")
-    ids = [[lm.start, *i] for i in lm.tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]] if len(texts) else []
-    out = [np.zeros(len(i) - 1) for i in ids]
-    spans = [(k, *w) for k, i in enumerate(ids) if len(i) > 1 for w in _windows(len(i), lm.window)]
-    pieces = [torch.tensor(ids[k][begin:end]) for k, begin, end, _ in spans]
-    for group in length_batches([len(p) for p in pieces], lm.budget):
-        batch, mask = (torch.nn.utils.rnn.pad_sequence(x, batch_first=True) for x in ([pieces[g] for g in group], [torch.ones_like(pieces[g]) for g in group]))
-        with torch.inference_mode(): logits = lm.model(input_ids=batch, attention_mask=mask).logits
-        for row, g in enumerate(group):
-            k, begin, end, first = spans[g]
-            at = torch.arange(first - begin, end - begin)
-            logp = torch.log_softmax(logits[row, at - 1].float(), -1).gather(1, batch[row, at][:, None])[:, 0]
-            out[k][first - 1:end - 1] = logp.double().numpy()
-    return Likelihoods([np.minimum(x, 0).tolist() for x in out], [], {}, "")
+    return Likelihoods([np.minimum(x, 0).tolist() for x in lm.logprobs(texts)], [], {}, "")

@@ -54,7 +54,7 @@ def markdown_table(table: pd.DataFrame, digits: int = 3) -> str:
     head = [row(table.columns), "|" + "|".join(" ---: " if pd.api.types.is_numeric_dtype(t) and not pd.api.types.is_bool_dtype(t) else " --- " for t in table.dtypes) + "|"]
     return "\n".join(head + [row(number(v, digits) for v in r) for r in table.itertuples(index=False)]) + "\n"
 
-# %% ../nbs/23_report.ipynb #45e66e15
+# %% ../nbs/23_report.ipynb #22eb6767
 class Section(NamedTuple):
     "One part of the report."
     title: str
@@ -66,13 +66,13 @@ class Section(NamedTuple):
 STAGE_TABLES = {  # stage -> (what to say, {file: caption})
     "prepare": ("What was asked.", {}),
     "score": ("How often each model was right. An answer that could not be read is wrong; a request that got no answer is missing, and counted.",
-              {"accuracy": "Accuracy by model, mode and group", "f1": "Macro F1 over the letters", "soft": "Scores of the probabilities; lower is better", "calibration": "Expected calibration error", "counts": "What became of the requests"}),
+              {"accuracy": "Accuracy by model, mode and group", "averages": "Inverse-variance weighted means over models", "f1": "Macro F1 over the letters", "soft": "Scores of the probabilities; lower is better", "calibration": "Expected calibration error", "counts": "What became of the requests"}),
     "demographics": ("Whether the patient's gender, age or ethnicity changes the answer: the same question about another patient, compared within questions.",
                      {"table": "Accuracy by level", "pairs": "Pairs of levels, compared within questions", "averages": "Inverse-variance weighted means over models"}),
     "judge": ("What a model judge made of the answers. A judge's failure is neither a zero nor an abstention.", {"table": "Judgments by judge and model", "counts": "What became of the judge's requests", "between": "Judges with each other", "guard": "Judges that share a lineage with a student"}),
-    "freeform": ("How far free-form answers are from the preferred option: 1 - BERTScore F1, so lower is closer.", {"table": "Inconsistency by model and category"}),
+    "freeform": ("How far free-form answers are from the preferred option: 1 - BERTScore F1, so lower is closer.", {"table": "Inconsistency by model and category", "accuracy": "Accuracy on the same questions with the options"}),
     "reasoning": ("How good the chains of thought are, against the case and against the expert.", {"table": "Reasoning scores"}),
-    "preferences": ("From people's ratings to soft labels.", {"labels": "Soft labels by question and option", "raters": "Raters", "models": "The preference models"}),
+    "preferences": ("From people's ratings to soft labels.", {"labels": "Soft labels by question and option", "raters": "Raters", "models": "The preference models", "alphas": "Krippendorff's alpha by question", "wordings": "Distances between wordings", "top_k": "Where the creators' answers stand"}),
     "competency": ("Whether a model would pass, in which competency it falls short, and whether medical models do better than those they were made from. A model is above a mark when its whole interval is.",
                    {"standing": "Accuracy against the marks", "settings": "Accuracy by setting", "by_competency": "Accuracy by competency", "table": "Accuracy, macro precision, recall and F1, of all and by competency",
                     "competencies": "Competencies compared over models", "competencies_cases": "Competencies compared over cases", "medical": "Medical minus general, on the same questions", "medical_pairs": "General minus medical, a pair one unit",

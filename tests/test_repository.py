@@ -10,6 +10,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+import yaml
 
 sys.path.insert(0, str(Path(__file__).parent))
 import check_export
@@ -136,3 +137,16 @@ def test_every_committed_metric_is_a_number_or_missing(root):
         else: yield x
     for f in files:
         assert all(v is None or isinstance(v, (int, float, str)) for v in leaves(json.loads(f.read_text()))), f
+
+
+PLUMBING = {"pipeline", "schema", "report", "parallel", "figures"}  # what passes numbers on, and changes none
+
+
+def test_a_stage_depends_on_the_modules_that_make_its_numbers(root):
+    "Otherwise a mended formula would leave old numbers in place."
+    stages = yaml.safe_load((root / "dvc.yaml").read_text())["stages"]
+    for notebook in sorted((root / "nbs" / "stages").glob("*.ipynb")):
+        code = "\n".join("".join(c["source"]) for c in json.loads(notebook.read_text())["cells"] if c["cell_type"] == "code")
+        used = {m.split(".")[0] for m in re.findall(r"^from mhbench\.([\w.]+) import", code, re.M)} - PLUMBING
+        named = {Path(d).stem for d in stages[notebook.stem]["deps"] if d.startswith("mhbench/")}
+        assert used <= named, f"{notebook.stem} uses {sorted(used - named)}: add them to its deps in dvc.yaml"
