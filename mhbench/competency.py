@@ -27,7 +27,8 @@ from .sources.counselingbench import ERRORS
 # %% auto #0
 __all__ = ['PASS_MARK', 'EXPERT_LEVEL', 'MEASURES', 'AXES', 'paper_interval', 'competency_table', 'against_marks',
            'paired_models', 'compare_finetuned', 'compare_competencies', 'competency_differences', 'error_sample',
-           'error_table', 'compare_errors', 'judge_agreement', 'expert_responses', 'duel_table', 'duel_strengths']
+           'error_sheet', 'error_table', 'compare_errors', 'judge_agreement', 'expert_responses', 'duel_table',
+           'duel_strengths']
 
 # %% ../nbs/21a_competency.ipynb #b3852281
 PASS_MARK, EXPERT_LEVEL = 0.63, 0.90
@@ -251,7 +252,7 @@ def competency_differences(scores: pd.DataFrame, *, mode: str = "zero_shot", val
     out = pd.DataFrame(rows)
     return out.assign(p_adjusted=adjust_p(out["p"], method))
 
-# %% ../nbs/21a_competency.ipynb #2164ba56
+# %% ../nbs/21a_competency.ipynb #46e20a64
 def error_sample(scores: pd.DataFrame, n: int = 100, *, mode: str = "cot", seed: int) -> pd.DataFrame:  # model, item_id, sample
     """Wrong answers to annotate, `n` a model or as many as there are; a model's draw does not depend on the others.
 
@@ -263,6 +264,24 @@ def error_sample(scores: pd.DataFrame, n: int = 100, *, mode: str = "cot", seed:
         drawn = np.random.default_rng([seed, zlib.crc32(str(model).encode())]).permutation(len(g))[:n]
         parts.append(g.iloc[np.sort(drawn)][["model", "item_id", "sample"]])
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["model", "item_id", "sample"])
+
+
+def error_sheet(drawn: pd.DataFrame,              # what error_sample returned
+                items: Iterable[Item],
+                responses: Iterable[Response],
+                *, mode: str = "cot") -> pd.DataFrame:  # a row a rationale; rater, label and comment to be filled in
+    """What an annotator reads of each drawn answer, as a table to write to a CSV that `load_counselingbench_errors` takes back.
+
+    Raises: ValueError where a drawn answer is not among the responses, or its question not among the items.
+    """
+    by_id, said = {i.item_id: i for i in items}, {(r.model, r.item_id, r.sample): r for r in responses if r.mode == mode}
+    rows = []
+    for d in drawn.itertuples():
+        i, r = by_id.get(d.item_id), said.get((d.model, d.item_id, d.sample))
+        if i is None or r is None: raise ValueError(f"error_sheet: items and responses must hold what was drawn; got none ({d.model}, {d.item_id}, sample {d.sample}, mode {mode}); pass those that were scored")
+        rows.append({"item_id": i.item_id, "model": r.model, "rater": "", "label": "", "comment": "", **i.context, "question": i.question,
+                     **{f"option {a}": o for a, o in zip("ABCDEFGHIJ", i.options)}, "key": ", ".join(i.key), "expert": i.rationale or "", "rationale": r.reasoning or r.text or ""})
+    return pd.DataFrame(rows).fillna("") if rows else pd.DataFrame(columns=["item_id", "model", "rater", "label", "comment"])
 
 
 def _resolved(ratings: Iterable[Rating]) -> pd.Series:  # (item_id, model) -> the label of most annotators; None where there is none

@@ -150,7 +150,7 @@ def _max_length(tokenizer, config, cap: int = 512) -> int:
         positions -= (config.pad_token_id or 0) + 1  # these count positions from after the padding index
     return int(min(declared, positions)) if positions > 0 else int(declared)
 
-# %% ../nbs/14_encode.ipynb #c4e81675
+# %% ../nbs/14_encode.ipynb #e99d71e9
 def _check_texts(function: str, texts: Sequence[str], argument: str = "texts") -> None:
     if isinstance(texts, str): raise ValueError(f"{function}: {argument} must be a list of strings; got one string {texts[:60]!r}; put it in a list")
     for i, t in enumerate(texts):
@@ -219,11 +219,12 @@ class Encoder(_Model):
         distinct, index = _distinct(texts)
         ids, cut = _token_ids(self.sentence_model.tokenizer, distinct, self.sentence_model.limit)
         self.truncated["sentences"] += cut
+        ids, place = _distinct(map(tuple, ids))  # texts that are cut may be one from here on
         groups = length_batches([len(i) for i in ids], self.budget)
         out = np.zeros((len(ids), self.sentence_model.size), dtype=np.float32)
         for group, found in zip(groups, run_batches(self._sentence_batch, [[ids[i] for i in g] for g in groups], self.executor)): out[group] = found
         norm = np.linalg.norm(out, axis=1, keepdims=True)
-        return (out / np.where(norm > 0, norm, 1))[index]
+        return (out / np.where(norm > 0, norm, 1))[place[index]]
 
     def _sentence_batch(self, rows: list[list[int]]) -> np.ndarray: return self.sentence_model(*_padded(rows, self.sentence_model.tokenizer.pad_token_id or 0))
 
