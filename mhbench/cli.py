@@ -21,7 +21,7 @@ from .schema import STATUSES
 # %% auto #0
 __all__ = ['parser', 'main']
 
-# %% ../nbs/25_cli.ipynb #5b63a8d9
+# %% ../nbs/25_cli.ipynb #e93bbf0f
 def _names(text: str | None) -> list[str] | None:
     "A comma-separated list; None where nothing was given."
     names = [x.strip() for x in (text or "").split(",") if x.strip()]
@@ -104,7 +104,7 @@ def _plan(a):
             total.append(c)
             print(f"{study:16} {name:16} {c.requests:9} {c.cached:8} {c.to_ask:8} {c.prompt_tokens:14} {c.completion_tokens:14} {c.cost_usd:12.4f}")
     print(f"{'all':33} {sum(c.requests for c in total):9} {sum(c.cached for c in total):8} {sum(c.to_ask for c in total):8} {sum(c.prompt_tokens for c in total):14} {sum(c.completion_tokens for c in total):14} {sum(c.cost_usd for c in total):12.4f}")
-    print("prompt tokens are estimated, answer tokens an upper bound; the judge stage comes on top, and depends on the answers")
+    print("stage generate; prompt tokens are estimated, answer tokens an upper bound; on top come judge and duels, which depend on the answers, and contamination, two short requests an item")
 
 
 def _cache(a):

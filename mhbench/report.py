@@ -54,7 +54,7 @@ def markdown_table(table: pd.DataFrame, digits: int = 3) -> str:
     head = [row(table.columns), "|" + "|".join(" ---: " if pd.api.types.is_numeric_dtype(t) and not pd.api.types.is_bool_dtype(t) else " --- " for t in table.dtypes) + "|"]
     return "\n".join(head + [row(number(v, digits) for v in r) for r in table.itertuples(index=False)]) + "\n"
 
-# %% ../nbs/23_report.ipynb #22eb6767
+# %% ../nbs/23_report.ipynb #db66382e
 class Section(NamedTuple):
     "One part of the report."
     title: str
@@ -95,7 +95,7 @@ def headline(results: str | Path, run: dict) -> pd.DataFrame:  # study, stage, m
             file = Path(results) / stage / study / "headline.parquet"
             if file.exists(): found.append(pd.read_parquet(file).assign(study=study, stage=stage))
     found = [f for f in found if len(f)]
-    return pd.concat(found, ignore_index=True).reindex(columns=columns).fillna({"level": 0.95}) if found else pd.DataFrame(columns=columns)
+    return pd.concat(found, ignore_index=True).reindex(columns=columns).fillna({"level": 0.95}).astype({"n": int}) if found else pd.DataFrame(columns=columns)
 
 
 def collect(results: str | Path, figures: str | Path, run: dict) -> list[Section]:
@@ -128,7 +128,7 @@ def write_tables(sections: Sequence[Section], folder: str | Path) -> list[Path]:
             out[-1].write_text(f"# {caption}\n\n{markdown_table(table)}", encoding="utf-8")
     return out
 
-# %% ../nbs/23_report.ipynb #b198e958
+# %% ../nbs/23_report.ipynb #044f3307
 _CSS = """
 :root{--ink:#1b1f24;--soft:#57606a;--line:#d8dee4;--ground:#fff;--accent:#0072B2}
 @media (prefers-color-scheme:dark){:root{--ink:#e6edf3;--soft:#9aa4af;--line:#30363d;--ground:#0d1117;--accent:#56B4E9}img{background:#fff;border-radius:4px}}
@@ -136,7 +136,7 @@ body{font:15px/1.55 system-ui,sans-serif;color:var(--ink);background:var(--groun
 h1{font-size:1.6rem;margin:0 0 .3rem}h2{font-size:1.2rem;margin:2.6rem 0 .4rem;border-top:1px solid var(--line);padding-top:1.4rem}
 p{max-width:46rem}.soft,figcaption,caption{color:var(--soft);font-size:.88rem}caption{text-align:left;padding:.3rem 0}
 .wide{overflow-x:auto;margin:1rem 0}table{border-collapse:collapse;font-size:.86rem;font-variant-numeric:tabular-nums}
-th,td{padding:.25rem .7rem;border-bottom:1px solid var(--line);text-align:left;vertical-align:top;white-space:nowrap}th{font-weight:600;border-bottom-width:2px}td.n,th.n{text-align:right}
+th,td{padding:.25rem .7rem;border-bottom:1px solid var(--line);text-align:left;vertical-align:top;white-space:nowrap}th{font-weight:600;border-bottom-width:2px;white-space:normal}td.n,th.n{text-align:right}
 figure{margin:1.2rem 0}img{max-width:100%;height:auto}nav{columns:2;font-size:.9rem;margin:1rem 0}nav a{display:block;color:var(--accent);text-decoration:none}a{color:var(--accent)}
 """
 
