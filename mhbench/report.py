@@ -18,11 +18,11 @@ import pandas as pd
 __all__ = ['STAGE_TABLES', 'number', 'with_interval', 'markdown_table', 'Section', 'headline', 'collect', 'write_tables',
            'html_report']
 
-# %% ../nbs/23_report.ipynb #e0c20f50
+# %% ../nbs/23_report.ipynb #c4508199
 def number(x,           # a number, a string, None
            digits: int = 3) -> str:
     "A number for reading: integers whole, others with `digits` decimals, what is missing as a dash."
-    if x is None or (isinstance(x, (float, np.floating)) and not np.isfinite(x)): return "–"
+    if x is None or x is pd.NA or (isinstance(x, (float, np.floating)) and not np.isfinite(x)): return "–"
     if isinstance(x, (bool, np.bool_)): return "yes" if x else "no"
     if isinstance(x, (int, np.integer)): return str(x)
     if isinstance(x, (float, np.floating)): return f"{x:.{digits}f}"
@@ -54,7 +54,7 @@ def markdown_table(table: pd.DataFrame, digits: int = 3) -> str:
     head = [row(table.columns), "|" + "|".join(" ---: " if pd.api.types.is_numeric_dtype(t) and not pd.api.types.is_bool_dtype(t) else " --- " for t in table.dtypes) + "|"]
     return "\n".join(head + [row(number(v, digits) for v in r) for r in table.itertuples(index=False)]) + "\n"
 
-# %% ../nbs/23_report.ipynb #db66382e
+# %% ../nbs/23_report.ipynb #9bbb8e46
 class Section(NamedTuple):
     "One part of the report."
     title: str
@@ -95,7 +95,7 @@ def headline(results: str | Path, run: dict) -> pd.DataFrame:  # study, stage, m
             file = Path(results) / stage / study / "headline.parquet"
             if file.exists(): found.append(pd.read_parquet(file).assign(study=study, stage=stage))
     found = [f for f in found if len(f)]
-    return pd.concat(found, ignore_index=True).reindex(columns=columns).fillna({"level": 0.95}).astype({"n": int}) if found else pd.DataFrame(columns=columns)
+    return pd.concat(found, ignore_index=True).reindex(columns=columns).fillna({"level": 0.95}).astype({"n": "Int64"}) if found else pd.DataFrame(columns=columns)
 
 
 def collect(results: str | Path, figures: str | Path, run: dict) -> list[Section]:

@@ -82,6 +82,8 @@ def test_the_report_loads_nothing_and_holds_every_figure(small):
     assert page.count("data:image/png;base64,") >= 4
     assert list((small / "results" / "report").glob("*.csv")) and (small / "results" / "report" / "headline.md").exists()
     assert "accuracy" in run(BIN / "mhbench", "summary", cwd=small)
+    main = pd.read_csv(small / "results" / "report" / "headline.csv")
+    assert len(main) > 5 and main[["n", "estimate"]].notna().all().all(), "every main number has its n"
 
 
 def test_executed_notebooks_have_no_time_and_no_error(small):
