@@ -64,7 +64,9 @@ def test_somebodys_answers_score_like_a_models(asked, tmp_path, suffix):
     both = pd.read_parquet(stage("score", out, models=["m"], soft_labels=False) / "accuracy.parquet")
     one, other = (both[both["model"] == m].drop(columns="model").reset_index(drop=True) for m in ("a-colleague", "m"))
     pd.testing.assert_frame_equal(one, other)
-    free = pd.read_parquet(stage("freeform", out, models=[]) / "inconsistency.parquet")
+    for name in ("score", "freeform"):
+        with pytest.raises(RuntimeError, match=f"{name}: soft_labels must have the labels of the preferences stage; got no labels.parquet .mentat."): stage(name, out, models=[], soft_labels=True)
+    free = pd.read_parquet(stage("freeform", out, models=[], soft_labels=False) / "inconsistency.parquet")
     words = dict(zip(table.loc[table["mode"] == "free_form", "item_id"], table.loc[table["mode"] == "free_form", "text"]))
     assert len(free) == len(words)
     for r in free.itertuples():
