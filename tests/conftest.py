@@ -1,11 +1,38 @@
 """Fixtures shared by the tests."""
 
 import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
+ENV = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "PYTHONHASHSEED": "0", "DVC_NO_ANALYTICS": "1"}
+
+
+def run(*command, cwd, ok=True) -> str:
+    done = subprocess.run([str(c) for c in command], cwd=cwd, env={k: v for k, v in ENV.items() if k != "MHBENCH_ROOT"}, capture_output=True, text=True)
+    assert (done.returncode == 0) == ok, f"{command} ended with {done.returncode}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="session")
+def clone(root, tmp_path_factory) -> Path:
+    "A clone of the working tree, with the data from its own remote."
+    folder = tmp_path_factory.mktemp("clone") / "mhbench"
+    files = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=root, check=True, capture_output=True, text=True).stdout.split("\0")
+    for f in filter(None, files):
+        if not (root / f).is_file(): continue
+        (folder / f).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(root / f, folder / f)
+    run("git", "init", "-q", cwd=folder)
+    run("git", "add", "-A", cwd=folder)
+    run("git", "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qm", "t", cwd=folder)
+    run(BIN / "dvc", "pull", "-q", "data.dvc", cwd=folder)
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,8 @@
 """The pipeline: what it refuses, and `dvc repro` in a fresh clone on a cut-down demo."""
 
 import json
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import nbformat
@@ -12,35 +10,11 @@ import pandas as pd
 import pytest
 import yaml
 
+from conftest import BIN, ENV, run
 from faults.batch import BatchServer
 from faults.server import FaultServer
 from mhbench import pipeline
 from mhbench.schema import Item, Response, read_records
-
-BIN = Path(sys.executable).parent
-ENV = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "PYTHONHASHSEED": "0", "DVC_NO_ANALYTICS": "1"}
-
-
-def run(*command, cwd, ok=True) -> str:
-    done = subprocess.run([str(c) for c in command], cwd=cwd, env={k: v for k, v in ENV.items() if k != "MHBENCH_ROOT"}, capture_output=True, text=True)
-    assert (done.returncode == 0) == ok, f"{command} ended with {done.returncode}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
-    return done.stdout + done.stderr
-
-
-@pytest.fixture(scope="session")
-def clone(root, tmp_path_factory) -> Path:
-    "A clone of the working tree, with the data from its own remote."
-    folder = tmp_path_factory.mktemp("clone") / "mhbench"
-    files = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=root, check=True, capture_output=True, text=True).stdout.split("\0")
-    for f in filter(None, files):
-        if not (root / f).is_file(): continue
-        (folder / f).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(root / f, folder / f)
-    run("git", "init", "-q", cwd=folder)
-    run("git", "add", "-A", cwd=folder)
-    run("git", "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qm", "t", cwd=folder)
-    run(BIN / "dvc", "pull", "-q", "data.dvc", cwd=folder)
-    return folder
 
 
 @pytest.fixture(scope="session")
@@ -188,15 +162,6 @@ def test_two_tagged_cells_are_refused(clone, monkeypatch):
     try:
         with pytest.raises(ValueError, match="one cell tagged 'parameters'; got 2"): pipeline.run_stage("prepare", "mhqa")
     finally: f.write_text(text)
-
-
-@pytest.mark.parametrize("stage", list(pipeline.STAGES))
-def test_each_stage_notebook_runs_with_its_defaults(stage, clone, tmp_path):
-    out = tmp_path / "out.ipynb"
-    env = {**ENV, "TMPDIR": str(tmp_path)}
-    done = subprocess.run([BIN / "papermill", clone / "nbs" / "stages" / f"{stage}.ipynb", out, "--cwd", clone / "nbs" / "stages", "-k", "python3", "--no-progress-bar"], cwd=clone, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1500:]
-    assert not [f for f in (clone / "results").rglob("notebook.failed.ipynb")]
 
 
 def test_shards_merge_to_the_bytes_of_one_process(small, monkeypatch):
