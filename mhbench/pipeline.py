@@ -19,8 +19,8 @@ import yaml
 
 # %% auto #0
 __all__ = ['STAGES', 'SELECTIVE', 'Stage', 'root', 'place', 'load_params', 'check_params', 'stage_parameters', 'run_stage',
-           'workspace', 'figure_folder', 'capped', 'asking', 'write_metrics', 'write_table', 'merge_shards', 'select',
-           'sha256', 'import_corpus']
+           'workspace', 'figure_folder', 'capped', 'with_peoples_labels', 'asking', 'write_metrics', 'write_table',
+           'merge_shards', 'select', 'sha256', 'import_corpus']
 
 # %% ../nbs/24_pipeline.ipynb #1c56f839
 class Stage(NamedTuple):
@@ -193,7 +193,7 @@ def run_stage(stage: str, study: str | None = None, model: str | None = None, *,
     failed.replace(done)
     return done
 
-# %% ../nbs/24_pipeline.ipynb #183f276a
+# %% ../nbs/24_pipeline.ipynb #b24388cb
 def workspace(results: str | Path,  # the folder given to the notebook; "" makes a temporary one
               needs: list[tuple] = (),  # (stage, study, model) that must have run, in order
               n_items: int = 6,     # demo items for those
@@ -220,6 +220,18 @@ def capped(entry: dict, modes: dict) -> tuple[dict, dict]:
     most = entry.pop("n_items", None)
     less = lambda n: {k: min(most, v) for k, v in n.items()} if isinstance(n, dict) else min(most, n or most)
     return entry, {m: {**(s or {}), "n_items": less((s or {}).get("n_items"))} if most else dict(s or {}) for m, s in modes.items()}
+
+
+def with_peoples_labels(items: list, results: Path, study: str, stage: str) -> list:  # Items
+    """Items with the soft labels that the preferences stage made of people's ratings.
+
+    Raises: FileNotFoundError where that stage has not run.
+    """
+    import pandas as pd
+    from mhbench.score import with_soft_labels
+    labels = place(results, "preferences", study) / "labels.parquet"
+    if not labels.exists(): raise FileNotFoundError(f"{stage}: soft_labels must have the labels of the preferences stage; got no {labels.name} ({study}); run that stage, or say soft_labels: false in studies.{study}.{stage}")
+    return with_soft_labels(items, pd.read_parquet(labels))
 
 
 @contextmanager

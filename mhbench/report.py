@@ -54,7 +54,7 @@ def markdown_table(table: pd.DataFrame, digits: int = 3) -> str:
     head = [row(table.columns), "|" + "|".join(" ---: " if pd.api.types.is_numeric_dtype(t) and not pd.api.types.is_bool_dtype(t) else " --- " for t in table.dtypes) + "|"]
     return "\n".join(head + [row(number(v, digits) for v in r) for r in table.itertuples(index=False)]) + "\n"
 
-# %% ../nbs/23_report.ipynb #9bbb8e46
+# %% ../nbs/23_report.ipynb #479086e5
 class Section(NamedTuple):
     "One part of the report."
     title: str
@@ -86,12 +86,15 @@ STAGE_TABLES = {  # stage -> (what to say, {file: caption})
 }
 
 
+def _studies(stage: str, run: dict) -> list[str]: return run.get(stage, run["studies"] if stage in ("prepare", "score") else [])
+
+
 def headline(results: str | Path, run: dict) -> pd.DataFrame:  # study, stage, measure, model, mode, n, estimate, ci_low, ci_high, level
     "The main numbers of every stage of a run; intervals are at 0.95 where a stage does not say."
     columns = ["study", "stage", "measure", "model", "mode", "n", "estimate", "ci_low", "ci_high", "level"]
     found = []
     for stage in STAGE_TABLES:
-        for study in run.get(stage, run["studies"] if stage in ("prepare", "score") else []):
+        for study in _studies(stage, run):
             file = Path(results) / stage / study / "headline.parquet"
             if file.exists(): found.append(pd.read_parquet(file).assign(study=study, stage=stage))
     found = [f for f in found if len(f)]
@@ -106,7 +109,7 @@ def collect(results: str | Path, figures: str | Path, run: dict) -> list[Section
     sections = []
     for stage, (text, captions) in STAGE_TABLES.items():
         if not captions: continue
-        for study in run.get(stage, run["studies"] if stage in ("prepare", "score") else []):
+        for study in _studies(stage, run):
             folder = Path(results) / stage / study
             tables = [(f"{caption} ({study})", pd.read_parquet(folder / f"{name}.parquet")) for name, caption in captions.items() if (folder / f"{name}.parquet").exists()]
             if not tables: raise FileNotFoundError(f"collect: {stage} of {study} must have left a table; got none ({stage}/{study}); run the stage with `dvc repro`")
