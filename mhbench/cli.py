@@ -21,7 +21,7 @@ from .schema import STATUSES
 # %% auto #0
 __all__ = ['parser', 'main']
 
-# %% ../nbs/25_cli.ipynb #e93bbf0f
+# %% ../nbs/25_cli.ipynb #dcec0ef1
 def _names(text: str | None) -> list[str] | None:
     "A comma-separated list; None where nothing was given."
     names = [x.strip() for x in (text or "").split(",") if x.strip()]
@@ -70,6 +70,9 @@ def _import(a):
     print(f"recorded in {a.params} with its SHA-256; every mode asks all of its items (the demo's limits are lifted), and `make repro STUDIES={a.study} ITEMS=200` runs 200 of them")
 
 
+_COLUMNS = {"requests": "requests", "cached": "cached", "to_ask": "to ask", "prompt_tokens": "prompt tokens", "completion_tokens": "answer tokens at most", "cost_usd": "USD at most"}
+
+
 def _summary(a):
     top = pipeline.root()
     folder = top / "results" / "report"
@@ -81,30 +84,12 @@ def _summary(a):
 
 
 def _plan(a):
-    from mhbench.generate import chosen, requests, settings
-    from mhbench.llm import plan
-    from mhbench.schema import Item, read_records
-    top = pipeline.root()
-    p = pipeline.load_params(top / a.params)
-    g, total = p["generate"], []
-    cache = top / g["cache"]
-    print(f"{'study':16} {'model':16} {'requests':>9} {'cached':>8} {'to ask':>8} {'prompt tokens':>14} {'answer tokens':>14} {'USD at most':>12}")
-    for study in p["run"]["studies"]:
-        file = pipeline.place("results", "prepare", study) / "items.parquet"
-        if not file.exists(): raise FileNotFoundError(f"plan: the items of {study} must be prepared; got no {os.path.relpath(file)}; run `dvc repro prepare@{study}`, which asks nothing")
-        items = read_records(file, Item)
-        for name in p["run"]["models"]:
-            v = pipeline.stage_parameters(p, "generate", study, name)
-            entry, modes = pipeline.capped(v["entries"][name], v["modes"])
-            if v["endpoints"][entry["endpoint"]]["kind"] == "encoder": continue
-            with pipeline.asking(entry, name, v["endpoints"], start=False) as (model, endpoint):
-                asked = [r for mode, s in settings(modes).items() for _, r in requests(chosen(items, s, v["seed"]), model, mode, setting=s, pool=items, n_demonstrations=v["n_demonstrations"], seed=v["seed"],
-                                                                                         max_tokens_reasoning=v["max_tokens_reasoning"], max_tokens_letter=v["max_tokens_letter"], prompts_dir=v["prompts_dir"])]
-                c = plan(asked, model, endpoint, cache if cache.exists() else None)
-            total.append(c)
-            print(f"{study:16} {name:16} {c.requests:9} {c.cached:8} {c.to_ask:8} {c.prompt_tokens:14} {c.completion_tokens:14} {c.cost_usd:12.4f}")
-    print(f"{'all':33} {sum(c.requests for c in total):9} {sum(c.cached for c in total):8} {sum(c.to_ask for c in total):8} {sum(c.prompt_tokens for c in total):14} {sum(c.completion_tokens for c in total):14} {sum(c.cost_usd for c in total):12.4f}")
-    print("stage generate; prompt tokens are estimated, answer tokens an upper bound; on top come judge and duels, which depend on the answers, and contamination, two short requests an item")
+    t = pipeline.plan_run(a.params)
+    shown = t.rename(columns=_COLUMNS)[["stage", "study", "model", *_COLUMNS.values()]]
+    total = {"stage": "all", "study": "", "model": "", **{c: shown[c].sum() for c in _COLUMNS.values()}}
+    print(pd.concat([shown, pd.DataFrame([total])]).to_string(index=False, formatters={"USD at most": "{:.4f}".format}))
+    print("\nPrompt tokens are estimated from the texts' lengths. Answers that judges would read and that are not there yet count at their longest.")
+    if t["unlimited"].sum(): print(f"{t['unlimited'].sum()} of the requests to ask have no max_tokens, so that their answers are not in the bounds; set it in the sampling of {', '.join(t.loc[t['unlimited'] > 0, 'model'].unique())}")
 
 
 def _cache(a):

@@ -30,11 +30,11 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from .cache import Cache, CacheError, Row
 
 # %% auto #0
-__all__ = ['Name', 'TEMPLATE', 'Entry', 'Endpoint', 'Model', 'Request', 'Answer', 'render', 'Wire', 'body_of', 'wire',
-           'spellings', 'Letters', 'letter_logprobs', 'first_top', 'split_reasoning', 'read_json', 'prompt_logprobs',
-           'Malformed', 'read_reply', 'words', 'verdict', 'retry_after', 'pause', 'Gate', 'Replicas', 'BudgetReached',
-           'TooManyFailed', 'cost', 'Budget', 'estimate_tokens', 'max_completion', 'Plan', 'plan', 'Progress', 'aask',
-           'ask']
+__all__ = ['Name', 'TEMPLATE', 'BYTES_PER_TOKEN', 'Entry', 'Endpoint', 'Model', 'Request', 'Answer', 'render', 'Wire', 'body_of',
+           'wire', 'spellings', 'Letters', 'letter_logprobs', 'first_top', 'split_reasoning', 'read_json',
+           'prompt_logprobs', 'Malformed', 'read_reply', 'words', 'verdict', 'retry_after', 'pause', 'Gate', 'Replicas',
+           'BudgetReached', 'TooManyFailed', 'cost', 'Budget', 'estimate_tokens', 'max_completion', 'Plan', 'plan',
+           'Progress', 'aask', 'ask']
 
 # %% ../nbs/10_llm.ipynb #351a4ff4
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
@@ -520,11 +520,14 @@ class Budget:
     def spend(self, usd: float, tokens: int): self.cost_usd += usd; self.tokens += tokens
     def __repr__(self): return f"Budget({self.cost_usd:.4f} of {self.max_cost_usd} USD, {self.tokens} of {self.max_tokens} tokens)"
 
-# %% ../nbs/10_llm.ipynb #26fd33e5
+# %% ../nbs/10_llm.ipynb #97cc7aca
+BYTES_PER_TOKEN = 3.5
+
+
 def estimate_tokens(body: bytes  # a request's body
                     ) -> int:
     "A prompt's tokens, estimated from its bytes."
-    return math.ceil(len(body) / 3.5)
+    return math.ceil(len(body) / BYTES_PER_TOKEN)
 
 
 def max_completion(request: Request, model: Model) -> int | None:

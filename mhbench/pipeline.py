@@ -20,7 +20,7 @@ import yaml
 # %% auto #0
 __all__ = ['STAGES', 'SELECTIVE', 'Stage', 'root', 'place', 'load_params', 'check_params', 'stage_parameters', 'run_stage',
            'workspace', 'figure_folder', 'capped', 'with_peoples_labels', 'asking', 'write_metrics', 'write_table',
-           'merge_shards', 'select', 'sha256', 'import_corpus']
+           'plan_run', 'merge_shards', 'select', 'sha256', 'import_corpus']
 
 # %% ../nbs/24_pipeline.ipynb #1c56f839
 class Stage(NamedTuple):
@@ -280,6 +280,73 @@ def write_table(table, path: str | Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     table.to_parquet(path, index=False, compression="zstd")
     return path
+
+# %% ../nbs/24_pipeline.ipynb #0094a957
+def _known_of_encoder(items: list, study: str, model: str) -> list:  # Responses
+    "An encoder's responses as the generate stage left them; its first option where it has not run."
+    import numpy as np
+    from mhbench.generate import nearest_option
+    from mhbench.schema import Response, read_records
+
+    class First:
+        def sentences(self, texts): return np.zeros((len(texts), 1), np.float32)
+    file = place("results", "generate", study, model) / "responses.parquet"
+    there = {r.item_id: r for r in read_records(file, Response)} if file.exists() else {}
+    return [there.get(i.item_id) or nearest_option([i], First(), model=model)[0] for i in items]
+
+
+def _requests(stage: str, v: dict, items: list, answers: list, name: str, model, endpoint) -> list:
+    "What a stage that reads answers asks one model, by its parameters `v`."
+    from mhbench import competency, contamination, judge
+    if stage == "judge":
+        _, responses = judge.chosen(items, answers, kind=v["kind"], n_items=v["n_items"], seed=v["seed"])
+        return list(judge.requests(responses, items, model, kind=v["kind"], repeats=v["repeats"], seed=v["seed"], prompts_dir=v["prompts_dir"]))
+    if stage == "duels":
+        said = [r for r in answers if r.model in (v["contestants"] or v["models"]) and r.mode == v["mode"] and r.sample == 0]
+        m = competency.matched(items, said, competency.expert_responses(items, mode=v["mode"]) if v["expert"] else [], n_items=v["n_items"], n_errors=v["n_errors"], seed=v["seed"])
+        return [q for rubric, rs in (("counselingbench/duel", m.duelling), ("counselingbench/error", m.erring)) for q in judge.requests(rs, items, model, rubric=rubric, seed=v["seed"], prompts_dir=v["prompts_dir"])]
+    drawn = contamination.chosen(items, n_items=v["n_items"], seed=v["seed"])
+    scored_here = name in (v["min_k"].get("lm") or {})
+    return [*contamination.completion_requests(drawn, prompts_dir=v["prompts_dir"]), *([] if scored_here else contamination.logprob_requests([i.question for i in drawn], endpoint))]
+
+
+def plan_run(params: str | Path = "params.yaml"):  # a DataFrame: stage, study, model, and the fields of mhbench.llm.Plan
+    """Count what the stages of a run would ask, without asking: one row a stage, study and model.
+
+    Raises: FileNotFoundError where a study's items are not prepared; ValueError for parameters that do not fit.
+    """
+    import pandas as pd
+    from mhbench.generate import expected
+    from mhbench.llm import Plan, plan
+    from mhbench.schema import Item, Response, read_records
+    p = load_params(root() / params)
+    rows = []
+    for study in p["run"]["studies"]:
+        prepared = place("results", "prepare", study)
+        if not (prepared / "items.parquet").exists(): raise FileNotFoundError(f"plan_run: the items of {study} must be prepared; got no {os.path.relpath(prepared / 'items.parquet')}; run `dvc repro prepare@{study}`, which asks nothing")
+        items, answers = read_records(prepared / "items.parquet", Item), read_records(prepared / "recorded.parquet", Response)
+
+        def entry(v, name):
+            one, modes = capped(v["entries"][name], v.get("modes") or {})
+            return one, modes, v["endpoints"][one["endpoint"]]["kind"] == "encoder", (c if (c := root() / v["cache"]).exists() else None)
+        for name in p["run"]["models"]:
+            v = stage_parameters(p, "generate", study, name)
+            one, modes, encodes, cache = entry(v, name)
+            if encodes:
+                answers += _known_of_encoder(items, study, name)
+                continue
+            with asking(one, name, v["endpoints"], start=False) as (model, endpoint):
+                counted, known = expected(items, model, endpoint, cache=cache, modes=modes, **{k: v[k] for k in ("seed", "n_demonstrations", "max_tokens_reasoning", "max_tokens_letter", "prompts_dir")})
+            rows.append(("generate", study, name, *counted))
+            answers += known
+        for stage in (s for s, x in STAGES.items() if x.asks and s in SELECTIVE and s in p["studies"][study]):
+            v = stage_parameters(p, stage, study)
+            for name in v.get("judges") or v.get("asked") or []:
+                one, _, encodes, cache = entry(v, name)
+                if encodes: continue
+                with asking(one, name, v["endpoints"], start=False) as (model, endpoint):
+                    rows.append((stage, study, name, *plan(_requests(stage, v, items, answers, name, model, endpoint), model, endpoint, cache)))
+    return pd.DataFrame(rows, columns=["stage", "study", "model", *Plan._fields])
 
 # %% ../nbs/24_pipeline.ipynb #59610da3
 def merge_shards(study: str, model: str, *, params: str | Path = "params.yaml", results: str | Path = "results") -> Path:  # responses.parquet

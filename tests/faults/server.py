@@ -34,7 +34,7 @@ def completion(body: dict, text: str | None, finish: str = "stop", **message) ->
 class FaultServer:
     """`with FaultServer({question: [fault, ...]}) as s`: s.url, s.asked (bodies), s.answered (questions), s.headers.
 
-    A fault may also be a function of the body that gives (status, headers, text); `every` is one for all questions that are not named,
+    A fault may also be a function of the body that gives (status, text); `every` is one for all questions that are not named,
     called with the number of the request, from 0; `delay` is in seconds.
     """
 
