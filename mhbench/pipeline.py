@@ -66,7 +66,7 @@ def place(results: str | Path,      # the results folder; relative paths are tak
     if not base.is_absolute(): base = root() / base
     return base.joinpath(*[x for x in (stage, study, model) if x])
 
-# %% ../nbs/24_pipeline.ipynb #39350097
+# %% ../nbs/24_pipeline.ipynb #2a20b189
 def load_params(path: str | Path = "params.yaml") -> dict:
     """Read and check `params.yaml`.
 
@@ -80,6 +80,8 @@ def load_params(path: str | Path = "params.yaml") -> dict:
 
 def check_params(p: dict, where: str = "params.yaml") -> None:
     "Refuse parameters that do not hold together."
+    from mhbench.parallel import Executor
+
     def no(entry, rule, value, remedy):
         raise ValueError(f"check_params: {entry} must {rule}; got {value!r} ({where}); {remedy}")
     for section in ("seed", "run", "studies", "models", "endpoints"):
@@ -98,6 +100,8 @@ def check_params(p: dict, where: str = "params.yaml") -> None:
     for section in p:
         if section not in ("seed", "run", "studies", "models", "endpoints", "executor") and section not in STAGES:
             no(section, f"be a known section or a stage ({', '.join(STAGES)})", section, "mend the spelling")
+    try: Executor(**(p.get("executor") or {}))
+    except (TypeError, ValueError) as e: no("executor", f"hold {', '.join(Executor.model_fields)} at most, kind being threads or dask", p["executor"], "; ".join(f"{x['loc'][0]}: {x['msg']}" for x in e.errors()) if hasattr(e, "errors") else "write it as {kind: threads}")
     for study, s in p["studies"].items():
         for section in s:
             if section not in STAGES: no(f"studies.{study}.{section}", f"be a stage ({', '.join(STAGES)})", section, "mend the spelling")
