@@ -19,8 +19,8 @@ import yaml
 
 # %% auto #0
 __all__ = ['STAGES', 'SELECTIVE', 'Stage', 'root', 'place', 'load_params', 'check_params', 'stage_parameters', 'run_stage',
-           'workspace', 'figure_folder', 'capped', 'with_peoples_labels', 'asking', 'write_metrics', 'write_table',
-           'plan_run', 'merge_shards', 'select', 'sha256', 'import_corpus']
+           'workspace', 'figure_folder', 'cache_file', 'capped', 'with_peoples_labels', 'asking', 'write_metrics',
+           'write_table', 'plan_run', 'merge_shards', 'select', 'sha256', 'import_corpus']
 
 # %% ../nbs/24_pipeline.ipynb #1c56f839
 class Stage(NamedTuple):
@@ -197,7 +197,7 @@ def run_stage(stage: str, study: str | None = None, model: str | None = None, *,
     failed.replace(done)
     return done
 
-# %% ../nbs/24_pipeline.ipynb #b24388cb
+# %% ../nbs/24_pipeline.ipynb #5ed4aea1
 def workspace(results: str | Path,  # the folder given to the notebook; "" makes a temporary one
               needs: list[tuple] = (),  # (stage, study, model) that must have run, in order
               n_items: int = 6,     # demo items for those
@@ -216,6 +216,13 @@ def workspace(results: str | Path,  # the folder given to the notebook; "" makes
 def figure_folder(figures: str | Path, results: Path) -> Path:
     "Where figures go: the folder given, or one inside a temporary results folder."
     return root() / figures if figures else Path(results) / "figures"
+
+
+def cache_file(cache: str,            # relative to the repository's root; "" for one beside the results
+               results: Path) -> Path:
+    "The file of answers: `$MHBENCH_CACHE` where it is set, so that runs in several folders share one, else the one that `params.yaml` names."
+    if os.environ.get("MHBENCH_CACHE"): return Path(os.environ["MHBENCH_CACHE"]).expanduser()
+    return root() / cache if cache else Path(results) / "cache.sqlite"
 
 
 def capped(entry: dict, modes: dict) -> tuple[dict, dict]:
@@ -285,7 +292,7 @@ def write_table(table, path: str | Path) -> Path:
     table.to_parquet(path, index=False, compression="zstd")
     return path
 
-# %% ../nbs/24_pipeline.ipynb #0094a957
+# %% ../nbs/24_pipeline.ipynb #76b0b38f
 def _known_of_encoder(items: list, study: str, model: str) -> list:  # Responses
     "An encoder's responses as the generate stage left them; its first option where it has not run."
     import numpy as np
@@ -332,7 +339,7 @@ def plan_run(params: str | Path = "params.yaml"):  # a DataFrame: stage, study, 
 
         def entry(v, name):
             one, modes = capped(v["entries"][name], v.get("modes") or {})
-            return one, modes, v["endpoints"][one["endpoint"]]["kind"] == "encoder", (c if (c := root() / v["cache"]).exists() else None)
+            return one, modes, v["endpoints"][one["endpoint"]]["kind"] == "encoder", (c if (c := cache_file(v["cache"], root() / "results")).exists() else None)
         for name in p["run"]["models"]:
             v = stage_parameters(p, "generate", study, name)
             one, modes, encodes, cache = entry(v, name)
