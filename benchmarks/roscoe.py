@@ -5,7 +5,7 @@
 The peer is tests/literal_roscoe.py, which sends each chain through the models as the published implementation does and
 takes each cosine by itself; it was written anew from the published description and code, it is not that code. Chains have 4 steps
 and contexts 27 sentences, as the cases of CounselingBench do. Three settings: a context of its own for every chain, which
-shares nothing; twelve chains a context, as 1,612 questions share 138 cases; and that with the answers of four models. --memory scores 400 and 1,612 chains in fresh processes and prints their peaks.
+shares nothing; twelve chains a context, as 1,612 questions share 138 cases; and that with the answers of four models. --memory scores 400, 1,612 and 4,836 chains in fresh processes and prints their peaks.
 """
 
 import argparse
@@ -79,7 +79,7 @@ def main():
         worst = max(abs(found.loc[i, k] - v) for i, w in zip(rows, want) for k, v in w.items())
         print(f"{label:46s}{min(theirs):13.3f}{min(ours):17.4f}{min(theirs) / min(ours):8.1f}{worst:20.1e}", flush=True)
     if a.memory:
-        for n in (400, 1612): subprocess.run([sys.executable, __file__, "--peak-of", str(n)], check=True)
+        for n in (400, 1612, 4836): subprocess.run([sys.executable, __file__, "--peak-of", str(n)], check=True)
 
 
 if __name__ == "__main__":

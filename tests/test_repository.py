@@ -127,6 +127,19 @@ def test_dvc_is_quiet(root):
     assert config["core"]["analytics"] == "false" and config["core"]["check_update"] == "false"
 
 
+def test_a_sweep_can_edit_the_parameters(root, tmp_path):
+    "DVC writes params.yaml anew, with its lines folded, for `dvc exp run -S`; it must read the same."
+    modify = pytest.importorskip("dvc.utils.serialize").modify_yaml
+    copy = tmp_path / "params.yaml"
+    copy.write_bytes((root / "params.yaml").read_bytes())
+    with modify(copy) as p: p["preferences"]["penalty"] = 2.5
+    want = yaml.safe_load((root / "params.yaml").read_text())
+    want["preferences"]["penalty"] = 2.5
+    assert yaml.safe_load(copy.read_text()) == want
+    from mhbench.pipeline import load_params
+    load_params(copy)
+
+
 def test_every_committed_metric_is_a_number_or_missing(root):
     files = list((root / "results").glob("**/metrics.json"))
     assert files
