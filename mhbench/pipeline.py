@@ -134,7 +134,7 @@ def stage_parameters(p: dict,                   # what load_params returned
     if not s.per_study: out |= {"run": dict(p["run"])}
     return out
 
-# %% ../nbs/24_pipeline.ipynb #fe268bd0
+# %% ../nbs/24_pipeline.ipynb #bb8ca305
 def _normalise(path: Path) -> None:
     "Take time stamps, execution counts, progress lines and papermill's bookkeeping out of an executed notebook."
     import nbformat
@@ -187,9 +187,13 @@ def run_stage(stage: str, study: str | None = None, model: str | None = None, *,
     failed.unlink(missing_ok=True)
     os.environ["PYTHONHASHSEED"] = "0"
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    execute = lambda: papermill.execute_notebook(str(notebook), str(failed), parameters=values, kernel_name="python3", cwd=str(top), progress_bar=False, log_output=False,
+                                                 extra_arguments=["--IPKernelApp.log_level=40"])
     try:
-        papermill.execute_notebook(str(notebook), str(failed), parameters=values, kernel_name="python3", cwd=str(top), progress_bar=False, log_output=False,
-                                   extra_arguments=["--IPKernelApp.log_level=40"])
+        try: execute()
+        except RuntimeError as e:
+            if not str(e).startswith("Kernel died before replying"): raise
+            execute()  # its ports were taken between being chosen and being bound; no cell has run
     except papermill.PapermillExecutionError as e:
         trace = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(e.traceback[-3:]))
         raise RuntimeError(f"run_stage: {stage} {study or ''} {model or ''} failed in cell {e.cell_index} of {stage}.ipynb: {e.ename}: {e.evalue}\n{trace}\n(the executed notebook is {failed})") from None
@@ -292,7 +296,26 @@ def write_table(table, path: str | Path) -> Path:
     table.to_parquet(path, index=False, compression="zstd")
     return path
 
-# %% ../nbs/24_pipeline.ipynb #76b0b38f
+# %% ../nbs/24_pipeline.ipynb #211baf85
+def _run_with(notebook: Path) -> dict:
+    "The parameters that an executed notebook was run with."
+    import ast
+    import nbformat
+    cell = next(c for c in nbformat.read(notebook, 4).cells if "injected-parameters" in c.metadata.get("tags", []))
+    return {node.targets[0].id: ast.literal_eval(node.value) for node in ast.parse(cell.source).body}
+
+
+def _prepared(study: str, want: dict) -> Path:
+    "The folder of a study's items, which the parameters as they are must have made."
+    folder = place("results", "prepare", study)
+    remedy = f"run `dvc repro prepare@{study}`, which asks nothing"
+    if not (folder / "items.parquet").exists(): raise FileNotFoundError(f"plan_run: the items of {study} must be prepared; got no {os.path.relpath(folder / 'items.parquet')}; {remedy}")
+    had = _run_with(folder / "notebook.ipynb")
+    other = sorted(k for k in want | had if want.get(k) != had.get(k))
+    if other: raise ValueError(f"plan_run: the items of {study} must be prepared with the parameters of params.yaml; got " + "; ".join(f"{k} {had.get(k)!r} instead of {want.get(k)!r}" for k in other) + f"; {remedy}")
+    return folder
+
+
 def _known_of_encoder(items: list, study: str, model: str) -> list:  # Responses
     "An encoder's responses as the generate stage left them; its first option where it has not run."
     import numpy as np
@@ -324,7 +347,7 @@ def _requests(stage: str, v: dict, items: list, answers: list, name: str, model,
 def plan_run(params: str | Path = "params.yaml"):  # a DataFrame: stage, study, model, and the fields of mhbench.llm.Plan
     """Count what the stages of a run would ask, without asking: one row a stage, study and model.
 
-    Raises: FileNotFoundError where a study's items are not prepared; ValueError for parameters that do not fit.
+    Raises: FileNotFoundError where a study's items are not prepared; ValueError where they were prepared with other parameters, or parameters do not fit.
     """
     import pandas as pd
     from mhbench.generate import expected
@@ -333,13 +356,13 @@ def plan_run(params: str | Path = "params.yaml"):  # a DataFrame: stage, study, 
     p = load_params(root() / params)
     rows = []
     for study in p["run"]["studies"]:
-        prepared = place("results", "prepare", study)
-        if not (prepared / "items.parquet").exists(): raise FileNotFoundError(f"plan_run: the items of {study} must be prepared; got no {os.path.relpath(prepared / 'items.parquet')}; run `dvc repro prepare@{study}`, which asks nothing")
+        prepared = _prepared(study, stage_parameters(p, "prepare", study))
         items, answers = read_records(prepared / "items.parquet", Item), read_records(prepared / "recorded.parquet", Response)
 
         def entry(v, name):
             one, modes = capped(v["entries"][name], v.get("modes") or {})
-            return one, modes, v["endpoints"][one["endpoint"]]["kind"] == "encoder", (c if (c := cache_file(v["cache"], root() / "results")).exists() else None)
+            cache = cache_file(v["cache"], root() / "results")
+            return one, modes, v["endpoints"][one["endpoint"]]["kind"] == "encoder", cache if cache.exists() and v["replay"] != "off" else None
         for name in p["run"]["models"]:
             v = stage_parameters(p, "generate", study, name)
             one, modes, encodes, cache = entry(v, name)
