@@ -296,7 +296,7 @@ def write_table(table, path: str | Path) -> Path:
     table.to_parquet(path, index=False, compression="zstd")
     return path
 
-# %% ../nbs/24_pipeline.ipynb #211baf85
+# %% ../nbs/24_pipeline.ipynb #62a99e0a
 def _run_with(notebook: Path) -> dict:
     "The parameters that an executed notebook was run with."
     import ast
@@ -308,7 +308,7 @@ def _run_with(notebook: Path) -> dict:
 def _prepared(study: str, want: dict) -> Path:
     "The folder of a study's items, which the parameters as they are must have made."
     folder = place("results", "prepare", study)
-    remedy = f"run `dvc repro prepare@{study}`, which asks nothing"
+    remedy = "run `dvc repro prepare`, which asks nothing"
     if not (folder / "items.parquet").exists(): raise FileNotFoundError(f"plan_run: the items of {study} must be prepared; got no {os.path.relpath(folder / 'items.parquet')}; {remedy}")
     had = _run_with(folder / "notebook.ipynb")
     other = sorted(k for k in want | had if want.get(k) != had.get(k))

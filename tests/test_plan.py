@@ -63,7 +63,7 @@ def test_a_plan_counts_what_the_run_then_asks(planned):
     assert {(r.stage, r.study): r.to_ask for r in before.itertuples()} == asked   # nobody named an option, so every answer is in error, as a plan must suppose
     path = pipeline.root() / "params.yaml"
     path.write_text(yaml.safe_dump(p | {"seed": 1}, sort_keys=False))
-    with pytest.raises(ValueError, match="prepared with the parameters of params.yaml; got seed 20250107 instead of 1; run `dvc repro prepare@psychiatrybench`"): pipeline.plan_run()
+    with pytest.raises(ValueError, match="prepared with the parameters of params.yaml; got seed 20250107 instead of 1; run `dvc repro prepare`"): pipeline.plan_run()
     path.write_text(yaml.safe_dump(p, sort_keys=False))
     after = pipeline.plan_run()
     assert (after["requests"] == before["requests"]).all() and (after["to_ask"] == 0).all() and (after["cost_usd"] == 0).all()
