@@ -110,7 +110,7 @@ class Kept:
             self.bytes -= self.held.popitem(last=False)[1].nbytes + self.overhead
         return [values[i] for i in index]
 
-# %% ../nbs/14_encode.ipynb #e67ead12
+# %% ../nbs/14_encode.ipynb #9126ea0e
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     "Loading without progress bars."
@@ -139,15 +139,18 @@ def _need(function: str, *packages: str, extra: str = "metrics") -> None:
 
 
 def _packed(model, largest: int = 2**26):  # a torch module; layers with more weights than `largest` stay as they are
-    "The model, its linear layers run by oneDNN where this build of PyTorch has it."
+    "The model, its linear layers run by oneDNN where this build of PyTorch has it, with the GELU that follows one as its last step."
     import torch
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")  # it keeps compiled code for every shape of batch: 1,024 of them take half a gigabyte
     try: pack, apply = torch.ops.mkldnn._reorder_linear_weight, torch.ops.mkldnn._linear_pointwise
     except AttributeError: return model
+    followed = {b.dense: b for b in model.modules() if type(getattr(b, "intermediate_act_fn", None)).__name__ == "GELUActivation" and hasattr(b, "dense")}
     for layer in model.modules():
         if type(layer) is torch.nn.Linear and layer.weight.device.type == "cpu" and layer.weight.dtype == torch.float32 and layer.weight.numel() <= largest:
             w, b = pack(layer.weight.detach(), None), None if layer.bias is None else layer.bias.detach()
-            layer.forward = lambda x, w=w, b=b: apply(x, w, b, "none", [], "")
+            last = ("none", [], "")
+            if layer in followed: last, followed[layer].intermediate_act_fn = ("gelu", [], "none"), torch.nn.Identity()
+            layer.forward = lambda x, w=w, b=b, last=last: apply(x, w, b, *last)
     return model
 
 
