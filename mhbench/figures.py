@@ -56,15 +56,16 @@ def note(text: str) -> Figure:
     ax.text(0.5, 0.5, text, ha="center", va="center", fontsize=9, color="0.35", wrap=True)
     return fig
 
-# %% ../nbs/22_figures.ipynb #385fd944
+# %% ../nbs/22_figures.ipynb #629a8ffd
 def intervals(table: pd.DataFrame,         # columns: `group`, `hue`, estimate, ci_low, ci_high, n
               *, group: str = "category",  # one row of the axis each
               hue: str = "model",          # one colour each
               marks: dict[str, float] | None = None,  # label -> position of a vertical line
               xlabel: str = "accuracy", title: str = "",
               limits: tuple[float, float] | None = None,
+              level: float = 0.95,         # of the intervals; the axis says it
               ) -> Figure:
-    """Dots with 95% intervals.
+    """Dots with intervals.
 
     Raises: ValueError where a column is missing or the table is empty.
     """
@@ -84,14 +85,14 @@ def intervals(table: pd.DataFrame,         # columns: `group`, `hue`, estimate, 
     n = table.groupby(group, sort=False)["n"].agg(["min", "max"]).astype(int)
     ax.set_yticks(range(len(groups)), [f"{g}  (n = {n['max'][g]})" if n["min"][g] == n["max"][g] else f"{g}  (n = {n['min'][g]} to {n['max'][g]})" for g in groups])
     ax.set_ylim(len(groups) - 0.5, -0.5)
-    ax.set_xlabel(f"{xlabel}, with 95% interval")
+    ax.set_xlabel(f"{xlabel}, with {level:.0%} interval")
     if limits: ax.set_xlim(*limits)
     ax.xaxis.get_major_locator().set_params(nbins=6)
     if title: fig.suptitle(title, x=0.01, ha="left", fontsize=10)
     fig.legend(loc="outside lower center", fontsize=8, ncols=max(1, min(len(hues), int(90 / (max(len(str(h)) for h in hues) + 6)))), frameon=False)
     return fig
 
-# %% ../nbs/22_figures.ipynb #4f9b9433
+# %% ../nbs/22_figures.ipynb #c5792176
 def panels(table: pd.DataFrame,          # columns: `row`, `x`, estimate, ci_low, ci_high; `column` and `hue` where named
            *, row: str, x: str,          # one panel a row; one dot an x
            column: str | None = None,    # one column of panels each
@@ -99,7 +100,7 @@ def panels(table: pd.DataFrame,          # columns: `row`, `x`, estimate, ci_low
            marks: dict[str, float] | None = None,                 # row -> position of a horizontal line
            limits: dict[str, tuple[float, float]] | None = None,  # row -> its axis
            xlabel: str = "", title: str = "") -> Figure:
-    """Dots with 95% intervals in a grid of small panels.
+    """Dots with intervals in a grid of small panels; the title says at which level.
 
     Raises: ValueError where a column is missing or the table is empty.
     """
