@@ -45,7 +45,9 @@ bench: $(READY)  ## every speed claim that needs nothing from outside; benchmark
 
 export: $(READY)  ## after editing a notebook
 	$(BIN)/nbdev_clean
+	$(BIN)/ruff format --quiet nbs tests benchmarks
 	$(BIN)/nbdev_export
+	$(BIN)/ruff format --quiet mhbench
 
 readme: export  ## README.md from nbs/index.ipynb
 	$(BIN)/python tests/check_readme.py --write

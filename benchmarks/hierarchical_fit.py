@@ -2,9 +2,12 @@
 
     python benchmarks/hierarchical_fit.py [--full] [--refits 100]
 
-Takes the 600 raw annotations of the MENTAT release ($MHBENCH_DATASETS, or ../shared/datasets beside the repository), and simulated ones of the same
-size where they are absent. SLSQP, which the authors use, runs on the first questions only (--questions), because it takes minutes on all of them:
---full runs it on all. Wall-clock seconds, and processor seconds of this process beside them, since other programs may be running.
+Takes the 600 raw annotations of the MENTAT release ($MHBENCH_DATASETS, or ../shared/datasets beside the repository),
+and simulated ones of the same
+size where they are absent. SLSQP, which the authors use, runs on the first questions only (--questions), because it
+takes minutes on all of them:
+--full runs it on all. Wall-clock seconds, and processor seconds of this process beside them, since other programs may
+be running.
 """
 
 import argparse
@@ -20,7 +23,9 @@ from mhbench.preference import bootstrap_preferences, hierarchical_bradley_terry
 from mhbench.sources.mentat import annotation_arrays, load_annotations
 
 ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-ap.add_argument("--full", action="store_true"); ap.add_argument("--refits", type=int, default=100); ap.add_argument("--questions", type=int, default=8)
+ap.add_argument("--full", action="store_true")
+ap.add_argument("--refits", type=int, default=100)
+ap.add_argument("--questions", type=int, default=8)
 args = ap.parse_args()
 rows = []
 
@@ -33,7 +38,11 @@ def timed(name, bar, f):
 
 
 def annotations():
-    folder = Path(os.environ.get("MHBENCH_DATASETS", Path(__file__).resolve().parents[2] / "shared" / "datasets")) / "mentat" / "annotated_data"
+    folder = (
+        Path(os.environ.get("MHBENCH_DATASETS", Path(__file__).resolve().parents[2] / "shared" / "datasets"))
+        / "mentat"
+        / "annotated_data"
+    )
     if folder.is_dir():
         a = annotation_arrays(load_annotations(folder).ratings)
         return "600 raw annotations of the release", a.scores, a.questions, a.raters
@@ -53,26 +62,44 @@ def slsqp(x, questions, raters):
     k, m, a = x.shape[1], len(uq), len(ur)
 
     def nll(v):
-        b, s, g = v[:m * k].reshape(m, k), v[m * k:m * k + a], v[m * k + a:]
+        b, s, g = v[: m * k].reshape(m, k), v[m * k : m * k + a], v[m * k + a :]
         z = g[r[n]] + s[r[n]] * (b[q[n], win] - b[q[n], lose])
         return np.logaddexp(0, -z).sum() + 5 * (g @ g) + 5 * ((1 - s) @ (1 - s))
-    sums = [{"type": "eq", "fun": lambda v, c=c: v[c * k:(c + 1) * k].sum()} for c in range(m)]
-    return minimize(nll, np.r_[np.zeros(m * k), np.ones(a), np.zeros(a)], method="SLSQP", bounds=[(None, None)] * (m * k) + [(.5, 2)] * a + [(-3, 3)] * a, constraints=sums, options={"maxiter": 1000}).fun
+
+    sums = [{"type": "eq", "fun": lambda v, c=c: v[c * k : (c + 1) * k].sum()} for c in range(m)]
+    return minimize(
+        nll,
+        np.r_[np.zeros(m * k), np.ones(a), np.zeros(a)],
+        method="SLSQP",
+        bounds=[(None, None)] * (m * k) + [(0.5, 2)] * a + [(-3, 3)] * a,
+        constraints=sums,
+        options={"maxiter": 1000},
+    ).fun
 
 
 name, x, q, r = annotations()
-hierarchical_bradley_terry(x[:50], q[:50], r[:50])                              # imports and first calls, out of the timing
+hierarchical_bradley_terry(x[:50], q[:50], r[:50])  # imports and first calls, out of the timing
 fit = timed("fit, paper's model", "0.5 s", lambda: hierarchical_bradley_terry(x, q, r))
 timed("fit, symmetric model with ties", "", lambda: hierarchical_bradley_terry(x, q, r, offset="symmetric"))
-boot = timed(f"{args.refits} refits, paper's model", "30 s for 100", lambda: bootstrap_preferences(x, q, r, n=args.refits, seed=1))
+boot = timed(
+    f"{args.refits} refits, paper's model",
+    "30 s for 100",
+    lambda: bootstrap_preferences(x, q, r, n=args.refits, seed=1),
+)
 alphas = timed("alpha, 1,000 replicates a question", "5 s", lambda: question_alphas(x, q, n=1000, seed=1))
-few = np.isin(q, np.unique(q)[:len(np.unique(q)) if args.full else args.questions])
+few = np.isin(q, np.unique(q)[: len(np.unique(q)) if args.full else args.questions])
 ours = timed(f"fit, {len(np.unique(q[few]))} questions", "", lambda: hierarchical_bradley_terry(x[few], q[few], r[few]))
 theirs = timed(f"SLSQP, {len(np.unique(q[few]))} questions", "", lambda: slsqp(x[few], q[few], r[few]))
 
 print(f"{name}, {len(np.unique(q))} questions, {len(np.unique(r))} raters\n\n{'':36}{'wall s':>9}{'CPU s':>9}  bar")
-for row in rows: print(f"{row[0]:36}{row[1]:9.3f}{row[2]:9.3f}  {row[3]}")
-package = np.array([krippendorff.alpha(reliability_data=x[q == k], level_of_measurement="interval") for k in alphas.questions])
-print(f"\npenalised negative log-likelihood    {fit.nll:.4f} (bar on the release: 470.72)\nreplicates that did not converge     {boot.n_unconverged} of {args.refits}"
-      f"\nlargest difference of alpha from the krippendorff package  {np.nanmax(np.abs(alphas.alpha - package)):.1e}"
-      f"\nSLSQP ends at {theirs:.4f}, ours at {ours.nll:.4f}; SLSQP takes {rows[-1][1] / rows[-2][1]:.0f} times as long")
+for row in rows:
+    print(f"{row[0]:36}{row[1]:9.3f}{row[2]:9.3f}  {row[3]}")
+package = np.array(
+    [krippendorff.alpha(reliability_data=x[q == k], level_of_measurement="interval") for k in alphas.questions]
+)
+print(
+    f"\npenalised negative log-likelihood    {fit.nll:.4f} (bar on the release: 470.72)\nreplicates that did not"
+    f" converge     {boot.n_unconverged} of {args.refits}\nlargest difference of alpha from the krippendorff package "
+    f" {np.nanmax(np.abs(alphas.alpha - package)):.1e}\nSLSQP ends at {theirs:.4f}, ours at {ours.nll:.4f}; SLSQP takes"
+    f" {rows[-1][1] / rows[-2][1]:.0f} times as long"
+)

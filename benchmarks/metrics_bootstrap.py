@@ -31,7 +31,10 @@ if __name__ == "__main__":
     truth = rng.choice(list("ABCD"), N)
     answers = np.where(rng.random(N) < 0.6, truth, rng.choice(list("ABCD"), N))
     cases = {"accuracy": (accuracy, accuracy_score), "macro F1": (f1, lambda t, a: f1_score(t, a, average="macro"))}
-    print(f"{N} units, {REPLICATES} replicates\n{'':10}{'weights, s':>12}{'loop, s':>10}{'ratio':>8}{'largest difference of a bound':>32}")
+    print(
+        f"{N} units, {REPLICATES}"
+        f" replicates\n{'':10}{'weights, s':>12}{'loop, s':>10}{'ratio':>8}{'largest difference of a bound':>32}"
+    )
     for name, (ours, theirs) in cases.items():
         bootstrap(ours, truth, answers, n=10, seed=SEED)
         fast, a = timed(lambda: bootstrap(ours, truth, answers, n=REPLICATES, seed=SEED))

@@ -2,14 +2,16 @@
 
     python benchmarks/parallel.py [--items 4000]
 
-The work is a matrix product an item (BLAS on one thread), which releases the interpreter's lock as encoders do. The results must be equal.
+The work is a matrix product an item (BLAS on one thread), which releases the interpreter's lock as encoders do. The
+results must be equal.
 """
 
 import argparse
 import os
 import time
 
-os.environ.setdefault("OMP_NUM_THREADS", "1"); os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 from mhbench.parallel import Executor, dask_client, map_batches
@@ -19,12 +21,14 @@ p.add_argument("--items", type=int, default=4000)
 a = p.parse_args()
 
 
-def load(): return np.random.default_rng(0).normal(size=(512, 512)).astype("float32")
+def load():
+    return np.random.default_rng(0).normal(size=(512, 512)).astype("float32")
 
 
 def work(matrix, batch):
     x = np.random.default_rng(batch[0]).normal(size=(len(batch), 512)).astype("float32")
-    for _ in range(20): x = np.tanh(x @ matrix)
+    for _ in range(20):
+        x = np.tanh(x @ matrix)
     return [float(v) for v in x.sum(axis=1)]
 
 
@@ -39,8 +43,15 @@ if __name__ == "__main__":
     two, t2 = timed(executor=Executor(workers=2))
     began = time.perf_counter()
     with dask_client(Executor(kind="dask", workers=2)) as client:
-        client.wait_for_workers(2); start = time.perf_counter() - began
+        client.wait_for_workers(2)
+        start = time.perf_counter() - began
         dask, t3 = timed(client=client)
-    print(f"{a.items} items in batches of 50, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n\n| executor | s |\n|---|---|")
-    print(f"| one thread | {t1:.2f} |\n| two threads | {t2:.2f} |\n| Dask, two workers | {t3:.2f}, and {start:.2f} to start the cluster |")
+    print(
+        f"{a.items} items in batches of 50, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n\n| executor | s"
+        " |\n|---|---|"
+    )
+    print(
+        f"| one thread | {t1:.2f} |\n| two threads | {t2:.2f} |\n| Dask, two workers | {t3:.2f}, and {start:.2f} to"
+        " start the cluster |"
+    )
     print(f"\nequal results: {one == two == dask}; ratio: Dask / two threads = {(t3 + start) / t2:.1f} in time")

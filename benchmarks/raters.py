@@ -3,16 +3,21 @@
     python benchmarks/raters.py            # the loops run 5 of 1,000 replicates and are scaled up
     python benchmarks/raters.py --full     # the loops run all of them (about half an hour)
 
-1. The whole analysis of MedQADE at its size: 9 physicians x 200 items x 5 students, 9 annotators x 3,800 x 5, 1,000 bootstraps, all 256
-   odd-sized ensembles, all biases. Bars: under 15 s and 1 GB; at least 100 times as fast as the loops; the same numbers to 1e-9.
+1. The whole analysis of MedQADE at its size: 9 physicians x 200 items x 5 students, 9 annotators x 3,800 x 5, 1,000
+bootstraps, all 256
+   odd-sized ensembles, all biases. Bars: under 15 s and 1 GB; at least 100 times as fast as the loops; the same numbers
+   to 1e-9.
 2. An alpha interval of 1,000 replicates for 9 raters x 1,000 items. Bar: at least 50 times as fast as a loop.
-3. Alpha intervals (1,000 replicates, interval level) for 61 questions of about 10 annotations x 5 options. Bar: under 5 s, equal to 1e-9.
+3. Alpha intervals (1,000 replicates, interval level) for 61 questions of about 10 annotations x 5 options. Bar: under 5
+s, equal to 1e-9.
 
 Simulated ratings throughout. The loops get the same draws as we do, and the drawn units by `numpy.repeat`.
 """
 
 import os
-for v in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"): os.environ.setdefault(v, "1")   # the products are small: threads only wait for each other
+
+for v in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(v, "1")  # the products are small: threads only wait for each other
 import argparse
 import resource
 import time
@@ -25,16 +30,43 @@ import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import cohen_kappa_score
 
-from mhbench.agreement import (abstention_by_difficulty, alignment, as_scores, best_ensemble, family_bias, krippendorff_alpha, leave_one_out_ceiling, majority,
-                               mean_difficulty, mean_pairwise, pairwise, self_enhancement)
+from mhbench.agreement import (
+    abstention_by_difficulty,
+    alignment,
+    as_scores,
+    best_ensemble,
+    family_bias,
+    krippendorff_alpha,
+    leave_one_out_ceiling,
+    majority,
+    mean_difficulty,
+    mean_pairwise,
+    pairwise,
+    self_enhancement,
+)
 from mhbench.panel import Judge, Student, simulate_panel
 from mhbench.resample import bootstrap, draw_weights
 
 warnings.simplefilter("ignore", UndefinedMetricWarning)
 B, N, SEED = 1000, 200, 7
-STUDENTS = [Student("gem-flash", 0.9, "gem"), Student("ox-nano", 0.7, "ox"), Student("elm-27", 0.2, "elm"), Student("elm-4", -0.9, "elm"), Student("fir-4", -0.9, "fir")]
-MODELS = [Judge("gem-3", 0.94, 0.93, lineage="gem"), Judge("gem-flash", 0.9, 0.9, 0.001, "gem", 0.05, 0.05), Judge("gem-lite", 0.88, 0.88, lineage="gem"), Judge("ox-mini", 0.9, 0.88, lineage="ox"),
-          Judge("ox-nano", 0.85, 0.86, lineage="ox"), Judge("ox-tiny", 0.83, 0.85, lineage="ox"), Judge("elm-27", 0.85, 0.82, 0.01, "elm"), Judge("elm-4", 0.8, 0.7, 0.06, "elm", 0.25, 0.2), Judge("fir-4", 0.75, 0.85, 0.04, "fir")]
+STUDENTS = [
+    Student("gem-flash", 0.9, "gem"),
+    Student("ox-nano", 0.7, "ox"),
+    Student("elm-27", 0.2, "elm"),
+    Student("elm-4", -0.9, "elm"),
+    Student("fir-4", -0.9, "fir"),
+]
+MODELS = [
+    Judge("gem-3", 0.94, 0.93, lineage="gem"),
+    Judge("gem-flash", 0.9, 0.9, 0.001, "gem", 0.05, 0.05),
+    Judge("gem-lite", 0.88, 0.88, lineage="gem"),
+    Judge("ox-mini", 0.9, 0.88, lineage="ox"),
+    Judge("ox-nano", 0.85, 0.86, lineage="ox"),
+    Judge("ox-tiny", 0.83, 0.85, lineage="ox"),
+    Judge("elm-27", 0.85, 0.82, 0.01, "elm"),
+    Judge("elm-4", 0.8, 0.7, 0.06, "elm", 0.25, 0.2),
+    Judge("fir-4", 0.75, 0.85, 0.04, "fir"),
+]
 PHYSICIANS = [Judge(f"r{k}", 0.9, 0.89, 0.03) for k in range(9)]
 
 
@@ -46,15 +78,28 @@ def ours(panel, machine):
     kw = dict(n=B, seed=SEED)
     out = {}
     for m in ("percent_agreement", "cohen_kappa", "pabak"):
-        out["pairwise", m] = [bootstrap(partial(mean_pairwise, metric=m), panel.labels[:, s], axis=-1, **kw) for s in range(5)] + [bootstrap(partial(mean_pairwise, metric=m), people, axis=-1, clusters=items, **kw)]
+        out["pairwise", m] = [
+            bootstrap(partial(mean_pairwise, metric=m), panel.labels[:, s], axis=-1, **kw) for s in range(5)
+        ] + [bootstrap(partial(mean_pairwise, metric=m), people, axis=-1, clusters=items, **kw)]
         out["alignment", m] = alignment(models, people, metric=m, clusters=items, **kw)
-    out["alpha"] = [bootstrap(partial(krippendorff_alpha, level="nominal"), panel.labels[:, s], axis=-1, **kw) for s in range(5)]
+    out["alpha"] = [
+        bootstrap(partial(krippendorff_alpha, level="nominal"), panel.labels[:, s], axis=-1, **kw) for s in range(5)
+    ]
     order = np.vectorize({"Easy": 0.0, "Medium": 1.0, "Hard": 2.0}.get)(panel.difficulty)
     out["alpha_ordinal"] = bootstrap(partial(krippendorff_alpha, level="ordinal"), order, axis=-1, **kw)
     out["ceiling"] = leave_one_out_ceiling(people, clusters=items, **kw)
     hard = mean_difficulty(panel.difficulty)
-    out["abstention"] = [abstention_by_difficulty(x.reshape(-1, N), hard, **kw) for x in (panel.labels, *machine.labels[:, :, :N])]
-    out["accuracy"] = [bootstrap(lambda x, *, weights: weights @ np.nan_to_num(x) / (weights @ ~np.isnan(x)), as_scores(majority(panel.labels[:, s])), **kw) for s in range(5)]
+    out["abstention"] = [
+        abstention_by_difficulty(x.reshape(-1, N), hard, **kw) for x in (panel.labels, *machine.labels[:, :, :N])
+    ]
+    out["accuracy"] = [
+        bootstrap(
+            lambda x, *, weights: weights @ np.nan_to_num(x) / (weights @ ~np.isnan(x)),
+            as_scores(majority(panel.labels[:, s])),
+            **kw,
+        )
+        for s in range(5)
+    ]
     out["ensemble"] = best_ensemble(models, people, clusters=items, **kw)
     scores, names = as_scores(machine.labels), ([j.name for j in MODELS], [s.name for s in STUDENTS])
     lineages = {j.name: j.lineage for j in MODELS}
@@ -62,7 +107,8 @@ def ours(panel, machine):
     return out
 
 
-def both(a, b): return (a != None) & (b != None) & (a != "Abstain") & (b != "Abstain")  # noqa: E711 (by element)
+def both(a, b):
+    return (a != None) & (b != None) & (a != "Abstain") & (b != "Abstain")  # noqa: E711 (by element)
 
 
 def kappa(a, b):
@@ -81,7 +127,7 @@ def loops(panel, machine, got, replicates):
     people, models = flat(panel.labels), flat(machine.labels[:, :, :N])
     items = np.tile(np.arange(N), len(STUDENTS))
     single = [w.astype(int) for w in next(draw_weights(N, B, seed=SEED))[:replicates]]
-    by_item = [w[items] for w in single]                                       # one weight an item, for all of its answers
+    by_item = [w[items] for w in single]  # one weight an item, for all of its answers
     worst, seconds = {}, {}
 
     def timed(name, f, scale=B / replicates):
@@ -102,18 +148,29 @@ def loops(panel, machine, got, replicates):
             for s in range(5):
                 for k, w in enumerate(single):
                     x = drawn(panel.labels[:, s], w)
-                    want.append(np.nanmean([g(x[i], x[j]) for i, j in pairs])); have.append(got["pairwise", m][s].replicates[k])
+                    want.append(np.nanmean([g(x[i], x[j]) for i, j in pairs]))
+                    have.append(got["pairwise", m][s].replicates[k])
             for k, w in enumerate(by_item):
                 x = drawn(people, w)
-                want.append(np.nanmean([g(x[i], x[j]) for i, j in pairs])); have.append(got["pairwise", m][5].replicates[k])
+                want.append(np.nanmean([g(x[i], x[j]) for i, j in pairs]))
+                have.append(got["pairwise", m][5].replicates[k])
         return want, have
+
     timed("pairs", f)
 
     def f():
-        want = [krippendorff.alpha(drawn(nan(panel.labels[:, s]), w), level_of_measurement="nominal") for s in range(5) for w in single]
+        want = [
+            krippendorff.alpha(drawn(nan(panel.labels[:, s]), w), level_of_measurement="nominal")
+            for s in range(5)
+            for w in single
+        ]
         have = [got["alpha"][s].replicates[k] for s in range(5) for k in range(replicates)]
         order = np.vectorize({"Easy": 0.0, "Medium": 1.0, "Hard": 2.0}.get)(panel.difficulty)
-        return want + [krippendorff.alpha(drawn(order, w), level_of_measurement="ordinal") for w in single], have + got["alpha_ordinal"].replicates[:replicates].tolist()
+        return (
+            want + [krippendorff.alpha(drawn(order, w), level_of_measurement="ordinal") for w in single],
+            have + got["alpha_ordinal"].replicates[:replicates].tolist(),
+        )
+
     timed("alpha", f)
 
     consensus = vote(people)
@@ -130,15 +187,18 @@ def loops(panel, machine, got, replicates):
                     i = got["alignment", m][a]
                     have += [i.agreement.replicates[k], i.ceiling.replicates[k], i.difference.replicates[k]]
         return want, have
+
     timed("ceiling and alignment", f)
 
-    def f():                                                                    # without the inner replicates, which are 20 times as much again
+    def f():  # without the inner replicates, which are 20 times as much again
         want, have, e = [], [], got["ensemble"]["cohen_kappa"]
         votes = [vote(models[list(m)]) for m in e.candidates]
         best = e.candidates.index(e.members)
-        for k, w in enumerate(by_item[:max(1, replicates // 5)]):
-            want.append([kappa(drawn(v, w), drawn(consensus, w)) for v in votes][best]); have.append(e.apparent.replicates[k])
+        for k, w in enumerate(by_item[: max(1, replicates // 5)]):
+            want.append([kappa(drawn(v, w), drawn(consensus, w)) for v in votes][best])
+            have.append(e.apparent.replicates[k])
         return want + [kappa(v, consensus) for v in votes], have + e.values.tolist()
+
     timed("ensembles (kappa, outer replicates)", f, B / max(1, replicates // 5))
 
     def f():
@@ -151,8 +211,10 @@ def loops(panel, machine, got, replicates):
             peers = [i for i, j in enumerate(MODELS) if j.lineage != of[b.annotator]]
             for k, w in enumerate(weights):
                 x = np.repeat(scores[:, s], w, axis=1)
-                want.append(np.nanmean(x[a] - np.nanmean(x[peers], axis=0))); have.append(b.difference.replicates[k])
+                want.append(np.nanmean(x[a] - np.nanmean(x[peers], axis=0)))
+                have.append(b.difference.replicates[k])
         return want, have
+
     timed("biases", f)
     return seconds, worst
 
@@ -165,7 +227,9 @@ def _majority(column):
 def best_of(f, k=5):
     out = []
     for _ in range(k):
-        t = time.perf_counter(); r = f(); out.append(time.perf_counter() - t)
+        t = time.perf_counter()
+        r = f()
+        out.append(time.perf_counter() - t)
     return min(out), r
 
 
@@ -180,32 +244,60 @@ def main():
     t = time.perf_counter()
     got = ours(panel, machine)
     mine = time.perf_counter() - t
-    print(f"   ours {mine:.2f} s, peak memory of the process {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.2f} GB ({before:.2f} GB before)")
+    print(
+        f"   ours {mine:.2f} s, peak memory of the process"
+        f" {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.2f} GB ({before:.2f} GB before)"
+    )
     seconds, worst = loops(panel, machine, got, replicates)
-    for k in seconds: print(f"   loops: {k:38s} {seconds[k]:9.1f} s{'' if replicates == B else ' (scaled)'}   greatest difference {worst[k]:.1e}")
+    for k in seconds:
+        print(
+            f"   loops: {k:38s} {seconds[k]:9.1f} s{'' if replicates == B else ' (scaled)'}   greatest difference"
+            f" {worst[k]:.1e}"
+        )
     total = sum(seconds.values())
     print(f"   loops {total:.0f} s, ratio {total / mine:.0f}, greatest difference {max(worst.values()):.1e}")
 
     print("2. an alpha interval, 1,000 replicates, 9 x 1,000")
     rng = np.random.default_rng(0)
-    for name, level, values in (("binary, nominal", "nominal", 2), ("three grades, ordinal", "ordinal", 3), ("0 to 100, interval", "interval", 101)):
+    for name, level, values in (
+        ("binary, nominal", "nominal", 2),
+        ("three grades, ordinal", "ordinal", 3),
+        ("0 to 100, interval", "interval", 101),
+    ):
         x = rng.integers(0, values, (9, 1000)).astype(float)
         x[rng.random(x.shape) < 0.03] = np.nan
         mine, i = best_of(lambda: bootstrap(partial(krippendorff_alpha, level=level), x, axis=-1, n=B, seed=SEED))
         some = 10 if values > 10 else 200
         w = next(draw_weights(1000, B, seed=SEED))[:some].astype(int)
-        theirs, r = best_of(lambda: [krippendorff.alpha(np.repeat(x, k, axis=1), level_of_measurement=level) for k in w], 1 if values > 10 else 3)
+        theirs, r = best_of(
+            lambda: [krippendorff.alpha(np.repeat(x, k, axis=1), level_of_measurement=level) for k in w],
+            1 if values > 10 else 3,
+        )
         theirs *= B / some
-        print(f"   {name:22s} ours {mine * 1e3:7.1f} ms, loop {theirs * 1e3:9.1f} ms (scaled from {some}), ratio {theirs / mine:6.0f}, greatest difference {np.abs(i.replicates[:some] - r).max():.1e}")
+        print(
+            f"   {name:22s} ours {mine * 1e3:7.1f} ms, loop {theirs * 1e3:9.1f} ms (scaled from {some}), ratio"
+            f" {theirs / mine:6.0f}, greatest difference {np.abs(i.replicates[:some] - r).max():.1e}"
+        )
 
     print("3. alpha intervals for 61 questions, interval level, 1,000 replicates")
     data = [rng.integers(0, 101, (int(rng.integers(6, 12)), 5)).astype(float) for _ in range(61)]
-    mine, out = best_of(lambda: [bootstrap(partial(krippendorff_alpha, level="interval"), x, axis=-1, n=B, seed=SEED) for x in data], 3)
+    mine, out = best_of(
+        lambda: [bootstrap(partial(krippendorff_alpha, level="interval"), x, axis=-1, n=B, seed=SEED) for x in data], 3
+    )
     w = next(draw_weights(5, B, seed=SEED))[:50].astype(int)
     t = time.perf_counter()
-    worst = max(np.abs(i.replicates[:50] - [krippendorff.alpha(np.repeat(x, k, axis=1), level_of_measurement="interval") for k in w]).max() for x, i in zip(data, out))
+    worst = max(
+        np.abs(
+            i.replicates[:50]
+            - [krippendorff.alpha(np.repeat(x, k, axis=1), level_of_measurement="interval") for k in w]
+        ).max()
+        for x, i in zip(data, out)
+    )
     theirs = (time.perf_counter() - t) * B / 50
-    print(f"   ours {mine:.3f} s, loop {theirs:.1f} s (scaled from 50), ratio {theirs / mine:.0f}, greatest difference {worst:.1e}")
+    print(
+        f"   ours {mine:.3f} s, loop {theirs:.1f} s (scaled from 50), ratio {theirs / mine:.0f}, greatest difference"
+        f" {worst:.1e}"
+    )
 
 
 if __name__ == "__main__":

@@ -3,9 +3,12 @@
     python benchmarks/roscoe.py [--chains 48] [--peer 6] [--memory]
 
 The peer is tests/literal_roscoe.py, which sends each chain through the models as the published implementation does and
-takes each cosine by itself; it was written anew from the published description and code, it is not that code. Chains have 4 steps
-and contexts 27 sentences, as the cases of CounselingBench do. Three settings: a context of its own for every chain, which
-shares nothing; twelve chains a context, as 1,612 questions share 138 cases; and that with the answers of four models. --memory scores 400, 1,612 and 4,836 chains in fresh processes and prints their peaks.
+takes each cosine by itself; it was written anew from the published description and code, it is not that code. Chains
+have 4 steps
+and contexts 27 sentences, as the cases of CounselingBench do. Three settings: a context of its own for every chain,
+which
+shares nothing; twelve chains a context, as 1,612 questions share 138 cases; and that with the answers of four models.
+--memory scores 400, 1,612 and 4,836 chains in fresh processes and prints their peaks.
 """
 
 import argparse
@@ -22,12 +25,16 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 sys.path[:0] = [str(Path(__file__).resolve().parent.parent), str(Path(__file__).resolve().parent.parent / "tests")]
 
-WORDS = ("client counselor session anxiety mood sleep appetite family mother father work school drinking risk history symptoms "
-         "reports feels has been with the of and in for about most days several weeks since last year difficulty concentrating "
-         "goal plan support group treatment depressed hopeless isolated withdrawn friends partner children pain medication").split()
+WORDS = (
+    "client counselor session anxiety mood sleep appetite family mother father work school drinking risk history"
+    " symptoms reports feels has been with the of and in for about most days several weeks since last year difficulty"
+    " concentrating goal plan support group treatment depressed hopeless isolated withdrawn friends partner children"
+    " pain medication"
+).split()
 
 
-def sentence(rng): return " ".join(rng.choice(WORDS) for _ in range(max(4, round(rng.gauss(17, 6))))).capitalize() + "."
+def sentence(rng):
+    return " ".join(rng.choice(WORDS) for _ in range(max(4, round(rng.gauss(17, 6))))).capitalize() + "."
 
 
 def table(n, per_case, models=1, seed=0):
@@ -37,7 +44,11 @@ def table(n, per_case, models=1, seed=0):
     questions = -(-n // models)
     cases = [[sentence(rng) for _ in range(27)] for _ in range(-(-questions // per_case))]
     experts = [chain() for _ in range(questions)]
-    return [chain() for _ in range(n)], [cases[i % questions // per_case] for i in range(n)], [experts[i % questions] for i in range(n)]
+    return (
+        [chain() for _ in range(n)],
+        [cases[i % questions // per_case] for i in range(n)],
+        [experts[i % questions] for i in range(n)],
+    )
 
 
 def peak():
@@ -56,31 +67,51 @@ def main():
     import torch
     from mhbench.encode import load_encoder, bundled_encoder
     from mhbench.reasoning import roscoe
+
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     encoder = load_encoder()
     if a.peak_of:
-        roscoe(*table(64, 12, seed=1), encoder=encoder); before = peak(); start = time.perf_counter()
+        roscoe(*table(64, 12, seed=1), encoder=encoder)
+        before = peak()
+        start = time.perf_counter()
         roscoe(*table(a.peak_of, 12), encoder=encoder)
-        print(f"{a.peak_of:6d} chains   peak {peak():6.0f} MiB   (after 64 chains {before:.0f})   {(time.perf_counter() - start) / a.peak_of:.3f} s a chain")
+        print(
+            f"{a.peak_of:6d} chains   peak {peak():6.0f} MiB   (after 64 chains {before:.0f})  "
+            f" {(time.perf_counter() - start) / a.peak_of:.3f} s a chain"
+        )
         return
     import literal_roscoe as literal
     from sentence_transformers import SentenceTransformer
     from transformers import AutoModel, AutoTokenizer
+
     folder = str(bundled_encoder())
-    peer = literal.Embedder(SentenceTransformer(folder, device="cpu"), AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval())
+    peer = literal.Embedder(
+        SentenceTransformer(folder, device="cpu"),
+        AutoTokenizer.from_pretrained(folder),
+        AutoModel.from_pretrained(folder).eval(),
+    )
     roscoe(*table(4, 4, seed=9), encoder=encoder)  # warm
     print(f"{'setting':46s}{'peer s/chain':>13s}{'mhbench s/chain':>17s}{'ratio':>8s}{'largest difference':>20s}")
-    for label, per_case, models in (("every chain with a context of its own", 1, 1), ("12 chains a context", 12, 1), ("12 chains a context, the answers of 4 models", 12, 4)):
+    for label, per_case, models in (
+        ("every chain with a context of its own", 1, 1),
+        ("12 chains a context", 12, 1),
+        ("12 chains a context, the answers of 4 models", 12, 4),
+    ):
         h, s, r = table(a.chains, per_case, models)
         rows = random.Random(1).sample(range(a.chains), a.peer)
         ours, theirs = [], []
         for _ in range(a.repeats):  # in turn, so that a busy machine slows both; the fastest of each counts
-            start = time.perf_counter(); found = roscoe(h, s, r, encoder=encoder); ours.append((time.perf_counter() - start) / a.chains)
-            start = time.perf_counter(); want = [literal.embedding_scores(h[i], s[i], r[i], peer) for i in rows]; theirs.append((time.perf_counter() - start) / a.peer)
+            start = time.perf_counter()
+            found = roscoe(h, s, r, encoder=encoder)
+            ours.append((time.perf_counter() - start) / a.chains)
+            start = time.perf_counter()
+            want = [literal.embedding_scores(h[i], s[i], r[i], peer) for i in rows]
+            theirs.append((time.perf_counter() - start) / a.peer)
         worst = max(abs(found.loc[i, k] - v) for i, w in zip(rows, want) for k, v in w.items())
         print(f"{label:46s}{min(theirs):13.3f}{min(ours):17.4f}{min(theirs) / min(ours):8.1f}{worst:20.1e}", flush=True)
     if a.memory:
-        for n in (400, 1612, 4836): subprocess.run([sys.executable, __file__, "--peak-of", str(n)], check=True)
+        for n in (400, 1612, 4836):
+            subprocess.run([sys.executable, __file__, "--peak-of", str(n)], check=True)
 
 
 if __name__ == "__main__":

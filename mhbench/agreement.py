@@ -15,18 +15,52 @@ import pandas as pd
 from .resample import Interval, _groups, _scalar, _sequence, bootstrap, draw_weights, mean, percentile_interval
 
 # %% auto #0
-__all__ = ['ABSTAIN', 'LEVELS', 'METRICS', 'DIFFICULTY', 'EDGES', 'percent_agreement', 'cohen_kappa', 'pabak',
-           'krippendorff_alpha', 'fleiss_kappa', 'gwet_ac1', 'Pairwise', 'pairwise', 'mean_pairwise', 'majority',
-           'Ceiling', 'leave_one_out_ceiling', 'Alignment', 'alignment', 'Ensemble', 'best_ensemble', 'as_scores',
-           'Shared', 'shared_lineage', 'Bias', 'self_enhancement', 'family_bias', 'PositionBias', 'position_bias',
-           'mean_difficulty', 'difficulty_bins', 'Abstention', 'abstention_by_difficulty', 'risk_coverage_area',
-           'RiskCoverage', 'risk_coverage']
+__all__ = [
+    "ABSTAIN",
+    "LEVELS",
+    "METRICS",
+    "DIFFICULTY",
+    "EDGES",
+    "percent_agreement",
+    "cohen_kappa",
+    "pabak",
+    "krippendorff_alpha",
+    "fleiss_kappa",
+    "gwet_ac1",
+    "Pairwise",
+    "pairwise",
+    "mean_pairwise",
+    "majority",
+    "Ceiling",
+    "leave_one_out_ceiling",
+    "Alignment",
+    "alignment",
+    "Ensemble",
+    "best_ensemble",
+    "as_scores",
+    "Shared",
+    "shared_lineage",
+    "Bias",
+    "self_enhancement",
+    "family_bias",
+    "PositionBias",
+    "position_bias",
+    "mean_difficulty",
+    "difficulty_bins",
+    "Abstention",
+    "abstention_by_difficulty",
+    "risk_coverage_area",
+    "RiskCoverage",
+    "risk_coverage",
+]
 
 # %% ../nbs/02_agreement.ipynb #ae9b0643
 ABSTAIN = "Abstain"
 
 
-def _encode(labels: Any, ignore: Sequence = (ABSTAIN,), categories: Sequence | None = None, function: str = "agreement") -> tuple[np.ndarray, list]:
+def _encode(
+    labels: Any, ignore: Sequence = (ABSTAIN,), categories: Sequence | None = None, function: str = "agreement"
+) -> tuple[np.ndarray, list]:
     "Labels as codes, -1 where missing or ignored, and the categories that the codes stand for."
     x = np.asarray(labels)
     if x.dtype.kind in "OUS":
@@ -34,13 +68,20 @@ def _encode(labels: Any, ignore: Sequence = (ABSTAIN,), categories: Sequence | N
         x = np.where(pd.isna(x), None, x)
         kinds = {type(v) for v in x.ravel()} - {type(None)}
         if len(kinds) > 1 and not all(issubclass(k, (int, float, np.number)) for k in kinds):
-            raise ValueError(f"{function}: labels must be of one kind, all strings or all numbers; got {sorted(k.__name__ for k in kinds)}; map one to the other")
+            raise ValueError(
+                f"{function}: labels must be of one kind, all strings or all numbers; got"
+                f" {sorted(k.__name__ for k in kinds)}; map one to the other"
+            )
         x = np.where(np.isin(x, list(ignore)), None, x) if len(ignore) else x
     codes, values = pd.factorize(x.ravel(), sort=True)
     values = list(values)
     if categories is not None:
         unknown = [v for v in values if v not in set(categories)]
-        if unknown: raise ValueError(f"{function}: labels must be among categories {list(categories)}; got {unknown}; add them, or name them in ignore")
+        if unknown:
+            raise ValueError(
+                f"{function}: labels must be among categories {list(categories)}; got {unknown}; add them, or name them"
+                " in ignore"
+            )
         place = np.array([list(categories).index(v) for v in values] + [-1])
         codes, values = place[codes], list(categories)
     return codes.reshape(x.shape), values
@@ -50,23 +91,32 @@ def _pair(a: Any, b: Any, ignore: Sequence, categories: Sequence | None, functio
     "Two raters' labels as codes of one list of categories, shape (2, N)."
     a, b = np.asarray(a, dtype=object), np.asarray(b, dtype=object)
     if a.shape != b.shape or a.ndim != 1 or len(a) == 0:
-        raise ValueError(f"{function}: a and b must be one label an item each, same shape (n_items,); got {a.shape} and {b.shape}")
+        raise ValueError(
+            f"{function}: a and b must be one label an item each, same shape (n_items,); got {a.shape} and {b.shape}"
+        )
     return _encode(np.stack([a, b]), ignore, categories, function)
 
 
-def _matrix(labels: Any, ignore: Sequence, categories: Sequence | None, function: str, raters: int = 2) -> tuple[np.ndarray, list]:
+def _matrix(
+    labels: Any, ignore: Sequence, categories: Sequence | None, function: str, raters: int = 2
+) -> tuple[np.ndarray, list]:
     "The labels of several raters as codes, shape (R, N)."
     x = np.asarray(labels)
     if x.ndim != 2 or x.shape[0] < raters or x.shape[1] < 1:
-        raise ValueError(f"{function}: labels must have shape (n_raters, n_items) with at least {raters} raters and 1 item; got {x.shape}; transpose it if items are rows")
+        raise ValueError(
+            f"{function}: labels must have shape (n_raters, n_items) with at least {raters} raters and 1 item; got"
+            f" {x.shape}; transpose it if items are rows"
+        )
     return _encode(labels, ignore, categories, function)
 
 
 def _unit(weights: np.ndarray | None, n: int, function: str) -> np.ndarray:
     "Weights (B, N); one row of ones where there are none."
-    if weights is None: return np.ones((1, n))
+    if weights is None:
+        return np.ones((1, n))
     w = np.asarray(weights, float)
-    if w.ndim != 2 or w.shape[1] != n: raise ValueError(f"{function}: weights must have shape (n_replicates, n_items), n_items {n}; got {w.shape}")
+    if w.ndim != 2 or w.shape[1] != n:
+        raise ValueError(f"{function}: weights must have shape (n_replicates, n_items), n_items {n}; got {w.shape}")
     return w
 
 
@@ -74,13 +124,14 @@ def _out(values: np.ndarray, weights: np.ndarray | None) -> Any:
     "One number where no weights were given, one a row of weights otherwise."
     return _scalar(values[0]) if weights is None else values
 
+
 # %% ../nbs/02_agreement.ipynb #9353e9ed
 def _tables(a: np.ndarray, b: np.ndarray, k: int, weights: np.ndarray, room: int = 16_000_000) -> np.ndarray:
     "Tables (B, P, K, K) of P pairs of raters, codes (P, N) against (P, N) or (1, N)."
     p, n = a.shape
     step, out = max(1, room // (n * k * k)), []
     for s in range(0, p, step):
-        x, y = a[s:s + step], b if len(b) == 1 else b[s:s + step]
+        x, y = a[s : s + step], b if len(b) == 1 else b[s : s + step]
         cell = np.where((x >= 0) & (y >= 0), x * k + y, k * k)
         z = (cell.T[:, :, None] == np.arange(k * k)).reshape(n, -1).astype(float)
         out.append((weights @ z).reshape(len(weights), -1, k, k))
@@ -92,19 +143,28 @@ def _divide(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(np.abs(bottom) > 1e-12, top / bottom, np.nan)
 
+
 # %% ../nbs/02_agreement.ipynb #c2035762
 def _percent_agreement(t: np.ndarray) -> np.ndarray:
     return _divide(np.trace(t, axis1=-2, axis2=-1), t.sum((-2, -1)))
 
 
-def percent_agreement(a: Sequence,  # (N,) one rater's labels
-                      b: Sequence,  # (N,) the other's
-                      *, ignore: Sequence = (ABSTAIN,),      # labels that count as missing
-                      weights: np.ndarray | None = None,     # (B, N)
-                      ) -> Any:                              # in [0, 1]; (B,) with weights
+def percent_agreement(
+    a: Sequence,  # (N,) one rater's labels
+    b: Sequence,  # (N,) the other's
+    *,
+    ignore: Sequence = (ABSTAIN,),  # labels that count as missing
+    weights: np.ndarray | None = None,  # (B, N)
+) -> Any:  # in [0, 1]; (B,) with weights
     """The share of items that both rated on which they agree."""
     x, v = _pair(a, b, ignore, None, "percent_agreement")
-    return _out(_percent_agreement(_tables(x[:1], x[1:], max(len(v), 1), _unit(weights, x.shape[1], "percent_agreement")))[:, 0], weights)
+    return _out(
+        _percent_agreement(_tables(x[:1], x[1:], max(len(v), 1), _unit(weights, x.shape[1], "percent_agreement")))[
+            :, 0
+        ],
+        weights,
+    )
+
 
 # %% ../nbs/02_agreement.ipynb #2c37920f
 def _cohen_kappa(t: np.ndarray, weighting: str | None = None) -> np.ndarray:
@@ -112,43 +172,59 @@ def _cohen_kappa(t: np.ndarray, weighting: str | None = None) -> np.ndarray:
     d = np.abs(np.arange(k)[:, None] - np.arange(k))
     v = {None: d > 0, "linear": d, "quadratic": d**2}[weighting].astype(float)
     row, col, n = t.sum(-1), t.sum(-2), t.sum((-2, -1))
-    expected = _divide(((row @ v) * col).sum(-1), n)                            # sum v n_k. n_.l / n
+    expected = _divide(((row @ v) * col).sum(-1), n)  # sum v n_k. n_.l / n
     return 1 - _divide((t * v).sum((-2, -1)), expected)
 
 
-def cohen_kappa(a: Sequence,  # (N,) one rater's labels
-                b: Sequence,  # (N,) the other's
-                *, weighting: str | None = None,           # None, "linear" or "quadratic"
-                categories: Sequence | None = None,        # their order, for a weighting; sorted if None
-                ignore: Sequence = (ABSTAIN,),
-                weights: np.ndarray | None = None,         # (B, N)
-                ) -> Any:                                  # in [-1, 1]; NaN where undefined; (B,) with weights
+def cohen_kappa(
+    a: Sequence,  # (N,) one rater's labels
+    b: Sequence,  # (N,) the other's
+    *,
+    weighting: str | None = None,  # None, "linear" or "quadratic"
+    categories: Sequence | None = None,  # their order, for a weighting; sorted if None
+    ignore: Sequence = (ABSTAIN,),
+    weights: np.ndarray | None = None,  # (B, N)
+) -> Any:  # in [-1, 1]; NaN where undefined; (B,) with weights
     """Agreement of two raters beyond chance, with each rater's own marginals as chance.
 
     Source: Cohen 1960; weighted: Cohen 1968.
     """
-    if weighting not in (None, "linear", "quadratic"): raise ValueError(f"cohen_kappa: weighting must be None, 'linear' or 'quadratic'; got {weighting!r}")
+    if weighting not in (None, "linear", "quadratic"):
+        raise ValueError(f"cohen_kappa: weighting must be None, 'linear' or 'quadratic'; got {weighting!r}")
     x, v = _pair(a, b, ignore, categories, "cohen_kappa")
-    return _out(_cohen_kappa(_tables(x[:1], x[1:], max(len(v), 1), _unit(weights, x.shape[1], "cohen_kappa")), weighting)[:, 0], weights)
+    return _out(
+        _cohen_kappa(_tables(x[:1], x[1:], max(len(v), 1), _unit(weights, x.shape[1], "cohen_kappa")), weighting)[:, 0],
+        weights,
+    )
+
 
 # %% ../nbs/02_agreement.ipynb #78580f1f
 def _pabak(t: np.ndarray, categories: int = 2) -> np.ndarray:
     return (categories * _percent_agreement(t) - 1) / (categories - 1)
 
 
-def pabak(a: Sequence,  # (N,)
-          b: Sequence,  # (N,)
-          *, categories: int = 2,               # how many there are to choose from, used or not; at least 2
-          ignore: Sequence = (ABSTAIN,),
-          weights: np.ndarray | None = None,    # (B, N)
-          ) -> Any:                             # in [-1/(K-1), 1]; (B,) with weights
+def pabak(
+    a: Sequence,  # (N,)
+    b: Sequence,  # (N,)
+    *,
+    categories: int = 2,  # how many there are to choose from, used or not; at least 2
+    ignore: Sequence = (ABSTAIN,),
+    weights: np.ndarray | None = None,  # (B, N)
+) -> Any:  # in [-1/(K-1), 1]; (B,) with weights
     """Prevalence-adjusted, bias-adjusted kappa.
 
     Source: Byrt, Bishop and Carlin 1993; K categories: Brennan and Prediger 1981.
     """
     x, v = _pair(a, b, ignore, None, "pabak")
-    if categories < max(2, len(v)): raise ValueError(f"pabak: categories must be at least 2 and cover the labels; got {categories} for {v}; pass categories={max(2, len(v))}")
-    return _out(_pabak(_tables(x[:1], x[1:], max(len(v), 1), _unit(weights, x.shape[1], "pabak")), categories)[:, 0], weights)
+    if categories < max(2, len(v)):
+        raise ValueError(
+            f"pabak: categories must be at least 2 and cover the labels; got {categories} for {v}; pass"
+            f" categories={max(2, len(v))}"
+        )
+    return _out(
+        _pabak(_tables(x[:1], x[1:], max(len(v), 1), _unit(weights, x.shape[1], "pabak")), categories)[:, 0], weights
+    )
+
 
 # %% ../nbs/02_agreement.ipynb #2f1af025
 LEVELS = ("nominal", "ordinal", "interval", "ratio")
@@ -161,7 +237,7 @@ def _total(w: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 def _squared_distances(x: np.ndarray, level: str) -> np.ndarray:
     same = x[:, None] == x
-    return np.where(same, 0.0, 1.0 if level == "nominal" else _divide((x[:, None] - x)**2, (x[:, None] + x)**2))
+    return np.where(same, 0.0, 1.0 if level == "nominal" else _divide((x[:, None] - x) ** 2, (x[:, None] + x) ** 2))
 
 
 def _alpha_moments(m: np.ndarray, s1: np.ndarray, s2: np.ndarray, w: np.ndarray) -> np.ndarray:
@@ -170,7 +246,9 @@ def _alpha_moments(m: np.ndarray, s1: np.ndarray, s2: np.ndarray, w: np.ndarray)
     within = 2 * (m * s2 - s1**2) / np.maximum(m - 1, 1)
     n, t1, t2, d = _total(w, np.stack([m, s1, s2, within], -1)).T
     between = 2 * (n * t2 - t1**2)
-    return 1 - (n - 1) * _divide(d, np.where(between > 1e-12 * n * t2, between, 0.0))  # all alike: rounding is not variance
+    return 1 - (n - 1) * _divide(
+        d, np.where(between > 1e-12 * n * t2, between, 0.0)
+    )  # all alike: rounding is not variance
 
 
 def _alpha_counts(c: np.ndarray, delta: np.ndarray, w: np.ndarray) -> np.ndarray:
@@ -187,15 +265,15 @@ def _alpha_ordinal(c: np.ndarray, w: np.ndarray) -> np.ndarray:
     "Alpha from counts (B or 1, N, V) of ordered values; the distances are those of each replicate."
     m, v = c.sum(-1), c.shape[-1]
     c = np.where(m[..., None] > 1, c, 0.0)
-    if len(c) == 1 and v <= 16:                                                 # few values: coincidences first
+    if len(c) == 1 and v <= 16:  # few values: coincidences first
         pairs = c[0, :, :, None] * c[0, :, None, :] / np.maximum(m[0] - 1, 1)[:, None, None]
         t = w @ np.concatenate([c[0], pairs.reshape(len(c[0]), -1)], 1)
         n_v, o = t[:, :v], t[:, v:].reshape(-1, v, v)
         rho = np.cumsum(n_v, 1) - n_v / 2
-        delta = (rho[:, :, None] - rho[:, None, :])**2
+        delta = (rho[:, :, None] - rho[:, None, :]) ** 2
         return 1 - (n_v.sum(1) - 1) * _divide((o * delta).sum((1, 2)), np.einsum("bk,bl,bkl->b", n_v, n_v, delta))
     n_v = _total(w, c)
-    rho = np.cumsum(n_v, 1) - n_v / 2                                           # mid-ranks, (B, V)
+    rho = np.cumsum(n_v, 1) - n_v / 2  # mid-ranks, (B, V)
     rho = rho - (n_v * rho).sum(1, keepdims=True) / np.maximum(n_v.sum(1, keepdims=True), 1)
     s1, s2 = (r @ c[0].T if len(c) == 1 else np.einsum("bnv,bv->bn", c, r) for r in (rho, rho**2))
     m, w = np.broadcast_to(m, s1.shape), np.broadcast_to(w, s1.shape)
@@ -204,13 +282,15 @@ def _alpha_ordinal(c: np.ndarray, w: np.ndarray) -> np.ndarray:
     return 1 - (n - 1) * _divide(within, 2 * (n * t2 - t1**2))
 
 
-def krippendorff_alpha(ratings: Any,  # (R, N) strings or numbers; NaN or None where there is no rating
-                       level: str,    # "nominal", "ordinal", "interval" or "ratio"
-                       *, categories: Sequence | None = None,       # order of ordinal labels; sorted if None
-                       ignore: Sequence = (ABSTAIN,),
-                       weights: np.ndarray | None = None,           # (B, N) of items
-                       rater_weights: np.ndarray | None = None,     # (B, R) of raters, in place of `weights`
-                       ) -> Any:      # at most 1; NaN where all values are alike; (B,) with weights
+def krippendorff_alpha(
+    ratings: Any,  # (R, N) strings or numbers; NaN or None where there is no rating
+    level: str,  # "nominal", "ordinal", "interval" or "ratio"
+    *,
+    categories: Sequence | None = None,  # order of ordinal labels; sorted if None
+    ignore: Sequence = (ABSTAIN,),
+    weights: np.ndarray | None = None,  # (B, N) of items
+    rater_weights: np.ndarray | None = None,  # (B, R) of raters, in place of `weights`
+) -> Any:  # at most 1; NaN where all values are alike; (B,) with weights
     """Reliability of any number of raters with missing ratings.
 
     Source: Krippendorff 2011, sections A to D; Krippendorff 2004, chapter 11.
@@ -218,28 +298,43 @@ def krippendorff_alpha(ratings: Any,  # (R, N) strings or numbers; NaN or None w
     Raises: ValueError for an unknown level, and for strings at interval or ratio level.
     """
     f = "krippendorff_alpha"
-    if level not in LEVELS: raise ValueError(f"{f}: level must be one of {LEVELS}; got {level!r}")
-    if weights is not None and rater_weights is not None: raise ValueError(f"{f}: give weights or rater_weights, not both")
+    if level not in LEVELS:
+        raise ValueError(f"{f}: level must be one of {LEVELS}; got {level!r}")
+    if weights is not None and rater_weights is not None:
+        raise ValueError(f"{f}: give weights or rater_weights, not both")
     codes, values = _matrix(ratings, ignore, categories, f)
     w = _unit(weights, codes.shape[1], f)
     if level in ("interval", "ratio") and any(isinstance(v, str) for v in values):
-        raise ValueError(f"{f}: ratings must be numbers at level {level}; got {values[:5]}; use ordinal with categories, or map them to numbers")
-    if not values: return _out(np.full(max(len(w), 1 if rater_weights is None else len(rater_weights)), np.nan), weights if rater_weights is None else rater_weights)
+        raise ValueError(
+            f"{f}: ratings must be numbers at level {level}; got {values[:5]}; use ordinal with categories, or map them"
+            " to numbers"
+        )
+    if not values:
+        return _out(
+            np.full(max(len(w), 1 if rater_weights is None else len(rater_weights)), np.nan),
+            weights if rater_weights is None else rater_weights,
+        )
     x = np.asarray(values, float) if level in ("interval", "ratio") else np.arange(len(values), dtype=float)
-    if level == "ratio" and x.min() < 0: raise ValueError(f"{f}: ratings must not be negative at level ratio; got {x.min()}; use interval")
+    if level == "ratio" and x.min() < 0:
+        raise ValueError(f"{f}: ratings must not be negative at level ratio; got {x.min()}; use interval")
     of_rater = np.ones((1, len(codes))) if rater_weights is None else _unit(rater_weights, len(codes), f)
     if level == "interval":
         has = (codes >= 0).astype(float)
-        y = np.where(codes >= 0, (x - x.mean())[codes], 0.0)                    # centred: differences are all that matter
+        y = np.where(codes >= 0, (x - x.mean())[codes], 0.0)  # centred: differences are all that matter
         a = _alpha_moments(of_rater @ has, of_rater @ y, of_rater @ y**2, w)
     else:
         c = np.tensordot(of_rater, (codes[:, :, None] == np.arange(len(x))).astype(float), 1)
-        if level == "ordinal": a = _alpha_ordinal(c, w)
-        else: a = _alpha_counts(c, _squared_distances(x, level), w)
+        if level == "ordinal":
+            a = _alpha_ordinal(c, w)
+        else:
+            a = _alpha_counts(c, _squared_distances(x, level), w)
     return _out(a, weights if rater_weights is None else rater_weights)
 
+
 # %% ../nbs/02_agreement.ipynb #6aeb1f12
-def _pairs_within(labels: Any, ignore: Sequence, categories: Sequence | None, weights: np.ndarray | None, function: str) -> tuple[np.ndarray, np.ndarray]:
+def _pairs_within(
+    labels: Any, ignore: Sequence, categories: Sequence | None, weights: np.ndarray | None, function: str
+) -> tuple[np.ndarray, np.ndarray]:
     "Agreement of pairs within items (B,) and prevalence of the categories (B, K)."
     codes, values = _matrix(labels, ignore, categories, function)
     c = (codes[:, :, None] == np.arange(max(len(values), 1))).sum(0).astype(float)  # (N, K)
@@ -249,10 +344,13 @@ def _pairs_within(labels: Any, ignore: Sequence, categories: Sequence | None, we
     return _divide(t[:, 0], t[:, 1]), _divide(t[:, 3:], t[:, 2:3])
 
 
-def fleiss_kappa(labels: Any,  # (R, N)
-                 *, categories: Sequence | None = None, ignore: Sequence = (ABSTAIN,),
-                 weights: np.ndarray | None = None,  # (B, N)
-                 ) -> Any:     # at most 1; NaN where undefined; (B,) with weights
+def fleiss_kappa(
+    labels: Any,  # (R, N)
+    *,
+    categories: Sequence | None = None,
+    ignore: Sequence = (ABSTAIN,),
+    weights: np.ndarray | None = None,  # (B, N)
+) -> Any:  # at most 1; NaN where undefined; (B,) with weights
     """Agreement of any number of raters beyond chance, chance from the pooled marginals.
 
     Source: Fleiss 1971; with missing ratings: Gwet 2014, chapter 2.
@@ -262,11 +360,13 @@ def fleiss_kappa(labels: Any,  # (R, N)
     return _out(1 - _divide(1 - p_a, 1 - p_e), weights)
 
 
-def gwet_ac1(labels: Any,  # (R, N)
-             *, categories: Sequence | None = None,  # all there are to choose from; those seen if None
-             ignore: Sequence = (ABSTAIN,),
-             weights: np.ndarray | None = None,      # (B, N)
-             ) -> Any:     # at most 1; NaN with one category; (B,) with weights
+def gwet_ac1(
+    labels: Any,  # (R, N)
+    *,
+    categories: Sequence | None = None,  # all there are to choose from; those seen if None
+    ignore: Sequence = (ABSTAIN,),
+    weights: np.ndarray | None = None,  # (B, N)
+) -> Any:  # at most 1; NaN with one category; (B,) with weights
     """Agreement of any number of raters beyond chance, steady under lopsided marginals.
 
     Source: Gwet 2008; with missing ratings: Gwet 2014, chapter 2.
@@ -276,16 +376,22 @@ def gwet_ac1(labels: Any,  # (R, N)
     p_e = (pi * (1 - pi)).sum(1) / (k - 1) if k > 1 else np.full(len(pi), np.nan)
     return _out(1 - _divide(1 - p_a, 1 - p_e), weights)
 
+
 # %% ../nbs/02_agreement.ipynb #1060aad4
 def _pabak_of(t: np.ndarray) -> np.ndarray:
     return _pabak(t, max(2, t.shape[-1]))
 
 
-METRICS: dict[str, Callable] = {"cohen_kappa": _cohen_kappa, "percent_agreement": _percent_agreement, "pabak": _pabak_of}
+METRICS: dict[str, Callable] = {
+    "cohen_kappa": _cohen_kappa,
+    "percent_agreement": _percent_agreement,
+    "pabak": _pabak_of,
+}
 
 
 def _metric(name: str, function: str) -> Callable:
-    if name not in METRICS: raise ValueError(f"{function}: metric must be one of {sorted(METRICS)}; got {name!r}")
+    if name not in METRICS:
+        raise ValueError(f"{function}: metric must be one of {sorted(METRICS)}; got {name!r}")
     return METRICS[name]
 
 
@@ -297,33 +403,47 @@ def _mean_defined(x: np.ndarray) -> np.ndarray:
 
 class Pairwise(NamedTuple):
     "A coefficient for every pair of raters."
+
     pairs: list[tuple[int, int]]
-    values: np.ndarray   # (P,) NaN where undefined
-    mean: float          # over the pairs for which it is defined
-    undefined: int       # pairs for which it is not
+    values: np.ndarray  # (P,) NaN where undefined
+    mean: float  # over the pairs for which it is defined
+    undefined: int  # pairs for which it is not
 
 
-def pairwise(labels: Any,                    # (R, N)
-             metric: str = "cohen_kappa",    # a name in METRICS
-             *, ignore: Sequence = (ABSTAIN,), categories: Sequence | None = None) -> Pairwise:
+def pairwise(
+    labels: Any,  # (R, N)
+    metric: str = "cohen_kappa",  # a name in METRICS
+    *,
+    ignore: Sequence = (ABSTAIN,),
+    categories: Sequence | None = None,
+) -> Pairwise:
     """A coefficient of two raters for every pair of rows, and its mean."""
     formula = _metric(metric, "pairwise")
     x, v = _matrix(labels, ignore, categories, "pairwise")
     i, j = np.triu_indices(len(x), 1)
     values = formula(_tables(x[i], x[j], max(len(v), 1), np.ones((1, x.shape[1]))))[0]
-    return Pairwise(list(zip(i.tolist(), j.tolist())), values, _scalar(_mean_defined(values)), int(np.isnan(values).sum()))
+    return Pairwise(
+        list(zip(i.tolist(), j.tolist())), values, _scalar(_mean_defined(values)), int(np.isnan(values).sum())
+    )
 
 
-def mean_pairwise(labels: Any,               # (R, N)
-                  metric: str = "cohen_kappa",
-                  *, ignore: Sequence = (ABSTAIN,), categories: Sequence | None = None,
-                  weights: np.ndarray | None = None,  # (B, N)
-                  ) -> Any:                  # (B,) with weights
+def mean_pairwise(
+    labels: Any,  # (R, N)
+    metric: str = "cohen_kappa",
+    *,
+    ignore: Sequence = (ABSTAIN,),
+    categories: Sequence | None = None,
+    weights: np.ndarray | None = None,  # (B, N)
+) -> Any:  # (B,) with weights
     """The mean of `pairwise`, as a statistic for the bootstrap."""
     formula = _metric(metric, "mean_pairwise")
     x, v = _matrix(labels, ignore, categories, "mean_pairwise")
     i, j = np.triu_indices(len(x), 1)
-    return _out(_mean_defined(formula(_tables(x[i], x[j], max(len(v), 1), _unit(weights, x.shape[1], "mean_pairwise")))), weights)
+    return _out(
+        _mean_defined(formula(_tables(x[i], x[j], max(len(v), 1), _unit(weights, x.shape[1], "mean_pairwise")))),
+        weights,
+    )
+
 
 # %% ../nbs/02_agreement.ipynb #01052182
 def _onehot(codes: np.ndarray, k: int) -> np.ndarray:
@@ -332,36 +452,48 @@ def _onehot(codes: np.ndarray, k: int) -> np.ndarray:
 
 def _vote(counts: np.ndarray, rule: str) -> np.ndarray:
     "The winner of counts (..., K) as a code, -1 where there is none."
-    if rule not in ("majority", "plurality"): raise ValueError(f"majority: rule must be 'majority' or 'plurality'; got {rule!r}")
+    if rule not in ("majority", "plurality"):
+        raise ValueError(f"majority: rule must be 'majority' or 'plurality'; got {rule!r}")
     top = counts.max(-1)
     clear = 2 * top > counts.sum(-1) if rule == "majority" else (counts == top[..., None]).sum(-1) == 1
     return np.where(clear & (top > 0), counts.argmax(-1), -1)
 
 
 def _decode(codes: np.ndarray, values: list) -> np.ndarray:
-    if not values or isinstance(values[0], str): return np.array(values + [None], dtype=object)[codes]
+    if not values or isinstance(values[0], str):
+        return np.array(values + [None], dtype=object)[codes]
     return np.array(values + [np.nan], dtype=float)[codes]
 
 
-def majority(labels: Any,  # (R, N)
-             *, rule: str = "majority",            # or "plurality"
-             ignore: Sequence = (ABSTAIN,)) -> np.ndarray:  # (N,) None or NaN where there is no consensus
+def majority(
+    labels: Any,  # (R, N)
+    *,
+    rule: str = "majority",  # or "plurality"
+    ignore: Sequence = (ABSTAIN,),
+) -> np.ndarray:  # (N,) None or NaN where there is no consensus
     """The label of more than half of the raters who gave one; ties have none."""
     x, v = _matrix(labels, ignore, None, "majority", raters=1)
     return _decode(_vote(_onehot(x, max(len(v), 1)).sum(0), rule), v)
 
+
 # %% ../nbs/02_agreement.ipynb #c1b0a431
 class Ceiling(NamedTuple):
     "Each rater against the consensus of the others, and the mean."
+
     mean: Interval
-    per_rater: Interval   # its values have shape (R,)
+    per_rater: Interval  # its values have shape (R,)
 
 
 def _column(i: Interval, k: Any) -> Interval:
     "One value, or several, of an interval of a vector."
     r = i.replicates[:, k]
-    return i._replace(estimate=_scalar(i.estimate[k]), ci_low=_scalar(i.ci_low[k]), ci_high=_scalar(i.ci_high[k]), replicates=r,
-                      undefined=int(np.isnan(r.reshape(len(r), -1)).any(1).sum()))
+    return i._replace(
+        estimate=_scalar(i.estimate[k]),
+        ci_low=_scalar(i.ci_low[k]),
+        ci_high=_scalar(i.ci_high[k]),
+        replicates=r,
+        undefined=int(np.isnan(r.reshape(len(r), -1)).any(1).sum()),
+    )
 
 
 def _others(x: np.ndarray, k: int, rule: str) -> np.ndarray:
@@ -370,11 +502,14 @@ def _others(x: np.ndarray, k: int, rule: str) -> np.ndarray:
     return _vote(z.sum(0) - z, rule)
 
 
-def leave_one_out_ceiling(labels: Any,  # (R, N), three raters or more
-                          *, metric: str = "cohen_kappa",
-                          rule: str = "majority", ignore: Sequence = (ABSTAIN,),
-                          **kwargs,     # n, seed, clusters, strata, level, method: as in bootstrap
-                          ) -> Ceiling:
+def leave_one_out_ceiling(
+    labels: Any,  # (R, N), three raters or more
+    *,
+    metric: str = "cohen_kappa",
+    rule: str = "majority",
+    ignore: Sequence = (ABSTAIN,),
+    **kwargs,  # n, seed, clusters, strata, level, method: as in bootstrap
+) -> Ceiling:
     """How well a member of the panel agrees with the consensus of the others.
 
     Source: MedQADE, section 4.4.3.
@@ -386,50 +521,72 @@ def leave_one_out_ceiling(labels: Any,  # (R, N), three raters or more
     def statistic(columns, *, weights):
         each = formula(_tables(x, others, max(len(v), 1), weights))
         return np.column_stack([_mean_defined(each), each])
+
     i = bootstrap(statistic, np.arange(x.shape[1]), **kwargs)
     return Ceiling(_column(i, 0), _column(i, slice(1, None)))
+
 
 # %% ../nbs/02_agreement.ipynb #66fc1c21
 class Alignment(NamedTuple):
     "An annotator's agreement with a panel's consensus, beside what a member of the panel reaches."
+
     agreement: Interval
     ceiling: Interval
-    difference: Interval   # agreement - ceiling, on the same draws
-    overlap: bool          # of the two intervals
+    difference: Interval  # agreement - ceiling, on the same draws
+    overlap: bool  # of the two intervals
 
     def row(self) -> dict:
         "One row of a table."
         d = self.difference
-        return {**self.agreement.row(), "ceiling": self.ceiling.estimate, "ceiling_low": self.ceiling.ci_low, "ceiling_high": self.ceiling.ci_high,
-                "difference": d.estimate, "difference_low": d.ci_low, "difference_high": d.ci_high, "p_value": d.p_value(), "overlap": self.overlap}
+        return {
+            **self.agreement.row(),
+            "ceiling": self.ceiling.estimate,
+            "ceiling_low": self.ceiling.ci_low,
+            "ceiling_high": self.ceiling.ci_high,
+            "difference": d.estimate,
+            "difference_low": d.ci_low,
+            "difference_high": d.ci_high,
+            "p_value": d.p_value(),
+            "overlap": self.overlap,
+        }
 
 
-def alignment(annotator: Any,  # (N,) labels of one annotator, or (A, N) of several
-              labels: Any,     # (R, N) the panel's
-              *, metric: str = "cohen_kappa",
-              reference: str = "full",  # the panel's consensus; or "leave_one_out"
-              rule: str = "majority", ignore: Sequence = (ABSTAIN,),
-              **kwargs,        # n, seed, clusters, strata, level, method: as in bootstrap
-              ) -> Any:        # an Alignment, or a list of them
+def alignment(
+    annotator: Any,  # (N,) labels of one annotator, or (A, N) of several
+    labels: Any,  # (R, N) the panel's
+    *,
+    metric: str = "cohen_kappa",
+    reference: str = "full",  # the panel's consensus; or "leave_one_out"
+    rule: str = "majority",
+    ignore: Sequence = (ABSTAIN,),
+    **kwargs,  # n, seed, clusters, strata, level, method: as in bootstrap
+) -> Any:  # an Alignment, or a list of them
     """Agreement with the consensus, the ceiling, and the paired difference between them.
 
     Source: MedQADE, section 4.4.3; the paired difference is ours.
     """
     f = "alignment"
     formula = _metric(metric, f)
-    if reference not in ("full", "leave_one_out"): raise ValueError(f"{f}: reference must be 'full' or 'leave_one_out'; got {reference!r}")
+    if reference not in ("full", "leave_one_out"):
+        raise ValueError(f"{f}: reference must be 'full' or 'leave_one_out'; got {reference!r}")
     panel, several = np.asarray(labels, dtype=object), np.atleast_2d(np.asarray(annotator, dtype=object))
     if panel.ndim != 2 or several.shape[1] != panel.shape[1]:
-        raise ValueError(f"{f}: annotator must have one label an item of the panel; got {np.shape(annotator)} for labels {panel.shape}")
+        raise ValueError(
+            f"{f}: annotator must have one label an item of the panel; got {np.shape(annotator)} for labels"
+            f" {panel.shape}"
+        )
     x, v = _matrix(np.vstack([panel, several]), ignore, None, f)
-    x, y, k = x[:len(panel)], x[len(panel):], max(len(v), 1)
+    x, y, k = x[: len(panel)], x[len(panel) :], max(len(v), 1)
     others = _others(x, k, rule)
     opponents = _vote(_onehot(x, k).sum(0), rule)[None] if reference == "full" else others
 
     def statistic(columns, *, weights):
         top = _mean_defined(formula(_tables(x, others, k, weights)))[:, None]
-        own = np.column_stack([_mean_defined(formula(_tables(np.broadcast_to(a, opponents.shape), opponents, k, weights))) for a in y])
+        own = np.column_stack(
+            [_mean_defined(formula(_tables(np.broadcast_to(a, opponents.shape), opponents, k, weights))) for a in y]
+        )
         return np.hstack([top, own, own - top])
+
     i, n = bootstrap(statistic, np.arange(x.shape[1]), **kwargs), len(y)
     top = _column(i, 0)
     out = []
@@ -438,17 +595,19 @@ def alignment(annotator: Any,  # (N,) labels of one annotator, or (A, N) of seve
         out.append(Alignment(own, top, d, bool(own.ci_low <= top.ci_high and top.ci_low <= own.ci_high)))
     return out[0] if np.ndim(annotator) == 1 else out
 
+
 # %% ../nbs/02_agreement.ipynb #1bd07023
 class Ensemble(NamedTuple):
     "The best of all odd-sized majorities, with the luck of the search taken out."
-    members: tuple[int, ...]       # rows of the annotators
-    score: Interval                # corrected for the search
-    apparent: Interval             # as if this ensemble had been chosen before seeing the data
-    optimism: float                # what the search adds by luck
-    won: float                     # share of replicates in which these members win again
-    best_single: tuple[int, ...]   # the best annotator alone
+
+    members: tuple[int, ...]  # rows of the annotators
+    score: Interval  # corrected for the search
+    apparent: Interval  # as if this ensemble had been chosen before seeing the data
+    optimism: float  # what the search adds by luck
+    won: float  # share of replicates in which these members win again
+    best_single: tuple[int, ...]  # the best annotator alone
     candidates: list[tuple[int, ...]]
-    values: np.ndarray             # the score of each candidate on the data
+    values: np.ndarray  # the score of each candidate on the data
 
 
 def _odd_subsets(n: int) -> list[tuple[int, ...]]:
@@ -465,27 +624,35 @@ def _inner(rng: np.random.Generator, counts: np.ndarray, inner: int) -> np.ndarr
     return np.concatenate(out).astype(float)
 
 
-def _patterns(panel: np.ndarray, annotators: np.ndarray, subsets: list, k: int, rule: str, cluster: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _patterns(
+    panel: np.ndarray, annotators: np.ndarray, subsets: list, k: int, rule: str, cluster: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     "Verdicts (M, U) and consensus (U,) of the distinct items, and how often each cluster holds each of them (C, U)."
     member = np.array([[a in m for a in range(len(annotators))] for m in subsets], float)
     verdict = _vote(np.tensordot(member, _onehot(annotators, k), 1), rule)
     consensus = _vote(_onehot(panel, k).sum(0), rule)
-    verdict[:, consensus < 0] = -1                                              # no consensus, no comparison: one pattern
+    verdict[:, consensus < 0] = -1  # no consensus, no comparison: one pattern
     _, first, code = np.unique(np.vstack([verdict, consensus]), axis=1, return_index=True, return_inverse=True)
     of = np.zeros((int(cluster.max()) + 1, len(first)))
     np.add.at(of, (cluster, code.ravel()), 1.0)
     return verdict[:, first], consensus[first], of
 
 
-def best_ensemble(annotators: Any,  # (A, N), at most 15 annotators
-                  labels: Any,      # (R, N) the panel's
-                  *, metrics: Sequence[str] = ("cohen_kappa", "percent_agreement", "pabak"),
-                  rule: str = "majority", ignore: Sequence = (ABSTAIN,),
-                  n: int = 1000,    # outer replicates
-                  inner: int = 20,  # replicates of each replicate
-                  seed: int, clusters: np.ndarray | None = None, level: float = 0.95,
-                  ) -> dict[str, Ensemble]:  # one for each metric
-    """The odd-sized majority that agrees best with the panel's consensus, with an interval that accounts for the search.
+def best_ensemble(
+    annotators: Any,  # (A, N), at most 15 annotators
+    labels: Any,  # (R, N) the panel's
+    *,
+    metrics: Sequence[str] = ("cohen_kappa", "percent_agreement", "pabak"),
+    rule: str = "majority",
+    ignore: Sequence = (ABSTAIN,),
+    n: int = 1000,  # outer replicates
+    inner: int = 20,  # replicates of each replicate
+    seed: int,
+    clusters: np.ndarray | None = None,
+    level: float = 0.95,
+) -> dict[str, Ensemble]:  # one for each metric
+    """The odd-sized majority that agrees best with the panel's consensus, with an interval that accounts for the
+    search.
 
     Source: the search: MedQADE, section 4.4.3; optimism: Efron 1983; the nested interval: Hall and Martin 1988.
     """
@@ -493,50 +660,99 @@ def best_ensemble(annotators: Any,  # (A, N), at most 15 annotators
     formulas = {m: _metric(m, f) for m in metrics}
     panel, several = np.asarray(labels, dtype=object), np.asarray(annotators, dtype=object)
     if several.ndim != 2 or panel.ndim != 2 or several.shape[1] != panel.shape[1]:
-        raise ValueError(f"{f}: annotators must have shape (n_annotators, n_items) with the items of labels; got {several.shape} for labels {panel.shape}")
-    if len(several) > 15: raise ValueError(f"{f}: annotators must be at most 15 (16,384 ensembles); got {len(several)}; leave out the weakest")
+        raise ValueError(
+            f"{f}: annotators must have shape (n_annotators, n_items) with the items of labels; got {several.shape} for"
+            f" labels {panel.shape}"
+        )
+    if len(several) > 15:
+        raise ValueError(
+            f"{f}: annotators must be at most 15 (16,384 ensembles); got {len(several)}; leave out the weakest"
+        )
     x, v = _matrix(np.vstack([panel, several]), ignore, None, f)
     k, subsets = max(len(v), 1), _odd_subsets(len(several))
-    verdict, consensus, of = _patterns(x[:len(panel)], x[len(panel):], subsets, k, rule, _groups(clusters, x.shape[1], "clusters"))
+    verdict, consensus, of = _patterns(
+        x[: len(panel)], x[len(panel) :], subsets, k, rule, _groups(clusters, x.shape[1], "clusters")
+    )
 
     def scores(w):
         t = _tables(verdict, consensus[None], k, w @ of)
         return {m: np.nan_to_num(g(t), nan=-np.inf) for m, g in formulas.items()}
+
     s = {m: y[0] for m, y in scores(np.ones((1, len(of)))).items()}
-    if any(not np.isfinite(y).any() for y in s.values()): raise ValueError(f"{f}: no ensemble has a defined agreement with the panel; check that labels have a consensus with more than one label")
+    if any(not np.isfinite(y).any() for y in s.values()):
+        raise ValueError(
+            f"{f}: no ensemble has a defined agreement with the panel; check that labels have a consensus with more"
+            " than one label"
+        )
     rng = np.random.default_rng(_sequence(seed).spawn(2)[1])
     outer, corrected = {m: [] for m in metrics}, {m: [] for m in metrics}
-    for w in draw_weights(len(of), n, seed=seed, chunk=max(len(of), 8_000_000 // (len(subsets) * k * k * inner) * len(of))):
+    for w in draw_weights(
+        len(of), n, seed=seed, chunk=max(len(of), 8_000_000 // (len(subsets) * k * k * inner) * len(of))
+    ):
         here, there = scores(w), scores(_inner(rng, w, inner))
         for m in metrics:
             again = there[m].reshape(len(w), inner, -1)
-            found = np.where(np.isfinite(again.max(2)), again.max(2), np.nan)      # an inner replicate may leave nothing defined
+            found = np.where(
+                np.isfinite(again.max(2)), again.max(2), np.nan
+            )  # an inner replicate may leave nothing defined
             luck = found - np.where(np.isnan(found), 0.0, np.take_along_axis(here[m], again.argmax(2), 1))
             corrected[m].append(here[m].max(1) - _mean_defined(luck))
             outer[m].append(here[m])
-    return {m: _search_result(m, s[m], np.concatenate(outer[m]), np.concatenate(corrected[m]), subsets, len(of), level) for m in metrics}
+    return {
+        m: _search_result(m, s[m], np.concatenate(outer[m]), np.concatenate(corrected[m]), subsets, len(of), level)
+        for m in metrics
+    }
 
 
-def _search_result(metric: str, s: np.ndarray, outer: np.ndarray, corrected: np.ndarray, subsets: list, n_units: int, level: float) -> Ensemble:
+def _search_result(
+    metric: str, s: np.ndarray, outer: np.ndarray, corrected: np.ndarray, subsets: list, n_units: int, level: float
+) -> Ensemble:
     best, win = int(s.argmax()), outer.argmax(1)
     defined = np.isfinite(outer.max(1)) & np.isfinite(corrected)
-    if not defined.any(): raise ValueError(f"best_ensemble: at least one replicate must have a defined {metric}; got none; there are too few items with a consensus")
-    truth = np.where(defined, s[win], np.nan)                                   # what each replicate's winner is worth
-    optimism, error = float(np.nanmean(np.where(defined, outer.max(1), np.nan) - truth)), np.where(defined, corrected, np.nan) - truth
+    if not defined.any():
+        raise ValueError(
+            f"best_ensemble: at least one replicate must have a defined {metric}; got none; there are too few items"
+            " with a consensus"
+        )
+    truth = np.where(defined, s[win], np.nan)  # what each replicate's winner is worth
+    optimism, error = (
+        float(np.nanmean(np.where(defined, outer.max(1), np.nan) - truth)),
+        np.where(defined, corrected, np.nan) - truth,
+    )
     once, undefined = s[best] - optimism, int((~defined).sum())
     low, high = percentile_interval(error, level)
     alone = np.where(np.isfinite(outer[:, best]), outer[:, best], np.nan)
-    apparent = Interval(float(s[best]), *percentile_interval(alone, level), n_units, alone, int(np.isnan(alone).sum()), level, "percentile")
+    apparent = Interval(
+        float(s[best]),
+        *percentile_interval(alone, level),
+        n_units,
+        alone,
+        int(np.isnan(alone).sum()),
+        level,
+        "percentile",
+    )
     single = max((j for j, m in enumerate(subsets) if len(m) == 1), key=lambda j: s[j])
-    return Ensemble(subsets[best], Interval(float(once - np.nanmean(error)), once - high, once - low, n_units, once - error, undefined, level, "nested"), apparent, optimism,
-                    float((win == best)[defined].mean()), subsets[single], subsets, s)
+    return Ensemble(
+        subsets[best],
+        Interval(
+            float(once - np.nanmean(error)), once - high, once - low, n_units, once - error, undefined, level, "nested"
+        ),
+        apparent,
+        optimism,
+        float((win == best)[defined].mean()),
+        subsets[single],
+        subsets,
+        s,
+    )
+
 
 # %% ../nbs/02_agreement.ipynb #51c0bec3
-def as_scores(labels: Any,                     # any shape, strings
-              positive: str = "Correct",       # 1
-              negative: str = "Incorrect",     # 0
-              missing: Sequence = (ABSTAIN,),  # NaN, as None and NaN are
-              ) -> np.ndarray:                 # the same shape, 1, 0 or NaN
+def as_scores(
+    labels: Any,  # any shape, strings
+    positive: str = "Correct",  # 1
+    negative: str = "Incorrect",  # 0
+    missing: Sequence = (ABSTAIN,),  # NaN, as None and NaN are
+) -> np.ndarray:  # the same shape, 1, 0 or NaN
     """Labels as scores.
 
     Raises: ValueError for a label that is none of these.
@@ -545,27 +761,39 @@ def as_scores(labels: Any,                     # any shape, strings
     x = np.where(pd.isna(x), None, x)
     gone = (x == None) | np.isin(x, list(missing))  # noqa: E711 (by element)
     unknown = sorted({str(v) for v in x[~gone]} - {positive, negative})
-    if unknown: raise ValueError(f"as_scores: labels must be {positive!r}, {negative!r} or among missing {list(missing)}; got {unknown}")
+    if unknown:
+        raise ValueError(
+            f"as_scores: labels must be {positive!r}, {negative!r} or among missing {list(missing)}; got {unknown}"
+        )
     return np.where(gone, np.nan, (x == positive).astype(float))
+
 
 # %% ../nbs/02_agreement.ipynb #aedf4077
 class Shared(NamedTuple):
     "A judge and a student of one lineage."
+
     judge: str
     student: str
     lineage: str
-    same: bool   # they are one model
+    same: bool  # they are one model
 
 
 def _lineage(name: str, lineages: Mapping[str, str], function: str) -> str:
-    if not lineages.get(name): raise ValueError(f"{function}: lineages must name a family for every model; got none for {name!r}; add it, e.g. lineages[{name!r}] = 'gemma'")
+    if not lineages.get(name):
+        raise ValueError(
+            f"{function}: lineages must name a family for every model; got none for {name!r}; add it, e.g."
+            f" lineages[{name!r}] = 'gemma'"
+        )
     return lineages[name]
 
 
-def shared_lineage(judges: Sequence[str], students: Sequence[str],
-                   lineages: Mapping[str, str],  # name to family, for all of them
-                   *, strict: bool = False,      # True: a shared lineage is an error
-                   ) -> list[Shared]:
+def shared_lineage(
+    judges: Sequence[str],
+    students: Sequence[str],
+    lineages: Mapping[str, str],  # name to family, for all of them
+    *,
+    strict: bool = False,  # True: a shared lineage is an error
+) -> list[Shared]:
     """Every pair of judge and student that share a lineage.
 
     Raises: ValueError for a name without a lineage; with `strict`, where any pair is found.
@@ -573,60 +801,103 @@ def shared_lineage(judges: Sequence[str], students: Sequence[str],
     of = {m: _lineage(m, lineages, "shared_lineage") for m in [*judges, *students]}
     found = [Shared(j, s, of[j], j == s) for j in judges for s in students if of[j] == of[s]]
     if strict and found:
-        raise ValueError("shared_lineage: no judge may share a lineage with a student it judges; got " + ", ".join(f"{x.judge} judging {x.student} ({x.lineage})" for x in found)
-                         + "; take a judge of another lineage, or strict=False to report the bias instead")
+        raise ValueError(
+            "shared_lineage: no judge may share a lineage with a student it judges; got "
+            + ", ".join(f"{x.judge} judging {x.student} ({x.lineage})" for x in found)
+            + "; take a judge of another lineage, or strict=False to report the bias instead"
+        )
     return found
+
 
 # %% ../nbs/02_agreement.ipynb #b81a7d2a
 class Bias(NamedTuple):
     "How far an annotator's scores of a student lie above those of independent peers."
+
     annotator: str
     student: str
-    kind: str            # self, family or other
+    kind: str  # self, family or other
     difference: Interval
     peers: tuple[str, ...]
-    left_out: int        # items without the annotator's or without any peer's score
+    left_out: int  # items without the annotator's or without any peer's score
 
     def row(self) -> dict:
         "One row of a table."
-        return {"annotator": self.annotator, "student": self.student, "kind": self.kind, **self.difference.row(),
-                "p_value": self.difference.p_value(), "n_peers": len(self.peers), "left_out": self.left_out}
+        return {
+            "annotator": self.annotator,
+            "student": self.student,
+            "kind": self.kind,
+            **self.difference.row(),
+            "p_value": self.difference.p_value(),
+            "n_peers": len(self.peers),
+            "left_out": self.left_out,
+        }
 
 
-def _bias(scores: Any, annotators: Sequence[str], students: Sequence[str], lineages: Mapping[str, str], kinds: Sequence[str], function: str, **kwargs) -> list[Bias]:
+def _bias(
+    scores: Any,
+    annotators: Sequence[str],
+    students: Sequence[str],
+    lineages: Mapping[str, str],
+    kinds: Sequence[str],
+    function: str,
+    **kwargs,
+) -> list[Bias]:
     x = np.asarray(scores, float)
     if x.shape[:2] != (len(annotators), len(students)) or x.ndim != 3:
-        raise ValueError(f"{function}: scores must have shape (n_annotators, n_students, n_items), here ({len(annotators)}, {len(students)}, n); got {x.shape}")
+        raise ValueError(
+            f"{function}: scores must have shape (n_annotators, n_students, n_items), here ({len(annotators)},"
+            f" {len(students)}, n); got {x.shape}"
+        )
     for what, names in (("annotators", annotators), ("students", students)):
-        if len(set(names)) != len(names): raise ValueError(f"{function}: {what} must be different names; got {list(names)}")
+        if len(set(names)) != len(names):
+            raise ValueError(f"{function}: {what} must be different names; got {list(names)}")
     of = {m: _lineage(m, lineages, function) for m in [*annotators, *students]}
     found, columns = [], []
     for i, a in enumerate(annotators):
         peers = [j for j, p in enumerate(annotators) if of[p] != of[a]]
         for k, s in enumerate(students):
             kind = "self" if s == a else "family" if of[s] == of[a] else "other"
-            if kind not in kinds: continue
-            if not peers: raise ValueError(f"{function}: annotators must include peers of another lineage than {a!r} ({of[a]}); got {list(annotators)}")
+            if kind not in kinds:
+                continue
+            if not peers:
+                raise ValueError(
+                    f"{function}: annotators must include peers of another lineage than {a!r} ({of[a]}); got"
+                    f" {list(annotators)}"
+                )
             has = ~np.isnan(x[peers, k])
             consensus = _divide(np.where(has, x[peers, k], 0.0).sum(0), has.sum(0).astype(float))
             found.append((a, s, kind, tuple(annotators[p] for p in peers)))
             columns.append(x[i, k] - consensus)
-    if not found: return []
+    if not found:
+        return []
     d = np.column_stack(columns)
     empty = [f[:2] for f, c in zip(found, columns) if np.isnan(c).all()]
-    if empty: raise ValueError(f"{function}: every pair must share at least one scored item with a peer; got none for {empty}")
+    if empty:
+        raise ValueError(
+            f"{function}: every pair must share at least one scored item with a peer; got none for {empty}"
+        )
     all_of = bootstrap(mean, d, **kwargs)
     units = _groups(kwargs.get("clusters"), len(d), "clusters")
-    return [Bias(a, s, kind, _column(all_of, c)._replace(n=len(np.unique(units[~np.isnan(d[:, c])]))), peers, int(np.isnan(d[:, c]).sum()))
-            for c, (a, s, kind, peers) in enumerate(found)]
+    return [
+        Bias(
+            a,
+            s,
+            kind,
+            _column(all_of, c)._replace(n=len(np.unique(units[~np.isnan(d[:, c])]))),
+            peers,
+            int(np.isnan(d[:, c]).sum()),
+        )
+        for c, (a, s, kind, peers) in enumerate(found)
+    ]
 
 
-def self_enhancement(scores: Any,                  # (A, S, N); NaN where there is none
-                     annotators: Sequence[str],    # A names
-                     students: Sequence[str],      # S names; one that is also an annotator's is that annotator
-                     lineages: Mapping[str, str],  # name to family
-                     **kwargs,                     # n, seed, clusters, level, method: as in bootstrap
-                     ) -> list[Bias]:              # one for each annotator that is also a student
+def self_enhancement(
+    scores: Any,  # (A, S, N); NaN where there is none
+    annotators: Sequence[str],  # A names
+    students: Sequence[str],  # S names; one that is also an annotator's is that annotator
+    lineages: Mapping[str, str],  # name to family
+    **kwargs,  # n, seed, clusters, level, method: as in bootstrap
+) -> list[Bias]:  # one for each annotator that is also a student
     """How much an annotator prefers its own answers, against annotators of other lineages.
 
     Source: MedQADE, section 4.4.4.
@@ -634,59 +905,82 @@ def self_enhancement(scores: Any,                  # (A, S, N); NaN where there 
     return _bias(scores, annotators, students, lineages, ("self",), "self_enhancement", **kwargs)
 
 
-def family_bias(scores: Any, annotators: Sequence[str], students: Sequence[str], lineages: Mapping[str, str],  # as in self_enhancement
-                *, others: bool = False,  # True: also the students that are no relatives, for comparison
-                **kwargs) -> list[Bias]:  # one for each annotator and sibling among the students
+def family_bias(
+    scores: Any,
+    annotators: Sequence[str],
+    students: Sequence[str],
+    lineages: Mapping[str, str],  # as in self_enhancement
+    *,
+    others: bool = False,  # True: also the students that are no relatives, for comparison
+    **kwargs,
+) -> list[Bias]:  # one for each annotator and sibling among the students
     """How much an annotator prefers the answers of its siblings, against annotators of other lineages.
 
     Source: MedQADE, section 4.4.4.
     """
-    return _bias(scores, annotators, students, lineages, ("family", "other") if others else ("family",), "family_bias", **kwargs)
+    return _bias(
+        scores, annotators, students, lineages, ("family", "other") if others else ("family",), "family_bias", **kwargs
+    )
+
 
 # %% ../nbs/02_agreement.ipynb #258be363
 class PositionBias(NamedTuple):
     "What the order of two answers does to a judge."
-    consistency: Interval   # share of pairs with the same winner, or a tie, in both orders
-    first: Interval         # preference for what is shown first, minus one half, in [-0.5, 0.5]
-    left_out: int           # pairs without a verdict in one of the orders
+
+    consistency: Interval  # share of pairs with the same winner, or a tie, in both orders
+    first: Interval  # preference for what is shown first, minus one half, in [-0.5, 0.5]
+    left_out: int  # pairs without a verdict in one of the orders
 
 
-def position_bias(forward: Any,   # (N,) "first", "second", "tie" or None: verdicts with answer A shown first
-                  backward: Any,  # (N,) the same pairs with answer B shown first
-                  **kwargs,       # n, seed, clusters, level, method: as in bootstrap
-                  ) -> PositionBias:
+def position_bias(
+    forward: Any,  # (N,) "first", "second", "tie" or None: verdicts with answer A shown first
+    backward: Any,  # (N,) the same pairs with answer B shown first
+    **kwargs,  # n, seed, clusters, level, method: as in bootstrap
+) -> PositionBias:
     """How often a judge's choice between two answers survives their exchange."""
     x, y = np.asarray(forward, dtype=object), np.asarray(backward, dtype=object)
-    if x.shape != y.shape or x.ndim != 1: raise ValueError(f"position_bias: forward and backward must be one verdict a pair each, same shape; got {x.shape} and {y.shape}")
+    if x.shape != y.shape or x.ndim != 1:
+        raise ValueError(
+            f"position_bias: forward and backward must be one verdict a pair each, same shape; got {x.shape} and"
+            f" {y.shape}"
+        )
     value = {"first": 1.0, "second": 0.0, "tie": 0.5}
     unknown = sorted({str(v) for v in [*x, *y] if not pd.isna(v)} - set(value))
-    if unknown: raise ValueError(f"position_bias: verdicts must be 'first', 'second', 'tie' or None; got {unknown}")
+    if unknown:
+        raise ValueError(f"position_bias: verdicts must be 'first', 'second', 'tie' or None; got {unknown}")
     a, b = (np.array([np.nan if pd.isna(v) else value[v] for v in z]) for z in (x, y))
     gone = np.isnan(a + b)
-    if gone.all(): raise ValueError("position_bias: at least one pair must have a verdict in both orders; got none")
+    if gone.all():
+        raise ValueError("position_bias: at least one pair must have a verdict in both orders; got none")
     i = bootstrap(mean, np.where(gone[:, None], np.nan, np.column_stack([a + b == 1, (a + b) / 2 - 0.5])), **kwargs)
     n = int((~gone).sum()) if kwargs.get("clusters") is None else i.n
     return PositionBias(_column(i, 0)._replace(n=n), _column(i, 1)._replace(n=n), int(gone.sum()))
+
 
 # %% ../nbs/02_agreement.ipynb #677075ed
 DIFFICULTY = {"Easy": 0.0, "Medium": 1.0, "Hard": 2.0}
 EDGES = (0.5, 1.0, 1.5)
 
 
-def mean_difficulty(labels: Any,  # (R, N) names in scale, or numbers; NaN or None where missing
-                    scale: Mapping[str, float] = DIFFICULTY) -> np.ndarray:  # (N,) NaN where nobody rated
+def mean_difficulty(
+    labels: Any,  # (R, N) names in scale, or numbers; NaN or None where missing
+    scale: Mapping[str, float] = DIFFICULTY,
+) -> np.ndarray:  # (N,) NaN where nobody rated
     """The mean difficulty of each item.
 
     Source: MedQADE, section 4.4.1.
     """
     codes, values = _matrix(labels, (), None, "mean_difficulty", raters=1)
     unknown = [v for v in values if isinstance(v, str) and v not in scale]
-    if unknown: raise ValueError(f"mean_difficulty: labels must be among {list(scale)}; got {unknown}")
+    if unknown:
+        raise ValueError(f"mean_difficulty: labels must be among {list(scale)}; got {unknown}")
     x = np.array([scale[v] if isinstance(v, str) else float(v) for v in values] + [0.0])
     return _divide(x[np.where(codes < 0, len(values), codes)].sum(0), (codes >= 0).sum(0).astype(float))
 
 
-def difficulty_bins(difficulty: np.ndarray, edges: Sequence[float] = EDGES) -> np.ndarray:  # (N,) 0..len(edges), -1 where NaN
+def difficulty_bins(
+    difficulty: np.ndarray, edges: Sequence[float] = EDGES
+) -> np.ndarray:  # (N,) 0..len(edges), -1 where NaN
     """Bins that include their upper edge, but for the last edge, which belongs to the hardest bin.
 
     Source: MedQADE, section 4.4.1.
@@ -695,35 +989,53 @@ def difficulty_bins(difficulty: np.ndarray, edges: Sequence[float] = EDGES) -> n
     b = np.searchsorted(np.asarray(edges, float), d, side="left")
     return np.where(np.isnan(d), -1, np.where(d == edges[-1], len(edges), b))
 
+
 # %% ../nbs/02_agreement.ipynb #0f591293
 class Abstention(NamedTuple):
     "How often raters abstain, by the difficulty of the item."
+
     bins: list[str]
-    rate: Interval         # its values have one entry a bin; NaN where a bin is empty
-    n_items: np.ndarray    # by bin
+    rate: Interval  # its values have one entry a bin; NaN where a bin is empty
+    n_items: np.ndarray  # by bin
     n_ratings: np.ndarray  # by bin
-    slope: Interval        # of the rate on mean difficulty
-    left_out: int          # items without a difficulty
+    slope: Interval  # of the rate on mean difficulty
+    left_out: int  # items without a difficulty
 
     def rows(self) -> list[dict]:
         "One row a bin."
         r = self.rate
-        return [{"difficulty": b, "n": int(self.n_items[k]), "n_ratings": int(self.n_ratings[k]), "estimate": r.estimate[k], "ci_low": r.ci_low[k], "ci_high": r.ci_high[k]}
-                for k, b in enumerate(self.bins)]
+        return [
+            {
+                "difficulty": b,
+                "n": int(self.n_items[k]),
+                "n_ratings": int(self.n_ratings[k]),
+                "estimate": r.estimate[k],
+                "ci_low": r.ci_low[k],
+                "ci_high": r.ci_high[k],
+            }
+            for k, b in enumerate(self.bins)
+        ]
 
 
-def abstention_by_difficulty(labels: Any,             # (R, N); None or NaN: not asked
-                             difficulty: np.ndarray,  # (N,) mean difficulty
-                             *, abstain: str = ABSTAIN, edges: Sequence[float] = EDGES,
-                             **kwargs,                # n, seed, clusters, level, method: as in bootstrap
-                             ) -> Abstention:
+def abstention_by_difficulty(
+    labels: Any,  # (R, N); None or NaN: not asked
+    difficulty: np.ndarray,  # (N,) mean difficulty
+    *,
+    abstain: str = ABSTAIN,
+    edges: Sequence[float] = EDGES,
+    **kwargs,  # n, seed, clusters, level, method: as in bootstrap
+) -> Abstention:
     """The rate of abstention in each bin of difficulty, and its slope.
 
     Source: MedQADE, section 4.4.1; the slope is ours.
     """
     x, d = np.atleast_2d(np.asarray(labels, dtype=object)), np.asarray(difficulty, float)
-    if d.shape != x.shape[1:]: raise ValueError(f"abstention_by_difficulty: difficulty must be one number an item, shape ({x.shape[1]},); got {d.shape}")
-    if np.isnan(d).all(): raise ValueError("abstention_by_difficulty: difficulty must be given for at least one item; got none")
+    if d.shape != x.shape[1:]:
+        raise ValueError(
+            f"abstention_by_difficulty: difficulty must be one number an item, shape ({x.shape[1]},); got {d.shape}"
+        )
+    if np.isnan(d).all():
+        raise ValueError("abstention_by_difficulty: difficulty must be given for at least one item; got none")
     bins, asked = difficulty_bins(d, edges), (~pd.isna(x)).sum(0).astype(float)
     gone = (x == abstain).sum(0).astype(float)
     z, d0 = _onehot(bins, len(edges) + 1), np.where(bins < 0, 0.0, d)
@@ -732,14 +1044,19 @@ def abstention_by_difficulty(labels: Any,             # (R, N); None or NaN: not
     def statistic(columns, *, weights):
         rate = _divide(weights @ (z * gone[:, None]), weights @ (z * asked[:, None]))
         n, sx, sy, sxx, sxy = (weights @ np.column_stack([a, a * d0, g, a * d0**2, g * d0])).T
-        return np.column_stack([rate, _divide(n * sxy - sx * sy, n * sxx - sx**2)])   # least squares, one point a rating
+        return np.column_stack([rate, _divide(n * sxy - sx * sy, n * sxx - sx**2)])  # least squares, one point a rating
+
     i = bootstrap(statistic, np.arange(len(d)), **kwargs)
     names = [f"<= {edges[0]:g}"] + [f"{p:g} to {q:g}" for p, q in zip(edges, edges[1:])] + [f">= {edges[-1]:g}"]
-    return Abstention(names, _column(i, slice(0, len(names))), z.sum(0), z.T @ asked, _column(i, len(names)), int((bins < 0).sum()))
+    return Abstention(
+        names, _column(i, slice(0, len(names))), z.sum(0), z.T @ asked, _column(i, len(names)), int((bins < 0).sum())
+    )
+
 
 # %% ../nbs/02_agreement.ipynb #06f32bad
 def _harmonic(n: np.ndarray) -> np.ndarray:
     from scipy.special import digamma
+
     return digamma(n + 1.0)
 
 
@@ -753,20 +1070,28 @@ def _area(m: np.ndarray, e: np.ndarray) -> np.ndarray:
 def _ties(confidence: Any, correct: Any, function: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     "Errors, the group of each item (-1: left out), and the thresholds of the groups, descending."
     c, y = np.asarray(confidence, float), np.asarray(correct, float)
-    if c.shape != y.shape or c.ndim != 1: raise ValueError(f"{function}: confidence and correct must be one number an item each, same shape; got {c.shape} and {y.shape}")
-    if ((y < 0) | (y > 1)).any(): raise ValueError(f"{function}: correct must be 1, 0 or NaN; got {np.nanmin(y)} to {np.nanmax(y)}")
+    if c.shape != y.shape or c.ndim != 1:
+        raise ValueError(
+            f"{function}: confidence and correct must be one number an item each, same shape; got {c.shape} and"
+            f" {y.shape}"
+        )
+    if ((y < 0) | (y > 1)).any():
+        raise ValueError(f"{function}: correct must be 1, 0 or NaN; got {np.nanmin(y)} to {np.nanmax(y)}")
     has = ~np.isnan(c + y)
-    if not has.any(): raise ValueError(f"{function}: at least one item must have a confidence and a verdict; got none")
+    if not has.any():
+        raise ValueError(f"{function}: at least one item must have a confidence and a verdict; got none")
     thresholds, group = np.unique(-c[has], return_inverse=True)
     of = np.full(len(c), -1)
     of[has] = group
     return np.where(has, 1 - y, 0.0), of, -thresholds, has
 
 
-def risk_coverage_area(confidence: Any,  # (N,) any increasing scale; NaN is left out
-                       correct: Any,     # (N,) 1 right, 0 wrong, NaN unknown
-                       *, weights: np.ndarray | None = None,  # (B, N) whole numbers
-                       ) -> Any:         # in [0, 1]; (B,) with weights
+def risk_coverage_area(
+    confidence: Any,  # (N,) any increasing scale; NaN is left out
+    correct: Any,  # (N,) 1 right, 0 wrong, NaN unknown
+    *,
+    weights: np.ndarray | None = None,  # (B, N) whole numbers
+) -> Any:  # in [0, 1]; (B,) with weights
     """Area under the risk-coverage curve, ties averaged over their orders.
 
     Source: Geifman and El-Yaniv 2017; El-Yaniv and Wiener 2010.
@@ -779,17 +1104,20 @@ def risk_coverage_area(confidence: Any,  # (N,) any increasing scale; NaN is lef
 
 class RiskCoverage(NamedTuple):
     "Risk among the most confident, for every coverage."
-    coverage: np.ndarray    # (G,) share answered at each threshold
-    risk: np.ndarray        # (G,) share wrong among those
-    threshold: np.ndarray   # (G,) confidence, descending
+
+    coverage: np.ndarray  # (G,) share answered at each threshold
+    risk: np.ndarray  # (G,) share wrong among those
+    threshold: np.ndarray  # (G,) confidence, descending
     area: Interval
-    excess: float           # area minus that of the best possible confidence
-    left_out: int           # items without a confidence or a verdict
+    excess: float  # area minus that of the best possible confidence
+    left_out: int  # items without a confidence or a verdict
 
 
-def risk_coverage(confidence: Any, correct: Any,  # as in risk_coverage_area
-                  **kwargs,                       # n, seed, clusters, level, method: as in bootstrap
-                  ) -> RiskCoverage:
+def risk_coverage(
+    confidence: Any,
+    correct: Any,  # as in risk_coverage_area
+    **kwargs,  # n, seed, clusters, level, method: as in bootstrap
+) -> RiskCoverage:
     """The risk-coverage curve with its area.
 
     Source: El-Yaniv and Wiener 2010; excess: Geifman, Uziel and El-Yaniv 2019.
@@ -798,4 +1126,11 @@ def risk_coverage(confidence: Any, correct: Any,  # as in risk_coverage_area
     m, e = np.bincount(of[has]).astype(float), np.bincount(of[has], weights=error[has])
     area = bootstrap(risk_coverage_area, np.asarray(confidence, float), np.asarray(correct, float), **kwargs)
     best = _area(*np.array([[has.sum() - e.sum(), e.sum()], [0.0, e.sum()]]))
-    return RiskCoverage(m.cumsum() / has.sum(), e.cumsum() / m.cumsum(), thresholds, area, float(area.estimate - best), int((~has).sum()))
+    return RiskCoverage(
+        m.cumsum() / has.sum(),
+        e.cumsum() / m.cumsum(),
+        thresholds,
+        area,
+        float(area.estimate - best),
+        int((~has).sum()),
+    )

@@ -15,11 +15,39 @@ from pathlib import Path
 from typing import Any
 
 from .cache import Cache, Row, cache_path
-from .llm import _KEPT, Answer, Budget, BudgetReached, Endpoint, Malformed, Model, Request, ask, cost, estimate_tokens, max_completion, read_reply, wire, words
+from mhbench.llm import (
+    _KEPT,
+    Answer,
+    Budget,
+    BudgetReached,
+    Endpoint,
+    Malformed,
+    Model,
+    Request,
+    ask,
+    cost,
+    estimate_tokens,
+    max_completion,
+    read_reply,
+    wire,
+    words,
+)
 
 # %% auto #0
-__all__ = ['ENDED', 'BatchPending', 'batch_folder', 'load_state', 'save_state', 'write_parts', 'submit', 'poll', 'read_line',
-           'merge_part', 'ask_batch']
+__all__ = [
+    "ENDED",
+    "BatchPending",
+    "batch_folder",
+    "load_state",
+    "save_state",
+    "write_parts",
+    "submit",
+    "poll",
+    "read_line",
+    "merge_part",
+    "ask_batch",
+]
+
 
 # %% ../nbs/11_batch.ipynb #e811cc72
 class BatchPending(RuntimeError):
@@ -41,34 +69,81 @@ def save_state(folder: str | Path, parts: list[dict[str, Any]]) -> None:
     "Replace the state, whole."
     new = Path(folder) / "state.json.new"
     with open(new, "w", encoding="utf-8") as f:
-        json.dump(parts, f, indent=1); f.flush(); os.fsync(f.fileno())
+        json.dump(parts, f, indent=1)
+        f.flush()
+        os.fsync(f.fileno())
     os.replace(new, Path(folder) / "state.json")
 
+
 # %% ../nbs/11_batch.ipynb #d21fbe5d
-def write_parts(requests: Sequence[Request], model: Model, endpoint: Endpoint, folder: str | Path,
-                *, most_lines: int = 50_000, most_bytes: int = 100_000_000) -> list[dict[str, Any]]:  # new parts
-    "Write request files, each under its SHA-256, with no key twice, and beside each what is needed to read its answers."
+def write_parts(
+    requests: Sequence[Request],
+    model: Model,
+    endpoint: Endpoint,
+    folder: str | Path,
+    *,
+    most_lines: int = 50_000,
+    most_bytes: int = 100_000_000,
+) -> list[dict[str, Any]]:  # new parts
+    """Write request files, each under its SHA-256, with no key twice, and beside each what is needed to read its
+    answers.
+    """
     folder, parts, lines, asked, size, seen = Path(folder), [], [], [], 0, set()
     folder.mkdir(parents=True, exist_ok=True)
 
     def close():
-        if not lines: return
+        if not lines:
+            return
         text = b"".join(lines)
         sha = hashlib.sha256(text).hexdigest()
         (folder / f"{sha[:16]}.jsonl").write_bytes(text)
         (folder / f"{sha[:16]}.asked.jsonl").write_bytes(b"".join(asked))
-        parts.append({"file": f"{sha[:16]}.jsonl", "sha256": sha, "lines": len(lines), "file_id": None, "batch_id": None, "status": "written", "merged": False})
+        parts.append(
+            {
+                "file": f"{sha[:16]}.jsonl",
+                "sha256": sha,
+                "lines": len(lines),
+                "file_id": None,
+                "batch_id": None,
+                "status": "written",
+                "merged": False,
+            }
+        )
 
     for r in requests:
         w = wire(r, model, endpoint)
-        if w.key in seen: continue
+        if w.key in seen:
+            continue
         seen.add(w.key)
-        line = json.dumps({"custom_id": w.key, "method": "POST", "url": f"/v1{w.path}", "body": json.loads(w.body)}, ensure_ascii=False, sort_keys=True).encode() + b"\n"
-        if len(lines) == most_lines or size + len(line) > most_bytes: close(); lines, asked, size = [], [], 0
-        lines.append(line); size += len(line)
-        asked.append(json.dumps({"id": w.key, "messages": [], "sampling": {**model.sampling, **r.sampling}, "sample": r.sample, "schema": r.schema, "letters": r.letters}).encode() + b"\n")
+        line = (
+            json.dumps(
+                {"custom_id": w.key, "method": "POST", "url": f"/v1{w.path}", "body": json.loads(w.body)},
+                ensure_ascii=False,
+                sort_keys=True,
+            ).encode()
+            + b"\n"
+        )
+        if len(lines) == most_lines or size + len(line) > most_bytes:
+            close()
+            lines, asked, size = [], [], 0
+        lines.append(line)
+        size += len(line)
+        asked.append(
+            json.dumps(
+                {
+                    "id": w.key,
+                    "messages": [],
+                    "sampling": {**model.sampling, **r.sampling},
+                    "sample": r.sample,
+                    "schema": r.schema,
+                    "letters": r.letters,
+                }
+            ).encode()
+            + b"\n"
+        )
     close()
     return parts
+
 
 # %% ../nbs/11_batch.ipynb #6eafc0b5
 ENDED = ("completed", "failed", "expired", "cancelled")
@@ -78,19 +153,37 @@ def _client(endpoint: Endpoint):
     "The openai package's client, with the key from the environment."
     from openai import OpenAI
     from mhbench.llm import _key
-    return OpenAI(base_url=endpoint.base_urls[0], api_key=_key(endpoint) or "none", max_retries=5, timeout=endpoint.timeout_s, default_headers=endpoint.headers or None)
+
+    return OpenAI(
+        base_url=endpoint.base_urls[0],
+        api_key=_key(endpoint) or "none",
+        max_retries=5,
+        timeout=endpoint.timeout_s,
+        default_headers=endpoint.headers or None,
+    )
 
 
 def submit(part: dict[str, Any], folder: str | Path, model: Model, client) -> None:
     "Upload a part and create its batch, or find the batch that an earlier process created for it."
     from openai import NotFoundError
-    recent = itertools.takewhile(lambda b: b.created_at > time.time() - 3 * 86400, client.batches.list(limit=100))  # newest first
-    try: there = next((b for b in recent if (b.metadata or {}).get("mhbench") == part["sha256"] and b.status not in ENDED[1:]), None)
-    except NotFoundError: there = None
+
+    recent = itertools.takewhile(
+        lambda b: b.created_at > time.time() - 3 * 86400, client.batches.list(limit=100)
+    )  # newest first
+    try:
+        there = next(
+            (b for b in recent if (b.metadata or {}).get("mhbench") == part["sha256"] and b.status not in ENDED[1:]),
+            None,
+        )
+    except NotFoundError:
+        there = None
     if there is None:
-        with open(Path(folder) / part["file"], "rb") as f: part["file_id"] = client.files.create(file=f, purpose="batch").id
+        with open(Path(folder) / part["file"], "rb") as f:
+            part["file_id"] = client.files.create(file=f, purpose="batch").id
         path = "/v1/chat/completions" if model.api == "chat" else "/v1/completions"
-        there = client.batches.create(input_file_id=part["file_id"], endpoint=path, completion_window="24h", metadata={"mhbench": part["sha256"]})
+        there = client.batches.create(
+            input_file_id=part["file_id"], endpoint=path, completion_window="24h", metadata={"mhbench": part["sha256"]}
+        )
     part.update(batch_id=there.id, file_id=there.input_file_id, status=there.status)
 
 
@@ -98,49 +191,96 @@ def poll(part: dict[str, Any], client) -> bool:  # True when it has ended
     "Ask how a batch is."
     b = client.batches.retrieve(part["batch_id"])
     part.update(status=b.status, output=b.output_file_id, errors=b.error_file_id)
-    if b.status == "failed" and b.errors and b.errors.data: part["error"] = str(b.errors.data[0].message)[:300]
+    if b.status == "failed" and b.errors and b.errors.data:
+        part["error"] = str(b.errors.data[0].message)[:300]
     return b.status in ENDED
 
 
-def read_line(line: str, requests: dict[str, Request],  # by key
-              model: Model, discount: float) -> tuple[str, dict[str, Any] | None, str | None]:  # (key, fields of the answer or None, what is wrong)
+def read_line(
+    line: str,
+    requests: dict[str, Request],  # by key
+    model: Model,
+    discount: float,
+) -> tuple[str, dict[str, Any] | None, str | None]:  # (key, fields of the answer or None, what is wrong)
     "One line of an output or error file."
     d = json.loads(line)
     key, response = d.get("custom_id"), d.get("response") or {}
-    if key not in requests: return str(key), None, "an answer to a request that was not in the batch"
-    if response.get("status_code") != 200: return key, None, words(json.dumps(response.get("body") or d.get("error") or {}).encode())
-    try: got = read_reply(json.dumps(response["body"]).encode(), requests[key], model)
-    except Malformed as e: return key, None, str(e)
-    if got["status"] == "error": return key, None, got["error"]  # not the JSON asked for: the ordinary path asks, and repairs
-    return key, {**got, "attempts": 1, "cost_usd": (1 - discount) * cost(model, got["prompt_tokens"], got["completion_tokens"])}, None
+    if key not in requests:
+        return str(key), None, "an answer to a request that was not in the batch"
+    if response.get("status_code") != 200:
+        return key, None, words(json.dumps(response.get("body") or d.get("error") or {}).encode())
+    try:
+        got = read_reply(json.dumps(response["body"]).encode(), requests[key], model)
+    except Malformed as e:
+        return key, None, str(e)
+    if got["status"] == "error":
+        return key, None, got["error"]  # not the JSON asked for: the ordinary path asks, and repairs
+    return (
+        key,
+        {
+            **got,
+            "attempts": 1,
+            "cost_usd": (1 - discount) * cost(model, got["prompt_tokens"], got["completion_tokens"]),
+        },
+        None,
+    )
 
 
-def merge_part(part: dict[str, Any], requests: dict[str, Request], model: Model, endpoint: Endpoint, cache: Cache, client, discount: float) -> None:
+def merge_part(
+    part: dict[str, Any],
+    requests: dict[str, Request],
+    model: Model,
+    endpoint: Endpoint,
+    cache: Cache,
+    client,
+    discount: float,
+) -> None:
     "Read the answers of a batch that has ended into the cache; count what it did not answer, with the first reason."
     answered, wrong = 0, [part["error"]] if part.get("error") else []
     for file_id in filter(None, (part.get("output"), part.get("errors"))):
         rows = []
         for line in client.files.content(file_id).text.splitlines():
             key, got, why = read_line(line, requests, model, discount)
-            if got is None: wrong.append(why); continue
-            rows.append(Row(key, model.name, endpoint.who, got["status"], True, time.time(), json.dumps({k: got[k] for k in _KEPT}, ensure_ascii=False)))
-        for i in range(0, len(rows), 1000): cache.put_many(rows[i:i + 1000])
+            if got is None:
+                wrong.append(why)
+                continue
+            rows.append(
+                Row(
+                    key,
+                    model.name,
+                    endpoint.who,
+                    got["status"],
+                    True,
+                    time.time(),
+                    json.dumps({k: got[k] for k in _KEPT}, ensure_ascii=False),
+                )
+            )
+        for i in range(0, len(rows), 1000):
+            cache.put_many(rows[i : i + 1000])
         answered += len(rows)
     part.update(merged=True, answered=answered, unanswered=part["lines"] - answered, reason=wrong[0] if wrong else None)
 
+
 # %% ../nbs/11_batch.ipynb #6ca0abdb
-def ask_batch(requests: Iterable[Request], model: Model, endpoint: Endpoint,
-              *, cache: Cache | str | Path | None = None,  # batches need one; `cache_path()` by default
-              folder: str | Path | None = None,            # `batch_folder(...)` by default
-              budget: Budget | None = None, max_failed: int | None = None, progress: bool | str = True,
-              discount: float = 0.5,                       # off the price table
-              poll_s: float = 30.0,                        # between two polls
-              wait_s: float | None = None,                 # give up waiting after that; None: wait for ever
-              most_lines: int = 50_000,                    # in one batch
-              ) -> Iterator[Answer]:                       # in the order asked, one for each request
+def ask_batch(
+    requests: Iterable[Request],
+    model: Model,
+    endpoint: Endpoint,
+    *,
+    cache: Cache | str | Path | None = None,  # batches need one; `cache_path()` by default
+    folder: str | Path | None = None,  # `batch_folder(...)` by default
+    budget: Budget | None = None,
+    max_failed: int | None = None,
+    progress: bool | str = True,
+    discount: float = 0.5,  # off the price table
+    poll_s: float = 30.0,  # between two polls
+    wait_s: float | None = None,  # give up waiting after that; None: wait for ever
+    most_lines: int = 50_000,  # in one batch
+) -> Iterator[Answer]:  # in the order asked, one for each request
     """Ask a model by way of its Batch API; what a batch does not answer takes the ordinary path.
 
-    Raises: BatchPending after `wait_s`; BudgetReached before a batch is submitted that could cross the budget; else as `ask`.
+    Raises: BatchPending after `wait_s`; BudgetReached before a batch is submitted that could cross the budget; else as
+    `ask`.
     """
     cache = cache if isinstance(cache, Cache) else Cache(cache or cache_path())
     requests, folder = list(requests), Path(folder or batch_folder(model, endpoint, cache))
@@ -155,16 +295,29 @@ def ask_batch(requests: Iterable[Request], model: Model, endpoint: Endpoint,
     while any(not p["merged"] for p in parts):
         client = client or _client(endpoint)
         for p in (p for p in parts if not p["merged"]):
-            if p["batch_id"] is None: submit(p, folder, model, client); save_state(folder, parts)
-            if poll(p, client): merge_part(p, _requests_of(folder, p), model, endpoint, cache, client, discount)
+            if p["batch_id"] is None:
+                submit(p, folder, model, client)
+                save_state(folder, parts)
+            if poll(p, client):
+                merge_part(p, _requests_of(folder, p), model, endpoint, cache, client, discount)
             save_state(folder, parts)
         counts = {s: sum(p["status"] == s for p in parts) for s in sorted({p["status"] for p in parts})}
-        if progress and counts != seen and not os.environ.get("CI"): print(f"{model.name}: batches {counts}", flush=True); seen = counts
-        if all(p["merged"] for p in parts): break
+        if progress and counts != seen and not os.environ.get("CI"):
+            print(f"{model.name}: batches {counts}", flush=True)
+            seen = counts
+        if all(p["merged"] for p in parts):
+            break
         if wait_s is not None and time.monotonic() - began > wait_s:
-            raise BatchPending(f"ask_batch: batches must end within {wait_s:g} s (wait_s); got {counts} in {folder.name}; run again to take them up")
+            raise BatchPending(
+                f"ask_batch: batches must end within {wait_s:g} s (wait_s); got {counts} in {folder.name}; run again to"
+                " take them up"
+            )
         time.sleep(poll_s)
-    if budget is not None: budget.spend(sum(a.cost_usd for a in _answers(new, model, endpoint, cache)), sum(a.prompt_tokens + a.completion_tokens for a in _answers(new, model, endpoint, cache)))
+    if budget is not None:
+        budget.spend(
+            sum(a.cost_usd for a in _answers(new, model, endpoint, cache)),
+            sum(a.prompt_tokens + a.completion_tokens for a in _answers(new, model, endpoint, cache)),
+        )
     yield from ask(requests, model, endpoint, cache=cache, budget=budget, max_failed=max_failed, progress=progress)
 
 
@@ -172,7 +325,10 @@ def _missing(by_key: dict[str, Request], cache: Cache, parts: list[dict], folder
     "Requests that are neither in the cache nor in a batch under way."
     there, under_way = cache.get_many(list(by_key)), set()
     for p in parts:
-        if not p["merged"]: under_way |= {json.loads(line)["custom_id"] for line in (folder / p["file"]).read_text(encoding="utf-8").splitlines()}
+        if not p["merged"]:
+            under_way |= {
+                json.loads(line)["custom_id"] for line in (folder / p["file"]).read_text(encoding="utf-8").splitlines()
+            }
     return [r for k, r in by_key.items() if k not in there and k not in under_way]
 
 
@@ -184,13 +340,24 @@ def _requests_of(folder: Path, part: dict[str, Any]) -> dict[str, Request]:
 
 def _check(new: list[Request], model: Model, budget: Budget | None, discount: float) -> None:
     "Refuse to submit what could cross the budget."
-    if budget is None: return
+    if budget is None:
+        return
     unlimited = next((r.id for r in new if max_completion(r, model) is None), None)
-    if unlimited: raise ValueError(f"ask_batch: sampling must have max_tokens where there is a budget; got none ({unlimited}); set it in the model's entry")
-    prompt, completion = sum(estimate_tokens(json.dumps(r.messages, ensure_ascii=False).encode()) for r in new), sum(max_completion(r, model) for r in new)
+    if unlimited:
+        raise ValueError(
+            f"ask_batch: sampling must have max_tokens where there is a budget; got none ({unlimited}); set it in the"
+            " model's entry"
+        )
+    prompt, completion = (
+        sum(estimate_tokens(json.dumps(r.messages, ensure_ascii=False).encode()) for r in new),
+        sum(max_completion(r, model) for r in new),
+    )
     usd = (1 - discount) * cost(model, prompt, completion)
     if not budget.fits(usd, prompt + completion):
-        raise BudgetReached(f"ask_batch: the budget must leave room for the batch; got {budget!r}, and {len(new)} requests may take {usd:.4f} USD and {prompt + completion} tokens; raise the budget and run again")
+        raise BudgetReached(
+            f"ask_batch: the budget must leave room for the batch; got {budget!r}, and {len(new)} requests may take"
+            f" {usd:.4f} USD and {prompt + completion} tokens; raise the budget and run again"
+        )
 
 
 def _answers(requests: list[Request], model: Model, endpoint: Endpoint, cache: Cache) -> Iterator[Answer]:

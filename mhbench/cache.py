@@ -18,16 +18,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 # %% auto #0
-__all__ = ['cache_path', 'CacheError', 'Row', 'digest', 'Cache', 'stats', 'export', 'Imported', 'import_file', 'prune']
+__all__ = ["cache_path", "CacheError", "Row", "digest", "Cache", "stats", "export", "Imported", "import_file", "prune"]
+
 
 # %% ../nbs/09_cache.ipynb #750ef708
-def cache_path(start: str | Path | None = None  # where to look from; the working folder by default
-               ) -> Path:
+def cache_path(
+    start: str | Path | None = None,  # where to look from; the working folder by default
+) -> Path:
     "The default path of the cache: `$MHBENCH_CACHE`, else `.mhbench/cache.sqlite` at the root of the repository."
-    if os.environ.get("MHBENCH_CACHE"): return Path(os.environ["MHBENCH_CACHE"]).expanduser()
+    if os.environ.get("MHBENCH_CACHE"):
+        return Path(os.environ["MHBENCH_CACHE"]).expanduser()
     here = Path(start or ".").resolve()
     root = next((p for p in (here, *here.parents) if any((p / m).exists() for m in ("dvc.yaml", ".git", ".dvc"))), here)
     return root / ".mhbench" / "cache.sqlite"
+
 
 # %% ../nbs/09_cache.ipynb #840665a4
 class CacheError(RuntimeError):
@@ -36,19 +40,22 @@ class CacheError(RuntimeError):
 
 class Row(NamedTuple):
     "One outcome of one request, as it is kept."
-    key: str                 # 64 hexadecimal digits
-    model: str               # name of the model's entry
-    endpoint: str            # declared identity of the endpoint
-    status: str              # ok, truncated, filtered, refused, error
-    final: bool              # True: an answer, served for ever; False: a failure, asked again
-    created: float           # seconds since 1970
-    value: str               # the answer's fields as JSON
+
+    key: str  # 64 hexadecimal digits
+    model: str  # name of the model's entry
+    endpoint: str  # declared identity of the endpoint
+    status: str  # ok, truncated, filtered, refused, error
+    final: bool  # True: an answer, served for ever; False: a failure, asked again
+    created: float  # seconds since 1970
+    value: str  # the answer's fields as JSON
 
 
-def digest(value: str  # the row's JSON
-           ) -> bytes:  # 8 bytes
+def digest(
+    value: str,  # the row's JSON
+) -> bytes:  # 8 bytes
     "BLAKE2b over a row's value."
     return hashlib.blake2b(value.encode("utf-8"), digest_size=8).digest()
+
 
 # %% ../nbs/09_cache.ipynb #2eff9516
 _SCHEMA = """
@@ -57,70 +64,115 @@ CREATE TABLE IF NOT EXISTS answers (
   final INTEGER NOT NULL, created REAL NOT NULL, value TEXT NOT NULL, digest BLOB NOT NULL);
 """
 _COLUMNS = "key, model, endpoint, status, final, created, value, digest"
-_PUT = (f"INSERT INTO answers ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?) ON CONFLICT(key) DO UPDATE SET status=excluded.status, "
-        "final=excluded.final, created=excluded.created, value=excluded.value, digest=excluded.digest WHERE answers.final = 0")
+_PUT = (
+    f"INSERT INTO answers ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?) ON CONFLICT(key) DO UPDATE SET status=excluded.status,"
+    " final=excluded.final, created=excluded.created, value=excluded.value, digest=excluded.digest WHERE"
+    " answers.final = 0"
+)
 
 
 def _row(r: tuple) -> Row:
     "A stored tuple as a Row, if its digest is right."
-    if digest(r[6]) != r[7]: raise sqlite3.DatabaseError(f"row {r[0].hex()} does not match its digest")
+    if digest(r[6]) != r[7]:
+        raise sqlite3.DatabaseError(f"row {r[0].hex()} does not match its digest")
     return Row(r[0].hex(), r[1], r[2], r[3], bool(r[4]), r[5], r[6])
 
 
 def _damaged(error: sqlite3.Error) -> bool:
     "Whether an error of SQLite means a damaged file, as against a full disk or a lock."
-    if isinstance(error, sqlite3.OperationalError): return "malformed" in str(error)
-    return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, (sqlite3.IntegrityError, sqlite3.ProgrammingError))
+    if isinstance(error, sqlite3.OperationalError):
+        return "malformed" in str(error)
+    return isinstance(error, sqlite3.DatabaseError) and not isinstance(
+        error, (sqlite3.IntegrityError, sqlite3.ProgrammingError)
+    )
+
 
 # %% ../nbs/09_cache.ipynb #293fccd0
 class Cache:
     "Answers by request key, in one SQLite file that several processes may share."
 
-    def __init__(self, path: str | Path | None = None,  # `cache_path()` by default
-                 *, readonly: bool = False):            # True: a replay, which writes nothing
+    def __init__(
+        self,
+        path: str | Path | None = None,  # `cache_path()` by default
+        *,
+        readonly: bool = False,
+    ):  # True: a replay, which writes nothing
         self.path, self.readonly = Path(path) if path is not None else cache_path(), readonly
         self._lock, self._db = threading.RLock(), None
         if readonly and not self.path.exists():
-            raise CacheError(f"Cache: path must be an existing cache where readonly; got {str(self.path)!r}, which is not there; import one first (`mhbench cache import FILE`)")
+            raise CacheError(
+                f"Cache: path must be an existing cache where readonly; got {str(self.path)!r}, which is not there;"
+                " import one first (`mhbench cache import FILE`)"
+            )
         self._guard(self._open)
 
-    def __repr__(self): return f"Cache({str(self.path)!r}{', readonly=True' if self.readonly else ''})"
-    def __enter__(self): return self
-    def __exit__(self, *_): self.close()
+    def __repr__(self):
+        return f"Cache({str(self.path)!r}{', readonly=True' if self.readonly else ''})"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
 
     def _connect(self, how: str) -> sqlite3.Connection:
-        return sqlite3.connect(f"file:{str(self.path.absolute()).replace('?', '%3f').replace('#', '%23')}?{how}", uri=True, timeout=30,
-                               isolation_level=None, check_same_thread=False)
+        return sqlite3.connect(
+            f"file:{str(self.path.absolute()).replace('?', '%3f').replace('#', '%23')}?{how}",
+            uri=True,
+            timeout=30,
+            isolation_level=None,
+            check_same_thread=False,
+        )
 
     def _open(self):
         "Open the file; prove that it can be read and, unless readonly, written."
         self.close()
         if self.readonly:
-            try: self._db = self._connect("mode=ro"); self._db.execute("SELECT count(*) FROM (SELECT 1 FROM answers LIMIT 1)")
+            try:
+                self._db = self._connect("mode=ro")
+                self._db.execute("SELECT count(*) FROM (SELECT 1 FROM answers LIMIT 1)")
             except sqlite3.OperationalError:  # read-only media: no -shm file can be made beside it
-                self._db = self._connect("immutable=1"); self._db.execute("SELECT count(*) FROM (SELECT 1 FROM answers LIMIT 1)")
+                self._db = self._connect("immutable=1")
+                self._db.execute("SELECT count(*) FROM (SELECT 1 FROM answers LIMIT 1)")
             return
-        try: self.path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as e: raise CacheError(f"Cache: {str(self.path.parent)!r} cannot be made ({e.strerror}); set MHBENCH_CACHE to a file on a disk that can be written") from None
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as e:
+            raise CacheError(
+                f"Cache: {str(self.path.parent)!r} cannot be made ({e.strerror}); set MHBENCH_CACHE to a file on a disk"
+                " that can be written"
+            ) from None
         self._db = self._connect("mode=rwc")
-        for wait in (0.05,) * 100 + (None,):  # the switch to WAL does not wait for another process that makes the same file: we do
-            try: self._db.execute("PRAGMA journal_mode=WAL"); break
+        for wait in (0.05,) * 100 + (
+            None,
+        ):  # the switch to WAL does not wait for another process that makes the same file: we do
+            try:
+                self._db.execute("PRAGMA journal_mode=WAL")
+                break
             except sqlite3.OperationalError as e:
-                if wait is None or "locked" not in str(e): raise
+                if wait is None or "locked" not in str(e):
+                    raise
                 time.sleep(wait)
         self._db.execute("PRAGMA synchronous=NORMAL")
         self._db.executescript(_SCHEMA)
-        self._db.execute("BEGIN IMMEDIATE"); self._db.execute("ROLLBACK")
+        self._db.execute("BEGIN IMMEDIATE")
+        self._db.execute("ROLLBACK")
 
     def _guard(self, do, *args):
         "Run a step; set a damaged file aside and try once more; put any other trouble in words."
         with self._lock:
             for again in (True, False):
-                try: return do(*args)
+                try:
+                    return do(*args)
                 except sqlite3.Error as e:
-                    if again and _damaged(e) and not self.readonly: self._set_aside(e); continue
-                    raise CacheError(f"Cache: {str(self.path)!r} must be a database that can be {'read' if self.readonly else 'written'}; got '{e}'; "
-                                     "what was committed before is still there: free space, mend permissions, or set MHBENCH_CACHE to another file") from e
+                    if again and _damaged(e) and not self.readonly:
+                        self._set_aside(e)
+                        continue
+                    raise CacheError(
+                        f"Cache: {str(self.path)!r} must be a database that can be"
+                        f" {'read' if self.readonly else 'written'}; got '{e}'; what was committed before is still"
+                        " there: free space, mend permissions, or set MHBENCH_CACHE to another file"
+                    ) from e
 
     def _set_aside(self, error: sqlite3.Error):
         "Rename a damaged file, start a new one, and copy what is still readable."
@@ -128,55 +180,89 @@ class Cache:
         n = next(n for n in range(1, 10_000) if not self.path.with_name(f"{self.path.name}.damaged-{n}").exists())
         aside = self.path.with_name(f"{self.path.name}.damaged-{n}")
         for end in ("", "-wal", "-shm"):
-            if (f := self.path.with_name(self.path.name + end)).exists(): f.rename(aside.with_name(aside.name + end))
+            if (f := self.path.with_name(self.path.name + end)).exists():
+                f.rename(aside.with_name(aside.name + end))
         self._open()
         saved = self._write(_readable(aside))
-        warnings.warn(f"Cache: {str(self.path)!r} was damaged ({error}); it is set aside as {str(aside)!r} and {saved} answers that could still be read are in the new file", RuntimeWarning, stacklevel=4)
+        warnings.warn(
+            f"Cache: {str(self.path)!r} was damaged ({error}); it is set aside as {str(aside)!r} and {saved} answers"
+            " that could still be read are in the new file",
+            RuntimeWarning,
+            stacklevel=4,
+        )
 
     def close(self):
         "Close the file."
-        if self._db is not None: self._db.close(); self._db = None
+        if self._db is not None:
+            self._db.close()
+            self._db = None
 
-    def get_many(self, keys: Sequence[str],  # hexadecimal request keys
-                 failures: bool = False,     # True: noted failures too (a replay)
-                 ) -> dict[str, Row]:        # those that are there
+    def get_many(
+        self,
+        keys: Sequence[str],  # hexadecimal request keys
+        failures: bool = False,  # True: noted failures too (a replay)
+    ) -> dict[str, Row]:  # those that are there
         "Look keys up."
         return self._guard(self._read, keys, failures)
 
     def _read(self, keys, failures):
-        if self._db is None: self._open()
+        if self._db is None:
+            self._open()
         found = {}
         for i in range(0, len(keys), 500):
-            part = [bytes.fromhex(k) for k in keys[i:i + 500]]
+            part = [bytes.fromhex(k) for k in keys[i : i + 500]]
             only = "" if failures else " AND final = 1"
-            for r in self._db.execute(f"SELECT {_COLUMNS} FROM answers WHERE key IN ({','.join('?' * len(part))}){only}", part):
-                row = _row(r); found[row.key] = row
+            for r in self._db.execute(
+                f"SELECT {_COLUMNS} FROM answers WHERE key IN ({','.join('?' * len(part))}){only}", part
+            ):
+                row = _row(r)
+                found[row.key] = row
         return found
 
     def put_many(self, rows: Sequence[Row]) -> dict[str, Row]:  # rows that another process had stored first
         "Commit rows in one transaction; a final answer that is already there stays, and is returned."
-        if self._guard(self._write, rows) == len(rows): return {}
+        if self._guard(self._write, rows) == len(rows):
+            return {}
         mine = {r.key: r.value for r in rows}
         return {k: r for k, r in self.get_many(list(mine)).items() if r.value != mine[k]}
 
     def _write(self, rows):
-        if self._db is None: self._open()
+        if self._db is None:
+            self._open()
         before = self._db.total_changes
         try:
             self._db.execute("BEGIN IMMEDIATE")
-            self._db.executemany(_PUT, ((bytes.fromhex(r.key), r.model, r.endpoint, r.status, int(r.final), r.created, r.value, digest(r.value)) for r in rows))
+            self._db.executemany(
+                _PUT,
+                (
+                    (
+                        bytes.fromhex(r.key),
+                        r.model,
+                        r.endpoint,
+                        r.status,
+                        int(r.final),
+                        r.created,
+                        r.value,
+                        digest(r.value),
+                    )
+                    for r in rows
+                ),
+            )
             self._db.execute("COMMIT")
         except BaseException:
-            if self._db is not None and self._db.in_transaction: self._db.execute("ROLLBACK")
+            if self._db is not None and self._db.in_transaction:
+                self._db.execute("ROLLBACK")
             raise
         return self._db.total_changes - before
 
-    def __len__(self): return self._guard(lambda: self._db.execute("SELECT count(*) FROM answers").fetchone()[0])
+    def __len__(self):
+        return self._guard(lambda: self._db.execute("SELECT count(*) FROM answers").fetchone()[0])
 
     def rows(self, where: str = "1", args: tuple = ()) -> Iterable[Row]:
         "All rows, in order of key."
         with self._lock:
-            for r in self._db.execute(f"SELECT {_COLUMNS} FROM answers WHERE {where} ORDER BY key", args): yield _row(r)
+            for r in self._db.execute(f"SELECT {_COLUMNS} FROM answers WHERE {where} ORDER BY key", args):
+                yield _row(r)
 
 
 def _readable(path: Path) -> Iterable[Row]:
@@ -186,38 +272,66 @@ def _readable(path: Path) -> Iterable[Row]:
         try:
             db = sqlite3.connect(path)
             for r in db.execute(f"SELECT {_COLUMNS} FROM answers ORDER BY id {order}"):
-                try: row = _row(r)
-                except sqlite3.DatabaseError: continue
-                if row.key not in seen: seen.add(row.key); yield row
-        except (sqlite3.Error, UnicodeDecodeError): pass
-        finally: db.close()
+                try:
+                    row = _row(r)
+                except sqlite3.DatabaseError:
+                    continue
+                if row.key not in seen:
+                    seen.add(row.key)
+                    yield row
+        except (sqlite3.Error, UnicodeDecodeError):
+            pass
+        finally:
+            db.close()
+
 
 # %% ../nbs/09_cache.ipynb #c9e6a606
 def stats(cache: Cache) -> list[dict[str, Any]]:  # one dict per model, endpoint and status
     "What a cache holds: rows, tokens, and money spent when the answers were first obtained."
-    sql = """SELECT model, endpoint, status, final, count(*), sum(json_extract(value, '$.prompt_tokens')), sum(json_extract(value, '$.completion_tokens')),
-             sum(json_extract(value, '$.cost_usd')), min(created), max(created) FROM answers GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4"""
-    names = ("model", "endpoint", "status", "final", "rows", "prompt_tokens", "completion_tokens", "cost_usd", "oldest", "newest")
-    return [{k: (v or 0) if k in names[5:8] else v for k, v in zip(names, r)} for r in cache._guard(lambda: cache._db.execute(sql).fetchall())]
+    sql = """SELECT model, endpoint, status, final, count(*),
+             sum(json_extract(value, '$.prompt_tokens')), sum(json_extract(value, '$.completion_tokens')),
+             sum(json_extract(value, '$.cost_usd')), min(created), max(created)
+             FROM answers GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4"""
+    names = (
+        "model",
+        "endpoint",
+        "status",
+        "final",
+        "rows",
+        "prompt_tokens",
+        "completion_tokens",
+        "cost_usd",
+        "oldest",
+        "newest",
+    )
+    return [
+        {k: (v or 0) if k in names[5:8] else v for k, v in zip(names, r)}
+        for r in cache._guard(lambda: cache._db.execute(sql).fetchall())
+    ]
 
 
-def export(cache: Cache, file: str | Path,    # JSON lines under gzip
-           *, model: str | None = None,       # only this model's answers
-           ) -> int:                          # rows written
+def export(
+    cache: Cache,
+    file: str | Path,  # JSON lines under gzip
+    *,
+    model: str | None = None,  # only this model's answers
+) -> int:  # rows written
     "Write a cache as a file that can be shared; the same answers give the same bytes."
     n, file = 0, Path(file)
     file.parent.mkdir(parents=True, exist_ok=True)
     with open(file, "wb") as raw, gzip.GzipFile(fileobj=raw, mode="wb", mtime=0, filename="") as out:
         for r in cache.rows(*(("1",) if model is None else ("model = ?", (model,)))):
-            out.write((json.dumps(r._asdict(), ensure_ascii=False) + "\n").encode("utf-8")); n += 1
+            out.write((json.dumps(r._asdict(), ensure_ascii=False) + "\n").encode("utf-8"))
+            n += 1
     return n
 
 
 class Imported(NamedTuple):
     "What became of the rows of an imported file."
+
     added: int
-    already: int        # the same answer was there
-    kept: list[str]     # keys whose stored answer differs from the file's, and stays
+    already: int  # the same answer was there
+    kept: list[str]  # keys whose stored answer differs from the file's, and stays
 
 
 def import_file(cache: Cache, file: str | Path) -> Imported:
@@ -229,27 +343,48 @@ def import_file(cache: Cache, file: str | Path) -> Imported:
     with gzip.open(file, "rt", encoding="utf-8") as lines:
         try:
             for i, line in enumerate(lines, 1):
-                r = Row(**json.loads(line)); json.loads(r.value)
-                if len(bytes.fromhex(r.key)) != 32: raise ValueError("key is not a SHA-256")
+                r = Row(**json.loads(line))
+                json.loads(r.value)
+                if len(bytes.fromhex(r.key)) != 32:
+                    raise ValueError("key is not a SHA-256")
                 rows.append(r)
         except (ValueError, TypeError, EOFError, OSError) as e:
-            raise ValueError(f"import_file: file must be an export of a cache; got {e} ({Path(file).name}:{len(rows) + 1}); export it again") from None
+            raise ValueError(
+                f"import_file: file must be an export of a cache; got {e} ({Path(file).name}:{len(rows) + 1}); export"
+                " it again"
+            ) from None
     held = cache.get_many([r.key for r in rows])
     kept = sorted(r.key for r in rows if r.key in held and held[r.key].value != r.value)
-    for i in range(0, len(rows), 1000): cache.put_many(rows[i:i + 1000])
+    for i in range(0, len(rows), 1000):
+        cache.put_many(rows[i : i + 1000])
     return Imported(len(rows) - len(held), len(held) - len(kept), kept)
 
 
-def prune(cache: Cache, *, model: str | None = None,      # only this model
-          status: str | None = None,                      # only rows of this status
-          older_than_days: float | None = None,           # only rows first obtained before that
-          ) -> int:                                       # rows deleted
+def prune(
+    cache: Cache,
+    *,
+    model: str | None = None,  # only this model
+    status: str | None = None,  # only rows of this status
+    older_than_days: float | None = None,  # only rows first obtained before that
+) -> int:  # rows deleted
     "Delete rows, and give the space back."
-    tests = [("model = ?", model), ("status = ?", status), ("created < ?", None if older_than_days is None else time.time() - 86400 * older_than_days)]
+    tests = [
+        ("model = ?", model),
+        ("status = ?", status),
+        ("created < ?", None if older_than_days is None else time.time() - 86400 * older_than_days),
+    ]
     tests = [(t, v) for t, v in tests if v is not None]
-    if not tests: raise ValueError("prune: one of model, status, older_than_days must be given; got none; to start afresh, delete the file yourself")
+    if not tests:
+        raise ValueError(
+            "prune: one of model, status, older_than_days must be given; got none; to start afresh, delete the file"
+            " yourself"
+        )
+
     def delete():
-        n = cache._db.execute(f"DELETE FROM answers WHERE {' AND '.join(t for t, _ in tests)}", tuple(v for _, v in tests)).rowcount
+        n = cache._db.execute(
+            f"DELETE FROM answers WHERE {' AND '.join(t for t, _ in tests)}", tuple(v for _, v in tests)
+        ).rowcount
         cache._db.execute("VACUUM")
         return n
+
     return cache._guard(delete)

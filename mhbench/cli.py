@@ -19,7 +19,8 @@ from . import __version__, pipeline
 from .schema import STATUSES
 
 # %% auto #0
-__all__ = ['parser', 'main']
+__all__ = ["parser", "main"]
+
 
 # %% ../nbs/25_cli.ipynb #dcec0ef1
 def _names(text: str | None) -> list[str] | None:
@@ -31,9 +32,11 @@ def _names(text: str | None) -> list[str] | None:
 def _run(a):
     overrides = None
     if a.shard:
-        if a.stage != "generate": raise ValueError(f"run: --shard is for the stage generate; got {a.stage}")
+        if a.stage != "generate":
+            raise ValueError(f"run: --shard is for the stage generate; got {a.stage}")
         i, slash, n = a.shard.partition("/")
-        if not (slash and i.isdigit() and n.isdigit()): raise ValueError(f"run: --shard must be I/N with I counted from 0; got {a.shard!r}")
+        if not (slash and i.isdigit() and n.isdigit()):
+            raise ValueError(f"run: --shard must be I/N with I counted from 0; got {a.shard!r}")
         overrides = {"shard": [int(i), int(n)]}
     done = pipeline.run_stage(a.stage, a.study, a.model, params=a.params, overrides=overrides)
     print(f"{a.stage} {a.study or ''} {a.model or ''}".rstrip() + f": {os.path.relpath(done)}")
@@ -41,14 +44,21 @@ def _run(a):
 
 def _merge(a):
     out = pipeline.merge_shards(a.study, a.model, params=a.params)
-    print(f"generate {a.study} {a.model}: {os.path.relpath(out)}; `dvc commit -f generate@{a.study}-{a.model}` records it")
+    print(
+        f"generate {a.study} {a.model}: {os.path.relpath(out)}; `dvc commit -f generate@{a.study}-{a.model}` records it"
+    )
 
 
 def _select(a):
-    if (names := (_names(a.studies), _names(a.models), int(a.items) if a.items else None)) == (None, None, None): return
+    if (names := (_names(a.studies), _names(a.models), int(a.items) if a.items else None)) == (None, None, None):
+        return
     pipeline.select(*names, params=pipeline.root() / a.params)
     run = pipeline.load_params(pipeline.root() / a.params)["run"]
-    print(f"selected: studies {', '.join(run['studies'])}; models {', '.join(run['models'])}" + (f"; at most {a.items} items a study" if a.items not in ("", "0") else "") + f" (written to {a.params}; `git checkout {a.params}` undoes it)")
+    print(
+        f"selected: studies {', '.join(run['studies'])}; models {', '.join(run['models'])}"
+        + (f"; at most {a.items} items a study" if a.items not in ("", "0") else "")
+        + f" (written to {a.params}; `git checkout {a.params}` undoes it)"
+    )
 
 
 def _import(a):
@@ -56,28 +66,46 @@ def _import(a):
     options = {}
     for text in a.option:
         name, eq, value = text.partition("=")
-        if not eq: raise ValueError(f"import: --option must be NAME=VALUE; got {text!r}")
+        if not eq:
+            raise ValueError(f"import: --option must be NAME=VALUE; got {text!r}")
         options[name] = yaml.safe_load(value)
     prepare = pipeline.load_params(params)["studies"].get(a.study, {}).get("prepare", {})
     if prepare:
         from mhbench.sources import load_corpus
+
         with tempfile.TemporaryDirectory() as d:
             aside = {"set_aside": f"{d}/set_aside.jsonl"} if options.get("strict") is False else {}
             corpus = load_corpus(prepare["loader"], a.path, **options, **aside)
-        print(f"{a.study}: {len(corpus.items)} items, {len(corpus.ratings)} ratings, {len(corpus.responses)} recorded answers")
-        for line in corpus.notes: print(f"  {line}")
+        print(
+            f"{a.study}: {len(corpus.items)} items, {len(corpus.ratings)} ratings, {len(corpus.responses)} recorded"
+            " answers"
+        )
+        for line in corpus.notes:
+            print(f"  {line}")
     pipeline.import_corpus(a.study, a.path, options, params=params)
-    print(f"recorded in {a.params} with its SHA-256; every mode asks all of its items (the demo's limits are lifted), and `make repro STUDIES={a.study} ITEMS=200` runs 200 of them")
+    print(
+        f"recorded in {a.params} with its SHA-256; every mode asks all of its items (the demo's limits are lifted), and"
+        f" `make repro STUDIES={a.study} ITEMS=200` runs 200 of them"
+    )
 
 
-_COLUMNS = {"requests": "requests", "cached": "cached", "to_ask": "to ask", "prompt_tokens": "prompt tokens", "completion_tokens": "answer tokens at most", "cost_usd": "USD at most"}
+_COLUMNS = {
+    "requests": "requests",
+    "cached": "cached",
+    "to_ask": "to ask",
+    "prompt_tokens": "prompt tokens",
+    "completion_tokens": "answer tokens at most",
+    "cost_usd": "USD at most",
+}
 
 
 def _summary(a):
     top = pipeline.root()
     folder = top / "results" / "report"
-    if not (folder / "headline.md").exists(): raise FileNotFoundError("summary: results/report must hold the report's tables; got none; run `dvc repro`")
-    for t in [folder / "headline.md", *sorted(folder.glob("*-score-accuracy*.md"))]: print(f"\n{t.read_text(encoding='utf-8').rstrip()}")
+    if not (folder / "headline.md").exists():
+        raise FileNotFoundError("summary: results/report must hold the report's tables; got none; run `dvc repro`")
+    for t in [folder / "headline.md", *sorted(folder.glob("*-score-accuracy*.md"))]:
+        print(f"\n{t.read_text(encoding='utf-8').rstrip()}")
     print(f"\n{len(list(folder.glob('*.csv')))} tables as CSV and Markdown in results/report/")
     figures = sorted((top / "figures").glob("*.png"))
     print(f"{len(figures)} figures in figures/ (PNG and SVG); everything on one page: results/report.html")
@@ -88,21 +116,42 @@ def _plan(a):
     shown = t.rename(columns=_COLUMNS)[["stage", "study", "model", *_COLUMNS.values()]]
     total = {"stage": "all", "study": "", "model": "", **{c: shown[c].sum() for c in _COLUMNS.values()}}
     print(pd.concat([shown, pd.DataFrame([total])]).to_string(index=False, formatters={"USD at most": "{:.4f}".format}))
-    print("\nPrompt tokens are estimated from the texts' lengths. Answers that judges would read and that are not there yet count at their longest.")
-    if t["unlimited"].sum(): print(f"{t['unlimited'].sum()} of the requests to ask have no max_tokens, so that their answers are not in the bounds; set it in the sampling of {', '.join(t.loc[t['unlimited'] > 0, 'model'].unique())}")
+    print(
+        "\nPrompt tokens are estimated from the texts' lengths. Answers that judges would read and that are not there"
+        " yet count at their longest."
+    )
+    if t["unlimited"].sum():
+        print(
+            f"{t['unlimited'].sum()} of the requests to ask have no max_tokens, so that their answers are not in the"
+            f" bounds; set it in the sampling of {', '.join(t.loc[t['unlimited'] > 0, 'model'].unique())}"
+        )
 
 
 def _cache(a):
     from mhbench import cache
+
     path = Path(a.cache) if a.cache else cache.cache_path(pipeline.root())
-    if a.action != "import" and not path.exists(): raise FileNotFoundError(f"cache: the file must be there; got {os.path.relpath(path)!r}; name it with --cache, or run a stage that asks a model")
+    if a.action != "import" and not path.exists():
+        raise FileNotFoundError(
+            f"cache: the file must be there; got {os.path.relpath(path)!r}; name it with --cache, or run a stage that"
+            " asks a model"
+        )
     with contextlib.closing(cache.Cache(path)) as c:
-        if a.action == "stats": print(pd.DataFrame(cache.stats(c)).to_string(index=False) if cache.stats(c) else "the cache is empty")
-        elif a.action == "export": print(f"{cache.export(c, a.file, model=a.model)} answers written to {a.file}")
+        if a.action == "stats":
+            print(pd.DataFrame(cache.stats(c)).to_string(index=False) if cache.stats(c) else "the cache is empty")
+        elif a.action == "export":
+            print(f"{cache.export(c, a.file, model=a.model)} answers written to {a.file}")
         elif a.action == "import":
             got = cache.import_file(c, a.file)
-            print(f"{got.added} answers added, {got.already} were there already, {len(got.kept)} differ from the stored ones, which stay")
-        else: print(f"{cache.prune(c, model=a.model, status=a.status, older_than_days=a.older_than_days)} answers deleted")
+            print(
+                f"{got.added} answers added, {got.already} were there already, {len(got.kept)} differ from the stored"
+                " ones, which stay"
+            )
+        else:
+            print(
+                f"{cache.prune(c, model=a.model, status=a.status, older_than_days=a.older_than_days)} answers deleted"
+            )
+
 
 # %% ../nbs/25_cli.ipynb #6edf4f2a
 def parser() -> argparse.ArgumentParser:
@@ -113,14 +162,22 @@ def parser() -> argparse.ArgumentParser:
 
     def add(name, function, text):
         s = sub.add_parser(name, help=text, description=text)
-        s.add_argument("--params", default="params.yaml", help="the file of parameters, relative to the repository's root")
+        s.add_argument(
+            "--params", default="params.yaml", help="the file of parameters, relative to the repository's root"
+        )
         s.set_defaults(function=function)
         return s
+
     s = add("run", _run, "run one stage notebook with the parameters of params.yaml")
     s.add_argument("stage", choices=list(pipeline.STAGES))
     s.add_argument("--study")
     s.add_argument("--model")
-    s.add_argument("--shard", default="", metavar="I/N", help="ask only the I-th of N parts of the items (generate); merge puts them together")
+    s.add_argument(
+        "--shard",
+        default="",
+        metavar="I/N",
+        help="ask only the I-th of N parts of the items (generate); merge puts them together",
+    )
     s = add("merge", _merge, "put the shards of a generate stage together, byte for byte as one process gives them")
     s.add_argument("study")
     s.add_argument("model")
@@ -131,16 +188,29 @@ def parser() -> argparse.ArgumentParser:
     s = add("import", _import, "point a study at a corpus on this machine")
     s.add_argument("study")
     s.add_argument("path")
-    s.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="what the loader takes besides, e.g. key=number, strict=false")
+    s.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="what the loader takes besides, e.g. key=number, strict=false",
+    )
     add("summary", _summary, "print the result tables")
     add("plan", _plan, "count the requests, tokens and money that a `dvc repro` would take, and ask nothing")
     s = add("cache", _cache, "look at, share or prune the cache of answers")
     actions = s.add_subparsers(dest="action", required=True, metavar="ACTION")
-    for name, text in (("stats", "what it holds, by model"), ("export", "write it to a file that can be shared"), ("import", "read such a file in"), ("prune", "delete answers")):
+    for name, text in (
+        ("stats", "what it holds, by model"),
+        ("export", "write it to a file that can be shared"),
+        ("import", "read such a file in"),
+        ("prune", "delete answers"),
+    ):
         t = actions.add_parser(name, help=text, description=text)
         t.add_argument("--cache", default="", help="the cache; by default .mhbench/cache.sqlite in the repository")
-        if name in ("export", "import"): t.add_argument("file", help="JSON lines under gzip")
-        if name in ("export", "prune"): t.add_argument("--model")
+        if name in ("export", "import"):
+            t.add_argument("file", help="JSON lines under gzip")
+        if name in ("export", "prune"):
+            t.add_argument("--model")
         if name == "prune":
             t.add_argument("--status", choices=STATUSES)
             t.add_argument("--older-than-days", type=float)
@@ -150,11 +220,15 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     "The entry point: 0, or 1 with one message on standard error."
     a = parser().parse_args(argv)
-    try: a.function(a)
+    try:
+        a.function(a)
     except (ValueError, RuntimeError, OSError, ImportError) as e:
         print(f"mhbench {a.command}: {e}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(f"mhbench {a.command}: interrupted; what was answered is cached, and the next run goes on from there", file=sys.stderr)
+        print(
+            f"mhbench {a.command}: interrupted; what was answered is cached, and the next run goes on from there",
+            file=sys.stderr,
+        )
         return 130
     return 0

@@ -16,23 +16,36 @@ from .metrics import adjust_p, mcnemar
 from .resample import Interval, bootstrap, mean
 
 # %% auto #0
-__all__ = ['PermutationTest', 'stratified_permutation_test', 'LevelDifference', 'compare_levels', 'minimal_detectable_difference',
-           'WeightedMean', 'half_width_se', 'inverse_variance_mean']
+__all__ = [
+    "PermutationTest",
+    "stratified_permutation_test",
+    "LevelDifference",
+    "compare_levels",
+    "minimal_detectable_difference",
+    "WeightedMean",
+    "half_width_se",
+    "inverse_variance_mean",
+]
+
 
 # %% ../nbs/04b_comparison.ipynb #dec92188
 class PermutationTest(NamedTuple):
     "A difference, and how often chance gives one as large."
-    difference: float       # second label's mean minus the first's, averaged over strata
-    p: float                # two-sided; (as large + 1) / (n + 1)
-    n_strata: int           # with both labels: what the test rests on
-    n_left_out: int         # scores in strata without both labels, or NaN
+
+    difference: float  # second label's mean minus the first's, averaged over strata
+    p: float  # two-sided; (as large + 1) / (n + 1)
+    n_strata: int  # with both labels: what the test rests on
+    n_left_out: int  # scores in strata without both labels, or NaN
 
 
-def stratified_permutation_test(scores: Sequence[float],   # (N,)
-                                second: Sequence[bool],    # (N,) True where an entry has the second label
-                                strata: Sequence,          # (N,) labels within which to permute, e.g. the question
-                                *, n: int = 10_000,        # permutations
-                                seed: int | np.random.SeedSequence) -> PermutationTest:
+def stratified_permutation_test(
+    scores: Sequence[float],  # (N,)
+    second: Sequence[bool],  # (N,) True where an entry has the second label
+    strata: Sequence,  # (N,) labels within which to permute, e.g. the question
+    *,
+    n: int = 10_000,  # permutations
+    seed: int | np.random.SeedSequence,
+) -> PermutationTest:
     """Difference of two labels' means within strata, tested by permuting labels within them.
 
     Source: Good 2005, section 3.2; p-value: Phipson and Smyth 2010.
@@ -40,12 +53,19 @@ def stratified_permutation_test(scores: Sequence[float],   # (N,)
     Raises: ValueError where lengths differ or no stratum has both labels.
     """
     f, x, s, g = "stratified_permutation_test", np.asarray(scores, float), np.asarray(second), np.asarray(strata)
-    if x.ndim != 1 or s.shape != x.shape or g.shape != x.shape or s.dtype != bool: raise ValueError(f"{f}: scores, second (bool) and strata must have one entry a score; got shapes {x.shape}, {s.shape} ({s.dtype}), {g.shape}")
+    if x.ndim != 1 or s.shape != x.shape or g.shape != x.shape or s.dtype != bool:
+        raise ValueError(
+            f"{f}: scores, second (bool) and strata must have one entry a score; got shapes {x.shape}, {s.shape}"
+            f" ({s.dtype}), {g.shape}"
+        )
     has = ~np.isnan(x)
     code = np.unique(g, return_inverse=True)[1]
     counts = np.bincount(code[has] * 2 + s[has], minlength=2 * (code.max(initial=0) + 1)).reshape(-1, 2)
     keep = has & (counts[code] > 0).all(1)
-    if not keep.any(): raise ValueError(f"{f}: some stratum must have both labels; got none of {len(counts)}; nothing can be compared within")
+    if not keep.any():
+        raise ValueError(
+            f"{f}: some stratum must have both labels; got none of {len(counts)}; nothing can be compared within"
+        )
     order = np.flatnonzero(keep)[np.argsort(code[keep], kind="stable")]
     x, s, code = x[order], s[order], np.unique(code[order], return_inverse=True)[1]
     n_strata, counts = int(code[-1]) + 1, np.stack([np.bincount(code[~s]), np.bincount(code[s])])
@@ -54,23 +74,30 @@ def stratified_permutation_test(scores: Sequence[float],   # (N,)
     observed, rng, r, rows = gain[s].sum() - base, np.random.default_rng(seed), [], max(1, 2_000_000 // len(x))
     for done in range(0, n, rows):
         u = rng.random((min(rows, n - done), len(x)))
-        r.append((s[np.argsort(code + u, 1)] @ gain) - base)                # sorted by stratum, then at random
+        r.append((s[np.argsort(code + u, 1)] @ gain) - base)  # sorted by stratum, then at random
     as_large = int((np.abs(np.concatenate(r)) >= abs(observed) - 1e-12).sum())
     return PermutationTest(float(observed), (as_large + 1) / (n + 1), n_strata, int(len(has) - len(x)))
+
 
 # %% ../nbs/04b_comparison.ipynb #82701820
 class LevelDifference(NamedTuple):
     "Two levels of an attribute, compared within questions."
+
     first: str
     second: str
-    difference: Interval    # second minus first, averaged over questions; its n counts questions; no limits where all differ alike
-    p: float                # permutation test within questions
-    p_adjusted: float       # for all pairs of the table
-    p_mcnemar: float        # McNemar's exact test on the questions with one prompt of each level; NaN where there is none, or scores are not 0 and 1
-    n_mcnemar: int          # those questions
-    sd: float               # standard deviation of the questions' differences
-    detectable: float       # smallest true difference found with the power asked for, by one test; NaN where all differ alike
-    n_left_out: int         # scores in questions without both levels, or NaN
+    # second minus first, averaged over questions; its n counts questions; no limits where all differ alike
+    difference: Interval
+    p: float  # permutation test within questions
+    p_adjusted: float  # for all pairs of the table
+    # McNemar's exact test on the questions with one prompt of each level; NaN where there is none, or scores are not 0
+    # and 1
+    p_mcnemar: float
+    n_mcnemar: int  # those questions
+    sd: float  # standard deviation of the questions' differences
+    detectable: (
+        float  # smallest true difference found with the power asked for, by one test; NaN where all differ alike
+    )
+    n_left_out: int  # scores in questions without both levels, or NaN
 
 
 def _paired(x: np.ndarray, second: np.ndarray, code: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -82,52 +109,93 @@ def _paired(x: np.ndarray, second: np.ndarray, code: np.ndarray) -> tuple[np.nda
     return sums[:, both] / counts[:, both], (counts[:, both] == 1).all(0)
 
 
-def compare_levels(scores: Sequence[float], questions: Sequence, levels: Sequence,  # (N,) each
-                   *, n: int = 2000,          # bootstrap replicates
-                   permutations: int = 10_000,
-                   seed: int, level: float = 0.95, power: float = 0.8,
-                   method: Literal["holm", "bh", "bonferroni"] = "holm",
-                   order: Sequence[str] | None = None,  # of the levels; sorted if None
-                   short: Literal["raise", "missing"] = "raise",  # what to do with two levels that share fewer than two questions
-                   ) -> list[LevelDifference]:
+def compare_levels(
+    scores: Sequence[float],
+    questions: Sequence,
+    levels: Sequence,  # (N,) each
+    *,
+    n: int = 2000,  # bootstrap replicates
+    permutations: int = 10_000,
+    seed: int,
+    level: float = 0.95,
+    power: float = 0.8,
+    method: Literal["holm", "bh", "bonferroni"] = "holm",
+    order: Sequence[str] | None = None,  # of the levels; sorted if None
+    short: Literal["raise", "missing"] = "raise",  # what to do with two levels that share fewer than two questions
+) -> list[LevelDifference]:
     """All pairs of levels, paired by question, with corrected p-values.
 
     Source: Good 2005, section 3.2; Holm 1979; Benjamini and Hochberg 1995.
 
-    Raises: ValueError where lengths differ, there is one level only, or two levels share fewer than two questions and `short` is "raise".
+    Raises: ValueError where lengths differ, there is one level only, or two levels share fewer than two questions and
+    `short` is "raise".
     """
-    if short not in ("raise", "missing"): raise ValueError(f"compare_levels: short must be raise or missing; got {short!r}")
+    if short not in ("raise", "missing"):
+        raise ValueError(f"compare_levels: short must be raise or missing; got {short!r}")
     x, q, l = np.asarray(scores, float), np.asarray(questions), np.asarray(levels)
-    if x.ndim != 1 or q.shape != x.shape or l.shape != x.shape: raise ValueError(f"compare_levels: scores, questions and levels must have one entry a prompt; got shapes {x.shape}, {q.shape}, {l.shape}")
+    if x.ndim != 1 or q.shape != x.shape or l.shape != x.shape:
+        raise ValueError(
+            f"compare_levels: scores, questions and levels must have one entry a prompt; got shapes {x.shape},"
+            f" {q.shape}, {l.shape}"
+        )
     names = np.unique(l).tolist() if order is None else list(order)
-    if set(names) != set(np.unique(l)) or len(names) < 2: raise ValueError(f"compare_levels: order must hold the levels, two or more; got {names} for {np.unique(l).tolist()}")
+    if set(names) != set(np.unique(l)) or len(names) < 2:
+        raise ValueError(
+            f"compare_levels: order must hold the levels, two or more; got {names} for {np.unique(l).tolist()}"
+        )
     rows = []
     for (a, b), s in zip(combinations(names, 2), np.random.SeedSequence(seed).spawn(len(names) ** 2)):
         of = ((l == a) | (l == b)) & ~np.isnan(x)
         m, single = _paired(x[of], l[of] == b, np.unique(q[of], return_inverse=True)[1])
         d = m[1] - m[0]
         if len(d) < 2:
-            if short == "raise": raise ValueError(f"compare_levels: two levels must share two questions or more; got {len(d)} ({a}, {b}); pair them, compare as independent groups, or pass short='missing'")
+            if short == "raise":
+                raise ValueError(
+                    f"compare_levels: two levels must share two questions or more; got {len(d)} ({a}, {b}); pair them,"
+                    " compare as independent groups, or pass short='missing'"
+                )
             nothing = Interval(float(d.mean()) if len(d) else np.nan, np.nan, np.nan, len(d), np.empty(0), 0, level)
             rows.append((a, b, nothing, np.nan, np.nan, 0, np.nan, np.nan, int(((l == a) | (l == b)).sum())))
             continue
         boot, deal = s.spawn(2)
-        t = stratified_permutation_test(x[(l == a) | (l == b)], (l == b)[(l == a) | (l == b)], q[(l == a) | (l == b)], n=permutations, seed=deal)
+        t = stratified_permutation_test(
+            x[(l == a) | (l == b)], (l == b)[(l == a) | (l == b)], q[(l == a) | (l == b)], n=permutations, seed=deal
+        )
         ones = m[:, single].T
         exact = mcnemar(ones[:, 1], ones[:, 0]).p if len(ones) and np.isin(ones, (0, 1)).all() else np.nan
         sd = float(d.std(ddof=1))
-        alike = d.min() == d.max()                                           # nothing varied: no replicate does, and the interval would have no width
-        i = Interval(float(d[0]), np.nan, np.nan, len(d), np.empty(0), 0, level) if alike else bootstrap(mean, d, n=n, seed=boot, level=level)
-        rows.append((a, b, i, t.p, exact, len(ones), sd, np.nan if alike else minimal_detectable_difference(len(d), sd=sd, power=power, alpha=1 - level), t.n_left_out))
+        alike = d.min() == d.max()  # nothing varied: no replicate does, and the interval would have no width
+        i = (
+            Interval(float(d[0]), np.nan, np.nan, len(d), np.empty(0), 0, level)
+            if alike
+            else bootstrap(mean, d, n=n, seed=boot, level=level)
+        )
+        rows.append(
+            (
+                a,
+                b,
+                i,
+                t.p,
+                exact,
+                len(ones),
+                sd,
+                np.nan if alike else minimal_detectable_difference(len(d), sd=sd, power=power, alpha=1 - level),
+                t.n_left_out,
+            )
+        )
     adjusted = adjust_p([r[3] for r in rows], method)
     return [LevelDifference(str(a), str(b), i, p, float(pa), *rest) for (a, b, i, p, *rest), pa in zip(rows, adjusted)]
 
+
 # %% ../nbs/04b_comparison.ipynb #8b1a9ee7
-def minimal_detectable_difference(n: int,               # questions (pairs), or units in each of two groups
-                                  *, sd: float,         # of the paired differences; see above for proportions
-                                  power: float = 0.8, alpha: float = 0.05,
-                                  comparisons: int = 1,  # how many tests share alpha (Bonferroni)
-                                  ) -> float:
+def minimal_detectable_difference(
+    n: int,  # questions (pairs), or units in each of two groups
+    *,
+    sd: float,  # of the paired differences; see above for proportions
+    power: float = 0.8,
+    alpha: float = 0.05,
+    comparisons: int = 1,  # how many tests share alpha (Bonferroni)
+) -> float:
     """The smallest true difference that a two-sided test finds with the given power (normal approximation).
 
     Source: Cohen 1988, chapter 2; Connor 1987 for discordant pairs.
@@ -135,23 +203,29 @@ def minimal_detectable_difference(n: int,               # questions (pairs), or 
     Raises: ValueError for fewer than two units, or probabilities outside (0, 1).
     """
     f = "minimal_detectable_difference"
-    if n < 2 or comparisons < 1: raise ValueError(f"{f}: n must be 2 or more and comparisons 1 or more; got {n} and {comparisons}")
-    if not (0 < power < 1 and 0 < alpha < 1): raise ValueError(f"{f}: power and alpha must be between 0 and 1; got {power} and {alpha}")
-    if not sd >= 0: raise ValueError(f"{f}: sd must be zero or more; got {sd}")
+    if n < 2 or comparisons < 1:
+        raise ValueError(f"{f}: n must be 2 or more and comparisons 1 or more; got {n} and {comparisons}")
+    if not (0 < power < 1 and 0 < alpha < 1):
+        raise ValueError(f"{f}: power and alpha must be between 0 and 1; got {power} and {alpha}")
+    if not sd >= 0:
+        raise ValueError(f"{f}: sd must be zero or more; got {sd}")
     return float((ndtri(1 - alpha / (2 * comparisons)) + ndtri(power)) * sd / np.sqrt(n))
+
 
 # %% ../nbs/04b_comparison.ipynb #c5a434d3
 class WeightedMean(NamedTuple):
     "An inverse-variance weighted mean."
+
     estimate: float
     se: float
     ci_low: float
     ci_high: float
-    n: int                  # estimates that were averaged
-    q: float                # Cochran's Q: heterogeneity, n - 1 if there is none
-    tau2: float             # variance between them; 0 with model="fixed"
+    n: int  # estimates that were averaged
+    q: float  # Cochran's Q: heterogeneity, n - 1 if there is none
+    tau2: float  # variance between them; 0 with model="fixed"
 
-    def row(self) -> dict[str, float]: return {"n": self.n, "estimate": self.estimate, "ci_low": self.ci_low, "ci_high": self.ci_high}
+    def row(self) -> dict[str, float]:
+        return {"n": self.n, "estimate": self.estimate, "ci_low": self.ci_low, "ci_high": self.ci_high}
 
 
 def half_width_se(ci_low: Any, ci_high: Any, level: float = 0.95) -> np.ndarray:
@@ -159,11 +233,14 @@ def half_width_se(ci_low: Any, ci_high: Any, level: float = 0.95) -> np.ndarray:
     return (np.asarray(ci_high, float) - np.asarray(ci_low, float)) / (2 * ndtri((1 + level) / 2))
 
 
-def inverse_variance_mean(estimates: Sequence[float],  # (M,)
-                          se: Sequence[float],         # (M,) standard errors, above zero
-                          *, model: Literal["fixed", "random"] = "fixed",
-                          floor: float = 0.0,          # smallest standard error to count with
-                          level: float = 0.95) -> WeightedMean:
+def inverse_variance_mean(
+    estimates: Sequence[float],  # (M,)
+    se: Sequence[float],  # (M,) standard errors, above zero
+    *,
+    model: Literal["fixed", "random"] = "fixed",
+    floor: float = 0.0,  # smallest standard error to count with
+    level: float = 0.95,
+) -> WeightedMean:
     """Average of estimates, each weighted by its inverse variance.
 
     Source: Lamparth, Grabb et al. 2025, tables 1 and 2 (fixed); DerSimonian and Laird 1986 (random); Cochran 1954 (Q).
@@ -171,13 +248,19 @@ def inverse_variance_mean(estimates: Sequence[float],  # (M,)
     Raises: ValueError where lengths differ, there is nothing to average, or a standard error is zero.
     """
     f, x, s = "inverse_variance_mean", np.asarray(estimates, float), np.asarray(se, float)
-    if x.ndim != 1 or s.shape != x.shape or len(x) == 0: raise ValueError(f"{f}: estimates and se must be of one length, at least 1; got shapes {x.shape} and {s.shape}")
-    if model not in ("fixed", "random"): raise ValueError(f"{f}: model must be fixed or random; got {model!r}")
+    if x.ndim != 1 or s.shape != x.shape or len(x) == 0:
+        raise ValueError(f"{f}: estimates and se must be of one length, at least 1; got shapes {x.shape} and {s.shape}")
+    if model not in ("fixed", "random"):
+        raise ValueError(f"{f}: model must be fixed or random; got {model!r}")
     s = np.maximum(s, floor)
-    if not (np.isfinite(x).all() and np.isfinite(s).all() and (s > 0).all()): raise ValueError(f"{f}: estimates must be finite and se above zero; got se {s.tolist()}; give floor, e.g. 0.01, where a score did not vary")
+    if not (np.isfinite(x).all() and np.isfinite(s).all() and (s > 0).all()):
+        raise ValueError(
+            f"{f}: estimates must be finite and se above zero; got se {s.tolist()}; give floor, e.g. 0.01, where a"
+            " score did not vary"
+        )
     w = 1 / s**2
     q = float(w @ (x - w @ x / w.sum()) ** 2)
     tau2 = max(0.0, (q - (len(x) - 1)) / (w.sum() - w @ w / w.sum())) if model == "random" and len(x) > 1 else 0.0
     w = 1 / (s**2 + tau2)
-    m, se_m, z = float(w @ x / w.sum()), float(w.sum() ** -.5), ndtri((1 + level) / 2)
+    m, se_m, z = float(w @ x / w.sum()), float(w.sum() ** -0.5), ndtri((1 + level) / 2)
     return WeightedMean(m, se_m, m - z * se_m, m + z * se_m, len(x), q, tau2)

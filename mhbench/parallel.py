@@ -21,61 +21,102 @@ from .schema import R, Record, read_records, write_records
 T, U = TypeVar("T"), TypeVar("U")
 
 # %% auto #0
-__all__ = ['T', 'U', 'shard', 'merge', 'merge_records', 'Executor', 'dask_client', 'map_batches']
+__all__ = ["T", "U", "shard", "merge", "merge_records", "Executor", "dask_client", "map_batches"]
+
 
 # %% ../nbs/13_parallel.ipynb #cafa8d4d
-def shard(items: Sequence[T],  # all of a stage's items, in their order
-          i: int,              # which shard, 0-based
-          n: int,              # how many shards
-          ) -> Sequence[T]:
+def shard(
+    items: Sequence[T],  # all of a stage's items, in their order
+    i: int,  # which shard, 0-based
+    n: int,  # how many shards
+) -> Sequence[T]:
     """One of `n` blocks of a sequence, the same in every run.
 
     Raises: ValueError where there is no such shard.
     """
-    if n < 1 or not 0 <= i < n: raise ValueError(f"shard: i must be between 0 and n - 1; got i = {i}, n = {n}; count shards from 0")
-    return items[i * len(items) // n:(i + 1) * len(items) // n]
+    if n < 1 or not 0 <= i < n:
+        raise ValueError(f"shard: i must be between 0 and n - 1; got i = {i}, n = {n}; count shards from 0")
+    return items[i * len(items) // n : (i + 1) * len(items) // n]
 
 
-def merge(parts: Sequence[Iterable[T]],        # the results of shards 0, 1, ..., in that order
-          *, key: Callable[[T], Any] | None = None,  # what makes a result one of a kind
-          order: Sequence[Any] | None = None,  # the keys in the order that one process gives
-          by: Callable[[T], Any] | None = None,      # the part of a result that `order` lists; `key` by default
-          ) -> list[T]:
+def merge(
+    parts: Sequence[Iterable[T]],  # the results of shards 0, 1, ..., in that order
+    *,
+    key: Callable[[T], Any] | None = None,  # what makes a result one of a kind
+    order: Sequence[Any] | None = None,  # the keys in the order that one process gives
+    by: Callable[[T], Any] | None = None,  # the part of a result that `order` lists; `key` by default
+) -> list[T]:
     """The results of all shards in the order of one process.
 
-    Raises: ValueError where two shards give the same result, or one gives what `order` does not list, or nothing for what it lists.
+    Raises: ValueError where two shards give the same result, or one gives what `order` does not list, or nothing for
+    what it lists.
     """
     out = [x for part in parts for x in part]
     if key is not None:
         seen: dict[Any, int] = {}
         for s, part in enumerate(parts):
             for x in part:
-                if (k := key(x)) in seen: raise ValueError(f"merge: shards must not overlap; got {k!r} in shards {seen[k]} and {s}; run both over the same items")
+                if (k := key(x)) in seen:
+                    raise ValueError(
+                        f"merge: shards must not overlap; got {k!r} in shards {seen[k]} and {s}; run both over the same"
+                        " items"
+                    )
                 seen[k] = s
-    if order is None: return out
+    if order is None:
+        return out
     by, place = by or key or (lambda x: x), {k: i for i, k in enumerate(order)}
     extra = [by(x) for x in out if by(x) not in place]
     missing = sorted(set(place) - {by(x) for x in out}, key=place.get)
-    if extra or missing: raise ValueError(f"merge: shards must cover the items exactly; got {len(extra)} unknown {extra[:3]} and {len(missing)} missing {missing[:3]}; run the missing shard")
+    if extra or missing:
+        raise ValueError(
+            f"merge: shards must cover the items exactly; got {len(extra)} unknown {extra[:3]} and {len(missing)}"
+            f" missing {missing[:3]}; run the missing shard"
+        )
     return sorted(out, key=lambda x: place[by(x)])
 
 
-def merge_records(paths: Sequence[str | Path],  # the Parquet files of shards 0, 1, ...
-                  record: type[R],              # what they hold
-                  out: str | Path,
-                  *, order: Sequence[str] | None = None,  # item ids in the order of one process
-                  ) -> Path:
+def merge_records(
+    paths: Sequence[str | Path],  # the Parquet files of shards 0, 1, ...
+    record: type[R],  # what they hold
+    out: str | Path,
+    *,
+    order: Sequence[str] | None = None,  # item ids in the order of one process
+) -> Path:
     "Merge the tables of shards into the table that one process writes, byte for byte."
-    unique = lambda r: tuple(getattr(r, f) for f in ("item_id", "study", "model", "mode", "sample", "temperature", "judge", "kind", "rubric", "other", "repeat", "rater", "target") if f in record.model_fields)
-    return write_records(merge([read_records(p, record) for p in paths], key=unique, order=order, by=lambda r: r.item_id), out, record)
+    unique = lambda r: tuple(
+        getattr(r, f)
+        for f in (
+            "item_id",
+            "study",
+            "model",
+            "mode",
+            "sample",
+            "temperature",
+            "judge",
+            "kind",
+            "rubric",
+            "other",
+            "repeat",
+            "rater",
+            "target",
+        )
+        if f in record.model_fields
+    )
+    return write_records(
+        merge([read_records(p, record) for p in paths], key=unique, order=order, by=lambda r: r.item_id), out, record
+    )
+
 
 # %% ../nbs/13_parallel.ipynb #45306b1f
 class Executor(Record):
     "Where batches are computed: the `executor` entry of params.yaml."
+
     kind: Literal["threads", "dask"] = "threads"
-    workers: Annotated[int, Field(ge=1)] | None = None  # threads, or worker processes of a local cluster; one a core where empty
-    address: str | None = None                        # dask: a scheduler; a cluster on this machine where empty
-    retries: Annotated[int, Field(ge=0)] = 2          # dask: how often a batch whose worker failed is given to another
+    workers: Annotated[int, Field(ge=1)] | None = (
+        None  # threads, or worker processes of a local cluster; one a core where empty
+    )
+    address: str | None = None  # dask: a scheduler; a cluster on this machine where empty
+    retries: Annotated[int, Field(ge=0)] = 2  # dask: how often a batch whose worker failed is given to another
 
 
 _made: dict[str, Any] = {}  # what `setup` made, in this process
@@ -84,19 +125,26 @@ _open: dict[str, Any] = {}  # the clients that are open, by executor
 
 def _apply(function, batch: list, number: int, setup, token: str) -> list:
     "One batch, in whatever process this is; what `setup` makes is kept there."
-    if setup is None: results = function(batch)
+    if setup is None:
+        results = function(batch)
     else:
         with globals().setdefault("_making", threading.Lock()):  # by name: a lock cannot travel to a worker
-            if token not in _made: _made.clear(); _made[token] = setup()
+            if token not in _made:
+                _made.clear()
+                _made[token] = setup()
         results = function(_made[token], batch)
     results = list(results)
-    if len(results) != len(batch): raise ValueError(f"map_batches: function must give one result an item; got {len(results)} for {len(batch)} (batch {number})")
+    if len(results) != len(batch):
+        raise ValueError(
+            f"map_batches: function must give one result an item; got {len(results)} for {len(batch)} (batch {number})"
+        )
     return results
 
 
 @contextmanager
 def dask_client(executor: Executor):
-    """A client of the executor's cluster; a cluster on this machine lasts as long as the block, and blocks inside it share it.
+    """A client of the executor's cluster; a cluster on this machine lasts as long as the block, and blocks inside it
+    share it.
 
     Raises: ImportError where Dask is not installed.
     """
@@ -104,40 +152,58 @@ def dask_client(executor: Executor):
     if key in _open:
         yield _open[key]
         return
-    try: from dask.distributed import Client, LocalCluster
-    except ImportError: raise ImportError("map_batches: the executor dask needs a package of its own; got no dask.distributed; pip install 'mhbench[dask]'") from None
+    try:
+        from dask.distributed import Client, LocalCluster
+    except ImportError:
+        raise ImportError(
+            "map_batches: the executor dask needs a package of its own; got no dask.distributed; pip install"
+            " 'mhbench[dask]'"
+        ) from None
     with ExitStack() as stack:
-        cluster = executor.address or stack.enter_context(LocalCluster(n_workers=executor.workers, threads_per_worker=1, dashboard_address=None))
+        cluster = executor.address or stack.enter_context(
+            LocalCluster(n_workers=executor.workers, threads_per_worker=1, dashboard_address=None)
+        )
         _open[key] = stack.enter_context(Client(cluster))
-        try: yield _open[key]
-        finally: del _open[key]
+        try:
+            yield _open[key]
+        finally:
+            del _open[key]
 
 
-def map_batches(function: Callable[..., list[U]],   # a list of items to a list of results of the same length
-                items: Iterable[T],
-                *, batch_size: int = 64,            # items a batch; part of the result where floats are summed
-                setup: Callable[[], Any] | None = None,  # makes what `function` takes first, once a worker
-                executor: Executor | None = None,   # threads, one a core, by default
-                client=None,                        # a dask client that is there already
-                ) -> list[U]:                       # one result an item, in the order of the items
+def map_batches(
+    function: Callable[..., list[U]],  # a list of items to a list of results of the same length
+    items: Iterable[T],
+    *,
+    batch_size: int = 64,  # items a batch; part of the result where floats are summed
+    setup: Callable[[], Any] | None = None,  # makes what `function` takes first, once a worker
+    executor: Executor | None = None,  # threads, one a core, by default
+    client=None,  # a dask client that is there already
+) -> list[U]:  # one result an item, in the order of the items
     """Apply a function to batches of items, on threads or on a Dask cluster, with the same results.
 
     Raises: what `function` raises; ValueError where it gives too few results.
     """
-    if batch_size < 1: raise ValueError(f"map_batches: batch_size must be 1 or more; got {batch_size}")
+    if batch_size < 1:
+        raise ValueError(f"map_batches: batch_size must be 1 or more; got {batch_size}")
     items, executor = list(items), executor or Executor()
-    batches, token = [items[i:i + batch_size] for i in range(0, len(items), batch_size)], uuid.uuid4().hex
-    if not batches: return []
+    batches, token = [items[i : i + batch_size] for i in range(0, len(items), batch_size)], uuid.uuid4().hex
+    if not batches:
+        return []
     if executor.kind == "threads" and client is None:
         try:
             workers = min(executor.workers or os.cpu_count() or 1, len(batches))
-            if workers == 1: done = [_apply(function, b, k, setup, token) for k, b in enumerate(batches)]
+            if workers == 1:
+                done = [_apply(function, b, k, setup, token) for k, b in enumerate(batches)]
             else:
-                with ThreadPoolExecutor(workers) as pool: done = list(pool.map(lambda kb: _apply(function, kb[1], kb[0], setup, token), enumerate(batches)))
-        finally: _made.pop(token, None)
-    elif client is not None: done = _on_dask(client, function, batches, setup, token, executor.retries)
+                with ThreadPoolExecutor(workers) as pool:
+                    done = list(pool.map(lambda kb: _apply(function, kb[1], kb[0], setup, token), enumerate(batches)))
+        finally:
+            _made.pop(token, None)
+    elif client is not None:
+        done = _on_dask(client, function, batches, setup, token, executor.retries)
     else:
-        with dask_client(executor) as client: done = _on_dask(client, function, batches, setup, token, executor.retries)
+        with dask_client(executor) as client:
+            done = _on_dask(client, function, batches, setup, token, executor.retries)
     return [x for batch in done for x in batch]
 
 
@@ -146,6 +212,16 @@ def _on_dask(client, function, batches, setup, token, retries) -> list[list]:
     ahead, futures, done = max(4, 4 * len(client.scheduler_info()["workers"])), {}, []
     for k in range(len(batches)):
         for j in range(len(done) + len(futures), min(k + ahead, len(batches))):
-            futures[j] = client.submit(_apply, function, batches[j], j, setup, token, pure=False, retries=retries, key=f"mhbench-{token[:8]}-{j}")
+            futures[j] = client.submit(
+                _apply,
+                function,
+                batches[j],
+                j,
+                setup,
+                token,
+                pure=False,
+                retries=retries,
+                key=f"mhbench-{token[:8]}-{j}",
+            )
         done.append(futures.pop(k).result())
     return done

@@ -13,16 +13,28 @@ from typing import Any, NamedTuple
 from .schema import letters as option_letters
 
 # %% auto #0
-__all__ = ['split_thinking', 'Parsed', 'statements', 'parse_choice', 'parse_choices', 'parse_extended_matching', 'Labels',
-           'parse_labels', 'Verdict', 'parse_yes_no', 'parse_score']
+__all__ = [
+    "split_thinking",
+    "Parsed",
+    "statements",
+    "parse_choice",
+    "parse_choices",
+    "parse_extended_matching",
+    "Labels",
+    "parse_labels",
+    "Verdict",
+    "parse_yes_no",
+    "parse_score",
+]
 
 # %% ../nbs/08_parse.ipynb #b8d5aa01
 _TAGS = "think|thinking|thought|thoughts|reasoning|reflection|scratchpad"
 _CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)[^<]*<\|message\|>(.*?)(?=<\|(?:end|return|start|channel)\|>|\Z)", re.S)
 
 
-def split_thinking(text: str  # what the model wrote
-                   ) -> tuple[str | None, str]:  # reasoning, None if there is none; and the answer
+def split_thinking(
+    text: str,  # what the model wrote
+) -> tuple[str | None, str]:  # reasoning, None if there is none; and the answer
     "A thinking model's reasoning and its answer, apart."
     channels = _CHANNEL.findall(text)
     if channels:
@@ -30,19 +42,28 @@ def split_thinking(text: str  # what the model wrote
         return reasoning or None, "\n".join(t.strip() for name, t in channels if name == "final")
     found = []
 
-    def take(m): found.append(m.group(2).strip()); return "\n"
+    def take(m):
+        found.append(m.group(2).strip())
+        return "\n"
+
     rest = re.sub(rf"(?is)<({_TAGS})>(.*?)</\1>", take, text) if "</" in text else text
-    if (m := re.search(rf"(?is)^(.*)</(?:{_TAGS})>", rest)): found.append(m.group(1).strip()); rest = rest[m.end():]
-    if (m := re.search(rf"(?is)<(?:{_TAGS})>(.*)$", rest)): found.append(m.group(1).strip()); rest = rest[:m.start()]
+    if m := re.search(rf"(?is)^(.*)</(?:{_TAGS})>", rest):
+        found.append(m.group(1).strip())
+        rest = rest[m.end() :]
+    if m := re.search(rf"(?is)<(?:{_TAGS})>(.*)$", rest):
+        found.append(m.group(1).strip())
+        rest = rest[: m.start()]
     return ("\n".join(f for f in found if f) if found else None), rest.strip()
+
 
 # %% ../nbs/08_parse.ipynb #121dfbc6
 class Parsed(NamedTuple):
     "What a text answers, and how it says so."
-    letters: tuple[str, ...]       # the answer, in order; empty where there is none
-    how: str                       # bare, marked, declared, option, leading; conflict, none
-    evidence: str = ""             # the words that state it
-    found: tuple[str, ...] = ()    # every statement, as "how: letters", also where they conflict
+
+    letters: tuple[str, ...]  # the answer, in order; empty where there is none
+    how: str  # bare, marked, declared, option, leading; conflict, none
+    evidence: str = ""  # the words that state it
+    found: tuple[str, ...] = ()  # every statement, as "how: letters", also where they conflict
 
     @property
     def letter(self) -> str | None:
@@ -51,9 +72,17 @@ class Parsed(NamedTuple):
 
 
 _NEW_QUESTION = re.compile(r"(?im)^[\s#*>]*(?:question|frage|q)\s*\d*\s*[:.)]")
-_AFTER = r"(?=\s*(?:$|[.,;:!)\]}*\"'”’|\n]|[-–—]|(?:because|since|as|due|given|for|rather|instead|not|over|which|that|with|in|on|at|based|according|from|when|while|although|but|weil|da|nicht|denn)\b))"
-_NEGATED = re.compile(r"(?i)(?:\b(?:not|never|neither|nor|cannot|rather than|instead of|if|whether|unless|suppose|assuming|exclude|eliminate|rule out|wrong|incorrect|nicht|wenn|ob|falsche)\b|n['’]t\b)"
-                      r"(?:(?!\b(?:but|therefore|thus|hence|so|sondern)\b)[^.;,:\n]){0,40}$")
+_CLAUSES = (
+    "because|since|as|due|given|for|rather|instead|not|over|which|that|with|in|on|at|based|according|from|when|while"
+    "|although|but|weil|da|nicht|denn"
+)
+_AFTER = rf"(?=\s*(?:$|[.,;:!)\]}}*\"'”’|\n]|[-–—]|(?:{_CLAUSES})\b))"
+_NEGATED = re.compile(
+    r"(?i)(?:\b(?:not|never|neither|nor|cannot|rather than|instead"
+    r" of|if|whether|unless|suppose|assuming|exclude|eliminate|rule"
+    r" out|wrong|incorrect|nicht|wenn|ob|falsche)\b|n['’]t\b)"
+    r"(?:(?!\b(?:but|therefore|thus|hence|so|sondern)\b)[^.;,:\n]){0,40}$"
+)
 
 
 class _Reader:
@@ -64,29 +93,51 @@ class _Reader:
         self.texts = {} if isinstance(options, int) else {x: _plain(o) for x, o in zip(self.names, options)}
         a, z = self.names[0], self.names[-1]
         self.one = f"[{a}-{z}{a.lower()}-{z.lower()}]"
-        lead, tail = r"[\[({\"'*_“‘]{0,4}", r"[\])}\"'*_”’]{0,4}"   # bounded, so that no text takes long
+        lead, tail = r"[\[({\"'*_“‘]{0,4}", r"[\])}\"'*_”’]{0,4}"  # bounded, so that no text takes long
         one = rf"{lead}(?i:option |choice |antwort )?{lead}{self.one}(?![\w’'-]*\w){tail}"
-        self.many = rf"{one}(?:\s{{0,3}}(?:,\s?(?:and|or|und|oder)\b|,(?!\s?(?:and|or|und|oder)\b)|/|&|;|\band\b|\bor\b|\bund\b|\boder\b)\s{{0,3}}{one}){{0,25}}"
+        both = "and|or|und|oder"
+        between = rf",\s?(?:{both})\b|,(?!\s?(?:{both})\b)|/|&|;|\b(?:{both})\b"
+        self.many = rf"{one}(?:\s{{0,3}}(?:{between})\s{{0,3}}{one}){{0,25}}"
         noun = r"(?:answers?|choices?|options?|response|antwort(?:en)?|lösung)"
-        self.patterns = [("marked", p) for p in (
-            rf"\\boxed\{{\s*(?:\\text\{{)?({self.many})\}}?\s*\}}",
-            rf"(?is)<answer>\s*({self.many})\s*[.:]?\s*</answer>",
-            rf"[\"'](?i:final_?answer|answers?|choices?|letters?|options?|antwort)[\"']\s*:\s*\[?\s*({self.many})",
-        )] + [("declared", p) for p in (
-            rf"(?i:\b{noun})(?i:\s+(?:is|are|would be|should be|ist|lautet|sind))(?i:\s+(?:likely|probably|clearly|therefore|thus|most likely|best))?\s*:?\s*({self.many}){_AFTER}",
-            rf"(?i:\b{noun})[*_]{{0,3}}\s*(?::|=|->|→)[*_]{{0,3}}\s*({self.many}){_AFTER}",
-            rf"(?i:\b(?:i|we)\s+(?:would\s+|will\s+)?(?:choose|chose|select|pick|go with|answer with|answer))\s+({self.many}){_AFTER}",
-            rf"(?:^|(?<=[.!?:;,]\s)|(?<=[.!?\n]\s\s)|(?i:\b(?:only|therefore|thus|so|hence|that|think|believe|say)\s)|(?<=\s)(?=\W{{0,4}}(?i:option|choice|antwort)\s)){lead}({self.many}),?\s+"
-            r"(?i:(?:is|are|seems|would be|ist|sind)\s+(?:the\s+|die\s+)?(?:most\s+|single\s+|clearly\s+|therefore\s+)*(?:correct|right|best|appropriate|accurate|richtig|korrekt)(?:e\b|\b))",
-        )]
+        self.patterns = [
+            ("marked", p)
+            for p in (
+                rf"\\boxed\{{\s*(?:\\text\{{)?({self.many})\}}?\s*\}}",
+                rf"(?is)<answer>\s*({self.many})\s*[.:]?\s*</answer>",
+                rf"[\"'](?i:final_?answer|answers?|choices?|letters?|options?|antwort)[\"']\s*:\s*\[?\s*({self.many})",
+            )
+        ] + [
+            ("declared", p)
+            for p in (
+                (
+                    rf"(?i:\b{noun})(?i:\s+(?:is|are|would be|should"
+                    r" be|ist|lautet|sind))(?i:\s+(?:likely|probably|clearly|therefore|thus|most"
+                    rf" likely|best))?\s*:?\s*({self.many}){_AFTER}"
+                ),
+                rf"(?i:\b{noun})[*_]{{0,3}}\s*(?::|=|->|→)[*_]{{0,3}}\s*({self.many}){_AFTER}",
+                (
+                    r"(?i:\b(?:i|we)\s+(?:would\s+|will\s+)?(?:choose|chose|select|pick|go with|answer"
+                    rf" with|answer))\s+({self.many}){_AFTER}"
+                ),
+                rf"(?:^|(?<=[.!?:;,]\s)|(?<=[.!?\n]\s\s)"
+                r"|(?i:\b(?:only|therefore|thus|so|hence|that|think|believe|say)\s)"
+                rf"|(?<=\s)(?=\W{{0,4}}(?i:option|choice|antwort)\s)){lead}({self.many}),?\s+"
+                r"(?i:(?:is|are|seems|would be|ist|sind)\s+(?:the\s+|die\s+)?"
+                r"(?:most\s+|single\s+|clearly\s+|therefore\s+)*"
+                r"(?:correct|right|best|appropriate|accurate|richtig|korrekt)(?:e\b|\b))",
+            )
+        ]
 
     def read(self, text: str) -> tuple[str, ...]:
         "The distinct letters of a matched list, in order of the options."
-        return tuple(sorted({x.upper() for x in re.findall(rf"(?<![A-Za-z’'])(?<![A-Za-z]['’]){self.one}(?![A-Za-z’'])", text)}))
+        return tuple(
+            sorted({x.upper() for x in re.findall(rf"(?<![A-Za-z’'])(?<![A-Za-z]['’]){self.one}(?![A-Za-z’'])", text)})
+        )
 
 
 def _plain(text: str) -> str:
     return " ".join(re.sub(r"[^\w%<>+/-]+", " ", text.casefold()).split())
+
 
 # %% ../nbs/08_parse.ipynb #a37acb95
 def _own_text(reader: _Reader, letter: str, rest: str) -> bool:
@@ -98,33 +149,54 @@ def _own_text(reader: _Reader, letter: str, rest: str) -> bool:
 def _lines(text: str, reader: _Reader) -> list[tuple[str, str]]:
     "(letter, what follows) of every line that begins with a letter and a delimiter."
     x = reader.one
-    pattern = rf"(?im)^[ \t]*(?:[-*•>#]+[ \t]*)?(?:option[ \t]+|choice[ \t]+)?[*_\"'“]*(?:[\[(]({x})[\])]|({x})[).:\]])[*_]*[ \t]*[:.)-]*[*_]*[ \t]*(.*)$"
+    pattern = (
+        rf"(?im)^[ \t]*(?:[-*•>#]+[ \t]*)?(?:option[ \t]+|choice[ \t]+)?[*_\"'“]*(?:[\[(]({x})[\])]|({x})[).:\]])[*_]*["
+        r" \t]*[:.)-]*[*_]*[ \t]*(.*)$"
+    )
     return [((m[0] or m[1]).upper(), m[2]) for m in re.findall(pattern, text)]
 
 
-def statements(text: str,                      # an answer, without reasoning
-               options: Sequence[str] | int,   # the options' texts in order, or how many there are
-               ) -> list[tuple[str, tuple[str, ...], str]]:  # how, letters, the words
+def statements(
+    text: str,  # an answer, without reasoning
+    options: Sequence[str] | int,  # the options' texts in order, or how many there are
+) -> list[tuple[str, tuple[str, ...], str]]:  # how, letters, the words
     "Every statement of an answer in a text."
     r, out = _Reader(options), []
-    bare = re.sub(r"(?i)^(?:final\s+)?(?:answer|option|choice|antwort)\s*[:=]?\s*", "", text.strip().strip("*_#`\"'“”.: \n"))
-    if re.fullmatch(rf"{r.many}[\s.:*_]*", bare): return [("bare", r.read(bare), text.strip())]
-    if len(bare) <= len(r.names) and bare.isupper() and len(set(bare)) == len(bare) and set(bare) <= set(r.names): return [("bare", tuple(sorted(bare)), text.strip())]
+    bare = re.sub(
+        r"(?i)^(?:final\s+)?(?:answer|option|choice|antwort)\s*[:=]?\s*", "", text.strip().strip("*_#`\"'“”.: \n")
+    )
+    if re.fullmatch(rf"{r.many}[\s.:*_]*", bare):
+        return [("bare", r.read(bare), text.strip())]
+    if len(bare) <= len(r.names) and bare.isupper() and len(set(bare)) == len(bare) and set(bare) <= set(r.names):
+        return [("bare", tuple(sorted(bare)), text.strip())]
     for how, p in r.patterns:
         for m in re.finditer(p, text, re.M):
-            if how == "declared" and (_NEGATED.search(text[max(0, m.start() - 80):m.start()]) or re.match(r"[^.\n]{0,3}\?", text[m.end():])): continue
+            if how == "declared" and (
+                _NEGATED.search(text[max(0, m.start() - 80) : m.start()]) or re.match(r"[^.\n]{0,3}\?", text[m.end() :])
+            ):
+                continue
             out.append((how, r.read(m.group(1)), m.group(0).strip()))
     lines = _lines(text, r)
     listed = len({x for x, _ in lines}) > 1
     if not listed:
-        out += [("option", (x,), f"{x} {rest}".strip()) for x, rest in lines[:1] if _own_text(r, x, rest) or not rest.strip()]
+        out += [
+            ("option", (x,), f"{x} {rest}".strip())
+            for x, rest in lines[:1]
+            if _own_text(r, x, rest) or not rest.strip()
+        ]
     first = text.strip().split("\n")[0].strip()
     if (m := re.match(rf"\W*({r.one})(\s*[-–—:,)]\s*|\s+)(\S.*)$", first)) and not listed:
         x = m.group(1).upper()
-        if _own_text(r, x, m.group(3)) and (m.group(2).strip() or _plain(m.group(3)) == r.texts[x]): out.append(("option", (x,), first))
-    if re.fullmatch(rf"{r.many}[\s.:*_]*", first.strip("*_#`\"'“” ")): out.append(("bare", r.read(first), first))
+        if _own_text(r, x, m.group(3)) and (m.group(2).strip() or _plain(m.group(3)) == r.texts[x]):
+            out.append(("option", (x,), first))
+    if re.fullmatch(rf"{r.many}[\s.:*_]*", first.strip("*_#`\"'“” ")):
+        out.append(("bare", r.read(first), first))
     for m in re.finditer(r"(?im)\b(?:answer|option|choice|antwort)\s*(?:is|ist|:)\s*(.+)$", text):
-        out += [("option", (x,), m.group(0).strip()) for x, own in r.texts.items() if own and _plain(m.group(1)) == own and not _NEGATED.search(text[max(0, m.start() - 80):m.start()])]
+        out += [
+            ("option", (x,), m.group(0).strip())
+            for x, own in r.texts.items()
+            if own and _plain(m.group(1)) == own and not _NEGATED.search(text[max(0, m.start() - 80) : m.start()])
+        ]
     out += [("option", (x,), first) for x, own in r.texts.items() if own and own in (_plain(text), _plain(first))]
     if lines and not listed and text.strip().startswith(tuple("([*\"'“-•") + tuple(lines[0][0] + lines[0][0].lower())):
         out.append(("leading", (lines[0][0],), f"{lines[0][0]} {lines[0][1]}".strip()))
@@ -134,13 +206,15 @@ def statements(text: str,                      # an answer, without reasoning
 def _answer_of(text: str | None) -> str:
     "What is to be read of a text: without reasoning, and up to the start of another question."
     answer = split_thinking(text or "")[1]
-    again = next((m for m in _NEW_QUESTION.finditer(answer) if answer[:m.start()].strip()), None)
-    return answer[:again.start()] if again else answer
+    again = next((m for m in _NEW_QUESTION.finditer(answer) if answer[: m.start()].strip()), None)
+    return answer[: again.start()] if again else answer
+
 
 # %% ../nbs/08_parse.ipynb #646e7254
-def parse_choice(text: str | None,               # what the model wrote; reasoning is set aside
-                 options: Sequence[str] | int,   # the options' texts in displayed order, or how many there are
-                 ) -> Parsed:
+def parse_choice(
+    text: str | None,  # what the model wrote; reasoning is set aside
+    options: Sequence[str] | int,  # the options' texts in displayed order, or how many there are
+) -> Parsed:
     """The one option that a text answers with.
 
     Raises: ValueError where there are no options.
@@ -157,67 +231,92 @@ def parse_choices(text: str | None, options: Sequence[str] | int) -> Parsed:
     Raises: ValueError where there are no options.
     """
     if (options if isinstance(options, int) else len(options)) < 2:
-        raise ValueError(f"parse_choices: options must be two or more; got {options!r}; pass the item's options or their number")
+        raise ValueError(
+            f"parse_choices: options must be two or more; got {options!r}; pass the item's options or their number"
+        )
     said = statements(_answer_of(text), options)
     found = tuple(f"{how}: {''.join(x)}" for how, x, _ in said)
-    if not said: return Parsed((), "none")
+    if not said:
+        return Parsed((), "none")
     hedged = any(len(x) > 1 and re.search(r"(?i)\b(?:or|oder)\b", words) for _, x, words in said)
-    if hedged or len({x for _, x, _ in said}) > 1: return Parsed((), "conflict", " | ".join(words for _, _, words in said), found)
+    if hedged or len({x for _, x, _ in said}) > 1:
+        return Parsed((), "conflict", " | ".join(words for _, _, words in said), found)
     return Parsed(said[0][1], said[0][0], said[0][2], found)
+
 
 # %% ../nbs/08_parse.ipynb #7bdcd890
 def _json_in(text: str) -> Any:
     "The first JSON object or array in a text, or None."
     decoder = json.JSONDecoder()
     for m in re.finditer(r"[\[{]", text):
-        try: value = decoder.raw_decode(text, m.start())[0]
-        except ValueError: continue
-        if isinstance(value, dict) or (isinstance(value, list) and value): return value
+        try:
+            value = decoder.raw_decode(text, m.start())[0]
+        except ValueError:
+            continue
+        if isinstance(value, dict) or (isinstance(value, list) and value):
+            return value
     return None
 
 
-def parse_extended_matching(text: str | None,               # what the model wrote
-                            n_stems: int,                   # scenarios in the set, numbered from 1
-                            options: Sequence[str] | int,   # the shared options, or how many there are
-                            ) -> list[Parsed]:              # one a scenario
+def parse_extended_matching(
+    text: str | None,  # what the model wrote
+    n_stems: int,  # scenarios in the set, numbered from 1
+    options: Sequence[str] | int,  # the shared options, or how many there are
+) -> list[Parsed]:  # one a scenario
     """The letter that a text gives each scenario.
 
     Source: Fouda et al. 2025 (PsychiatryBench), section 4.2.2, equation 5: several letters are no answer.
     Raises: ValueError where there are no scenarios or no options.
     """
-    if n_stems < 1: raise ValueError(f"parse_extended_matching: n_stems must be 1 or more; got {n_stems}")
-    answer = split_thinking(text or "")[1]     # numbered questions are the set's own here, not the start of another
+    if n_stems < 1:
+        raise ValueError(f"parse_extended_matching: n_stems must be 1 or more; got {n_stems}")
+    answer = split_thinking(text or "")[1]  # numbered questions are the set's own here, not the start of another
     said = {}
     data = _json_in(answer)
-    if isinstance(data, dict) and len(data) == 1 and isinstance(next(iter(data.values())), (dict, list)): data = next(iter(data.values()))
+    if isinstance(data, dict) and len(data) == 1 and isinstance(next(iter(data.values())), (dict, list)):
+        data = next(iter(data.values()))
     if isinstance(data, dict):
         for k, v in data.items():
-            if (m := re.search(r"\d+", str(k))): said.setdefault(int(m.group()), []).append(", ".join(map(str, v)) if isinstance(v, list) else str(v))
-    elif isinstance(data, list) and len(data) == n_stems: said = {i: [str(v)] for i, v in enumerate(data, 1)}
+            if m := re.search(r"\d+", str(k)):
+                said.setdefault(int(m.group()), []).append(", ".join(map(str, v)) if isinstance(v, list) else str(v))
+    elif isinstance(data, list) and len(data) == n_stems:
+        said = {i: [str(v)] for i, v in enumerate(data, 1)}
     elif data is None:
-        for m in re.finditer(r"(?im)^[ \t*_#>-]*(?:stem|scenario|sub-?question|question|case|item|q)?[ \t]*[(\[]?(\d{1,3})[)\]]?[ \t]*[*_]*[ \t]*[.:)=–-]+[*_]*[ \t]*(.+)$", answer):
+        for m in re.finditer(
+            r"(?im)^[ \t*_#>-]*(?:stem|scenario|sub-?question|question|case|item|q)?[ \t]*[(\[]?(\d{1,3})[)\]]?["
+            r" \t]*[*_]*[ \t]*[.:)=–-]+[*_]*[ \t]*(.+)$",
+            answer,
+        ):
             said.setdefault(int(m.group(1)), []).append(m.group(2))
         bare = re.fullmatch(r"\W*[A-Za-z](?:[\s,;/]+[A-Za-z]){%d}\W*" % (n_stems - 1), answer)
-        if not said and bare: said = {i: [x] for i, x in enumerate(re.findall(r"[A-Za-z]", answer), 1)}
-        if not said and n_stems == 1: return [parse_choice(answer, options)]
+        if not said and bare:
+            said = {i: [x] for i, x in enumerate(re.findall(r"[A-Za-z]", answer), 1)}
+        if not said and n_stems == 1:
+            return [parse_choice(answer, options)]
     out = []
     for i in range(1, n_stems + 1):
         parts = [parse_choice(t, options) for t in said.get(i, [])]
         letters = {p.letters for p in parts if p.letters}
-        if any(p.how == "conflict" for p in parts) or len(letters) > 1: out.append(Parsed((), "conflict", " | ".join(said[i])))
-        else: out.append(next((p for p in parts if p.letters), Parsed((), "none")))
+        if any(p.how == "conflict" for p in parts) or len(letters) > 1:
+            out.append(Parsed((), "conflict", " | ".join(said[i])))
+        else:
+            out.append(next((p for p in parts if p.letters), Parsed((), "none")))
     return out
+
 
 # %% ../nbs/08_parse.ipynb #c68efafd
 class Labels(NamedTuple):
     "What a text names from a closed list."
-    labels: tuple[str, ...]   # as the list writes them, in order of the text, each once
+
+    labels: tuple[str, ...]  # as the list writes them, in order of the text, each once
     unknown: tuple[str, ...]  # what it names besides
-    how: str                  # json, marked, lines, or none
+    how: str  # json, marked, lines, or none
 
 
 def _label_key(text: str) -> str:
-    text = re.sub(r"[(\[]\s*(?:[A-Z]\d{2}(?:\.\w+)?|\d{3}(?:\.\d+)?)(?:\s*[,;/]\s*[A-Z]?\d+(?:\.\w+)?)*\s*[)\]]", " ", text)
+    text = re.sub(
+        r"[(\[]\s*(?:[A-Z]\d{2}(?:\.\w+)?|\d{3}(?:\.\d+)?)(?:\s*[,;/]\s*[A-Z]?\d+(?:\.\w+)?)*\s*[)\]]", " ", text
+    )
     return " ".join(re.sub(r"[^\w/]+", " ", text.casefold().replace("&", " and ")).split())
 
 
@@ -226,52 +325,72 @@ _SEPARATOR = re.compile(r"\s*(?:[,;|+]|\s/\s|\band\b|\bund\b|&)\s*")
 
 def _look_up(part: str, known: Mapping[str, str]) -> list[tuple[str | None, str]]:
     "Labels of one piece of text: whole, else split at separators into as few known names as possible."
-    if (whole := known.get(_label_key(part))) is not None: return [(whole, part)]
+    if (whole := known.get(_label_key(part))) is not None:
+        return [(whole, part)]
     pieces = [p for p in re.split(_SEPARATOR, part) if p.strip()]
     longest = max((len(re.split(_SEPARATOR, n)) for n in known.values()), default=1)
     out, i = [], 0
     while i < len(pieces):
         for j in range(min(len(pieces), i + longest), i, -1):
             name = known.get(_label_key(" ".join(pieces[i:j]))) or known.get(_label_key(" and ".join(pieces[i:j])))
-            if name is not None: break
+            if name is not None:
+                break
         out.append((name, pieces[i] if name is None else " ".join(pieces[i:j])))
         i = i + 1 if name is None else j
     return out
 
 
-def parse_labels(text: str | None,                          # what the model wrote
-                 names: Sequence[str],                      # the closed list
-                 *, aliases: Mapping[str, str] | None = None,  # other spellings -> names of the list
-                 ) -> Labels:
+def parse_labels(
+    text: str | None,  # what the model wrote
+    names: Sequence[str],  # the closed list
+    *,
+    aliases: Mapping[str, str] | None = None,  # other spellings -> names of the list
+) -> Labels:
     """The names of a closed list that a text gives, and what it gives besides.
 
     Raises: ValueError where two names of the list cannot be told apart, or an alias stands for no name.
     """
     known = {}
     for n in names:
-        if known.setdefault(_label_key(n), n) != n: raise ValueError(f"parse_labels: names must differ by more than case and punctuation; got {known[_label_key(n)]!r} and {n!r}")
+        if known.setdefault(_label_key(n), n) != n:
+            raise ValueError(
+                f"parse_labels: names must differ by more than case and punctuation; got {known[_label_key(n)]!r} and"
+                f" {n!r}"
+            )
     for alias, n in (aliases or {}).items():
-        if n not in names: raise ValueError(f"parse_labels: aliases must stand for a name of the list; got {alias!r} for {n!r}")
+        if n not in names:
+            raise ValueError(f"parse_labels: aliases must stand for a name of the list; got {alias!r} for {n!r}")
         known.setdefault(_label_key(alias), n)
     answer = _answer_of(text)
-    if not answer.strip(): return Labels((), (), "none")
+    if not answer.strip():
+        return Labels((), (), "none")
     data = _json_in(answer)
     how = "lines" if data is None else "json"
-    if isinstance(data, dict): data = next((v for v in data.values() if isinstance(v, list)), list(data.values()))
-    if data is not None: parts = [str(x.get("label", x.get("name", x)) if isinstance(x, dict) else x) for x in data]
+    if isinstance(data, dict):
+        data = next((v for v in data.values() if isinstance(v, list)), list(data.values()))
+    if data is not None:
+        parts = [str(x.get("label", x.get("name", x)) if isinstance(x, dict) else x) for x in data]
     else:
-        marked = re.findall(r"(?im)^\W*(?:final\s+)?(?:answers?|labels?|categor(?:y|ies)|diagnos[ei]s|disorders?|classification)\W*(?::|\bis\b|\bare\b)[*_ ]*(.+)$", answer)
+        marked = re.findall(
+            r"(?im)^\W*(?:final\s+)?(?:answers?|labels?|categor(?:y|ies)|diagnos[ei]s|disorders?|classification)"
+            r"\W*(?::|\bis\b|\bare\b)[*_ ]*(.+)$",
+            answer,
+        )
         how = "marked" if marked else how
         parts = marked or [re.sub(r"^[\s*•>#-]*(?:\d{1,2}[.)]\s+)?", "", line) for line in answer.splitlines()]
     found = [x for p in parts if p.strip() for x in _look_up(p.strip().strip("*_`\"'“”. "), known)]
     labels = tuple(dict.fromkeys(n for n, _ in found if n is not None))
-    return Labels(labels, tuple(dict.fromkeys(p.strip() for n, p in found if n is None and p.strip())), how if found else "none")
+    return Labels(
+        labels, tuple(dict.fromkeys(p.strip() for n, p in found if n is None and p.strip())), how if found else "none"
+    )
+
 
 # %% ../nbs/08_parse.ipynb #da8ad65c
 class Verdict(NamedTuple):
     "A yes or no, or a score, and how the text says so."
-    value: Any     # True or False; a number; None where there is none
-    how: str       # bare, marked, declared; conflict, out_of_range, none
+
+    value: Any  # True or False; a number; None where there is none
+    how: str  # bare, marked, declared; conflict, out_of_range, none
     evidence: str = ""
 
 
@@ -283,12 +402,20 @@ def parse_yes_no(text: str | None) -> Verdict:
     answer = _answer_of(text).strip()
     word = rf"[\"'*_(\[]*({_YES}|{_NO})\b"
     found = [("bare", m) for m in [re.fullmatch(rf"(?is)\W*({_YES}|{_NO})\W*", answer)] if m]
-    found += [("marked", m) for m in re.finditer(rf"(?i)[\"']\w*(?:answer|relevan\w*|verdict|valid\w*|label)[\"']\s*:\s*{word}", answer)]
-    found += [("declared", m) for m in re.finditer(rf"(?im)\b(?:answer|verdict|decision|antwort)\W*(?:is|ist|:)\W*{word}", answer)]
+    found += [
+        ("marked", m)
+        for m in re.finditer(rf"(?i)[\"']\w*(?:answer|relevan\w*|verdict|valid\w*|label)[\"']\s*:\s*{word}", answer)
+    ]
+    found += [
+        ("declared", m)
+        for m in re.finditer(rf"(?im)\b(?:answer|verdict|decision|antwort)\W*(?:is|ist|:)\W*{word}", answer)
+    ]
     found += [("leading", m) for m in [re.match(rf"(?i){word}(?=\s*(?:[.,;:!\n)*\]–—-]|$))", answer)] if m]
     values = {m.group(1).lower() in _YES.split("|") for _, m in found}
-    if len(values) > 1: return Verdict(None, "conflict", " | ".join(m.group(0).strip() for _, m in found))
+    if len(values) > 1:
+        return Verdict(None, "conflict", " | ".join(m.group(0).strip() for _, m in found))
     return Verdict(values.pop(), found[0][0], found[0][1].group(0).strip()) if found else Verdict(None, "none")
+
 
 # %% ../nbs/08_parse.ipynb #6e5ad5c4
 def parse_score(text: str | None, low: float = 0, high: float = 100) -> Verdict:
@@ -296,18 +423,32 @@ def parse_score(text: str | None, low: float = 0, high: float = 100) -> Verdict:
 
     Raises: ValueError where the scale is empty.
     """
-    if not low < high: raise ValueError(f"parse_score: low must be below high; got {low} and {high}")
+    if not low < high:
+        raise ValueError(f"parse_score: low must be below high; got {low} and {high}")
     answer = _answer_of(text).strip()
     number = r"([-−]?\d+(?:[.]\d+)?)"
     of = rf"(?:\s*%|\s*(?:/|out of|von)\s*{high:g}\b)?"
     span = r"(?!\s*(?:-|–|to|bis)\s*\d)(?![\d]*[.,]?\d)"
     found = [("bare", m) for m in [re.fullmatch(rf"\W*?{number}{of}[\s.*_]*", answer)] if m]
-    found += [("marked", m) for m in re.finditer(rf"(?i)[\"']\w*(?:score|rating|similarity|points|value)\w*[\"']\s*:\s*[\"']?{number}{of}{span}", answer)]
-    found += [("declared", m) for m in re.finditer(rf"(?i)\b(?:score|rating|similarity|punktzahl)\b(?:\s+(?:of|is|ist|would be))?[\s:=*_]*{number}{of}{span}", answer)]
+    found += [
+        ("marked", m)
+        for m in re.finditer(
+            rf"(?i)[\"']\w*(?:score|rating|similarity|points|value)\w*[\"']\s*:\s*[\"']?{number}{of}{span}", answer
+        )
+    ]
+    found += [
+        ("declared", m)
+        for m in re.finditer(
+            rf"(?i)\b(?:score|rating|similarity|punktzahl)\b(?:\s+(?:of|is|ist|would be))?[\s:=*_]*{number}{of}{span}",
+            answer,
+        )
+    ]
     found += [("declared", m) for m in re.finditer(rf"(?<![\d.,/-]){number}\s*(?:/|out of|von)\s*{high:g}\b", answer)]
     values = {float(m.group(1).replace("−", "-")) for _, m in found}
     said = " | ".join(dict.fromkeys(m.group(0).strip() for _, m in found))
-    if len(values) > 1: return Verdict(None, "conflict", said)
-    if not values: return Verdict(None, "none")
+    if len(values) > 1:
+        return Verdict(None, "conflict", said)
+    if not values:
+        return Verdict(None, "none")
     value = values.pop()
     return Verdict(value, found[0][0], said) if low <= value <= high else Verdict(None, "out_of_range", said)

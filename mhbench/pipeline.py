@@ -18,53 +18,107 @@ from typing import Any, NamedTuple
 import yaml
 
 # %% auto #0
-__all__ = ['STAGES', 'SELECTIVE', 'Stage', 'root', 'place', 'load_params', 'check_params', 'stage_parameters', 'run_stage',
-           'workspace', 'figure_folder', 'cache_file', 'capped', 'with_peoples_labels', 'asking', 'write_metrics',
-           'write_table', 'plan_run', 'merge_shards', 'select', 'sha256', 'import_corpus']
+__all__ = [
+    "STAGES",
+    "SELECTIVE",
+    "Stage",
+    "root",
+    "place",
+    "load_params",
+    "check_params",
+    "stage_parameters",
+    "run_stage",
+    "workspace",
+    "figure_folder",
+    "cache_file",
+    "capped",
+    "with_peoples_labels",
+    "asking",
+    "write_metrics",
+    "write_table",
+    "plan_run",
+    "merge_shards",
+    "select",
+    "sha256",
+    "import_corpus",
+]
+
 
 # %% ../nbs/24_pipeline.ipynb #1c56f839
 class Stage(NamedTuple):
     "A stage of the pipeline: its name and what it is fanned out over."
+
     name: str
-    per_study: bool = True   # one run a study
+    per_study: bool = True  # one run a study
     per_model: bool = False  # and one a model
-    asks: bool = False       # it asks models, so it is given their entries and endpoints
-    reads: bool = False      # it reads the responses of the models of the run
-    draws: bool = False      # it draws a figure
-    families: bool = False   # it compares judges with students, so it is given every model's lineage
-    encodes: bool = False    # it runs models here, so it is told where their batches are computed
+    asks: bool = False  # it asks models, so it is given their entries and endpoints
+    reads: bool = False  # it reads the responses of the models of the run
+    draws: bool = False  # it draws a figure
+    families: bool = False  # it compares judges with students, so it is given every model's lineage
+    encodes: bool = False  # it runs models here, so it is told where their batches are computed
 
 
-STAGES = {s.name: s for s in (
-    Stage("prepare"), Stage("generate", per_model=True, asks=True, encodes=True), Stage("score", reads=True, draws=True), Stage("judge", asks=True, reads=True, draws=True, families=True, encodes=True),
-    Stage("freeform", reads=True, draws=True, encodes=True), Stage("reasoning", reads=True, draws=True, encodes=True), Stage("preferences", draws=True),
-    Stage("agreement", reads=True, draws=True, families=True), Stage("demographics", reads=True, draws=True),
-    Stage("competency", reads=True, draws=True), Stage("duels", asks=True, reads=True, draws=True, families=True), Stage("contamination", asks=True, draws=True, encodes=True), Stage("report", per_study=False, draws=True))}
+STAGES = {
+    s.name: s
+    for s in (
+        Stage("prepare"),
+        Stage("generate", per_model=True, asks=True, encodes=True),
+        Stage("score", reads=True, draws=True),
+        Stage("judge", asks=True, reads=True, draws=True, families=True, encodes=True),
+        Stage("freeform", reads=True, draws=True, encodes=True),
+        Stage("reasoning", reads=True, draws=True, encodes=True),
+        Stage("preferences", draws=True),
+        Stage("agreement", reads=True, draws=True, families=True),
+        Stage("demographics", reads=True, draws=True),
+        Stage("competency", reads=True, draws=True),
+        Stage("duels", asks=True, reads=True, draws=True, families=True),
+        Stage("contamination", asks=True, draws=True, encodes=True),
+        Stage("report", per_study=False, draws=True),
+    )
+}
 
-SELECTIVE = ("judge", "freeform", "reasoning", "preferences", "agreement", "demographics", "competency", "duels", "contamination")  # only studies with a section of that name go through these
+SELECTIVE = (
+    "judge",
+    "freeform",
+    "reasoning",
+    "preferences",
+    "agreement",
+    "demographics",
+    "competency",
+    "duels",
+    "contamination",
+)  # only studies with a section of that name go through these
 
 
-def root(start: str | Path | None = None  # where to start looking; the current folder if None
-         ) -> Path:  # the nearest folder upward that holds params.yaml and dvc.yaml
+def root(
+    start: str | Path | None = None,  # where to start looking; the current folder if None
+) -> Path:  # the nearest folder upward that holds params.yaml and dvc.yaml
     """The repository that a notebook or a command works in.
 
     Raises: FileNotFoundError.
     """
     here = Path(start or os.environ.get("MHBENCH_ROOT") or Path.cwd()).resolve()
     for folder in (here, *here.parents):
-        if (folder / "params.yaml").exists() and (folder / "dvc.yaml").exists(): return folder
-    raise FileNotFoundError(f"root: the folder must be inside a clone of mhbench; got {str(here)!r}, with no params.yaml and dvc.yaml in it or above; change to the clone, or set MHBENCH_ROOT")
+        if (folder / "params.yaml").exists() and (folder / "dvc.yaml").exists():
+            return folder
+    raise FileNotFoundError(
+        f"root: the folder must be inside a clone of mhbench; got {str(here)!r}, with no params.yaml and dvc.yaml in it"
+        " or above; change to the clone, or set MHBENCH_ROOT"
+    )
 
 
-def place(results: str | Path,      # the results folder; relative paths are taken from the repository's root
-          stage: str,               # a name in STAGES
-          study: str | None = None,
-          model: str | None = None,
-          ) -> Path:
+def place(
+    results: str | Path,  # the results folder; relative paths are taken from the repository's root
+    stage: str,  # a name in STAGES
+    study: str | None = None,
+    model: str | None = None,
+) -> Path:
     "The folder of one stage's files: results/<stage>/<study>/<model>."
     base = Path(results)
-    if not base.is_absolute(): base = root() / base
+    if not base.is_absolute():
+        base = root() / base
     return base.joinpath(*[x for x in (stage, study, model) if x])
+
 
 # %% ../nbs/24_pipeline.ipynb #2a20b189
 def load_params(path: str | Path = "params.yaml") -> dict:
@@ -84,60 +138,123 @@ def check_params(p: dict, where: str = "params.yaml") -> None:
 
     def no(entry, rule, value, remedy):
         raise ValueError(f"check_params: {entry} must {rule}; got {value!r} ({where}); {remedy}")
+
     for section in ("seed", "run", "studies", "models", "endpoints"):
-        if section not in p: no(section, "be there", sorted(p), "add it")
+        if section not in p:
+            no(section, "be there", sorted(p), "add it")
     run = p["run"]
     for kind in ("studies", "models"):
         for name in run.get(kind) or []:
-            if name not in p[kind]: no(f"run.{kind}", f"name entries of {kind} ({', '.join(p[kind])})", name, f"add {kind}.{name} or take it out of run.{kind}")
-        if len(set(run.get(kind) or [])) != len(run.get(kind) or []): no(f"run.{kind}", "not repeat a name", run[kind], "take the repetition out")
+            if name not in p[kind]:
+                no(
+                    f"run.{kind}",
+                    f"name entries of {kind} ({', '.join(p[kind])})",
+                    name,
+                    f"add {kind}.{name} or take it out of run.{kind}",
+                )
+        if len(set(run.get(kind) or [])) != len(run.get(kind) or []):
+            no(f"run.{kind}", "not repeat a name", run[kind], "take the repetition out")
     for name, m in p["models"].items():
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name): no("models", "have names of letters, digits, '.', '_' and '-'", name, "rename it: results and stages are named after it")
-        if m.get("endpoint") not in p["endpoints"]: no(f"models.{name}.endpoint", f"name an entry of endpoints ({', '.join(p['endpoints'])})", m.get("endpoint"), "add the endpoint")
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+            no(
+                "models",
+                "have names of letters, digits, '.', '_' and '-'",
+                name,
+                "rename it: results and stages are named after it",
+            )
+        if m.get("endpoint") not in p["endpoints"]:
+            no(
+                f"models.{name}.endpoint",
+                f"name an entry of endpoints ({', '.join(p['endpoints'])})",
+                m.get("endpoint"),
+                "add the endpoint",
+            )
     for stage in SELECTIVE:
         want = [s for s in run["studies"] if stage in p["studies"][s]]
-        if list(run.get(stage) or []) != want: no(f"run.{stage}", f"list the studies of run.studies that have a section {stage}, in that order: {want}", run.get(stage), "run `mhbench select`, which fills these lists in")
+        if list(run.get(stage) or []) != want:
+            no(
+                f"run.{stage}",
+                f"list the studies of run.studies that have a section {stage}, in that order: {want}",
+                run.get(stage),
+                "run `mhbench select`, which fills these lists in",
+            )
     for section in p:
         if section not in ("seed", "run", "studies", "models", "endpoints", "executor") and section not in STAGES:
             no(section, f"be a known section or a stage ({', '.join(STAGES)})", section, "mend the spelling")
-    try: Executor(**(p.get("executor") or {}))
-    except (TypeError, ValueError) as e: no("executor", f"hold {', '.join(Executor.model_fields)} at most, kind being threads or dask", p["executor"], "; ".join(f"{x['loc'][0]}: {x['msg']}" for x in e.errors()) if hasattr(e, "errors") else "write it as {kind: threads}")
+    try:
+        Executor(**(p.get("executor") or {}))
+    except (TypeError, ValueError) as e:
+        no(
+            "executor",
+            f"hold {', '.join(Executor.model_fields)} at most, kind being threads or dask",
+            p["executor"],
+            (
+                "; ".join(f"{x['loc'][0]}: {x['msg']}" for x in e.errors())
+                if hasattr(e, "errors")
+                else "write it as {kind: threads}"
+            ),
+        )
     for study, s in p["studies"].items():
         for section in s:
-            if section not in STAGES: no(f"studies.{study}.{section}", f"be a stage ({', '.join(STAGES)})", section, "mend the spelling")
+            if section not in STAGES:
+                no(f"studies.{study}.{section}", f"be a stage ({', '.join(STAGES)})", section, "mend the spelling")
 
 
-def stage_parameters(p: dict,                   # what load_params returned
-                     stage: str, study: str | None = None, model: str | None = None) -> dict:
+def stage_parameters(
+    p: dict,  # what load_params returned
+    stage: str,
+    study: str | None = None,
+    model: str | None = None,
+) -> dict:
     """The parameters of one run of one stage.
 
     Raises: ValueError for a stage, study or model that is not there.
     """
-    if stage not in STAGES: raise ValueError(f"stage_parameters: stage must be one of {', '.join(STAGES)}; got {stage!r}")
+    if stage not in STAGES:
+        raise ValueError(f"stage_parameters: stage must be one of {', '.join(STAGES)}; got {stage!r}")
     s = STAGES[stage]
     for wanted, value, kind in ((s.per_study, study, "studies"), (s.per_model, model, "models")):
-        if wanted and value not in p[kind]: raise ValueError(f"stage_parameters: {stage} needs one of {kind} ({', '.join(p[kind])}); got {value!r}")
-        if not wanted and value is not None: raise ValueError(f"stage_parameters: {stage} is not run by {kind[:-1]}; got {value!r}; leave it out")
+        if wanted and value not in p[kind]:
+            raise ValueError(f"stage_parameters: {stage} needs one of {kind} ({', '.join(p[kind])}); got {value!r}")
+        if not wanted and value is not None:
+            raise ValueError(f"stage_parameters: {stage} is not run by {kind[:-1]}; got {value!r}; leave it out")
     out = {"seed": p["seed"], "results": "results"} | dict(p.get(stage) or {})
-    if s.per_study: out |= {"study": study} | dict(p["studies"][study].get(stage) or {})
-    if s.per_model: out |= {"model": model}
-    if s.families: out |= {"lineages": {m: e.get("lineage") or m for m, e in p["models"].items()} | dict(out.get("lineages") or {})}
+    if s.per_study:
+        out |= {"study": study} | dict(p["studies"][study].get(stage) or {})
+    if s.per_model:
+        out |= {"model": model}
+    if s.families:
+        out |= {
+            "lineages": {m: e.get("lineage") or m for m, e in p["models"].items()} | dict(out.get("lineages") or {})
+        }
     if s.asks:
         asked = [model] if s.per_model else out.get("judges") or out.get("asked") or []
         gone = [m for m in asked if m not in p["models"]]
-        if gone: raise ValueError(f"stage_parameters: judges and asked must name entries of models ({', '.join(p['models'])}); got {gone} (studies.{study}.{stage})")
+        if gone:
+            raise ValueError(
+                f"stage_parameters: judges and asked must name entries of models ({', '.join(p['models'])}); got {gone}"
+                f" (studies.{study}.{stage})"
+            )
         out |= {"entries": {m: dict(p["models"][m]) for m in asked}}
-        out |= {"endpoints": {e: dict(p["endpoints"][e]) for e in sorted({m["endpoint"] for m in out["entries"].values()})}}
-    if s.reads: out |= {"models": list(p["run"]["models"])}
-    if s.encodes: out |= {"executor": dict(p.get("executor") or {})}
-    if s.draws: out |= {"figures": "figures"}
-    if not s.per_study: out |= {"run": dict(p["run"])}
+        out |= {
+            "endpoints": {e: dict(p["endpoints"][e]) for e in sorted({m["endpoint"] for m in out["entries"].values()})}
+        }
+    if s.reads:
+        out |= {"models": list(p["run"]["models"])}
+    if s.encodes:
+        out |= {"executor": dict(p.get("executor") or {})}
+    if s.draws:
+        out |= {"figures": "figures"}
+    if not s.per_study:
+        out |= {"run": dict(p["run"])}
     return out
+
 
 # %% ../nbs/24_pipeline.ipynb #bb8ca305
 def _normalise(path: Path) -> None:
     "Take time stamps, execution counts, progress lines and papermill's bookkeeping out of an executed notebook."
     import nbformat
+
     nb = nbformat.read(path, 4)
     nb.metadata = {"kernelspec": {"display_name": "python3", "language": "python", "name": "python3"}}
     for i, cell in enumerate(nb.cells):
@@ -147,72 +264,113 @@ def _normalise(path: Path) -> None:
             cell.execution_count = None
             cell.outputs = [o for o in cell.outputs if not (o.output_type == "stream" and o.name == "stderr")]
             for o in cell.outputs:
-                if "execution_count" in o: o.execution_count = None
+                if "execution_count" in o:
+                    o.execution_count = None
     nbformat.write(nb, path)
 
 
 def _declared(notebook: Path) -> set[str]:
     "The names in the one cell tagged `parameters`."
     import nbformat
+
     cells = [c for c in nbformat.read(notebook, 4).cells if "parameters" in c.metadata.get("tags", [])]
-    if len(cells) != 1: raise ValueError(f"run_stage: notebook must have one cell tagged 'parameters'; got {len(cells)} ({notebook.name}); tag the cell of literals, once")
+    if len(cells) != 1:
+        raise ValueError(
+            f"run_stage: notebook must have one cell tagged 'parameters'; got {len(cells)} ({notebook.name}); tag the"
+            " cell of literals, once"
+        )
     import ast
+
     names = set()
     for node in ast.parse(cells[0].source).body:
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        targets = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        )
         names |= {t.id for t in targets if isinstance(t, ast.Name)}
     return names
 
 
-def run_stage(stage: str, study: str | None = None, model: str | None = None, *,
-              params: str | Path = "params.yaml",
-              overrides: dict | None = None,  # e.g. {"results": "trial"}: for trials and tests
-              ) -> Path:  # the executed notebook
+def run_stage(
+    stage: str,
+    study: str | None = None,
+    model: str | None = None,
+    *,
+    params: str | Path = "params.yaml",
+    overrides: dict | None = None,  # e.g. {"results": "trial"}: for trials and tests
+) -> Path:  # the executed notebook
     """Run one stage's notebook with the parameters of `params.yaml`.
 
     Raises: ValueError for parameters that do not fit the notebook; RuntimeError where a cell failed, with its error.
     """
-    try: import papermill
-    except ImportError: raise ImportError("run_stage: papermill must be installed; pip install 'mhbench[pipeline]'") from None
+    try:
+        import papermill
+    except ImportError:
+        raise ImportError("run_stage: papermill must be installed; pip install 'mhbench[pipeline]'") from None
     top = root()
     values = stage_parameters(load_params(top / params), stage, study, model) | (overrides or {})
     notebook = top / "nbs" / "stages" / f"{stage}.ipynb"
     declared = _declared(notebook)
     unknown, missing = sorted(set(values) - declared), sorted(declared - set(values))
-    if unknown: raise ValueError(f"run_stage: parameters must be declared by the notebook; got unknown {unknown} ({stage}.ipynb); mend params.yaml, or declare them in the cell tagged parameters")
-    if missing: raise ValueError(f"run_stage: every parameter that the notebook declares must be given; missing {missing} ({stage}.ipynb); add them to the section {stage} of params.yaml")
+    if unknown:
+        raise ValueError(
+            f"run_stage: parameters must be declared by the notebook; got unknown {unknown} ({stage}.ipynb); mend"
+            " params.yaml, or declare them in the cell tagged parameters"
+        )
+    if missing:
+        raise ValueError(
+            f"run_stage: every parameter that the notebook declares must be given; missing {missing} ({stage}.ipynb);"
+            f" add them to the section {stage} of params.yaml"
+        )
     out = place(values["results"], stage, study, model)
     out.mkdir(parents=True, exist_ok=True)
     done, failed = out / "notebook.ipynb", out / "notebook.failed.ipynb"
     failed.unlink(missing_ok=True)
     os.environ["PYTHONHASHSEED"] = "0"
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    execute = lambda: papermill.execute_notebook(str(notebook), str(failed), parameters=values, kernel_name="python3", cwd=str(top), progress_bar=False, log_output=False,
-                                                 extra_arguments=["--IPKernelApp.log_level=40"])
+    execute = lambda: papermill.execute_notebook(
+        str(notebook),
+        str(failed),
+        parameters=values,
+        kernel_name="python3",
+        cwd=str(top),
+        progress_bar=False,
+        log_output=False,
+        extra_arguments=["--IPKernelApp.log_level=40"],
+    )
     try:
-        try: execute()
+        try:
+            execute()
         except RuntimeError as e:
-            if not str(e).startswith("Kernel died before replying"): raise
+            if not str(e).startswith("Kernel died before replying"):
+                raise
             execute()  # its ports were taken between being chosen and being bound; no cell has run
     except papermill.PapermillExecutionError as e:
         trace = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(e.traceback[-3:]))
-        raise RuntimeError(f"run_stage: {stage} {study or ''} {model or ''} failed in cell {e.cell_index} of {stage}.ipynb: {e.ename}: {e.evalue}\n{trace}\n(the executed notebook is {failed})") from None
+        raise RuntimeError(
+            f"run_stage: {stage} {study or ''} {model or ''} failed in cell {e.cell_index} of {stage}.ipynb: {e.ename}:"
+            f" {e.evalue}\n{trace}\n(the executed notebook is {failed})"
+        ) from None
     _normalise(failed)
     failed.replace(done)
     return done
 
+
 # %% ../nbs/24_pipeline.ipynb #5ed4aea1
-def workspace(results: str | Path,  # the folder given to the notebook; "" makes a temporary one
-              needs: list[tuple] = (),  # (stage, study, model) that must have run, in order
-              n_items: int = 6,     # demo items for those
-              ) -> Path:
+def workspace(
+    results: str | Path,  # the folder given to the notebook; "" makes a temporary one
+    needs: list[tuple] = (),  # (stage, study, model) that must have run, in order
+    n_items: int = 6,  # demo items for those
+) -> Path:
     "The results folder; for a notebook that runs by itself a temporary one, with what it needs made there."
-    if results: return root() / results
+    if results:
+        return root() / results
     folder = Path(tempfile.mkdtemp(prefix="mhbench-"))
     for stage, study, model in needs:
         small = {"n_items": n_items} if stage == "prepare" else {}
-        if STAGES[stage].reads: small |= {"models": [m for s, of, m in needs if s == "generate" and of == study]}
-        if STAGES[stage].draws: small |= {"figures": str(folder / "figures")}
+        if STAGES[stage].reads:
+            small |= {"models": [m for s, of, m in needs if s == "generate" and of == study]}
+        if STAGES[stage].draws:
+            small |= {"figures": str(folder / "figures")}
         run_stage(stage, study, model, overrides={"results": str(folder)} | small)
     return folder
 
@@ -222,19 +380,28 @@ def figure_folder(figures: str | Path, results: Path) -> Path:
     return root() / figures if figures else Path(results) / "figures"
 
 
-def cache_file(cache: str,            # relative to the repository's root; "" for one beside the results
-               results: Path) -> Path:
-    "The file of answers: `$MHBENCH_CACHE` where it is set, so that runs in several folders share one, else the one that `params.yaml` names."
-    if os.environ.get("MHBENCH_CACHE"): return Path(os.environ["MHBENCH_CACHE"]).expanduser()
+def cache_file(
+    cache: str,  # relative to the repository's root; "" for one beside the results
+    results: Path,
+) -> Path:
+    """The file of answers: `$MHBENCH_CACHE` where it is set, so that runs in several folders share one, else the one
+    that `params.yaml` names.
+    """
+    if os.environ.get("MHBENCH_CACHE"):
+        return Path(os.environ["MHBENCH_CACHE"]).expanduser()
     return root() / cache if cache else Path(results) / "cache.sqlite"
 
 
 def capped(entry: dict, modes: dict) -> tuple[dict, dict]:
-    "A model's entry without `n_items`, and the modes with that many items at most: a model may be asked fewer than the others."
+    """A model's entry without `n_items`, and the modes with that many items at most: a model may be asked fewer than
+    the others.
+    """
     entry = dict(entry)
     most = entry.pop("n_items", None)
     less = lambda n: {k: min(most, v) for k, v in n.items()} if isinstance(n, dict) else min(most, n or most)
-    return entry, {m: {**(s or {}), "n_items": less((s or {}).get("n_items"))} if most else dict(s or {}) for m, s in modes.items()}
+    return entry, {
+        m: {**(s or {}), "n_items": less((s or {}).get("n_items"))} if most else dict(s or {}) for m, s in modes.items()
+    }
 
 
 def with_peoples_labels(items: list, results: Path, study: str, stage: str) -> list:  # Items
@@ -244,40 +411,64 @@ def with_peoples_labels(items: list, results: Path, study: str, stage: str) -> l
     """
     import pandas as pd
     from mhbench.score import with_soft_labels
+
     labels = place(results, "preferences", study) / "labels.parquet"
-    if not labels.exists(): raise FileNotFoundError(f"{stage}: soft_labels must have the labels of the preferences stage; got no {labels.name} ({study}); run that stage, or say soft_labels: false in studies.{study}.{stage}")
+    if not labels.exists():
+        raise FileNotFoundError(
+            f"{stage}: soft_labels must have the labels of the preferences stage; got no {labels.name} ({study}); run"
+            f" that stage, or say soft_labels: false in studies.{study}.{stage}"
+        )
     return with_soft_labels(items, pd.read_parquet(labels))
 
 
 @contextmanager
-def asking(entry: dict,        # a model's entry in params.yaml
-           name: str,          # its name
-           endpoints: dict,    # the endpoints' entries
-           *, start: bool = True,  # False: nothing is started, for counting what is cached
-           ) -> Iterator[tuple]:  # (Model, Endpoint): an endpoint of kind local is started here, and stopped at the end
+def asking(
+    entry: dict,  # a model's entry in params.yaml
+    name: str,  # its name
+    endpoints: dict,  # the endpoints' entries
+    *,
+    start: bool = True,  # False: nothing is started, for counting what is cached
+) -> Iterator[tuple]:  # (Model, Endpoint): an endpoint of kind local is started here, and stopped at the end
     """The model and endpoint of an entry, ready to be asked.
 
     Raises: ValueError for an unknown kind, or a field that the entry may not have.
     """
     from mhbench.llm import Endpoint, Model
+
     settings = dict(endpoints[entry["endpoint"]])
     kind = settings.pop("kind", None)
     model = Model(name=name, **entry)
     if kind == "local":
         from mhbench.local import described, serve
+
         log = root() / ".mhbench" / f"{entry['endpoint']}.log"  # of the latest server, for when something goes wrong
-        with (serve if start else described)(name=entry["endpoint"], served=model.served, **{"log": log, **settings}) as endpoint: yield model, endpoint
-    elif kind == "openai": yield model, Endpoint(name=entry["endpoint"], **settings)
-    else: raise ValueError(f"asking: endpoints.{entry['endpoint']}.kind must be local or openai for a model that is asked; got {kind!r} (models.{name}); an encoder answers in mhbench.generate.nearest_option")
+        with (serve if start else described)(
+            name=entry["endpoint"], served=model.served, **{"log": log, **settings}
+        ) as endpoint:
+            yield model, endpoint
+    elif kind == "openai":
+        yield model, Endpoint(name=entry["endpoint"], **settings)
+    else:
+        raise ValueError(
+            f"asking: endpoints.{entry['endpoint']}.kind must be local or openai for a model that is asked; got"
+            f" {kind!r} (models.{name}); an encoder answers in mhbench.generate.nearest_option"
+        )
+
 
 # %% ../nbs/24_pipeline.ipynb #bec929d2
 def _jsonable(x: Any) -> Any:
     import numpy as np
-    if isinstance(x, dict): return {str(k): _jsonable(v) for k, v in x.items()}
-    if isinstance(x, (list, tuple)): return [_jsonable(v) for v in x]
-    if isinstance(x, (np.bool_, bool)): return bool(x)
-    if isinstance(x, (np.integer, int)): return int(x)
-    if isinstance(x, (np.floating, float)): return None if not np.isfinite(x) else round(float(x), 10)
+
+    if isinstance(x, dict):
+        return {str(k): _jsonable(v) for k, v in x.items()}
+    if isinstance(x, (list, tuple)):
+        return [_jsonable(v) for v in x]
+    if isinstance(x, (np.bool_, bool)):
+        return bool(x)
+    if isinstance(x, (np.integer, int)):
+        return int(x)
+    if isinstance(x, (np.floating, float)):
+        return None if not np.isfinite(x) else round(float(x), 10)
     return x
 
 
@@ -285,7 +476,10 @@ def write_metrics(values: dict, path: str | Path) -> Path:
     "Write a stage's metrics: JSON, sorted, ten decimals, NaN as null."
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(_jsonable(values), indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+    path.write_text(
+        json.dumps(_jsonable(values), indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n",
+        encoding="utf-8",
+    )
     return path
 
 
@@ -296,11 +490,13 @@ def write_table(table, path: str | Path) -> Path:
     table.to_parquet(path, index=False, compression="zstd")
     return path
 
+
 # %% ../nbs/24_pipeline.ipynb #62a99e0a
 def _run_with(notebook: Path) -> dict:
     "The parameters that an executed notebook was run with."
     import ast
     import nbformat
+
     cell = next(c for c in nbformat.read(notebook, 4).cells if "injected-parameters" in c.metadata.get("tags", []))
     return {node.targets[0].id: ast.literal_eval(node.value) for node in ast.parse(cell.source).body}
 
@@ -309,10 +505,19 @@ def _prepared(study: str, want: dict) -> Path:
     "The folder of a study's items, which the parameters as they are must have made."
     folder = place("results", "prepare", study)
     remedy = "run `dvc repro prepare`, which asks nothing"
-    if not (folder / "items.parquet").exists(): raise FileNotFoundError(f"plan_run: the items of {study} must be prepared; got no {os.path.relpath(folder / 'items.parquet')}; {remedy}")
+    if not (folder / "items.parquet").exists():
+        raise FileNotFoundError(
+            f"plan_run: the items of {study} must be prepared; got no {os.path.relpath(folder / 'items.parquet')};"
+            f" {remedy}"
+        )
     had = _run_with(folder / "notebook.ipynb")
     other = sorted(k for k in want | had if want.get(k) != had.get(k))
-    if other: raise ValueError(f"plan_run: the items of {study} must be prepared with the parameters of params.yaml; got " + "; ".join(f"{k} {had.get(k)!r} instead of {want.get(k)!r}" for k in other) + f"; {remedy}")
+    if other:
+        raise ValueError(
+            f"plan_run: the items of {study} must be prepared with the parameters of params.yaml; got "
+            + "; ".join(f"{k} {had.get(k)!r} instead of {want.get(k)!r}" for k in other)
+            + f"; {remedy}"
+        )
     return folder
 
 
@@ -323,7 +528,9 @@ def _known_of_encoder(items: list, study: str, model: str) -> list:  # Responses
     from mhbench.schema import Response, read_records
 
     class First:
-        def sentences(self, texts): return np.zeros((len(texts), 1), np.float32)
+        def sentences(self, texts):
+            return np.zeros((len(texts), 1), np.float32)
+
     file = place("results", "generate", study, model) / "responses.parquet"
     there = {r.item_id: r for r in read_records(file, Response)} if file.exists() else {}
     return [there.get(i.item_id) or nearest_option([i], First(), model=model)[0] for i in items]
@@ -332,37 +539,77 @@ def _known_of_encoder(items: list, study: str, model: str) -> list:  # Responses
 def _requests(stage: str, v: dict, items: list, answers: list, name: str, model, endpoint) -> list:
     "What a stage that reads answers asks one model, by its parameters `v`."
     from mhbench import competency, contamination, judge
+
     if stage == "judge":
         _, responses = judge.chosen(items, answers, kind=v["kind"], n_items=v["n_items"], seed=v["seed"])
-        return list(judge.requests(responses, items, model, kind=v["kind"], repeats=v["repeats"], seed=v["seed"], prompts_dir=v["prompts_dir"]))
+        return list(
+            judge.requests(
+                responses,
+                items,
+                model,
+                kind=v["kind"],
+                repeats=v["repeats"],
+                seed=v["seed"],
+                prompts_dir=v["prompts_dir"],
+            )
+        )
     if stage == "duels":
-        said = [r for r in answers if r.model in (v["contestants"] or v["models"]) and r.mode == v["mode"] and r.sample == 0]
-        m = competency.matched(items, said, competency.expert_responses(items, mode=v["mode"]) if v["expert"] else [], n_items=v["n_items"], n_errors=v["n_errors"], seed=v["seed"])
-        return [q for rubric, rs in (("counselingbench/duel", m.duelling), ("counselingbench/error", m.erring)) for q in judge.requests(rs, items, model, rubric=rubric, seed=v["seed"], prompts_dir=v["prompts_dir"])]
+        said = [
+            r for r in answers if r.model in (v["contestants"] or v["models"]) and r.mode == v["mode"] and r.sample == 0
+        ]
+        m = competency.matched(
+            items,
+            said,
+            competency.expert_responses(items, mode=v["mode"]) if v["expert"] else [],
+            n_items=v["n_items"],
+            n_errors=v["n_errors"],
+            seed=v["seed"],
+        )
+        return [
+            q
+            for rubric, rs in (("counselingbench/duel", m.duelling), ("counselingbench/error", m.erring))
+            for q in judge.requests(rs, items, model, rubric=rubric, seed=v["seed"], prompts_dir=v["prompts_dir"])
+        ]
     drawn = contamination.chosen(items, n_items=v["n_items"], seed=v["seed"])
     scored_here = name in (v["min_k"].get("lm") or {})
-    return [*contamination.completion_requests(drawn, prompts_dir=v["prompts_dir"]), *([] if scored_here else contamination.logprob_requests([i.question for i in drawn], endpoint))]
+    return [
+        *contamination.completion_requests(drawn, prompts_dir=v["prompts_dir"]),
+        *([] if scored_here else contamination.logprob_requests([i.question for i in drawn], endpoint)),
+    ]
 
 
-def plan_run(params: str | Path = "params.yaml"):  # a DataFrame: stage, study, model, and the fields of mhbench.llm.Plan
+def plan_run(
+    params: str | Path = "params.yaml",
+):  # a DataFrame: stage, study, model, and the fields of mhbench.llm.Plan
     """Count what the stages of a run would ask, without asking: one row a stage, study and model.
 
-    Raises: FileNotFoundError where a study's items are not prepared; ValueError where they were prepared with other parameters, or parameters do not fit.
+    Raises: FileNotFoundError where a study's items are not prepared; ValueError where they were prepared with other
+    parameters, or parameters do not fit.
     """
     import pandas as pd
     from mhbench.generate import expected
     from mhbench.llm import Plan, plan
     from mhbench.schema import Item, Response, read_records
+
     p = load_params(root() / params)
     rows = []
     for study in p["run"]["studies"]:
         prepared = _prepared(study, stage_parameters(p, "prepare", study))
-        items, answers = read_records(prepared / "items.parquet", Item), read_records(prepared / "recorded.parquet", Response)
+        items, answers = (
+            read_records(prepared / "items.parquet", Item),
+            read_records(prepared / "recorded.parquet", Response),
+        )
 
         def entry(v, name):
             one, modes = capped(v["entries"][name], v.get("modes") or {})
             cache = cache_file(v["cache"], root() / "results")
-            return one, modes, v["endpoints"][one["endpoint"]]["kind"] == "encoder", cache if cache.exists() and v["replay"] != "off" else None
+            return (
+                one,
+                modes,
+                v["endpoints"][one["endpoint"]]["kind"] == "encoder",
+                cache if cache.exists() and v["replay"] != "off" else None,
+            )
+
         for name in p["run"]["models"]:
             v = stage_parameters(p, "generate", study, name)
             one, modes, encodes, cache = entry(v, name)
@@ -370,43 +617,95 @@ def plan_run(params: str | Path = "params.yaml"):  # a DataFrame: stage, study, 
                 answers += _known_of_encoder(items, study, name)
                 continue
             with asking(one, name, v["endpoints"], start=False) as (model, endpoint):
-                counted, known = expected(items, model, endpoint, cache=cache, modes=modes, **{k: v[k] for k in ("seed", "n_demonstrations", "max_tokens_reasoning", "max_tokens_letter", "prompts_dir")})
+                counted, known = expected(
+                    items,
+                    model,
+                    endpoint,
+                    cache=cache,
+                    modes=modes,
+                    **{
+                        k: v[k]
+                        for k in (
+                            "seed",
+                            "n_demonstrations",
+                            "max_tokens_reasoning",
+                            "max_tokens_letter",
+                            "prompts_dir",
+                        )
+                    },
+                )
             rows.append(("generate", study, name, *counted))
             answers += known
         for stage in (s for s, x in STAGES.items() if x.asks and s in SELECTIVE and s in p["studies"][study]):
             v = stage_parameters(p, stage, study)
             for name in v.get("judges") or v.get("asked") or []:
                 one, _, encodes, cache = entry(v, name)
-                if encodes: continue
+                if encodes:
+                    continue
                 with asking(one, name, v["endpoints"], start=False) as (model, endpoint):
-                    rows.append((stage, study, name, *plan(_requests(stage, v, items, answers, name, model, endpoint), model, endpoint, cache)))
+                    rows.append(
+                        (
+                            stage,
+                            study,
+                            name,
+                            *plan(_requests(stage, v, items, answers, name, model, endpoint), model, endpoint, cache),
+                        )
+                    )
     return pd.DataFrame(rows, columns=["stage", "study", "model", *Plan._fields])
 
+
 # %% ../nbs/24_pipeline.ipynb #59610da3
-def merge_shards(study: str, model: str, *, params: str | Path = "params.yaml", results: str | Path = "results") -> Path:  # responses.parquet
+def merge_shards(
+    study: str, model: str, *, params: str | Path = "params.yaml", results: str | Path = "results"
+) -> Path:  # responses.parquet
     """Put the parts of a generate stage together.
 
     Raises: FileNotFoundError where there are no parts; ValueError where one is missing, or two overlap.
     """
     from mhbench.generate import merged
     from mhbench.schema import Item, Response, read_records, write_records
+
     folder = place(results, "generate", study, model)
-    found = {f: re.fullmatch(r"responses\.(\d+)of(\d+)\.parquet", f.name) for f in sorted(folder.glob("responses.*of*.parquet"))}
-    if not found: raise FileNotFoundError(f"merge_shards: the parts must be in generate/{study}/{model}; got none; run `mhbench run generate --study {study} --model {model} --shard I/N` for each I")
+    found = {
+        f: re.fullmatch(r"responses\.(\d+)of(\d+)\.parquet", f.name)
+        for f in sorted(folder.glob("responses.*of*.parquet"))
+    }
+    if not found:
+        raise FileNotFoundError(
+            f"merge_shards: the parts must be in generate/{study}/{model}; got none; run `mhbench run generate --study"
+            f" {study} --model {model} --shard I/N` for each I"
+        )
     n = {int(m[2]) for m in found.values() if m}
-    if len(n) > 1: raise ValueError(f"merge_shards: the parts must be of one split; got splits into {sorted(n)} (generate/{study}/{model}); delete the older ones")
+    if len(n) > 1:
+        raise ValueError(
+            f"merge_shards: the parts must be of one split; got splits into {sorted(n)} (generate/{study}/{model});"
+            " delete the older ones"
+        )
     n = n.pop()
     gone = [i for i in range(n) if not (folder / f"responses.{i}of{n}.parquet").exists()]
-    if gone: raise ValueError(f"merge_shards: every part must be there; got none for {gone} of {n} (generate/{study}/{model}); run those with --shard")
+    if gone:
+        raise ValueError(
+            f"merge_shards: every part must be there; got none for {gone} of {n} (generate/{study}/{model}); run those"
+            " with --shard"
+        )
     values = stage_parameters(load_params(root() / params), "generate", study, model)
     items = read_records(place(results, "prepare", study) / "items.parquet", Item)
     parts = [read_records(folder / f"responses.{i}of{n}.parquet", Response) for i in range(n)]
-    return write_records(merged(parts, items, capped(values["entries"][model], values["modes"])[1]), folder / "responses.parquet", Response)
+    return write_records(
+        merged(parts, items, capped(values["entries"][model], values["modes"])[1]),
+        folder / "responses.parquet",
+        Response,
+    )
+
 
 # %% ../nbs/24_pipeline.ipynb #adab35b7
 def _edit(path: str | Path, change) -> None:
-    try: from ruamel.yaml import YAML
-    except ImportError: raise ImportError("mhbench: editing params.yaml needs ruamel.yaml, which comes with DVC; pip install 'mhbench[pipeline]'") from None
+    try:
+        from ruamel.yaml import YAML
+    except ImportError:
+        raise ImportError(
+            "mhbench: editing params.yaml needs ruamel.yaml, which comes with DVC; pip install 'mhbench[pipeline]'"
+        ) from None
     y = YAML()
     y.preserve_quotes, y.width = True, 10**6
     p = y.load(Path(path).read_text(encoding="utf-8"))
@@ -415,63 +714,87 @@ def _edit(path: str | Path, change) -> None:
         p["run"][stage] = _flow([s for s in p["run"]["studies"] if stage in p["studies"][s]])
     check_params(p, str(path))
     new = Path(path).with_suffix(".yaml.new")
-    with new.open("w", encoding="utf-8") as f: y.dump(p, f)
-    if new.read_bytes() == Path(path).read_bytes(): new.unlink()
-    else: new.replace(path)
+    with new.open("w", encoding="utf-8") as f:
+        y.dump(p, f)
+    if new.read_bytes() == Path(path).read_bytes():
+        new.unlink()
+    else:
+        new.replace(path)
 
 
 def _flow(names: list[str]):
     from ruamel.yaml.comments import CommentedSeq
+
     seq = CommentedSeq(names)
     seq.fa.set_flow_style()
     return seq
 
 
-def select(studies: list[str] | None = None,  # names in `studies`; ["all"] for all of them; None leaves them
-           models: list[str] | None = None,   # the same for `models`
-           items: int | None = None,          # at most this many items a study, drawn by seed; 0 for all
-           *, params: str | Path = "params.yaml") -> None:
+def select(
+    studies: list[str] | None = None,  # names in `studies`; ["all"] for all of them; None leaves them
+    models: list[str] | None = None,  # the same for `models`
+    items: int | None = None,  # at most this many items a study, drawn by seed; 0 for all
+    *,
+    params: str | Path = "params.yaml",
+) -> None:
     """Narrow what the next `dvc repro` runs, in params.yaml.
 
     Raises: ValueError for a name that is not there.
     """
-    if items is not None and items < 0: raise ValueError(f"select: items must be 0 (all) or more; got {items}")
+    if items is not None and items < 0:
+        raise ValueError(f"select: items must be 0 (all) or more; got {items}")
 
     def change(p):
         for kind, names in (("studies", studies), ("models", models)):
-            if names is None: continue
+            if names is None:
+                continue
             known = list(p[kind])
             names = known if names == ["all"] else names
             for n in names:
-                if n not in known: raise ValueError(f"select: {kind} must be among {', '.join(known)}; got {n!r} ({params})")
+                if n not in known:
+                    raise ValueError(f"select: {kind} must be among {', '.join(known)}; got {n!r} ({params})")
             p["run"][kind] = _flow([n for n in known if n in names])
         if items is not None:
-            for s in p["run"]["studies"]: p["studies"][s]["prepare"]["n_items"] = items or None
+            for s in p["run"]["studies"]:
+                p["studies"][s]["prepare"]["n_items"] = items or None
+
     _edit(params, change)
 
 
 def sha256(path: str | Path) -> str:
     "SHA-256 of a file, or of a folder's files by name and content."
     path, h = Path(path), hashlib.sha256()
-    if not path.exists(): raise FileNotFoundError(f"sha256: path must be a file or a folder; got {str(path)!r}, which is not there")
+    if not path.exists():
+        raise FileNotFoundError(f"sha256: path must be a file or a folder; got {str(path)!r}, which is not there")
     for f in [path] if path.is_file() else sorted(x for x in path.rglob("*") if x.is_file()):
-        if path.is_dir(): h.update(str(f.relative_to(path)).encode() + b"\0")
+        if path.is_dir():
+            h.update(str(f.relative_to(path)).encode() + b"\0")
         with f.open("rb") as stream:
-            while block := stream.read(1 << 20): h.update(block)
+            while block := stream.read(1 << 20):
+                h.update(block)
     return h.hexdigest()
 
 
-def import_corpus(study: str, path: str | Path,
-                  options: dict | None = None,  # what the loader takes besides
-                  *, params: str | Path = "params.yaml") -> None:
-    "Point a study at a corpus on this machine, record what the file holds, and lift the demo's limits on how many items a mode asks."
+def import_corpus(
+    study: str,
+    path: str | Path,
+    options: dict | None = None,  # what the loader takes besides
+    *,
+    params: str | Path = "params.yaml",
+) -> None:
+    """Point a study at a corpus on this machine, record what the file holds, and lift the demo's limits on how many
+    items a mode asks.
+    """
     path = Path(path).resolve()
     digest = sha256(path)
 
     def change(p):
-        if study not in p["studies"]: raise ValueError(f"import_corpus: study must be among {', '.join(p['studies'])}; got {study!r} ({params})")
+        if study not in p["studies"]:
+            raise ValueError(f"import_corpus: study must be among {', '.join(p['studies'])}; got {study!r} ({params})")
         prepare = p["studies"][study]["prepare"]
         prepare["path"], prepare["sha256"], prepare["options"] = str(path), digest, options or {}
         for mode in p["studies"][study].get("generate", {}).get("modes", {}).values():
-            if mode: mode.pop("n_items", None)
+            if mode:
+                mode.pop("n_items", None)
+
     _edit(params, change)

@@ -17,69 +17,108 @@ from .agreement import krippendorff_alpha
 from .resample import Interval, draw_weights, percentile_interval
 
 # %% auto #0
-__all__ = ['pairwise_wins', 'pairwise_ties', 'Strengths', 'bradley_terry', 'plackett_luce', 'HierarchicalFit',
-           'hierarchical_bradley_terry', 'PreferenceIntervals', 'bootstrap_preferences', 'soft_labels', 'GroupMeans',
-           'group_means', 'QuestionAlphas', 'question_alphas', 'jensen_shannon', 'WordingDistance', 'wording_distances',
-           'add_creator', 'top_k']
+__all__ = [
+    "pairwise_wins",
+    "pairwise_ties",
+    "Strengths",
+    "bradley_terry",
+    "plackett_luce",
+    "HierarchicalFit",
+    "hierarchical_bradley_terry",
+    "PreferenceIntervals",
+    "bootstrap_preferences",
+    "soft_labels",
+    "GroupMeans",
+    "group_means",
+    "QuestionAlphas",
+    "question_alphas",
+    "jensen_shannon",
+    "WordingDistance",
+    "wording_distances",
+    "add_creator",
+    "top_k",
+]
+
 
 # %% ../nbs/03_preference.ipynb #7faf4572
 def _scores(scores: Any, function: str) -> np.ndarray:
     x = np.asarray(scores, float)
-    if x.ndim != 2 or x.shape[1] < 2: raise ValueError(f"{function}: scores must have shape (n_annotations, n_options) with two options or more; got {x.shape}; one row an annotation")
-    if np.isinf(x).any(): raise ValueError(f"{function}: scores must be finite, or NaN where an option was not rated; got an infinite one (row {int(np.isinf(x).any(1).argmax())})")
+    if x.ndim != 2 or x.shape[1] < 2:
+        raise ValueError(
+            f"{function}: scores must have shape (n_annotations, n_options) with two options or more; got {x.shape};"
+            " one row an annotation"
+        )
+    if np.isinf(x).any():
+        raise ValueError(
+            f"{function}: scores must be finite, or NaN where an option was not rated; got an infinite one (row"
+            f" {int(np.isinf(x).any(1).argmax())})"
+        )
     return x
 
 
-def pairwise_wins(scores: np.ndarray  # (n, K) float, higher is better; NaN where not rated
-                  ) -> np.ndarray:    # (K, K) float64, [i, j] = annotations that score i above j
+def pairwise_wins(
+    scores: np.ndarray,  # (n, K) float, higher is better; NaN where not rated
+) -> np.ndarray:  # (K, K) float64, [i, j] = annotations that score i above j
     """How often each option is scored above each other.
 
     Raises: ValueError for another shape, or infinite scores.
     """
     x = _scores(scores, "pairwise_wins")
-    return (x[:, :, None] > x[:, None, :]).sum(0).astype(float)      # NaN compares as False
+    return (x[:, :, None] > x[:, None, :]).sum(0).astype(float)  # NaN compares as False
 
 
-def pairwise_ties(scores: np.ndarray  # (n, K) float
-                  ) -> np.ndarray:    # (K, K) float64, symmetric, zero diagonal
+def pairwise_ties(
+    scores: np.ndarray,  # (n, K) float
+) -> np.ndarray:  # (K, K) float64, symmetric, zero diagonal
     "How often two options are scored alike."
     x = _scores(scores, "pairwise_ties")
     t = (x[:, :, None] == x[:, None, :]).sum(0).astype(float)
     np.fill_diagonal(t, 0)
     return t
 
+
 # %% ../nbs/03_preference.ipynb #c2cc5f86
 class Strengths(NamedTuple):
     "Worths of the options of one question."
-    probs: np.ndarray        # (K,) softmax of betas
-    betas: np.ndarray        # (K,) log worths, summing to zero
-    nll: float               # negative log-likelihood at the optimum, penalty included
+
+    probs: np.ndarray  # (K,) softmax of betas
+    betas: np.ndarray  # (K,) log worths, summing to zero
+    nll: float  # negative log-likelihood at the optimum, penalty included
     tie: float | None = None  # log nu of Davidson's model; None where ties were not modelled
 
 
-def _connected(beats: np.ndarray,  # (..., K, K) bool
-               rated: np.ndarray   # (..., K) bool
-               ) -> np.ndarray:    # (...) bool
+def _connected(
+    beats: np.ndarray,  # (..., K, K) bool
+    rated: np.ndarray,  # (..., K) bool
+) -> np.ndarray:  # (...) bool
     "Whether every rated option can be reached from every other along wins: Ford's condition."
     k = beats.shape[-1]
     reach = beats | np.eye(k, dtype=bool)
-    for _ in range(max(1, int(np.ceil(np.log2(k))))): reach = (reach.astype(np.int64) @ reach.astype(np.int64)) > 0
+    for _ in range(max(1, int(np.ceil(np.log2(k))))):
+        reach = (reach.astype(np.int64) @ reach.astype(np.int64)) > 0
     both = rated[..., :, None] & rated[..., None, :]
     return (reach | ~both).all((-1, -2))
 
 
 def _refuse_infinite(beats: np.ndarray, penalty: float, function: str) -> None:
-    if penalty < 0 or not np.isfinite(penalty): raise ValueError(f"{function}: penalty must be zero or more; got {penalty}")
+    if penalty < 0 or not np.isfinite(penalty):
+        raise ValueError(f"{function}: penalty must be zero or more; got {penalty}")
     if penalty == 0 and not _connected(beats, np.ones(len(beats), bool)):
-        raise ValueError(f"{function}: the comparisons must connect all options both ways for a finite estimate; got options {np.flatnonzero(~beats.T.any(1)).tolist()} that never lost and "
-                         f"{np.flatnonzero(~beats.any(1)).tolist()} that never won; pass penalty, e.g. 0.1")
+        raise ValueError(
+            f"{function}: the comparisons must connect all options both ways for a finite estimate; got options"
+            f" {np.flatnonzero(~beats.T.any(1)).tolist()} that never lost and {np.flatnonzero(~beats.any(1)).tolist()}"
+            " that never won; pass penalty, e.g. 0.1"
+        )
 
 
-def _newton(x: np.ndarray,       # (P, O, F) features of the outcomes of each pair
-            n: np.ndarray,       # (P, O) counts
-            ridge: np.ndarray, gauge: np.ndarray,  # (F, F)
-            ) -> tuple[np.ndarray, float]:
+def _newton(
+    x: np.ndarray,  # (P, O, F) features of the outcomes of each pair
+    n: np.ndarray,  # (P, O) counts
+    ridge: np.ndarray,
+    gauge: np.ndarray,  # (F, F)
+) -> tuple[np.ndarray, float]:
     "Maximum of a log-linear likelihood: coefficients (F,) and the negative log-likelihood."
+
     def value(b):
         z = x @ b
         return -(n * (z - np.logaddexp.reduce(z, 1)[:, None])).sum() + b @ ridge @ b / 2
@@ -88,19 +127,26 @@ def _newton(x: np.ndarray,       # (P, O, F) features of the outcomes of each pa
     for _ in range(100):
         q = softmax(x @ b, 1)
         g = np.einsum("po,pof->f", total * q - n, x) + ridge @ b
-        if np.abs(g).max() < 1e-10 * max(1.0, n.sum()): return b, float(value(b))
+        if np.abs(g).max() < 1e-10 * max(1.0, n.sum()):
+            return b, float(value(b))
         m = np.einsum("po,pof->pf", q, x)
         h = np.einsum("po,pof,pog->fg", total * q, x, x) - np.einsum("pf,pg->fg", total * m, m) + ridge + gauge
         step, s = np.linalg.solve(h, g), 1.0
-        while value(b - s * step) > value(b) + 1e-12 * abs(value(b)) and s > 1e-10: s /= 2
+        while value(b - s * step) > value(b) + 1e-12 * abs(value(b)) and s > 1e-10:
+            s /= 2
         b = b - s * step
-    raise RuntimeError(f"bradley_terry: Newton's method must end within 100 steps; got a gradient of {np.abs(g).max():.2g}; raise penalty")
+    raise RuntimeError(
+        f"bradley_terry: Newton's method must end within 100 steps; got a gradient of {np.abs(g).max():.2g}; raise"
+        " penalty"
+    )
 
 
-def bradley_terry(wins: np.ndarray,                # (K, K), [i, j] = times i beat j
-                  ties: np.ndarray | None = None,  # (K, K) symmetric; models ties as Davidson does
-                  *, penalty: float = 0.0,         # lambda, on the sum of squared betas
-                  ) -> Strengths:
+def bradley_terry(
+    wins: np.ndarray,  # (K, K), [i, j] = times i beat j
+    ties: np.ndarray | None = None,  # (K, K) symmetric; models ties as Davidson does
+    *,
+    penalty: float = 0.0,  # lambda, on the sum of squared betas
+) -> Strengths:
     """Maximum-likelihood worths from counts of wins, and of ties.
 
     Source: Bradley and Terry 1952; ties: Davidson 1970, equation 2.4.
@@ -109,36 +155,64 @@ def bradley_terry(wins: np.ndarray,                # (K, K), [i, j] = times i be
     """
     f, w, modelled = "bradley_terry", np.asarray(wins, float), int(ties is not None)
     t = np.asarray(ties, float) if modelled else np.zeros_like(w)
-    if w.ndim != 2 or w.shape[0] != w.shape[1] or len(w) < 2 or t.shape != w.shape: raise ValueError(f"{f}: wins and ties must be square and of one size; got {w.shape} and {t.shape}; see pairwise_wins")
-    if not np.isfinite([w, t]).all() or min(w.min(), t.min()) < 0 or (t != t.T).any(): raise ValueError(f"{f}: wins and ties must be counts, ties symmetric; got something else")
+    if w.ndim != 2 or w.shape[0] != w.shape[1] or len(w) < 2 or t.shape != w.shape:
+        raise ValueError(
+            f"{f}: wins and ties must be square and of one size; got {w.shape} and {t.shape}; see pairwise_wins"
+        )
+    if not np.isfinite([w, t]).all() or min(w.min(), t.min()) < 0 or (t != t.T).any():
+        raise ValueError(f"{f}: wins and ties must be counts, ties symmetric; got something else")
     k, off = len(w), ~np.eye(len(w), dtype=bool)
     _refuse_infinite((w + t > 0) & off, penalty, f)
-    if modelled and not (t[off].any() and w[off].any()): raise ValueError(f"{f}: with ties, both wins and ties must occur; got {'only ties' if t[off].any() else 'no ties'}; leave ties out")
+    if modelled and not (t[off].any() and w[off].any()):
+        raise ValueError(
+            f"{f}: with ties, both wins and ties must occur; got {'only ties' if t[off].any() else 'no ties'}; leave"
+            " ties out"
+        )
     i, j = np.triu_indices(k, 1)
-    x, p = np.zeros((len(i), 2 + modelled, k + modelled)), np.arange(len(i))   # outcomes: i wins, j wins, tie
-    x[p, 0, i] = x[p, 1, j] = .5
-    x[p, 0, j] = x[p, 1, i] = -.5
-    if modelled: x[p, 2, k] = 1
+    x, p = np.zeros((len(i), 2 + modelled, k + modelled)), np.arange(len(i))  # outcomes: i wins, j wins, tie
+    x[p, 0, i] = x[p, 1, j] = 0.5
+    x[p, 0, j] = x[p, 1, i] = -0.5
+    if modelled:
+        x[p, 2, k] = 1
     only_betas = np.diag(np.r_[np.ones(k), np.zeros(modelled)])
-    b, nll = _newton(x, np.stack([w[i, j], w[j, i], t[i, j]][:2 + modelled], 1), 2 * penalty * only_betas, only_betas @ np.ones((k + modelled,) * 2) @ only_betas / k)
+    b, nll = _newton(
+        x,
+        np.stack([w[i, j], w[j, i], t[i, j]][: 2 + modelled], 1),
+        2 * penalty * only_betas,
+        only_betas @ np.ones((k + modelled,) * 2) @ only_betas / k,
+    )
     betas = b[:k] - b[:k].mean()
     return Strengths(softmax(betas), betas, nll, float(b[k]) if modelled else None)
 
+
 # %% ../nbs/03_preference.ipynb #4626f89b
 def _orders(row: np.ndarray, limit: int = 5040) -> tuple[list[list[int]], int, int]:
-    "All orders that one row of scores allows (last group in any one order), how many places are ranked, and how many options rated."
+    """All orders that one row of scores allows (last group in any one order), how many places are ranked, and how many
+    options rated.
+    """
     rated = np.flatnonzero(~np.isnan(row))
     groups = [rated[row[rated] == s].tolist() for s in sorted(set(row[rated]), reverse=True)]
-    if len(groups) < 2: return [], 0, len(rated)
+    if len(groups) < 2:
+        return [], 0, len(rated)
     n = int(np.prod([float(np.prod(np.arange(1, len(g) + 1))) for g in groups[:-1]]))
-    if n > limit: raise ValueError(f"plackett_luce: scores must leave at most {limit} orders open in a row; got {n}; use bradley_terry, which takes ties in its stride")
+    if n > limit:
+        raise ValueError(
+            f"plackett_luce: scores must leave at most {limit} orders open in a row; got {n}; use bradley_terry, which"
+            " takes ties in its stride"
+        )
     rest = groups[-1] + np.flatnonzero(np.isnan(row)).tolist()
-    return [[o for g in p for o in g] + rest for p in product(*(list(permutations(g)) for g in groups[:-1]))], len(rated) - len(groups[-1]), len(rated)
+    return (
+        [[o for g in p for o in g] + rest for p in product(*(list(permutations(g)) for g in groups[:-1]))],
+        len(rated) - len(groups[-1]),
+        len(rated),
+    )
 
 
-def plackett_luce(scores: np.ndarray,      # (n, K) float, higher is better; ties and NaN allowed
-                  *, penalty: float = 0.0,  # lambda, on the sum of squared betas
-                  ) -> Strengths:
+def plackett_luce(
+    scores: np.ndarray,  # (n, K) float, higher is better; ties and NaN allowed
+    *,
+    penalty: float = 0.0,  # lambda, on the sum of squared betas
+) -> Strengths:
     """Maximum-likelihood worths from rankings, ties summed over the orders that they allow.
 
     Source: Plackett 1975; Luce 1959; partial rankings: Fagin et al. 2006, section 2.
@@ -149,54 +223,61 @@ def plackett_luce(scores: np.ndarray,      # (n, K) float, higher is better; tie
     _refuse_infinite(pairwise_wins(x) > 0, penalty, "plackett_luce")
     rows = [(orders, ranked, rated) for orders, ranked, rated in map(_orders, x) if orders]
     k = x.shape[1]
-    if not rows: return Strengths(np.full(k, 1 / k), np.zeros(k), 0.0)
+    if not rows:
+        return Strengths(np.full(k, 1 / k), np.zeros(k), 0.0)
     order = np.array([o for orders, _, _ in rows for o in orders])
     size = np.array([len(r[0]) for r in rows])
     place, first = np.arange(k), np.r_[0, np.cumsum(size)[:-1]]
-    chosen = place < np.repeat([r[1] for r in rows], size)[:, None]       # places that are a choice
+    chosen = place < np.repeat([r[1] for r in rows], size)[:, None]  # places that are a choice
     present = place < np.repeat([r[2] for r in rows], size)[:, None]
 
     def objective(b):
         u = np.where(present, b[order], -np.inf)
-        left = np.logaddexp.accumulate(u[:, ::-1], 1)[:, ::-1]           # log-sum of what is left at each place
+        left = np.logaddexp.accumulate(u[:, ::-1], 1)[:, ::-1]  # log-sum of what is left at each place
         left = np.where(present, left, 0.0)
         each = ((np.where(present, u, 0.0) - left) * chosen).sum(1)
         total = np.logaddexp.reduceat(each, first)
-        share = np.exp(each - np.repeat(total, size))[:, None]           # of each order in its row
+        share = np.exp(each - np.repeat(total, size))[:, None]  # of each order in its row
         # option at place t is among what is left at every chosen place s <= t
         within = chosen[:, :, None] & (place[:, None] <= place)
         expected = np.exp(np.where(within, u[:, None, :] - left[:, :, None], -np.inf)).sum(1)
         g = np.bincount(order.ravel(), (share * (expected - chosen)).ravel(), k)
         return -total.sum() + penalty * b @ b, g + 2 * penalty * b
 
-    o = minimize(objective, np.zeros(k), jac=True, method="L-BFGS-B", options={"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-8})
-    if np.abs(objective(o.x)[1]).max() > 1e-4 * max(1, len(rows)): raise RuntimeError(f"plackett_luce: the optimiser must end; got {o.message}; raise penalty")
+    o = minimize(
+        objective, np.zeros(k), jac=True, method="L-BFGS-B", options={"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-8}
+    )
+    if np.abs(objective(o.x)[1]).max() > 1e-4 * max(1, len(rows)):
+        raise RuntimeError(f"plackett_luce: the optimiser must end; got {o.message}; raise penalty")
     betas = o.x - o.x.mean()
     return Strengths(softmax(betas), betas, float(o.fun))
+
 
 # %% ../nbs/03_preference.ipynb #f1b9eaa0
 class HierarchicalFit(NamedTuple):
     "The hierarchical Bradley-Terry model, fitted."
-    probs: np.ndarray       # (Q, K) softmax of betas; NaN for an option that nobody rated
-    betas: np.ndarray       # (Q, K) summing to zero in each row
-    questions: np.ndarray   # (Q,) sorted
-    raters: np.ndarray      # (A,) sorted
-    slopes: np.ndarray      # (A,)
-    offsets: np.ndarray     # (A,) gamma ("paper"), or log nu ("symmetric")
-    nll: float              # penalised negative log-likelihood
-    converged: bool         # the optimiser met its tolerance
-    finite: np.ndarray      # (Q,) bool, False where the betas have no finite optimum
-    n_pairs: int            # comparisons with a winner
-    n_ties: int             # comparisons without
+
+    probs: np.ndarray  # (Q, K) softmax of betas; NaN for an option that nobody rated
+    betas: np.ndarray  # (Q, K) summing to zero in each row
+    questions: np.ndarray  # (Q,) sorted
+    raters: np.ndarray  # (A,) sorted
+    slopes: np.ndarray  # (A,)
+    offsets: np.ndarray  # (A,) gamma ("paper"), or log nu ("symmetric")
+    nll: float  # penalised negative log-likelihood
+    converged: bool  # the optimiser met its tolerance
+    finite: np.ndarray  # (Q,) bool, False where the betas have no finite optimum
+    n_pairs: int  # comparisons with a winner
+    n_ties: int  # comparisons without
 
 
 class _Pairs(NamedTuple):
     "Every comparison: what its options, its rater and its annotation are."
-    first: np.ndarray       # index into betas, the winner where there is one
+
+    first: np.ndarray  # index into betas, the winner where there is one
     second: np.ndarray
     rater: np.ndarray
-    unit: np.ndarray        # the annotation
-    tie: np.ndarray         # float, 1 for a tie
+    unit: np.ndarray  # the annotation
+    tie: np.ndarray  # float, 1 for a tie
 
 
 def _pairs(x: np.ndarray, question: np.ndarray, rater: np.ndarray, ties: bool) -> _Pairs:
@@ -204,10 +285,14 @@ def _pairs(x: np.ndarray, question: np.ndarray, rater: np.ndarray, ties: bool) -
     d = x[:, i] - x[:, j]
     unit, p = np.nonzero(~np.isnan(d) if ties else ~np.isnan(d) & (d != 0))
     d, at = d[unit, p], question[unit] * x.shape[1]
-    return _Pairs(at + np.where(d >= 0, i[p], j[p]), at + np.where(d >= 0, j[p], i[p]), rater[unit], unit, (d == 0).astype(float))
+    return _Pairs(
+        at + np.where(d >= 0, i[p], j[p]), at + np.where(d >= 0, j[p], i[p]), rater[unit], unit, (d == 0).astype(float)
+    )
 
 
-def _objective(x: np.ndarray, pairs: _Pairs, weight: np.ndarray, n_betas: int, n_raters: int, symmetric: bool, penalty: float) -> tuple[float, np.ndarray]:
+def _objective(
+    x: np.ndarray, pairs: _Pairs, weight: np.ndarray, n_betas: int, n_raters: int, symmetric: bool, penalty: float
+) -> tuple[float, np.ndarray]:
     "Penalised negative log-likelihood and its gradient; x holds betas, slopes, offsets."
     betas, slopes, offsets = np.split(x, [n_betas, n_betas + n_raters])
     gap = betas[pairs.first] - betas[pairs.second]
@@ -220,37 +305,51 @@ def _objective(x: np.ndarray, pairs: _Pairs, weight: np.ndarray, n_betas: int, n
         by_d = weight * (np.exp(half - log_total) - np.exp(-half - log_total) - (1 - pairs.tie)) / 2
     else:
         z = o + a * gap
-        loss = np.logaddexp(0, -z)                                  # equation 3 with y = 1
+        loss = np.logaddexp(0, -z)  # equation 3 with y = 1
         by_d = by_offset = -weight * expit(-z)
-    g = np.concatenate([np.bincount(pairs.first, by_d * a, n_betas) - np.bincount(pairs.second, by_d * a, n_betas),
-                        np.bincount(pairs.rater, by_d * gap, n_raters) - 2 * penalty * (1 - slopes),
-                        np.bincount(pairs.rater, by_offset, n_raters) + 2 * penalty * offsets])
+    g = np.concatenate(
+        [
+            np.bincount(pairs.first, by_d * a, n_betas) - np.bincount(pairs.second, by_d * a, n_betas),
+            np.bincount(pairs.rater, by_d * gap, n_raters) - 2 * penalty * (1 - slopes),
+            np.bincount(pairs.rater, by_offset, n_raters) + 2 * penalty * offsets,
+        ]
+    )
     return weight @ loss + penalty * (offsets @ offsets + (1 - slopes) @ (1 - slopes)), g
+
 
 # %% ../nbs/03_preference.ipynb #82398ea1
 class _Problem(NamedTuple):
     "What does not change between refits."
+
     pairs: _Pairs
     questions: np.ndarray
     raters: np.ndarray
-    rated: np.ndarray       # (Q, K) bool
-    finite: np.ndarray      # (Q,) bool
+    rated: np.ndarray  # (Q, K) bool
+    finite: np.ndarray  # (Q,) bool
     symmetric: bool
     bounds: list
     penalty: float
 
 
-def _problem(scores, questions, raters, offset, slope_bounds, offset_bounds, penalty, function) -> tuple[_Problem, np.ndarray]:
+def _problem(
+    scores, questions, raters, offset, slope_bounds, offset_bounds, penalty, function
+) -> tuple[_Problem, np.ndarray]:
     "The checked arguments, and the index of each annotation's question."
     x = _scores(scores, function)
-    if len(x) == 0: raise ValueError(f"{function}: scores must not be empty; got no annotation")
+    if len(x) == 0:
+        raise ValueError(f"{function}: scores must not be empty; got no annotation")
     labels = [np.asarray(questions), np.asarray(raters)]
     for name, l in zip(("questions", "raters"), labels):
-        if l.shape != (len(x),): raise ValueError(f"{function}: {name} must be one label an annotation, shape ({len(x)},); got {l.shape}")
-    if offset not in ("paper", "symmetric"): raise ValueError(f"{function}: offset must be 'paper' or 'symmetric'; got {offset!r}")
-    if not 0 < slope_bounds[0] <= 1 <= slope_bounds[1] < np.inf: raise ValueError(f"{function}: slope_bounds must be positive and hold 1; got {slope_bounds}")
-    if not offset_bounds[0] <= 0 <= offset_bounds[1]: raise ValueError(f"{function}: offset_bounds must hold 0; got {offset_bounds}")
-    if not 0 <= penalty < np.inf: raise ValueError(f"{function}: penalty must be zero or more; got {penalty}")
+        if l.shape != (len(x),):
+            raise ValueError(f"{function}: {name} must be one label an annotation, shape ({len(x)},); got {l.shape}")
+    if offset not in ("paper", "symmetric"):
+        raise ValueError(f"{function}: offset must be 'paper' or 'symmetric'; got {offset!r}")
+    if not 0 < slope_bounds[0] <= 1 <= slope_bounds[1] < np.inf:
+        raise ValueError(f"{function}: slope_bounds must be positive and hold 1; got {slope_bounds}")
+    if not offset_bounds[0] <= 0 <= offset_bounds[1]:
+        raise ValueError(f"{function}: offset_bounds must hold 0; got {offset_bounds}")
+    if not 0 <= penalty < np.inf:
+        raise ValueError(f"{function}: penalty must be zero or more; got {penalty}")
     (uq, q), (ur, r) = (np.unique(l, return_inverse=True) for l in labels)
     shape, symmetric = (len(uq), x.shape[1]), offset == "symmetric"
     pairs = _pairs(x, q, r, symmetric)
@@ -261,55 +360,90 @@ def _problem(scores, questions, raters, offset, slope_bounds, offset_bounds, pen
     t = pairs.tie == 1
     beats[pairs.second[t], pairs.first[t] % shape[1]] = True
     bounds = [(None, None)] * rated.size + [tuple(slope_bounds)] * len(ur) + [tuple(offset_bounds)] * len(ur)
-    return _Problem(pairs, uq, ur, rated, _connected(beats.reshape(*shape, shape[1]), rated), symmetric, bounds, penalty), q
+    return (
+        _Problem(pairs, uq, ur, rated, _connected(beats.reshape(*shape, shape[1]), rated), symmetric, bounds, penalty),
+        q,
+    )
 
 
-def _fit(p: _Problem, weights: np.ndarray | None = None, tolerance: float = 1e-12, start: np.ndarray | None = None) -> HierarchicalFit:
+def _fit(
+    p: _Problem, weights: np.ndarray | None = None, tolerance: float = 1e-12, start: np.ndarray | None = None
+) -> HierarchicalFit:
     "One fit, with weights (n,) of annotations."
     (n_questions, k), n_raters, n_betas = p.rated.shape, len(p.raters), p.rated.size
     weight = np.ones(len(p.pairs.unit)) if weights is None else weights[p.pairs.unit]
     start = np.r_[np.zeros(n_betas), np.ones(n_raters), np.zeros(n_raters)] if start is None else start
-    o = minimize(_objective, start, (p.pairs, weight, n_betas, n_raters, p.symmetric, p.penalty), jac=True, method="L-BFGS-B", bounds=p.bounds,
-                 options={"maxiter": 10_000, "maxfun": 20_000, "ftol": tolerance, "gtol": 1e-6, "maxcor": 20})
+    o = minimize(
+        _objective,
+        start,
+        (p.pairs, weight, n_betas, n_raters, p.symmetric, p.penalty),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=p.bounds,
+        options={"maxiter": 10_000, "maxfun": 20_000, "ftol": tolerance, "gtol": 1e-6, "maxcor": 20},
+    )
     betas, slopes, offsets = np.split(o.x, [n_betas, n_betas + n_raters])
     betas = np.where(p.rated, betas.reshape(n_questions, k), np.nan)
-    betas -= np.nanmean(betas, 1, keepdims=True)                   # only differences count: sum to zero
+    betas -= np.nanmean(betas, 1, keepdims=True)  # only differences count: sum to zero
     worth = np.exp(betas - np.nanmax(betas, 1, keepdims=True))
     n_ties = int(p.pairs.tie.sum())
-    return HierarchicalFit(worth / np.nansum(worth, 1, keepdims=True), betas, p.questions, p.raters, slopes, offsets, float(o.fun), bool(o.success), p.finite, len(p.pairs.unit) - n_ties, n_ties)
+    return HierarchicalFit(
+        worth / np.nansum(worth, 1, keepdims=True),
+        betas,
+        p.questions,
+        p.raters,
+        slopes,
+        offsets,
+        float(o.fun),
+        bool(o.success),
+        p.finite,
+        len(p.pairs.unit) - n_ties,
+        n_ties,
+    )
 
 
-def hierarchical_bradley_terry(scores: np.ndarray,        # (n_annotations, n_options) float, higher is better
-                               questions: np.ndarray,     # (n_annotations,) labels
-                               raters: np.ndarray,        # (n_annotations,) labels
-                               *,
-                               offset: Literal["paper", "symmetric"] = "paper",
-                               slope_bounds: tuple[float, float] = (0.5, 2.0),
-                               offset_bounds: tuple[float, float] = (-3.0, 3.0),
-                               penalty: float = 5.0,      # lambda, of slopes and offsets
-                               ) -> HierarchicalFit:
+def hierarchical_bradley_terry(
+    scores: np.ndarray,  # (n_annotations, n_options) float, higher is better
+    questions: np.ndarray,  # (n_annotations,) labels
+    raters: np.ndarray,  # (n_annotations,) labels
+    *,
+    offset: Literal["paper", "symmetric"] = "paper",
+    slope_bounds: tuple[float, float] = (0.5, 2.0),
+    offset_bounds: tuple[float, float] = (-3.0, 3.0),
+    penalty: float = 5.0,  # lambda, of slopes and offsets
+) -> HierarchicalFit:
     """Worths of all options of all questions, with a slope and an offset for each rater.
 
     Source: Lamparth, Grabb et al. 2025, equations 2 and 3; ties: Davidson 1970.
 
     Raises: ValueError for arguments that do not fit.
     """
-    problem, _ = _problem(scores, questions, raters, offset, slope_bounds, offset_bounds, penalty, "hierarchical_bradley_terry")
-    if not problem.rated.any(1).all(): raise ValueError(f"hierarchical_bradley_terry: every question must have a rated option; got none ({problem.questions[~problem.rated.any(1)][0]}); leave it out")
+    problem, _ = _problem(
+        scores, questions, raters, offset, slope_bounds, offset_bounds, penalty, "hierarchical_bradley_terry"
+    )
+    if not problem.rated.any(1).all():
+        raise ValueError(
+            "hierarchical_bradley_terry: every question must have a rated option; got none"
+            f" ({problem.questions[~problem.rated.any(1)][0]}); leave it out"
+        )
     return _fit(problem)
+
 
 # %% ../nbs/03_preference.ipynb #de7d7036
 class PreferenceIntervals(NamedTuple):
     "The fit, and intervals of what it estimates."
+
     fit: HierarchicalFit
-    probs: Interval         # values (Q, K)
-    slopes: Interval        # values (A,)
-    offsets: Interval       # values (A,)
-    n_unconverged: int      # replicates in which the optimiser did not meet its tolerance
-    n_redrawn: int          # draws that were made again because a rater was missing
+    probs: Interval  # values (Q, K)
+    slopes: Interval  # values (A,)
+    offsets: Interval  # values (A,)
+    n_unconverged: int  # replicates in which the optimiser did not meet its tolerance
+    n_redrawn: int  # draws that were made again because a rater was missing
 
 
-def _draws(problem: _Problem, question: np.ndarray, rater: np.ndarray, n: int, seed: int, function: str, attempts: int = 200) -> tuple[np.ndarray, int]:
+def _draws(
+    problem: _Problem, question: np.ndarray, rater: np.ndarray, n: int, seed: int, function: str, attempts: int = 200
+) -> tuple[np.ndarray, int]:
     "Weights (n, n_annotations) in which no rater vanishes, and how many were drawn in vain."
     kept, vain, onehot = [], 0, (rater[:, None] == np.arange(len(problem.raters))).astype(float)
     for s in np.random.SeedSequence(seed).spawn(attempts):
@@ -317,44 +451,60 @@ def _draws(problem: _Problem, question: np.ndarray, rater: np.ndarray, n: int, s
         ok = (w @ onehot > 0).all(1)
         need = n - sum(map(len, kept))
         good = np.flatnonzero(ok)[:need]
-        vain += int((~ok[:good[-1] + 1 if len(good) == need else n]).sum())
+        vain += int((~ok[: good[-1] + 1 if len(good) == need else n]).sum())
         kept.append(w[good])
-        if len(good) == need: return np.concatenate(kept), vain
-    raise ValueError(f"{function}: raters must have enough annotations for a draw to hold them all; got {int(onehot.sum(0).min())} for {problem.raters[onehot.sum(0).argmin()]!r}; join raters of few annotations under one name")
+        if len(good) == need:
+            return np.concatenate(kept), vain
+    raise ValueError(
+        f"{function}: raters must have enough annotations for a draw to hold them all; got {int(onehot.sum(0).min())}"
+        f" for {problem.raters[onehot.sum(0).argmin()]!r}; join raters of few annotations under one name"
+    )
 
 
-def bootstrap_preferences(scores: np.ndarray, questions: np.ndarray, raters: np.ndarray,  # as in hierarchical_bradley_terry
-                          *,
-                          n: int = 100,           # replicates
-                          seed: int,
-                          level: float = 0.95,
-                          offset: Literal["paper", "symmetric"] = "paper",
-                          slope_bounds: tuple[float, float] = (0.5, 2.0),
-                          offset_bounds: tuple[float, float] = (-3.0, 3.0),
-                          penalty: float = 5.0,
-                          ) -> PreferenceIntervals:
+def bootstrap_preferences(
+    scores: np.ndarray,
+    questions: np.ndarray,
+    raters: np.ndarray,  # as in hierarchical_bradley_terry
+    *,
+    n: int = 100,  # replicates
+    seed: int,
+    level: float = 0.95,
+    offset: Literal["paper", "symmetric"] = "paper",
+    slope_bounds: tuple[float, float] = (0.5, 2.0),
+    offset_bounds: tuple[float, float] = (-3.0, 3.0),
+    penalty: float = 5.0,
+) -> PreferenceIntervals:
     """The hierarchical model with percentile intervals over annotations, drawn within questions, no rater lost.
 
     Source: Lamparth, Grabb et al. 2025, section 3.2 (100 refits).
 
     Raises: ValueError for arguments that do not fit, or raters too rare to be in every draw.
     """
-    problem, question = _problem(scores, questions, raters, offset, slope_bounds, offset_bounds, penalty, "bootstrap_preferences")
+    problem, question = _problem(
+        scores, questions, raters, offset, slope_bounds, offset_bounds, penalty, "bootstrap_preferences"
+    )
     rater = np.unique(np.asarray(raters), return_inverse=True)[1]
     fit = _fit(problem)
     weights, vain = _draws(problem, question, rater, n, seed, "bootstrap_preferences")
-    fits = [_fit(problem, w, 1e-9) for w in weights]        # probs within 0.001 of the optimum, far below their spread
+    fits = [_fit(problem, w, 1e-9) for w in weights]  # probs within 0.001 of the optimum, far below their spread
 
     def interval(name):
         r = np.array([getattr(f, name) for f in fits])
         low, high = percentile_interval(r, level)
-        return Interval(getattr(fit, name), low, high, len(question), r, int(np.isnan(r).reshape(n, -1).any(1).sum()), level)
-    return PreferenceIntervals(fit, interval("probs"), interval("slopes"), interval("offsets"), sum(not f.converged for f in fits), vain)
+        return Interval(
+            getattr(fit, name), low, high, len(question), r, int(np.isnan(r).reshape(n, -1).any(1).sum()), level
+        )
+
+    return PreferenceIntervals(
+        fit, interval("probs"), interval("slopes"), interval("offsets"), sum(not f.converged for f in fits), vain
+    )
+
 
 # %% ../nbs/03_preference.ipynb #cefd2a9a
-def soft_labels(probs: np.ndarray,          # (Q, K), rows sum to 1; NaN for an option that is not there
-                wrong_options: np.ndarray,  # (Q, K) bool, True where an option is objectively wrong
-                ) -> np.ndarray:            # (Q, K), rows sum to 1
+def soft_labels(
+    probs: np.ndarray,  # (Q, K), rows sum to 1; NaN for an option that is not there
+    wrong_options: np.ndarray,  # (Q, K) bool, True where an option is objectively wrong
+) -> np.ndarray:  # (Q, K), rows sum to 1
     """Preference probabilities with wrong options at zero and the rest rescaled.
 
     Source: Lamparth, Grabb et al. 2025, section 3.2.
@@ -362,30 +512,49 @@ def soft_labels(probs: np.ndarray,          # (Q, K), rows sum to 1; NaN for an 
     Raises: ValueError where nothing would be left of a question.
     """
     p, wrong = np.asarray(probs, float), np.asarray(wrong_options)
-    if wrong.dtype != bool or wrong.shape != p.shape: raise ValueError(f"soft_labels: wrong_options must be bool of shape {p.shape}; got {wrong.dtype} of shape {wrong.shape}")
-    if (p < 0).any() or not np.allclose(np.nansum(p, -1), 1, atol=1e-6): raise ValueError(f"soft_labels: probs must be probabilities that sum to 1 in each row; got sums from {np.nansum(p, -1).min():.6f} to {np.nansum(p, -1).max():.6f}")
+    if wrong.dtype != bool or wrong.shape != p.shape:
+        raise ValueError(
+            f"soft_labels: wrong_options must be bool of shape {p.shape}; got {wrong.dtype} of shape {wrong.shape}"
+        )
+    if (p < 0).any() or not np.allclose(np.nansum(p, -1), 1, atol=1e-6):
+        raise ValueError(
+            "soft_labels: probs must be probabilities that sum to 1 in each row; got sums from"
+            f" {np.nansum(p, -1).min():.6f} to {np.nansum(p, -1).max():.6f}"
+        )
     kept = np.where(wrong, 0.0, np.nan_to_num(p))
     total = kept.sum(-1, keepdims=True)
-    if (total <= 0).any(): raise ValueError(f"soft_labels: an option with probability must be left in every question; got none (row {int(np.argmin(total))}); look at wrong_options")
+    if (total <= 0).any():
+        raise ValueError(
+            "soft_labels: an option with probability must be left in every question; got none (row"
+            f" {int(np.argmin(total))}); look at wrong_options"
+        )
     return kept / total
+
 
 # %% ../nbs/03_preference.ipynb #6dac6b41
 class GroupMeans(NamedTuple):
     "Means by group, each with an interval."
-    groups: np.ndarray      # (G,) sorted
-    mean: Interval          # values (G, ...); its n is the number of annotations
-    n: np.ndarray           # (G,) annotations in each
+
+    groups: np.ndarray  # (G,) sorted
+    mean: Interval  # values (G, ...); its n is the number of annotations
+    n: np.ndarray  # (G,) annotations in each
 
 
-def group_means(values: np.ndarray,   # (n, ...) float, one row an annotation; NaN is left out
-                groups: np.ndarray,   # (n,) labels
-                *, n: int = 1000, seed: int, level: float = 0.95) -> GroupMeans:
+def group_means(
+    values: np.ndarray,  # (n, ...) float, one row an annotation; NaN is left out
+    groups: np.ndarray,  # (n,) labels
+    *,
+    n: int = 1000,
+    seed: int,
+    level: float = 0.95,
+) -> GroupMeans:
     """Means of annotations by group, with intervals from draws within each group.
 
     Raises: ValueError where `groups` is not one label a row.
     """
     v, g = np.asarray(values, float), np.asarray(groups)
-    if v.ndim < 1 or g.shape != v.shape[:1] or len(v) == 0: raise ValueError(f"group_means: groups must be one label a row of values; got shapes {g.shape} and {v.shape}")
+    if v.ndim < 1 or g.shape != v.shape[:1] or len(v) == 0:
+        raise ValueError(f"group_means: groups must be one label a row of values; got shapes {g.shape} and {v.shape}")
     names, code, size = np.unique(g, return_inverse=True, return_counts=True)
     flat, has = np.nan_to_num(v).reshape(len(v), -1), (~np.isnan(v)).astype(float).reshape(len(v), -1)
 
@@ -399,22 +568,34 @@ def group_means(values: np.ndarray,   # (n, ...) float, one row an annotation; N
 
     r = np.concatenate([means(w) for w in draw_weights(len(v), n, seed=seed, strata=code)])
     low, high = percentile_interval(r, level)
-    return GroupMeans(names, Interval(means(np.ones((1, len(v))))[0], low, high, len(v), r, int(np.isnan(r.reshape(n, -1)).any(1).sum()), level), size)
+    return GroupMeans(
+        names,
+        Interval(
+            means(np.ones((1, len(v))))[0], low, high, len(v), r, int(np.isnan(r.reshape(n, -1)).any(1).sum()), level
+        ),
+        size,
+    )
+
 
 # %% ../nbs/03_preference.ipynb #06280fdc
 class QuestionAlphas(NamedTuple):
     "Krippendorff's alpha for each question."
-    questions: np.ndarray   # (Q,) sorted
-    alpha: np.ndarray       # (Q,) NaN where fewer than two annotations, or no variation
-    ci_low: np.ndarray      # (Q,) NaN without replicates
+
+    questions: np.ndarray  # (Q,) sorted
+    alpha: np.ndarray  # (Q,) NaN where fewer than two annotations, or no variation
+    ci_low: np.ndarray  # (Q,) NaN without replicates
     ci_high: np.ndarray
-    n: np.ndarray           # (Q,) annotations
+    n: np.ndarray  # (Q,) annotations
 
 
-def question_alphas(scores: np.ndarray,     # (n, K) float
-                    questions: np.ndarray,  # (n,) labels
-                    *, n: int = 0,          # bootstrap replicates over annotations; 0 for none
-                    seed: int = 0, level: float = 0.95) -> QuestionAlphas:
+def question_alphas(
+    scores: np.ndarray,  # (n, K) float
+    questions: np.ndarray,  # (n,) labels
+    *,
+    n: int = 0,  # bootstrap replicates over annotations; 0 for none
+    seed: int = 0,
+    level: float = 0.95,
+) -> QuestionAlphas:
     """How far the annotators of each question agree on its options, at interval level.
 
     Source: Krippendorff 2011; Lamparth, Grabb et al. 2025, figure 16.
@@ -422,12 +603,14 @@ def question_alphas(scores: np.ndarray,     # (n, K) float
     Raises: ValueError where `questions` is not one label a row.
     """
     x, g = _scores(scores, "question_alphas"), np.asarray(questions)
-    if g.shape != (len(x),): raise ValueError(f"question_alphas: questions must be one label a row, shape ({len(x)},); got {g.shape}")
+    if g.shape != (len(x),):
+        raise ValueError(f"question_alphas: questions must be one label a row, shape ({len(x)},); got {g.shape}")
     names, code, size = np.unique(g, return_inverse=True, return_counts=True)
     alpha, low, high = (np.full(len(names), np.nan) for _ in range(3))
     for k, s in enumerate(np.random.SeedSequence(seed).spawn(len(names))):
         rows = x[code == k]
-        if len(rows) < 2 or len(np.unique(rows[~np.isnan(rows)])) < 2: continue
+        if len(rows) < 2 or len(np.unique(rows[~np.isnan(rows)])) < 2:
+            continue
         alpha[k] = krippendorff_alpha(rows, "interval")
         if n:
             w = np.concatenate(list(draw_weights(len(rows), n, seed=s)))
@@ -435,10 +618,12 @@ def question_alphas(scores: np.ndarray,     # (n, K) float
             low[k], high[k] = np.minimum(np.array(percentile_interval(r - np.nanmean(r) + alpha[k], level)), 1.0)
     return QuestionAlphas(names, alpha, low, high, size)
 
+
 # %% ../nbs/03_preference.ipynb #bcbc3aaf
-def jensen_shannon(p: np.ndarray,    # (..., K) not negative; normalised here
-                   q: np.ndarray,    # (..., K)
-                   ) -> Any:         # (...) in [0, 1]; NaN where p or q sums to zero
+def jensen_shannon(
+    p: np.ndarray,  # (..., K) not negative; normalised here
+    q: np.ndarray,  # (..., K)
+) -> Any:  # (...) in [0, 1]; NaN where p or q sums to zero
     """Jensen-Shannon distance with logarithms to base 2.
 
     Source: Lin 1991, equation 4.1; Endres and Schindelin 2003 (its square root is a metric).
@@ -446,7 +631,8 @@ def jensen_shannon(p: np.ndarray,    # (..., K) not negative; normalised here
     Raises: ValueError for negative entries.
     """
     p, q = np.asarray(p, float), np.asarray(q, float)
-    if (p < 0).any() or (q < 0).any(): raise ValueError(f"jensen_shannon: p and q must not be negative; got {min(np.nanmin(p), np.nanmin(q))}")
+    if (p < 0).any() or (q < 0).any():
+        raise ValueError(f"jensen_shannon: p and q must not be negative; got {min(np.nanmin(p), np.nanmin(q))}")
     with np.errstate(invalid="ignore", divide="ignore"):
         p, q = p / p.sum(-1, keepdims=True), q / q.sum(-1, keepdims=True)
         m = (p + q) / 2
@@ -457,29 +643,35 @@ def jensen_shannon(p: np.ndarray,    # (..., K) not negative; normalised here
 
 class WordingDistance(NamedTuple):
     "How far the scores under two wordings are apart, averaged over questions."
+
     first: str
     second: str
-    distance: float         # mean over questions
-    expected: float         # mean under permutation: what chance alone gives
-    p_value: float          # one-sided: a distance as large, or larger
-    n_questions: int        # with annotations in both wordings
-    n_left_out: int         # questions that lack one of the two, or whose scores are all zero
+    distance: float  # mean over questions
+    expected: float  # mean under permutation: what chance alone gives
+    p_value: float  # one-sided: a distance as large, or larger
+    n_questions: int  # with annotations in both wordings
+    n_left_out: int  # questions that lack one of the two, or whose scores are all zero
 
 
 def _mean_distance(x: np.ndarray, question: np.ndarray, second: np.ndarray, n_questions: int) -> np.ndarray:
     "Mean distance (P,) for assignments `second` (P, n) bool of annotations to the second of two wordings."
-    cell = question + n_questions * second                                   # (P, n)
+    cell = question + n_questions * second  # (P, n)
     p, k = len(second), x.shape[1]
     at = (cell + 2 * n_questions * np.arange(p)[:, None]).ravel()
-    sums = np.stack([np.bincount(at, np.tile(x[:, c], p), 2 * n_questions * p) for c in range(k)], -1).reshape(p, 2, n_questions, k)
-    return np.nanmean(jensen_shannon(sums[:, 0], sums[:, 1]), -1)            # the mean's denominator cancels
+    sums = np.stack([np.bincount(at, np.tile(x[:, c], p), 2 * n_questions * p) for c in range(k)], -1).reshape(
+        p, 2, n_questions, k
+    )
+    return np.nanmean(jensen_shannon(sums[:, 0], sums[:, 1]), -1)  # the mean's denominator cancels
 
 
-def wording_distances(scores: np.ndarray,     # (n, K) float, not negative
-                      questions: np.ndarray,  # (n,) labels
-                      wordings: np.ndarray,   # (n,) labels, e.g. male, female, nonbinary
-                      *, n: int = 10_000,     # permutations
-                      seed: int) -> list[WordingDistance]:  # one a pair of wordings
+def wording_distances(
+    scores: np.ndarray,  # (n, K) float, not negative
+    questions: np.ndarray,  # (n,) labels
+    wordings: np.ndarray,  # (n,) labels, e.g. male, female, nonbinary
+    *,
+    n: int = 10_000,  # permutations
+    seed: int,
+) -> list[WordingDistance]:  # one a pair of wordings
     """Jensen-Shannon distance of mean scores between wordings, with a permutation test within questions.
 
     Source: Lamparth, Grabb et al. 2025, section 3.2 (the distance); Good 2005, section 3.2 (the test).
@@ -487,33 +679,63 @@ def wording_distances(scores: np.ndarray,     # (n, K) float, not negative
     Raises: ValueError where there are not two wordings, or no question has both.
     """
     x, g, w = _scores(scores, "wording_distances"), np.asarray(questions), np.asarray(wordings)
-    if g.shape != (len(x),) or w.shape != (len(x),): raise ValueError(f"wording_distances: questions and wordings must be one label a row, shape ({len(x)},); got {g.shape} and {w.shape}")
-    if np.isnan(x).any(): raise ValueError("wording_distances: scores must have no NaN; got some; leave such annotations out")
+    if g.shape != (len(x),) or w.shape != (len(x),):
+        raise ValueError(
+            f"wording_distances: questions and wordings must be one label a row, shape ({len(x)},); got {g.shape} and"
+            f" {w.shape}"
+        )
+    if np.isnan(x).any():
+        raise ValueError("wording_distances: scores must have no NaN; got some; leave such annotations out")
     names = np.unique(w)
-    if len(names) < 2: raise ValueError(f"wording_distances: wordings must have two values or more; got {names.tolist()}")
+    if len(names) < 2:
+        raise ValueError(f"wording_distances: wordings must have two values or more; got {names.tolist()}")
     out = []
     for (a, b), s in zip(combinations(names, 2), np.random.SeedSequence(seed).spawn(len(names) ** 2)):
         of_two, rng = (w == a) | (w == b), np.random.default_rng(s)
-        usable = [k for k in np.unique(g[of_two]) if all(x[(g == k) & (w == v)].sum() > 0 for v in (a, b)) and (x[(g == k) & of_two].sum(1) > 0).all()]
+        usable = [
+            k
+            for k in np.unique(g[of_two])
+            if all(x[(g == k) & (w == v)].sum() > 0 for v in (a, b)) and (x[(g == k) & of_two].sum(1) > 0).all()
+        ]
         m = of_two & np.isin(g, usable)
-        if not m.any(): raise ValueError(f"wording_distances: some question must have annotations in both wordings; got none ({a}, {b})")
+        if not m.any():
+            raise ValueError(
+                f"wording_distances: some question must have annotations in both wordings; got none ({a}, {b})"
+            )
         order = np.argsort(g[m], kind="stable")
         xs, code, second = x[m][order], np.unique(g[m][order], return_inverse=True)[1], (w[m] == b)[order]
         observed = _mean_distance(xs, code, second[None], len(usable))[0]
         r, rows = [], max(1, 2_000_000 // len(xs))
-        for done in range(0, n, rows):                                       # shuffle within questions: sort by question, then at random
+        for done in range(0, n, rows):  # shuffle within questions: sort by question, then at random
             size = min(rows, n - done)
             shuffle = np.argsort(code + rng.random((size, len(xs))), 1)
             r.append(_mean_distance(xs, code, second[shuffle], len(usable)))
         r = np.concatenate(r)
-        out.append(WordingDistance(str(a), str(b), float(observed), float(r.mean()), float(((r >= observed - 1e-12).sum() + 1) / (n + 1)), len(usable), len(np.unique(g)) - len(usable)))
+        out.append(
+            WordingDistance(
+                str(a),
+                str(b),
+                float(observed),
+                float(r.mean()),
+                float(((r >= observed - 1e-12).sum() + 1) / (n + 1)),
+                len(usable),
+                len(np.unique(g)) - len(usable),
+            )
+        )
     return out
 
+
 # %% ../nbs/03_preference.ipynb #c49b0980
-def add_creator(scores: np.ndarray, questions: np.ndarray, raters: np.ndarray,  # as in hierarchical_bradley_terry
-                answers: Mapping[Any, int],    # question -> the creator's option; questions without one get no row
-                *, name: str = "crtr", right: float = 100.0, wrong: float = 0.0,
-                ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # scores, questions, raters with the new rows at the end
+def add_creator(
+    scores: np.ndarray,
+    questions: np.ndarray,
+    raters: np.ndarray,  # as in hierarchical_bradley_terry
+    answers: Mapping[Any, int],  # question -> the creator's option; questions without one get no row
+    *,
+    name: str = "crtr",
+    right: float = 100.0,
+    wrong: float = 0.0,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # scores, questions, raters with the new rows at the end
     """Annotations with one more for each question whose creator's answer is known.
 
     Source: Lamparth, Grabb et al. 2025, published code.
@@ -521,20 +743,36 @@ def add_creator(scores: np.ndarray, questions: np.ndarray, raters: np.ndarray,  
     Raises: ValueError where a rater has that name already, or an answer is no option.
     """
     x, q, r = _scores(scores, "add_creator"), np.asarray(questions), np.asarray(raters)
-    if q.shape != (len(x),) or r.shape != (len(x),): raise ValueError(f"add_creator: questions and raters must be one label an annotation, shape ({len(x)},); got {q.shape} and {r.shape}")
-    if name in r.tolist(): raise ValueError(f"add_creator: name must be a new rater's; got {name!r}, who is one already; the rows were added before")
+    if q.shape != (len(x),) or r.shape != (len(x),):
+        raise ValueError(
+            f"add_creator: questions and raters must be one label an annotation, shape ({len(x)},); got {q.shape} and"
+            f" {r.shape}"
+        )
+    if name in r.tolist():
+        raise ValueError(
+            f"add_creator: name must be a new rater's; got {name!r}, who is one already; the rows were added before"
+        )
     known = [k for k in np.unique(q).tolist() if k in answers]
     bad = [k for k in known if not 0 <= answers[k] < x.shape[1]]
-    if bad: raise ValueError(f"add_creator: answers must be options 0 to {x.shape[1] - 1}; got {answers[bad[0]]} ({bad[0]})")
+    if bad:
+        raise ValueError(
+            f"add_creator: answers must be options 0 to {x.shape[1] - 1}; got {answers[bad[0]]} ({bad[0]})"
+        )
     rows = np.full((len(known), x.shape[1]), wrong)
     rows[np.arange(len(known)), [answers[k] for k in known]] = right
-    return np.concatenate([x, rows]), np.concatenate([q, np.array(known, q.dtype)]), np.concatenate([r.astype(str), np.full(len(known), name)])
+    return (
+        np.concatenate([x, rows]),
+        np.concatenate([q, np.array(known, q.dtype)]),
+        np.concatenate([r.astype(str), np.full(len(known), name)]),
+    )
+
 
 # %% ../nbs/03_preference.ipynb #83e59b61
-def top_k(probs: np.ndarray,       # (Q, K)
-          answers: np.ndarray,     # (Q,) int, the creator's option in each question
-          weights: np.ndarray | None = None,  # (B, Q) for the bootstrap
-          ) -> np.ndarray:         # (K,) or (B, K): share of questions with the answer among the first 1, 2, ..., K
+def top_k(
+    probs: np.ndarray,  # (Q, K)
+    answers: np.ndarray,  # (Q,) int, the creator's option in each question
+    weights: np.ndarray | None = None,  # (B, Q) for the bootstrap
+) -> np.ndarray:  # (K,) or (B, K): share of questions with the answer among the first 1, 2, ..., K
     """Share of questions whose answer is among the k most probable options, for every k.
 
     Source: Lamparth, Grabb et al. 2025, figure 3; ties are shared.
@@ -542,12 +780,16 @@ def top_k(probs: np.ndarray,       # (Q, K)
     Raises: ValueError for answers that are no option.
     """
     p, a = np.asarray(probs, float), np.asarray(answers)
-    if p.ndim != 2 or a.shape != p.shape[:1] or len(p) == 0: raise ValueError(f"top_k: answers must be one option a row of probs; got shapes {a.shape} and {p.shape}")
-    if not np.issubdtype(a.dtype, np.integer) or a.min() < 0 or a.max() >= p.shape[1]: raise ValueError(f"top_k: answers must be whole numbers from 0 to {p.shape[1] - 1}; got {a.min()} to {a.max()}")
+    if p.ndim != 2 or a.shape != p.shape[:1] or len(p) == 0:
+        raise ValueError(f"top_k: answers must be one option a row of probs; got shapes {a.shape} and {p.shape}")
+    if not np.issubdtype(a.dtype, np.integer) or a.min() < 0 or a.max() >= p.shape[1]:
+        raise ValueError(f"top_k: answers must be whole numbers from 0 to {p.shape[1] - 1}; got {a.min()} to {a.max()}")
     own = p[np.arange(len(p)), a][:, None]
-    above, alike = (p > own).sum(1), (p == own).sum(1)                       # NaN is never above
-    if (alike == 0).any(): raise ValueError(f"top_k: the answer must have a probability; got NaN (row {int((alike == 0).argmax())})")
-    within = np.clip((np.arange(1, p.shape[1] + 1) - above[:, None]) / alike[:, None], 0, 1)   # (Q, K)
-    if weights is None: return within.mean(0)
+    above, alike = (p > own).sum(1), (p == own).sum(1)  # NaN is never above
+    if (alike == 0).any():
+        raise ValueError(f"top_k: the answer must have a probability; got NaN (row {int((alike == 0).argmax())})")
+    within = np.clip((np.arange(1, p.shape[1] + 1) - above[:, None]) / alike[:, None], 0, 1)  # (Q, K)
+    if weights is None:
+        return within.mean(0)
     w = np.asarray(weights, float)
     return w @ within / w.sum(1, keepdims=True)

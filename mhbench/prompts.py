@@ -18,8 +18,25 @@ import yaml
 from .schema import MODES, TASKS, Item, fingerprint, letters
 
 # %% auto #0
-__all__ = ['FOLDER', 'KINDS', 'names', 'render', 'find', 'Template', 'slug', 'template', 'build', 'related', 'demonstrations',
-           'Rubric', 'rubric', 'rubrics', 'languages', 'rubric_for', 'provenance']
+__all__ = [
+    "FOLDER",
+    "KINDS",
+    "names",
+    "render",
+    "find",
+    "Template",
+    "slug",
+    "template",
+    "build",
+    "related",
+    "demonstrations",
+    "Rubric",
+    "rubric",
+    "rubrics",
+    "languages",
+    "rubric_for",
+    "provenance",
+]
 
 # %% ../nbs/07_prompts.ipynb #88a12d1d
 _TOKEN = re.compile(r"\{\{|\}\}|\[\[|\]\]|\{([A-Za-z_][\w.]*)\}|[{}]")
@@ -30,87 +47,136 @@ def _parsed(template: str, where: str) -> tuple:
     "A template as nested tuples: text, (name,), or ('[[', parts)."
     stack, end = [[]], 0
     for m in _TOKEN.finditer(template):
-        stack[-1].append(template[end:m.start()])
+        stack[-1].append(template[end : m.start()])
         token, end = m.group(), m.end()
-        if m.group(1): stack[-1].append((m.group(1),))
-        elif token in ("{{", "}}"): stack[-1].append(token[0])
-        elif token == "[[": stack.append([])
-        elif token == "]]" and len(stack) > 1: inner = stack.pop(); stack[-1].append(("[[", tuple(inner)))
-        else: raise ValueError(f"render: template must be well formed; got {token!r} at character {m.start()} ({where}); write {{{{ for a brace, and close every [[ with ]]")
-    if len(stack) > 1: raise ValueError(f"render: template must close every [[ with ]]; got {len(stack) - 1} left open ({where})")
+        if m.group(1):
+            stack[-1].append((m.group(1),))
+        elif token in ("{{", "}}"):
+            stack[-1].append(token[0])
+        elif token == "[[":
+            stack.append([])
+        elif token == "]]" and len(stack) > 1:
+            inner = stack.pop()
+            stack[-1].append(("[[", tuple(inner)))
+        else:
+            raise ValueError(
+                f"render: template must be well formed; got {token!r} at character {m.start()} ({where}); write {{{{"
+                " for a brace, and close every [[ with ]]"
+            )
+    if len(stack) > 1:
+        raise ValueError(f"render: template must close every [[ with ]]; got {len(stack) - 1} left open ({where})")
     return (*stack[0], template[end:])
 
 
-def names(template: str,  # in the language above
-          where: str = "a template") -> set[str]:
+def names(
+    template: str,  # in the language above
+    where: str = "a template",
+) -> set[str]:
     "The fields that a template names."
-    def inside(parts): return {n for p in parts if not isinstance(p, str) for n in ([p[0]] if p[0] != "[[" else inside(p[1]))}
+
+    def inside(parts):
+        return {n for p in parts if not isinstance(p, str) for n in ([p[0]] if p[0] != "[[" else inside(p[1]))}
+
     return inside(_parsed(template, where))
 
 
-def render(template: str,              # in the language above
-           values: Mapping[str, str],  # by field name
-           where: str = "a template",  # for the error: the template's file
-           ) -> str:                   # without white space at the end
+def render(
+    template: str,  # in the language above
+    values: Mapping[str, str],  # by field name
+    where: str = "a template",  # for the error: the template's file
+) -> str:  # without white space at the end
     """A template with its fields filled in.
 
     Raises: ValueError for a field that is not among the values, or a template that is not well formed.
     """
+
     def fill(parts):
         out = []
         for p in parts:
-            if isinstance(p, str): out.append(p)
+            if isinstance(p, str):
+                out.append(p)
             elif p[0] == "[[":
-                if all(values.get(q[0]) for q in p[1] if not isinstance(q, str) and q[0] != "[["): out.append(fill(p[1]))
-            else: out.append(values[p[0]])
+                if all(values.get(q[0]) for q in p[1] if not isinstance(q, str) and q[0] != "[["):
+                    out.append(fill(p[1]))
+            else:
+                out.append(values[p[0]])
         return "".join(out)
+
     unknown = sorted(names(template, where) - set(values))
-    if unknown: raise ValueError(f"render: template must name known fields ({', '.join(sorted(values))}); got {', '.join(unknown)} ({where}); mend the spelling")
+    if unknown:
+        raise ValueError(
+            f"render: template must name known fields ({', '.join(sorted(values))}); got {', '.join(unknown)}"
+            f" ({where}); mend the spelling"
+        )
     return fill(_parsed(template, where)).rstrip()
+
 
 # %% ../nbs/07_prompts.ipynb #e9352c6a
 FOLDER = Path(str(importlib.resources.files("mhbench"))) / "prompts"  # the bundled texts
 
 _PARTS = ("system", "user", "assistant")
-_LAYOUT = {"option": "{letter}: {text}", "stem": "{number}. {text}", "field": "{label}: {value}", "key_line": "{number}: {text}", "or": "or", "none": "none"}
+_LAYOUT = {
+    "option": "{letter}: {text}",
+    "stem": "{number}. {text}",
+    "field": "{label}: {value}",
+    "key_line": "{number}: {text}",
+    "or": "or",
+    "none": "none",
+}
 _ENTRIES = {"about", *_PARTS, *_LAYOUT, "labels", "omit", "modes", "examples"}
 
 
 @lru_cache(maxsize=1024)
 def _read(path: Path, mtime: int) -> dict:
     "A YAML file that must hold a mapping."
-    try: data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as e: raise ValueError(f"prompts: file must be YAML; got {' '.join(str(e).split())} ({path}); quote texts that hold ': '") from None
-    if not isinstance(data, dict): raise ValueError(f"prompts: file must hold named entries; got {type(data).__name__} ({path})")
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as e:
+        raise ValueError(
+            f"prompts: file must be YAML; got {' '.join(str(e).split())} ({path}); quote texts that hold ': '"
+        ) from None
+    if not isinstance(data, dict):
+        raise ValueError(f"prompts: file must hold named entries; got {type(data).__name__} ({path})")
     return data
 
 
-def find(name: str,                      # e.g. "mhqa/multiple_choice.yaml"
-         dir: str | Path | None = None,  # the user's folder; None: the package's texts alone
-         ) -> Path | None:
+def find(
+    name: str,  # e.g. "mhqa/multiple_choice.yaml"
+    dir: str | Path | None = None,  # the user's folder; None: the package's texts alone
+) -> Path | None:
     """The file of that name, the user's before the package's; None where there is none.
 
     Raises: FileNotFoundError where `dir` is given and is no folder.
     """
-    if dir is not None and not Path(dir).is_dir(): raise FileNotFoundError(f"find: dir must be a folder of templates; got {str(dir)!r}, which is not there; leave it out for the bundled texts")
+    if dir is not None and not Path(dir).is_dir():
+        raise FileNotFoundError(
+            f"find: dir must be a folder of templates; got {str(dir)!r}, which is not there; leave it out for the"
+            " bundled texts"
+        )
     return next((p for f in ([Path(dir)] if dir is not None else []) + [FOLDER] if (p := f / name).is_file()), None)
 
 
 def _load(path: Path, known: set[str]) -> dict:
     data = _read(path, path.stat().st_mtime_ns)
     unknown = sorted(set(data) - known)
-    if unknown: raise ValueError(f"prompts: entries must be among {', '.join(sorted(known))}; got {', '.join(unknown)} ({path}); mend the spelling")
+    if unknown:
+        raise ValueError(
+            f"prompts: entries must be among {', '.join(sorted(known))}; got {', '.join(unknown)} ({path}); mend the"
+            " spelling"
+        )
     return data
+
 
 # %% ../nbs/07_prompts.ipynb #dc9e72b2
 class Template(NamedTuple):
     "The prompt of one task in one mode."
-    name: str                   # the file within its folder, e.g. mhqa/multiple_choice.yaml
+
+    name: str  # the file within its folder, e.g. mhqa/multiple_choice.yaml
     path: Path
-    parts: dict[str, str]       # system, user, assistant
-    layout: dict[str, str]      # option, stem, field, key_line, or
-    labels: dict[str, str]      # context field -> what the page says
-    omit: frozenset[str]        # parts of an item that this prompt leaves out on purpose
+    parts: dict[str, str]  # system, user, assistant
+    layout: dict[str, str]  # option, stem, field, key_line, or
+    labels: dict[str, str]  # context field -> what the page says
+    omit: frozenset[str]  # parts of an item that this prompt leaves out on purpose
     examples: tuple[dict, ...]  # worked examples of the file's own, for few-shot modes
 
 
@@ -121,43 +187,67 @@ def slug(text: str) -> str:
 
 def _candidates(item: Item, language: str | None) -> list[str]:
     base = [f"{item.study}/{item.task}", f"default/{item.task}"]
-    if item.category: base.insert(0, f"{item.study}/{slug(item.category)}")
+    if item.category:
+        base.insert(0, f"{item.study}/{slug(item.category)}")
     tag = (language or item.language).split("-")[0].lower()
     local = [f"{b}.{tag}.yaml" for b in base] if tag != "en" else []
-    if language and tag != "en": return local                            # asked for by name: nothing else will do
+    if language and tag != "en":
+        return local  # asked for by name: nothing else will do
     return local + [f"{b}.yaml" for b in base]
 
 
-def template(item: Item,                   # decides study, category, task and language
-             mode: str = "zero_shot",      # one of MODES
-             *, language: str | None = None,  # BCP 47; None: the item's own, in English where that is not to be had
-             dir: str | Path | None = None,   # the user's folder
-             ) -> Template:
+def template(
+    item: Item,  # decides study, category, task and language
+    mode: str = "zero_shot",  # one of MODES
+    *,
+    language: str | None = None,  # BCP 47; None: the item's own, in English where that is not to be had
+    dir: str | Path | None = None,  # the user's folder
+) -> Template:
     """The prompt for an item in a mode.
 
     Raises: ValueError for an unknown mode, a language without a template, or a file that does not fit.
     """
-    if mode not in MODES: raise ValueError(f"template: mode must be one of {', '.join(MODES)}; got {mode!r} ({item.item_id})")
+    if mode not in MODES:
+        raise ValueError(f"template: mode must be one of {', '.join(MODES)}; got {mode!r} ({item.item_id})")
     own = {"few_shot": "zero_shot", "few_shot_cot": "cot"}.get(mode, mode)
-    if own == "free_form" and item.task in ("cloze", "open", "sequential"): own = "zero_shot"   # they are free form already
+    if own == "free_form" and item.task in ("cloze", "open", "sequential"):
+        own = "zero_shot"  # they are free form already
     for name in _candidates(item, language):
         path = find(name, dir)
-        if path is None: continue
+        if path is None:
+            continue
         data = _load(path, _ENTRIES)
         modes = data.get("modes") or {}
-        if own != "zero_shot" and own not in modes: continue
+        if own != "zero_shot" and own not in modes:
+            continue
         over = _checked(modes.get(own) or {}, path, own)
         merged = {**data, **over}
-        if not merged.get("user"): continue
-        return Template(name, path, {k: merged[k] for k in _PARTS if merged.get(k)}, {**_LAYOUT, **{k: merged[k] for k in _LAYOUT if k in merged}},
-                        {slug(k): v for k, v in (merged.get("labels") or {}).items()}, frozenset(merged.get("omit") or ()), tuple(merged.get("examples") or ()))
-    raise ValueError(f"template: there must be a prompt for mode {mode}; got none in {', '.join(_candidates(item, language))} ({item.item_id}); add one of these files to your prompts folder, or choose another mode")
+        if not merged.get("user"):
+            continue
+        return Template(
+            name,
+            path,
+            {k: merged[k] for k in _PARTS if merged.get(k)},
+            {**_LAYOUT, **{k: merged[k] for k in _LAYOUT if k in merged}},
+            {slug(k): v for k, v in (merged.get("labels") or {}).items()},
+            frozenset(merged.get("omit") or ()),
+            tuple(merged.get("examples") or ()),
+        )
+    raise ValueError(
+        f"template: there must be a prompt for mode {mode}; got none in {', '.join(_candidates(item, language))}"
+        f" ({item.item_id}); add one of these files to your prompts folder, or choose another mode"
+    )
 
 
 def _checked(over: dict, path: Path, mode: str) -> dict:
     unknown = sorted(set(over) - (_ENTRIES - {"modes"}))
-    if unknown: raise ValueError(f"prompts: modes.{mode} must hold entries among {', '.join(sorted(_ENTRIES - {'modes'}))}; got {', '.join(unknown)} ({path})")
+    if unknown:
+        raise ValueError(
+            f"prompts: modes.{mode} must hold entries among {', '.join(sorted(_ENTRIES - {'modes'}))}; got"
+            f" {', '.join(unknown)} ({path})"
+        )
     return over
+
 
 # %% ../nbs/07_prompts.ipynb #f9f8c6b2
 def _label(field: str, labels: Mapping[str, str]) -> str:
@@ -165,10 +255,12 @@ def _label(field: str, labels: Mapping[str, str]) -> str:
 
 
 def _key_text(item: Item, layout: Mapping[str, str]) -> str:
-    if item.task == "multiple_choice": return ", ".join(item.key)
+    if item.task == "multiple_choice":
+        return ", ".join(item.key)
     if item.task in ("extended_matching", "sequential"):
         return "\n".join(render(layout["key_line"], {"number": str(i), "text": k}) for i, k in enumerate(item.key, 1))
-    if item.task == "multi_label": return "; ".join(item.key) or layout["none"]
+    if item.task == "multi_label":
+        return "; ".join(item.key) or layout["none"]
     return item.key[0]
 
 
@@ -176,37 +268,84 @@ def _values(item: Item, t: Template, named: set[str]) -> dict[str, str]:
     "Every field that a template may name, laid out."
     shown, lay = {n.split(".", 1)[1] for n in named if n.startswith("context.")}, t.layout
     fields = {k: v for k, v in item.context.items() if v.strip()}
-    labels = letters(len(item.options)) if len(item.options) <= 26 else [str(i) for i in range(1, len(item.options) + 1)]
-    rest = [render(lay["field"], {"label": _label(k, t.labels), "value": v}) for k, v in fields.items() if slug(k) not in shown]
-    values = {"question": item.question, "context": "\n".join(rest), "study": item.study, "category": item.category or "", "topic": item.topic or "", "language": item.language,
-              "options": "\n".join(render(lay["option"], {"letter": c, "text": o}) for c, o in zip(labels, item.options)),
-              "stems": "\n".join(render(lay["stem"], {"number": str(i), "text": s}) for i, s in enumerate(item.stems, 1)),
-              "letters": f" {lay['or']} ".join(filter(None, [", ".join(labels[:-1]), *labels[-1:]])), "n_options": str(len(item.options)), "n_stems": str(len(item.stems))}
+    labels = (
+        letters(len(item.options)) if len(item.options) <= 26 else [str(i) for i in range(1, len(item.options) + 1)]
+    )
+    rest = [
+        render(lay["field"], {"label": _label(k, t.labels), "value": v})
+        for k, v in fields.items()
+        if slug(k) not in shown
+    ]
+    values = {
+        "question": item.question,
+        "context": "\n".join(rest),
+        "study": item.study,
+        "category": item.category or "",
+        "topic": item.topic or "",
+        "language": item.language,
+        "options": "\n".join(render(lay["option"], {"letter": c, "text": o}) for c, o in zip(labels, item.options)),
+        "stems": "\n".join(render(lay["stem"], {"number": str(i), "text": s}) for i, s in enumerate(item.stems, 1)),
+        "letters": f" {lay['or']} ".join(filter(None, [", ".join(labels[:-1]), *labels[-1:]])),
+        "n_options": str(len(item.options)),
+        "n_stems": str(len(item.stems)),
+    }
     return values | {f"context.{k}": "" for k in shown} | {f"context.{slug(k)}": v for k, v in fields.items()}
 
 
 def _check_fits(item: Item, t: Template, named: set[str], mode: str) -> None:
     leak = sorted(named & {"key", "key_text", "rationale"})
-    if leak: raise ValueError(f"build: user and system must not name the answer; got {', '.join(leak)} ({t.path}); name it in assistant alone")
-    has = {"context": bool(item.context), "options": bool(item.options), "stems": bool(item.stems), "question": bool(item.question)}
+    if leak:
+        raise ValueError(
+            f"build: user and system must not name the answer; got {', '.join(leak)} ({t.path}); name it in assistant"
+            " alone"
+        )
+    has = {
+        "context": bool(item.context),
+        "options": bool(item.options),
+        "stems": bool(item.stems),
+        "question": bool(item.question),
+    }
     may = t.omit | ({"options"} if mode == "free_form" else set())
     lost = [p for p, there in has.items() if there and p not in may and p not in named]
-    if "context" in lost and all(f"context.{slug(k)}" in named for k in item.context): lost.remove("context")
-    if lost: raise ValueError(f"build: template must have a place for every part of the item; got none for {', '.join(lost)} ({t.name}, {item.item_id}); add {{{lost[0]}}}, or say omit: [{', '.join(lost)}]")
+    if "context" in lost and all(f"context.{slug(k)}" in named for k in item.context):
+        lost.remove("context")
+    if lost:
+        raise ValueError(
+            f"build: template must have a place for every part of the item; got none for {', '.join(lost)} ({t.name},"
+            f" {item.item_id}); add {{{lost[0]}}}, or say omit: [{', '.join(lost)}]"
+        )
 
 
 def _turn(item: Item, t: Template, named: set[str]) -> dict[str, str]:
-    return {p: render(t.parts[p], v, str(t.name)) for v in [_values(item, t, named)] for p in ("system", "user") if p in t.parts}
+    return {
+        p: render(t.parts[p], v, str(t.name))
+        for v in [_values(item, t, named)]
+        for p in ("system", "user")
+        if p in t.parts
+    }
 
 
 def _answer(item: Item, t: Template, named: set[str]) -> str:
     "A demonstration's answer."
-    if "assistant" not in t.parts: raise ValueError(f"build: template must have the entry assistant where there are demonstrations; got none ({t.path}); add what an answer looks like")
+    if "assistant" not in t.parts:
+        raise ValueError(
+            f"build: template must have the entry assistant where there are demonstrations; got none ({t.path}); add"
+            " what an answer looks like"
+        )
     options = dict(zip(letters(min(len(item.options), 26)), item.options))
     key = _key_text(item, t.layout)
-    values = _values(item, t, named) | {"key": key, "key_text": "; ".join(options.get(k, k) for k in item.key), "rationale": item.rationale or ""}
-    if not item.key and item.task != "multi_label": raise ValueError(f"build: demonstrations must have a key; got none ({item.item_id})")
-    if not item.rationale and "rationale" in _always(t.parts["assistant"]): raise ValueError(f"build: demonstrations must have a rationale for this prompt; got none ({item.item_id}, {t.name}); draw them with rationale=True")
+    values = _values(item, t, named) | {
+        "key": key,
+        "key_text": "; ".join(options.get(k, k) for k in item.key),
+        "rationale": item.rationale or "",
+    }
+    if not item.key and item.task != "multi_label":
+        raise ValueError(f"build: demonstrations must have a key; got none ({item.item_id})")
+    if not item.rationale and "rationale" in _always(t.parts["assistant"]):
+        raise ValueError(
+            f"build: demonstrations must have a rationale for this prompt; got none ({item.item_id}, {t.name}); draw"
+            " them with rationale=True"
+        )
     return render(t.parts["assistant"], values, t.name)
 
 
@@ -215,16 +354,19 @@ def _always(text: str) -> set[str]:
     return {p[0] for p in _parsed(text, "a template") if not isinstance(p, str) and p[0] != "[["}
 
 
-def build(item: Item,                            # what is asked
-          mode: str = "zero_shot",               # one of MODES
-          *, demonstrations: Sequence[Item] = (),  # shown with their answers before it, in few-shot modes
-          language: str | None = None,           # None: the item's own
-          dir: str | Path | None = None,         # the user's own templates
-          ) -> list[dict[str, str]]:             # chat messages: role and content
+def build(
+    item: Item,  # what is asked
+    mode: str = "zero_shot",  # one of MODES
+    *,
+    demonstrations: Sequence[Item] = (),  # shown with their answers before it, in few-shot modes
+    language: str | None = None,  # None: the item's own
+    dir: str | Path | None = None,  # the user's own templates
+) -> list[dict[str, str]]:  # chat messages: role and content
     """The chat messages that ask a model one item.
 
     In a few-shot mode without demonstrations the file's own `examples` are shown.
-    Raises: ValueError where the template does not fit the item, a demonstration is the item itself or of its case, or a few-shot mode has none.
+    Raises: ValueError where the template does not fit the item, a demonstration is the item itself or of its case, or a
+    few-shot mode has none.
     """
     t = template(item, mode, language=language, dir=dir)
     named = set().union(*(names(t.parts[p], t.name) for p in ("system", "user") if p in t.parts))
@@ -232,26 +374,52 @@ def build(item: Item,                            # what is asked
     shots = _shots(item, mode, demonstrations, t)
     asked = _turn(item, t, named)
     messages = [{"role": "system", "content": asked["system"]}] if asked.get("system") else []
-    for d in shots: messages += [{"role": "user", "content": _turn(d, t, named)["user"]}, {"role": "assistant", "content": _answer(d, t, named)}]
+    for d in shots:
+        messages += [
+            {"role": "user", "content": _turn(d, t, named)["user"]},
+            {"role": "assistant", "content": _answer(d, t, named)},
+        ]
     return [*messages, {"role": "user", "content": asked["user"]}]
 
 
 def _shots(item: Item, mode: str, demonstrations: Sequence[Item], t: Template) -> list[Item]:
     "The demonstrations of a prompt, none of them a glimpse of the answer."
     if not mode.startswith("few_shot"):
-        if demonstrations: raise ValueError(f"build: demonstrations must be empty for mode {mode}; got {len(demonstrations)} ({item.item_id}); ask in mode few_shot or few_shot_cot")
+        if demonstrations:
+            raise ValueError(
+                f"build: demonstrations must be empty for mode {mode}; got {len(demonstrations)} ({item.item_id}); ask"
+                " in mode few_shot or few_shot_cot"
+            )
         return []
-    shots = list(demonstrations) or [Item(**{"item_id": f"example-{i}", "study": item.study, "task": item.task, "source": t.name, **e}) for i, e in enumerate(t.examples)]
-    if not shots: raise ValueError(f"build: demonstrations must not be empty for mode {mode}; got none ({item.item_id}); draw them with demonstrations(items, n, seed, exclude=item)")
+    shots = list(demonstrations) or [
+        Item(**{"item_id": f"example-{i}", "study": item.study, "task": item.task, "source": t.name, **e})
+        for i, e in enumerate(t.examples)
+    ]
+    if not shots:
+        raise ValueError(
+            f"build: demonstrations must not be empty for mode {mode}; got none ({item.item_id}); draw them with"
+            " demonstrations(items, n, seed, exclude=item)"
+        )
     same = next((d for d in shots if related(d, item)), None)
-    if same is not None: raise ValueError(f"build: demonstrations must not be of the case that is asked; got {same.item_id} ({item.item_id}); draw them with exclude=item")
+    if same is not None:
+        raise ValueError(
+            f"build: demonstrations must not be of the case that is asked; got {same.item_id} ({item.item_id}); draw"
+            " them with exclude=item"
+        )
     return shots
+
 
 # %% ../nbs/07_prompts.ipynb #6a501b90
 def related(a: Item, b: Item) -> bool:
     "Whether two items are the same question, variants of one question, or about the same case."
-    return (a.study == b.study and ((a.base_id or a.item_id) == (b.base_id or b.item_id) or (a.group_id is not None and a.group_id == b.group_id))) or \
-           (a.question == b.question and a.context == b.context and a.stems == b.stems)
+    return (
+        a.study == b.study
+        and (
+            (a.base_id or a.item_id) == (b.base_id or b.item_id)
+            or (a.group_id is not None and a.group_id == b.group_id)
+        )
+    ) or (a.question == b.question and a.context == b.context and a.stems == b.stems)
+
 
 # %% ../nbs/07_prompts.ipynb #a065f05f
 def _ordered(items: Iterable[Item], seed: int) -> list[Item]:
@@ -264,21 +432,26 @@ def _pick(ordered: Sequence[Item], n: int, exclude: Item | None, rationale: bool
     got, later, seen, cases = [], [], set(), set()
     for i in ordered:
         base, case = (i.study, i.base_id or i.item_id), (i.study, i.group_id or i.item_id)
-        if len(got) == n: break
-        if base in seen or (rationale and not i.rationale): continue
-        if exclude is not None and (related(i, exclude) or i.task != exclude.task or i.study != exclude.study): continue
+        if len(got) == n:
+            break
+        if base in seen or (rationale and not i.rationale):
+            continue
+        if exclude is not None and (related(i, exclude) or i.task != exclude.task or i.study != exclude.study):
+            continue
         seen.add(base)
         (later if case in cases else got).append(i)
         cases.add(case)
     return (got + later)[:n]
 
 
-def demonstrations(items: Iterable[Item],       # the pool
-                   n: int = 3,                  # how many, at least 1
-                   seed: int = 0,
-                   *, exclude: Item | None = None,  # the item that will be asked: its case is left out, and other tasks
-                   rationale: bool = False,     # only items with an expert's reasoning, as chain of thought needs
-                   ) -> list[Item]:
+def demonstrations(
+    items: Iterable[Item],  # the pool
+    n: int = 3,  # how many, at least 1
+    seed: int = 0,
+    *,
+    exclude: Item | None = None,  # the item that will be asked: its case is left out, and other tasks
+    rationale: bool = False,  # only items with an expert's reasoning, as chain of thought needs
+) -> list[Item]:
     """Worked examples for few-shot prompts, drawn by seed and never from the case that is asked.
 
     Raises: ValueError where the pool holds fewer than n.
@@ -287,100 +460,181 @@ def demonstrations(items: Iterable[Item],       # the pool
 
 
 def _drawn(ordered: Sequence[Item], n: int, exclude: Item | None, rationale: bool) -> list[Item]:
-    if n < 1: raise ValueError(f"demonstrations: n must be at least 1; got {n}")
+    if n < 1:
+        raise ValueError(f"demonstrations: n must be at least 1; got {n}")
     got = _pick(ordered, n, exclude, rationale)
     if len(got) < n:
-        raise ValueError(f"demonstrations: items must hold {n} that can be shown{' and have a rationale' if rationale else ''}; got {len(got)} ({exclude.item_id if exclude else 'no item excluded'}); give a larger pool or a smaller n")
+        raise ValueError(
+            f"demonstrations: items must hold {n} that can be shown{' and have a rationale' if rationale else ''}; got"
+            f" {len(got)} ({exclude.item_id if exclude else 'no item excluded'}); give a larger pool or a smaller n"
+        )
     return got
+
 
 # %% ../nbs/07_prompts.ipynb #84276a37
 KINDS = ("label", "score", "pairwise", "yes_no")
 
-_RUBRIC = {"about", "kind", "extends", "system", "user", "part", "answer_line", "criteria", "anchors", "labels", "axes", "examples", "extra", "shown", "target", "omit"}
+_RUBRIC = {
+    "about",
+    "kind",
+    "extends",
+    "system",
+    "user",
+    "part",
+    "answer_line",
+    "criteria",
+    "anchors",
+    "labels",
+    "axes",
+    "examples",
+    "extra",
+    "shown",
+    "target",
+    "omit",
+}
 
 
 class Rubric(NamedTuple):
     "What a judge is told, and what its verdicts may be."
-    name: str                    # e.g. psychiatrybench/diagnosis
-    kind: str                    # one of KINDS
-    files: tuple[Path, ...]      # the file, and those that it extends
-    text: dict[str, str]         # system, user, part, answer_line: templates
-    criteria: tuple[str, ...]
-    anchors: dict[int, str]      # score -> what it means
-    labels: dict[str, str]       # label -> what it means
-    axes: dict[str, str]         # axis -> the question it asks
-    examples: tuple              # worked examples: texts, or reference, answer and score
-    extra: dict[str, list[str]]  # further verdicts on the question itself, e.g. difficulty
-    shown: dict[str, str]        # label -> how the judge sees it; itself where it is not named
-    target: str                  # response, or item where there is no answer to judge
 
-    def show(self, label: str) -> str: return self.shown.get(label, label)
+    name: str  # e.g. psychiatrybench/diagnosis
+    kind: str  # one of KINDS
+    files: tuple[Path, ...]  # the file, and those that it extends
+    text: dict[str, str]  # system, user, part, answer_line: templates
+    criteria: tuple[str, ...]
+    anchors: dict[int, str]  # score -> what it means
+    labels: dict[str, str]  # label -> what it means
+    axes: dict[str, str]  # axis -> the question it asks
+    examples: tuple  # worked examples: texts, or reference, answer and score
+    extra: dict[str, list[str]]  # further verdicts on the question itself, e.g. difficulty
+    shown: dict[str, str]  # label -> how the judge sees it; itself where it is not named
+    target: str  # response, or item where there is no answer to judge
+
+    def show(self, label: str) -> str:
+        return self.shown.get(label, label)
 
 
 def _chain(name: str, dir: str | Path | None, language: str | None, seen: tuple = ()) -> list[Path]:
     tag = (language or "en").split("-")[0].lower()
     path = (find(f"rubrics/{name}.{tag}.yaml", dir) if tag != "en" else None) or find(f"rubrics/{name}.yaml", dir)
-    if path is None: raise ValueError(f"rubric: name must be one of {', '.join(rubrics(dir))}; got {name!r}; add rubrics/{name}.yaml to your prompts folder")
-    if path in seen: raise ValueError(f"rubric: extends must not come back to where it began; got {name!r} again ({path})")
+    if path is None:
+        raise ValueError(
+            f"rubric: name must be one of {', '.join(rubrics(dir))}; got {name!r}; add rubrics/{name}.yaml to your"
+            " prompts folder"
+        )
+    if path in seen:
+        raise ValueError(f"rubric: extends must not come back to where it began; got {name!r} again ({path})")
     data = _load(path, _RUBRIC)
     return [*(_chain(data["extends"], dir, language, (*seen, path)) if data.get("extends") else []), path]
 
 
-def rubric(name: str,                      # e.g. "psychiatrybench/diagnosis"
-           dir: str | Path | None = None,  # the user's folder
-           *, language: str | None = None, # the rubric in this language where there is one, else in English
-           ) -> Rubric:
+def rubric(
+    name: str,  # e.g. "psychiatrybench/diagnosis"
+    dir: str | Path | None = None,  # the user's folder
+    *,
+    language: str | None = None,  # the rubric in this language where there is one, else in English
+) -> Rubric:
     """A rubric by name.
 
     Raises: ValueError for a name without a file, or a rubric that does not say what its kind needs.
     """
     files = _chain(name, dir, language)
     d: dict[str, Any] = {}
-    for f in files: d |= _load(f, _RUBRIC)
+    for f in files:
+        d |= _load(f, _RUBRIC)
     kind, where = d.get("kind"), files[-1]
-    if kind not in KINDS: raise ValueError(f"rubric: kind must be one of {', '.join(KINDS)}; got {kind!r} ({where})")
-    if not d.get("user"): raise ValueError(f"rubric: user must be there; got none ({where})")
+    if kind not in KINDS:
+        raise ValueError(f"rubric: kind must be one of {', '.join(KINDS)}; got {kind!r} ({where})")
+    if not d.get("user"):
+        raise ValueError(f"rubric: user must be there; got none ({where})")
     need = {"label": "labels", "score": "anchors", "pairwise": "axes"}.get(kind)
-    if need and not isinstance(d.get(need), dict): raise ValueError(f"rubric: {need} must be a mapping for kind {kind}; got {d.get(need)!r} ({where})")
+    if need and not isinstance(d.get(need), dict):
+        raise ValueError(f"rubric: {need} must be a mapping for kind {kind}; got {d.get(need)!r} ({where})")
     bad = [a for a in d.get("anchors") or {} if not (isinstance(a, int) and 0 <= a <= 100)]
-    if bad: raise ValueError(f"rubric: anchors must be whole numbers from 0 to 100; got {bad} ({where})")
-    return Rubric(name, kind, tuple(files), {k: d[k] for k in ("system", "user", "part", "answer_line") if d.get(k)}, tuple(d.get("criteria") or ()), dict(d.get("anchors") or {}),
-                  dict(d.get("labels") or {}), dict(d.get("axes") or {}), tuple(d.get("examples") or ()), dict(d.get("extra") or {}), dict(d.get("shown") or {}), d.get("target", "response"))
+    if bad:
+        raise ValueError(f"rubric: anchors must be whole numbers from 0 to 100; got {bad} ({where})")
+    return Rubric(
+        name,
+        kind,
+        tuple(files),
+        {k: d[k] for k in ("system", "user", "part", "answer_line") if d.get(k)},
+        tuple(d.get("criteria") or ()),
+        dict(d.get("anchors") or {}),
+        dict(d.get("labels") or {}),
+        dict(d.get("axes") or {}),
+        tuple(d.get("examples") or ()),
+        dict(d.get("extra") or {}),
+        dict(d.get("shown") or {}),
+        d.get("target", "response"),
+    )
 
 
 def rubrics(dir: str | Path | None = None) -> list[str]:
     "The names of all rubrics, the user's and the package's."
-    return sorted({str(p.relative_to(f / "rubrics").with_suffix("")) for f in ([Path(dir)] if dir else []) + [FOLDER] for p in (f / "rubrics").rglob("*.yaml") if "." not in p.stem})
+    return sorted(
+        {
+            str(p.relative_to(f / "rubrics").with_suffix(""))
+            for f in ([Path(dir)] if dir else []) + [FOLDER]
+            for p in (f / "rubrics").rglob("*.yaml")
+            if "." not in p.stem
+        }
+    )
 
 
 def languages(name: str, dir: str | Path | None = None) -> list[str]:
     "The languages beside English that a rubric is there in."
-    return sorted({p.stem.split(".")[1] for f in ([Path(dir)] if dir else []) + [FOLDER] for p in (f / "rubrics").glob(f"{name}.*.yaml")})
+    return sorted(
+        {
+            p.stem.split(".")[1]
+            for f in ([Path(dir)] if dir else []) + [FOLDER]
+            for p in (f / "rubrics").glob(f"{name}.*.yaml")
+        }
+    )
 
 
-def rubric_for(item: Item, kind: str | None = None, dir: str | Path | None = None, *, language: str | None = None) -> Rubric:
+def rubric_for(
+    item: Item, kind: str | None = None, dir: str | Path | None = None, *, language: str | None = None
+) -> Rubric:
     """The rubric that fits an item: its study's for the category, else for the task, else the default of the kind.
 
     Raises: ValueError where `kind` is not one of KINDS, or no kind is given and the study has no rubric of its own.
     """
-    if kind is not None and kind not in KINDS: raise ValueError(f"rubric_for: kind must be one of {', '.join(KINDS)}; got {kind!r} ({item.item_id})")
+    if kind is not None and kind not in KINDS:
+        raise ValueError(f"rubric_for: kind must be one of {', '.join(KINDS)}; got {kind!r} ({item.item_id})")
     own = [f"{item.study}/{slug(item.category)}"] if item.category else []
-    for name in [*own, f"{item.study}/{item.task}", *(["default/sequential"] if item.task == "sequential" else []), *([f"default/{kind}"] if kind else [])]:
-        if find(f"rubrics/{name}.yaml", dir) is None: continue
+    for name in [
+        *own,
+        f"{item.study}/{item.task}",
+        *(["default/sequential"] if item.task == "sequential" else []),
+        *([f"default/{kind}"] if kind else []),
+    ]:
+        if find(f"rubrics/{name}.yaml", dir) is None:
+            continue
         r = rubric(name, dir, language=language or item.language)
-        if r.target == "response" and kind in (None, r.kind): return r
-    raise ValueError(f"rubric_for: kind must be given where the study has no rubric of its own; got None ({item.item_id}, {item.study}); name one of {', '.join(KINDS)}")
+        if r.target == "response" and kind in (None, r.kind):
+            return r
+    raise ValueError(
+        f"rubric_for: kind must be given where the study has no rubric of its own; got None ({item.item_id},"
+        f" {item.study}); name one of {', '.join(KINDS)}"
+    )
+
 
 # %% ../nbs/07_prompts.ipynb #051ca9d8
-def provenance(items: Iterable[Item] = (),          # what is asked
-               modes: Iterable[str] = (),           # in these modes
-               *, rubric_names: Iterable[str] = (),
-               language: str | None = None,
-               dir: str | Path | None = None) -> dict[str, str]:  # name -> SHA-256; "user:" before the name of a user's file
+def provenance(
+    items: Iterable[Item] = (),  # what is asked
+    modes: Iterable[str] = (),  # in these modes
+    *,
+    rubric_names: Iterable[str] = (),
+    language: str | None = None,
+    dir: str | Path | None = None,
+) -> dict[str, str]:  # name -> SHA-256; "user:" before the name of a user's file
     "The prompt files that a run used."
     kinds = {(i.study, i.category, i.task, i.language): i for i in items}
     files = {template(i, m, language=language, dir=dir).path for i in kinds.values() for m in modes}
     languages = {language} if language else {i.language for i in kinds.values()} or {None}
     files |= {f for n in rubric_names for lang in languages for f in rubric(n, dir, language=lang).files}
-    def shown(p): return str(p.relative_to(FOLDER)) if p.is_relative_to(FOLDER) else f"user:{p.relative_to(dir)}"
+
+    def shown(p):
+        return str(p.relative_to(FOLDER)) if p.is_relative_to(FOLDER) else f"user:{p.relative_to(dir)}"
+
     return dict(sorted((shown(p), hashlib.sha256(p.read_bytes()).hexdigest()) for p in files))

@@ -12,16 +12,55 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .encode import NLI, Encoder, Grammar, Kept, LanguageModel, _check_texts, _distinct, _need, held, load_encoder, load_grammar, load_lm, load_nli
+from mhbench.encode import (
+    NLI,
+    Encoder,
+    Grammar,
+    Kept,
+    LanguageModel,
+    _check_texts,
+    _distinct,
+    _need,
+    held,
+    load_encoder,
+    load_grammar,
+    load_lm,
+    load_nli,
+)
 
 # %% auto #0
-__all__ = ['ABBREVIATIONS', 'SEMANTIC_ALIGNMENT', 'SEMANTIC_SIMILARITY', 'LOGICAL_INFERENCE', 'LANGUAGE_COHERENCE', 'SCORES',
-           'REFERENCE_SCORES', 'CONVENTIONS', 'NEEDS', 'split_steps', 'align', 'step_scores', 'repetition_step',
-           'token_scores', 'chain_score', 'inference_pairs', 'perplexity_scores', 'roscoe', 'rouge', 'chain_cosine']
+__all__ = [
+    "ABBREVIATIONS",
+    "SEMANTIC_ALIGNMENT",
+    "SEMANTIC_SIMILARITY",
+    "LOGICAL_INFERENCE",
+    "LANGUAGE_COHERENCE",
+    "SCORES",
+    "REFERENCE_SCORES",
+    "CONVENTIONS",
+    "NEEDS",
+    "split_steps",
+    "align",
+    "step_scores",
+    "repetition_step",
+    "token_scores",
+    "chain_score",
+    "inference_pairs",
+    "perplexity_scores",
+    "roscoe",
+    "rouge",
+    "chain_cosine",
+]
 
 # %% ../nbs/18_reasoning.ipynb #5524ca9b
-ABBREVIATIONS = frozenset("dr mr mrs ms prof st vs etc e.g i.e cf al approx no nos fig figs ca inc jr sr p pp vol ed eds dept est mg ml kg".split())
-_BULLET = re.compile(r"^\s*(?:[-*\u2022\u2023\u25e6\u2043\u2219\u00b7>#]+\s+|\(?\d{1,3}[.):]\s+|\(?[a-z]\)\s+|[ivx]{1,4}[.)]\s+|step\s+\d+\s*[.:)\-\u2013]\s*)+", re.I)
+ABBREVIATIONS = frozenset(
+    "dr mr mrs ms prof st vs etc e.g i.e cf al approx no nos fig figs ca inc jr sr p pp vol ed eds dept est mg ml kg".split()
+)
+_BULLET = re.compile(
+    r"^\s*(?:[-*\u2022\u2023\u25e6\u2043\u2219\u00b7>#]+\s+|\(?\d{1,3}[.):]\s+|\(?[a-z]\)\s+|[ivx]{1,4}[.)]\s+"
+    r"|step\s+\d+\s*[.:)\-\u2013]\s*)+",
+    re.I,
+)
 _STOP = re.compile(r"([.!?\u2026]+[\"'\u201d\u2019)\]]*)(?=\s+|$)|([\u3002\uff01\uff1f\u0964]+[\u300d\u300f\u201d]*)")
 
 
@@ -29,17 +68,21 @@ def _sentences(line: str) -> list[str]:
     out, start = [], 0
     for m in _STOP.finditer(line):
         if m[1] and m.end() < len(line):
-            word = line[:m.start()].rsplit(None, 1)[-1].lstrip("([\"'\u201c").lower() if line[:m.start()].split() else ""
-            ahead = line[m.end():].lstrip()[:1]
+            word = (
+                line[: m.start()].rsplit(None, 1)[-1].lstrip("([\"'\u201c").lower() if line[: m.start()].split() else ""
+            )
+            ahead = line[m.end() :].lstrip()[:1]
             single = len(word) == 1 and word.isalpha() and m[1] == "."
-            if m[1] == "." and (word in ABBREVIATIONS or single) or ahead.islower(): continue
-        out.append(line[start:m.end()].strip())
+            if m[1] == "." and (word in ABBREVIATIONS or single) or ahead.islower():
+                continue
+        out.append(line[start : m.end()].strip())
         start = m.end()
     return [s for s in [*out, line[start:].strip()] if s]
 
 
-def split_steps(text: str,  # a rationale as a model or an expert wrote it
-                ) -> list[str]:  # its steps in order; empty where nothing but white space and marks was written
+def split_steps(
+    text: str,  # a rationale as a model or an expert wrote it
+) -> list[str]:  # its steps in order; empty where nothing but white space and marks was written
     "The steps of a rationale: sentences and lines, without bullets and numbering."
     _check_texts("split_steps", [text], "text")
     steps = []
@@ -49,26 +92,48 @@ def split_steps(text: str,  # a rationale as a model or an expert wrote it
         steps += [s for s in _sentences(line) if re.search(r"\w", s)]
     return steps
 
+
 # %% ../nbs/18_reasoning.ipynb #85ff63eb
-SEMANTIC_ALIGNMENT = ("faithfulness", "faithfulness_ww", "repetition_word", "informativeness_step", "reasoning_alignment",
-                      "external_hallucination", "redundancy", "common_sense_error", "missing_step", "semantic_coverage_step")
+SEMANTIC_ALIGNMENT = (
+    "faithfulness",
+    "faithfulness_ww",
+    "repetition_word",
+    "informativeness_step",
+    "reasoning_alignment",
+    "external_hallucination",
+    "redundancy",
+    "common_sense_error",
+    "missing_step",
+    "semantic_coverage_step",
+)
 SEMANTIC_SIMILARITY = ("informativeness_chain", "repetition_step", "semantic_coverage_chain")
 LOGICAL_INFERENCE = ("discourse_representation", "coherence_step_vs_step")
 LANGUAGE_COHERENCE = ("perplexity_chain", "perplexity_step", "perplexity_step_max", "grammar_step", "grammar_step_max")
-SCORES = SEMANTIC_ALIGNMENT + SEMANTIC_SIMILARITY + LOGICAL_INFERENCE + LANGUAGE_COHERENCE  # names of the published code
-REFERENCE_SCORES = ("reasoning_alignment", "external_hallucination", "redundancy", "common_sense_error", "missing_step",
-                    "semantic_coverage_step", "semantic_coverage_chain")  # these need an expert's chain
+SCORES = (
+    SEMANTIC_ALIGNMENT + SEMANTIC_SIMILARITY + LOGICAL_INFERENCE + LANGUAGE_COHERENCE
+)  # names of the published code
+REFERENCE_SCORES = (
+    "reasoning_alignment",
+    "external_hallucination",
+    "redundancy",
+    "common_sense_error",
+    "missing_step",
+    "semantic_coverage_step",
+    "semantic_coverage_chain",
+)  # these need an expert's chain
 CONVENTIONS = ("official", "paper", "counselingbench")
 
 
-def align(x: np.ndarray,  # (n, d) rows of length one
-          y: np.ndarray,  # (m, d) the same
-          ) -> np.ndarray:  # (n,) in [0, 1]; NaN where y has no row
+def align(
+    x: np.ndarray,  # (n, d) rows of length one
+    y: np.ndarray,  # (m, d) the same
+) -> np.ndarray:  # (n,) in [0, 1]; NaN where y has no row
     """How well each row of `x` is matched in `y`: the largest cosine, scaled to [0, 1].
 
     Source: Golovneva et al. 2022, equation 1.
     """
-    if len(x) == 0 or len(y) == 0: return np.full(len(x), np.nan)
+    if len(x) == 0 or len(y) == 0:
+        return np.full(len(x), np.nan)
     return (1 + (x @ y.T).max(axis=1)) / 2  # alpha(x_i -> y)
 
 
@@ -77,11 +142,13 @@ def _mean(a: np.ndarray, empty: float) -> float:
     return float(a.mean(dtype=np.float64)) if len(a) and not np.isnan(a).all() else empty
 
 
-def step_scores(h: np.ndarray,  # (N, d) steps, rows of length one
-                s: np.ndarray,  # (T, d) context sentences
-                r: np.ndarray | None = None,  # (K, d) reference steps
-                *, convention: str = "official",
-                ) -> dict[str, float]:
+def step_scores(
+    h: np.ndarray,  # (N, d) steps, rows of length one
+    s: np.ndarray,  # (T, d) context sentences
+    r: np.ndarray | None = None,  # (K, d) reference steps
+    *,
+    convention: str = "official",
+) -> dict[str, float]:
     """The scores of one chain that come from its steps' vectors, repetition included.
 
     Source: Golovneva et al. 2022, tables 3 to 5.
@@ -89,35 +156,53 @@ def step_scores(h: np.ndarray,  # (N, d) steps, rows of length one
     empty = 0.0 if convention == "official" else np.nan  # the published code takes the mean of nothing to be 0
     hs, sh = align(h, s), align(s, h)
     faithful = _mean(hs, empty)
-    out = {"faithfulness": faithful, "informativeness_step": (_mean(sh, empty) + faithful) / 2,
-           "repetition_step": repetition_step(h, convention)}
-    if r is None: return out
+    out = {
+        "faithfulness": faithful,
+        "informativeness_step": (_mean(sh, empty) + faithful) / 2,
+        "repetition_step": repetition_step(h, convention),
+    }
+    if r is None:
+        return out
     hr, rh, rs = align(h, r), align(r, h), align(r, s)
     worst = lambda a, b: 1 - float(np.max((1 - a) * (1 - b))) if len(a) else np.nan
     least = lambda a: float(np.min(a)) if len(a) else np.nan
-    return out | {"reasoning_alignment": _mean(hr, empty), "redundancy": least(hr),
-                  "external_hallucination": worst(hs, hr), "common_sense_error": worst(rh, rs),
-                  "missing_step": least(hr if convention == "counselingbench" else rh),
-                  "semantic_coverage_step": 1 - abs(_mean(rs, empty) - faithful)}
+    return out | {
+        "reasoning_alignment": _mean(hr, empty),
+        "redundancy": least(hr),
+        "external_hallucination": worst(hs, hr),
+        "common_sense_error": worst(rh, rs),
+        "missing_step": least(hr if convention == "counselingbench" else rh),
+        "semantic_coverage_step": 1 - abs(_mean(rs, empty) - faithful),
+    }
+
 
 # %% ../nbs/18_reasoning.ipynb #f6a23a54
-def repetition_step(h: np.ndarray,  # (N, d) steps, rows of length one
-                    convention: str = "official") -> float:
+def repetition_step(
+    h: np.ndarray,  # (N, d) steps, rows of length one
+    convention: str = "official",
+) -> float:
     """How far the most similar two steps of a chain are apart; 1 for a chain of one step.
 
     Source: Golovneva et al. 2022, table 5; CounselingBench, table A10.
     """
-    if len(h) < 2: return 1.0
+    if len(h) < 2:
+        return 1.0
     cos = float((h @ h.T)[np.tril_indices(len(h), -1)].max())  # max over i > j
-    if convention == "official": return (1 - (1 + cos) / 2) / 2
-    if convention == "counselingbench": return 1 - cos / 2
+    if convention == "official":
+        return (1 - (1 + cos) / 2) / 2
+    if convention == "counselingbench":
+        return 1 - cos / 2
     return (1 - cos) / 2
 
+
 # %% ../nbs/18_reasoning.ipynb #40169e72
-def token_scores(h: list[np.ndarray],  # N arrays (M_i, d) of a chain's token vectors
-                 s: list[np.ndarray],  # T arrays of the context's
-                 h_aligned: np.ndarray,  # (N,) the steps' own alignments with the context
-                 *, convention: str = "official") -> dict[str, float]:
+def token_scores(
+    h: list[np.ndarray],  # N arrays (M_i, d) of a chain's token vectors
+    s: list[np.ndarray],  # T arrays of the context's
+    h_aligned: np.ndarray,  # (N,) the steps' own alignments with the context
+    *,
+    convention: str = "official",
+) -> dict[str, float]:
     """The two scores that come from tokens.
 
     Source: Golovneva et al. 2022, table 3.
@@ -128,10 +213,12 @@ def token_scores(h: list[np.ndarray],  # N arrays (M_i, d) of a chain's token ve
     found = align(words, _unit(np.concatenate(context))) if context and steps else np.zeros(0)
     both = np.concatenate([h_aligned[~np.isnan(h_aligned)], found])
     out = {"faithfulness_ww": _mean(both, 0.0 if convention == "official" else np.nan), "repetition_word": 1.0}
-    if len(h) < 2: return out
-    if len(steps) < 2: return out  # what has no token repeats no token
+    if len(h) < 2:
+        return out
+    if len(steps) < 2:
+        return out  # what has no token repeats no token
     starts = np.cumsum([0] + [len(x) for x in steps[:-1]])
-    best = np.maximum.reduceat(words @ words.T, starts, axis=1)         # (M, N) max over the tokens of step j
+    best = np.maximum.reduceat(words @ words.T, starts, axis=1)  # (M, N) max over the tokens of step j
     mean = np.add.reduceat((1 + best) / 2, starts, axis=0) / np.array([len(x) for x in steps])[:, None]
     return out | {"repetition_word": 1 - float(mean[np.tril_indices(len(steps), -1)].max())}
 
@@ -140,9 +227,13 @@ def _unit(x: np.ndarray) -> np.ndarray:
     norm = np.linalg.norm(x, axis=1, keepdims=True)
     return x / np.where(norm > 0, norm, 1)
 
+
 # %% ../nbs/18_reasoning.ipynb #55206eeb
-def chain_score(x: np.ndarray, y: np.ndarray,  # (d,) two whole chains, each of length one
-                convention: str = "official") -> float:
+def chain_score(
+    x: np.ndarray,
+    y: np.ndarray,  # (d,) two whole chains, each of length one
+    convention: str = "official",
+) -> float:
     """The similarity of two whole chains.
 
     Source: Golovneva et al. 2022, table 5.
@@ -150,40 +241,61 @@ def chain_score(x: np.ndarray, y: np.ndarray,  # (d,) two whole chains, each of 
     cos = float(x @ y)
     return (1 + (1 + cos) / 2) / 2 if convention == "official" else (1 + cos) / 2
 
+
 # %% ../nbs/18_reasoning.ipynb #7d6cc6a0
-def inference_pairs(h: Sequence[str], s: Sequence[str],  # steps; context sentences
-                    convention: str = "official",
-                    ) -> dict[str, list[tuple[str, str]]]:  # by score: (premise, hypothesis) pairs
+def inference_pairs(
+    h: Sequence[str],
+    s: Sequence[str],  # steps; context sentences
+    convention: str = "official",
+) -> dict[str, list[tuple[str, str]]]:  # by score: (premise, hypothesis) pairs
     """The pairs of texts whose largest probability of contradiction is each score's complement.
 
     Source: Golovneva et al. 2022, table 4.
     """
     n = len(h)
-    among = [(h[i], h[j]) for i in range(n) for j in range(n)] if convention == "official" else [(h[j], h[i]) for i in range(n) for j in range(i)]
+    among = (
+        [(h[i], h[j]) for i in range(n) for j in range(n)]
+        if convention == "official"
+        else [(h[j], h[i]) for i in range(n) for j in range(i)]
+    )
     return {"discourse_representation": [(x, y) for x in s for y in h], "coherence_step_vs_step": among}
 
+
 # %% ../nbs/18_reasoning.ipynb #2becc97a
-def perplexity_scores(chain: float,       # perplexity of the whole chain
-                      steps: np.ndarray,  # (N,) perplexity of each step; NaN for a step without tokens
-                      n: np.ndarray,      # (N,) tokens of each step
-                      convention: str = "official") -> dict[str, float]:
+def perplexity_scores(
+    chain: float,  # perplexity of the whole chain
+    steps: np.ndarray,  # (N,) perplexity of each step; NaN for a step without tokens
+    n: np.ndarray,  # (N,) tokens of each step
+    convention: str = "official",
+) -> dict[str, float]:
     """The three scores that come from perplexities, in (0, 1].
 
     Source: Golovneva et al. 2022, table 6.
     """
     known = ~np.isnan(steps)
-    if not known.any(): return dict.fromkeys(LANGUAGE_COHERENCE[:3], np.nan)
+    if not known.any():
+        return dict.fromkeys(LANGUAGE_COHERENCE[:3], np.nan)
     weight = n[known] if convention == "official" else np.ones(known.sum())
-    return {"perplexity_chain": 1 / chain, "perplexity_step": 1 / float(np.average(steps[known], weights=weight)),
-            "perplexity_step_max": 1 / float(steps[known].max())}
+    return {
+        "perplexity_chain": 1 / chain,
+        "perplexity_step": 1 / float(np.average(steps[known], weights=weight)),
+        "perplexity_step_max": 1 / float(steps[known].max()),
+    }
+
 
 # %% ../nbs/18_reasoning.ipynb #a7499b8f
 def _check_chains(name: str, chains: Sequence[Sequence[str]], n: int | None = None) -> list[tuple[str, ...]]:
     if isinstance(chains, str) or any(isinstance(c, str) for c in chains):
-        raise ValueError(f"roscoe: {name} must be a list of chains, each a list of steps; got a string; split_steps makes one")
-    if n is not None and len(chains) != n: raise ValueError(f"roscoe: {name} must have one chain a hypothesis ({n}); got {len(chains)}")
+        raise ValueError(
+            f"roscoe: {name} must be a list of chains, each a list of steps; got a string; split_steps makes one"
+        )
+    if n is not None and len(chains) != n:
+        raise ValueError(f"roscoe: {name} must have one chain a hypothesis ({n}); got {len(chains)}")
     for i, c in enumerate(chains):
-        if c is None: raise ValueError(f"roscoe: {name} must hold lists of steps; got None (chain {i}); an empty list is a chain without steps")
+        if c is None:
+            raise ValueError(
+                f"roscoe: {name} must hold lists of steps; got None (chain {i}); an empty list is a chain without steps"
+            )
         _check_texts("roscoe", c, f"{name}[{i}]")
     return [tuple(c) for c in chains]
 
@@ -192,7 +304,7 @@ def _blocks(contexts: list[tuple[str, ...]], size: int) -> list[list[int]]:
     "Chains in blocks of `size`, chains that share a context next to each other."
     _, group = _distinct(contexts)
     order = np.argsort(group, kind="stable")
-    return [order[i:i + size].tolist() for i in range(0, len(order), size)]
+    return [order[i : i + size].tolist() for i in range(0, len(order), size)]
 
 
 class _Vectors:
@@ -200,23 +312,28 @@ class _Vectors:
 
     def __init__(self, encoder: Encoder, convention: str):
         self.encoder = encoder
-        self.padded = convention == "official" and hasattr(encoder, "lengths")  # the published code lets tokens see the padding
+        self.padded = convention == "official" and hasattr(
+            encoder, "lengths"
+        )  # the published code lets tokens see the padding
         self.sentence = Kept(lambda t: encoder.sentences(t), max_bytes=16 * 2**20)
-        self.token = Kept((lambda k: encoder.tokens([t for t, _ in k], widths=[w for _, w in k])) if self.padded
-                          else (lambda k: encoder.tokens([t for t, _ in k])))
+        self.token = Kept(
+            (lambda k: encoder.tokens([t for t, _ in k], widths=[w for _, w in k]))
+            if self.padded
+            else (lambda k: encoder.tokens([t for t, _ in k]))
+        )
 
     def sentences(self, chains: list[tuple[str, ...]]) -> list[np.ndarray]:
         rows = self.sentence([t for c in chains for t in c])
         ends = np.cumsum([len(c) for c in chains])
-        return [np.stack(rows[e - len(c):e]) if c else np.zeros((0, 1), np.float32) for c, e in zip(chains, ends)]
+        return [np.stack(rows[e - len(c) : e]) if c else np.zeros((0, 1), np.float32) for c, e in zip(chains, ends)]
 
     def tokens(self, chains: list[tuple[str, ...]]) -> list[list[np.ndarray]]:
         flat = [t for c in chains for t in c]
         ends = np.cumsum([len(c) for c in chains])
         n = self.encoder.lengths(flat) if self.padded and flat else np.zeros(len(flat), int)
-        width = [int(n[e - len(c):e].max()) for c, e in zip(chains, ends) for _ in c]  # the longest beside it
+        width = [int(n[e - len(c) : e].max()) for c, e in zip(chains, ends) for _ in c]  # the longest beside it
         rows = self.token(list(zip(flat, width)))
-        return [rows[e - len(c):e] for c, e in zip(chains, ends)]
+        return [rows[e - len(c) : e] for c, e in zip(chains, ends)]
 
 
 def _embedding_scores(h, s, r, vectors: _Vectors, convention: str) -> list[dict]:
@@ -231,7 +348,8 @@ def _embedding_scores(h, s, r, vectors: _Vectors, convention: str) -> list[dict]
         row = step_scores(a, b, c, convention=convention)
         row |= token_scores(tok[i], tok[n + i], align(a, b), convention=convention)
         row["informativeness_chain"] = chain_score(whole[i], whole[n + i], convention)
-        if r: row["semantic_coverage_chain"] = chain_score(whole[i], whole[2 * n + i], convention)
+        if r:
+            row["semantic_coverage_chain"] = chain_score(whole[i], whole[2 * n + i], convention)
         out.append(row)
     return out
 
@@ -248,7 +366,8 @@ def _other_scores(h, s, nli: Kept | None, lm: Kept | None, grammar: Kept | None,
     if nli is not None:
         pairs = [inference_pairs(a, b, convention) for a, b in zip(h, s)]
         for name, empty in (("discourse_representation", np.nan), ("coherence_step_vs_step", 1.0)):
-            for row, v in zip(out, _contradictions(nli, [p[name] for p in pairs], empty)): row[name] = v
+            for row, v in zip(out, _contradictions(nli, [p[name] for p in pairs], empty)):
+                row[name] = v
     if lm is not None:
         for row, steps in zip(out, h):
             (chain, _), *found = lm([" ".join(steps), *steps])
@@ -260,51 +379,75 @@ def _other_scores(h, s, nli: Kept | None, lm: Kept | None, grammar: Kept | None,
     return out
 
 
-NEEDS = {"encoder": SEMANTIC_ALIGNMENT + SEMANTIC_SIMILARITY, "nli": LOGICAL_INFERENCE, "lm": LANGUAGE_COHERENCE[:3], "grammar": LANGUAGE_COHERENCE[3:]}
+NEEDS = {
+    "encoder": SEMANTIC_ALIGNMENT + SEMANTIC_SIMILARITY,
+    "nli": LOGICAL_INFERENCE,
+    "lm": LANGUAGE_COHERENCE[:3],
+    "grammar": LANGUAGE_COHERENCE[3:],
+}
 
 
 def _absent(models: dict, with_references: bool, convention: str) -> dict[str, str]:
     "The scores that cannot be had, each with the reason."
-    out = {m: f"{name} was not given, and this score needs it" for name, scores in NEEDS.items() if models[name] is None for m in scores}
-    if not with_references: out |= {m: "references were not given, and this score needs them" for m in REFERENCE_SCORES if m not in out}
+    out = {
+        m: f"{name} was not given, and this score needs it"
+        for name, scores in NEEDS.items()
+        if models[name] is None
+        for m in scores
+    }
+    if not with_references:
+        out |= {m: "references were not given, and this score needs them" for m in REFERENCE_SCORES if m not in out}
     return {m: out[m] for m in SCORES if m in out}
 
 
-def roscoe(hypotheses: Sequence[Sequence[str]],  # n chains of steps
-           contexts: Sequence[Sequence[str]],    # n lists of the sentences that each chain reasons from
-           references: Sequence[Sequence[str]] | None = None,  # n expert chains
-           *, encoder: Encoder | str | Path | None,  # sentence and token vectors: a name, a folder, or loaded
-           nli: NLI | str | Path | None = None,        # contradictions, likewise
-           lm: LanguageModel | str | Path | None = None,  # perplexities, likewise; "bundled" for the model that comes along
-           grammar: Grammar | str | Path | None = None,  # acceptability, likewise
-           convention: str = "official",         # "official": the published code; "paper": its text; "counselingbench": table A10
-           block: int = 64,                      # chains scored together
-           ) -> pd.DataFrame:                    # (n, up to 20), one row a chain; attrs["absent"]: what is missing and why
+def roscoe(
+    hypotheses: Sequence[Sequence[str]],  # n chains of steps
+    contexts: Sequence[Sequence[str]],  # n lists of the sentences that each chain reasons from
+    references: Sequence[Sequence[str]] | None = None,  # n expert chains
+    *,
+    encoder: Encoder | str | Path | None,  # sentence and token vectors: a name, a folder, or loaded
+    nli: NLI | str | Path | None = None,  # contradictions, likewise
+    lm: LanguageModel | str | Path | None = None,  # perplexities, likewise; "bundled" for the model that comes along
+    grammar: Grammar | str | Path | None = None,  # acceptability, likewise
+    convention: str = "official",  # "official": the published code; "paper": its text; "counselingbench": table A10
+    block: int = 64,  # chains scored together
+) -> pd.DataFrame:  # (n, up to 20), one row a chain; attrs["absent"]: what is missing and why
     """The ROSCOE scores of reasoning chains; a score whose model or reference is not given is absent.
 
     Source: Golovneva et al. 2022, tables 3 to 6, and the published implementation.
     Raises: ValueError where the lists do not pair, or convention is unknown.
     """
-    if convention not in CONVENTIONS: raise ValueError(f"roscoe: convention must be one of {CONVENTIONS}; got {convention!r}")
-    if block < 1: raise ValueError(f"roscoe: block must be at least 1; got {block}")
+    if convention not in CONVENTIONS:
+        raise ValueError(f"roscoe: convention must be one of {CONVENTIONS}; got {convention!r}")
+    if block < 1:
+        raise ValueError(f"roscoe: block must be at least 1; got {block}")
     h = _check_chains("hypotheses", hypotheses)
     s = _check_chains("contexts", contexts, len(h))
     r = _check_chains("references", references, len(h)) if references is not None else None
     absent = _absent({"encoder": encoder, "nli": nli, "lm": lm, "grammar": grammar}, r is not None, convention)
-    encoder, nli, lm, grammar = (None if m is None else load(m) for m, load in ((encoder, load_encoder), (nli, load_nli), (lm, load_lm), (grammar, load_grammar)))
+    encoder, nli, lm, grammar = (
+        None if m is None else load(m)
+        for m, load in ((encoder, load_encoder), (nli, load_nli), (lm, load_lm), (grammar, load_grammar))
+    )
     vectors = None if encoder is None else _Vectors(encoder, convention)
-    ask = (None if nli is None else Kept(nli.contradiction), None if lm is None else Kept(lambda t: np.column_stack(lm.perplexity(t))),
-           None if grammar is None else Kept(grammar.acceptability))
+    ask = (
+        None if nli is None else Kept(nli.contradiction),
+        None if lm is None else Kept(lambda t: np.column_stack(lm.perplexity(t))),
+        None if grammar is None else Kept(grammar.acceptability),
+    )
     out = np.full((len(h), len(SCORES)), np.nan)
     with held(encoder, nli, lm, grammar):
         for rows in _blocks(s, block):
             rows = [i for i in rows if h[i]]  # an empty chain has no score
-            if not rows: continue
+            if not rows:
+                continue
             hs, ss, rs = [h[i] for i in rows], [s[i] for i in rows], [r[i] for i in rows] if r is not None else None
             _ask_together(hs, lm=ask[1], grammar=ask[2])
             found = _other_scores(hs, ss, *ask, convention)
-            if vectors is not None: found = [a | b for a, b in zip(found, _embedding_scores(hs, ss, rs, vectors, convention))]
-            for i, row in zip(rows, found): out[i] = [row.get(m, np.nan) for m in SCORES]
+            if vectors is not None:
+                found = [a | b for a, b in zip(found, _embedding_scores(hs, ss, rs, vectors, convention))]
+            for i, row in zip(rows, found):
+                out[i] = [row.get(m, np.nan) for m in SCORES]
     table = pd.DataFrame(out, columns=list(SCORES)).drop(columns=list(absent))
     table.attrs |= {"convention": convention, "absent": absent, "truncated": dict(getattr(encoder, "truncated", {}))}
     return table
@@ -313,14 +456,19 @@ def roscoe(hypotheses: Sequence[Sequence[str]],  # n chains of steps
 def _ask_together(h: list[tuple[str, ...]], lm: Kept | None, grammar: Kept | None) -> None:
     "Have a block's texts scored in one call each, so that their batches are of like length."
     steps = [t for c in h for t in c]
-    if lm is not None: lm(steps + [" ".join(c) for c in h])
-    if grammar is not None: grammar(steps)
+    if lm is not None:
+        lm(steps + [" ".join(c) for c in h])
+    if grammar is not None:
+        grammar(steps)
+
 
 # %% ../nbs/18_reasoning.ipynb #fd514a8b
-def rouge(hypotheses: Sequence[str],  # (n,) whole rationales
-          references: Sequence[str],  # (n,) the experts'
-          *, stem: bool = True,       # compare word stems
-          ) -> pd.DataFrame:          # (n, 2): rouge1 and rougeL, each 0 to 1
+def rouge(
+    hypotheses: Sequence[str],  # (n,) whole rationales
+    references: Sequence[str],  # (n,) the experts'
+    *,
+    stem: bool = True,  # compare word stems
+) -> pd.DataFrame:  # (n, 2): rouge1 and rougeL, each 0 to 1
     """ROUGE-1 and ROUGE-L F-measures.
 
     Source: Lin 2004; the `rouge-score` package, whose tokenizer knows Latin letters and digits only.
@@ -328,22 +476,32 @@ def rouge(hypotheses: Sequence[str],  # (n,) whole rationales
     """
     _need("rouge", "rouge_score")
     from rouge_score.rouge_scorer import RougeScorer
-    _check_texts("rouge", hypotheses, "hypotheses"); _check_texts("rouge", references, "references")
-    if len(hypotheses) != len(references): raise ValueError(f"rouge: references must be as many as hypotheses; got {len(references)} and {len(hypotheses)}")
+
+    _check_texts("rouge", hypotheses, "hypotheses")
+    _check_texts("rouge", references, "references")
+    if len(hypotheses) != len(references):
+        raise ValueError(
+            f"rouge: references must be as many as hypotheses; got {len(references)} and {len(hypotheses)}"
+        )
     scorer = RougeScorer(["rouge1", "rougeL"], use_stemmer=stem)
     pairs, index = _distinct(zip(hypotheses, references))
     rows = [[s["rouge1"].fmeasure, s["rougeL"].fmeasure] for s in (scorer.score(r, h) for h, r in pairs)]
     return pd.DataFrame(np.array(rows).reshape(-1, 2)[index], columns=["rouge1", "rougeL"])
 
 
-def chain_cosine(hypotheses: Sequence[str],  # (n,) whole rationales
-                 references: Sequence[str],  # (n,) the experts'
-                 *, encoder: Encoder | str | Path | None = None,  # None: the bundled MiniLM
-                 ) -> np.ndarray:            # (n,) in [-1, 1]
+def chain_cosine(
+    hypotheses: Sequence[str],  # (n,) whole rationales
+    references: Sequence[str],  # (n,) the experts'
+    *,
+    encoder: Encoder | str | Path | None = None,  # None: the bundled MiniLM
+) -> np.ndarray:  # (n,) in [-1, 1]
     """The cosine of two whole rationales' sentence vectors.
 
     Raises: ValueError where the lists do not pair.
     """
-    if len(hypotheses) != len(references): raise ValueError(f"chain_cosine: references must be as many as hypotheses; got {len(references)} and {len(hypotheses)}")
+    if len(hypotheses) != len(references):
+        raise ValueError(
+            f"chain_cosine: references must be as many as hypotheses; got {len(references)} and {len(hypotheses)}"
+        )
     both = load_encoder(encoder).sentences([*hypotheses, *references])
-    return np.einsum("nd,nd->n", both[:len(hypotheses)], both[len(hypotheses):])
+    return np.einsum("nd,nd->n", both[: len(hypotheses)], both[len(hypotheses) :])

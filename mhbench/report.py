@@ -15,90 +15,237 @@ import numpy as np
 import pandas as pd
 
 # %% auto #0
-__all__ = ['STAGE_TABLES', 'number', 'with_interval', 'markdown_table', 'Section', 'headline', 'collect', 'write_tables',
-           'html_report']
+__all__ = [
+    "STAGE_TABLES",
+    "number",
+    "with_interval",
+    "markdown_table",
+    "Section",
+    "headline",
+    "collect",
+    "write_tables",
+    "html_report",
+]
+
 
 # %% ../nbs/23_report.ipynb #c4508199
-def number(x,           # a number, a string, None
-           digits: int = 3) -> str:
+def number(
+    x,  # a number, a string, None
+    digits: int = 3,
+) -> str:
     "A number for reading: integers whole, others with `digits` decimals, what is missing as a dash."
-    if x is None or x is pd.NA or (isinstance(x, (float, np.floating)) and not np.isfinite(x)): return "–"
-    if isinstance(x, (bool, np.bool_)): return "yes" if x else "no"
-    if isinstance(x, (int, np.integer)): return str(x)
-    if isinstance(x, (float, np.floating)): return f"{x:.{digits}f}"
+    if x is None or x is pd.NA or (isinstance(x, (float, np.floating)) and not np.isfinite(x)):
+        return "–"
+    if isinstance(x, (bool, np.bool_)):
+        return "yes" if x else "no"
+    if isinstance(x, (int, np.integer)):
+        return str(x)
+    if isinstance(x, (float, np.floating)):
+        return f"{x:.{digits}f}"
     return str(x)
 
+
 # %% ../nbs/23_report.ipynb #1451126d
-def with_interval(table: pd.DataFrame,  # columns estimate, ci_low, ci_high, and any others
-                  digits: int = 3,
-                  level: float | None = None,  # of the intervals; None: the table's column `level`, 0.95 where it has none
-                  ) -> pd.DataFrame:           # the three folded into `estimate [95% interval]`
+def with_interval(
+    table: pd.DataFrame,  # columns estimate, ci_low, ci_high, and any others
+    digits: int = 3,
+    level: float | None = None,  # of the intervals; None: the table's column `level`, 0.95 where it has none
+) -> pd.DataFrame:  # the three folded into `estimate [95% interval]`
     """A tidy table for reading; the heading says the level. Where rows differ in it, the column `level` stays.
 
     Raises: ValueError for a missing column.
     """
     gone = [c for c in ("estimate", "ci_low", "ci_high") if c not in table]
-    if gone: raise ValueError(f"with_interval: table must have the columns estimate, ci_low, ci_high; got {list(table.columns)}, without {gone}; compute the interval first")
-    text = [number(e, digits) if not np.isfinite([l, h]).all() else f"{number(e, digits)} [{number(l, digits)}, {number(h, digits)}]"
-            for e, l, h in table[["estimate", "ci_low", "ci_high"]].astype(float).to_numpy()]
-    own = "level" in table and pd.api.types.is_float_dtype(table["level"])          # a column of words has another meaning
+    if gone:
+        raise ValueError(
+            f"with_interval: table must have the columns estimate, ci_low, ci_high; got {list(table.columns)}, without"
+            f" {gone}; compute the interval first"
+        )
+    text = [
+        (
+            number(e, digits)
+            if not np.isfinite([l, h]).all()
+            else f"{number(e, digits)} [{number(l, digits)}, {number(h, digits)}]"
+        )
+        for e, l, h in table[["estimate", "ci_low", "ci_high"]].astype(float).to_numpy()
+    ]
+    own = "level" in table and pd.api.types.is_float_dtype(table["level"])  # a column of words has another meaning
     levels = [level] if level is not None else sorted(set(table["level"].dropna())) if own else [0.95]
     head = f"estimate [{round(100 * levels[0], 3):g}% interval]" if len(levels) == 1 else "estimate [interval]"
-    out = table.drop(columns=["ci_low", "ci_high", *(["level"] if own and len(levels) <= 1 else [])]).rename(columns={"estimate": head})
+    out = table.drop(columns=["ci_low", "ci_high", *(["level"] if own and len(levels) <= 1 else [])]).rename(
+        columns={"estimate": head}
+    )
     return out.assign(**{head: text})
 
 
 def markdown_table(table: pd.DataFrame, digits: int = 3) -> str:
     "A DataFrame as a Markdown table, the index left out."
-    def row(cells): return "| " + " | ".join(str(c).replace("|", "\\|").replace("\n", " ") for c in cells) + " |"
-    head = [row(table.columns), "|" + "|".join(" ---: " if pd.api.types.is_numeric_dtype(t) and not pd.api.types.is_bool_dtype(t) else " --- " for t in table.dtypes) + "|"]
+
+    def row(cells):
+        return "| " + " | ".join(str(c).replace("|", "\\|").replace("\n", " ") for c in cells) + " |"
+
+    head = [
+        row(table.columns),
+        "|"
+        + "|".join(
+            " ---: " if pd.api.types.is_numeric_dtype(t) and not pd.api.types.is_bool_dtype(t) else " --- "
+            for t in table.dtypes
+        )
+        + "|",
+    ]
     return "\n".join(head + [row(number(v, digits) for v in r) for r in table.itertuples(index=False)]) + "\n"
+
 
 # %% ../nbs/23_report.ipynb #479086e5
 class Section(NamedTuple):
     "One part of the report."
+
     title: str
-    text: str = ""                             # plain sentences
+    text: str = ""  # plain sentences
     tables: Sequence[tuple[str, pd.DataFrame]] = ()  # (caption, table)
-    figures: Sequence[tuple[str, Path]] = ()   # (caption, PNG file)
+    figures: Sequence[tuple[str, Path]] = ()  # (caption, PNG file)
 
 
 STAGE_TABLES = {  # stage -> (what to say, {file: caption})
     "prepare": ("What was asked.", {}),
-    "score": ("How often each model was right. An answer that could not be read is wrong; a request that got no answer is missing, and counted.",
-              {"accuracy": "Accuracy by model, mode and group", "averages": "Inverse-variance weighted means over models", "f1": "Macro F1 over the letters", "soft": "Scores of the probabilities; lower is better", "calibration": "Expected calibration error", "counts": "What became of the requests"}),
-    "demographics": ("Whether the patient's gender, age or ethnicity changes the answer: the same question about another patient, compared within questions.",
-                     {"table": "Accuracy by level", "pairs": "Pairs of levels, compared within questions", "averages": "Inverse-variance weighted means over models"}),
-    "judge": ("What a model judge made of the answers. A judge's failure is neither a zero nor an abstention.", {"table": "Judgments by judge and model", "counts": "What became of the judge's requests", "between": "Judges with each other", "guard": "Judges that share a lineage with a student"}),
-    "freeform": ("How far free-form answers are from the preferred option: 1 - BERTScore F1, so lower is closer.", {"table": "Inconsistency by model and category", "accuracy": "Accuracy on the same questions with the options"}),
-    "reasoning": ("How good the chains of thought are, against the case and against the expert.", {"table": "Reasoning scores"}),
-    "preferences": ("From people's ratings to soft labels.", {"labels": "Soft labels by question and option", "raters": "Raters", "models": "The preference models", "alphas": "Krippendorff's alpha by question", "wordings": "Distances between wordings", "top_k": "Where the creators' answers stand"}),
-    "competency": ("Whether a model would pass, in which competency it falls short, and whether medical models do better than those they were made from. A model is above a mark when its whole interval is.",
-                   {"standing": "Accuracy against the marks", "settings": "Accuracy by setting", "by_competency": "Accuracy by competency", "table": "Accuracy, macro precision, recall and F1, of all and by competency",
-                    "competencies": "Competencies compared over models", "competencies_cases": "Competencies compared over cases", "medical": "Medical minus general, on the same questions", "medical_pairs": "General minus medical, a pair one unit",
-                    "annotators": "Agreement of the annotators on competencies", "cases": "Questions and cases", "errors": "Errors by kind, as people labelled them", "error_tests": "Errors compared between models"}),
-    "duels": ("Whose rationale a judge prefers, each pair in both orders. A verdict that changes with the order counts for neither.",
-              {"strengths": "Bradley-Terry worths", "table": "Duels won, tied and split", "bias": "Position bias", "counts": "What became of the verdicts", "guard": "Judges that share a lineage with a contestant",
-               "errors": "Errors as the judge proposes them", "agreement": "Agreement of the judge's proposals with people's labels"}),
-    "contamination": ("Whether the models complete questions from their first halves. The margin is the similarity with the question's own second half less the best with another question's.",
-                      {"table": "Similarity of completions", "min_k": "Mean log-probability of the questions' tokens", "flags": "Questions above the thresholds", "counts": "What became of the requests"}),
-    "agreement": ("How far people, and judges, agree.", {"table": "Agreement", "pairs": "Agreement of pairs", "alignment": "Each annotator against the consensus", "students": "Students by the majority of the panel", "reliability": "Agreement on each student's answers", "abstention_rates": "How often judges abstain", "abstention": "Abstention by difficulty", "ensembles": "Majorities of judges", "bias": "Favouritism"}),
+    "score": (
+        (
+            "How often each model was right. An answer that could not be read is wrong; a request that got no answer is"
+            " missing, and counted."
+        ),
+        {
+            "accuracy": "Accuracy by model, mode and group",
+            "averages": "Inverse-variance weighted means over models",
+            "f1": "Macro F1 over the letters",
+            "soft": "Scores of the probabilities; lower is better",
+            "calibration": "Expected calibration error",
+            "counts": "What became of the requests",
+        },
+    ),
+    "demographics": (
+        (
+            "Whether the patient's gender, age or ethnicity changes the answer: the same question about another"
+            " patient, compared within questions."
+        ),
+        {
+            "table": "Accuracy by level",
+            "pairs": "Pairs of levels, compared within questions",
+            "averages": "Inverse-variance weighted means over models",
+        },
+    ),
+    "judge": (
+        "What a model judge made of the answers. A judge's failure is neither a zero nor an abstention.",
+        {
+            "table": "Judgments by judge and model",
+            "counts": "What became of the judge's requests",
+            "between": "Judges with each other",
+            "guard": "Judges that share a lineage with a student",
+        },
+    ),
+    "freeform": (
+        "How far free-form answers are from the preferred option: 1 - BERTScore F1, so lower is closer.",
+        {"table": "Inconsistency by model and category", "accuracy": "Accuracy on the same questions with the options"},
+    ),
+    "reasoning": (
+        "How good the chains of thought are, against the case and against the expert.",
+        {"table": "Reasoning scores"},
+    ),
+    "preferences": (
+        "From people's ratings to soft labels.",
+        {
+            "labels": "Soft labels by question and option",
+            "raters": "Raters",
+            "models": "The preference models",
+            "alphas": "Krippendorff's alpha by question",
+            "wordings": "Distances between wordings",
+            "top_k": "Where the creators' answers stand",
+        },
+    ),
+    "competency": (
+        (
+            "Whether a model would pass, in which competency it falls short, and whether medical models do better than"
+            " those they were made from. A model is above a mark when its whole interval is."
+        ),
+        {
+            "standing": "Accuracy against the marks",
+            "settings": "Accuracy by setting",
+            "by_competency": "Accuracy by competency",
+            "table": "Accuracy, macro precision, recall and F1, of all and by competency",
+            "competencies": "Competencies compared over models",
+            "competencies_cases": "Competencies compared over cases",
+            "medical": "Medical minus general, on the same questions",
+            "medical_pairs": "General minus medical, a pair one unit",
+            "annotators": "Agreement of the annotators on competencies",
+            "cases": "Questions and cases",
+            "errors": "Errors by kind, as people labelled them",
+            "error_tests": "Errors compared between models",
+        },
+    ),
+    "duels": (
+        (
+            "Whose rationale a judge prefers, each pair in both orders. A verdict that changes with the order counts"
+            " for neither."
+        ),
+        {
+            "strengths": "Bradley-Terry worths",
+            "table": "Duels won, tied and split",
+            "bias": "Position bias",
+            "counts": "What became of the verdicts",
+            "guard": "Judges that share a lineage with a contestant",
+            "errors": "Errors as the judge proposes them",
+            "agreement": "Agreement of the judge's proposals with people's labels",
+        },
+    ),
+    "contamination": (
+        (
+            "Whether the models complete questions from their first halves. The margin is the similarity with the"
+            " question's own second half less the best with another question's."
+        ),
+        {
+            "table": "Similarity of completions",
+            "min_k": "Mean log-probability of the questions' tokens",
+            "flags": "Questions above the thresholds",
+            "counts": "What became of the requests",
+        },
+    ),
+    "agreement": (
+        "How far people, and judges, agree.",
+        {
+            "table": "Agreement",
+            "pairs": "Agreement of pairs",
+            "alignment": "Each annotator against the consensus",
+            "students": "Students by the majority of the panel",
+            "reliability": "Agreement on each student's answers",
+            "abstention_rates": "How often judges abstain",
+            "abstention": "Abstention by difficulty",
+            "ensembles": "Majorities of judges",
+            "bias": "Favouritism",
+        },
+    ),
 }
 
 
-def _studies(stage: str, run: dict) -> list[str]: return run.get(stage, run["studies"] if stage in ("prepare", "score") else [])
+def _studies(stage: str, run: dict) -> list[str]:
+    return run.get(stage, run["studies"] if stage in ("prepare", "score") else [])
 
 
-def headline(results: str | Path, run: dict) -> pd.DataFrame:  # study, stage, measure, model, mode, n, estimate, ci_low, ci_high, level
+def headline(
+    results: str | Path, run: dict
+) -> pd.DataFrame:  # study, stage, measure, model, mode, n, estimate, ci_low, ci_high, level
     "The main numbers of every stage of a run; intervals are at 0.95 where a stage does not say."
     columns = ["study", "stage", "measure", "model", "mode", "n", "estimate", "ci_low", "ci_high", "level"]
     found = []
     for stage in STAGE_TABLES:
         for study in _studies(stage, run):
             file = Path(results) / stage / study / "headline.parquet"
-            if file.exists(): found.append(pd.read_parquet(file).assign(study=study, stage=stage))
+            if file.exists():
+                found.append(pd.read_parquet(file).assign(study=study, stage=stage))
     found = [f for f in found if len(f)]
-    return pd.concat(found, ignore_index=True).reindex(columns=columns).fillna({"level": 0.95}).astype({"n": "Int64"}) if found else pd.DataFrame(columns=columns)
+    return (
+        pd.concat(found, ignore_index=True).reindex(columns=columns).fillna({"level": 0.95}).astype({"n": "Int64"})
+        if found
+        else pd.DataFrame(columns=columns)
+    )
 
 
 def collect(results: str | Path, figures: str | Path, run: dict) -> list[Section]:
@@ -108,13 +255,28 @@ def collect(results: str | Path, figures: str | Path, run: dict) -> list[Section
     """
     sections = []
     for stage, (text, captions) in STAGE_TABLES.items():
-        if not captions: continue
+        if not captions:
+            continue
         for study in _studies(stage, run):
             folder = Path(results) / stage / study
-            tables = [(f"{caption} ({study})", pd.read_parquet(folder / f"{name}.parquet")) for name, caption in captions.items() if (folder / f"{name}.parquet").exists()]
-            if not tables: raise FileNotFoundError(f"collect: {stage} of {study} must have left a table; got none ({stage}/{study}); run the stage with `dvc repro`")
-            tables = [(c, with_interval(t) if {"estimate", "ci_low", "ci_high"} <= set(t.columns) else t) for c, t in tables if len(t)]
-            pictures = [(f"{study}, {p.stem.replace('_', ' ')}", p) for p in sorted(Path(figures).glob(f"{stage}_{study}*.png"))]
+            tables = [
+                (f"{caption} ({study})", pd.read_parquet(folder / f"{name}.parquet"))
+                for name, caption in captions.items()
+                if (folder / f"{name}.parquet").exists()
+            ]
+            if not tables:
+                raise FileNotFoundError(
+                    f"collect: {stage} of {study} must have left a table; got none ({stage}/{study}); run the stage"
+                    " with `dvc repro`"
+                )
+            tables = [
+                (c, with_interval(t) if {"estimate", "ci_low", "ci_high"} <= set(t.columns) else t)
+                for c, t in tables
+                if len(t)
+            ]
+            pictures = [
+                (f"{study}, {p.stem.replace('_', ' ')}", p) for p in sorted(Path(figures).glob(f"{stage}_{study}*.png"))
+            ]
             sections.append(Section(f"{study}: {stage}", text, tables, pictures))
     return sections
 
@@ -130,6 +292,7 @@ def write_tables(sections: Sequence[Section], folder: str | Path) -> list[Path]:
             out[-2].write_text(table.to_csv(index=False), encoding="utf-8")
             out[-1].write_text(f"# {caption}\n\n{markdown_table(table)}", encoding="utf-8")
     return out
+
 
 # %% ../nbs/23_report.ipynb #044f3307
 _CSS = """
@@ -148,8 +311,14 @@ def _html_table(caption: str, table: pd.DataFrame, digits: int) -> str:
     numeric = [pd.api.types.is_numeric_dtype(t) and not pd.api.types.is_bool_dtype(t) for t in table.dtypes]
     cell = lambda tag, v, n: f"<{tag}{' class=n' if n else ''}>{html.escape(v)}</{tag}>"
     head = "".join(cell("th", str(c), n) for c, n in zip(table.columns, numeric))
-    body = "".join("<tr>" + "".join(cell("td", number(v, digits), n) for v, n in zip(r, numeric)) + "</tr>\n" for r in table.itertuples(index=False))
-    return f"<div class=wide><table><caption>{html.escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>\n"
+    body = "".join(
+        "<tr>" + "".join(cell("td", number(v, digits), n) for v, n in zip(r, numeric)) + "</tr>\n"
+        for r in table.itertuples(index=False)
+    )
+    return (
+        "<div"
+        f" class=wide><table><caption>{html.escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>\n"
+    )
 
 
 def html_report(title: str, introduction: str, sections: Sequence[Section], digits: int = 3) -> str:
@@ -158,15 +327,30 @@ def html_report(title: str, introduction: str, sections: Sequence[Section], digi
     Raises: FileNotFoundError where a figure is missing.
     """
     anchor = [f"s{i}" for i in range(1, len(sections) + 1)]
-    out = [f"<!doctype html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport content='width=device-width,initial-scale=1'><title>{html.escape(title)}</title><style>{_CSS}</style></head><body>\n",
-           f"<h1>{html.escape(title)}</h1>\n", "".join(f"<p>{html.escape(p)}</p>\n" for p in introduction.split("\n\n") if p.strip()),
-           "<nav>" + "".join(f"<a href='#{a}'>{html.escape(s.title)}</a>" for a, s in zip(anchor, sections)) + "</nav>\n"]
+    out = [
+        (
+            "<!doctype html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport"
+            f" content='width=device-width,initial-scale=1'><title>{html.escape(title)}</title><style>{_CSS}</style></head><body>\n"
+        ),
+        f"<h1>{html.escape(title)}</h1>\n",
+        "".join(f"<p>{html.escape(p)}</p>\n" for p in introduction.split("\n\n") if p.strip()),
+        "<nav>" + "".join(f"<a href='#{a}'>{html.escape(s.title)}</a>" for a, s in zip(anchor, sections)) + "</nav>\n",
+    ]
     for a, s in zip(anchor, sections):
-        out.append(f"<section id={a}><h2>{html.escape(s.title)}</h2>\n" + "".join(f"<p>{html.escape(p)}</p>\n" for p in s.text.split("\n\n") if p.strip()))
+        out.append(
+            f"<section id={a}><h2>{html.escape(s.title)}</h2>\n"
+            + "".join(f"<p>{html.escape(p)}</p>\n" for p in s.text.split("\n\n") if p.strip())
+        )
         out += [_html_table(c, t, digits) for c, t in s.tables]
         for caption, path in s.figures:
-            if not Path(path).exists(): raise FileNotFoundError(f"html_report: figures must exist; got {str(path)!r} ({s.title}); run the stage that draws it")
+            if not Path(path).exists():
+                raise FileNotFoundError(
+                    f"html_report: figures must exist; got {str(path)!r} ({s.title}); run the stage that draws it"
+                )
             data = base64.b64encode(Path(path).read_bytes()).decode()
-            out.append(f"<figure><img alt='{html.escape(caption, quote=True)}' src='data:image/png;base64,{data}'><figcaption>{html.escape(caption)}</figcaption></figure>\n")
+            out.append(
+                f"<figure><img alt='{html.escape(caption, quote=True)}'"
+                f" src='data:image/png;base64,{data}'><figcaption>{html.escape(caption)}</figcaption></figure>\n"
+            )
         out.append("</section>\n")
     return "".join(out) + "</body></html>\n"

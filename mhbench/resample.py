@@ -13,82 +13,109 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 # %% auto #0
-__all__ = ['draw_weights', 'Interval', 'percentile_interval', 'bca_interval', 'bootstrap', 'mean', 'paired_difference',
-           'independent_difference']
+__all__ = [
+    "draw_weights",
+    "Interval",
+    "percentile_interval",
+    "bca_interval",
+    "bootstrap",
+    "mean",
+    "paired_difference",
+    "independent_difference",
+]
+
 
 # %% ../nbs/01_resample.ipynb #e7e96409
 def _groups(labels: np.ndarray | None, n: int, name: str) -> np.ndarray:
     "Labels of any kind as codes 0..k-1, in order of first appearance; one group a unit if None."
-    if labels is None: return np.arange(n)
+    if labels is None:
+        return np.arange(n)
     labels = np.asarray(labels)
     if labels.shape != (n,):
-        raise ValueError(f"bootstrap: {name} must be one label a unit, shape ({n},); got shape {labels.shape}; units lie along `axis`")
+        raise ValueError(
+            f"bootstrap: {name} must be one label a unit, shape ({n},); got shape {labels.shape}; units lie along"
+            " `axis`"
+        )
     _, first, codes = np.unique(labels, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[codes]
 
 
-def draw_weights(n_units: int,       # N, at least 1
-                 n: int,             # B, replicates, at least 1
-                 *,
-                 seed: int | np.random.SeedSequence,  # of numpy's PCG64 generator
-                 clusters: np.ndarray | None = None,  # (N,) labels; whole clusters are drawn
-                 strata: np.ndarray | None = None,    # (N,) labels; drawn within each
-                 chunk: int = 4_000_000,              # weights held at once, at most (8 bytes each)
-                 ) -> Iterator[np.ndarray]:           # (b, N) float64, whole numbers; the b sum to n
+def draw_weights(
+    n_units: int,  # N, at least 1
+    n: int,  # B, replicates, at least 1
+    *,
+    seed: int | np.random.SeedSequence,  # of numpy's PCG64 generator
+    clusters: np.ndarray | None = None,  # (N,) labels; whole clusters are drawn
+    strata: np.ndarray | None = None,  # (N,) labels; drawn within each
+    chunk: int = 4_000_000,  # weights held at once, at most (8 bytes each)
+) -> Iterator[np.ndarray]:  # (b, N) float64, whole numbers; the b sum to n
     """How often each unit is drawn in each bootstrap replicate.
 
     Source: Efron 1979; clusters: Davison and Hinkley 1997, section 3.8.
 
     Raises: ValueError where a cluster spans two strata.
     """
-    if n_units < 1 or n < 1: raise ValueError(f"draw_weights: n_units and n must be at least 1; got {n_units} and {n}")
+    if n_units < 1 or n < 1:
+        raise ValueError(f"draw_weights: n_units and n must be at least 1; got {n_units} and {n}")
     cluster = _groups(clusters, n_units, "clusters")
     stratum = _groups(strata, n_units, "strata") if strata is not None else np.zeros(n_units, int)
     k = int(cluster.max()) + 1
     of_cluster = np.zeros(k, int)
     of_cluster[cluster] = stratum
     if (of_cluster[cluster] != stratum).any():
-        raise ValueError("draw_weights: clusters must each lie within one stratum; got one that spans two; leave strata out, or join them")
+        raise ValueError(
+            "draw_weights: clusters must each lie within one stratum; got one that spans two; leave strata out, or join"
+            " them"
+        )
     members = [np.flatnonzero(of_cluster == s) for s in range(int(stratum.max()) + 1)]
     rngs = [np.random.default_rng(s) for s in _sequence(seed).spawn(len(members))]
     rows, done = max(1, min(n, chunk // n_units)), 0
     while done < n:
         counts = np.empty((min(rows, n - done), k))
-        for rng, m in zip(rngs, members): _draw(rng, m, counts)
+        for rng, m in zip(rngs, members):
+            _draw(rng, m, counts)
         yield counts if clusters is None else counts[:, cluster]
         done += len(counts)
 
 
 def _draw(rng: np.random.Generator, members: np.ndarray, counts: np.ndarray) -> None:
-    "Fill the columns `members` of `counts`, some rows at a time: what fits a processor's cache is counted twice as fast."
+    """Fill the columns `members` of `counts`, some rows at a time: what fits a processor's cache is counted twice as
+    fast.
+    """
     n, columns = len(members), slice(None) if len(members) == counts.shape[1] else members
     step = max(1, 100_000 // n)
     offset = np.arange(step)[:, None] * n
     for s in range(0, len(counts), step):
         i = rng.integers(0, n, (min(step, len(counts) - s), n))
-        i += offset[:len(i)]
-        counts[s:s + step, columns] = np.bincount(i.ravel(), minlength=i.size).reshape(i.shape)
+        i += offset[: len(i)]
+        counts[s : s + step, columns] = np.bincount(i.ravel(), minlength=i.size).reshape(i.shape)
 
 
 def _sequence(seed: int | np.random.SeedSequence) -> np.random.SeedSequence:
-    if isinstance(seed, np.random.SeedSequence): return np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key)
+    if isinstance(seed, np.random.SeedSequence):
+        return np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key)
     return np.random.SeedSequence(seed)
+
 
 # %% ../nbs/01_resample.ipynb #cc82eac0
 class Interval(NamedTuple):
     "An estimate, its interval, and what they rest on."
-    estimate: Any                     # float, or an array where the statistic is one
+
+    estimate: Any  # float, or an array where the statistic is one
     ci_low: Any
     ci_high: Any
-    n: int                            # units that were drawn: clusters where there are clusters
-    replicates: np.ndarray            # (B, ...) the statistic in each replicate
-    undefined: int = 0                # replicates in which the statistic (any of its values) is NaN
+    n: int  # units that were drawn: clusters where there are clusters
+    replicates: np.ndarray  # (B, ...) the statistic in each replicate
+    undefined: int = 0  # replicates in which the statistic (any of its values) is NaN
     level: float = 0.95
     method: str = "percentile"
 
     def __repr__(self) -> str:
         if np.ndim(self.estimate) == 0:
-            return f"Interval({self.estimate:.4g} [{self.ci_low:.4g}, {self.ci_high:.4g}], n={self.n}, {self.level:.0%} {self.method})"
+            return (
+                f"Interval({self.estimate:.4g} [{self.ci_low:.4g}, {self.ci_high:.4g}], n={self.n}, {self.level:.0%}"
+                f" {self.method})"
+            )
         return f"Interval(shape={np.shape(self.estimate)}, n={self.n}, {self.level:.0%} {self.method})"
 
     def row(self) -> dict[str, float]:
@@ -109,71 +136,88 @@ class Interval(NamedTuple):
 def _scalar(x: Any) -> Any:
     return float(x) if np.ndim(x) == 0 else np.asarray(x)
 
+
 # %% ../nbs/01_resample.ipynb #0ec9acec
-def percentile_interval(replicates: np.ndarray,  # (B, ...), NaN where undefined
-                        level: float = 0.95,     # in (0, 1)
-                        ) -> tuple[Any, Any]:    # low and high, shape (...)
+def percentile_interval(
+    replicates: np.ndarray,  # (B, ...), NaN where undefined
+    level: float = 0.95,  # in (0, 1)
+) -> tuple[Any, Any]:  # low and high, shape (...)
     """The central `level` of the replicates; NaN replicates are left out.
 
     Source: Efron 1981.
     """
-    if not 0 < level < 1: raise ValueError(f"percentile_interval: level must be between 0 and 1; got {level}; 0.95 for a 95% interval")
+    if not 0 < level < 1:
+        raise ValueError(f"percentile_interval: level must be between 0 and 1; got {level}; 0.95 for a 95% interval")
     r = np.asarray(replicates, float)
     q = [(1 - level) / 2, (1 + level) / 2]
     if np.isnan(r).any():
         flat = r.reshape(len(r), -1)
         ends = np.array([np.quantile(c[~np.isnan(c)], q) if not np.isnan(c).all() else [np.nan] * 2 for c in flat.T]).T
         low, high = ends.reshape((2,) + r.shape[1:])
-    else: low, high = np.quantile(r, q, axis=0)
+    else:
+        low, high = np.quantile(r, q, axis=0)
     return _scalar(low), _scalar(high)
 
+
 # %% ../nbs/01_resample.ipynb #1801e005
-def bca_interval(replicates: np.ndarray,  # (B, ...)
-                 estimate: Any,           # (...) the statistic on the data
-                 jackknife: np.ndarray,   # (m, ...) the statistic with each unit or cluster left out
-                 strata: np.ndarray | None = None,  # (m,) stratum of each unit or cluster
-                 level: float = 0.95,
-                 ) -> tuple[Any, Any]:
+def bca_interval(
+    replicates: np.ndarray,  # (B, ...)
+    estimate: Any,  # (...) the statistic on the data
+    jackknife: np.ndarray,  # (m, ...) the statistic with each unit or cluster left out
+    strata: np.ndarray | None = None,  # (m,) stratum of each unit or cluster
+    level: float = 0.95,
+) -> tuple[Any, Any]:
     """Bias-corrected and accelerated interval; NaN where every replicate lies on one side of the estimate.
 
-    Source: Efron 1987; Efron and Tibshirani 1993, equations 14.9, 14.14, 14.15; several samples: Davison and Hinkley 1997, chapter 5.
+    Source: Efron 1987; Efron and Tibshirani 1993, equations 14.9, 14.14, 14.15; several samples: Davison and Hinkley
+    1997, chapter 5.
     """
     r, j = np.asarray(replicates, float), np.asarray(jackknife, float)
     r, j, e = r.reshape(len(r), -1), j.reshape(len(j), -1), np.reshape(estimate, -1)
-    defined, tied = ~np.isnan(r), np.abs(r - e) <= 1e-12 * np.abs(e)              # equal but for rounding
+    defined, tied = ~np.isnan(r), np.abs(r - e) <= 1e-12 * np.abs(e)  # equal but for rounding
     z0 = ndtri((((r < e) & ~tied).sum(0) + 0.5 * tied.sum(0)) / np.maximum(defined.sum(0), 1))
     s = np.zeros(len(j), int) if strata is None else np.unique(strata, return_inverse=True)[1]
     top, bottom = 0.0, 0.0
     for h in range(s.max() + 1):
         x = j[s == h]
         u = (len(x) - 1) * (x.mean(0) - x)
-        top, bottom = top + (u**3).sum(0) / len(x)**3, bottom + (u**2).sum(0) / len(x)**2
+        top, bottom = top + (u**3).sum(0) / len(x) ** 3, bottom + (u**2).sum(0) / len(x) ** 2
     with np.errstate(invalid="ignore", divide="ignore"):
         a = np.where(bottom > 0, top / (6 * bottom**1.5), np.where(np.isnan(bottom), np.nan, 0.0))
     z = z0 + ndtri(np.array([[(1 - level) / 2], [(1 + level) / 2]]))
-    with np.errstate(invalid="ignore"): alpha = ndtr(z0 + z / (1 - a * z))  # (2, ...)
+    with np.errstate(invalid="ignore"):
+        alpha = ndtr(z0 + z / (1 - a * z))  # (2, ...)
     out = np.full(alpha.shape, np.nan)
     for k in range(r.shape[1]):
-        if np.isfinite(alpha[:, k]).all() and np.isfinite(z0[k]): out[:, k] = np.quantile(r[defined[:, k], k], alpha[:, k])
+        if np.isfinite(alpha[:, k]).all() and np.isfinite(z0[k]):
+            out[:, k] = np.quantile(r[defined[:, k], k], alpha[:, k])
     low, high = out.reshape((2,) + np.shape(estimate))
     return _scalar(low), _scalar(high)
+
 
 # %% ../nbs/01_resample.ipynb #0b1f3978
 def _evaluator(statistic: Callable, arrays: tuple, axis: int) -> Callable[[np.ndarray], np.ndarray]:
     "A function from weights (b, N) to values (b, ...), whichever form the statistic has."
     name = getattr(getattr(statistic, "func", statistic), "__name__", "statistic")
     if "weights" in inspect.signature(statistic).parameters:
+
         def evaluate(w):
             values = np.asarray(statistic(*arrays, weights=w), float)
             if values.shape[:1] != (len(w),):
-                raise ValueError(f"bootstrap: statistic must return one value a row of weights, first axis {len(w)}; got shape {values.shape} ({name}); "
-                                 "wrap it in a function without the argument `weights` to have it called once a replicate")
+                raise ValueError(
+                    f"bootstrap: statistic must return one value a row of weights, first axis {len(w)}; got shape"
+                    f" {values.shape} ({name}); wrap it in a function without the argument `weights` to have it called"
+                    " once a replicate"
+                )
             return values
+
     else:
+
         def evaluate(w):
             units = np.arange(w.shape[1])
             drawn = (np.repeat(units, row.astype(int)) for row in w)
             return np.array([statistic(*(np.take(a, i, axis) for a in arrays)) for i in drawn], float)
+
     return evaluate
 
 
@@ -185,16 +229,17 @@ def _left_out(cluster: np.ndarray, chunk: int = 4_000_000) -> Iterator[np.ndarra
         yield (np.arange(start, min(start + rows, k))[:, None] != cluster).astype(float)
 
 
-def bootstrap(statistic: Callable,             # of the arrays; see the two forms above
-              *arrays: np.ndarray,             # N units along `axis` of each
-              n: int = 1000,                   # replicates
-              seed: int | np.random.SeedSequence,
-              clusters: np.ndarray | None = None,  # (N,) labels of what is drawn whole
-              strata: np.ndarray | None = None,    # (N,) labels of groups with fixed sizes
-              level: float = 0.95,
-              method: str = "percentile",      # or "bca"
-              axis: int = 0,                   # of the units; -1 for (n_raters, n_items)
-              ) -> Interval:
+def bootstrap(
+    statistic: Callable,  # of the arrays; see the two forms above
+    *arrays: np.ndarray,  # N units along `axis` of each
+    n: int = 1000,  # replicates
+    seed: int | np.random.SeedSequence,
+    clusters: np.ndarray | None = None,  # (N,) labels of what is drawn whole
+    strata: np.ndarray | None = None,  # (N,) labels of groups with fixed sizes
+    level: float = 0.95,
+    method: str = "percentile",  # or "bca"
+    axis: int = 0,  # of the units; -1 for (n_raters, n_items)
+) -> Interval:
     """The statistic with its bootstrap interval.
 
     Source: Efron and Tibshirani 1993, chapters 13 and 14.
@@ -204,24 +249,34 @@ def bootstrap(statistic: Callable,             # of the arrays; see the two form
     arrays = tuple(np.asarray(a) for a in arrays)
     sizes = sorted({a.shape[axis] if a.ndim else 0 for a in arrays})
     if len(sizes) != 1 or sizes[0] == 0:
-        raise ValueError(f"bootstrap: arrays must have the same number of units along axis {axis}, at least 1; got {[a.shape for a in arrays]}")
-    if method not in ("percentile", "bca"): raise ValueError(f"bootstrap: method must be 'percentile' or 'bca'; got {method!r}")
+        raise ValueError(
+            f"bootstrap: arrays must have the same number of units along axis {axis}, at least 1; got"
+            f" {[a.shape for a in arrays]}"
+        )
+    if method not in ("percentile", "bca"):
+        raise ValueError(f"bootstrap: method must be 'percentile' or 'bca'; got {method!r}")
     n_units, evaluate = sizes[0], _evaluator(statistic, arrays, axis)
     estimate = evaluate(np.ones((1, n_units)))[0]
-    replicates = np.concatenate([evaluate(w) for w in draw_weights(n_units, n, seed=seed, clusters=clusters, strata=strata)])
+    replicates = np.concatenate(
+        [evaluate(w) for w in draw_weights(n_units, n, seed=seed, clusters=clusters, strata=strata)]
+    )
     cluster = _groups(clusters, n_units, "clusters")
     if method == "bca":
         jackknife = np.concatenate([evaluate(w) for w in _left_out(cluster)])
         of = None if strata is None else np.asarray(strata)[np.unique(cluster, return_index=True)[1]]
         low, high = bca_interval(replicates, estimate, jackknife, of, level)
-    else: low, high = percentile_interval(replicates, level)
+    else:
+        low, high = percentile_interval(replicates, level)
     undefined = int(np.isnan(replicates.reshape(n, -1)).any(1).sum())
     return Interval(_scalar(estimate), low, high, int(cluster.max()) + 1, replicates, undefined, level, method)
 
+
 # %% ../nbs/01_resample.ipynb #11291c04
-def mean(x: np.ndarray,                     # (N,) or (N, k), NaN is left out
-         *, weights: np.ndarray | None = None,  # (b, N)
-         ) -> Any:                          # a float or (k,); with weights (b,) or (b, k)
+def mean(
+    x: np.ndarray,  # (N,) or (N, k), NaN is left out
+    *,
+    weights: np.ndarray | None = None,  # (b, N)
+) -> Any:  # a float or (k,); with weights (b,) or (b, k)
     "The mean over units, for every row of weights."
     x = np.asarray(x, float)
     w = np.ones((1, len(x))) if weights is None else np.asarray(weights, float)
@@ -230,31 +285,50 @@ def mean(x: np.ndarray,                     # (N,) or (N, k), NaN is left out
         m = (w @ np.where(has, x, 0.0)) / (w @ has.astype(float))
     return _scalar(m[0]) if weights is None else m
 
+
 # %% ../nbs/01_resample.ipynb #d514f022
-def paired_difference(statistic: Callable,  # as in bootstrap
-                      a: np.ndarray,        # first argument of the statistic, N units along `axis`
-                      b: np.ndarray,        # the same for the other one, unit by unit
-                      *common: np.ndarray,  # further arguments that both share
-                      axis: int = 0, **kwargs,  # n, seed, clusters, strata, level, method: as in bootstrap
-                      ) -> Interval:
+def paired_difference(
+    statistic: Callable,  # as in bootstrap
+    a: np.ndarray,  # first argument of the statistic, N units along `axis`
+    b: np.ndarray,  # the same for the other one, unit by unit
+    *common: np.ndarray,  # further arguments that both share
+    axis: int = 0,
+    **kwargs,  # n, seed, clusters, strata, level, method: as in bootstrap
+) -> Interval:
     """statistic(a, *common) - statistic(b, *common), both on the same draws.
 
     Source: Efron and Tibshirani 1993, section 8.3.
     """
     if np.shape(a) != np.shape(b):
-        raise ValueError(f"paired_difference: a and b must have the same shape, unit by unit; got {np.shape(a)} and {np.shape(b)}; for two samples use independent_difference")
+        raise ValueError(
+            f"paired_difference: a and b must have the same shape, unit by unit; got {np.shape(a)} and {np.shape(b)};"
+            " for two samples use independent_difference"
+        )
     if "weights" in inspect.signature(statistic).parameters:
-        def difference(a, b, *common, weights): return np.asarray(statistic(a, *common, weights=weights)) - np.asarray(statistic(b, *common, weights=weights))
+
+        def difference(a, b, *common, weights):
+            return np.asarray(statistic(a, *common, weights=weights)) - np.asarray(
+                statistic(b, *common, weights=weights)
+            )
+
     else:
-        def difference(a, b, *common): return np.asarray(statistic(a, *common)) - np.asarray(statistic(b, *common))
+
+        def difference(a, b, *common):
+            return np.asarray(statistic(a, *common)) - np.asarray(statistic(b, *common))
+
     return bootstrap(difference, a, b, *common, axis=axis, **kwargs)
 
 
-def independent_difference(statistic: Callable,           # of one array
-                           a: np.ndarray, b: np.ndarray,  # two samples; units along the first axis
-                           *, n: int = 1000, seed: int | np.random.SeedSequence, level: float = 0.95,
-                           clusters: tuple | None = None,  # (labels of a, labels of b)
-                           ) -> Interval:                  # its n is the smaller sample's
+def independent_difference(
+    statistic: Callable,  # of one array
+    a: np.ndarray,
+    b: np.ndarray,  # two samples; units along the first axis
+    *,
+    n: int = 1000,
+    seed: int | np.random.SeedSequence,
+    level: float = 0.95,
+    clusters: tuple | None = None,  # (labels of a, labels of b)
+) -> Interval:  # its n is the smaller sample's
     """statistic(a) - statistic(b) for two samples of different units, each drawn by itself.
 
     Source: Efron and Tibshirani 1993, section 8.3.
@@ -264,5 +338,12 @@ def independent_difference(statistic: Callable,           # of one array
     x = bootstrap(statistic, a, n=n, seed=seeds[0], clusters=of_a)
     y = bootstrap(statistic, b, n=n, seed=seeds[1], clusters=of_b)
     r = x.replicates - y.replicates
-    return Interval(_scalar(np.subtract(x.estimate, y.estimate)), *percentile_interval(r, level), min(x.n, y.n), r,
-                    int(np.isnan(r.reshape(n, -1)).any(1).sum()), level, "percentile")
+    return Interval(
+        _scalar(np.subtract(x.estimate, y.estimate)),
+        *percentile_interval(r, level),
+        min(x.n, y.n),
+        r,
+        int(np.isnan(r.reshape(n, -1)).any(1).sum()),
+        level,
+        "percentile",
+    )

@@ -20,9 +20,29 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 # %% auto #0
-__all__ = ['TASKS', 'MODES', 'STATUSES', 'Name', 'Id', 'Probability', 'RECORDS', 'R', 'letters', 'Record', 'Item', 'Response',
-           'Judgment', 'Rating', 'Validated', 'validate', 'arrow_schema', 'frame', 'write_records', 'read_records',
-           'fingerprint']
+__all__ = [
+    "TASKS",
+    "MODES",
+    "STATUSES",
+    "Name",
+    "Id",
+    "Probability",
+    "RECORDS",
+    "R",
+    "letters",
+    "Record",
+    "Item",
+    "Response",
+    "Judgment",
+    "Rating",
+    "Validated",
+    "validate",
+    "arrow_schema",
+    "frame",
+    "write_records",
+    "read_records",
+    "fingerprint",
+]
 
 # %% ../nbs/00_schema.ipynb #f30d1d36
 TASKS = ("multiple_choice", "extended_matching", "cloze", "open", "sequential", "multi_label")
@@ -30,90 +50,104 @@ MODES = ("zero_shot", "few_shot", "cot", "few_shot_cot", "free_form")
 STATUSES = ("ok", "refused", "filtered", "truncated", "error")
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]  # a study, a model, a rater
-Id = Annotated[str, Field(pattern=r"^[^\s]+$")]                         # an item: no white space
+Id = Annotated[str, Field(pattern=r"^[^\s]+$")]  # an item: no white space
 Probability = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
 
 
-def letters(n: int  # number of options, 0 to 26
-            ) -> list[str]:  # `n` capital letters, from A
+def letters(
+    n: int,  # number of options, 0 to 26
+) -> list[str]:  # `n` capital letters, from A
     "The letters that name `n` options."
     if not 0 <= n <= 26:
         raise ValueError(f"letters: n must be between 0 and 26; got {n}; name longer lists in full (task multi_label)")
     return [chr(65 + i) for i in range(n)]
 
+
 # %% ../nbs/00_schema.ipynb #3061c2b0
 class Record(BaseModel):
     "What the four records have in common: frozen, and no field that is not declared."
+
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class Item(Record):
     "One question as a model will see it."
-    item_id: Id                                      # unique within a study, stable between runs
-    study: Name                                      # e.g. mentat, psychiatrybench, medqade, counselingbench, mhqa
+
+    item_id: Id  # unique within a study, stable between runs
+    study: Name  # e.g. mentat, psychiatrybench, medqade, counselingbench, mhqa
     task: Literal["multiple_choice", "extended_matching", "cloze", "open", "sequential", "multi_label"]
-    question: str                                    # the text that asks, without context and options
-    options: list[str] = []                          # in displayed order; letters(len(options)) name them
-    stems: list[str] = []                            # scenarios (extended_matching) or linked questions (sequential)
-    key: list[str] = []                              # see the table of tasks; empty where nothing is right alone
-    soft_labels: list[Probability] | None = None     # one probability an option, summing to 1
-    context: dict[str, str] = {}                     # named fields shown before the question, in order
-    rationale: str | None = None                     # the expert's reasoning
-    category: str | None = None                      # the breakdown that the study reports first
-    topic: str | None = None                         # and the second one
-    variant: dict[str, str] = {}                     # e.g. {"set": "D_G", "gender": "female", "order": "2,0,1,4,3"}
-    base_id: str | None = None                       # the question that this varies; None if it is one itself
-    group_id: str | None = None                      # the case or set that makes items dependent
-    split: str | None = None                         # e.g. test, few_shot, gold
-    source: str                                      # the file and row it came from, or a citation
-    language: str = "en"                             # BCP 47
-    protected: bool = False                          # True: its text may appear in no result
-    canary: str | None = None                        # the string that marks synthetic or held-out text
+    question: str  # the text that asks, without context and options
+    options: list[str] = []  # in displayed order; letters(len(options)) name them
+    stems: list[str] = []  # scenarios (extended_matching) or linked questions (sequential)
+    key: list[str] = []  # see the table of tasks; empty where nothing is right alone
+    soft_labels: list[Probability] | None = None  # one probability an option, summing to 1
+    context: dict[str, str] = {}  # named fields shown before the question, in order
+    rationale: str | None = None  # the expert's reasoning
+    category: str | None = None  # the breakdown that the study reports first
+    topic: str | None = None  # and the second one
+    variant: dict[str, str] = {}  # e.g. {"set": "D_G", "gender": "female", "order": "2,0,1,4,3"}
+    base_id: str | None = None  # the question that this varies; None if it is one itself
+    group_id: str | None = None  # the case or set that makes items dependent
+    split: str | None = None  # e.g. test, few_shot, gold
+    source: str  # the file and row it came from, or a citation
+    language: str = "en"  # BCP 47
+    protected: bool = False  # True: its text may appear in no result
+    canary: str | None = None  # the string that marks synthetic or held-out text
 
     @model_validator(mode="after")
     def _fits_its_task(self):
         n, s, k = len(self.options), len(self.stems), self.key
         if self.task in ("multiple_choice", "extended_matching"):
-            if n < 2: raise ValueError(f"options must be two or more for task {self.task}; got {n}")
+            if n < 2:
+                raise ValueError(f"options must be two or more for task {self.task}; got {n}")
             bad = [x for x in k if x not in letters(min(n, 26))]
-            if bad: raise ValueError(f"key must hold letters of the {n} options; got {bad}")
+            if bad:
+                raise ValueError(f"key must hold letters of the {n} options; got {bad}")
         if self.task == "multi_label":
             bad = [x for x in k if x not in self.options]
-            if bad: raise ValueError(f"key must hold names from options for task multi_label; got {bad}")
+            if bad:
+                raise ValueError(f"key must hold names from options for task multi_label; got {bad}")
         if self.task in ("extended_matching", "sequential"):
-            if s == 0: raise ValueError(f"stems must not be empty for task {self.task}")
-            if len(k) != s: raise ValueError(f"key must have one entry a stem ({s}) for task {self.task}; got {len(k)}")
+            if s == 0:
+                raise ValueError(f"stems must not be empty for task {self.task}")
+            if len(k) != s:
+                raise ValueError(f"key must have one entry a stem ({s}) for task {self.task}; got {len(k)}")
         if self.task in ("cloze", "open") and not k:
             raise ValueError(f"key must hold the reference for task {self.task}; got an empty list")
         if self.task == "multiple_choice" and len(set(k)) != len(k):
             raise ValueError(f"key must not repeat a letter; got {k}")
         if self.soft_labels is not None:
-            if len(self.soft_labels) != n: raise ValueError(f"soft_labels must have one entry an option ({n}); got {len(self.soft_labels)}")
-            if abs(math.fsum(self.soft_labels) - 1) > 1e-6: raise ValueError(f"soft_labels must sum to 1; got {math.fsum(self.soft_labels):.6f}")
-        if not (self.question or self.stems): raise ValueError("question must not be empty")
+            if len(self.soft_labels) != n:
+                raise ValueError(f"soft_labels must have one entry an option ({n}); got {len(self.soft_labels)}")
+            if abs(math.fsum(self.soft_labels) - 1) > 1e-6:
+                raise ValueError(f"soft_labels must sum to 1; got {math.fsum(self.soft_labels):.6f}")
+        if not (self.question or self.stems):
+            raise ValueError("question must not be empty")
         return self
+
 
 # %% ../nbs/00_schema.ipynb #11e54f90
 class Response(Record):
     "One sample of one model's answer to one item in one mode."
+
     item_id: Id
     study: Name
-    model: Name                                      # the entry in params.yaml
+    model: Name  # the entry in params.yaml
     mode: Literal["zero_shot", "few_shot", "cot", "few_shot_cot", "free_form"]
-    sample: Annotated[int, Field(ge=0)] = 0          # 0-based; self-consistency and free form take several
+    sample: Annotated[int, Field(ge=0)] = 0  # 0-based; self-consistency and free form take several
     temperature: Annotated[float, Field(ge=0)] = 0.0
-    text: str | None = None                          # the answer; None where none came
-    reasoning: str | None = None                     # a thinking model's reasoning, never parsed for the answer
+    text: str | None = None  # the answer; None where none came
+    reasoning: str | None = None  # a thinking model's reasoning, never parsed for the answer
     letter_logprobs: dict[str, float] | None = None  # natural log, by option letter
-    bounded: list[str] = []                          # letters whose log-probability is only an upper bound
+    bounded: list[str] = []  # letters whose log-probability is only an upper bound
     status: Literal["ok", "refused", "filtered", "truncated", "error"] = "ok"
     finish_reason: str | None = None
-    attempts: Annotated[int, Field(ge=0)] = 1        # requests sent for this answer when it was first obtained
-    error: str | None = None                         # the last error, in the endpoint's own words
+    attempts: Annotated[int, Field(ge=0)] = 1  # requests sent for this answer when it was first obtained
+    error: str | None = None  # the last error, in the endpoint's own words
     prompt_tokens: Annotated[int, Field(ge=0)] = 0
     completion_tokens: Annotated[int, Field(ge=0)] = 0
-    cost_usd: Annotated[float, Field(ge=0)] = 0.0    # from the price table, when first obtained
-    request_key: str | None = None                   # SHA-256 of everything that shaped the answer
+    cost_usd: Annotated[float, Field(ge=0)] = 0.0  # from the price table, when first obtained
+    request_key: str | None = None  # SHA-256 of everything that shaped the answer
 
     @model_validator(mode="after")
     def _text_where_ok(self):
@@ -121,22 +155,24 @@ class Response(Record):
             raise ValueError("text must be present where status is ok; got None")
         return self
 
+
 # %% ../nbs/00_schema.ipynb #cb89704f
 class Judgment(Record):
     "One judge's verdict on one response, or on one pair of them."
+
     item_id: Id
     study: Name
-    model: Name                                      # the student that is judged
-    mode: str = "zero_shot"                          # of the judged response
-    sample: Annotated[int, Field(ge=0)] = 0          # of the judged response
-    judge: Name                                      # a model in params.yaml, or a person's pseudonym
+    model: Name  # the student that is judged
+    mode: str = "zero_shot"  # of the judged response
+    sample: Annotated[int, Field(ge=0)] = 0  # of the judged response
+    judge: Name  # a model in params.yaml, or a person's pseudonym
     kind: Literal["label", "score", "pairwise", "yes_no"]
-    rubric: str                                      # the name of the rubric in prompts/
-    other: str | None = None                         # pairwise: the second model; `model` was shown first
-    repeat: Annotated[int, Field(ge=0)] = 0          # the judge's own repetition
-    label: str | None = None                         # label, yes_no; pairwise: first, second or tie
+    rubric: str  # the name of the rubric in prompts/
+    other: str | None = None  # pairwise: the second model; `model` was shown first
+    repeat: Annotated[int, Field(ge=0)] = 0  # the judge's own repetition
+    label: str | None = None  # label, yes_no; pairwise: first, second or tie
     score: Annotated[float, Field(ge=0, le=100)] | None = None
-    text: str | None = None                          # what the judge wrote
+    text: str | None = None  # what the judge wrote
     status: Literal["ok", "refused", "filtered", "truncated", "error"] = "ok"
     attempts: Annotated[int, Field(ge=0)] = 1
     error: str | None = None
@@ -148,23 +184,30 @@ class Judgment(Record):
     @model_validator(mode="after")
     def _verdict_iff_ok(self):
         has = self.label is not None or self.score is not None
-        if self.status == "ok" and not has: raise ValueError("label or score must be present where status is ok; got neither")
-        if self.status != "ok" and has: raise ValueError(f"label and score must be None where status is {self.status}; got {self.label!r}, {self.score!r}")
+        if self.status == "ok" and not has:
+            raise ValueError("label or score must be present where status is ok; got neither")
+        if self.status != "ok" and has:
+            raise ValueError(
+                f"label and score must be None where status is {self.status}; got {self.label!r}, {self.score!r}"
+            )
         if (self.kind == "score") != (self.score is not None) and self.status == "ok":
-            raise ValueError(f"score must be present exactly for kind score; got kind {self.kind} and score {self.score!r}")
+            raise ValueError(
+                f"score must be present exactly for kind score; got kind {self.kind} and score {self.score!r}"
+            )
         return self
 
 
 class Rating(Record):
     "One person's verdict on one target of one item."
+
     item_id: Id
     study: Name
-    rater: Name                                      # a pseudonym
-    target: str                                      # what is rated: an option's letter, a student's name, "difficulty"
+    rater: Name  # a pseudonym
+    target: str  # what is rated: an option's letter, a student's name, "difficulty"
     value: Annotated[float, Field(allow_inf_nan=False)] | None = None
     label: str | None = None
     session: str | None = None
-    variant: dict[str, str] = {}                     # e.g. the wording that the rater saw
+    variant: dict[str, str] = {}  # e.g. the wording that the rater saw
     comment: str | None = None
     source: str
 
@@ -183,49 +226,65 @@ R = TypeVar("R", bound=Record)
 
 class Validated(NamedTuple):
     "What `validate` returns: the records, and the rows that were set aside with the reason."
+
     records: list
     set_aside: list[dict]
 
 
 def _first_error(error: ValidationError, row: dict) -> tuple[str, str, str]:
     e = error.errors()[0]
-    column = ".".join(map(str, e["loc"])) or next((w for w in e["msg"].replace("Value error, ", "").split() if w in row), "row")
+    column = ".".join(map(str, e["loc"])) or next(
+        (w for w in e["msg"].replace("Value error, ", "").split() if w in row), "row"
+    )
     value = row.get(str(e["loc"][0])) if e["loc"] else row.get(column)
     return column, repr(value)[:200], e["msg"].replace("Value error, ", "")
 
 
-def validate(rows: Iterable[tuple[str, dict]],  # (place, fields) pairs; place is "file:line" or the like
-             record: type[R],                   # Item, Response, Judgment or Rating
-             *,
-             strict: bool = True,               # False: set bad rows aside rather than stop
-             set_aside: str | Path | None = None,  # JSON lines file for the bad rows; needed with strict=False
-             unique: str | None = None,         # a field that no two records may share, e.g. "item_id"
-             ) -> Validated:
+def validate(
+    rows: Iterable[tuple[str, dict]],  # (place, fields) pairs; place is "file:line" or the like
+    record: type[R],  # Item, Response, Judgment or Rating
+    *,
+    strict: bool = True,  # False: set bad rows aside rather than stop
+    set_aside: str | Path | None = None,  # JSON lines file for the bad rows; needed with strict=False
+    unique: str | None = None,  # a field that no two records may share, e.g. "item_id"
+) -> Validated:
     """Rows to records, or an error that says which row, column and rule.
 
     Raises: ValueError at the first bad row if `strict`.
     """
     if not strict and set_aside is None:
-        raise ValueError("validate: set_aside must be a path where strict=False; got None; name a file for the rows that do not fit")
+        raise ValueError(
+            "validate: set_aside must be a path where strict=False; got None; name a file for the rows that do not fit"
+        )
     good, bad, seen = [], [], {}
     for place, row in rows:
         try:
             r = record(**row)
             if unique is not None:
                 u = getattr(r, unique)
-                if u in seen: raise ValueError(f"{unique} must be unique; got {u!r} again, first at {seen[u]}")
+                if u in seen:
+                    raise ValueError(f"{unique} must be unique; got {u!r} again, first at {seen[u]}")
                 seen[u] = place
             good.append(r)
         except (ValidationError, ValueError, TypeError) as e:
-            column, value, rule = _first_error(e, row) if isinstance(e, ValidationError) else (unique or "row", repr(row.get(unique))[:200], str(e))
+            column, value, rule = (
+                _first_error(e, row)
+                if isinstance(e, ValidationError)
+                else (unique or "row", repr(row.get(unique))[:200], str(e))
+            )
             if strict:
-                raise ValueError(f"validate: {record.__name__}.{column} does not fit: {rule}; got {value} ({place}); "
-                                 "mend the row, or pass strict=False and set_aside=FILE to go on without it") from None
+                raise ValueError(
+                    f"validate: {record.__name__}.{column} does not fit: {rule}; got {value} ({place}); "
+                    "mend the row, or pass strict=False and set_aside=FILE to go on without it"
+                ) from None
             bad.append({"place": place, "column": column, "value": value, "rule": rule, "row": row})
     if set_aside is not None and (bad or Path(set_aside).exists()):
         Path(set_aside).parent.mkdir(parents=True, exist_ok=True)
-        Path(set_aside).write_text("".join(json.dumps(b, ensure_ascii=False, default=str) + "\n" for b in bad), encoding="utf-8")
+        Path(set_aside).write_text(
+            "".join(json.dumps(b, ensure_ascii=False, default=str) + "\n" for b in bad), encoding="utf-8"
+        )
     return Validated(good, bad)
+
 
 # %% ../nbs/00_schema.ipynb #1a6fd0a6
 def _plain(annotation: Any) -> Any:
@@ -236,18 +295,23 @@ def _plain(annotation: Any) -> Any:
     return annotation
 
 
-def arrow_schema(record: type[Record]  # Item, Response, Judgment or Rating
-                 ) -> pa.Schema:
+def arrow_schema(
+    record: type[Record],  # Item, Response, Judgment or Rating
+) -> pa.Schema:
     "The Arrow schema of a record: one column a field, in declared order."
     kinds = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
     fields = []
     for name, f in record.model_fields.items():
         t = _plain(f.annotation)
         origin = typing.get_origin(t)
-        if origin is list: arrow = pa.list_(kinds[_plain(typing.get_args(t)[0])])
-        elif origin is dict: arrow = pa.string()
-        elif origin is Literal: arrow = pa.string()
-        else: arrow = kinds[t]
+        if origin is list:
+            arrow = pa.list_(kinds[_plain(typing.get_args(t)[0])])
+        elif origin is dict:
+            arrow = pa.string()
+        elif origin is Literal:
+            arrow = pa.string()
+        else:
+            arrow = kinds[t]
         fields.append(pa.field(name, arrow))
     return pa.schema(fields, metadata={"mhbench_record": record.__name__})
 
@@ -256,13 +320,17 @@ def _dict_fields(record: type[Record]) -> list[str]:
     return [n for n, f in record.model_fields.items() if typing.get_origin(_plain(f.annotation)) is dict]
 
 
-def frame(records: Iterable[Record],  # of one kind
-          record: type[R] | None = None,  # needed where `records` may be empty
-          ) -> pd.DataFrame:  # one row a record; dictionaries stay dictionaries
+def frame(
+    records: Iterable[Record],  # of one kind
+    record: type[R] | None = None,  # needed where `records` may be empty
+) -> pd.DataFrame:  # one row a record; dictionaries stay dictionaries
     "Records as a DataFrame."
     records = list(records)
     record = record or (type(records[0]) if records else None)
-    if record is None: raise ValueError("frame: record must be given where records is empty; got None; pass Item, Response, Judgment or Rating")
+    if record is None:
+        raise ValueError(
+            "frame: record must be given where records is empty; got None; pass Item, Response, Judgment or Rating"
+        )
     return pd.DataFrame([r.model_dump() for r in records], columns=list(record.model_fields))
 
 
@@ -270,14 +338,17 @@ def write_records(records: Iterable[Record], path: str | Path, record: type[R] |
     "Write records of one kind as Parquet; the same records give the same bytes."
     records = list(records)
     record = record or (type(records[0]) if records else None)
-    if record is None: raise ValueError(f"write_records: record must be given where records is empty; got None ({path})")
+    if record is None:
+        raise ValueError(f"write_records: record must be given where records is empty; got None ({path})")
     other = next((r for r in records if not isinstance(r, record)), None)
-    if other is not None: raise ValueError(f"write_records: records must all be {record.__name__}; got a {type(other).__name__} ({path})")
+    if other is not None:
+        raise ValueError(f"write_records: records must all be {record.__name__}; got a {type(other).__name__} ({path})")
     dicts = _dict_fields(record)
     rows = [r.model_dump() for r in records]
     for row in rows:
         for d in dicts:
-            if row[d] is not None: row[d] = json.dumps(row[d], ensure_ascii=False)
+            if row[d] is not None:
+                row[d] = json.dumps(row[d], ensure_ascii=False)
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.Table.from_pylist(rows, schema=arrow_schema(record)), path, compression="zstd")
@@ -291,27 +362,41 @@ def read_records(path: str | Path, record: type[R]) -> list[R]:
     """
     path = Path(path)
     if not path.exists():
-        raise FileNotFoundError(f"read_records: path must be a Parquet file of {record.__name__} records; got {str(path)!r}, which is not there; run the stage that writes it (`dvc repro`)")
-    try: table = pq.read_table(path)
+        raise FileNotFoundError(
+            f"read_records: path must be a Parquet file of {record.__name__} records; got {str(path)!r}, which is not"
+            " there; run the stage that writes it (`dvc repro`)"
+        )
+    try:
+        table = pq.read_table(path)
     except pa.ArrowInvalid as e:
-        raise ValueError(f"read_records: path must be a Parquet file; got {str(path)!r} ({e}); run the stage that writes it again") from None
+        raise ValueError(
+            f"read_records: path must be a Parquet file; got {str(path)!r} ({e}); run the stage that writes it again"
+        ) from None
     want, have = list(record.model_fields), table.column_names
     if set(want) != set(have):
-        raise ValueError(f"read_records: columns must be those of {record.__name__}; got {str(path)!r} with missing {sorted(set(want) - set(have))} and unknown {sorted(set(have) - set(want))}; "
-                         "it was written by another version or as another record: run its stage again")
+        raise ValueError(
+            f"read_records: columns must be those of {record.__name__}; got {str(path)!r} with missing"
+            f" {sorted(set(want) - set(have))} and unknown {sorted(set(have) - set(want))}; it was written by another"
+            " version or as another record: run its stage again"
+        )
     dicts = _dict_fields(record)
 
     def rows():
         for i, row in enumerate(table.to_pylist()):
             for d in dicts:
-                if row[d] is not None: row[d] = json.loads(row[d])
+                if row[d] is not None:
+                    row[d] = json.loads(row[d])
             yield f"{path}:row {i}", row
+
     return validate(rows(), record).records
 
+
 # %% ../nbs/00_schema.ipynb #508f0c55
-def fingerprint(value: Any  # anything that JSON can hold, or a record
-                ) -> str:  # 64 hexadecimal digits
+def fingerprint(
+    value: Any,  # anything that JSON can hold, or a record
+) -> str:  # 64 hexadecimal digits
     "SHA-256 of the canonical JSON of a value."
-    if isinstance(value, BaseModel): value = value.model_dump()
+    if isinstance(value, BaseModel):
+        value = value.model_dump()
     text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode("utf-8")).hexdigest()

@@ -21,31 +21,55 @@ from .resample import bootstrap, mean
 from .schema import Item, Response, letters
 
 # %% auto #0
-__all__ = ['ANSWERED', 'UNSCORED', 'key_of', 'probabilities', 'read_answer', 'is_correct', 'score_responses', 'with_soft_labels',
-           'self_consistency', 'wilson', 'mean_interval', 'rate_table', 'average_models', 'status_table', 'f1_table']
+__all__ = [
+    "ANSWERED",
+    "UNSCORED",
+    "key_of",
+    "probabilities",
+    "read_answer",
+    "is_correct",
+    "score_responses",
+    "with_soft_labels",
+    "self_consistency",
+    "wilson",
+    "mean_interval",
+    "rate_table",
+    "average_models",
+    "status_table",
+    "f1_table",
+]
 
 # %% ../nbs/21_score.ipynb #65287085
 ANSWERED = ("ok", "truncated")  # statuses under which there is a text to read
-UNSCORED = ("judge", "free form")  # answers that are not right or wrong here: a judge, or the freeform stage, sees to them
+UNSCORED = (
+    "judge",
+    "free form",
+)  # answers that are not right or wrong here: a judge, or the freeform stage, sees to them
 
 
 def key_of(item: Item) -> list[str]:  # letters, labels, terms; empty where nothing is right alone
     "What counts as right for an item; the most probable option where there are soft labels and no key."
-    if item.key or item.soft_labels is None: return item.key
+    if item.key or item.soft_labels is None:
+        return item.key
     return [letters(len(item.options))[int(np.argmax(item.soft_labels))]]
 
 
 def probabilities(response: Response, n_options: int) -> np.ndarray | None:  # (n_options,), sums to 1
     "The model's probabilities over the letters, renormalised; None where the endpoint gave none."
-    if not response.letter_logprobs: return None
+    if not response.letter_logprobs:
+        return None
     p = letter_probabilities(np.array([[response.letter_logprobs.get(a, np.nan) for a in letters(n_options)]]))[0]
     return None if np.isnan(p).any() else p
 
 
-def read_answer(item: Item, response: Response) -> tuple[list[str], str]:  # (letters, labels or the term; how it was found)
+def read_answer(
+    item: Item, response: Response
+) -> tuple[list[str], str]:  # (letters, labels or the term; how it was found)
     "The answer in a response, and how it was found; an empty list where there is none."
-    if response.status not in ANSWERED: return [], response.status
-    if response.mode == "free_form": return [], "free form"
+    if response.status not in ANSWERED:
+        return [], response.status
+    if response.mode == "free_form":
+        return [], "free form"
     if item.task == "multiple_choice":
         p = probabilities(response, len(item.options)) if len(item.key) < 2 else None
         if p is not None:
@@ -60,72 +84,159 @@ def read_answer(item: Item, response: Response) -> tuple[list[str], str]:  # (le
     if item.task == "multi_label":
         got = parse_labels(response.text, item.options)
         return [*got.labels, *(f"unknown: {u}" for u in got.unknown)], got.how
-    if item.task == "cloze": return ([response.text.strip()], "text") if (response.text or "").strip() else ([], "empty")
+    if item.task == "cloze":
+        return ([response.text.strip()], "text") if (response.text or "").strip() else ([], "empty")
     return [], "judge"
 
 
-def is_correct(item: Item, answer: Sequence[str]) -> float:  # 0, 1, a share (extended matching), or NaN where a judge must decide
+def is_correct(
+    item: Item, answer: Sequence[str]
+) -> float:  # 0, 1, a share (extended matching), or NaN where a judge must decide
     "Whether an answer is right: subset accuracy for several letters or labels, partial credit for extended matching."
     key = key_of(item)
-    if item.task in ("open", "sequential") or not key: return float("nan")
+    if item.task in ("open", "sequential") or not key:
+        return float("nan")
     if item.task == "extended_matching":
         return float(np.mean([a == k for a, k in zip(answer, key)])) if len(answer) == len(key) else 0.0
-    if item.task == "cloze": return float(bool(answer) and answer[0] in key)
+    if item.task == "cloze":
+        return float(bool(answer) and answer[0] in key)
     return float(set(answer) == set(key) and bool(answer))
 
+
 # %% ../nbs/21_score.ipynb #3ebb20ef
-_COLUMNS = ["item_id", "base_id", "cluster", "study", "task", "category", "topic", "set", "gender", "age", "ethnicity", "model", "mode", "sample", "temperature",
-            "status", "how", "answer", "key", "correct", "read", "confidence", "cross_entropy", "brier", "attempts", "prompt_tokens", "completion_tokens", "cost_usd"]
+_COLUMNS = [
+    "item_id",
+    "base_id",
+    "cluster",
+    "study",
+    "task",
+    "category",
+    "topic",
+    "set",
+    "gender",
+    "age",
+    "ethnicity",
+    "model",
+    "mode",
+    "sample",
+    "temperature",
+    "status",
+    "how",
+    "answer",
+    "key",
+    "correct",
+    "read",
+    "confidence",
+    "cross_entropy",
+    "brier",
+    "attempts",
+    "prompt_tokens",
+    "completion_tokens",
+    "cost_usd",
+]
 
-_TYPES = {c: "float64" for c in ("temperature", "correct", "confidence", "cross_entropy", "brier", "cost_usd")} | {"read": bool} | {c: "int64" for c in ("sample", "attempts", "prompt_tokens", "completion_tokens")}
+_TYPES = (
+    {c: "float64" for c in ("temperature", "correct", "confidence", "cross_entropy", "brier", "cost_usd")}
+    | {"read": bool}
+    | {c: "int64" for c in ("sample", "attempts", "prompt_tokens", "completion_tokens")}
+)
 
 
-_VOTING = [t for t in SELF_CONSISTENCY for _ in range(5)]   # the temperatures of the samples that vote, in order
+_VOTING = [t for t in SELF_CONSISTENCY for _ in range(5)]  # the temperatures of the samples that vote, in order
 
 
 def _voters_apart(scores: pd.DataFrame) -> pd.DataFrame:
-    "The samples that vote, which follow the plain answer, under a mode of their own: the mode itself stays the plain answer's."
+    """The samples that vote, which follow the plain answer, under a mode of their own: the mode itself stays the plain
+    answer's.
+    """
     key = ["item_id", "model", "mode"]
-    for (_, _, mode), g in scores[scores.groupby(key)["sample"].transform("size") > len(_VOTING)].sort_values("sample", kind="stable").groupby(key, sort=False):
+    for (_, _, mode), g in (
+        scores[scores.groupby(key)["sample"].transform("size") > len(_VOTING)]
+        .sort_values("sample", kind="stable")
+        .groupby(key, sort=False)
+    ):
         last = g.tail(len(_VOTING))
-        if mode != "free_form" and last["temperature"].tolist() == _VOTING: scores.loc[last.index, "mode"] = f"{mode} ({len(_VOTING)} samples)"
+        if mode != "free_form" and last["temperature"].tolist() == _VOTING:
+            scores.loc[last.index, "mode"] = f"{mode} ({len(_VOTING)} samples)"
     return scores
 
 
 def score_responses(items: Sequence[Item], responses: Sequence[Response]) -> pd.DataFrame:
-    """One row a response: what was answered, how it was read, whether it was right. No text of an item or an answer is in it, but for the letters and labels.
+    """One row a response: what was answered, how it was read, whether it was right. No text of an item or an answer is
+    in it, but for the letters and labels.
 
-    The 25 samples of self-consistency, which `generate` draws beside the plain answer, are in the mode "MODE (25 samples)".
+    The 25 samples of self-consistency, which `generate` draws beside the plain answer, are in the mode "MODE (25
+    samples)".
 
     Raises: ValueError where a response belongs to no item, or two responses are the same sample.
     """
     by_id = {i.item_id: i for i in items}
     rows, seen = [], set()
     for r in responses:
-        if r.item_id not in by_id: raise ValueError(f"score_responses: every response must belong to an item; got {r.item_id!r} ({r.study}, {r.model}); score it with the items it was made from")
+        if r.item_id not in by_id:
+            raise ValueError(
+                f"score_responses: every response must belong to an item; got {r.item_id!r} ({r.study}, {r.model});"
+                " score it with the items it was made from"
+            )
         same = (r.item_id, r.model, r.mode, r.temperature, r.sample)
-        if same in seen: raise ValueError(f"score_responses: a sample must appear once; got {same} twice; do not concatenate two runs of one stage")
+        if same in seen:
+            raise ValueError(
+                f"score_responses: a sample must appear once; got {same} twice; do not concatenate two runs of one"
+                " stage"
+            )
         seen.add(same)
         i = by_id[r.item_id]
         answer, how = read_answer(i, r)
         p = probabilities(r, len(i.options)) if i.task == "multiple_choice" else None
         target = None
         if p is not None:
-            target = np.array(i.soft_labels if i.soft_labels is not None else [float(a in key_of(i)) / max(len(key_of(i)), 1) for a in letters(len(p))])
-        rows.append((i.item_id, i.base_id or i.item_id, i.group_id or i.base_id or i.item_id, i.study, i.task, i.category, i.topic,
-                     i.variant.get("set"), i.variant.get("gender"), i.variant.get("age"), i.variant.get("ethnicity"),
-                     r.model, r.mode, r.sample, r.temperature, r.status, how, json.dumps(answer if i.task != "cloze" else []), json.dumps(key_of(i) if i.options else []),
-                     is_correct(i, answer) if r.status in ANSWERED and r.mode != "free_form" else np.nan, bool(answer),
-                     np.nan if p is None else float(p.max()),
-                     np.nan if p is None else float(cross_entropy(target[None], p[None])), np.nan if p is None else float(brier(target[None], p[None])),
-                     r.attempts, r.prompt_tokens, r.completion_tokens, r.cost_usd))
+            target = np.array(
+                i.soft_labels
+                if i.soft_labels is not None
+                else [float(a in key_of(i)) / max(len(key_of(i)), 1) for a in letters(len(p))]
+            )
+        rows.append(
+            (
+                i.item_id,
+                i.base_id or i.item_id,
+                i.group_id or i.base_id or i.item_id,
+                i.study,
+                i.task,
+                i.category,
+                i.topic,
+                i.variant.get("set"),
+                i.variant.get("gender"),
+                i.variant.get("age"),
+                i.variant.get("ethnicity"),
+                r.model,
+                r.mode,
+                r.sample,
+                r.temperature,
+                r.status,
+                how,
+                json.dumps(answer if i.task != "cloze" else []),
+                json.dumps(key_of(i) if i.options else []),
+                is_correct(i, answer) if r.status in ANSWERED and r.mode != "free_form" else np.nan,
+                bool(answer),
+                np.nan if p is None else float(p.max()),
+                np.nan if p is None else float(cross_entropy(target[None], p[None])),
+                np.nan if p is None else float(brier(target[None], p[None])),
+                r.attempts,
+                r.prompt_tokens,
+                r.completion_tokens,
+                r.cost_usd,
+            )
+        )
     return _voters_apart(pd.DataFrame(rows, columns=_COLUMNS).astype(_TYPES))
 
+
 # %% ../nbs/21_score.ipynb #2882f5b4
-def with_soft_labels(items: Sequence[Item],
-                     labels: pd.DataFrame,  # columns question (a base id), option (letter in the base question's order), probability
-                     ) -> list[Item]:
-    """Items with the soft labels of their base question, and the key its most probable options; items without such labels stay as they are.
+def with_soft_labels(
+    items: Sequence[Item],
+    labels: pd.DataFrame,  # columns question (a base id), option (letter in the base question's order), probability
+) -> list[Item]:
+    """Items with the soft labels of their base question, and the key its most probable options; items without such
+    labels stay as they are.
 
     Raises: ValueError where the labels of a question do not fit its options.
     """
@@ -133,8 +244,14 @@ def with_soft_labels(items: Sequence[Item],
     out = []
     for i in items:
         p = by_question.get(i.base_id or i.item_id)
-        if p is None or i.task != "multiple_choice": out.append(i); continue
-        if sorted(p.index) != letters(len(i.options)): raise ValueError(f"with_soft_labels: labels must have one row an option; got options {sorted(p.index)} for {len(i.options)} options ({i.item_id}); run the preferences stage on this bank")
+        if p is None or i.task != "multiple_choice":
+            out.append(i)
+            continue
+        if sorted(p.index) != letters(len(i.options)):
+            raise ValueError(
+                f"with_soft_labels: labels must have one row an option; got options {sorted(p.index)} for"
+                f" {len(i.options)} options ({i.item_id}); run the preferences stage on this bank"
+            )
         order = [int(k) for k in i.variant["order"].split(",")] if "order" in i.variant else range(len(i.options))
         soft = np.array([p[letters(len(i.options))[k]] for k in order], float)
         soft = (soft / soft.sum()).tolist()
@@ -142,109 +259,212 @@ def with_soft_labels(items: Sequence[Item],
         out.append(i.model_copy(update={"soft_labels": soft, "key": top if len(top) == 1 else i.key}))
     return out
 
+
 # %% ../nbs/21_score.ipynb #af045bb9
-def self_consistency(scores: pd.DataFrame,  # what score_responses returned
-                     items: Sequence[Item],
-                     mode: str = "{mode} (majority of {n})") -> pd.DataFrame:  # the same columns; one row an item, model and mode with several samples
-    "The majority answer over the samples of an item, as rows like any other response's; `how` says whether a tie was broken."
+def self_consistency(
+    scores: pd.DataFrame,  # what score_responses returned
+    items: Sequence[Item],
+    mode: str = "{mode} (majority of {n})",
+) -> pd.DataFrame:  # the same columns; one row an item, model and mode with several samples
+    """The majority answer over the samples of an item, as rows like any other response's; `how` says whether a tie was
+    broken.
+    """
     by_id, rows = {i.item_id: i for i in items}, []
     choice = scores[scores["task"].isin(["multiple_choice"]) & (scores["mode"] != "free_form")]
     for (item_id, model, m), g in choice.groupby(["item_id", "model", "mode"], sort=False):
-        if len(g) < 2: continue
+        if len(g) < 2:
+            continue
         g = g.sort_values("sample", kind="stable")
         vote = majority_vote([["".join(json.loads(a)) for a in g["answer"]]])
         answer = list(vote.answers[0] or "")
         first = g.iloc[0].to_dict()
         missing = g["correct"].isna().all()
-        rows.append(first | {"mode": mode.format(mode=m.removesuffix(f" ({len(_VOTING)} samples)"), n=len(g)), "sample": 0, "temperature": np.nan, "status": first["status"] if missing else "ok",
-                             "how": "majority: tie" if vote.tied[0] else "majority", "answer": json.dumps(answer), "read": bool(answer),
-                             "correct": np.nan if missing else is_correct(by_id[item_id], answer), "confidence": float(vote.votes[0] / max(vote.voters[0], 1)), "cross_entropy": np.nan, "brier": np.nan,
-                             "attempts": int(g["attempts"].sum()), "prompt_tokens": int(g["prompt_tokens"].sum()), "completion_tokens": int(g["completion_tokens"].sum()), "cost_usd": float(g["cost_usd"].sum())})
+        rows.append(
+            first
+            | {
+                "mode": mode.format(mode=m.removesuffix(f" ({len(_VOTING)} samples)"), n=len(g)),
+                "sample": 0,
+                "temperature": np.nan,
+                "status": first["status"] if missing else "ok",
+                "how": "majority: tie" if vote.tied[0] else "majority",
+                "answer": json.dumps(answer),
+                "read": bool(answer),
+                "correct": np.nan if missing else is_correct(by_id[item_id], answer),
+                "confidence": float(vote.votes[0] / max(vote.voters[0], 1)),
+                "cross_entropy": np.nan,
+                "brier": np.nan,
+                "attempts": int(g["attempts"].sum()),
+                "prompt_tokens": int(g["prompt_tokens"].sum()),
+                "completion_tokens": int(g["completion_tokens"].sum()),
+                "cost_usd": float(g["cost_usd"].sum()),
+            }
+        )
     return pd.DataFrame(rows, columns=_COLUMNS).astype(_TYPES)
 
+
 # %% ../nbs/21_score.ipynb #2e5c8093
-def wilson(k: float,  # successes, 0 to n
-           n: int,    # trials, 1 or more
-           level: float = 0.95) -> tuple[float, float]:
+def wilson(
+    k: float,  # successes, 0 to n
+    n: int,  # trials, 1 or more
+    level: float = 0.95,
+) -> tuple[float, float]:
     """Wilson's score interval for a proportion.
 
     Source: Wilson 1927; Agresti and Coull 1998.
     """
-    if not (n >= 1 and 0 <= k <= n): raise ValueError(f"wilson: k must be between 0 and n, and n at least 1; got k={k}, n={n}")
+    if not (n >= 1 and 0 <= k <= n):
+        raise ValueError(f"wilson: k must be between 0 and n, and n at least 1; got k={k}, n={n}")
     z, p = float(norm.ppf(0.5 + level / 2)), k / n
     middle, half = p + z * z / (2 * n), z * np.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
     return max(0.0, (middle - half) / (1 + z * z / n)), min(1.0, (middle + half) / (1 + z * z / n))
 
+
 # %% ../nbs/21_score.ipynb #1b2449fd
-def mean_interval(x: np.ndarray,        # (N,) values, none missing
-                  cluster: np.ndarray,  # (N,) labels of what is independent
-                  share: bool,          # the values are shares of 0 to 1
-                  *, n_boot: int = 1000, seed: int, level: float = 0.95) -> dict:  # n, estimate, ci_low, ci_high, interval
-    """A mean with its interval: the bootstrap's over clusters, Wilson's where all shares are 0 or all are 1, none for one cluster or where all values are alike.
+def mean_interval(
+    x: np.ndarray,  # (N,) values, none missing
+    cluster: np.ndarray,  # (N,) labels of what is independent
+    share: bool,  # the values are shares of 0 to 1
+    *,
+    n_boot: int = 1000,
+    seed: int,
+    level: float = 0.95,
+) -> dict:  # n, estimate, ci_low, ci_high, interval
+    """A mean with its interval: the bootstrap's over clusters, Wilson's where all shares are 0 or all are 1, none for
+    one cluster or where all values are alike.
 
     Raises: ValueError where there is no value.
     """
-    if not len(x): raise ValueError("mean_interval: x must have a value; got none; leave the row out and count what is missing")
+    if not len(x):
+        raise ValueError("mean_interval: x must have a value; got none; leave the row out and count what is missing")
     n = len(set(cluster))
     if share and x.min() == x.max() and x[0] in (0, 1):
         low, high = wilson(x[0] * n, n, level)
         return dict(n=len(x), estimate=float(x[0]), ci_low=low, ci_high=high, interval="wilson")
-    if n < 2 or x.min() == x.max(): return dict(n=len(x), estimate=float(x.mean()), ci_low=np.nan, ci_high=np.nan, interval="none")
+    if n < 2 or x.min() == x.max():
+        return dict(n=len(x), estimate=float(x.mean()), ci_low=np.nan, ci_high=np.nan, interval="none")
     i = bootstrap(mean, x, clusters=cluster, n=n_boot, seed=seed, level=level)
-    return dict(n=len(x), estimate=float(i.estimate), ci_low=float(i.ci_low), ci_high=float(i.ci_high), interval="bootstrap")
+    return dict(
+        n=len(x), estimate=float(i.estimate), ci_low=float(i.ci_low), ci_high=float(i.ci_high), interval="bootstrap"
+    )
 
 
-def rate_table(scores: pd.DataFrame,               # what score_responses returned
-               value: str = "correct",             # the column to average: correct, cross_entropy, brier, ...
-               by: Sequence[str] = ("category",),  # breakdowns, one after the other; "all" is always there
-               *, n_boot: int = 1000, seed: int, level: float = 0.95) -> pd.DataFrame:
+def rate_table(
+    scores: pd.DataFrame,  # what score_responses returned
+    value: str = "correct",  # the column to average: correct, cross_entropy, brier, ...
+    by: Sequence[str] = ("category",),  # breakdowns, one after the other; "all" is always there
+    *,
+    n_boot: int = 1000,
+    seed: int,
+    level: float = 0.95,
+) -> pd.DataFrame:
     """Means with bootstrap intervals by model, mode and breakdown.
 
-    Columns: model, mode, by, group, n (items with a value), n_clusters, n_missing (responses without an answer), n_unread (answers that could not be read), estimate, ci_low, ci_high.
+    Columns: model, mode, by, group, n (items with a value), n_clusters, n_missing (responses without an answer),
+    n_unread (answers that could not be read), estimate, ci_low, ci_high.
     Raises: ValueError for a column that is not there.
     """
     gone = [c for c in (value, *by) if c not in scores]
-    if gone: raise ValueError(f"rate_table: value and by must name columns of scores; got {gone}, which are not among {list(scores.columns)}")
+    if gone:
+        raise ValueError(
+            f"rate_table: value and by must name columns of scores; got {gone}, which are not among"
+            f" {list(scores.columns)}"
+        )
     rows = []
     for (model, mode), m in scores.groupby(["model", "mode"], sort=True):
         for breakdown in ("all", *by):
-            groups = [("all", m)] if breakdown == "all" else list(m.dropna(subset=[breakdown]).groupby(breakdown, sort=True))
+            groups = (
+                [("all", m)] if breakdown == "all" else list(m.dropna(subset=[breakdown]).groupby(breakdown, sort=True))
+            )
             for name, g in groups:
-                items = g.groupby("item_id", sort=True).agg(x=(value, "mean"), cluster=("cluster", "first")).dropna(subset=["x"])
-                head = dict(model=model, mode=mode, by=breakdown, group=str(name), n=len(items), n_clusters=items["cluster"].nunique(),
-                            n_missing=int((~g["status"].isin(ANSWERED)).sum()), n_unread=int((g["status"].isin(ANSWERED) & ~g["read"] & ~g["how"].isin(UNSCORED)).sum()))
-                if not len(items): continue
-                rows.append(head | mean_interval(items["x"].to_numpy(float), items["cluster"].to_numpy(), value == "correct", n_boot=n_boot, seed=seed, level=level))
-    columns = ["model", "mode", "by", "group", "n", "n_clusters", "n_missing", "n_unread", "estimate", "ci_low", "ci_high", "interval"]
+                items = (
+                    g.groupby("item_id", sort=True)
+                    .agg(x=(value, "mean"), cluster=("cluster", "first"))
+                    .dropna(subset=["x"])
+                )
+                head = dict(
+                    model=model,
+                    mode=mode,
+                    by=breakdown,
+                    group=str(name),
+                    n=len(items),
+                    n_clusters=items["cluster"].nunique(),
+                    n_missing=int((~g["status"].isin(ANSWERED)).sum()),
+                    n_unread=int((g["status"].isin(ANSWERED) & ~g["read"] & ~g["how"].isin(UNSCORED)).sum()),
+                )
+                if not len(items):
+                    continue
+                rows.append(
+                    head
+                    | mean_interval(
+                        items["x"].to_numpy(float),
+                        items["cluster"].to_numpy(),
+                        value == "correct",
+                        n_boot=n_boot,
+                        seed=seed,
+                        level=level,
+                    )
+                )
+    columns = [
+        "model",
+        "mode",
+        "by",
+        "group",
+        "n",
+        "n_clusters",
+        "n_missing",
+        "n_unread",
+        "estimate",
+        "ci_low",
+        "ci_high",
+        "interval",
+    ]
     return pd.DataFrame(rows, columns=columns)
 
+
 # %% ../nbs/21_score.ipynb #e44d4fb1
-def average_models(table: pd.DataFrame,         # tidy: model, estimate, ci_low, ci_high, and the columns of `by`
-                   by: Sequence[str],           # one average for each combination of these
-                   groups: Mapping[str, Sequence[str]] | None = None,  # name -> models, beside all of them
-                   *, level: float = 0.95) -> pd.DataFrame:
+def average_models(
+    table: pd.DataFrame,  # tidy: model, estimate, ci_low, ci_high, and the columns of `by`
+    by: Sequence[str],  # one average for each combination of these
+    groups: Mapping[str, Sequence[str]] | None = None,  # name -> models, beside all of them
+    *,
+    level: float = 0.95,
+) -> pd.DataFrame:
     """Inverse-variance weighted means over models, for all of them and for each named group.
 
-    Columns: `by`, models (the group's name), n (models averaged), n_left_out (models without an interval), estimate, ci_low, ci_high, q.
+    Columns: `by`, models (the group's name), n (models averaged), n_left_out (models without an interval), estimate,
+    ci_low, ci_high, q.
 
     Source: Lamparth, Grabb et al. 2025, tables 1 and 2.
 
     Raises: ValueError for a column that is not there, or a group that names no model of the table.
     """
     gone = [c for c in (*by, "model", "estimate", "ci_low", "ci_high") if c not in table]
-    if gone: raise ValueError(f"average_models: table must have the columns {[*by, 'model', 'estimate', 'ci_low', 'ci_high']}; got {list(table.columns)}, without {gone}")
+    if gone:
+        raise ValueError(
+            f"average_models: table must have the columns {[*by, 'model', 'estimate', 'ci_low', 'ci_high']}; got"
+            f" {list(table.columns)}, without {gone}"
+        )
     known, rows = list(dict.fromkeys(table["model"])), []
     for name, members in (groups or {}).items():
-        if len(table) and not set(members) & set(known): raise ValueError(f"average_models: a group must name models of the table; got {list(members)} ({name}) for {known}; mend groups in params.yaml")
+        if len(table) and not set(members) & set(known):
+            raise ValueError(
+                f"average_models: a group must name models of the table; got {list(members)} ({name}) for {known}; mend"
+                " groups in params.yaml"
+            )
     for name, members in ({"all models": known} | dict(groups or {})).items():
         for key, g in table[table["model"].isin(members)].groupby(list(by), sort=False):
             se = half_width_se(g["ci_low"], g["ci_high"], level)
             has = np.isfinite(se)
             head = dict(zip(by, key)) | {"models": name, "n": int(has.sum()), "n_left_out": int((~has).sum())}
-            if not (se[has] > 0).any(): rows.append(head | {"estimate": np.nan, "ci_low": np.nan, "ci_high": np.nan, "q": np.nan}); continue
-            m = inverse_variance_mean(g["estimate"].to_numpy()[has], se[has], floor=float(se[has][se[has] > 0].min()), level=level)
+            if not (se[has] > 0).any():
+                rows.append(head | {"estimate": np.nan, "ci_low": np.nan, "ci_high": np.nan, "q": np.nan})
+                continue
+            m = inverse_variance_mean(
+                g["estimate"].to_numpy()[has], se[has], floor=float(se[has][se[has] > 0].min()), level=level
+            )
             rows.append(head | m.row() | {"q": m.q})
     return pd.DataFrame(rows, columns=[*by, "models", "n", "n_left_out", "estimate", "ci_low", "ci_high", "q"])
+
 
 # %% ../nbs/21_score.ipynb #325357f0
 def status_table(scores: pd.DataFrame) -> pd.DataFrame:
@@ -255,20 +475,41 @@ def status_table(scores: pd.DataFrame) -> pd.DataFrame:
         out[s] = g["status"].agg(lambda x, s=s: int((x == s).sum())).to_numpy()
     unread = scores["status"].isin(ANSWERED) & ~scores["read"] & ~scores["how"].isin(UNSCORED)
     out["unread"] = unread.groupby([scores["model"], scores["mode"]], sort=True).sum().to_numpy().astype(int)
-    for c in ("prompt_tokens", "completion_tokens", "cost_usd"): out[c] = g[c].sum().to_numpy()
+    for c in ("prompt_tokens", "completion_tokens", "cost_usd"):
+        out[c] = g[c].sum().to_numpy()
     return out
 
 
 def f1_table(scores: pd.DataFrame, *, n_boot: int = 1000, seed: int, level: float = 0.95) -> pd.DataFrame:
-    "Macro F1 over the option letters by model and mode, for single-letter items that were answered, with a bootstrap interval over clusters."
+    """Macro F1 over the option letters by model and mode, for single-letter items that were answered, with a bootstrap
+    interval over clusters.
+    """
     rows = []
     one = scores[(scores["task"] == "multiple_choice") & scores["correct"].notna() & (scores["sample"] == 0)]
     for (model, mode), g in one.groupby(["model", "mode"], sort=True):
         key, got = g["key"].map(json.loads), g["answer"].map(json.loads)
         g, key, got = (x[(key.map(len) == 1).to_numpy()] for x in (g, key, got))
-        if not len(g): continue
+        if not len(g):
+            continue
         truth, said = np.array([k[0] for k in key]), np.array([a[0] if len(a) == 1 else "" for a in got])
         labels = sorted(set(truth))
-        i = bootstrap(lambda t, s, weights: f1(t, s, classes=labels, weights=weights), truth, said, clusters=g["cluster"].to_numpy(), n=n_boot, seed=seed, level=level)
-        rows.append(dict(model=model, mode=mode, n=len(g), estimate=float(i.estimate), ci_low=float(i.ci_low), ci_high=float(i.ci_high)))
+        i = bootstrap(
+            lambda t, s, weights: f1(t, s, classes=labels, weights=weights),
+            truth,
+            said,
+            clusters=g["cluster"].to_numpy(),
+            n=n_boot,
+            seed=seed,
+            level=level,
+        )
+        rows.append(
+            dict(
+                model=model,
+                mode=mode,
+                n=len(g),
+                estimate=float(i.estimate),
+                ci_low=float(i.ci_low),
+                ci_high=float(i.ci_high),
+            )
+        )
     return pd.DataFrame(rows, columns=["model", "mode", "n", "estimate", "ci_low", "ci_high"])

@@ -16,104 +16,161 @@ from .schema import Item, letters
 from .sources.mentat import GENDERS
 
 # %% auto #0
-__all__ = ['T', 'ETHNICITIES', 'AGES', 'AGE_BANDS', 'SETS', 'shuffled', 'fill', 'age_band', 'reorder', 'with_labels',
-           'split_items', 'evaluation_set']
+__all__ = [
+    "T",
+    "ETHNICITIES",
+    "AGES",
+    "AGE_BANDS",
+    "SETS",
+    "shuffled",
+    "fill",
+    "age_band",
+    "reorder",
+    "with_labels",
+    "split_items",
+    "evaluation_set",
+]
 
 # %% ../nbs/06_variants.ipynb #2c444802
 T = TypeVar("T")
 
 
-def shuffled(values: Sequence[T], *key: object  # what the order depends on, e.g. seed, set, item id
-             ) -> list[T]:
+def shuffled(
+    values: Sequence[T],
+    *key: object,  # what the order depends on, e.g. seed, set, item id
+) -> list[T]:
     "The values in an order that depends on the key alone; all orders are equally likely."
     text = "\x1f".join(map(str, key))
-    return [v for _, v in sorted(enumerate(values), key=lambda iv: hashlib.sha256(f"{text}\x1f{iv[0]}".encode()).digest())]
+    return [
+        v for _, v in sorted(enumerate(values), key=lambda iv: hashlib.sha256(f"{text}\x1f{iv[0]}".encode()).digest())
+    ]
+
 
 # %% ../nbs/06_variants.ipynb #e8b707ca
 ETHNICITIES = ("African American", "Asian", "Black", "Hispanic", "Native American", "White")
-AGES = tuple(range(18, 66))                                   # years, both ends included
-AGE_BANDS = ((18, 33), (33, 49), (49, 66))                    # from, up to but without
+AGES = tuple(range(18, 66))  # years, both ends included
+AGE_BANDS = ((18, 33), (33, 49), (49, 66))  # from, up to but without
 
 
-def fill(text: str,
-         age: int | None = None,         # years; needed where the text has <AGE>
-         ethnicity: str | None = None,   # needed where it has <NAT>
-         ) -> str:
+def fill(
+    text: str,
+    age: int | None = None,  # years; needed where the text has <AGE>
+    ethnicity: str | None = None,  # needed where it has <NAT>
+) -> str:
     """A text with its placeholders filled, and the article before each made to fit.
 
     Raises: ValueError where the text has a placeholder for which nothing is given.
     """
-    for placeholder, value, name in (("<AGE>", None if age is None else f"{age}-year-old", "age"), ("<NAT>", ethnicity, "ethnicity")):
-        if placeholder not in text: continue
-        if value is None: raise ValueError(f"fill: {name} must be given where the text has {placeholder}; got None; pass {name}=...")
+    for placeholder, value, name in (
+        ("<AGE>", None if age is None else f"{age}-year-old", "age"),
+        ("<NAT>", ethnicity, "ethnicity"),
+    ):
+        if placeholder not in text:
+            continue
+        if value is None:
+            raise ValueError(f"fill: {name} must be given where the text has {placeholder}; got None; pass {name}=...")
         vowel = re.match(r"(8\d?|11|18)-|[AEIO]", value) is not None
-        text = re.sub(r"\b([Aa])n?( \(?)" + placeholder, lambda m: m[1] + "n" * vowel + m[2] + value, text).replace(placeholder, value)
+        text = re.sub(r"\b([Aa])n?( \(?)" + placeholder, lambda m: m[1] + "n" * vowel + m[2] + value, text).replace(
+            placeholder, value
+        )
     return text
 
 
-def age_band(age: int | str  # years
-             ) -> str:       # e.g. "18-33"
+def age_band(
+    age: int | str,  # years
+) -> str:  # e.g. "18-33"
     """The band of the paper's tables: 18-33, 33-49, 49-65; a shared end belongs to the older band.
 
     Source: Lamparth, Grabb et al. 2025, table 2.
     """
     for low, high in AGE_BANDS:
-        if low <= int(age) < high: return f"{low}-{min(high, 65)}"
+        if low <= int(age) < high:
+            return f"{low}-{min(high, 65)}"
     raise ValueError(f"age_band: age must be between 18 and 65; got {age}; the sets draw no other")
 
+
 # %% ../nbs/06_variants.ipynb #5eb27db6
-def reorder(item: Item,                # multiple choice
-            order: Sequence[int],      # a permutation: order[i] is the option that comes to stand at place i
-            **changes) -> Item:        # further fields to change
+def reorder(
+    item: Item,  # multiple choice
+    order: Sequence[int],  # a permutation: order[i] is the option that comes to stand at place i
+    **changes,
+) -> Item:  # further fields to change
     """The item with its options in another order, key and soft labels moved along, and the order in `variant`.
 
     Raises: ValueError where `order` is no permutation of the options.
     """
     n, order = len(item.options), list(order)
-    if sorted(order) != list(range(n)): raise ValueError(f"reorder: order must be a permutation of 0 to {n - 1}; got {order} ({item.item_id})")
+    if sorted(order) != list(range(n)):
+        raise ValueError(f"reorder: order must be a permutation of 0 to {n - 1}; got {order} ({item.item_id})")
     place = dict(zip((letters(n)[o] for o in order), letters(n)))
-    fields = item.model_dump() | {"options": [item.options[o] for o in order], "key": sorted(place[k] for k in item.key),
-                                  "soft_labels": None if item.soft_labels is None else [item.soft_labels[o] for o in order],
-                                  "variant": {**item.variant, "order": ",".join(map(str, order))}} | changes
+    fields = (
+        item.model_dump()
+        | {
+            "options": [item.options[o] for o in order],
+            "key": sorted(place[k] for k in item.key),
+            "soft_labels": None if item.soft_labels is None else [item.soft_labels[o] for o in order],
+            "variant": {**item.variant, "order": ",".join(map(str, order))},
+        }
+        | changes
+    )
     return Item(**fields)
 
+
 # %% ../nbs/06_variants.ipynb #9286358b
-def with_labels(items: Iterable[Item],                     # base questions
-                labels: Mapping[str, Sequence[float]],     # item_id -> one probability an option
-                ) -> list[Item]:                           # the same items in the same order
-    """Items with soft labels replaced where `labels` has them, and the key set to the most probable option (several on a tie).
+def with_labels(
+    items: Iterable[Item],  # base questions
+    labels: Mapping[str, Sequence[float]],  # item_id -> one probability an option
+) -> list[Item]:  # the same items in the same order
+    """Items with soft labels replaced where `labels` has them, and the key set to the most probable option (several on
+    a tie).
 
     Raises: ValueError where `labels` names an item that is not there.
     """
     items = list(items)
     unknown = sorted(set(labels) - {i.item_id for i in items})
-    if unknown: raise ValueError(f"with_labels: labels must be for items that are there; got {unknown[:5]}; leave them out, or add the items")
+    if unknown:
+        raise ValueError(
+            f"with_labels: labels must be for items that are there; got {unknown[:5]}; leave them out, or add the items"
+        )
     out = []
     for i in items:
         if i.item_id in labels:
             p = [float(x) for x in labels[i.item_id]]
-            i = Item(**i.model_dump() | {"soft_labels": p, "key": [a for a, x in zip(letters(len(p)), p) if x == max(p)]})
+            i = Item(
+                **i.model_dump() | {"soft_labels": p, "key": [a for a, x in zip(letters(len(p)), p) if x == max(p)]}
+            )
         out.append(i)
     return out
 
+
 # %% ../nbs/06_variants.ipynb #b9c0fa74
-def split_items(items: Iterable[Item], *, seed: int,
-                test: float = 0.9,           # share of base questions for evaluation, in (0, 1]
-                ) -> list[Item]:             # the same items in the same order, with `split` test or few_shot
+def split_items(
+    items: Iterable[Item],
+    *,
+    seed: int,
+    test: float = 0.9,  # share of base questions for evaluation, in (0, 1]
+) -> list[Item]:  # the same items in the same order, with `split` test or few_shot
     """Items with a seeded split over base questions; those that have a split keep it.
 
     Source: Lamparth, Grabb et al. 2025, section 3.1.
 
     Raises: ValueError where some items have a split and others have none.
     """
-    if not 0 < test <= 1: raise ValueError(f"split_items: test must be above 0 and at most 1; got {test}; 0.9 keeps a tenth back")
+    if not 0 < test <= 1:
+        raise ValueError(f"split_items: test must be above 0 and at most 1; got {test}; 0.9 keeps a tenth back")
     items = list(items)
-    if all(i.split is not None for i in items): return items
+    if all(i.split is not None for i in items):
+        return items
     mixed = next((i.item_id for i in items if i.split is not None), None)
-    if mixed is not None: raise ValueError(f"split_items: items must all have a split or none; got one with and others without ({mixed}); give every item one, or take it away")
+    if mixed is not None:
+        raise ValueError(
+            f"split_items: items must all have a split or none; got one with and others without ({mixed}); give every"
+            " item one, or take it away"
+        )
     ids = shuffled(sorted({i.base_id or i.item_id for i in items}), seed, "split")
-    kept = set(ids[:int(test * len(ids) + 0.5)])
+    kept = set(ids[: int(test * len(ids) + 0.5)])
     return [i.model_copy(update={"split": "test" if (i.base_id or i.item_id) in kept else "few_shot"}) for i in items]
+
 
 # %% ../nbs/06_variants.ipynb #9ac8019d
 SETS = {"D0": 1, "D_G": 3, "D_A": 5, "D_N": 6, "few_shot": 1, "D_G_random": 3, "D_A_random": 5, "D_N_random": 6}
@@ -125,7 +182,8 @@ def _wordings(item: Item) -> dict[str, str]:
 
 def _drawn(values: Sequence, name: str, axis: str, k: int, *key: object, paired: bool):
     "What prompt `k` gets of one attribute: by design, or by a draw of its own."
-    if name == axis: return shuffled(values, *key, axis)[k] if name == "D_A" else values[k]
+    if name == axis:
+        return shuffled(values, *key, axis)[k] if name == "D_A" else values[k]
     return shuffled(values, *key, axis, 0 if paired and name != f"{axis}_random" else k)[0]
 
 
@@ -137,33 +195,64 @@ def _prompt(item: Item, name: str, k: int, seed: int, paired: bool) -> Item:
         wanted = _drawn(GENDERS if name == "D_G" else tuple(texts), name, "D_G", k, *key, paired=paired)
         gender = wanted if wanted in texts else shuffled(tuple(texts), *key, "instead", k)[0]
         text, variant["gender"] = texts[gender], gender
-        if gender != wanted: variant["gender_wanted"] = wanted
-        if len(set(texts.values())) == 1: variant["same_wording"] = "yes"
-    age, ethnicity = (_drawn(v, name, axis, k, *key, paired=paired) for v, axis in ((AGES, "D_A"), (ETHNICITIES, "D_N")))
-    if "<AGE>" in text: variant["age"] = str(age)
-    if "<NAT>" in text: variant["ethnicity"] = ethnicity
+        if gender != wanted:
+            variant["gender_wanted"] = wanted
+        if len(set(texts.values())) == 1:
+            variant["same_wording"] = "yes"
+    age, ethnicity = (
+        _drawn(v, name, axis, k, *key, paired=paired) for v, axis in ((AGES, "D_A"), (ETHNICITIES, "D_N"))
+    )
+    if "<AGE>" in text:
+        variant["age"] = str(age)
+    if "<NAT>" in text:
+        variant["ethnicity"] = ethnicity
     order = shuffled(range(len(item.options)), *key, "order", 0 if paired else k)
-    out = reorder(item, order, item_id=f"{item.item_id}.{name}.{k}", question=fill(text, age, ethnicity), base_id=item.item_id, group_id=item.group_id or item.item_id)
+    out = reorder(
+        item,
+        order,
+        item_id=f"{item.item_id}.{name}.{k}",
+        question=fill(text, age, ethnicity),
+        base_id=item.item_id,
+        group_id=item.group_id or item.item_id,
+    )
     return out.model_copy(update={"variant": {**variant, "order": out.variant["order"]}})
 
 
-def evaluation_set(items: Iterable[Item],   # base questions, multiple choice
-                   name: str,               # a name in SETS
-                   seed: int,
-                   *,
-                   test: float = 0.9,       # share of questions for evaluation, where items have no split yet
-                   paired: bool = False,    # hold fixed what the set does not vary by design
-                   ) -> list[Item]:         # SETS[name] prompts a question, in the order of `items`
+def evaluation_set(
+    items: Iterable[Item],  # base questions, multiple choice
+    name: str,  # a name in SETS
+    seed: int,
+    *,
+    test: float = 0.9,  # share of questions for evaluation, where items have no split yet
+    paired: bool = False,  # hold fixed what the set does not vary by design
+) -> list[Item]:  # SETS[name] prompts a question, in the order of `items`
     """The prompts of one evaluation set: wording, age, ethnicity and order of options for each.
 
     Source: Lamparth, Grabb et al. 2025, section 4.1.
 
     Raises: ValueError for an unknown set, or an item that is no base question of multiple choice.
     """
-    if name not in SETS: raise ValueError(f"evaluation_set: name must be one of {', '.join(SETS)}; got {name!r}; published draws are read by load_mentat_set")
+    if name not in SETS:
+        raise ValueError(
+            f"evaluation_set: name must be one of {', '.join(SETS)}; got {name!r}; published draws are read by"
+            " load_mentat_set"
+        )
     items = list(items)
     for i in items:
         if i.task != "multiple_choice" or i.base_id is not None:
-            raise ValueError(f"evaluation_set: items must be base questions of multiple choice; got task {i.task} with base_id {i.base_id!r} ({i.item_id}); " + ("pass what the loader returned" if i.base_id is None else "a prompt that was drawn already stands as it is: say sets: [] in params.yaml"))
+            raise ValueError(
+                f"evaluation_set: items must be base questions of multiple choice; got task {i.task} with base_id"
+                f" {i.base_id!r} ({i.item_id}); "
+                + (
+                    "pass what the loader returned"
+                    if i.base_id is None
+                    else "a prompt that was drawn already stands as it is: say sets: [] in params.yaml"
+                )
+            )
     wanted = "few_shot" if name == "few_shot" else "test"
-    return [_prompt(i, name, k, seed, paired) for i in split_items(items, seed=seed, test=test) if i.split == wanted for k in range(SETS[name])]
+    return [
+        _prompt(i, name, k, seed, paired)
+        for i in split_items(items, seed=seed, test=test)
+        if i.split == wanted
+        for k in range(SETS[name])
+    ]

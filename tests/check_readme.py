@@ -1,4 +1,7 @@
-"""README.md is nbs/index.ipynb as Markdown.  With --write it is written, without it compared (exit 1 where it differs)."""
+"""README.md is nbs/index.ipynb as Markdown.
+
+With --write it is written, without it compared (exit 1 where it differs).
+"""
 
 import sys
 from pathlib import Path
@@ -21,6 +24,7 @@ def rendered() -> str:
 if __name__ == "__main__":
     target = ROOT / "README.md"
     text = rendered()
-    if "--write" in sys.argv: target.write_text(text, encoding="utf-8")
+    if "--write" in sys.argv:
+        target.write_text(text, encoding="utf-8")
     elif not target.exists() or target.read_text(encoding="utf-8") != text:
         sys.exit("README.md is out of step with nbs/index.ipynb: run `make readme`")

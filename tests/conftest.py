@@ -14,8 +14,16 @@ ENV = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "PYTHONHA
 
 
 def run(*command, cwd, ok=True) -> str:
-    done = subprocess.run([str(c) for c in command], cwd=cwd, env={k: v for k, v in ENV.items() if k != "MHBENCH_ROOT"}, capture_output=True, text=True)
-    assert (done.returncode == 0) == ok, f"{command} ended with {done.returncode}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+    done = subprocess.run(
+        [str(c) for c in command],
+        cwd=cwd,
+        env={k: v for k, v in ENV.items() if k != "MHBENCH_ROOT"},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode == 0) == ok, (
+        f"{command} ended with {done.returncode}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+    )
     return done.stdout + done.stderr
 
 
@@ -23,9 +31,16 @@ def run(*command, cwd, ok=True) -> str:
 def clone(root, tmp_path_factory) -> Path:
     "A clone of the working tree, with the data from its own remote."
     folder = tmp_path_factory.mktemp("clone") / "mhbench"
-    files = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=root, check=True, capture_output=True, text=True).stdout.split("\0")
+    files = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=root,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split("\0")
     for f in filter(None, files):
-        if not (root / f).is_file(): continue
+        if not (root / f).is_file():
+            continue
         (folder / f).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(root / f, folder / f)
     run("git", "init", "-q", cwd=folder)
@@ -55,10 +70,19 @@ def tiny(tmp_path_factory):
     "Folders of tiny models with random weights, by kind."
     torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
     from mhbench import encode
+
     root = tmp_path_factory.mktemp("models")
     tokenizer = transformers.AutoTokenizer.from_pretrained(encode.bundled_encoder())
     torch.manual_seed(0)
-    bert = dict(vocab_size=30522, hidden_size=32, num_hidden_layers=3, num_attention_heads=2, intermediate_size=64, max_position_embeddings=80, initializer_range=0.3)
+    bert = dict(
+        vocab_size=30522,
+        hidden_size=32,
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=80,
+        initializer_range=0.3,
+    )
     three = {0: "entailment", 1: "neutral", 2: "contradiction"}
 
     def save(name, model, declared=512):
@@ -69,14 +93,33 @@ def tiny(tmp_path_factory):
 
     config = transformers.BertConfig
     other = {0: "contradiction", 1: "entailment", 2: "neutral"}
-    gpt2 = transformers.GPT2Config(vocab_size=30522, n_embd=32, n_layer=2, n_head=2, n_positions=32, initializer_range=0.3, bos_token_id=101, eos_token_id=102)
+    gpt2 = transformers.GPT2Config(
+        vocab_size=30522,
+        n_embd=32,
+        n_layer=2,
+        n_head=2,
+        n_positions=32,
+        initializer_range=0.3,
+        bos_token_id=101,
+        eos_token_id=102,
+    )
     tokenizer.bos_token = "[CLS]"
     return {
         "bert": save("bert", transformers.BertModel(config(**bert))),
         "no-length": save("no-length", transformers.BertModel(config(**bert)), declared=int(1e30)),
         "roscoe-tiny": save("roscoe-tiny", transformers.BertModel(config(**bert))),
-        "nli": save("nli", transformers.BertForSequenceClassification(config(**bert, id2label=three, label2id={v: k for k, v in three.items()}))),
-        "nli-first": save("nli-first", transformers.BertForSequenceClassification(config(**bert, id2label=other, label2id={v: k for k, v in other.items()}))),
+        "nli": save(
+            "nli",
+            transformers.BertForSequenceClassification(
+                config(**bert, id2label=three, label2id={v: k for k, v in three.items()})
+            ),
+        ),
+        "nli-first": save(
+            "nli-first",
+            transformers.BertForSequenceClassification(
+                config(**bert, id2label=other, label2id={v: k for k, v in other.items()})
+            ),
+        ),
         "nli-unnamed": save("nli-unnamed", transformers.BertForSequenceClassification(config(**bert, num_labels=3))),
         "cola": save("cola", transformers.BertForSequenceClassification(config(**bert, num_labels=2))),
         "lm": save("lm", transformers.GPT2LMHeadModel(gpt2)),

@@ -23,10 +23,13 @@ def alignment(of, to) -> list[float]:
     for u in of:
         best = None
         for v in to:
-            if len(v) == 0 or len(u) == 0: continue
+            if len(v) == 0 or len(u) == 0:
+                continue
             c = scaled(u, v)
-            if best is None or c > best: best = c
-        if best is not None: found.append(best)
+            if best is None or c > best:
+                best = c
+        if best is not None:
+            found.append(best)
     return found
 
 
@@ -41,20 +44,25 @@ class Embedder:
         self.sentence_model, self.tokenizer, self.token_model = sentence_model, tokenizer, token_model
 
     def sentences(self, texts):
-        if not texts: return []
+        if not texts:
+            return []
         v = np.asarray(self.sentence_model.encode(list(texts), show_progress_bar=False))
-        return [x / (x ** 2).sum() for x in v]
+        return [x / (x**2).sum() for x in v]
 
     def words(self, texts):
-        if not texts: return []
+        if not texts:
+            return []
         ids = self.tokenizer(list(texts), truncation=True, padding=True, return_tensors="pt")["input_ids"]
-        with torch.no_grad(): hidden = self.token_model(ids)[0]
+        with torch.no_grad():
+            hidden = self.token_model(ids)[0]
         out = []
         for row, vectors in zip(ids, hidden):
             n = len(row)
             for place, token in enumerate(row.tolist()):
-                if token == self.tokenizer.pad_token_id: n = place; break
-            out.append(vectors[1:n - 1].numpy())
+                if token == self.tokenizer.pad_token_id:
+                    n = place
+                    break
+            out.append(vectors[1 : n - 1].numpy())
         return out
 
 
@@ -63,7 +71,8 @@ def most_repeated(items, compare) -> float:
     for i in range(1, len(items)):
         best = 0.0
         for j in range(i):
-            if len(items[i]) and len(items[j]): best = max(best, compare(items[j], items[i]))
+            if len(items[i]) and len(items[j]):
+                best = max(best, compare(items[j], items[i]))
         top.append(best)
     return max(top)
 
@@ -80,10 +89,13 @@ def embedding_scores(h, s, r, embed: Embedder) -> dict[str, float]:
         "faithfulness_ww": average(h_s + words),
         "informativeness_step": (average(h_s) + average(s_h)) / 2.0,
         "informativeness_chain": (1.0 + scaled(ch, cs)) / 2.0,
-        "repetition_word": 1 - most_repeated(wh, lambda earlier, step: average(alignment(step, earlier))) if len(h) > 1 else 1.0,
+        "repetition_word": (
+            1 - most_repeated(wh, lambda earlier, step: average(alignment(step, earlier))) if len(h) > 1 else 1.0
+        ),
         "repetition_step": (1.0 - most_repeated(eh, scaled)) / 2.0 if len(h) > 1 else 1.0,
     }
-    if r is None: return out
+    if r is None:
+        return out
     er, cr = embed.sentences(r), embed.sentences([". ".join(r)])[0]
     h_r, r_h, r_s = alignment(eh, er), alignment(er, eh), alignment(er, es)
     out["reasoning_alignment"] = average(h_r)
@@ -99,7 +111,8 @@ def embedding_scores(h, s, r, embed: Embedder) -> dict[str, float]:
 def contradiction(premise, hypothesis, tokenizer, model) -> float:
     "The third class of an entailment model, one pair at a time."
     x = tokenizer([premise], [hypothesis], truncation=True, max_length=512, return_tensors="pt")
-    with torch.no_grad(): return float(torch.softmax(model(**x).logits, -1)[0, 2])
+    with torch.no_grad():
+        return float(torch.softmax(model(**x).logits, -1)[0, 2])
 
 
 def inference_scores(h, s, tokenizer, model) -> dict[str, float]:
@@ -113,22 +126,28 @@ def cross_entropy(text, tokenizer, model, length: int) -> tuple[float, int]:
     total, stride = 0.0, length // 2
     for i in range(0, len(ids), stride):
         begin, end = max(i + stride - length, 0), min(i + stride, len(ids))
-        with torch.no_grad(): logits = model(torch.tensor([ids[begin:end]])).logits[0].double()
+        with torch.no_grad():
+            logits = model(torch.tensor([ids[begin:end]])).logits[0].double()
         logp = torch.log_softmax(logits, -1)
-        for place in range(max(i, 1), end): total -= float(logp[place - 1 - begin, ids[place]])
+        for place in range(max(i, 1), end):
+            total -= float(logp[place - 1 - begin, ids[place]])
     return total / (len(ids) - 1), len(ids) - 1
 
 
 def language_scores(h, tokenizer, model, length: int) -> dict[str, float]:
     steps = [(math.exp(e), n) for e, n in (cross_entropy(t, tokenizer, model, length) for t in h)]
     chain = math.exp(cross_entropy(" ".join(h), tokenizer, model, length)[0])
-    return {"perplexity_step": 1 / (sum(p * n for p, n in steps) / sum(n for _, n in steps)),
-            "perplexity_step_max": 1 / max(p for p, _ in steps), "perplexity_chain": 1 / chain}
+    return {
+        "perplexity_step": 1 / (sum(p * n for p, n in steps) / sum(n for _, n in steps)),
+        "perplexity_step_max": 1 / max(p for p, _ in steps),
+        "perplexity_chain": 1 / chain,
+    }
 
 
 def grammar_scores(h, tokenizer, model) -> dict[str, float]:
     p = []
     for t in h:
         x = tokenizer([t], truncation=True, max_length=512, return_tensors="pt")
-        with torch.no_grad(): p.append(float(torch.softmax(model(**x).logits, -1)[0, 0]))
+        with torch.no_grad():
+            p.append(float(torch.softmax(model(**x).logits, -1)[0, 0]))
     return {"grammar_step": sum(p) / len(p), "grammar_step_max": min(p)}

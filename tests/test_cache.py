@@ -16,13 +16,26 @@ from mhbench.cache import Cache, CacheError, Imported, Row, cache_path, export, 
 
 
 def row(i, value=None, **more):
-    return Row(**{"key": hashlib.sha256(str(i).encode()).hexdigest(), "model": "m", "endpoint": "e", "status": "ok", "final": True, "created": float(i),
-                  "value": json.dumps({"text": value or f"answer {i}", "prompt_tokens": 10, "completion_tokens": 2, "cost_usd": 0.5}), **more})
+    return Row(
+        **{
+            "key": hashlib.sha256(str(i).encode()).hexdigest(),
+            "model": "m",
+            "endpoint": "e",
+            "status": "ok",
+            "final": True,
+            "created": float(i),
+            "value": json.dumps(
+                {"text": value or f"answer {i}", "prompt_tokens": 10, "completion_tokens": 2, "cost_usd": 0.5}
+            ),
+            **more,
+        }
+    )
 
 
 @pytest.fixture
 def cache(tmp_path):
-    with Cache(tmp_path / "c.sqlite") as c: yield c
+    with Cache(tmp_path / "c.sqlite") as c:
+        yield c
 
 
 def corrupt(path, rng):
@@ -34,7 +47,8 @@ def corrupt(path, rng):
 
 def test_default_path(tmp_path, monkeypatch):
     monkeypatch.delenv("MHBENCH_CACHE", raising=False)
-    (tmp_path / ".git").mkdir(); (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "a" / "b").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "a" / "b")
     assert cache_path() == tmp_path.resolve() / ".mhbench" / "cache.sqlite"
     monkeypatch.setenv("MHBENCH_CACHE", str(tmp_path / "else.sqlite"))
@@ -42,7 +56,12 @@ def test_default_path(tmp_path, monkeypatch):
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 8), st.text(st.characters(exclude_categories=["Cs"]), max_size=20), st.booleans()), max_size=30))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 8), st.text(st.characters(exclude_categories=["Cs"]), max_size=20), st.booleans()),
+        max_size=30,
+    )
+)
 def test_the_first_final_answer_stays(tmp_path_factory, puts):
     "Against a dictionary that follows the rule."
     rule = {}
@@ -50,8 +69,11 @@ def test_the_first_final_answer_stays(tmp_path_factory, puts):
         for i, text, final in puts:
             r = row(i, json.dumps(text), final=final)
             theirs = c.put_many([r])
-            if r.key in rule and rule[r.key].final: assert theirs.get(r.key, r).value == rule[r.key].value
-            else: rule[r.key] = r; assert not theirs
+            if r.key in rule and rule[r.key].final:
+                assert theirs.get(r.key, r).value == rule[r.key].value
+            else:
+                rule[r.key] = r
+                assert not theirs
         assert c.get_many([row(i).key for i in range(9)], failures=True) == rule
         assert c.get_many([row(i).key for i in range(9)]) == {k: r for k, r in rule.items() if r.final}
 
@@ -74,39 +96,55 @@ with Cache(sys.argv[1]) as c:
 
 def test_four_processes_write_and_none_is_lost(tmp_path, root):
     path = tmp_path / "c.sqlite"
-    ps = [subprocess.Popen([sys.executable, "-c", WRITER, str(path), str(k)], env={**os.environ, "PYTHONPATH": str(root)}) for k in (0, 250, 500, 750)]
+    ps = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(path), str(k)], env={**os.environ, "PYTHONPATH": str(root)})
+        for k in (0, 250, 500, 750)
+    ]
     assert [p.wait() for p in ps] == [0] * 4
-    with Cache(path) as c: assert len(c) == 1250
+    with Cache(path) as c:
+        assert len(c) == 1250
 
 
 # -- damage
 
+
 def test_a_damaged_file_is_set_aside_named_and_salvaged(tmp_path):
     path = tmp_path / "c.sqlite"
-    with Cache(path) as c: c.put_many([row(i) for i in range(2000)])
+    with Cache(path) as c:
+        c.put_many([row(i) for i in range(2000)])
     size = path.stat().st_size
     corrupt(path, slice(size // 2, size // 2 + 8192))
     before = path.read_bytes()
-    with pytest.warns(RuntimeWarning, match=r"was damaged .* set aside as '.*c\.sqlite\.damaged-1' and \d+ answers that could still be read are in the new file"):
-        with Cache(path) as c: found = c.get_many([row(i).key for i in range(2000)])
+    with pytest.warns(
+        RuntimeWarning,
+        match=(
+            r"was damaged .* set aside as '.*c\.sqlite\.damaged-1' and \d+ answers that could still be read are in the"
+            r" new file"
+        ),
+    ):
+        with Cache(path) as c:
+            found = c.get_many([row(i).key for i in range(2000)])
     assert (tmp_path / "c.sqlite.damaged-1").read_bytes() == before, "not a byte of it is lost"
     assert 1000 < len(found) < 2000 and all(found[row(i).key] == row(i) for i in range(2000) if row(i).key in found)
 
 
 def test_one_flipped_bit_in_an_answer_is_not_believed(tmp_path):
     path = tmp_path / "c.sqlite"
-    with Cache(path) as c: c.put_many([row(i) for i in range(10)])
+    with Cache(path) as c:
+        c.put_many([row(i) for i in range(10)])
     raw = path.read_bytes()
     path.write_bytes(raw.replace(b"answer 7", b"answer 5"))
     with Cache(path) as c:
         assert len(c.get_many([row(3).key])) == 1
-        with pytest.warns(RuntimeWarning, match="does not match its digest"): assert c.get_many([row(7).key]) == {}
+        with pytest.warns(RuntimeWarning, match="does not match its digest"):
+            assert c.get_many([row(7).key]) == {}
         assert len(c) == 9, "the others are kept"
 
 
 def test_damage_in_the_middle_of_writing_loses_nothing_new(tmp_path):
     path = tmp_path / "c.sqlite"
-    with Cache(path) as c: c.put_many([row(i) for i in range(500)])
+    with Cache(path) as c:
+        c.put_many([row(i) for i in range(500)])
     corrupt(path, slice(4096, path.stat().st_size))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -119,60 +157,85 @@ def test_damage_in_the_middle_of_writing_loses_nothing_new(tmp_path):
 def test_a_second_damage_gets_a_second_name(tmp_path):
     for n in (1, 2):
         (tmp_path / "c.sqlite").write_bytes(b"no database at all " * 100)
-        with pytest.warns(RuntimeWarning, match=f"damaged-{n}"): Cache(tmp_path / "c.sqlite").close()
+        with pytest.warns(RuntimeWarning, match=f"damaged-{n}"):
+            Cache(tmp_path / "c.sqlite").close()
         (tmp_path / "c.sqlite").unlink()
 
 
 def test_a_replay_of_a_damaged_file_changes_nothing(tmp_path):
     (tmp_path / "c.sqlite").write_bytes(b"no database at all " * 100)
-    with pytest.raises(CacheError, match="not a database"): Cache(tmp_path / "c.sqlite", readonly=True)
+    with pytest.raises(CacheError, match="not a database"):
+        Cache(tmp_path / "c.sqlite", readonly=True)
     assert [p.name for p in tmp_path.iterdir()] == ["c.sqlite"]
 
 
 def test_killed_in_the_middle_of_a_transaction_the_file_is_whole(tmp_path, root):
-    code = WRITER.replace("c.put_many(", "(i == 200 and __import__('os').kill(__import__('os').getpid(), 9)) or c.put_many(")
-    assert subprocess.run([sys.executable, "-c", code, str(tmp_path / "c.sqlite"), "0"], env={**os.environ, "PYTHONPATH": str(root)}).returncode == -9
+    code = WRITER.replace(
+        "c.put_many(", "(i == 200 and __import__('os').kill(__import__('os').getpid(), 9)) or c.put_many("
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code, str(tmp_path / "c.sqlite"), "0"], env={**os.environ, "PYTHONPATH": str(root)}
+        ).returncode
+        == -9
+    )
     with Cache(tmp_path / "c.sqlite") as c:
         assert len(c) == 200 and c._db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
 # -- the disk
 
+
 def test_a_full_disk_is_said_and_keeps_what_was_there(cache):
     cache.put_many([row(i) for i in range(100)])
     cache._db.execute(f"PRAGMA max_page_count = {cache._db.execute('PRAGMA page_count').fetchone()[0] + 1}")
-    with pytest.raises(CacheError, match="database or disk is full.*free space"): cache.put_many([row(i, "x" * 500) for i in range(100, 300)])
+    with pytest.raises(CacheError, match="database or disk is full.*free space"):
+        cache.put_many([row(i, "x" * 500) for i in range(100, 300)])
     assert len(cache) == 100, "a transaction is whole or not there"
     assert len(cache.get_many([row(i).key for i in range(100)])) == 100
 
 
 def test_read_only(tmp_path):
-    with pytest.raises(CacheError, match="import one first"): Cache(tmp_path / "none.sqlite", readonly=True)
-    with Cache(tmp_path / "c.sqlite") as c: c.put_many([row(1)])
+    with pytest.raises(CacheError, match="import one first"):
+        Cache(tmp_path / "none.sqlite", readonly=True)
+    with Cache(tmp_path / "c.sqlite") as c:
+        c.put_many([row(1)])
     with Cache(tmp_path / "c.sqlite", readonly=True) as c:
         assert c.get_many([row(1).key]) == {row(1).key: row(1)}
-        with pytest.raises(CacheError, match="readonly database"): c.put_many([row(2)])
+        with pytest.raises(CacheError, match="readonly database"):
+            c.put_many([row(2)])
 
 
 # -- sharing
+
 
 def test_export_and_import(cache, tmp_path):
     rows = [row(i, model="ab"[i % 2]) for i in range(50)]
     cache.put_many(rows[::-1])
     assert export(cache, tmp_path / "all.gz") == 50 and export(cache, tmp_path / "a.gz", model="a") == 25
-    again = Cache(tmp_path / "again.sqlite"); again.put_many(rows)   # the other order of writing: the same bytes
+    again = Cache(tmp_path / "again.sqlite")
+    again.put_many(rows)  # the other order of writing: the same bytes
     export(again, tmp_path / "again.gz")
     assert (tmp_path / "again.gz").read_bytes() == (tmp_path / "all.gz").read_bytes()
-    other = Cache(tmp_path / "other.sqlite"); other.put_many([row(0, "another", model="a")])
+    other = Cache(tmp_path / "other.sqlite")
+    other.put_many([row(0, "another", model="a")])
     assert import_file(other, tmp_path / "a.gz") == Imported(24, 0, [row(0).key])
     assert import_file(other, tmp_path / "all.gz") == Imported(25, 24, [row(0).key])
     assert json.loads(other.get_many([row(0).key])[row(0).key].value)["text"] == "another"
 
 
-@pytest.mark.parametrize("line, words", [("{", "2"), ('{"key": "00", "model": "m"}', "2"), (json.dumps(row(1)._replace(key="00")._asdict()), "not a SHA-256")])
+@pytest.mark.parametrize(
+    "line, words",
+    [
+        ("{", "2"),
+        ('{"key": "00", "model": "m"}', "2"),
+        (json.dumps(row(1)._replace(key="00")._asdict()), "not a SHA-256"),
+    ],
+)
 def test_an_import_is_whole_or_not_at_all(cache, tmp_path, line, words):
     (tmp_path / "x.gz").write_bytes(gzip.compress((json.dumps(row(5)._asdict()) + "\n" + line + "\n").encode()))
-    with pytest.raises(ValueError, match=r"x\.gz:2") as e: import_file(cache, tmp_path / "x.gz")
+    with pytest.raises(ValueError, match=r"x\.gz:2") as e:
+        import_file(cache, tmp_path / "x.gz")
     assert words in str(e.value) and len(cache) == 0
 
 
@@ -180,13 +243,26 @@ def test_a_cut_export_is_refused(cache, tmp_path):
     cache.put_many([row(i) for i in range(500)])
     export(cache, tmp_path / "x.gz")
     (tmp_path / "x.gz").write_bytes((tmp_path / "x.gz").read_bytes()[:-200])
-    with Cache(tmp_path / "o.sqlite") as o, pytest.raises(ValueError, match="must be an export of a cache"): import_file(o, tmp_path / "x.gz")
+    with Cache(tmp_path / "o.sqlite") as o, pytest.raises(ValueError, match="must be an export of a cache"):
+        import_file(o, tmp_path / "x.gz")
 
 
 def test_stats_and_prune(cache):
-    cache.put_many([row(1, model="a"), row(2, model="a"), row(3, model="b", status="truncated"), row(4, model="b", status="error", final=False)])
+    cache.put_many(
+        [
+            row(1, model="a"),
+            row(2, model="a"),
+            row(3, model="b", status="truncated"),
+            row(4, model="b", status="error", final=False),
+        ]
+    )
     got = {(s["model"], s["status"]): (s["rows"], s["prompt_tokens"], s["cost_usd"]) for s in stats(cache)}
     assert got == {("a", "ok"): (2, 20, 1.0), ("b", "error"): (1, 10, 0.5), ("b", "truncated"): (1, 10, 0.5)}
-    assert prune(cache, status="error") == 1 and prune(cache, model="a", older_than_days=1) == 2 and prune(cache, model="a") == 0
+    assert (
+        prune(cache, status="error") == 1
+        and prune(cache, model="a", older_than_days=1) == 2
+        and prune(cache, model="a") == 0
+    )
     assert [s["model"] for s in stats(cache)] == ["b"]
-    with pytest.raises(ValueError, match="must be given; got none"): prune(cache)
+    with pytest.raises(ValueError, match="must be given; got none"):
+        prune(cache)

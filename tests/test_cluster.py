@@ -1,4 +1,6 @@
-"""Metrics on a real cluster of two workers: BERTScore, the ROSCOE suite and an encoder's answers, a worker killed in the middle included."""
+"""Metrics on a real cluster of two workers: BERTScore, the ROSCOE suite and an encoder's answers, a worker killed in
+the middle included.
+"""
 
 import os
 import pickle
@@ -17,7 +19,10 @@ from mhbench import encode, freeform, reasoning  # noqa: E402
 from mhbench.parallel import Executor, dask_client  # noqa: E402
 
 TWO = Executor(kind="dask", workers=2)
-WORDS = "client mood sleep appetite family work drinking risk history reports feels most days for weeks goal plan support group hopeless".split()
+WORDS = (
+    "client mood sleep appetite family work drinking risk history reports feels most days for weeks goal plan support"
+    " group hopeless".split()
+)
 
 
 def sentences(n, seed, at_most=30):
@@ -27,7 +32,7 @@ def sentences(n, seed, at_most=30):
 
 def chains(n, length, seed):
     flat = sentences(n * length, seed)
-    return [flat[i:i + length] for i in range(0, len(flat), length)]
+    return [flat[i : i + length] for i in range(0, len(flat), length)]
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +43,12 @@ def client():
 
 
 def loaded(tiny, executor=None):
-    return {"encoder": encode.load_encoder(executor=executor), "nli": encode.load_nli(tiny["nli"], executor=executor),
-            "lm": encode.load_lm(tiny["lm"], executor=executor), "grammar": encode.load_grammar(tiny["cola"], executor=executor)}
+    return {
+        "encoder": encode.load_encoder(executor=executor),
+        "nli": encode.load_nli(tiny["nli"], executor=executor),
+        "lm": encode.load_lm(tiny["lm"], executor=executor),
+        "grammar": encode.load_grammar(tiny["cola"], executor=executor),
+    }
 
 
 def test_the_suite_has_the_same_bits_on_a_cluster(client, tiny):
@@ -58,7 +67,10 @@ def test_bertscore_survives_a_killed_worker(client):
 
     class Watched:
         "An encoder that has a worker killed once its first batches are back."
-        def __init__(self, inner): self.inner, self.executor, self.lengths = inner, inner.executor, inner.lengths
+
+        def __init__(self, inner):
+            self.inner, self.executor, self.lengths = inner, inner.executor, inner.lengths
+
         sentences = None
 
         def tokens(self, texts, **options):
@@ -66,22 +78,33 @@ def test_bertscore_survives_a_killed_worker(client):
                 asked.set()
                 threading.Timer(0.5, lambda: (os.kill(victim, signal.SIGKILL), killed.set())).start()
             return self.inner.tokens(texts, **options)
+
     there = freeform.bertscore(candidates, references, encoder=Watched(encode.load_encoder(executor=TWO)))
     assert killed.is_set(), "the worker was killed before the end"
-    for a, b in zip(here, there): np.testing.assert_array_equal(a, b)
+    for a, b in zip(here, there):
+        np.testing.assert_array_equal(a, b)
     client.wait_for_workers(2, timeout=60)
     assert victim not in client.run(os.getpid).values()
 
 
 def test_an_executor_goes_with_a_name(tiny):
     import transformers
-    with pytest.raises(ValueError, match="load_encoder: executor must go with a model's name.*a loaded Encoder"): encode.load_encoder(encode.load_encoder(), executor=TWO)
-    pair = transformers.AutoModelForSequenceClassification.from_pretrained(tiny["nli"]).eval(), transformers.AutoTokenizer.from_pretrained(tiny["nli"])
-    with pytest.raises(ValueError, match="load_nli: executor must go with a model's name.*a loaded BertFor"): encode.load_nli(pair, executor=TWO)
-    with pytest.raises(TypeError, match="only a model that was loaded by its name can be sent"): pickle.dumps(encode.load_nli(pair))
+
+    with pytest.raises(ValueError, match="load_encoder: executor must go with a model's name.*a loaded Encoder"):
+        encode.load_encoder(encode.load_encoder(), executor=TWO)
+    pair = (
+        transformers.AutoModelForSequenceClassification.from_pretrained(tiny["nli"]).eval(),
+        transformers.AutoTokenizer.from_pretrained(tiny["nli"]),
+    )
+    with pytest.raises(ValueError, match="load_nli: executor must go with a model's name.*a loaded BertFor"):
+        encode.load_nli(pair, executor=TWO)
+    with pytest.raises(TypeError, match="only a model that was loaded by its name can be sent"):
+        pickle.dumps(encode.load_nli(pair))
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
 def test_any_number_of_threads_gives_the_same_bits(workers):
     texts = sentences(200, 7)
-    np.testing.assert_array_equal(encode.load_encoder().sentences(texts), encode.load_encoder(executor=Executor(workers=workers)).sentences(texts))
+    np.testing.assert_array_equal(
+        encode.load_encoder().sentences(texts), encode.load_encoder(executor=Executor(workers=workers)).sentences(texts)
+    )

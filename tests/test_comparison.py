@@ -9,14 +9,22 @@ from statsmodels.stats.meta_analysis import combine_effects
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
 
-from mhbench.comparison import compare_levels, half_width_se, inverse_variance_mean, minimal_detectable_difference, stratified_permutation_test
+from mhbench.comparison import (
+    compare_levels,
+    half_width_se,
+    inverse_variance_mean,
+    minimal_detectable_difference,
+    stratified_permutation_test,
+)
 
 
 def exact(x, z, g):
     "The two-sided p over every dealing of labels within strata."
+
     def t(z):
         d = [x[(g == k) & z].mean() - x[(g == k) & ~z].mean() for k in np.unique(g)]
         return np.mean(d)
+
     options = []
     for k in np.unique(g):
         m = np.flatnonzero(g == k)
@@ -30,25 +38,35 @@ def test_against_the_exact_distribution(seed):
     rng = np.random.default_rng(seed)
     g = np.repeat([0, 1, 2, 3], [2, 3, 4, 3])
     z = np.concatenate([[True, False], [True, False, False], [True, True, False, False], [False, True, True]])
-    x = rng.normal(0, 1, 12) + .8 * z
+    x = rng.normal(0, 1, 12) + 0.8 * z
     d, p = exact(x, z, g)
     mixed = rng.permutation(12)
     got = stratified_permutation_test(x[mixed], z[mixed], g[mixed], n=40_000, seed=seed)
-    assert got.difference == pytest.approx(d) and got.p == pytest.approx(p, abs=.012) and got.n_strata == 4
+    assert got.difference == pytest.approx(d) and got.p == pytest.approx(p, abs=0.012) and got.n_strata == 4
 
 
 def test_level_is_kept_where_strata_differ():
-    "Questions of very different difficulty and unequal numbers of prompts, no effect of the label: p is uniform or above."
+    """Questions of very different difficulty and unequal numbers of prompts, no effect of the label: p is uniform or
+    above.
+    """
     rng, p = np.random.default_rng(0), []
     g = np.repeat(np.arange(40), rng.integers(2, 6, 40))
     for k in range(300):
-        z = rng.random(len(g)) < .5
-        p.append(stratified_permutation_test((rng.random(len(g)) < rng.beta(.5, .5, 40)[g]).astype(float), z, g, n=199, seed=k).p)
-    assert np.mean(np.array(p) <= .05) < .09 and np.mean(np.array(p) <= .5) < .58
+        z = rng.random(len(g)) < 0.5
+        p.append(
+            stratified_permutation_test(
+                (rng.random(len(g)) < rng.beta(0.5, 0.5, 40)[g]).astype(float), z, g, n=199, seed=k
+            ).p
+        )
+    assert np.mean(np.array(p) <= 0.05) < 0.09 and np.mean(np.array(p) <= 0.5) < 0.58
 
 
 def test_left_out_is_counted():
-    x, z, g = np.array([1, np.nan, 0, 1, 1, 0]), np.array([True, False, True, False, True, True]), np.array([1, 1, 2, 2, 3, 3])
+    x, z, g = (
+        np.array([1, np.nan, 0, 1, 1, 0]),
+        np.array([True, False, True, False, True, True]),
+        np.array([1, 1, 2, 2, 3, 3]),
+    )
     got = stratified_permutation_test(x, z, g, n=99, seed=1)
     assert (got.n_strata, got.n_left_out) == (1, 4) and got.difference == -1
 
@@ -58,71 +76,100 @@ def test_same_seed_same_p_and_labels_need_not_be_numbers():
     x, q, l = rng.random(60), np.repeat([f"q{k}" for k in range(20)], 3), np.tile(["a", "b", "c"], 20)
     one, two = compare_levels(x, q, l, seed=3), compare_levels(x, q, l, seed=3)
     assert [(t.p, t.difference.ci_low) for t in one] == [(t.p, t.difference.ci_low) for t in two]
-    assert [(t.first, t.second) for t in compare_levels(x, q, l, seed=3, order=["c", "a", "b"])] == [("c", "a"), ("c", "b"), ("a", "b")]
+    assert [(t.first, t.second) for t in compare_levels(x, q, l, seed=3, order=["c", "a", "b"])] == [
+        ("c", "a"),
+        ("c", "b"),
+        ("a", "b"),
+    ]
 
 
 @pytest.mark.parametrize("method, theirs", [("holm", "holm"), ("bh", "fdr_bh"), ("bonferroni", "bonferroni")])
 def test_correction_is_over_all_pairs(method, theirs):
     rng = np.random.default_rng(1)
     l, q = np.tile(list("abcd"), 50), np.repeat(np.arange(50), 4)
-    got = compare_levels((rng.random(200) < .5 + .3 * (l == "d")).astype(float), q, l, seed=1, method=method, n=50, permutations=999)
-    assert len(got) == 6 and [t.p_adjusted for t in got] == pytest.approx(multipletests([t.p for t in got], method=theirs)[1])
+    got = compare_levels(
+        (rng.random(200) < 0.5 + 0.3 * (l == "d")).astype(float), q, l, seed=1, method=method, n=50, permutations=999
+    )
+    assert len(got) == 6 and [t.p_adjusted for t in got] == pytest.approx(
+        multipletests([t.p for t in got], method=theirs)[1]
+    )
     assert all(t.difference.n == 50 and t.detectable > 0 for t in got)
 
 
 def test_several_prompts_of_a_level_count_as_one_mean():
     x, q, l = np.array([1, 0, 1, 1, 0, 0]), np.array([1, 1, 1, 2, 2, 2]), np.array(["f", "f", "m", "f", "m", "m"])
     t = compare_levels(x, q, l, seed=1, n=20, permutations=99)[0]
-    assert np.isnan(t.p_mcnemar) and t.n_mcnemar == 0                # no question has one of each
-    assert t.difference.estimate == pytest.approx(((1 - .5) + (0 - 1)) / 2)
+    assert np.isnan(t.p_mcnemar) and t.n_mcnemar == 0  # no question has one of each
+    assert t.difference.estimate == pytest.approx(((1 - 0.5) + (0 - 1)) / 2)
 
 
-@pytest.mark.parametrize("n, sd, power, alpha", [(183, .3, .8, .05), (1000, 1, .9, .01), (60, .5, .5, .1)])
+@pytest.mark.parametrize("n, sd, power, alpha", [(183, 0.3, 0.8, 0.05), (1000, 1, 0.9, 0.01), (60, 0.5, 0.5, 0.1)])
 def test_detectable_against_statsmodels(n, sd, power, alpha):
     want = TTestPower().solve_power(nobs=n, power=power, alpha=alpha) * sd
-    assert minimal_detectable_difference(n, sd=sd, power=power, alpha=alpha) == pytest.approx(want, rel=.02)
-    assert minimal_detectable_difference(n, sd=sd, power=power, alpha=alpha, comparisons=3) == minimal_detectable_difference(n, sd=sd, power=power, alpha=alpha / 3)
+    assert minimal_detectable_difference(n, sd=sd, power=power, alpha=alpha) == pytest.approx(want, rel=0.02)
+    assert minimal_detectable_difference(
+        n, sd=sd, power=power, alpha=alpha, comparisons=3
+    ) == minimal_detectable_difference(n, sd=sd, power=power, alpha=alpha / 3)
     assert minimal_detectable_difference(4 * n, sd=sd) == pytest.approx(minimal_detectable_difference(n, sd=sd) / 2)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_weighted_means_against_statsmodels(seed):
     rng = np.random.default_rng(seed)
-    x, s = rng.random(7), rng.uniform(.01, .2, 7)
+    x, s = rng.random(7), rng.uniform(0.01, 0.2, 7)
     theirs = combine_effects(x, s**2, method_re="dl")
     fixed, random = (inverse_variance_mean(x, s, model=m) for m in ("fixed", "random"))
     assert (fixed.estimate, fixed.se, fixed.q) == pytest.approx((theirs.mean_effect_fe, theirs.sd_eff_w_fe, theirs.q))
-    assert (random.estimate, random.se, random.tau2) == pytest.approx((theirs.mean_effect_re, theirs.sd_eff_w_re, theirs.tau2))
-    assert fixed.ci_high - fixed.ci_low == pytest.approx(2 * scipy.stats.norm.ppf(.975) * fixed.se) and half_width_se(fixed.ci_low, fixed.ci_high) == pytest.approx(fixed.se)
+    assert (random.estimate, random.se, random.tau2) == pytest.approx(
+        (theirs.mean_effect_re, theirs.sd_eff_w_re, theirs.tau2)
+    )
+    assert fixed.ci_high - fixed.ci_low == pytest.approx(2 * scipy.stats.norm.ppf(0.975) * fixed.se) and half_width_se(
+        fixed.ci_low, fixed.ci_high
+    ) == pytest.approx(fixed.se)
 
 
 def test_one_model_and_bad_input():
-    assert inverse_variance_mean([.7], [.1], model="random")[:2] == pytest.approx((.7, .1))
+    assert inverse_variance_mean([0.7], [0.1], model="random")[:2] == pytest.approx((0.7, 0.1))
     for bad in ([0.0], [np.nan], [-1.0]):
-        with pytest.raises(ValueError, match="se above zero"): inverse_variance_mean([.7], bad)
-    with pytest.raises(ValueError, match="of one length"): inverse_variance_mean([.7, .8], [.1])
-    with pytest.raises(ValueError, match="model must be fixed or random"): inverse_variance_mean([.7], [.1], model="mixed")
-    with pytest.raises(ValueError, match="n must be 2 or more"): minimal_detectable_difference(1, sd=1)
+        with pytest.raises(ValueError, match="se above zero"):
+            inverse_variance_mean([0.7], bad)
+    with pytest.raises(ValueError, match="of one length"):
+        inverse_variance_mean([0.7, 0.8], [0.1])
+    with pytest.raises(ValueError, match="model must be fixed or random"):
+        inverse_variance_mean([0.7], [0.1], model="mixed")
+    with pytest.raises(ValueError, match="n must be 2 or more"):
+        minimal_detectable_difference(1, sd=1)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_mcnemar_is_on_the_questions_with_one_prompt_of_each(seed):
     rng = np.random.default_rng(seed)
     q, l = np.repeat(np.arange(60), 2), np.tile(["f", "m"], 60)
-    x = (rng.random(120) < .4 + .3 * (l == "m")).astype(float)
+    x = (rng.random(120) < 0.4 + 0.3 * (l == "m")).astype(float)
     only_f, only_m = ((x[l == a] == 1) & (x[l == b] == 0) for a, b in (("f", "m"), ("m", "f")))
     want = scipy.stats.binomtest(int(only_m.sum()), int(only_m.sum() + only_f.sum())).pvalue
     t = compare_levels(x, q, l, seed=1, n=20, permutations=20_000)[0]
-    assert t.p_mcnemar == pytest.approx(want) and t.n_mcnemar == 60 and t.p == pytest.approx(want, abs=.02)
+    assert t.p_mcnemar == pytest.approx(want) and t.n_mcnemar == 60 and t.p == pytest.approx(want, abs=0.02)
     more = compare_levels(np.r_[x, 1, 1], np.r_[q, 60, 60], np.append(l, ["m", "f"]), seed=1, n=20, permutations=99)[0]
-    doubled = compare_levels(np.r_[x, 0, 1, 1], np.r_[q, 60, 60, 60], np.append(l, ["m", "m", "f"]), seed=1, n=20, permutations=99)[0]
-    assert (more.n_mcnemar, doubled.n_mcnemar, doubled.difference.n) == (61, 60, 61) and doubled.p_mcnemar == pytest.approx(want)
+    doubled = compare_levels(
+        np.r_[x, 0, 1, 1], np.r_[q, 60, 60, 60], np.append(l, ["m", "m", "f"]), seed=1, n=20, permutations=99
+    )[0]
+    assert (more.n_mcnemar, doubled.n_mcnemar, doubled.difference.n) == (
+        61,
+        60,
+        61,
+    ) and doubled.p_mcnemar == pytest.approx(want)
 
 
 def test_levels_that_share_too_little_are_listed_and_not_tested():
-    x, q, l = np.array([1., 0, 1, 0, 1]), np.array([1, 1, 2, 2, 3]), np.array(["a", "b", "a", "b", "c"])
-    with pytest.raises(ValueError, match="share two questions or more; got 0"): compare_levels(x, q, l, seed=1)
+    x, q, l = np.array([1.0, 0, 1, 0, 1]), np.array([1, 1, 2, 2, 3]), np.array(["a", "b", "a", "b", "c"])
+    with pytest.raises(ValueError, match="share two questions or more; got 0"):
+        compare_levels(x, q, l, seed=1)
     got = {(t.first, t.second): t for t in compare_levels(x, q, l, seed=1, n=20, permutations=99, short="missing")}
-    assert len(got) == 3 and not np.isnan(got["a", "b"].p) and got["a", "b"].p_adjusted == got["a", "b"].p           # one test: nothing to correct
-    for k in (("a", "c"), ("b", "c")): assert np.isnan([got[k].p, got[k].p_adjusted, got[k].detectable]).all() and got[k].difference.n == 0
-    with pytest.raises(ValueError, match="short must be"): compare_levels(x, q, l, seed=1, short="skip")
+    assert (
+        len(got) == 3 and not np.isnan(got["a", "b"].p) and got["a", "b"].p_adjusted == got["a", "b"].p
+    )  # one test: nothing to correct
+    for k in (("a", "c"), ("b", "c")):
+        assert np.isnan([got[k].p, got[k].p_adjusted, got[k].detectable]).all() and got[k].difference.n == 0
+    with pytest.raises(ValueError, match="short must be"):
+        compare_levels(x, q, l, seed=1, short="skip")

@@ -25,8 +25,23 @@ def table(seed=0, cases=12, per_case=6, models=("a", "b", "c"), groups=("x", "y"
             case, key = k // per_case, "ABCD"[k % 4]
             right = rng.random() < 1 / (1 + np.exp(-ability - hard[case]))
             said = key if right else rng.choice([x for x in "ABCD" if x != key])
-            rows.append(dict(item_id=f"q{k:03d}", cluster=f"c{case:02d}", task="multiple_choice", category=groups[k % len(groups)], model=m, mode="zero_shot", sample=0, status="ok", how="letter",
-                             read=True, key=json.dumps([key]), answer=json.dumps([said]), correct=float(right)))
+            rows.append(
+                dict(
+                    item_id=f"q{k:03d}",
+                    cluster=f"c{case:02d}",
+                    task="multiple_choice",
+                    category=groups[k % len(groups)],
+                    model=m,
+                    mode="zero_shot",
+                    sample=0,
+                    status="ok",
+                    how="letter",
+                    read=True,
+                    key=json.dumps([key]),
+                    answer=json.dumps([said]),
+                    correct=float(right),
+                )
+            )
     return pd.DataFrame(rows)
 
 
@@ -37,19 +52,34 @@ def test_measures_are_scikit_learns(seed):
     for (m, by, group), g in got.groupby(["model", "by", "group"]):
         s = scores[(scores["model"] == m) & ((by == "all") | (scores["category"] == group))]
         key, said = ([json.loads(x)[0] for x in s[k]] for k in ("key", "answer"))
-        p, r, f, _ = precision_recall_fscore_support(key, said, labels=sorted(set(key)), average="macro", zero_division=0)
-        assert g.set_index("measure")["estimate"].to_dict() == pytest.approx({"accuracy": np.mean(np.array(key) == np.array(said)), "macro precision": p, "macro recall": r, "macro f1": f})
+        p, r, f, _ = precision_recall_fscore_support(
+            key, said, labels=sorted(set(key)), average="macro", zero_division=0
+        )
+        assert g.set_index("measure")["estimate"].to_dict() == pytest.approx(
+            {
+                "accuracy": np.mean(np.array(key) == np.array(said)),
+                "macro precision": p,
+                "macro recall": r,
+                "macro f1": f,
+            }
+        )
 
 
 def test_intervals_are_the_ones_of_the_score_module():
     scores = table(2)
     got = c.competency_table(scores, seed=3, n_boot=300)
     rates = rate_table(scores, seed=3, n_boot=300)
-    assert np.allclose(got.loc[got["measure"] == "accuracy", ["estimate", "ci_low", "ci_high"]].to_numpy(), rates[["estimate", "ci_low", "ci_high"]].to_numpy())
+    assert np.allclose(
+        got.loc[got["measure"] == "accuracy", ["estimate", "ci_low", "ci_high"]].to_numpy(),
+        rates[["estimate", "ci_low", "ci_high"]].to_numpy(),
+    )
     single = c.competency_table(scores, interval="question", seed=3, n_boot=300, by=())
     x = scores[scores["model"] == "a"].sort_values("item_id")["correct"].to_numpy()
     alone = bootstrap(mean, x, n=300, seed=3)
-    assert np.allclose(single.loc[(single["model"] == "a") & (single["measure"] == "accuracy"), ["ci_low", "ci_high"]].to_numpy()[0], [alone.ci_low, alone.ci_high])
+    assert np.allclose(
+        single.loc[(single["model"] == "a") & (single["measure"] == "accuracy"), ["ci_low", "ci_high"]].to_numpy()[0],
+        [alone.ci_low, alone.ci_high],
+    )
     f = f1_table(scores, seed=3, n_boot=300)
     assert np.allclose(got.loc[(got["measure"] == "macro f1") & (got["by"] == "all"), "estimate"], f["estimate"])
 
@@ -59,9 +89,11 @@ def test_paper_interval_draws_samples_of_its_size():
     x = np.r_[np.ones(700), np.zeros(300)]
     i = c.paper_interval(mean, x, n=8000, seed=1)
     assert np.allclose(i.replicates * 100, np.round(i.replicates * 100)) and i.n == 1000 and i.level == 0.99
-    assert i.replicates.std() == pytest.approx(np.sqrt(.7 * .3 / 100), rel=0.05)
-    assert c.paper_interval(mean, np.tile(x, 10), n=8000, seed=1).replicates.std() == pytest.approx(i.replicates.std(), rel=0.05)
-    assert [i.ci_low, i.ci_high] == pytest.approx(stats.binom.ppf([.005, .995], 100, .7) / 100, abs=0.011)
+    assert i.replicates.std() == pytest.approx(np.sqrt(0.7 * 0.3 / 100), rel=0.05)
+    assert c.paper_interval(mean, np.tile(x, 10), n=8000, seed=1).replicates.std() == pytest.approx(
+        i.replicates.std(), rel=0.05
+    )
+    assert [i.ci_low, i.ci_high] == pytest.approx(stats.binom.ppf([0.005, 0.995], 100, 0.7) / 100, abs=0.011)
     again = c.paper_interval(mean, x, n=8000, seed=1)
     assert (i.ci_low, i.ci_high) == (again.ci_low, again.ci_high)
 
@@ -92,12 +124,23 @@ def test_cluster_robust_test_by_the_sandwich():
 
 
 def test_the_test_over_cases_keeps_its_level():
-    "No difference between competencies, large differences between cases: false alarms about as often as promised, 200 banks."
+    """No difference between competencies, large differences between cases: false alarms about as often as promised, 200
+    banks.
+    """
     rng, false = np.random.default_rng(8), 0
     for _ in range(200):
         hard = np.repeat(rng.normal(0, 1, 15), 6)
         x = (rng.random(90) < 1 / (1 + np.exp(-hard))).astype(float)
-        frame = pd.DataFrame({"item_id": [f"q{k}" for k in range(90)], "cluster": np.repeat(np.arange(15), 6).astype(str), "category": np.tile(["x", "y", "y"], 30), "model": "m", "mode": "zero_shot", "correct": x})
+        frame = pd.DataFrame(
+            {
+                "item_id": [f"q{k}" for k in range(90)],
+                "cluster": np.repeat(np.arange(15), 6).astype(str),
+                "category": np.tile(["x", "y", "y"], 30),
+                "model": "m",
+                "mode": "zero_shot",
+                "correct": x,
+            }
+        )
         false += c.competency_differences(frame, seed=1, n_boot=2)["p"][0] < 0.05
     assert stats.binom.cdf(false, 200, 0.05) < 0.999 and false > 0
 
@@ -130,28 +173,59 @@ def test_finetuned_and_competency_tests_are_scipys():
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["m1", "m2"]), st.integers(0, 9), st.sampled_from([*c.ERRORS, "Abstain"])), max_size=40, unique_by=lambda x: x[:3]))
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from("abc"),
+            st.sampled_from(["m1", "m2"]),
+            st.integers(0, 9),
+            st.sampled_from([*c.ERRORS, "Abstain"]),
+        ),
+        max_size=40,
+        unique_by=lambda x: x[:3],
+    )
+)
 def test_error_counts_by_loops(votes):
-    ratings = [Rating(item_id=f"q{q}", study="counselingbench", rater=r, target=m, label=label, source="x") for r, m, q, label in votes]
+    ratings = [
+        Rating(item_id=f"q{q}", study="counselingbench", rater=r, target=m, label=label, source="x")
+        for r, m, q, label in votes
+    ]
     got = c.error_table(ratings).set_index(["model", "kind"])["count"].to_dict() if ratings else {}
     want = Counter()
     for m, q in {(m, q) for _, m, q, _ in votes}:
         count = Counter(label for _, vm, vq, label in votes if (vm, vq) == (m, q) and label != "Abstain")
-        if count and count.most_common(1)[0][1] * 2 > sum(count.values()): want[m, count.most_common(1)[0][0]] += 1
+        if count and count.most_common(1)[0][1] * 2 > sum(count.values()):
+            want[m, count.most_common(1)[0][0]] += 1
     assert {k: v for k, v in got.items() if v} == dict(want)
 
 
 def test_the_papers_chi_square_and_the_right_one():
-    o, e = np.array([35, 36, 29]), np.array([33, 21, 46])     # logical, context, knowledge: medical and general
-    ratings = [Rating(item_id=f"{m}{k}{i}", study="counselingbench", rater="r", target=m, label=k, source="x") for m, row in (("medical", o), ("general", e)) for k, n in zip(("logical", "context", "knowledge"), row) for i in range(n)]
+    o, e = np.array([35, 36, 29]), np.array([33, 21, 46])  # logical, context, knowledge: medical and general
+    ratings = [
+        Rating(item_id=f"{m}{k}{i}", study="counselingbench", rater="r", target=m, label=k, source="x")
+        for m, row in (("medical", o), ("general", e))
+        for k, n in zip(("logical", "context", "knowledge"), row)
+        for i in range(n)
+    ]
     got = c.compare_errors(c.error_table(ratings)).iloc[0]
     assert stats.chisquare(o, e).statistic == pytest.approx(17.12, abs=0.005)
     assert (got["chi2"], got["p"]) == pytest.approx(stats.chi2_contingency([o, e], correction=False)[:2])
 
 
 def duels(item, a, b, first, second, axis="harm", judge="j"):
-    make = lambda m, o, label: Judgment(item_id=item, study="counselingbench", model=m, other=o, mode="cot", judge=judge, kind="pairwise", rubric=f"counselingbench/duel#{axis}",
-                                        label=label, status="ok" if label else "error", error=None if label else "none")
+    make = lambda m, o, label: Judgment(
+        item_id=item,
+        study="counselingbench",
+        model=m,
+        other=o,
+        mode="cot",
+        judge=judge,
+        kind="pairwise",
+        rubric=f"counselingbench/duel#{axis}",
+        label=label,
+        status="ok" if label else "error",
+        error=None if label else "none",
+    )
     return [make(a, b, first), make(b, a, second)]
 
 
@@ -165,10 +239,17 @@ def test_duels_by_loops(verdicts):
     row = c.duel_table(j).iloc[0]
     known = [(v, w) for v, w in verdicts if v and w]
     won = lambda x, y: sum((v, w) == (x, y) for v, w in known)
-    assert (row["a_wins"], row["b_wins"], row["ties"]) == (won("first", "second"), won("second", "first"), won("tie", "tie"))
-    assert row["n"] == len(known) == row[["a_wins", "b_wins", "ties", "split"]].sum() and row["n_failed"] == len(verdicts) - len(known)
+    assert (row["a_wins"], row["b_wins"], row["ties"]) == (
+        won("first", "second"),
+        won("second", "first"),
+        won("tie", "tie"),
+    )
+    assert row["n"] == len(known) == row[["a_wins", "b_wins", "ties", "split"]].sum() and row["n_failed"] == len(
+        verdicts
+    ) - len(known)
     s = c.duel_strengths(j, n_boot=10, seed=1).set_index("model")
-    if not known: assert s["estimate"].isna().all()
+    if not known:
+        assert s["estimate"].isna().all()
     else:
         assert s["estimate"].sum() == pytest.approx(1)
         assert np.sign(round(s.loc["a", "estimate"] - 0.5, 9)) == np.sign(row["a_wins"] - row["b_wins"])
@@ -178,7 +259,16 @@ def test_strength_intervals_draw_whole_cases():
     rng = np.random.default_rng(1)
     case = {f"q{k}": f"c{k // 10}" for k in range(60)}
     favours = rng.random(6) < 0.5
-    j = [x for k in range(60) for x in duels(f"q{k}", "a", "b", *(("first", "second") if rng.random() < (0.9 if favours[k // 10] else 0.1) else ("second", "first")))]
+    j = [
+        x
+        for k in range(60)
+        for x in duels(
+            f"q{k}",
+            "a",
+            "b",
+            *(("first", "second") if rng.random() < (0.9 if favours[k // 10] else 0.1) else ("second", "first")),
+        )
+    ]
     by_item, by_case = c.duel_strengths(j, n_boot=100, seed=1), c.duel_strengths(j, cases=case, n_boot=100, seed=1)
     assert by_case["n"].tolist() == [6, 6] and by_item["n"].tolist() == [60, 60]
     assert (by_case["ci_high"] - by_case["ci_low"])[0] > 1.5 * (by_item["ci_high"] - by_item["ci_low"])[0]
@@ -186,48 +276,105 @@ def test_strength_intervals_draw_whole_cases():
 
 def test_axes_are_the_rubrics():
     from mhbench.prompts import rubric
+
     assert tuple(rubric("counselingbench/duel").axes) == c.AXES
     assert {*rubric("counselingbench/error").labels} == {*c.ERRORS, "Abstain"}
 
 
 def test_expert_takes_part_where_there_is_a_rationale():
-    item = lambda i, why: Item(item_id=i, study="counselingbench", task="multiple_choice", question="Q?", options=["x", "y"], key=["A"], rationale=why, source="t")
+    item = lambda i, why: Item(
+        item_id=i,
+        study="counselingbench",
+        task="multiple_choice",
+        question="Q?",
+        options=["x", "y"],
+        key=["A"],
+        rationale=why,
+        source="t",
+    )
     got = c.expert_responses([item("q1", "Because."), item("q2", None), item("q3", "  ")])
     assert [(r.item_id, r.model, r.text) for r in got] == [("q1", "expert", "Because.")]
 
 
 def test_recorded_answers_of_a_released_file(datasets, tmp_path):
     file = datasets / "counselingbench" / "Mistral-7B-Instruct-v0.3_zero-shot_None_0.csv"
-    (items, bad), (responses, _) = load_counselingbench(file, strict=False, set_aside=tmp_path / "bad.jsonl"), load_counselingbench_responses(file)
+    (items, bad), (responses, _) = (
+        load_counselingbench(file, strict=False, set_aside=tmp_path / "bad.jsonl"),
+        load_counselingbench_responses(file),
+    )
     kept = {i.item_id for i in items}
     scores = score_responses(items, [r for r in responses if r.item_id in kept])
-    got = {i: c.competency_table(scores, by=(), interval=i, seed=1).query("measure == 'accuracy'").iloc[0] for i in ("case", "question", "paper")}
+    got = {
+        i: c.competency_table(scores, by=(), interval=i, seed=1).query("measure == 'accuracy'").iloc[0]
+        for i in ("case", "question", "paper")
+    }
     rows = pd.read_csv(file, encoding="utf-8-sig")
-    assert len(bad) == 2 and got["case"]["n"] == len(items) == len(rows) - len(bad) == 508 and got["case"]["n_clusters"] == scores["cluster"].nunique() < 100
-    assert got["case"]["estimate"] == pytest.approx((rows["parsed_pred"] == rows["correct_answer_letter"]).mean(), abs=0.02)
+    assert (
+        len(bad) == 2
+        and got["case"]["n"] == len(items) == len(rows) - len(bad) == 508
+        and got["case"]["n_clusters"] == scores["cluster"].nunique() < 100
+    )
+    assert got["case"]["estimate"] == pytest.approx(
+        (rows["parsed_pred"] == rows["correct_answer_letter"]).mean(), abs=0.02
+    )
     width = {k: r["ci_high"] - r["ci_low"] for k, r in got.items()}
     assert width["paper"] > 2 * width["question"] and got["paper"]["level"] == 0.99
     assert got["case"]["n_unread"] + got["case"]["n_missing"] < 10
 
 
-@pytest.mark.parametrize("votes, right", [({0.2: "A", 0.4: "A", 0.6: "B", 0.8: "B", 1.0: "B"}, 1.0), ({0.2: "C", 0.4: "A", 0.6: "C", 0.8: "A", 1.0: "?"}, 0.0)])
+@pytest.mark.parametrize(
+    "votes, right",
+    [
+        ({0.2: "A", 0.4: "A", 0.6: "B", 0.8: "B", 1.0: "B"}, 1.0),
+        ({0.2: "C", 0.4: "A", 0.6: "C", 0.8: "A", 1.0: "?"}, 0.0),
+    ],
+)
 def test_the_plain_answer_does_not_vote_and_the_25_are_not_plain(votes, right):
     from answering import answering
     from mhbench.generate import generate
     from mhbench.llm import Model
     from mhbench.score import score_responses, self_consistency
-    items = [Item(item_id=f"q{i}", study="any", task="multiple_choice", question=f"Number {i}?", options=["w", "x", "y", "z"], key=["B"], group_id=f"case {i}", category="one", source="test") for i in range(3)]
+
+    items = [
+        Item(
+            item_id=f"q{i}",
+            study="any",
+            task="multiple_choice",
+            question=f"Number {i}?",
+            options=["w", "x", "y", "z"],
+            key=["B"],
+            group_id=f"case {i}",
+            category="one",
+            source="test",
+        )
+        for i in range(3)
+    ]
     plain = {"max_tokens": 5, "temperature": 0.0}
     with answering(lambda body: votes[body["temperature"]] if body["temperature"] else "D") as (here, seen):
-        got = generate(items, Model(name="m", endpoint="here", served="m", sampling=plain), here, modes={"zero_shot": {"self_consistency": True}}, cache=None, progress=False)
+        got = generate(
+            items,
+            Model(name="m", endpoint="here", served="m", sampling=plain),
+            here,
+            modes={"zero_shot": {"self_consistency": True}},
+            cache=None,
+            progress=False,
+        )
     assert len(got) == 3 * 26
     scores = score_responses(items, got)
     scores = pd.concat([scores, self_consistency(scores, items)], ignore_index=True)
-    assert scores["mode"].value_counts().to_dict() == {"zero_shot": 3, "zero_shot (25 samples)": 75, "zero_shot (majority of 25)": 3}
+    assert scores["mode"].value_counts().to_dict() == {
+        "zero_shot": 3,
+        "zero_shot (25 samples)": 75,
+        "zero_shot (majority of 25)": 3,
+    }
     voted = scores[scores["mode"] == "zero_shot (majority of 25)"]
     assert (voted["correct"] == right).all()
-    if right: assert (voted["how"] == "majority").all() and voted["confidence"].tolist() == [15 / 25] * 3
-    else: assert (voted["how"] == "majority: tie").all() and voted["answer"].tolist() == ['["C"]'] * 3     # ten votes each: the letter that was sampled first
+    if right:
+        assert (voted["how"] == "majority").all() and voted["confidence"].tolist() == [15 / 25] * 3
+    else:
+        assert (voted["how"] == "majority: tie").all() and voted["answer"].tolist() == [
+            '["C"]'
+        ] * 3  # ten votes each: the letter that was sampled first
     table = c.competency_table(scores, seed=1, n_boot=50)
     accuracy = table[(table["measure"] == "accuracy") & (table["by"] == "all")].set_index("mode")["estimate"]
     assert accuracy["zero_shot"] == 0 and accuracy["zero_shot (majority of 25)"] == right

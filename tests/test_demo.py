@@ -13,9 +13,26 @@ import pytest
 
 from mhbench.prompts import build
 from mhbench.sources.anki import load_anki
-from mhbench.sources.counselingbench import ERRORS, load_counselingbench, load_counselingbench_errors, load_counselingbench_labels
-from mhbench.sources.demo import (DEMO_STUDIES, PSYCHIATRY_TASKS, _pairs, _strengths, demo_canary, demo_path, load_panel, load_psychiatrybench, load_students, simulate_annotations,
-                                  simulate_errors, simulate_panel)
+from mhbench.sources.counselingbench import (
+    ERRORS,
+    load_counselingbench,
+    load_counselingbench_errors,
+    load_counselingbench_labels,
+)
+from mhbench.sources.demo import (
+    DEMO_STUDIES,
+    PSYCHIATRY_TASKS,
+    _pairs,
+    _strengths,
+    demo_canary,
+    demo_path,
+    load_panel,
+    load_psychiatrybench,
+    load_students,
+    simulate_annotations,
+    simulate_errors,
+    simulate_panel,
+)
 from mhbench.sources.mentat import MENTAT_COLUMNS, load_annotations, load_mentat
 from mhbench.sources.mhqa import inspect_mhqa, load_mhqa
 
@@ -23,29 +40,47 @@ SEED = 20250107
 
 
 @pytest.fixture(scope="module")
-def mentat(): return load_mentat(demo_path("mentat"))
+def mentat():
+    return load_mentat(demo_path("mentat"))
 
 
 @pytest.fixture(scope="module")
-def annotated(mentat): return [i for i in mentat if i.category in ("triage", "documentation")]
+def annotated(mentat):
+    return [i for i in mentat if i.category in ("triage", "documentation")]
 
 
 @pytest.fixture(scope="module")
 def banks(mentat):
-    return {"mentat": mentat, "psychiatrybench": load_psychiatrybench(demo_path("psychiatrybench")), "medqade": load_anki(demo_path("medqade") / "medqade_demo.txt", language="en").items,
-            "counselingbench": load_counselingbench(demo_path("counselingbench") / "counselingbench_demo.csv").records, "mhqa": load_mhqa(demo_path("mhqa") / "mhqa_demo.csv").records}
+    return {
+        "mentat": mentat,
+        "psychiatrybench": load_psychiatrybench(demo_path("psychiatrybench")),
+        "medqade": load_anki(demo_path("medqade") / "medqade_demo.txt", language="en").items,
+        "counselingbench": load_counselingbench(demo_path("counselingbench") / "counselingbench_demo.csv").records,
+        "mhqa": load_mhqa(demo_path("mhqa") / "mhqa_demo.csv").records,
+    }
 
 
 # ------------------------------------------------------------------ every file
 
+
 def test_every_row_and_line_carries_the_canary():
     for f in demo_path().rglob("*"):
-        if not f.is_file(): continue
+        if not f.is_file():
+            continue
         text = f.read_text(encoding="utf-8")
         assert demo_canary() in text, f
-        if f.suffix == ".csv" and f.parent.name != "annotated_data": assert all(r["canary"] == demo_canary() for r in csv.DictReader(io.StringIO(text))), f
-        if f.suffix == ".jsonl": assert all(json.loads(line)["canary"] == demo_canary() and json.loads(line)["synthetic"] is True for line in text.splitlines()), f
-    notes = [line for line in (demo_path("medqade") / "medqade_demo.txt").read_text().splitlines() if not line.startswith("#")]
+        if f.suffix == ".csv" and f.parent.name != "annotated_data":
+            assert all(r["canary"] == demo_canary() for r in csv.DictReader(io.StringIO(text))), f
+        if f.suffix == ".jsonl":
+            assert all(
+                json.loads(line)["canary"] == demo_canary() and json.loads(line)["synthetic"] is True
+                for line in text.splitlines()
+            ), f
+    notes = [
+        line
+        for line in (demo_path("medqade") / "medqade_demo.txt").read_text().splitlines()
+        if not line.startswith("#")
+    ]
     assert len(notes) == 46 and all(line.endswith(demo_canary()) for line in notes)
 
 
@@ -71,8 +106,14 @@ def test_every_item_has_a_prompt_that_shows_all_of_it(banks):
 
 # ------------------------------------------------------------------ what the banks promise
 
+
 def test_counts(banks):
-    assert {s: len(b) for s, b in banks.items() if s != "psychiatrybench"} == {"mentat": 24, "medqade": 40, "counselingbench": 24, "mhqa": 40}
+    assert {s: len(b) for s, b in banks.items() if s != "psychiatrybench"} == {
+        "mentat": 24,
+        "medqade": 40,
+        "counselingbench": 24,
+        "mhqa": 40,
+    }
     rows = {f.stem: len(f.read_text().splitlines()) for f in demo_path("psychiatrybench").glob("*.jsonl")}
     assert set(rows) == set(PSYCHIATRY_TASKS) and len(rows) == 11 and min(rows.values()) >= 3
 
@@ -88,7 +129,7 @@ def test_mhqa_is_clean_and_covers_every_cell(banks):
     assert inspect_mhqa(path).empty
     cells = Counter((i.topic, i.category) for i in banks["mhqa"])
     assert len(cells) == 16 and min(cells.values()) >= 2 and max(cells.values()) <= 3
-    assert all(int(r["id"]) > 900_000_000 for r in csv.DictReader(path.open()))          # beyond the ids of PubMed
+    assert all(int(r["id"]) > 900_000_000 for r in csv.DictReader(path.open()))  # beyond the ids of PubMed
     assert len({i.question for i in banks["mhqa"]}) == 40
 
 
@@ -105,23 +146,41 @@ VERBS = {"are": "is", "were": "was", "have": "has", "do": "does"}
 
 
 def test_the_three_wordings_differ_in_gender_alone(mentat):
-    def words(text): return [VERBS.get(w, w) for w in PRONOUNS.sub("_", text).split()]
-    def same(they, he): return he in (they, they + "s", they + "es", re.sub("y$", "ies", they)) or (he[-1] in ".,?" and same(they[:-1], he[:-1]) and they[-1] == he[-1])
+    def words(text):
+        return [VERBS.get(w, w) for w in PRONOUNS.sub("_", text).split()]
+
+    def same(they, he):
+        return he in (they, they + "s", they + "es", re.sub("y$", "ies", they)) or (
+            he[-1] in ".,?" and same(they[:-1], he[:-1]) and they[-1] == he[-1]
+        )
+
     three = [i for i in mentat if len(i.variant) == 3]
     assert len(three) == 23
     for i in three:
         male, female, they = (words(i.variant[f"text_{g}"]) for g in ("male", "female", "nonbinary"))
         assert male == female and len(male) == len(they) and all(map(same, they, male)), i.item_id
         assert not re.search(r"\b(he|she|his|her|him)\b", i.variant["text_nonbinary"], re.I), i.item_id
-        assert not re.search(r"\b(he|his|him)\b", i.variant["text_female"], re.I) and not re.search(r"\b(she|her)\b", i.variant["text_male"], re.I), i.item_id
-        assert not re.search(r"\bthey (is|was|has|does)\b|\bs?he (are|were|have)\b|person (are|have)\b", " ".join(i.variant.values()), re.I), i.item_id
+        assert not re.search(r"\b(he|his|him)\b", i.variant["text_female"], re.I) and not re.search(
+            r"\b(she|her)\b", i.variant["text_male"], re.I
+        ), i.item_id
+        assert not re.search(
+            r"\bthey (is|was|has|does)\b|\bs?he (are|were|have)\b|person (are|have)\b",
+            " ".join(i.variant.values()),
+            re.I,
+        ), i.item_id
     assert Counter("".join(sorted(i.variant)) for i in mentat)["text_female"] == 1
 
 
 def test_counselingbench_labels_follow_an_annotator_each():
     path = demo_path("counselingbench") / "counselingbench_demo.csv"
-    by = pd.DataFrame([(r.item_id, r.rater, r.label) for r in load_counselingbench_labels(path)], columns=["item", "rater", "label"]).pivot(index="item", columns="rater", values="label")
-    assert ((by.resolved == by.h) | (by.resolved == by.s)).all() and (by.h == by.s).sum() == 14 and by.resolved.nunique() == 5
+    by = pd.DataFrame(
+        [(r.item_id, r.rater, r.label) for r in load_counselingbench_labels(path)], columns=["item", "rater", "label"]
+    ).pivot(index="item", columns="rater", values="label")
+    assert (
+        ((by.resolved == by.h) | (by.resolved == by.s)).all()
+        and (by.h == by.s).sum() == 14
+        and by.resolved.nunique() == 5
+    )
 
 
 def test_medqade_answers_differ_and_no_question_holds_its_key(banks):
@@ -135,8 +194,11 @@ def test_medqade_answers_differ_and_no_question_holds_its_key(banks):
 
 # ------------------------------------------------------------------ simulated people
 
+
 def test_the_files_are_what_the_models_make(annotated):
-    made = simulate_annotations(annotated, seed=SEED, note=f"Simulated annotations: no person took part. {demo_canary()}")
+    made = simulate_annotations(
+        annotated, seed=SEED, note=f"Simulated annotations: no person took part. {demo_canary()}"
+    )
     folder = demo_path("mentat") / "annotated_data"
     assert {n: t.encode() for n, t in made.items()} == {f.name: f.read_bytes() for f in folder.iterdir()}
     students, panel = simulate_panel(demo_path("medqade") / "answer_pool.csv", seed=SEED, canary=demo_canary())
@@ -151,10 +213,15 @@ def test_another_seed_makes_other_files(annotated):
 
 
 def test_many_simulated_raters_reach_the_stated_model(annotated, tmp_path):
-    "The logit of a slider is slope x strength + offset + noise: over many raters its mean is 1.2 x strength, up to the rounding of the slider."
+    """The logit of a slider is slope x strength + offset + noise: over many raters its mean is 1.2 x strength, up to
+    the rounding of the slider.
+    """
     items = [i for i in annotated if min(p for p in i.soft_labels if p) >= 0.06][:2] or annotated[:2]
-    for name, text in simulate_annotations(items, n_raters=300, n_sessions=1, seed=3).items(): (tmp_path / name).write_text(text, newline="")
-    got = pd.DataFrame([(r.item_id, r.target, r.value) for r in load_annotations(tmp_path).ratings], columns=["item", "option", "y"])
+    for name, text in simulate_annotations(items, n_raters=300, n_sessions=1, seed=3).items():
+        (tmp_path / name).write_text(text, newline="")
+    got = pd.DataFrame(
+        [(r.item_id, r.target, r.value) for r in load_annotations(tmp_path).ratings], columns=["item", "option", "y"]
+    )
     for i in items:
         theta = dict(zip("ABCDE", _strengths(np.array(i.soft_labels))))
         for option, y in got[got.item == i.item_id].groupby("option").y:
@@ -162,14 +229,15 @@ def test_many_simulated_raters_reach_the_stated_model(annotated, tmp_path):
                 assert set(y) <= set(range(6))
                 continue
             logit = np.log(np.clip(y, 0.5, 99.5) / (100 - np.clip(y, 0.5, 99.5)))
-            se = np.sqrt((0.23 * abs(theta[option])) ** 2 + 0.4 ** 2 + 0.5 ** 2) / np.sqrt(300)   # sd of U(0.8, 1.6) is 0.23
+            se = np.sqrt((0.23 * abs(theta[option])) ** 2 + 0.4**2 + 0.5**2) / np.sqrt(300)  # sd of U(0.8, 1.6) is 0.23
             assert abs(logit.mean() - 1.2 * theta[option]) < 4 * se + 0.03, (i.item_id, option)
 
 
 @pytest.mark.parametrize("mapping", ["release", "shown"])
 def test_scores_survive_the_permutation(annotated, tmp_path, mapping):
     "An option of share 0 stands at 5 or less once the permutation is undone with the mapping that made it."
-    for name, text in simulate_annotations(annotated, seed=5, mapping=mapping).items(): (tmp_path / name).write_text(text, newline="")
+    for name, text in simulate_annotations(annotated, seed=5, mapping=mapping).items():
+        (tmp_path / name).write_text(text, newline="")
     zero = {(i.item_id, "ABCDE"[k]) for i in annotated for k, p in enumerate(i.soft_labels) if p == 0}
     ratings = load_annotations(tmp_path, mapping=mapping).ratings
     assert max(r.value for r in ratings if (r.item_id, r.target) in zero) <= 5
@@ -189,22 +257,31 @@ def test_round_robin_is_even(n_raters):
 
 def test_panel_design(banks):
     ratings = load_panel(demo_path("medqade") / "simulated_panel.csv")
-    t = pd.DataFrame([(r.item_id, r.rater, r.target, r.label) for r in ratings], columns=["item", "rater", "target", "label"])
+    t = pd.DataFrame(
+        [(r.item_id, r.rater, r.target, r.label) for r in ratings], columns=["item", "rater", "target", "label"]
+    )
     nine = t[t.rater != "sim-p10"]
     assert set(nine.groupby(["item", "target"]).size().unstack().nunique(axis=1)) == {1}
     assert Counter(nine[nine.target == "difficulty"].groupby("item").size()) == {9: 10, 2: 30}
     core = set(nine.groupby("item").rater.nunique().loc[lambda n: n == 9].index)
     tie = t[(t.rater == "sim-p10") & ~t.item.isin(core)]
     pairs = nine[~nine.item.isin(core) & (nine.target != "difficulty")].groupby(["item", "target"]).label.agg(set)
-    assert set(zip(tie.item, tie.target)) == set(pairs[pairs.map(lambda s: s == {"Correct", "Incorrect"})].index) and len(tie)
+    assert set(zip(tie.item, tie.target)) == set(
+        pairs[pairs.map(lambda s: s == {"Correct", "Incorrect"})].index
+    ) and len(tie)
     assert {i.item_id for i in banks["medqade"]} == set(t.item)
     students = load_students(demo_path("medqade") / "simulated_students.csv")
-    assert {(r.item_id, r.model) for r in students} == set(zip(*map(list, (t[t.target != "difficulty"].item, t[t.target != "difficulty"].target))))
+    assert {(r.item_id, r.model) for r in students} == set(
+        zip(*map(list, (t[t.target != "difficulty"].item, t[t.target != "difficulty"].target)))
+    )
 
 
 def test_large_panel_follows_its_model(tmp_path):
     "Four thousand items of hardness 2: abstention is what the model says."
-    rows = [{"item_id": f"q{k}", "key": "a", "accepted": "b", "wrong_1": "c", "wrong_2": "d", "hardness": 2} for k in range(4000)]
+    rows = [
+        {"item_id": f"q{k}", "key": "a", "accepted": "b", "wrong_1": "c", "wrong_2": "d", "hardness": 2}
+        for k in range(4000)
+    ]
     pd.DataFrame(rows).to_csv(tmp_path / "pool.csv", index=False)
     students, panel = simulate_panel(tmp_path / "pool.csv", seed=1, n_core=4000)
     answers, labels = pd.read_csv(io.StringIO(students)), pd.read_csv(io.StringIO(panel))
@@ -217,43 +294,76 @@ def test_large_panel_follows_its_model(tmp_path):
     right = answers[names].isin(["a", "b"])
     assert abs((answers[names] == "a").sum().sum() / right.sum().sum() - 0.6) < 0.02
     u = np.random.default_rng(1).normal(0, 0.5, 200_000)
-    spread = (1 / (1 + np.exp(1 - u))).std() * 0.8 / 3                                    # nine raters' own levels
+    spread = (1 / (1 + np.exp(1 - u))).std() * 0.8 / 3  # nine raters' own levels
     assert abs((labels[names] == "Abstain").mean().mean() - 0.8 * (1 / (1 + np.exp(1 - u))).mean()) < 4 * spread
 
 
 # ------------------------------------------------------------------ refusals
 
-@pytest.mark.parametrize("task, row, message", [
-    ("diagnosis", {"id": "x", "question": "?"}, "answer"),
-    ("diagnosis", {"id": "x", "question": " ", "answer": "a"}, "question"),
-    ("treatment_follow_up", {"id": "x", "question": "?", "answer": "a", "second_follow_up": "later"}, "first_follow_up must be given"),
-    ("sequential_qa", {"id": "x", "history": "h", "questions": ["?"] * 5, "answers": ["a"] * 6}, "questions"),
-    ("mcq", {"id": "x", "question": "?", "choices": {"A": "one"}, "answer": ["A"]}, "choices"),
-    ("mcq", {"id": "x", "question": "?", "choices": {"A": "one", "B": "one"}, "answer": ["A"]}, "choices must differ"),
-    ("mcq", {"id": "x", "question": "?", "choices": {"A": "one", "B": "two"}, "answer": []}, "answer"),
-    ("mcq", {"id": "x y", "question": "?", "choices": {"A": "one", "B": "two"}, "answer": ["A"]}, "id"),
-    ("emi", {"id": "x", "header": "h", "required": "r", "choices": {"A": "one", "B": "two"}, "questions": ["?"], "answers": ["AB"]}, "answers"),
-])
+
+@pytest.mark.parametrize(
+    "task, row, message",
+    [
+        ("diagnosis", {"id": "x", "question": "?"}, "answer"),
+        ("diagnosis", {"id": "x", "question": " ", "answer": "a"}, "question"),
+        (
+            "treatment_follow_up",
+            {"id": "x", "question": "?", "answer": "a", "second_follow_up": "later"},
+            "first_follow_up must be given",
+        ),
+        ("sequential_qa", {"id": "x", "history": "h", "questions": ["?"] * 5, "answers": ["a"] * 6}, "questions"),
+        ("mcq", {"id": "x", "question": "?", "choices": {"A": "one"}, "answer": ["A"]}, "choices"),
+        (
+            "mcq",
+            {"id": "x", "question": "?", "choices": {"A": "one", "B": "one"}, "answer": ["A"]},
+            "choices must differ",
+        ),
+        ("mcq", {"id": "x", "question": "?", "choices": {"A": "one", "B": "two"}, "answer": []}, "answer"),
+        ("mcq", {"id": "x y", "question": "?", "choices": {"A": "one", "B": "two"}, "answer": ["A"]}, "id"),
+        (
+            "emi",
+            {
+                "id": "x",
+                "header": "h",
+                "required": "r",
+                "choices": {"A": "one", "B": "two"},
+                "questions": ["?"],
+                "answers": ["AB"],
+            },
+            "answers",
+        ),
+    ],
+)
 def test_psychiatrybench_refuses(tmp_path, task, row, message):
     (tmp_path / f"{task}.jsonl").write_text("\n" + json.dumps(row) + "\n")
-    with pytest.raises(ValueError, match=message) as e: load_psychiatrybench(tmp_path)
+    with pytest.raises(ValueError, match=message) as e:
+        load_psychiatrybench(tmp_path)
     assert f"{task}.jsonl:2" in str(e.value)
 
 
 def test_set_aside_accounts_for_every_row(tmp_path):
     good = {"id": "a", "question": "?", "answer": "yes"}
-    (tmp_path / "diagnosis.jsonl").write_text("".join(json.dumps(r) + "\n" for r in (good, {"id": "b"}, good, good | {"id": "c"})))
+    (tmp_path / "diagnosis.jsonl").write_text(
+        "".join(json.dumps(r) + "\n" for r in (good, {"id": "b"}, good, good | {"id": "c"}))
+    )
     items = load_psychiatrybench(tmp_path, strict=False, set_aside=tmp_path / "bad.json")
     bad = [json.loads(line) for line in (tmp_path / "bad.json").open()]
-    assert [i.item_id for i in items] == ["psychiatrybench-a", "psychiatrybench-c"] and [b["place"] for b in bad] == ["diagnosis.jsonl:2", "diagnosis.jsonl:3"]
-    with pytest.raises(ValueError, match="set_aside must be a path"): load_psychiatrybench(tmp_path, strict=False)
+    assert [i.item_id for i in items] == ["psychiatrybench-a", "psychiatrybench-c"] and [b["place"] for b in bad] == [
+        "diagnosis.jsonl:2",
+        "diagnosis.jsonl:3",
+    ]
+    with pytest.raises(ValueError, match="set_aside must be a path"):
+        load_psychiatrybench(tmp_path, strict=False)
     (tmp_path / "diagnosis.jsonl").write_text(2 * (json.dumps(good) + "\n"))
-    with pytest.raises(ValueError, match="item_id must be unique"): load_psychiatrybench(tmp_path)
+    with pytest.raises(ValueError, match="item_id must be unique"):
+        load_psychiatrybench(tmp_path)
 
 
 def test_missing_question_of_a_clinical_approach_is_marked(tmp_path):
-    (tmp_path / "clinical_approach.jsonl").write_text(json.dumps({"id": "a", "history": "h", "clinical_approach": "Ask first."}))
-    item, = load_psychiatrybench(tmp_path)
+    (tmp_path / "clinical_approach.jsonl").write_text(
+        json.dumps({"id": "a", "history": "h", "clinical_approach": "Ask first."})
+    )
+    (item,) = load_psychiatrybench(tmp_path)
     assert item.variant == {"question": "to be generated"} and item.key == ["Ask first."] and item.protected
 
 
@@ -262,12 +372,22 @@ def test_simulated_errors_have_the_shares_that_were_put_in(banks):
     text = simulate_errors(banks["counselingbench"] * 150, shares, n_raters=2, right=0.9, abstains=0.0, seed=SEED)
     found = pd.read_csv(io.StringIO(text)).groupby("model")["label"].value_counts(normalize=True)
     for m, p in shares.items():
-        for kind, share in zip(ERRORS, p): assert found[m].get(kind, 0) == pytest.approx(0.9 * share + 0.05 * (1 - share), abs=0.02)
-    assert text != simulate_errors(banks["counselingbench"] * 150, shares, n_raters=2, right=0.9, abstains=0.0, seed=SEED + 1)
+        for kind, share in zip(ERRORS, p):
+            assert found[m].get(kind, 0) == pytest.approx(0.9 * share + 0.05 * (1 - share), abs=0.02)
+    assert text != simulate_errors(
+        banks["counselingbench"] * 150, shares, n_raters=2, right=0.9, abstains=0.0, seed=SEED + 1
+    )
 
 
 def test_simulated_errors_are_of_the_demo_models_and_say_so(banks, root):
     import yaml
-    labels = load_counselingbench_errors(demo_path("counselingbench") / "simulated_errors.csv", banks["counselingbench"])
-    assert {r.target for r in labels} <= set(yaml.safe_load((root / "params.yaml").read_text())["models"]) and len(labels) == 2 * 3 * 24
-    assert {r.comment for r in labels} == {"simulated: no rationale was read"} and all(r.rater.startswith("sim-") for r in labels)
+
+    labels = load_counselingbench_errors(
+        demo_path("counselingbench") / "simulated_errors.csv", banks["counselingbench"]
+    )
+    assert {r.target for r in labels} <= set(yaml.safe_load((root / "params.yaml").read_text())["models"]) and len(
+        labels
+    ) == 2 * 3 * 24
+    assert {r.comment for r in labels} == {"simulated: no rationale was read"} and all(
+        r.rater.startswith("sim-") for r in labels
+    )

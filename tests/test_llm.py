@@ -15,15 +15,48 @@ import pytest
 
 from faults.server import FaultServer, answer_to, completion
 from mhbench.cache import Cache, CacheError, export, import_file
-from mhbench.llm import (Answer, Budget, BudgetReached, Endpoint, Gate, Model, Progress, Replicas, Request, TooManyFailed, aask, ask, body_of,
-                         letter_logprobs, plan, read_reply, wire)
+from mhbench.llm import (
+    Answer,
+    Budget,
+    BudgetReached,
+    Endpoint,
+    Gate,
+    Model,
+    Progress,
+    Replicas,
+    Request,
+    TooManyFailed,
+    aask,
+    ask,
+    body_of,
+    letter_logprobs,
+    plan,
+    read_reply,
+    wire,
+)
 
 
 def ep(url, **more):
-    return Endpoint(**{"name": "faulty", "base_urls": [url] if isinstance(url, str) else url, "identity": "faulty", "concurrency": 8, "timeout_s": 5.0, "pause_s": 0.02, **more})
+    return Endpoint(
+        **{
+            "name": "faulty",
+            "base_urls": [url] if isinstance(url, str) else url,
+            "identity": "faulty",
+            "concurrency": 8,
+            "timeout_s": 5.0,
+            "pause_s": 0.02,
+            **more,
+        }
+    )
 
 
-MODEL = Model(name="m", endpoint="faulty", served="m-1", sampling={"temperature": 0.0, "max_tokens": 5}, price={"prompt": 1.0, "completion": 2.0})
+MODEL = Model(
+    name="m",
+    endpoint="faulty",
+    served="m-1",
+    sampling={"temperature": 0.0, "max_tokens": 5},
+    price={"prompt": 1.0, "completion": 2.0},
+)
 
 
 def q(i, **more):
@@ -36,10 +69,12 @@ def run(requests, server, model=MODEL, cache=None, endpoint=None, **more):
 
 @pytest.fixture
 def cache(tmp_path):
-    with Cache(tmp_path / "cache.sqlite") as c: yield c
+    with Cache(tmp_path / "cache.sqlite") as c:
+        yield c
 
 
 # -- order, replay
+
 
 def test_answers_come_in_the_order_asked_however_slow_the_first(cache):
     with FaultServer({"question 0": ["500", "500", "500"]}) as s:
@@ -58,16 +93,30 @@ def test_a_replay_gives_every_field_again_and_asks_nothing(cache):
         assert len(s.asked) == n == 33
     assert [replace(a, cached=False) for a in again] == first and all(a.cached for a in again)
     assert first[5].attempts == 3
-    only = list(ask(requests, MODEL, ep("http://127.0.0.1:9/v1", api_key_env="UNSET_KEY"), cache=cache, replay="only", progress=False))
+    only = list(
+        ask(
+            requests,
+            MODEL,
+            ep("http://127.0.0.1:9/v1", api_key_env="UNSET_KEY"),
+            cache=cache,
+            replay="only",
+            progress=False,
+        )
+    )
     assert only == again
 
 
 def test_an_exported_run_replays_elsewhere_failures_included(cache, tmp_path):
-    with FaultServer({"question 1": ["404"]}) as s: first = run([q(i) for i in range(3)], s, cache=cache)
+    with FaultServer({"question 1": ["404"]}) as s:
+        first = run([q(i) for i in range(3)], s, cache=cache)
     export(cache, tmp_path / "run.jsonl.gz")
     with Cache(tmp_path / "other.sqlite") as other:
         assert import_file(other, tmp_path / "run.jsonl.gz").added == 3
-        replayed = list(ask([q(i) for i in range(3)], MODEL, ep("http://127.0.0.1:9/v1"), cache=other, replay="only", progress=False))
+        replayed = list(
+            ask(
+                [q(i) for i in range(3)], MODEL, ep("http://127.0.0.1:9/v1"), cache=other, replay="only", progress=False
+            )
+        )
     assert [replace(a, cached=False) for a in replayed] == first
     assert replayed[1].status == "refused" and "told to answer 404" in replayed[1].error
 
@@ -82,7 +131,11 @@ def test_replay_off_neither_reads_nor_writes(cache):
 
 def test_a_failure_is_asked_again_and_a_repeat_within_a_run_is_asked_once(cache):
     with FaultServer({"question 0": ["401"]}) as s:
-        assert [a.status for a in run([q(0), q(1), replace(q(1), id="twin")], s, cache=cache)] == ["refused", "ok", "ok"]
+        assert [a.status for a in run([q(0), q(1), replace(q(1), id="twin")], s, cache=cache)] == [
+            "refused",
+            "ok",
+            "ok",
+        ]
         assert len(s.asked) == 2
         out = run([q(0), q(1)], s, cache=cache)
         assert [(a.status, a.cached) for a in out] == [("ok", False), ("ok", True)]
@@ -100,21 +153,28 @@ def test_works_inside_a_running_loop_and_asynchronously(cache):
     async def notebook(s):
         sync = run([q(0)], s, cache=cache)
         return sync, [a async for a in aask([q(1)], MODEL, ep(s.url), cache=cache, progress=False)]
-    with FaultServer() as s: sync, agen = asyncio.run(notebook(s))
+
+    with FaultServer() as s:
+        sync, agen = asyncio.run(notebook(s))
     assert [a.status for a in sync + agen] == ["ok", "ok"]
 
 
 # -- memory, leaving early
+
 
 def test_requests_are_taken_as_they_are_needed(cache):
     "A caller that stops to think does not make the client read all requests."
     taken = []
 
     def source():
-        for i in range(100_000): taken.append(i); yield q(i)
+        for i in range(100_000):
+            taken.append(i)
+            yield q(i)
+
     with FaultServer() as s:
         answers = ask(source(), MODEL, ep(s.url), cache=cache, progress=False)
-        for _ in range(10): next(answers)
+        for _ in range(10):
+            next(answers)
         time.sleep(0.5)
         assert len(taken) < 64 * 256 + 4096 + 512
         answers.close()
@@ -123,7 +183,9 @@ def test_requests_are_taken_as_they_are_needed(cache):
 
 def test_leaving_early_ends_at_once_though_the_endpoint_hangs(cache):
     with FaultServer(every=lambda n, b: "stall" if n else None) as s:
-        answers = ask([q(i) for i in range(5)], MODEL, ep(s.url, timeout_s=60.0, concurrency=1), cache=cache, progress=False)
+        answers = ask(
+            [q(i) for i in range(5)], MODEL, ep(s.url, timeout_s=60.0, concurrency=1), cache=cache, progress=False
+        )
         assert next(answers).status == "ok"
         began = time.monotonic()
         answers.close()
@@ -133,10 +195,14 @@ def test_leaving_early_ends_at_once_though_the_endpoint_hangs(cache):
 
 # -- failures
 
-@pytest.mark.parametrize("fault, words", [("400", "400: told to answer 400"), ("401", "401: "), ("404", "404: "), ("quota", "exceeded your current quota")])
+
+@pytest.mark.parametrize(
+    "fault, words",
+    [("400", "400: told to answer 400"), ("401", "401: "), ("404", "404: "), ("quota", "exceeded your current quota")],
+)
 def test_refused_for_good_fails_at_once_with_the_endpoints_words(fault, words):
     with FaultServer({"question 0": [fault]}) as s:
-        a, = run([q(0)], s)
+        (a,) = run([q(0)], s)
         assert (a.status, a.attempts, len(s.asked), a.text) == ("refused", 1, 1, None)
     assert words in a.error
 
@@ -168,16 +234,24 @@ def test_a_wall_of_429_is_waited_out_with_few_requests(cache):
 
 def test_retry_after_is_honoured():
     seen = []
-    with FaultServer(every=lambda n, b: (seen.append(time.monotonic()), (lambda body: (429, {}, {"Retry-After": "1"})) if n == 0 else None)[1]) as s: run([q(0)], s)
+    with FaultServer(
+        every=lambda n, b: (
+            seen.append(time.monotonic()),
+            (lambda body: (429, {}, {"Retry-After": "1"})) if n == 0 else None,
+        )[1]
+    ) as s:
+        run([q(0)], s)
     assert seen[1] - seen[0] >= 1.0
 
 
 def test_more_failures_than_allowed_end_the_run_after_saving(cache):
     with FaultServer({f"question {i}": ["404"] for i in range(10, 14)}) as s:
-        with pytest.raises(TooManyFailed, match=r"at most 2 requests may fail .* got 3 \(the first is id-10: 404: told"):
+        with pytest.raises(
+            TooManyFailed, match=r"at most 2 requests may fail .* got 3 \(the first is id-10: 404: told"
+        ):
             run([q(i) for i in range(60)], s, cache=cache, endpoint=ep(s.url, concurrency=1), max_failed=2)
         assert len(cache.get_many([wire(q(i), MODEL, ep(s.url)).key for i in range(10)])) == 10
-        again = run([q(i) for i in range(60)], s, cache=cache)   # one 404 is left
+        again = run([q(i) for i in range(60)], s, cache=cache)  # one 404 is left
         assert sum(a.cached for a in again) >= 10 and sum(a.status == "refused" for a in again) == 1
 
 
@@ -195,51 +269,89 @@ def test_replicas_share_the_work():
 
 
 def test_an_endpoint_that_was_never_there_fails_soon_and_says_so():
-    a, = list(ask([q(0)], MODEL, ep("http://127.0.0.1:9/v1", max_attempts=3), cache=None, progress=False))
+    (a,) = list(ask([q(0)], MODEL, ep("http://127.0.0.1:9/v1", max_attempts=3), cache=None, progress=False))
     assert (a.status, a.attempts) == ("error", 3) and "cannot be reached" in a.error
 
 
 # -- statuses
 
+
 def reply(**more):
     return lambda body: (200, completion(body, **more))
 
 
-@pytest.mark.parametrize("fault, status, text", [
-    (reply(text="cut in the mid", finish="length"), "truncated", "cut in the mid"),
-    (reply(text="", finish="content_filter"), "filtered", ""),
-    (reply(text=None, refusal="I cannot help with that"), "refused", ""),
-    ("filter", "filtered", None),
-])
+@pytest.mark.parametrize(
+    "fault, status, text",
+    [
+        (reply(text="cut in the mid", finish="length"), "truncated", "cut in the mid"),
+        (reply(text="", finish="content_filter"), "filtered", ""),
+        (reply(text=None, refusal="I cannot help with that"), "refused", ""),
+        ("filter", "filtered", None),
+    ],
+)
 def test_what_is_no_full_answer_says_so_and_is_kept(cache, fault, status, text):
     with FaultServer({"question 0": [fault]}) as s:
-        a, = run([q(0)], s, cache=cache)
+        (a,) = run([q(0)], s, cache=cache)
         assert (a.status, a.text) == (status, text)
         assert run([q(0)], s, cache=cache)[0].cached and len(s.asked) == 1
 
 
 def test_reasoning_is_kept_apart(cache):
-    with FaultServer({"question 0": [reply(text="B", reasoning_content="A? No, B.")], "question 1": [reply(text="<think>A? No, B.</think>\nB")], "question 2": [reply(text="<think>A? No", finish="length")]}) as s:
+    with FaultServer(
+        {
+            "question 0": [reply(text="B", reasoning_content="A? No, B.")],
+            "question 1": [reply(text="<think>A? No, B.</think>\nB")],
+            "question 2": [reply(text="<think>A? No", finish="length")],
+        }
+    ) as s:
         out = run([q(i) for i in range(3)], s, cache=cache)
-    assert [(a.text, a.reasoning, a.status) for a in out] == [("B", "A? No, B.", "ok"), ("B", "A? No, B.", "ok"), ("", "A? No", "truncated")]
+    assert [(a.text, a.reasoning, a.status) for a in out] == [
+        ("B", "A? No, B.", "ok"),
+        ("B", "A? No, B.", "ok"),
+        ("", "A? No", "truncated"),
+    ]
 
 
 # -- letters
 
+
 def test_letters_over_every_form_that_servers_give():
     request = q(0, letters=["A", "B", "C"], sampling={"max_tokens": 1})
     pairs = [(" A", -0.5), ("A", -2.0), (" B", -2.5), ("(B", -5.0), ("The", -6.0)]
-    chat = {"choices": [{"message": {"content": " A"}, "finish_reason": "length", "logprobs": {"content": [{"token": " A", "top_logprobs": [{"token": t, "logprob": v} for t, v in pairs]}]}}]}
+    chat = {
+        "choices": [
+            {
+                "message": {"content": " A"},
+                "finish_reason": "length",
+                "logprobs": {
+                    "content": [{"token": " A", "top_logprobs": [{"token": t, "logprob": v} for t, v in pairs]}]
+                },
+            }
+        ]
+    }
     new = {"choices": [{"text": " A", "finish_reason": "length", "logprobs": chat["choices"][0]["logprobs"]}]}
-    old = {"choices": [{"text": " A", "finish_reason": "length", "logprobs": {"tokens": [" A"], "top_logprobs": [dict(pairs)]}}]}
+    old = {
+        "choices": [
+            {"text": " A", "finish_reason": "length", "logprobs": {"tokens": [" A"], "top_logprobs": [dict(pairs)]}}
+        ]
+    }
     base = MODEL.model_copy(update={"api": "completions"})
-    a, b, c = read_reply(json.dumps(chat).encode(), request, MODEL), read_reply(json.dumps(new).encode(), request, base), read_reply(json.dumps(old).encode(), request, base)
-    assert a["letter_logprobs"] == b["letter_logprobs"] == c["letter_logprobs"] and a["bounded"] == b["bounded"] == ["C"] and a["status"] == "ok"
-    assert a["letter_logprobs"]["A"] == pytest.approx(-0.298587, abs=1e-6)   # ln(e^-0.5 + e^-2)
+    a, b, c = (
+        read_reply(json.dumps(chat).encode(), request, MODEL),
+        read_reply(json.dumps(new).encode(), request, base),
+        read_reply(json.dumps(old).encode(), request, base),
+    )
+    assert (
+        a["letter_logprobs"] == b["letter_logprobs"] == c["letter_logprobs"]
+        and a["bounded"] == b["bounded"] == ["C"]
+        and a["status"] == "ok"
+    )
+    assert a["letter_logprobs"]["A"] == pytest.approx(-0.298587, abs=1e-6)  # ln(e^-0.5 + e^-2)
 
 
 def test_a_missing_letter_is_bounded_by_what_the_list_leaves_over():
     from math import exp
+
     got = letter_logprobs([("A", -0.0001), ("B", -11.0)], ["A", "B", "C", "D"])
     assert got.bounded == ["C", "D"]
     assert 0 < exp(got.logprobs["C"]) <= 1 - exp(-0.0001) + 1e-12
@@ -247,7 +359,7 @@ def test_a_missing_letter_is_bounded_by_what_the_list_leaves_over():
 
 def test_an_endpoint_without_log_probabilities_falls_back_to_text():
     with FaultServer({"question 0": [reply(text="A")]}) as s:
-        a, = run([q(0, letters=["A", "B"])], s, endpoint=ep(s.url, top_logprobs=0))
+        (a,) = run([q(0, letters=["A", "B"])], s, endpoint=ep(s.url, top_logprobs=0))
         assert "logprobs" not in s.asked[0]
     assert (a.status, a.text, a.letter_logprobs, a.bounded) == ("ok", "A", None, [])
 
@@ -259,18 +371,22 @@ LABEL = {"type": "object", "properties": {"label": {"enum": ["Correct", "Incorre
 
 def test_json_that_fits_the_schema_is_parsed(cache):
     with FaultServer({"question 0": [reply(text='{"label": "Correct"}')]}) as s:
-        a, = run([q(0, schema=LABEL)], s, cache=cache)
+        (a,) = run([q(0, schema=LABEL)], s, cache=cache)
         assert s.asked[0]["response_format"]["json_schema"]["schema"]["additionalProperties"] is False
         assert run([q(0, schema=LABEL)], s, cache=cache)[0].data == a.data == {"label": "Correct"}
 
 
 def test_one_repair_then_an_error_never_a_guess(cache):
-    with FaultServer(every=lambda n, b: reply(text=['{"label": "correct"}', '{"label": "Correct"}', "Correct", "It is Correct."][n])) as s:
+    with FaultServer(
+        every=lambda n, b: reply(text=['{"label": "correct"}', '{"label": "Correct"}', "Correct", "It is Correct."][n])
+    ) as s:
         good, bad = run([q(0, schema=LABEL)], s)[0], run([q(1, schema=LABEL)], s, cache=cache)[0]
         assert (good.status, good.data, good.attempts, good.prompt_tokens) == ("ok", {"label": "Correct"}, 2, 20)
         assert (bad.status, bad.data, bad.attempts, bad.text) == ("error", None, 2, "It is Correct.")
         assert "is not one of ['Correct', 'Incorrect']" in s.asked[1]["messages"][-1]["content"]
-        assert run([q(1, schema=LABEL)], s, cache=cache)[0].cached and len(s.asked) == 4, "paid for: not asked a third time"
+        assert run([q(1, schema=LABEL)], s, cache=cache)[0].cached and len(s.asked) == 4, (
+            "paid for: not asked a third time"
+        )
 
 
 @pytest.mark.parametrize("structured", ["none", "json_object"])
@@ -282,9 +398,10 @@ def test_an_endpoint_that_takes_no_schema_is_told_in_words(structured):
 
 # -- budget, plan
 
+
 @pytest.mark.parametrize("concurrency", [1, 8, 64])
 def test_a_budget_is_never_crossed_and_nothing_is_lost(cache, concurrency):
-    budget = Budget(max_cost_usd=0.001)   # an answer costs 20 millionths
+    budget = Budget(max_cost_usd=0.001)  # an answer costs 20 millionths
     with FaultServer(delay=0.005) as s:
         with pytest.raises(BudgetReached, match="the answers so far are kept"):
             run([q(i) for i in range(500)], s, cache=cache, budget=budget, endpoint=ep(s.url, concurrency=concurrency))
@@ -298,7 +415,8 @@ def test_a_budget_is_never_crossed_and_nothing_is_lost(cache, concurrency):
 def test_a_budget_of_tokens_and_one_that_cannot_be_kept():
     budget = Budget(max_tokens=300)
     with FaultServer() as s:
-        with pytest.raises(BudgetReached): run([q(i) for i in range(100)], s, budget=budget)
+        with pytest.raises(BudgetReached):
+            run([q(i) for i in range(100)], s, budget=budget)
         assert len(s.answered) * 15 == budget.tokens <= 300
         with pytest.raises(ValueError, match="sampling must have max_tokens where there is a budget"):
             run([q(0)], s, model=MODEL.model_copy(update={"sampling": {}}), budget=budget)
@@ -318,42 +436,63 @@ def test_plan_counts_what_a_run_then_does(cache):
 
 # -- keys
 
+
 def test_a_planted_key_appears_nowhere(cache, tmp_path, monkeypatch, capfd):
     "The endpoint echoes the key in its errors; it is in no answer, cache, export, error, log or representation."
     secret = "sk-planted-0123456789abcdef"
     monkeypatch.setenv("PLANTED_KEY", secret)
-    echo = lambda n, b: (lambda body: ([401, 400, 500, 429][n % 4], {"error": {"message": f"Incorrect API key provided: {secret}"}})) if n < 12 else None
+    echo = lambda n, b: (
+        (lambda body: ([401, 400, 500, 429][n % 4], {"error": {"message": f"Incorrect API key provided: {secret}"}}))
+        if n < 12
+        else None
+    )
     with FaultServer(every=echo) as s:
         endpoint = ep(s.url, api_key_env="PLANTED_KEY", max_attempts=2)
         out = list(ask([q(i) for i in range(20)], MODEL, endpoint, cache=cache, progress="with a key"))
         assert s.headers[0]["authorization"] == f"Bearer {secret}"
-        s.asked.clear()   # the echo begins again
-        with pytest.raises(TooManyFailed) as stopped: list(ask([q(i) for i in range(30, 40)], MODEL, endpoint, cache=cache, max_failed=0, progress=True))
+        s.asked.clear()  # the echo begins again
+        with pytest.raises(TooManyFailed) as stopped:
+            list(ask([q(i) for i in range(30, 40)], MODEL, endpoint, cache=cache, max_failed=0, progress=True))
     assert any("[key]" in (a.error or "") for a in out)
     export(cache, tmp_path / "export.jsonl.gz")
     cache.close()
     import gzip
-    texts = [repr(out), str(stopped.value), repr(endpoint), endpoint.model_dump_json(), *capfd.readouterr(), gzip.decompress((tmp_path / "export.jsonl.gz").read_bytes()).decode()]
+
+    texts = [
+        repr(out),
+        str(stopped.value),
+        repr(endpoint),
+        endpoint.model_dump_json(),
+        *capfd.readouterr(),
+        gzip.decompress((tmp_path / "export.jsonl.gz").read_bytes()).decode(),
+    ]
     assert not [t for t in texts if secret in t]
     assert not [f for f in tmp_path.rglob("*") if f.is_file() and secret.encode() in f.read_bytes()]
 
 
 # -- pace (a clock of the test's own)
 
+
 def test_requests_a_minute_are_paced_not_burst():
     gate, now, sent = Gate(1000, rpm=600), 0.0, []
     while len(sent) < 600:
-        if (w := gate.wait(now)) > 0: now += w; continue
-        gate.start(now); gate.end(); sent.append(now)
-    assert max(sum(t <= x < t + 60 for x in sent) for t in sent) <= 600 + 11, "a window of a minute: the limit and a second of burst"
+        if (w := gate.wait(now)) > 0:
+            now += w
+            continue
+        gate.start(now)
+        gate.end()
+        sent.append(now)
+    assert max(sum(t <= x < t + 60 for x in sent) for t in sent) <= 600 + 11, (
+        "a window of a minute: the limit and a second of burst"
+    )
     assert sent[-1] == pytest.approx(58.8, abs=0.3)
 
 
 def test_tokens_a_minute_are_paced_and_corrected_by_what_was_used():
     gate = Gate(1000, tpm=6000)
-    gate.start(0.0, 600)                       # six seconds' worth
+    gate.start(0.0, 600)  # six seconds' worth
     assert gate.wait(0.0) == pytest.approx(5.0)
-    gate.correct(500)                          # it took a hundred
+    gate.correct(500)  # it took a hundred
     assert gate.wait(0.0) == 0.0
 
 
@@ -362,16 +501,23 @@ def test_concurrency_falls_to_what_an_endpoint_bears_and_climbs_again():
     gate, loads = Gate(64), []
     for t in range(60):
         n = 0
-        while gate.wait(float(t)) == 0: gate.start(float(t)); n += 1
+        while gate.wait(float(t)) == 0:
+            gate.start(float(t))
+            n += 1
         for k in range(n):
             gate.end()
-            if k < 10: gate.answered()
-            else: gate.pushed_back(t + 0.5, float(t))
+            if k < 10:
+                gate.answered()
+            else:
+                gate.pushed_back(t + 0.5, float(t))
         loads.append(n)
     assert loads[0] == 64 and 8 <= sum(loads[20:]) / 40 <= 16
     for t in range(60, 200):
-        while gate.wait(float(t)) == 0: gate.start(float(t))
-        for _ in range(gate.in_flight): gate.end(); gate.answered()
+        while gate.wait(float(t)) == 0:
+            gate.start(float(t))
+        for _ in range(gate.in_flight):
+            gate.end()
+            gate.answered()
     assert int(gate.limit) == 64
 
 
@@ -383,21 +529,33 @@ def test_no_more_are_in_flight_than_allowed():
 
 # -- progress
 
+
 class Tty(list):
-    def isatty(self): return True
-    def write(self, text): self.append(text)
-    def flush(self): pass
+    def isatty(self):
+        return True
+
+    def write(self, text):
+        self.append(text)
+
+    def flush(self):
+        pass
 
 
 def test_the_line_is_live_on_a_terminal_and_quiet_in_ci(monkeypatch):
     monkeypatch.delenv("CI", raising=False)
     out = Tty()
     p = Progress("demo", 2, out=out)
-    p.add(Answer("a", prompt_tokens=5)); p.shown -= 1; p.tick(); p.tick(last=True)
+    p.add(Answer("a", prompt_tokens=5))
+    p.shown -= 1
+    p.tick()
+    p.tick(last=True)
     assert "".join(out).count("\r\x1b[Kdemo: 1/2 done, 0 failed, 0 cached") == 2 and out[-1] == "\n"
     monkeypatch.setenv("CI", "1")
     quiet = Tty()
-    p = Progress("demo", 2, out=quiet); p.shown -= 100; p.tick(); p.tick(last=True)
+    p = Progress("demo", 2, out=quiet)
+    p.shown -= 100
+    p.tick()
+    p.tick(last=True)
     assert not quiet
 
 
@@ -408,22 +566,29 @@ import json, sys
 from mhbench.llm import Endpoint, Model, Request, ask
 url, cache, n, out = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
 endpoint = Endpoint(name="faulty", base_urls=[url], identity="faulty", concurrency=8, timeout_s=5.0)
-model = Model(name="m", endpoint="faulty", served="m-1", sampling={"temperature": 0.0, "max_tokens": 5}, price={"prompt": 1.0, "completion": 2.0})
-answers = list(ask((Request(f"id-{i}", [{"role": "user", "content": f"question {i}"}]) for i in range(n)), model, endpoint, cache=cache, progress=False))
+sampling = {"temperature": 0.0, "max_tokens": 5}
+model = Model(name="m", endpoint="faulty", served="m-1", sampling=sampling, price={"prompt": 1.0, "completion": 2.0})
+requests = (Request(f"id-{i}", [{"role": "user", "content": f"question {i}"}]) for i in range(n))
+answers = list(ask(requests, model, endpoint, cache=cache, progress=False))
 json.dump([{**a.as_dict(), "cached": None} for a in answers], open(out, "w"))
 """
 
 
 def start(url, cache, n, out, root):
-    return subprocess.Popen([sys.executable, "-c", SCRIPT, url, str(cache), str(n), str(out)], env={**os.environ, "PYTHONPATH": str(root)})
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, url, str(cache), str(n), str(out)], env={**os.environ, "PYTHONPATH": str(root)}
+    )
 
 
 def test_killed_at_half_at_most_those_in_flight_are_asked_again(tmp_path, root):
     with FaultServer(delay=0.02) as s:
         child = start(s.url, tmp_path / "c.sqlite", 400, tmp_path / "a.json", root)
-        while len(s.answered) < 200 and child.poll() is None: time.sleep(0.002)
+        while len(s.answered) < 200 and child.poll() is None:
+            time.sleep(0.002)
         assert child.poll() is None
-        child.send_signal(signal.SIGKILL); child.wait(); time.sleep(0.1)
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        time.sleep(0.1)
         before = len(s.answered)
         assert start(s.url, tmp_path / "c.sqlite", 400, tmp_path / "a.json", root).wait() == 0
         assert 0 <= len(s.asked) - 400 <= 8, "eight were in flight"
@@ -437,16 +602,18 @@ def test_two_processes_share_a_cache_and_agree(tmp_path, root):
         two = [start(s.url, tmp_path / "c.sqlite", 300, tmp_path / f"{k}.json", root) for k in "ab"]
         assert [p.wait() for p in two] == [0, 0]
     assert json.loads((tmp_path / "a.json").read_text()) == json.loads((tmp_path / "b.json").read_text())
-    with Cache(tmp_path / "c.sqlite") as c: assert len(c) == 300
+    with Cache(tmp_path / "c.sqlite") as c:
+        assert len(c) == 300
 
 
 # -- the disk
+
 
 def test_a_full_disk_ends_the_run_with_an_error_and_keeps_what_was_saved(cache):
     with FaultServer() as s:
         run([q(i) for i in range(50)], s, cache=cache)
         pages = cache._db.execute("PRAGMA page_count").fetchone()[0]
-        cache._db.execute(f"PRAGMA max_page_count = {pages + 4}")   # SQLite then fails as on a full disk
+        cache._db.execute(f"PRAGMA max_page_count = {pages + 4}")  # SQLite then fails as on a full disk
         with pytest.raises(CacheError, match="disk is full.*what was committed before is still there"):
             run([q(i) for i in range(2000)], s, cache=cache)
         n = len(s.asked)
@@ -462,10 +629,13 @@ def test_a_full_disk_ends_the_run_with_an_error_and_keeps_what_was_saved(cache):
 def test_a_cache_that_cannot_be_written_is_said_before_anything_is_sent(tmp_path, root):
     "As a user without the right to write (this test drops its own rights where it runs as root)."
     path = tmp_path / "there" / "cache.sqlite"
-    with Cache(path) as c, FaultServer() as s: run([q(0)], s, cache=c)
-    os.chmod(path, 0o444); os.chmod(path.parent, 0o555)
+    with Cache(path) as c, FaultServer() as s:
+        run([q(0)], s, cache=c)
+    os.chmod(path, 0o444)
+    os.chmod(path.parent, 0o555)
     for p in [tmp_path, *tmp_path.parents]:
-        if p.stat().st_uid == os.getuid() and p != p.parent and str(p).startswith(os.path.realpath("/tmp") + "/"): os.chmod(p, p.stat().st_mode | 0o055)
+        if p.stat().st_uid == os.getuid() and p != p.parent and str(p).startswith(os.path.realpath("/tmp") + "/"):
+            os.chmod(p, p.stat().st_mode | 0o055)
     code = textwrap.dedent(f"""
         import os
         from mhbench.cache import Cache, CacheError
@@ -474,13 +644,20 @@ def test_a_cache_that_cannot_be_written_is_said_before_anything_is_sent(tmp_path
         except CacheError as e: print(e)
         with Cache({str(path)!r}, readonly=True) as c: print(len(c))
     """)
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(root), "HOME": "/"}, cwd="/")
+    out = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(root), "HOME": "/"},
+        cwd="/",
+    )
     os.chmod(path.parent, 0o755)
     assert "attempt to write a readonly database" in out.stdout or "unable to open" in out.stdout, out.stderr
     assert "MHBENCH_CACHE" in out.stdout and out.stdout.strip().endswith("1"), "and a replay still reads it"
 
 
 # -- the log-probabilities of a text itself
+
 
 def likely(text):
     "Made-up log-probabilities, one a word, that can be told from the text."
@@ -489,59 +666,122 @@ def likely(text):
 
 def echoing(form):
     "A server's reply to a prompt that is to be echoed, in the form of one of them."
+
     def reply(body):
         text, values = body["prompt"], likely(body["prompt"])
         usage = {"prompt_tokens": len(values), "completion_tokens": 1}
         choice = {"index": 0, "text": text + " and", "finish_reason": "length"}
         listed = {"tokens": [*text.split(), " and"], "token_logprobs": [*values, -0.3]}
-        if form == "vllm": return 200, {"choices": [choice | {"prompt_logprobs": [v if v is None else {str(n): {"logprob": v, "rank": 1, "decoded_token": "x"}} for n, v in enumerate(values)]}], "usage": usage}
-        if form == "echo": return 200, {"choices": [choice | {"logprobs": listed}], "usage": usage}
-        if form == "uncounted": return 200, {"choices": [choice | {"logprobs": listed}]}
-        if form == "apart": return 200, {"choices": [choice | {"text": " and", "logprobs": {"tokens": [" and"], "token_logprobs": [-0.3]}}], "prompt": [{"text": text, "logprobs": {"tokens": text.split(), "token_logprobs": values}}], "usage": usage}
-        if form == "deaf": return 200, {"choices": [choice | {"text": " and", "logprobs": {"content": [{"token": " and", "logprob": -0.3}]}}], "usage": usage}
-        if form == "short": return 200, {"choices": [choice | {"text": " and", "logprobs": {"tokens": [" and"], "token_logprobs": [-0.3]}}], "usage": usage}
-        if form == "odd": return 200, {"choices": [choice | {"logprobs": [1, 2, 3]}], "usage": usage}
+        if form == "vllm":
+            return 200, {
+                "choices": [
+                    choice
+                    | {
+                        "prompt_logprobs": [
+                            v if v is None else {str(n): {"logprob": v, "rank": 1, "decoded_token": "x"}}
+                            for n, v in enumerate(values)
+                        ]
+                    }
+                ],
+                "usage": usage,
+            }
+        if form == "echo":
+            return 200, {"choices": [choice | {"logprobs": listed}], "usage": usage}
+        if form == "uncounted":
+            return 200, {"choices": [choice | {"logprobs": listed}]}
+        if form == "apart":
+            return 200, {
+                "choices": [choice | {"text": " and", "logprobs": {"tokens": [" and"], "token_logprobs": [-0.3]}}],
+                "prompt": [{"text": text, "logprobs": {"tokens": text.split(), "token_logprobs": values}}],
+                "usage": usage,
+            }
+        if form == "deaf":
+            return 200, {
+                "choices": [choice | {"text": " and", "logprobs": {"content": [{"token": " and", "logprob": -0.3}]}}],
+                "usage": usage,
+            }
+        if form == "short":
+            return 200, {
+                "choices": [choice | {"text": " and", "logprobs": {"tokens": [" and"], "token_logprobs": [-0.3]}}],
+                "usage": usage,
+            }
+        if form == "odd":
+            return 200, {"choices": [choice | {"logprobs": [1, 2, 3]}], "usage": usage}
         return 400, {"error": {"message": "echo and logprobs together are not supported for this model"}}
+
     return reply
 
 
-ALOUD = [Request(f"t{i}", [{"role": "user", "content": t}], {"max_tokens": 1}, echo=True) for i, t in enumerate(["How are you feeling now?", "What would help, {today}?", "Why"])]
+ALOUD = [
+    Request(f"t{i}", [{"role": "user", "content": t}], {"max_tokens": 1}, echo=True)
+    for i, t in enumerate(["How are you feeling now?", "What would help, {today}?", "Why"])
+]
 
 
 @pytest.mark.parametrize("form", ["vllm", "echo", "uncounted", "apart"])
 def test_the_log_probabilities_of_a_text_in_every_form_that_servers_give(cache, form):
-    model = MODEL.model_copy(update={"system": "Be brief.", "template": "Q: {prompt}", "sampling": {"temperature": 1.0, "stop": ["How"]}})
+    model = MODEL.model_copy(
+        update={"system": "Be brief.", "template": "Q: {prompt}", "sampling": {"temperature": 1.0, "stop": ["How"]}}
+    )
     with FaultServer(every=lambda n, body: echoing(form)) as s:
         endpoint = ep(s.url, prompt_logprobs="vllm" if form == "vllm" else "echo")
         out = run(ALOUD, s, model=model, cache=cache, endpoint=endpoint)
         again = run(ALOUD, s, model=model, cache=cache, endpoint=endpoint)
         assert len(s.asked) == 3
-    assert {b["prompt"] for b in s.asked} == {r.messages[0]["content"] for r in ALOUD}     # as it stands: no system message, no template
-    assert all(set(b) == {"model", "prompt", "max_tokens", "temperature", *({"prompt_logprobs"} if form == "vllm" else {"echo", "logprobs"})} for b in s.asked)
+    assert {b["prompt"] for b in s.asked} == {
+        r.messages[0]["content"] for r in ALOUD
+    }  # as it stands: no system message, no template
+    assert all(
+        set(b)
+        == {
+            "model",
+            "prompt",
+            "max_tokens",
+            "temperature",
+            *({"prompt_logprobs"} if form == "vllm" else {"echo", "logprobs"}),
+        }
+        for b in s.asked
+    )
     for r, a in zip(ALOUD, out):
-        assert (a.status, a.text) == ("ok", "") and a.prompt_logprobs == pytest.approx(likely(r.messages[0]["content"])[1:])
-    assert out[2].prompt_logprobs == []                                                    # one token, which has nothing before it
+        assert (a.status, a.text) == ("ok", "") and a.prompt_logprobs == pytest.approx(
+            likely(r.messages[0]["content"])[1:]
+        )
+    assert out[2].prompt_logprobs == []  # one token, which has nothing before it
     assert [replace(a, cached=False) for a in again] == out and all(a.cached for a in again)
 
 
-@pytest.mark.parametrize("form, words", [("deaf", "no log-probabilities of the prompt's tokens"), ("short", "no log-probabilities of the prompt's tokens"), ("refuse", "not supported for this model")])
+@pytest.mark.parametrize(
+    "form, words",
+    [
+        ("deaf", "no log-probabilities of the prompt's tokens"),
+        ("short", "no log-probabilities of the prompt's tokens"),
+        ("refuse", "not supported for this model"),
+    ],
+)
 def test_a_server_that_does_not_echo_is_refused_and_asked_again_another_day(cache, form, words):
     with FaultServer(every=lambda n, body: echoing(form)) as s:
         out = run(ALOUD[:2], s, cache=cache, endpoint=ep(s.url, prompt_logprobs="echo"))
-        assert len(s.asked) == 2                                                           # no retry: the next try would say the same
+        assert len(s.asked) == 2  # no retry: the next try would say the same
         assert all(a.status == "refused" and words in a.error and a.prompt_logprobs is None for a in out)
     with FaultServer(every=lambda n, body: echoing("echo")) as s:
-        assert [a.status for a in run(ALOUD[:2], s, cache=cache, endpoint=ep(s.url, prompt_logprobs="echo"))] == ["ok", "ok"]
+        assert [a.status for a in run(ALOUD[:2], s, cache=cache, endpoint=ep(s.url, prompt_logprobs="echo"))] == [
+            "ok",
+            "ok",
+        ]
 
 
 def test_log_probabilities_in_an_unknown_form_are_tried_again():
     with FaultServer(every=lambda n, body: echoing("odd" if n == 0 else "echo")) as s:
-        out, = run(ALOUD[:1], s, endpoint=ep(s.url, prompt_logprobs="echo"))
+        (out,) = run(ALOUD[:1], s, endpoint=ep(s.url, prompt_logprobs="echo"))
     assert out.status == "ok" and out.attempts == 2
 
 
 def test_echo_is_asked_only_of_an_endpoint_that_gives_it():
-    with pytest.raises(ValueError, match="prompt_logprobs echo or vllm"): wire(ALOUD[0], MODEL, ep("http://x/v1"))
-    with pytest.raises(ValueError, match="without letters and schema"): wire(replace(ALOUD[0], letters=["A"]), MODEL, ep("http://x/v1", prompt_logprobs="echo"))
+    with pytest.raises(ValueError, match="prompt_logprobs echo or vllm"):
+        wire(ALOUD[0], MODEL, ep("http://x/v1"))
+    with pytest.raises(ValueError, match="without letters and schema"):
+        wire(replace(ALOUD[0], letters=["A"]), MODEL, ep("http://x/v1", prompt_logprobs="echo"))
     plain = replace(ALOUD[0], echo=False)
-    assert wire(plain, MODEL, ep("http://x/v1")).key == wire(plain, MODEL, ep("http://x/v1", prompt_logprobs="echo")).key   # answers in hand stay in hand
+    assert (
+        wire(plain, MODEL, ep("http://x/v1")).key == wire(plain, MODEL, ep("http://x/v1", prompt_logprobs="echo")).key
+    )  # answers in hand stay in hand

@@ -10,17 +10,31 @@ from mhbench.batch import BatchPending, ask_batch, batch_folder, load_state
 from mhbench.cache import Cache
 from mhbench.llm import Budget, BudgetReached, Endpoint, Model, Request, ask
 
-MODEL = Model(name="m", endpoint="remote", served="m-1", sampling={"temperature": 0.0, "max_tokens": 5}, price={"prompt": 1.0, "completion": 2.0})
+MODEL = Model(
+    name="m",
+    endpoint="remote",
+    served="m-1",
+    sampling={"temperature": 0.0, "max_tokens": 5},
+    price={"prompt": 1.0, "completion": 2.0},
+)
 
 
-def ep(s, **more): return Endpoint(**{"name": "remote", "base_urls": [s.url], "identity": "remote", "pause_s": 0.01, **more})
-def q(i, **more): return Request(f"id-{i}", [{"role": "user", "content": f"question {i}"}], **more)
-def batch(requests, s, cache, **more): return list(ask_batch(requests, MODEL, ep(s), cache=cache, **{"poll_s": 0.01, "progress": False, **more}))
+def ep(s, **more):
+    return Endpoint(**{"name": "remote", "base_urls": [s.url], "identity": "remote", "pause_s": 0.01, **more})
+
+
+def q(i, **more):
+    return Request(f"id-{i}", [{"role": "user", "content": f"question {i}"}], **more)
+
+
+def batch(requests, s, cache, **more):
+    return list(ask_batch(requests, MODEL, ep(s), cache=cache, **{"poll_s": 0.01, "progress": False, **more}))
 
 
 @pytest.fixture
 def cache(tmp_path):
-    with Cache(tmp_path / "c.sqlite") as c: yield c
+    with Cache(tmp_path / "c.sqlite") as c:
+        yield c
 
 
 def test_the_answers_of_the_ordinary_path_in_the_order_asked(cache, tmp_path):
@@ -36,21 +50,25 @@ def test_the_answers_of_the_ordinary_path_in_the_order_asked(cache, tmp_path):
 
 def test_a_restart_takes_up_what_is_under_way_and_submits_only_what_is_new(cache):
     with BatchServer(polls=4) as s:
-        with pytest.raises(BatchPending, match="run again to take them up"): batch([q(i) for i in range(5)], s, cache, wait_s=0)
+        with pytest.raises(BatchPending, match="run again to take them up"):
+            batch([q(i) for i in range(5)], s, cache, wait_s=0)
         assert load_state(batch_folder(MODEL, ep(s), cache))[0]["batch_id"] == "batch-0"
-        got = batch([q(i) for i in range(8)], s, cache)          # three more than before
+        got = batch([q(i) for i in range(8)], s, cache)  # three more than before
         assert [a.text for a in got] == [answer_to(f"question {i}") for i in range(8)]
         assert [len(s.files[b["input_file_id"]].splitlines()) for b in s.batches] == [5, 3] and not s.direct
         assert batch([q(i) for i in range(8)], s, cache) and len(s.batches) == 2
 
 
 def test_what_a_batch_answers_is_kept_though_this_call_does_not_ask_for_it(cache):
-    letters = {"content": [{"token": "A", "top_logprobs": [{"token": "A", "logprob": -0.1}, {"token": "B", "logprob": -2.5}]}]}
+    letters = {
+        "content": [{"token": "A", "top_logprobs": [{"token": "A", "logprob": -0.1}, {"token": "B", "logprob": -2.5}]}]
+    }
     with BatchServer(polls=3, logprobs=letters) as s:
-        with pytest.raises(BatchPending): batch([q(0, letters=["A", "B"])], s, cache, wait_s=0)
+        with pytest.raises(BatchPending):
+            batch([q(0, letters=["A", "B"])], s, cache, wait_s=0)
         batch([q(1)], s, cache)
         assert len(cache) == 2
-        got, = batch([q(0, letters=["A", "B"])], s, cache)
+        (got,) = batch([q(0, letters=["A", "B"])], s, cache)
     assert got.letter_logprobs == pytest.approx({"A": -0.1, "B": -2.5}) and len(s.batches) == 2
 
 
@@ -66,8 +84,10 @@ def test_what_a_batch_does_not_answer_takes_the_ordinary_path(cache, end, direct
 
 def test_json_that_does_not_fit_is_repaired_by_the_ordinary_path(cache):
     schema = {"type": "object", "properties": {"label": {"enum": ["yes", "no"]}}, "required": ["label"]}
-    with BatchServer(say=lambda body: '{"label": "yes"}' if body["messages"][-1]["content"].startswith("That is not") else "Yes.") as s:
-        got, = batch([q(0, schema=schema)], s, cache)
+    with BatchServer(
+        say=lambda body: '{"label": "yes"}' if body["messages"][-1]["content"].startswith("That is not") else "Yes."
+    ) as s:
+        (got,) = batch([q(0, schema=schema)], s, cache)
     assert (got.status, got.data, got.attempts, len(s.direct)) == ("ok", {"label": "yes"}, 2, 2)
 
 
@@ -79,7 +99,8 @@ def test_a_failed_upload_is_tried_again_and_no_batch_is_made_twice(cache):
 
 def test_a_budget_is_checked_before_anything_is_submitted(cache):
     with BatchServer() as s:
-        with pytest.raises(BudgetReached, match="leave room for the batch"): batch([q(i) for i in range(100)], s, cache, budget=Budget(max_cost_usd=1e-6))
+        with pytest.raises(BudgetReached, match="leave room for the batch"):
+            batch([q(i) for i in range(100)], s, cache, budget=Budget(max_cost_usd=1e-6))
         assert not s.uploads
         budget = Budget(max_cost_usd=1.0)
         batch([q(i) for i in range(10)], s, cache, budget=budget)
@@ -88,5 +109,6 @@ def test_a_budget_is_checked_before_anything_is_submitted(cache):
 
 def test_no_key_in_the_folder(cache, tmp_path, monkeypatch):
     monkeypatch.setenv("PLANTED_KEY", "sk-planted-0123456789abcdef")
-    with BatchServer() as s: list(ask_batch([q(0)], MODEL, ep(s, api_key_env="PLANTED_KEY"), cache=cache, poll_s=0.01, progress=False))
+    with BatchServer() as s:
+        list(ask_batch([q(0)], MODEL, ep(s, api_key_env="PLANTED_KEY"), cache=cache, poll_s=0.01, progress=False))
     assert not [f for f in tmp_path.rglob("*") if f.is_file() and b"sk-planted" in f.read_bytes()]

@@ -18,17 +18,31 @@ from mhbench.llm import Request, ask, render
 from mhbench.local import TEMPLATE, bundled, bundled_gguf, serve, sha256_file
 
 
-def user(text): return {"role": "user", "content": text}
+def user(text):
+    return {"role": "user", "content": text}
 
 
 CHOICE = "Which of these is a medicine?\nA. stone\nB. lithium\nC. river"
-REQUESTS = ([Request(f"letters-{s}", [user(CHOICE)], sampling={"max_tokens": 1}, letters=["A", "B", "C"], sample=s) for s in range(2)]
-            + [Request(f"hot-{s}", [user("Name a feeling.")], sampling={"temperature": 1.0, "max_tokens": 8}, sample=s) for s in range(3)]
-            + [Request("greedy", [user("Name a season.")], sampling={"max_tokens": 8})])
+REQUESTS = (
+    [
+        Request(f"letters-{s}", [user(CHOICE)], sampling={"max_tokens": 1}, letters=["A", "B", "C"], sample=s)
+        for s in range(2)
+    ]
+    + [
+        Request(f"hot-{s}", [user("Name a feeling.")], sampling={"temperature": 1.0, "max_tokens": 8}, sample=s)
+        for s in range(3)
+    ]
+    + [Request("greedy", [user("Name a season.")], sampling={"max_tokens": 8})]
+)
 
 
 def outcome(answers):
-    return json.dumps(sorted([a.id, a.request_key, a.text, a.letter_logprobs, a.bounded, a.status, a.prompt_tokens, a.completion_tokens] for a in answers))
+    return json.dumps(
+        sorted(
+            [a.id, a.request_key, a.text, a.letter_logprobs, a.bounded, a.status, a.prompt_tokens, a.completion_tokens]
+            for a in answers
+        )
+    )
 
 
 def asked(endpoint, requests=REQUESTS, model=None, **more):
@@ -37,7 +51,8 @@ def asked(endpoint, requests=REQUESTS, model=None, **more):
 
 @pytest.fixture(scope="module")
 def endpoint():
-    with serve() as e: yield e
+    with serve() as e:
+        yield e
 
 
 @pytest.fixture(scope="module")
@@ -67,14 +82,25 @@ def test_samples_differ_and_repeats_do_not(endpoint):
 
 def test_identity_names_what_changes_answers(endpoint):
     assert sha256_file(bundled_gguf())[:16] in endpoint.identity
-    with serve(template=None, seed=3) as other: assert other.identity != endpoint.identity
+    with serve(template=None, seed=3) as other:
+        assert other.identity != endpoint.identity
 
 
 def test_chat_is_the_text_of_completions(endpoint):
-    shots = [{"role": "system", "content": "Answer with a letter."}, user("Which is a fruit?\nA. apple\nB. chair"), {"role": "assistant", "content": " A"}, user("Which is an animal?\nA. stone\nB. horse")]
+    shots = [
+        {"role": "system", "content": "Answer with a letter."},
+        user("Which is a fruit?\nA. apple\nB. chair"),
+        {"role": "assistant", "content": " A"},
+        user("Which is an animal?\nA. stone\nB. horse"),
+    ]
     request = Request("x", shots, sampling={"max_tokens": 1}, letters=["A", "B"])
     chat, text = asked(endpoint, [request])[0], asked(endpoint, [request], bundled(api="completions"))[0]
-    assert chat.letter_logprobs == text.letter_logprobs and chat.text == text.text and chat.prompt_tokens == text.prompt_tokens and not chat.bounded
+    assert (
+        chat.letter_logprobs == text.letter_logprobs
+        and chat.text == text.text
+        and chat.prompt_tokens == text.prompt_tokens
+        and not chat.bounded
+    )
     assert chat.request_key != text.request_key
     jinja2 = pytest.importorskip("jinja2")
     assert jinja2.Template(TEMPLATE, keep_trailing_newline=True).render(messages=shots) == render(shots)
@@ -82,13 +108,37 @@ def test_chat_is_the_text_of_completions(endpoint):
 
 @pytest.mark.parametrize("api", ["chat", "completions"])
 def test_a_schema_holds(endpoint, api):
-    schema = {"type": "object", "properties": {"label": {"enum": ["Correct", "Incorrect", "Abstain"]}}, "required": ["label"]}
-    out = asked(endpoint, [Request(f"j{i}", [user("Is 3 + 1 equal to 2? Reply in JSON."), {"role": "assistant", "content": '{"label": "Incorrect"}'}, user(f"Is {i} + 1 equal to 2? Reply in JSON.")], sampling={"max_tokens": 100}, schema=schema) for i in range(3)], bundled(api=api))
-    assert [a.status for a in out] == ["ok"] * 3 and {a.data["label"] for a in out} <= {"Correct", "Incorrect", "Abstain"}
+    schema = {
+        "type": "object",
+        "properties": {"label": {"enum": ["Correct", "Incorrect", "Abstain"]}},
+        "required": ["label"],
+    }
+    out = asked(
+        endpoint,
+        [
+            Request(
+                f"j{i}",
+                [
+                    user("Is 3 + 1 equal to 2? Reply in JSON."),
+                    {"role": "assistant", "content": '{"label": "Incorrect"}'},
+                    user(f"Is {i} + 1 equal to 2? Reply in JSON."),
+                ],
+                sampling={"max_tokens": 100},
+                schema=schema,
+            )
+            for i in range(3)
+        ],
+        bundled(api=api),
+    )
+    assert [a.status for a in out] == ["ok"] * 3 and {a.data["label"] for a in out} <= {
+        "Correct",
+        "Incorrect",
+        "Abstain",
+    }
 
 
 def test_a_question_that_is_too_long_is_refused_in_the_servers_words(endpoint):
-    a, = asked(endpoint, [Request("long", [user("word " * 6000)])])
+    (a,) = asked(endpoint, [Request("long", [user("word " * 6000)])])
     assert a.status == "refused" and "context size" in a.error
 
 
@@ -101,27 +151,40 @@ def test_a_replay_needs_no_server(endpoint, tmp_path, first):
 
 def alive(url):
     host, port = url.split("//")[1].split("/")[0].split(":")
-    try: socket.create_connection((host, int(port)), timeout=1).close(); return True
-    except OSError: return False
+    try:
+        socket.create_connection((host, int(port)), timeout=1).close()
+        return True
+    except OSError:
+        return False
 
 
 def test_the_server_ends_with_the_block_and_with_its_owner(root):
-    with serve() as e: assert alive(e.base_urls[0])
+    with serve() as e:
+        assert alive(e.base_urls[0])
     assert not alive(e.base_urls[0])
-    code = "from mhbench.local import serve\nimport time\nwith serve() as e: print(e.base_urls[0], flush=True); time.sleep(60)"
-    owner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(root)})
+    code = (
+        "from mhbench.local import serve\nimport time\nwith serve() as e: print(e.base_urls[0], flush=True);"
+        " time.sleep(60)"
+    )
+    owner = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(root)}
+    )
     url = owner.stdout.readline().strip()
     assert alive(url)
-    owner.send_signal(signal.SIGKILL); owner.wait()
+    owner.send_signal(signal.SIGKILL)
+    owner.wait()
     deadline = time.monotonic() + 10
-    while alive(url) and time.monotonic() < deadline: time.sleep(0.05)
+    while alive(url) and time.monotonic() < deadline:
+        time.sleep(0.05)
     assert not alive(url), "killed without warning, the owner leaves no server behind"
 
 
 def test_the_log_is_kept_where_it_is_asked_for(tmp_path):
-    with serve(log=tmp_path / "logs" / "local.log") as e: asked(e, REQUESTS[:1])
+    with serve(log=tmp_path / "logs" / "local.log") as e:
+        asked(e, REQUESTS[:1])
     assert "llama" in (tmp_path / "logs" / "local.log").read_text()
     (tmp_path / "not.gguf").write_bytes(b"not a model")
     with pytest.raises(RuntimeError, match="the server must start within"):
-        with serve(tmp_path / "not.gguf", log=tmp_path / "bad.log"): pass
+        with serve(tmp_path / "not.gguf", log=tmp_path / "bad.log"):
+            pass
     assert (tmp_path / "bad.log").read_text()

@@ -18,9 +18,22 @@ def asked(root, tmp_path_factory):
     "The demo bank in all four sets, with the encoder's answers."
     folder = tmp_path_factory.mktemp("mentat") / "results"
     with pytest.MonkeyPatch.context() as m:
-        m.setenv("MHBENCH_ROOT", str(root)); m.chdir(root)
+        m.setenv("MHBENCH_ROOT", str(root))
+        m.chdir(root)
         values = {"results": str(folder)}
-        pipeline.run_stage("prepare", "mentat", overrides=values | {"path": "mhbench/demo/mentat", "sha256": None, "options": {}, "answers": {}, "n_items": None, "sets": ["D0", "D_G", "D_A", "D_N"]})
+        pipeline.run_stage(
+            "prepare",
+            "mentat",
+            overrides=values
+            | {
+                "path": "mhbench/demo/mentat",
+                "sha256": None,
+                "options": {},
+                "answers": {},
+                "n_items": None,
+                "sets": ["D0", "D_G", "D_A", "D_N"],
+            },
+        )
         pipeline.run_stage("generate", "mentat", "minilm", overrides=values)
         stage("preferences", folder, n_boot=5, n_permutations=99)
         yield folder
@@ -33,10 +46,21 @@ def stage(name, folder, **values):
 
 
 def test_what_holds_text_is_never_pushed(root):
-    "Items, ratings and answers of a protected corpus stay on the machine, and so do the notebooks that were run on them before scoring."
+    """Items, ratings and answers of a protected corpus stay on the machine, and so do the notebooks that were run on
+    them before scoring.
+    """
     stages = yaml.safe_load((root / "dvc.yaml").read_text())["stages"]
-    outs = {(name, re.sub(r".*/", "", path)): kind for name, s in stages.items() for o in s["outs"] for path, kind in (o.items() if isinstance(o, dict) else [(o, {})])}
-    text = {k: v for k, v in outs.items() if k[1] in HOLDS_TEXT or k[0] in ("prepare", "generate") and k[1] == "notebook.ipynb"}
+    outs = {
+        (name, re.sub(r".*/", "", path)): kind
+        for name, s in stages.items()
+        for o in s["outs"]
+        for path, kind in (o.items() if isinstance(o, dict) else [(o, {})])
+    }
+    text = {
+        k: v
+        for k, v in outs.items()
+        if k[1] in HOLDS_TEXT or k[0] in ("prepare", "generate") and k[1] == "notebook.ipynb"
+    }
     assert {k[0] for k in text} >= {"prepare", "generate", "judge", "duels"}
     assert [k for k, v in text.items() if v.get("push") is not False] == []
 
@@ -45,12 +69,32 @@ def test_what_holds_text_is_never_pushed(root):
 def test_somebodys_answers_score_like_a_models(asked, tmp_path, suffix):
     items = read_records(asked / "prepare/mentat/items.parquet", Item)
     rng = np.random.default_rng(3)
-    rows = [{"item_id": i.item_id, "text": rng.choice(["A", "The answer is B.", "C)", "", "no idea"]), "mode": "zero_shot"} for i in items]
-    rows += [{"item_id": i.item_id, "text": i.options["ABCDE".index(i.key[0])] if k % 2 else "something else entirely", "mode": "free_form"} for k, i in enumerate(items) if i.variant["set"] == "D0" and i.key]
+    rows = [
+        {"item_id": i.item_id, "text": rng.choice(["A", "The answer is B.", "C)", "", "no idea"]), "mode": "zero_shot"}
+        for i in items
+    ]
+    rows += [
+        {
+            "item_id": i.item_id,
+            "text": i.options["ABCDE".index(i.key[0])] if k % 2 else "something else entirely",
+            "mode": "free_form",
+        }
+        for k, i in enumerate(items)
+        if i.variant["set"] == "D0" and i.key
+    ]
     table, file = pd.DataFrame(rows), tmp_path / f"answers{suffix}"
     table.to_csv(file, index=False) if suffix == ".csv" else table.to_parquet(file)
     out = tmp_path / "results"
-    stage("prepare", out, path="mhbench/demo/mentat", sha256=None, options={}, answers={"a-colleague": str(file)}, n_items=None, sets=["D0", "D_G", "D_A", "D_N"])
+    stage(
+        "prepare",
+        out,
+        path="mhbench/demo/mentat",
+        sha256=None,
+        options={},
+        answers={"a-colleague": str(file)},
+        n_items=None,
+        sets=["D0", "D_G", "D_A", "D_N"],
+    )
     recorded = read_records(out / "prepare/mentat/recorded.parquet", Response)
     assert len(recorded) == len(rows) and sum(r.status == "error" for r in recorded) == (table["text"] == "").sum() > 0
     scores = pd.read_parquet(stage("score", out, models=[], soft_labels=False) / "scores.parquet")
@@ -60,17 +104,27 @@ def test_somebodys_answers_score_like_a_models(asked, tmp_path, suffix):
         want = np.nan if r["text"] == "" else float([said.get(r["text"])] == i.key)
         assert choice.loc[i.item_id, "correct"] == pytest.approx(want, nan_ok=True)
     # the same answers as a model's responses give the same scores
-    write_records([r.model_copy(update={"model": "m"}) for r in recorded], out / "generate/mentat/m/responses.parquet", Response)
+    write_records(
+        [r.model_copy(update={"model": "m"}) for r in recorded], out / "generate/mentat/m/responses.parquet", Response
+    )
     both = pd.read_parquet(stage("score", out, models=["m"], soft_labels=False) / "accuracy.parquet")
     one, other = (both[both["model"] == m].drop(columns="model").reset_index(drop=True) for m in ("a-colleague", "m"))
     pd.testing.assert_frame_equal(one, other)
     for name in ("score", "freeform"):
-        with pytest.raises(RuntimeError, match=f"{name}: soft_labels must have the labels of the preferences stage; got no labels.parquet .mentat."): stage(name, out, models=[], soft_labels=True)
+        with pytest.raises(
+            RuntimeError,
+            match=f"{name}: soft_labels must have the labels of the preferences stage; got no labels.parquet .mentat.",
+        ):
+            stage(name, out, models=[], soft_labels=True)
     free = pd.read_parquet(stage("freeform", out, models=[], soft_labels=False) / "inconsistency.parquet")
-    words = dict(zip(table.loc[table["mode"] == "free_form", "item_id"], table.loc[table["mode"] == "free_form", "text"]))
+    words = dict(
+        zip(table.loc[table["mode"] == "free_form", "item_id"], table.loc[table["mode"] == "free_form", "text"])
+    )
     assert len(free) == len(words)
     for r in free.itertuples():
-        assert (r.inconsistency > .05) if words[r.item_id] == "something else entirely" else abs(r.inconsistency) < 1e-4
+        assert (
+            (r.inconsistency > 0.05) if words[r.item_id] == "something else entirely" else abs(r.inconsistency) < 1e-4
+        )
 
 
 def test_creators_answers_make_the_curve(asked, tmp_path):
@@ -84,24 +138,59 @@ def test_creators_answers_make_the_curve(asked, tmp_path):
     top = pd.read_parquet(out / "top_k.parquet")
     assert top["model"].nunique() == 3 and set(top["n"]) == {best["question"].nunique()}
     symmetric = top[top["model"].str.contains("symmetric")]
-    assert symmetric["estimate"].tolist() == [1] * 5 and (symmetric["ci_low"] < 1).all()      # Wilson's interval, since no replicate differs
+    assert (
+        symmetric["estimate"].tolist() == [1] * 5 and (symmetric["ci_low"] < 1).all()
+    )  # Wilson's interval, since no replicate differs
     raters = pd.read_parquet(out / "raters.parquet")
-    assert set(raters["quantity"]) == {"mean score", "slope", "offset"} and raters[["ci_low", "ci_high"]].notna().all().all()
+    assert (
+        set(raters["quantity"]) == {"mean score", "slope", "offset"}
+        and raters[["ci_low", "ci_high"]].notna().all().all()
+    )
     assert raters["estimate"].notna().all() and (raters["n"] > 0).all()
 
 
 def test_every_set_is_compared_and_every_figure_drawn(asked, root):
     stage("score", asked, models=["minilm"])
-    out = stage("demographics", asked, models=["minilm"], n_boot=100, n_permutations=999, groups={"encoders": ["minilm"], "hosted": ["nobody"]})
-    pairs, averages, scores = (pd.read_parquet(f) for f in (out / "pairs.parquet", out / "averages.parquet", asked / "score/mentat/scores.parquet"))
-    assert pairs.groupby("set").size().to_dict() == {"D_A": 3, "D_G": 3, "D_N": 15} and set(averages["models"]) == {"all models", "encoders"}
-    assert (pairs["p_holm"] >= pairs["p_bh"]).all() and (pairs["p_bh"] >= pairs["p"]).all() and (pairs["n_mcnemar"] <= pairs["n"]).all()
+    out = stage(
+        "demographics",
+        asked,
+        models=["minilm"],
+        n_boot=100,
+        n_permutations=999,
+        groups={"encoders": ["minilm"], "hosted": ["nobody"]},
+    )
+    pairs, averages, scores = (
+        pd.read_parquet(f)
+        for f in (out / "pairs.parquet", out / "averages.parquet", asked / "score/mentat/scores.parquet")
+    )
+    assert pairs.groupby("set").size().to_dict() == {"D_A": 3, "D_G": 3, "D_N": 15} and set(averages["models"]) == {
+        "all models",
+        "encoders",
+    }
+    assert (
+        (pairs["p_holm"] >= pairs["p_bh"]).all()
+        and (pairs["p_bh"] >= pairs["p"]).all()
+        and (pairs["n_mcnemar"] <= pairs["n"]).all()
+    )
     k = pairs.query("set == 'D_N' and first == 'Asian' and second == 'White'").iloc[0]
-    wide = scores[scores["set"] == "D_N"].dropna(subset=["ethnicity"]).pivot(index="base_id", columns="ethnicity", values="correct").dropna()
-    assert k["estimate"] == pytest.approx((wide["White"] - wide["Asian"]).mean()) and k["n"] == len(wide) == k["n_mcnemar"]
+    wide = (
+        scores[scores["set"] == "D_N"]
+        .dropna(subset=["ethnicity"])
+        .pivot(index="base_id", columns="ethnicity", values="correct")
+        .dropna()
+    )
+    assert (
+        k["estimate"] == pytest.approx((wide["White"] - wide["Asian"]).mean()) and k["n"] == len(wide) == k["n_mcnemar"]
+    )
     accuracy = pd.read_parquet(asked / "score/mentat/accuracy.parquet").set_index(["by", "group"])
-    assert accuracy.loc[("all", "all"), "n"] == accuracy.loc[("set", "D0"), "n"] == (scores["set"] == "D0").sum()       # the main table is the core set's
-    outs = [next(iter(o)) if isinstance(o, dict) else o for name in ("demographics", "preferences", "score") for o in yaml.safe_load((root / "dvc.yaml").read_text())["stages"][name]["outs"]]
+    assert (
+        accuracy.loc[("all", "all"), "n"] == accuracy.loc[("set", "D0"), "n"] == (scores["set"] == "D0").sum()
+    )  # the main table is the core set's
+    outs = [
+        next(iter(o)) if isinstance(o, dict) else o
+        for name in ("demographics", "preferences", "score")
+        for o in yaml.safe_load((root / "dvc.yaml").read_text())["stages"][name]["outs"]
+    ]
     stage("preferences", asked, n_boot=5, n_permutations=99)
     for o in outs:
         path = o.replace("${item.study}", "mentat")

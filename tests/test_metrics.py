@@ -62,7 +62,14 @@ def test_averages_equal_sklearn(table):
 @given(weighted())
 def test_a_weighted_score_is_the_score_of_the_resampled_table(case):
     truth, answers, w = case
-    for score in (m.accuracy, *(lambda t, a, weights=None, f=f, k=k: f(t, a, average=k, weights=weights) for f in (m.precision, m.recall, m.f1) for k in ("macro", "weighted", "micro"))):
+    for score in (
+        m.accuracy,
+        *(
+            lambda t, a, weights=None, f=f, k=k: f(t, a, average=k, weights=weights)
+            for f in (m.precision, m.recall, m.f1)
+            for k in ("macro", "weighted", "micro")
+        ),
+    ):
         at_once = score(truth, answers, weights=w)
         for row, value in zip(w, at_once):
             alone = score(replicate(truth, row), replicate(answers, row)) if row.sum() else math.nan
@@ -73,7 +80,11 @@ def test_a_weighted_score_is_the_score_of_the_resampled_table(case):
 def label_tables(draw):
     n, k = draw(st.integers(1, 25)), draw(st.integers(2, 6))
     bits = st.lists(st.lists(st.booleans(), min_size=k, max_size=k), min_size=n, max_size=n)
-    return np.array(draw(bits)), np.array(draw(bits)), np.array(draw(st.lists(st.lists(st.integers(0, 3), min_size=n, max_size=n), min_size=1, max_size=3)))
+    return (
+        np.array(draw(bits)),
+        np.array(draw(bits)),
+        np.array(draw(st.lists(st.lists(st.integers(0, 3), min_size=n, max_size=n), min_size=1, max_size=3))),
+    )
 
 
 @quick
@@ -85,19 +96,32 @@ def test_multilabel_scores_equal_sklearn(case):
         assert m.subset_accuracy(y, p) == pytest.approx(sk.accuracy_score(y, p))
         for average in ("weighted", "macro", "micro"):
             ours, theirs = m.multilabel_f1(y, p, average=average), sk.f1_score(y, p, average=average, zero_division=0)
-            if math.isnan(ours): assert (not y.any() if average == "weighted" else not (y.any() or p.any()))   # nothing to average over: NaN here, 0 there
-            else: assert ours == pytest.approx(theirs, abs=1e-12)
-        np.testing.assert_allclose(m.multilabel_f1(y, p, average=None), sk.f1_score(y, p, average=None, zero_division=0), atol=1e-12)
+            if math.isnan(ours):
+                assert (
+                    not y.any() if average == "weighted" else not (y.any() or p.any())
+                )  # nothing to average over: NaN here, 0 there
+            else:
+                assert ours == pytest.approx(theirs, abs=1e-12)
+        np.testing.assert_allclose(
+            m.multilabel_f1(y, p, average=None), sk.f1_score(y, p, average=None, zero_division=0), atol=1e-12
+        )
     for row, exact, f in zip(w, m.subset_accuracy(y, p, weights=w), m.multilabel_f1(y, p, weights=w)):
         i = np.repeat(np.arange(len(y)), row)
-        np.testing.assert_allclose([exact, f], [m.subset_accuracy(y[i], p[i]), m.multilabel_f1(y[i], p[i])] if len(i) else [math.nan] * 2, atol=1e-12)
+        np.testing.assert_allclose(
+            [exact, f],
+            [m.subset_accuracy(y[i], p[i]), m.multilabel_f1(y[i], p[i])] if len(i) else [math.nan] * 2,
+            atol=1e-12,
+        )
 
 
 @st.composite
 def distributions(draw, zeros=False):
     n, k = draw(st.integers(1, 12)), draw(st.integers(2, 5))
     low = 0 if zeros else 0.01
-    table = lambda: np.array(draw(st.lists(st.lists(st.floats(low, 1), min_size=k, max_size=k), min_size=n, max_size=n))) + (1e-3 if zeros else 0)
+    table = lambda: (
+        np.array(draw(st.lists(st.lists(st.floats(low, 1), min_size=k, max_size=k), min_size=n, max_size=n)))
+        + (1e-3 if zeros else 0)
+    )
     p, q = table(), table()
     return p / p.sum(1, keepdims=True), q / q.sum(1, keepdims=True)
 
@@ -106,9 +130,13 @@ def distributions(draw, zeros=False):
 @given(distributions())
 def test_soft_label_scores(case):
     p, q = case
-    np.testing.assert_allclose(m.cross_entropy(p, q, relative=True, each=True), [stats.entropy(a, b) for a, b in zip(p, q)], atol=1e-9)
-    np.testing.assert_allclose(m.cross_entropy(p, q), np.mean([stats.entropy(a) + stats.entropy(a, b) for a, b in zip(p, q)]), atol=1e-9)
-    assert m.cross_entropy(p, p) <= m.cross_entropy(p, q) + 1e-12       # Gibbs
+    np.testing.assert_allclose(
+        m.cross_entropy(p, q, relative=True, each=True), [stats.entropy(a, b) for a, b in zip(p, q)], atol=1e-9
+    )
+    np.testing.assert_allclose(
+        m.cross_entropy(p, q), np.mean([stats.entropy(a) + stats.entropy(a, b) for a, b in zip(p, q)]), atol=1e-9
+    )
+    assert m.cross_entropy(p, p) <= m.cross_entropy(p, q) + 1e-12  # Gibbs
     np.testing.assert_allclose(m.brier(p, q, each=True), [sum((a - b) ** 2) for a, b in zip(p, q)])
     w = np.arange(len(p))[None] + 1.0
     np.testing.assert_allclose(m.brier(p, q, weights=w), np.average(m.brier(p, q, each=True), weights=w[0])[None])
@@ -121,7 +149,8 @@ def test_expected_calibration_error_by_loops(pairs, bins):
     edges, total = np.linspace(0, 1, bins + 1), 0.0
     for i in range(bins):
         inside = (c > edges[i]) & (c <= edges[i + 1]) | ((i == 0) & (c == 0))
-        if inside.any(): total += inside.sum() / len(c) * abs(r[inside].mean() - c[inside].mean())
+        if inside.any():
+            total += inside.sum() / len(c) * abs(r[inside].mean() - c[inside].mean())
     assert m.expected_calibration_error(c, r, bins=bins) == pytest.approx(total, abs=1e-12)
     curve = m.reliability(c, r, bins=bins)
     assert curve.count.sum() == len(c)
@@ -131,9 +160,10 @@ def test_expected_calibration_error_by_loops(pairs, bins):
 
 @pytest.mark.parametrize("strategy", ["width", "mass"])
 def test_calibration_edges(strategy):
-    for c in (0.0, 1.0): assert m.reliability([c], [1], bins=3, strategy=strategy).count.sum() == 1
+    for c in (0.0, 1.0):
+        assert m.reliability([c], [1], bins=3, strategy=strategy).count.sum() == 1
     assert math.isnan(m.expected_calibration_error([], [], strategy=strategy))
-    assert m.reliability([0.5] * 9, [1] * 9, bins=3, strategy=strategy).count.sum() == 9    # ties at a quantile
+    assert m.reliability([0.5] * 9, [1] * 9, bins=3, strategy=strategy).count.sum() == 9  # ties at a quantile
 
 
 @quick
@@ -155,12 +185,19 @@ def test_settings_add_up(pairs):
     assert got.both + got.neither + got.only_first + got.only_second == got.n == len(pairs)
     assert got.consistency + got.divergence == pytest.approx(1)
     assert got.consistency == pytest.approx(np.mean([a == b for a, b in pairs]))
-    assert math.isnan(got.agreement) if not any(f + s) else got.agreement == pytest.approx(sum(a and b for a, b in pairs) / sum(a or b for a, b in pairs))
+    assert (
+        math.isnan(got.agreement)
+        if not any(f + s)
+        else got.agreement == pytest.approx(sum(a and b for a, b in pairs) / sum(a or b for a, b in pairs))
+    )
 
 
 # counts of the paper's first table (total right in the full and the separated format, right in both, wrong in both),
 # and what its second table reports: consistency, divergence
-@pytest.mark.parametrize("full, separated, both, neither, consistency, divergence", [(328, 378, 304, 50, 0.783, 0.217), (362, 398, 350, 42, 0.867, 0.133)])
+@pytest.mark.parametrize(
+    "full, separated, both, neither, consistency, divergence",
+    [(328, 378, 304, 50, 0.783, 0.217), (362, 398, 350, 42, 0.867, 0.133)],
+)
 def test_settings_on_published_counts(full, separated, both, neither, consistency, divergence):
     k = [both, full - both, separated - both, neither]
     got = m.compare_settings(np.repeat([1, 1, 0, 0], k), np.repeat([1, 0, 1, 0], k))
@@ -178,7 +215,12 @@ def test_majority_vote_by_loops(rows):
             continue
         top = max(given_.count(x) for x in given_)
         winners = [x for x in dict.fromkeys(given_) if given_.count(x) == top]
-        assert (first.answers[i], first.votes[i], first.voters[i], first.tied[i]) == (winners[0], top, len(given_), len(winners) > 1)
+        assert (first.answers[i], first.votes[i], first.voters[i], first.tied[i]) == (
+            winners[0],
+            top,
+            len(given_),
+            len(winners) > 1,
+        )
         assert none.answers[i] == (winners[0] if len(winners) == 1 else None)
 
 
@@ -186,6 +228,7 @@ def test_majority_vote_by_loops(rows):
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
 def test_adjusted_p_values(p):
     from statsmodels.stats.multitest import multipletests
+
     for ours, theirs in (("holm", "holm"), ("bh", "fdr_bh"), ("bonferroni", "bonferroni")):
         np.testing.assert_allclose(m.adjust_p(p, ours), multipletests(p, method=theirs)[1], atol=1e-12)
     np.testing.assert_allclose(m.adjust_p([*p, math.nan])[:-1], m.adjust_p(p))
@@ -212,20 +255,24 @@ def test_bootstrap_of_f1_is_the_bootstrap_by_loops():
     assert (fast.estimate, fast.ci_low, fast.ci_high) == pytest.approx((slow.estimate, slow.ci_low, slow.ci_high))
 
 
-@pytest.mark.parametrize("call, words", [
-    (lambda: m.accuracy(["A", ""], ["A", "A"]), "truth must not be missing"),
-    (lambda: m.f1(["A"], ["A", "B"]), "one entry a unit each"),
-    (lambda: m.compare_settings([1, 2], [1, 0]), "right or wrong"),
-    (lambda: m.set_scores([1, 2], [1]), "one entry a sub-question"),
-    (lambda: m.indicator([["a"]], ["a", "a"]), "labels must differ"),
-    (lambda: m.multilabel_f1([[1, 2]], [[1, 0]]), "hold 0 and 1"),
-    (lambda: m.cross_entropy([[1, 0]], [[0.5, 0.5]], floor=1), "floor must be in [0, 1)"),
-    (lambda: m.brier([[1, math.nan]], [[0.5, 0.5]]), "soft must be probabilities"),
-    (lambda: m.reliability([0.5], [1], bins=0), "bins must be 1 or more"),
-    (lambda: m.reliability([math.nan], [1]), "confidence must be in [0, 1]"),
-    (lambda: m.adjust_p([1.2]), "p must be in [0, 1]"),
-    (lambda: m.majority_vote([["A"]], ties="random"), "ties must be first or none"),
-])
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda: m.accuracy(["A", ""], ["A", "A"]), "truth must not be missing"),
+        (lambda: m.f1(["A"], ["A", "B"]), "one entry a unit each"),
+        (lambda: m.compare_settings([1, 2], [1, 0]), "right or wrong"),
+        (lambda: m.set_scores([1, 2], [1]), "one entry a sub-question"),
+        (lambda: m.indicator([["a"]], ["a", "a"]), "labels must differ"),
+        (lambda: m.multilabel_f1([[1, 2]], [[1, 0]]), "hold 0 and 1"),
+        (lambda: m.cross_entropy([[1, 0]], [[0.5, 0.5]], floor=1), "floor must be in [0, 1)"),
+        (lambda: m.brier([[1, math.nan]], [[0.5, 0.5]]), "soft must be probabilities"),
+        (lambda: m.reliability([0.5], [1], bins=0), "bins must be 1 or more"),
+        (lambda: m.reliability([math.nan], [1]), "confidence must be in [0, 1]"),
+        (lambda: m.adjust_p([1.2]), "p must be in [0, 1]"),
+        (lambda: m.majority_vote([["A"]], ties="random"), "ties must be first or none"),
+    ],
+)
 def test_bad_input_is_refused(call, words):
-    with pytest.raises(ValueError) as e: call()
+    with pytest.raises(ValueError) as e:
+        call()
     assert words in str(e.value)

@@ -5,7 +5,23 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from mhbench import agreement as ag
-from mhbench.panel import Judge, Student, abstention_rates, assign, label_array, lexical_match, paper_results, reliability, share_right, simulate_panel, simulated_ratings, stratified_draw, student_accuracy, tie_breaker_items, true_bias
+from mhbench.panel import (
+    Judge,
+    Student,
+    abstention_rates,
+    assign,
+    label_array,
+    lexical_match,
+    paper_results,
+    reliability,
+    share_right,
+    simulate_panel,
+    simulated_ratings,
+    stratified_draw,
+    student_accuracy,
+    tie_breaker_items,
+    true_bias,
+)
 
 
 @settings(max_examples=150, deadline=None)
@@ -13,9 +29,15 @@ from mhbench.panel import Judge, Student, abstention_rates, assign, label_array,
 def test_every_design_is_balanced(n_raters, n, n_core, seed, data):
     per_item = data.draw(st.integers(1, n_raters))
     n_core = min(n_core, n)
-    a = assign([f"i{k}" for k in range(n)], [f"r{k}" for k in range(n_raters)], n_core=n_core, per_item=per_item, seed=seed)
+    a = assign(
+        [f"i{k}" for k in range(n)], [f"r{k}" for k in range(n_raters)], n_core=n_core, per_item=per_item, seed=seed
+    )
     per = a.matrix.sum(0)
-    assert (per[:n_core] == n_raters).all() and (per[n_core:] == per_item).all() and sorted(a.item_ids) == sorted(f"i{k}" for k in range(n))
+    assert (
+        (per[:n_core] == n_raters).all()
+        and (per[n_core:] == per_item).all()
+        and sorted(a.item_ids) == sorted(f"i{k}" for k in range(n))
+    )
     loads = list(a.loads().values())
     assert max(loads) - min(loads) <= per_item and sum(loads) == per.sum()
     assert {r: len(ids) for r, ids in a.by_rater().items()} == a.loads()
@@ -26,7 +48,7 @@ def test_the_papers_design():
     a = assign(ids, [f"r{k}" for k in range(9)], n_core=200, seed=3)
     assert set(a.loads().values()) == {1000}
     b = assign(ids[::-1], [f"r{k}" for k in range(9)], n_core=200, seed=3)
-    assert b.item_ids == a.item_ids and (b.matrix == a.matrix).all()            # the seed decides, not the order of the input
+    assert b.item_ids == a.item_ids and (b.matrix == a.matrix).all()  # the seed decides, not the order of the input
     assert assign(ids, [f"r{k}" for k in range(9)], n_core=200, seed=4).item_ids != a.item_ids
     meets = a.matrix[:, 200:].astype(int) @ a.matrix[:, 200:].T.astype(int)
     assert set(meets[~np.eye(9, dtype=bool)]) == {100}
@@ -35,26 +57,41 @@ def test_the_papers_design():
 @settings(max_examples=80, deadline=None)
 @given(st.lists(st.booleans(), min_size=1, max_size=80), st.integers(0, 1000), st.data())
 def test_draws_keep_their_share_or_refuse(match, seed, data):
-    ids, n, share = [f"i{k}" for k in range(len(match))], data.draw(st.integers(0, len(match))), data.draw(st.sampled_from([0.0, 0.2, 0.5, 1.0]))
+    ids, n, share = (
+        [f"i{k}" for k in range(len(match))],
+        data.draw(st.integers(0, len(match))),
+        data.draw(st.sampled_from([0.0, 0.2, 0.5, 1.0])),
+    )
     want = round(n * share)
     if want > sum(match) or n - want > len(match) - sum(match):
-        with pytest.raises(ValueError, match="enough items"): stratified_draw(ids, match, n, share_match=share, seed=seed)
+        with pytest.raises(ValueError, match="enough items"):
+            stratified_draw(ids, match, n, share_match=share, seed=seed)
     else:
         d = stratified_draw(ids, match, n, share_match=share, seed=seed)
-        assert len(set(d.item_ids)) == n and sum(m for i, m in zip(ids, match) if i in d.item_ids) == want == d.drawn[True]
+        assert (
+            len(set(d.item_ids)) == n and sum(m for i, m in zip(ids, match) if i in d.item_ids) == want == d.drawn[True]
+        )
 
 
 def test_lexical_match_is_strict():
-    assert lexical_match(["a", "Insulin"], ["Insulin"]) and not lexical_match(["insulin", "Insulin ", None], ["Insulin"])
+    assert lexical_match(["a", "Insulin"], ["Insulin"]) and not lexical_match(
+        ["insulin", "Insulin ", None], ["Insulin"]
+    )
 
 
 def test_tie_breaker():
-    x = np.array([[["Correct", "Abstain", "Correct", None]], [["Incorrect", "Incorrect", "Correct", None]]], dtype=object)
+    x = np.array(
+        [[["Correct", "Abstain", "Correct", None]], [["Incorrect", "Incorrect", "Correct", None]]], dtype=object
+    )
     assert tie_breaker_items(x, list("abcd")) == ["a"] and tie_breaker_items(x, list("abcd"), core=["d"]) == ["a", "d"]
 
 
 def test_the_simulation_is_its_model():
-    judges = [Judge("p", 0.9, 0.8), Judge("own", 0.8, 0.7, lineage="x", lean_self=0.4, lean_family=0.25), Judge("shy", abstains=0.2)]
+    judges = [
+        Judge("p", 0.9, 0.8),
+        Judge("own", 0.8, 0.7, lineage="x", lean_self=0.4, lean_family=0.25),
+        Judge("shy", abstains=0.2),
+    ]
     students = [Student("own", 0.5, "x"), Student("kin", -0.5, "x"), Student("far", 0.0, "y")]
     p = simulate_panel(judges, students, 40_000, seed=1)
     for k, s in enumerate(students):
@@ -63,50 +100,84 @@ def test_the_simulation_is_its_model():
         says = p.labels[:, k] == "Correct"
         lean = {"own": 0.4, "kin": 0.25, "far": 0.0}[s.name]
         assert abs(says[0, right].mean() - 0.9) < 0.01 and abs(says[0, ~right].mean() - 0.2) < 0.01
-        assert abs(says[1, right].mean() - (0.8 + lean * 0.2)) < 0.01 and abs(says[1, ~right].mean() - (0.3 + lean * 0.7)) < 0.01
+        assert (
+            abs(says[1, right].mean() - (0.8 + lean * 0.2)) < 0.01
+            and abs(says[1, ~right].mean() - (0.3 + lean * 0.7)) < 0.01
+        )
         away = p.labels[2, k] == "Abstain"
         assert abs(away.mean() - 0.2) < 0.01 and away[p.latent > 1].mean() > away[p.latent < -1].mean() + 0.1
     assert abs((p.difficulty == "Medium").mean() - 1 / 3) < 0.01
 
 
 def test_true_bias_is_what_a_large_study_finds():
-    judges = [Judge("own", 0.8, 0.7, lineage="x", lean_self=0.4, lean_family=0.25), Judge("b", 0.95, 0.9, lineage="b"), Judge("c", 0.85, 0.9, lineage="c")]
+    judges = [
+        Judge("own", 0.8, 0.7, lineage="x", lean_self=0.4, lean_family=0.25),
+        Judge("b", 0.95, 0.9, lineage="b"),
+        Judge("c", 0.85, 0.9, lineage="c"),
+    ]
     students = [Student("own", 0.5, "x"), Student("kin", -0.5, "x")]
     s = ag.as_scores(simulate_panel(judges, students, 60_000, seed=2).labels)
-    names, lineages = ([j.name for j in judges], [x.name for x in students]), {"own": "x", "kin": "x", "b": "b", "c": "c"}
+    names, lineages = (
+        ([j.name for j in judges], [x.name for x in students]),
+        {"own": "x", "kin": "x", "b": "b", "c": "c"},
+    )
     for b in ag.self_enhancement(s, *names, lineages, n=10, seed=1) + ag.family_bias(s, *names, lineages, n=10, seed=1):
         want = true_bias(judges[0], students[names[1].index(b.student)], judges)
         assert abs(b.difference.estimate - want) < 0.01
-    with pytest.raises(ValueError, match="must not abstain"): true_bias(judges[0], students[0], [*judges, Judge("d", abstains=0.1, lineage="d")])
+    with pytest.raises(ValueError, match="must not abstain"):
+        true_bias(judges[0], students[0], [*judges, Judge("d", abstains=0.1, lineage="d")])
 
 
 def test_given_answers_are_judged_as_given():
     right = np.array([[True, False, True]])
-    assert (simulate_panel([Judge("a", 1.0, 1.0)], [Student("s", 0, "x")], 3, right=right, seed=1).labels[0] == np.where(right, "Correct", "Incorrect")).all()
-    with pytest.raises(ValueError, match="right must have shape"): simulate_panel([Judge("a")], [Student("s", 0, "x")], 4, right=right, seed=1)
+    assert (
+        simulate_panel([Judge("a", 1.0, 1.0)], [Student("s", 0, "x")], 3, right=right, seed=1).labels[0]
+        == np.where(right, "Correct", "Incorrect")
+    ).all()
+    with pytest.raises(ValueError, match="right must have shape"):
+        simulate_panel([Judge("a")], [Student("s", 0, "x")], 4, right=right, seed=1)
 
 
 def test_ratings_say_that_they_are_simulated():
     judges, students, ids = [Judge("r1"), Judge("r2")], [Student("s", 0, "x")], ["a", "b", "c"]
     design = assign(ids, ["r1", "r2"], n_core=1, seed=1)
-    ratings = simulated_ratings(simulate_panel(judges, students, 3, seed=1), judges, students, design, ids, study="medqade")
-    assert all(r.variant == {"simulated": "true"} and "simulated" in r.source for r in ratings) and len(ratings) == 2 * 6
+    ratings = simulated_ratings(
+        simulate_panel(judges, students, 3, seed=1), judges, students, design, ids, study="medqade"
+    )
+    assert (
+        all(r.variant == {"simulated": "true"} and "simulated" in r.source for r in ratings) and len(ratings) == 2 * 6
+    )
     assert label_array(ratings, ["r1", "r2"], ["s", "difficulty"], ids).shape == (2, 2, 3)
-    with pytest.raises(ValueError, match="got 'r3'"): simulated_ratings(simulate_panel(judges, students, 3, seed=1), judges, students, assign(ids, ["r3"], n_core=0, per_item=1, seed=1), ids, study="x")
+    with pytest.raises(ValueError, match="got 'r3'"):
+        simulated_ratings(
+            simulate_panel(judges, students, 3, seed=1),
+            judges,
+            students,
+            assign(ids, ["r3"], n_core=0, per_item=1, seed=1),
+            ids,
+            study="x",
+        )
 
 
 def test_tables_of_the_study():
-    judges, students = [Judge(f"r{k}", abstains=0.1) for k in range(4)], [Student("s", 0.5, "x"), Student("t", -0.5, "x")]
+    judges, students = (
+        [Judge(f"r{k}", abstains=0.1) for k in range(4)],
+        [Student("s", 0.5, "x"), Student("t", -0.5, "x")],
+    )
     x, names = simulate_panel(judges, students, 60, seed=1).labels, ["s", "t"]
     x[2, 0, :5] = None
     table = reliability(x, names, n=20, seed=1).set_index(["student", "metric"]).estimate
     np.testing.assert_allclose(table["s", "pabak"], ag.pairwise(x[:, 0], "pabak").mean)
-    np.testing.assert_allclose(table["all", "krippendorff_alpha"], ag.krippendorff_alpha(np.hstack([x[:, 0], x[:, 1]]), "nominal"))
+    np.testing.assert_allclose(
+        table["all", "krippendorff_alpha"], ag.krippendorff_alpha(np.hstack([x[:, 0], x[:, 1]]), "nominal")
+    )
     match = np.arange(60) % 3 == 0
     a = student_accuracy(x, names, match, n=20, seed=1)
     for r in a.itertuples():
         c = ag.majority(x[:, names.index(r.student), match == r.stratum])
-        assert (r.n, r.left_out) == ((c != None).sum(), (c == None).sum()) and r.n + r.left_out == (match == r.stratum).sum()  # noqa: E711
+        assert (r.n, r.left_out) == ((c != None).sum(), (c == None).sum()) and r.n + r.left_out == (
+            match == r.stratum
+        ).sum()  # noqa: E711
         np.testing.assert_allclose(r.estimate, (c[c != None] == "Correct").mean())  # noqa: E711
     rates = abstention_rates(x, [j.name for j in judges], n=20, seed=1)
     assert rates.failed.tolist() == [0, 0, 5, 0] and rates.n_labels.tolist() == [120, 120, 115, 120]
@@ -120,11 +191,20 @@ def test_the_papers_numbers_are_marked_and_in_range():
     assert len(given) == 5 and (given.ci_low <= given.estimate).all() and (given.estimate <= given.ci_high).all()
 
 
-@pytest.mark.parametrize("call, message", [
-    (lambda: reliability(np.empty((2, 3)), ["s"], seed=1), "labels must have shape"), (lambda: student_accuracy(np.empty((2, 1, 3)), ["s"], [1], seed=1), "strata must be one an item"),
-    (lambda: abstention_rates(np.empty((2, 1, 3)), ["a"], seed=1), "labels must have shape"),
-    (lambda: assign(["a", "a"], ["r1", "r2"], n_core=0, seed=1), "each be different"), (lambda: assign(["a"], ["r1", "r2"], n_core=2, seed=1), "n_core must be between 0 and the 1 items"),
-    (lambda: stratified_draw(["a"], [True, False], 1, seed=1), "one an item"), (lambda: stratified_draw(["a"], [True], 1, share_match=2, seed=1), "between 0 and 1"),
-    (lambda: tie_breaker_items(np.empty((2, 3)), ["a"]), "must have shape"), (lambda: simulate_panel([Judge("a"), Judge("a")], [Student("s", 0, "x")], 2, seed=1), "different names")])
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: reliability(np.empty((2, 3)), ["s"], seed=1), "labels must have shape"),
+        (lambda: student_accuracy(np.empty((2, 1, 3)), ["s"], [1], seed=1), "strata must be one an item"),
+        (lambda: abstention_rates(np.empty((2, 1, 3)), ["a"], seed=1), "labels must have shape"),
+        (lambda: assign(["a", "a"], ["r1", "r2"], n_core=0, seed=1), "each be different"),
+        (lambda: assign(["a"], ["r1", "r2"], n_core=2, seed=1), "n_core must be between 0 and the 1 items"),
+        (lambda: stratified_draw(["a"], [True, False], 1, seed=1), "one an item"),
+        (lambda: stratified_draw(["a"], [True], 1, share_match=2, seed=1), "between 0 and 1"),
+        (lambda: tie_breaker_items(np.empty((2, 3)), ["a"]), "must have shape"),
+        (lambda: simulate_panel([Judge("a"), Judge("a")], [Student("s", 0, "x")], 2, seed=1), "different names"),
+    ],
+)
 def test_faults_are_named(call, message):
-    with pytest.raises(ValueError, match=message): call()
+    with pytest.raises(ValueError, match=message):
+        call()

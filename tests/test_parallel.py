@@ -23,9 +23,17 @@ def test_shards_cover_every_item_once_and_in_order(items, n):
 @pytest.mark.parametrize("n", [1, 2, 5, 13])
 def test_shards_merge_to_the_bytes_of_one_process(tmp_path, n):
     ids = [f"item-{i:02d}" for i in range(12)]
-    rows = [Response(item_id=i, study="demo", model="m", mode=mode, sample=s, text=f"{i} {s}") for i in ids for mode in ("zero_shot", "cot") for s in range(3)]
+    rows = [
+        Response(item_id=i, study="demo", model="m", mode=mode, sample=s, text=f"{i} {s}")
+        for i in ids
+        for mode in ("zero_shot", "cot")
+        for s in range(3)
+    ]
     whole = write_records(rows, tmp_path / "whole.parquet")
-    parts = [write_records([r for r in rows if r.item_id in shard(ids, i, n)], tmp_path / f"{i}.parquet", Response) for i in range(n)]
+    parts = [
+        write_records([r for r in rows if r.item_id in shard(ids, i, n)], tmp_path / f"{i}.parquet", Response)
+        for i in range(n)
+    ]
     assert merge_records(parts, Response, tmp_path / "merged.parquet", order=ids).read_bytes() == whole.read_bytes()
 
 
@@ -72,7 +80,9 @@ def numbers():
 
 
 def test_a_cluster_gives_the_numbers_of_threads(client, numbers):
-    assert map_batches(centred, numbers, batch_size=32, client=client) == map_batches(centred, numbers, batch_size=32, executor=Executor(workers=2))
+    assert map_batches(centred, numbers, batch_size=32, client=client) == map_batches(
+        centred, numbers, batch_size=32, executor=Executor(workers=2)
+    )
 
 
 def test_setup_runs_once_a_worker(client, numbers):

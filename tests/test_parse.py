@@ -6,31 +6,75 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from mhbench import parse
-from mhbench.parse import Parsed, parse_choice, parse_choices, parse_extended_matching, parse_labels, parse_score, parse_yes_no, split_thinking
+from mhbench.parse import (
+    Parsed,
+    parse_choice,
+    parse_choices,
+    parse_extended_matching,
+    parse_labels,
+    parse_score,
+    parse_yes_no,
+    split_thinking,
+)
 
-OPTIONS = ["Begin exposure with response prevention", "Refer for a medication review", "Assess the risk of suicide", "Discuss confidentiality"]
+OPTIONS = [
+    "Begin exposure with response prevention",
+    "Refer for a medication review",
+    "Assess the risk of suicide",
+    "Discuss confidentiality",
+]
 
-STATES_B = """B|b|(B)|[B]|B.|B)|**B**|*B*|`B`|"B"|'B'| B |B\n|Option B|option b.|Choice B|Answer: B|answer - no, Answer: B|Final answer: B|**Answer:** B|**Answer: B**|Answer: **B**|### Answer: (B)|
-The answer is B|The answer is B.|The answer is (B).|The correct answer is **B**.|The best option is B because it is first.|Therefore, the correct answer is (B)|So the answer is: B|The correct choice would be B.|The most appropriate response is B, since he asked.|
-I would choose B.|I select option B.|We pick (B).|B is correct.|Option B is the correct answer.|(B) is the best option.|B is the most appropriate choice.|Only B is correct.|
-B. Refer for a medication review|B) Refer for a medication review|(B): Refer for a medication review|B: Refer for a medication review.|B - Refer for a medication review|**B. Refer for a medication review**|Option B: Refer for a medication review|- B. Refer for a medication review|
-Refer for a medication review|refer for a medication review.|The correct answer is: Refer for a medication review|Answer: Refer for a medication review|B. Refer for a medication review\n\nHe has had no review for two years.|B\n\nExplanation: he has had no review.|
-{"answer": "B"}|{"answer": "b", "confidence": 0.8}|```json\n{"final_answer": "B"}\n```|<answer>B</answer>|\\boxed{B}|$\\boxed{\\text{B}}$|{"choice": "B. Refer for a medication review"}|
-<think>A? The answer is A. No.</think>B|<think>\nThe answer is C\n</think>\n\nThe answer is B.|The answer is C</think>B|B\n\nQuestion: What next?\nAnswer: C|Answer: B\n\nCase: a man of 40\nQuestion: Who?\nAnswer: D|
-Step 1: A is unsafe.\nStep 2: C was done.\nThe answer is B.|(A): This is early.\n(B): This fits.\n(C): Done already.\n(D): Not at issue.\nTherefore, the correct answer is (B).|Antwort: B|Die richtige Antwort ist B.|Die Antwort lautet (B).|The answer is B: Refer for a medication review|The answer is B, Refer for a medication review.|
-While A is not ideal, the correct answer is B.|It is not A but the answer is B.|The answer is B, not A.|The answer is B rather than A.|I think B is correct.|In my view, option B is the best.|A is not safe. B is the best choice.|Since C is wrong, the answer is B.|Of these, B is the most appropriate.|The answer is B in this case.|The facts:\nCase: a man of 40.\nContext: at work.\nThe answer is B."""
+STATES_B = """B|b|(B)|[B]|B.|B)|**B**|*B*|`B`|"B"|'B'| B |B\n|Option B|option b.|Choice B|Answer: B|
+answer - no, Answer: B|Final answer: B|**Answer:** B|**Answer: B**|Answer: **B**|### Answer: (B)|
+The answer is B|The answer is B.|The answer is (B).|The correct answer is **B**.|
+The best option is B because it is first.|Therefore, the correct answer is (B)|So the answer is: B|
+The correct choice would be B.|The most appropriate response is B, since he asked.|
+I would choose B.|I select option B.|We pick (B).|B is correct.|Option B is the correct answer.|
+(B) is the best option.|B is the most appropriate choice.|Only B is correct.|
+B. Refer for a medication review|B) Refer for a medication review|(B): Refer for a medication review|
+B: Refer for a medication review.|B - Refer for a medication review|**B. Refer for a medication review**|
+Option B: Refer for a medication review|- B. Refer for a medication review|
+Refer for a medication review|refer for a medication review.|The correct answer is: Refer for a medication review|
+Answer: Refer for a medication review|B. Refer for a medication review\n\nHe has had no review for two years.|
+B\n\nExplanation: he has had no review.|
+{"answer": "B"}|{"answer": "b", "confidence": 0.8}|```json\n{"final_answer": "B"}\n```|<answer>B</answer>|\\boxed{B}|
+$\\boxed{\\text{B}}$|{"choice": "B. Refer for a medication review"}|
+<think>A? The answer is A. No.</think>B|<think>\nThe answer is C\n</think>\n\nThe answer is B.|
+The answer is C</think>B|B\n\nQuestion: What next?\nAnswer: C|
+Answer: B\n\nCase: a man of 40\nQuestion: Who?\nAnswer: D|
+Step 1: A is unsafe.\nStep 2: C was done.\nThe answer is B.|
+(A): This is early.\n(B): This fits.\n(C): Done already.\n(D): Not at issue.\nTherefore, the correct answer is (B).|
+Antwort: B|Die richtige Antwort ist B.|Die Antwort lautet (B).|The answer is B: Refer for a medication review|
+The answer is B, Refer for a medication review.|
+While A is not ideal, the correct answer is B.|It is not A but the answer is B.|The answer is B, not A.|
+The answer is B rather than A.|I think B is correct.|In my view, option B is the best.|
+A is not safe. B is the best choice.|Since C is wrong, the answer is B.|Of these, B is the most appropriate.|
+The answer is B in this case.|The facts:\nCase: a man of 40.\nContext: at work.\nThe answer is B."""
 
-STATES_NONE = """|   |...|?|I don't know.|As an AI, I cannot answer.|None of the above|A client who is at risk needs help.|A therapist should refer.|The answer is a matter of judgment.|The answer is A good alliance.|I think the client is anxious.|
-I would discuss this with a supervisor.|C-SSRS|DSM-5|Vitamin B|Hepatitis B was ruled out.|Plan B is in place.|Cluster B traits are likely.|Axis C|B12 deficiency|Type A personality|Grade B evidence|Mr. B was seen in clinic D.|
-The answer is not B.|The answer isn't B.|I would not choose B.|If the answer is B, the client is harmed.|Is the answer B?|Whether the answer is B depends.|Neither A nor B is correct.|B is incorrect.|B is not correct.|We can rule out option B.|
-(A): This is early.\n(B): This fits.\n(C): Done already.|A. One\nB. Two\nC. Three\nD. Four|E|The answer is E.|Answer: F|10 1ical of (B (Cenien (first (B (f|of of (follow (C of of the (Bite of (B|ABC therapy|
-Refer|medication review|Refer for a medication review or assess the risk of suicide|<think>The answer is B.</think>|<think>The answer is B.|Answer:|The answer is|Vitamin B is the best choice.|Plan B is appropriate here.|The wrong answer is B.|The incorrect option is B.|The answer can't be B.|I am not sure whether the answer is B.|Suppose the answer is B.|The correct option can be found in the text."""
+STATES_NONE = """|   |...|?|I don't know.|As an AI, I cannot answer.|None of the above|
+A client who is at risk needs help.|A therapist should refer.|The answer is a matter of judgment.|
+The answer is A good alliance.|I think the client is anxious.|
+I would discuss this with a supervisor.|C-SSRS|DSM-5|Vitamin B|Hepatitis B was ruled out.|Plan B is in place.|
+Cluster B traits are likely.|Axis C|B12 deficiency|Type A personality|Grade B evidence|Mr. B was seen in clinic D.|
+The answer is not B.|The answer isn't B.|I would not choose B.|If the answer is B, the client is harmed.|
+Is the answer B?|Whether the answer is B depends.|Neither A nor B is correct.|B is incorrect.|B is not correct.|
+We can rule out option B.|
+(A): This is early.\n(B): This fits.\n(C): Done already.|A. One\nB. Two\nC. Three\nD. Four|E|The answer is E.|
+Answer: F|10 1ical of (B (Cenien (first (B (f|of of (follow (C of of the (Bite of (B|ABC therapy|
+Refer|medication review|Refer for a medication review or assess the risk of suicide|<think>The answer is B.</think>|
+<think>The answer is B.|Answer:|The answer is|Vitamin B is the best choice.|Plan B is appropriate here.|
+The wrong answer is B.|The incorrect option is B.|The answer can't be B.|I am not sure whether the answer is B.|
+Suppose the answer is B.|The correct option can be found in the text."""
 
-CONFLICTS = """A or B|A/B|B or C.|The answer is A or B.|A and B|A, B|The answers are A and C.|The answer is A. The answer is B.|Answer: A\nAnswer: B|B. The correct answer is (C).|{"answer": "A"} The answer is B.|A\n\nThe correct answer is B.|
-The correct answer is B... On reflection, the correct answer is D.|B. Assess the risk of suicide\nThe answer is C.|\\boxed{A} \\boxed{B}|["A", "B"]"""
+CONFLICTS = """A or B|A/B|B or C.|The answer is A or B.|A and B|A, B|The answers are A and C.|
+The answer is A. The answer is B.|Answer: A\nAnswer: B|B. The correct answer is (C).|
+{"answer": "A"} The answer is B.|A\n\nThe correct answer is B.|
+The correct answer is B... On reflection, the correct answer is D.|B. Assess the risk of suicide\nThe answer is C.|
+\\boxed{A} \\boxed{B}|["A", "B"]"""
 
 
-def cases(block): return [c.replace("\\n", "\n") for c in block.replace("|\n", "|").split("|")]
+def cases(block):
+    return [c.replace("\\n", "\n") for c in block.replace("|\n", "|").split("|")]
 
 
 @pytest.mark.parametrize("text", cases(STATES_B))
@@ -52,8 +96,22 @@ def test_two_answers_are_no_answer(text):
     assert got.letters == () and got.how == "conflict", got
 
 
-@pytest.mark.parametrize("text, letters", [("A, C", "AC"), ("A and C", "AC"), ("C, A", "AC"), ("The correct answers are A and C.", "AC"), ("Answers: A, B, and D", "ABD"), ("ACD", "ACD"), ('{"answers": ["A", "C"]}', "AC"), ("B", "B"),
-                                           ("A or C", ""), ("The answers are A and C. The answers are A and D.", ""), ("I cannot say.", "")])
+@pytest.mark.parametrize(
+    "text, letters",
+    [
+        ("A, C", "AC"),
+        ("A and C", "AC"),
+        ("C, A", "AC"),
+        ("The correct answers are A and C.", "AC"),
+        ("Answers: A, B, and D", "ABD"),
+        ("ACD", "ACD"),
+        ('{"answers": ["A", "C"]}', "AC"),
+        ("B", "B"),
+        ("A or C", ""),
+        ("The answers are A and C. The answers are A and D.", ""),
+        ("I cannot say.", ""),
+    ],
+)
 def test_several_letters(text, letters):
     assert "".join(parse_choices(text, OPTIONS).letters) == letters
 
@@ -77,7 +135,21 @@ def test_an_options_own_words_do_not_count_as_a_letter():
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.sampled_from("ABCD"), st.sampled_from(["{}", "({})", "The answer is {}.", "Answer: {}", '{{"answer": "{}"}}', "<answer>{}</answer>", "Option {} is correct."]), st.text(max_size=60))
+@given(
+    st.sampled_from("ABCD"),
+    st.sampled_from(
+        [
+            "{}",
+            "({})",
+            "The answer is {}.",
+            "Answer: {}",
+            '{{"answer": "{}"}}',
+            "<answer>{}</answer>",
+            "Option {} is correct.",
+        ]
+    ),
+    st.text(max_size=60),
+)
 def test_reasoning_is_never_read(letter, form, noise):
     noise = noise.replace("<", "").replace(">", "")
     said = form.format(letter)
@@ -96,25 +168,55 @@ def test_any_text_has_a_result(text):
 
 def test_long_outputs_take_no_time():
     import time
+
     start = time.perf_counter()
-    for text in ("of of (B (follow of " * 5000, "(" * 20000, "A, " * 10000 + "x", "answer " * 10000, "<think>" * 5000, "{" * 5000, "1. B\n" * 5000, "the answer is not " * 3000):
-        parse_choice(text, OPTIONS); parse_extended_matching(text, 4, 8); parse_labels(text, ["mood"]); parse_score(text); parse_yes_no(text)
-    assert time.perf_counter() - start < 20      # a pattern that backtracks without bound takes minutes
+    for text in (
+        "of of (B (follow of " * 5000,
+        "(" * 20000,
+        "A, " * 10000 + "x",
+        "answer " * 10000,
+        "<think>" * 5000,
+        "{" * 5000,
+        "1. B\n" * 5000,
+        "the answer is not " * 3000,
+    ):
+        parse_choice(text, OPTIONS)
+        parse_extended_matching(text, 4, 8)
+        parse_labels(text, ["mood"])
+        parse_score(text)
+        parse_yes_no(text)
+    assert time.perf_counter() - start < 20  # a pattern that backtracks without bound takes minutes
 
 
 def test_extended_matching_in_every_form():
     want = ["B", "H", None]
-    for text in ("1. B\n2. H", "1) B\n2) h", "(1) B\n(2) H\n(3) none", "Scenario 1: B\nScenario 2: H", '{"1": "B", "2": "H", "3": null}', '{"answers": {"1": "B", "2": "H"}}', "**1.** B\n**2.** H", "Question 1: B\nQuestion 2: H"):
+    for text in (
+        "1. B\n2. H",
+        "1) B\n2) h",
+        "(1) B\n(2) H\n(3) none",
+        "Scenario 1: B\nScenario 2: H",
+        '{"1": "B", "2": "H", "3": null}',
+        '{"answers": {"1": "B", "2": "H"}}',
+        "**1.** B\n**2.** H",
+        "Question 1: B\nQuestion 2: H",
+    ):
         assert [p.letter for p in parse_extended_matching(text, 3, 8)] == want, text
     assert [p.letter for p in parse_extended_matching(json.dumps(["B", "H", "A"]), 3, 8)] == ["B", "H", "A"]
-    assert [p.letter for p in parse_extended_matching("B, H", 3, 8)] == [None] * 3      # two letters for three scenarios
-    assert [p.how for p in parse_extended_matching("1. B or C\n2. H\n2. A\n3. Z", 3, 8)] == ["conflict", "conflict", "none"]
+    assert [p.letter for p in parse_extended_matching("B, H", 3, 8)] == [None] * 3  # two letters for three scenarios
+    assert [p.how for p in parse_extended_matching("1. B or C\n2. H\n2. A\n3. Z", 3, 8)] == [
+        "conflict",
+        "conflict",
+        "none",
+    ]
     assert parse_extended_matching("The answer is (H).", 1, 8)[0].letter == "H"
 
 
 def test_agrees_with_the_recorded_answers(datasets):
-    "All 510 recorded one-letter answers; and the five degenerate outputs, which the authors' parser reads as A, are none."
+    """All 510 recorded one-letter answers; and the five degenerate outputs, which the authors' parser reads as A, are
+    none.
+    """
     from mhbench.sources import load_counselingbench, load_counselingbench_responses
+
     folder = datasets / "counselingbench"
     file = folder / "Mistral-7B-Instruct-v0.3_zero-shot_None_0.csv"
     responses, recorded = load_counselingbench_responses(file)
@@ -131,23 +233,61 @@ def test_agrees_with_the_recorded_answers(datasets):
 def test_a_key_spelled_out_is_parsed_back(datasets):
     "Every real option, in five forms, comes back as its own letter."
     from mhbench.sources import load_mhqa
+
     wrong = []
     for item in load_mhqa(datasets / "mhqa" / "mhqa.csv", key="number").records[::5]:
         for letter, option in zip("ABCD", item.options):
             for form in ("{x}", "{x}. {o}", "({x}) {o}", "The correct answer is {x}: {o}", "Answer: {o}"):
                 got = parse_choice(form.format(x=letter, o=option), item.options)
-                if got.letter != letter: wrong.append((item.item_id, form, option, got))
+                if got.letter != letter:
+                    wrong.append((item.item_id, form, option, got))
     assert wrong == []
 
 
-@pytest.mark.parametrize("text, value, how", [("Yes", True, "bare"), ("NO", False, "bare"), ("yes, because it follows", True, "leading"), ('{"valid": "no"}', False, "marked"), ("Answer: Yes", True, "declared"), ("Nein.", False, "bare"),
-                                              ("Yes or no?", None, "none"), ("Nothing of the kind", None, "none"), ("Yesterday", None, "none"), ("No. Answer: yes", None, "conflict"), ("", None, "none")])
+@pytest.mark.parametrize(
+    "text, value, how",
+    [
+        ("Yes", True, "bare"),
+        ("NO", False, "bare"),
+        ("yes, because it follows", True, "leading"),
+        ('{"valid": "no"}', False, "marked"),
+        ("Answer: Yes", True, "declared"),
+        ("Nein.", False, "bare"),
+        ("Yes or no?", None, "none"),
+        ("Nothing of the kind", None, "none"),
+        ("Yesterday", None, "none"),
+        ("No. Answer: yes", None, "conflict"),
+        ("", None, "none"),
+    ],
+)
 def test_yes_no(text, value, how):
     assert parse_yes_no(text)[:2] == (value, how)
 
 
-@pytest.mark.parametrize("text, value", [("0", 0), ("100", 100), ("87.5", 87.5), ("Score: 87", 87), ("**Score**: 87/100", 87), ("87 / 100", 87), ("Score = 87%", 87), ('{"score": 87, "reason": "3 of 4 points"}', 87), ("Similarity: 87. The answer names 2 of 3 drugs.", 87),
-                                         ("<think>maybe 40. Score: 40</think>Score: 87", 87), ("Score: 87\nScore: 87", 87), ("Score: 80-90", None), ("between 80 and 90", None), ("Score: 80, then Score: 90", None), ("Score: 187", None), ("Score: -3", None), ("2 of 3 drugs", None), ("Score: high", None), ("Score: 1,000", None)])
+@pytest.mark.parametrize(
+    "text, value",
+    [
+        ("0", 0),
+        ("100", 100),
+        ("87.5", 87.5),
+        ("Score: 87", 87),
+        ("**Score**: 87/100", 87),
+        ("87 / 100", 87),
+        ("Score = 87%", 87),
+        ('{"score": 87, "reason": "3 of 4 points"}', 87),
+        ("Similarity: 87. The answer names 2 of 3 drugs.", 87),
+        ("<think>maybe 40. Score: 40</think>Score: 87", 87),
+        ("Score: 87\nScore: 87", 87),
+        ("Score: 80-90", None),
+        ("between 80 and 90", None),
+        ("Score: 80, then Score: 90", None),
+        ("Score: 187", None),
+        ("Score: -3", None),
+        ("2 of 3 drugs", None),
+        ("Score: high", None),
+        ("Score: 1,000", None),
+    ],
+)
 def test_scores(text, value):
     assert parse_score(text).value == value
 
@@ -158,26 +298,70 @@ def test_scores_on_another_scale():
 
 
 def test_labels_are_never_guessed():
-    names = ["Depressive Disorders", "Bipolar and Related Disorders", "Anxiety Disorders", "Feeding and Eating Disorders", "Major depressive disorder, single episode"]
+    names = [
+        "Depressive Disorders",
+        "Bipolar and Related Disorders",
+        "Anxiety Disorders",
+        "Feeding and Eating Disorders",
+        "Major depressive disorder, single episode",
+    ]
     got = parse_labels("Depression, Anxiety Disorders", names)
     assert got[:2] == (("Anxiety Disorders",), ("Depression",))
-    got = parse_labels("Labels: Bipolar and related disorders, feeding and eating disorders and anxiety disorders", names)
+    got = parse_labels(
+        "Labels: Bipolar and related disorders, feeding and eating disorders and anxiety disorders", names
+    )
     assert got[:2] == (("Bipolar and Related Disorders", "Feeding and Eating Disorders", "Anxiety Disorders"), ())
-    assert parse_labels("Major depressive disorder, single episode (F32.1)", names)[:2] == (("Major depressive disorder, single episode",), ())
-    assert parse_labels('{"labels": [{"name": "Anxiety Disorders"}, "Anxiety disorders"]}', names)[:2] == (("Anxiety Disorders",), ())
+    assert parse_labels("Major depressive disorder, single episode (F32.1)", names)[:2] == (
+        ("Major depressive disorder, single episode",),
+        (),
+    )
+    assert parse_labels('{"labels": [{"name": "Anxiety Disorders"}, "Anxiety disorders"]}', names)[:2] == (
+        ("Anxiety Disorders",),
+        (),
+    )
     assert parse_labels(None, names).how == "none"
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.sampled_from(["Depressive Disorders", "Bipolar and Related Disorders", "Feeding and Eating Disorders", "Major depressive disorder, single episode", "Trauma- and Stressor-Related Disorders"]), min_size=1, max_size=4, unique=True),
-       st.sampled_from(["; ", ", ", "\n", "\n- ", "\n* "]))
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "Depressive Disorders",
+                "Bipolar and Related Disorders",
+                "Feeding and Eating Disorders",
+                "Major depressive disorder, single episode",
+                "Trauma- and Stressor-Related Disorders",
+            ]
+        ),
+        min_size=1,
+        max_size=4,
+        unique=True,
+    ),
+    st.sampled_from(["; ", ", ", "\n", "\n- ", "\n* "]),
+)
 def test_labels_in_every_list_form(labels, separator):
-    names = ["Depressive Disorders", "Bipolar and Related Disorders", "Feeding and Eating Disorders", "Major depressive disorder, single episode", "Trauma- and Stressor-Related Disorders"]
+    names = [
+        "Depressive Disorders",
+        "Bipolar and Related Disorders",
+        "Feeding and Eating Disorders",
+        "Major depressive disorder, single episode",
+        "Trauma- and Stressor-Related Disorders",
+    ]
     for text in (separator.join(labels), separator.join(x.lower() for x in labels), json.dumps(labels)):
         assert parse_labels(text, names)[:2] == (tuple(labels), ())
 
 
-@pytest.mark.parametrize("call, words", [(lambda: parse_choice("A", 1), "two or more"), (lambda: parse_choices("A", ["x"]), "two or more"), (lambda: parse_extended_matching("A", 0, 5), "n_stems must be 1"), (lambda: parse_score("1", 3, 1), "low must be below")])
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda: parse_choice("A", 1), "two or more"),
+        (lambda: parse_choices("A", ["x"]), "two or more"),
+        (lambda: parse_extended_matching("A", 0, 5), "n_stems must be 1"),
+        (lambda: parse_score("1", 3, 1), "low must be below"),
+    ],
+)
 def test_bad_input_is_refused(call, words):
-    with pytest.raises(ValueError) as e: call()
+    with pytest.raises(ValueError) as e:
+        call()
     assert words in str(e.value)

@@ -26,13 +26,24 @@ def small(clone) -> Path:
 
 
 def test_the_pulled_data_are_the_packaged_banks(clone, root):
-    packaged = {p.relative_to(root / "mhbench" / "demo"): p.read_bytes() for p in (root / "mhbench" / "demo").rglob("*") if p.is_file() and "__pycache__" not in p.parts}
+    packaged = {
+        p.relative_to(root / "mhbench" / "demo"): p.read_bytes()
+        for p in (root / "mhbench" / "demo").rglob("*")
+        if p.is_file() and "__pycache__" not in p.parts
+    }
     pulled = {p.relative_to(clone / "data"): p.read_bytes() for p in (clone / "data").rglob("*") if p.is_file()}
     assert packaged == pulled, "copy mhbench/demo to data, then dvc add data and dvc push"
 
 
 def test_repro_runs_every_stage_and_then_nothing(small):
-    for stage, study in (("prepare", "mhqa"), ("score", "mhqa"), ("score", "mentat"), ("freeform", "mentat"), ("preferences", "mentat"), ("agreement", "mentat")):
+    for stage, study in (
+        ("prepare", "mhqa"),
+        ("score", "mhqa"),
+        ("score", "mentat"),
+        ("freeform", "mentat"),
+        ("preferences", "mentat"),
+        ("agreement", "mentat"),
+    ):
         assert (small / "results" / stage / study / "metrics.json").exists()
         assert (small / "results" / stage / study / "notebook.ipynb").exists()
     assert "Data and pipelines are up to date" in run(BIN / "dvc", "repro", cwd=small)
@@ -54,7 +65,9 @@ def test_the_report_loads_nothing_and_holds_every_figure(small):
     page = (small / "results" / "report.html").read_text(encoding="utf-8")
     assert "<script" not in page and "src='http" not in page and 'src="http' not in page
     assert page.count("data:image/png;base64,") >= 4
-    assert list((small / "results" / "report").glob("*.csv")) and (small / "results" / "report" / "headline.md").exists()
+    assert (
+        list((small / "results" / "report").glob("*.csv")) and (small / "results" / "report" / "headline.md").exists()
+    )
     assert "accuracy" in run(BIN / "mhbench", "summary", cwd=small)
     main = pd.read_csv(small / "results" / "report" / "headline.csv")
     assert len(main) > 5 and main[["n", "estimate"]].notna().all().all(), "every main number has its n"
@@ -70,7 +83,9 @@ def test_executed_notebooks_have_no_time_and_no_error(small):
 
 
 def test_the_same_run_gives_the_same_bytes(small):
-    before = {f: f.read_bytes() for f in (small / "results" / "score").rglob("*") if f.is_file()} | {f: f.read_bytes() for f in (small / "figures").glob("score_*")}
+    before = {f: f.read_bytes() for f in (small / "results" / "score").rglob("*") if f.is_file()} | {
+        f: f.read_bytes() for f in (small / "figures").glob("score_*")
+    }
     run(BIN / "dvc", "repro", "-f", "-s", "score@mhqa", cwd=small)
     changed = [str(f.relative_to(small)) for f, old in before.items() if f.read_bytes() != old]
     assert changed == []
@@ -80,8 +95,10 @@ def test_a_new_colour_asks_no_model_anything(small):
     figures = small / "mhbench" / "figures.py"
     text = figures.read_text()
     figures.write_text(text.replace("#0072B2", "#0072B3"))
-    try: out = run(BIN / "dvc", "status", cwd=small)
-    finally: figures.write_text(text)
+    try:
+        out = run(BIN / "dvc", "status", cwd=small)
+    finally:
+        figures.write_text(text)
     assert "score@mhqa" in out and "generate@" not in out and "judge@" not in out
 
 
@@ -91,8 +108,10 @@ def test_an_unknown_parameter_is_refused(clone):
     y = yaml.safe_load(text)
     y["score"]["n_boots"] = 10
     p.write_text(yaml.safe_dump(y, sort_keys=False))
-    try: out = run(BIN / "mhbench", "run", "score", "--study", "mhqa", cwd=clone, ok=False)
-    finally: p.write_text(text)
+    try:
+        out = run(BIN / "mhbench", "run", "score", "--study", "mhqa", cwd=clone, ok=False)
+    finally:
+        p.write_text(text)
     assert "got unknown ['n_boots'] (score.ipynb)" in out
 
 
@@ -102,14 +121,24 @@ def test_a_missing_parameter_is_refused(clone):
     y = yaml.safe_load(text)
     del y["score"]["n_boot"]
     p.write_text(yaml.safe_dump(y, sort_keys=False))
-    try: out = run(BIN / "mhbench", "run", "score", "--study", "mhqa", cwd=clone, ok=False)
-    finally: p.write_text(text)
+    try:
+        out = run(BIN / "mhbench", "run", "score", "--study", "mhqa", cwd=clone, ok=False)
+    finally:
+        p.write_text(text)
     assert "missing ['n_boot'] (score.ipynb)" in out
 
 
 BAD = {
     "prepare": ({"path": "data/nowhere"}, "path must be a file or a folder"),
-    "generate": ({"modes": {"zero_shout": {}}, "entries": {"m": {"endpoint": "e", "served": "m", "lineage": "m"}}, "endpoints": {"e": {"kind": "openai", "base_urls": ["http://127.0.0.1:9/v1"]}}, "model": "m"}, "modes must be among"),
+    "generate": (
+        {
+            "modes": {"zero_shout": {}},
+            "entries": {"m": {"endpoint": "e", "served": "m", "lineage": "m"}},
+            "endpoints": {"e": {"kind": "openai", "base_urls": ["http://127.0.0.1:9/v1"]}},
+            "model": "m",
+        },
+        "modes must be among",
+    ),
     "score": ({"by": ["kategory"]}, "kategory"),
     "judge": ({"judges": ["nobody"]}, "nobody"),
     "freeform": ({"models": ["nobody"]}, "nobody"),
@@ -118,9 +147,26 @@ BAD = {
     "demographics": ({"method": "mine"}, "method must be"),
     "agreement": ({"kind": "panel", "study": "mhqa"}, "ratings"),
     "competency": ({"interval": "mine"}, "interval"),
-    "duels": ({"judges": ["nobody"], "entries": {}, "endpoints": {}, "contestants": None, "n_errors": 1, "n_items": 2}, "nobody"),
+    "duels": (
+        {"judges": ["nobody"], "entries": {}, "endpoints": {}, "contestants": None, "n_errors": 1, "n_items": 2},
+        "nobody",
+    ),
     "contamination": ({"asked": ["nobody"], "entries": {}, "endpoints": {}}, "nobody"),
-    "report": ({"run": {"studies": ["nothing"], "models": [], "judge": [], "freeform": [], "reasoning": [], "preferences": [], "agreement": [], "demographics": []}}, "must have left a table"),
+    "report": (
+        {
+            "run": {
+                "studies": ["nothing"],
+                "models": [],
+                "judge": [],
+                "freeform": [],
+                "reasoning": [],
+                "preferences": [],
+                "agreement": [],
+                "demographics": [],
+            }
+        },
+        "must have left a table",
+    ),
 }
 
 
@@ -129,15 +175,43 @@ def test_each_stage_refuses_bad_input(stage, small, monkeypatch):
     bad, words = BAD[stage]
     monkeypatch.chdir(small)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    study = None if stage == "report" else {"freeform": "mentat", "reasoning": "counselingbench", "preferences": "mentat", "agreement": "mentat", "demographics": "mentat", "competency": "counselingbench", "duels": "counselingbench", "contamination": "counselingbench"}.get(stage, "mhqa")
+    study = (
+        None
+        if stage == "report"
+        else {
+            "freeform": "mentat",
+            "reasoning": "counselingbench",
+            "preferences": "mentat",
+            "agreement": "mentat",
+            "demographics": "mentat",
+            "competency": "counselingbench",
+            "duels": "counselingbench",
+            "contamination": "counselingbench",
+        }.get(stage, "mhqa")
+    )
     values = {"results": str(small / "bad")}
     shutil.copytree(small / "results", small / "bad", dirs_exist_ok=True)
     if study == "counselingbench":
         for s, m in (("prepare", None), ("generate", "minilm"), ("score", None)):
-            pipeline.run_stage(s, study, m, overrides=values | ({"n_items": 4} if s == "prepare" else {"figures": str(small / "bad")} if s == "score" else {}))
-    if stage == "judge": values |= {"kind": "label", "n_items": 2, "judges": [], "entries": {}, "endpoints": {}, "lineages": {"minilm": "minilm"}}
+            pipeline.run_stage(
+                s,
+                study,
+                m,
+                overrides=values
+                | ({"n_items": 4} if s == "prepare" else {"figures": str(small / "bad")} if s == "score" else {}),
+            )
+    if stage == "judge":
+        values |= {
+            "kind": "label",
+            "n_items": 2,
+            "judges": [],
+            "entries": {},
+            "endpoints": {},
+            "lineages": {"minilm": "minilm"},
+        }
     p = yaml.safe_load((small / "params.yaml").read_text())
-    if stage in pipeline.SELECTIVE and stage not in p["studies"][study]: p["studies"][study][stage] = {}
+    if stage in pipeline.SELECTIVE and stage not in p["studies"][study]:
+        p["studies"][study][stage] = {}
     with pytest.raises((RuntimeError, ValueError), match=words):
         pipeline.run_stage(stage, study, "minilm" if stage == "generate" else None, overrides=values | bad)
 
@@ -147,20 +221,26 @@ def test_a_changed_source_is_refused(small, tmp_path, monkeypatch):
     source = tmp_path / "mhqa.csv"
     shutil.copy(next((small / "data" / "mhqa").glob("*.csv")), source)
     digest = pipeline.sha256(source)
-    with source.open("a") as f: f.write("\n")
+    with source.open("a") as f:
+        f.write("\n")
     with pytest.raises(RuntimeError, match="the source must be the file that was imported"):
-        pipeline.run_stage("prepare", "mhqa", overrides={"results": str(tmp_path / "r"), "path": str(source), "sha256": digest})
+        pipeline.run_stage(
+            "prepare", "mhqa", overrides={"results": str(tmp_path / "r"), "path": str(source), "sha256": digest}
+        )
 
 
 def test_a_kernel_whose_port_was_taken_is_started_again(small, tmp_path, monkeypatch):
     import papermill
+
     monkeypatch.chdir(small)
     execute, calls = papermill.execute_notebook, []
 
     def unlucky(*a, **k):
         calls.append(a)
-        if len(calls) == 1: raise RuntimeError("Kernel died before replying to kernel_info")
+        if len(calls) == 1:
+            raise RuntimeError("Kernel died before replying to kernel_info")
         return execute(*a, **k)
+
     monkeypatch.setattr(papermill, "execute_notebook", unlucky)
     pipeline.run_stage("prepare", "mhqa", overrides={"results": str(tmp_path)})
     assert len(calls) == 2 and (tmp_path / "prepare/mhqa/items.parquet").exists()
@@ -174,20 +254,26 @@ def test_two_tagged_cells_are_refused(clone, monkeypatch):
     next(c for c in nb.cells if c.cell_type == "code" and not c.metadata.get("tags")).metadata["tags"] = ["parameters"]
     nbformat.write(nb, f)
     try:
-        with pytest.raises(ValueError, match="one cell tagged 'parameters'; got 2"): pipeline.run_stage("prepare", "mhqa")
-    finally: f.write_text(text)
+        with pytest.raises(ValueError, match="one cell tagged 'parameters'; got 2"):
+            pipeline.run_stage("prepare", "mhqa")
+    finally:
+        f.write_text(text)
 
 
 def test_shards_merge_to_the_bytes_of_one_process(small, monkeypatch):
     monkeypatch.chdir(small)
     whole = (small / "results/generate/mhqa/minilm/responses.parquet").read_bytes()
-    for i in range(3): run(BIN / "mhbench", "run", "generate", "--study", "mhqa", "--model", "minilm", "--shard", f"{i}/3", cwd=small)
+    for i in range(3):
+        run(BIN / "mhbench", "run", "generate", "--study", "mhqa", "--model", "minilm", "--shard", f"{i}/3", cwd=small)
     (small / "results/generate/mhqa/minilm/responses.1of3.parquet").rename(small / "part")
-    assert "every part must be there; got none for [1] of 3" in run(BIN / "mhbench", "merge", "mhqa", "minilm", cwd=small, ok=False)
+    assert "every part must be there; got none for [1] of 3" in run(
+        BIN / "mhbench", "merge", "mhqa", "minilm", cwd=small, ok=False
+    )
     (small / "part").rename(small / "results/generate/mhqa/minilm/responses.1of3.parquet")
     run(BIN / "mhbench", "merge", "mhqa", "minilm", cwd=small)
     assert (small / "results/generate/mhqa/minilm/responses.parquet").read_bytes() == whole
-    for f in (small / "results/generate/mhqa/minilm").glob("responses.*of3.parquet"): f.unlink()
+    for f in (small / "results/generate/mhqa/minilm").glob("responses.*of3.parquet"):
+        f.unlink()
 
 
 def test_no_text_of_a_protected_corpus_is_in_any_result(small, tmp_path, monkeypatch):
@@ -202,13 +288,20 @@ def test_no_text_of_a_protected_corpus_is_in_any_result(small, tmp_path, monkeyp
     figures = values | {"figures": str(tmp_path / "results" / "figures")}
     pipeline.run_stage("prepare", "mentat", overrides=values | {"path": str(corpus), "sha256": None, "n_items": None})
     pipeline.run_stage("generate", "mentat", "minilm", overrides=values)
-    for stage in ("preferences", "score", "freeform", "agreement", "demographics"): pipeline.run_stage(stage, "mentat", overrides=figures)
+    for stage in ("preferences", "score", "freeform", "agreement", "demographics"):
+        pipeline.run_stage(stage, "mentat", overrides=figures)
     items = read_records(tmp_path / "results/prepare/mentat/items.parquet", Item)
     assert all(i.protected for i in items) and len(items) > 50
-    words = {t[:60] for i in items for t in (i.question, *i.options, *(v for k, v in i.variant.items() if k.startswith("text_"))) if len(t) > 25}
+    words = {
+        t[:60]
+        for i in items
+        for t in (i.question, *i.options, *(v for k, v in i.variant.items() if k.startswith("text_")))
+        if len(t) > 25
+    }
     searched = 0
     for f in (tmp_path / "results").rglob("*"):
-        if not f.is_file() or f.name in ("items.parquet", "ratings.parquet", "recorded.parquet"): continue
+        if not f.is_file() or f.name in ("items.parquet", "ratings.parquet", "recorded.parquet"):
+            continue
         text = pd.read_parquet(f).to_csv() if f.suffix == ".parquet" else f.read_text(encoding="utf-8", errors="ignore")
         searched += 1
         assert not [w for w in words if w in text], f"{f.name} holds text of a protected item"
@@ -220,11 +313,19 @@ ASKED = {"endpoint": "remote", "served": "m-1", "lineage": "m", "sampling": {"te
 
 
 def test_a_planted_key_is_nowhere_after_a_run(clone, tmp_path):
-    "The endpoint repeats the key in its errors; no notebook, cache, lock, log, table, page or message of the run holds it."
+    """The endpoint repeats the key in its errors; no notebook, cache, lock, log, table, page or message of the run
+    holds it.
+    """
     secret, folder = "-".join(["sk-planted", "run", "0123456789abcdef"]), tmp_path / "mhbench"  # in no file as it is
     shutil.copytree(clone, folder, ignore=shutil.ignore_patterns(".mhbench"))
-    echo = lambda n, body: (lambda _: ([401, 400, 500][n % 3], {"error": {"message": f"Incorrect API key provided: {secret}"}})) if n < 9 else None
-    everywhere = lambda: [str(f.relative_to(folder)) for f in folder.rglob("*") if f.is_file() and secret.encode() in f.read_bytes()]
+    echo = lambda n, body: (
+        (lambda _: ([401, 400, 500][n % 3], {"error": {"message": f"Incorrect API key provided: {secret}"}}))
+        if n < 9
+        else None
+    )
+    everywhere = lambda: [
+        str(f.relative_to(folder)) for f in folder.rglob("*") if f.is_file() and secret.encode() in f.read_bytes()
+    ]
     env = {k: v for k, v in ENV.items() if k != "MHBENCH_ROOT"} | {"PLANTED_KEY": secret}
     with FaultServer(every=echo) as s:
         p = yaml.safe_load((clone / "params.yaml").read_text())
@@ -232,7 +333,9 @@ def test_a_planted_key_is_nowhere_after_a_run(clone, tmp_path):
         p["studies"]["psychiatrybench"]["judge"] |= {"judges": ["remote"]}
         p["generate"]["max_failed"] = None
         (folder / "params.yaml").write_text(yaml.safe_dump(p, sort_keys=False))
-        run(BIN / "mhbench", "select", "--studies", "psychiatrybench", "--models", "remote", "--items", "12", cwd=folder)
+        run(
+            BIN / "mhbench", "select", "--studies", "psychiatrybench", "--models", "remote", "--items", "12", cwd=folder
+        )
         done = subprocess.run([BIN / "dvc", "repro", "-v"], cwd=folder, env=env, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1500:]
         assert s.headers[0]["authorization"] == f"Bearer {secret}" and len(s.asked) > 12
@@ -243,8 +346,14 @@ def test_a_planted_key_is_nowhere_after_a_run(clone, tmp_path):
         p = yaml.safe_load((folder / "params.yaml").read_text())
         p["generate"] |= {"max_failed": 0, "replay": "off"}
         (folder / "params.yaml").write_text(yaml.safe_dump(p, sort_keys=False))
-        s.asked.clear()   # the echo begins again, and this time it ends the stage
-        stopped = subprocess.run([BIN / "mhbench", "run", "generate", "--study", "psychiatrybench", "--model", "remote"], cwd=folder, env=env, capture_output=True, text=True)
+        s.asked.clear()  # the echo begins again, and this time it ends the stage
+        stopped = subprocess.run(
+            [BIN / "mhbench", "run", "generate", "--study", "psychiatrybench", "--model", "remote"],
+            cwd=folder,
+            env=env,
+            capture_output=True,
+            text=True,
+        )
     assert stopped.returncode != 0 and "TooManyFailed" in stopped.stderr
     assert (folder / "results/generate/psychiatrybench/remote/notebook.failed.ipynb").exists()
     assert secret not in stopped.stdout + stopped.stderr and everywhere() == []
@@ -255,12 +364,25 @@ def test_the_batch_api_gives_the_responses_of_the_ordinary_path(small, tmp_path,
     monkeypatch.chdir(small)
     monkeypatch.setenv("PLANTED_KEY", "sk-planted-0123456789abcdef")
     shutil.copytree(small / "results" / "prepare", tmp_path / "prepare")
-    letters = {"content": [{"token": "A", "top_logprobs": [{"token": "A", "logprob": -0.1}, {"token": "B", "logprob": -2.5}]}]}
+    letters = {
+        "content": [{"token": "A", "top_logprobs": [{"token": "A", "logprob": -0.1}, {"token": "B", "logprob": -2.5}]}]
+    }
     found = {}
     with BatchServer(logprobs=letters, say=lambda body: "A") as s:
-        values = {"results": str(tmp_path), "model": "remote", "modes": {"zero_shot": {}, "few_shot": {"n_items": 3}}, "entries": {"remote": ASKED}, "endpoints": {"remote": REMOTE | {"base_urls": [s.url]}}}
+        values = {
+            "results": str(tmp_path),
+            "model": "remote",
+            "modes": {"zero_shot": {}, "few_shot": {"n_items": 3}},
+            "entries": {"remote": ASKED},
+            "endpoints": {"remote": REMOTE | {"base_urls": [s.url]}},
+        }
         for delivery in ("batch", "live"):
-            pipeline.run_stage("generate", "mhqa", "minilm", overrides=values | {"delivery": delivery, "cache": str(tmp_path / f"{delivery}.sqlite")})
+            pipeline.run_stage(
+                "generate",
+                "mhqa",
+                "minilm",
+                overrides=values | {"delivery": delivery, "cache": str(tmp_path / f"{delivery}.sqlite")},
+            )
             found[delivery] = (tmp_path / "generate/mhqa/remote/responses.parquet").read_bytes()
             assert len(s.batches) == 1 and len(s.direct) == (0 if delivery == "batch" else 13)
     assert found["batch"] == found["live"]
@@ -270,6 +392,8 @@ def test_a_cluster_gives_the_bytes_of_threads(small, tmp_path, monkeypatch):
     pytest.importorskip("dask.distributed", reason="the extra dask is not installed")
     monkeypatch.chdir(small)
     shutil.copytree(small / "results" / "prepare", tmp_path / "prepare")
-    pipeline.run_stage("generate", "mhqa", "minilm", overrides={"results": str(tmp_path), "executor": {"kind": "dask", "workers": 2}})
+    pipeline.run_stage(
+        "generate", "mhqa", "minilm", overrides={"results": str(tmp_path), "executor": {"kind": "dask", "workers": 2}}
+    )
     of = "generate/mhqa/minilm/responses.parquet"
     assert (tmp_path / of).read_bytes() == (small / "results" / of).read_bytes()

@@ -13,10 +13,25 @@ STUDIES = {"psychiatrybench": {"generate", "judge"}, "counselingbench": {"genera
 
 
 def obliging(n, body):
-    "An answer that fits: the first value that a schema allows, the log-probabilities of a prompt, or words that name no option."
-    if body.get("echo"): return lambda _: (200, completion(body, "") | {"choices": [{"text": "", "finish_reason": "length", "logprobs": {"token_logprobs": [None, *[-1.0] * 14]}}]})
+    """An answer that fits: the first value that a schema allows, the log-probabilities of a prompt, or words that name
+    no option.
+    """
+    if body.get("echo"):
+        return lambda _: (
+            200,
+            completion(body, "")
+            | {
+                "choices": [
+                    {"text": "", "finish_reason": "length", "logprobs": {"token_logprobs": [None, *[-1.0] * 14]}}
+                ]
+            },
+        )
     fields = body.get("response_format", {}).get("json_schema", {}).get("schema", {}).get("properties", {})
-    text = json.dumps({k: v["enum"][0] if "enum" in v else 50 for k, v in fields.items()}) if fields else "None of the options fits."
+    text = (
+        json.dumps({k: v["enum"][0] if "enum" in v else 50 for k, v in fields.items()})
+        if fields
+        else "None of the options fits."
+    )
     return lambda _: (200, completion(body, text))
 
 
@@ -26,20 +41,38 @@ def planned(clone, tmp_path, monkeypatch):
     with FaultServer(every=obliging) as s:
         p = yaml.safe_load((clone / "params.yaml").read_text())
         p["endpoints"]["remote"] = {"kind": "openai", "base_urls": [s.url], "prompt_logprobs": "echo"}
-        p["models"] = {"remote": {"endpoint": "remote", "served": "m-1", "sampling": {"temperature": 0.0, "max_tokens": 16}, "price": {"prompt": 1.0, "completion": 4.0}}, "minilm": p["models"]["minilm"]}
-        p["run"] |= {"studies": list(STUDIES), "models": list(p["models"])} | {s: [name for name, has in STUDIES.items() if s in has] for s in ("judge", "duels", "contamination")}
+        p["models"] = {
+            "remote": {
+                "endpoint": "remote",
+                "served": "m-1",
+                "sampling": {"temperature": 0.0, "max_tokens": 16},
+                "price": {"prompt": 1.0, "completion": 4.0},
+            },
+            "minilm": p["models"]["minilm"],
+        }
+        p["run"] |= {"studies": list(STUDIES), "models": list(p["models"])} | {
+            s: [name for name, has in STUDIES.items() if s in has] for s in ("judge", "duels", "contamination")
+        }
         p["run"] |= {s: [name for name in STUDIES if s in p["studies"][name]] for s in pipeline.SELECTIVE}
         for name in STUDIES:
             p["studies"][name]["prepare"]["n_items"] = 3
-            for mode in p["studies"][name]["generate"]["modes"].values(): mode.pop("n_items")
+            for mode in p["studies"][name]["generate"]["modes"].values():
+                mode.pop("n_items")
         p["studies"]["psychiatrybench"]["judge"] |= {"judges": ["remote", "minilm"], "n_items": None}
-        p["studies"]["counselingbench"]["duels"] |= {"judges": ["remote"], "contestants": None, "n_items": None, "n_errors": None}
+        p["studies"]["counselingbench"]["duels"] |= {
+            "judges": ["remote"],
+            "contestants": None,
+            "n_items": None,
+            "n_errors": None,
+        }
         p["studies"]["counselingbench"]["contamination"] |= {"asked": ["remote"], "n_items": None}
         p["studies"]["counselingbench"]["competency"]["pairs"] = {}
-        for section in (p["generate"], p["judge"], p["duels"], p["contamination"]): section["cache"] = str(tmp_path / "cache.sqlite")
+        for section in (p["generate"], p["judge"], p["duels"], p["contamination"]):
+            section["cache"] = str(tmp_path / "cache.sqlite")
         folder = tmp_path / "mhbench"
         folder.mkdir()
-        for f in ("dvc.yaml", "nbs", "data"): (folder / f).symlink_to(clone / f)
+        for f in ("dvc.yaml", "nbs", "data"):
+            (folder / f).symlink_to(clone / f)
         (folder / "params.yaml").write_text(yaml.safe_dump(p, sort_keys=False))
         monkeypatch.chdir(folder)
         monkeypatch.setenv("MHBENCH_ROOT", str(folder))
@@ -48,25 +81,46 @@ def planned(clone, tmp_path, monkeypatch):
 
 def test_a_plan_counts_what_the_run_then_asks(planned):
     p, server = planned
-    with pytest.raises(FileNotFoundError, match="plan_run: the items of psychiatrybench must be prepared"): pipeline.plan_run()
-    for study in STUDIES: pipeline.run_stage("prepare", study)
+    with pytest.raises(FileNotFoundError, match="plan_run: the items of psychiatrybench must be prepared"):
+        pipeline.plan_run()
+    for study in STUDIES:
+        pipeline.run_stage("prepare", study)
     before = pipeline.plan_run()
     assert len(server.asked) == 0 and (before["cached"] == 0).all() and (before["to_ask"] > 0).all()
-    assert {(r.stage, r.study) for r in before.itertuples()} == {(stage, study) for study, stages in STUDIES.items() for stage in stages}
+    assert {(r.stage, r.study) for r in before.itertuples()} == {
+        (stage, study) for study, stages in STUDIES.items() for stage in stages
+    }
     asked = {}
     for study, stages in STUDIES.items():
-        for model in p["run"]["models"]: pipeline.run_stage("generate", study, model)
+        for model in p["run"]["models"]:
+            pipeline.run_stage("generate", study, model)
         asked["generate", study] = len(server.asked) - sum(asked.values())
         for stage in sorted(stages - {"generate"}):
             pipeline.run_stage(stage, study)
             asked[stage, study] = len(server.asked) - sum(asked.values())
-    assert {(r.stage, r.study): r.to_ask for r in before.itertuples()} == asked   # nobody named an option, so every answer is in error, as a plan must suppose
+    assert {
+        (r.stage, r.study): r.to_ask for r in before.itertuples()
+    } == asked  # nobody named an option, so every answer is in error, as a plan must suppose
     path = pipeline.root() / "params.yaml"
     path.write_text(yaml.safe_dump(p | {"seed": 1}, sort_keys=False))
-    with pytest.raises(ValueError, match="prepared with the parameters of params.yaml; got seed 20250107 instead of 1; run `dvc repro prepare`"): pipeline.plan_run()
+    with pytest.raises(
+        ValueError,
+        match="prepared with the parameters of params.yaml; got seed 20250107 instead of 1; run `dvc repro prepare`",
+    ):
+        pipeline.plan_run()
     path.write_text(yaml.safe_dump(p, sort_keys=False))
     after = pipeline.plan_run()
-    assert (after["requests"] == before["requests"]).all() and (after["to_ask"] == 0).all() and (after["cost_usd"] == 0).all()
-    spent = {s: json.loads((pipeline.place("results", stage, study) / "metrics.json").read_text()) for stage, study in asked for s in [(stage, study)] if stage != "generate"}
+    assert (
+        (after["requests"] == before["requests"]).all()
+        and (after["to_ask"] == 0).all()
+        and (after["cost_usd"] == 0).all()
+    )
+    spent = {
+        s: json.loads((pipeline.place("results", stage, study) / "metrics.json").read_text())
+        for stage, study in asked
+        for s in [(stage, study)]
+        if stage != "generate"
+    }
     for r in before.itertuples():
-        if r.stage != "generate": assert r.cost_usd >= spent[r.stage, r.study]["cost_usd"] > 0
+        if r.stage != "generate":
+            assert r.cost_usd >= spent[r.stage, r.study]["cost_usd"] > 0

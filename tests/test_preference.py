@@ -1,4 +1,6 @@
-"""Preferences: against choix and brute force, recovery on simulated raters, invariances, degenerate data, and the real annotations."""
+"""Preferences: against choix and brute force, recovery on simulated raters, invariances, degenerate data, and the real
+annotations.
+"""
 
 import itertools
 
@@ -12,15 +14,28 @@ from hypothesis import given, settings, strategies as st
 from scipy.special import softmax
 
 from mhbench import preference as P
-from mhbench.preference import (bootstrap_preferences, bradley_terry, group_means, hierarchical_bradley_terry, jensen_shannon, pairwise_ties, pairwise_wins, plackett_luce,
-                                question_alphas, soft_labels, top_k, wording_distances)
+from mhbench.preference import (
+    bootstrap_preferences,
+    bradley_terry,
+    group_means,
+    hierarchical_bradley_terry,
+    jensen_shannon,
+    pairwise_ties,
+    pairwise_wins,
+    plackett_luce,
+    question_alphas,
+    soft_labels,
+    top_k,
+    wording_distances,
+)
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 
 
 def simulated(rng, n=3000, Q=20, K=5, A=6, options=None, slopes=None, ties=None):
     "Annotations from the symmetric model; `options` rated at a time, 2 makes pairs exactly Davidson's."
-    betas = rng.normal(0, 1, (Q, K)); betas -= betas.mean(1, keepdims=True)
+    betas = rng.normal(0, 1, (Q, K))
+    betas -= betas.mean(1, keepdims=True)
     slopes = np.ones(A) if slopes is None else slopes
     ties = np.full(A, -1.0) if ties is None else ties
     q, a = rng.integers(0, Q, n), rng.integers(0, A, n)
@@ -28,30 +43,42 @@ def simulated(rng, n=3000, Q=20, K=5, A=6, options=None, slopes=None, ties=None)
     half = slopes[a] * (betas[q, i] - betas[q, j]) / 2
     u = (rng.random(n)[:, None] > np.cumsum(softmax(np.stack([half, -half, ties[a]], 1), 1), 1)).sum(1)
     x = np.full((n, K), np.nan)
-    x[np.arange(n), i], x[np.arange(n), j] = np.array([1, 0, .5])[u], np.array([0, 1, .5])[u]
+    x[np.arange(n), i], x[np.arange(n), j] = np.array([1, 0, 0.5])[u], np.array([0, 1, 0.5])[u]
     return x, q, a, betas
 
 
 # ---------------------------------------------------------------- counts and plain models
 
-@given(st.lists(st.lists(st.one_of(st.integers(0, 3), st.just(float("nan"))), min_size=4, max_size=4), min_size=1, max_size=8))
+
+@given(
+    st.lists(
+        st.lists(st.one_of(st.integers(0, 3), st.just(float("nan"))), min_size=4, max_size=4), min_size=1, max_size=8
+    )
+)
 @settings(max_examples=60, deadline=None)
 def test_counts_against_a_loop(rows):
     x, wins, ties = np.array(rows, float), np.zeros((4, 4)), np.zeros((4, 4))
     for r in x:
-        for i, j in itertools.permutations(range(4), 2): wins[i, j] += r[i] > r[j]; ties[i, j] += r[i] == r[j]
+        for i, j in itertools.permutations(range(4), 2):
+            wins[i, j] += r[i] > r[j]
+            ties[i, j] += r[i] == r[j]
     assert (pairwise_wins(x) == wins).all() and (pairwise_ties(x) == ties).all()
 
 
 @pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("penalty", [0, .01, 1])
+@pytest.mark.parametrize("penalty", [0, 0.01, 1])
 def test_bradley_terry_equals_choix(seed, penalty):
     rng = np.random.default_rng(seed)
     k = rng.integers(2, 9)
     w = rng.integers(1, 12, (k, k)) * (1 - np.eye(k, dtype=int))
     data = [(i, j) for i, j in itertools.permutations(range(k), 2) for _ in range(w[i, j])]
-    assert bradley_terry(w, penalty=penalty).betas == pytest.approx(choix.opt_pairwise(k, data, alpha=penalty, tol=1e-10) - choix.opt_pairwise(k, data, alpha=penalty, tol=1e-10).mean(), abs=2e-5)
-    if penalty == 0: assert bradley_terry(w).betas == pytest.approx(choix.ilsr_pairwise(k, data), abs=1e-4)
+    assert bradley_terry(w, penalty=penalty).betas == pytest.approx(
+        choix.opt_pairwise(k, data, alpha=penalty, tol=1e-10)
+        - choix.opt_pairwise(k, data, alpha=penalty, tol=1e-10).mean(),
+        abs=2e-5,
+    )
+    if penalty == 0:
+        assert bradley_terry(w).betas == pytest.approx(choix.ilsr_pairwise(k, data), abs=1e-4)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -63,16 +90,17 @@ def test_davidson_is_the_maximum(seed):
     def nll(x):
         b, v, total = np.r_[x[:3], 0], x[3], 0.0
         for i, j in itertools.combinations(range(4), 2):
-            z = np.array([b[i], b[j], v + (b[i] + b[j]) / 2])            # Davidson 1970 as he writes it
+            z = np.array([b[i], b[j], v + (b[i] + b[j]) / 2])  # Davidson 1970 as he writes it
             total -= np.array([w[i, j], w[j, i], t[i, j]]) @ (z - np.logaddexp.reduce(z))
         return total
+
     best, ours = scipy.optimize.minimize(nll, np.zeros(4), method="BFGS", options={"gtol": 1e-8}), bradley_terry(w, t)
     assert ours.nll == pytest.approx(best.fun, abs=1e-7) and ours.tie == pytest.approx(best.x[3], abs=1e-4)
     assert ours.betas == pytest.approx(np.r_[best.x[:3], 0] - np.r_[best.x[:3], 0].mean(), abs=1e-4)
 
 
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("penalty", [.05, 1])
+@pytest.mark.parametrize("penalty", [0.05, 1])
 def test_plackett_luce_equals_choix(seed, penalty):
     rng = np.random.default_rng(seed)
     k, n = rng.integers(3, 7), 12
@@ -89,7 +117,7 @@ def test_ties_are_the_sum_over_orders(seed):
     x[0, 1] = np.nan
 
     def nll(b):
-        total = .3 * b @ b
+        total = 0.3 * b @ b
         for r in x:
             rated, p = np.flatnonzero(~np.isnan(r)), 0.0
             for order in itertools.permutations(rated):
@@ -97,7 +125,8 @@ def test_ties_are_the_sum_over_orders(seed):
                     p += np.prod([np.exp(b[o]) / np.exp(b[list(order[s:])]).sum() for s, o in enumerate(order)])
             total -= np.log(p)
         return total
-    ours = plackett_luce(x, penalty=.3)
+
+    ours = plackett_luce(x, penalty=0.3)
     best = scipy.optimize.minimize(nll, np.zeros(4), method="BFGS", options={"gtol": 1e-7})
     assert ours.nll == pytest.approx(best.fun, abs=1e-6) and ours.nll == pytest.approx(nll(ours.betas), abs=1e-6)
 
@@ -105,27 +134,36 @@ def test_ties_are_the_sum_over_orders(seed):
 def test_an_infinite_worth_is_refused_or_held():
     w = pairwise_wins([[3, 2, 1], [3, 1, 2]])
     for fit in (lambda **k: bradley_terry(w, **k), lambda **k: plackett_luce([[3, 2, 1], [3, 1, 2]], **k)):
-        with pytest.raises(ValueError, match=r"options \[0\] that never lost"): fit()
-        p = fit(penalty=.1).probs
+        with pytest.raises(ValueError, match=r"options \[0\] that never lost"):
+            fit()
+        p = fit(penalty=0.1).probs
         assert np.isfinite(p).all() and p.argmax() == 0 and p[1] == pytest.approx(p[2], abs=1e-5)
-    with pytest.raises(ValueError, match="connect all options"): bradley_terry([[0, 5, 0, 0], [5, 0, 0, 0], [0, 0, 0, 5], [0, 0, 5, 0]])   # two islands
-    with pytest.raises(ValueError, match="only ties"): bradley_terry(np.zeros((2, 2)), [[0, 3], [3, 0]])
-    with pytest.raises(ValueError, match="ties symmetric"): bradley_terry(np.ones((2, 2)), [[0, 3], [1, 0]])
-    with pytest.raises(ValueError, match="at most 5040 orders"): plackett_luce([[1] * 8 + [0]], penalty=1)
+    with pytest.raises(ValueError, match="connect all options"):
+        bradley_terry([[0, 5, 0, 0], [5, 0, 0, 0], [0, 0, 0, 5], [0, 0, 5, 0]])  # two islands
+    with pytest.raises(ValueError, match="only ties"):
+        bradley_terry(np.zeros((2, 2)), [[0, 3], [3, 0]])
+    with pytest.raises(ValueError, match="ties symmetric"):
+        bradley_terry(np.ones((2, 2)), [[0, 3], [1, 0]])
+    with pytest.raises(ValueError, match="at most 5040 orders"):
+        plackett_luce([[1] * 8 + [0]], penalty=1)
 
 
 # ---------------------------------------------------------------- the hierarchical model
+
 
 @pytest.mark.parametrize("symmetric", [False, True])
 @pytest.mark.parametrize("seed", range(5))
 def test_gradient_against_finite_differences(symmetric, seed):
     rng = np.random.default_rng(seed)
-    x = rng.integers(0, 4, (50, 4)).astype(float); x[rng.random(x.shape) < .1] = np.nan
+    x = rng.integers(0, 4, (50, 4)).astype(float)
+    x[rng.random(x.shape) < 0.1] = np.nan
     p = P._pairs(x, rng.integers(0, 5, 50), rng.integers(0, 3, 50), symmetric)
     args = (p, rng.integers(0, 3, 50).astype(float)[p.unit], 20, 3, symmetric, 5.0)
-    at = np.r_[rng.normal(0, 2, 20), rng.uniform(.5, 2, 3), rng.uniform(-3, 3, 3)]
+    at = np.r_[rng.normal(0, 2, 20), rng.uniform(0.5, 2, 3), rng.uniform(-3, 3, 3)]
     h = 1e-5
-    numeric = np.array([(P._objective(at + h * e, *args)[0] - P._objective(at - h * e, *args)[0]) / (2 * h) for e in np.eye(len(at))])
+    numeric = np.array(
+        [(P._objective(at + h * e, *args)[0] - P._objective(at - h * e, *args)[0]) / (2 * h) for e in np.eye(len(at))]
+    )
     assert P._objective(at, *args)[1] == pytest.approx(numeric, abs=1e-6, rel=1e-6)
 
 
@@ -137,9 +175,11 @@ def test_objective_as_the_equations_write_it(offset):
     f, total = hierarchical_bradley_terry(x, q, a, offset=offset), 0.0
     for r, k, j in zip(x, q, a):
         for one, two in itertools.combinations(range(4), 2):
-            if r[one] < r[two]: one, two = two, one
+            if r[one] < r[two]:
+                one, two = two, one
             d = f.slopes[j] * (f.betas[k, one] - f.betas[k, two])
-            if offset == "paper": total += 0 if r[one] == r[two] else np.log1p(np.exp(-(f.offsets[j] + d)))
+            if offset == "paper":
+                total += 0 if r[one] == r[two] else np.log1p(np.exp(-(f.offsets[j] + d)))
             else:
                 parts = np.exp([d / 2, -d / 2, f.offsets[j]])
                 total -= np.log(parts[2 if r[one] == r[two] else 0] / parts.sum())
@@ -153,37 +193,52 @@ def test_no_better_optimum_by_slsqp(offset):
     "The optimiser that the authors use, on a small problem, with the sum-to-zero constraint written out."
     rng = np.random.default_rng(5)
     x, q, a = rng.integers(0, 6, (60, 3)).astype(float), rng.integers(0, 3, 60), rng.integers(0, 2, 60)
-    problem, _ = P._problem(x, q, a, offset, (.5, 2), (-3, 3), 5, "test")
+    problem, _ = P._problem(x, q, a, offset, (0.5, 2), (-3, 3), 5, "test")
     args = (problem.pairs, np.ones(len(problem.pairs.unit)), 9, 2, offset == "symmetric", 5.0)
-    sums = [{"type": "eq", "fun": lambda v, k=k: v[3 * k:3 * k + 3].sum()} for k in range(3)]
-    o = scipy.optimize.minimize(lambda v: P._objective(v, *args)[0], np.r_[np.zeros(9), 1, 1, 0, 0], method="SLSQP", bounds=[(None, None)] * 9 + [(.5, 2)] * 2 + [(-3, 3)] * 2,
-                                constraints=sums, options={"maxiter": 500, "ftol": 1e-12})
+    sums = [{"type": "eq", "fun": lambda v, k=k: v[3 * k : 3 * k + 3].sum()} for k in range(3)]
+    o = scipy.optimize.minimize(
+        lambda v: P._objective(v, *args)[0],
+        np.r_[np.zeros(9), 1, 1, 0, 0],
+        method="SLSQP",
+        bounds=[(None, None)] * 9 + [(0.5, 2)] * 2 + [(-3, 3)] * 2,
+        constraints=sums,
+        options={"maxiter": 500, "ftol": 1e-12},
+    )
     f = hierarchical_bradley_terry(x, q, a, offset=offset)
-    assert f.nll <= o.fun + 1e-6 and f.nll == pytest.approx(o.fun, abs=1e-4) and f.betas.ravel() == pytest.approx(o.x[:9], abs=.01)
+    assert (
+        f.nll <= o.fun + 1e-6
+        and f.nll == pytest.approx(o.fun, abs=1e-4)
+        and f.betas.ravel() == pytest.approx(o.x[:9], abs=0.01)
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_recovery_on_simulated_raters(seed):
     rng = np.random.default_rng(seed)
-    slopes = np.array([.7, .85, 1, 1, 1.15, 1.3]); slopes *= slopes.sum() / (slopes @ slopes)
-    ties = np.array([-1.5, -.5, .5, -1, 0, -2])
+    slopes = np.array([0.7, 0.85, 1, 1, 1.15, 1.3])
+    slopes *= slopes.sum() / (slopes @ slopes)
+    ties = np.array([-1.5, -0.5, 0.5, -1, 0, -2])
     x, q, a, betas = simulated(rng, 12_000, slopes=slopes, ties=ties)
     symmetric, paper = (hierarchical_bradley_terry(x, q, a, offset=o) for o in ("symmetric", "paper"))
-    assert np.corrcoef(symmetric.betas.ravel(), betas.ravel())[0, 1] > .98
-    assert np.polyfit(betas.ravel(), symmetric.betas.ravel(), 1)[0] == pytest.approx(1, abs=.1)
-    assert symmetric.slopes == pytest.approx(slopes, abs=.2) and symmetric.offsets == pytest.approx(ties, abs=.25)
-    # the flaw: there is no offset in the data, and the paper's model finds one in every rater, at the price of the betas' scale
-    assert paper.offsets.min() > 1 and np.polyfit(betas.ravel(), paper.betas.ravel(), 1)[0] < .9
+    assert np.corrcoef(symmetric.betas.ravel(), betas.ravel())[0, 1] > 0.98
+    assert np.polyfit(betas.ravel(), symmetric.betas.ravel(), 1)[0] == pytest.approx(1, abs=0.1)
+    assert symmetric.slopes == pytest.approx(slopes, abs=0.2) and symmetric.offsets == pytest.approx(ties, abs=0.25)
+    # the flaw: there is no offset in the data, and the paper's model finds one in every rater, at the price of the
+    # betas' scale
+    assert paper.offsets.min() > 1 and np.polyfit(betas.ravel(), paper.betas.ravel(), 1)[0] < 0.9
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_the_papers_offset_is_never_zero_or_less(seed):
     rng = np.random.default_rng(seed)
-    x, q, a = rng.integers(0, 100, (30, 4)).astype(float), rng.integers(0, 4, 30), rng.integers(0, 3, 30)      # pure noise
+    x, q, a = rng.integers(0, 100, (30, 4)).astype(float), rng.integers(0, 4, 30), rng.integers(0, 3, 30)  # pure noise
     assert hierarchical_bradley_terry(x, q, a).offsets.min() > 0
-    turned = hierarchical_bradley_terry(-x, q, a)                                                              # every winner a loser
+    turned = hierarchical_bradley_terry(-x, q, a)  # every winner a loser
     assert turned.offsets.min() > 0
-    one, two = hierarchical_bradley_terry(x, q, a, offset="symmetric"), hierarchical_bradley_terry(-x, q, a, offset="symmetric")
+    one, two = (
+        hierarchical_bradley_terry(x, q, a, offset="symmetric"),
+        hierarchical_bradley_terry(-x, q, a, offset="symmetric"),
+    )
     assert two.betas == pytest.approx(-one.betas, abs=1e-3) and two.offsets == pytest.approx(one.offsets, abs=1e-3)
 
 
@@ -195,54 +250,79 @@ def test_order_of_options_raters_and_scale_changes_nothing(offset):
     rows, columns = rng.permutation(120), rng.permutation(5)
     g = hierarchical_bradley_terry(x[rows][:, columns], q[rows], a[rows], offset=offset)
     assert g.probs == pytest.approx(f.probs[:, columns], abs=1e-4) and g.nll == pytest.approx(f.nll, abs=1e-6)
-    h = hierarchical_bradley_terry(np.exp(x / 3) * 7, [f"q{9 - k}" for k in q], [f"r{9 - k}" for k in a], offset=offset)          # any increasing scale, other names
+    h = hierarchical_bradley_terry(
+        np.exp(x / 3) * 7, [f"q{9 - k}" for k in q], [f"r{9 - k}" for k in a], offset=offset
+    )  # any increasing scale, other names
     assert h.probs == pytest.approx(f.probs[::-1], abs=1e-4) and h.slopes == pytest.approx(f.slopes[::-1], abs=1e-3)
 
 
 @pytest.mark.parametrize("offset", ["paper", "symmetric"])
 def test_degenerate_data_end_finite(offset):
-    cases = {"one rater, one annotation": ([[3, 2, 1]], ["q"], ["a"]), "all ties": ([[4, 4, 4]] * 5, list("qqqqq"), list("abcab")),
-             "one always wins": ([[9, 1, 2], [9, 2, 1]] * 10, ["q"] * 20, list("ab") * 10), "one option unrated": ([[1, 2, np.nan], [2, 1, np.nan]], ["q", "q"], ["a", "b"]),
-             "a perfect order": ([[5, 4, 3, 2, 1]] * 50, ["q"] * 50, ["a"] * 50), "one option in a question": ([[1, np.nan], [1, 0], [0, 1]], ["p", "q", "q"], ["a"] * 3)}
+    cases = {
+        "one rater, one annotation": ([[3, 2, 1]], ["q"], ["a"]),
+        "all ties": ([[4, 4, 4]] * 5, list("qqqqq"), list("abcab")),
+        "one always wins": ([[9, 1, 2], [9, 2, 1]] * 10, ["q"] * 20, list("ab") * 10),
+        "one option unrated": ([[1, 2, np.nan], [2, 1, np.nan]], ["q", "q"], ["a", "b"]),
+        "a perfect order": ([[5, 4, 3, 2, 1]] * 50, ["q"] * 50, ["a"] * 50),
+        "one option in a question": ([[1, np.nan], [1, 0], [0, 1]], ["p", "q", "q"], ["a"] * 3),
+    }
     for name, (x, q, a) in cases.items():
         f = hierarchical_bradley_terry(np.array(x, float), q, a, offset=offset)
         assert f.converged and np.isfinite(f.nll) and np.isfinite(f.slopes).all(), name
         assert np.nansum(f.probs, 1) == pytest.approx(np.ones(len(f.questions))), name
     f = hierarchical_bradley_terry([[9, 1, 2], [9, 2, 1]], ["q", "q"], ["a", "b"], offset=offset)
-    assert not f.finite[0] and f.probs[0, 0] > .99
+    assert not f.finite[0] and f.probs[0, 0] > 0.99
     f = hierarchical_bradley_terry([[1, 2, np.nan], [2, 1, np.nan]], ["q", "q"], ["a", "b"], offset=offset)
-    assert np.isnan(f.probs[0, 2]) and f.probs[0, :2] == pytest.approx([.5, .5], abs=1e-4) and f.finite[0]
+    assert np.isnan(f.probs[0, 2]) and f.probs[0, :2] == pytest.approx([0.5, 0.5], abs=1e-4) and f.finite[0]
     assert hierarchical_bradley_terry([[4, 4, 4]], ["q"], ["a"], offset=offset).probs[0] == pytest.approx([1 / 3] * 3)
 
 
-@pytest.mark.parametrize("change, message", [
-    ({"scores": np.ones(4)}, "must have shape"), ({"scores": [[1, np.inf]] * 4}, "must be finite"), ({"scores": np.empty((0, 2)), "questions": [], "raters": []}, "must not be empty"),
-    ({"raters": ["a"]}, "raters must be one label"), ({"offset": "both"}, "offset must be"), ({"slope_bounds": (0, 2)}, "slope_bounds must be positive"),
-    ({"offset_bounds": (1, 2)}, "offset_bounds must hold 0"), ({"penalty": -1}, "penalty must be zero or more"), ({"scores": [[np.nan, np.nan]] * 4}, "must have a rated option")])
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"scores": np.ones(4)}, "must have shape"),
+        ({"scores": [[1, np.inf]] * 4}, "must be finite"),
+        ({"scores": np.empty((0, 2)), "questions": [], "raters": []}, "must not be empty"),
+        ({"raters": ["a"]}, "raters must be one label"),
+        ({"offset": "both"}, "offset must be"),
+        ({"slope_bounds": (0, 2)}, "slope_bounds must be positive"),
+        ({"offset_bounds": (1, 2)}, "offset_bounds must hold 0"),
+        ({"penalty": -1}, "penalty must be zero or more"),
+        ({"scores": [[np.nan, np.nan]] * 4}, "must have a rated option"),
+    ],
+)
 def test_bad_arguments_are_named(change, message):
-    with pytest.raises(ValueError, match=message): hierarchical_bradley_terry(**{"scores": [[1., 0.]] * 4, "questions": list("ppqq"), "raters": list("abab")} | change)
+    with pytest.raises(ValueError, match=message):
+        hierarchical_bradley_terry(
+            **{"scores": [[1.0, 0.0]] * 4, "questions": list("ppqq"), "raters": list("abab")} | change
+        )
 
 
 # ---------------------------------------------------------------- intervals
 
+
 def test_bootstrap_keeps_questions_and_raters():
     rng = np.random.default_rng(1)
-    q, a = np.repeat(np.arange(10), 6), np.r_[np.tile(np.arange(5), 11), [5, 5, 0, 1, 2]]           # rater 5 has two annotations
-    problem, code = P._problem(rng.random((60, 3)), q, a, "paper", (.5, 2), (-3, 3), 5, "test")
+    q, a = np.repeat(np.arange(10), 6), np.r_[np.tile(np.arange(5), 11), [5, 5, 0, 1, 2]]  # rater 5 has two annotations
+    problem, code = P._problem(rng.random((60, 3)), q, a, "paper", (0.5, 2), (-3, 3), 5, "test")
     w, vain = P._draws(problem, code, a, 200, 7, "test")
     assert w.shape == (200, 60) and vain > 0
-    for k in range(10): assert (w[:, q == k].sum(1) == 6).all()
-    for r in range(6): assert (w[:, a == r].sum(1) > 0).all()
+    for k in range(10):
+        assert (w[:, q == k].sum(1) == 6).all()
+    for r in range(6):
+        assert (w[:, a == r].sum(1) > 0).all()
 
 
 def test_bootstrap_replicate_is_a_fit_of_the_repeated_rows():
     rng = np.random.default_rng(4)
     x, q, a = rng.integers(0, 9, (50, 4)).astype(float), np.repeat(np.arange(5), 10), np.tile(np.arange(5), 10)
-    problem, code = P._problem(x, q, a, "symmetric", (.5, 2), (-3, 3), 5, "test")
+    problem, code = P._problem(x, q, a, "symmetric", (0.5, 2), (-3, 3), 5, "test")
     w = P._draws(problem, code, a, 1, 9, "test")[0][0]
     rows = np.repeat(np.arange(50), w.astype(int))
     b = bootstrap_preferences(x, q, a, n=1, seed=9, offset="symmetric")
-    assert b.probs.replicates[0] == pytest.approx(hierarchical_bradley_terry(x[rows], q[rows], a[rows], offset="symmetric").probs, abs=2e-3)
+    assert b.probs.replicates[0] == pytest.approx(
+        hierarchical_bradley_terry(x[rows], q[rows], a[rows], offset="symmetric").probs, abs=2e-3
+    )
     assert b.fit.probs == pytest.approx(b.probs.estimate)
 
 
@@ -251,35 +331,46 @@ def test_bootstrap_covers_the_truth():
     x, q, a, betas = simulated(rng, 4000, Q=10, A=4)
     b = bootstrap_preferences(x, q, a, n=60, seed=1, offset="symmetric")
     truth = softmax(betas, 1)
-    assert .85 < ((b.probs.ci_low <= truth) & (truth <= b.probs.ci_high)).mean() and b.n_unconverged == 0
+    assert 0.85 < ((b.probs.ci_low <= truth) & (truth <= b.probs.ci_high)).mean() and b.n_unconverged == 0
 
 
 # ---------------------------------------------------------------- what goes around it
 
-@given(st.lists(st.floats(.01, 10), min_size=3, max_size=3), st.lists(st.booleans(), min_size=3, max_size=3))
+
+@given(st.lists(st.floats(0.01, 10), min_size=3, max_size=3), st.lists(st.booleans(), min_size=3, max_size=3))
 @settings(max_examples=50, deadline=None)
 def test_soft_labels_keep_ratios(p, wrong):
     p, wrong = np.array(p) / sum(p), np.array(wrong)
     if wrong.all():
-        with pytest.raises(ValueError, match="must be left"): soft_labels(p, wrong)
+        with pytest.raises(ValueError, match="must be left"):
+            soft_labels(p, wrong)
         return
     s = soft_labels(p, wrong)
-    assert s.sum() == pytest.approx(1) and (s[wrong] == 0).all() and s[~wrong] / s[~wrong][0] == pytest.approx(p[~wrong] / p[~wrong][0])
+    assert (
+        s.sum() == pytest.approx(1)
+        and (s[wrong] == 0).all()
+        and s[~wrong] / s[~wrong][0] == pytest.approx(p[~wrong] / p[~wrong][0])
+    )
 
 
 def test_top_k_against_counting():
     rng = np.random.default_rng(0)
     p, a = softmax(rng.normal(0, 1, (300, 5)), 1), rng.integers(0, 5, 300)
-    assert top_k(p, a) == pytest.approx([np.mean([a[i] in np.argsort(-p[i])[:k] for i in range(300)]) for k in range(1, 6)])
-    assert top_k(np.full((7, 4), .25), np.zeros(7, int)) == pytest.approx([.25, .5, .75, 1])
+    assert top_k(p, a) == pytest.approx(
+        [np.mean([a[i] in np.argsort(-p[i])[:k] for i in range(300)]) for k in range(1, 6)]
+    )
+    assert top_k(np.full((7, 4), 0.25), np.zeros(7, int)) == pytest.approx([0.25, 0.5, 0.75, 1])
 
 
 def test_alphas_equal_the_krippendorff_package():
     rng = np.random.default_rng(0)
     q, x = rng.integers(0, 12, 90), rng.integers(0, 101, (90, 5)).astype(float)
-    x[rng.random(x.shape) < .1] = np.nan
+    x[rng.random(x.shape) < 0.1] = np.nan
     got = question_alphas(x, q)
-    assert got.alpha == pytest.approx([krippendorff.alpha(reliability_data=x[q == k], level_of_measurement="interval") for k in got.questions], abs=1e-9)
+    assert got.alpha == pytest.approx(
+        [krippendorff.alpha(reliability_data=x[q == k], level_of_measurement="interval") for k in got.questions],
+        abs=1e-9,
+    )
 
 
 def test_group_means_with_missing_scores():
@@ -289,7 +380,7 @@ def test_group_means_with_missing_scores():
 
 
 def test_wording_distance_by_hand():
-    x = np.array([[2., 0], [0, 2], [3, 3], [1, 1]])
+    x = np.array([[2.0, 0], [0, 2], [3, 3], [1, 1]])
     d = wording_distances(x, [1, 1, 2, 2], ["f", "m", "f", "m"], n=100, seed=1)[0]
     assert d.distance == pytest.approx((1 + 0) / 2) and d.n_questions == 2
     assert jensen_shannon([2, 0], [0, 2]) == pytest.approx(1)
@@ -299,17 +390,23 @@ def test_wording_test_keeps_its_level():
     "Without an effect p is uniform: over 150 data sets, 5% are below 0.05, give or take."
     rng = np.random.default_rng(0)
     q, w = np.repeat(np.arange(8), 8), np.tile(["f", "m"], 32)
-    p = [wording_distances(np.clip(rng.normal(50, 20, (64, 4)), 1, 100), q, w, n=199, seed=k)[0].p_value for k in range(150)]
-    assert scipy.stats.kstest(p, "uniform").pvalue > .001 and np.mean(np.array(p) < .05) < .12
+    p = [
+        wording_distances(np.clip(rng.normal(50, 20, (64, 4)), 1, 100), q, w, n=199, seed=k)[0].p_value
+        for k in range(150)
+    ]
+    assert scipy.stats.kstest(p, "uniform").pvalue > 0.001 and np.mean(np.array(p) < 0.05) < 0.12
 
 
 # ---------------------------------------------------------------- the real annotations
 
+
 @pytest.fixture(scope="module")
 def real(datasets):
     from mhbench.sources.mentat import annotation_arrays, load_annotations
+
     folder = datasets / "mentat" / "annotated_data"
-    if not folder.is_dir(): pytest.skip("no MENTAT annotations among the corpora")
+    if not folder.is_dir():
+        pytest.skip("no MENTAT annotations among the corpora")
     return {m: annotation_arrays(load_annotations(folder, mapping=m).ratings) for m in ("release", "shown")}
 
 
@@ -317,26 +414,30 @@ def test_real_optimum(real):
     "The authors' SLSQP ends at 470.718 on these 600 annotations."
     a = real["release"]
     f = hierarchical_bradley_terry(a.scores, a.questions, a.raters)
-    assert a.scores.shape == (600, 5) and f.converged and f.nll <= 470.72 and f.nll == pytest.approx(470.718, abs=.002)
+    assert a.scores.shape == (600, 5) and f.converged and f.nll <= 470.72 and f.nll == pytest.approx(470.718, abs=0.002)
     assert f.probs.shape == (61, 5) and f.n_pairs == 3930 and (f.offsets > 0).all() and (f.offsets > 2.9999).sum() == 3
-    assert (.5 <= f.slopes).all() and (f.slopes <= 2).all() and np.abs(f.betas.sum(1)).max() < 1e-8
+    assert (0.5 <= f.slopes).all() and (f.slopes <= 2).all() and np.abs(f.betas.sum(1)).max() < 1e-8
     wide = hierarchical_bradley_terry(a.scores, a.questions, a.raters, offset_bounds=(-10, 10))
     assert wide.nll < f.nll - 2 and 3 < wide.offsets.max() < 3.4
 
 
 def test_real_optimum_of_the_other_reading_and_the_other_model(real):
     a = real["shown"]
-    assert hierarchical_bradley_terry(a.scores, a.questions, a.raters).nll == pytest.approx(284.517, abs=.002)
-    for mapping, low, high in (("release", -.65, 1.34), ("shown", -.41, 2.73)):
+    assert hierarchical_bradley_terry(a.scores, a.questions, a.raters).nll == pytest.approx(284.517, abs=0.002)
+    for mapping, low, high in (("release", -0.65, 1.34), ("shown", -0.41, 2.73)):
         a = real[mapping]
         f = hierarchical_bradley_terry(a.scores, a.questions, a.raters, offset="symmetric")
-        assert f.converged and (f.n_pairs, f.n_ties) == (3930, 2070) and (f.offsets.min(), f.offsets.max()) == pytest.approx((low, high), abs=.02)
+        assert (
+            f.converged
+            and (f.n_pairs, f.n_ties) == (3930, 2070)
+            and (f.offsets.min(), f.offsets.max()) == pytest.approx((low, high), abs=0.02)
+        )
 
 
 def test_real_wordings_make_no_difference_that_shows(real):
     for a in real.values():
         got = wording_distances(a.scores, a.questions, a.genders, n=500, seed=1)
-        assert len(got) == 3 and all(d.p_value > .05 and d.n_questions + d.n_left_out == 61 for d in got)
+        assert len(got) == 3 and all(d.p_value > 0.05 and d.n_questions + d.n_left_out == 61 for d in got)
 
 
 def test_real_bootstrap(real):

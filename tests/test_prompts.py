@@ -8,24 +8,68 @@ import yaml
 from hypothesis import given, settings, strategies as st
 
 from mhbench import prompts
-from mhbench.prompts import FOLDER, build, demonstrations, provenance, related, render, rubric, rubric_for, rubrics, template
+from mhbench.prompts import (
+    FOLDER,
+    build,
+    demonstrations,
+    provenance,
+    related,
+    render,
+    rubric,
+    rubric_for,
+    rubrics,
+    template,
+)
 from mhbench.schema import MODES, TASKS, Item
 
-SHAPES = {"multiple_choice": dict(options=["alpha", "beta", "gamma"], key=["B"]), "extended_matching": dict(options=["alpha", "beta", "gamma"], stems=["first scene", "second scene"], key=["A", "C"]),
-          "cloze": dict(key=["alpha"]), "open": dict(key=["the reference text"]), "sequential": dict(stems=["first ask", "second ask"], key=["one reference", "two reference"]),
-          "multi_label": dict(options=["alpha", "beta", "gamma"], key=["beta"])}
-NAMED = ["diagnosis", "treatment", "treatment_follow_up", "classification", "management_plan", "clinical_approach", "mental_qa", "sequential_qa", "mcq", "emi", "emi_separated", "exams"]
+SHAPES = {
+    "multiple_choice": dict(options=["alpha", "beta", "gamma"], key=["B"]),
+    "extended_matching": dict(
+        options=["alpha", "beta", "gamma"], stems=["first scene", "second scene"], key=["A", "C"]
+    ),
+    "cloze": dict(key=["alpha"]),
+    "open": dict(key=["the reference text"]),
+    "sequential": dict(stems=["first ask", "second ask"], key=["one reference", "two reference"]),
+    "multi_label": dict(options=["alpha", "beta", "gamma"], key=["beta"]),
+}
+NAMED = [
+    "diagnosis",
+    "treatment",
+    "treatment_follow_up",
+    "classification",
+    "management_plan",
+    "clinical_approach",
+    "mental_qa",
+    "sequential_qa",
+    "mcq",
+    "emi",
+    "emi_separated",
+    "exams",
+]
 
 
 def an_item(task, study="any", item_id="x", **more):
-    return Item(**{"item_id": item_id, "study": study, "task": task, "question": f"The question of {item_id}?", "source": "test", "context": {"history": "a {braced} [[bracketed]] history", "mental_state": "calm"},
-                   "rationale": "because of this", **SHAPES[task], **more})
+    return Item(
+        **{
+            "item_id": item_id,
+            "study": study,
+            "task": task,
+            "question": f"The question of {item_id}?",
+            "source": "test",
+            "context": {"history": "a {braced} [[bracketed]] history", "mental_state": "calm"},
+            "rationale": "because of this",
+            **SHAPES[task],
+            **more,
+        }
+    )
 
 
-def text_of(messages): return "\n".join(m["content"] for m in messages)
+def text_of(messages):
+    return "\n".join(m["content"] for m in messages)
 
 
 # ---------------------------------------------------------------- the language
+
 
 @given(st.text(), st.text())
 @settings(max_examples=200, deadline=None)
@@ -36,9 +80,12 @@ def test_values_are_never_read_as_templates(a, b):
 @given(st.text(alphabet="ab {}[]\n", max_size=30))
 @settings(max_examples=500, deadline=None)
 def test_any_template_renders_or_says_why(t):
-    try: out = render(t, {"a": "1", "b": ""})
-    except ValueError as e: assert "render:" in str(e)
-    else: assert "{a}" not in t.replace("{{", "").replace("}}", "") or "1" in out or "[[" in t
+    try:
+        out = render(t, {"a": "1", "b": ""})
+    except ValueError as e:
+        assert "render:" in str(e)
+    else:
+        assert "{a}" not in t.replace("{{", "").replace("}}", "") or "1" in out or "[[" in t
 
 
 def test_optional_parts_go_with_their_empty_fields():
@@ -55,8 +102,14 @@ FILES = sorted(p.relative_to(FOLDER) for p in FOLDER.rglob("*.yaml"))
 def test_every_file_is_sound(name):
     data = yaml.safe_load((FOLDER / name).read_text(encoding="utf-8"))
     assert data["about"], "every file says which paper's structure it follows"
-    texts = [v for d in (data, *(data.get("modes") or {}).values()) for k, v in d.items() if k in ("system", "user", "assistant", "part", "answer_line")]
-    for t in texts: prompts.names(t, name)
+    texts = [
+        v
+        for d in (data, *(data.get("modes") or {}).values())
+        for k, v in d.items()
+        if k in ("system", "user", "assistant", "part", "answer_line")
+    ]
+    for t in texts:
+        prompts.names(t, name)
     if not name.startswith(("rubrics", "steps")):
         for t in [d.get(k, "") for d in (data, *(data.get("modes") or {}).values()) for k in ("system", "user")]:
             assert not prompts.names(t) & {"key", "key_text", "rationale"}, "the answer stands in assistant alone"
@@ -66,26 +119,35 @@ def test_every_file_is_sound(name):
 @pytest.mark.parametrize("language", [None, "de"])
 def test_every_rubric_loads(name, language):
     r = rubric(name, language=language)
-    if r.kind == "score" and "psychiatrybench/points" != name: assert sorted(r.anchors) == [0, 50, 75, 90, 100]
+    if r.kind == "score" and "psychiatrybench/points" != name:
+        assert sorted(r.anchors) == [0, 50, 75, 90, 100]
     assert len({r.show(x) for x in r.labels}) == len(r.labels), "labels stay apart in every language"
     assert set(r.shown) <= {*r.labels, *itertools.chain(*r.extra.values())}
 
 
 # ---------------------------------------------------------------- messages
 
+
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("mode", MODES)
 def test_every_task_in_every_mode(task, mode):
     item, shot = an_item(task), an_item(task, item_id="y", rationale="SHOT-REASON")
     if mode == "free_form" and task in ("extended_matching", "multi_label"):
-        with pytest.raises(ValueError, match="there must be a prompt for mode free_form"): build(item, mode)
+        with pytest.raises(ValueError, match="there must be a prompt for mode free_form"):
+            build(item, mode)
         return
     messages = build(item, mode, demonstrations=[shot] if mode.startswith("few") else ())
     asked = messages[-1]["content"]
-    assert messages[-1]["role"] == "user" and [m["role"] for m in messages[-3:-1]] in ([], ["system"], ["user", "assistant"])
+    assert messages[-1]["role"] == "user" and [m["role"] for m in messages[-3:-1]] in (
+        [],
+        ["system"],
+        ["user", "assistant"],
+    )
     assert item.question in asked and "a {braced} [[bracketed]] history" in asked
-    for part in item.stems: assert part in asked
-    for part in item.options: assert (part in asked) == (mode != "free_form")
+    for part in item.stems:
+        assert part in asked
+    for part in item.options:
+        assert (part in asked) == (mode != "free_form")
     assert ("SHOT-REASON" in text_of(messages)) == (mode == "few_shot_cot")
     assert "because of this" not in text_of(messages), "the item's own rationale is not shown"
     assert asked == asked.rstrip()
@@ -94,42 +156,72 @@ def test_every_task_in_every_mode(task, mode):
 @pytest.mark.parametrize("task", ["cloze", "open", "sequential"])
 def test_the_reference_is_not_shown(task):
     item = an_item(task, key=["SECRET-1"] if task != "sequential" else ["SECRET-1", "SECRET-2"])
-    for mode in ("zero_shot", "cot"): assert "SECRET" not in text_of(build(item, mode))
+    for mode in ("zero_shot", "cot"):
+        assert "SECRET" not in text_of(build(item, mode))
 
 
 @pytest.mark.parametrize("category", NAMED)
 def test_each_psychiatrybench_task_has_its_own_prompt(category):
-    task = {"emi": "extended_matching", "mcq": "multiple_choice", "emi_separated": "multiple_choice", "classification": "multi_label", "sequential_qa": "sequential"}.get(category, "open")
+    task = {
+        "emi": "extended_matching",
+        "mcq": "multiple_choice",
+        "emi_separated": "multiple_choice",
+        "classification": "multi_label",
+        "sequential_qa": "sequential",
+    }.get(category, "open")
     item = an_item(task, study="psychiatrybench", category=category.replace("_", " ").title())
     assert template(item).name == f"psychiatrybench/{category}.yaml"
-    assert "Patient's history: a {braced}" in text_of(build(item)) and "Mental state examination: calm" in text_of(build(item))
-    if task == "open": assert rubric_for(item).name == f"psychiatrybench/{category}"
+    assert "Patient's history: a {braced}" in text_of(build(item)) and "Mental state examination: calm" in text_of(
+        build(item)
+    )
+    if task == "open":
+        assert rubric_for(item).name == f"psychiatrybench/{category}"
 
 
 def test_the_distributed_words_of_the_papers_are_ours():
     "No sentence of a paper's appendix stands in ours (a probe of what those say)."
     ours = "\n".join((FOLDER / f).read_text(encoding="utf-8") for f in FILES)
-    for probe in ("You are a helpful, respectful, honest", "Du bist ein erfahrener Medizinstudent", "Do not penalize the", "Groundance", "Answer (single letter)", "I will provide two texts", "Do not favor any option"):
+    for probe in (
+        "You are a helpful, respectful, honest",
+        "Du bist ein erfahrener Medizinstudent",
+        "Do not penalize the",
+        "Groundance",
+        "Answer (single letter)",
+        "I will provide two texts",
+        "Do not favor any option",
+    ):
         assert probe not in ours
 
 
 def test_few_shot_of_mhqa_compares_and_shows_three_examples():
     messages = build(an_item("multiple_choice", study="mhqa", context={}, rationale=None), "few_shot_cot")
     assert [m["role"] for m in messages] == ["system"] + ["user", "assistant"] * 3 + ["user"]
-    assert all("2. Comparison" in m["content"] and re.search(r"Answer: [A-D]$", m["content"]) for m in messages if m["role"] == "assistant")
+    assert all(
+        "2. Comparison" in m["content"] and re.search(r"Answer: [A-D]$", m["content"])
+        for m in messages
+        if m["role"] == "assistant"
+    )
 
 
 def test_medqade_is_asked_in_the_language_of_the_card():
     de = an_item("cloze", study="medqade", language="de-DE", context={})
     assert "Fehlender Begriff:" in text_of(build(de)) and "Missing term:" in text_of(build(de, language="en"))
     assert rubric_for(de).show("Correct") == "Richtig" and rubric_for(de, language="en").show("Correct") == "Correct"
-    assert "Missing term:" in text_of(build(an_item("cloze", study="other", language="de", context={}))), "English where there is no German text"
-    with pytest.raises(ValueError, match="got none in other/cloze.fr.yaml"): build(an_item("cloze", study="other"), language="fr")
+    assert "Missing term:" in text_of(build(an_item("cloze", study="other", language="de", context={}))), (
+        "English where there is no German text"
+    )
+    with pytest.raises(ValueError, match="got none in other/cloze.fr.yaml"):
+        build(an_item("cloze", study="other"), language="fr")
 
 
 # ---------------------------------------------------------------- demonstrations
 
-def pool_of(n, per_case): return [an_item("multiple_choice", item_id=f"q{i}", group_id=f"g{i // per_case}", base_id=f"q{i - i % 2}") for i in range(n)]
+
+def pool_of(n, per_case):
+    return [
+        an_item("multiple_choice", item_id=f"q{i}", group_id=f"g{i // per_case}", base_id=f"q{i - i % 2}")
+        for i in range(n)
+    ]
 
 
 @given(st.integers(4, 40), st.integers(1, 5), st.integers(1, 3), st.integers(0, 10**9), st.randoms())
@@ -137,7 +229,8 @@ def pool_of(n, per_case): return [an_item("multiple_choice", item_id=f"q{i}", gr
 def test_demonstrations_are_by_seed_and_never_of_the_case(n, per_case, k, seed, rnd):
     pool = pool_of(n, per_case)
     asked = rnd.choice(pool)
-    try: got = demonstrations(pool, k, seed, exclude=asked)
+    try:
+        got = demonstrations(pool, k, seed, exclude=asked)
     except ValueError as e:
         assert "items must hold" in str(e)
         assert len({i.base_id for i in pool if not related(i, asked)}) < k
@@ -157,55 +250,80 @@ def test_another_seed_draws_others():
 def test_the_studys_own_examples_come_first():
     pool = pool_of(10, 1) + [an_item("multiple_choice", item_id="own", split="few_shot")]
     assert [d.item_id for d in demonstrations(pool, 1)] == ["own"]
-    with pytest.raises(ValueError, match="must hold 2"): demonstrations(pool, 2)
+    with pytest.raises(ValueError, match="must hold 2"):
+        demonstrations(pool, 2)
 
 
 def test_chain_of_thought_wants_rationales():
     pool = [i.model_copy(update={"rationale": None}) for i in pool_of(10, 1)]
-    with pytest.raises(ValueError, match="have a rationale"): demonstrations(pool, 1, rationale=True)
-    with pytest.raises(ValueError, match="must have a rationale for this prompt; got none"): build(an_item("multiple_choice"), "few_shot_cot", demonstrations=pool[:1])
+    with pytest.raises(ValueError, match="have a rationale"):
+        demonstrations(pool, 1, rationale=True)
+    with pytest.raises(ValueError, match="must have a rationale for this prompt; got none"):
+        build(an_item("multiple_choice"), "few_shot_cot", demonstrations=pool[:1])
 
 
 # ---------------------------------------------------------------- a folder of one's own
+
 
 def test_a_users_file_takes_the_place_of_ours_and_only_that(tmp_path):
     (tmp_path / "default").mkdir()
     (tmp_path / "default/cloze.yaml").write_text("user: |\n  MINE {question} {context}\n", encoding="utf-8")
     cloze, other = an_item("cloze"), an_item("open")
-    assert text_of(build(cloze, dir=tmp_path)).startswith("MINE") and text_of(build(other, dir=tmp_path)) == text_of(build(other))
+    assert text_of(build(cloze, dir=tmp_path)).startswith("MINE") and text_of(build(other, dir=tmp_path)) == text_of(
+        build(other)
+    )
     before = provenance([cloze, other], ["zero_shot"], dir=tmp_path)
     assert set(before) == {"user:default/cloze.yaml", "default/open.yaml"}
     (tmp_path / "default/cloze.yaml").write_text("user: |\n  MINE, CHANGED {question} {context}\n", encoding="utf-8")
     assert text_of(build(cloze, dir=tmp_path)).startswith("MINE, CHANGED")
     after = provenance([cloze, other], ["zero_shot"], dir=tmp_path)
-    assert after["default/open.yaml"] == before["default/open.yaml"] and after["user:default/cloze.yaml"] != before["user:default/cloze.yaml"]
+    assert (
+        after["default/open.yaml"] == before["default/open.yaml"]
+        and after["user:default/cloze.yaml"] != before["user:default/cloze.yaml"]
+    )
 
 
-@pytest.mark.parametrize("text,words", [("user: '{question}'", "got none for context, options"), ("user: '{question} {options} {context} {soft_labels}'", "got soft_labels"), ("- a\n- b", "must hold named entries"),
-                                        ("user: 'a\n b: {", "must be YAML"), ("user: x\nmodes: {cot: {usr: x}}", "modes.cot must hold entries"), ("user: '{question} {options} {context} {rationale}'", "must not name the answer")])
+@pytest.mark.parametrize(
+    "text,words",
+    [
+        ("user: '{question}'", "got none for context, options"),
+        ("user: '{question} {options} {context} {soft_labels}'", "got soft_labels"),
+        ("- a\n- b", "must hold named entries"),
+        ("user: 'a\n b: {", "must be YAML"),
+        ("user: x\nmodes: {cot: {usr: x}}", "modes.cot must hold entries"),
+        ("user: '{question} {options} {context} {rationale}'", "must not name the answer"),
+    ],
+)
 def test_a_users_file_that_does_not_fit_is_refused(tmp_path, text, words):
     (tmp_path / "any").mkdir()
     (tmp_path / "any/multiple_choice.yaml").write_text(text, encoding="utf-8")
-    with pytest.raises(ValueError, match=re.escape(words)): build(an_item("multiple_choice"), "cot" if "cot" in text else "zero_shot", dir=tmp_path)
+    with pytest.raises(ValueError, match=re.escape(words)):
+        build(an_item("multiple_choice"), "cot" if "cot" in text else "zero_shot", dir=tmp_path)
 
 
 def test_leaving_out_is_a_decision_that_stands_in_the_file(tmp_path):
     (tmp_path / "any").mkdir()
-    (tmp_path / "any/multiple_choice.yaml").write_text("omit: [context]\nuser: '{question} {options}'", encoding="utf-8")
+    (tmp_path / "any/multiple_choice.yaml").write_text(
+        "omit: [context]\nuser: '{question} {options}'", encoding="utf-8"
+    )
     assert "history" not in text_of(build(an_item("multiple_choice"), dir=tmp_path))
 
 
 def test_single_fields_of_the_context(tmp_path):
     (tmp_path / "any").mkdir()
-    (tmp_path / "any/open.yaml").write_text("user: 'MSE {context.mental_state} THEN {context} {question}'", encoding="utf-8")
+    (tmp_path / "any/open.yaml").write_text(
+        "user: 'MSE {context.mental_state} THEN {context} {question}'", encoding="utf-8"
+    )
     out = text_of(build(an_item("open"), dir=tmp_path))
     assert out.startswith("MSE calm THEN History: a {braced}") and out.count("calm") == 1
 
 
 # ---------------------------------------------------------------- real questions
 
+
 def test_every_real_question_is_asked_whole(datasets):
     from mhbench.sources import load_mhqa
+
     items = list(getattr(got := load_mhqa(datasets / "mhqa" / "mhqa.csv", key="number"), "records", got))
     assert len(items) == 2475
     for i in items:

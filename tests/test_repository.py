@@ -18,19 +18,29 @@ import check_readme
 
 
 def tracked(root: Path) -> list[Path]:
-    out = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=root, check=True, capture_output=True, text=True).stdout
+    out = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=root,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
     return [root / f for f in out.split("\0") if f and (root / f).is_file()]
 
 
 def text_of(path: Path) -> str:
-    try: return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError: return ""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return ""
 
 
 FORBIDDEN = {
     "a path of somebody's machine": re.compile(r"(?<![\w./<])/(?:home|root|Users|work|farm)/[A-Za-z0-9_.-]+"),
     "a temporary path": re.compile(r"/tmp/[a-z0-9_]{4,}"),
-    "an API key": re.compile(r"\b(?:sk-(?!planted)[A-Za-z0-9_-]{20,}|hf_[A-Za-z0-9]{20,}|AKIA[0-9A-Z]{16}|ghp_[A-Za-z0-9]{30,})"),
+    "an API key": re.compile(
+        r"\b(?:sk-(?!planted)[A-Za-z0-9_-]{20,}|hf_[A-Za-z0-9]{20,}|AKIA[0-9A-Z]{16}|ghp_[A-Za-z0-9]{30,})"
+    ),
     "a private key": re.compile("-----BEGIN [A-Z ]*PRIVATE " + "KEY-----"),
 }
 
@@ -38,9 +48,15 @@ FORBIDDEN = {
 def test_no_paths_and_no_secrets(root):
     found = []
     for f in tracked(root):
-        if f == Path(__file__): continue
+        if f == Path(__file__):
+            continue
         text = text_of(f)
-        found += [f"{f.relative_to(root)}: {what}: {m.group(0)}" for what, pattern in FORBIDDEN.items() for m in [pattern.search(text)] if m]
+        found += [
+            f"{f.relative_to(root)}: {what}: {m.group(0)}"
+            for what, pattern in FORBIDDEN.items()
+            for m in [pattern.search(text)]
+            if m
+        ]
     assert not found, "\n".join(found)
 
 
@@ -51,7 +67,11 @@ def test_the_canary_is_in_every_demo_file_and_only_there(root):
     assert len(demo) > 10
     assert not [str(f) for f in demo if canary not in text_of(f)]
     allowed = ("mhbench/demo/", "data/", "dvc-remote/")
-    stray = [str(f.relative_to(root)) for f in tracked(root) if canary in text_of(f) and not str(f.relative_to(root)).startswith(allowed)]
+    stray = [
+        str(f.relative_to(root))
+        for f in tracked(root)
+        if canary in text_of(f) and not str(f.relative_to(root)).startswith(allowed)
+    ]
     assert not stray, f"the canary marks demo items and belongs nowhere else: {stray}"
 
 
@@ -68,6 +88,7 @@ def test_settings_and_pyproject_agree(root):
     ini.read(root / "settings.ini")
     ini, project = ini["DEFAULT"], tomllib.loads((root / "pyproject.toml").read_text())["project"]
     import mhbench
+
     assert ini["lib_name"] == project["name"]
     assert ini["version"] == mhbench.__version__
     assert ini["description"] == project["description"]
@@ -78,7 +99,11 @@ def test_settings_and_pyproject_agree(root):
 
 
 def test_requirements_pin_what_the_extras_name(root):
-    pinned = {re.split(r"==", line)[0].lower().replace("_", "-") for line in (root / "requirements.txt").read_text().splitlines() if "==" in line}
+    pinned = {
+        re.split(r"==", line)[0].lower().replace("_", "-")
+        for line in (root / "requirements.txt").read_text().splitlines()
+        if "==" in line
+    }
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     named = [d for group in [project["dependencies"], *project["optional-dependencies"].values()] for d in group]
     assert not [d for d in named if re.split(r"[<>=\[]", d)[0].lower().replace("_", "-") not in pinned]
@@ -96,6 +121,7 @@ def test_stage_notebooks_have_one_parameters_cell_and_no_def(notebook):
 
 def test_every_stage_has_its_notebook():
     from mhbench.pipeline import STAGES as known
+
     assert {p.stem for p in STAGES} == set(known)
 
 
@@ -103,22 +129,28 @@ def test_modules_import_lower_numbers_only(root):
     number = {}
     for nb in sorted((root / "nbs").glob("*.ipynb")):
         m = re.match(r"(\d\d[a-z]?)_(.+)", nb.stem)
-        if m: number[m.group(2)] = m.group(1)
+        if m:
+            number[m.group(2)] = m.group(1)
     wrong = []
     for name, n in number.items():
         source = (root / "mhbench" / (name.replace(".", "/") + ".py")).read_text()
         for used in re.findall(r"^\s*from mhbench\.([\w.]+) import|^\s*from \.+([\w.]+) import", source, re.M):
             used = next(u for u in used if u)
             used = used if used in number else f"sources.{used}"
-            if used in number and not number[used] < n: wrong.append(f"{n}_{name} imports {number[used]}_{used}")
+            if used in number and not number[used] < n:
+                wrong.append(f"{n}_{name} imports {number[used]}_{used}")
     assert not wrong, wrong
 
 
 def test_import_is_light():
-    code = ("import sys, pkgutil, importlib, mhbench\n"
-            "for m in pkgutil.walk_packages(mhbench.__path__, 'mhbench.'): importlib.import_module(m.name)\n"
-            "print([m for m in ('torch', 'transformers', 'nbdev', 'fastcore', 'dask', 'IPython') if m in sys.modules])")
-    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip() == "[]"
+    code = (
+        "import sys, pkgutil, importlib, mhbench\n"
+        "for m in pkgutil.walk_packages(mhbench.__path__, 'mhbench.'): importlib.import_module(m.name)\n"
+        "print([m for m in ('torch', 'transformers', 'nbdev', 'fastcore', 'dask', 'IPython') if m in sys.modules])"
+    )
+    assert (
+        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip() == "[]"
+    )
 
 
 def test_dvc_is_quiet(root):
@@ -132,11 +164,13 @@ def test_a_sweep_can_edit_the_parameters(root, tmp_path):
     modify = pytest.importorskip("dvc.utils.serialize").modify_yaml
     copy = tmp_path / "params.yaml"
     copy.write_bytes((root / "params.yaml").read_bytes())
-    with modify(copy) as p: p["preferences"]["penalty"] = 2.5
+    with modify(copy) as p:
+        p["preferences"]["penalty"] = 2.5
     want = yaml.safe_load((root / "params.yaml").read_text())
     want["preferences"]["penalty"] = 2.5
     assert yaml.safe_load(copy.read_text()) == want
     from mhbench.pipeline import load_params
+
     load_params(copy)
 
 
@@ -145,9 +179,13 @@ def test_every_committed_metric_is_a_number_or_missing(root):
     assert files
 
     def leaves(x):
-        if isinstance(x, dict): yield from (v for y in x.values() for v in leaves(y))
-        elif isinstance(x, list): yield from (v for y in x for v in leaves(y))
-        else: yield x
+        if isinstance(x, dict):
+            yield from (v for y in x.values() for v in leaves(y))
+        elif isinstance(x, list):
+            yield from (v for y in x for v in leaves(y))
+        else:
+            yield x
+
     for f in files:
         assert all(v is None or isinstance(v, (int, float, str)) for v in leaves(json.loads(f.read_text()))), f
 
@@ -159,7 +197,9 @@ def test_a_stage_depends_on_the_modules_that_make_its_numbers(root):
     "Otherwise a mended formula would leave old numbers in place."
     stages = yaml.safe_load((root / "dvc.yaml").read_text())["stages"]
     for notebook in sorted((root / "nbs" / "stages").glob("*.ipynb")):
-        code = "\n".join("".join(c["source"]) for c in json.loads(notebook.read_text())["cells"] if c["cell_type"] == "code")
+        code = "\n".join(
+            "".join(c["source"]) for c in json.loads(notebook.read_text())["cells"] if c["cell_type"] == "code"
+        )
         used = {m.split(".")[0] for m in re.findall(r"^from mhbench\.([\w.]+) import", code, re.M)} - PLUMBING
         named = {Path(d).stem for d in stages[notebook.stem]["deps"] if d.startswith("mhbench/")}
         assert used <= named, f"{notebook.stem} uses {sorted(used - named)}: add them to its deps in dvc.yaml"

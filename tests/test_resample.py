@@ -8,7 +8,16 @@ import pytest
 import scipy.stats
 from hypothesis import given, settings, strategies as st
 
-from mhbench.resample import Interval, bca_interval, bootstrap, draw_weights, independent_difference, mean, paired_difference, percentile_interval
+from mhbench.resample import (
+    Interval,
+    bca_interval,
+    bootstrap,
+    draw_weights,
+    independent_difference,
+    mean,
+    paired_difference,
+    percentile_interval,
+)
 
 
 @settings(max_examples=60, deadline=None)
@@ -24,7 +33,8 @@ def test_a_chunk_changes_nothing(n_units, n, seed, chunk):
 def test_clusters_go_whole(labels, seed):
     labels = np.array(labels)
     w = np.vstack(list(draw_weights(len(labels), 30, seed=seed, clusters=labels)))
-    for c in np.unique(labels): assert (w[:, labels == c] == w[:, labels == c][:, :1]).all()
+    for c in np.unique(labels):
+        assert (w[:, labels == c] == w[:, labels == c][:, :1]).all()
     assert (w[:, np.unique(labels, return_index=True)[1]].sum(1) == len(np.unique(labels))).all()
 
 
@@ -33,14 +43,15 @@ def test_clusters_go_whole(labels, seed):
 def test_strata_keep_their_size(labels, seed):
     labels = np.array(labels)
     w = np.vstack(list(draw_weights(len(labels), 30, seed=seed, strata=labels)))
-    for s in np.unique(labels): assert (w[:, labels == s].sum(1) == (labels == s).sum()).all()
+    for s in np.unique(labels):
+        assert (w[:, labels == s].sum(1) == (labels == s).sum()).all()
 
 
 def test_draws_are_uniform():
     w = np.vstack(list(draw_weights(50, 20_000, seed=1)))
     assert abs(w.mean() - 1) < 1e-12
-    assert np.abs(w.mean(0) - 1).max() < 5 * np.sqrt(0.98 / 20_000)            # five standard errors
-    assert abs(w.var() - (1 - 1 / 50)) < 0.02                                   # binomial(N, 1/N)
+    assert np.abs(w.mean(0) - 1).max() < 5 * np.sqrt(0.98 / 20_000)  # five standard errors
+    assert abs(w.var() - (1 - 1 / 50)) < 0.02  # binomial(N, 1/N)
 
 
 def test_seeds_matter_and_repeat():
@@ -65,8 +76,14 @@ def test_both_forms_of_a_statistic_agree(x, seed, clustered):
 def test_intervals_equal_scipys(level, method, seed):
     x = np.random.default_rng(seed).lognormal(size=25)
     ours = bootstrap(lambda x: np.std(x, ddof=1), x, n=800, seed=seed, method=method, level=level)
-    theirs = scipy.stats.bootstrap((x,), lambda x, axis=-1: np.std(x, axis=axis, ddof=1), n_resamples=0, method=method, confidence_level=level,
-                                   bootstrap_result=SimpleNamespace(bootstrap_distribution=ours.replicates)).confidence_interval
+    theirs = scipy.stats.bootstrap(
+        (x,),
+        lambda x, axis=-1: np.std(x, axis=axis, ddof=1),
+        n_resamples=0,
+        method=method,
+        confidence_level=level,
+        bootstrap_result=SimpleNamespace(bootstrap_distribution=ours.replicates),
+    ).confidence_interval
     np.testing.assert_allclose([ours.ci_low, ours.ci_high], theirs, rtol=1e-12)
 
 
@@ -74,10 +91,18 @@ def test_bca_of_two_samples_equals_scipys():
     rng = np.random.default_rng(3)
     x, y = rng.lognormal(size=15), rng.lognormal(size=22)
     group = np.repeat([0, 1], [15, 22])
-    def difference(v, g): return v[g == 0].mean() - v[g == 1].mean()
+
+    def difference(v, g):
+        return v[g == 0].mean() - v[g == 1].mean()
+
     ours = bootstrap(difference, np.r_[x, y], group, strata=group, n=900, seed=1, method="bca")
-    theirs = scipy.stats.bootstrap((x, y), lambda a, b, axis=-1: a.mean(axis) - b.mean(axis), n_resamples=0, method="BCa",
-                                   bootstrap_result=SimpleNamespace(bootstrap_distribution=ours.replicates)).confidence_interval
+    theirs = scipy.stats.bootstrap(
+        (x, y),
+        lambda a, b, axis=-1: a.mean(axis) - b.mean(axis),
+        n_resamples=0,
+        method="BCa",
+        bootstrap_result=SimpleNamespace(bootstrap_distribution=ours.replicates),
+    ).confidence_interval
     np.testing.assert_allclose([ours.ci_low, ours.ci_high], theirs, rtol=1e-12)
 
 
@@ -94,11 +119,15 @@ def test_vector_statistics():
     i = bootstrap(mean, x, n=200, seed=1, method="bca")
     for k in range(3):
         one = bootstrap(mean, x[:, k], n=200, seed=1, method="bca")
-        np.testing.assert_allclose([i.estimate[k], i.ci_low[k], i.ci_high[k]], [one.estimate, one.ci_low, one.ci_high], rtol=1e-12)
+        np.testing.assert_allclose(
+            [i.estimate[k], i.ci_low[k], i.ci_high[k]], [one.estimate, one.ci_low, one.ci_high], rtol=1e-12
+        )
 
 
 def test_undefined_replicates_are_left_out_and_counted():
-    def last(x, *, weights): return np.where(weights[:, -1] > 0, weights @ x, np.nan)
+    def last(x, *, weights):
+        return np.where(weights[:, -1] > 0, weights @ x, np.nan)
+
     i = bootstrap(last, np.ones(4), n=500, seed=2)
     assert i.undefined == np.isnan(i.replicates).sum() > 0 and (i.ci_low, i.ci_high) == (4, 4)
     never = bootstrap(lambda x, *, weights: np.full(len(weights), np.nan), np.ones(4), n=20, seed=2)
@@ -114,7 +143,7 @@ def test_constant_data_has_an_interval_of_no_width():
 def test_p_values():
     rng = np.random.default_rng(5)
     p = np.array([bootstrap(mean, rng.normal(size=40), n=400, seed=s).p_value() for s in range(400)])
-    assert 0.03 < (p < 0.05).mean() < 0.09                                     # a true null hypothesis, a little liberal at n = 40
+    assert 0.03 < (p < 0.05).mean() < 0.09  # a true null hypothesis, a little liberal at n = 40
     assert bootstrap(mean, rng.normal(1, 1, 40), n=400, seed=1).p_value() < 0.01
     assert bootstrap(mean, np.zeros(9), n=100, seed=1).p_value() == 1.0
 
@@ -130,26 +159,40 @@ def test_differences():
     half = 1.96 * np.sqrt(x.var() / 50 + y.var() / 30)
     np.testing.assert_allclose([i.ci_low, i.ci_high], [i.estimate - half, i.estimate + half], atol=0.015)
     assert i.n == 30
-    twice = independent_difference(mean, x, x, n=2000, seed=1)                  # the same sample, drawn twice and apart
+    twice = independent_difference(mean, x, x, n=2000, seed=1)  # the same sample, drawn twice and apart
     assert abs(twice.replicates.var() / (2 * x.var() / 50) - 1) < 0.15
 
 
 def test_a_partial_and_a_matrix_with_units_last():
     x = np.random.default_rng(1).random((3, 20))
-    def spread(x, *, scale=1.0, weights): return scale * (weights @ x.T).std(1)
+
+    def spread(x, *, scale=1.0, weights):
+        return scale * (weights @ x.T).std(1)
+
     assert bootstrap(partial(spread, scale=2.0), x, axis=-1, n=10, seed=1).replicates.shape == (10,)
 
 
 def test_the_row_of_a_table():
     assert list(bootstrap(mean, np.arange(5.0), seed=1).row()) == ["n", "estimate", "ci_low", "ci_high"]
-    assert "n=5" in repr(bootstrap(mean, np.arange(5.0), seed=1)) and "shape=(2,)" in repr(bootstrap(mean, np.ones((5, 2)), seed=1))
+    assert "n=5" in repr(bootstrap(mean, np.arange(5.0), seed=1)) and "shape=(2,)" in repr(
+        bootstrap(mean, np.ones((5, 2)), seed=1)
+    )
     assert isinstance(bootstrap(mean, np.arange(5.0), seed=1), Interval)
 
 
-@pytest.mark.parametrize("call, message", [
-    (lambda: bootstrap(mean, np.empty(0), seed=1), "at least 1"), (lambda: bootstrap(mean, np.float64(1), seed=1), "at least 1"),
-    (lambda: bootstrap(mean, np.ones(3), seed=1, n=0), "n_units and n must be at least 1"), (lambda: bootstrap(mean, np.ones(3), seed=1, strata=[1]), "strata must be one label a unit"),
-    (lambda: bootstrap(np.average, np.ones(3), seed=1), "."), (lambda: percentile_interval(np.ones(3), 1.5), "level must be between 0 and 1"),
-    (lambda: paired_difference(mean, np.ones(3), np.ones(4), seed=1), "same shape"), (lambda: bootstrap(mean, np.ones(3), seed=1, method="basic"), "'percentile' or 'bca'")])
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: bootstrap(mean, np.empty(0), seed=1), "at least 1"),
+        (lambda: bootstrap(mean, np.float64(1), seed=1), "at least 1"),
+        (lambda: bootstrap(mean, np.ones(3), seed=1, n=0), "n_units and n must be at least 1"),
+        (lambda: bootstrap(mean, np.ones(3), seed=1, strata=[1]), "strata must be one label a unit"),
+        (lambda: bootstrap(np.average, np.ones(3), seed=1), "."),
+        (lambda: percentile_interval(np.ones(3), 1.5), "level must be between 0 and 1"),
+        (lambda: paired_difference(mean, np.ones(3), np.ones(4), seed=1), "same shape"),
+        (lambda: bootstrap(mean, np.ones(3), seed=1, method="basic"), "'percentile' or 'bca'"),
+    ],
+)
 def test_faults_are_named(call, message):
-    with pytest.raises((ValueError, TypeError), match=message): call()
+    with pytest.raises((ValueError, TypeError), match=message):
+        call()

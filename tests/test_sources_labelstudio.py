@@ -1,4 +1,6 @@
-"""Label Studio: an export that a real server wrote, its own parser and converter where they are installed, and exports that somebody broke."""
+"""Label Studio: an export that a real server wrote, its own parser and converter where they are installed, and exports
+that somebody broke.
+"""
 
 import csv
 import json
@@ -15,36 +17,65 @@ MODELS = ["elm", "fir", "gem", "owl", "ox"]
 
 @pytest.fixture
 def out():
-    terms = [("Das Hormon, das den Blutzucker senkt, ist _____.", "Insulin"), ("Vitamin B1 heißt auch _____.", "Thiamin"),
-             ("Lithium wird über die _____ ausgeschieden.", "Niere"), ("Das aktive Schilddrüsenhormon ist _____.", "Trijodthyronin")]
-    items = [Item(item_id=f"demo-{n}", study="medqade", task="cloze", question=q, key=[k], source="demo", language="de") for n, (q, k) in enumerate(terms)]
-    responses = [Response(item_id=i.item_id, study="medqade", model=m, mode="free_form", text=i.key[0] if (n + k) % 2 else f'<falsch & "{k}">') for n, i in enumerate(items) for k, m in enumerate(MODELS)]
+    terms = [
+        ("Das Hormon, das den Blutzucker senkt, ist _____.", "Insulin"),
+        ("Vitamin B1 heißt auch _____.", "Thiamin"),
+        ("Lithium wird über die _____ ausgeschieden.", "Niere"),
+        ("Das aktive Schilddrüsenhormon ist _____.", "Trijodthyronin"),
+    ]
+    items = [
+        Item(item_id=f"demo-{n}", study="medqade", task="cloze", question=q, key=[k], source="demo", language="de")
+        for n, (q, k) in enumerate(terms)
+    ]
+    responses = [
+        Response(
+            item_id=i.item_id,
+            study="medqade",
+            model=m,
+            mode="free_form",
+            text=i.key[0] if (n + k) % 2 else f'<falsch & "{k}">',
+        )
+        for n, i in enumerate(items)
+        for k, m in enumerate(MODELS)
+    ]
     return label_studio_tasks(items, responses, {"r1": [i.item_id for i in items]}, seed=5)
 
 
 def test_an_export_of_a_server(out):
     "The server imported these tasks, took five annotations (one skipped, one a second thought), and exported them."
     key = json.loads((FILES / "key.json").read_text())
-    assert key == out.key and (FILES / "config.xml").read_text() == out.config        # the draw and the page are still what the server was given
+    assert (
+        key == out.key and (FILES / "config.xml").read_text() == out.config
+    )  # the draw and the page are still what the server was given
     got = load_label_studio(FILES / "export.json", key, raters={1: "r1"})
     assert got.counts == {"tasks": 4, "annotations": 4, "unlabelled": 1, "cancelled": 1, "superseded": 1, "missing": 0}
     said = {(r.item_id, r.target): r.label for r in got.ratings}
     assert [said["demo-2", m] for m in key["demo-2"]] == ["Correct", "Incorrect", "Correct", "Incorrect", "Abstain"]
-    assert [said["demo-3", m] for m in MODELS] == ["Correct"] * 5 and said["demo-3", "difficulty"] == "Medium"   # the second annotation holds
+    assert [said["demo-3", m] for m in MODELS] == ["Correct"] * 5 and said[
+        "demo-3", "difficulty"
+    ] == "Medium"  # the second annotation holds
     assert {r.comment for r in got.ratings if r.item_id == "demo-2"} == {"Eponym wäre auch richtig"} and len(said) == 12
 
 
 def test_tasks_name_no_model(out):
     for t in out.tasks["r1"]:
-        assert not set(t["data"].values()) & set(MODELS) and set(t["data"]) == {"item_id", "study", "question", "reference", *(f"answer_{k}" for k in range(1, 6))}
-    assert len({tuple(v) for v in out.key.values()}) > 1                               # shuffled item by item
+        assert not set(t["data"].values()) & set(MODELS) and set(t["data"]) == {
+            "item_id",
+            "study",
+            "question",
+            "reference",
+            *(f"answer_{k}" for k in range(1, 6)),
+        }
+    assert len({tuple(v) for v in out.key.values()}) > 1  # shuffled item by item
 
 
 def export(tmp_path, change):
     data = json.loads((FILES / "export.json").read_text())
     change(data)
     (tmp_path / "e.json").write_text(json.dumps(data))
-    return lambda **kw: load_label_studio(tmp_path / "e.json", json.loads((FILES / "key.json").read_text()), **{"raters": "r1", **kw})
+    return lambda **kw: load_label_studio(
+        tmp_path / "e.json", json.loads((FILES / "key.json").read_text()), **{"raters": "r1", **kw}
+    )
 
 
 def test_a_missing_verdict_is_counted_and_is_no_abstention(tmp_path):
@@ -52,39 +83,67 @@ def test_a_missing_verdict_is_counted_and_is_no_abstention(tmp_path):
     assert got.counts["missing"] == 1 and len(got.ratings) == 11
 
 
-@pytest.mark.parametrize("change, message", [
-    (lambda d: d[0]["annotations"][0]["result"][0]["value"].update(choices=["Richtig"]), "label must be one of"),
-    (lambda d: d[0]["annotations"][0]["result"][0]["value"].update(choices=["Correct", "Incorrect"]), "must be single"),
-    (lambda d: d[0]["annotations"][0]["result"][0].update(type="labels"), "must be choices or textarea"),
-    (lambda d: d[0]["annotations"][0]["result"][0].update(from_name="correctness_9"), "the key is of another round"),
-    (lambda d: d[0]["data"].update(item_id="demo-99"), "key must hold every item"),
-    (lambda d: d[0].pop("annotations"), "a list of tasks with data and annotations")])
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda d: d[0]["annotations"][0]["result"][0]["value"].update(choices=["Richtig"]), "label must be one of"),
+        (
+            lambda d: d[0]["annotations"][0]["result"][0]["value"].update(choices=["Correct", "Incorrect"]),
+            "must be single",
+        ),
+        (lambda d: d[0]["annotations"][0]["result"][0].update(type="labels"), "must be choices or textarea"),
+        (
+            lambda d: d[0]["annotations"][0]["result"][0].update(from_name="correctness_9"),
+            "the key is of another round",
+        ),
+        (lambda d: d[0]["data"].update(item_id="demo-99"), "key must hold every item"),
+        (lambda d: d[0].pop("annotations"), "a list of tasks with data and annotations"),
+    ],
+)
 def test_what_does_not_fit_is_named(tmp_path, change, message):
-    with pytest.raises(ValueError, match=message): export(tmp_path, change)()
+    with pytest.raises(ValueError, match=message):
+        export(tmp_path, change)()
 
 
 def test_raters_by_email(tmp_path):
-    load = export(tmp_path, lambda d: [a.update(completed_by={"id": 7, "email": "x@example.org"}) for t in d for a in t["annotations"]])
+    load = export(
+        tmp_path,
+        lambda d: [a.update(completed_by={"id": 7, "email": "x@example.org"}) for t in d for a in t["annotations"]],
+    )
     assert {r.rater for r in load(raters={"x@example.org": "r9"}).ratings} == {"r9"}
-    with pytest.raises(ValueError, match="got 'x@example.org'"): load(raters={7: "r9"})
+    with pytest.raises(ValueError, match="got 'x@example.org'"):
+        load(raters={7: "r9"})
 
 
 @pytest.mark.parametrize("language", ["en", "de"])
 def test_label_studio_accepts_the_page_and_the_tasks(out, language):
-    li = pytest.importorskip("label_studio_sdk.label_interface", reason="label-studio-sdk is not installed: its parser checks the labelling configuration")
+    li = pytest.importorskip(
+        "label_studio_sdk.label_interface",
+        reason="label-studio-sdk is not installed: its parser checks the labelling configuration",
+    )
     page = li.LabelInterface(labelling_config(5, language=language))
     page.validate()
-    for t in out.tasks["r1"]: page.validate_task(t)
+    for t in out.tasks["r1"]:
+        page.validate_task(t)
     controls = list(page.controls)
     assert len(controls) == 7
-    assert {tuple(c.labels) for c in controls if c.tag == "Choices"} == {("Correct", "Incorrect", "Abstain"), ("Easy", "Medium", "Hard")}
+    assert {tuple(c.labels) for c in controls if c.tag == "Choices"} == {
+        ("Correct", "Incorrect", "Abstain"),
+        ("Easy", "Medium", "Hard"),
+    }
 
 
 def test_label_studios_own_converter_reads_the_same_verdicts(tmp_path, out):
-    converter = pytest.importorskip("label_studio_sdk.converter", reason="label-studio-sdk is not installed: its converter is the reference of this test")
+    converter = pytest.importorskip(
+        "label_studio_sdk.converter",
+        reason="label-studio-sdk is not installed: its converter is the reference of this test",
+    )
     (tmp_path / "config.xml").write_text(out.config)
-    converter.Converter(str(tmp_path / "config.xml"), str(tmp_path), download_resources=False).convert(str(FILES / "export.json"), str(tmp_path / "out"), "CSV", is_dir=False)
-    with open(tmp_path / "out" / "result.csv", encoding="utf-8") as f: theirs = list(csv.DictReader(f))
+    converter.Converter(str(tmp_path / "config.xml"), str(tmp_path), download_resources=False).convert(
+        str(FILES / "export.json"), str(tmp_path / "out"), "CSV", is_dir=False
+    )
+    with open(tmp_path / "out" / "result.csv", encoding="utf-8") as f:
+        theirs = list(csv.DictReader(f))
     got = load_label_studio(FILES / "export.json", out.key, raters="r1")
     for annotation in {r.session for r in got.ratings}:
         row = next(r for r in theirs if r["annotation_id"] == annotation)
@@ -96,4 +155,7 @@ def test_label_studios_own_converter_reads_the_same_verdicts(tmp_path, out):
 def test_files_of_a_round(tmp_path, out):
     names = [p.name for p in write_tasks(out, tmp_path)]
     assert names == ["config.xml", "key.json", "tasks-r1.json"]
-    assert json.loads((tmp_path / "tasks-r1.json").read_text()) == out.tasks["r1"] and json.loads((tmp_path / "key.json").read_text()) == out.key
+    assert (
+        json.loads((tmp_path / "tasks-r1.json").read_text()) == out.tasks["r1"]
+        and json.loads((tmp_path / "key.json").read_text()) == out.key
+    )

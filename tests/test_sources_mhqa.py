@@ -9,7 +9,18 @@ from hypothesis import given, settings, strategies as st
 from mhbench.sources import count_mhqa, inspect_mhqa, load_mhqa, shared_mhqa
 from mhbench.sources.mhqa import TOPICS, TYPES, csv_rows, mend_encoding, mend_option
 
-ROW = dict(id="101", topic="Anxiety", type="Factoid", question="Which is a benzodiazepine?", option1="Sertraline", option2="Lorazepam", option3="Lithium", option4="Buspirone", correct_option="Lorazepam", correct_option_number="2")
+ROW = dict(
+    id="101",
+    topic="Anxiety",
+    type="Factoid",
+    question="Which is a benzodiazepine?",
+    option1="Sertraline",
+    option2="Lorazepam",
+    option3="Lithium",
+    option4="Buspirone",
+    correct_option="Lorazepam",
+    correct_option_number="2",
+)
 
 
 def write(path, rows, encoding="utf-8"):
@@ -22,14 +33,20 @@ def write(path, rows, encoding="utf-8"):
 
 def test_gold(datasets):
     path = datasets / "mhqa" / "mhqa.csv"
-    with pytest.raises(ValueError, match=r"mhqa\.csv:98"): load_mhqa(path)
+    with pytest.raises(ValueError, match=r"mhqa\.csv:98"):
+        load_mhqa(path)
     items = load_mhqa(path, key="number").records
     assert len(items) == len({i.item_id for i in items}) == 2475
     assert {i.split for i in items} == {"gold"} and len({i.group_id for i in items}) == 2453
     # the paper's table 1, topics in alphabetical order; its total for depression (616) is not the sum of its own row
-    assert count_mhqa(items).values.tolist() == [[85, 171, 136, 212, 604], [90, 207, 152, 168, 617], [123, 259, 123, 132, 637], [26, 242, 147, 202, 617]]
-    again, = [i for i in items if i.base_id]
-    first, = [i for i in items if i.item_id == again.base_id]
+    assert count_mhqa(items).values.tolist() == [
+        [85, 171, 136, 212, 604],
+        [90, 207, 152, 168, 617],
+        [123, 259, 123, 132, 637],
+        [26, 242, 147, 202, 617],
+    ]
+    (again,) = [i for i in items if i.base_id]
+    (first,) = [i for i in items if i.item_id == again.base_id]
     assert (first.source, again.item_id) == ("mhqa.csv:2", first.item_id + "-2") and first.key == again.key
     odd = inspect_mhqa(path)["kind"].value_counts().to_dict()
     assert odd == {"same abstract": 21, "encoding": 17, "key text": 10, "conflict": 1, "repeated": 1}
@@ -55,7 +72,9 @@ def test_mending_changes_no_key_and_no_id(datasets):
     assert not any(x in text for x in ("â€", "Ã", "Î±", "Â®"))
 
 
-@pytest.mark.parametrize("name, split, n, conflicts", [("mhqa_b_test.csv", "test", 4982, 0), ("mhqa_b_val.csv", "val", 4981, 2)])
+@pytest.mark.parametrize(
+    "name, split, n, conflicts", [("mhqa_b_test.csv", "test", 4982, 0), ("mhqa_b_val.csv", "val", 4981, 2)]
+)
 def test_pseudo_labelled_splits(datasets, tmp_path, name, split, n, conflicts):
     path = datasets / "mhqa" / name
     items, bad = load_mhqa(path, strict=False, set_aside=tmp_path / "aside.jsonl")
@@ -67,30 +86,56 @@ def test_pseudo_labelled_splits(datasets, tmp_path, name, split, n, conflicts):
 
 
 def test_gold_stands_in_the_training_corpus_too(datasets):
-    gold, *others = (load_mhqa(datasets / "mhqa" / f, key="number").records for f in ("mhqa.csv", "mhqa_b_test.csv", "mhqa_b_val.csv"))
+    gold, *others = (
+        load_mhqa(datasets / "mhqa" / f, key="number").records
+        for f in ("mhqa.csv", "mhqa_b_test.csv", "mhqa_b_val.csv")
+    )
     for other, abstracts in zip(others, (117, 133)):
         shared = shared_mhqa(gold, other)
-        assert (shared["kind"] == "question").sum() >= len({i.question for i in gold} & {i.question for i in other}) == 76
+        assert (
+            (shared["kind"] == "question").sum() >= len({i.question for i in gold} & {i.question for i in other}) == 76
+        )
         groups = {i.item_id: i.group_id for i in gold}
-        assert len({i.group_id for i in gold} & {i.group_id for i in other}) == abstracts <= len({groups[i] for i in shared["item_id"]})
+        assert (
+            len({i.group_id for i in gold} & {i.group_id for i in other})
+            == abstracts
+            <= len({groups[i] for i in shared["item_id"]})
+        )
 
 
-@pytest.mark.parametrize("change, column", [
-    ({"id": "PMC12"}, "id"), ({"topic": "Sleep"}, "topic"), ({"type": "factoid"}, "type"), ({"question": "  "}, "question"), ({"option3": ""}, "option3"), ({"option1": "LORAZEPAM"}, "twice"),
-    ({"correct_option_number": "0"}, "correct_option_number"), ({"correct_option_number": "2.5"}, "correct_option_number"), ({"correct_option": "Lithium"}, "correct_option"), ({"valid_question": "False"}, "valid_question"), ({"note": "x"}, "note"),
-])
+@pytest.mark.parametrize(
+    "change, column",
+    [
+        ({"id": "PMC12"}, "id"),
+        ({"topic": "Sleep"}, "topic"),
+        ({"type": "factoid"}, "type"),
+        ({"question": "  "}, "question"),
+        ({"option3": ""}, "option3"),
+        ({"option1": "LORAZEPAM"}, "twice"),
+        ({"correct_option_number": "0"}, "correct_option_number"),
+        ({"correct_option_number": "2.5"}, "correct_option_number"),
+        ({"correct_option": "Lithium"}, "correct_option"),
+        ({"valid_question": "False"}, "valid_question"),
+        ({"note": "x"}, "note"),
+    ],
+)
 def test_a_broken_rule_names_its_column_and_line(tmp_path, change, column):
-    good = {**ROW, **{k: ("True" if k == "valid_question" else "") for k in change if k not in ROW}}
-    if "note" in change: good.pop("note")
+    good = {**ROW, **{k: "True" if k == "valid_question" else "" for k in change if k not in ROW}}
+    if "note" in change:
+        good.pop("note")
     path = write(tmp_path / "mhqa.csv", [{**good, **({"note": ""} if "note" in change else {})}, {**good, **change}])
-    with pytest.raises(ValueError) as e: load_mhqa(path)
+    with pytest.raises(ValueError) as e:
+        load_mhqa(path)
     assert column in str(e.value) and "mhqa.csv:" in str(e.value)
 
 
 def test_two_layouts_give_the_same_items(tmp_path):
     gold = write(tmp_path / "mhqa.csv", [ROW])
     other = {k: v for k, v in ROW.items() if not k.startswith("correct")}
-    other = write(tmp_path / "mhqa_b_train.csv", [{**other, "valid_question": "True", "correct_answer": "Lorazepam", "correct_option_num": "2.0"}])
+    other = write(
+        tmp_path / "mhqa_b_train.csv",
+        [{**other, "valid_question": "True", "correct_answer": "Lorazepam", "correct_option_num": "2.0"}],
+    )
     (a,), (b,) = load_mhqa(gold).records, load_mhqa(other).records
     assert a.model_dump(exclude={"split", "source"}) == b.model_dump(exclude={"split", "source"})
     assert (a.split, b.split) == ("gold", "train")
@@ -106,8 +151,10 @@ def test_ids_do_not_depend_on_the_order_of_rows(tmp_path):
 @settings(max_examples=200, deadline=None)
 @given(st.text(alphabet=st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=40))
 def test_encoding_is_mended_and_nothing_else_is_changed(text):
-    try: twice = text.encode("utf-8").decode("cp1252")
-    except UnicodeDecodeError: return
+    try:
+        twice = text.encode("utf-8").decode("cp1252")
+    except UnicodeDecodeError:
+        return
     assert mend_encoding(twice) == text
 
 
@@ -119,15 +166,18 @@ def test_signs_stay(text):
 @pytest.mark.parametrize("body, words", [(b"", "must include"), (b"id,topic\n1,2,3\n", "must include")])
 def test_files_that_are_no_release(tmp_path, body, words):
     (tmp_path / "x.csv").write_bytes(body)
-    with pytest.raises(ValueError) as e: load_mhqa(tmp_path / "x.csv")
+    with pytest.raises(ValueError) as e:
+        load_mhqa(tmp_path / "x.csv")
     assert words in str(e.value)
-    with pytest.raises(FileNotFoundError): list(csv_rows(tmp_path / "absent.csv"))
+    with pytest.raises(FileNotFoundError):
+        list(csv_rows(tmp_path / "absent.csv"))
 
 
 def test_a_quote_that_is_not_closed(tmp_path):
     path = write(tmp_path / "mhqa.csv", [ROW])
     path.write_text(path.read_text() + '102,"Anxiety,Factoid\n')
-    with pytest.raises(ValueError, match="CSV file"): load_mhqa(path)
+    with pytest.raises(ValueError, match="CSV file"):
+        load_mhqa(path)
 
 
 def test_types_and_topics_are_the_papers():

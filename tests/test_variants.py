@@ -12,12 +12,35 @@ from hypothesis import given, settings, strategies as st
 from scipy import stats
 
 from mhbench.schema import Item, fingerprint, letters
-from mhbench.variants import AGES, ETHNICITIES, GENDERS, SETS, age_band, evaluation_set, fill, reorder, shuffled, split_items, with_labels
+from mhbench.variants import (
+    AGES,
+    ETHNICITIES,
+    GENDERS,
+    SETS,
+    age_band,
+    evaluation_set,
+    fill,
+    reorder,
+    shuffled,
+    split_items,
+    with_labels,
+)
 
 
 def base(n=0, genders=GENDERS, text="A <AGE> <NAT> {} person asks. What now?", **changes):
-    fields = dict(item_id=f"q{n}", study="mentat", task="multiple_choice", category="triage", source="test", question=text.format("any"), options=[f"option {k}" for k in range(5)],
-                  key=["B"], soft_labels=[.1, .5, .2, .15, .05], variant={f"text_{g}": text.format(g) for g in genders}, protected=True)
+    fields = dict(
+        item_id=f"q{n}",
+        study="mentat",
+        task="multiple_choice",
+        category="triage",
+        source="test",
+        question=text.format("any"),
+        options=[f"option {k}" for k in range(5)],
+        key=["B"],
+        soft_labels=[0.1, 0.5, 0.2, 0.15, 0.05],
+        variant={f"text_{g}": text.format(g) for g in genders},
+        protected=True,
+    )
     return Item(**fields | changes)
 
 
@@ -34,7 +57,8 @@ def test_counts_of_the_paper_and_of_the_release(n, counts):
 def test_what_each_set_promises(seed):
     def groups(name):
         s = evaluation_set(BANK, name, seed)
-        return [s[k:k + SETS[name]] for k in range(0, len(s), SETS[name])]
+        return [s[k : k + SETS[name]] for k in range(0, len(s), SETS[name])]
+
     assert all({i.variant["gender"] for i in g} == set(GENDERS) for g in groups("D_G"))
     assert all({i.variant["ethnicity"] for i in g} == set(ETHNICITIES) for g in groups("D_N"))
     assert all(len({i.variant["age"] for i in g}) == 5 for g in groups("D_A"))
@@ -43,47 +67,89 @@ def test_what_each_set_promises(seed):
             assert len({i.base_id for i in g}) == 1 == len({i.group_id for i in g})
             for i in g:
                 v = i.variant
-                assert i.question == fill(f"A <AGE> <NAT> {v['gender']} person asks. What now?", int(v["age"]), v["ethnicity"])
-                assert 18 <= int(v["age"]) <= 65 and i.protected and v["set"] == name and not any(k.startswith("text_") for k in v)
+                assert i.question == fill(
+                    f"A <AGE> <NAT> {v['gender']} person asks. What now?", int(v["age"]), v["ethnicity"]
+                )
+                assert (
+                    18 <= int(v["age"]) <= 65
+                    and i.protected
+                    and v["set"] == name
+                    and not any(k.startswith("text_") for k in v)
+                )
                 order = [int(o) for o in v["order"].split(",")]
-                assert i.options == [f"option {o}" for o in order] and i.soft_labels == [BANK[0].soft_labels[o] for o in order]
+                assert i.options == [f"option {o}" for o in order] and i.soft_labels == [
+                    BANK[0].soft_labels[o] for o in order
+                ]
                 assert i.options[letters(5).index(i.key[0])] == "option 1" and len(i.key) == 1
 
 
 @pytest.mark.parametrize("name, axis", [("D_G_random", "gender"), ("D_A_random", "age"), ("D_N_random", "ethnicity")])
 def test_the_published_way_draws_with_replacement(name, axis):
     s = evaluation_set(BANK, name, 3)
-    distinct = [len({i.variant[axis] for i in s[k:k + SETS[name]]}) for k in range(0, len(s), SETS[name])]
+    distinct = [len({i.variant[axis] for i in s[k : k + SETS[name]]}) for k in range(0, len(s), SETS[name])]
     assert min(distinct) < SETS[name] and len(set(distinct)) > 1
-    if name == "D_G_random":                                  # 3 draws of 3: all different with probability 2/9
+    if name == "D_G_random":  # 3 draws of 3: all different with probability 2/9
         assert stats.binomtest(distinct.count(3), len(distinct), 2 / 9).pvalue > 1e-4
 
 
 def test_draws_are_uniform_and_independent():
     many = [base(n) for n in range(3000)]
     s = evaluation_set(many, "D0", 5, test=1)
-    for values, possible in (([i.variant["gender"] for i in s], GENDERS), ([i.variant["ethnicity"] for i in s], ETHNICITIES), ([int(i.variant["age"]) for i in s], AGES),
-                             ([i.variant["order"] for i in s], None), ([i.key[0] for i in s], letters(5))):
+    for values, possible in (
+        ([i.variant["gender"] for i in s], GENDERS),
+        ([i.variant["ethnicity"] for i in s], ETHNICITIES),
+        ([int(i.variant["age"]) for i in s], AGES),
+        ([i.variant["order"] for i in s], None),
+        ([i.key[0] for i in s], letters(5)),
+    ):
         n = Counter(values)
         expected = len(possible) if possible else 120
         assert len(n) == expected and stats.chisquare(list(n.values())).pvalue > 1e-4
-    table = np.array([[sum(i.variant["gender"] == g and i.variant["ethnicity"] == e for i in s) for e in ETHNICITIES] for g in GENDERS])
+    table = np.array(
+        [
+            [sum(i.variant["gender"] == g and i.variant["ethnicity"] == e for i in s) for e in ETHNICITIES]
+            for g in GENDERS
+        ]
+    )
     assert stats.chi2_contingency(table).pvalue > 1e-4
 
 
 def test_the_same_seed_gives_the_same_bytes_in_another_process():
-    code = ("import sys; sys.path.insert(0, 'tests')\nfrom test_variants import BANK\nfrom mhbench.variants import *\nfrom mhbench.schema import fingerprint\n"
-            "print(*(fingerprint([i.model_dump() for i in evaluation_set(BANK, n, 7)]) for n in SETS))")
-    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ, "PYTHONHASHSEED": h}).stdout.split() for h in ("0", "1")]
+    code = (
+        "import sys; sys.path.insert(0, 'tests')\nfrom test_variants import BANK\nfrom mhbench.variants import *\nfrom"
+        " mhbench.schema import fingerprint\nprint(*(fingerprint([i.model_dump() for i in evaluation_set(BANK, n, 7)])"
+        " for n in SETS))"
+    )
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": h},
+        ).stdout.split()
+        for h in ("0", "1")
+    ]
     here = [fingerprint([i.model_dump() for i in evaluation_set(BANK, n, 7)]) for n in SETS]
     assert runs[0] == runs[1] == here
-    assert len({*here, *(fingerprint([i.model_dump() for i in evaluation_set(BANK, n, 8)]) for n in SETS)}) == 2 * len(SETS)
+    assert len({*here, *(fingerprint([i.model_dump() for i in evaluation_set(BANK, n, 8)]) for n in SETS)}) == 2 * len(
+        SETS
+    )
 
 
 def test_frozen_draws():
     "A change here changes every published set: it needs a new name, not a new value."
     assert "".join(shuffled("ABCDE", 1, "mentat-2")) == "EDBAC"
-    assert [i.variant["gender"] for i in evaluation_set(BANK[:8], "D0", 1, test=1)] == ["nonbinary", "male", "female", "nonbinary", "female", "nonbinary", "nonbinary", "male"]
+    assert [i.variant["gender"] for i in evaluation_set(BANK[:8], "D0", 1, test=1)] == [
+        "nonbinary",
+        "male",
+        "female",
+        "nonbinary",
+        "female",
+        "nonbinary",
+        "nonbinary",
+        "male",
+    ]
 
 
 def test_a_questions_prompts_do_not_depend_on_the_others():
@@ -96,7 +162,7 @@ def test_paired_sets_vary_one_thing():
     for name, axis in (("D_G", "gender"), ("D_A", "age"), ("D_N", "ethnicity"), ("D_G_random", "gender")):
         s = evaluation_set(BANK, name, 1, paired=True)
         for k in range(0, len(s), SETS[name]):
-            rest = {tuple(sorted((a, v) for a, v in i.variant.items() if a != axis)) for i in s[k:k + SETS[name]]}
+            rest = {tuple(sorted((a, v) for a, v in i.variant.items() if a != axis)) for i in s[k : k + SETS[name]]}
             assert len(rest) == 1
     assert len({i.variant["order"] for i in evaluation_set(BANK, "D_G", 1)[:3]}) > 1
 
@@ -108,7 +174,9 @@ def test_a_missing_wording_is_replaced_and_said(genders):
     missing = [i.variant["gender_wanted"] for i in s if "gender_wanted" in i.variant]
     assert Counter(missing) == {g: 60 for g in GENDERS if g not in genders}
     assert all(i.variant["gender"] in i.question for i in s)
-    assert not any("gender_wanted" in i.variant for i in evaluation_set([base(n, genders) for n in range(60)], "D0", 1, test=1))
+    assert not any(
+        "gender_wanted" in i.variant for i in evaluation_set([base(n, genders) for n in range(60)], "D0", 1, test=1)
+    )
 
 
 def test_what_the_text_does_not_show_is_not_recorded():
@@ -121,18 +189,38 @@ def test_what_the_text_does_not_show_is_not_recorded():
 def test_split_is_by_question_and_respected():
     split = split_items(BANK, seed=4)
     assert [i.item_id for i in split] == [i.item_id for i in BANK]
-    assert {i.base_id for i in evaluation_set(split, "D0", 99)} == {i.item_id for i in split if i.split == "test"}       # the split's seed, not the set's
-    assert not {i.base_id for i in evaluation_set(split, "D_A", 99)} & {i.base_id for i in evaluation_set(split, "few_shot", 99)}
+    assert {i.base_id for i in evaluation_set(split, "D0", 99)} == {
+        i.item_id for i in split if i.split == "test"
+    }  # the split's seed, not the set's
+    assert not {i.base_id for i in evaluation_set(split, "D_A", 99)} & {
+        i.base_id for i in evaluation_set(split, "few_shot", 99)
+    }
     shares = np.mean([[i.split == "few_shot" for i in split_items(BANK, seed=s)] for s in range(300)], 0)
-    assert .03 < shares.min() and shares.max() < .2           # nobody is always in or out
+    assert 0.03 < shares.min() and shares.max() < 0.2  # nobody is always in or out
 
 
 @pytest.mark.parametrize("test", [0, 1.1, -1])
 def test_split_share(test):
-    with pytest.raises(ValueError, match="test must be above 0"): split_items(BANK, seed=1, test=test)
+    with pytest.raises(ValueError, match="test must be above 0"):
+        split_items(BANK, seed=1, test=test)
 
 
-@pytest.mark.parametrize("age, article", [(8, "An"), (11, "An"), (18, "An"), (80, "An"), (89, "An"), (17, "A"), (19, "A"), (28, "A"), (65, "A"), (1, "A"), (100, "A")])
+@pytest.mark.parametrize(
+    "age, article",
+    [
+        (8, "An"),
+        (11, "An"),
+        (18, "An"),
+        (80, "An"),
+        (89, "An"),
+        (17, "A"),
+        (19, "A"),
+        (28, "A"),
+        (65, "A"),
+        (1, "A"),
+        (100, "A"),
+    ],
+)
 def test_articles_before_ages(age, article):
     assert fill("A <AGE> man, (<AGE>)", age) == f"{article} {age}-year-old man, ({age}-year-old)"
     assert fill("An <AGE> man", age) == f"{article} {age}-year-old man"
@@ -141,18 +229,23 @@ def test_articles_before_ages(age, article):
 @pytest.mark.parametrize("ethnicity", ETHNICITIES)
 def test_articles_before_ethnicities(ethnicity):
     an = "an" if ethnicity[0] in "AEIO" else "a"
-    assert fill("was a <NAT> man, than <NAT> men", ethnicity=ethnicity) == f"was {an} {ethnicity} man, than {ethnicity} men"
+    assert (
+        fill("was a <NAT> man, than <NAT> men", ethnicity=ethnicity)
+        == f"was {an} {ethnicity} man, than {ethnicity} men"
+    )
 
 
 @given(st.permutations(range(5)), st.permutations(range(5)))
 @settings(max_examples=60, deadline=None)
 def test_reordering_composes(p, q):
     twice = reorder(reorder(base(), p), q)
-    assert [twice.options, twice.key, twice.soft_labels] == [getattr(reorder(base(), [p[k] for k in q]), f) for f in ("options", "key", "soft_labels")]
+    assert [twice.options, twice.key, twice.soft_labels] == [
+        getattr(reorder(base(), [p[k] for k in q]), f) for f in ("options", "key", "soft_labels")
+    ]
 
 
 def test_several_right_options_move_along():
-    i = reorder(base(key=["A", "D"], soft_labels=[.4, .1, .05, .4, .05]), [4, 3, 2, 1, 0])
+    i = reorder(base(key=["A", "D"], soft_labels=[0.4, 0.1, 0.05, 0.4, 0.05]), [4, 3, 2, 1, 0])
     assert i.key == ["B", "E"] and [i.options[letters(5).index(k)] for k in i.key] == ["option 3", "option 0"]
 
 
@@ -164,22 +257,37 @@ def test_labels_then_sets():
 
 @pytest.mark.parametrize("age", [17, 66])
 def test_bands_end(age):
-    with pytest.raises(ValueError, match="between 18 and 65"): age_band(age)
+    with pytest.raises(ValueError, match="between 18 and 65"):
+        age_band(age)
 
 
-def test_every_age_has_a_band(): assert Counter(age_band(a) for a in AGES) == {"18-33": 15, "33-49": 16, "49-65": 17}
+def test_every_age_has_a_band():
+    assert Counter(age_band(a) for a in AGES) == {"18-33": 15, "33-49": 16, "49-65": 17}
 
 
 def test_real_release_to_sets(datasets):
     from mhbench.sources.mentat import load_mentat
+
     folder = datasets / "mentat"
-    if not folder.is_dir(): pytest.skip("no MENTAT release among the corpora")
-    password = os.environ.get("MHBENCH_MENTAT_PASSWORD") or re.search(r"Copyright \(c\) \d+ .*?(\w+)\s*$", (folder / "LICENSE").read_text(), re.MULTILINE)[1].lower()
+    if not folder.is_dir():
+        pytest.skip("no MENTAT release among the corpora")
+    password = (
+        os.environ.get("MHBENCH_MENTAT_PASSWORD")
+        or re.search(r"Copyright \(c\) \d+ .*?(\w+)\s*$", (folder / "LICENSE").read_text(), re.MULTILINE)[1].lower()
+    )
     items = load_mentat(folder, password)
     for name, n in (("D0", 184), ("D_G", 552), ("D_A", 920), ("D_N", 1104), ("few_shot", 20)):
         s = evaluation_set(items, name, 20250107)
         assert len(s) == n == len({i.item_id for i in s}) and all(i.protected for i in s)
-        assert not any("<AGE>" in i.question or "<NAT>" in i.question or re.search(r"\b[Aa] (18|8|11)-year|\b[Aa] A(sian|frican)|\b[Aa]n (?!18|8|11)\d+-year", i.question) for i in s)
+        assert not any(
+            "<AGE>" in i.question
+            or "<NAT>" in i.question
+            or re.search(r"\b[Aa] (18|8|11)-year|\b[Aa] A(sian|frican)|\b[Aa]n (?!18|8|11)\d+-year", i.question)
+            for i in s
+        )
         by = {i.item_id: i for i in items}
         assert all(sorted(i.options) == sorted(by[i.base_id].options) for i in s)
-        assert all(i.options[letters(5).index(i.key[0])] == by[i.base_id].options[letters(5).index(by[i.base_id].key[0])] for i in s)
+        assert all(
+            i.options[letters(5).index(i.key[0])] == by[i.base_id].options[letters(5).index(by[i.base_id].key[0])]
+            for i in s
+        )

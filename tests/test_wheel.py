@@ -22,15 +22,37 @@ print(mhbench.__file__)
 
 def test_a_built_wheel_works_elsewhere(root, tmp_path):
     source = tmp_path / "source"
-    shutil.copytree(root, source, ignore=shutil.ignore_patterns(".venv", ".git", ".dvc", ".mhbench", "results", "data", "dvc-remote", "build", "*.egg-info", "__pycache__"))
-    subprocess.run([sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path, source], check=True, capture_output=True)
+    shutil.copytree(
+        root,
+        source,
+        ignore=shutil.ignore_patterns(
+            ".venv", ".git", ".dvc", ".mhbench", "results", "data", "dvc-remote", "build", "*.egg-info", "__pycache__"
+        ),
+    )
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path, source],
+        check=True,
+        capture_output=True,
+    )
     wheel = next(tmp_path.glob("*.whl"))
     names = zipfile.ZipFile(wheel).namelist()
-    assert any(n.startswith("mhbench/prompts/") for n in names) and any(n.startswith("mhbench/demo/mentat/annotated_data/") for n in names)
+    assert any(n.startswith("mhbench/prompts/") for n in names) and any(
+        n.startswith("mhbench/demo/mentat/annotated_data/") for n in names
+    )
     assert not [n for n in names if n.startswith(("tests/", "nbs/", "data/"))]
-    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", tmp_path / "site", wheel], check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", tmp_path / "site", wheel],
+        check=True,
+        capture_output=True,
+    )
     far = tmp_path / "far"
     far.mkdir()
-    done = subprocess.run([sys.executable, "-c", CODE], cwd=far, env={**os.environ, "PYTHONPATH": str(tmp_path / "site")}, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", CODE],
+        cwd=far,
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "site")},
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     assert str(tmp_path / "site") in done.stdout

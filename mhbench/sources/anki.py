@@ -23,7 +23,7 @@ from typing import NamedTuple
 from ..schema import Item, validate
 
 # %% auto #0
-__all__ = ['GAP', 'REASONS', 'Deletion', 'parse_cloze', 'plain_text', 'Note', 'Deck', 'cloze_question', 'load_anki']
+__all__ = ["GAP", "REASONS", "Deletion", "parse_cloze", "plain_text", "Note", "Deck", "cloze_question", "load_anki"]
 
 # %% ../../nbs/05d_sources.anki.ipynb #21416e7c
 _TOKEN = re.compile(r"\{\{c(\d+(?:,\d+)*)::|\}\}")
@@ -32,11 +32,12 @@ GAP = "_____"
 
 class Deletion(NamedTuple):
     "One cloze deletion in the text of a field."
-    start: int       # of its first brace
-    end: int         # behind its last one
-    answer: str      # raw: HTML and inner deletions as they stand
+
+    start: int  # of its first brace
+    end: int  # behind its last one
+    answer: str  # raw: HTML and inner deletions as they stand
     hint: str | None
-    depth: int       # 0; 1 inside another one
+    depth: int  # 0; 1 inside another one
 
 
 def parse_cloze(text: str) -> list[Deletion]:  # in the order in which they open
@@ -46,21 +47,46 @@ def parse_cloze(text: str) -> list[Deletion]:  # in the order in which they open
     """
     stack, found = [], []
     for m in _TOKEN.finditer(text):
-        if m.group(1): stack.append(m)
+        if m.group(1):
+            stack.append(m)
         elif stack:
             opened = stack.pop()
             # the hint follows the first "::" that is not inside an inner deletion
-            inner, flat = text[opened.end():m.start()], text[opened.end():m.start()]
+            inner, flat = text[opened.end() : m.start()], text[opened.end() : m.start()]
             for d in found:
-                if d.start >= opened.end(): flat = flat[:d.start - opened.end()] + " " * (d.end - d.start) + flat[d.end - opened.end():]
+                if d.start >= opened.end():
+                    flat = flat[: d.start - opened.end()] + " " * (d.end - d.start) + flat[d.end - opened.end() :]
             cut = flat.find("::")
-            answer, hint = (inner, None) if cut < 0 else (inner[:cut], inner[cut + 2:])
+            answer, hint = (inner, None) if cut < 0 else (inner[:cut], inner[cut + 2 :])
             found.append(Deletion(opened.start(), m.end(), answer, hint or None, len(stack)))
-    if stack: raise ValueError(f"parse_cloze: every deletion must be closed with }}}}; got {text[stack[-1].start():][:60]!r}")
+    if stack:
+        raise ValueError(
+            f"parse_cloze: every deletion must be closed with }}}}; got {text[stack[-1].start() :][:60]!r}"
+        )
     return sorted(found)
 
+
 # %% ../../nbs/05d_sources.anki.ipynb #90466e11
-_BLOCKS = {"br", "div", "p", "li", "ul", "ol", "tr", "table", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "blockquote", "section", "pre"}
+_BLOCKS = {
+    "br",
+    "div",
+    "p",
+    "li",
+    "ul",
+    "ol",
+    "tr",
+    "table",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "hr",
+    "blockquote",
+    "section",
+    "pre",
+}
 _SOUND = re.compile(r"\[sound:[^\]]*\]|\[anki:[^\]]*\]")
 
 
@@ -70,22 +96,30 @@ class _Text(HTMLParser):
         self.parts, self.media, self.silent = [], 0, 0
 
     def handle_starttag(self, tag, attrs):
-        if tag in ("script", "style"): self.silent += 1
-        if tag in ("img", "audio", "video", "object", "svg", "canvas"): self.media += 1
-        if tag in _BLOCKS: self.parts.append("\n")
-        if tag in ("td", "th"): self.parts.append(" ")
+        if tag in ("script", "style"):
+            self.silent += 1
+        if tag in ("img", "audio", "video", "object", "svg", "canvas"):
+            self.media += 1
+        if tag in _BLOCKS:
+            self.parts.append("\n")
+        if tag in ("td", "th"):
+            self.parts.append(" ")
 
     def handle_endtag(self, tag):
-        if tag in ("script", "style"): self.silent = max(0, self.silent - 1)
-        if tag in _BLOCKS: self.parts.append("\n")
+        if tag in ("script", "style"):
+            self.silent = max(0, self.silent - 1)
+        if tag in _BLOCKS:
+            self.parts.append("\n")
 
     def handle_data(self, data):
-        if not self.silent: self.parts.append(data)
+        if not self.silent:
+            self.parts.append(data)
 
 
-def plain_text(field: str,          # of a note
-               is_html: bool = True,
-               ) -> tuple[str, int]:  # text, and how many images and sounds were in it
+def plain_text(
+    field: str,  # of a note
+    is_html: bool = True,
+) -> tuple[str, int]:  # text, and how many images and sounds were in it
     "A field as plain text: white space folded, one line a block."
     field, sounds = _SOUND.subn("", field)
     media = sounds
@@ -98,14 +132,16 @@ def plain_text(field: str,          # of a note
     lines = (re.sub(r"[^\S\n]+", " ", line).strip() for line in field.split("\n"))
     return "\n".join(line for line in lines if line), media
 
+
 # %% ../../nbs/05d_sources.anki.ipynb #69cbb8ee
 class Note(NamedTuple):
     "One note of a deck."
+
     guid: str | None
     fields: list[str]
     deck: str | None
     tags: list[str]
-    place: str         # file and row
+    place: str  # file and row
     is_html: bool = True
 
 
@@ -114,15 +150,21 @@ _MAX_BYTES = 4 << 30
 
 
 def _unpack(data: bytes, path: Path) -> bytes:
-    try: import zstandard
+    try:
+        import zstandard
     except ImportError:
-        raise ImportError(f"load_anki: zstandard must be installed to read the compressed form; {path.name} is in it; pip install 'mhbench[sources]', or export with support for older Anki versions") from None
+        raise ImportError(
+            f"load_anki: zstandard must be installed to read the compressed form; {path.name} is in it; pip install"
+            " 'mhbench[sources]', or export with support for older Anki versions"
+        ) from None
     out = bytearray()
     try:
         for chunk in zstandard.ZstdDecompressor().read_to_iter(data):
             out += chunk
-            if len(out) > _MAX_BYTES: raise ValueError(f"load_anki: the collection must be under 4 GB; got more ({path.name})")
-    except zstandard.ZstdError as e: raise ValueError(f"load_anki: {path.name} must hold an intact collection; got {e}; export it again") from None
+            if len(out) > _MAX_BYTES:
+                raise ValueError(f"load_anki: the collection must be under 4 GB; got more ({path.name})")
+    except zstandard.ZstdError as e:
+        raise ValueError(f"load_anki: {path.name} must hold an intact collection; got {e}; export it again") from None
     return bytes(out)
 
 
@@ -131,14 +173,24 @@ def _open(path: Path) -> tuple[sqlite3.Connection, str]:
     try:
         with zipfile.ZipFile(path) as z:
             name = next((n for n in _COLLECTIONS if n in z.namelist()), None)
-            if name is None: raise ValueError(f"load_anki: a package must hold one of {', '.join(_COLLECTIONS)}; got {z.namelist()[:5]} ({path}); export the deck from Anki again")
-            if z.getinfo(name).file_size > _MAX_BYTES: raise ValueError(f"load_anki: the collection must be under 4 GB; got {z.getinfo(name).file_size} bytes ({path})")
+            if name is None:
+                raise ValueError(
+                    f"load_anki: a package must hold one of {', '.join(_COLLECTIONS)}; got {z.namelist()[:5]} ({path});"
+                    " export the deck from Anki again"
+                )
+            if z.getinfo(name).file_size > _MAX_BYTES:
+                raise ValueError(
+                    f"load_anki: the collection must be under 4 GB; got {z.getinfo(name).file_size} bytes ({path})"
+                )
             data = z.read(name)
     except zipfile.BadZipFile as e:
-        raise ValueError(f"load_anki: path must be a zip that Anki wrote; got {str(path)!r} ({e}); export the deck again") from None
+        raise ValueError(
+            f"load_anki: path must be a zip that Anki wrote; got {str(path)!r} ({e}); export the deck again"
+        ) from None
     data = bytearray(_unpack(data, path) if name.endswith("b") else data)
-    if data[:16] != b"SQLite format 3\x00": raise ValueError(f"load_anki: {name} must be an SQLite collection; got {bytes(data[:16])!r} ({path})")
-    data[18:20] = b"\x01\x01"                        # a collection copied in WAL mode: read it as what it is, one whole file
+    if data[:16] != b"SQLite format 3\x00":
+        raise ValueError(f"load_anki: {name} must be an SQLite collection; got {bytes(data[:16])!r} ({path})")
+    data[18:20] = b"\x01\x01"  # a collection copied in WAL mode: read it as what it is, one whole file
     db = sqlite3.connect(":memory:")
     db.create_collation("unicase", lambda a, b: (a.casefold() > b.casefold()) - (a.casefold() < b.casefold()))
     db.deserialize(bytes(data))
@@ -148,19 +200,29 @@ def _open(path: Path) -> tuple[sqlite3.Connection, str]:
 def _package_notes(path: Path) -> Iterator[Note]:
     db, name = _open(path)
     try:
-        tables = {t for t, in db.execute("select name from sqlite_master where type = 'table'")}
-        if "notes" not in tables: raise ValueError(f"load_anki: a collection must have a table of notes; got {sorted(tables)} ({path})")
-        if "decks" in tables: decks = {i: n.replace("\x1f", "::") for i, n in db.execute("select id, name from decks")}
-        else: decks = {int(i): d["name"] for i, d in json.loads(db.execute("select decks from col").fetchone()[0]).items()}
+        tables = {t for (t,) in db.execute("select name from sqlite_master where type = 'table'")}
+        if "notes" not in tables:
+            raise ValueError(f"load_anki: a collection must have a table of notes; got {sorted(tables)} ({path})")
+        if "decks" in tables:
+            decks = {i: n.replace("\x1f", "::") for i, n in db.execute("select id, name from decks")}
+        else:
+            decks = {
+                int(i): d["name"] for i, d in json.loads(db.execute("select decks from col").fetchone()[0]).items()
+            }
         of = dict(db.execute("select nid, min(did) from cards group by nid")) if "cards" in tables else {}
         for i, guid, tags, fields in db.execute("select id, guid, tags, flds from notes order by id"):
             yield Note(guid, fields.split("\x1f"), decks.get(of.get(i)), tags.split(), f"{path.name}:{name}:note {i}")
     except sqlite3.DatabaseError as e:
-        raise ValueError(f"load_anki: {name} must be an intact SQLite collection; got {e} ({path}); export the deck again") from None
-    finally: db.close()
+        raise ValueError(
+            f"load_anki: {name} must be an intact SQLite collection; got {e} ({path}); export the deck again"
+        ) from None
+    finally:
+        db.close()
 
 
-_HEADER = re.compile(r"#(separator|html|columns|tags|notetype|deck|guid|(guid|notetype|deck|tags) column|if matches)\s*:", re.IGNORECASE)
+_HEADER = re.compile(
+    r"#(separator|html|columns|tags|notetype|deck|guid|(guid|notetype|deck|tags) column|if matches)\s*:", re.IGNORECASE
+)
 _SEPARATORS = {"tab": "\t", "comma": ",", "semicolon": ";", "space": " ", "pipe": "|", "colon": ":"}
 
 
@@ -172,60 +234,100 @@ def _text_notes(path: Path) -> Iterator[Note]:
         key, _, value = lines.pop(0)[1:].rstrip("\r\n").partition(":")
         head[key.strip().lower()] = value.strip()
     separator = _SEPARATORS.get(head.get("separator", "tab").lower(), head.get("separator", "\t"))
-    if len(separator) != 1: raise ValueError(f"load_anki: #separator must be one of {sorted(_SEPARATORS)} or one character; got {separator!r} ({path}:1)")
+    if len(separator) != 1:
+        raise ValueError(
+            f"load_anki: #separator must be one of {sorted(_SEPARATORS)} or one character; got {separator!r} ({path}:1)"
+        )
     special = {k: int(head[f"{k} column"]) - 1 for k in ("guid", "notetype", "deck", "tags") if f"{k} column" in head}
-    skipped, limit = text[:len(text) - sum(map(len, lines))].count("\n"), csv.field_size_limit(_MAX_BYTES)  # fields hold pictures at times
+    skipped, limit = (
+        text[: len(text) - sum(map(len, lines))].count("\n"),
+        csv.field_size_limit(_MAX_BYTES),
+    )  # fields hold pictures at times
     try:
         reader = csv.reader(io.StringIO("".join(lines)), delimiter=separator)
         rows = [(reader.line_num, row) for row in reader if row]
-    except csv.Error as e: raise ValueError(f"load_anki: a text export must be one note a line, as Anki writes it; got {e} ({path}:{skipped + reader.line_num})") from None
-    finally: csv.field_size_limit(limit)
+    except csv.Error as e:
+        raise ValueError(
+            f"load_anki: a text export must be one note a line, as Anki writes it; got {e}"
+            f" ({path}:{skipped + reader.line_num})"
+        ) from None
+    finally:
+        csv.field_size_limit(limit)
     for line, row in rows:
         at = lambda k: row[special[k]] if k in special and special[k] < len(row) else None
-        yield Note(at("guid"), [f for i, f in enumerate(row) if i not in special.values()], at("deck") or head.get("deck"),
-                   (at("tags") or head.get("tags") or "").split(), f"{path.name}:{skipped + line}", head.get("html", "true").lower() == "true")
+        yield Note(
+            at("guid"),
+            [f for i, f in enumerate(row) if i not in special.values()],
+            at("deck") or head.get("deck"),
+            (at("tags") or head.get("tags") or "").split(),
+            f"{path.name}:{skipped + line}",
+            head.get("html", "true").lower() == "true",
+        )
+
 
 # %% ../../nbs/05d_sources.anki.ipynb #3dae07f4
-REASONS = ("no_cloze", "several_clozes", "nested_cloze", "unclosed_cloze", "answer_is_media", "empty_answer", "empty_question", "question_has_media", "duplicate")
+REASONS = (
+    "no_cloze",
+    "several_clozes",
+    "nested_cloze",
+    "unclosed_cloze",
+    "answer_is_media",
+    "empty_answer",
+    "empty_question",
+    "question_has_media",
+    "duplicate",
+)
 
 
 class Deck(NamedTuple):
     "The items of a deck, and what became of every other note."
+
     items: list[Item]
     n_notes: int
-    excluded: dict[str, int]                # by reason; with the items they add up to n_notes
-    excluded_notes: list[tuple[str, str]]   # place and reason
-    with_media: list[str]                   # item_ids whose question shows an image or plays a sound
+    excluded: dict[str, int]  # by reason; with the items they add up to n_notes
+    excluded_notes: list[tuple[str, str]]  # place and reason
+    with_media: list[str]  # item_ids whose question shows an image or plays a sound
 
 
 def cloze_question(note: Note) -> tuple[str, str, str | None, int] | str:
     "Question with a gap, answer, hint, and media in the question; or the reason why there is none."
-    try: found = [(f, d) for f, field in enumerate(note.fields) for d in parse_cloze(field)]
-    except ValueError: return "unclosed_cloze"
-    if not found: return "no_cloze"
-    if any(d.depth for _, d in found): return "nested_cloze"
-    if len(found) > 1: return "several_clozes"
-    (f, d), = found
+    try:
+        found = [(f, d) for f, field in enumerate(note.fields) for d in parse_cloze(field)]
+    except ValueError:
+        return "unclosed_cloze"
+    if not found:
+        return "no_cloze"
+    if any(d.depth for _, d in found):
+        return "nested_cloze"
+    if len(found) > 1:
+        return "several_clozes"
+    ((f, d),) = found
     answer, media = plain_text(d.answer, note.is_html)
-    if (media and not answer) or answer.startswith("image-occlusion:"): return "answer_is_media"
-    if not answer: return "empty_answer"
-    question, media = plain_text(note.fields[f][:d.start] + GAP + note.fields[f][d.end:], note.is_html)
-    if not question.replace(GAP, "").strip(" .,:;?!\n"): return "empty_question"
+    if (media and not answer) or answer.startswith("image-occlusion:"):
+        return "answer_is_media"
+    if not answer:
+        return "empty_answer"
+    question, media = plain_text(note.fields[f][: d.start] + GAP + note.fields[f][d.end :], note.is_html)
+    if not question.replace(GAP, "").strip(" .,:;?!\n"):
+        return "empty_question"
     return question, answer, plain_text(d.hint or "", note.is_html)[0] or None, media
 
 
 def _item_id(note: Note, question: str, answer: str) -> str:
     "From the note's own identifier, which survives edits; from its text where the file has none."
-    if note.guid and re.fullmatch(r"[A-Za-z0-9_-]+", note.guid): return f"anki-{note.guid}"
+    if note.guid and re.fullmatch(r"[A-Za-z0-9_-]+", note.guid):
+        return f"anki-{note.guid}"
     return "anki-" + hashlib.sha256((note.guid or f"{question}\n{answer}").encode()).hexdigest()[:12]
 
 
-def load_anki(path: str | Path,         # .apkg, .colpkg or .txt
-              *, language: str,         # BCP 47, of the deck: "de", "en"
-              study: str = "medqade",
-              keep_media: bool = True,  # False: leave out questions that show an image or play a sound
-              protected: bool = False,  # True: its text may appear in no result
-              ) -> Deck:
+def load_anki(
+    path: str | Path,  # .apkg, .colpkg or .txt
+    *,
+    language: str,  # BCP 47, of the deck: "de", "en"
+    study: str = "medqade",
+    keep_media: bool = True,  # False: leave out questions that show an image or play a sound
+    protected: bool = False,  # True: its text may appear in no result
+) -> Deck:
     """The single-cloze notes of an Anki deck as items.
 
     Source: MedQADE, section 4.1.
@@ -233,23 +335,57 @@ def load_anki(path: str | Path,         # .apkg, .colpkg or .txt
     Raises: FileNotFoundError; ValueError for a file that is not one of these, or is damaged.
     """
     path = Path(path)
-    if not path.is_file(): raise FileNotFoundError(f"load_anki: path must be an .apkg, .colpkg or .txt file; got {str(path)!r}, which is not there")
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"load_anki: path must be an .apkg, .colpkg or .txt file; got {str(path)!r}, which is not there"
+        )
     if path.suffix.lower() not in (".apkg", ".colpkg", ".txt"):
-        raise ValueError(f"load_anki: path must end in .apkg, .colpkg or .txt; got {path.name!r}; export the deck from Anki in one of these formats")
+        raise ValueError(
+            f"load_anki: path must end in .apkg, .colpkg or .txt; got {path.name!r}; export the deck from Anki in one"
+            " of these formats"
+        )
     rows, excluded, with_media, seen, ids, n = [], [], [], set(), set(), 0
     for note in _text_notes(path) if path.suffix.lower() == ".txt" else _package_notes(path):
         n += 1
         made = cloze_question(note)
-        reason = made if isinstance(made, str) else "question_has_media" if made[3] and not keep_media else "duplicate" if made[:2] in seen else None
+        reason = (
+            made
+            if isinstance(made, str)
+            else "question_has_media"
+            if made[3] and not keep_media
+            else "duplicate"
+            if made[:2] in seen
+            else None
+        )
         if reason:
             excluded.append((note.place, reason))
             continue
         question, answer, hint, media = made
         item_id = _item_id(note, question, answer)
         seen.add((question, answer))
-        if media: with_media.append(item_id)
-        rows.append((note.place, dict(item_id=item_id, study=study, task="cloze", question=question, key=[answer], context={"hint": hint} if hint else {},
-                                      category=note.deck, topic=note.tags[0] if note.tags else None, language=language, source=note.place, protected=protected,
-                                      canary=next((t for t in note.tags if "-canary-" in t), None))))
-    if n == 0: raise ValueError(f"load_anki: a deck must have at least one note; got none ({path})")
-    return Deck(validate(rows, Item, unique="item_id").records, n, dict(Counter(r for _, r in excluded)), excluded, with_media)
+        if media:
+            with_media.append(item_id)
+        rows.append(
+            (
+                note.place,
+                dict(
+                    item_id=item_id,
+                    study=study,
+                    task="cloze",
+                    question=question,
+                    key=[answer],
+                    context={"hint": hint} if hint else {},
+                    category=note.deck,
+                    topic=note.tags[0] if note.tags else None,
+                    language=language,
+                    source=note.place,
+                    protected=protected,
+                    canary=next((t for t in note.tags if "-canary-" in t), None),
+                ),
+            )
+        )
+    if n == 0:
+        raise ValueError(f"load_anki: a deck must have at least one note; got none ({path})")
+    return Deck(
+        validate(rows, Item, unique="item_id").records, n, dict(Counter(r for _, r in excluded)), excluded, with_media
+    )

@@ -16,18 +16,26 @@ import pandas as pd
 
 from ..schema import Item, Rating, Response, read_records, validate
 from .anki import load_anki
-from .counselingbench import load_counselingbench, load_counselingbench_errors, load_counselingbench_labels, load_counselingbench_responses, run_of
+from mhbench.sources.counselingbench import (
+    load_counselingbench,
+    load_counselingbench_errors,
+    load_counselingbench_labels,
+    load_counselingbench_responses,
+    run_of,
+)
 from .demo import load_panel, load_psychiatrybench, load_students
 from .mentat import load_annotations, load_mentat
 from .mhqa import csv_rows, load_mhqa
 
 # %% auto #0
-__all__ = ['LOADERS', 'Corpus', 'load_corpus', 'load_answers', 'draw_items']
+__all__ = ["LOADERS", "Corpus", "load_corpus", "load_answers", "draw_items"]
+
 
 # %% ../../nbs/05g_sources.corpus.ipynb #d2583c1b
 @dataclass
 class Corpus:
     "What a source holds: items, people's ratings where it has them, and what was left out."
+
     items: list[Item]
     ratings: list[Rating] = field(default_factory=list)
     responses: list[Response] = field(default_factory=list)  # answers that were recorded with the corpus
@@ -37,40 +45,92 @@ class Corpus:
 def _mentat(path: Path, mapping: str = "release", **options) -> Corpus:
     items = load_mentat(path, os.environ.get("MHBENCH_MENTAT_PASSWORD"), **options)
     folder = path / "annotated_data"
-    if not folder.is_dir(): return Corpus(items, notes=["there is no folder annotated_data, so there are no ratings"])
+    if not folder.is_dir():
+        return Corpus(items, notes=["there is no folder annotated_data, so there are no ratings"])
     got = load_annotations(folder, mapping=mapping)
-    return Corpus(items, got.ratings, notes=[f"{n} rows of the annotation files are no annotations: {why}" for why, n in sorted(got.left_out.items())])
+    return Corpus(
+        items,
+        got.ratings,
+        notes=[
+            f"{n} rows of the annotation files are no annotations: {why}" for why, n in sorted(got.left_out.items())
+        ],
+    )
 
 
 def _medqade(path: Path, **options) -> Corpus:
-    files = [path] if path.is_file() else sorted(f for p in ("*.apkg", "*.colpkg", "*.txt") for f in path.glob(p) if f.stem.lower() != "readme")
-    if len(files) != 1: raise ValueError(f"load_corpus: path must hold one Anki export; got {[f.name for f in files]} ({path}); name the file itself")
+    files = (
+        [path]
+        if path.is_file()
+        else sorted(f for p in ("*.apkg", "*.colpkg", "*.txt") for f in path.glob(p) if f.stem.lower() != "readme")
+    )
+    if len(files) != 1:
+        raise ValueError(
+            f"load_corpus: path must hold one Anki export; got {[f.name for f in files]} ({path}); name the file itself"
+        )
     got = load_anki(files[0], **options)
     panel, students = (sorted(path.glob(f"*{x}*.csv")) if path.is_dir() else [] for x in ("panel", "students"))
-    return Corpus(got.items, [r for f in panel for r in load_panel(f)], [r for f in students for r in load_students(f)], [f"{n} notes are left out: {why}" for why, n in sorted(got.excluded.items())])
+    return Corpus(
+        got.items,
+        [r for f in panel for r in load_panel(f)],
+        [r for f in students for r in load_students(f)],
+        [f"{n} notes are left out: {why}" for why, n in sorted(got.excluded.items())],
+    )
 
 
 def _table(load: Callable) -> Callable:
     "A loader of one CSV file, which returns what `validate` does."
+
     def read(path: Path, **options) -> Corpus:
         got = load(_one(path, "*.csv"), **options)
-        return Corpus(got.records, notes=[f"{len(got.set_aside)} rows do not fit and are set aside, the first: {b['place']}, {b['column']}: {b['rule']}" for b in got.set_aside[:1]])
+        return Corpus(
+            got.records,
+            notes=[
+                f"{len(got.set_aside)} rows do not fit and are set aside, the first: {b['place']}, {b['column']}:"
+                f" {b['rule']}"
+                for b in got.set_aside[:1]
+            ],
+        )
+
     return read
 
 
-def _counselingbench(path: Path, errors: str | None = None, model: str | None = None, mode: str | None = None, **options) -> Corpus:
+def _counselingbench(
+    path: Path, errors: str | None = None, model: str | None = None, mode: str | None = None, **options
+) -> Corpus:
     files = [path] if path.is_file() else sorted(f for f in path.glob("*.csv") if "errors" not in f.stem.lower())
-    if len(files) != 1: raise ValueError(f"load_corpus: path must be a file, or a folder with one *.csv besides labels of errors; got {[f.name for f in files]} ({path}); name the file itself")
+    if len(files) != 1:
+        raise ValueError(
+            "load_corpus: path must be a file, or a folder with one *.csv besides labels of errors; got"
+            f" {[f.name for f in files]} ({path}); name the file itself"
+        )
     corpus = _table(load_counselingbench)(files[0], **options)
     known, same = {i.item_id for i in corpus.items}, {k: v for k, v in options.items() if k in ("strict", "encoding")}
     columns = next((set(row) for _, row in csv_rows(files[0], encoding=same.get("encoding", "utf-8-sig"))), set())
-    if "label" in columns: corpus.ratings = [r for r in load_counselingbench_labels(files[0], **same) if r.item_id in known]
+    if "label" in columns:
+        corpus.ratings = [r for r in load_counselingbench_labels(files[0], **same) if r.item_id in known]
     if "raw_pred" in columns:
-        try: who = (model, mode) if model and mode else run_of(files[0])
-        except ValueError: who = None
-        if who: corpus.responses = [r for r in load_counselingbench_responses(files[0], model=model or who[0], mode=mode or who[1], **same)[0] if r.item_id in known]
-        else: corpus.notes.append("recorded answers are left out, because the file's name does not say whose they are: give the options model and mode")
-    labelled = [files[0].parent / Path(errors).expanduser()] if errors else sorted(path.glob("*errors*.csv")) if path.is_dir() else []
+        try:
+            who = (model, mode) if model and mode else run_of(files[0])
+        except ValueError:
+            who = None
+        if who:
+            corpus.responses = [
+                r
+                for r in load_counselingbench_responses(files[0], model=model or who[0], mode=mode or who[1], **same)[0]
+                if r.item_id in known
+            ]
+        else:
+            corpus.notes.append(
+                "recorded answers are left out, because the file's name does not say whose they are: give the options"
+                " model and mode"
+            )
+    labelled = (
+        [files[0].parent / Path(errors).expanduser()]
+        if errors
+        else sorted(path.glob("*errors*.csv"))
+        if path.is_dir()
+        else []
+    )
     corpus.ratings += [r for f in labelled for r in load_counselingbench_errors(f, corpus.items)]
     return corpus
 
@@ -80,62 +140,116 @@ def _psychiatrybench(path: Path, **options) -> Corpus:
 
 
 def _one(path: Path, pattern: str) -> Path:
-    if path.is_file(): return path
+    if path.is_file():
+        return path
     files = sorted(path.glob(pattern))
-    if len(files) != 1: raise ValueError(f"load_corpus: path must be a file, or a folder with one {pattern}; got {[f.name for f in files]} ({path}); name the file itself")
+    if len(files) != 1:
+        raise ValueError(
+            f"load_corpus: path must be a file, or a folder with one {pattern}; got {[f.name for f in files]} ({path});"
+            " name the file itself"
+        )
     return files[0]
 
 
 LOADERS = {
-    "mentat": _mentat, "psychiatrybench": _psychiatrybench, "medqade": _medqade,
-    "counselingbench": _counselingbench, "mhqa": _table(load_mhqa),
+    "mentat": _mentat,
+    "psychiatrybench": _psychiatrybench,
+    "medqade": _medqade,
+    "counselingbench": _counselingbench,
+    "mhqa": _table(load_mhqa),
     "items": lambda path: Corpus(read_records(_one(path, "*.parquet"), Item)),
 }
 
 
-def load_corpus(loader: str,        # a name in LOADERS
-                path: str | Path,   # a file or a folder
-                **options,          # what that loader takes besides, e.g. strict=False, set_aside="bad.jsonl"
-                ) -> Corpus:
+def load_corpus(
+    loader: str,  # a name in LOADERS
+    path: str | Path,  # a file or a folder
+    **options,  # what that loader takes besides, e.g. strict=False, set_aside="bad.jsonl"
+) -> Corpus:
     """Read a corpus with the loader that a recipe names.
 
     Raises: ValueError for an unknown loader; FileNotFoundError; whatever the loader refuses.
     """
-    if loader not in LOADERS: raise ValueError(f"load_corpus: loader must be one of {', '.join(LOADERS)}; got {loader!r}; mend studies.*.prepare.loader in params.yaml")
+    if loader not in LOADERS:
+        raise ValueError(
+            f"load_corpus: loader must be one of {', '.join(LOADERS)}; got {loader!r}; mend studies.*.prepare.loader in"
+            " params.yaml"
+        )
     path = Path(path).expanduser()
-    if not path.exists(): raise FileNotFoundError(f"load_corpus: path must be a file or a folder; got {str(path)!r}, which is not there; for the demo banks run `dvc pull`, for your own `mhbench import`")
+    if not path.exists():
+        raise FileNotFoundError(
+            f"load_corpus: path must be a file or a folder; got {str(path)!r}, which is not there; for the demo banks"
+            " run `dvc pull`, for your own `mhbench import`"
+        )
     corpus = LOADERS[loader](path, **options)
     twice = [i for i, n in Counter(i.item_id for i in corpus.items).items() if n > 1]
-    if twice: raise ValueError(f"load_corpus: item_id must be unique; got {twice[:5]} more than once ({path}); give the rows ids of their own")
+    if twice:
+        raise ValueError(
+            f"load_corpus: item_id must be unique; got {twice[:5]} more than once ({path}); give the rows ids of"
+            " their own"
+        )
     return corpus
 
+
 # %% ../../nbs/05g_sources.corpus.ipynb #fbbbb6ba
-def load_answers(path: str | Path,        # CSV or Parquet with item_id and text; mode and sample where given
-                 items: Sequence[Item],   # that were asked
-                 model: str,              # whose answers they are: a name for the tables
-                 ) -> list[Response]:     # one a row, in the order of the file; an empty text is status error
+def load_answers(
+    path: str | Path,  # CSV or Parquet with item_id and text; mode and sample where given
+    items: Sequence[Item],  # that were asked
+    model: str,  # whose answers they are: a name for the tables
+) -> list[Response]:  # one a row, in the order of the file; an empty text is status error
     """Somebody's answers as responses.
 
     Raises: FileNotFoundError; ValueError for a missing column, or an item that was not asked.
     """
     path = Path(path).expanduser()
-    if not path.exists(): raise FileNotFoundError(f"load_answers: path must be a CSV or Parquet file; got {str(path)!r}, which is not there")
+    if not path.exists():
+        raise FileNotFoundError(
+            f"load_answers: path must be a CSV or Parquet file; got {str(path)!r}, which is not there"
+        )
     table = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path, dtype=str, keep_default_na=False)
     gone = [c for c in ("item_id", "text") if c not in table]
-    if gone: raise ValueError(f"load_answers: the table must have the columns item_id and text; got {list(table.columns)}, without {gone} ({path.name}); rename them")
+    if gone:
+        raise ValueError(
+            f"load_answers: the table must have the columns item_id and text; got {list(table.columns)}, without {gone}"
+            f" ({path.name}); rename them"
+        )
     study = {i.item_id: i.study for i in items}
     unknown = [i for i in table["item_id"] if i not in study]
-    if unknown: raise ValueError(f"load_answers: item_id must name items of this run; got {len(unknown)} that do not, the first {unknown[0]!r} ({path.name}); take ids from results/prepare/.../items.parquet")
-    rows = [(f"{path.name}:{k}", dict(item_id=r["item_id"], study=study[r["item_id"]], model=model, mode=r.get("mode") or "zero_shot", sample=int(r.get("sample") or 0), attempts=0,
-                                      **({"text": r["text"]} if r["text"] else {"status": "error", "error": "the table has no text"}))) for k, r in enumerate(table.to_dict("records"), 2)]
+    if unknown:
+        raise ValueError(
+            f"load_answers: item_id must name items of this run; got {len(unknown)} that do not, the first"
+            f" {unknown[0]!r} ({path.name}); take ids from results/prepare/.../items.parquet"
+        )
+    rows = [
+        (
+            f"{path.name}:{k}",
+            dict(
+                item_id=r["item_id"],
+                study=study[r["item_id"]],
+                model=model,
+                mode=r.get("mode") or "zero_shot",
+                sample=int(r.get("sample") or 0),
+                attempts=0,
+                **({"text": r["text"]} if r["text"] else {"status": "error", "error": "the table has no text"}),
+            ),
+        )
+        for k, r in enumerate(table.to_dict("records"), 2)
+    ]
     return validate(rows, Response).records
 
+
 # %% ../../nbs/05g_sources.corpus.ipynb #9dd010fa
-def draw_items(items: Sequence[Item], n_items: int | None,  # at most this many base questions; None for all
-               *, seed: int) -> list[Item]:
+def draw_items(
+    items: Sequence[Item],
+    n_items: int | None,  # at most this many base questions; None for all
+    *,
+    seed: int,
+) -> list[Item]:
     "A seeded draw of base questions with all that belongs to them, in the order of the source."
-    if n_items is not None and n_items < 1: raise ValueError(f"draw_items: n_items must be 1 or more, or None for all; got {n_items}")
+    if n_items is not None and n_items < 1:
+        raise ValueError(f"draw_items: n_items must be 1 or more, or None for all; got {n_items}")
     base = list(dict.fromkeys(i.base_id or i.item_id for i in items))
-    if n_items is None or n_items >= len(base): return list(items)
+    if n_items is None or n_items >= len(base):
+        return list(items)
     kept = {base[k] for k in np.random.default_rng([seed, len(base)]).permutation(len(base))[:n_items]}
     return [i for i in items if (i.base_id or i.item_id) in kept]

@@ -19,10 +19,28 @@ from ..schema import Item, Rating, Record, Response, Validated, letters, validat
 from .mhqa import csv_rows
 
 # %% auto #0
-__all__ = ['FIELDS', 'COMPETENCIES', 'Text', 'ERRORS', 'plain_text', 'parse_demographics', 'ethnicity_group', 'icd_blocks',
-           'competency', 'Resolved', 'break_ties', 'CounselingRow', 'load_counselingbench', 'run_of',
-           'load_counselingbench_responses', 'load_counselingbench_labels', 'ErrorRow', 'load_counselingbench_errors',
-           'count_cases', 'inspect_counselingbench']
+__all__ = [
+    "FIELDS",
+    "COMPETENCIES",
+    "Text",
+    "ERRORS",
+    "plain_text",
+    "parse_demographics",
+    "ethnicity_group",
+    "icd_blocks",
+    "competency",
+    "Resolved",
+    "break_ties",
+    "CounselingRow",
+    "load_counselingbench",
+    "run_of",
+    "load_counselingbench_responses",
+    "load_counselingbench_labels",
+    "ErrorRow",
+    "load_counselingbench_errors",
+    "count_cases",
+    "inspect_counselingbench",
+]
 
 # %% ../../nbs/05b_sources.counselingbench.ipynb #f1e19d87
 FIELDS = {
@@ -41,7 +59,9 @@ FIELDS = {
     "setting": ("Counseling Setting", "Location of Therapy", "Setting"),
 }
 _LABELS = {label.casefold(): field for field, labels in FIELDS.items() for label in labels}
-_LABEL = re.compile(r"(?<![\w/])(" + "|".join(re.escape(x) for x in sorted(_LABELS, key=len, reverse=True)) + r")\s*:\s*", re.I)
+_LABEL = re.compile(
+    r"(?<![\w/])(" + "|".join(re.escape(x) for x in sorted(_LABELS, key=len, reverse=True)) + r")\s*:\s*", re.I
+)
 _INSTRUCTION = re.compile(r"^\s*Refer to the following[^:]*:\s*", re.I)
 _NUMBER = re.compile(r"^\s*(?:Case\s+)?(\d+)\s+(?=\D)", re.I)
 
@@ -54,19 +74,23 @@ def plain_text(text: str) -> str:
 def parse_demographics(text: str) -> dict[str, str]:
     """The fields of a case's demographics, in the order of the text; absent where the text has none.
 
-    `gender` and `sexual_orientation` are parted where the source gives them together. `case` is the number that the examination gives the case.
+    `gender` and `sexual_orientation` are parted where the source gives them together. `case` is the number that the
+    examination gives the case.
     """
     text = _INSTRUCTION.sub("", plain_text(text))
     number, parts = _NUMBER.match(text), _LABEL.split(text)
     out = {"case": number.group(1)} if number else {}
     for label, value in zip(parts[1::2], parts[2::2]):
         value = value.strip(" ,;\n")
-        if value: out.setdefault(_LABELS[label.casefold()], value)
+        if value:
+            out.setdefault(_LABELS[label.casefold()], value)
     if (both := out.pop("gender_and_orientation", None)) is not None:
         gender, _, orientation = both.partition(",")
         out.setdefault("gender", gender.strip())
-        if orientation.strip(): out.setdefault("sexual_orientation", orientation.strip())
+        if orientation.strip():
+            out.setdefault("sexual_orientation", orientation.strip())
     return out
+
 
 # %% ../../nbs/05b_sources.counselingbench.ipynb #c1265f5c
 _ETHNIC = {
@@ -82,19 +106,24 @@ _ETHNIC = {
 
 def ethnicity_group(text: str | None) -> str | None:
     "The broad group that a case's ethnicity falls into; None where the text names none."
-    if not text: return None
+    if not text:
+        return None
     t = re.sub(r"non[- ]hispanic", "", text.casefold())
-    if re.search(r"multi-?racial|bi-?racial|mixed", t): return "Multiracial"
+    if re.search(r"multi-?racial|bi-?racial|mixed", t):
+        return "Multiracial"
     found = []
     for group, pattern in _ETHNIC.items():
         t, n = re.subn(rf"\b(?:{pattern})", "", t)
-        if n: found.append(group)
+        if n:
+            found.append(group)
     return "Multiracial" if len(found) > 1 else found[0] if found else None
+
 
 # %% ../../nbs/05b_sources.counselingbench.ipynb #356aebdf
 def icd_blocks(text: str) -> list[str]:
     "The ICD-10-CM blocks that a text names, each once, in order: F41 for F41.9."
     return list(dict.fromkeys(re.findall(r"(?<![A-Za-z0-9])([A-Z]\d{2})(?=[.)\s,;:]|$)", text)))
+
 
 # %% ../../nbs/05b_sources.counselingbench.ipynb #aa02e098
 COMPETENCIES = {
@@ -107,15 +136,21 @@ COMPETENCIES = {
 
 
 def competency(text: str) -> str | None:
-    "A competency's full name in lower case, from its name or its abbreviation in any case and with `&` or `and`; None if it is none of the five."
-    def key(t): return re.sub(r"[^a-z]", "", t.casefold().replace("&", "and"))
+    """A competency's full name in lower case, from its name or its abbreviation in any case and with `&` or `and`; None
+    if it is none of the five.
+    """
+
+    def key(t):
+        return re.sub(r"[^a-z]", "", t.casefold().replace("&", "and"))
+
     return next((name for name, short in COMPETENCIES.items() if key(text) in (key(name), key(short))), None)
 
 
 class Resolved(NamedTuple):
     "Labels after a tie-break, and how each came about."
+
     labels: list[str | None]  # None where there is no majority
-    how: list[str]            # agreed, tie_broken, three_ways, or undecided (the third did not say)
+    how: list[str]  # agreed, tie_broken, three_ways, or undecided (the third did not say)
 
 
 def break_ties(first: Iterable[str], second: Iterable[str], third: Iterable[str | None]) -> Resolved:
@@ -125,26 +160,67 @@ def break_ties(first: Iterable[str], second: Iterable[str], third: Iterable[str 
     Raises: ValueError where the three differ in length.
     """
     labels, how = [], []
-    try: votes = list(zip(first, second, third, strict=True))
-    except ValueError: raise ValueError("break_ties: first, second and third must have one label a question each; got lists of different lengths") from None
+    try:
+        votes = list(zip(first, second, third, strict=True))
+    except ValueError:
+        raise ValueError(
+            "break_ties: first, second and third must have one label a question each; got lists of different lengths"
+        ) from None
     for a, b, c in votes:
-        if a == b: labels.append(a); how.append("agreed")
-        elif c in (a, b): labels.append(c); how.append("tie_broken")
-        else: labels.append(None); how.append("undecided" if c is None else "three_ways")
+        if a == b:
+            labels.append(a)
+            how.append("agreed")
+        elif c in (a, b):
+            labels.append(c)
+            how.append("tie_broken")
+        else:
+            labels.append(None)
+            how.append("undecided" if c is None else "three_ways")
     return Resolved(labels, how)
+
 
 # %% ../../nbs/05b_sources.counselingbench.ipynb #bfa4cb79
 _COLUMNS = {  # column of the release -> field of the row
-    "Source": "publisher", "Exam Name": "exam", "Question #": "number", "Patient Demographic": "demographic", "Mental Status Exam": "mental_status",
-    "Presenting Problem": "problem", "Other Contexts": "other", "Question": "question", "Choice A": "choice_a", "Choice B": "choice_b", "Choice C": "choice_c", "Choice D": "choice_d",
-    "Correct Answer": "correct_answer", "Explanation for correct answer": "explanation", "correct_answer_letter": "correct_answer_letter", "label": "label", "label_h": "label_h", "label_s": "label_s", "canary": "canary",
+    "Source": "publisher",
+    "Exam Name": "exam",
+    "Question #": "number",
+    "Patient Demographic": "demographic",
+    "Mental Status Exam": "mental_status",
+    "Presenting Problem": "problem",
+    "Other Contexts": "other",
+    "Question": "question",
+    "Choice A": "choice_a",
+    "Choice B": "choice_b",
+    "Choice C": "choice_c",
+    "Choice D": "choice_d",
+    "Correct Answer": "correct_answer",
+    "Explanation for correct answer": "explanation",
+    "correct_answer_letter": "correct_answer_letter",
+    "label": "label",
+    "label_h": "label_h",
+    "label_s": "label_s",
+    "canary": "canary",
 }
-_REQUIRED = tuple(c for c in _COLUMNS if c not in ("Other Contexts", "Explanation for correct answer", "correct_answer_letter", "label", "label_h", "label_s", "canary"))
+_REQUIRED = tuple(
+    c
+    for c in _COLUMNS
+    if c
+    not in (
+        "Other Contexts",
+        "Explanation for correct answer",
+        "correct_answer_letter",
+        "label",
+        "label_h",
+        "label_s",
+        "canary",
+    )
+)
 Text = Annotated[str, Field(pattern=r"\S")]
 
 
 class CounselingRow(Record):
     "One question of a released file."
+
     publisher: Text
     exam: Text
     number: Text
@@ -163,10 +239,11 @@ class CounselingRow(Record):
     label: str | None = None
     label_h: str | None = None
     label_s: str | None = None
-    canary: str | None = None    # the demo bank's column: marks synthetic text
+    canary: str | None = None  # the demo bank's column: marks synthetic text
 
     @property
-    def choices(self) -> list[str]: return [plain_text(c) for c in (self.choice_a, self.choice_b, self.choice_c, self.choice_d)]
+    def choices(self) -> list[str]:
+        return [plain_text(c) for c in (self.choice_a, self.choice_b, self.choice_c, self.choice_d)]
 
     @property
     def right(self) -> str:
@@ -175,8 +252,10 @@ class CounselingRow(Record):
 
     @model_validator(mode="after")
     def _consistent(self):
-        if len(set(self.choices)) < 4: raise ValueError("choice_a to choice_d must differ")
-        if not self.right: raise ValueError("correct_answer must be the text of one of the four choices")
+        if len(set(self.choices)) < 4:
+            raise ValueError("choice_a to choice_d must differ")
+        if not self.right:
+            raise ValueError("correct_answer must be the text of one of the four choices")
         if self.correct_answer_letter not in (None, self.right):
             raise ValueError(f"correct_answer_letter must name the choice that correct_answer gives, {self.right}")
         for name in ("label", "label_h", "label_s"):
@@ -188,58 +267,91 @@ class CounselingRow(Record):
         return self
 
     @property
-    def case_text(self) -> str: return _INSTRUCTION.sub("", plain_text(self.demographic))
+    def case_text(self) -> str:
+        return _INSTRUCTION.sub("", plain_text(self.demographic))
 
     @property
     def item_id(self) -> str:
-        def slug(t): return re.sub(r"[^a-z0-9]+", "-", t.casefold()).strip("-")
+        def slug(t):
+            return re.sub(r"[^a-z0-9]+", "-", t.casefold()).strip("-")
+
         digest = hashlib.sha256("\n".join([plain_text(self.question), *self.choices]).encode()).hexdigest()[:8]
         return f"counselingbench-{slug(self.publisher)}-{slug(self.exam)}-{slug(self.number)}-{digest}"
 
     @property
     def group_id(self) -> str:
-        return "counselingbench-case-" + hashlib.sha256("\n".join([self.publisher, self.exam, self.case_text]).encode()).hexdigest()[:10]
+        return (
+            "counselingbench-case-"
+            + hashlib.sha256("\n".join([self.publisher, self.exam, self.case_text]).encode()).hexdigest()[:10]
+        )
 
 
 class _Asked(CounselingRow):
     question: Text
 
 
-_Asked.__name__ = "CounselingRow"   # what an error calls it
+_Asked.__name__ = "CounselingRow"  # what an error calls it
 
 
 def _question_rows(path, encoding) -> Iterator[tuple[str, dict, dict]]:
     for place, raw in csv_rows(path, _REQUIRED, encoding):
         row = {field: raw[c] for c, field in _COLUMNS.items() if c in raw}
-        for field in ("correct_answer_letter", "label", "label_h", "label_s"): row[field] = (row.get(field) or "").strip() or None
+        for field in ("correct_answer_letter", "label", "label_h", "label_s"):
+            row[field] = (row.get(field) or "").strip() or None
         yield place, row, raw
+
 
 def _row(place: str, row: dict, strict: bool) -> CounselingRow | None:
     "One row, or None where it does not fit and need not."
-    try: return CounselingRow(**row)
+    try:
+        return CounselingRow(**row)
     except ValueError:
-        if not strict: return None
-        return validate([(place, row)], CounselingRow).records[0]    # refuses it, with its place
+        if not strict:
+            return None
+        return validate([(place, row)], CounselingRow).records[0]  # refuses it, with its place
+
 
 # %% ../../nbs/05b_sources.counselingbench.ipynb #75e426f9
 def _item(place: str, r: CounselingRow) -> dict[str, Any]:
     demographics = parse_demographics(r.demographic)
     conditions = icd_blocks(demographics.get("diagnosis", "")) or icd_blocks(r.problem)
-    details = {**demographics, "ethnicity_group": ethnicity_group(demographics.get("ethnicity")), "conditions": " ".join(conditions)}
-    shown = {"Patient demographics": _NUMBER.sub("", r.case_text), "Mental status exam": r.mental_status, "Presenting problem": r.problem, "Other contexts": r.other}
-    return dict(item_id=r.item_id, study="counselingbench", task="multiple_choice", question=plain_text(r.question), options=r.choices, key=[r.right],
-                context={k: plain_text(v) for k, v in shown.items() if v.strip()},
-                rationale=re.sub(r"^Explanation:\s*", "", plain_text(r.explanation)) or None,
-                category=competency(r.label) if r.label else None, topic=conditions[0] if conditions else None,
-                variant={k: v for k, v in details.items() if v}, group_id=r.group_id, split="test", source=place, canary=r.canary)
+    details = {
+        **demographics,
+        "ethnicity_group": ethnicity_group(demographics.get("ethnicity")),
+        "conditions": " ".join(conditions),
+    }
+    shown = {
+        "Patient demographics": _NUMBER.sub("", r.case_text),
+        "Mental status exam": r.mental_status,
+        "Presenting problem": r.problem,
+        "Other contexts": r.other,
+    }
+    return dict(
+        item_id=r.item_id,
+        study="counselingbench",
+        task="multiple_choice",
+        question=plain_text(r.question),
+        options=r.choices,
+        key=[r.right],
+        context={k: plain_text(v) for k, v in shown.items() if v.strip()},
+        rationale=re.sub(r"^Explanation:\s*", "", plain_text(r.explanation)) or None,
+        category=competency(r.label) if r.label else None,
+        topic=conditions[0] if conditions else None,
+        variant={k: v for k, v in details.items() if v},
+        group_id=r.group_id,
+        split="test",
+        source=place,
+        canary=r.canary,
+    )
 
 
-def load_counselingbench(csv: str | Path,     # a file of the release, in any of its layouts
-                         *,
-                         strict: bool = True,  # False: set bad rows aside rather than stop
-                         set_aside: str | Path | None = None,  # JSON lines file for the bad rows; needed with strict=False
-                         encoding: str = "utf-8-sig",
-                         ) -> Validated:      # items, and the rows set aside
+def load_counselingbench(
+    csv: str | Path,  # a file of the release, in any of its layouts
+    *,
+    strict: bool = True,  # False: set bad rows aside rather than stop
+    set_aside: str | Path | None = None,  # JSON lines file for the bad rows; needed with strict=False
+    encoding: str = "utf-8-sig",
+) -> Validated:  # items, and the rows set aside
     """Read one file of CounselingBench as items.
 
     Source: Nguyen et al. 2025, section 3; the files of their release.
@@ -248,11 +360,15 @@ def load_counselingbench(csv: str | Path,     # a file of the release, in any of
     places = []
 
     def noted():
-        for place, row, _ in _question_rows(csv, encoding): places.append(place); yield place, row
+        for place, row, _ in _question_rows(csv, encoding):
+            places.append(place)
+            yield place, row
+
     rows, bad = validate(noted(), _Asked, strict=strict, set_aside=set_aside, unique="item_id")
     refused = {b["place"] for b in bad}
     kept = [p for p in places if p not in refused]
     return Validated(validate(((p, _item(p, r)) for p, r in zip(kept, rows)), Item, unique="item_id").records, bad)
+
 
 # %% ../../nbs/05b_sources.counselingbench.ipynb #cf3a8d87
 _MODES = {"zero-shot": "zero_shot", "few-shot": "few_shot", "zero-shot-cot": "cot", "few-shot-cot": "few_shot_cot"}
@@ -265,19 +381,23 @@ def run_of(csv: str | Path) -> tuple[str, str]:
     """
     parts = Path(csv).stem.split("_")
     if len(parts) < 2 or parts[-3 if len(parts) > 3 else 1] not in _MODES:
-        raise ValueError(f"run_of: csv must be named MODEL_MODE_TEMPERATURE_SHOTS.csv with a mode of {list(_MODES)}; got {Path(csv).name!r}; pass model and mode")
+        raise ValueError(
+            f"run_of: csv must be named MODEL_MODE_TEMPERATURE_SHOTS.csv with a mode of {list(_MODES)}; got"
+            f" {Path(csv).name!r}; pass model and mode"
+        )
     at = len(parts) - 3 if len(parts) > 3 else 1
     return "_".join(parts[:at]), _MODES[parts[at]]
 
 
-def load_counselingbench_responses(csv: str | Path,           # a file with the column raw_pred
-                                   *,
-                                   model: str | None = None,  # by default from the file's name
-                                   mode: str | None = None,   # likewise
-                                   temperature: float = 0.0,
-                                   strict: bool = True,       # False: leave rows out that are no questions; load_counselingbench names them
-                                   encoding: str = "utf-8-sig",
-                                   ) -> tuple[list[Response], dict[str, str]]:  # responses, and item_id -> the authors' parse
+def load_counselingbench_responses(
+    csv: str | Path,  # a file with the column raw_pred
+    *,
+    model: str | None = None,  # by default from the file's name
+    mode: str | None = None,  # likewise
+    temperature: float = 0.0,
+    strict: bool = True,  # False: leave rows out that are no questions; load_counselingbench names them
+    encoding: str = "utf-8-sig",
+) -> tuple[list[Response], dict[str, str]]:  # responses, and item_id -> the authors' parse
     """A model's recorded answers, and what the authors' parser made of each.
 
     Raises: ValueError where the file has no answers, or its name does not say whose they are.
@@ -287,17 +407,39 @@ def load_counselingbench_responses(csv: str | Path,           # a file with the 
         model, mode = model or named[0], mode or named[1]
     rows, parsed = [], {}
     for place, row, raw in _question_rows(csv, encoding):
-        if "raw_pred" not in raw: raise ValueError(f"load_counselingbench_responses: columns must include 'raw_pred'; got {list(raw)} ({place}); this file holds questions alone")
-        if (question := _row(place, row, strict)) is None: continue
+        if "raw_pred" not in raw:
+            raise ValueError(
+                f"load_counselingbench_responses: columns must include 'raw_pred'; got {list(raw)} ({place}); this file"
+                " holds questions alone"
+            )
+        if (question := _row(place, row, strict)) is None:
+            continue
         item_id = question.item_id
-        rows.append((place, dict(item_id=item_id, study="counselingbench", model=model, mode=mode, temperature=float(temperature), text=raw["raw_pred"])))
-        if raw.get("parsed_pred"): parsed[item_id] = raw["parsed_pred"]
+        rows.append(
+            (
+                place,
+                dict(
+                    item_id=item_id,
+                    study="counselingbench",
+                    model=model,
+                    mode=mode,
+                    temperature=float(temperature),
+                    text=raw["raw_pred"],
+                ),
+            )
+        )
+        if raw.get("parsed_pred"):
+            parsed[item_id] = raw["parsed_pred"]
     return validate(rows, Response, unique="item_id").records, parsed
 
+
 # %% ../../nbs/05b_sources.counselingbench.ipynb #be300115
-def load_counselingbench_labels(csv: str | Path,
-                                *, strict: bool = True,  # False: leave rows out that are no questions; load_counselingbench names them
-                                encoding: str = "utf-8-sig") -> list[Rating]:
+def load_counselingbench_labels(
+    csv: str | Path,
+    *,
+    strict: bool = True,  # False: leave rows out that are no questions; load_counselingbench names them
+    encoding: str = "utf-8-sig",
+) -> list[Rating]:
     """The competency that each annotator gave each question, as ratings of target `competency`.
 
     Raters `h` and `s` are the two annotators, by the columns' names; `resolved` is the final label.
@@ -305,11 +447,30 @@ def load_counselingbench_labels(csv: str | Path,
     """
     rows = []
     for place, row, raw in _question_rows(csv, encoding):
-        if "label" not in raw: raise ValueError(f"load_counselingbench_labels: columns must include 'label'; got {list(raw)} ({place}); this file has no competencies")
-        if (r := _row(place, row, strict)) is None: continue
+        if "label" not in raw:
+            raise ValueError(
+                f"load_counselingbench_labels: columns must include 'label'; got {list(raw)} ({place}); this file has"
+                " no competencies"
+            )
+        if (r := _row(place, row, strict)) is None:
+            continue
         for rater, label in (("h", r.label_h), ("s", r.label_s), ("resolved", r.label)):
-            if label: rows.append((place, dict(item_id=r.item_id, study="counselingbench", rater=rater, target="competency", label=competency(label), source=place)))
+            if label:
+                rows.append(
+                    (
+                        place,
+                        dict(
+                            item_id=r.item_id,
+                            study="counselingbench",
+                            rater=rater,
+                            target="competency",
+                            label=competency(label),
+                            source=place,
+                        ),
+                    )
+                )
     return validate(rows, Rating).records
+
 
 # %% ../../nbs/05b_sources.counselingbench.ipynb #195630bb
 ERRORS = ("knowledge", "context", "logical")
@@ -317,64 +478,109 @@ ERRORS = ("knowledge", "context", "logical")
 
 class ErrorRow(Record):
     "One person's label of the error in one wrong answer."
+
     item_id: Text
-    model: Text          # whose answer
-    rater: Text          # a pseudonym
+    model: Text  # whose answer
+    rater: Text  # a pseudonym
     label: Literal["knowledge", "context", "logical", "Abstain"]
     comment: str | None = None
 
     @property
-    def annotation(self) -> str: return f"{self.item_id}, {self.model}, {self.rater}"
+    def annotation(self) -> str:
+        return f"{self.item_id}, {self.model}, {self.rater}"
 
 
-def load_counselingbench_errors(csv: str | Path,      # columns item_id, model, rater, label; comment where given
-                                items: Iterable[Item] | None = None,  # the questions; None: any item_id is taken
-                                *, encoding: str = "utf-8-sig") -> list[Rating]:
+def load_counselingbench_errors(
+    csv: str | Path,  # columns item_id, model, rater, label; comment where given
+    items: Iterable[Item] | None = None,  # the questions; None: any item_id is taken
+    *,
+    encoding: str = "utf-8-sig",
+) -> list[Rating]:
     """People's labels of errors, as ratings whose target is the model that erred.
 
     Source: Nguyen et al. 2025, section 7.1, table A11.
     Raises: ValueError for a missing column, another label, a label given twice, or a question that is not there.
     """
     spelt = {x.casefold(): x for x in (*ERRORS, "Abstain")}
-    rows = [(place, {k: v.strip() or None for k, v in raw.items() if k in ErrorRow.model_fields}) for place, raw in csv_rows(csv, ("item_id", "model", "rater", "label"), encoding)]
-    for _, row in rows: row["label"] = spelt.get((row["label"] or "").casefold(), row["label"])
+    rows = [
+        (place, {k: v.strip() or None for k, v in raw.items() if k in ErrorRow.model_fields})
+        for place, raw in csv_rows(csv, ("item_id", "model", "rater", "label"), encoding)
+    ]
+    for _, row in rows:
+        row["label"] = spelt.get((row["label"] or "").casefold(), row["label"])
     found = validate(rows, ErrorRow, unique="annotation").records
     known = None if items is None else {i.item_id for i in items}
     gone = next(((p, r) for (p, _), r in zip(rows, found) if known is not None and r.item_id not in known), None)
-    if gone: raise ValueError(f"load_counselingbench_errors: item_id must name a question of the corpus; got {gone[1].item_id!r} ({gone[0]}); take the ids from results/prepare/counselingbench/items.parquet")
-    return [Rating(item_id=r.item_id, study="counselingbench", rater=r.rater, target=r.model, label=r.label, comment=r.comment, source=p) for (p, _), r in zip(rows, found)]
+    if gone:
+        raise ValueError(
+            f"load_counselingbench_errors: item_id must name a question of the corpus; got {gone[1].item_id!r}"
+            f" ({gone[0]}); take the ids from results/prepare/counselingbench/items.parquet"
+        )
+    return [
+        Rating(
+            item_id=r.item_id,
+            study="counselingbench",
+            rater=r.rater,
+            target=r.model,
+            label=r.label,
+            comment=r.comment,
+            source=p,
+        )
+        for (p, _), r in zip(rows, found)
+    ]
+
 
 # %% ../../nbs/05b_sources.counselingbench.ipynb #6d3ab351
-def count_cases(items: list[Item],     # of CounselingBench
-                by: str,               # publisher, condition, category, or a field of the demographics, such as ethnicity_group
-                *, several: bool = False,  # by condition: under each diagnosis rather than the first
-                ) -> pd.DataFrame:     # one row a value: n_questions, n_cases, share of the questions
+def count_cases(
+    items: list[Item],  # of CounselingBench
+    by: str,  # publisher, condition, category, or a field of the demographics, such as ethnicity_group
+    *,
+    several: bool = False,  # by condition: under each diagnosis rather than the first
+) -> pd.DataFrame:  # one row a value: n_questions, n_cases, share of the questions
     """Questions and cases by one property; what has none is counted under `(none)`.
 
     Source: Nguyen et al. 2025, section 3, tables A1 and A2.
     """
+
     def values(i):
-        if by == "publisher": return [i.item_id.removeprefix("counselingbench-").split("-")[0]]
-        if by == "condition": return (i.variant.get("conditions", "").split() or ["(none)"])[:None if several else 1]
+        if by == "publisher":
+            return [i.item_id.removeprefix("counselingbench-").split("-")[0]]
+        if by == "condition":
+            return (i.variant.get("conditions", "").split() or ["(none)"])[: None if several else 1]
         return [(i.category if by == "category" else i.variant.get(by)) or "(none)"]
+
     pairs = pd.DataFrame([(v, i.group_id) for i in items for v in values(i)], columns=[by, "group_id"])
     table = pairs.groupby(by)["group_id"].agg(n_questions="size", n_cases="nunique")
-    return table.assign(share=table["n_questions"] / max(len(items), 1)).sort_values(["n_questions", "n_cases"], ascending=False)
+    return table.assign(share=table["n_questions"] / max(len(items), 1)).sort_values(
+        ["n_questions", "n_cases"], ascending=False
+    )
+
 
 # %% ../../nbs/05b_sources.counselingbench.ipynb #f2f9acbd
 def inspect_counselingbench(csv: str | Path, *, encoding: str = "utf-8-sig") -> pd.DataFrame:
     """Every oddity of one file, one row each: place, kind, value.
 
-    Kinds: `no question`, `repeated question` (the same words within a case), `no rationale`, `no mental status`, `label without majority`.
+    Kinds: `no question`, `repeated question` (the same words within a case), `no rationale`, `no mental status`, `label
+    without majority`.
     """
     out, seen = [], {}
     for place, row, _ in _question_rows(csv, encoding):
-        case = (row["publisher"], row["exam"], _INSTRUCTION.sub("", plain_text(row["demographic"])), plain_text(row["question"]))
-        if not case[-1]: out.append((place, "no question", row["number"]))
-        elif case in seen: out.append((place, "repeated question", seen[case]))
+        case = (
+            row["publisher"],
+            row["exam"],
+            _INSTRUCTION.sub("", plain_text(row["demographic"])),
+            plain_text(row["question"]),
+        )
+        if not case[-1]:
+            out.append((place, "no question", row["number"]))
+        elif case in seen:
+            out.append((place, "repeated question", seen[case]))
         seen.setdefault(case, place)
-        if not row.get("explanation", "").strip(): out.append((place, "no rationale", row["number"]))
-        if not row["mental_status"].strip(): out.append((place, "no mental status", row["number"]))
+        if not row.get("explanation", "").strip():
+            out.append((place, "no rationale", row["number"]))
+        if not row["mental_status"].strip():
+            out.append((place, "no mental status", row["number"]))
         h, s, label = row["label_h"], row["label_s"], row["label"]
-        if h and s and label and h != s and label not in (h, s): out.append((place, "label without majority", label))
+        if h and s and label and h != s and label not in (h, s):
+            out.append((place, "label without majority", label))
     return pd.DataFrame(out, columns=["place", "kind", "value"])

@@ -22,29 +22,52 @@ from .counselingbench import ERRORS, load_counselingbench
 from .mhqa import csv_rows
 
 # %% auto #0
-__all__ = ['DEMO_STUDIES', 'Text', 'PSYCHIATRY_TASKS', 'PSYCHIATRY_FORMS', 'PANEL_LABELS', 'PANEL_DIFFICULTIES', 'demo_path',
-           'demo_canary', 'load_psychiatrybench', 'load_panel', 'load_students', 'simulate_annotations',
-           'simulate_panel', 'simulate_errors']
+__all__ = [
+    "DEMO_STUDIES",
+    "Text",
+    "PSYCHIATRY_TASKS",
+    "PSYCHIATRY_FORMS",
+    "PANEL_LABELS",
+    "PANEL_DIFFICULTIES",
+    "demo_path",
+    "demo_canary",
+    "load_psychiatrybench",
+    "load_panel",
+    "load_students",
+    "simulate_annotations",
+    "simulate_panel",
+    "simulate_errors",
+]
 
 # %% ../../nbs/05f_sources.demo.ipynb #f044b19d
 DEMO_STUDIES = ("mentat", "psychiatrybench", "medqade", "counselingbench", "mhqa")
 
 
-def demo_path(study: str | None = None,  # one of DEMO_STUDIES; None for the folder of all five
-              ) -> Path:
+def demo_path(
+    study: str | None = None,  # one of DEMO_STUDIES; None for the folder of all five
+) -> Path:
     """The folder of a demonstration bank inside the installed package.
 
     Raises: ValueError for an unknown study; FileNotFoundError where the package was installed without its data.
     """
-    if study is not None and study not in DEMO_STUDIES: raise ValueError(f"demo_path: study must be one of {', '.join(DEMO_STUDIES)}; got {study!r}; leave it out for the folder of all")
+    if study is not None and study not in DEMO_STUDIES:
+        raise ValueError(
+            f"demo_path: study must be one of {', '.join(DEMO_STUDIES)}; got {study!r}; leave it out for the folder"
+            " of all"
+        )
     path = Path(str(files("mhbench") / "demo")) / (study or "")
-    if not path.is_dir(): raise FileNotFoundError(f"demo_path: the package must hold its demonstration banks; got none for {study or 'any study'}; install it from the repository or a complete wheel")
+    if not path.is_dir():
+        raise FileNotFoundError(
+            f"demo_path: the package must hold its demonstration banks; got none for {study or 'any study'}; install it"
+            " from the repository or a complete wheel"
+        )
     return path
 
 
 def demo_canary() -> str:
     "The string that every file of the banks carries: what a corpus for training should be searched for."
     return re.search(r"mhbench-canary-[0-9a-f-]{36}", (demo_path() / "README.md").read_text(encoding="utf-8")).group()
+
 
 # %% ../../nbs/05f_sources.demo.ipynb #eb93598a
 Text = Annotated[str, Field(pattern=r"\S")]
@@ -55,23 +78,30 @@ class _Row(Record):
     history: Text | None = None
     mental_state_examination: Text | None = None
     physical_examination: Text | None = None
-    source: Text | None = None                       # a citation
+    source: Text | None = None  # a citation
     synthetic: bool = False
     canary: str | None = None
 
     def context(self) -> dict[str, str]:
-        names = {"history": "history", "mental_state_examination": "mental_state", "physical_examination": "physical",
-                 "first_follow_up": "first_follow_up", "second_follow_up": "second_follow_up"}
+        names = {
+            "history": "history",
+            "mental_state_examination": "mental_state",
+            "physical_examination": "physical",
+            "first_follow_up": "first_follow_up",
+            "second_follow_up": "second_follow_up",
+        }
         return {shown: v for f, shown in names.items() if (v := getattr(self, f, None)) is not None}
 
-    def items(self, labels: Mapping) -> list[dict]: raise NotImplementedError
+    def items(self, labels: Mapping) -> list[dict]:
+        raise NotImplementedError
 
 
 class _Open(_Row):
     question: Text
     answer: Text
 
-    def items(self, labels): return [dict(task="open", question=self.question, key=[self.answer])]
+    def items(self, labels):
+        return [dict(task="open", question=self.question, key=[self.answer])]
 
 
 class _FollowUp(_Open):
@@ -80,7 +110,8 @@ class _FollowUp(_Open):
 
     @model_validator(mode="after")
     def _in_turn(self):
-        if self.second_follow_up and not self.first_follow_up: raise ValueError("first_follow_up must be given where second_follow_up is")
+        if self.second_follow_up and not self.first_follow_up:
+            raise ValueError("first_follow_up must be given where second_follow_up is")
         return self
 
 
@@ -91,7 +122,14 @@ class _Approach(_Row):
 
     def items(self, labels):
         asked = {"variant": {"question": "to be generated"}} if self.question is None else {}
-        return [dict(task="open", question=self.question or "How would you approach this case?", key=[self.clinical_approach], **asked)]
+        return [
+            dict(
+                task="open",
+                question=self.question or "How would you approach this case?",
+                key=[self.clinical_approach],
+                **asked,
+            )
+        ]
 
 
 class _Classification(_Row):
@@ -103,8 +141,19 @@ class _Classification(_Row):
         out = []
         for form in ("categories", "disorders"):
             named = getattr(self, form)
-            if unknown := [n for n in named if n not in labels[form]]: raise ValueError(f"{form} must hold names of labels.json; got {unknown}")
-            out.append(dict(suffix=f"-{form}", task="multi_label", topic=form, question=f"Which of the listed {form} does this history show?", options=list(labels[form]), key=named, group=True))
+            if unknown := [n for n in named if n not in labels[form]]:
+                raise ValueError(f"{form} must hold names of labels.json; got {unknown}")
+            out.append(
+                dict(
+                    suffix=f"-{form}",
+                    task="multi_label",
+                    topic=form,
+                    question=f"Which of the listed {form} does this history show?",
+                    options=list(labels[form]),
+                    key=named,
+                    group=True,
+                )
+            )
         return out
 
 
@@ -113,7 +162,8 @@ class _Sequential(_Row):
     questions: Annotated[list[Text], Field(min_length=6, max_length=6)]
     answers: Annotated[list[Text], Field(min_length=6, max_length=6)]
 
-    def items(self, labels): return [dict(task="sequential", question="", stems=self.questions, key=self.answers)]
+    def items(self, labels):
+        return [dict(task="sequential", question="", stems=self.questions, key=self.answers)]
 
 
 class _Choices(_Row):
@@ -121,8 +171,10 @@ class _Choices(_Row):
 
     @model_validator(mode="after")
     def _lettered(self):
-        if [c.upper() for c in self.choices] != letters(len(self.choices)): raise ValueError(f"choices must be lettered from A on; got {list(self.choices)}")
-        if len(set(self.choices.values())) < len(self.choices): raise ValueError("choices must differ")
+        if [c.upper() for c in self.choices] != letters(len(self.choices)):
+            raise ValueError(f"choices must be lettered from A on; got {list(self.choices)}")
+        if len(set(self.choices.values())) < len(self.choices):
+            raise ValueError("choices must differ")
         return self
 
 
@@ -131,7 +183,15 @@ class _MCQ(_Choices):
     answer: Annotated[list[Annotated[str, Field(pattern=r"^[A-Za-z]$")]], Field(min_length=1)]
 
     def items(self, labels):
-        return [dict(task="multiple_choice", topic="mcq", question=self.question, options=list(self.choices.values()), key=sorted(a.upper() for a in self.answer))]
+        return [
+            dict(
+                task="multiple_choice",
+                topic="mcq",
+                question=self.question,
+                options=list(self.choices.values()),
+                key=sorted(a.upper() for a in self.answer),
+            )
+        ]
 
 
 class _EMI(_Choices):
@@ -142,84 +202,164 @@ class _EMI(_Choices):
 
     @model_validator(mode="after")
     def _paired(self):
-        if len(self.answers) != len(self.questions): raise ValueError(f"answers must have one letter a question ({len(self.questions)}); got {len(self.answers)}")
+        if len(self.answers) != len(self.questions):
+            raise ValueError(
+                f"answers must have one letter a question ({len(self.questions)}); got {len(self.answers)}"
+            )
         return self
 
     def items(self, labels):
         options, key = list(self.choices.values()), [a.upper() for a in self.answers]
         ask = f"{self.header}. {self.required}"
-        one = [dict(suffix=f"-{n}", task="multiple_choice", topic="separated", question=f"{ask}\n{q}", options=options, key=[k], of_set=True)
-               for n, (q, k) in enumerate(zip(self.questions, key), 1)]
-        return [dict(task="extended_matching", topic="set", question=ask, stems=self.questions, options=options, key=key, group=True), *one]
+        one = [
+            dict(
+                suffix=f"-{n}",
+                task="multiple_choice",
+                topic="separated",
+                question=f"{ask}\n{q}",
+                options=options,
+                key=[k],
+                of_set=True,
+            )
+            for n, (q, k) in enumerate(zip(self.questions, key), 1)
+        ]
+        return [
+            dict(
+                task="extended_matching",
+                topic="set",
+                question=ask,
+                stems=self.questions,
+                options=options,
+                key=key,
+                group=True,
+            ),
+            *one,
+        ]
 
 
-class _ExamMCQ(_MCQ): format: Literal["mcq"]
-class _ExamEMI(_EMI): format: Literal["emi"]
+class _ExamMCQ(_MCQ):
+    format: Literal["mcq"]
 
 
-PSYCHIATRY_TASKS = {"diagnosis": _Open, "treatment": _Open, "treatment_follow_up": _FollowUp, "classification": _Classification, "management_plan": _Open,
-                    "clinical_approach": _Approach, "mental_qa": _Open, "sequential_qa": _Sequential, "mcq": _MCQ, "emi": _EMI, "exams": _Choices}
+class _ExamEMI(_EMI):
+    format: Literal["emi"]
+
+
+PSYCHIATRY_TASKS = {
+    "diagnosis": _Open,
+    "treatment": _Open,
+    "treatment_follow_up": _FollowUp,
+    "classification": _Classification,
+    "management_plan": _Open,
+    "clinical_approach": _Approach,
+    "mental_qa": _Open,
+    "sequential_qa": _Sequential,
+    "mcq": _MCQ,
+    "emi": _EMI,
+    "exams": _Choices,
+}
 PSYCHIATRY_FORMS = ("both", "sets", "separated")
+
 
 # %% ../../nbs/05f_sources.demo.ipynb #699c2a47
 def _json_lines(path: Path):
     "Objects of a JSON lines file as (file:line, fields)."
     for n, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):
-        if not line.strip(): continue
-        try: row = json.loads(line)
-        except json.JSONDecodeError as e: raise ValueError(f"load_psychiatrybench: a line must be a JSON object; got {e.msg} at column {e.colno} ({path.name}:{n}); write one object a line") from None
-        if not isinstance(row, dict): raise ValueError(f"load_psychiatrybench: a line must be a JSON object; got {type(row).__name__} ({path.name}:{n}); write one object a line")
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as e:
+            raise ValueError(
+                f"load_psychiatrybench: a line must be a JSON object; got {e.msg} at column {e.colno}"
+                f" ({path.name}:{n}); write one object a line"
+            ) from None
+        if not isinstance(row, dict):
+            raise ValueError(
+                f"load_psychiatrybench: a line must be a JSON object; got {type(row).__name__} ({path.name}:{n}); write"
+                " one object a line"
+            )
         yield f"{path.name}:{n}", row
 
 
 def _labels(path: Path) -> dict[str, list[str]]:
-    if not path.is_file(): raise FileNotFoundError(f"load_psychiatrybench: labels.json must lie beside classification.jsonl; got none in {path.parent.name!r}; write the two lists, categories and disorders")
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"load_psychiatrybench: labels.json must lie beside classification.jsonl; got none in {path.parent.name!r};"
+            " write the two lists, categories and disorders"
+        )
     labels = json.loads(path.read_text(encoding="utf-8-sig"))
     for form in ("categories", "disorders"):
         names = labels.get(form)
         if not isinstance(names, list) or len(names) < 2 or len(set(names)) < len(names):
-            raise ValueError(f"load_psychiatrybench: {form} must be a list of two or more different names; got {str(names)[:80]} ({path.name}); mend the list")
+            raise ValueError(
+                f"load_psychiatrybench: {form} must be a list of two or more different names; got {str(names)[:80]}"
+                f" ({path.name}); mend the list"
+            )
     return labels
 
 
-
-
-def load_psychiatrybench(folder: str | Path,  # of JSON lines files named after the tasks
-                         *,
-                         emi: Literal["both", "sets", "separated"] = "both",  # the forms of extended matching
-                         protected: bool | None = None,  # None: every row that is not marked synthetic
-                         strict: bool = True,           # False: set bad rows aside rather than stop
-                         set_aside: str | Path | None = None,  # JSON lines file for the bad rows; needed with strict=False
-                         ) -> list[Item]:     # in the order of the tasks, then of the lines
+def load_psychiatrybench(
+    folder: str | Path,  # of JSON lines files named after the tasks
+    *,
+    emi: Literal["both", "sets", "separated"] = "both",  # the forms of extended matching
+    protected: bool | None = None,  # None: every row that is not marked synthetic
+    strict: bool = True,  # False: set bad rows aside rather than stop
+    set_aside: str | Path | None = None,  # JSON lines file for the bad rows; needed with strict=False
+) -> list[Item]:  # in the order of the tasks, then of the lines
     """The items of PsychiatryBench's eleven tasks.
 
     Source: PsychiatryBench, section 3.2 and templates 1 to 17.
 
-    Raises: FileNotFoundError; ValueError for a file that is no task, or at the first row that does not fit, if `strict`.
+    Raises: FileNotFoundError; ValueError for a file that is no task, or at the first row that does not fit, if
+    `strict`.
     """
     folder = Path(folder).expanduser()
-    if emi not in PSYCHIATRY_FORMS: raise ValueError(f"load_psychiatrybench: emi must be one of {', '.join(PSYCHIATRY_FORMS)}; got {emi!r}")
-    if not folder.is_dir(): raise FileNotFoundError(f"load_psychiatrybench: folder must hold the tasks' JSON lines files; got {folder.name!r}, which is not a folder")
+    if emi not in PSYCHIATRY_FORMS:
+        raise ValueError(f"load_psychiatrybench: emi must be one of {', '.join(PSYCHIATRY_FORMS)}; got {emi!r}")
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"load_psychiatrybench: folder must hold the tasks' JSON lines files; got {folder.name!r}, which is not a"
+            " folder"
+        )
     found = sorted(f.stem for f in folder.glob("*.jsonl"))
-    if unknown := [t for t in found if t not in PSYCHIATRY_TASKS]: raise ValueError(f"load_psychiatrybench: files must be named after the tasks ({', '.join(PSYCHIATRY_TASKS)}); got {unknown} ({folder.name}); rename them")
-    if not found: raise FileNotFoundError(f"load_psychiatrybench: folder must hold at least one of {', '.join(PSYCHIATRY_TASKS)} as .jsonl; got none ({folder.name})")
+    if unknown := [t for t in found if t not in PSYCHIATRY_TASKS]:
+        raise ValueError(
+            f"load_psychiatrybench: files must be named after the tasks ({', '.join(PSYCHIATRY_TASKS)}); got {unknown}"
+            f" ({folder.name}); rename them"
+        )
+    if not found:
+        raise FileNotFoundError(
+            f"load_psychiatrybench: folder must hold at least one of {', '.join(PSYCHIATRY_TASKS)} as .jsonl; got none"
+            f" ({folder.name})"
+        )
     labels = _labels(folder / "labels.json") if "classification" in found else {}
     rows = []
     for task in PSYCHIATRY_TASKS:
-        if task in found: rows += [(place, {"task": task, **row}) for place, row in _json_lines(folder / f"{task}.jsonl")]
+        if task in found:
+            rows += [(place, {"task": task, **row}) for place, row in _json_lines(folder / f"{task}.jsonl")]
     good, bad, first = [], [], {}
-    for place, row in rows:                          # a row makes one item or several: all of them, or none
+    for place, row in rows:  # a row makes one item or several: all of them, or none
         try:
             made = _items_of(place, dict(row), labels, emi, protected)
             for i in made:
-                if i.item_id in first: raise ValueError(f"load_psychiatrybench: item_id must be unique; got {i.item_id!r} again, first at {first[i.item_id]} ({place}); give the row an id of its own")
+                if i.item_id in first:
+                    raise ValueError(
+                        f"load_psychiatrybench: item_id must be unique; got {i.item_id!r} again, first at"
+                        f" {first[i.item_id]} ({place}); give the row an id of its own"
+                    )
             good += made
             first |= {i.item_id: place for i in made}
         except ValueError as e:
-            if strict: raise
+            if strict:
+                raise
             bad.append({"place": place, "rule": str(e), "row": row})
     if not strict:
-        if set_aside is None: raise ValueError("load_psychiatrybench: set_aside must be a path where strict=False; got None; name a file for the rows that do not fit")
+        if set_aside is None:
+            raise ValueError(
+                "load_psychiatrybench: set_aside must be a path where strict=False; got None; name a file for the rows"
+                " that do not fit"
+            )
         Path(set_aside).parent.mkdir(parents=True, exist_ok=True)
         Path(set_aside).write_text("".join(json.dumps(b, ensure_ascii=False) + "\n" for b in bad), encoding="utf-8")
     return good
@@ -229,21 +369,41 @@ def _items_of(place: str, row: dict[str, Any], labels: Mapping, emi: str, protec
     "The items of one row."
     task = row.pop("task")
     record = {"mcq": _ExamMCQ, "emi": _ExamEMI}.get(row.get("format")) if task == "exams" else PSYCHIATRY_TASKS[task]
-    if record is None: raise ValueError(f"load_psychiatrybench: format must be mcq or emi; got {row.get('format')!r} ({place}); say which form the row has")
-    r, = validate([(place, row)], record).records
+    if record is None:
+        raise ValueError(
+            f"load_psychiatrybench: format must be mcq or emi; got {row.get('format')!r} ({place}); say which form the"
+            " row has"
+        )
+    (r,) = validate([(place, row)], record).records
     base = f"psychiatrybench-{r.id}"
-    try: made = r.items(labels)
-    except ValueError as e: raise ValueError(f"load_psychiatrybench: {e} ({place}); mend the row or the list") from None
+    try:
+        made = r.items(labels)
+    except ValueError as e:
+        raise ValueError(f"load_psychiatrybench: {e} ({place}); mend the row or the list") from None
     out = []
     for fields in made:
         suffix, group, of_set = fields.pop("suffix", ""), fields.pop("group", False), fields.pop("of_set", False)
-        forms = emi if task == "emi" or emi == "sets" else "separated"      # an exam counts its questions one by one
-        if (of_set and forms == "sets") or (fields["task"] == "extended_matching" and forms == "separated"): continue
+        forms = emi if task == "emi" or emi == "sets" else "separated"  # an exam counts its questions one by one
+        if (of_set and forms == "sets") or (fields["task"] == "extended_matching" and forms == "separated"):
+            continue
         category = "emi separated" if of_set and task == "emi" else task.replace("_", " ")
-        item = dict(item_id=base + suffix, study="psychiatrybench", category=category, context=r.context(), group_id=base if group or of_set else None, base_id=base if of_set and forms == "both" else None,
-                    source=r.source or place, canary=r.canary, protected=not r.synthetic if protected is None else protected) | fields
+        item = (
+            dict(
+                item_id=base + suffix,
+                study="psychiatrybench",
+                category=category,
+                context=r.context(),
+                group_id=base if group or of_set else None,
+                base_id=base if of_set and forms == "both" else None,
+                source=r.source or place,
+                canary=r.canary,
+                protected=not r.synthetic if protected is None else protected,
+            )
+            | fields
+        )
         out.append((place, item))
     return validate(out, Item).records
+
 
 # %% ../../nbs/05f_sources.demo.ipynb #8f304920
 PANEL_LABELS = ("Correct", "Incorrect", "Abstain")
@@ -251,9 +411,10 @@ PANEL_DIFFICULTIES = ("Easy", "Medium", "Hard")
 _NOT_STUDENTS = ("item_id", "rater", "difficulty", "canary")
 
 
-def load_panel(csv: str | Path,  # columns item_id, rater, one a student, difficulty
-               study: str = "medqade",
-               ) -> list[Rating]:  # target: a student's name, or "difficulty"
+def load_panel(
+    csv: str | Path,  # columns item_id, rater, one a student, difficulty
+    study: str = "medqade",
+) -> list[Rating]:  # target: a student's name, or "difficulty"
     """A panel's labels as ratings, a cell each; empty cells were not rated and make none.
 
     Source: MedQADE, section 4.3.
@@ -263,33 +424,82 @@ def load_panel(csv: str | Path,  # columns item_id, rater, one a student, diffic
     path, rows, seen = Path(csv), [], {}
     for place, row in csv_rows(path, ("item_id", "rater", "difficulty")):
         students = [c for c in row if c not in _NOT_STUDENTS]
-        if not students: raise ValueError(f"load_panel: columns must name a student or more; got {', '.join(row)} ({place})")
+        if not students:
+            raise ValueError(f"load_panel: columns must name a student or more; got {', '.join(row)} ({place})")
         pair = (row["item_id"], row["rater"])
-        if pair in seen: raise ValueError(f"load_panel: a rater must label an item once; got {row['rater']!r} again, first at {seen[pair]} ({place}, {row['item_id']}); keep one of the rows")
+        if pair in seen:
+            raise ValueError(
+                f"load_panel: a rater must label an item once; got {row['rater']!r} again, first at {seen[pair]}"
+                f" ({place}, {row['item_id']}); keep one of the rows"
+            )
         seen[pair] = place
         for target in (*students, "difficulty"):
             known = PANEL_DIFFICULTIES if target == "difficulty" else PANEL_LABELS
-            if row[target] == "": continue
-            if row[target] not in known: raise ValueError(f"load_panel: {target} must be one of {', '.join(known)}, or empty; got {row[target]!r} ({place}, {row['item_id']}); mend the cell")
-            rows.append((place, dict(item_id=row["item_id"], study=study, rater=row["rater"], target=target, label=row[target], source=place)))
+            if row[target] == "":
+                continue
+            if row[target] not in known:
+                raise ValueError(
+                    f"load_panel: {target} must be one of {', '.join(known)}, or empty; got {row[target]!r} ({place},"
+                    f" {row['item_id']}); mend the cell"
+                )
+            rows.append(
+                (
+                    place,
+                    dict(
+                        item_id=row["item_id"],
+                        study=study,
+                        rater=row["rater"],
+                        target=target,
+                        label=row[target],
+                        source=place,
+                    ),
+                )
+            )
     return validate(rows, Rating).records
 
 
-def load_students(csv: str | Path,  # columns item_id, one a student
-                  study: str = "medqade", temperature: float = 0.2) -> list[Response]:
+def load_students(
+    csv: str | Path,  # columns item_id, one a student
+    study: str = "medqade",
+    temperature: float = 0.2,
+) -> list[Response]:
     """Students' recorded answers as responses, a cell each.
 
     Raises: FileNotFoundError; ValueError for an empty answer.
     """
-    rows = [(place, dict(item_id=row["item_id"], study=study, model=c, mode="zero_shot", temperature=temperature, text=row[c]))
-            for place, row in csv_rows(csv, ("item_id",)) for c in row if c not in _NOT_STUDENTS]
+    rows = [
+        (
+            place,
+            dict(item_id=row["item_id"], study=study, model=c, mode="zero_shot", temperature=temperature, text=row[c]),
+        )
+        for place, row in csv_rows(csv, ("item_id",))
+        for c in row
+        if c not in _NOT_STUDENTS
+    ]
     if empty := next(((p, r) for p, r in rows if not r["text"].strip()), None):
-        raise ValueError(f"load_students: an answer must not be empty; got {empty[1]['text']!r} ({empty[0]}, {empty[1]['item_id']}, {empty[1]['model']}); fill it in, or drop the student")
+        raise ValueError(
+            f"load_students: an answer must not be empty; got {empty[1]['text']!r} ({empty[0]}, {empty[1]['item_id']},"
+            f" {empty[1]['model']}); fill it in, or drop the student"
+        )
     return validate(rows, Response).records
 
+
 # %% ../../nbs/05f_sources.demo.ipynb #793900b9
-_JSPSYCH = ("rt", "stimulus", "response", "trial_type", "trial_index", "time_elapsed", "internal_node_id",
-            "participant_name", "rater_id", "question_order", "q_no", "q", "q_key")
+_JSPSYCH = (
+    "rt",
+    "stimulus",
+    "response",
+    "trial_type",
+    "trial_index",
+    "time_elapsed",
+    "internal_node_id",
+    "participant_name",
+    "rater_id",
+    "question_order",
+    "q_no",
+    "q",
+    "q_key",
+)
 _WORDINGS = {"text_male": "q_male", "text_female": "q_female", "text_nonbinary": "q_they"}
 
 
@@ -302,35 +512,52 @@ def _strengths(p: np.ndarray) -> np.ndarray:
 
 def _session(rows: Sequence[Mapping], note: str, rater: str, rng: np.random.Generator) -> str:
     "Annotations as a jsPsych export: four rows before them and one after."
-    pages = [{"stimulus": f"<p>Welcome. {note}</p>"}, {"participant_name": rater, "rater_id": rater}, {"stimulus": "<p>Instructions 1/2</p>"}, {"stimulus": "<p>Instructions 2/2</p>"}]
+    pages = [
+        {"stimulus": f"<p>Welcome. {note}</p>"},
+        {"participant_name": rater, "rater_id": rater},
+        {"stimulus": "<p>Instructions 1/2</p>"},
+        {"stimulus": "<p>Instructions 2/2</p>"},
+    ]
     pages = [{"trial_type": "html-keyboard-response", "response": " "} | p for p in pages]
     trials = [*pages, *rows, {"trial_type": "html-keyboard-response", "response": " ", "stimulus": "<p>Thank you.</p>"}]
     out, clock = io.StringIO(newline=""), 0
     w = csv.DictWriter(out, _JSPSYCH, restval="", quoting=csv.QUOTE_ALL, lineterminator="\n")
     w.writeheader()
     for n, t in enumerate(trials):
-        rt = int(rng.integers(20_000, 90_000) if t["trial_type"] == "survey-slider" else rng.integers(2_000, 9_000))  # ms
+        rt = int(
+            rng.integers(20_000, 90_000) if t["trial_type"] == "survey-slider" else rng.integers(2_000, 9_000)
+        )  # ms
         clock += rt
         w.writerow({"rt": rt, "trial_index": n, "time_elapsed": clock, "internal_node_id": f"0.0-{n}.0"} | t)
     return out.getvalue()
 
 
-def simulate_annotations(items: Sequence[Item],   # with soft labels, and wordings in `variant` as load_mentat gives them
-                         *,
-                         n_raters: int = 5,
-                         n_sessions: int = 2,     # a rater; every item once a session
-                         seed: int,
-                         note: str = "Simulated annotations: no person took part.",  # shown on the first page
-                         mapping: Literal["release", "shown"] = "release",  # what question_order means, as for load_annotations
-                         ) -> dict[str, str]:     # file name -> CSV text in jsPsych's layout
+def simulate_annotations(
+    items: Sequence[Item],  # with soft labels, and wordings in `variant` as load_mentat gives them
+    *,
+    n_raters: int = 5,
+    n_sessions: int = 2,  # a rater; every item once a session
+    seed: int,
+    note: str = "Simulated annotations: no person took part.",  # shown on the first page
+    mapping: Literal["release", "shown"] = "release",  # what question_order means, as for load_annotations
+) -> dict[str, str]:  # file name -> CSV text in jsPsych's layout
     """Annotations by simulated raters, r0, r1, ..., as files that `load_annotations` reads.
 
     Raises: ValueError for an item without soft labels or wordings.
     """
-    if mapping not in ("release", "shown"): raise ValueError(f"simulate_annotations: mapping must be release or shown; got {mapping!r}")
+    if mapping not in ("release", "shown"):
+        raise ValueError(f"simulate_annotations: mapping must be release or shown; got {mapping!r}")
     for i in items:
-        if i.soft_labels is None: raise ValueError(f"simulate_annotations: items must have soft labels; got none ({i.item_id}); they are the truth that the raters draw from")
-        if not set(i.variant) & set(_WORDINGS): raise ValueError(f"simulate_annotations: items must have wordings in variant ({', '.join(_WORDINGS)}); got {sorted(i.variant)} ({i.item_id})")
+        if i.soft_labels is None:
+            raise ValueError(
+                f"simulate_annotations: items must have soft labels; got none ({i.item_id}); they are the truth that"
+                " the raters draw from"
+            )
+        if not set(i.variant) & set(_WORDINGS):
+            raise ValueError(
+                f"simulate_annotations: items must have wordings in variant ({', '.join(_WORDINGS)}); got"
+                f" {sorted(i.variant)} ({i.item_id})"
+            )
     rng, out = np.random.default_rng(seed), {}
     slopes, offsets = rng.uniform(0.8, 1.6, n_raters), rng.normal(0, 0.4, n_raters)
     for r in range(n_raters):
@@ -339,23 +566,39 @@ def simulate_annotations(items: Sequence[Item],   # with soft labels, and wordin
             for i in (items[k] for k in rng.permutation(len(items))):
                 theta, n = _strengths(np.array(i.soft_labels)), len(i.options)
                 z = slopes[r] * theta + offsets[r] + rng.normal(0, 0.5, n)
-                y = np.where(np.isnan(theta), rng.integers(0, 6, n), np.round(100 / (1 + np.exp(-np.nan_to_num(z))))).astype(int)
+                y = np.where(
+                    np.isnan(theta), rng.integers(0, 6, n), np.round(100 / (1 + np.exp(-np.nan_to_num(z))))
+                ).astype(int)
                 order = rng.permutation(n)
-                shown = np.empty(n, int)                                   # the slider in place j
-                if mapping == "release": shown[order] = y                  # y[k] = shown[order[k]]
-                else: shown = y[order]                                     # shown[j] = y[order[j]]
+                shown = np.empty(n, int)  # the slider in place j
+                if mapping == "release":
+                    shown[order] = y  # y[k] = shown[order[k]]
+                else:
+                    shown = y[order]  # shown[j] = y[order[j]]
                 wording = [c for c in _WORDINGS if c in i.variant][rng.integers(len(set(i.variant) & set(_WORDINGS)))]
                 response = {f"Q{j}": int(v) for j, v in enumerate(shown)} | {"comment": ""}
-                rows.append({"trial_type": "survey-slider", "response": json.dumps(response, separators=(",", ":")), "question_order": json.dumps(order.tolist(), separators=(",", ":")),
-                             "q_no": i.item_id.rsplit("-", 1)[-1], "q": i.variant[wording], "q_key": _WORDINGS[wording]})
+                rows.append(
+                    {
+                        "trial_type": "survey-slider",
+                        "response": json.dumps(response, separators=(",", ":")),
+                        "question_order": json.dumps(order.tolist(), separators=(",", ":")),
+                        "q_no": i.item_id.rsplit("-", 1)[-1],
+                        "q": i.variant[wording],
+                        "q_key": _WORDINGS[wording],
+                    }
+                )
             out[f"r{r}_annotation_data_{s}.csv"] = _session(rows, note, f"r{r}", rng)
     return out
+
 
 # %% ../../nbs/05f_sources.demo.ipynb #33739e20
 def _pool(path: str | Path) -> list[dict[str, str]]:
     rows = []
     for place, row in csv_rows(path, ("item_id", "key", "accepted", "wrong_1", "wrong_2", "hardness")):
-        if row["hardness"] not in ("0", "1", "2"): raise ValueError(f"simulate_panel: hardness must be 0, 1 or 2; got {row['hardness']!r} ({place}, {row['item_id']})")
+        if row["hardness"] not in ("0", "1", "2"):
+            raise ValueError(
+                f"simulate_panel: hardness must be 0, 1 or 2; got {row['hardness']!r} ({place}, {row['item_id']})"
+            )
         rows.append(row)
     return rows
 
@@ -373,60 +616,104 @@ def _csv(rows: list[dict]) -> str:
     return out.getvalue()
 
 
-def simulate_panel(pool: str | Path,        # CSV: item_id, key, accepted, wrong_1, wrong_2, hardness
-                   *,
-                   n_students: int = 5, n_raters: int = 9, n_core: int = 10,  # rated by all
-                   seed: int,
-                   canary: str | None = None,  # written into every row
-                   ) -> tuple[str, str]:    # the students' answers and the panel's labels, as CSV text
-    """Five students' answers and a panel's labels under the model above, in the layouts of `load_students` and `load_panel`.
+def simulate_panel(
+    pool: str | Path,  # CSV: item_id, key, accepted, wrong_1, wrong_2, hardness
+    *,
+    n_students: int = 5,
+    n_raters: int = 9,
+    n_core: int = 10,  # rated by all
+    seed: int,
+    canary: str | None = None,  # written into every row
+) -> tuple[str, str]:  # the students' answers and the panel's labels, as CSV text
+    """Five students' answers and a panel's labels under the model above, in the layouts of `load_students` and
+    `load_panel`.
 
     Raises: ValueError for a hardness that is not 0, 1 or 2, or a core larger than the pool.
     """
     rows, rng, sigma = _pool(pool), np.random.default_rng(seed), lambda x: 1 / (1 + np.exp(-x))
     n = len(rows)
-    if not 0 <= n_core <= n: raise ValueError(f"simulate_panel: n_core must be between 0 and the {n} items of the pool; got {n_core}")
-    if n_raters < 3 or n_students < 1: raise ValueError(f"simulate_panel: n_raters must be 3 or more and n_students 1 or more; got {n_raters} and {n_students}")
+    if not 0 <= n_core <= n:
+        raise ValueError(f"simulate_panel: n_core must be between 0 and the {n} items of the pool; got {n_core}")
+    if n_raters < 3 or n_students < 1:
+        raise ValueError(
+            f"simulate_panel: n_raters must be 3 or more and n_students 1 or more; got {n_raters} and {n_students}"
+        )
     h = np.array([int(r["hardness"]) for r in rows])
     b = h - 1 + rng.normal(0, 0.4, n)
     ability = np.linspace(1.5, -1.5, n_students)
     right = rng.random((n, n_students)) < sigma(ability - 1.3 * b[:, None])
     verbatim, first = rng.random((n, n_students)) < 0.6, rng.random((n, n_students)) < 0.5
-    text = [[r["key"] if v else r["accepted"] if k else r["wrong_1"] if w else r["wrong_2"] for k, v, w in zip(ks, vs & ks, ws)]
-            for r, ks, vs, ws in zip(rows, right, verbatim, first)]
-    people = n_raters + 1                                                          # the last one breaks ties
+    text = [
+        [
+            r["key"] if v else r["accepted"] if k else r["wrong_1"] if w else r["wrong_2"]
+            for k, v, w in zip(ks, vs & ks, ws)
+        ]
+        for r, ks, vs, ws in zip(rows, right, verbatim, first)
+    ]
+    people = n_raters + 1  # the last one breaks ties
     u, v = rng.normal(0, 0.5, people), rng.normal(0, 0.4, people)
     unknown = rng.random((people, n)) < sigma(-4 + 1.5 * h + u[:, None])
     abstains = unknown[:, :, None] & (rng.random((people, n, n_students)) < 0.8)
     error = 0.02 + 0.04 * h[:, None] + 0.10 * (right & ~verbatim)
-    called = right ^ (rng.random((people, n, n_students)) < error)                 # True: Correct
+    called = right ^ (rng.random((people, n, n_students)) < error)  # True: Correct
     label = np.where(abstains, "Abstain", np.where(called, "Correct", "Incorrect"))
     hard = np.array(PANEL_DIFFICULTIES)[np.digitize(b + v[:, None] + rng.normal(0, 0.6, (people, n)), [-0.5, 0.6])]
     order = rng.permutation(n)
-    raters = {int(i): tuple(range(n_raters)) for i in order[:n_core]} | {int(i): pair for i, pair in zip(order[n_core:], _pairs(n - n_core, n_raters))}
+    raters = {int(i): tuple(range(n_raters)) for i in order[:n_core]} | {
+        int(i): pair for i, pair in zip(order[n_core:], _pairs(n - n_core, n_raters))
+    }
     names = [f"sim-s{s + 1}" for s in range(n_students)]
     mark = {"canary": canary} if canary else {}
-    panel = [{"item_id": rows[i]["item_id"], "rater": f"sim-p{r + 1}", **dict(zip(names, label[r, i])), "difficulty": hard[r, i], **mark} for r in range(n_raters) for i in range(n) if r in raters[i]]
+    panel = [
+        {
+            "item_id": rows[i]["item_id"],
+            "rater": f"sim-p{r + 1}",
+            **dict(zip(names, label[r, i])),
+            "difficulty": hard[r, i],
+            **mark,
+        }
+        for r in range(n_raters)
+        for i in range(n)
+        if r in raters[i]
+    ]
     for i in range(n):
         core = len(raters[i]) > 2
         tied = [core or {"Correct", "Incorrect"} == {label[r, i, s] for r in raters[i]} for s in range(n_students)]
-        if any(tied): panel.append({"item_id": rows[i]["item_id"], "rater": f"sim-p{people}", **{m: label[-1, i, s] if t else "" for s, (m, t) in enumerate(zip(names, tied))}, "difficulty": hard[-1, i] if core else "", **mark})
+        if any(tied):
+            panel.append(
+                {
+                    "item_id": rows[i]["item_id"],
+                    "rater": f"sim-p{people}",
+                    **{m: label[-1, i, s] if t else "" for s, (m, t) in enumerate(zip(names, tied))},
+                    "difficulty": hard[-1, i] if core else "",
+                    **mark,
+                }
+            )
     return _csv([{"item_id": r["item_id"], **dict(zip(names, t)), **mark} for r, t in zip(rows, text)]), _csv(panel)
 
+
 # %% ../../nbs/05f_sources.demo.ipynb #a27ffe28
-def simulate_errors(items: Sequence[Item],                   # the questions that are answered wrongly
-                    shares: Mapping[str, Sequence[float]],   # model -> how often each of ERRORS is behind its wrong answers; sums to 1
-                    *, n_raters: int = 3, right: float = 0.75, abstains: float = 0.05,
-                    seed: int,
-                    canary: str | None = None,               # written into every row
-                    ) -> str:                                # CSV text, as load_counselingbench_errors reads it
+def simulate_errors(
+    items: Sequence[Item],  # the questions that are answered wrongly
+    shares: Mapping[str, Sequence[float]],  # model -> how often each of ERRORS is behind its wrong answers; sums to 1
+    *,
+    n_raters: int = 3,
+    right: float = 0.75,
+    abstains: float = 0.05,
+    seed: int,
+    canary: str | None = None,  # written into every row
+) -> str:  # CSV text, as load_counselingbench_errors reads it
     """Labels of errors under the model above.
 
     Raises: ValueError where shares do not sum to 1, or the probabilities pass 1.
     """
     bad = next((m for m, p in shares.items() if len(p) != len(ERRORS) or abs(sum(p) - 1) > 1e-9 or min(p) < 0), None)
-    if bad: raise ValueError(f"simulate_errors: shares must be {len(ERRORS)} that sum to 1; got {tuple(shares[bad])} ({bad})")
-    if right + abstains > 1: raise ValueError(f"simulate_errors: right and abstains must sum to 1 at most; got {right} and {abstains}")
+    if bad:
+        raise ValueError(
+            f"simulate_errors: shares must be {len(ERRORS)} that sum to 1; got {tuple(shares[bad])} ({bad})"
+        )
+    if right + abstains > 1:
+        raise ValueError(f"simulate_errors: right and abstains must sum to 1 at most; got {right} and {abstains}")
     rng, rows, mark = np.random.default_rng(seed), [], {"canary": canary} if canary else {}
     for model, p in shares.items():
         true = rng.choice(len(ERRORS), len(items), p=p)
@@ -435,5 +722,14 @@ def simulate_errors(items: Sequence[Item],                   # the questions tha
         for i, item in enumerate(items):
             for r in range(n_raters):
                 label = "Abstain" if right <= u[r, i] < right + abstains else ERRORS[said[r, i]]
-                rows.append({"item_id": item.item_id, "model": model, "rater": f"sim-e{r + 1}", "label": label, "comment": "simulated: no rationale was read", **mark})
+                rows.append(
+                    {
+                        "item_id": item.item_id,
+                        "model": model,
+                        "rater": f"sim-e{r + 1}",
+                        "label": label,
+                        "comment": "simulated: no rationale was read",
+                        **mark,
+                    }
+                )
     return _csv(rows)

@@ -16,158 +16,311 @@ from xml.sax.saxutils import quoteattr
 from ..schema import Item, Rating, Response, validate
 
 # %% auto #0
-__all__ = ['LABELS', 'DIFFICULTIES', 'WORDS', 'labelling_config', 'Tasks', 'label_studio_tasks', 'write_tasks', 'Annotated',
-           'load_label_studio']
+__all__ = [
+    "LABELS",
+    "DIFFICULTIES",
+    "WORDS",
+    "labelling_config",
+    "Tasks",
+    "label_studio_tasks",
+    "write_tasks",
+    "Annotated",
+    "load_label_studio",
+]
 
 # %% ../../nbs/05e_sources.labelstudio.ipynb #c7a99663
 LABELS = ("Correct", "Incorrect", "Abstain")
 DIFFICULTIES = ("Easy", "Medium", "Hard")
-WORDS = {"en": {"Question": "Question", "Reference": "Reference answer (for orientation)", "Answer": "Answer", "Difficulty": "How hard is the question?", "Comment": "Comment (optional)"},
-         "de": {"Question": "Frage", "Reference": "Referenzantwort (zur Orientierung)", "Answer": "Antwort", "Difficulty": "Wie schwer ist die Frage?", "Comment": "Kommentar (freiwillig)",
-                "Correct": "Richtig", "Incorrect": "Falsch", "Abstain": "Keine Angabe", "Easy": "Einfach", "Medium": "Mittel", "Hard": "Schwer"}}
+WORDS = {
+    "en": {
+        "Question": "Question",
+        "Reference": "Reference answer (for orientation)",
+        "Answer": "Answer",
+        "Difficulty": "How hard is the question?",
+        "Comment": "Comment (optional)",
+    },
+    "de": {
+        "Question": "Frage",
+        "Reference": "Referenzantwort (zur Orientierung)",
+        "Answer": "Antwort",
+        "Difficulty": "Wie schwer ist die Frage?",
+        "Comment": "Kommentar (freiwillig)",
+        "Correct": "Richtig",
+        "Incorrect": "Falsch",
+        "Abstain": "Keine Angabe",
+        "Easy": "Einfach",
+        "Medium": "Mittel",
+        "Hard": "Schwer",
+    },
+}
 
 
 def _choices(name: str, to: str, values: Sequence[str], words: Mapping[str, str]) -> str:
     choice = "".join(f"<Choice value={quoteattr(words.get(v, v))} alias={quoteattr(v)}/>" for v in values)
-    return f'  <Choices name="{name}" toName="{to}" choice="single" showInline="true" required="true">{choice}</Choices>'
+    return (
+        f'  <Choices name="{name}" toName="{to}" choice="single" showInline="true" required="true">{choice}</Choices>'
+    )
 
 
-def labelling_config(n_answers: int,         # answers on a page, at least 1
-                     *, language: str = "en",  # of the page: a key of WORDS
-                     labels: Sequence[str] = LABELS,
-                     difficulties: Sequence[str] = DIFFICULTIES,  # empty: do not ask
-                     ) -> str:               # XML
+def labelling_config(
+    n_answers: int,  # answers on a page, at least 1
+    *,
+    language: str = "en",  # of the page: a key of WORDS
+    labels: Sequence[str] = LABELS,
+    difficulties: Sequence[str] = DIFFICULTIES,  # empty: do not ask
+) -> str:  # XML
     "The labelling configuration of a page with one question and its answers."
-    if n_answers < 1: raise ValueError(f"labelling_config: n_answers must be at least 1; got {n_answers}")
-    if language not in WORDS: raise ValueError(f"labelling_config: language must be one of {sorted(WORDS)}; got {language!r}; add its words to WORDS")
+    if n_answers < 1:
+        raise ValueError(f"labelling_config: n_answers must be at least 1; got {n_answers}")
+    if language not in WORDS:
+        raise ValueError(
+            f"labelling_config: language must be one of {sorted(WORDS)}; got {language!r}; add its words to WORDS"
+        )
     w = WORDS[language]
-    lines = ["<View>", f"  <Header value={quoteattr(w['Question'])}/>", '  <Text name="question" value="$question"/>',
-             f"  <Header value={quoteattr(w['Reference'])}/>", '  <Text name="reference" value="$reference"/>']
+    lines = [
+        "<View>",
+        f"  <Header value={quoteattr(w['Question'])}/>",
+        '  <Text name="question" value="$question"/>',
+        f"  <Header value={quoteattr(w['Reference'])}/>",
+        '  <Text name="reference" value="$reference"/>',
+    ]
     for k in range(1, n_answers + 1):
-        lines += [f"  <Header value={quoteattr(w['Answer'] + ' ' + str(k))}/>", f'  <Text name="answer_{k}" value="$answer_{k}"/>', _choices(f"correctness_{k}", f"answer_{k}", labels, w)]
-    if difficulties: lines += [f"  <Header value={quoteattr(w['Difficulty'])}/>", _choices("difficulty", "question", difficulties, w)]
-    lines += [f"  <Header value={quoteattr(w['Comment'])}/>", '  <TextArea name="comment" toName="question" maxSubmissions="1" rows="2"/>', "</View>"]
+        lines += [
+            f"  <Header value={quoteattr(w['Answer'] + ' ' + str(k))}/>",
+            f'  <Text name="answer_{k}" value="$answer_{k}"/>',
+            _choices(f"correctness_{k}", f"answer_{k}", labels, w),
+        ]
+    if difficulties:
+        lines += [
+            f"  <Header value={quoteattr(w['Difficulty'])}/>",
+            _choices("difficulty", "question", difficulties, w),
+        ]
+    lines += [
+        f"  <Header value={quoteattr(w['Comment'])}/>",
+        '  <TextArea name="comment" toName="question" maxSubmissions="1" rows="2"/>',
+        "</View>",
+    ]
     return "\n".join(lines) + "\n"
+
 
 # %% ../../nbs/05e_sources.labelstudio.ipynb #a1bc13c3
 class Tasks(NamedTuple):
     "What goes out, and the key that stays."
-    config: str                         # the labelling configuration
-    tasks: dict[str, list[dict]]        # by rater: what the project imports
-    key: dict[str, list[str]]           # by item_id: the models behind answer_1, answer_2, ...; never shown to raters
+
+    config: str  # the labelling configuration
+    tasks: dict[str, list[dict]]  # by rater: what the project imports
+    key: dict[str, list[str]]  # by item_id: the models behind answer_1, answer_2, ...; never shown to raters
 
 
-def label_studio_tasks(items: Sequence[Item],
-                       responses: Iterable[Response],             # one answer a model and item, the same models for every item
-                       assignment: Mapping[str, Sequence[str]],   # rater to item_ids
-                       *, seed: int, language: str | None = None,  # of the page; the items' if None
-                       ) -> Tasks:
+def label_studio_tasks(
+    items: Sequence[Item],
+    responses: Iterable[Response],  # one answer a model and item, the same models for every item
+    assignment: Mapping[str, Sequence[str]],  # rater to item_ids
+    *,
+    seed: int,
+    language: str | None = None,  # of the page; the items' if None
+) -> Tasks:
     """One page of shuffled answers an item, one list of tasks a rater.
 
-    Raises: ValueError for an item without an answer of every model, two answers of one, or an assigned item that is not there.
+    Raises: ValueError for an item without an answer of every model, two answers of one, or an assigned item that is not
+    there.
     """
     f = "label_studio_tasks"
     answers: dict[str, dict[str, str]] = {}
     for r in responses:
         of = answers.setdefault(r.item_id, {})
-        if r.model in of: raise ValueError(f"{f}: responses must be one a model and item; got two of {r.model} ({r.item_id}); keep one mode and one sample")
-        if r.text is None: raise ValueError(f"{f}: responses must have a text; got none of {r.model} with status {r.status} ({r.item_id}); leave the item out, or ask again")
+        if r.model in of:
+            raise ValueError(
+                f"{f}: responses must be one a model and item; got two of {r.model} ({r.item_id}); keep one mode and"
+                " one sample"
+            )
+        if r.text is None:
+            raise ValueError(
+                f"{f}: responses must have a text; got none of {r.model} with status {r.status} ({r.item_id}); leave"
+                " the item out, or ask again"
+            )
         of[r.model] = r.text
     models, by_id = sorted({m for of in answers.values() for m in of}), {i.item_id: i for i in items}
-    if not models: raise ValueError(f"{f}: responses must hold at least one answer; got none")
+    if not models:
+        raise ValueError(f"{f}: responses must hold at least one answer; got none")
     key = {}
     for item_id in sorted({i for ids in assignment.values() for i in ids}):
-        if item_id not in by_id: raise ValueError(f"{f}: assignment must name items that are there; got {item_id!r}")
+        if item_id not in by_id:
+            raise ValueError(f"{f}: assignment must name items that are there; got {item_id!r}")
         gone = [m for m in models if m not in answers.get(item_id, {})]
-        if gone: raise ValueError(f"{f}: every assigned item must have an answer of every model; got none of {gone} ({item_id})")
+        if gone:
+            raise ValueError(
+                f"{f}: every assigned item must have an answer of every model; got none of {gone} ({item_id})"
+            )
         key[item_id] = random.Random(f"{seed}:{item_id}").sample(models, len(models))
     tasks = {}
     for rater, ids in assignment.items():
-        if len(set(ids)) != len(ids): raise ValueError(f"{f}: assignment must name each item once a rater; got an item twice for {rater!r}")
+        if len(set(ids)) != len(ids):
+            raise ValueError(f"{f}: assignment must name each item once a rater; got an item twice for {rater!r}")
         order = random.Random(f"{seed}:{rater}").sample(list(ids), len(ids))
-        tasks[rater] = [{"data": {"item_id": i, "study": by_id[i].study, "question": _shown(by_id[i]), "reference": "; ".join(by_id[i].key)}
-                                 | {f"answer_{k}": answers[i][m] for k, m in enumerate(key[i], 1)}} for i in order]
-    return Tasks(labelling_config(len(models), language=language or (items[0].language.split("-")[0] if items else "en")), tasks, key)
+        tasks[rater] = [
+            {
+                "data": {
+                    "item_id": i,
+                    "study": by_id[i].study,
+                    "question": _shown(by_id[i]),
+                    "reference": "; ".join(by_id[i].key),
+                }
+                | {f"answer_{k}": answers[i][m] for k, m in enumerate(key[i], 1)}
+            }
+            for i in order
+        ]
+    return Tasks(
+        labelling_config(len(models), language=language or (items[0].language.split("-")[0] if items else "en")),
+        tasks,
+        key,
+    )
 
 
 def _shown(item: Item) -> str:
     return "\n\n".join([*item.context.values(), item.question])
 
 
-def write_tasks(tasks: Tasks,
-                folder: str | Path,  # config.xml and tasks-RATER.json for Label Studio; key.json for you alone
-                ) -> list[Path]:
+def write_tasks(
+    tasks: Tasks,
+    folder: str | Path,  # config.xml and tasks-RATER.json for Label Studio; key.json for you alone
+) -> list[Path]:
     "Write the files of a round of annotation."
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     dump = lambda x: json.dumps(x, ensure_ascii=False, indent=1) + "\n"
-    texts = {"config.xml": tasks.config, "key.json": dump(tasks.key)} | {f"tasks-{r}.json": dump(t) for r, t in tasks.tasks.items()}
-    for name, text in texts.items(): (folder / name).write_text(text, encoding="utf-8")
+    texts = {"config.xml": tasks.config, "key.json": dump(tasks.key)} | {
+        f"tasks-{r}.json": dump(t) for r, t in tasks.tasks.items()
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
     return [folder / name for name in texts]
+
 
 # %% ../../nbs/05e_sources.labelstudio.ipynb #2e57ed4c
 class Annotated(NamedTuple):
     "Ratings from Label Studio, and what else was in the export."
+
     ratings: list[Rating]
-    counts: dict[str, int]   # tasks, annotations, unlabelled, cancelled, superseded, missing
+    counts: dict[str, int]  # tasks, annotations, unlabelled, cancelled, superseded, missing
 
 
 def _value(result: Mapping, place: str) -> str | None:
     kind, value = result.get("type"), result.get("value", {})
     if kind == "choices":
         got = value.get("choices", [])
-        if len(got) != 1: raise ValueError(f"load_label_studio: a choice must be single; got {got} ({place})")
+        if len(got) != 1:
+            raise ValueError(f"load_label_studio: a choice must be single; got {got} ({place})")
         return got[0]
-    if kind == "textarea": return "\n".join(value.get("text", [])) or None
-    raise ValueError(f"load_label_studio: results must be choices or textarea; got {kind!r} ({place}); import the labelling configuration that label_studio_tasks made")
+    if kind == "textarea":
+        return "\n".join(value.get("text", [])) or None
+    raise ValueError(
+        f"load_label_studio: results must be choices or textarea; got {kind!r} ({place}); import the labelling"
+        " configuration that label_studio_tasks made"
+    )
 
 
 def _who(annotation: Mapping, raters: str | Mapping[Any, str], place: str) -> str:
-    if isinstance(raters, str): return raters
+    if isinstance(raters, str):
+        return raters
     by = annotation.get("completed_by")
     by = by.get("email", by.get("id")) if isinstance(by, Mapping) else by
     name = raters.get(by, raters.get(str(by)))
-    if name is None: raise ValueError(f"load_label_studio: raters must name everyone who annotated; got {by!r} ({place}); add raters[{by!r}]")
+    if name is None:
+        raise ValueError(
+            f"load_label_studio: raters must name everyone who annotated; got {by!r} ({place}); add raters[{by!r}]"
+        )
     return name
 
 
-def load_label_studio(path: str | Path,                  # the JSON export of a project
-                      key: Mapping[str, Sequence[str]],  # Tasks.key, or the content of key.json
-                      *, raters: str | Mapping[Any, str],  # the rater's pseudonym, or Label Studio's user id or email to pseudonym
-                      labels: Sequence[str] = LABELS, difficulties: Sequence[str] = DIFFICULTIES,
-                      ) -> Annotated:
+def load_label_studio(
+    path: str | Path,  # the JSON export of a project
+    key: Mapping[str, Sequence[str]],  # Tasks.key, or the content of key.json
+    *,
+    raters: str | Mapping[Any, str],  # the rater's pseudonym, or Label Studio's user id or email to pseudonym
+    labels: Sequence[str] = LABELS,
+    difficulties: Sequence[str] = DIFFICULTIES,
+) -> Annotated:
     """A project's export as ratings, one a model's answer and one for the difficulty.
 
-    Raises: FileNotFoundError; ValueError for another kind of export, an item that is not in the key, or a label that is none.
+    Raises: FileNotFoundError; ValueError for another kind of export, an item that is not in the key, or a label that is
+    none.
     """
     path = Path(path)
-    try: tasks = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as e: raise ValueError(f"load_label_studio: path must be the JSON export of a project; got {str(path)!r} ({e}); export as JSON, neither CSV nor TSV") from None
-    if not isinstance(tasks, list) or any(not isinstance(t, dict) or "data" not in t or "annotations" not in t for t in tasks):
-        raise ValueError(f"load_label_studio: an export must be a list of tasks with data and annotations; got something else ({path}); export as JSON, not JSON_MIN")
+    try:
+        tasks = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as e:
+        raise ValueError(
+            f"load_label_studio: path must be the JSON export of a project; got {str(path)!r} ({e}); export as JSON,"
+            " neither CSV nor TSV"
+        ) from None
+    if not isinstance(tasks, list) or any(
+        not isinstance(t, dict) or "data" not in t or "annotations" not in t for t in tasks
+    ):
+        raise ValueError(
+            "load_label_studio: an export must be a list of tasks with data and annotations; got something else"
+            f" ({path}); export as JSON, not JSON_MIN"
+        )
     counts, last = Counter(tasks=len(tasks), annotations=0, unlabelled=0, cancelled=0, superseded=0, missing=0), {}
     for t in tasks:
         item_id, place = t["data"].get("item_id"), f"{path.name}:task {t.get('id')}"
-        if item_id not in key: raise ValueError(f"load_label_studio: key must hold every item of the export; got none for {item_id!r} ({place}); pass the key that was made with these tasks")
-        if not t["annotations"]: counts["unlabelled"] += 1
+        if item_id not in key:
+            raise ValueError(
+                f"load_label_studio: key must hold every item of the export; got none for {item_id!r} ({place}); pass"
+                " the key that was made with these tasks"
+            )
+        if not t["annotations"]:
+            counts["unlabelled"] += 1
         for a in t["annotations"]:
             counts["annotations"] += 1
-            if a.get("was_cancelled"): counts["cancelled"] += 1; continue
+            if a.get("was_cancelled"):
+                counts["cancelled"] += 1
+                continue
             who, when = _who(a, raters, place), (a.get("updated_at") or a.get("created_at") or "", a.get("id") or 0)
             old = last.get((item_id, who))
-            if old: counts["superseded"] += 1
-            if not old or when >= old[0]: last[item_id, who] = (when, a, t["data"], f"{place}:annotation {a.get('id')}")
-    rows = [row for (item_id, who), (_, a, data, place) in last.items() for row in _rows(item_id, who, a, data, place, key[item_id], labels, difficulties, counts)]
+            if old:
+                counts["superseded"] += 1
+            if not old or when >= old[0]:
+                last[item_id, who] = (when, a, t["data"], f"{place}:annotation {a.get('id')}")
+    rows = [
+        row
+        for (item_id, who), (_, a, data, place) in last.items()
+        for row in _rows(item_id, who, a, data, place, key[item_id], labels, difficulties, counts)
+    ]
     return Annotated(validate(rows, Rating).records, dict(counts))
 
 
 def _rows(item_id, who, annotation, data, place, models, labels, difficulties, counts):
     got = {r["from_name"]: _value(r, place) for r in annotation.get("result", [])}
-    wanted = {f"correctness_{k}": (m, labels) for k, m in enumerate(models, 1)} | ({"difficulty": ("difficulty", difficulties)} if difficulties else {})
+    wanted = {f"correctness_{k}": (m, labels) for k, m in enumerate(models, 1)} | (
+        {"difficulty": ("difficulty", difficulties)} if difficulties else {}
+    )
     unknown = sorted(set(got) - set(wanted) - {"comment"})
-    if unknown: raise ValueError(f"load_label_studio: results must be of the controls {sorted(wanted)}; got {unknown} ({place}); the key is of another round")
+    if unknown:
+        raise ValueError(
+            f"load_label_studio: results must be of the controls {sorted(wanted)}; got {unknown} ({place}); the key is"
+            " of another round"
+        )
     for name, (target, allowed) in wanted.items():
         label = got.get(name)
-        if label is None: counts["missing"] += 1; continue
-        if label not in allowed: raise ValueError(f"load_label_studio: label must be one of {list(allowed)}; got {label!r} for {name} ({place}); keep the aliases of the labelling configuration")
-        yield place, dict(item_id=item_id, study=data.get("study"), rater=who, target=target, label=label, session=str(annotation.get("id")), comment=got.get("comment"), source=place)
+        if label is None:
+            counts["missing"] += 1
+            continue
+        if label not in allowed:
+            raise ValueError(
+                f"load_label_studio: label must be one of {list(allowed)}; got {label!r} for {name} ({place}); keep the"
+                " aliases of the labelling configuration"
+            )
+        yield (
+            place,
+            dict(
+                item_id=item_id,
+                study=data.get("study"),
+                rater=who,
+                target=target,
+                label=label,
+                session=str(annotation.get("id")),
+                comment=got.get("comment"),
+                source=place,
+            ),
+        )

@@ -23,77 +23,159 @@ import pyarrow as pa
 from ..schema import Item, Rating, letters, validate
 
 # %% auto #0
-__all__ = ['GENDERS', 'MENTAT_CATEGORIES', 'MENTAT_COLUMNS', 'PLACEHOLDERS', 'RELEASE_SETS', 'ANNOTATION_COLUMNS', 'decrypt',
-           'read_archive', 'load_mentat', 'load_mentat_set', 'Annotations', 'load_annotations', 'AnnotationArrays',
-           'annotation_arrays']
+__all__ = [
+    "GENDERS",
+    "MENTAT_CATEGORIES",
+    "MENTAT_COLUMNS",
+    "PLACEHOLDERS",
+    "RELEASE_SETS",
+    "ANNOTATION_COLUMNS",
+    "decrypt",
+    "read_archive",
+    "load_mentat",
+    "load_mentat_set",
+    "Annotations",
+    "load_annotations",
+    "AnnotationArrays",
+    "annotation_arrays",
+]
+
 
 # %% ../../nbs/05c_sources.mentat.ipynb #aead0fa5
-def decrypt(data: bytes,             # an AES Crypt file, version 2
-            password: str | None,
-            name: str = "data",      # for the error
-            ) -> bytes:              # the content
+def decrypt(
+    data: bytes,  # an AES Crypt file, version 2
+    password: str | None,
+    name: str = "data",  # for the error
+) -> bytes:  # the content
     """Decrypt in memory, with errors that tell a wrong password from a damaged file.
 
     Source: AES Crypt file format, version 2.
 
     Raises: ValueError; ImportError without pyAesCrypt.
     """
-    try: import pyAesCrypt
+    try:
+        import pyAesCrypt
     except ImportError:
-        raise ImportError("decrypt: pyAesCrypt must be installed to read an encrypted release; run: pip install 'mhbench[sources]'") from None
+        raise ImportError(
+            "decrypt: pyAesCrypt must be installed to read an encrypted release; run: pip install 'mhbench[sources]'"
+        ) from None
     if not password:
-        raise ValueError(f"decrypt: password must be given for an encrypted file; got {password!r} ({name}); "
-                         "the authors' README tells researchers what it is: set MHBENCH_MENTAT_PASSWORD or pass it")
+        raise ValueError(
+            f"decrypt: password must be given for an encrypted file; got {password!r} ({name}); "
+            "the authors' README tells researchers what it is: set MHBENCH_MENTAT_PASSWORD or pass it"
+        )
     if data[:4] != b"AES\x02":
-        raise ValueError(f"decrypt: file must be in AES Crypt format 2; got one that starts with {data[:4]!r} ({name}); download it again")
+        raise ValueError(
+            f"decrypt: file must be in AES Crypt format 2; got one that starts with {data[:4]!r} ({name}); download it"
+            " again"
+        )
     out = io.BytesIO()
-    whole = 16 * (len(data) // 16 + 1)  # read at once: pyAesCrypt 6.1.1 leaves the padding on where a read ends with the content
-    try: pyAesCrypt.decryptStream(io.BytesIO(data), out, password, whole)
+    whole = 16 * (
+        len(data) // 16 + 1
+    )  # read at once: pyAesCrypt 6.1.1 leaves the padding on where a read ends with the content
+    try:
+        pyAesCrypt.decryptStream(io.BytesIO(data), out, password, whole)
     except (ValueError, IndexError) as e:
         if "password" in str(e).lower():
-            raise ValueError(f"decrypt: password must be that of the release; got one that does not open it ({name}); see the authors' README") from None
-        raise ValueError(f"decrypt: file must be whole; got {len(data)} bytes that are cut short or changed ({name}: {str(e) or type(e).__name__}); download it again") from None
+            raise ValueError(
+                f"decrypt: password must be that of the release; got one that does not open it ({name}); see the"
+                " authors' README"
+            ) from None
+        raise ValueError(
+            f"decrypt: file must be whole; got {len(data)} bytes that are cut short or changed ({name}:"
+            f" {str(e) or type(e).__name__}); download it again"
+        ) from None
     return out.getvalue()
 
+
 # %% ../../nbs/05c_sources.mentat.ipynb #7090b27c
-def read_archive(data: bytes,                        # a zip file
-                 suffixes: tuple[str, ...],          # of the members to read, e.g. (".arrow",)
-                 name: str = "archive",
-                 max_bytes: int = 512 * 1024**2,     # of all members together, unpacked
-                 ) -> dict[str, bytes]:              # member -> content
+def read_archive(
+    data: bytes,  # a zip file
+    suffixes: tuple[str, ...],  # of the members to read, e.g. (".arrow",)
+    name: str = "archive",
+    max_bytes: int = 512 * 1024**2,  # of all members together, unpacked
+) -> dict[str, bytes]:  # member -> content
     """The members of a zip file with the given suffixes, read in memory.
 
     Raises: ValueError for a file that is no archive, an unsafe member, or one that unpacks to too much.
     """
-    try: archive = zipfile.ZipFile(io.BytesIO(data))
+    try:
+        archive = zipfile.ZipFile(io.BytesIO(data))
     except zipfile.BadZipFile as e:
-        raise ValueError(f"read_archive: file must be a whole zip archive; got {len(data)} bytes that are not ({name}: {e}); download it again") from None
+        raise ValueError(
+            f"read_archive: file must be a whole zip archive; got {len(data)} bytes that are not ({name}: {e});"
+            " download it again"
+        ) from None
     with archive:
         for m in archive.infolist():
             raw = m.orig_filename.replace("\\", "/")
-            if raw.startswith("/") or ":" in raw.split("/")[0] or ".." in raw.split("/") or stat.S_ISLNK(m.external_attr >> 16):
-                raise ValueError(f"read_archive: members must lie inside the archive; got {m.orig_filename!r} ({name}); it was tampered with: download it again from its authors")
+            if (
+                raw.startswith("/")
+                or ":" in raw.split("/")[0]
+                or ".." in raw.split("/")
+                or stat.S_ISLNK(m.external_attr >> 16)
+            ):
+                raise ValueError(
+                    f"read_archive: members must lie inside the archive; got {m.orig_filename!r} ({name}); it was"
+                    " tampered with: download it again from its authors"
+                )
         total = sum(m.file_size for m in archive.infolist())
-        if total > max_bytes: raise ValueError(f"read_archive: members must unpack to at most {max_bytes} bytes; got {total} ({name}); pass max_bytes if you trust it")
-        try: return {m.filename: archive.read(m) for m in archive.infolist() if m.filename.endswith(suffixes) and not m.filename.startswith("__MACOSX/")}
+        if total > max_bytes:
+            raise ValueError(
+                f"read_archive: members must unpack to at most {max_bytes} bytes; got {total} ({name}); pass max_bytes"
+                " if you trust it"
+            )
+        try:
+            return {
+                m.filename: archive.read(m)
+                for m in archive.infolist()
+                if m.filename.endswith(suffixes) and not m.filename.startswith("__MACOSX/")
+            }
         except (zipfile.BadZipFile, EOFError, zipfile.zlib.error) as e:
             raise ValueError(f"read_archive: members must be whole; got {e} ({name}); download it again") from None
+
 
 # %% ../../nbs/05c_sources.mentat.ipynb #d0768219
 GENDERS = ("male", "female", "nonbinary")
 MENTAT_CATEGORIES = ("diagnosis", "treatment", "monitoring", "triage", "documentation")
-MENTAT_COLUMNS = ("q_id", "category", "answer_a", "answer_b", "answer_c", "answer_d", "answer_e", "creator_truth",
-                  "text_male", "text_female", "text_nonbinary", "possible_modifiers", "comment")
+MENTAT_COLUMNS = (
+    "q_id",
+    "category",
+    "answer_a",
+    "answer_b",
+    "answer_c",
+    "answer_d",
+    "answer_e",
+    "creator_truth",
+    "text_male",
+    "text_female",
+    "text_nonbinary",
+    "possible_modifiers",
+    "comment",
+)
 PLACEHOLDERS = {"age": "<AGE>", "nat": "<NAT>"}
 
 
 def _find(path: str | Path, stems: tuple[str, ...], suffix: str, caller: str) -> Path:
     "The one file in a folder whose name fits, encrypted or not."
     path = Path(path).expanduser()
-    if path.is_file(): return path
-    if not path.is_dir(): raise FileNotFoundError(f"{caller}: path must be the release's folder or one of its files; got {path.name!r}, which is not there; clone the authors' repository")
-    found = sorted(f for f in path.iterdir() if f.name.lower().endswith((suffix, suffix + ".aes")) and any(s in f.name.lower() for s in stems))
-    if len(found) != 1: raise ValueError(f"{caller}: path must hold one {suffix} or {suffix}.aes file with {' or '.join(map(repr, stems))} in its name; got {[f.name for f in found]} ({path.name}); name the file itself")
+    if path.is_file():
+        return path
+    if not path.is_dir():
+        raise FileNotFoundError(
+            f"{caller}: path must be the release's folder or one of its files; got {path.name!r}, which is not there;"
+            " clone the authors' repository"
+        )
+    found = sorted(
+        f
+        for f in path.iterdir()
+        if f.name.lower().endswith((suffix, suffix + ".aes")) and any(s in f.name.lower() for s in stems)
+    )
+    if len(found) != 1:
+        raise ValueError(
+            f"{caller}: path must hold one {suffix} or {suffix}.aes file with {' or '.join(map(repr, stems))} in its"
+            f" name; got {[f.name for f in found]} ({path.name}); name the file itself"
+        )
     return found[0]
 
 
@@ -102,212 +184,425 @@ def _open(path: Path, password: str | None) -> bytes:
     return decrypt(data, password, path.name) if path.suffix == ".aes" else data
 
 
-def _table(data: bytes, columns: tuple[str, ...], optional: tuple[str, ...], name: str, caller: str) -> Iterator[tuple[str, dict[str, str]]]:
+def _table(
+    data: bytes, columns: tuple[str, ...], optional: tuple[str, ...], name: str, caller: str
+) -> Iterator[tuple[str, dict[str, str]]]:
     "Rows of a CSV file as (file:line, fields), its header checked."
-    try: text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as e: raise ValueError(f"{caller}: file must be UTF-8; got byte {e.start} that is not ({name}); save it as UTF-8") from None
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as e:
+        raise ValueError(
+            f"{caller}: file must be UTF-8; got byte {e.start} that is not ({name}); save it as UTF-8"
+        ) from None
     rows = csv.reader(io.StringIO(text, newline=""), strict=True)
     header = next(rows, [])
     missing, unknown = [c for c in columns if c not in header], [c for c in header if c not in columns + optional]
     if missing or unknown:
-        raise ValueError(f"{caller}: columns must be {', '.join(columns)}; got {', '.join(header)} ({name}:1): missing {missing}, unknown {unknown}; rename them back, or use a release that this loader knows")
+        raise ValueError(
+            f"{caller}: columns must be {', '.join(columns)}; got {', '.join(header)} ({name}:1): missing {missing},"
+            f" unknown {unknown}; rename them back, or use a release that this loader knows"
+        )
     start = rows.line_num + 1
     try:
         for row in rows:
-            if len(row) != len(header): raise ValueError(f"{caller}: a row must have {len(header)} fields; got {len(row)} ({name}:{start}); look for a quote that is not closed, or a file that was cut")
+            if len(row) != len(header):
+                raise ValueError(
+                    f"{caller}: a row must have {len(header)} fields; got {len(row)} ({name}:{start}); look for a quote"
+                    " that is not closed, or a file that was cut"
+                )
             yield f"{name}:{start}", dict(zip(header, row))
             start = rows.line_num + 1
-    except csv.Error as e: raise ValueError(f"{caller}: file must be CSV; got {e} ({name}:{start}); look for a quote that is not closed, or a file that was cut") from None
+    except csv.Error as e:
+        raise ValueError(
+            f"{caller}: file must be CSV; got {e} ({name}:{start}); look for a quote that is not closed, or a file that"
+            " was cut"
+        ) from None
+
 
 # %% ../../nbs/05c_sources.mentat.ipynb #2cdb6924
 def _question(place: str, row: dict[str, str]) -> dict:
     "One row of the questions as the fields of an Item."
+
     def refuse(column, rule):
-        raise ValueError(f"load_mentat: {column} must {rule}; got {row[column][:200]!r} ({place}, q_id {row['q_id']!r}); mend the row")
-    if not re.fullmatch(r"\d+", row["q_id"]): refuse("q_id", "be a whole number")
-    if row["category"] not in MENTAT_CATEGORIES: refuse("category", f"be one of {', '.join(MENTAT_CATEGORIES)}")
+        raise ValueError(
+            f"load_mentat: {column} must {rule}; got {row[column][:200]!r} ({place}, q_id {row['q_id']!r}); mend"
+            " the row"
+        )
+
+    if not re.fullmatch(r"\d+", row["q_id"]):
+        refuse("q_id", "be a whole number")
+    if row["category"] not in MENTAT_CATEGORIES:
+        refuse("category", f"be one of {', '.join(MENTAT_CATEGORIES)}")
     options = [row[f"answer_{c}"] for c in "abcde"]
     for c in "abcde":
-        if not row[f"answer_{c}"].strip(): refuse(f"answer_{c}", "not be empty")
-    try: truth = [float(x) for x in json.loads(row["creator_truth"])]
-    except (ValueError, TypeError): refuse("creator_truth", "be a list of five numbers")
-    if len(truth) != 5 or not np.isfinite(truth).all() or min(truth) < 0 or abs(sum(truth) - 1) > 1e-6: refuse("creator_truth", "be five probabilities that sum to 1")
+        if not row[f"answer_{c}"].strip():
+            refuse(f"answer_{c}", "not be empty")
+    try:
+        truth = [float(x) for x in json.loads(row["creator_truth"])]
+    except (ValueError, TypeError):
+        refuse("creator_truth", "be a list of five numbers")
+    if len(truth) != 5 or not np.isfinite(truth).all() or min(truth) < 0 or abs(sum(truth) - 1) > 1e-6:
+        refuse("creator_truth", "be five probabilities that sum to 1")
     texts = {f"text_{g}": row[f"text_{g}"] for g in GENDERS if row[f"text_{g}"].strip()}
-    if not texts: refuse("text_male", "not be empty where the other wordings are too")
-    try: modifiers = list(ast.literal_eval(row["possible_modifiers"] or "[]"))
-    except (ValueError, SyntaxError, TypeError): refuse("possible_modifiers", "be a list")
+    if not texts:
+        refuse("text_male", "not be empty where the other wordings are too")
+    try:
+        modifiers = list(ast.literal_eval(row["possible_modifiers"] or "[]"))
+    except (ValueError, SyntaxError, TypeError):
+        refuse("possible_modifiers", "be a list")
     for column, text in texts.items():
-        if [m for m, p in PLACEHOLDERS.items() if p in text] != sorted(modifiers): refuse("possible_modifiers", f"name the placeholders of {column}")
+        if [m for m, p in PLACEHOLDERS.items() if p in text] != sorted(modifiers):
+            refuse("possible_modifiers", f"name the placeholders of {column}")
     top = max(truth)
-    return dict(item_id=f"mentat-{row['q_id']}", study="mentat", task="multiple_choice", category=row["category"], options=options,
-                question=texts.get("text_nonbinary") or next(iter(texts.values())), key=[a for a, t in zip(letters(5), truth) if t == top],
-                soft_labels=truth, variant=texts, source=place, canary=row.get("canary") or None, protected=not row.get("canary"))
+    return dict(
+        item_id=f"mentat-{row['q_id']}",
+        study="mentat",
+        task="multiple_choice",
+        category=row["category"],
+        options=options,
+        question=texts.get("text_nonbinary") or next(iter(texts.values())),
+        key=[a for a, t in zip(letters(5), truth) if t == top],
+        soft_labels=truth,
+        variant=texts,
+        source=place,
+        canary=row.get("canary") or None,
+        protected=not row.get("canary"),
+    )
 
 
-def load_mentat(path: str | Path,             # the release's folder, or the file of questions (.csv or .csv.aes)
-                password: str | None = None,  # as the authors' README gives it; not needed for a file in the clear
-                sets: Iterable[str] = (),     # names in RELEASE_SETS: these prompts, as the authors drew them, in place of the questions
-                ) -> list[Item]:              # base questions, in the file's order; or the prompts of `sets`, one set after the other
-    """The questions of MENTAT, their wordings in `variant`, all of them protected; or the authors' own draw of their evaluation sets.
+def load_mentat(
+    path: str | Path,  # the release's folder, or the file of questions (.csv or .csv.aes)
+    password: str | None = None,  # as the authors' README gives it; not needed for a file in the clear
+    sets: Iterable[
+        str
+    ] = (),  # names in RELEASE_SETS: these prompts, as the authors drew them, in place of the questions
+) -> list[Item]:  # base questions, in the file's order; or the prompts of `sets`, one set after the other
+    """The questions of MENTAT, their wordings in `variant`, all of them protected; or the authors' own draw of their
+    evaluation sets.
 
     Source: Lamparth, Grabb et al. 2025, section 3.
 
-    Raises: FileNotFoundError; ValueError for a wrong password, a damaged file, a changed column or a row that breaks a rule.
+    Raises: FileNotFoundError; ValueError for a wrong password, a damaged file, a changed column or a row that breaks a
+    rule.
     """
-    if isinstance(sets, str): raise ValueError(f"load_mentat: sets must be a list of names; got {sets!r}; write [{sets}]")
-    if sets: return [i for name in sets for i in load_mentat_set(path, password, name)]
+    if isinstance(sets, str):
+        raise ValueError(f"load_mentat: sets must be a list of names; got {sets!r}; write [{sets}]")
+    if sets:
+        return [i for name in sets for i in load_mentat_set(path, password, name)]
     file = _find(path, ("question",), ".csv", "load_mentat")
     rows = _table(_open(file, password), MENTAT_COLUMNS, ("", "Unnamed: 0", "canary"), file.name, "load_mentat")
     items = validate(((place, _question(place, row)) for place, row in rows), Item, unique="item_id").records
-    if not items: raise ValueError(f"load_mentat: file must hold questions; got none ({file.name}); download it again")
+    if not items:
+        raise ValueError(f"load_mentat: file must hold questions; got none ({file.name}); download it again")
     return items
 
+
 # %% ../../nbs/05c_sources.mentat.ipynb #ac65acef
-RELEASE_SETS = {"D0_release": "mentat_data_base", "D_G_release": "mentat_data_gender", "D_A_release": "mentat_data_age", "D_N_release": "mentat_data_nat"}
-_SET_COLUMNS = ("prompt_mcq", "prompt_freeform", "labels", "labels_upper_bound", "labels_lower_bound", "gender", "nat", "age", "q_id", "category", "split", "random_order")
+RELEASE_SETS = {
+    "D0_release": "mentat_data_base",
+    "D_G_release": "mentat_data_gender",
+    "D_A_release": "mentat_data_age",
+    "D_N_release": "mentat_data_nat",
+}
+_SET_COLUMNS = (
+    "prompt_mcq",
+    "prompt_freeform",
+    "labels",
+    "labels_upper_bound",
+    "labels_lower_bound",
+    "gender",
+    "nat",
+    "age",
+    "q_id",
+    "category",
+    "split",
+    "random_order",
+)
 
 
 def _unprompt(row: dict, place: str) -> tuple[str, list[str]]:
     "Question and options, taken out of the prompts that they were put into."
     free = re.fullmatch(r"Question: (.*)\n\nAnswer[^\n]*", row["prompt_freeform"], re.DOTALL)
-    if free is None: raise ValueError(f"load_mentat_set: prompt_freeform must be 'Question: ... Answer'; got another form ({place}); use a release that this loader knows")
+    if free is None:
+        raise ValueError(
+            f"load_mentat_set: prompt_freeform must be 'Question: ... Answer'; got another form ({place}); use a"
+            " release that this loader knows"
+        )
     head = f"Question: {free[1]}\n\n"
-    five = re.fullmatch(r"A: (.*)\nB: (.*)\nC: (.*)\nD: (.*)\nE: (.*)\n\nAnswer[^\n]*", row["prompt_mcq"].removeprefix(head), re.DOTALL)
+    five = re.fullmatch(
+        r"A: (.*)\nB: (.*)\nC: (.*)\nD: (.*)\nE: (.*)\n\nAnswer[^\n]*", row["prompt_mcq"].removeprefix(head), re.DOTALL
+    )
     if not row["prompt_mcq"].startswith(head) or five is None:
-        raise ValueError(f"load_mentat_set: prompt_mcq must hold the question and options A to E; got another form ({place}); use a release that this loader knows")
+        raise ValueError(
+            f"load_mentat_set: prompt_mcq must hold the question and options A to E; got another form ({place}); use a"
+            " release that this loader knows"
+        )
     return free[1], list(five.groups())
 
 
-def load_mentat_set(path: str | Path,             # the release's folder, or the archive (.zip or .zip.aes)
-                    password: str | None,
-                    name: Literal["D0_release", "D_G_release", "D_A_release", "D_N_release"],
-                    ) -> list[Item]:              # one item a prompt, in the file's order
+def load_mentat_set(
+    path: str | Path,  # the release's folder, or the archive (.zip or .zip.aes)
+    password: str | None,
+    name: Literal["D0_release", "D_G_release", "D_A_release", "D_N_release"],
+) -> list[Item]:  # one item a prompt, in the file's order
     """The prompts of one evaluation set as the authors drew them.
 
     Raises: FileNotFoundError; ValueError for an unknown name, a wrong password, a damaged file or another layout.
     """
-    if name not in RELEASE_SETS: raise ValueError(f"load_mentat_set: name must be one of {', '.join(RELEASE_SETS)}; got {name!r}; sets drawn anew come from mhbench.variants")
+    if name not in RELEASE_SETS:
+        raise ValueError(
+            f"load_mentat_set: name must be one of {', '.join(RELEASE_SETS)}; got {name!r}; sets drawn anew come from"
+            " mhbench.variants"
+        )
     file = _find(path, ("eval_data",), ".zip", "load_mentat_set")
-    members = {m: b for m, b in read_archive(_open(file, password), (".arrow",), file.name).items() if f"/{RELEASE_SETS[name]}/" in f"/{m}"}
-    if not members: raise ValueError(f"load_mentat_set: archive must hold {RELEASE_SETS[name]}; got none ({file.name}); download it again")
+    members = {
+        m: b
+        for m, b in read_archive(_open(file, password), (".arrow",), file.name).items()
+        if f"/{RELEASE_SETS[name]}/" in f"/{m}"
+    }
+    if not members:
+        raise ValueError(
+            f"load_mentat_set: archive must hold {RELEASE_SETS[name]}; got none ({file.name}); download it again"
+        )
     rows, seen = [], Counter()
     for member, data in sorted(members.items()):
-        try: table = pa.ipc.open_stream(data).read_all()
-        except pa.ArrowInvalid as e: raise ValueError(f"load_mentat_set: {member} must be an Arrow stream; got {e} ({file.name}); download it again") from None
+        try:
+            table = pa.ipc.open_stream(data).read_all()
+        except pa.ArrowInvalid as e:
+            raise ValueError(
+                f"load_mentat_set: {member} must be an Arrow stream; got {e} ({file.name}); download it again"
+            ) from None
         if set(table.column_names) != set(_SET_COLUMNS):
-            raise ValueError(f"load_mentat_set: columns must be {', '.join(_SET_COLUMNS)}; got {', '.join(table.column_names)} ({file.name}:{member}); use a release that this loader knows")
+            raise ValueError(
+                f"load_mentat_set: columns must be {', '.join(_SET_COLUMNS)}; got {', '.join(table.column_names)}"
+                f" ({file.name}:{member}); use a release that this loader knows"
+            )
         for n, row in enumerate(table.to_pylist()):
             place, q = f"{file.name}:{member}:row {n}", f"mentat-{row['q_id']}"
             text, options = _unprompt(row, place)
             labels, top = row["labels"], max(row["labels"])
             variant = {"set": name, "gender": row["gender"].removeprefix("text_")}
-            if row["age"] is not None: variant["age"] = str(int(row["age"]))
-            if row["nat"] is not None: variant["ethnicity"] = row["nat"]
-            variant |= {"order": ",".join(map(str, row["random_order"])), "label_low": json.dumps(row["labels_lower_bound"]), "label_high": json.dumps(row["labels_upper_bound"])}
-            rows.append((place, dict(item_id=f"{q}.{name}.{seen[q]}", study="mentat", task="multiple_choice", category=row["category"], question=text, options=options,
-                                     key=[a for a, t in zip(letters(5), labels) if t == top], soft_labels=labels, variant=variant, base_id=q, group_id=q,
-                                     split=row["split"], source=place, protected=True)))
+            if row["age"] is not None:
+                variant["age"] = str(int(row["age"]))
+            if row["nat"] is not None:
+                variant["ethnicity"] = row["nat"]
+            variant |= {
+                "order": ",".join(map(str, row["random_order"])),
+                "label_low": json.dumps(row["labels_lower_bound"]),
+                "label_high": json.dumps(row["labels_upper_bound"]),
+            }
+            rows.append(
+                (
+                    place,
+                    dict(
+                        item_id=f"{q}.{name}.{seen[q]}",
+                        study="mentat",
+                        task="multiple_choice",
+                        category=row["category"],
+                        question=text,
+                        options=options,
+                        key=[a for a, t in zip(letters(5), labels) if t == top],
+                        soft_labels=labels,
+                        variant=variant,
+                        base_id=q,
+                        group_id=q,
+                        split=row["split"],
+                        source=place,
+                        protected=True,
+                    ),
+                )
+            )
             seen[q] += 1
     return validate(rows, Item, unique="item_id").records
 
+
 # %% ../../nbs/05c_sources.mentat.ipynb #48f1fcb4
-ANNOTATION_COLUMNS = ("rt", "stimulus", "response", "trial_type", "trial_index", "time_elapsed", "internal_node_id",
-                      "participant_name", "rater_id", "question_order", "q_no", "q", "q_key")
+ANNOTATION_COLUMNS = (
+    "rt",
+    "stimulus",
+    "response",
+    "trial_type",
+    "trial_index",
+    "time_elapsed",
+    "internal_node_id",
+    "participant_name",
+    "rater_id",
+    "question_order",
+    "q_no",
+    "q",
+    "q_key",
+)
 _WORDINGS = {"q_male": "male", "q_female": "female", "q_they": "nonbinary", "q_nonbinary": "nonbinary"}
 
 
 class Annotations(NamedTuple):
     "Ratings, and an account of every row that is not one."
-    ratings: list[Rating]         # five an annotation, in the order of files and rows
+
+    ratings: list[Rating]  # five an annotation, in the order of files and rows
     n_annotations: int
-    n_rows: int                   # of all files; n_annotations + sum(left_out.values())
-    left_out: Counter             # reason -> rows that are no annotation
+    n_rows: int  # of all files; n_annotations + sum(left_out.values())
+    left_out: Counter  # reason -> rows that are no annotation
     left_out_rows: list[tuple[str, str]]  # (file:line, reason), one a row
 
 
 def _annotation(row: dict[str, str], place: str, mapping: str) -> tuple[list[float], list[int], str]:
     "Scores by option, the permutation, and the comment of one annotation."
-    def refuse(column, rule): raise ValueError(f"load_annotations: {column} must {rule}; got {row[column][:200]!r} ({place}); export the session again")
-    try: response = json.loads(row["response"])
-    except ValueError: refuse("response", "be JSON")
-    try: order = json.loads(row["question_order"])
-    except ValueError: refuse("question_order", "be a list")
+
+    def refuse(column, rule):
+        raise ValueError(
+            f"load_annotations: {column} must {rule}; got {row[column][:200]!r} ({place}); export the session again"
+        )
+
+    try:
+        response = json.loads(row["response"])
+    except ValueError:
+        refuse("response", "be JSON")
+    try:
+        order = json.loads(row["question_order"])
+    except ValueError:
+        refuse("question_order", "be a list")
     n = len(order) if isinstance(order, list) else 0
-    if n < 2 or any(type(o) is not int for o in order) or sorted(order) != list(range(n)): refuse("question_order", "be a permutation of 0, 1, ...")
-    if not isinstance(response, dict) or set(response) - {"comment"} != {f"Q{i}" for i in range(n)}: refuse("response", f"hold Q0 to Q{n - 1} and comment")
+    if n < 2 or any(type(o) is not int for o in order) or sorted(order) != list(range(n)):
+        refuse("question_order", "be a permutation of 0, 1, ...")
+    if not isinstance(response, dict) or set(response) - {"comment"} != {f"Q{i}" for i in range(n)}:
+        refuse("response", f"hold Q0 to Q{n - 1} and comment")
     sliders = [response[f"Q{i}"] for i in range(n)]
-    if any(type(s) not in (int, float) or not 0 <= s <= 100 for s in sliders): refuse("response", "hold sliders between 0 and 100")
+    if any(type(s) not in (int, float) or not 0 <= s <= 100 for s in sliders):
+        refuse("response", "hold sliders between 0 and 100")
     scores = [float(sliders[order[k] if mapping == "release" else order.index(k)]) for k in range(n)]
     return scores, order, str(response.get("comment") or "").strip()
 
 
 def _left_out(row: dict[str, str], n: int, last: bool) -> str:
-    if row["rater_id"] or row["participant_name"]: return "page that asks who is rating"
-    if row["trial_type"] != "html-keyboard-response": return f"trial of type {row['trial_type'] or 'none'}"
+    if row["rater_id"] or row["participant_name"]:
+        return "page that asks who is rating"
+    if row["trial_type"] != "html-keyboard-response":
+        return f"trial of type {row['trial_type'] or 'none'}"
     return "welcome page" if n == 0 else "closing page" if last else "page of instructions"
 
 
-def load_annotations(folder: str | Path,     # of jsPsych exports, one CSV a session
-                     mapping: Literal["release", "shown"] = "release",  # what question_order means; see above
-                     study: str = "mentat",
-                     ) -> Annotations:
+def load_annotations(
+    folder: str | Path,  # of jsPsych exports, one CSV a session
+    mapping: Literal["release", "shown"] = "release",  # what question_order means; see above
+    study: str = "mentat",
+) -> Annotations:
     """Every slider of every annotation as a Rating (0 to 100), and every other row accounted for.
 
     Source: Lamparth, Grabb et al. 2025, section 3.2.
 
     Raises: FileNotFoundError; ValueError for a changed column, a malformed row, or a session without exactly one rater.
     """
-    if mapping not in ("release", "shown"): raise ValueError(f"load_annotations: mapping must be release or shown; got {mapping!r}; see the documentation of the two")
+    if mapping not in ("release", "shown"):
+        raise ValueError(
+            f"load_annotations: mapping must be release or shown; got {mapping!r}; see the documentation of the two"
+        )
     folder = Path(folder).expanduser()
     files = sorted(folder.glob("*.csv"))
-    if not files: raise FileNotFoundError(f"load_annotations: folder must hold CSV files exported by jsPsych; got none ({folder.name}); name the folder of sessions")
+    if not files:
+        raise FileNotFoundError(
+            f"load_annotations: folder must hold CSV files exported by jsPsych; got none ({folder.name}); name the"
+            " folder of sessions"
+        )
     fields, left, n_rows, n_annotations = [], [], 0, 0
     for file in files:
         rows = list(_table(file.read_bytes(), ANNOTATION_COLUMNS, (), file.name, "load_annotations"))
         n_rows += len(rows)
         raters = {r["rater_id"] for _, r in rows if r["rater_id"]}
-        if len(raters) != 1: raise ValueError(f"load_annotations: a session must name one rater_id; got {sorted(raters)} ({file.name}); split the file, or fill it in")
+        if len(raters) != 1:
+            raise ValueError(
+                f"load_annotations: a session must name one rater_id; got {sorted(raters)} ({file.name}); split the"
+                " file, or fill it in"
+            )
         for n, (place, row) in enumerate(rows):
             if row["trial_type"] != "survey-slider":
                 left.append((place, _left_out(row, n, n == len(rows) - 1)))
                 continue
             scores, order, comment = _annotation(row, place, mapping)
-            if not re.fullmatch(r"\d+", row["q_no"]): raise ValueError(f"load_annotations: q_no must be a question's number; got {row['q_no']!r} ({place}); export the session again")
-            if row["q_key"] not in _WORDINGS: raise ValueError(f"load_annotations: q_key must be one of {', '.join(_WORDINGS)}; got {row['q_key']!r} ({place}); export the session again")
-            variant = {"gender": _WORDINGS[row["q_key"]], "order": ",".join(map(str, order)), "trial": row["trial_index"]}
-            fields += [(place, dict(item_id=f"mentat-{row['q_no']}", study=study, rater=next(iter(raters)), target=a, value=s, session=file.stem, variant=variant,
-                                    comment=comment or None, source=place)) for a, s in zip(letters(len(scores)), scores)]
+            if not re.fullmatch(r"\d+", row["q_no"]):
+                raise ValueError(
+                    f"load_annotations: q_no must be a question's number; got {row['q_no']!r} ({place}); export the"
+                    " session again"
+                )
+            if row["q_key"] not in _WORDINGS:
+                raise ValueError(
+                    f"load_annotations: q_key must be one of {', '.join(_WORDINGS)}; got {row['q_key']!r} ({place});"
+                    " export the session again"
+                )
+            variant = {
+                "gender": _WORDINGS[row["q_key"]],
+                "order": ",".join(map(str, order)),
+                "trial": row["trial_index"],
+            }
+            fields += [
+                (
+                    place,
+                    dict(
+                        item_id=f"mentat-{row['q_no']}",
+                        study=study,
+                        rater=next(iter(raters)),
+                        target=a,
+                        value=s,
+                        session=file.stem,
+                        variant=variant,
+                        comment=comment or None,
+                        source=place,
+                    ),
+                )
+                for a, s in zip(letters(len(scores)), scores)
+            ]
             n_annotations += 1
     return Annotations(validate(fields, Rating).records, n_annotations, n_rows, Counter(r for _, r in left), left)
+
 
 # %% ../../nbs/05c_sources.mentat.ipynb #410b015b
 class AnnotationArrays(NamedTuple):
     "One line an annotation."
-    scores: np.ndarray      # (n_annotations, n_options) float64, 0 to 100
-    questions: np.ndarray   # (n_annotations,) str, item ids
-    raters: np.ndarray      # (n_annotations,) str
-    genders: np.ndarray     # (n_annotations,) str, the wording that was shown; "" where none is recorded
-    sources: np.ndarray     # (n_annotations,) str, file:line
+
+    scores: np.ndarray  # (n_annotations, n_options) float64, 0 to 100
+    questions: np.ndarray  # (n_annotations,) str, item ids
+    raters: np.ndarray  # (n_annotations,) str
+    genders: np.ndarray  # (n_annotations,) str, the wording that was shown; "" where none is recorded
+    sources: np.ndarray  # (n_annotations,) str, file:line
 
 
-def annotation_arrays(ratings: Iterable[Rating],          # with targets A, B, ...; others are refused
-                      leave_out: Iterable[str] = (),      # item ids, e.g. those that the authors left out
-                      ) -> AnnotationArrays:
+def annotation_arrays(
+    ratings: Iterable[Rating],  # with targets A, B, ...; others are refused
+    leave_out: Iterable[str] = (),  # item ids, e.g. those that the authors left out
+) -> AnnotationArrays:
     """Ratings of options as a matrix, one row an annotation.
 
     Raises: ValueError for an annotation that lacks an option, or two ratings of one option.
     """
     leave_out, groups = set(leave_out), {}
     for r in ratings:
-        if r.value is None: raise ValueError(f"annotation_arrays: ratings must have a value; got label {r.label!r} ({r.item_id}, {r.source}); pass ratings of options")
-        if r.item_id in leave_out: continue
+        if r.value is None:
+            raise ValueError(
+                f"annotation_arrays: ratings must have a value; got label {r.label!r} ({r.item_id}, {r.source}); pass"
+                " ratings of options"
+            )
+        if r.item_id in leave_out:
+            continue
         line = groups.setdefault((r.source, r.item_id, r.rater, r.session), ({}, r))[0]
-        if r.target in line: raise ValueError(f"annotation_arrays: an annotation must rate an option once; got {r.target} twice ({r.item_id}, {r.source})")
+        if r.target in line:
+            raise ValueError(
+                f"annotation_arrays: an annotation must rate an option once; got {r.target} twice ({r.item_id},"
+                f" {r.source})"
+            )
         line[r.target] = r.value
-    if not groups: raise ValueError("annotation_arrays: ratings must not be empty; got none; check leave_out")
+    if not groups:
+        raise ValueError("annotation_arrays: ratings must not be empty; got none; check leave_out")
     n = max(len(line) for line, _ in groups.values())
     for line, r in groups.values():
-        if sorted(line) != letters(n): raise ValueError(f"annotation_arrays: an annotation must rate options {', '.join(letters(n))}; got {', '.join(sorted(line))} ({r.item_id}, {r.source})")
+        if sorted(line) != letters(n):
+            raise ValueError(
+                f"annotation_arrays: an annotation must rate options {', '.join(letters(n))}; got"
+                f" {', '.join(sorted(line))} ({r.item_id}, {r.source})"
+            )
     firsts = [r for _, r in groups.values()]
-    return AnnotationArrays(np.array([[line[a] for a in letters(n)] for line, _ in groups.values()]), np.array([r.item_id for r in firsts]), np.array([r.rater for r in firsts]),
-                            np.array([r.variant.get("gender", "") for r in firsts]), np.array([r.source for r in firsts]))
+    return AnnotationArrays(
+        np.array([[line[a] for a in letters(n)] for line, _ in groups.values()]),
+        np.array([r.item_id for r in firsts]),
+        np.array([r.rater for r in firsts]),
+        np.array([r.variant.get("gender", "") for r in firsts]),
+        np.array([r.source for r in firsts]),
+    )

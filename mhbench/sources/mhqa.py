@@ -19,49 +19,81 @@ from pydantic import Field, model_validator
 from ..schema import Item, Record, Validated, letters, validate
 
 # %% auto #0
-__all__ = ['TOPICS', 'TYPES', 'Text', 'csv_rows', 'mend_encoding', 'mend_option', 'MHQARow', 'load_mhqa', 'inspect_mhqa',
-           'count_mhqa', 'shared_mhqa']
+__all__ = [
+    "TOPICS",
+    "TYPES",
+    "Text",
+    "csv_rows",
+    "mend_encoding",
+    "mend_option",
+    "MHQARow",
+    "load_mhqa",
+    "inspect_mhqa",
+    "count_mhqa",
+    "shared_mhqa",
+]
+
 
 # %% ../../nbs/05a_sources.mhqa.ipynb #48c35418
-def csv_rows(path: str | Path,           # a CSV file with a header
-             required: tuple[str, ...] = (),  # columns that must be there
-             encoding: str = "utf-8-sig",
-             ) -> Iterator[tuple[str, dict[str, str]]]:
+def csv_rows(
+    path: str | Path,  # a CSV file with a header
+    required: tuple[str, ...] = (),  # columns that must be there
+    encoding: str = "utf-8-sig",
+) -> Iterator[tuple[str, dict[str, str]]]:
     """Rows of a CSV file as (place, fields), with place as "file:line".
 
     Raises: FileNotFoundError; ValueError for a missing column, a row of another length, or bytes of another encoding.
     """
     path = Path(path)
-    if not path.is_file(): raise FileNotFoundError(f"csv_rows: path must be a CSV file; got {path.name!r}, which is not there")
+    if not path.is_file():
+        raise FileNotFoundError(f"csv_rows: path must be a CSV file; got {path.name!r}, which is not there")
     with path.open(newline="", encoding=encoding) as f:
         rows = csv.reader(f, strict=True)
         try:
             header = next(rows, [])
             missing = [c for c in required if c not in header]
-            if missing: raise ValueError(f"csv_rows: columns must include {missing}; got {header} ({path.name}:1); give the file as it was released")
+            if missing:
+                raise ValueError(
+                    f"csv_rows: columns must include {missing}; got {header} ({path.name}:1); give the file as it was"
+                    " released"
+                )
             start = rows.line_num + 1
             for row in rows:
                 if row:
-                    if len(row) != len(header): raise ValueError(f"csv_rows: a row must have {len(header)} fields; got {len(row)} ({path.name}:{start}); look for a quote that is not closed")
+                    if len(row) != len(header):
+                        raise ValueError(
+                            f"csv_rows: a row must have {len(header)} fields; got {len(row)} ({path.name}:{start});"
+                            " look for a quote that is not closed"
+                        )
                     yield f"{path.name}:{start}", dict(zip(header, row))
                 start = rows.line_num + 1
         except UnicodeDecodeError as e:
-            raise ValueError(f"csv_rows: encoding must be that of the file; got {encoding!r}, which byte {e.start} does not fit ({path.name}); name another, such as cp1252") from None
+            raise ValueError(
+                f"csv_rows: encoding must be that of the file; got {encoding!r}, which byte {e.start} does not fit"
+                f" ({path.name}); name another, such as cp1252"
+            ) from None
         except csv.Error as e:
             raise ValueError(f"csv_rows: path must be a CSV file; got {e} ({path.name}:{rows.line_num})") from None
+
 
 # %% ../../nbs/05a_sources.mhqa.ipynb #a524c4d4
 def mend_encoding(text: str) -> str:
     "The text with one round of UTF-8 read as Windows-1252 undone; unchanged where there was none."
-    if text.isascii(): return text
+    if text.isascii():
+        return text
     data = bytearray()
     for c in text:
-        try: data += c.encode("cp1252")
+        try:
+            data += c.encode("cp1252")
         except UnicodeEncodeError:
-            if ord(c) > 255: return text
+            if ord(c) > 255:
+                return text
             data.append(ord(c))
-    try: return data.decode("utf-8")
-    except UnicodeDecodeError: return text
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return text
+
 
 # %% ../../nbs/05a_sources.mhqa.ipynb #98bc6e00
 def mend_option(text: str) -> str:
@@ -69,6 +101,7 @@ def mend_option(text: str) -> str:
     text = mend_encoding(text).strip()
     text = re.sub(r"^<(?=[^\W\d])", "", text)
     return re.sub(r"(?<=\S)[>,]+$", "", text).strip()
+
 
 # %% ../../nbs/05a_sources.mhqa.ipynb #795d7bdd
 TOPICS = ("Anxiety", "Depression", "Obsessive/Compulsive Disorders", "Trauma")
@@ -84,7 +117,8 @@ def _folded(text: str) -> str:
 
 class MHQARow(Record):
     "One row of a released file, under the column names of MHQA-gold."
-    id: Annotated[str, Field(pattern=r"^\d+$")]      # PubMed id of the abstract
+
+    id: Annotated[str, Field(pattern=r"^\d+$")]  # PubMed id of the abstract
     topic: Literal["Anxiety", "Depression", "Obsessive/Compulsive Disorders", "Trauma"]
     type: Literal["Factoid", "Diagnostic", "Prognostic", "Preventive"]
     question: Text
@@ -92,16 +126,18 @@ class MHQARow(Record):
     option2: Text
     option3: Text
     option4: Text
-    correct_option: str                              # the right option's text
+    correct_option: str  # the right option's text
     correct_option_number: Annotated[str, Field(pattern=r"^[1-4](\.0+)?$")]
     valid_question: Literal["True", "true", "1"] = "True"
-    canary: str | None = None                        # the demo bank's column: marks synthetic text
+    canary: str | None = None  # the demo bank's column: marks synthetic text
 
     @property
-    def options(self) -> list[str]: return [self.option1, self.option2, self.option3, self.option4]
+    def options(self) -> list[str]:
+        return [self.option1, self.option2, self.option3, self.option4]
 
     @property
-    def number(self) -> int: return int(self.correct_option_number[0])
+    def number(self) -> int:
+        return int(self.correct_option_number[0])
 
     def named(self) -> list[int]:
         "The numbers of the options that the text of the key names, case and delimiters aside."
@@ -110,7 +146,8 @@ class MHQARow(Record):
     @model_validator(mode="after")
     def _distinct(self):
         same = [o for o, k in Counter(map(_folded, self.options)).items() if k > 1]
-        if same: raise ValueError(f"option1 to option4 must differ; got {same[0]!r} twice")
+        if same:
+            raise ValueError(f"option1 to option4 must differ; got {same[0]!r} twice")
         return self
 
 
@@ -118,19 +155,22 @@ class _Agreeing(MHQARow):
     @model_validator(mode="after")
     def _text_and_number_agree(self):
         if self.named() != [self.number]:
-            raise ValueError(f"correct_option must be the text of option {self.number}, {self.options[self.number - 1]!r}; "
-                             "or pass key='number' or key='text' to say which of the two to believe")
+            raise ValueError(
+                f"correct_option must be the text of option {self.number}, {self.options[self.number - 1]!r}; "
+                "or pass key='number' or key='text' to say which of the two to believe"
+            )
         return self
 
 
 class _Named(MHQARow):
     @model_validator(mode="after")
     def _text_is_an_option(self):
-        if len(self.named()) != 1: raise ValueError("correct_option must be the text of one of the options")
+        if len(self.named()) != 1:
+            raise ValueError("correct_option must be the text of one of the options")
         return self
 
 
-_Agreeing.__name__ = _Named.__name__ = "MHQARow"   # what an error calls them
+_Agreeing.__name__ = _Named.__name__ = "MHQARow"  # what an error calls them
 _RULES = {"agree": _Agreeing, "number": MHQARow, "text": _Named}
 
 
@@ -139,32 +179,39 @@ def _rows(path, encoding) -> Iterator[tuple[str, dict[str, str]]]:
         row = {_ALIASES.get(k, k): v for k, v in row.items()}
         yield place, {k: v for k, v in row.items() if k and not k.startswith("Unnamed:")}
 
+
 # %% ../../nbs/05a_sources.mhqa.ipynb #26c1653a
 def _split(path: Path) -> str:
     stem = path.stem.lower().replace("-", "_")
-    if stem in ("mhqa", "mhqa_gold"): return "gold"
+    if stem in ("mhqa", "mhqa_gold"):
+        return "gold"
     return re.sub(r"[^a-z0-9_.+]", "_", stem.removeprefix("mhqa_b_").removeprefix("mhqa_")) or "mhqa"
 
 
-def load_mhqa(csv: str | Path,          # a file of the release: MHQA-gold, or a split of MHQA-B
-              *,
-              key: Literal["agree", "number", "text"] = "agree",  # what decides where the key's text and number differ
-              repair: bool = True,      # mend double encoding and stray delimiters
-              split: str | None = None,  # by default from the file's name: gold, train, val, test
-              strict: bool = True,      # False: set bad rows aside rather than stop
-              set_aside: str | Path | None = None,  # JSON lines file for the bad rows; needed with strict=False
-              encoding: str = "utf-8-sig",
-              ) -> Validated:           # items, and the rows set aside
+def load_mhqa(
+    csv: str | Path,  # a file of the release: MHQA-gold, or a split of MHQA-B
+    *,
+    key: Literal["agree", "number", "text"] = "agree",  # what decides where the key's text and number differ
+    repair: bool = True,  # mend double encoding and stray delimiters
+    split: str | None = None,  # by default from the file's name: gold, train, val, test
+    strict: bool = True,  # False: set bad rows aside rather than stop
+    set_aside: str | Path | None = None,  # JSON lines file for the bad rows; needed with strict=False
+    encoding: str = "utf-8-sig",
+) -> Validated:  # items, and the rows set aside
     """Read one file of MHQA as items.
 
     Source: Racha et al. 2025, section 3 and table 1; the files of their release.
     Raises: ValueError at the first row that does not fit, if `strict`.
     """
-    if key not in _RULES: raise ValueError(f"load_mhqa: key must be one of {list(_RULES)}; got {key!r}")
+    if key not in _RULES:
+        raise ValueError(f"load_mhqa: key must be one of {list(_RULES)}; got {key!r}")
     path, seen, places = Path(csv), Counter(), []
 
     def noted():
-        for place, fields in _rows(path, encoding): places.append(place); yield place, fields
+        for place, fields in _rows(path, encoding):
+            places.append(place)
+            yield place, fields
+
     rows, bad = validate(noted(), _RULES[key], strict=strict, set_aside=set_aside)
     refused, split = {b["place"] for b in bad}, split or _split(path)
     kept = (p for p in places if p not in refused)
@@ -176,36 +223,63 @@ def load_mhqa(csv: str | Path,          # a file of the release: MHQA-gold, or a
             seen[base] += 1
             again = seen[base] > 1
             right = r.named()[0] if key == "text" else r.number
-            yield place, dict(item_id=f"{base}-{seen[base]}" if again else base, base_id=base if again else None, study="mhqa", task="multiple_choice",
-                              question=mend_encoding(r.question).strip() if repair else r.question,
-                              options=[mend_option(o) for o in r.options] if repair else r.options,
-                              key=letters(4)[right - 1:right], category=r.type, topic=r.topic, group_id=f"pmid-{r.id}", split=split, source=place, canary=r.canary)
+            yield (
+                place,
+                dict(
+                    item_id=f"{base}-{seen[base]}" if again else base,
+                    base_id=base if again else None,
+                    study="mhqa",
+                    task="multiple_choice",
+                    question=mend_encoding(r.question).strip() if repair else r.question,
+                    options=[mend_option(o) for o in r.options] if repair else r.options,
+                    key=letters(4)[right - 1 : right],
+                    category=r.type,
+                    topic=r.topic,
+                    group_id=f"pmid-{r.id}",
+                    split=split,
+                    source=place,
+                    canary=r.canary,
+                ),
+            )
+
     return Validated(validate(items(), Item, unique="item_id").records, bad)
+
 
 # %% ../../nbs/05a_sources.mhqa.ipynb #1672a3a0
 def inspect_mhqa(csv: str | Path, *, encoding: str = "utf-8-sig") -> pd.DataFrame:
     """Every oddity of one file, one row each: place, kind, column, the value as released, and what it becomes.
 
     Kinds: `conflict` (text and number of the key name different options), `key text` (they differ in form alone),
-    `encoding`, `delimiter`, `repeated` (question and options), `same abstract` (another question of one PubMed id), `invalid`.
+    `encoding`, `delimiter`, `repeated` (question and options), `same abstract` (another question of one PubMed id),
+    `invalid`.
     """
     out, first, abstracts = [], {}, {}
     for place, r in _rows(csv, encoding):
-        def note(kind, column, value, becomes=None): out.append((place, kind, column, value, becomes))
+
+        def note(kind, column, value, becomes=None):
+            out.append((place, kind, column, value, becomes))
+
         for c in ("question", *_OPTIONS):
-            if (m := mend_encoding(r[c])) != r[c]: note("encoding", c, r[c], m)
-            if c != "question" and mend_option(r[c]) != m.strip(): note("delimiter", c, r[c], mend_option(r[c]))
+            if (m := mend_encoding(r[c])) != r[c]:
+                note("encoding", c, r[c], m)
+            if c != "question" and mend_option(r[c]) != m.strip():
+                note("delimiter", c, r[c], mend_option(r[c]))
         n = str(r["correct_option_number"])[:1]
         of_number = r.get(f"option{n}", "")
         if r["correct_option"] != of_number:
             same = _folded(r["correct_option"]) == _folded(of_number)
             note("key text" if same else "conflict", "correct_option", r["correct_option"], of_number if same else None)
         whole = (r["id"], r["question"], *(r[c] for c in _OPTIONS))
-        if whole in first: note("repeated", "question", r["question"], first[whole])
-        elif r["id"] in abstracts: note("same abstract", "id", r["id"], abstracts[r["id"]])
-        first.setdefault(whole, place); abstracts.setdefault(r["id"], place)
-        if str(r.get("valid_question", "True")).lower() not in ("true", "1"): note("invalid", "valid_question", r["valid_question"])
+        if whole in first:
+            note("repeated", "question", r["question"], first[whole])
+        elif r["id"] in abstracts:
+            note("same abstract", "id", r["id"], abstracts[r["id"]])
+        first.setdefault(whole, place)
+        abstracts.setdefault(r["id"], place)
+        if str(r.get("valid_question", "True")).lower() not in ("true", "1"):
+            note("invalid", "valid_question", r["valid_question"])
     return pd.DataFrame(out, columns=["place", "kind", "column", "value", "becomes"])
+
 
 # %% ../../nbs/05a_sources.mhqa.ipynb #69cf01c6
 def count_mhqa(items: list[Item]) -> pd.DataFrame:
@@ -213,19 +287,36 @@ def count_mhqa(items: list[Item]) -> pd.DataFrame:
 
     Source: Racha et al. 2025, table 1.
     """
-    table = pd.crosstab(pd.Categorical([i.topic for i in items], TOPICS), pd.Categorical([i.category for i in items], TYPES), dropna=False)
+    table = pd.crosstab(
+        pd.Categorical([i.topic for i in items], TOPICS),
+        pd.Categorical([i.category for i in items], TYPES),
+        dropna=False,
+    )
     table.index.name, table.columns.name = "topic", "type"
-    return table.assign(Total=table.sum(axis=1)) if len(items) else pd.DataFrame(0, index=pd.Index(TOPICS, name="topic"), columns=[*TYPES, "Total"])
+    return (
+        table.assign(Total=table.sum(axis=1))
+        if len(items)
+        else pd.DataFrame(0, index=pd.Index(TOPICS, name="topic"), columns=[*TYPES, "Total"])
+    )
+
 
 # %% ../../nbs/05a_sources.mhqa.ipynb #a5e41791
-def shared_mhqa(test: list[Item],   # what is to be scored
-                train: list[Item],  # what a model is trained on, or demonstrations are drawn from
-                ) -> pd.DataFrame:  # item_id of test, kind (question or abstract), item_ids of train
+def shared_mhqa(
+    test: list[Item],  # what is to be scored
+    train: list[Item],  # what a model is trained on, or demonstrations are drawn from
+) -> pd.DataFrame:  # item_id of test, kind (question or abstract), item_ids of train
     "Items of `test` whose question, or whose abstract, is in `train` too; one row an item."
     questions, abstracts = {}, {}
     for i in train:
         questions.setdefault(_folded(i.question), []).append(i.item_id)
         abstracts.setdefault(i.group_id, []).append(i.item_id)
-    found = [(i.item_id, "question", q) if (q := questions.get(_folded(i.question))) else (i.item_id, "abstract", abstracts[i.group_id]) for i in test
-             if _folded(i.question) in questions or i.group_id in abstracts]
+    found = [
+        (
+            (i.item_id, "question", q)
+            if (q := questions.get(_folded(i.question)))
+            else (i.item_id, "abstract", abstracts[i.group_id])
+        )
+        for i in test
+        if _folded(i.question) in questions or i.group_id in abstracts
+    ]
     return pd.DataFrame(found, columns=["item_id", "kind", "also"])
