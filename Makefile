@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: repro test lab bench readme clean data check export
+.PHONY: repro test lab bench readme clean data data-update export
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -36,6 +36,12 @@ test: data  ## export in step, notebooks as tests, pytest, every stage notebook
 	$(BIN)/python tests/check_export.py
 	$(BIN)/nbdev_test --n_workers 2
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+data-update: $(READY)  ## after a change of a demo bank: copy the banks, add them to DVC, push them to the bundled remote
+	rm -rf data
+	$(BIN)/python -c "import shutil, pathlib; from mhbench.studies.demo import demo_files; [(pathlib.Path('data', n).parent.mkdir(parents=True, exist_ok=True), shutil.copy(p, pathlib.Path('data', n))) for n, p in demo_files().items()]"
+	$(BIN)/dvc add --quiet data
+	$(BIN)/dvc push --quiet data.dvc
 
 lab: data
 	$(BIN)/jupyter lab nbs

@@ -41,8 +41,9 @@ def main():
     import numpy as np
     import torch
     from bert_score import BERTScorer
-    from mhbench.encode import bundled_encoder, load_encoder
-    from mhbench.freeform import bertscore
+
+    from mhbench.encode.bertscore import bertscore
+    from mhbench.encode.embeddings import bundled_encoder, load_encoder
 
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     encoder, package = load_encoder(), BERTScorer(model_type=str(bundled_encoder()), num_layers=6)

@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from mhbench.cache import Cache, Row
+from mhbench.ask.cache import Cache, Row
 
 p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 p.add_argument("--rows", type=int, default=20_000)

@@ -1,4 +1,4 @@
-"""Ask a mock endpoint through mhbench.llm exactly as the generate stage does, and say how long it took.
+"""Ask a mock endpoint through mhbench.ask exactly as the generate stage does, and say how long it took.
 
     python benchmarks/client_mock.py --base-url http://127.0.0.1:8099/v1 --items items.jsonl --n 2000 --concurrency 64
     --out out.jsonl [--cache FILE]
@@ -16,12 +16,12 @@ failed, items_per_s, cpu_us_per_item
 import argparse
 import itertools
 import json
-import os
 import resource
 import time
 
-from mhbench.cache import Cache
-from mhbench.llm import Endpoint, Model, Request, ask
+from mhbench.ask.cache import Cache
+from mhbench.ask.client import ask
+from mhbench.ask.request import Endpoint, Model, Request
 
 PROMPT = "{question}\nA. {0}\nB. {1}\nC. {2}\nD. {3}\nReply with the letter only."
 

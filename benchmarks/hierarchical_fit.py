@@ -19,8 +19,9 @@ import krippendorff
 import numpy as np
 from scipy.optimize import minimize
 
-from mhbench.preference import bootstrap_preferences, hierarchical_bradley_terry, question_alphas
-from mhbench.sources.mentat import annotation_arrays, load_annotations
+from mhbench.stats.hierarchical import bootstrap_preferences, hierarchical_bradley_terry
+from mhbench.stats.soft_labels import question_alphas
+from mhbench.studies.mentat.annotations import annotation_arrays, load_annotations
 
 ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 ap.add_argument("--full", action="store_true")

@@ -15,8 +15,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import numpy as np
 from sklearn.metrics import accuracy_score, f1_score
 
-from mhbench.metrics import accuracy, f1
-from mhbench.resample import bootstrap
+from mhbench.stats.metrics import accuracy, f1
+from mhbench.stats.resample import bootstrap
 
 N, REPLICATES, SEED = 2475, 1000, 7
 

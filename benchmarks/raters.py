@@ -30,22 +30,12 @@ import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import cohen_kappa_score
 
-from mhbench.agreement import (
-    abstention_by_difficulty,
-    alignment,
-    as_scores,
-    best_ensemble,
-    family_bias,
-    krippendorff_alpha,
-    leave_one_out_ceiling,
-    majority,
-    mean_difficulty,
-    mean_pairwise,
-    pairwise,
-    self_enhancement,
-)
-from mhbench.panel import Judge, Student, simulate_panel
-from mhbench.resample import bootstrap, draw_weights
+from mhbench.stats.abstention import abstention_by_difficulty, mean_difficulty
+from mhbench.stats.agreement import krippendorff_alpha, mean_pairwise
+from mhbench.stats.bias import as_scores, family_bias, self_enhancement
+from mhbench.stats.consensus import alignment, best_ensemble, leave_one_out_ceiling, majority
+from mhbench.stats.resample import bootstrap, draw_weights
+from mhbench.studies.medqade.simulate import Judge, Student, simulate_panel
 
 warnings.simplefilter("ignore", UndefinedMetricWarning)
 B, N, SEED = 1000, 200, 7

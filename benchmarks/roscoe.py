@@ -65,8 +65,9 @@ def main():
     p.add_argument("--peak-of", type=int, help=argparse.SUPPRESS)
     a = p.parse_args()
     import torch
-    from mhbench.encode import load_encoder, bundled_encoder
-    from mhbench.reasoning import roscoe
+
+    from mhbench.encode.embeddings import bundled_encoder, load_encoder
+    from mhbench.encode.roscoe import roscoe
 
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     encoder = load_encoder()

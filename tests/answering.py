@@ -7,7 +7,7 @@ import threading
 
 from aiohttp import web
 
-from mhbench.llm import Endpoint
+from mhbench.ask.request import Endpoint
 
 
 @contextlib.contextmanager

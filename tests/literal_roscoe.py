@@ -1,4 +1,4 @@
-"""The published ROSCOE scorer written down again, one loop a loop, as the yardstick of `mhbench.reasoning`.
+"""The published ROSCOE scorer written down again, one loop a loop, as the yardstick of `mhbench.encode.roscoe`.
 
 Nothing here is shared with the package and nothing is vectorised: each text of each chain goes through the models as
 the published scorer sends it (its batches, its missing attention mask), and each cosine is taken by itself.

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings, strategies as st
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
-from mhbench import agreement as ag
-from mhbench.resample import bootstrap, draw_weights
+from mhbench.stats import abstention, agreement, bias, consensus, resample
+from mhbench.stats.resample import bootstrap, draw_weights
 
 krippendorff = pytest.importorskip("krippendorff", reason="the krippendorff package is the reference")
 inter_rater = pytest.importorskip("statsmodels.stats.inter_rater", reason="statsmodels is the reference")
@@ -45,9 +46,9 @@ def reference_alpha(x, level):
 
 
 @settings(max_examples=300, deadline=None)
-@given(ratings(), st.sampled_from(ag.LEVELS))
+@given(ratings(), st.sampled_from(agreement.LEVELS))
 def test_alpha_equals_the_krippendorff_package(x, level):
-    want, got = reference_alpha(x, level), ag.krippendorff_alpha(x, level)
+    want, got = reference_alpha(x, level), agreement.krippendorff_alpha(x, level)
     if np.isnan(want) or np.isinf(want):
         assert np.isnan(got)
     else:
@@ -55,32 +56,32 @@ def test_alpha_equals_the_krippendorff_package(x, level):
 
 
 @settings(max_examples=60, deadline=None)
-@given(ratings(values=(2, 40), items=(2, 20), scale=2.5), st.sampled_from(ag.LEVELS), st.integers(0, 1000))
+@given(ratings(values=(2, 40), items=(2, 20), scale=2.5), st.sampled_from(agreement.LEVELS), st.integers(0, 1000))
 def test_alpha_of_all_replicates_is_alpha_of_each(x, level, seed):
     w = next(draw_weights(x.shape[1], 6, seed=seed))
-    got = ag.krippendorff_alpha(x, level, weights=w)
-    want = [ag.krippendorff_alpha(np.repeat(x, k.astype(int), axis=1), level) for k in w]
+    got = agreement.krippendorff_alpha(x, level, weights=w)
+    want = [agreement.krippendorff_alpha(np.repeat(x, k.astype(int), axis=1), level) for k in w]
     close(got, want)
     w = next(draw_weights(len(x), 6, seed=seed))
-    want = [ag.krippendorff_alpha(np.repeat(x, k.astype(int), axis=0), level) for k in w]
-    close(ag.krippendorff_alpha(x, level, rater_weights=w), want)
+    want = [agreement.krippendorff_alpha(np.repeat(x, k.astype(int), axis=0), level) for k in w]
+    close(agreement.krippendorff_alpha(x, level, rater_weights=w), want)
 
 
 def test_many_ordered_values_take_the_other_path():
     x = np.random.default_rng(0).integers(0, 60, (5, 40)).astype(float)  # more than 16 values
-    close(ag.krippendorff_alpha(x, "ordinal"), krippendorff.alpha(x, level_of_measurement="ordinal"))
+    close(agreement.krippendorff_alpha(x, "ordinal"), krippendorff.alpha(x, level_of_measurement="ordinal"))
 
 
 def test_alpha_far_from_zero_keeps_its_digits():
     x = np.random.default_rng(1).normal(size=(4, 30))
-    close(ag.krippendorff_alpha(x + 1e7, "interval"), ag.krippendorff_alpha(x, "interval"), rtol=1e-6)
+    close(agreement.krippendorff_alpha(x + 1e7, "interval"), agreement.krippendorff_alpha(x, "interval"), rtol=1e-6)
 
 
 @settings(max_examples=200, deadline=None)
 @given(ratings(raters=(2, 2), missing=False, items=(1, 40)), st.sampled_from([None, "linear", "quadratic"]))
 def test_kappa_equals_scikit_learn(x, weighting):
     a, b = x.astype(int)
-    got = ag.cohen_kappa(a, b, weighting=weighting)
+    got = agreement.cohen_kappa(a, b, weighting=weighting)
     if len(np.unique(x)) == 1:
         assert np.isnan(got)
     else:
@@ -91,18 +92,18 @@ def test_kappa_equals_scikit_learn(x, weighting):
 @given(ratings(raters=(2, 2)), st.integers(0, 1000))
 def test_two_raters_with_weights(x, seed):
     w = next(draw_weights(x.shape[1], 5, seed=seed))
-    for f in (ag.cohen_kappa, ag.percent_agreement, partial(ag.pabak, categories=6)):
+    for f in (agreement.cohen_kappa, agreement.percent_agreement, partial(agreement.pabak, categories=6)):
         close(f(*x, weights=w), [f(*np.repeat(x, k.astype(int), axis=1)) for k in w])
     keep = ~np.isnan(x).any(0)
     assume(keep.any())
-    close(ag.percent_agreement(*x), (x[0, keep] == x[1, keep]).mean())
+    close(agreement.percent_agreement(*x), (x[0, keep] == x[1, keep]).mean())
 
 
 @settings(max_examples=150, deadline=None)
 @given(ratings(missing=False, values=(2, 5)))
 def test_fleiss_equals_statsmodels(x):
     assume(len(np.unique(x)) > 1)
-    close(ag.fleiss_kappa(x), inter_rater.fleiss_kappa(inter_rater.aggregate_raters(x.T.astype(int))[0]))
+    close(agreement.fleiss_kappa(x), inter_rater.fleiss_kappa(inter_rater.aggregate_raters(x.T.astype(int))[0]))
 
 
 def test_irrcac():
@@ -112,7 +113,7 @@ def test_irrcac():
     for c in cases:
         x = np.array(c["ratings"], dtype=float)
         close(
-            [ag.fleiss_kappa(x), ag.gwet_ac1(x), ag.krippendorff_alpha(x, "nominal")],
+            [agreement.fleiss_kappa(x), agreement.gwet_ac1(x), agreement.krippendorff_alpha(x, "nominal")],
             [c["fleiss_kappa"], c["gwet_ac1"], c["krippendorff_alpha"]],
             atol=1e-10,
         )
@@ -125,9 +126,9 @@ def test_several_raters_with_weights(x, seed):
     assume(values)
     w = next(draw_weights(x.shape[1], 5, seed=seed))
     for f in (
-        partial(ag.fleiss_kappa, categories=values),
-        partial(ag.gwet_ac1, categories=values),
-        partial(ag.mean_pairwise, categories=values),
+        partial(agreement.fleiss_kappa, categories=values),
+        partial(agreement.gwet_ac1, categories=values),
+        partial(agreement.mean_pairwise, categories=values),
     ):
         close(f(x, weights=w), [f(np.repeat(x, k.astype(int), axis=1)) for k in w])
 
@@ -139,7 +140,12 @@ def test_order_of_raters_items_and_names_does_not_matter(x, random):
     names = np.array(["Correct", "Incorrect", "Unsure", "Other", None], dtype=object)[
         np.where(np.isnan(x), 4, x).astype(int)
     ]
-    for f in (partial(ag.krippendorff_alpha, level="nominal"), ag.fleiss_kappa, ag.gwet_ac1, ag.mean_pairwise):
+    for f in (
+        partial(agreement.krippendorff_alpha, level="nominal"),
+        agreement.fleiss_kappa,
+        agreement.gwet_ac1,
+        agreement.mean_pairwise,
+    ):
         close(f(x[i][:, j]), f(x))
         close(f(names), f(x))
 
@@ -156,21 +162,26 @@ def test_feinstein_and_cicchetti():
         ([[25, 35], [5, 35]], 0.60, 0.26),
     ):
         a, b = np.array([(i, j) for i in range(2) for j in range(2) for _ in range(table[i][j])]).T
-        assert ag.percent_agreement(a, b) == p and round(ag.cohen_kappa(a, b), 2) == kappa
+        assert agreement.percent_agreement(a, b) == p and round(agreement.cohen_kappa(a, b), 2) == kappa
         t, n = np.array(table), np.sum(table)
         bias, prevalence = (
             (t[0, 1] - t[1, 0]) / n,
             (t[0, 0] - t[1, 1]) / n,
         )  # Byrt et al. 1993: kappa from PABAK and the two indices
-        close(ag.cohen_kappa(a, b), (ag.pabak(a, b) - prevalence**2 + bias**2) / (1 - prevalence**2 + bias**2))
+        close(
+            agreement.cohen_kappa(a, b),
+            (agreement.pabak(a, b) - prevalence**2 + bias**2) / (1 - prevalence**2 + bias**2),
+        )
 
 
 def test_cohen_1960():
     "Cohen 1960, table 1: two judges, three categories, 100 cases, kappa 0.492."
     table = [[44, 5, 1], [7, 20, 3], [9, 5, 6]]
     a, b = np.array([(i, j) for i in range(3) for j in range(3) for _ in range(table[i][j])]).T
-    assert round(ag.cohen_kappa(a, b), 3) == 0.492
-    close(ag.cohen_kappa(a, b), (0.70 - 0.41) / (1 - 0.41))  # agreement 0.70, chance 0.5 x 0.6 + 0.3 x 0.3 + 0.2 x 0.1
+    assert round(agreement.cohen_kappa(a, b), 3) == 0.492
+    close(
+        agreement.cohen_kappa(a, b), (0.70 - 0.41) / (1 - 0.41)
+    )  # agreement 0.70, chance 0.5 x 0.6 + 0.3 x 0.3 + 0.2 x 0.1
 
 
 # ------------------------------------------------------------------ consensus, ceiling, alignment
@@ -197,9 +208,9 @@ def kappa_by_hand(a, b):
 @pytest.mark.parametrize("seed", range(5))
 def test_majority_and_ceiling_by_their_definition(seed):
     x = people(seed, r=4, abstain=0.2)
-    assert ag.majority(x).tolist() == [vote(c) for c in x.T]
+    assert consensus.majority(x).tolist() == [vote(c) for c in x.T]
     items = np.repeat(np.arange(30), 2)
-    got = ag.leave_one_out_ceiling(x, n=10, seed=seed, clusters=items)
+    got = consensus.leave_one_out_ceiling(x, n=10, seed=seed, clusters=items)
     w = next(draw_weights(60, 10, seed=seed, clusters=items)).astype(int)
     others = [[vote(c) for c in np.delete(x, r, 0).T] for r in range(4)]
     want = [
@@ -211,15 +222,19 @@ def test_majority_and_ceiling_by_their_definition(seed):
     assert got.mean.n == 30
 
 
-@pytest.mark.parametrize("metric", list(ag.METRICS))
+@pytest.mark.parametrize("metric", list(agreement.METRICS))
 @pytest.mark.parametrize("reference", ["full", "leave_one_out"])
 def test_alignment_by_its_definition(metric, reference):
     x, y = people(1), people(2, r=3, skill=0.7)
-    f = getattr(ag, metric)
-    for a, got in zip(y, ag.alignment(y, x, metric=metric, reference=reference, n=50, seed=3)):
-        opponents = [ag.majority(x)] if reference == "full" else [ag.majority(np.delete(x, r, 0)) for r in range(5)]
+    f = getattr(agreement, metric)
+    for a, got in zip(y, consensus.alignment(y, x, metric=metric, reference=reference, n=50, seed=3)):
+        opponents = (
+            [consensus.majority(x)]
+            if reference == "full"
+            else [consensus.majority(np.delete(x, r, 0)) for r in range(5)]
+        )
         own = np.mean([f(a, o) for o in opponents])
-        top = np.mean([f(x[r], ag.majority(np.delete(x, r, 0))) for r in range(5)])
+        top = np.mean([f(x[r], consensus.majority(np.delete(x, r, 0))) for r in range(5)])
         close([got.agreement.estimate, got.ceiling.estimate, got.difference.estimate], [own, top, own - top])
         close(got.difference.replicates, got.agreement.replicates - got.ceiling.replicates)
         assert got.overlap == (
@@ -234,7 +249,7 @@ def test_a_physician_in_disguise_reaches_the_ceiling():
     covered = []
     for seed in range(120):
         x = people(seed, r=6, n=80, abstain=0)
-        d = ag.alignment(x[5], x[:5], reference="leave_one_out", n=200, seed=seed).difference
+        d = consensus.alignment(x[5], x[:5], reference="leave_one_out", n=200, seed=seed).difference
         covered.append(d.ci_low <= 0 <= d.ci_high)
     assert np.mean(covered) > 0.88
 
@@ -244,16 +259,16 @@ def test_a_physician_in_disguise_reaches_the_ceiling():
 
 def test_ensembles_by_their_definition():
     x, y = people(1, abstain=0), people(2, r=5, skill=0.7, abstain=0.1)
-    got = ag.best_ensemble(y, x, n=30, inner=5, seed=4)
+    got = consensus.best_ensemble(y, x, n=30, inner=5, seed=4)
     subsets = [m for k in (1, 3, 5) for m in combinations(range(5), k)]
     for metric, e in got.items():
-        f, consensus = getattr(ag, metric), ag.majority(x)
-        values = [f(ag.majority(y[list(m)]), consensus) for m in subsets]
+        f, agreed = getattr(agreement, metric), consensus.majority(x)
+        values = [f(consensus.majority(y[list(m)]), agreed) for m in subsets]
         close(e.values, values)
         assert e.candidates == subsets and e.members == subsets[int(np.argmax(values))]
         w = next(draw_weights(60, 30, seed=4)).astype(int)
         outer = np.array(
-            [[f(np.repeat(ag.majority(y[list(m)]), k), np.repeat(consensus, k)) for m in subsets] for k in w]
+            [[f(np.repeat(consensus.majority(y[list(m)]), k), np.repeat(agreed, k)) for m in subsets] for k in w]
         )
         close(e.apparent.replicates, outer[:, int(np.argmax(values))])
         close(e.optimism, np.mean(outer.max(1) - np.array(values)[outer.argmax(1)]))
@@ -263,16 +278,19 @@ def test_ensembles_by_their_definition():
 def test_the_nested_interval_by_its_definition():
     x, y = people(1, abstain=0), people(2, r=3, skill=0.75, abstain=0.05)
     n, inner, seed = 25, 4, 6
-    e = ag.best_ensemble(y, x, metrics=["cohen_kappa"], n=n, inner=inner, seed=seed)["cohen_kappa"]
-    votes, consensus = [ag.majority(y[list(m)]) for m in e.candidates], ag.majority(x)
+    e = consensus.best_ensemble(y, x, metrics=["cohen_kappa"], n=n, inner=inner, seed=seed)["cohen_kappa"]
+    votes, agreed = [consensus.majority(y[list(m)]) for m in e.candidates], consensus.majority(x)
     scores = lambda w: np.array(
-        [[ag.cohen_kappa(np.repeat(v, k.astype(int)), np.repeat(consensus, k.astype(int))) for v in votes] for k in w]
+        [
+            [agreement.cohen_kappa(np.repeat(v, k.astype(int)), np.repeat(agreed, k.astype(int))) for v in votes]
+            for k in w
+        ]
     )
     data, w = scores(np.ones((1, 60)))[0], next(draw_weights(60, n, seed=seed))
-    outer, rng = scores(w), np.random.default_rng(ag._sequence(seed).spawn(2)[1])
+    outer, rng = scores(w), np.random.default_rng(resample._sequence(seed).spawn(2)[1])
     error, optimism = [], []
     for b in range(n):
-        again = scores(ag._inner(rng, w[b : b + 1], inner))
+        again = scores(consensus._inner(rng, w[b : b + 1], inner))
         luck = np.mean(
             [a.max() - outer[b, a.argmax()] for a in again]
         )  # what the search gains by luck, as seen from replicate b
@@ -297,31 +315,31 @@ def test_replicates_that_leave_nothing_defined_are_counted():
         ],
         dtype=object,
     )
-    e = ag.best_ensemble(y, x, metrics=["cohen_kappa"], n=200, inner=5, seed=1)["cohen_kappa"]
+    e = consensus.best_ensemble(y, x, metrics=["cohen_kappa"], n=200, inner=5, seed=1)["cohen_kappa"]
     assert (
         0 < e.score.undefined < 100
         and np.isfinite([e.score.estimate, e.score.ci_low, e.score.ci_high, e.optimism]).all()
     )
     assert e.members == (0,) and e.apparent.undefined > 0
     with pytest.raises(ValueError, match="no ensemble has a defined"):
-        ag.best_ensemble(y[:1, :5], x[:, :5], seed=1)
+        consensus.best_ensemble(y[:1, :5], x[:, :5], seed=1)
 
 
 def test_a_single_annotator_is_its_own_ensemble():
     x, y = people(1), people(2, r=1)
-    e = ag.best_ensemble(y, x, n=50, inner=5, seed=1)["cohen_kappa"]
+    e = consensus.best_ensemble(y, x, n=50, inner=5, seed=1)["cohen_kappa"]
     assert e.members == (0,) and e.won == 1.0
 
 
 def test_a_batch_changes_nothing(monkeypatch):
     "The inner draws come from one stream, whatever the size of the outer batches."
     x, y = people(1), people(2, r=3)
-    whole = ag.best_ensemble(y, x, n=20, inner=3, seed=1)["cohen_kappa"].score.replicates
-    small = ag.draw_weights
+    whole = consensus.best_ensemble(y, x, n=20, inner=3, seed=1)["cohen_kappa"].score.replicates
+    small = resample.draw_weights
     monkeypatch.setattr(
-        ag, "draw_weights", lambda n_units, n, *, seed, chunk: small(n_units, n, seed=seed, chunk=n_units * 3)
+        consensus, "draw_weights", lambda n_units, n, *, seed, chunk: small(n_units, n, seed=seed, chunk=n_units * 3)
     )
-    close(ag.best_ensemble(y, x, n=20, inner=3, seed=1)["cohen_kappa"].score.replicates, whole)
+    close(consensus.best_ensemble(y, x, n=20, inner=3, seed=1)["cohen_kappa"].score.replicates, whole)
 
 
 # ------------------------------------------------------------------ bias, abstention, risk
@@ -334,7 +352,7 @@ def test_bias_by_its_definition():
     s = rng.integers(0, 2, (4, 3, 50)).astype(float)
     s[rng.random(s.shape) < 0.1] = np.nan
     s[2:, 0, 7] = np.nan  # no peer scored item 7 of a1
-    found = ag.self_enhancement(s, annotators, students, lineages, n=20, seed=1) + ag.family_bias(
+    found = bias.self_enhancement(s, annotators, students, lineages, n=20, seed=1) + bias.family_bias(
         s, annotators, students, lineages, n=20, seed=1, others=True
     )
     assert {(b.annotator, b.student, b.kind) for b in found} == {
@@ -357,11 +375,11 @@ def test_bias_by_its_definition():
 def test_the_guard_names_everyone_at_once():
     lineages = {"a1": "a", "a2": "a", "b": "b"}
     with pytest.raises(ValueError, match=r"a1 judging a1 \(a\), a1 judging a2 \(a\), b judging b \(b\)"):
-        ag.shared_lineage(["a1", "b"], ["a1", "a2", "b"], lineages, strict=True)
+        bias.shared_lineage(["a1", "b"], ["a1", "a2", "b"], lineages, strict=True)
     with pytest.raises(ValueError, match="none for 'x'"):
-        ag.shared_lineage(["x"], ["b"], lineages)
+        bias.shared_lineage(["x"], ["b"], lineages)
     with pytest.raises(ValueError, match="none for 'b'"):
-        ag.shared_lineage(["b"], ["a1"], {**lineages, "b": ""})
+        bias.shared_lineage(["b"], ["a1"], {**lineages, "b": ""})
 
 
 @settings(max_examples=80, deadline=None)
@@ -372,18 +390,18 @@ def test_area_is_the_mean_over_all_orders_of_the_ties(data, seed):
     c, y = np.array([d[0] for d in data], float), np.array([d[1] for d in data], float)
     orders = {p for p in permutations(range(len(c))) if all(c[p[k]] >= c[p[k + 1]] for k in range(len(c) - 1))}
     want = np.mean([np.mean([np.mean([1 - y[i] for i in p[: k + 1]]) for k in range(len(p))]) for p in orders])
-    close(ag.risk_coverage_area(c, y), want)
+    close(abstention.risk_coverage_area(c, y), want)
     w = next(draw_weights(len(c), 4, seed=seed))
     close(
-        ag.risk_coverage_area(c, y, weights=w),
-        [ag.risk_coverage_area(np.repeat(c, k.astype(int)), np.repeat(y, k.astype(int))) for k in w],
+        abstention.risk_coverage_area(c, y, weights=w),
+        [abstention.risk_coverage_area(np.repeat(c, k.astype(int)), np.repeat(y, k.astype(int))) for k in w],
     )
 
 
 def test_abstention_by_its_definition():
     x, d = people(3, abstain=0.3), np.random.default_rng(2).choice([0.2, 0.5, 0.7, 1.0, 1.3, 1.5, np.nan], 60)
     x[0, :10] = None  # not asked
-    got = ag.abstention_by_difficulty(x, d, n=20, seed=1)
+    got = abstention.abstention_by_difficulty(x, d, n=20, seed=1)
     for k, inside in enumerate((d <= 0.5, (d > 0.5) & (d <= 1), (d > 1) & (d < 1.5), d >= 1.5)):
         asked = [v for v in x[:, inside].ravel() if v is not None]
         close(got.rate.estimate[k], np.mean([v == "Abstain" for v in asked]))
@@ -392,13 +410,15 @@ def test_abstention_by_its_definition():
 
 
 def test_position():
-    same = ag.position_bias(["first", "second"] * 5, ["second", "first"] * 5, seed=1)  # the same answer wins either way
-    always = ag.position_bias(["first"] * 10, ["first"] * 10, seed=1)  # whatever comes first wins
+    same = bias.position_bias(
+        ["first", "second"] * 5, ["second", "first"] * 5, seed=1
+    )  # the same answer wins either way
+    always = bias.position_bias(["first"] * 10, ["first"] * 10, seed=1)  # whatever comes first wins
     assert (same.consistency.estimate, same.first.estimate) == (1.0, 0.0) and (
         always.consistency.estimate,
         always.first.estimate,
     ) == (0.0, 0.5)
-    assert ag.position_bias(["first", None], ["second", "first"], seed=1).left_out == 1
+    assert bias.position_bias(["first", None], ["second", "first"], seed=1).left_out == 1
 
 
 # ------------------------------------------------------------------ labels
@@ -406,36 +426,42 @@ def test_position():
 
 def test_abstain_is_left_out_by_default_and_a_label_on_request():
     a, b = ["Correct", "Abstain", "Abstain", "Incorrect"], ["Correct", "Abstain", "Correct", "Correct"]
-    assert ag.percent_agreement(a, b) == 0.5 and ag.percent_agreement(a, b, ignore=()) == 0.5
-    assert ag.cohen_kappa(a, b, ignore=()) != ag.cohen_kappa(a, b)
-    assert np.isnan(ag.percent_agreement(["Abstain"], ["Abstain"]))
-    assert ag.majority([["Abstain"], ["Abstain"], ["Correct"]]).tolist() == ["Correct"]
-    assert ag.majority([["Abstain"], ["Abstain"], ["Correct"]], ignore=()).tolist() == ["Abstain"]
+    assert agreement.percent_agreement(a, b) == 0.5 and agreement.percent_agreement(a, b, ignore=()) == 0.5
+    assert agreement.cohen_kappa(a, b, ignore=()) != agreement.cohen_kappa(a, b)
+    assert np.isnan(agreement.percent_agreement(["Abstain"], ["Abstain"]))
+    assert consensus.majority([["Abstain"], ["Abstain"], ["Correct"]]).tolist() == ["Correct"]
+    assert consensus.majority([["Abstain"], ["Abstain"], ["Correct"]], ignore=()).tolist() == ["Abstain"]
 
 
 @pytest.mark.parametrize(
     "call, message",
     [
-        (lambda: ag.cohen_kappa([1], [1, 2]), "same shape"),
-        (lambda: ag.cohen_kappa([], []), "one label an item"),
-        (lambda: ag.pabak([1], [2], categories=1), "pass categories=2"),
-        (lambda: ag.krippendorff_alpha([[1, 2]], "nominal"), "at least 2 raters"),
-        (lambda: ag.krippendorff_alpha(np.array([[-1.0, 2], [1, 2]]), "ratio"), "must not be negative"),
-        (lambda: ag.krippendorff_alpha(np.ones((2, 3)), "nominal", weights=np.ones((2, 2))), "weights must have shape"),
+        (lambda: agreement.cohen_kappa([1], [1, 2]), "same shape"),
+        (lambda: agreement.cohen_kappa([], []), "one label an item"),
+        (lambda: agreement.pabak([1], [2], categories=1), "pass categories=2"),
+        (lambda: agreement.krippendorff_alpha([[1, 2]], "nominal"), "at least 2 raters"),
+        (lambda: agreement.krippendorff_alpha(np.array([[-1.0, 2], [1, 2]]), "ratio"), "must not be negative"),
         (
-            lambda: ag.krippendorff_alpha(
+            lambda: agreement.krippendorff_alpha(np.ones((2, 3)), "nominal", weights=np.ones((2, 2))),
+            "weights must have shape",
+        ),
+        (
+            lambda: agreement.krippendorff_alpha(
                 np.ones((2, 3)), "nominal", weights=np.ones((1, 3)), rater_weights=np.ones((1, 2))
             ),
             "not both",
         ),
-        (lambda: ag.majority([["a"]], rule="most"), "rule must be"),
-        (lambda: ag.alignment(["a"], [["a"], ["b"], ["a"]], reference="none", seed=1), "reference must be"),
-        (lambda: ag.best_ensemble(np.ones((16, 3)), np.ones((2, 3)), seed=1), "at most 15"),
-        (lambda: ag.best_ensemble(np.ones((3, 3)), np.ones((2, 3)), seed=1), "no ensemble has a defined agreement"),
-        (lambda: ag.mean_difficulty([["Easy", "Tough"]]), "got \\['Tough'\\]"),
-        (lambda: ag.risk_coverage([0.1], [0.1, 1], seed=1), "same shape"),
-        (lambda: ag.risk_coverage([np.nan], [1], seed=1), "at least one item"),
-        (lambda: ag.position_bias([None], ["first"], seed=1), "at least one pair"),
+        (lambda: consensus.majority([["a"]], rule="most"), "rule must be"),
+        (lambda: consensus.alignment(["a"], [["a"], ["b"], ["a"]], reference="none", seed=1), "reference must be"),
+        (lambda: consensus.best_ensemble(np.ones((16, 3)), np.ones((2, 3)), seed=1), "at most 15"),
+        (
+            lambda: consensus.best_ensemble(np.ones((3, 3)), np.ones((2, 3)), seed=1),
+            "no ensemble has a defined agreement",
+        ),
+        (lambda: abstention.mean_difficulty([["Easy", "Tough"]]), "got \\['Tough'\\]"),
+        (lambda: abstention.risk_coverage([0.1], [0.1, 1], seed=1), "same shape"),
+        (lambda: abstention.risk_coverage([np.nan], [1], seed=1), "at least one item"),
+        (lambda: bias.position_bias([None], ["first"], seed=1), "at least one pair"),
     ],
 )
 def test_faults_are_named(call, message):
@@ -448,7 +474,7 @@ def test_faults_are_named(call, message):
 
 def test_alpha_of_the_mentat_annotations(datasets):
     "Alpha of every question of the release, against the krippendorff package, in the estimate and in replicates."
-    from mhbench.sources import annotation_arrays, load_annotations
+    from mhbench.studies.mentat.annotations import annotation_arrays, load_annotations
 
     a = annotation_arrays(load_annotations(datasets / "mentat" / "annotated_data").ratings)
     assert len(a.scores) == 600 and len(np.unique(a.questions)) == 61
@@ -456,7 +482,7 @@ def test_alpha_of_the_mentat_annotations(datasets):
         x = np.asarray(a.scores)[a.questions == q].astype(float)
         if len(x) < 2:
             continue
-        i = bootstrap(partial(ag.krippendorff_alpha, level="interval"), x, axis=-1, n=20, seed=1)
+        i = bootstrap(partial(agreement.krippendorff_alpha, level="interval"), x, axis=-1, n=20, seed=1)
         w = next(draw_weights(x.shape[1], 20, seed=1)).astype(int)
         close(i.estimate, krippendorff.alpha(x, level_of_measurement="interval"))
         close(i.replicates, [reference_alpha(np.repeat(x, k, axis=1), "interval") for k in w])

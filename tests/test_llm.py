@@ -12,28 +12,15 @@ import time
 from dataclasses import replace
 
 import pytest
-
 from faults.server import FaultServer, answer_to, completion
-from mhbench.cache import Cache, CacheError, export, import_file
-from mhbench.llm import (
-    Answer,
-    Budget,
-    BudgetReached,
-    Endpoint,
-    Gate,
-    Model,
-    Progress,
-    Replicas,
-    Request,
-    TooManyFailed,
-    aask,
-    ask,
-    body_of,
-    letter_logprobs,
-    plan,
-    read_reply,
-    wire,
-)
+
+from mhbench.ask.budget import Budget, BudgetReached, TooManyFailed, plan
+from mhbench.ask.cache import Cache, CacheError, export, import_file
+from mhbench.ask.client import aask, ask
+from mhbench.ask.gate import Gate
+from mhbench.ask.progress import Progress
+from mhbench.ask.reply import letter_logprobs, read_reply
+from mhbench.ask.request import Answer, Endpoint, Model, Request, body_of, wire
 
 
 def ep(url, **more):
@@ -563,7 +550,7 @@ def test_the_line_is_live_on_a_terminal_and_quiet_in_ci(monkeypatch):
 
 SCRIPT = """
 import json, sys
-from mhbench.llm import Endpoint, Model, Request, ask
+from mhbench.ask import Endpoint, Model, Request, ask
 url, cache, n, out = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
 endpoint = Endpoint(name="faulty", base_urls=[url], identity="faulty", concurrency=8, timeout_s=5.0)
 sampling = {"temperature": 0.0, "max_tokens": 5}
@@ -638,7 +625,7 @@ def test_a_cache_that_cannot_be_written_is_said_before_anything_is_sent(tmp_path
             os.chmod(p, p.stat().st_mode | 0o055)
     code = textwrap.dedent(f"""
         import os
-        from mhbench.cache import Cache, CacheError
+        from mhbench.ask.cache import Cache, CacheError
         if os.getuid() == 0: os.setgroups([]); os.setgid(65534); os.setuid(65534)
         try: Cache({str(path)!r})
         except CacheError as e: print(e)

@@ -1,14 +1,14 @@
 "The Batch API: resumed, partly failed, expired, never paid for twice; the same answers as the ordinary path."
 
-import json
-
 import pytest
-
 from faults.batch import BatchServer
 from faults.server import FaultServer, answer_to
-from mhbench.batch import BatchPending, ask_batch, batch_folder, load_state
-from mhbench.cache import Cache
-from mhbench.llm import Budget, BudgetReached, Endpoint, Model, Request, ask
+
+from mhbench.ask.batch import BatchPending, ask_batch, batch_folder, load_state
+from mhbench.ask.budget import Budget, BudgetReached
+from mhbench.ask.cache import Cache
+from mhbench.ask.client import ask
+from mhbench.ask.request import Endpoint, Model, Request
 
 MODEL = Model(
     name="m",

@@ -7,11 +7,13 @@ import tempfile
 from collections import Counter
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
-
 from faults.server import FAULTS, FaultServer, answer_to
-from mhbench.cache import Cache
-from mhbench.llm import Endpoint, Model, Request, ask, wire
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mhbench.ask.cache import Cache
+from mhbench.ask.client import ask
+from mhbench.ask.request import Endpoint, Model, Request, wire
 
 QUICK = [f for f in FAULTS if f not in ("stall", "loris")]  # those two cost a timeout each
 MODELS = {

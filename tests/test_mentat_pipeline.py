@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 import yaml
 
-from mhbench import pipeline
-from mhbench.schema import Item, Response, read_records, write_records
+from mhbench.records.schema import Item, Response, read_records, write_records
+from mhbench.run import execute as pipeline
 
 HOLDS_TEXT = {"items.parquet", "ratings.parquet", "recorded.parquet", "responses.parquet", "judgments.parquet"}
 
@@ -26,7 +26,7 @@ def asked(root, tmp_path_factory):
             "mentat",
             overrides=values
             | {
-                "path": "mhbench/demo/mentat",
+                "path": "mhbench/studies/mentat/demo",
                 "sha256": None,
                 "options": {},
                 "answers": {},
@@ -88,7 +88,7 @@ def test_somebodys_answers_score_like_a_models(asked, tmp_path, suffix):
     stage(
         "prepare",
         out,
-        path="mhbench/demo/mentat",
+        path="mhbench/studies/mentat/demo",
         sha256=None,
         options={},
         answers={"a-colleague": str(file)},

@@ -6,11 +6,12 @@ import warnings
 import numpy as np
 import pytest
 import sklearn.metrics as sk
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
-from mhbench import metrics as m
-from mhbench.resample import bootstrap
+from mhbench.stats import calibration, metrics, tests
+from mhbench.stats.resample import bootstrap
 
 quick = settings(max_examples=60, deadline=None)
 CLASSES = list("ABCDE")
@@ -42,15 +43,19 @@ def test_averages_equal_sklearn(table):
     filled = [a or "-" for a in answers]
     labels = sorted({*truth, *(a for a in answers if a)})
     for average in ("macro", "weighted", "micro"):
-        for ours, theirs in ((m.precision, sk.precision_score), (m.recall, sk.recall_score), (m.f1, sk.f1_score)):
+        for ours, theirs in (
+            (metrics.precision, sk.precision_score),
+            (metrics.recall, sk.recall_score),
+            (metrics.f1, sk.f1_score),
+        ):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 expected = theirs(truth, filled, average=average, labels=labels, zero_division=0)
                 everything = theirs(truth, filled, average=average, labels=CLASSES, zero_division=0)
             assert ours(truth, answers, average=average) == pytest.approx(expected, abs=1e-12)
             assert ours(truth, answers, average=average, classes=CLASSES) == pytest.approx(everything, abs=1e-12)
-    assert m.accuracy(truth, answers) == pytest.approx(sk.accuracy_score(truth, filled))
-    scores = m.class_scores(truth, answers, classes=CLASSES)
+    assert metrics.accuracy(truth, answers) == pytest.approx(sk.accuracy_score(truth, filled))
+    scores = metrics.class_scores(truth, answers, classes=CLASSES)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         p, r, f, s = sk.precision_recall_fscore_support(truth, filled, labels=CLASSES, zero_division=0)
@@ -63,10 +68,10 @@ def test_averages_equal_sklearn(table):
 def test_a_weighted_score_is_the_score_of_the_resampled_table(case):
     truth, answers, w = case
     for score in (
-        m.accuracy,
+        metrics.accuracy,
         *(
             lambda t, a, weights=None, f=f, k=k: f(t, a, average=k, weights=weights)
-            for f in (m.precision, m.recall, m.f1)
+            for f in (metrics.precision, metrics.recall, metrics.f1)
             for k in ("macro", "weighted", "micro")
         ),
     ):
@@ -93,9 +98,12 @@ def test_multilabel_scores_equal_sklearn(case):
     y, p, w = case
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert m.subset_accuracy(y, p) == pytest.approx(sk.accuracy_score(y, p))
+        assert metrics.subset_accuracy(y, p) == pytest.approx(sk.accuracy_score(y, p))
         for average in ("weighted", "macro", "micro"):
-            ours, theirs = m.multilabel_f1(y, p, average=average), sk.f1_score(y, p, average=average, zero_division=0)
+            ours, theirs = (
+                metrics.multilabel_f1(y, p, average=average),
+                sk.f1_score(y, p, average=average, zero_division=0),
+            )
             if math.isnan(ours):
                 assert (
                     not y.any() if average == "weighted" else not (y.any() or p.any())
@@ -103,13 +111,13 @@ def test_multilabel_scores_equal_sklearn(case):
             else:
                 assert ours == pytest.approx(theirs, abs=1e-12)
         np.testing.assert_allclose(
-            m.multilabel_f1(y, p, average=None), sk.f1_score(y, p, average=None, zero_division=0), atol=1e-12
+            metrics.multilabel_f1(y, p, average=None), sk.f1_score(y, p, average=None, zero_division=0), atol=1e-12
         )
-    for row, exact, f in zip(w, m.subset_accuracy(y, p, weights=w), m.multilabel_f1(y, p, weights=w)):
+    for row, exact, f in zip(w, metrics.subset_accuracy(y, p, weights=w), metrics.multilabel_f1(y, p, weights=w)):
         i = np.repeat(np.arange(len(y)), row)
         np.testing.assert_allclose(
             [exact, f],
-            [m.subset_accuracy(y[i], p[i]), m.multilabel_f1(y[i], p[i])] if len(i) else [math.nan] * 2,
+            [metrics.subset_accuracy(y[i], p[i]), metrics.multilabel_f1(y[i], p[i])] if len(i) else [math.nan] * 2,
             atol=1e-12,
         )
 
@@ -131,15 +139,21 @@ def distributions(draw, zeros=False):
 def test_soft_label_scores(case):
     p, q = case
     np.testing.assert_allclose(
-        m.cross_entropy(p, q, relative=True, each=True), [stats.entropy(a, b) for a, b in zip(p, q)], atol=1e-9
+        calibration.cross_entropy(p, q, relative=True, each=True),
+        [stats.entropy(a, b) for a, b in zip(p, q)],
+        atol=1e-9,
     )
     np.testing.assert_allclose(
-        m.cross_entropy(p, q), np.mean([stats.entropy(a) + stats.entropy(a, b) for a, b in zip(p, q)]), atol=1e-9
+        calibration.cross_entropy(p, q),
+        np.mean([stats.entropy(a) + stats.entropy(a, b) for a, b in zip(p, q)]),
+        atol=1e-9,
     )
-    assert m.cross_entropy(p, p) <= m.cross_entropy(p, q) + 1e-12  # Gibbs
-    np.testing.assert_allclose(m.brier(p, q, each=True), [sum((a - b) ** 2) for a, b in zip(p, q)])
+    assert calibration.cross_entropy(p, p) <= calibration.cross_entropy(p, q) + 1e-12  # Gibbs
+    np.testing.assert_allclose(calibration.brier(p, q, each=True), [sum((a - b) ** 2) for a, b in zip(p, q)])
     w = np.arange(len(p))[None] + 1.0
-    np.testing.assert_allclose(m.brier(p, q, weights=w), np.average(m.brier(p, q, each=True), weights=w[0])[None])
+    np.testing.assert_allclose(
+        calibration.brier(p, q, weights=w), np.average(calibration.brier(p, q, each=True), weights=w[0])[None]
+    )
 
 
 @quick
@@ -151,26 +165,26 @@ def test_expected_calibration_error_by_loops(pairs, bins):
         inside = (c > edges[i]) & (c <= edges[i + 1]) | ((i == 0) & (c == 0))
         if inside.any():
             total += inside.sum() / len(c) * abs(r[inside].mean() - c[inside].mean())
-    assert m.expected_calibration_error(c, r, bins=bins) == pytest.approx(total, abs=1e-12)
-    curve = m.reliability(c, r, bins=bins)
+    assert calibration.expected_calibration_error(c, r, bins=bins) == pytest.approx(total, abs=1e-12)
+    curve = calibration.reliability(c, r, bins=bins)
     assert curve.count.sum() == len(c)
-    twice = m.expected_calibration_error(c, r, bins=bins, weights=np.full((2, len(c)), 2.0))
+    twice = calibration.expected_calibration_error(c, r, bins=bins, weights=np.full((2, len(c)), 2.0))
     np.testing.assert_allclose(twice, total, atol=1e-12)
 
 
 @pytest.mark.parametrize("strategy", ["width", "mass"])
 def test_calibration_edges(strategy):
     for c in (0.0, 1.0):
-        assert m.reliability([c], [1], bins=3, strategy=strategy).count.sum() == 1
-    assert math.isnan(m.expected_calibration_error([], [], strategy=strategy))
-    assert m.reliability([0.5] * 9, [1] * 9, bins=3, strategy=strategy).count.sum() == 9  # ties at a quantile
+        assert calibration.reliability([c], [1], bins=3, strategy=strategy).count.sum() == 1
+    assert math.isnan(calibration.expected_calibration_error([], [], strategy=strategy))
+    assert calibration.reliability([0.5] * 9, [1] * 9, bins=3, strategy=strategy).count.sum() == 9  # ties at a quantile
 
 
 @quick
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=40))
 def test_set_scores_by_loops(pairs):
     sets, right = zip(*pairs)
-    got = m.set_scores(sets, right)
+    got = metrics.set_scores(sets, right)
     assert got.sets.tolist() == list(dict.fromkeys(sets))
     for s, score, size in zip(*got):
         mine = [r for t, r in pairs if t == s]
@@ -181,7 +195,7 @@ def test_set_scores_by_loops(pairs):
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=40))
 def test_settings_add_up(pairs):
     f, s = zip(*pairs)
-    got = m.compare_settings(f, s)
+    got = metrics.compare_settings(f, s)
     assert got.both + got.neither + got.only_first + got.only_second == got.n == len(pairs)
     assert got.consistency + got.divergence == pytest.approx(1)
     assert got.consistency == pytest.approx(np.mean([a == b for a, b in pairs]))
@@ -200,14 +214,14 @@ def test_settings_add_up(pairs):
 )
 def test_settings_on_published_counts(full, separated, both, neither, consistency, divergence):
     k = [both, full - both, separated - both, neither]
-    got = m.compare_settings(np.repeat([1, 1, 0, 0], k), np.repeat([1, 0, 1, 0], k))
+    got = metrics.compare_settings(np.repeat([1, 1, 0, 0], k), np.repeat([1, 0, 1, 0], k))
     assert (round(got.consistency, 3), round(got.divergence, 3)) == (consistency, divergence)
 
 
 @quick
 @given(st.lists(st.lists(st.sampled_from(["A", "B", "C", None]), min_size=5, max_size=5), min_size=1, max_size=10))
 def test_majority_vote_by_loops(rows):
-    first, none = m.majority_vote(rows), m.majority_vote(rows, ties="none")
+    first, none = metrics.majority_vote(rows), metrics.majority_vote(rows, ties="none")
     for i, row in enumerate(rows):
         given_ = [x for x in row if x]
         if not given_:
@@ -230,27 +244,27 @@ def test_adjusted_p_values(p):
     from statsmodels.stats.multitest import multipletests
 
     for ours, theirs in (("holm", "holm"), ("bh", "fdr_bh"), ("bonferroni", "bonferroni")):
-        np.testing.assert_allclose(m.adjust_p(p, ours), multipletests(p, method=theirs)[1], atol=1e-12)
-    np.testing.assert_allclose(m.adjust_p([*p, math.nan])[:-1], m.adjust_p(p))
+        np.testing.assert_allclose(tests.adjust_p(p, ours), multipletests(p, method=theirs)[1], atol=1e-12)
+    np.testing.assert_allclose(tests.adjust_p([*p, math.nan])[:-1], tests.adjust_p(p))
 
 
 def test_tests_against_scipy():
     rng = np.random.default_rng(3)
     a, b = rng.normal(size=30), rng.normal(size=30)
-    got, want = m.paired_t(a, b), stats.ttest_rel(a, b)
+    got, want = tests.paired_t(a, b), stats.ttest_rel(a, b)
     assert (got.statistic, got.p, got.df) == (pytest.approx(want.statistic), pytest.approx(want.pvalue), 29)
-    assert math.isnan(m.paired_t([1, 2], [0, 1]).p)
-    assert m.mcnemar([1, 0], [1, 0]).p == 1
+    assert math.isnan(tests.paired_t([1, 2], [0, 1]).p)
+    assert tests.mcnemar([1, 0], [1, 0]).p == 1
     table = [[12, 5, 9], [3, 8, 30]]
     want = stats.chi2_contingency(table, correction=False)
-    assert m.chi_square(table)[:3] == (pytest.approx(want.statistic), want.dof, pytest.approx(want.pvalue))
+    assert tests.chi_square(table)[:3] == (pytest.approx(want.statistic), want.dof, pytest.approx(want.pvalue))
 
 
 def test_bootstrap_of_f1_is_the_bootstrap_by_loops():
     rng = np.random.default_rng(0)
     truth = rng.choice(CLASSES, 60)
     answers = np.where(rng.random(60) < 0.6, truth, rng.choice(CLASSES, 60))
-    fast = bootstrap(m.f1, truth, answers, n=50, seed=5)
+    fast = bootstrap(metrics.f1, truth, answers, n=50, seed=5)
     slow = bootstrap(lambda t, a: sk.f1_score(t, a, average="macro"), truth, answers, n=50, seed=5)
     assert (fast.estimate, fast.ci_low, fast.ci_high) == pytest.approx((slow.estimate, slow.ci_low, slow.ci_high))
 
@@ -258,18 +272,18 @@ def test_bootstrap_of_f1_is_the_bootstrap_by_loops():
 @pytest.mark.parametrize(
     "call, words",
     [
-        (lambda: m.accuracy(["A", ""], ["A", "A"]), "truth must not be missing"),
-        (lambda: m.f1(["A"], ["A", "B"]), "one entry a unit each"),
-        (lambda: m.compare_settings([1, 2], [1, 0]), "right or wrong"),
-        (lambda: m.set_scores([1, 2], [1]), "one entry a sub-question"),
-        (lambda: m.indicator([["a"]], ["a", "a"]), "labels must differ"),
-        (lambda: m.multilabel_f1([[1, 2]], [[1, 0]]), "hold 0 and 1"),
-        (lambda: m.cross_entropy([[1, 0]], [[0.5, 0.5]], floor=1), "floor must be in [0, 1)"),
-        (lambda: m.brier([[1, math.nan]], [[0.5, 0.5]]), "soft must be probabilities"),
-        (lambda: m.reliability([0.5], [1], bins=0), "bins must be 1 or more"),
-        (lambda: m.reliability([math.nan], [1]), "confidence must be in [0, 1]"),
-        (lambda: m.adjust_p([1.2]), "p must be in [0, 1]"),
-        (lambda: m.majority_vote([["A"]], ties="random"), "ties must be first or none"),
+        (lambda: metrics.accuracy(["A", ""], ["A", "A"]), "truth must not be missing"),
+        (lambda: metrics.f1(["A"], ["A", "B"]), "one entry a unit each"),
+        (lambda: metrics.compare_settings([1, 2], [1, 0]), "right or wrong"),
+        (lambda: metrics.set_scores([1, 2], [1]), "one entry a sub-question"),
+        (lambda: metrics.indicator([["a"]], ["a", "a"]), "labels must differ"),
+        (lambda: metrics.multilabel_f1([[1, 2]], [[1, 0]]), "hold 0 and 1"),
+        (lambda: calibration.cross_entropy([[1, 0]], [[0.5, 0.5]], floor=1), "floor must be in [0, 1)"),
+        (lambda: calibration.brier([[1, math.nan]], [[0.5, 0.5]]), "soft must be probabilities"),
+        (lambda: calibration.reliability([0.5], [1], bins=0), "bins must be 1 or more"),
+        (lambda: calibration.reliability([math.nan], [1]), "confidence must be in [0, 1]"),
+        (lambda: tests.adjust_p([1.2]), "p must be in [0, 1]"),
+        (lambda: metrics.majority_vote([["A"]], ties="random"), "ties must be first or none"),
     ],
 )
 def test_bad_input_is_refused(call, words):

@@ -2,26 +2,13 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from mhbench import agreement as ag
-from mhbench.panel import (
-    Judge,
-    Student,
-    abstention_rates,
-    assign,
-    label_array,
-    lexical_match,
-    paper_results,
-    reliability,
-    share_right,
-    simulate_panel,
-    simulated_ratings,
-    stratified_draw,
-    student_accuracy,
-    tie_breaker_items,
-    true_bias,
-)
+from mhbench.stats import agreement, bias, consensus
+from mhbench.studies.medqade.panel import assign, label_array, lexical_match, stratified_draw, tie_breaker_items
+from mhbench.studies.medqade.simulate import Judge, Student, share_right, simulate_panel, simulated_ratings, true_bias
+from mhbench.studies.medqade.tables import abstention_rates, paper_results, reliability, student_accuracy
 
 
 @settings(max_examples=150, deadline=None)
@@ -116,12 +103,14 @@ def test_true_bias_is_what_a_large_study_finds():
         Judge("c", 0.85, 0.9, lineage="c"),
     ]
     students = [Student("own", 0.5, "x"), Student("kin", -0.5, "x")]
-    s = ag.as_scores(simulate_panel(judges, students, 60_000, seed=2).labels)
+    s = bias.as_scores(simulate_panel(judges, students, 60_000, seed=2).labels)
     names, lineages = (
         ([j.name for j in judges], [x.name for x in students]),
         {"own": "x", "kin": "x", "b": "b", "c": "c"},
     )
-    for b in ag.self_enhancement(s, *names, lineages, n=10, seed=1) + ag.family_bias(s, *names, lineages, n=10, seed=1):
+    for b in bias.self_enhancement(s, *names, lineages, n=10, seed=1) + bias.family_bias(
+        s, *names, lineages, n=10, seed=1
+    ):
         want = true_bias(judges[0], students[names[1].index(b.student)], judges)
         assert abs(b.difference.estimate - want) < 0.01
     with pytest.raises(ValueError, match="must not abstain"):
@@ -167,14 +156,14 @@ def test_tables_of_the_study():
     x, names = simulate_panel(judges, students, 60, seed=1).labels, ["s", "t"]
     x[2, 0, :5] = None
     table = reliability(x, names, n=20, seed=1).set_index(["student", "metric"]).estimate
-    np.testing.assert_allclose(table["s", "pabak"], ag.pairwise(x[:, 0], "pabak").mean)
+    np.testing.assert_allclose(table["s", "pabak"], agreement.pairwise(x[:, 0], "pabak").mean)
     np.testing.assert_allclose(
-        table["all", "krippendorff_alpha"], ag.krippendorff_alpha(np.hstack([x[:, 0], x[:, 1]]), "nominal")
+        table["all", "krippendorff_alpha"], agreement.krippendorff_alpha(np.hstack([x[:, 0], x[:, 1]]), "nominal")
     )
     match = np.arange(60) % 3 == 0
     a = student_accuracy(x, names, match, n=20, seed=1)
     for r in a.itertuples():
-        c = ag.majority(x[:, names.index(r.student), match == r.stratum])
+        c = consensus.majority(x[:, names.index(r.student), match == r.stratum])
         assert (r.n, r.left_out) == ((c != None).sum(), (c == None).sum()) and r.n + r.left_out == (
             match == r.stratum
         ).sum()  # noqa: E711

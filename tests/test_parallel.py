@@ -6,10 +6,12 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
 
-from mhbench.parallel import Executor, dask_client, map_batches, merge, merge_records, shard
-from mhbench.schema import Response, write_records
+from mhbench.encode.parallel import Executor, dask_client, map_batches
+from mhbench.records.schema import Response, write_records
+from mhbench.records.shards import merge, merge_records, shard
 
 
 @given(st.lists(st.integers(), max_size=60), st.integers(1, 70))

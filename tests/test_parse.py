@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from mhbench import parse
-from mhbench.parse import (
+from mhbench.ask.parse import (
     Parsed,
     parse_choice,
     parse_choices,
@@ -215,7 +215,7 @@ def test_agrees_with_the_recorded_answers(datasets):
     """All 510 recorded one-letter answers; and the five degenerate outputs, which the authors' parser reads as A, are
     none.
     """
-    from mhbench.sources import load_counselingbench, load_counselingbench_responses
+    from mhbench.studies.counselingbench.load import load_counselingbench, load_counselingbench_responses
 
     folder = datasets / "counselingbench"
     file = folder / "Mistral-7B-Instruct-v0.3_zero-shot_None_0.csv"
@@ -232,7 +232,7 @@ def test_agrees_with_the_recorded_answers(datasets):
 
 def test_a_key_spelled_out_is_parsed_back(datasets):
     "Every real option, in five forms, comes back as its own letter."
-    from mhbench.sources import load_mhqa
+    from mhbench.studies.mhqa.load import load_mhqa
 
     wrong = []
     for item in load_mhqa(datasets / "mhqa" / "mhqa.csv", key="number").records[::5]:

@@ -9,12 +9,13 @@ import nbformat
 import pandas as pd
 import pytest
 import yaml
-
 from conftest import BIN, ENV, run
 from faults.batch import BatchServer
 from faults.server import FaultServer
-from mhbench import pipeline
-from mhbench.schema import Item, Response, read_records
+
+from mhbench.records.schema import Item, Response, read_records
+from mhbench.run import edit, execute, params
+from mhbench.studies.demo import demo_files
 
 
 @pytest.fixture(scope="session")
@@ -26,13 +27,10 @@ def small(clone) -> Path:
 
 
 def test_the_pulled_data_are_the_packaged_banks(clone, root):
-    packaged = {
-        p.relative_to(root / "mhbench" / "demo"): p.read_bytes()
-        for p in (root / "mhbench" / "demo").rglob("*")
-        if p.is_file() and "__pycache__" not in p.parts
-    }
-    pulled = {p.relative_to(clone / "data"): p.read_bytes() for p in (clone / "data").rglob("*") if p.is_file()}
-    assert packaged == pulled, "copy mhbench/demo to data, then dvc add data and dvc push"
+    packaged = {name: path.read_bytes() for name, path in demo_files().items()}
+    data = clone / "data"
+    pulled = {p.relative_to(data).as_posix(): p.read_bytes() for p in data.rglob("*") if p.is_file()}
+    assert packaged == pulled, "run `make data-update`, which copies the banks, adds them to DVC and pushes them"
 
 
 def test_repro_runs_every_stage_and_then_nothing(small):
@@ -193,7 +191,7 @@ def test_each_stage_refuses_bad_input(stage, small, monkeypatch):
     shutil.copytree(small / "results", small / "bad", dirs_exist_ok=True)
     if study == "counselingbench":
         for s, m in (("prepare", None), ("generate", "minilm"), ("score", None)):
-            pipeline.run_stage(
+            execute.run_stage(
                 s,
                 study,
                 m,
@@ -210,21 +208,21 @@ def test_each_stage_refuses_bad_input(stage, small, monkeypatch):
             "lineages": {"minilm": "minilm"},
         }
     p = yaml.safe_load((small / "params.yaml").read_text())
-    if stage in pipeline.SELECTIVE and stage not in p["studies"][study]:
+    if stage in params.SELECTIVE and stage not in p["studies"][study]:
         p["studies"][study][stage] = {}
     with pytest.raises((RuntimeError, ValueError), match=words):
-        pipeline.run_stage(stage, study, "minilm" if stage == "generate" else None, overrides=values | bad)
+        execute.run_stage(stage, study, "minilm" if stage == "generate" else None, overrides=values | bad)
 
 
 def test_a_changed_source_is_refused(small, tmp_path, monkeypatch):
     monkeypatch.chdir(small)
     source = tmp_path / "mhqa.csv"
     shutil.copy(next((small / "data" / "mhqa").glob("*.csv")), source)
-    digest = pipeline.sha256(source)
+    digest = edit.sha256(source)
     with source.open("a") as f:
         f.write("\n")
     with pytest.raises(RuntimeError, match="the source must be the file that was imported"):
-        pipeline.run_stage(
+        execute.run_stage(
             "prepare", "mhqa", overrides={"results": str(tmp_path / "r"), "path": str(source), "sha256": digest}
         )
 
@@ -242,7 +240,7 @@ def test_a_kernel_whose_port_was_taken_is_started_again(small, tmp_path, monkeyp
         return execute(*a, **k)
 
     monkeypatch.setattr(papermill, "execute_notebook", unlucky)
-    pipeline.run_stage("prepare", "mhqa", overrides={"results": str(tmp_path)})
+    execute.run_stage("prepare", "mhqa", overrides={"results": str(tmp_path)})
     assert len(calls) == 2 and (tmp_path / "prepare/mhqa/items.parquet").exists()
 
 
@@ -255,7 +253,7 @@ def test_two_tagged_cells_are_refused(clone, monkeypatch):
     nbformat.write(nb, f)
     try:
         with pytest.raises(ValueError, match="one cell tagged 'parameters'; got 2"):
-            pipeline.run_stage("prepare", "mhqa")
+            execute.run_stage("prepare", "mhqa")
     finally:
         f.write_text(text)
 
@@ -286,10 +284,10 @@ def test_no_text_of_a_protected_corpus_is_in_any_result(small, tmp_path, monkeyp
     out = str(tmp_path / "results")
     values = {"results": out}
     figures = values | {"figures": str(tmp_path / "results" / "figures")}
-    pipeline.run_stage("prepare", "mentat", overrides=values | {"path": str(corpus), "sha256": None, "n_items": None})
-    pipeline.run_stage("generate", "mentat", "minilm", overrides=values)
+    execute.run_stage("prepare", "mentat", overrides=values | {"path": str(corpus), "sha256": None, "n_items": None})
+    execute.run_stage("generate", "mentat", "minilm", overrides=values)
     for stage in ("preferences", "score", "freeform", "agreement", "demographics"):
-        pipeline.run_stage(stage, "mentat", overrides=figures)
+        execute.run_stage(stage, "mentat", overrides=figures)
     items = read_records(tmp_path / "results/prepare/mentat/items.parquet", Item)
     assert all(i.protected for i in items) and len(items) > 50
     words = {
@@ -377,7 +375,7 @@ def test_the_batch_api_gives_the_responses_of_the_ordinary_path(small, tmp_path,
             "endpoints": {"remote": REMOTE | {"base_urls": [s.url]}},
         }
         for delivery in ("batch", "live"):
-            pipeline.run_stage(
+            execute.run_stage(
                 "generate",
                 "mhqa",
                 "minilm",
@@ -392,7 +390,7 @@ def test_a_cluster_gives_the_bytes_of_threads(small, tmp_path, monkeypatch):
     pytest.importorskip("dask.distributed", reason="the extra dask is not installed")
     monkeypatch.chdir(small)
     shutil.copytree(small / "results" / "prepare", tmp_path / "prepare")
-    pipeline.run_stage(
+    execute.run_stage(
         "generate", "mhqa", "minilm", overrides={"results": str(tmp_path), "executor": {"kind": "dask", "workers": 2}}
     )
     of = "generate/mhqa/minilm/responses.parquet"

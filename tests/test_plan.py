@@ -4,10 +4,9 @@ import json
 
 import pytest
 import yaml
-
-from conftest import run
 from faults.server import FaultServer, completion
-from mhbench import pipeline
+
+from mhbench.run import execute, params, plan
 
 STUDIES = {"psychiatrybench": {"generate", "judge"}, "counselingbench": {"generate", "duels", "contamination"}}
 
@@ -53,7 +52,7 @@ def planned(clone, tmp_path, monkeypatch):
         p["run"] |= {"studies": list(STUDIES), "models": list(p["models"])} | {
             s: [name for name, has in STUDIES.items() if s in has] for s in ("judge", "duels", "contamination")
         }
-        p["run"] |= {s: [name for name in STUDIES if s in p["studies"][name]] for s in pipeline.SELECTIVE}
+        p["run"] |= {s: [name for name in STUDIES if s in p["studies"][name]] for s in params.SELECTIVE}
         for name in STUDIES:
             p["studies"][name]["prepare"]["n_items"] = 3
             for mode in p["studies"][name]["generate"]["modes"].values():
@@ -82,10 +81,10 @@ def planned(clone, tmp_path, monkeypatch):
 def test_a_plan_counts_what_the_run_then_asks(planned):
     p, server = planned
     with pytest.raises(FileNotFoundError, match="plan_run: the items of psychiatrybench must be prepared"):
-        pipeline.plan_run()
+        plan.plan_run()
     for study in STUDIES:
-        pipeline.run_stage("prepare", study)
-    before = pipeline.plan_run()
+        execute.run_stage("prepare", study)
+    before = plan.plan_run()
     assert len(server.asked) == 0 and (before["cached"] == 0).all() and (before["to_ask"] > 0).all()
     assert {(r.stage, r.study) for r in before.itertuples()} == {
         (stage, study) for study, stages in STUDIES.items() for stage in stages
@@ -93,30 +92,30 @@ def test_a_plan_counts_what_the_run_then_asks(planned):
     asked = {}
     for study, stages in STUDIES.items():
         for model in p["run"]["models"]:
-            pipeline.run_stage("generate", study, model)
+            execute.run_stage("generate", study, model)
         asked["generate", study] = len(server.asked) - sum(asked.values())
         for stage in sorted(stages - {"generate"}):
-            pipeline.run_stage(stage, study)
+            execute.run_stage(stage, study)
             asked[stage, study] = len(server.asked) - sum(asked.values())
     assert {
         (r.stage, r.study): r.to_ask for r in before.itertuples()
     } == asked  # nobody named an option, so every answer is in error, as a plan must suppose
-    path = pipeline.root() / "params.yaml"
+    path = params.root() / "params.yaml"
     path.write_text(yaml.safe_dump(p | {"seed": 1}, sort_keys=False))
     with pytest.raises(
         ValueError,
         match="prepared with the parameters of params.yaml; got seed 20250107 instead of 1; run `dvc repro prepare`",
     ):
-        pipeline.plan_run()
+        plan.plan_run()
     path.write_text(yaml.safe_dump(p, sort_keys=False))
-    after = pipeline.plan_run()
+    after = plan.plan_run()
     assert (
         (after["requests"] == before["requests"]).all()
         and (after["to_ask"] == 0).all()
         and (after["cost_usd"] == 0).all()
     )
     spent = {
-        s: json.loads((pipeline.place("results", stage, study) / "metrics.json").read_text())
+        s: json.loads((params.place("results", stage, study) / "metrics.json").read_text())
         for stage, study in asked
         for s in [(stage, study)]
         if stage != "generate"

@@ -10,24 +10,15 @@ import numpy as np
 import pytest
 import scipy.optimize
 import scipy.stats
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.special import softmax
 
-from mhbench import preference as P
-from mhbench.preference import (
-    bootstrap_preferences,
-    bradley_terry,
-    group_means,
-    hierarchical_bradley_terry,
-    jensen_shannon,
-    pairwise_ties,
-    pairwise_wins,
-    plackett_luce,
-    question_alphas,
-    soft_labels,
-    top_k,
-    wording_distances,
-)
+from mhbench.stats import hierarchical as P
+from mhbench.stats.hierarchical import bootstrap_preferences, hierarchical_bradley_terry
+from mhbench.stats.preference import bradley_terry, pairwise_ties, pairwise_wins, plackett_luce
+from mhbench.stats.soft_labels import group_means, question_alphas, soft_labels
+from mhbench.studies.mentat.labels import jensen_shannon, top_k, wording_distances
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 
@@ -402,7 +393,7 @@ def test_wording_test_keeps_its_level():
 
 @pytest.fixture(scope="module")
 def real(datasets):
-    from mhbench.sources.mentat import annotation_arrays, load_annotations
+    from mhbench.studies.mentat.annotations import annotation_arrays, load_annotations
 
     folder = datasets / "mentat" / "annotated_data"
     if not folder.is_dir():

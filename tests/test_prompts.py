@@ -5,22 +5,13 @@ import re
 
 import pytest
 import yaml
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from mhbench import prompts
-from mhbench.prompts import (
-    FOLDER,
-    build,
-    demonstrations,
-    provenance,
-    related,
-    render,
-    rubric,
-    rubric_for,
-    rubrics,
-    template,
-)
-from mhbench.schema import MODES, TASKS, Item
+from mhbench.ask import prompts
+from mhbench.ask.prompts import FOLDER, build, demonstrations, provenance, related, render, template
+from mhbench.ask.rubrics import rubric, rubric_for, rubrics
+from mhbench.records.schema import MODES, TASKS, Item
 
 SHAPES = {
     "multiple_choice": dict(options=["alpha", "beta", "gamma"], key=["B"]),
@@ -322,7 +313,7 @@ def test_single_fields_of_the_context(tmp_path):
 
 
 def test_every_real_question_is_asked_whole(datasets):
-    from mhbench.sources import load_mhqa
+    from mhbench.studies.mhqa.load import load_mhqa
 
     items = list(getattr(got := load_mhqa(datasets / "mhqa" / "mhqa.csv", key="number"), "records", got))
     assert len(items) == 2475

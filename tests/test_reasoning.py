@@ -7,9 +7,10 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("sentence_transformers")
 
-from mhbench import encode, reasoning  # noqa: E402
-
 import literal_roscoe as literal  # noqa: E402
+
+from mhbench.encode.embeddings import embeddings as encode
+from mhbench.encode.embeddings import overlap, roscoe
 
 torch.set_num_threads(2)
 
@@ -66,7 +67,7 @@ def published():
 
 @pytest.fixture(scope="module")
 def table(minilm):
-    return reasoning.roscoe(CHAINS, [CONTEXT] * len(CHAINS), REFERENCES, encoder=minilm)
+    return roscoe.roscoe(CHAINS, [CONTEXT] * len(CHAINS), REFERENCES, encoder=minilm)
 
 
 @pytest.mark.parametrize("i", range(len(CHAINS)))
@@ -122,7 +123,7 @@ def test_the_other_seven_scores_equal_the_published_ones(tiny):
 
     rows = [0, 1, 2, 3, 4, 5]
     chains = [CHAINS[i] for i in rows]
-    table = reasoning.roscoe(
+    table = roscoe.roscoe(
         chains, [CONTEXT] * len(rows), encoder=None, nli=tiny["nli"], lm=tiny["lm"], grammar=tiny["grammar"]
     )
     tokenizer = transformers.AutoTokenizer.from_pretrained(tiny["lm"])
@@ -130,7 +131,7 @@ def test_the_other_seven_scores_equal_the_published_ones(tiny):
         transformers.AutoModelForSequenceClassification.from_pretrained(tiny[k]).eval() for k in ("nli", "grammar")
     )
     lm = transformers.AutoModelForCausalLM.from_pretrained(tiny["lm"]).eval()
-    assert list(table.columns) == list(reasoning.LOGICAL_INFERENCE + reasoning.LANGUAGE_COHERENCE)
+    assert list(table.columns) == list(roscoe.LOGICAL_INFERENCE + roscoe.LANGUAGE_COHERENCE)
     for i, h in enumerate(chains):
         want = (
             literal.inference_scores(h, CONTEXT, tokenizer, nli)
@@ -142,25 +143,25 @@ def test_the_other_seven_scores_equal_the_published_ones(tiny):
 
 
 def test_every_score_of_the_suite_in_one_table(minilm, tiny):
-    table = reasoning.roscoe(CHAINS, [CONTEXT] * len(CHAINS), REFERENCES, encoder=minilm, **tiny)
-    assert list(table.columns) == list(reasoning.SCORES) and len(reasoning.SCORES) == 20
+    table = roscoe.roscoe(CHAINS, [CONTEXT] * len(CHAINS), REFERENCES, encoder=minilm, **tiny)
+    assert list(table.columns) == list(roscoe.SCORES) and len(roscoe.SCORES) == 20
     assert table.attrs["absent"] == {}
     assert table.notna().all().all()
     assert ((table >= -1e-6) & (table <= 1 + 1e-6)).all().all()
 
 
 def test_what_cannot_be_had_is_absent_with_the_reason(minilm):
-    table = reasoning.roscoe(CHAINS[:2], [CONTEXT] * 2, encoder=minilm)
+    table = roscoe.roscoe(CHAINS[:2], [CONTEXT] * 2, encoder=minilm)
     absent = table.attrs["absent"]
-    assert set(absent) | set(table.columns) == set(reasoning.SCORES) and not set(absent) & set(table.columns)
+    assert set(absent) | set(table.columns) == set(roscoe.SCORES) and not set(absent) & set(table.columns)
     assert absent["grammar_step"] == "grammar was not given, and this score needs it"
     assert absent["missing_step"] == "references were not given, and this score needs them"
 
 
-@pytest.mark.parametrize("convention", reasoning.CONVENTIONS)
+@pytest.mark.parametrize("convention", roscoe.CONVENTIONS)
 def test_chains_at_the_edges(minilm, tiny, convention):
     chains = [[], ["He drinks."], ["...", "?!"], ["x" * 10_000, "word " * 2000], ["", ""], ["He drinks.", "He drinks."]]
-    table = reasoning.roscoe(chains, [CONTEXT] * 6, [["He drinks."]] * 6, encoder=minilm, convention=convention, **tiny)
+    table = roscoe.roscoe(chains, [CONTEXT] * 6, [["He drinks."]] * 6, encoder=minilm, convention=convention, **tiny)
     assert table.loc[0].isna().all()  # an empty chain has no score
     one = table.loc[1]
     assert one["repetition_step"] == one["repetition_word"] == 1.0
@@ -169,7 +170,7 @@ def test_chains_at_the_edges(minilm, tiny, convention):
     assert table.loc[2].notna().all() and table.loc[3].notna().all()
     assert table.loc[3:3].attrs["truncated"] != {"sentences": 0, "tokens": 0}
     empty = table.loc[4]
-    assert empty[list(reasoning.LANGUAGE_COHERENCE[1:3])].isna().all()  # no token, no perplexity of steps
+    assert empty[list(roscoe.LANGUAGE_COHERENCE[1:3])].isna().all()  # no token, no perplexity of steps
     assert empty["repetition_word"] == 1.0
     same = {"official": 0.0, "paper": 0.0, "counselingbench": 0.5}[convention]
     assert table.loc[5, "repetition_step"] == pytest.approx(same, abs=1e-6)
@@ -178,7 +179,7 @@ def test_chains_at_the_edges(minilm, tiny, convention):
 
 @pytest.mark.parametrize("convention", ["official", "paper"])
 def test_an_empty_context_or_reference(minilm, convention):
-    table = reasoning.roscoe(
+    table = roscoe.roscoe(
         [["He drinks."], ["He drinks."]], [[], CONTEXT], [["He drinks."], []], encoder=minilm, convention=convention
     )
     # the published code takes the mean of no alignment to be 0, and stops at the largest of none; in the paper neither
@@ -197,7 +198,7 @@ def test_an_empty_context_or_reference(minilm, convention):
 
 
 def test_no_chains(minilm):
-    table = reasoning.roscoe([], [], [], encoder=minilm)
+    table = roscoe.roscoe([], [], [], encoder=minilm)
     assert table.shape == (0, 13)
 
 
@@ -222,7 +223,7 @@ def test_paper_convention_on_vectors_of_our_own():
             return [self.vector(t, 1) for t in texts]
 
     e, h, s, r = Random(), CHAINS[2], CONTEXT, REFERENCES[0]
-    found = reasoning.roscoe([h], [s], [r], encoder=e, convention="paper").loc[0]
+    found = roscoe.roscoe([h], [s], [r], encoder=e, convention="paper").loc[0]
     cos = lambda u, v: float(np.dot(u, v) / np.linalg.norm(u) / np.linalg.norm(v))
     vec = {t: e.sentences([t])[0] for t in [*h, *s, *r, ". ".join(h), ". ".join(s), ". ".join(r)]}
     tok = {t: e.tokens([t])[0] for t in [*h, *s]}
@@ -280,7 +281,7 @@ def test_each_distinct_text_and_pair_is_computed_once(minilm):
 
     e, n, l, g = (Counting() for _ in range(4))
     chains, contexts = CHAINS[:4] * 5, [CONTEXT, CONTEXT[:3], CONTEXT, CONTEXT[2:]] * 5
-    reasoning.roscoe(chains, contexts, [REFERENCES[0]] * 20, encoder=e, nli=n, lm=l, grammar=g, block=3)
+    roscoe.roscoe(chains, contexts, [REFERENCES[0]] * 20, encoder=e, nli=n, lm=l, grammar=g, block=3)
     for model in (e, n, l, g):
         assert model.seen and len(model.seen) == len(set(model.seen))
 
@@ -288,18 +289,18 @@ def test_each_distinct_text_and_pair_is_computed_once(minilm):
 @pytest.mark.parametrize("convention", ["official", "paper"])
 def test_blocks_and_order_do_not_matter(minilm, convention):
     contexts = [CONTEXT[i % 3 :] for i in range(len(CHAINS))]
-    whole = reasoning.roscoe(CHAINS, contexts, REFERENCES, encoder=minilm, convention=convention)
-    again = reasoning.roscoe(CHAINS, contexts, REFERENCES, encoder=minilm, convention=convention)
+    whole = roscoe.roscoe(CHAINS, contexts, REFERENCES, encoder=minilm, convention=convention)
+    again = roscoe.roscoe(CHAINS, contexts, REFERENCES, encoder=minilm, convention=convention)
     pd.testing.assert_frame_equal(whole, again, check_exact=True)
-    pieces = reasoning.roscoe(CHAINS, contexts, REFERENCES, encoder=minilm, convention=convention, block=2)
+    pieces = roscoe.roscoe(CHAINS, contexts, REFERENCES, encoder=minilm, convention=convention, block=2)
     np.testing.assert_allclose(pieces, whole, atol=1e-5)
-    back = reasoning.roscoe(CHAINS[::-1], contexts[::-1], REFERENCES[::-1], encoder=minilm, convention=convention)
+    back = roscoe.roscoe(CHAINS[::-1], contexts[::-1], REFERENCES[::-1], encoder=minilm, convention=convention)
     np.testing.assert_allclose(back.iloc[::-1], whole, atol=1e-5)
 
 
 def test_the_four_places_where_code_and_paper_part(minilm, tiny):
     official, paper = (
-        reasoning.roscoe(CHAINS, [CONTEXT] * len(CHAINS), REFERENCES, encoder=minilm, convention=c, **tiny)
+        roscoe.roscoe(CHAINS, [CONTEXT] * len(CHAINS), REFERENCES, encoder=minilm, convention=c, **tiny)
         for c in ("official", "paper")
     )
     several = [i for i, c in enumerate(CHAINS) if len(c) > 1]
@@ -357,14 +358,14 @@ def test_the_four_places_where_code_and_paper_part(minilm, tiny):
     ],
 )
 def test_split_steps(text, steps):
-    assert reasoning.split_steps(text) == steps
+    assert roscoe.split_steps(text) == steps
 
 
 def test_splitting_loses_no_word_and_is_stable():
     text = "1. He drinks. He sleeps badly!\n- Dr. Lee asks why?\nTherefore, the answer is (D)."
-    steps = reasoning.split_steps(text)
+    steps = roscoe.split_steps(text)
     assert " ".join(steps) == "He drinks. He sleeps badly! Dr. Lee asks why? Therefore, the answer is (D)."
-    assert [t for s in steps for t in reasoning.split_steps(s)] == steps
+    assert [t for s in steps for t in roscoe.split_steps(s)] == steps
 
 
 def test_split_steps_on_real_rationales(datasets):
@@ -374,10 +375,10 @@ def test_split_steps_on_real_rationales(datasets):
     texts = pd.read_csv(path)["Explanation for correct answer"].dropna()
     letters = lambda t: [c for c in t if c.isalpha()]
     for text in texts:
-        steps = reasoning.split_steps(text)
+        steps = roscoe.split_steps(text)
         assert letters("".join(steps)) == letters(text)  # no word is lost but a bullet
         assert all(any(c.isalnum() for c in s) for s in steps)
-    n = texts.map(lambda t: len(reasoning.split_steps(t)))
+    n = texts.map(lambda t: len(roscoe.split_steps(t)))
     assert n.median() in (4, 5) and (n > 0).all()
 
 
@@ -386,17 +387,17 @@ def test_rouge_equals_the_package():
 
     scorer = RougeScorer(["rouge1", "rougeL"], use_stemmer=True)
     h, r = [" ".join(c) for c in CHAINS], [" ".join(c) for c in REFERENCES]
-    found = reasoning.rouge(h, r)
+    found = overlap.rouge(h, r)
     for i, (a, b) in enumerate(zip(h, r)):
         s = scorer.score(b, a)
         assert found.loc[i].tolist() == [s["rouge1"].fmeasure, s["rougeL"].fmeasure]
 
 
 def test_chain_cosine_is_a_cosine(minilm):
-    found = reasoning.chain_cosine(["He drinks.", "He drinks."], ["He drinks.", "The train was late."], encoder=minilm)
+    found = overlap.chain_cosine(["He drinks.", "He drinks."], ["He drinks.", "The train was late."], encoder=minilm)
     assert found[0] == pytest.approx(1, abs=1e-6) and -1 <= found[1] < 0.5
     with pytest.raises(ValueError, match="as many as hypotheses; got 0 and 1"):
-        reasoning.chain_cosine(["a"], [], encoder=minilm)
+        overlap.chain_cosine(["a"], [], encoder=minilm)
 
 
 def test_chains_that_are_not_lists_of_strings(minilm):
@@ -406,4 +407,4 @@ def test_chains_that_are_not_lists_of_strings(minilm):
         ("ab", "must be a list of chains"),
     ):
         with pytest.raises(ValueError, match=rule):
-            reasoning.roscoe(bad, [CONTEXT] * len(bad), encoder=minilm)
+            roscoe.roscoe(bad, [CONTEXT] * len(bad), encoder=minilm)

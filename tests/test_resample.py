@@ -6,9 +6,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from mhbench.resample import (
+from mhbench.stats.resample import (
     Interval,
     bca_interval,
     bootstrap,

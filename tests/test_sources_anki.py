@@ -6,10 +6,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from mhbench.sources import load_anki
-from mhbench.sources.anki import GAP, REASONS, parse_cloze, plain_text
+from mhbench.records.anki import GAP, REASONS, load_anki, parse_cloze, plain_text
 
 FILES = Path(__file__).parent / "fixtures" / "anki"
 

@@ -4,22 +4,22 @@ import csv
 
 import pytest
 
-from mhbench.sources import (
-    count_cases,
-    inspect_counselingbench,
-    load_corpus,
-    load_counselingbench,
-    load_counselingbench_errors,
-    load_counselingbench_labels,
-    load_counselingbench_responses,
-)
-from mhbench.sources.counselingbench import (
+from mhbench.studies.corpus import load_corpus
+from mhbench.studies.counselingbench.fields import (
     COMPETENCIES,
     break_ties,
     competency,
     ethnicity_group,
     icd_blocks,
     parse_demographics,
+)
+from mhbench.studies.counselingbench.load import (
+    count_cases,
+    inspect_counselingbench,
+    load_counselingbench,
+    load_counselingbench_errors,
+    load_counselingbench_labels,
+    load_counselingbench_responses,
     run_of,
 )
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mhbench.schema import Item, Response
-from mhbench.sources.labelstudio import label_studio_tasks, labelling_config, load_label_studio, write_tasks
+from mhbench.records.labelstudio import label_studio_tasks, labelling_config, load_label_studio, write_tasks
+from mhbench.records.schema import Item, Response
 
 FILES = Path(__file__).parent / "fixtures" / "labelstudio"
 MODELS = ["elm", "fir", "gem", "owl", "ox"]

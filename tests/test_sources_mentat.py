@@ -7,7 +7,6 @@ import json
 import os
 import pickle
 import re
-import shutil
 import subprocess
 import sys
 import zipfile
@@ -17,19 +16,11 @@ import numpy as np
 import pyAesCrypt
 import pytest
 
-from mhbench.agreement import krippendorff_alpha
-from mhbench.schema import Item, Rating, read_records, write_records
-from mhbench.sources.mentat import (
-    ANNOTATION_COLUMNS,
-    MENTAT_COLUMNS,
-    RELEASE_SETS,
-    annotation_arrays,
-    decrypt,
-    load_annotations,
-    load_mentat,
-    load_mentat_set,
-    read_archive,
-)
+from mhbench.records.schema import Item, Rating, read_records, write_records
+from mhbench.stats.agreement import krippendorff_alpha
+from mhbench.studies.mentat.annotations import ANNOTATION_COLUMNS, annotation_arrays, load_annotations
+from mhbench.studies.mentat.archive import decrypt, read_archive
+from mhbench.studies.mentat.questions import MENTAT_COLUMNS, load_mentat, load_mentat_set
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +172,7 @@ def test_reading_writes_no_file(folder, password, tmp_path):
         "import sys, tempfile, pathlib\n"
         "def watch(event, args):\n"
         "    if event == 'open' and args[1] and set(str(args[1])) & set('wax+') : print('WROTE', args[0])\n"
-        "import mhbench.sources.mentat as m, mhbench.variants, pyAesCrypt, pyarrow.ipc\n"
+        "import mhbench.studies.mentat as m, mhbench.steps.variants, pyAesCrypt, pyarrow.ipc\n"
         "sys.addaudithook(watch)\n"
         "m.load_mentat(sys.argv[1], sys.argv[2]); m.load_mentat_set(sys.argv[1], sys.argv[2], 'D0_release')\n"
     )
@@ -417,8 +408,8 @@ def test_real_draw_comes_through_the_loader(folder, password, monkeypatch):
     """The authors' own sets by the name that a recipe gives them, all four at once, and refused as questions to draw
     from.
     """
-    from mhbench.sources import load_corpus
-    from mhbench.variants import evaluation_set
+    from mhbench.steps.variants import evaluation_set
+    from mhbench.studies.corpus import load_corpus
 
     monkeypatch.setenv("MHBENCH_MENTAT_PASSWORD", password)
     corpus = load_corpus("mentat", folder, sets=["D0_release", "D_G_release", "D_A_release", "D_N_release"])

@@ -4,10 +4,20 @@ import csv
 import json
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from mhbench.sources import count_mhqa, inspect_mhqa, load_mhqa, shared_mhqa
-from mhbench.sources.mhqa import TOPICS, TYPES, csv_rows, mend_encoding, mend_option
+from mhbench.records.table import csv_rows
+from mhbench.studies.mhqa.load import (
+    TOPICS,
+    TYPES,
+    count_mhqa,
+    inspect_mhqa,
+    load_mhqa,
+    mend_encoding,
+    mend_option,
+    shared_mhqa,
+)
 
 ROW = dict(
     id="101",

@@ -5,9 +5,9 @@ pipeline.)
 import subprocess
 
 import pytest
-
 from conftest import BIN, ENV
-from mhbench import pipeline
+
+from mhbench.run import params as pipeline
 
 
 @pytest.mark.parametrize("stage", list(pipeline.STAGES))

@@ -8,14 +8,14 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
-from mhbench.schema import Item, fingerprint, letters
-from mhbench.variants import (
+from mhbench.records.schema import Item, fingerprint, letters
+from mhbench.steps.variants import (
     AGES,
     ETHNICITIES,
-    GENDERS,
     SETS,
     age_band,
     evaluation_set,
@@ -25,6 +25,7 @@ from mhbench.variants import (
     split_items,
     with_labels,
 )
+from mhbench.studies.mentat.questions import GENDERS
 
 
 def base(n=0, genders=GENDERS, text="A <AGE> <NAT> {} person asks. What now?", **changes):
@@ -116,8 +117,8 @@ def test_draws_are_uniform_and_independent():
 
 def test_the_same_seed_gives_the_same_bytes_in_another_process():
     code = (
-        "import sys; sys.path.insert(0, 'tests')\nfrom test_variants import BANK\nfrom mhbench.variants import *\nfrom"
-        " mhbench.schema import fingerprint\nprint(*(fingerprint([i.model_dump() for i in evaluation_set(BANK, n, 7)])"
+        "import sys; sys.path.insert(0, 'tests')\nfrom test_variants import BANK\nfrom mhbench.steps.variants import *\nfrom"
+        " mhbench.records.schema import fingerprint\nprint(*(fingerprint([i.model_dump() for i in evaluation_set(BANK, n, 7)])"
         " for n in SETS))"
     )
     runs = [
@@ -266,7 +267,7 @@ def test_every_age_has_a_band():
 
 
 def test_real_release_to_sets(datasets):
-    from mhbench.sources.mentat import load_mentat
+    from mhbench.studies.mentat.questions import load_mentat
 
     folder = datasets / "mentat"
     if not folder.is_dir():

@@ -8,9 +8,9 @@ import zipfile
 
 CODE = """
 import mhbench, sys
-from mhbench.sources import load_corpus
-from mhbench.sources.demo import demo_path
-from mhbench.prompts import build
+from mhbench.studies import load_corpus
+from mhbench.studies.demo import demo_path
+from mhbench.ask.prompts import build
 for study in ("mentat", "psychiatrybench", "medqade", "counselingbench", "mhqa"):
     items = load_corpus(study, demo_path(study), **({"language": "en"} if study == "medqade" else {})).items
     assert items and build(items[0], "zero_shot")[-1]["content"], study
@@ -36,9 +36,8 @@ def test_a_built_wheel_works_elsewhere(root, tmp_path):
     )
     wheel = next(tmp_path.glob("*.whl"))
     names = zipfile.ZipFile(wheel).namelist()
-    assert any(n.startswith("mhbench/prompts/") for n in names) and any(
-        n.startswith("mhbench/demo/mentat/annotated_data/") for n in names
-    )
+    for folder in ("ask/texts/default/", "studies/mhqa/prompts/", "studies/mentat/demo/annotated_data/"):
+        assert any(n.startswith(f"mhbench/{folder}") for n in names), folder
     assert not [n for n in names if n.startswith(("tests/", "nbs/", "data/"))]
     subprocess.run(
         [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", tmp_path / "site", wheel],

@@ -6,7 +6,6 @@ import threading
 import time
 
 from aiohttp import web
-
 from faults.server import answer_to, completion, question_of
 
 
