@@ -503,6 +503,7 @@ d = {
             "mhbench.encode.roscoe.step_scores": ("encode/roscoe.html#step_scores", "mhbench/encode/roscoe.py"),
             "mhbench.encode.roscoe.token_scores": ("encode/roscoe.html#token_scores", "mhbench/encode/roscoe.py"),
         },
+        "mhbench.errors": {"mhbench.errors.refuse": ("errors.html#refuse", "mhbench/errors.py")},
         "mhbench.records.anki": {
             "mhbench.records.anki.Deck": ("records/anki.html#deck", "mhbench/records/anki.py"),
             "mhbench.records.anki.Deletion": ("records/anki.html#deletion", "mhbench/records/anki.py"),

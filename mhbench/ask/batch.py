@@ -19,6 +19,7 @@ from .cache import Cache, Row, cache_path
 from .client import ask
 from .reply import Malformed, read_reply, words
 from .request import _KEPT, Answer, Endpoint, Model, Request, wire
+from ..errors import refuse
 
 # %% auto #0
 __all__ = [
@@ -332,9 +333,13 @@ def _check(new: list[Request], model: Model, budget: Budget | None, discount: fl
         return
     unlimited = next((r.id for r in new if max_completion(r, model) is None), None)
     if unlimited:
-        raise ValueError(
-            f"ask_batch: sampling must have max_tokens where there is a budget; got none ({unlimited}); set it in the"
-            " model's entry"
+        refuse(
+            "ask_batch",
+            "sampling",
+            "have max_tokens where there is a budget",
+            "none",
+            place=f"{unlimited}",
+            remedy="set it in the model's entry",
         )
     prompt, completion = (
         sum(estimate_tokens(json.dumps(r.messages, ensure_ascii=False).encode()) for r in new),

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from .cache import Cache
 from .request import Endpoint, Model, Request, wire
+from ..errors import refuse
 
 # %% auto #0
 __all__ = [
@@ -48,8 +49,12 @@ class Budget:
 
     def __init__(self, max_cost_usd: float | None = None, max_tokens: int | None = None):
         if max_cost_usd is None and max_tokens is None:
-            raise ValueError(
-                "Budget: max_cost_usd or max_tokens must be given; got neither; leave the budget out to ask without one"
+            refuse(
+                "Budget",
+                "max_cost_usd or max_tokens",
+                "be given",
+                "neither",
+                remedy="leave the budget out to ask without one",
             )
         self.max_cost_usd, self.max_tokens = max_cost_usd, max_tokens
         self.cost_usd, self.tokens, self._held_usd, self._held_tokens = 0.0, 0, 0.0, 0

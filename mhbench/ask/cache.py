@@ -17,6 +17,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..errors import refuse
+
 # %% auto #0
 __all__ = ["cache_path", "CacheError", "Row", "digest", "Cache", "stats", "export", "Imported", "import_file", "prune"]
 
@@ -349,10 +351,14 @@ def import_file(cache: Cache, file: str | Path) -> Imported:
                     raise ValueError("key is not a SHA-256")
                 rows.append(r)
         except (ValueError, TypeError, EOFError, OSError) as e:
-            raise ValueError(
-                f"import_file: file must be an export of a cache; got {e} ({Path(file).name}:{len(rows) + 1}); export"
-                " it again"
-            ) from None
+            refuse(
+                "import_file",
+                "file",
+                "be an export of a cache",
+                f"{e}",
+                place=f"{Path(file).name}:{len(rows) + 1}",
+                remedy="export it again",
+            )
     held = cache.get_many([r.key for r in rows])
     kept = sorted(r.key for r in rows if r.key in held and held[r.key].value != r.value)
     for i in range(0, len(rows), 1000):
@@ -375,9 +381,12 @@ def prune(
     ]
     tests = [(t, v) for t, v in tests if v is not None]
     if not tests:
-        raise ValueError(
-            "prune: one of model, status, older_than_days must be given; got none; to start afresh, delete the file"
-            " yourself"
+        refuse(
+            "prune",
+            "one of model, status, older_than_days",
+            "be given",
+            "none",
+            remedy="to start afresh, delete the file yourself",
         )
 
     def delete():

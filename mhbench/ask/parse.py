@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ..errors import refuse
 from ..records.schema import letters as option_letters
 
 # %% auto #0
@@ -231,8 +232,12 @@ def parse_choices(text: str | None, options: Sequence[str] | int) -> Parsed:
     Raises: ValueError where there are no options.
     """
     if (options if isinstance(options, int) else len(options)) < 2:
-        raise ValueError(
-            f"parse_choices: options must be two or more; got {options!r}; pass the item's options or their number"
+        refuse(
+            "parse_choices",
+            "options",
+            "be two or more",
+            f"{options!r}",
+            remedy="pass the item's options or their number",
         )
     said = statements(_answer_of(text), options)
     found = tuple(f"{how}: {''.join(x)}" for how, x, _ in said)
@@ -269,7 +274,7 @@ def parse_extended_matching(
     Raises: ValueError where there are no scenarios or no options.
     """
     if n_stems < 1:
-        raise ValueError(f"parse_extended_matching: n_stems must be 1 or more; got {n_stems}")
+        refuse("parse_extended_matching", "n_stems", "be 1 or more", f"{n_stems}")
     answer = split_thinking(text or "")[1]  # numbered questions are the set's own here, not the start of another
     said = {}
     data = _json_in(answer)
@@ -353,13 +358,15 @@ def parse_labels(
     known = {}
     for n in names:
         if known.setdefault(_label_key(n), n) != n:
-            raise ValueError(
-                f"parse_labels: names must differ by more than case and punctuation; got {known[_label_key(n)]!r} and"
-                f" {n!r}"
+            refuse(
+                "parse_labels",
+                "names",
+                "differ by more than case and punctuation",
+                f"{known[_label_key(n)]!r} and {n!r}",
             )
     for alias, n in (aliases or {}).items():
         if n not in names:
-            raise ValueError(f"parse_labels: aliases must stand for a name of the list; got {alias!r} for {n!r}")
+            refuse("parse_labels", "aliases", "stand for a name of the list", f"{alias!r} for {n!r}")
         known.setdefault(_label_key(alias), n)
     answer = _answer_of(text)
     if not answer.strip():
@@ -424,7 +431,7 @@ def parse_score(text: str | None, low: float = 0, high: float = 100) -> Verdict:
     Raises: ValueError where the scale is empty.
     """
     if not low < high:
-        raise ValueError(f"parse_score: low must be below high; got {low} and {high}")
+        refuse("parse_score", "low", "be below high", f"{low} and {high}")
     answer = _answer_of(text).strip()
     number = r"([-−]?\d+(?:[.]\d+)?)"
     of = rf"(?:\s*%|\s*(?:/|out of|von)\s*{high:g}\b)?"

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import yaml
 
+from ..errors import refuse
 from ..records.schema import MODES, Item, letters
 
 # %% auto #0
@@ -41,12 +42,16 @@ def _parsed(template: str, where: str) -> tuple:
             inner = stack.pop()
             stack[-1].append(("[[", tuple(inner)))
         else:
-            raise ValueError(
-                f"render: template must be well formed; got {token!r} at character {m.start()} ({where}); write {{{{"
-                " for a brace, and close every [[ with ]]"
+            refuse(
+                "render",
+                "template",
+                "be well formed",
+                f"{token!r} at character {m.start()}",
+                place=f"{where}",
+                remedy="write {{ for a brace, and close every [[ with ]]",
             )
     if len(stack) > 1:
-        raise ValueError(f"render: template must close every [[ with ]]; got {len(stack) - 1} left open ({where})")
+        refuse("render", "template", "close every [[ with ]]", f"{len(stack) - 1} left open", place=f"{where}")
     return (*stack[0], template[end:])
 
 
@@ -86,9 +91,13 @@ def render(
 
     unknown = sorted(names(template, where) - set(values))
     if unknown:
-        raise ValueError(
-            f"render: template must name known fields ({', '.join(sorted(values))}); got {', '.join(unknown)}"
-            f" ({where}); mend the spelling"
+        refuse(
+            "render",
+            "template",
+            f"name known fields ({', '.join(sorted(values))})",
+            f"{', '.join(unknown)}",
+            place=f"{where}",
+            remedy="mend the spelling",
         )
     return fill(_parsed(template, where)).rstrip()
 
@@ -119,11 +128,16 @@ def _read(path: Path, mtime: int) -> dict:
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except yaml.YAMLError as e:
-        raise ValueError(
-            f"prompts: file must be YAML; got {' '.join(str(e).split())} ({path}); quote texts that hold ': '"
-        ) from None
+        refuse(
+            "prompts",
+            "file",
+            "be YAML",
+            f"{' '.join(str(e).split())}",
+            place=f"{path}",
+            remedy="quote texts that hold ': '",
+        )
     if not isinstance(data, dict):
-        raise ValueError(f"prompts: file must hold named entries; got {type(data).__name__} ({path})")
+        refuse("prompts", "file", "hold named entries", f"{type(data).__name__}", place=f"{path}")
     return data
 
 
@@ -148,9 +162,13 @@ def find(
     Raises: FileNotFoundError where `dir` is given and is no folder.
     """
     if dir is not None and not Path(dir).is_dir():
-        raise FileNotFoundError(
-            f"find: dir must be a folder of templates; got {str(dir)!r}, which is not there; leave it out for the"
-            " bundled texts"
+        refuse(
+            "find",
+            "dir",
+            "be a folder of templates",
+            f"{str(dir)!r}, which is not there",
+            remedy="leave it out for the bundled texts",
+            error=FileNotFoundError,
         )
     own = Path(dir) / name if dir is not None else None
     return own if own is not None and own.is_file() else bundled().get(name)
@@ -160,9 +178,13 @@ def _load(path: Path, known: set[str]) -> dict:
     data = _read(path, path.stat().st_mtime_ns)
     unknown = sorted(set(data) - known)
     if unknown:
-        raise ValueError(
-            f"prompts: entries must be among {', '.join(sorted(known))}; got {', '.join(unknown)} ({path}); mend the"
-            " spelling"
+        refuse(
+            "prompts",
+            "entries",
+            f"be among {', '.join(sorted(known))}",
+            f"{', '.join(unknown)}",
+            place=f"{path}",
+            remedy="mend the spelling",
         )
     return data
 
@@ -208,7 +230,7 @@ def template(
     Raises: ValueError for an unknown mode, a language without a template, or a file that does not fit.
     """
     if mode not in MODES:
-        raise ValueError(f"template: mode must be one of {', '.join(MODES)}; got {mode!r} ({item.item_id})")
+        refuse("template", "mode", f"be one of {', '.join(MODES)}", f"{mode!r}", place=f"{item.item_id}")
     own = {"few_shot": "zero_shot", "few_shot_cot": "cot"}.get(mode, mode)
     if own == "free_form" and item.task in ("cloze", "open", "sequential"):
         own = "zero_shot"  # they are free form already
@@ -233,18 +255,25 @@ def template(
             frozenset(merged.get("omit") or ()),
             tuple(merged.get("examples") or ()),
         )
-    raise ValueError(
-        f"template: there must be a prompt for mode {mode}; got none in {', '.join(_candidates(item, language))}"
-        f" ({item.item_id}); add one of these files to your prompts folder, or choose another mode"
+    refuse(
+        "template",
+        "there",
+        f"be a prompt for mode {mode}",
+        f"none in {', '.join(_candidates(item, language))}",
+        place=f"{item.item_id}",
+        remedy="add one of these files to your prompts folder, or choose another mode",
     )
 
 
 def _checked(over: dict, path: Path, mode: str) -> dict:
     unknown = sorted(set(over) - (_ENTRIES - {"modes"}))
     if unknown:
-        raise ValueError(
-            f"prompts: modes.{mode} must hold entries among {', '.join(sorted(_ENTRIES - {'modes'}))}; got"
-            f" {', '.join(unknown)} ({path})"
+        refuse(
+            "prompts",
+            f"modes.{mode}",
+            f"hold entries among {', '.join(sorted(_ENTRIES - {'modes'}))}",
+            f"{', '.join(unknown)}",
+            place=f"{path}",
         )
     return over
 
@@ -295,9 +324,13 @@ def _values(item: Item, t: Template, named: set[str]) -> dict[str, str]:
 def _check_fits(item: Item, t: Template, named: set[str], mode: str) -> None:
     leak = sorted(named & {"key", "key_text", "rationale"})
     if leak:
-        raise ValueError(
-            f"build: user and system must not name the answer; got {', '.join(leak)} ({t.path}); name it in assistant"
-            " alone"
+        refuse(
+            "build",
+            "user and system",
+            "not name the answer",
+            f"{', '.join(leak)}",
+            place=f"{t.path}",
+            remedy="name it in assistant alone",
         )
     has = {
         "context": bool(item.context),
@@ -310,9 +343,13 @@ def _check_fits(item: Item, t: Template, named: set[str], mode: str) -> None:
     if "context" in lost and all(f"context.{slug(k)}" in named for k in item.context):
         lost.remove("context")
     if lost:
-        raise ValueError(
-            f"build: template must have a place for every part of the item; got none for {', '.join(lost)} ({t.name},"
-            f" {item.item_id}); add {{{lost[0]}}}, or say omit: [{', '.join(lost)}]"
+        refuse(
+            "build",
+            "template",
+            "have a place for every part of the item",
+            f"none for {', '.join(lost)}",
+            place=f"{t.name}, {item.item_id}",
+            remedy=f"add {{{lost[0]}}}, or say omit: [{', '.join(lost)}]",
         )
 
 
@@ -328,9 +365,13 @@ def _turn(item: Item, t: Template, named: set[str]) -> dict[str, str]:
 def _answer(item: Item, t: Template, named: set[str]) -> str:
     "A demonstration's answer."
     if "assistant" not in t.parts:
-        raise ValueError(
-            f"build: template must have the entry assistant where there are demonstrations; got none ({t.path}); add"
-            " what an answer looks like"
+        refuse(
+            "build",
+            "template",
+            "have the entry assistant where there are demonstrations",
+            "none",
+            place=f"{t.path}",
+            remedy="add what an answer looks like",
         )
     options = dict(zip(letters(min(len(item.options), 26)), item.options))
     key = _key_text(item, t.layout)
@@ -340,11 +381,15 @@ def _answer(item: Item, t: Template, named: set[str]) -> str:
         "rationale": item.rationale or "",
     }
     if not item.key and item.task != "multi_label":
-        raise ValueError(f"build: demonstrations must have a key; got none ({item.item_id})")
+        refuse("build", "demonstrations", "have a key", "none", place=f"{item.item_id}")
     if not item.rationale and "rationale" in _always(t.parts["assistant"]):
-        raise ValueError(
-            f"build: demonstrations must have a rationale for this prompt; got none ({item.item_id}, {t.name}); draw"
-            " them with rationale=True"
+        refuse(
+            "build",
+            "demonstrations",
+            "have a rationale for this prompt",
+            "none",
+            place=f"{item.item_id}, {t.name}",
+            remedy="draw them with rationale=True",
         )
     return render(t.parts["assistant"], values, t.name)
 
@@ -386,9 +431,13 @@ def _shots(item: Item, mode: str, demonstrations: Sequence[Item], t: Template) -
     "The demonstrations of a prompt, none of them a glimpse of the answer."
     if not mode.startswith("few_shot"):
         if demonstrations:
-            raise ValueError(
-                f"build: demonstrations must be empty for mode {mode}; got {len(demonstrations)} ({item.item_id}); ask"
-                " in mode few_shot or few_shot_cot"
+            refuse(
+                "build",
+                "demonstrations",
+                f"be empty for mode {mode}",
+                f"{len(demonstrations)}",
+                place=f"{item.item_id}",
+                remedy="ask in mode few_shot or few_shot_cot",
             )
         return []
     shots = list(demonstrations) or [
@@ -396,15 +445,23 @@ def _shots(item: Item, mode: str, demonstrations: Sequence[Item], t: Template) -
         for i, e in enumerate(t.examples)
     ]
     if not shots:
-        raise ValueError(
-            f"build: demonstrations must not be empty for mode {mode}; got none ({item.item_id}); draw them with"
-            " demonstrations(items, n, seed, exclude=item)"
+        refuse(
+            "build",
+            "demonstrations",
+            f"not be empty for mode {mode}",
+            "none",
+            place=f"{item.item_id}",
+            remedy="draw them with demonstrations(items, n, seed, exclude=item)",
         )
     same = next((d for d in shots if related(d, item)), None)
     if same is not None:
-        raise ValueError(
-            f"build: demonstrations must not be of the case that is asked; got {same.item_id} ({item.item_id}); draw"
-            " them with exclude=item"
+        refuse(
+            "build",
+            "demonstrations",
+            "not be of the case that is asked",
+            f"{same.item_id}",
+            place=f"{item.item_id}",
+            remedy="draw them with exclude=item",
         )
     return shots
 
@@ -461,11 +518,15 @@ def demonstrations(
 
 def _drawn(ordered: Sequence[Item], n: int, exclude: Item | None, rationale: bool) -> list[Item]:
     if n < 1:
-        raise ValueError(f"demonstrations: n must be at least 1; got {n}")
+        refuse("demonstrations", "n", "be at least 1", f"{n}")
     got = _pick(ordered, n, exclude, rationale)
     if len(got) < n:
-        raise ValueError(
-            f"demonstrations: items must hold {n} that can be shown{' and have a rationale' if rationale else ''}; got"
-            f" {len(got)} ({exclude.item_id if exclude else 'no item excluded'}); give a larger pool or a smaller n"
+        refuse(
+            "demonstrations",
+            "items",
+            f"hold {n} that can be shown{' and have a rationale' if rationale else ''}",
+            f"{len(got)}",
+            place=f"{exclude.item_id if exclude else 'no item excluded'}",
+            remedy="give a larger pool or a smaller n",
         )
     return got

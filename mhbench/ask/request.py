@@ -14,6 +14,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from ..errors import refuse
+
 # %% auto #0
 __all__ = ["Name", "TEMPLATE", "Entry", "Endpoint", "Model", "Request", "Answer", "render", "Wire", "body_of", "wire"]
 
@@ -22,7 +24,8 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
 
 
 class Entry(BaseModel):
-    """An entry of params.yaml: frozen, and no field that is not declared. (Not a `Record` of mhbench.records.schema: a client
+    """An entry of params.yaml: frozen, and no field that is not declared. (Not a `Record` of mhbench.records.schema: a
+    client
     starts without loading pandas.)
     """
 
@@ -257,17 +260,24 @@ def wire(request: Request, model: Model, endpoint: Endpoint) -> Wire:
             bad = m
             break
     if bad is not None or not request.messages or request.messages[-1]["role"] != "user":
-        raise ValueError(
-            "wire: messages must be chat messages (role, content) that end with the user's; got"
-            f" {(bad or request.messages)!r:.200} ({request.id})"
+        refuse(
+            "wire",
+            "messages",
+            "be chat messages (role, content) that end with the user's",
+            f"{bad or request.messages!r:.200}",
+            place=f"{request.id}",
         )
     if request.echo and endpoint.prompt_logprobs == "none":
-        raise ValueError(
-            f"wire: echo must be asked of an endpoint with prompt_logprobs echo or vllm; got {endpoint.name!r} with"
-            f" none ({request.id}); set prompt_logprobs if it gives them"
+        refuse(
+            "wire",
+            "echo",
+            "be asked of an endpoint with prompt_logprobs echo or vllm",
+            f"{endpoint.name!r} with none",
+            place=f"{request.id}",
+            remedy="set prompt_logprobs if it gives them",
         )
     if request.echo and (request.letters or request.schema):
-        raise ValueError(f"wire: echo must come without letters and schema; got both ({request.id}); ask twice")
+        refuse("wire", "echo", "come without letters and schema", "both", place=f"{request.id}", remedy="ask twice")
     path = "/chat/completions" if model.api == "chat" and not request.echo else "/completions"
     schema = None if request.schema is None else _encode(request.schema)
     try:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .prompts import _load, bundled, find, slug, template
+from ..errors import refuse
 from ..records.schema import Item
 
 # %% auto #0
@@ -63,12 +64,15 @@ def _chain(name: str, dir: str | Path | None, language: str | None, seen: tuple 
     tag = (language or "en").split("-")[0].lower()
     path = (find(f"rubrics/{name}.{tag}.yaml", dir) if tag != "en" else None) or find(f"rubrics/{name}.yaml", dir)
     if path is None:
-        raise ValueError(
-            f"rubric: name must be one of {', '.join(rubrics(dir))}; got {name!r}; add rubrics/{name}.yaml to your"
-            " prompts folder"
+        refuse(
+            "rubric",
+            "name",
+            f"be one of {', '.join(rubrics(dir))}",
+            f"{name!r}",
+            remedy=f"add rubrics/{name}.yaml to your prompts folder",
         )
     if path in seen:
-        raise ValueError(f"rubric: extends must not come back to where it began; got {name!r} again ({path})")
+        refuse("rubric", "extends", "not come back to where it began", f"{name!r} again", place=f"{path}")
     data = _load(path, _RUBRIC)
     return [*(_chain(data["extends"], dir, language, (*seen, path)) if data.get("extends") else []), path]
 
@@ -89,15 +93,15 @@ def rubric(
         d |= _load(f, _RUBRIC)
     kind, where = d.get("kind"), files[-1]
     if kind not in KINDS:
-        raise ValueError(f"rubric: kind must be one of {', '.join(KINDS)}; got {kind!r} ({where})")
+        refuse("rubric", "kind", f"be one of {', '.join(KINDS)}", f"{kind!r}", place=f"{where}")
     if not d.get("user"):
-        raise ValueError(f"rubric: user must be there; got none ({where})")
+        refuse("rubric", "user", "be there", "none", place=f"{where}")
     need = {"label": "labels", "score": "anchors", "pairwise": "axes"}.get(kind)
     if need and not isinstance(d.get(need), dict):
-        raise ValueError(f"rubric: {need} must be a mapping for kind {kind}; got {d.get(need)!r} ({where})")
+        refuse("rubric", f"{need}", f"be a mapping for kind {kind}", f"{d.get(need)!r}", place=f"{where}")
     bad = [a for a in d.get("anchors") or {} if not (isinstance(a, int) and 0 <= a <= 100)]
     if bad:
-        raise ValueError(f"rubric: anchors must be whole numbers from 0 to 100; got {bad} ({where})")
+        refuse("rubric", "anchors", "be whole numbers from 0 to 100", f"{bad}", place=f"{where}")
     return Rubric(
         name,
         kind,
@@ -143,7 +147,7 @@ def rubric_for(
     Raises: ValueError where `kind` is not one of KINDS, or no kind is given and the study has no rubric of its own.
     """
     if kind is not None and kind not in KINDS:
-        raise ValueError(f"rubric_for: kind must be one of {', '.join(KINDS)}; got {kind!r} ({item.item_id})")
+        refuse("rubric_for", "kind", f"be one of {', '.join(KINDS)}", f"{kind!r}", place=f"{item.item_id}")
     own = [f"{item.study}/{slug(item.category)}"] if item.category else []
     for name in [
         *own,
@@ -156,9 +160,13 @@ def rubric_for(
         r = rubric(name, dir, language=language or item.language)
         if r.target == "response" and kind in (None, r.kind):
             return r
-    raise ValueError(
-        f"rubric_for: kind must be given where the study has no rubric of its own; got None ({item.item_id},"
-        f" {item.study}); name one of {', '.join(KINDS)}"
+    refuse(
+        "rubric_for",
+        "kind",
+        "be given where the study has no rubric of its own",
+        "None",
+        place=f"{item.item_id}, {item.study}",
+        remedy=f"name one of {', '.join(KINDS)}",
     )
 
 

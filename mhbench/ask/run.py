@@ -22,6 +22,7 @@ from .gate import Gate, Replicas, pause, retry_after, verdict
 from .progress import Progress
 from .reply import Malformed, read_reply, words
 from .request import _KEPT, Answer, Endpoint, Request, Wire, _dumps, wire
+from ..errors import refuse
 
 # %% auto #0
 __all__ = []
@@ -82,9 +83,12 @@ def _key(endpoint: Endpoint) -> str | None:
         return None
     key = os.environ.get(endpoint.api_key_env, "").strip()
     if not key:
-        raise ValueError(
-            f"ask: the environment variable {endpoint.api_key_env} must hold the key to endpoint {endpoint.name!r}; got"
-            f" nothing; export {endpoint.api_key_env}=... and run again"
+        refuse(
+            "ask",
+            f"the environment variable {endpoint.api_key_env}",
+            f"hold the key to endpoint {endpoint.name!r}",
+            "nothing",
+            remedy=f"export {endpoint.api_key_env}=... and run again",
         )
     return key
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from .embeddings import Encoder, _check_texts, load_encoder
 from .loading import Kept, _distinct, _loading, _need, held
+from ..errors import refuse
 
 # %% auto #0
 __all__ = [
@@ -68,9 +69,12 @@ def _pairs(function: str, candidates: Sequence[str], references: Sequence[str]) 
     _check_texts(function, candidates, "candidates")
     _check_texts(function, references, "references")
     if len(candidates) != len(references):
-        raise ValueError(
-            f"{function}: references must be as many as candidates; got {len(references)} and {len(candidates)}; pair"
-            " them row by row"
+        refuse(
+            function,
+            "references",
+            "be as many as candidates",
+            f"{len(references)} and {len(candidates)}",
+            remedy="pair them row by row",
         )
 
 
@@ -135,7 +139,7 @@ def rescale(
     Raises: ValueError where a baseline is not below 1.
     """
     if not all(np.isfinite(b) and b < 1 for b in baseline):
-        raise ValueError(f"rescale: baseline must hold three numbers below 1; got {tuple(baseline)}")
+        refuse("rescale", "baseline", "hold three numbers below 1", f"{tuple(baseline)}")
     out = [(np.asarray(x, dtype=float) - b) / (1 - b) for x, b in zip(scores, baseline)]  # (x - b) / (1 - b)
     return BERTScore(*(x if floor is None else np.maximum(x, floor) for x in out))
 
@@ -152,13 +156,16 @@ def published_baseline(
     _need("published_baseline", "bert_score")
     table = Path(importlib.util.find_spec("bert_score").origin).parent / "rescale_baseline" / language / f"{model}.tsv"
     if not table.is_file():
-        raise ValueError(
-            f"published_baseline: model must be one that bert-score has a baseline for; got {model!r} in {language!r};"
-            " estimate it with unrelated_baseline"
+        refuse(
+            "published_baseline",
+            "model",
+            "be one that bert-score has a baseline for",
+            f"{model!r} in {language!r}",
+            remedy="estimate it with unrelated_baseline",
         )
     rows = {int(f[0]): f[1:4] for f in (line.split(",") for line in table.read_text().split("\n")[1:] if line)}
     if layer not in rows:
-        raise ValueError(f"published_baseline: layer must be one of 0 to {max(rows)} for {model}; got {layer}")
+        refuse("published_baseline", "layer", f"be one of 0 to {max(rows)} for {model}", f"{layer}")
     return Baseline(*map(float, rows[layer]))
 
 
@@ -175,7 +182,7 @@ def unrelated_baseline(
     """
     distinct, _ = _distinct(texts)
     if len(distinct) < 2:
-        raise ValueError(f"unrelated_baseline: texts must hold two different ones at least; got {len(distinct)}")
+        refuse("unrelated_baseline", "texts", "hold two different ones at least", f"{len(distinct)}")
     rng = np.random.default_rng(seed)
     first = rng.integers(0, len(distinct), n_pairs)
     second = (first + rng.integers(1, len(distinct), n_pairs)) % len(distinct)  # never the same text
@@ -249,14 +256,16 @@ def inconsistency(
     if nested and len(responses) == len(references):
         uneven = next((i for i, r in enumerate(responses) if len(r) != k), None)
         if uneven is not None:
-            raise ValueError(
-                "inconsistency: responses must have the same number of samples a question; got"
-                f" {len(responses[uneven])} and {k} (position {uneven}); pass one row a sample instead"
+            refuse(
+                "inconsistency",
+                "responses",
+                "have the same number of samples a question",
+                f"{len(responses[uneven])} and {k}",
+                place=f"position {uneven}",
+                remedy="pass one row a sample instead",
             )
     if len(responses) != len(references):
-        raise ValueError(
-            f"inconsistency: references must be one a question; got {len(references)} for {len(responses)} questions"
-        )
+        refuse("inconsistency", "references", "be one a question", f"{len(references)} for {len(responses)} questions")
     flat = [t for row in responses for t in row] if nested else list(responses)
     f1 = np.asarray(_scorer(scorer)(flat, [r for r in references for _ in range(k)]).f1)
     return (1 - f1).reshape(len(responses), k) if nested else 1 - f1  # inconsistency = 1 - F

@@ -12,6 +12,7 @@ import numpy as np
 from .embeddings import _check_texts, _is_loaded, _mapped, _Model
 from .loading import _distinct, _loading, _max_length, _need, _packed, length_batches, run_batches
 from .parallel import Executor
+from ..errors import refuse
 
 # %% auto #0
 __all__ = ["NLI", "load_nli", "Grammar", "load_grammar"]
@@ -23,16 +24,19 @@ def _class_index(function: str, config, starts: tuple[str, ...], default: int, g
     n, labels = config.num_labels, [str(config.id2label.get(i, "")).lower() for i in range(config.num_labels)]
     if given is not None:
         if not 0 <= given < n:
-            raise ValueError(f"{function}: the class must be between 0 and {n - 1}; got {given}")
+            refuse(function, "the class", f"be between 0 and {n - 1}", f"{given}")
         return given
     named = [i for i, l in enumerate(labels) if l.startswith(starts)]
     if len(named) == 1:
         return named[0]
     if default < n and all(l.startswith("label_") for l in labels):
         return default
-    raise ValueError(
-        f"{function}: the model must have one label that starts with {' or '.join(starts)}; got {labels}; name the"
-        " class by its number"
+    refuse(
+        function,
+        "the model",
+        f"have one label that starts with {' or '.join(starts)}",
+        f"{labels}",
+        remedy="name the class by its number",
     )
 
 

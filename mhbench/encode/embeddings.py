@@ -16,6 +16,7 @@ import numpy as np
 
 from .loading import _distinct, _loading, _max_length, _need, _packed, _quiet, length_batches, run_batches
 from .parallel import Executor
+from ..errors import refuse
 
 # %% auto #0
 __all__ = ["POOLINGS", "Encoder", "bundled_encoder", "load_encoder"]
@@ -24,14 +25,22 @@ __all__ = ["POOLINGS", "Encoder", "bundled_encoder", "load_encoder"]
 # %% ../../nbs/encode/03_embeddings.ipynb #7bc1cc4e
 def _check_texts(function: str, texts: Sequence[str], argument: str = "texts") -> None:
     if isinstance(texts, str):
-        raise ValueError(
-            f"{function}: {argument} must be a list of strings; got one string {texts[:60]!r}; put it in a list"
+        refuse(
+            function,
+            f"{argument}",
+            "be a list of strings",
+            f"one string {texts[:60]!r}",
+            remedy="put it in a list",
         )
     for i, t in enumerate(texts):
         if not isinstance(t, str):
-            raise ValueError(
-                f"{function}: {argument} must hold strings; got {t!r} (position {i}); leave out or fill in what is"
-                " missing first"
+            refuse(
+                function,
+                f"{argument}",
+                "hold strings",
+                f"{t!r}",
+                place=f"position {i}",
+                remedy="leave out or fill in what is missing first",
             )
 
 
@@ -90,10 +99,12 @@ def _is_loaded(function: str, model: Any, methods: Sequence[str], executor: Exec
     "Whether a model is one already, in which case it keeps its own executor."
     ready = all(hasattr(model, m) for m in methods)
     if executor is not None and (ready or isinstance(model, tuple)):
-        raise ValueError(
-            f"{function}: executor must go with a model's name, which is how its workers load it; got {executor!r} and"
-            f" a loaded {type(model[0] if isinstance(model, tuple) else model).__name__}; save it to a folder and name"
-            " that, or leave executor out"
+        refuse(
+            function,
+            "executor",
+            "go with a model's name, which is how its workers load it",
+            f"{executor!r} and a loaded {type(model[0] if isinstance(model, tuple) else model).__name__}",
+            remedy="save it to a folder and name that, or leave executor out",
         )
     return ready
 
@@ -283,7 +294,7 @@ def load_encoder(
     if _is_loaded("load_encoder", name, ("sentences", "tokens"), executor):
         return name
     if pooling not in (None, *POOLINGS):
-        raise ValueError(f"load_encoder: pooling must be one of {POOLINGS}; got {pooling!r}")
+        refuse("load_encoder", "pooling", f"be one of {POOLINGS}", f"{pooling!r}")
     _need("load_encoder", "torch", "transformers", "sentence_transformers")
     import torch
     from sentence_transformers import SentenceTransformer

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from .parallel import Executor, dask_client, map_batches
+from ..errors import refuse
 
 # %% auto #0
 __all__ = ["length_batches", "run_batches", "held", "Kept"]
@@ -33,9 +34,7 @@ def length_batches(
     Raises: ValueError where budget is below 1.
     """
     if budget < 1:
-        raise ValueError(
-            f"length_batches: budget must be at least 1; got {budget}; 1024 suits a small encoder on a CPU"
-        )
+        refuse("length_batches", "budget", "be at least 1", f"{budget}", remedy="1024 suits a small encoder on a CPU")
     lengths = np.asarray(lengths, dtype=np.int64)
     order, batches, start = np.argsort(lengths, kind="stable"), [], 0
     for stop in range(1, len(order) + 1):
@@ -156,11 +155,14 @@ def _loading(function: str, name: str) -> Iterator[None]:
         with _quiet():
             yield
     except (OSError, ValueError) as e:
-        raise ValueError(
-            f"{function}: name must be a hub id, a local folder or a loaded model; got {name!r}"
-            f" ({str(e).splitlines()[0][:160]}); check the spelling, or download the model where there is a network and"
-            " name its folder"
-        ) from e
+        refuse(
+            function,
+            "name",
+            "be a hub id, a local folder or a loaded model",
+            f"{name!r}",
+            place=f"{str(e).splitlines()[0][:160]}",
+            remedy="check the spelling, or download the model where there is a network and name its folder",
+        )
 
 
 def _need(function: str, *packages: str, extra: str = "metrics") -> None:

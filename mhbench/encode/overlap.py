@@ -13,6 +13,7 @@ import pandas as pd
 
 from .embeddings import Encoder, _check_texts, load_encoder
 from .loading import _distinct, _need
+from ..errors import refuse
 
 # %% auto #0
 __all__ = ["rouge", "chain_cosine"]
@@ -36,9 +37,7 @@ def rouge(
     _check_texts("rouge", hypotheses, "hypotheses")
     _check_texts("rouge", references, "references")
     if len(hypotheses) != len(references):
-        raise ValueError(
-            f"rouge: references must be as many as hypotheses; got {len(references)} and {len(hypotheses)}"
-        )
+        refuse("rouge", "references", "be as many as hypotheses", f"{len(references)} and {len(hypotheses)}")
     scorer = RougeScorer(["rouge1", "rougeL"], use_stemmer=stem)
     pairs, index = _distinct(zip(hypotheses, references))
     rows = [[s["rouge1"].fmeasure, s["rougeL"].fmeasure] for s in (scorer.score(r, h) for h, r in pairs)]
@@ -56,8 +55,6 @@ def chain_cosine(
     Raises: ValueError where the lists do not pair.
     """
     if len(hypotheses) != len(references):
-        raise ValueError(
-            f"chain_cosine: references must be as many as hypotheses; got {len(references)} and {len(hypotheses)}"
-        )
+        refuse("chain_cosine", "references", "be as many as hypotheses", f"{len(references)} and {len(hypotheses)}")
     both = load_encoder(encoder).sentences([*hypotheses, *references])
     return np.einsum("nd,nd->n", both[: len(hypotheses)], both[len(hypotheses) :])

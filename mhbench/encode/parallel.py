@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
+from ..errors import refuse
 from ..records.schema import Record
 
 # %% auto #0
@@ -52,8 +53,12 @@ def _apply(function, batch: list, number: int, setup, token: str) -> list:
         results = function(_made[token], batch)
     results = list(results)
     if len(results) != len(batch):
-        raise ValueError(
-            f"map_batches: function must give one result an item; got {len(results)} for {len(batch)} (batch {number})"
+        refuse(
+            "map_batches",
+            "function",
+            "give one result an item",
+            f"{len(results)} for {len(batch)}",
+            place=f"batch {number}",
         )
     return results
 
@@ -101,7 +106,7 @@ def map_batches(
     Raises: what `function` raises; ValueError where it gives too few results.
     """
     if batch_size < 1:
-        raise ValueError(f"map_batches: batch_size must be 1 or more; got {batch_size}")
+        refuse("map_batches", "batch_size", "be 1 or more", f"{batch_size}")
     items, executor = list(items), executor or Executor()
     batches, token = [items[i : i + batch_size] for i in range(0, len(items), batch_size)], uuid.uuid4().hex
     if not batches:

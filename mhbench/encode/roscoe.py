@@ -16,6 +16,7 @@ from .classifiers import NLI, Grammar, load_grammar, load_nli
 from .embeddings import Encoder, _check_texts, load_encoder
 from .loading import Kept, _distinct, held
 from .perplexity import LanguageModel, load_lm
+from ..errors import refuse
 
 # %% auto #0
 __all__ = [
@@ -41,7 +42,8 @@ __all__ = [
 
 # %% ../../nbs/encode/07_roscoe.ipynb #5524ca9b
 ABBREVIATIONS = frozenset(
-    "dr mr mrs ms prof st vs etc e.g i.e cf al approx no nos fig figs ca inc jr sr p pp vol ed eds dept est mg ml kg".split()
+    "dr mr mrs ms prof st vs etc e.g i.e cf al approx no nos fig figs ca inc jr sr"
+    " p pp vol ed eds dept est mg ml kg".split()
 )
 _BULLET = re.compile(
     r"^\s*(?:[-*\u2022\u2023\u25e6\u2043\u2219\u00b7>#]+\s+|\(?\d{1,3}[.):]\s+|\(?[a-z]\)\s+|[ivx]{1,4}[.)]\s+"
@@ -273,15 +275,20 @@ def perplexity_scores(
 # %% ../../nbs/encode/07_roscoe.ipynb #a7499b8f
 def _check_chains(name: str, chains: Sequence[Sequence[str]], n: int | None = None) -> list[tuple[str, ...]]:
     if isinstance(chains, str) or any(isinstance(c, str) for c in chains):
-        raise ValueError(
-            f"roscoe: {name} must be a list of chains, each a list of steps; got a string; split_steps makes one"
+        refuse(
+            "roscoe", f"{name}", "be a list of chains, each a list of steps", "a string", remedy="split_steps makes one"
         )
     if n is not None and len(chains) != n:
-        raise ValueError(f"roscoe: {name} must have one chain a hypothesis ({n}); got {len(chains)}")
+        refuse("roscoe", f"{name}", f"have one chain a hypothesis ({n})", f"{len(chains)}")
     for i, c in enumerate(chains):
         if c is None:
-            raise ValueError(
-                f"roscoe: {name} must hold lists of steps; got None (chain {i}); an empty list is a chain without steps"
+            refuse(
+                "roscoe",
+                f"{name}",
+                "hold lists of steps",
+                "None",
+                place=f"chain {i}",
+                remedy="an empty list is a chain without steps",
             )
         _check_texts("roscoe", c, f"{name}[{i}]")
     return [tuple(c) for c in chains]
@@ -405,9 +412,9 @@ def roscoe(
     Raises: ValueError where the lists do not pair, or convention is unknown.
     """
     if convention not in CONVENTIONS:
-        raise ValueError(f"roscoe: convention must be one of {CONVENTIONS}; got {convention!r}")
+        refuse("roscoe", "convention", f"be one of {CONVENTIONS}", f"{convention!r}")
     if block < 1:
-        raise ValueError(f"roscoe: block must be at least 1; got {block}")
+        refuse("roscoe", "block", "be at least 1", f"{block}")
     h = _check_chains("hypotheses", hypotheses)
     s = _check_chains("contexts", contexts, len(h))
     r = _check_chains("references", references, len(h)) if references is not None else None

@@ -19,6 +19,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import NamedTuple
 
+from ..errors import refuse
 from .schema import Item, validate
 
 # %% auto #0
@@ -59,9 +60,7 @@ def parse_cloze(text: str) -> list[Deletion]:  # in the order in which they open
             answer, hint = (inner, None) if cut < 0 else (inner[:cut], inner[cut + 2 :])
             found.append(Deletion(opened.start(), m.end(), answer, hint or None, len(stack)))
     if stack:
-        raise ValueError(
-            f"parse_cloze: every deletion must be closed with }}}}; got {text[stack[-1].start() :][:60]!r}"
-        )
+        refuse("parse_cloze", "every deletion", "be closed with }}", f"{text[stack[-1].start() :][:60]!r}")
     return sorted(found)
 
 
@@ -161,9 +160,9 @@ def _unpack(data: bytes, path: Path) -> bytes:
         for chunk in zstandard.ZstdDecompressor().read_to_iter(data):
             out += chunk
             if len(out) > _MAX_BYTES:
-                raise ValueError(f"load_anki: the collection must be under 4 GB; got more ({path.name})")
+                refuse("load_anki", "the collection", "be under 4 GB", "more", place=f"{path.name}")
     except zstandard.ZstdError as e:
-        raise ValueError(f"load_anki: {path.name} must hold an intact collection; got {e}; export it again") from None
+        refuse("load_anki", f"{path.name}", "hold an intact collection", f"{e}", remedy="export it again")
     return bytes(out)
 
 
@@ -173,22 +172,35 @@ def _open(path: Path) -> tuple[sqlite3.Connection, str]:
         with zipfile.ZipFile(path) as z:
             name = next((n for n in _COLLECTIONS if n in z.namelist()), None)
             if name is None:
-                raise ValueError(
-                    f"load_anki: a package must hold one of {', '.join(_COLLECTIONS)}; got {z.namelist()[:5]} ({path});"
-                    " export the deck from Anki again"
+                refuse(
+                    "load_anki",
+                    "a package",
+                    f"hold one of {', '.join(_COLLECTIONS)}",
+                    f"{z.namelist()[:5]}",
+                    place=f"{path}",
+                    remedy="export the deck from Anki again",
                 )
             if z.getinfo(name).file_size > _MAX_BYTES:
-                raise ValueError(
-                    f"load_anki: the collection must be under 4 GB; got {z.getinfo(name).file_size} bytes ({path})"
+                refuse(
+                    "load_anki",
+                    "the collection",
+                    "be under 4 GB",
+                    f"{z.getinfo(name).file_size} bytes",
+                    place=f"{path}",
                 )
             data = z.read(name)
     except zipfile.BadZipFile as e:
-        raise ValueError(
-            f"load_anki: path must be a zip that Anki wrote; got {str(path)!r} ({e}); export the deck again"
-        ) from None
+        refuse(
+            "load_anki",
+            "path",
+            "be a zip that Anki wrote",
+            f"{str(path)!r}",
+            place=f"{e}",
+            remedy="export the deck again",
+        )
     data = bytearray(_unpack(data, path) if name.endswith("b") else data)
     if data[:16] != b"SQLite format 3\x00":
-        raise ValueError(f"load_anki: {name} must be an SQLite collection; got {bytes(data[:16])!r} ({path})")
+        refuse("load_anki", f"{name}", "be an SQLite collection", f"{bytes(data[:16])!r}", place=f"{path}")
     data[18:20] = b"\x01\x01"  # a collection copied in WAL mode: read it as what it is, one whole file
     db = sqlite3.connect(":memory:")
     db.create_collation("unicase", lambda a, b: (a.casefold() > b.casefold()) - (a.casefold() < b.casefold()))
@@ -201,7 +213,7 @@ def _package_notes(path: Path) -> Iterator[Note]:
     try:
         tables = {t for (t,) in db.execute("select name from sqlite_master where type = 'table'")}
         if "notes" not in tables:
-            raise ValueError(f"load_anki: a collection must have a table of notes; got {sorted(tables)} ({path})")
+            refuse("load_anki", "a collection", "have a table of notes", f"{sorted(tables)}", place=f"{path}")
         if "decks" in tables:
             decks = {i: n.replace("\x1f", "::") for i, n in db.execute("select id, name from decks")}
         else:
@@ -212,9 +224,14 @@ def _package_notes(path: Path) -> Iterator[Note]:
         for i, guid, tags, fields in db.execute("select id, guid, tags, flds from notes order by id"):
             yield Note(guid, fields.split("\x1f"), decks.get(of.get(i)), tags.split(), f"{path.name}:{name}:note {i}")
     except sqlite3.DatabaseError as e:
-        raise ValueError(
-            f"load_anki: {name} must be an intact SQLite collection; got {e} ({path}); export the deck again"
-        ) from None
+        refuse(
+            "load_anki",
+            f"{name}",
+            "be an intact SQLite collection",
+            f"{e}",
+            place=f"{path}",
+            remedy="export the deck again",
+        )
     finally:
         db.close()
 
@@ -234,8 +251,12 @@ def _text_notes(path: Path) -> Iterator[Note]:
         head[key.strip().lower()] = value.strip()
     separator = _SEPARATORS.get(head.get("separator", "tab").lower(), head.get("separator", "\t"))
     if len(separator) != 1:
-        raise ValueError(
-            f"load_anki: #separator must be one of {sorted(_SEPARATORS)} or one character; got {separator!r} ({path}:1)"
+        refuse(
+            "load_anki",
+            "#separator",
+            f"be one of {sorted(_SEPARATORS)} or one character",
+            f"{separator!r}",
+            place=f"{path}:1",
         )
     special = {k: int(head[f"{k} column"]) - 1 for k in ("guid", "notetype", "deck", "tags") if f"{k} column" in head}
     skipped, limit = (
@@ -246,10 +267,13 @@ def _text_notes(path: Path) -> Iterator[Note]:
         reader = csv.reader(io.StringIO("".join(lines)), delimiter=separator)
         rows = [(reader.line_num, row) for row in reader if row]
     except csv.Error as e:
-        raise ValueError(
-            f"load_anki: a text export must be one note a line, as Anki writes it; got {e}"
-            f" ({path}:{skipped + reader.line_num})"
-        ) from None
+        refuse(
+            "load_anki",
+            "a text export",
+            "be one note a line, as Anki writes it",
+            f"{e}",
+            place=f"{path}:{skipped + reader.line_num}",
+        )
     finally:
         csv.field_size_limit(limit)
     for line, row in rows:
@@ -335,15 +359,22 @@ def load_anki(
     """
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(
-            f"load_anki: path must be an .apkg, .colpkg or .txt file; got {str(path)!r}, which is not there"
+        refuse(
+            "load_anki",
+            "path",
+            "be an .apkg, .colpkg or .txt file",
+            f"{str(path)!r}, which is not there",
+            error=FileNotFoundError,
         )
     if path.suffix.lower() not in (".apkg", ".colpkg", ".txt"):
-        raise ValueError(
-            f"load_anki: path must end in .apkg, .colpkg or .txt; got {path.name!r}; export the deck from Anki in one"
-            " of these formats"
+        refuse(
+            "load_anki",
+            "path",
+            "end in .apkg, .colpkg or .txt",
+            f"{path.name!r}",
+            remedy="export the deck from Anki in one of these formats",
         )
-    rows, excluded, with_media, seen, ids, n = [], [], [], set(), set(), 0
+    rows, excluded, with_media, seen, n = [], [], [], set(), 0
     for note in _text_notes(path) if path.suffix.lower() == ".txt" else _package_notes(path):
         n += 1
         made = cloze_question(note)
@@ -384,7 +415,7 @@ def load_anki(
             )
         )
     if n == 0:
-        raise ValueError(f"load_anki: a deck must have at least one note; got none ({path})")
+        refuse("load_anki", "a deck", "have at least one note", "none", place=f"{path}")
     return Deck(
         validate(rows, Item, unique="item_id").records, n, dict(Counter(r for _, r in excluded)), excluded, with_media
     )

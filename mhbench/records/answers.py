@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from ..errors import refuse
 from .schema import Item, Response, validate
 
 # %% auto #0
@@ -28,22 +29,34 @@ def load_answers(
     """
     path = Path(path).expanduser()
     if not path.exists():
-        raise FileNotFoundError(
-            f"load_answers: path must be a CSV or Parquet file; got {str(path)!r}, which is not there"
+        refuse(
+            "load_answers",
+            "path",
+            "be a CSV or Parquet file",
+            f"{str(path)!r}, which is not there",
+            error=FileNotFoundError,
         )
     table = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path, dtype=str, keep_default_na=False)
     gone = [c for c in ("item_id", "text") if c not in table]
     if gone:
-        raise ValueError(
-            f"load_answers: the table must have the columns item_id and text; got {list(table.columns)}, without {gone}"
-            f" ({path.name}); rename them"
+        refuse(
+            "load_answers",
+            "the table",
+            "have the columns item_id and text",
+            f"{list(table.columns)}, without {gone}",
+            place=f"{path.name}",
+            remedy="rename them",
         )
     study = {i.item_id: i.study for i in items}
     unknown = [i for i in table["item_id"] if i not in study]
     if unknown:
-        raise ValueError(
-            f"load_answers: item_id must name items of this run; got {len(unknown)} that do not, the first"
-            f" {unknown[0]!r} ({path.name}); take ids from results/prepare/.../items.parquet"
+        refuse(
+            "load_answers",
+            "item_id",
+            "name items of this run",
+            f"{len(unknown)} that do not, the first {unknown[0]!r}",
+            place=f"{path.name}",
+            remedy="take ids from results/prepare/.../items.parquet",
         )
     rows = [
         (

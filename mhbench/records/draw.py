@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..errors import refuse
 from .schema import Item
 
 # %% auto #0
@@ -24,7 +25,7 @@ def draw_items(
 ) -> list[Item]:
     "A seeded draw of base questions with all that belongs to them, in the order of the source."
     if n_items is not None and n_items < 1:
-        raise ValueError(f"draw_items: n_items must be 1 or more, or None for all; got {n_items}")
+        refuse("draw_items", "n_items", "be 1 or more, or None for all", f"{n_items}")
     base = list(dict.fromkeys(i.base_id or i.item_id for i in items))
     if n_items is None or n_items >= len(base):
         return list(items)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.sax.saxutils import quoteattr
 
+from ..errors import refuse
 from .schema import Item, Rating, Response, validate
 
 # %% auto #0
@@ -71,10 +72,14 @@ def labelling_config(
 ) -> str:  # XML
     "The labelling configuration of a page with one question and its answers."
     if n_answers < 1:
-        raise ValueError(f"labelling_config: n_answers must be at least 1; got {n_answers}")
+        refuse("labelling_config", "n_answers", "be at least 1", f"{n_answers}")
     if language not in WORDS:
-        raise ValueError(
-            f"labelling_config: language must be one of {sorted(WORDS)}; got {language!r}; add its words to WORDS"
+        refuse(
+            "labelling_config",
+            "language",
+            f"be one of {sorted(WORDS)}",
+            f"{language!r}",
+            remedy="add its words to WORDS",
         )
     w = WORDS[language]
     lines = [
@@ -130,33 +135,39 @@ def label_studio_tasks(
     for r in responses:
         of = answers.setdefault(r.item_id, {})
         if r.model in of:
-            raise ValueError(
-                f"{f}: responses must be one a model and item; got two of {r.model} ({r.item_id}); keep one mode and"
-                " one sample"
+            refuse(
+                f,
+                "responses",
+                "be one a model and item",
+                f"two of {r.model}",
+                place=f"{r.item_id}",
+                remedy="keep one mode and one sample",
             )
         if r.text is None:
-            raise ValueError(
-                f"{f}: responses must have a text; got none of {r.model} with status {r.status} ({r.item_id}); leave"
-                " the item out, or ask again"
+            refuse(
+                f,
+                "responses",
+                "have a text",
+                f"none of {r.model} with status {r.status}",
+                place=f"{r.item_id}",
+                remedy="leave the item out, or ask again",
             )
         of[r.model] = r.text
     models, by_id = sorted({m for of in answers.values() for m in of}), {i.item_id: i for i in items}
     if not models:
-        raise ValueError(f"{f}: responses must hold at least one answer; got none")
+        refuse(f, "responses", "hold at least one answer", "none")
     key = {}
     for item_id in sorted({i for ids in assignment.values() for i in ids}):
         if item_id not in by_id:
-            raise ValueError(f"{f}: assignment must name items that are there; got {item_id!r}")
+            refuse(f, "assignment", "name items that are there", f"{item_id!r}")
         gone = [m for m in models if m not in answers.get(item_id, {})]
         if gone:
-            raise ValueError(
-                f"{f}: every assigned item must have an answer of every model; got none of {gone} ({item_id})"
-            )
+            refuse(f, "every assigned item", "have an answer of every model", f"none of {gone}", place=f"{item_id}")
         key[item_id] = random.Random(f"{seed}:{item_id}").sample(models, len(models))
     tasks = {}
     for rater, ids in assignment.items():
         if len(set(ids)) != len(ids):
-            raise ValueError(f"{f}: assignment must name each item once a rater; got an item twice for {rater!r}")
+            refuse(f, "assignment", "name each item once a rater", f"an item twice for {rater!r}")
         order = random.Random(f"{seed}:{rater}").sample(list(ids), len(ids))
         tasks[rater] = [
             {
@@ -210,13 +221,17 @@ def _value(result: Mapping, place: str) -> str | None:
     if kind == "choices":
         got = value.get("choices", [])
         if len(got) != 1:
-            raise ValueError(f"load_label_studio: a choice must be single; got {got} ({place})")
+            refuse("load_label_studio", "a choice", "be single", f"{got}", place=f"{place}")
         return got[0]
     if kind == "textarea":
         return "\n".join(value.get("text", [])) or None
-    raise ValueError(
-        f"load_label_studio: results must be choices or textarea; got {kind!r} ({place}); import the labelling"
-        " configuration that label_studio_tasks made"
+    refuse(
+        "load_label_studio",
+        "results",
+        "be choices or textarea",
+        f"{kind!r}",
+        place=f"{place}",
+        remedy="import the labelling configuration that label_studio_tasks made",
     )
 
 
@@ -227,8 +242,13 @@ def _who(annotation: Mapping, raters: str | Mapping[Any, str], place: str) -> st
     by = by.get("email", by.get("id")) if isinstance(by, Mapping) else by
     name = raters.get(by, raters.get(str(by)))
     if name is None:
-        raise ValueError(
-            f"load_label_studio: raters must name everyone who annotated; got {by!r} ({place}); add raters[{by!r}]"
+        refuse(
+            "load_label_studio",
+            "raters",
+            "name everyone who annotated",
+            f"{by!r}",
+            place=f"{place}",
+            remedy=f"add raters[{by!r}]",
         )
     return name
 
@@ -250,24 +270,36 @@ def load_label_studio(
     try:
         tasks = json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as e:
-        raise ValueError(
-            f"load_label_studio: path must be the JSON export of a project; got {str(path)!r} ({e}); export as JSON,"
-            " neither CSV nor TSV"
-        ) from None
+        refuse(
+            "load_label_studio",
+            "path",
+            "be the JSON export of a project",
+            f"{str(path)!r}",
+            place=f"{e}",
+            remedy="export as JSON, neither CSV nor TSV",
+        )
     if not isinstance(tasks, list) or any(
         not isinstance(t, dict) or "data" not in t or "annotations" not in t for t in tasks
     ):
-        raise ValueError(
-            "load_label_studio: an export must be a list of tasks with data and annotations; got something else"
-            f" ({path}); export as JSON, not JSON_MIN"
+        refuse(
+            "load_label_studio",
+            "an export",
+            "be a list of tasks with data and annotations",
+            "something else",
+            place=f"{path}",
+            remedy="export as JSON, not JSON_MIN",
         )
     counts, last = Counter(tasks=len(tasks), annotations=0, unlabelled=0, cancelled=0, superseded=0, missing=0), {}
     for t in tasks:
         item_id, place = t["data"].get("item_id"), f"{path.name}:task {t.get('id')}"
         if item_id not in key:
-            raise ValueError(
-                f"load_label_studio: key must hold every item of the export; got none for {item_id!r} ({place}); pass"
-                " the key that was made with these tasks"
+            refuse(
+                "load_label_studio",
+                "key",
+                "hold every item of the export",
+                f"none for {item_id!r}",
+                place=f"{place}",
+                remedy="pass the key that was made with these tasks",
             )
         if not t["annotations"]:
             counts["unlabelled"] += 1
@@ -297,9 +329,13 @@ def _rows(item_id, who, annotation, data, place, models, labels, difficulties, c
     )
     unknown = sorted(set(got) - set(wanted) - {"comment"})
     if unknown:
-        raise ValueError(
-            f"load_label_studio: results must be of the controls {sorted(wanted)}; got {unknown} ({place}); the key is"
-            " of another round"
+        refuse(
+            "load_label_studio",
+            "results",
+            f"be of the controls {sorted(wanted)}",
+            f"{unknown}",
+            place=f"{place}",
+            remedy="the key is of another round",
         )
     for name, (target, allowed) in wanted.items():
         label = got.get(name)
@@ -307,9 +343,13 @@ def _rows(item_id, who, annotation, data, place, models, labels, difficulties, c
             counts["missing"] += 1
             continue
         if label not in allowed:
-            raise ValueError(
-                f"load_label_studio: label must be one of {list(allowed)}; got {label!r} for {name} ({place}); keep the"
-                " aliases of the labelling configuration"
+            refuse(
+                "load_label_studio",
+                "label",
+                f"be one of {list(allowed)}",
+                f"{label!r} for {name}",
+                place=f"{place}",
+                remedy="keep the aliases of the labelling configuration",
             )
         yield (
             place,

@@ -19,6 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from ..errors import refuse
+
 # %% auto #0
 __all__ = [
     "TASKS",
@@ -59,7 +61,7 @@ def letters(
 ) -> list[str]:  # `n` capital letters, from A
     "The letters that name `n` options."
     if not 0 <= n <= 26:
-        raise ValueError(f"letters: n must be between 0 and 26; got {n}; name longer lists in full (task multi_label)")
+        refuse("letters", "n", "be between 0 and 26", f"{n}", remedy="name longer lists in full (task multi_label)")
     return [chr(65 + i) for i in range(n)]
 
 
@@ -253,8 +255,12 @@ def validate(
     Raises: ValueError at the first bad row if `strict`.
     """
     if not strict and set_aside is None:
-        raise ValueError(
-            "validate: set_aside must be a path where strict=False; got None; name a file for the rows that do not fit"
+        refuse(
+            "validate",
+            "set_aside",
+            "be a path where strict=False",
+            "None",
+            remedy="name a file for the rows that do not fit",
         )
     good, bad, seen = [], [], {}
     for place, row in rows:
@@ -328,8 +334,12 @@ def frame(
     records = list(records)
     record = record or (type(records[0]) if records else None)
     if record is None:
-        raise ValueError(
-            "frame: record must be given where records is empty; got None; pass Item, Response, Judgment or Rating"
+        refuse(
+            "frame",
+            "record",
+            "be given where records is empty",
+            "None",
+            remedy="pass Item, Response, Judgment or Rating",
         )
     return pd.DataFrame([r.model_dump() for r in records], columns=list(record.model_fields))
 
@@ -339,10 +349,10 @@ def write_records(records: Iterable[Record], path: str | Path, record: type[R] |
     records = list(records)
     record = record or (type(records[0]) if records else None)
     if record is None:
-        raise ValueError(f"write_records: record must be given where records is empty; got None ({path})")
+        refuse("write_records", "record", "be given where records is empty", "None", place=f"{path}")
     other = next((r for r in records if not isinstance(r, record)), None)
     if other is not None:
-        raise ValueError(f"write_records: records must all be {record.__name__}; got a {type(other).__name__} ({path})")
+        refuse("write_records", "records", f"all be {record.__name__}", f"a {type(other).__name__}", place=f"{path}")
     dicts = _dict_fields(record)
     rows = [r.model_dump() for r in records]
     for row in rows:
@@ -362,22 +372,33 @@ def read_records(path: str | Path, record: type[R]) -> list[R]:
     """
     path = Path(path)
     if not path.exists():
-        raise FileNotFoundError(
-            f"read_records: path must be a Parquet file of {record.__name__} records; got {str(path)!r}, which is not"
-            " there; run the stage that writes it (`dvc repro`)"
+        refuse(
+            "read_records",
+            "path",
+            f"be a Parquet file of {record.__name__} records",
+            f"{str(path)!r}, which is not there",
+            remedy="run the stage that writes it (`dvc repro`)",
+            error=FileNotFoundError,
         )
     try:
         table = pq.read_table(path)
     except pa.ArrowInvalid as e:
-        raise ValueError(
-            f"read_records: path must be a Parquet file; got {str(path)!r} ({e}); run the stage that writes it again"
-        ) from None
+        refuse(
+            "read_records",
+            "path",
+            "be a Parquet file",
+            f"{str(path)!r}",
+            place=f"{e}",
+            remedy="run the stage that writes it again",
+        )
     want, have = list(record.model_fields), table.column_names
     if set(want) != set(have):
-        raise ValueError(
-            f"read_records: columns must be those of {record.__name__}; got {str(path)!r} with missing"
-            f" {sorted(set(want) - set(have))} and unknown {sorted(set(have) - set(want))}; it was written by another"
-            " version or as another record: run its stage again"
+        refuse(
+            "read_records",
+            "columns",
+            f"be those of {record.__name__}",
+            f"{str(path)!r} with missing {sorted(set(want) - set(have))} and unknown {sorted(set(have) - set(want))}",
+            remedy="it was written by another version or as another record: run its stage again",
         )
     dicts = _dict_fields(record)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..encode.parallel import T
+from ..errors import refuse
 from .schema import R, read_records, write_records
 
 # %% auto #0
@@ -27,7 +28,7 @@ def shard(
     Raises: ValueError where there is no such shard.
     """
     if n < 1 or not 0 <= i < n:
-        raise ValueError(f"shard: i must be between 0 and n - 1; got i = {i}, n = {n}; count shards from 0")
+        refuse("shard", "i", "be between 0 and n - 1", f"i = {i}, n = {n}", remedy="count shards from 0")
     return items[i * len(items) // n : (i + 1) * len(items) // n]
 
 
@@ -49,9 +50,12 @@ def merge(
         for s, part in enumerate(parts):
             for x in part:
                 if (k := key(x)) in seen:
-                    raise ValueError(
-                        f"merge: shards must not overlap; got {k!r} in shards {seen[k]} and {s}; run both over the same"
-                        " items"
+                    refuse(
+                        "merge",
+                        "shards",
+                        "not overlap",
+                        f"{k!r} in shards {seen[k]} and {s}",
+                        remedy="run both over the same items",
                     )
                 seen[k] = s
     if order is None:
@@ -60,9 +64,12 @@ def merge(
     extra = [by(x) for x in out if by(x) not in place]
     missing = sorted(set(place) - {by(x) for x in out}, key=place.get)
     if extra or missing:
-        raise ValueError(
-            f"merge: shards must cover the items exactly; got {len(extra)} unknown {extra[:3]} and {len(missing)}"
-            f" missing {missing[:3]}; run the missing shard"
+        refuse(
+            "merge",
+            "shards",
+            "cover the items exactly",
+            f"{len(extra)} unknown {extra[:3]} and {len(missing)} missing {missing[:3]}",
+            remedy="run the missing shard",
         )
     return sorted(out, key=lambda x: place[by(x)])
 

@@ -9,6 +9,8 @@ import csv
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..errors import refuse
+
 # %% auto #0
 __all__ = ["csv_rows"]
 
@@ -25,31 +27,43 @@ def csv_rows(
     """
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"csv_rows: path must be a CSV file; got {path.name!r}, which is not there")
+        refuse("csv_rows", "path", "be a CSV file", f"{path.name!r}, which is not there", error=FileNotFoundError)
     with path.open(newline="", encoding=encoding) as f:
         rows = csv.reader(f, strict=True)
         try:
             header = next(rows, [])
             missing = [c for c in required if c not in header]
             if missing:
-                raise ValueError(
-                    f"csv_rows: columns must include {missing}; got {header} ({path.name}:1); give the file as it was"
-                    " released"
+                refuse(
+                    "csv_rows",
+                    "columns",
+                    f"include {missing}",
+                    f"{header}",
+                    place=f"{path.name}:1",
+                    remedy="give the file as it was released",
                 )
             start = rows.line_num + 1
             for row in rows:
                 if row:
                     if len(row) != len(header):
-                        raise ValueError(
-                            f"csv_rows: a row must have {len(header)} fields; got {len(row)} ({path.name}:{start});"
-                            " look for a quote that is not closed"
+                        refuse(
+                            "csv_rows",
+                            "a row",
+                            f"have {len(header)} fields",
+                            f"{len(row)}",
+                            place=f"{path.name}:{start}",
+                            remedy="look for a quote that is not closed",
                         )
                     yield f"{path.name}:{start}", dict(zip(header, row))
                 start = rows.line_num + 1
         except UnicodeDecodeError as e:
-            raise ValueError(
-                f"csv_rows: encoding must be that of the file; got {encoding!r}, which byte {e.start} does not fit"
-                f" ({path.name}); name another, such as cp1252"
-            ) from None
+            refuse(
+                "csv_rows",
+                "encoding",
+                "be that of the file",
+                f"{encoding!r}, which byte {e.start} does not fit",
+                place=f"{path.name}",
+                remedy="name another, such as cp1252",
+            )
         except csv.Error as e:
-            raise ValueError(f"csv_rows: path must be a CSV file; got {e} ({path.name}:{rows.line_num})") from None
+            refuse("csv_rows", "path", "be a CSV file", f"{e}", place=f"{path.name}:{rows.line_num}")

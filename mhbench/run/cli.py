@@ -16,6 +16,7 @@ import pandas as pd
 import yaml
 
 from .. import __version__
+from ..errors import refuse
 from ..records.schema import STATUSES
 from . import edit, execute, params, plan
 
@@ -37,7 +38,7 @@ def _run(a):
             raise ValueError(f"run: --shard is for the stage generate; got {a.stage}")
         i, slash, n = a.shard.partition("/")
         if not (slash and i.isdigit() and n.isdigit()):
-            raise ValueError(f"run: --shard must be I/N with I counted from 0; got {a.shard!r}")
+            refuse("run", "--shard", "be I/N with I counted from 0", f"{a.shard!r}")
         overrides = {"shard": [int(i), int(n)]}
     done = execute.run_stage(a.stage, a.study, a.model, params=a.params, overrides=overrides)
     print(f"{a.stage} {a.study or ''} {a.model or ''}".rstrip() + f": {os.path.relpath(done)}")
@@ -68,7 +69,7 @@ def _import(a):
     for text in a.option:
         name, eq, value = text.partition("=")
         if not eq:
-            raise ValueError(f"import: --option must be NAME=VALUE; got {text!r}")
+            refuse("import", "--option", "be NAME=VALUE", f"{text!r}")
         options[name] = yaml.safe_load(value)
     prepare = params.load_params(path)["studies"].get(a.study, {}).get("prepare", {})
     if prepare:
@@ -104,7 +105,14 @@ def _summary(a):
     top = params.root()
     folder = top / "results" / "report"
     if not (folder / "headline.md").exists():
-        raise FileNotFoundError("summary: results/report must hold the report's tables; got none; run `dvc repro`")
+        refuse(
+            "summary",
+            "results/report",
+            "hold the report's tables",
+            "none",
+            remedy="run `dvc repro`",
+            error=FileNotFoundError,
+        )
     for t in [folder / "headline.md", *sorted(folder.glob("*-score-accuracy*.md"))]:
         print(f"\n{t.read_text(encoding='utf-8').rstrip()}")
     print(f"\n{len(list(folder.glob('*.csv')))} tables as CSV and Markdown in results/report/")
@@ -133,9 +141,13 @@ def _cache(a):
 
     path = Path(a.cache) if a.cache else cache.cache_path(params.root())
     if a.action != "import" and not path.exists():
-        raise FileNotFoundError(
-            f"cache: the file must be there; got {os.path.relpath(path)!r}; name it with --cache, or run a stage that"
-            " asks a model"
+        refuse(
+            "cache",
+            "the file",
+            "be there",
+            f"{os.path.relpath(path)!r}",
+            remedy="name it with --cache, or run a stage that asks a model",
+            error=FileNotFoundError,
         )
     with contextlib.closing(cache.Cache(path)) as c:
         if a.action == "stats":

@@ -9,6 +9,7 @@ import hashlib
 import re
 from pathlib import Path
 
+from ..errors import refuse
 from .execute import capped
 from .params import SELECTIVE, check_params, load_params, place, root, stage_parameters
 
@@ -33,22 +34,34 @@ def merge_shards(
         for f in sorted(folder.glob("responses.*of*.parquet"))
     }
     if not found:
-        raise FileNotFoundError(
-            f"merge_shards: the parts must be in generate/{study}/{model}; got none; run `mhbench run generate --study"
-            f" {study} --model {model} --shard I/N` for each I"
+        refuse(
+            "merge_shards",
+            "the parts",
+            f"be in generate/{study}/{model}",
+            "none",
+            remedy=f"run `mhbench run generate --study {study} --model {model} --shard I/N` for each I",
+            error=FileNotFoundError,
         )
     n = {int(m[2]) for m in found.values() if m}
     if len(n) > 1:
-        raise ValueError(
-            f"merge_shards: the parts must be of one split; got splits into {sorted(n)} (generate/{study}/{model});"
-            " delete the older ones"
+        refuse(
+            "merge_shards",
+            "the parts",
+            "be of one split",
+            f"splits into {sorted(n)}",
+            place=f"generate/{study}/{model}",
+            remedy="delete the older ones",
         )
     n = n.pop()
     gone = [i for i in range(n) if not (folder / f"responses.{i}of{n}.parquet").exists()]
     if gone:
-        raise ValueError(
-            f"merge_shards: every part must be there; got none for {gone} of {n} (generate/{study}/{model}); run those"
-            " with --shard"
+        refuse(
+            "merge_shards",
+            "every part",
+            "be there",
+            f"none for {gone} of {n}",
+            place=f"generate/{study}/{model}",
+            remedy="run those with --shard",
         )
     values = stage_parameters(load_params(root() / params), "generate", study, model)
     items = read_records(place(results, "prepare", study) / "items.parquet", Item)
@@ -104,7 +117,7 @@ def select(
     Raises: ValueError for a name that is not there.
     """
     if items is not None and items < 0:
-        raise ValueError(f"select: items must be 0 (all) or more; got {items}")
+        refuse("select", "items", "be 0 (all) or more", f"{items}")
 
     def change(p):
         for kind, names in (("studies", studies), ("models", models)):
@@ -114,7 +127,7 @@ def select(
             names = known if names == ["all"] else names
             for n in names:
                 if n not in known:
-                    raise ValueError(f"select: {kind} must be among {', '.join(known)}; got {n!r} ({params})")
+                    refuse("select", f"{kind}", f"be among {', '.join(known)}", f"{n!r}", place=f"{params}")
             p["run"][kind] = _flow([n for n in known if n in names])
         if items is not None:
             for s in p["run"]["studies"]:
@@ -127,7 +140,7 @@ def sha256(path: str | Path) -> str:
     "SHA-256 of a file, or of a folder's files by name and content."
     path, h = Path(path), hashlib.sha256()
     if not path.exists():
-        raise FileNotFoundError(f"sha256: path must be a file or a folder; got {str(path)!r}, which is not there")
+        refuse("sha256", "path", "be a file or a folder", f"{str(path)!r}, which is not there", error=FileNotFoundError)
     for f in [path] if path.is_file() else sorted(x for x in path.rglob("*") if x.is_file()):
         if path.is_dir():
             h.update(str(f.relative_to(path)).encode() + b"\0")
@@ -152,7 +165,7 @@ def import_corpus(
 
     def change(p):
         if study not in p["studies"]:
-            raise ValueError(f"import_corpus: study must be among {', '.join(p['studies'])}; got {study!r} ({params})")
+            refuse("import_corpus", "study", f"be among {', '.join(p['studies'])}", f"{study!r}", place=f"{params}")
         prepare = p["studies"][study]["prepare"]
         prepare["path"], prepare["sha256"], prepare["options"] = str(path), digest, options or {}
         for mode in p["studies"][study].get("generate", {}).get("modes", {}).values():

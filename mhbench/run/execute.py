@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ..errors import refuse
 from .params import STAGES, load_params, place, root, stage_parameters
 
 # %% auto #0
@@ -56,9 +57,13 @@ def _declared(notebook: Path) -> set[str]:
 
     cells = [c for c in nbformat.read(notebook, 4).cells if "parameters" in c.metadata.get("tags", [])]
     if len(cells) != 1:
-        raise ValueError(
-            f"run_stage: notebook must have one cell tagged 'parameters'; got {len(cells)} ({notebook.name}); tag the"
-            " cell of literals, once"
+        refuse(
+            "run_stage",
+            "notebook",
+            "have one cell tagged 'parameters'",
+            f"{len(cells)}",
+            place=f"{notebook.name}",
+            remedy="tag the cell of literals, once",
         )
     import ast
 
@@ -93,9 +98,13 @@ def run_stage(
     declared = _declared(notebook)
     unknown, missing = sorted(set(values) - declared), sorted(declared - set(values))
     if unknown:
-        raise ValueError(
-            f"run_stage: parameters must be declared by the notebook; got unknown {unknown} ({stage}.ipynb); mend"
-            " params.yaml, or declare them in the cell tagged parameters"
+        refuse(
+            "run_stage",
+            "parameters",
+            "be declared by the notebook",
+            f"unknown {unknown}",
+            place=f"{stage}.ipynb",
+            remedy="mend params.yaml, or declare them in the cell tagged parameters",
         )
     if missing:
         raise ValueError(
@@ -196,9 +205,14 @@ def with_peoples_labels(items: list, results: Path, study: str, stage: str) -> l
 
     labels = place(results, "preferences", study) / "labels.parquet"
     if not labels.exists():
-        raise FileNotFoundError(
-            f"{stage}: soft_labels must have the labels of the preferences stage; got no {labels.name} ({study}); run"
-            f" that stage, or say soft_labels: false in studies.{study}.{stage}"
+        refuse(
+            f"{stage}",
+            "soft_labels",
+            "have the labels of the preferences stage",
+            f"no {labels.name}",
+            place=f"{study}",
+            remedy=f"run that stage, or say soft_labels: false in studies.{study}.{stage}",
+            error=FileNotFoundError,
         )
     return with_soft_labels(items, pd.read_parquet(labels))
 
@@ -231,9 +245,13 @@ def asking(
     elif kind == "openai":
         yield model, Endpoint(name=entry["endpoint"], **settings)
     else:
-        raise ValueError(
-            f"asking: endpoints.{entry['endpoint']}.kind must be local or openai for a model that is asked; got"
-            f" {kind!r} (models.{name}); an encoder answers in mhbench.steps.similarity.nearest_option"
+        refuse(
+            "asking",
+            f"endpoints.{entry['endpoint']}.kind",
+            "be local or openai for a model that is asked",
+            f"{kind!r}",
+            place=f"models.{name}",
+            remedy="an encoder answers in mhbench.steps.similarity.nearest_option",
         )
 
 

@@ -13,6 +13,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from ..errors import refuse
+
 # %% auto #0
 __all__ = [
     "PALETTE",
@@ -50,12 +52,15 @@ _STYLE = {
 def _need(function: str, table: pd.DataFrame, columns: Sequence[str]) -> None:
     gone = [c for c in columns if c not in table.columns]
     if gone:
-        raise ValueError(
-            f"{function}: table must have the columns {list(columns)}; got {list(table.columns)}, without {gone};"
-            " rename or compute them"
+        refuse(
+            function,
+            "table",
+            f"have the columns {list(columns)}",
+            f"{list(table.columns)}, without {gone}",
+            remedy="rename or compute them",
         )
     if not len(table):
-        raise ValueError(f"{function}: table must have a row; got an empty table; check the filter before the plot")
+        refuse(function, "table", "have a row", "an empty table", remedy="check the filter before the plot")
 
 
 def _figure(width: float, height: float, **kw):
@@ -340,9 +345,12 @@ def matrix(
     "A labelled matrix, each cell with its number."
     values, columns = np.asarray(values, float), list(columns if columns is not None else rows)
     if values.shape != (len(rows), len(columns)):
-        raise ValueError(
-            f"matrix: values must be ({len(rows)}, {len(columns)}) for these labels; got {values.shape}; pass one label"
-            " a row and a column"
+        refuse(
+            "matrix",
+            "values",
+            f"be ({len(rows)}, {len(columns)}) for these labels",
+            f"{values.shape}",
+            remedy="pass one label a row and a column",
         )
     fig, ax = _figure(1.9 + 0.55 * len(columns), 1.1 + 0.42 * len(rows))
     im = ax.imshow(values, vmin=limits[0], vmax=limits[1], cmap="cividis", aspect="auto")

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import yaml
 
+from ..errors import refuse
+
 # %% auto #0
 __all__ = ["STAGES", "SELECTIVE", "Stage", "root", "place", "load_params", "check_params", "stage_parameters"]
 
@@ -73,9 +75,13 @@ def root(
     for folder in (here, *here.parents):
         if (folder / "params.yaml").exists() and (folder / "dvc.yaml").exists():
             return folder
-    raise FileNotFoundError(
-        f"root: the folder must be inside a clone of mhbench; got {str(here)!r}, with no params.yaml and dvc.yaml in it"
-        " or above; change to the clone, or set MHBENCH_ROOT"
+    refuse(
+        "root",
+        "the folder",
+        "be inside a clone of mhbench",
+        f"{str(here)!r}, with no params.yaml and dvc.yaml in it or above",
+        remedy="change to the clone, or set MHBENCH_ROOT",
+        error=FileNotFoundError,
     )
 
 
@@ -109,7 +115,7 @@ def check_params(p: dict, where: str = "params.yaml") -> None:
     from mhbench.encode.parallel import Executor
 
     def no(entry, rule, value, remedy):
-        raise ValueError(f"check_params: {entry} must {rule}; got {value!r} ({where}); {remedy}")
+        refuse("check_params", f"{entry}", f"{rule}", f"{value!r}", place=f"{where}", remedy=f"{remedy}")
 
     for section in ("seed", "run", "studies", "models", "endpoints"):
         if section not in p:
@@ -183,7 +189,7 @@ def stage_parameters(
     Raises: ValueError for a stage, study or model that is not there.
     """
     if stage not in STAGES:
-        raise ValueError(f"stage_parameters: stage must be one of {', '.join(STAGES)}; got {stage!r}")
+        refuse("stage_parameters", "stage", f"be one of {', '.join(STAGES)}", f"{stage!r}")
     s = STAGES[stage]
     for wanted, value, kind in ((s.per_study, study, "studies"), (s.per_model, model, "models")):
         if wanted and value not in p[kind]:
@@ -203,9 +209,12 @@ def stage_parameters(
         asked = [model] if s.per_model else out.get("judges") or out.get("asked") or []
         gone = [m for m in asked if m not in p["models"]]
         if gone:
-            raise ValueError(
-                f"stage_parameters: judges and asked must name entries of models ({', '.join(p['models'])}); got {gone}"
-                f" (studies.{study}.{stage})"
+            refuse(
+                "stage_parameters",
+                "judges and asked",
+                f"name entries of models ({', '.join(p['models'])})",
+                f"{gone}",
+                place=f"studies.{study}.{stage}",
             )
         out |= {"entries": {m: dict(p["models"][m]) for m in asked}}
         out |= {

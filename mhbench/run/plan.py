@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from ..errors import refuse
 from .execute import asking, cache_file, capped
 from .params import SELECTIVE, STAGES, load_params, place, root, stage_parameters
 
@@ -31,9 +32,13 @@ def _prepared(study: str, want: dict) -> Path:
     folder = place("results", "prepare", study)
     remedy = "run `dvc repro prepare`, which asks nothing"
     if not (folder / "items.parquet").exists():
-        raise FileNotFoundError(
-            f"plan_run: the items of {study} must be prepared; got no {os.path.relpath(folder / 'items.parquet')};"
-            f" {remedy}"
+        refuse(
+            "plan_run",
+            f"the items of {study}",
+            "be prepared",
+            f"no {os.path.relpath(folder / 'items.parquet')}",
+            remedy=f"{remedy}",
+            error=FileNotFoundError,
         )
     had = _run_with(folder / "notebook.ipynb")
     other = sorted(k for k in want | had if want.get(k) != had.get(k))

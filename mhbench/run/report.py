@@ -14,6 +14,8 @@ from typing import NamedTuple, Sequence
 import numpy as np
 import pandas as pd
 
+from ..errors import refuse
+
 # %% auto #0
 __all__ = [
     "STAGE_TABLES",
@@ -57,9 +59,12 @@ def with_interval(
     """
     gone = [c for c in ("estimate", "ci_low", "ci_high") if c not in table]
     if gone:
-        raise ValueError(
-            f"with_interval: table must have the columns estimate, ci_low, ci_high; got {list(table.columns)}, without"
-            f" {gone}; compute the interval first"
+        refuse(
+            "with_interval",
+            "table",
+            "have the columns estimate, ci_low, ci_high",
+            f"{list(table.columns)}, without {gone}",
+            remedy="compute the interval first",
         )
     text = [
         (
@@ -265,9 +270,14 @@ def collect(results: str | Path, figures: str | Path, run: dict) -> list[Section
                 if (folder / f"{name}.parquet").exists()
             ]
             if not tables:
-                raise FileNotFoundError(
-                    f"collect: {stage} of {study} must have left a table; got none ({stage}/{study}); run the stage"
-                    " with `dvc repro`"
+                refuse(
+                    "collect",
+                    f"{stage} of {study}",
+                    "have left a table",
+                    "none",
+                    place=f"{stage}/{study}",
+                    remedy="run the stage with `dvc repro`",
+                    error=FileNotFoundError,
                 )
             tables = [
                 (c, with_interval(t) if {"estimate", "ci_low", "ci_high"} <= set(t.columns) else t)
@@ -344,8 +354,14 @@ def html_report(title: str, introduction: str, sections: Sequence[Section], digi
         out += [_html_table(c, t, digits) for c, t in s.tables]
         for caption, path in s.figures:
             if not Path(path).exists():
-                raise FileNotFoundError(
-                    f"html_report: figures must exist; got {str(path)!r} ({s.title}); run the stage that draws it"
+                refuse(
+                    "html_report",
+                    "figures",
+                    "exist",
+                    f"{str(path)!r}",
+                    place=f"{s.title}",
+                    remedy="run the stage that draws it",
+                    error=FileNotFoundError,
                 )
             data = base64.b64encode(Path(path).read_bytes()).decode()
             out.append(

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from ..errors import refuse
 from .agreement import ABSTAIN, _divide, _matrix, _out, _unit
 from .consensus import _column, _onehot
 from .resample import Interval, bootstrap
@@ -44,7 +45,7 @@ def mean_difficulty(
     codes, values = _matrix(labels, (), None, "mean_difficulty", raters=1)
     unknown = [v for v in values if isinstance(v, str) and v not in scale]
     if unknown:
-        raise ValueError(f"mean_difficulty: labels must be among {list(scale)}; got {unknown}")
+        refuse("mean_difficulty", "labels", f"be among {list(scale)}", f"{unknown}")
     x = np.array([scale[v] if isinstance(v, str) else float(v) for v in values] + [0.0])
     return _divide(x[np.where(codes < 0, len(values), codes)].sum(0), (codes >= 0).sum(0).astype(float))
 
@@ -102,11 +103,9 @@ def abstention_by_difficulty(
     """
     x, d = np.atleast_2d(np.asarray(labels, dtype=object)), np.asarray(difficulty, float)
     if d.shape != x.shape[1:]:
-        raise ValueError(
-            f"abstention_by_difficulty: difficulty must be one number an item, shape ({x.shape[1]},); got {d.shape}"
-        )
+        refuse("abstention_by_difficulty", "difficulty", f"be one number an item, shape ({x.shape[1]},)", f"{d.shape}")
     if np.isnan(d).all():
-        raise ValueError("abstention_by_difficulty: difficulty must be given for at least one item; got none")
+        refuse("abstention_by_difficulty", "difficulty", "be given for at least one item", "none")
     bins, asked = difficulty_bins(d, edges), (~pd.isna(x)).sum(0).astype(float)
     gone = (x == abstain).sum(0).astype(float)
     z, d0 = _onehot(bins, len(edges) + 1), np.where(bins < 0, 0.0, d)
@@ -142,15 +141,17 @@ def _ties(confidence: Any, correct: Any, function: str) -> tuple[np.ndarray, np.
     "Errors, the group of each item (-1: left out), and the thresholds of the groups, descending."
     c, y = np.asarray(confidence, float), np.asarray(correct, float)
     if c.shape != y.shape or c.ndim != 1:
-        raise ValueError(
-            f"{function}: confidence and correct must be one number an item each, same shape; got {c.shape} and"
-            f" {y.shape}"
+        refuse(
+            function,
+            "confidence and correct",
+            "be one number an item each, same shape",
+            f"{c.shape} and {y.shape}",
         )
     if ((y < 0) | (y > 1)).any():
-        raise ValueError(f"{function}: correct must be 1, 0 or NaN; got {np.nanmin(y)} to {np.nanmax(y)}")
+        refuse(function, "correct", "be 1, 0 or NaN", f"{np.nanmin(y)} to {np.nanmax(y)}")
     has = ~np.isnan(c + y)
     if not has.any():
-        raise ValueError(f"{function}: at least one item must have a confidence and a verdict; got none")
+        refuse(function, "at least one item", "have a confidence and a verdict", "none")
     thresholds, group = np.unique(-c[has], return_inverse=True)
     of = np.full(len(c), -1)
     of[has] = group

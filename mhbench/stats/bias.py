@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from ..errors import refuse
 from .agreement import ABSTAIN, _divide
 from .consensus import _column
 from .resample import Interval, _groups, bootstrap, mean
@@ -44,9 +45,7 @@ def as_scores(
     gone = (x == None) | np.isin(x, list(missing))  # noqa: E711 (by element)
     unknown = sorted({str(v) for v in x[~gone]} - {positive, negative})
     if unknown:
-        raise ValueError(
-            f"as_scores: labels must be {positive!r}, {negative!r} or among missing {list(missing)}; got {unknown}"
-        )
+        refuse("as_scores", "labels", f"be {positive!r}, {negative!r} or among missing {list(missing)}", f"{unknown}")
     return np.where(gone, np.nan, (x == positive).astype(float))
 
 
@@ -62,9 +61,12 @@ class Shared(NamedTuple):
 
 def _lineage(name: str, lineages: Mapping[str, str], function: str) -> str:
     if not lineages.get(name):
-        raise ValueError(
-            f"{function}: lineages must name a family for every model; got none for {name!r}; add it, e.g."
-            f" lineages[{name!r}] = 'gemma'"
+        refuse(
+            function,
+            "lineages",
+            "name a family for every model",
+            f"none for {name!r}",
+            remedy=f"add it, e.g. lineages[{name!r}] = 'gemma'",
         )
     return lineages[name]
 
@@ -126,13 +128,15 @@ def _bias(
 ) -> list[Bias]:
     x = np.asarray(scores, float)
     if x.shape[:2] != (len(annotators), len(students)) or x.ndim != 3:
-        raise ValueError(
-            f"{function}: scores must have shape (n_annotators, n_students, n_items), here ({len(annotators)},"
-            f" {len(students)}, n); got {x.shape}"
+        refuse(
+            function,
+            "scores",
+            f"have shape (n_annotators, n_students, n_items), here ({len(annotators)}, {len(students)}, n)",
+            f"{x.shape}",
         )
     for what, names in (("annotators", annotators), ("students", students)):
         if len(set(names)) != len(names):
-            raise ValueError(f"{function}: {what} must be different names; got {list(names)}")
+            refuse(function, f"{what}", "be different names", f"{list(names)}")
     of = {m: _lineage(m, lineages, function) for m in [*annotators, *students]}
     found, columns = [], []
     for i, a in enumerate(annotators):
@@ -142,9 +146,11 @@ def _bias(
             if kind not in kinds:
                 continue
             if not peers:
-                raise ValueError(
-                    f"{function}: annotators must include peers of another lineage than {a!r} ({of[a]}); got"
-                    f" {list(annotators)}"
+                refuse(
+                    function,
+                    "annotators",
+                    f"include peers of another lineage than {a!r} ({of[a]})",
+                    f"{list(annotators)}",
                 )
             has = ~np.isnan(x[peers, k])
             consensus = _divide(np.where(has, x[peers, k], 0.0).sum(0), has.sum(0).astype(float))
@@ -155,9 +161,7 @@ def _bias(
     d = np.column_stack(columns)
     empty = [f[:2] for f, c in zip(found, columns) if np.isnan(c).all()]
     if empty:
-        raise ValueError(
-            f"{function}: every pair must share at least one scored item with a peer; got none for {empty}"
-        )
+        refuse(function, "every pair", "share at least one scored item with a peer", f"none for {empty}")
     all_of = bootstrap(mean, d, **kwargs)
     units = _groups(kwargs.get("clusters"), len(d), "clusters")
     return [
@@ -222,18 +226,20 @@ def position_bias(
     """How often a judge's choice between two answers survives their exchange."""
     x, y = np.asarray(forward, dtype=object), np.asarray(backward, dtype=object)
     if x.shape != y.shape or x.ndim != 1:
-        raise ValueError(
-            f"position_bias: forward and backward must be one verdict a pair each, same shape; got {x.shape} and"
-            f" {y.shape}"
+        refuse(
+            "position_bias",
+            "forward and backward",
+            "be one verdict a pair each, same shape",
+            f"{x.shape} and {y.shape}",
         )
     value = {"first": 1.0, "second": 0.0, "tie": 0.5}
     unknown = sorted({str(v) for v in [*x, *y] if not pd.isna(v)} - set(value))
     if unknown:
-        raise ValueError(f"position_bias: verdicts must be 'first', 'second', 'tie' or None; got {unknown}")
+        refuse("position_bias", "verdicts", "be 'first', 'second', 'tie' or None", f"{unknown}")
     a, b = (np.array([np.nan if pd.isna(v) else value[v] for v in z]) for z in (x, y))
     gone = np.isnan(a + b)
     if gone.all():
-        raise ValueError("position_bias: at least one pair must have a verdict in both orders; got none")
+        refuse("position_bias", "at least one pair", "have a verdict in both orders", "none")
     i = bootstrap(mean, np.where(gone[:, None], np.nan, np.column_stack([a + b == 1, (a + b) / 2 - 0.5])), **kwargs)
     n = int((~gone).sum()) if kwargs.get("clusters") is None else i.n
     return PositionBias(_column(i, 0)._replace(n=n), _column(i, 1)._replace(n=n), int(gone.sum()))

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from ..errors import refuse
 from .metrics import _out, _ratio, _weights
 
 # %% auto #0
@@ -20,16 +21,22 @@ __all__ = ["cross_entropy", "brier", "letter_probabilities", "Reliability", "rel
 def _distributions(soft, probs, function) -> tuple[np.ndarray, np.ndarray]:
     p, q = np.asarray(soft, float), np.asarray(probs, float)
     if p.shape != q.shape or p.ndim != 2:
-        raise ValueError(
-            f"{function}: soft and probs must have one row a unit and one column an option each; got shapes {p.shape}"
-            f" and {q.shape}; pad shorter rows with zeros"
+        refuse(
+            function,
+            "soft and probs",
+            "have one row a unit and one column an option each",
+            f"shapes {p.shape} and {q.shape}",
+            remedy="pad shorter rows with zeros",
         )
     for name, x in (("soft", p), ("probs", q)):
         bad = np.flatnonzero(~((x >= 0).all(1) & (np.abs(x.sum(1) - 1) < 1e-6)))
         if len(bad):
-            raise ValueError(
-                f"{function}: {name} must be probabilities that sum to 1 in every row; got {x[bad[0]].tolist()} (unit"
-                f" {bad[0]})"
+            refuse(
+                function,
+                f"{name}",
+                "be probabilities that sum to 1 in every row",
+                f"{x[bad[0]].tolist()}",
+                place=f"unit {bad[0]}",
             )
     return p, q
 
@@ -57,7 +64,7 @@ def cross_entropy(
     """
     p, q = _distributions(soft, probs, "cross_entropy")
     if not 0 <= floor < 1:
-        raise ValueError(f"cross_entropy: floor must be in [0, 1); got {floor}")
+        refuse("cross_entropy", "floor", "be in [0, 1)", f"{floor}")
     with np.errstate(divide="ignore", invalid="ignore"):
         h = -np.where(p > 0, p * np.log(np.maximum(q, floor)), 0).sum(1)
         if relative:
@@ -106,16 +113,17 @@ class Reliability(NamedTuple):
 def _binned(confidence, right, bins, strategy, function) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     c, r = np.asarray(confidence, float), np.asarray(right, float)
     if c.shape != r.shape or c.ndim != 1:
-        raise ValueError(
-            f"{function}: confidence and right must have one entry a unit each; got shapes {c.shape} and {r.shape}"
-        )
+        refuse(function, "confidence and right", "have one entry a unit each", f"shapes {c.shape} and {r.shape}")
     if not ((c >= 0) & (c <= 1)).all():
-        raise ValueError(
-            f"{function}: confidence must be in [0, 1]; got {c[~((c >= 0) & (c <= 1))][0]}; leave out units without"
-            " one, and say how many"
+        refuse(
+            function,
+            "confidence",
+            "be in [0, 1]",
+            f"{c[~((c >= 0) & (c <= 1))][0]}",
+            remedy="leave out units without one, and say how many",
         )
     if bins < 1 or strategy not in ("width", "mass"):
-        raise ValueError(f"{function}: bins must be 1 or more and strategy width or mass; got {bins} and {strategy!r}")
+        refuse(function, "bins", "be 1 or more and strategy width or mass", f"{bins} and {strategy!r}")
     if strategy == "width":
         edges = np.linspace(0, 1, bins + 1)
     else:

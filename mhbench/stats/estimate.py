@@ -8,6 +8,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import norm
 
+from ..errors import refuse
+
 # %% auto #0
 __all__ = ["wilson"]
 
@@ -23,7 +25,7 @@ def wilson(
     Source: Wilson 1927; Agresti and Coull 1998.
     """
     if not (n >= 1 and 0 <= k <= n):
-        raise ValueError(f"wilson: k must be between 0 and n, and n at least 1; got k={k}, n={n}")
+        refuse("wilson", "k", "be between 0 and n, and n at least 1", f"k={k}, n={n}")
     z, p = float(norm.ppf(0.5 + level / 2)), k / n
     middle, half = p + z * z / (2 * n), z * np.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
     return max(0.0, (middle - half) / (1 + z * z / n)), min(1.0, (middle + half) / (1 + z * z / n))

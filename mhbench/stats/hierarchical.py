@@ -11,6 +11,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from ..errors import refuse
 from .preference import _connected, _scores
 from .resample import Interval, draw_weights, percentile_interval
 
@@ -102,19 +103,19 @@ def _problem(
     "The checked arguments, and the index of each annotation's question."
     x = _scores(scores, function)
     if len(x) == 0:
-        raise ValueError(f"{function}: scores must not be empty; got no annotation")
+        refuse(function, "scores", "not be empty", "no annotation")
     labels = [np.asarray(questions), np.asarray(raters)]
     for name, l in zip(("questions", "raters"), labels):
         if l.shape != (len(x),):
-            raise ValueError(f"{function}: {name} must be one label an annotation, shape ({len(x)},); got {l.shape}")
+            refuse(function, f"{name}", f"be one label an annotation, shape ({len(x)},)", f"{l.shape}")
     if offset not in ("paper", "symmetric"):
-        raise ValueError(f"{function}: offset must be 'paper' or 'symmetric'; got {offset!r}")
+        refuse(function, "offset", "be 'paper' or 'symmetric'", f"{offset!r}")
     if not 0 < slope_bounds[0] <= 1 <= slope_bounds[1] < np.inf:
-        raise ValueError(f"{function}: slope_bounds must be positive and hold 1; got {slope_bounds}")
+        refuse(function, "slope_bounds", "be positive and hold 1", f"{slope_bounds}")
     if not offset_bounds[0] <= 0 <= offset_bounds[1]:
-        raise ValueError(f"{function}: offset_bounds must hold 0; got {offset_bounds}")
+        refuse(function, "offset_bounds", "hold 0", f"{offset_bounds}")
     if not 0 <= penalty < np.inf:
-        raise ValueError(f"{function}: penalty must be zero or more; got {penalty}")
+        refuse(function, "penalty", "be zero or more", f"{penalty}")
     (uq, q), (ur, r) = (np.unique(l, return_inverse=True) for l in labels)
     shape, symmetric = (len(uq), x.shape[1]), offset == "symmetric"
     pairs = _pairs(x, q, r, symmetric)
@@ -187,9 +188,13 @@ def hierarchical_bradley_terry(
         scores, questions, raters, offset, slope_bounds, offset_bounds, penalty, "hierarchical_bradley_terry"
     )
     if not problem.rated.any(1).all():
-        raise ValueError(
-            "hierarchical_bradley_terry: every question must have a rated option; got none"
-            f" ({problem.questions[~problem.rated.any(1)][0]}); leave it out"
+        refuse(
+            "hierarchical_bradley_terry",
+            "every question",
+            "have a rated option",
+            "none",
+            place=f"{problem.questions[~problem.rated.any(1)][0]}",
+            remedy="leave it out",
         )
     return _fit(problem)
 
@@ -220,9 +225,12 @@ def _draws(
         kept.append(w[good])
         if len(good) == need:
             return np.concatenate(kept), vain
-    raise ValueError(
-        f"{function}: raters must have enough annotations for a draw to hold them all; got {int(onehot.sum(0).min())}"
-        f" for {problem.raters[onehot.sum(0).argmin()]!r}; join raters of few annotations under one name"
+    refuse(
+        function,
+        "raters",
+        "have enough annotations for a draw to hold them all",
+        f"{int(onehot.sum(0).min())} for {problem.raters[onehot.sum(0).argmin()]!r}",
+        remedy="join raters of few annotations under one name",
     )
 
 

@@ -11,6 +11,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
+from ..errors import refuse
+
 # %% auto #0
 __all__ = ["WeightedMean", "half_width_se", "inverse_variance_mean"]
 
@@ -52,14 +54,17 @@ def inverse_variance_mean(
     """
     f, x, s = "inverse_variance_mean", np.asarray(estimates, float), np.asarray(se, float)
     if x.ndim != 1 or s.shape != x.shape or len(x) == 0:
-        raise ValueError(f"{f}: estimates and se must be of one length, at least 1; got shapes {x.shape} and {s.shape}")
+        refuse(f, "estimates and se", "be of one length, at least 1", f"shapes {x.shape} and {s.shape}")
     if model not in ("fixed", "random"):
-        raise ValueError(f"{f}: model must be fixed or random; got {model!r}")
+        refuse(f, "model", "be fixed or random", f"{model!r}")
     s = np.maximum(s, floor)
     if not (np.isfinite(x).all() and np.isfinite(s).all() and (s > 0).all()):
-        raise ValueError(
-            f"{f}: estimates must be finite and se above zero; got se {s.tolist()}; give floor, e.g. 0.01, where a"
-            " score did not vary"
+        refuse(
+            f,
+            "estimates",
+            "be finite and se above zero",
+            f"se {s.tolist()}",
+            remedy="give floor, e.g. 0.01, where a score did not vary",
         )
     w = 1 / s**2
     q = float(w @ (x - w @ x / w.sum()) ** 2)

@@ -12,6 +12,8 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import softmax
 
+from ..errors import refuse
+
 # %% auto #0
 __all__ = ["pairwise_wins", "pairwise_ties", "Strengths", "bradley_terry", "plackett_luce"]
 
@@ -20,14 +22,20 @@ __all__ = ["pairwise_wins", "pairwise_ties", "Strengths", "bradley_terry", "plac
 def _scores(scores: Any, function: str) -> np.ndarray:
     x = np.asarray(scores, float)
     if x.ndim != 2 or x.shape[1] < 2:
-        raise ValueError(
-            f"{function}: scores must have shape (n_annotations, n_options) with two options or more; got {x.shape};"
-            " one row an annotation"
+        refuse(
+            function,
+            "scores",
+            "have shape (n_annotations, n_options) with two options or more",
+            f"{x.shape}",
+            remedy="one row an annotation",
         )
     if np.isinf(x).any():
-        raise ValueError(
-            f"{function}: scores must be finite, or NaN where an option was not rated; got an infinite one (row"
-            f" {int(np.isinf(x).any(1).argmax())})"
+        refuse(
+            function,
+            "scores",
+            "be finite, or NaN where an option was not rated",
+            "an infinite one",
+            place=f"row {int(np.isinf(x).any(1).argmax())}",
         )
     return x
 
@@ -78,12 +86,15 @@ def _connected(
 
 def _refuse_infinite(beats: np.ndarray, penalty: float, function: str) -> None:
     if penalty < 0 or not np.isfinite(penalty):
-        raise ValueError(f"{function}: penalty must be zero or more; got {penalty}")
+        refuse(function, "penalty", "be zero or more", f"{penalty}")
     if penalty == 0 and not _connected(beats, np.ones(len(beats), bool)):
-        raise ValueError(
-            f"{function}: the comparisons must connect all options both ways for a finite estimate; got options"
-            f" {np.flatnonzero(~beats.T.any(1)).tolist()} that never lost and {np.flatnonzero(~beats.any(1)).tolist()}"
-            " that never won; pass penalty, e.g. 0.1"
+        never_lost, never_won = (np.flatnonzero(~x.any(1)).tolist() for x in (beats.T, beats))
+        refuse(
+            function,
+            "the comparisons",
+            "connect all options both ways for a finite estimate",
+            f"options {never_lost} that never lost and {never_won} that never won",
+            remedy="pass penalty, e.g. 0.1",
         )
 
 
@@ -111,9 +122,13 @@ def _newton(
         while value(b - s * step) > value(b) + 1e-12 * abs(value(b)) and s > 1e-10:
             s /= 2
         b = b - s * step
-    raise RuntimeError(
-        f"bradley_terry: Newton's method must end within 100 steps; got a gradient of {np.abs(g).max():.2g}; raise"
-        " penalty"
+    refuse(
+        "bradley_terry",
+        "Newton's method",
+        "end within 100 steps",
+        f"a gradient of {np.abs(g).max():.2g}",
+        remedy="raise penalty",
+        error=RuntimeError,
     )
 
 
@@ -132,17 +147,18 @@ def bradley_terry(
     f, w, modelled = "bradley_terry", np.asarray(wins, float), int(ties is not None)
     t = np.asarray(ties, float) if modelled else np.zeros_like(w)
     if w.ndim != 2 or w.shape[0] != w.shape[1] or len(w) < 2 or t.shape != w.shape:
-        raise ValueError(
-            f"{f}: wins and ties must be square and of one size; got {w.shape} and {t.shape}; see pairwise_wins"
-        )
+        refuse(f, "wins and ties", "be square and of one size", f"{w.shape} and {t.shape}", remedy="see pairwise_wins")
     if not np.isfinite([w, t]).all() or min(w.min(), t.min()) < 0 or (t != t.T).any():
-        raise ValueError(f"{f}: wins and ties must be counts, ties symmetric; got something else")
+        refuse(f, "wins and ties", "be counts, ties symmetric", "something else")
     k, off = len(w), ~np.eye(len(w), dtype=bool)
     _refuse_infinite((w + t > 0) & off, penalty, f)
     if modelled and not (t[off].any() and w[off].any()):
-        raise ValueError(
-            f"{f}: with ties, both wins and ties must occur; got {'only ties' if t[off].any() else 'no ties'}; leave"
-            " ties out"
+        refuse(
+            f,
+            "with ties, both wins and ties",
+            "occur",
+            f"{'only ties' if t[off].any() else 'no ties'}",
+            remedy="leave ties out",
         )
     i, j = np.triu_indices(k, 1)
     x, p = np.zeros((len(i), 2 + modelled, k + modelled)), np.arange(len(i))  # outcomes: i wins, j wins, tie
@@ -172,9 +188,12 @@ def _orders(row: np.ndarray, limit: int = 5040) -> tuple[list[list[int]], int, i
         return [], 0, len(rated)
     n = int(np.prod([float(np.prod(np.arange(1, len(g) + 1))) for g in groups[:-1]]))
     if n > limit:
-        raise ValueError(
-            f"plackett_luce: scores must leave at most {limit} orders open in a row; got {n}; use bradley_terry, which"
-            " takes ties in its stride"
+        refuse(
+            "plackett_luce",
+            "scores",
+            f"leave at most {limit} orders open in a row",
+            f"{n}",
+            remedy="use bradley_terry, which takes ties in its stride",
         )
     rest = groups[-1] + np.flatnonzero(np.isnan(row)).tolist()
     return (
@@ -224,6 +243,6 @@ def plackett_luce(
         objective, np.zeros(k), jac=True, method="L-BFGS-B", options={"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-8}
     )
     if np.abs(objective(o.x)[1]).max() > 1e-4 * max(1, len(rows)):
-        raise RuntimeError(f"plackett_luce: the optimiser must end; got {o.message}; raise penalty")
+        refuse("plackett_luce", "the optimiser", "end", f"{o.message}", remedy="raise penalty", error=RuntimeError)
     betas = o.x - o.x.mean()
     return Strengths(softmax(betas), betas, float(o.fun))

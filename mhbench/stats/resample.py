@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from ..errors import refuse
+
 # %% auto #0
 __all__ = [
     "draw_weights",
@@ -32,9 +34,12 @@ def _groups(labels: np.ndarray | None, n: int, name: str) -> np.ndarray:
         return np.arange(n)
     labels = np.asarray(labels)
     if labels.shape != (n,):
-        raise ValueError(
-            f"bootstrap: {name} must be one label a unit, shape ({n},); got shape {labels.shape}; units lie along"
-            " `axis`"
+        refuse(
+            "bootstrap",
+            f"{name}",
+            f"be one label a unit, shape ({n},)",
+            f"shape {labels.shape}",
+            remedy="units lie along `axis`",
         )
     _, first, codes = np.unique(labels, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[codes]
@@ -56,16 +61,19 @@ def draw_weights(
     Raises: ValueError where a cluster spans two strata.
     """
     if n_units < 1 or n < 1:
-        raise ValueError(f"draw_weights: n_units and n must be at least 1; got {n_units} and {n}")
+        refuse("draw_weights", "n_units and n", "be at least 1", f"{n_units} and {n}")
     cluster = _groups(clusters, n_units, "clusters")
     stratum = _groups(strata, n_units, "strata") if strata is not None else np.zeros(n_units, int)
     k = int(cluster.max()) + 1
     of_cluster = np.zeros(k, int)
     of_cluster[cluster] = stratum
     if (of_cluster[cluster] != stratum).any():
-        raise ValueError(
-            "draw_weights: clusters must each lie within one stratum; got one that spans two; leave strata out, or join"
-            " them"
+        refuse(
+            "draw_weights",
+            "clusters",
+            "each lie within one stratum",
+            "one that spans two",
+            remedy="leave strata out, or join them",
         )
     members = [np.flatnonzero(of_cluster == s) for s in range(int(stratum.max()) + 1)]
     rngs = [np.random.default_rng(s) for s in _sequence(seed).spawn(len(members))]
@@ -147,7 +155,7 @@ def percentile_interval(
     Source: Efron 1981.
     """
     if not 0 < level < 1:
-        raise ValueError(f"percentile_interval: level must be between 0 and 1; got {level}; 0.95 for a 95% interval")
+        refuse("percentile_interval", "level", "be between 0 and 1", f"{level}", remedy="0.95 for a 95% interval")
     r = np.asarray(replicates, float)
     q = [(1 - level) / 2, (1 + level) / 2]
     if np.isnan(r).any():
@@ -204,10 +212,13 @@ def _evaluator(statistic: Callable, arrays: tuple, axis: int) -> Callable[[np.nd
         def evaluate(w):
             values = np.asarray(statistic(*arrays, weights=w), float)
             if values.shape[:1] != (len(w),):
-                raise ValueError(
-                    f"bootstrap: statistic must return one value a row of weights, first axis {len(w)}; got shape"
-                    f" {values.shape} ({name}); wrap it in a function without the argument `weights` to have it called"
-                    " once a replicate"
+                refuse(
+                    "bootstrap",
+                    "statistic",
+                    f"return one value a row of weights, first axis {len(w)}",
+                    f"shape {values.shape}",
+                    place=f"{name}",
+                    remedy="wrap it in a function without the argument `weights` to have it called once a replicate",
                 )
             return values
 
@@ -249,12 +260,14 @@ def bootstrap(
     arrays = tuple(np.asarray(a) for a in arrays)
     sizes = sorted({a.shape[axis] if a.ndim else 0 for a in arrays})
     if len(sizes) != 1 or sizes[0] == 0:
-        raise ValueError(
-            f"bootstrap: arrays must have the same number of units along axis {axis}, at least 1; got"
-            f" {[a.shape for a in arrays]}"
+        refuse(
+            "bootstrap",
+            "arrays",
+            f"have the same number of units along axis {axis}, at least 1",
+            f"{[a.shape for a in arrays]}",
         )
     if method not in ("percentile", "bca"):
-        raise ValueError(f"bootstrap: method must be 'percentile' or 'bca'; got {method!r}")
+        refuse("bootstrap", "method", "be 'percentile' or 'bca'", f"{method!r}")
     n_units, evaluate = sizes[0], _evaluator(statistic, arrays, axis)
     estimate = evaluate(np.ones((1, n_units)))[0]
     replicates = np.concatenate(
@@ -300,9 +313,12 @@ def paired_difference(
     Source: Efron and Tibshirani 1993, section 8.3.
     """
     if np.shape(a) != np.shape(b):
-        raise ValueError(
-            f"paired_difference: a and b must have the same shape, unit by unit; got {np.shape(a)} and {np.shape(b)};"
-            " for two samples use independent_difference"
+        refuse(
+            "paired_difference",
+            "a and b",
+            "have the same shape, unit by unit",
+            f"{np.shape(a)} and {np.shape(b)}",
+            remedy="for two samples use independent_difference",
         )
     if "weights" in inspect.signature(statistic).parameters:
 

@@ -13,6 +13,7 @@ import numpy as np
 from scipy import stats
 from scipy.special import ndtri
 
+from ..errors import refuse
 from .metrics import compare_settings
 from .resample import Interval, bootstrap, mean
 
@@ -48,9 +49,11 @@ def paired_t(a: Sequence, b: Sequence) -> Comparison:
     """
     d = np.asarray(a, float) - np.asarray(b, float) if np.shape(a) == np.shape(b) else None
     if d is None or d.ndim != 1 or len(d) < 2:
-        raise ValueError(
-            f"paired_t: a and b must have one score a unit each, two units or more; got shapes {np.shape(a)} and"
-            f" {np.shape(b)}"
+        refuse(
+            "paired_t",
+            "a and b",
+            "have one score a unit each, two units or more",
+            f"shapes {np.shape(a)} and {np.shape(b)}",
         )
     se = d.std(ddof=1) / np.sqrt(len(d))
     t = d.mean() / se if se > 0 else np.nan
@@ -75,9 +78,11 @@ def chi_square(
     """
     t = np.asarray(table, float)
     if t.ndim != 2 or min(t.shape) < 2 or (t < 0).any() or (t.sum(0) == 0).any() or (t.sum(1) == 0).any():
-        raise ValueError(
-            "chi_square: table must have two or more rows and columns, counts of 0 or more and no empty row or column;"
-            f" got {t.tolist()}"
+        refuse(
+            "chi_square",
+            "table",
+            "have two or more rows and columns, counts of 0 or more and no empty row or column",
+            f"{t.tolist()}",
         )
     expected = t.sum(1, keepdims=True) * t.sum(0) / t.sum()
     x, df = ((t - expected) ** 2 / expected).sum(), (t.shape[0] - 1) * (t.shape[1] - 1)
@@ -94,9 +99,9 @@ def adjust_p(
     """
     p = np.asarray(p, float)
     if ((p < 0) | (p > 1)).any():
-        raise ValueError(f"adjust_p: p must be in [0, 1]; got {p.tolist()}")
+        refuse("adjust_p", "p", "be in [0, 1]", f"{p.tolist()}")
     if method not in ("holm", "bh", "bonferroni"):
-        raise ValueError(f"adjust_p: method must be holm, bh or bonferroni; got {method!r}")
+        refuse("adjust_p", "method", "be holm, bh or bonferroni", f"{method!r}")
     order = np.argsort(p, kind="stable")[: int((~np.isnan(p)).sum())]
     m, out = len(order), p.copy()
     if method == "bonferroni":
@@ -135,17 +140,23 @@ def stratified_permutation_test(
     """
     f, x, s, g = "stratified_permutation_test", np.asarray(scores, float), np.asarray(second), np.asarray(strata)
     if x.ndim != 1 or s.shape != x.shape or g.shape != x.shape or s.dtype != bool:
-        raise ValueError(
-            f"{f}: scores, second (bool) and strata must have one entry a score; got shapes {x.shape}, {s.shape}"
-            f" ({s.dtype}), {g.shape}"
+        refuse(
+            f,
+            "scores, second (bool) and strata",
+            "have one entry a score",
+            f"shapes {x.shape}, {s.shape} ({s.dtype}), {g.shape}",
         )
     has = ~np.isnan(x)
     code = np.unique(g, return_inverse=True)[1]
     counts = np.bincount(code[has] * 2 + s[has], minlength=2 * (code.max(initial=0) + 1)).reshape(-1, 2)
     keep = has & (counts[code] > 0).all(1)
     if not keep.any():
-        raise ValueError(
-            f"{f}: some stratum must have both labels; got none of {len(counts)}; nothing can be compared within"
+        refuse(
+            f,
+            "some stratum",
+            "have both labels",
+            f"none of {len(counts)}",
+            remedy="nothing can be compared within",
         )
     order = np.flatnonzero(keep)[np.argsort(code[keep], kind="stable")]
     x, s, code = x[order], s[order], np.unique(code[order], return_inverse=True)[1]
@@ -212,18 +223,18 @@ def compare_levels(
     `short` is "raise".
     """
     if short not in ("raise", "missing"):
-        raise ValueError(f"compare_levels: short must be raise or missing; got {short!r}")
+        refuse("compare_levels", "short", "be raise or missing", f"{short!r}")
     x, q, l = np.asarray(scores, float), np.asarray(questions), np.asarray(levels)
     if x.ndim != 1 or q.shape != x.shape or l.shape != x.shape:
-        raise ValueError(
-            f"compare_levels: scores, questions and levels must have one entry a prompt; got shapes {x.shape},"
-            f" {q.shape}, {l.shape}"
+        refuse(
+            "compare_levels",
+            "scores, questions and levels",
+            "have one entry a prompt",
+            f"shapes {x.shape}, {q.shape}, {l.shape}",
         )
     names = np.unique(l).tolist() if order is None else list(order)
     if set(names) != set(np.unique(l)) or len(names) < 2:
-        raise ValueError(
-            f"compare_levels: order must hold the levels, two or more; got {names} for {np.unique(l).tolist()}"
-        )
+        refuse("compare_levels", "order", "hold the levels, two or more", f"{names} for {np.unique(l).tolist()}")
     rows = []
     for (a, b), s in zip(combinations(names, 2), np.random.SeedSequence(seed).spawn(len(names) ** 2)):
         of = ((l == a) | (l == b)) & ~np.isnan(x)
@@ -231,9 +242,13 @@ def compare_levels(
         d = m[1] - m[0]
         if len(d) < 2:
             if short == "raise":
-                raise ValueError(
-                    f"compare_levels: two levels must share two questions or more; got {len(d)} ({a}, {b}); pair them,"
-                    " compare as independent groups, or pass short='missing'"
+                refuse(
+                    "compare_levels",
+                    "two levels",
+                    "share two questions or more",
+                    f"{len(d)}",
+                    place=f"{a}, {b}",
+                    remedy="pair them, compare as independent groups, or pass short='missing'",
                 )
             nothing = Interval(float(d.mean()) if len(d) else np.nan, np.nan, np.nan, len(d), np.empty(0), 0, level)
             rows.append((a, b, nothing, np.nan, np.nan, 0, np.nan, np.nan, int(((l == a) | (l == b)).sum())))
@@ -285,9 +300,9 @@ def minimal_detectable_difference(
     """
     f = "minimal_detectable_difference"
     if n < 2 or comparisons < 1:
-        raise ValueError(f"{f}: n must be 2 or more and comparisons 1 or more; got {n} and {comparisons}")
+        refuse(f, "n", "be 2 or more and comparisons 1 or more", f"{n} and {comparisons}")
     if not (0 < power < 1 and 0 < alpha < 1):
-        raise ValueError(f"{f}: power and alpha must be between 0 and 1; got {power} and {alpha}")
+        refuse(f, "power and alpha", "be between 0 and 1", f"{power} and {alpha}")
     if not sd >= 0:
-        raise ValueError(f"{f}: sd must be zero or more; got {sd}")
+        refuse(f, "sd", "be zero or more", f"{sd}")
     return float((ndtri(1 - alpha / (2 * comparisons)) + ndtri(power)) * sd / np.sqrt(n))

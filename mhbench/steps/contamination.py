@@ -17,6 +17,7 @@ import pandas as pd
 from ..ask import prompts
 from ..ask.client import ask
 from ..ask.request import Answer, Endpoint, Model, Request
+from ..errors import refuse
 from ..records.draw import draw_items
 from ..records.schema import Item
 
@@ -124,9 +125,11 @@ def compare_completions(
     Raises: ValueError where lengths differ.
     """
     if len(seconds) != len(completions):
-        raise ValueError(
-            f"compare_completions: seconds and completions must have one entry a question each; got {len(seconds)} and"
-            f" {len(completions)}"
+        refuse(
+            "compare_completions",
+            "seconds and completions",
+            "have one entry a question each",
+            f"{len(seconds)} and {len(completions)}",
         )
     columns = [
         "distance",
@@ -233,13 +236,17 @@ def min_k(
     Raises: ValueError where k is outside (0, 1] or a log-probability is positive or missing.
     """
     if not 0 < k <= 1:
-        raise ValueError(f"min_k: k must be a share in (0, 1]; got {k}")
+        refuse("min_k", "k", "be a share in (0, 1]", f"{k}")
     out = np.full(len(logprobs), math.nan)
     for i, tokens in enumerate(logprobs):
         x = np.asarray(tokens, float)
         if np.isnan(x).any() or (x > 1e-6).any():
-            raise ValueError(
-                f"min_k: logprobs must be 0 or below in every token; got {x[np.isnan(x) | (x > 1e-6)][0]} (text {i})"
+            refuse(
+                "min_k",
+                "logprobs",
+                "be 0 or below in every token",
+                f"{x[np.isnan(x) | (x > 1e-06)][0]}",
+                place=f"text {i}",
             )
         if len(x):
             out[i] = np.partition(x, (m := max(1, math.floor(k * len(x)))) - 1)[:m].mean()

@@ -18,6 +18,7 @@ from ..ask.batch import ask_batch
 from ..ask.budget import BYTES_PER_TOKEN, Plan, max_completion, plan
 from ..ask.client import ask
 from ..ask.request import Answer, Endpoint, Model, Request
+from ..errors import refuse
 from ..records.schema import MODES, Item, Record, Response, letters
 from ..records.shards import merge, shard
 
@@ -79,7 +80,7 @@ def settings(
     out = {}
     for mode, given in modes.items() if isinstance(modes, Mapping) else ((m, {}) for m in modes):
         if mode not in MODES:
-            raise ValueError(f"settings: modes must be among {', '.join(MODES)}; got {mode!r}")
+            refuse("settings", "modes", f"be among {', '.join(MODES)}", f"{mode!r}")
         given = dict(given or {})
         if given.get("temperatures") is not None:
             given["temperatures"] = [float(t) for t in given["temperatures"]]
@@ -87,10 +88,13 @@ def settings(
             out[mode] = Setting(**{**DEFAULTS.get(mode, {}), **given})
         except ValidationError as e:
             first = e.errors()[0]
-            raise ValueError(
-                f"settings: {mode}.{'.'.join(map(str, first['loc']))} must fit ({first['msg']}); got"
-                f" {first.get('input')!r}; the settings of a mode are {', '.join(Setting.model_fields)}"
-            ) from None
+            refuse(
+                "settings",
+                f"{mode}.{'.'.join(map(str, first['loc']))}",
+                f"fit ({first['msg']})",
+                f"{first.get('input')!r}",
+                remedy=f"the settings of a mode are {', '.join(Setting.model_fields)}",
+            )
     return out
 
 
@@ -211,9 +215,13 @@ def response(item: Item, request: Request, answer: Answer, model: Model, mode: s
     Raises: RuntimeError where the answer is to another request.
     """
     if answer.id != request.id:
-        raise RuntimeError(
-            f"response: answer must be to the request that was made; got {answer.id!r} for {request.id!r}; report this"
-            " with the endpoint's log"
+        refuse(
+            "response",
+            "answer",
+            "be to the request that was made",
+            f"{answer.id!r} for {request.id!r}",
+            remedy="report this with the endpoint's log",
+            error=RuntimeError,
         )
     status, error = answer.status, answer.error
     if status == "ok" and answer.text is None and answer.letter_logprobs is None:
@@ -302,11 +310,14 @@ def generate(
         part=part,
     )
     if delivery not in ("live", "batch"):
-        raise ValueError(f"generate: delivery must be live or batch; got {delivery!r}")
+        refuse("generate", "delivery", "be live or batch", f"{delivery!r}")
     if delivery == "batch" and replay != "use":
-        raise ValueError(
-            f"generate: replay must be 'use' for delivery by batch; got {replay!r}; a batch is answered into the cache,"
-            " and replayed from it"
+        refuse(
+            "generate",
+            "replay",
+            "be 'use' for delivery by batch",
+            f"{replay!r}",
+            remedy="a batch is answered into the cache, and replayed from it",
         )
     n = sum(1 for _ in _every(items, model, **more))  # every prompt is built once before the first is paid for
     sent: list = []
@@ -329,9 +340,14 @@ def generate(
         out.append(response(item, request, answer, model, mode))
         sent[len(out) - 1] = None  # the prompt is not needed any more
     if len(out) != n:
-        raise RuntimeError(
-            f"generate: there must be one response a request; got {len(out)} for {n} requests ({model.name}); report"
-            " this with the endpoint's log"
+        refuse(
+            "generate",
+            "there",
+            "be one response a request",
+            f"{len(out)} for {n} requests",
+            place=f"{model.name}",
+            remedy="report this with the endpoint's log",
+            error=RuntimeError,
         )
     return out
 
@@ -354,9 +370,13 @@ def _distinct(items: Sequence[Item]) -> None:
     seen: set = set()
     for i in items:
         if (i.study, i.item_id) in seen:
-            raise ValueError(
-                f"generate: items must have ids of their own; got {i.item_id!r} twice ({i.source}); the loader that"
-                " made them must number them"
+            refuse(
+                "generate",
+                "items",
+                "have ids of their own",
+                f"{i.item_id!r} twice",
+                place=f"{i.source}",
+                remedy="the loader that made them must number them",
             )
         seen.add((i.study, i.item_id))
 

@@ -19,6 +19,7 @@ from ..ask.client import ask
 from ..ask.request import Answer, Endpoint, Model, Request
 from ..ask.rubrics import Rubric, rubric_for
 from ..ask.rubrics import rubric as _rubric
+from ..errors import refuse
 from ..records.draw import draw_items
 from ..records.schema import Item, Judgment, Response
 from .generate import _with_system
@@ -183,7 +184,7 @@ def judge(
     verdict so far in the cache.
     """
     if repeats < 1:
-        raise ValueError(f"judge: repeats must be at least 1; got {repeats}")
+        refuse("judge", "repeats", "be at least 1", f"{repeats}")
     by_id = {(i.study, i.item_id): i for i in items}
     _check(responses, by_id)
     find = _finder(rubric, kind, prompts_dir, language)
@@ -203,9 +204,14 @@ def judge(
         )
         got = [x for c in cases for x in _judgments(c, _mute(c) or next(answers), j)]
         if (more := next(answers, None)) is not None:
-            raise RuntimeError(
-                f"judge: there must be one answer a request; got another, {more.id!r} ({j.name}); report this with the"
-                " endpoint's log"
+            refuse(
+                "judge",
+                "there",
+                "be one answer a request",
+                f"another, {more.id!r}",
+                place=f"{j.name}",
+                remedy="report this with the endpoint's log",
+                error=RuntimeError,
             )
         out += _in_order(got, responses, find, by_id, j, repeats)
     return out
@@ -226,23 +232,28 @@ def _check(responses: Sequence[Response], by_id: Mapping) -> None:
     for r in responses:
         k = (r.study, r.item_id, r.model, r.mode, r.sample)
         if k[:2] not in by_id:
-            raise ValueError(
-                f"judge: items must hold the item of every response; got none for {r.item_id!r} ({r.study}, {r.model});"
-                " pass the items that were asked"
+            refuse(
+                "judge",
+                "items",
+                "hold the item of every response",
+                f"none for {r.item_id!r}",
+                place=f"{r.study}, {r.model}",
+                remedy="pass the items that were asked",
             )
         if k in seen:
-            raise ValueError(
-                f"judge: responses must be distinct by item, model, mode and sample; got {r.item_id!r} of {r.model}"
-                f" twice ({r.mode}, sample {r.sample})"
+            refuse(
+                "judge",
+                "responses",
+                "be distinct by item, model, mode and sample",
+                f"{r.item_id!r} of {r.model} twice",
+                place=f"{r.mode}, sample {r.sample}",
             )
         seen.add(k)
 
 
 def _endpoint(endpoints: Mapping[str, Endpoint], j: Model) -> Endpoint:
     if j.endpoint not in endpoints:
-        raise ValueError(
-            f"judge: endpoints must hold the judge's, {j.endpoint!r}; got {', '.join(endpoints)} ({j.name})"
-        )
+        refuse("judge", "endpoints", f"hold the judge's, {j.endpoint!r}", f"{', '.join(endpoints)}", place=f"{j.name}")
     return endpoints[j.endpoint]
 
 
@@ -275,9 +286,12 @@ def extras(
             continue
         r = _rubric(j.rubric.split("#")[0], dir)
         if field not in r.extra:
-            raise ValueError(
-                f"extras: field must be one that the rubric asks for ({', '.join(r.extra) or 'none'}); got {field!r}"
-                f" ({j.rubric})"
+            refuse(
+                "extras",
+                "field",
+                f"be one that the rubric asks for ({', '.join(r.extra) or 'none'})",
+                f"{field!r}",
+                place=f"{j.rubric}",
             )
         back = {
             x.show(v): v
@@ -308,7 +322,14 @@ def judge_items(
     Raises: ValueError for a rubric that judges answers; what `judge` raises.
     """
     if (r := _rubric(rubric, prompts_dir)).target != "item":
-        raise ValueError(f"judge_items: rubric must have target item; got {r.target} ({rubric}); use judge for answers")
+        refuse(
+            "judge_items",
+            "rubric",
+            "have target item",
+            f"{r.target}",
+            place=f"{rubric}",
+            remedy="use judge for answers",
+        )
     blank = [
         Response(item_id=i.item_id, study=i.study, model="item", mode="zero_shot", text="", attempts=0) for i in items
     ]

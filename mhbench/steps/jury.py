@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from ..ask.request import Model
+from ..errors import refuse
 from ..records.schema import Judgment
 from ..stats import bias
 from .verdicts import _failed
@@ -32,7 +33,7 @@ def outcomes(
     both: dict = {}
     for j in judgments:
         if j.kind != "pairwise":
-            raise ValueError(f"outcomes: judgments must be of kind pairwise; got {j.kind} ({j.item_id}, {j.judge})")
+            refuse("outcomes", "judgments", "be of kind pairwise", f"{j.kind}", place=f"{j.item_id}, {j.judge}")
         a, b = sorted((j.model, j.other))
         won = {"first": j.model, "second": j.other, "tie": "tie", None: None}[j.label]
         both.setdefault((j.study, j.item_id, j.mode, j.sample, j.judge, j.rubric, j.repeat, a, b), {})[j.model] = won
@@ -122,9 +123,12 @@ def jury(
         if judges is not None and j.judge not in judges:
             continue
         if (j.kind == "score") != (rule != "majority"):
-            raise ValueError(
-                f"jury: rule must be mean or median for scores and majority for the rest; got {rule!r} for kind"
-                f" {j.kind} ({j.item_id}, {j.judge})"
+            refuse(
+                "jury",
+                "rule",
+                "be mean or median for scores and majority for the rest",
+                f"{rule!r} for kind {j.kind}",
+                place=f"{j.item_id}, {j.judge}",
             )
         groups.setdefault(
             (j.study, j.item_id, j.model, j.other, j.mode, j.sample, j.kind, j.rubric, j.repeat), []
@@ -186,8 +190,8 @@ def scored_alike(
     judgments = list(judgments)
     other = next((j for j in judgments if j.kind != "score"), None)
     if other is not None:
-        raise ValueError(
-            f"scored_alike: judgments must be of kind score; got {other.kind} ({other.item_id}, {other.judge})"
+        refuse(
+            "scored_alike", "judgments", "be of kind score", f"{other.kind}", place=f"{other.item_id}, {other.judge}"
         )
     t = pd.DataFrame(
         [(j.rubric, j.judge, j.study, j.item_id, j.model, j.mode, j.sample, j.repeat, j.score) for j in judgments],

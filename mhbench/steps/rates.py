@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from ..errors import refuse
 from ..stats.estimate import wilson
 from ..stats.metrics import f1
 from ..stats.pooling import half_width_se, inverse_variance_mean
@@ -37,7 +38,7 @@ def mean_interval(
     Raises: ValueError where there is no value.
     """
     if not len(x):
-        raise ValueError("mean_interval: x must have a value; got none; leave the row out and count what is missing")
+        refuse("mean_interval", "x", "have a value", "none", remedy="leave the row out and count what is missing")
     n = len(set(cluster))
     if share and x.min() == x.max() and x[0] in (0, 1):
         low, high = wilson(x[0] * n, n, level)
@@ -67,9 +68,11 @@ def rate_table(
     """
     gone = [c for c in (value, *by) if c not in scores]
     if gone:
-        raise ValueError(
-            f"rate_table: value and by must name columns of scores; got {gone}, which are not among"
-            f" {list(scores.columns)}"
+        refuse(
+            "rate_table",
+            "value and by",
+            "name columns of scores",
+            f"{gone}, which are not among {list(scores.columns)}",
         )
     rows = []
     for (model, mode), m in scores.groupby(["model", "mode"], sort=True):
@@ -142,16 +145,21 @@ def average_models(
     """
     gone = [c for c in (*by, "model", "estimate", "ci_low", "ci_high") if c not in table]
     if gone:
-        raise ValueError(
-            f"average_models: table must have the columns {[*by, 'model', 'estimate', 'ci_low', 'ci_high']}; got"
-            f" {list(table.columns)}, without {gone}"
+        refuse(
+            "average_models",
+            "table",
+            f"have the columns {[*by, 'model', 'estimate', 'ci_low', 'ci_high']}",
+            f"{list(table.columns)}, without {gone}",
         )
     known, rows = list(dict.fromkeys(table["model"])), []
     for name, members in (groups or {}).items():
         if len(table) and not set(members) & set(known):
-            raise ValueError(
-                f"average_models: a group must name models of the table; got {list(members)} ({name}) for {known}; mend"
-                " groups in params.yaml"
+            refuse(
+                "average_models",
+                "a group",
+                "name models of the table",
+                f"{list(members)} ({name}) for {known}",
+                remedy="mend groups in params.yaml",
             )
     for name, members in ({"all models": known} | dict(groups or {})).items():
         for key, g in table[table["model"].isin(members)].groupby(list(by), sort=False):

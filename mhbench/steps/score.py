@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ..ask.parse import parse_choice, parse_choices, parse_extended_matching, parse_labels
+from ..errors import refuse
 from ..records.schema import Item, Response, letters
 from ..stats.calibration import brier, cross_entropy, letter_probabilities
 from ..stats.metrics import majority_vote
@@ -165,15 +166,22 @@ def score_responses(items: Sequence[Item], responses: Sequence[Response]) -> pd.
     rows, seen = [], set()
     for r in responses:
         if r.item_id not in by_id:
-            raise ValueError(
-                f"score_responses: every response must belong to an item; got {r.item_id!r} ({r.study}, {r.model});"
-                " score it with the items it was made from"
+            refuse(
+                "score_responses",
+                "every response",
+                "belong to an item",
+                f"{r.item_id!r}",
+                place=f"{r.study}, {r.model}",
+                remedy="score it with the items it was made from",
             )
         same = (r.item_id, r.model, r.mode, r.temperature, r.sample)
         if same in seen:
-            raise ValueError(
-                f"score_responses: a sample must appear once; got {same} twice; do not concatenate two runs of one"
-                " stage"
+            refuse(
+                "score_responses",
+                "a sample",
+                "appear once",
+                f"{same} twice",
+                remedy="do not concatenate two runs of one stage",
             )
         seen.add(same)
         i = by_id[r.item_id]
@@ -239,9 +247,13 @@ def with_soft_labels(
             out.append(i)
             continue
         if sorted(p.index) != letters(len(i.options)):
-            raise ValueError(
-                f"with_soft_labels: labels must have one row an option; got options {sorted(p.index)} for"
-                f" {len(i.options)} options ({i.item_id}); run the preferences stage on this bank"
+            refuse(
+                "with_soft_labels",
+                "labels",
+                "have one row an option",
+                f"options {sorted(p.index)} for {len(i.options)} options",
+                place=f"{i.item_id}",
+                remedy="run the preferences stage on this bank",
             )
         order = [int(k) for k in i.variant["order"].split(",")] if "order" in i.variant else range(len(i.options))
         soft = np.array([p[letters(len(i.options))[k]] for k in order], float)

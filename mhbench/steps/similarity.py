@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..errors import refuse
 from ..records.schema import Item, Judgment, Response, letters
 from .judge import _check
 from .verdicts import _reference, _silent
@@ -63,7 +64,7 @@ def nearest_option(
     Raises: ValueError for a scale that is not positive.
     """
     if not scale > 0:
-        raise ValueError(f"nearest_option: scale must be above 0; got {scale}; 20 is common")
+        refuse("nearest_option", "scale", "be above 0", f"{scale}", remedy="20 is common")
     out = []
     for start in range(0, len(items), chunk):
         plans = [(i, _plan(i)) for i in items[start : start + chunk]]
@@ -104,9 +105,12 @@ def judge_by_similarity(
     Raises: ValueError for another kind, or a response whose item is not there.
     """
     if kind not in ("label", "score"):
-        raise ValueError(
-            f"judge_by_similarity: kind must be label or score; got {kind!r}; an encoder compares an answer with its"
-            " reference, and nothing else"
+        refuse(
+            "judge_by_similarity",
+            "kind",
+            "be label or score",
+            f"{kind!r}",
+            remedy="an encoder compares an answer with its reference, and nothing else",
         )
     by_id = {(i.study, i.item_id): i for i in items}
     _check(responses, by_id)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
+from ..errors import refuse
 from ..records.schema import Item, letters
 from ..studies.mentat.questions import GENDERS
 
@@ -66,7 +67,7 @@ def fill(
         if placeholder not in text:
             continue
         if value is None:
-            raise ValueError(f"fill: {name} must be given where the text has {placeholder}; got None; pass {name}=...")
+            refuse("fill", f"{name}", f"be given where the text has {placeholder}", "None", remedy=f"pass {name}=...")
         vowel = re.match(r"(8\d?|11|18)-|[AEIO]", value) is not None
         text = re.sub(r"\b([Aa])n?( \(?)" + placeholder, lambda m: m[1] + "n" * vowel + m[2] + value, text).replace(
             placeholder, value
@@ -84,7 +85,7 @@ def age_band(
     for low, high in AGE_BANDS:
         if low <= int(age) < high:
             return f"{low}-{min(high, 65)}"
-    raise ValueError(f"age_band: age must be between 18 and 65; got {age}; the sets draw no other")
+    refuse("age_band", "age", "be between 18 and 65", f"{age}", remedy="the sets draw no other")
 
 
 # %% ../../nbs/steps/01_variants.ipynb #5eb27db6
@@ -99,7 +100,7 @@ def reorder(
     """
     n, order = len(item.options), list(order)
     if sorted(order) != list(range(n)):
-        raise ValueError(f"reorder: order must be a permutation of 0 to {n - 1}; got {order} ({item.item_id})")
+        refuse("reorder", "order", f"be a permutation of 0 to {n - 1}", f"{order}", place=f"{item.item_id}")
     place = dict(zip((letters(n)[o] for o in order), letters(n)))
     fields = (
         item.model_dump()
@@ -127,8 +128,12 @@ def with_labels(
     items = list(items)
     unknown = sorted(set(labels) - {i.item_id for i in items})
     if unknown:
-        raise ValueError(
-            f"with_labels: labels must be for items that are there; got {unknown[:5]}; leave them out, or add the items"
+        refuse(
+            "with_labels",
+            "labels",
+            "be for items that are there",
+            f"{unknown[:5]}",
+            remedy="leave them out, or add the items",
         )
     out = []
     for i in items:
@@ -155,15 +160,19 @@ def split_items(
     Raises: ValueError where some items have a split and others have none.
     """
     if not 0 < test <= 1:
-        raise ValueError(f"split_items: test must be above 0 and at most 1; got {test}; 0.9 keeps a tenth back")
+        refuse("split_items", "test", "be above 0 and at most 1", f"{test}", remedy="0.9 keeps a tenth back")
     items = list(items)
     if all(i.split is not None for i in items):
         return items
     mixed = next((i.item_id for i in items if i.split is not None), None)
     if mixed is not None:
-        raise ValueError(
-            f"split_items: items must all have a split or none; got one with and others without ({mixed}); give every"
-            " item one, or take it away"
+        refuse(
+            "split_items",
+            "items",
+            "all have a split or none",
+            "one with and others without",
+            place=f"{mixed}",
+            remedy="give every item one, or take it away",
         )
     ids = shuffled(sorted({i.base_id or i.item_id for i in items}), seed, "split")
     kept = set(ids[: int(test * len(ids) + 0.5)])
@@ -231,9 +240,12 @@ def evaluation_set(
     Raises: ValueError for an unknown set, or an item that is no base question of multiple choice.
     """
     if name not in SETS:
-        raise ValueError(
-            f"evaluation_set: name must be one of {', '.join(SETS)}; got {name!r}; published draws are read by"
-            " load_mentat_set"
+        refuse(
+            "evaluation_set",
+            "name",
+            f"be one of {', '.join(SETS)}",
+            f"{name!r}",
+            remedy="published draws are read by load_mentat_set",
         )
     items = list(items)
     for i in items:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from ..ask import prompts
 from ..ask.request import Answer, Model
 from ..ask.rubrics import Rubric
+from ..errors import refuse
 from ..records.schema import Item, Judgment, Response, letters
 
 # %% auto #0
@@ -158,9 +159,13 @@ def _form(rubric: Rubric, item: Item, texts: Sequence[str]) -> str:
 def _size(rubric: Rubric, item: Item, texts: Sequence) -> int:
     "How many verdicts one request asks for."
     if "part" in rubric.text and not item.stems:
-        raise ValueError(
-            f"judge: rubric must fit the item; got {rubric.name}, which scores linked questions, for one without (task"
-            f" {item.task}, {item.item_id}); name another rubric"
+        refuse(
+            "judge",
+            "rubric",
+            "fit the item",
+            f"{rubric.name}, which scores linked questions, for one without",
+            place=f"task {item.task}, {item.item_id}",
+            remedy="name another rubric",
         )
     return len(item.stems) if "part" in rubric.text else len(texts)
 

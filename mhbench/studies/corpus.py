@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..errors import refuse
 from ..records.anki import load_anki
 from ..records.schema import Item, Rating, Response, read_records
 from ..records.table import csv_rows
@@ -64,8 +65,13 @@ def _medqade(path: Path, **options) -> Corpus:
         else sorted(f for p in ("*.apkg", "*.colpkg", "*.txt") for f in path.glob(p) if f.stem.lower() != "readme")
     )
     if len(files) != 1:
-        raise ValueError(
-            f"load_corpus: path must hold one Anki export; got {[f.name for f in files]} ({path}); name the file itself"
+        refuse(
+            "load_corpus",
+            "path",
+            "hold one Anki export",
+            f"{[f.name for f in files]}",
+            place=f"{path}",
+            remedy="name the file itself",
         )
     got = load_anki(files[0], **options)
     panel, students = (sorted(path.glob(f"*{x}*.csv")) if path.is_dir() else [] for x in ("panel", "students"))
@@ -99,9 +105,13 @@ def _counselingbench(
 ) -> Corpus:
     files = [path] if path.is_file() else sorted(f for f in path.glob("*.csv") if "errors" not in f.stem.lower())
     if len(files) != 1:
-        raise ValueError(
-            "load_corpus: path must be a file, or a folder with one *.csv besides labels of errors; got"
-            f" {[f.name for f in files]} ({path}); name the file itself"
+        refuse(
+            "load_corpus",
+            "path",
+            "be a file, or a folder with one *.csv besides labels of errors",
+            f"{[f.name for f in files]}",
+            place=f"{path}",
+            remedy="name the file itself",
         )
     corpus = _table(load_counselingbench)(files[0], **options)
     known, same = {i.item_id for i in corpus.items}, {k: v for k, v in options.items() if k in ("strict", "encoding")}
@@ -144,9 +154,13 @@ def _one(path: Path, pattern: str) -> Path:
         return path
     files = sorted(path.glob(pattern))
     if len(files) != 1:
-        raise ValueError(
-            f"load_corpus: path must be a file, or a folder with one {pattern}; got {[f.name for f in files]} ({path});"
-            " name the file itself"
+        refuse(
+            "load_corpus",
+            "path",
+            f"be a file, or a folder with one {pattern}",
+            f"{[f.name for f in files]}",
+            place=f"{path}",
+            remedy="name the file itself",
         )
     return files[0]
 
@@ -171,21 +185,32 @@ def load_corpus(
     Raises: ValueError for an unknown loader; FileNotFoundError; whatever the loader refuses.
     """
     if loader not in LOADERS:
-        raise ValueError(
-            f"load_corpus: loader must be one of {', '.join(LOADERS)}; got {loader!r}; mend studies.*.prepare.loader in"
-            " params.yaml"
+        refuse(
+            "load_corpus",
+            "loader",
+            f"be one of {', '.join(LOADERS)}",
+            f"{loader!r}",
+            remedy="mend studies.*.prepare.loader in params.yaml",
         )
     path = Path(path).expanduser()
     if not path.exists():
-        raise FileNotFoundError(
-            f"load_corpus: path must be a file or a folder; got {str(path)!r}, which is not there; for the demo banks"
-            " run `dvc pull`, for your own `mhbench import`"
+        refuse(
+            "load_corpus",
+            "path",
+            "be a file or a folder",
+            f"{str(path)!r}, which is not there",
+            remedy="for the demo banks run `dvc pull`, for your own `mhbench import`",
+            error=FileNotFoundError,
         )
     corpus = LOADERS[loader](path, **options)
     twice = [i for i, n in Counter(i.item_id for i in corpus.items).items() if n > 1]
     if twice:
-        raise ValueError(
-            f"load_corpus: item_id must be unique; got {twice[:5]} more than once ({path}); give the rows ids of"
-            " their own"
+        refuse(
+            "load_corpus",
+            "item_id",
+            "be unique",
+            f"{twice[:5]} more than once",
+            place=f"{path}",
+            remedy="give the rows ids of their own",
         )
     return corpus

@@ -9,6 +9,8 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
+from ..errors import refuse
+
 # %% auto #0
 __all__ = ["DEMO_STUDIES", "demo_path", "demo_files", "demo_canary"]
 
@@ -25,15 +27,22 @@ def demo_path(
     Raises: ValueError for an unknown study; FileNotFoundError where the package was installed without its data.
     """
     if study not in DEMO_STUDIES:
-        raise ValueError(
-            f"demo_path: study must be one of {', '.join(DEMO_STUDIES)}; got {study!r}; demo_files lists the files"
-            " of all"
+        refuse(
+            "demo_path",
+            "study",
+            f"be one of {', '.join(DEMO_STUDIES)}",
+            f"{study!r}",
+            remedy="demo_files lists the files of all",
         )
     path = _STUDIES / study / "demo"
     if not path.is_dir():
-        raise FileNotFoundError(
-            f"demo_path: the package must hold its demonstration banks; got none for {study}; install it"
-            " from the repository or a complete wheel"
+        refuse(
+            "demo_path",
+            "the package",
+            "hold its demonstration banks",
+            f"none for {study}",
+            remedy="install it from the repository or a complete wheel",
+            error=FileNotFoundError,
         )
     return path
 

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from ...errors import refuse
 from ...stats.estimate import wilson
 from ...stats.metrics import accuracy, f1, precision, recall
 from ...stats.resample import Interval, bootstrap, mean, percentile_interval
@@ -59,9 +60,11 @@ def paper_interval(
     code = np.arange(length) if units is None else np.unique(np.asarray(units), return_inverse=True)[1]
     k = int(code.max(initial=-1)) + 1
     if k == 0 or n < 1 or (size is not None and size < 1):
-        raise ValueError(
-            f"paper_interval: there must be a question, and size and n of 1 or more; got {k} questions, size {size},"
-            f" n {n}"
+        refuse(
+            "paper_interval",
+            "there",
+            "be a question, and size and n of 1 or more",
+            f"{k} questions, size {size}, n {n}",
         )
     draws = np.random.default_rng(seed).multinomial(size or k, np.full(k, 1 / k), n).astype(float)
     r = np.asarray(statistic(*arrays, weights=draws[:, code]), float)
@@ -88,9 +91,13 @@ def _letters(g: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     key, said = g["key"].map(json.loads), g["answer"].map(json.loads)
     bad = g.loc[(key.map(len) != 1).to_numpy(), "item_id"]
     if len(bad):
-        raise ValueError(
-            f"competency_table: every question must have one right letter; got another key ({bad.iloc[0]}); leave such"
-            " questions out, and say how many"
+        refuse(
+            "competency_table",
+            "every question",
+            "have one right letter",
+            "another key",
+            place=f"{bad.iloc[0]}",
+            remedy="leave such questions out, and say how many",
         )
     return np.array([k[0] for k in key], object), np.array([a[0] if len(a) == 1 else "" for a in said], object)
 
@@ -123,7 +130,7 @@ def competency_table(
     Raises: ValueError for an unknown interval, or a question without one right letter.
     """
     if interval not in ("case", "question", "paper"):
-        raise ValueError(f"competency_table: interval must be case, question or paper; got {interval!r}")
+        refuse("competency_table", "interval", "be case, question or paper", f"{interval!r}")
     level = level or (0.99 if interval == "paper" else 0.95)
     rows = []
     for (model, mode), m in scores[scores["task"] == "multiple_choice"].groupby(["model", "mode"], sort=True):
@@ -215,9 +222,7 @@ def _items(scores: pd.DataFrame, mode: str, value: str, by: str) -> pd.DataFrame
     "One row a question: its case, its group, and each model's mean."
     of = scores[scores["mode"] == mode]
     if of.empty:
-        raise ValueError(
-            f"competency: scores must have answers in mode {mode!r}; got {sorted(scores['mode'].unique())}"
-        )
+        refuse("competency", "scores", f"have answers in mode {mode!r}", f"{sorted(scores['mode'].unique())}")
     wide = of.pivot_table(index="item_id", columns="model", values=value, aggfunc="mean", dropna=False)
     about = of.groupby("item_id").agg(case=("cluster", "first"), group=(by, "first"))
     return about.join(wide)
@@ -265,9 +270,11 @@ def paired_models(
     for medical, general in pairs.items():
         gone = [m for m in (medical, general) if m not in wide]
         if gone:
-            raise ValueError(
-                f"paired_models: pairs must name models that answered in mode {mode!r} ({', '.join(wide.columns[2:])});"
-                f" got {gone[0]!r}"
+            refuse(
+                "paired_models",
+                "pairs",
+                f"name models that answered in mode {mode!r} ({', '.join(wide.columns[2:])})",
+                f"{gone[0]!r}",
             )
         for name, g in [("all", wide), *wide.groupby("group", sort=True)]:
             both = g.dropna(subset=[medical, general])
@@ -355,9 +362,11 @@ def compare_finetuned(
     """
     gone = [m for p in pairs.items() for m in p if m not in accuracies.index]
     if gone:
-        raise ValueError(
-            f"compare_finetuned: pairs must name rows of accuracies; got {gone[0]!r}, not among"
-            f" {', '.join(map(str, accuracies.index))}"
+        refuse(
+            "compare_finetuned",
+            "pairs",
+            "name rows of accuracies",
+            f"{gone[0]!r}, not among {', '.join(map(str, accuracies.index))}",
         )
     rows = [
         dict(group=c)
@@ -385,9 +394,7 @@ def compare_competencies(
     Raises: ValueError for fewer than two competencies.
     """
     if accuracies.shape[1] < 2:
-        raise ValueError(
-            f"compare_competencies: accuracies must have two columns or more; got {list(accuracies.columns)}"
-        )
+        refuse("compare_competencies", "accuracies", "have two columns or more", f"{list(accuracies.columns)}")
     rows = [
         dict(first=a, second=b) | _over_units(accuracies[a].to_numpy(float), accuracies[b].to_numpy(float), level)
         for a, b in combinations(accuracies.columns, 2)
@@ -419,9 +426,7 @@ def competency_differences(
     x, group = wide.drop(columns=["case", "group"]).mean(axis=1).to_numpy(float), wide["group"].to_numpy()
     names = sorted(set(group))
     if len(names) < 2:
-        raise ValueError(
-            f"competency_differences: questions must belong to two groups or more; got {names} (column {by})"
-        )
+        refuse("competency_differences", "questions", "belong to two groups or more", f"{names}", place=f"column {by}")
     spread = np.where(group[:, None] == np.array(names, object), x[:, None], np.nan)  # (N, K), NaN outside the group
     boot = bootstrap(mean, spread, clusters=wide["case"].to_numpy(), n=n_boot, seed=seed, level=level)
     rows = []

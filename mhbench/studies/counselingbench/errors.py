@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from ...errors import refuse
 from ...records.schema import Item, Judgment, Rating, Response
 from ...stats.agreement import cohen_kappa, percent_agreement
 from ...stats.consensus import majority
@@ -62,9 +63,13 @@ def error_sheet(
     for d in drawn.itertuples():
         i, r = by_id.get(d.item_id), said.get((d.model, d.item_id, d.sample))
         if i is None or r is None:
-            raise ValueError(
-                f"error_sheet: items and responses must hold what was drawn; got none ({d.model}, {d.item_id}, sample"
-                f" {d.sample}, mode {mode}); pass those that were scored"
+            refuse(
+                "error_sheet",
+                "items and responses",
+                "hold what was drawn",
+                "none",
+                place=f"{d.model}, {d.item_id}, sample {d.sample}, mode {mode}",
+                remedy="pass those that were scored",
             )
         rows.append(
             {
@@ -95,9 +100,12 @@ def _resolved(
     ratings = list(ratings)
     bad = next((r for r in ratings if r.label not in (*ERRORS, "Abstain")), None)
     if bad is not None:
-        raise ValueError(
-            f"error_table: labels must be one of {', '.join(ERRORS)} or Abstain; got {bad.label!r} ({bad.item_id},"
-            f" {bad.rater})"
+        refuse(
+            "error_table",
+            "labels",
+            f"be one of {', '.join(ERRORS)} or Abstain",
+            f"{bad.label!r}",
+            place=f"{bad.item_id}, {bad.rater}",
         )
     wide = pd.DataFrame(
         [(r.rater, r.item_id, r.target, r.label) for r in ratings], columns=["rater", "item_id", "model", "label"]
@@ -105,9 +113,12 @@ def _resolved(
     if wide.empty:
         return pd.Series([], dtype=object, index=pd.MultiIndex.from_arrays([[], []], names=["item_id", "model"]))
     if (twice := wide.duplicated(["rater", "item_id", "model"])).any():
-        raise ValueError(
-            f"error_table: an annotator must label a rationale once; got two labels ({wide[twice].iloc[0]['item_id']},"
-            f" {wide[twice].iloc[0]['rater']})"
+        refuse(
+            "error_table",
+            "an annotator",
+            "label a rationale once",
+            "two labels",
+            place=f"{wide[twice].iloc[0]['item_id']}, {wide[twice].iloc[0]['rater']}",
         )
     wide = wide.pivot(index="rater", columns=["item_id", "model"], values="label").astype(object)
     labels = majority(wide.where(wide.notna(), None).to_numpy(object))
@@ -197,8 +208,8 @@ def judge_agreement(
     judgments = list(judgments)
     other = next((j for j in judgments if j.kind != "label"), None)
     if other is not None:
-        raise ValueError(
-            f"judge_agreement: judgments must be of kind label; got {other.kind} ({other.item_id}, {other.judge})"
+        refuse(
+            "judge_agreement", "judgments", "be of kind label", f"{other.kind}", place=f"{other.item_id}, {other.judge}"
         )
     table = pd.DataFrame(
         [(j.judge, j.item_id, j.model, j.label if j.status == "ok" else None, j.status) for j in judgments],
@@ -265,11 +276,9 @@ def simulate_errors(
     """
     bad = next((m for m, p in shares.items() if len(p) != len(ERRORS) or abs(sum(p) - 1) > 1e-9 or min(p) < 0), None)
     if bad:
-        raise ValueError(
-            f"simulate_errors: shares must be {len(ERRORS)} that sum to 1; got {tuple(shares[bad])} ({bad})"
-        )
+        refuse("simulate_errors", "shares", f"be {len(ERRORS)} that sum to 1", f"{tuple(shares[bad])}", place=f"{bad}")
     if right + abstains > 1:
-        raise ValueError(f"simulate_errors: right and abstains must sum to 1 at most; got {right} and {abstains}")
+        refuse("simulate_errors", "right and abstains", "sum to 1 at most", f"{right} and {abstains}")
     rng, rows, mark = np.random.default_rng(seed), [], {"canary": canary} if canary else {}
     for model, p in shares.items():
         true = rng.choice(len(ERRORS), len(items), p=p)

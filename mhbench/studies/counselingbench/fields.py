@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from ...errors import refuse
+
 # %% auto #0
 __all__ = [
     "FIELDS",
@@ -143,9 +145,7 @@ def break_ties(first: Iterable[str], second: Iterable[str], third: Iterable[str 
     try:
         votes = list(zip(first, second, third, strict=True))
     except ValueError:
-        raise ValueError(
-            "break_ties: first, second and third must have one label a question each; got lists of different lengths"
-        ) from None
+        refuse("break_ties", "first, second and third", "have one label a question each", "lists of different lengths")
     for a, b, c in votes:
         if a == b:
             labels.append(a)

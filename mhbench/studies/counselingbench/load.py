@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 import pandas as pd
 from pydantic import Field, model_validator
 
+from ...errors import refuse
 from ...records.schema import Item, Rating, Record, Response, Validated, letters, validate
 from ...records.table import csv_rows
 from mhbench.studies.counselingbench.fields import (
@@ -244,9 +245,12 @@ def run_of(csv: str | Path) -> tuple[str, str]:
     """
     parts = Path(csv).stem.split("_")
     if len(parts) < 2 or parts[-3 if len(parts) > 3 else 1] not in _MODES:
-        raise ValueError(
-            f"run_of: csv must be named MODEL_MODE_TEMPERATURE_SHOTS.csv with a mode of {list(_MODES)}; got"
-            f" {Path(csv).name!r}; pass model and mode"
+        refuse(
+            "run_of",
+            "csv",
+            f"be named MODEL_MODE_TEMPERATURE_SHOTS.csv with a mode of {list(_MODES)}",
+            f"{Path(csv).name!r}",
+            remedy="pass model and mode",
         )
     at = len(parts) - 3 if len(parts) > 3 else 1
     return "_".join(parts[:at]), _MODES[parts[at]]
@@ -271,9 +275,13 @@ def load_counselingbench_responses(
     rows, parsed = [], {}
     for place, row, raw in _question_rows(csv, encoding):
         if "raw_pred" not in raw:
-            raise ValueError(
-                f"load_counselingbench_responses: columns must include 'raw_pred'; got {list(raw)} ({place}); this file"
-                " holds questions alone"
+            refuse(
+                "load_counselingbench_responses",
+                "columns",
+                "include 'raw_pred'",
+                f"{list(raw)}",
+                place=f"{place}",
+                remedy="this file holds questions alone",
             )
         if (question := _row(place, row, strict)) is None:
             continue
@@ -311,9 +319,13 @@ def load_counselingbench_labels(
     rows = []
     for place, row, raw in _question_rows(csv, encoding):
         if "label" not in raw:
-            raise ValueError(
-                f"load_counselingbench_labels: columns must include 'label'; got {list(raw)} ({place}); this file has"
-                " no competencies"
+            refuse(
+                "load_counselingbench_labels",
+                "columns",
+                "include 'label'",
+                f"{list(raw)}",
+                place=f"{place}",
+                remedy="this file has no competencies",
             )
         if (r := _row(place, row, strict)) is None:
             continue
@@ -375,9 +387,13 @@ def load_counselingbench_errors(
     known = None if items is None else {i.item_id for i in items}
     gone = next(((p, r) for (p, _), r in zip(rows, found) if known is not None and r.item_id not in known), None)
     if gone:
-        raise ValueError(
-            f"load_counselingbench_errors: item_id must name a question of the corpus; got {gone[1].item_id!r}"
-            f" ({gone[0]}); take the ids from results/prepare/counselingbench/items.parquet"
+        refuse(
+            "load_counselingbench_errors",
+            "item_id",
+            "name a question of the corpus",
+            f"{gone[1].item_id!r}",
+            place=f"{gone[0]}",
+            remedy="take the ids from results/prepare/counselingbench/items.parquet",
         )
     return [
         Rating(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ...errors import refuse
 from ...records.schema import Rating, Response, validate
 from ...records.table import csv_rows
 
@@ -33,12 +34,16 @@ def load_panel(
     for place, row in csv_rows(path, ("item_id", "rater", "difficulty")):
         students = [c for c in row if c not in _NOT_STUDENTS]
         if not students:
-            raise ValueError(f"load_panel: columns must name a student or more; got {', '.join(row)} ({place})")
+            refuse("load_panel", "columns", "name a student or more", f"{', '.join(row)}", place=f"{place}")
         pair = (row["item_id"], row["rater"])
         if pair in seen:
-            raise ValueError(
-                f"load_panel: a rater must label an item once; got {row['rater']!r} again, first at {seen[pair]}"
-                f" ({place}, {row['item_id']}); keep one of the rows"
+            refuse(
+                "load_panel",
+                "a rater",
+                "label an item once",
+                f"{row['rater']!r} again, first at {seen[pair]}",
+                place=f"{place}, {row['item_id']}",
+                remedy="keep one of the rows",
             )
         seen[pair] = place
         for target in (*students, "difficulty"):
@@ -46,9 +51,13 @@ def load_panel(
             if row[target] == "":
                 continue
             if row[target] not in known:
-                raise ValueError(
-                    f"load_panel: {target} must be one of {', '.join(known)}, or empty; got {row[target]!r} ({place},"
-                    f" {row['item_id']}); mend the cell"
+                refuse(
+                    "load_panel",
+                    f"{target}",
+                    f"be one of {', '.join(known)}, or empty",
+                    f"{row[target]!r}",
+                    place=f"{place}, {row['item_id']}",
+                    remedy="mend the cell",
                 )
             rows.append(
                 (
@@ -85,8 +94,12 @@ def load_students(
         if c not in _NOT_STUDENTS
     ]
     if empty := next(((p, r) for p, r in rows if not r["text"].strip()), None):
-        raise ValueError(
-            f"load_students: an answer must not be empty; got {empty[1]['text']!r} ({empty[0]}, {empty[1]['item_id']},"
-            f" {empty[1]['model']}); fill it in, or drop the student"
+        refuse(
+            "load_students",
+            "an answer",
+            "not be empty",
+            f"{empty[1]['text']!r}",
+            place=f"{empty[0]}, {empty[1]['item_id']}, {empty[1]['model']}",
+            remedy="fill it in, or drop the student",
         )
     return validate(rows, Response).records

@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
+from ...errors import refuse
 from ...stats.agreement import ABSTAIN, METRICS, krippendorff_alpha, mean_pairwise
 from ...stats.consensus import majority
 from ...stats.resample import bootstrap, mean
@@ -23,9 +24,11 @@ __all__ = ["reliability", "student_accuracy", "abstention_rates", "paper_results
 def _columns(labels: np.ndarray, names: Sequence[str], function: str) -> np.ndarray:
     x = np.asarray(labels, dtype=object)
     if x.ndim != 3 or x.shape[1] != len(names):
-        raise ValueError(
-            f"{function}: labels must have shape (n_raters, n_students, n_items), n_students {len(names)}; got"
-            f" {x.shape}"
+        refuse(
+            function,
+            "labels",
+            f"have shape (n_raters, n_students, n_items), n_students {len(names)}",
+            f"{x.shape}",
         )
     return x
 
@@ -75,7 +78,7 @@ def student_accuracy(
     x = _columns(labels, students, "student_accuracy")
     of = np.full(x.shape[2], "all", dtype=object) if strata is None else np.asarray(strata, dtype=object)
     if of.shape != x.shape[2:]:
-        raise ValueError(f"student_accuracy: strata must be one an item, shape ({x.shape[2]},); got {of.shape}")
+        refuse("student_accuracy", "strata", f"be one an item, shape ({x.shape[2]},)", f"{of.shape}")
     order, rows = list(strata.categories) if isinstance(strata, pd.Categorical) else sorted(set(of), key=str), []
     for s, name in enumerate(students):
         consensus = majority(x[:, s])
@@ -106,9 +109,11 @@ def abstention_rates(
     """
     x = np.asarray(labels, dtype=object)
     if x.ndim != 3 or len(x) != len(annotators):
-        raise ValueError(
-            "abstention_rates: labels must have shape (n_annotators, n_students, n_items), n_annotators"
-            f" {len(annotators)}; got {x.shape}"
+        refuse(
+            "abstention_rates",
+            "labels",
+            f"have shape (n_annotators, n_students, n_items), n_annotators {len(annotators)}",
+            f"{x.shape}",
         )
     rows, clusters = [], np.tile(np.arange(x.shape[2]), x.shape[1])
     for name, its in zip(annotators, x):

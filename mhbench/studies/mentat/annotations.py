@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from ...errors import refuse
 from ...records.schema import Rating, letters, validate
 from .questions import _table
 
@@ -53,8 +54,13 @@ def _annotation(row: dict[str, str], place: str, mapping: str) -> tuple[list[flo
     "Scores by option, the permutation, and the comment of one annotation."
 
     def refuse(column, rule):
-        raise ValueError(
-            f"load_annotations: {column} must {rule}; got {row[column][:200]!r} ({place}); export the session again"
+        refuse(
+            "load_annotations",
+            f"{column}",
+            f"{rule}",
+            f"{row[column][:200]!r}",
+            place=f"{place}",
+            remedy="export the session again",
         )
 
     try:
@@ -97,15 +103,24 @@ def load_annotations(
     Raises: FileNotFoundError; ValueError for a changed column, a malformed row, or a session without exactly one rater.
     """
     if mapping not in ("release", "shown"):
-        raise ValueError(
-            f"load_annotations: mapping must be release or shown; got {mapping!r}; see the documentation of the two"
+        refuse(
+            "load_annotations",
+            "mapping",
+            "be release or shown",
+            f"{mapping!r}",
+            remedy="see the documentation of the two",
         )
     folder = Path(folder).expanduser()
     files = sorted(folder.glob("*.csv"))
     if not files:
-        raise FileNotFoundError(
-            f"load_annotations: folder must hold CSV files exported by jsPsych; got none ({folder.name}); name the"
-            " folder of sessions"
+        refuse(
+            "load_annotations",
+            "folder",
+            "hold CSV files exported by jsPsych",
+            "none",
+            place=f"{folder.name}",
+            remedy="name the folder of sessions",
+            error=FileNotFoundError,
         )
     fields, left, n_rows, n_annotations = [], [], 0, 0
     for file in files:
@@ -113,9 +128,13 @@ def load_annotations(
         n_rows += len(rows)
         raters = {r["rater_id"] for _, r in rows if r["rater_id"]}
         if len(raters) != 1:
-            raise ValueError(
-                f"load_annotations: a session must name one rater_id; got {sorted(raters)} ({file.name}); split the"
-                " file, or fill it in"
+            refuse(
+                "load_annotations",
+                "a session",
+                "name one rater_id",
+                f"{sorted(raters)}",
+                place=f"{file.name}",
+                remedy="split the file, or fill it in",
             )
         for n, (place, row) in enumerate(rows):
             if row["trial_type"] != "survey-slider":
@@ -123,14 +142,22 @@ def load_annotations(
                 continue
             scores, order, comment = _annotation(row, place, mapping)
             if not re.fullmatch(r"\d+", row["q_no"]):
-                raise ValueError(
-                    f"load_annotations: q_no must be a question's number; got {row['q_no']!r} ({place}); export the"
-                    " session again"
+                refuse(
+                    "load_annotations",
+                    "q_no",
+                    "be a question's number",
+                    f"{row['q_no']!r}",
+                    place=f"{place}",
+                    remedy="export the session again",
                 )
             if row["q_key"] not in _WORDINGS:
-                raise ValueError(
-                    f"load_annotations: q_key must be one of {', '.join(_WORDINGS)}; got {row['q_key']!r} ({place});"
-                    " export the session again"
+                refuse(
+                    "load_annotations",
+                    "q_key",
+                    f"be one of {', '.join(_WORDINGS)}",
+                    f"{row['q_key']!r}",
+                    place=f"{place}",
+                    remedy="export the session again",
                 )
             variant = {
                 "gender": _WORDINGS[row["q_key"]],
@@ -180,27 +207,37 @@ def annotation_arrays(
     leave_out, groups = set(leave_out), {}
     for r in ratings:
         if r.value is None:
-            raise ValueError(
-                f"annotation_arrays: ratings must have a value; got label {r.label!r} ({r.item_id}, {r.source}); pass"
-                " ratings of options"
+            refuse(
+                "annotation_arrays",
+                "ratings",
+                "have a value",
+                f"label {r.label!r}",
+                place=f"{r.item_id}, {r.source}",
+                remedy="pass ratings of options",
             )
         if r.item_id in leave_out:
             continue
         line = groups.setdefault((r.source, r.item_id, r.rater, r.session), ({}, r))[0]
         if r.target in line:
-            raise ValueError(
-                f"annotation_arrays: an annotation must rate an option once; got {r.target} twice ({r.item_id},"
-                f" {r.source})"
+            refuse(
+                "annotation_arrays",
+                "an annotation",
+                "rate an option once",
+                f"{r.target} twice",
+                place=f"{r.item_id}, {r.source}",
             )
         line[r.target] = r.value
     if not groups:
-        raise ValueError("annotation_arrays: ratings must not be empty; got none; check leave_out")
+        refuse("annotation_arrays", "ratings", "not be empty", "none", remedy="check leave_out")
     n = max(len(line) for line, _ in groups.values())
     for line, r in groups.values():
         if sorted(line) != letters(n):
-            raise ValueError(
-                f"annotation_arrays: an annotation must rate options {', '.join(letters(n))}; got"
-                f" {', '.join(sorted(line))} ({r.item_id}, {r.source})"
+            refuse(
+                "annotation_arrays",
+                "an annotation",
+                f"rate options {', '.join(letters(n))}",
+                f"{', '.join(sorted(line))}",
+                place=f"{r.item_id}, {r.source}",
             )
     firsts = [r for _, r in groups.values()]
     return AnnotationArrays(

@@ -9,6 +9,8 @@ import io
 import stat
 import zipfile
 
+from ...errors import refuse
+
 # %% auto #0
 __all__ = ["decrypt", "read_archive"]
 
@@ -32,14 +34,22 @@ def decrypt(
             "decrypt: pyAesCrypt must be installed to read an encrypted release; run: pip install 'mhbench[sources]'"
         ) from None
     if not password:
-        raise ValueError(
-            f"decrypt: password must be given for an encrypted file; got {password!r} ({name}); "
-            "the authors' README tells researchers what it is: set MHBENCH_MENTAT_PASSWORD or pass it"
+        refuse(
+            "decrypt",
+            "password",
+            "be given for an encrypted file",
+            f"{password!r}",
+            place=f"{name}",
+            remedy="the authors' README tells researchers what it is: set MHBENCH_MENTAT_PASSWORD or pass it",
         )
     if data[:4] != b"AES\x02":
-        raise ValueError(
-            f"decrypt: file must be in AES Crypt format 2; got one that starts with {data[:4]!r} ({name}); download it"
-            " again"
+        refuse(
+            "decrypt",
+            "file",
+            "be in AES Crypt format 2",
+            f"one that starts with {data[:4]!r}",
+            place=f"{name}",
+            remedy="download it again",
         )
     out = io.BytesIO()
     whole = 16 * (
@@ -49,14 +59,22 @@ def decrypt(
         pyAesCrypt.decryptStream(io.BytesIO(data), out, password, whole)
     except (ValueError, IndexError) as e:
         if "password" in str(e).lower():
-            raise ValueError(
-                f"decrypt: password must be that of the release; got one that does not open it ({name}); see the"
-                " authors' README"
-            ) from None
-        raise ValueError(
-            f"decrypt: file must be whole; got {len(data)} bytes that are cut short or changed ({name}:"
-            f" {str(e) or type(e).__name__}); download it again"
-        ) from None
+            refuse(
+                "decrypt",
+                "password",
+                "be that of the release",
+                "one that does not open it",
+                place=f"{name}",
+                remedy="see the authors' README",
+            )
+        refuse(
+            "decrypt",
+            "file",
+            "be whole",
+            f"{len(data)} bytes that are cut short or changed",
+            place=f"{name}: {str(e) or type(e).__name__}",
+            remedy="download it again",
+        )
     return out.getvalue()
 
 
@@ -74,10 +92,14 @@ def read_archive(
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
     except zipfile.BadZipFile as e:
-        raise ValueError(
-            f"read_archive: file must be a whole zip archive; got {len(data)} bytes that are not ({name}: {e});"
-            " download it again"
-        ) from None
+        refuse(
+            "read_archive",
+            "file",
+            "be a whole zip archive",
+            f"{len(data)} bytes that are not",
+            place=f"{name}: {e}",
+            remedy="download it again",
+        )
     with archive:
         for m in archive.infolist():
             raw = m.orig_filename.replace("\\", "/")
@@ -87,15 +109,23 @@ def read_archive(
                 or ".." in raw.split("/")
                 or stat.S_ISLNK(m.external_attr >> 16)
             ):
-                raise ValueError(
-                    f"read_archive: members must lie inside the archive; got {m.orig_filename!r} ({name}); it was"
-                    " tampered with: download it again from its authors"
+                refuse(
+                    "read_archive",
+                    "members",
+                    "lie inside the archive",
+                    f"{m.orig_filename!r}",
+                    place=f"{name}",
+                    remedy="it was tampered with: download it again from its authors",
                 )
         total = sum(m.file_size for m in archive.infolist())
         if total > max_bytes:
-            raise ValueError(
-                f"read_archive: members must unpack to at most {max_bytes} bytes; got {total} ({name}); pass max_bytes"
-                " if you trust it"
+            refuse(
+                "read_archive",
+                "members",
+                f"unpack to at most {max_bytes} bytes",
+                f"{total}",
+                place=f"{name}",
+                remedy="pass max_bytes if you trust it",
             )
         try:
             return {
@@ -104,4 +134,4 @@ def read_archive(
                 if m.filename.endswith(suffixes) and not m.filename.startswith("__MACOSX/")
             }
         except (zipfile.BadZipFile, EOFError, zipfile.zlib.error) as e:
-            raise ValueError(f"read_archive: members must be whole; got {e} ({name}); download it again") from None
+            refuse("read_archive", "members", "be whole", f"{e}", place=f"{name}", remedy="download it again")

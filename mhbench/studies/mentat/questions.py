@@ -18,6 +18,7 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
+from ...errors import refuse
 from ...records.schema import Item, letters, validate
 from .archive import decrypt, read_archive
 
@@ -59,9 +60,13 @@ def _find(path: str | Path, stems: tuple[str, ...], suffix: str, caller: str) ->
     if path.is_file():
         return path
     if not path.is_dir():
-        raise FileNotFoundError(
-            f"{caller}: path must be the release's folder or one of its files; got {path.name!r}, which is not there;"
-            " clone the authors' repository"
+        refuse(
+            caller,
+            "path",
+            "be the release's folder or one of its files",
+            f"{path.name!r}, which is not there",
+            remedy="clone the authors' repository",
+            error=FileNotFoundError,
         )
     found = sorted(
         f
@@ -69,9 +74,13 @@ def _find(path: str | Path, stems: tuple[str, ...], suffix: str, caller: str) ->
         if f.name.lower().endswith((suffix, suffix + ".aes")) and any(s in f.name.lower() for s in stems)
     )
     if len(found) != 1:
-        raise ValueError(
-            f"{caller}: path must hold one {suffix} or {suffix}.aes file with {' or '.join(map(repr, stems))} in its"
-            f" name; got {[f.name for f in found]} ({path.name}); name the file itself"
+        refuse(
+            caller,
+            "path",
+            f"hold one {suffix} or {suffix}.aes file with {' or '.join(map(repr, stems))} in its name",
+            f"{[f.name for f in found]}",
+            place=f"{path.name}",
+            remedy="name the file itself",
         )
     return found[0]
 
@@ -88,32 +97,41 @@ def _table(
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as e:
-        raise ValueError(
-            f"{caller}: file must be UTF-8; got byte {e.start} that is not ({name}); save it as UTF-8"
-        ) from None
+        refuse(caller, "file", "be UTF-8", f"byte {e.start} that is not", place=f"{name}", remedy="save it as UTF-8")
     rows = csv.reader(io.StringIO(text, newline=""), strict=True)
     header = next(rows, [])
     missing, unknown = [c for c in columns if c not in header], [c for c in header if c not in columns + optional]
     if missing or unknown:
-        raise ValueError(
-            f"{caller}: columns must be {', '.join(columns)}; got {', '.join(header)} ({name}:1): missing {missing},"
-            f" unknown {unknown}; rename them back, or use a release that this loader knows"
+        refuse(
+            caller,
+            "columns",
+            f"be {', '.join(columns)}",
+            f"{', '.join(header)} ({name}:1): missing {missing}, unknown {unknown}",
+            remedy="rename them back, or use a release that this loader knows",
         )
     start = rows.line_num + 1
     try:
         for row in rows:
             if len(row) != len(header):
-                raise ValueError(
-                    f"{caller}: a row must have {len(header)} fields; got {len(row)} ({name}:{start}); look for a quote"
-                    " that is not closed, or a file that was cut"
+                refuse(
+                    caller,
+                    "a row",
+                    f"have {len(header)} fields",
+                    f"{len(row)}",
+                    place=f"{name}:{start}",
+                    remedy="look for a quote that is not closed, or a file that was cut",
                 )
             yield f"{name}:{start}", dict(zip(header, row))
             start = rows.line_num + 1
     except csv.Error as e:
-        raise ValueError(
-            f"{caller}: file must be CSV; got {e} ({name}:{start}); look for a quote that is not closed, or a file that"
-            " was cut"
-        ) from None
+        refuse(
+            caller,
+            "file",
+            "be CSV",
+            f"{e}",
+            place=f"{name}:{start}",
+            remedy="look for a quote that is not closed, or a file that was cut",
+        )
 
 
 # %% ../../../nbs/studies/mentat/02_questions.ipynb #2cdb6924
@@ -121,9 +139,13 @@ def _question(place: str, row: dict[str, str]) -> dict:
     "One row of the questions as the fields of an Item."
 
     def refuse(column, rule):
-        raise ValueError(
-            f"load_mentat: {column} must {rule}; got {row[column][:200]!r} ({place}, q_id {row['q_id']!r}); mend"
-            " the row"
+        refuse(
+            "load_mentat",
+            f"{column}",
+            f"{rule}",
+            f"{row[column][:200]!r}",
+            place=f"{place}, q_id {row['q_id']!r}",
+            remedy="mend the row",
         )
 
     if not re.fullmatch(r"\d+", row["q_id"]):
@@ -183,14 +205,14 @@ def load_mentat(
     rule.
     """
     if isinstance(sets, str):
-        raise ValueError(f"load_mentat: sets must be a list of names; got {sets!r}; write [{sets}]")
+        refuse("load_mentat", "sets", "be a list of names", f"{sets!r}", remedy=f"write [{sets}]")
     if sets:
         return [i for name in sets for i in load_mentat_set(path, password, name)]
     file = _find(path, ("question",), ".csv", "load_mentat")
     rows = _table(_open(file, password), MENTAT_COLUMNS, ("", "Unnamed: 0", "canary"), file.name, "load_mentat")
     items = validate(((place, _question(place, row)) for place, row in rows), Item, unique="item_id").records
     if not items:
-        raise ValueError(f"load_mentat: file must hold questions; got none ({file.name}); download it again")
+        refuse("load_mentat", "file", "hold questions", "none", place=f"{file.name}", remedy="download it again")
     return items
 
 
@@ -221,18 +243,26 @@ def _unprompt(row: dict, place: str) -> tuple[str, list[str]]:
     "Question and options, taken out of the prompts that they were put into."
     free = re.fullmatch(r"Question: (.*)\n\nAnswer[^\n]*", row["prompt_freeform"], re.DOTALL)
     if free is None:
-        raise ValueError(
-            f"load_mentat_set: prompt_freeform must be 'Question: ... Answer'; got another form ({place}); use a"
-            " release that this loader knows"
+        refuse(
+            "load_mentat_set",
+            "prompt_freeform",
+            "be 'Question: ... Answer'",
+            "another form",
+            place=f"{place}",
+            remedy="use a release that this loader knows",
         )
     head = f"Question: {free[1]}\n\n"
     five = re.fullmatch(
         r"A: (.*)\nB: (.*)\nC: (.*)\nD: (.*)\nE: (.*)\n\nAnswer[^\n]*", row["prompt_mcq"].removeprefix(head), re.DOTALL
     )
     if not row["prompt_mcq"].startswith(head) or five is None:
-        raise ValueError(
-            f"load_mentat_set: prompt_mcq must hold the question and options A to E; got another form ({place}); use a"
-            " release that this loader knows"
+        refuse(
+            "load_mentat_set",
+            "prompt_mcq",
+            "hold the question and options A to E",
+            "another form",
+            place=f"{place}",
+            remedy="use a release that this loader knows",
         )
     return free[1], list(five.groups())
 
@@ -247,9 +277,12 @@ def load_mentat_set(
     Raises: FileNotFoundError; ValueError for an unknown name, a wrong password, a damaged file or another layout.
     """
     if name not in RELEASE_SETS:
-        raise ValueError(
-            f"load_mentat_set: name must be one of {', '.join(RELEASE_SETS)}; got {name!r}; sets drawn anew come from"
-            " mhbench.steps.variants"
+        refuse(
+            "load_mentat_set",
+            "name",
+            f"be one of {', '.join(RELEASE_SETS)}",
+            f"{name!r}",
+            remedy="sets drawn anew come from mhbench.steps.variants",
         )
     file = _find(path, ("eval_data",), ".zip", "load_mentat_set")
     members = {
@@ -258,21 +291,35 @@ def load_mentat_set(
         if f"/{RELEASE_SETS[name]}/" in f"/{m}"
     }
     if not members:
-        raise ValueError(
-            f"load_mentat_set: archive must hold {RELEASE_SETS[name]}; got none ({file.name}); download it again"
+        refuse(
+            "load_mentat_set",
+            "archive",
+            f"hold {RELEASE_SETS[name]}",
+            "none",
+            place=f"{file.name}",
+            remedy="download it again",
         )
     rows, seen = [], Counter()
     for member, data in sorted(members.items()):
         try:
             table = pa.ipc.open_stream(data).read_all()
         except pa.ArrowInvalid as e:
-            raise ValueError(
-                f"load_mentat_set: {member} must be an Arrow stream; got {e} ({file.name}); download it again"
-            ) from None
+            refuse(
+                "load_mentat_set",
+                f"{member}",
+                "be an Arrow stream",
+                f"{e}",
+                place=f"{file.name}",
+                remedy="download it again",
+            )
         if set(table.column_names) != set(_SET_COLUMNS):
-            raise ValueError(
-                f"load_mentat_set: columns must be {', '.join(_SET_COLUMNS)}; got {', '.join(table.column_names)}"
-                f" ({file.name}:{member}); use a release that this loader knows"
+            refuse(
+                "load_mentat_set",
+                "columns",
+                f"be {', '.join(_SET_COLUMNS)}",
+                f"{', '.join(table.column_names)}",
+                place=f"{file.name}:{member}",
+                remedy="use a release that this loader knows",
             )
         for n, row in enumerate(table.to_pylist()):
             place, q = f"{file.name}:{member}:row {n}", f"mentat-{row['q_id']}"

@@ -13,6 +13,7 @@ from typing import Literal
 
 import numpy as np
 
+from ...errors import refuse
 from ...records.schema import Item
 
 # %% auto #0
@@ -80,17 +81,24 @@ def simulate_annotations(
     Raises: ValueError for an item without soft labels or wordings.
     """
     if mapping not in ("release", "shown"):
-        raise ValueError(f"simulate_annotations: mapping must be release or shown; got {mapping!r}")
+        refuse("simulate_annotations", "mapping", "be release or shown", f"{mapping!r}")
     for i in items:
         if i.soft_labels is None:
-            raise ValueError(
-                f"simulate_annotations: items must have soft labels; got none ({i.item_id}); they are the truth that"
-                " the raters draw from"
+            refuse(
+                "simulate_annotations",
+                "items",
+                "have soft labels",
+                "none",
+                place=f"{i.item_id}",
+                remedy="they are the truth that the raters draw from",
             )
         if not set(i.variant) & set(_WORDINGS):
-            raise ValueError(
-                f"simulate_annotations: items must have wordings in variant ({', '.join(_WORDINGS)}); got"
-                f" {sorted(i.variant)} ({i.item_id})"
+            refuse(
+                "simulate_annotations",
+                "items",
+                f"have wordings in variant ({', '.join(_WORDINGS)})",
+                f"{sorted(i.variant)}",
+                place=f"{i.item_id}",
             )
     rng, out = np.random.default_rng(seed), {}
     slopes, offsets = rng.uniform(0.8, 1.6, n_raters), rng.normal(0, 0.4, n_raters)

@@ -15,6 +15,7 @@ from typing import Annotated, Literal
 import pandas as pd
 from pydantic import Field, model_validator
 
+from ...errors import refuse
 from ...records.schema import Item, Record, Validated, letters, validate
 from ...records.table import csv_rows
 
@@ -161,7 +162,7 @@ def load_mhqa(
     Raises: ValueError at the first row that does not fit, if `strict`.
     """
     if key not in _RULES:
-        raise ValueError(f"load_mhqa: key must be one of {list(_RULES)}; got {key!r}")
+        refuse("load_mhqa", "key", f"be one of {list(_RULES)}", f"{key!r}")
     path, seen, places = Path(csv), Counter(), []
 
     def noted():

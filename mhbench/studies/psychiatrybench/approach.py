@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from ...ask import prompts
 from ...ask.client import ask
 from ...ask.request import Endpoint, Model, Request
+from ...errors import refuse
 from ...records.schema import Item, Judgment, Response
 from ...steps.generate import _with_system, generate, response
 from ...steps.judge import _endpoint, judge
@@ -50,7 +51,7 @@ def clinical_approach(
     """
     other = next((i for i in items if i.task != "open"), None)
     if other is not None:
-        raise ValueError(f"clinical_approach: items must be of task open; got {other.task} ({other.item_id})")
+        refuse("clinical_approach", "items", "be of task open", f"{other.task}", place=f"{other.item_id}")
     at = lambda m: endpoints if isinstance(endpoints, Endpoint) else _endpoint(endpoints, m)
     found: dict[str, Item] = {}
     why: dict[str, str] = {}

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from ...errors import refuse
 from ...records.schema import Id, Item, Record, letters, validate
 
 # %% auto #0
@@ -218,31 +219,47 @@ def _json_lines(path: Path):
         try:
             row = json.loads(line)
         except json.JSONDecodeError as e:
-            raise ValueError(
-                f"load_psychiatrybench: a line must be a JSON object; got {e.msg} at column {e.colno}"
-                f" ({path.name}:{n}); write one object a line"
-            ) from None
+            refuse(
+                "load_psychiatrybench",
+                "a line",
+                "be a JSON object",
+                f"{e.msg} at column {e.colno}",
+                place=f"{path.name}:{n}",
+                remedy="write one object a line",
+            )
         if not isinstance(row, dict):
-            raise ValueError(
-                f"load_psychiatrybench: a line must be a JSON object; got {type(row).__name__} ({path.name}:{n}); write"
-                " one object a line"
+            refuse(
+                "load_psychiatrybench",
+                "a line",
+                "be a JSON object",
+                f"{type(row).__name__}",
+                place=f"{path.name}:{n}",
+                remedy="write one object a line",
             )
         yield f"{path.name}:{n}", row
 
 
 def _labels(path: Path) -> dict[str, list[str]]:
     if not path.is_file():
-        raise FileNotFoundError(
-            f"load_psychiatrybench: labels.json must lie beside classification.jsonl; got none in {path.parent.name!r};"
-            " write the two lists, categories and disorders"
+        refuse(
+            "load_psychiatrybench",
+            "labels.json",
+            "lie beside classification.jsonl",
+            f"none in {path.parent.name!r}",
+            remedy="write the two lists, categories and disorders",
+            error=FileNotFoundError,
         )
     labels = json.loads(path.read_text(encoding="utf-8-sig"))
     for form in ("categories", "disorders"):
         names = labels.get(form)
         if not isinstance(names, list) or len(names) < 2 or len(set(names)) < len(names):
-            raise ValueError(
-                f"load_psychiatrybench: {form} must be a list of two or more different names; got {str(names)[:80]}"
-                f" ({path.name}); mend the list"
+            refuse(
+                "load_psychiatrybench",
+                f"{form}",
+                "be a list of two or more different names",
+                f"{str(names)[:80]}",
+                place=f"{path.name}",
+                remedy="mend the list",
             )
     return labels
 
@@ -264,22 +281,33 @@ def load_psychiatrybench(
     """
     folder = Path(folder).expanduser()
     if emi not in PSYCHIATRY_FORMS:
-        raise ValueError(f"load_psychiatrybench: emi must be one of {', '.join(PSYCHIATRY_FORMS)}; got {emi!r}")
+        refuse("load_psychiatrybench", "emi", f"be one of {', '.join(PSYCHIATRY_FORMS)}", f"{emi!r}")
     if not folder.is_dir():
-        raise FileNotFoundError(
-            f"load_psychiatrybench: folder must hold the tasks' JSON lines files; got {folder.name!r}, which is not a"
-            " folder"
+        refuse(
+            "load_psychiatrybench",
+            "folder",
+            "hold the tasks' JSON lines files",
+            f"{folder.name!r}, which is not a folder",
+            error=FileNotFoundError,
         )
     found = sorted(f.stem for f in folder.glob("*.jsonl"))
     if unknown := [t for t in found if t not in PSYCHIATRY_TASKS]:
-        raise ValueError(
-            f"load_psychiatrybench: files must be named after the tasks ({', '.join(PSYCHIATRY_TASKS)}); got {unknown}"
-            f" ({folder.name}); rename them"
+        refuse(
+            "load_psychiatrybench",
+            "files",
+            f"be named after the tasks ({', '.join(PSYCHIATRY_TASKS)})",
+            f"{unknown}",
+            place=f"{folder.name}",
+            remedy="rename them",
         )
     if not found:
-        raise FileNotFoundError(
-            f"load_psychiatrybench: folder must hold at least one of {', '.join(PSYCHIATRY_TASKS)} as .jsonl; got none"
-            f" ({folder.name})"
+        refuse(
+            "load_psychiatrybench",
+            "folder",
+            f"hold at least one of {', '.join(PSYCHIATRY_TASKS)} as .jsonl",
+            "none",
+            place=f"{folder.name}",
+            error=FileNotFoundError,
         )
     labels = _labels(folder / "labels.json") if "classification" in found else {}
     rows = []
@@ -292,9 +320,13 @@ def load_psychiatrybench(
             made = _items_of(place, dict(row), labels, emi, protected)
             for i in made:
                 if i.item_id in first:
-                    raise ValueError(
-                        f"load_psychiatrybench: item_id must be unique; got {i.item_id!r} again, first at"
-                        f" {first[i.item_id]} ({place}); give the row an id of its own"
+                    refuse(
+                        "load_psychiatrybench",
+                        "item_id",
+                        "be unique",
+                        f"{i.item_id!r} again, first at {first[i.item_id]}",
+                        place=f"{place}",
+                        remedy="give the row an id of its own",
                     )
             good += made
             first |= {i.item_id: place for i in made}
@@ -304,9 +336,12 @@ def load_psychiatrybench(
             bad.append({"place": place, "rule": str(e), "row": row})
     if not strict:
         if set_aside is None:
-            raise ValueError(
-                "load_psychiatrybench: set_aside must be a path where strict=False; got None; name a file for the rows"
-                " that do not fit"
+            refuse(
+                "load_psychiatrybench",
+                "set_aside",
+                "be a path where strict=False",
+                "None",
+                remedy="name a file for the rows that do not fit",
             )
         Path(set_aside).parent.mkdir(parents=True, exist_ok=True)
         Path(set_aside).write_text("".join(json.dumps(b, ensure_ascii=False) + "\n" for b in bad), encoding="utf-8")
@@ -318,9 +353,13 @@ def _items_of(place: str, row: dict[str, Any], labels: Mapping, emi: str, protec
     task = row.pop("task")
     record = {"mcq": _ExamMCQ, "emi": _ExamEMI}.get(row.get("format")) if task == "exams" else PSYCHIATRY_TASKS[task]
     if record is None:
-        raise ValueError(
-            f"load_psychiatrybench: format must be mcq or emi; got {row.get('format')!r} ({place}); say which form the"
-            " row has"
+        refuse(
+            "load_psychiatrybench",
+            "format",
+            "be mcq or emi",
+            f"{row.get('format')!r}",
+            place=f"{place}",
+            remedy="say which form the row has",
         )
     (r,) = validate([(place, row)], record).records
     base = f"psychiatrybench-{r.id}"
