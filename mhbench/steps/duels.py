@@ -20,7 +20,7 @@ from .jury import outcomes
 from .score import score_responses
 
 # %% auto #0
-__all__ = ["AXES", "Matched", "matched", "expert_responses", "duel_table", "duel_strengths"]
+__all__ = ["AXES", "Matched", "matched", "expert_responses", "meeting", "duel_table", "duel_strengths"]
 
 # %% ../../nbs/steps/09_duels.ipynb #952b645d
 AXES = ("medical_alignment", "reading_comprehension", "knowledge_recall", "bias", "harm", "irrelevance", "omission")
@@ -73,6 +73,22 @@ def expert_responses(items: Iterable[Item], *, mode: str = "cot", name: str = "e
         for i in items
         if (i.rationale or "").strip()
     ]
+
+
+def meeting(
+    items: Sequence[Item],
+    answers: Sequence[Response],  # of the models whose rationales may meet
+    *,
+    mode: str,  # whose answers are rationales
+    expert: bool,  # the expert's rationale takes part
+    n_items: int | None,
+    n_errors: int | None,
+    seed: int,
+) -> Matched:
+    "What `matched` draws from the first answers of a mode."
+    said = [r for r in answers if r.mode == mode and r.sample == 0]
+    experts = expert_responses(items, mode=mode) if expert else []
+    return matched(items, said, experts, n_items=n_items, n_errors=n_errors, seed=seed)
 
 
 def duel_table(

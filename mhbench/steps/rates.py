@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ from ..stats.resample import bootstrap, mean
 from .score import ANSWERED, UNSCORED
 
 # %% auto #0
-__all__ = ["mean_interval", "rate_table", "average_models", "status_table", "f1_table"]
+__all__ = ["mean_interval", "rate_table", "average_models", "present_groups", "status_table", "f1_table"]
 
 
 # %% ../../nbs/steps/08_rates.ipynb #1b2449fd
@@ -177,6 +177,15 @@ def average_models(
 
 
 # %% ../../nbs/steps/08_rates.ipynb #325357f0
+def present_groups(
+    groups: Mapping[str, Sequence[str]],  # name -> models
+    models: Iterable[str],  # of the run
+) -> dict[str, Sequence[str]]:
+    "The groups that have a model in this run."
+    known = set(models)
+    return {name: members for name, members in groups.items() if known & set(members)}
+
+
 def status_table(scores: pd.DataFrame) -> pd.DataFrame:
     "How many responses there are by model, mode and status, how many answers could not be read, and what they cost."
     g = scores.groupby(["model", "mode"], sort=True)
