@@ -631,6 +631,7 @@ d = {
             "mhbench.report.page.collect": ("report/page.html#collect", "mhbench/report/page.py"),
             "mhbench.report.page.headline": ("report/page.html#headline", "mhbench/report/page.py"),
             "mhbench.report.page.html_report": ("report/page.html#html_report", "mhbench/report/page.py"),
+            "mhbench.report.page.introduction": ("report/page.html#introduction", "mhbench/report/page.py"),
             "mhbench.report.page.readable": ("report/page.html#readable", "mhbench/report/page.py"),
             "mhbench.report.page.write_tables": ("report/page.html#write_tables", "mhbench/report/page.py"),
         },
@@ -683,6 +684,7 @@ d = {
             "mhbench.run.graph.graph": ("run/graph.html#graph", "mhbench/run/graph.py"),
             "mhbench.run.graph.place": ("run/graph.html#place", "mhbench/run/graph.py"),
             "mhbench.run.graph.root": ("run/graph.html#root", "mhbench/run/graph.py"),
+            "mhbench.run.graph.runs": ("run/graph.html#runs", "mhbench/run/graph.py"),
             "mhbench.run.graph.selective": ("run/graph.html#selective", "mhbench/run/graph.py"),
         },
         "mhbench.run.inputs": {
@@ -733,6 +735,7 @@ d = {
             "mhbench.run.stage.Stage.labelled_items": ("run/stage.html#stage.labelled_items", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.n_set_aside": ("run/stage.html#stage.n_set_aside", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.out": ("run/stage.html#stage.out", "mhbench/run/stage.py"),
+            "mhbench.run.stage.Stage.page": ("run/stage.html#stage.page", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.parameters": ("run/stage.html#stage.parameters", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.people": ("run/stage.html#stage.people", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.ratings": ("run/stage.html#stage.ratings", "mhbench/run/stage.py"),

@@ -15,9 +15,9 @@ pytest.importorskip("torch")
 pytest.importorskip("sentence_transformers")
 pytest.importorskip("dask.distributed", reason="the extra dask is not installed")
 
-from mhbench.encode.embeddings import bertscore as freeform
-from mhbench.encode.embeddings import classifiers, embeddings, perplexity
-from mhbench.encode.embeddings import roscoe as reasoning
+from mhbench.encode import bertscore as freeform
+from mhbench.encode import classifiers, embeddings, perplexity
+from mhbench.encode import roscoe as reasoning
 from mhbench.encode.parallel import Executor, dask_client
 
 TWO = Executor(kind="dask", workers=2)

@@ -14,7 +14,7 @@ pytest.importorskip("sentence_transformers")
 
 import literal_roscoe as literal  # noqa: E402
 
-from mhbench.encode.embeddings import classifiers, embeddings, perplexity
+from mhbench.encode import classifiers, embeddings, perplexity
 
 TEXTS = [
     "He drinks every evening.",

@@ -7,8 +7,8 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 bert_score = pytest.importorskip("bert_score")
 
-from mhbench.encode.embeddings import bertscore as freeform
-from mhbench.encode.embeddings import embeddings as encode
+from mhbench.encode import bertscore as freeform
+from mhbench.encode import embeddings as encode
 
 ANSWERS = [
     "Start an SSRI.",

@@ -550,7 +550,8 @@ def test_the_line_is_live_on_a_terminal_and_quiet_in_ci(monkeypatch):
 
 SCRIPT = """
 import json, sys
-from mhbench.ask import Endpoint, Model, Request, ask
+from mhbench.ask.client import ask
+from mhbench.ask.request import Endpoint, Model, Request
 url, cache, n, out = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
 endpoint = Endpoint(name="faulty", base_urls=[url], identity="faulty", concurrency=8, timeout_s=5.0)
 sampling = {"temperature": 0.0, "max_tokens": 5}

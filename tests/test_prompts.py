@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mhbench.ask import prompts
-from mhbench.ask.prompts import FOLDER, build, demonstrations, provenance, related, render, template
+from mhbench.ask.prompts import build, bundled, demonstrations, provenance, related, render, template
 from mhbench.ask.rubrics import rubric, rubric_for, rubrics
 from mhbench.records.schema import MODES, TASKS, Item
 
@@ -86,12 +86,12 @@ def test_optional_parts_go_with_their_empty_fields():
 
 # ---------------------------------------------------------------- every bundled text
 
-FILES = sorted(p.relative_to(FOLDER) for p in FOLDER.rglob("*.yaml"))
+FILES = sorted(bundled())
 
 
 @pytest.mark.parametrize("name", [str(f) for f in FILES])
 def test_every_file_is_sound(name):
-    data = yaml.safe_load((FOLDER / name).read_text(encoding="utf-8"))
+    data = yaml.safe_load(bundled()[name].read_text(encoding="utf-8"))
     assert data["about"], "every file says which paper's structure it follows"
     texts = [
         v
@@ -171,7 +171,7 @@ def test_each_psychiatrybench_task_has_its_own_prompt(category):
 
 def test_the_distributed_words_of_the_papers_are_ours():
     "No sentence of a paper's appendix stands in ours (a probe of what those say)."
-    ours = "\n".join((FOLDER / f).read_text(encoding="utf-8") for f in FILES)
+    ours = "\n".join(bundled()[f].read_text(encoding="utf-8") for f in FILES)
     for probe in (
         "You are a helpful, respectful, honest",
         "Du bist ein erfahrener Medizinstudent",

@@ -9,8 +9,8 @@ pytest.importorskip("sentence_transformers")
 
 import literal_roscoe as literal  # noqa: E402
 
-from mhbench.encode.embeddings import embeddings as encode
-from mhbench.encode.embeddings import overlap, roscoe
+from mhbench.encode import embeddings as encode
+from mhbench.encode import overlap, roscoe
 
 torch.set_num_threads(2)
 

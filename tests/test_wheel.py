@@ -8,7 +8,7 @@ import zipfile
 
 CODE = """
 import mhbench, sys
-from mhbench.studies import load_corpus
+from mhbench.studies.corpus import load_corpus
 from mhbench.studies.demo import demo_path
 from mhbench.ask.prompts import build
 for study in ("mentat", "psychiatrybench", "medqade", "counselingbench", "mhqa"):

@@ -19,7 +19,7 @@ from ..errors import refuse
 from .tables import markdown_table, number, numeric, with_interval
 
 # %% auto #0
-__all__ = ["Section", "readable", "collect", "headline", "write_tables", "html_report"]
+__all__ = ["Section", "readable", "collect", "headline", "introduction", "write_tables", "html_report"]
 
 
 # %% ../../nbs/report/04_page.ipynb #298ff3bf
@@ -83,6 +83,17 @@ def headline(
     if not found:
         return pd.DataFrame(columns=columns)
     return pd.concat(found, ignore_index=True).reindex(columns=columns).astype({"n": "Int64"})
+
+
+def introduction(run: dict) -> str:  # the section `run` of params.yaml
+    "What every reader should know first, in paragraphs."
+    return (
+        f"Studies: {', '.join(run['studies'])}. Models: {', '.join(run['models'])}. Every number is an estimate with an"
+        " interval, at the level that its heading gives, and n is how many items it rests on.\n\n"
+        "Unless a study was given a corpus of its own, its items are synthetic demonstration items written for this"
+        " project, and nothing clinical follows from them. The bundled language model is a base model of 270 million"
+        " parameters that answers at about chance level; it shows that the pipeline is real, nothing more."
+    )
 
 
 def write_tables(sections: Sequence[Section], folder: str | Path) -> list[Path]:

@@ -17,7 +17,7 @@ import yaml
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ["root", "place", "Node", "declared", "graph", "selective", "before"]
+__all__ = ["root", "place", "Node", "declared", "graph", "selective", "runs", "before"]
 
 
 # %% ../../nbs/run/01_graph.ipynb #3c366475
@@ -127,6 +127,16 @@ def _graph(top: Path, changed: int) -> dict[str, Node]:
 def selective(stages: dict[str, Node]) -> list[str]:
     "The stages that only the studies with a section of that name go through."
     return [n.name for n in stages.values() if n.studies not in (None, "studies")]
+
+
+def runs(
+    run: dict,  # the section `run` of params.yaml
+    stages: dict[str, Node] | None = None,
+) -> list[tuple[str, str]]:  # (stage, study), in the order of dvc.yaml
+    "Every stage and study of a run that leaves something to report: all but those that are run for a model."
+    stages = graph() if stages is None else stages
+    reported = [n for n in stages.values() if n.studies and not n.models]
+    return [(n.name, study) for n in reported for study in run.get(n.studies) or []]
 
 
 def before(stages: dict[str, Node], name: str) -> list[str]:  # in the order in which they run

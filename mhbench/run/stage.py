@@ -55,25 +55,28 @@ def write_metrics(values: dict, path: str | Path) -> Path:
 _HEADLINE = ["measure", "model", "mode", "n", "estimate", "ci_low", "ci_high", "level"]
 
 
-def _demo(name: str, study: str, models: Sequence[str], n_items: int | None) -> Path:
-    "A temporary results folder with what the stage `name` rests on, for one study of the demo."
+def _demo(name: str, studies: Sequence[str], models: Sequence[str], n_items: int | None) -> Path:
+    "A temporary results folder with what the stage `name` rests on, for some studies of the demo."
     from mhbench.run.execute import run_stage
 
     folder, stages = Path(tempfile.mkdtemp(prefix="mhbench-")), graph()
     small = {"prepare": {"n_items": n_items}, "preferences": {"n_boot": 10}}
     for stage in before(stages, name):
         node = stages[stage]
-        if "study" not in node.parameters or not _goes_through(node, study):
-            continue
-        for model in models if node.models else [None]:
-            given = {"results": str(folder), "models": list(models)} | small.get(stage, {})
-            run_stage(stage, study, model, overrides={k: v for k, v in given.items() if k in node.parameters})
+        given = {"results": str(folder), "models": list(models)} | small.get(stage, {})
+        given = {k: v for k, v in given.items() if k in node.parameters}
+        for study in studies:
+            if "study" in node.parameters and _goes_through(node, study, name):
+                for model in models if node.models else [None]:
+                    run_stage(stage, study, model, overrides=given)
     return folder
 
 
-def _goes_through(node: Any, study: str) -> bool:
+def _goes_through(node: Any, study: str, wanted: str) -> bool:
     from mhbench.run.params import load_params
 
+    if wanted == "report":  # a small page: what every study has
+        return node.studies == "studies"
     return node.studies == "studies" or node.name in load_params(root() / "params.yaml")["studies"][study]
 
 
@@ -92,6 +95,7 @@ class Stage:
         *,
         model: str | None = None,
         models: Sequence[str] = (),  # whose responses it reads
+        studies: Sequence[str] = (),  # of a stage that is run once for all
         about: str = "",  # one or two sentences for the report: what its numbers say
         n_items: int | None = 6,  # demo items, where results is ""
     ):
@@ -100,7 +104,7 @@ class Stage:
         self.alone = not results
         # a stage that reads a model's answers needs one that answers at once where it runs by itself
         demo = self.models or ([model] if model else ["minilm"])
-        self.results = _demo(name, study, demo, n_items) if self.alone else root() / results
+        self.results = _demo(name, [study] if study else studies, demo, n_items) if self.alone else root() / results
         home = self.results == root() / "results"
         self.figures = (root() if home else self.results).joinpath("figures", *self._where)
         self.out.mkdir(parents=True, exist_ok=True)
@@ -277,6 +281,12 @@ class Stage:
         save(drawing, name, self.figures)
         self._figures.append({"name": name, "caption": caption})
         return drawing
+
+    def page(self, html: str) -> Path:
+        "Keep the page of the report beside the results."
+        file = self.results / f"{self.name}.html"
+        file.write_text(html, encoding="utf-8")
+        return file
 
     def headline(self, frame: pd.DataFrame, **same: Any) -> None:  # columns measure, model, mode, n, estimate, ...
         "Estimates for the first page of the report; `same` are columns with one value."
