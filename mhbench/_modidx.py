@@ -1323,19 +1323,11 @@ d = {
         },
         "mhbench.studies.corpus": {
             "mhbench.studies.corpus.Corpus": ("studies/corpus.html#corpus", "mhbench/studies/corpus.py"),
-            "mhbench.studies.corpus._counselingbench": (
-                "studies/corpus.html#_counselingbench",
-                "mhbench/studies/corpus.py",
-            ),
-            "mhbench.studies.corpus._medqade": ("studies/corpus.html#_medqade", "mhbench/studies/corpus.py"),
-            "mhbench.studies.corpus._mentat": ("studies/corpus.html#_mentat", "mhbench/studies/corpus.py"),
-            "mhbench.studies.corpus._one": ("studies/corpus.html#_one", "mhbench/studies/corpus.py"),
-            "mhbench.studies.corpus._psychiatrybench": (
-                "studies/corpus.html#_psychiatrybench",
-                "mhbench/studies/corpus.py",
-            ),
-            "mhbench.studies.corpus._table": ("studies/corpus.html#_table", "mhbench/studies/corpus.py"),
+            "mhbench.studies.corpus.corpus_of": ("studies/corpus.html#corpus_of", "mhbench/studies/corpus.py"),
+            "mhbench.studies.corpus.find_loader": ("studies/corpus.html#find_loader", "mhbench/studies/corpus.py"),
             "mhbench.studies.corpus.load_corpus": ("studies/corpus.html#load_corpus", "mhbench/studies/corpus.py"),
+            "mhbench.studies.corpus.load_items": ("studies/corpus.html#load_items", "mhbench/studies/corpus.py"),
+            "mhbench.studies.corpus.one_file": ("studies/corpus.html#one_file", "mhbench/studies/corpus.py"),
         },
         "mhbench.studies.counselingbench.competency": {
             "mhbench.studies.counselingbench.competency._ends": (
@@ -1455,6 +1447,12 @@ d = {
                 "mhbench/studies/counselingbench/fields.py",
             ),
         },
+        "mhbench.studies.counselingbench.inspect": {
+            "mhbench.studies.counselingbench.inspect.inspect_counselingbench": (
+                "studies/counselingbench/inspect.html#inspect_counselingbench",
+                "mhbench/studies/counselingbench/inspect.py",
+            )
+        },
         "mhbench.studies.counselingbench.load": {
             "mhbench.studies.counselingbench.load.CounselingRow": (
                 "studies/counselingbench/load.html#counselingrow",
@@ -1512,8 +1510,8 @@ d = {
                 "studies/counselingbench/load.html#count_cases",
                 "mhbench/studies/counselingbench/load.py",
             ),
-            "mhbench.studies.counselingbench.load.inspect_counselingbench": (
-                "studies/counselingbench/load.html#inspect_counselingbench",
+            "mhbench.studies.counselingbench.load.load": (
+                "studies/counselingbench/load.html#load",
                 "mhbench/studies/counselingbench/load.py",
             ),
             "mhbench.studies.counselingbench.load.load_counselingbench": (
@@ -1543,6 +1541,7 @@ d = {
             "mhbench.studies.demo.demo_path": ("studies/demo.html#demo_path", "mhbench/studies/demo.py"),
         },
         "mhbench.studies.medqade.load": {
+            "mhbench.studies.medqade.load.load": ("studies/medqade/load.html#load", "mhbench/studies/medqade/load.py"),
             "mhbench.studies.medqade.load.load_panel": (
                 "studies/medqade/load.html#load_panel",
                 "mhbench/studies/medqade/load.py",
@@ -1724,6 +1723,9 @@ d = {
                 "mhbench/studies/mentat/labels.py",
             ),
         },
+        "mhbench.studies.mentat.load": {
+            "mhbench.studies.mentat.load.load": ("studies/mentat/load.html#load", "mhbench/studies/mentat/load.py")
+        },
         "mhbench.studies.mentat.questions": {
             "mhbench.studies.mentat.questions._find": (
                 "studies/mentat/questions.html#_find",
@@ -1807,6 +1809,7 @@ d = {
                 "studies/mhqa/load.html#inspect_mhqa",
                 "mhbench/studies/mhqa/load.py",
             ),
+            "mhbench.studies.mhqa.load.load": ("studies/mhqa/load.html#load", "mhbench/studies/mhqa/load.py"),
             "mhbench.studies.mhqa.load.load_mhqa": ("studies/mhqa/load.html#load_mhqa", "mhbench/studies/mhqa/load.py"),
             "mhbench.studies.mhqa.load.mend_encoding": (
                 "studies/mhqa/load.html#mend_encoding",
@@ -1934,6 +1937,10 @@ d = {
             ),
             "mhbench.studies.psychiatrybench.load._labels": (
                 "studies/psychiatrybench/load.html#_labels",
+                "mhbench/studies/psychiatrybench/load.py",
+            ),
+            "mhbench.studies.psychiatrybench.load.load": (
+                "studies/psychiatrybench/load.html#load",
                 "mhbench/studies/psychiatrybench/load.py",
             ),
             "mhbench.studies.psychiatrybench.load.load_psychiatrybench": (

@@ -13,9 +13,9 @@ from mhbench.studies.counselingbench.fields import (
     icd_blocks,
     parse_demographics,
 )
+from mhbench.studies.counselingbench.inspect import inspect_counselingbench
 from mhbench.studies.counselingbench.load import (
     count_cases,
-    inspect_counselingbench,
     load_counselingbench,
     load_counselingbench_errors,
     load_counselingbench_labels,

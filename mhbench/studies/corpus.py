@@ -5,31 +5,17 @@
 # %% ../../nbs/studies/01_corpus.ipynb #148bd27d
 from __future__ import annotations
 
-import os
+import importlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import refuse
-from ..records.anki import load_anki
-from ..records.schema import Item, Rating, Response, read_records
-from ..records.table import csv_rows
-from mhbench.studies.counselingbench.load import (
-    load_counselingbench,
-    load_counselingbench_errors,
-    load_counselingbench_labels,
-    load_counselingbench_responses,
-    run_of,
-)
-from .medqade.load import load_panel, load_students
-from .mentat.annotations import load_annotations
-from .mentat.questions import load_mentat
-from .mhqa.load import load_mhqa
-from .psychiatrybench.load import load_psychiatrybench
+from ..records.schema import Item, Rating, Response, Validated, read_records
 
 # %% auto #0
-__all__ = ["LOADERS", "Corpus", "load_corpus"]
+__all__ = ["LOADERS", "Corpus", "corpus_of", "one_file", "load_items", "find_loader", "load_corpus"]
 
 
 # %% ../../nbs/studies/01_corpus.ipynb #d2583c1b
@@ -43,113 +29,28 @@ class Corpus:
     notes: list[str] = field(default_factory=list)  # what a reader should know: rows that are no items, and why
 
 
-def _mentat(path: Path, mapping: str = "release", **options) -> Corpus:
-    items = load_mentat(path, os.environ.get("MHBENCH_MENTAT_PASSWORD"), **options)
-    folder = path / "annotated_data"
-    if not folder.is_dir():
-        return Corpus(items, notes=["there is no folder annotated_data, so there are no ratings"])
-    got = load_annotations(folder, mapping=mapping)
+def corpus_of(
+    got: Validated,  # what `validate` returned
+) -> Corpus:
+    "A corpus of validated items; a note says how many rows were set aside, and why the first one was."
     return Corpus(
-        items,
-        got.ratings,
+        got.records,
         notes=[
-            f"{n} rows of the annotation files are no annotations: {why}" for why, n in sorted(got.left_out.items())
+            f"{len(got.set_aside)} rows do not fit and are set aside, the first: {b['place']}, {b['column']}:"
+            f" {b['rule']}"
+            for b in got.set_aside[:1]
         ],
     )
 
 
-def _medqade(path: Path, **options) -> Corpus:
-    files = (
-        [path]
-        if path.is_file()
-        else sorted(f for p in ("*.apkg", "*.colpkg", "*.txt") for f in path.glob(p) if f.stem.lower() != "readme")
-    )
-    if len(files) != 1:
-        refuse(
-            "load_corpus",
-            "path",
-            "hold one Anki export",
-            f"{[f.name for f in files]}",
-            place=f"{path}",
-            remedy="name the file itself",
-        )
-    got = load_anki(files[0], **options)
-    panel, students = (sorted(path.glob(f"*{x}*.csv")) if path.is_dir() else [] for x in ("panel", "students"))
-    return Corpus(
-        got.items,
-        [r for f in panel for r in load_panel(f)],
-        [r for f in students for r in load_students(f)],
-        [f"{n} notes are left out: {why}" for why, n in sorted(got.excluded.items())],
-    )
+def one_file(
+    path: Path,  # a file, or a folder
+    pattern: str,  # of the one file in a folder, e.g. "*.csv"
+) -> Path:
+    """The file itself, or the one in the folder that fits the pattern.
 
-
-def _table(load: Callable) -> Callable:
-    "A loader of one CSV file, which returns what `validate` does."
-
-    def read(path: Path, **options) -> Corpus:
-        got = load(_one(path, "*.csv"), **options)
-        return Corpus(
-            got.records,
-            notes=[
-                f"{len(got.set_aside)} rows do not fit and are set aside, the first: {b['place']}, {b['column']}:"
-                f" {b['rule']}"
-                for b in got.set_aside[:1]
-            ],
-        )
-
-    return read
-
-
-def _counselingbench(
-    path: Path, errors: str | None = None, model: str | None = None, mode: str | None = None, **options
-) -> Corpus:
-    files = [path] if path.is_file() else sorted(f for f in path.glob("*.csv") if "errors" not in f.stem.lower())
-    if len(files) != 1:
-        refuse(
-            "load_corpus",
-            "path",
-            "be a file, or a folder with one *.csv besides labels of errors",
-            f"{[f.name for f in files]}",
-            place=f"{path}",
-            remedy="name the file itself",
-        )
-    corpus = _table(load_counselingbench)(files[0], **options)
-    known, same = {i.item_id for i in corpus.items}, {k: v for k, v in options.items() if k in ("strict", "encoding")}
-    columns = next((set(row) for _, row in csv_rows(files[0], encoding=same.get("encoding", "utf-8-sig"))), set())
-    if "label" in columns:
-        corpus.ratings = [r for r in load_counselingbench_labels(files[0], **same) if r.item_id in known]
-    if "raw_pred" in columns:
-        try:
-            who = (model, mode) if model and mode else run_of(files[0])
-        except ValueError:
-            who = None
-        if who:
-            corpus.responses = [
-                r
-                for r in load_counselingbench_responses(files[0], model=model or who[0], mode=mode or who[1], **same)[0]
-                if r.item_id in known
-            ]
-        else:
-            corpus.notes.append(
-                "recorded answers are left out, because the file's name does not say whose they are: give the options"
-                " model and mode"
-            )
-    labelled = (
-        [files[0].parent / Path(errors).expanduser()]
-        if errors
-        else sorted(path.glob("*errors*.csv"))
-        if path.is_dir()
-        else []
-    )
-    corpus.ratings += [r for f in labelled for r in load_counselingbench_errors(f, corpus.items)]
-    return corpus
-
-
-def _psychiatrybench(path: Path, **options) -> Corpus:
-    return Corpus(load_psychiatrybench(path, **options))
-
-
-def _one(path: Path, pattern: str) -> Path:
+    Raises: ValueError where none fits, or several.
+    """
     if path.is_file():
         return path
     files = sorted(path.glob(pattern))
@@ -165,14 +66,41 @@ def _one(path: Path, pattern: str) -> Path:
     return files[0]
 
 
-LOADERS = {
-    "mentat": _mentat,
-    "psychiatrybench": _psychiatrybench,
-    "medqade": _medqade,
-    "counselingbench": _counselingbench,
-    "mhqa": _table(load_mhqa),
-    "items": lambda path: Corpus(read_records(_one(path, "*.parquet"), Item)),
+def load_items(
+    path: Path,  # a Parquet file of Item records, or the folder that holds one
+) -> Corpus:
+    "Items as `write_records` wrote them."
+    return Corpus(read_records(one_file(path, "*.parquet"), Item))
+
+
+# %% ../../nbs/studies/01_corpus.ipynb #3c934f05
+LOADERS = {  # name -> "module:function"
+    "mentat": "mhbench.studies.mentat.load:load",
+    "psychiatrybench": "mhbench.studies.psychiatrybench.load:load",
+    "medqade": "mhbench.studies.medqade.load:load",
+    "counselingbench": "mhbench.studies.counselingbench.load:load",
+    "mhqa": "mhbench.studies.mhqa.load:load",
+    "items": "mhbench.studies.corpus:load_items",
 }
+
+
+def find_loader(
+    name: str,  # a name in LOADERS
+) -> Callable[..., Corpus]:
+    """The function that a name stands for.
+
+    Raises: ValueError for an unknown name.
+    """
+    if name not in LOADERS:
+        refuse(
+            "load_corpus",
+            "loader",
+            f"be one of {', '.join(LOADERS)}",
+            f"{name!r}",
+            remedy="mend studies.*.prepare.loader in params.yaml",
+        )
+    module, function = LOADERS[name].split(":")
+    return getattr(importlib.import_module(module), function)
 
 
 def load_corpus(
@@ -184,14 +112,7 @@ def load_corpus(
 
     Raises: ValueError for an unknown loader; FileNotFoundError; whatever the loader refuses.
     """
-    if loader not in LOADERS:
-        refuse(
-            "load_corpus",
-            "loader",
-            f"be one of {', '.join(LOADERS)}",
-            f"{loader!r}",
-            remedy="mend studies.*.prepare.loader in params.yaml",
-        )
+    load = find_loader(loader)
     path = Path(path).expanduser()
     if not path.exists():
         refuse(
@@ -202,7 +123,7 @@ def load_corpus(
             remedy="for the demo banks run `dvc pull`, for your own `mhbench import`",
             error=FileNotFoundError,
         )
-    corpus = LOADERS[loader](path, **options)
+    corpus = load(path, **options)
     twice = [i for i, n in Counter(i.item_id for i in corpus.items).items() if n > 1]
     if twice:
         refuse(

@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 from ...errors import refuse
 from ...records.schema import Item, Rating, Record, Response, Validated, letters, validate
 from ...records.table import csv_rows
+from ..corpus import Corpus, corpus_of
 from mhbench.studies.counselingbench.fields import (
     _INSTRUCTION,
     _NUMBER,
@@ -40,7 +41,7 @@ __all__ = [
     "ErrorRow",
     "load_counselingbench_errors",
     "count_cases",
-    "inspect_counselingbench",
+    "load",
 ]
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #bfa4cb79
@@ -435,31 +436,55 @@ def count_cases(
     )
 
 
-# %% ../../../nbs/studies/counselingbench/02_load.ipynb #f2f9acbd
-def inspect_counselingbench(csv: str | Path, *, encoding: str = "utf-8-sig") -> pd.DataFrame:
-    """Every oddity of one file, one row each: place, kind, value.
+# %% ../../../nbs/studies/counselingbench/02_load.ipynb #d4b5bd88
+def load(
+    path: Path,  # a CSV file of the release, or the folder that holds one
+    errors: str | None = None,  # people's labels of errors: a file, relative to the first one's folder
+    model: str | None = None,  # whose recorded answers these are, where the file's name does not say it
+    mode: str | None = None,  # and how they were asked
+    **options,  # of load_counselingbench
+) -> Corpus:
+    """The study's corpus: items, people's labels of competencies and errors, and recorded answers.
 
-    Kinds: `no question`, `repeated question` (the same words within a case), `no rationale`, `no mental status`, `label
-    without majority`.
+    Raises: ValueError where a folder holds no file, or several; whatever the readers refuse.
     """
-    out, seen = [], {}
-    for place, row, _ in _question_rows(csv, encoding):
-        case = (
-            row["publisher"],
-            row["exam"],
-            _INSTRUCTION.sub("", plain_text(row["demographic"])),
-            plain_text(row["question"]),
+    files = [path] if path.is_file() else sorted(f for f in path.glob("*.csv") if "errors" not in f.stem.lower())
+    if len(files) != 1:
+        refuse(
+            "load_corpus",
+            "path",
+            "be a file, or a folder with one *.csv besides labels of errors",
+            f"{[f.name for f in files]}",
+            place=f"{path}",
+            remedy="name the file itself",
         )
-        if not case[-1]:
-            out.append((place, "no question", row["number"]))
-        elif case in seen:
-            out.append((place, "repeated question", seen[case]))
-        seen.setdefault(case, place)
-        if not row.get("explanation", "").strip():
-            out.append((place, "no rationale", row["number"]))
-        if not row["mental_status"].strip():
-            out.append((place, "no mental status", row["number"]))
-        h, s, label = row["label_h"], row["label_s"], row["label"]
-        if h and s and label and h != s and label not in (h, s):
-            out.append((place, "label without majority", label))
-    return pd.DataFrame(out, columns=["place", "kind", "value"])
+    corpus = corpus_of(load_counselingbench(files[0], **options))
+    known, same = {i.item_id for i in corpus.items}, {k: v for k, v in options.items() if k in ("strict", "encoding")}
+    columns = next((set(row) for _, row in csv_rows(files[0], encoding=same.get("encoding", "utf-8-sig"))), set())
+    if "label" in columns:
+        corpus.ratings = [r for r in load_counselingbench_labels(files[0], **same) if r.item_id in known]
+    if "raw_pred" in columns:
+        try:
+            who = (model, mode) if model and mode else run_of(files[0])
+        except ValueError:
+            who = None
+        if who:
+            corpus.responses = [
+                r
+                for r in load_counselingbench_responses(files[0], model=model or who[0], mode=mode or who[1], **same)[0]
+                if r.item_id in known
+            ]
+        else:
+            corpus.notes.append(
+                "recorded answers are left out, because the file's name does not say whose they are: give the options"
+                " model and mode"
+            )
+    labelled = (
+        [files[0].parent / Path(errors).expanduser()]
+        if errors
+        else sorted(path.glob("*errors*.csv"))
+        if path.is_dir()
+        else []
+    )
+    corpus.ratings += [r for f in labelled for r in load_counselingbench_errors(f, corpus.items)]
+    return corpus

@@ -8,11 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...errors import refuse
+from ...records.anki import load_anki
 from ...records.schema import Rating, Response, validate
 from ...records.table import csv_rows
+from ..corpus import Corpus
 
 # %% auto #0
-__all__ = ["PANEL_LABELS", "PANEL_DIFFICULTIES", "load_panel", "load_students"]
+__all__ = ["PANEL_LABELS", "PANEL_DIFFICULTIES", "load_panel", "load_students", "load"]
 
 # %% ../../../nbs/studies/medqade/01_load.ipynb #8f304920
 PANEL_LABELS = ("Correct", "Incorrect", "Abstain")
@@ -103,3 +105,36 @@ def load_students(
             remedy="fill it in, or drop the student",
         )
     return validate(rows, Response).records
+
+
+# %% ../../../nbs/studies/medqade/01_load.ipynb #39e92ac7
+def load(
+    path: Path,  # an Anki export, or the folder that holds one, with *panel*.csv and *students*.csv where there are any
+    **options,  # of load_anki
+) -> Corpus:
+    """The study's corpus: items, a panel's labels, and the students' recorded answers.
+
+    Raises: ValueError where a folder holds no export, or several; whatever `load_anki` refuses.
+    """
+    files = (
+        [path]
+        if path.is_file()
+        else sorted(f for p in ("*.apkg", "*.colpkg", "*.txt") for f in path.glob(p) if f.stem.lower() != "readme")
+    )
+    if len(files) != 1:
+        refuse(
+            "load_corpus",
+            "path",
+            "hold one Anki export",
+            f"{[f.name for f in files]}",
+            place=f"{path}",
+            remedy="name the file itself",
+        )
+    got = load_anki(files[0], **options)
+    panel, students = (sorted(path.glob(f"*{x}*.csv")) if path.is_dir() else [] for x in ("panel", "students"))
+    return Corpus(
+        got.items,
+        [r for f in panel for r in load_panel(f)],
+        [r for f in students for r in load_students(f)],
+        [f"{n} notes are left out: {why}" for why, n in sorted(got.excluded.items())],
+    )

@@ -18,6 +18,7 @@ from pydantic import Field, model_validator
 from ...errors import refuse
 from ...records.schema import Item, Record, Validated, letters, validate
 from ...records.table import csv_rows
+from ..corpus import Corpus, corpus_of, one_file
 
 # %% auto #0
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "inspect_mhqa",
     "count_mhqa",
     "shared_mhqa",
+    "load",
 ]
 
 
@@ -278,3 +280,12 @@ def shared_mhqa(
         if _folded(i.question) in questions or i.group_id in abstracts
     ]
     return pd.DataFrame(found, columns=["item_id", "kind", "also"])
+
+
+# %% ../../../nbs/studies/mhqa/01_load.ipynb #fd951584
+def load(
+    path: Path,  # a CSV file of the release, or the folder that holds one
+    **options,  # of load_mhqa
+) -> Corpus:
+    "The study's corpus."
+    return corpus_of(load_mhqa(one_file(path, "*.csv"), **options))

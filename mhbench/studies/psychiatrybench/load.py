@@ -14,9 +14,10 @@ from pydantic import Field, model_validator
 
 from ...errors import refuse
 from ...records.schema import Id, Item, Record, letters, validate
+from ..corpus import Corpus
 
 # %% auto #0
-__all__ = ["Text", "PSYCHIATRY_TASKS", "PSYCHIATRY_FORMS", "load_psychiatrybench"]
+__all__ = ["Text", "PSYCHIATRY_TASKS", "PSYCHIATRY_FORMS", "load_psychiatrybench", "load"]
 
 # %% ../../../nbs/studies/psychiatrybench/01_load.ipynb #eb93598a
 Text = Annotated[str, Field(pattern=r"\S")]
@@ -390,3 +391,12 @@ def _items_of(place: str, row: dict[str, Any], labels: Mapping, emi: str, protec
         )
         out.append((place, item))
     return validate(out, Item).records
+
+
+# %% ../../../nbs/studies/psychiatrybench/01_load.ipynb #321e2714
+def load(
+    path: Path,  # a folder of JSON lines, a file a task
+    **options,  # of load_psychiatrybench
+) -> Corpus:
+    "The study's corpus."
+    return Corpus(load_psychiatrybench(path, **options))
