@@ -658,6 +658,7 @@ d = {
             "mhbench.run.cli._merge": ("run/cli.html#_merge", "mhbench/run/cli.py"),
             "mhbench.run.cli._names": ("run/cli.html#_names", "mhbench/run/cli.py"),
             "mhbench.run.cli._plan": ("run/cli.html#_plan", "mhbench/run/cli.py"),
+            "mhbench.run.cli._publish": ("run/cli.html#_publish", "mhbench/run/cli.py"),
             "mhbench.run.cli._run": ("run/cli.html#_run", "mhbench/run/cli.py"),
             "mhbench.run.cli._select": ("run/cli.html#_select", "mhbench/run/cli.py"),
             "mhbench.run.cli._summary": ("run/cli.html#_summary", "mhbench/run/cli.py"),
@@ -718,6 +719,10 @@ d = {
             "mhbench.run.plan.plan_run": ("run/plan.html#plan_run", "mhbench/run/plan.py"),
             "mhbench.run.plan.run_with": ("run/plan.html#run_with", "mhbench/run/plan.py"),
             "mhbench.run.plan.stage_requests": ("run/plan.html#stage_requests", "mhbench/run/plan.py"),
+        },
+        "mhbench.run.publish": {
+            "mhbench.run.publish._notebooks": ("run/publish.html#_notebooks", "mhbench/run/publish.py"),
+            "mhbench.run.publish.publish": ("run/publish.html#publish", "mhbench/run/publish.py"),
         },
         "mhbench.run.stage": {
             "mhbench.run.stage.Stage": ("run/stage.html#stage", "mhbench/run/stage.py"),

@@ -216,8 +216,8 @@ def test_a_name_that_leads_nowhere(load, name):
 
 def test_importing_loads_no_model_library():
     code = (
-        "import sys, mhbench.encode.embeddings, mhbench.encode.bertscore, mhbench.encode.roscoe; print([m for m in ('torch', 'transformers',"
-        " 'sentence_transformers', 'bert_score') if m in sys.modules])"
+        "import sys, mhbench.encode.embeddings, mhbench.encode.bertscore, mhbench.encode.roscoe\n"
+        "print([m for m in ('torch', 'transformers', 'sentence_transformers', 'bert_score') if m in sys.modules])"
     )
     out = subprocess.run(
         [sys.executable, "-c", code],

@@ -117,9 +117,11 @@ def test_draws_are_uniform_and_independent():
 
 def test_the_same_seed_gives_the_same_bytes_in_another_process():
     code = (
-        "import sys; sys.path.insert(0, 'tests')\nfrom test_variants import BANK\nfrom mhbench.steps.variants import *\nfrom"
-        " mhbench.records.schema import fingerprint\nprint(*(fingerprint([i.model_dump() for i in evaluation_set(BANK, n, 7)])"
-        " for n in SETS))"
+        "import sys; sys.path.insert(0, 'tests')\n"
+        "from test_variants import BANK\n"
+        "from mhbench.steps.variants import *\n"
+        "from mhbench.records.schema import fingerprint\n"
+        "print(*(fingerprint([i.model_dump() for i in evaluation_set(BANK, n, 7)]) for n in SETS))"
     )
     runs = [
         subprocess.run(

@@ -18,7 +18,7 @@ import yaml
 from .. import __version__
 from ..errors import refuse
 from ..records.schema import STATUSES
-from . import edit, execute, inputs, plan
+from . import edit, execute, inputs, plan, publish
 from .graph import root
 from .params import load_params
 
@@ -49,6 +49,11 @@ def _run(a):
 def _inputs(a):
     for study, hashes in inputs.record_inputs(a.params).items():
         print(f"{study}: corpus {hashes['corpus'][:12]}")
+
+
+def _publish(a):
+    files = publish.publish(a.to, params=a.params)
+    print(f"{len(files)} files in {a.to}")
 
 
 def _merge(a):
@@ -199,6 +204,8 @@ def parser() -> argparse.ArgumentParser:
         help="ask only the I-th of N parts of the items (generate); merge puts them together",
     )
     add("inputs", _inputs, "hash the corpora, answers and templates that the run reads, for DVC to compare")
+    s = add("publish", _publish, "copy the executed notebooks and the page of the run to a folder for readers")
+    s.add_argument("--to", default="reports")
     s = add("merge", _merge, "put the shards of a generate stage together, byte for byte as one process gives them")
     s.add_argument("study")
     s.add_argument("model")

@@ -1,0 +1,122 @@
+"""What dvc.yaml, the stage notebooks and the package say of a stage: each fact once, and all of them agreeing."""
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import nbformat
+import pytest
+import yaml
+
+from mhbench.run.graph import before, graph
+from mhbench.run.params import load_params
+
+ROOT = Path(__file__).resolve().parent.parent
+STAGES = {name: node for name, node in graph(ROOT).items() if node.parameters}
+
+
+def imported(source: str, package: str = "") -> set[str]:
+    "The modules of mhbench that a source imports, in functions too; `package` is where its relative imports start."
+    out = set()
+    for n in ast.walk(ast.parse(source)):
+        if isinstance(n, ast.Import):
+            out |= {a.name for a in n.names}
+        elif isinstance(n, ast.ImportFrom):
+            base = ".".join(package.split(".")[: len(package.split(".")) - n.level + 1]) if n.level else ""
+            module = ".".join(x for x in (base, n.module) if x)
+            out |= {module, *(f"{module}.{a.name}" for a in n.names)}
+    return {m for m in out if m.split(".")[0] == "mhbench"}
+
+
+def file_of(module: str) -> Path | None:
+    path = ROOT.joinpath(*module.split("."))
+    return next((p for p in (path.with_suffix(".py"), path / "__init__.py") if p.exists()), None)
+
+
+def closure(modules: set[str]) -> set[Path]:
+    "The files that these modules need, and those that they need in turn."
+    todo, found = list(modules), set()
+    while todo:
+        module = todo.pop()
+        file = file_of(module)
+        if file is None or file in found:
+            continue
+        found.add(file)
+        package = module if file.name == "__init__.py" else module.rpartition(".")[0]
+        todo += imported(file.read_text(encoding="utf-8"), package)
+    return {f.relative_to(ROOT) for f in found if f.name != "__init__.py"}
+
+
+def code_of(stage: str) -> str:
+    cells = nbformat.read(ROOT / "nbs" / "stages" / f"{stage}.ipynb", 4).cells
+    return "\n".join(c.source for c in cells if c.cell_type == "code")
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_dvc_knows_all_the_code_that_makes_a_stages_numbers(stage):
+    covered = [Path(c) for c in STAGES[stage].code]
+    needed = closure(imported(code_of(stage)))
+    # what runs a stage (its kernel, its command line) makes no number of it
+    runs_it = {Path("mhbench/run/execute.py"), Path("mhbench/run/params.py")}
+    missing = sorted(str(f) for f in needed - runs_it if not any(f == c or c in f.parents for c in covered))
+    assert needed and not missing, f"{stage} uses {missing}: add them to its deps in dvc.yaml"
+
+
+def test_the_closure_sees_what_a_notebook_uses():
+    "A test that cannot fail is none: the score stage needs the statistics, the stage that prepares does not."
+    assert Path("mhbench/stats/resample.py") in closure(imported(code_of("score")))
+    assert Path("mhbench/report/figures.py") not in closure(imported(code_of("generate")))
+
+
+def test_every_notebook_is_a_stage_and_every_stage_a_notebook():
+    notebooks = {p.stem for p in (ROOT / "nbs" / "stages").glob("*.ipynb")}
+    assert notebooks == set(STAGES) == set(graph(ROOT)) - {"inputs"}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_stage_reads_what_dvc_knows(stage):
+    "s.items, s.responses and the like read other stages' folders: these are dependencies."
+    source = code_of(stage)
+    reads = {"prepare": ("s.items", "s.ratings", "s.recorded", "s.responses", "s.labelled_items")}
+    reads |= {"generate": ("s.responses", "s.answers"), "judge": ("s.judgments",), "preferences": ("s.labelled_items",)}
+    for other in STAGES:
+        calls = [f'read\\("{other}"', *map(re.escape, reads.get(other, ()))]
+        if other != stage and re.search(rf"(?<!\w)(s\.)?({'|'.join(calls)})", source):
+            assert other in STAGES[stage].reads, f"{stage} reads {other}: add its folder to the deps in dvc.yaml"
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_stage_leaves_what_dvc_keeps(stage):
+    "Texts lie apart and are never pushed; metrics and figures are in git; nothing else is."
+    declared = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))
+    outs = [next(iter(o.items())) if isinstance(o, dict) else (o, {}) for o in declared["stages"][stage]["outs"]]
+    for path, flags in outs:
+        if path.startswith("results/text/"):
+            assert flags == {"push": False}, path
+        if path.startswith(("results/metrics/", "figures/")):
+            assert flags == {"cache": False}, path
+    source = code_of(stage)
+    assert ("s.records(" in source) == any(p.startswith("results/text/") for p, _ in outs)
+    assert ("s.figure(" in source) == any(p.startswith("figures/") for p, _ in outs)
+    assert declared["metrics"] == ["results/metrics"] and declared["plots"] == ["figures"]
+
+
+def test_the_parameters_of_this_repository_fit():
+    p = load_params(ROOT / "params.yaml")
+    assert before(graph(ROOT), "score") == ["inputs", "prepare", "generate", "preferences"]
+    assert set(p["run"]) - {"studies", "models"} == {n.studies for n in STAGES.values()} - {"studies", None}
+
+
+def test_dvc_yaml_is_short():
+    assert len((ROOT / "dvc.yaml").read_text(encoding="utf-8").splitlines()) <= 240
+
+
+def test_plots_have_something_to_show(tmp_path):
+    "Pictures need no script from elsewhere: the page of `dvc plots show` is complete without a network."
+    if not list((ROOT / "figures").rglob("*.png")):
+        pytest.skip("no figure has been drawn yet")
+    command = ["dvc", "plots", "show", "--out", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert page.count("<img") >= 10
