@@ -261,11 +261,11 @@ def test_without_log_probabilities_there_is_a_reason_and_no_number():
 def test_the_stage_has_min_k_or_a_reason(case, tiny, root, tmp_path, monkeypatch):
     import pandas as pd
 
-    from mhbench.run import execute as pipeline
+    from mhbench.run.execute import run_stage
 
     monkeypatch.chdir(root)
-    folder = {"results": str(tmp_path), "figures": str(tmp_path)}
-    pipeline.run_stage(
+    folder = {"results": str(tmp_path)}
+    run_stage(
         "prepare",
         "counselingbench",
         overrides={"results": str(tmp_path), "path": "mhbench/studies/counselingbench/demo"},
@@ -277,7 +277,7 @@ def test_the_stage_has_min_k_or_a_reason(case, tiny, root, tmp_path, monkeypatch
         return listed if case == "echo" else "400"
 
     with FaultServer(every=reply) as s:
-        pipeline.run_stage(
+        run_stage(
             "contamination",
             "counselingbench",
             overrides=folder

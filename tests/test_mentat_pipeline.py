@@ -1,6 +1,6 @@
 """MENTAT through the stages: what may be pushed, somebody's answers, the creators' answers, several models."""
 
-import re
+import json
 
 import numpy as np
 import pandas as pd
@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from mhbench.records.schema import Item, Response, read_records, write_records
-from mhbench.run import execute as pipeline
+from mhbench.run.execute import run_stage
 
 HOLDS_TEXT = {"items.parquet", "ratings.parquet", "recorded.parquet", "responses.parquet", "judgments.parquet"}
 
@@ -21,7 +21,7 @@ def asked(root, tmp_path_factory):
         m.setenv("MHBENCH_ROOT", str(root))
         m.chdir(root)
         values = {"results": str(folder)}
-        pipeline.run_stage(
+        run_stage(
             "prepare",
             "mentat",
             overrides=values
@@ -34,40 +34,40 @@ def asked(root, tmp_path_factory):
                 "sets": ["D0", "D_G", "D_A", "D_N"],
             },
         )
-        pipeline.run_stage("generate", "mentat", "minilm", overrides=values)
+        run_stage("generate", "mentat", "minilm", overrides=values)
         stage("preferences", folder, n_boot=5, n_permutations=99)
         yield folder
 
 
 def stage(name, folder, **values):
-    where = {"results": str(folder)} | ({} if name == "prepare" else {"figures": str(folder / "figures")})
-    pipeline.run_stage(name, "mentat", overrides=where | values)
+    run_stage(name, "mentat", overrides={"results": str(folder)} | values)
     return folder / name / "mentat"
 
 
-def test_what_holds_text_is_never_pushed(root):
+def test_what_holds_text_is_never_pushed(root, asked):
     """Items, ratings and answers of a protected corpus stay on the machine, and so do the notebooks that were run on
     them before scoring.
     """
     stages = yaml.safe_load((root / "dvc.yaml").read_text())["stages"]
-    outs = {
-        (name, re.sub(r".*/", "", path)): kind
-        for name, s in stages.items()
-        for o in s["outs"]
-        for path, kind in (o.items() if isinstance(o, dict) else [(o, {})])
-    }
-    text = {
-        k: v
-        for k, v in outs.items()
-        if k[1] in HOLDS_TEXT or k[0] in ("prepare", "generate") and k[1] == "notebook.ipynb"
-    }
-    assert {k[0] for k in text} >= {"prepare", "generate", "judge", "duels"}
-    assert [k for k, v in text.items() if v.get("push") is not False] == []
+    kinds = {}
+    for name, s in stages.items():
+        for o in s["outs"]:
+            path, kind = next(iter(o.items())) if isinstance(o, dict) else (o, {})
+            kinds[name, path.split("/$")[0]] = kind
+    texts = {k: v for k, v in kinds.items() if k[1].startswith("results/text/") or k[1] == f"results/{k[0]}"}
+    texts = {k: v for k, v in texts.items() if k[1].startswith("results/text/") or k[0] in ("prepare", "generate")}
+    assert {k[0] for k in texts} >= {"prepare", "generate", "judge", "duels"}
+    assert [k for k, v in texts.items() if v.get("push") is not False] == []
+    elsewhere = [
+        f for f in asked.rglob("*.parquet") if f.name in HOLDS_TEXT and "text" not in f.relative_to(asked).parts
+    ]
+    counted = {"generate"}  # its own tables of counts bear the names of what they count
+    assert {f.relative_to(asked).parts[0] for f in elsewhere} <= counted
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_somebodys_answers_score_like_a_models(asked, tmp_path, suffix):
-    items = read_records(asked / "prepare/mentat/items.parquet", Item)
+    items = read_records(asked / "text/prepare/mentat/items.parquet", Item)
     rng = np.random.default_rng(3)
     rows = [
         {"item_id": i.item_id, "text": rng.choice(["A", "The answer is B.", "C)", "", "no idea"]), "mode": "zero_shot"}
@@ -105,7 +105,9 @@ def test_somebodys_answers_score_like_a_models(asked, tmp_path, suffix):
         assert choice.loc[i.item_id, "correct"] == pytest.approx(want, nan_ok=True)
     # the same answers as a model's responses give the same scores
     write_records(
-        [r.model_copy(update={"model": "m"}) for r in recorded], out / "generate/mentat/m/responses.parquet", Response
+        [r.model_copy(update={"model": "m"}) for r in recorded],
+        out / "text/generate/mentat/m/responses.parquet",
+        Response,
     )
     both = pd.read_parquet(stage("score", out, models=["m"], soft_labels=False) / "accuracy.parquet")
     one, other = (both[both["model"] == m].drop(columns="model").reset_index(drop=True) for m in ("a-colleague", "m"))
@@ -129,8 +131,9 @@ def test_somebodys_answers_score_like_a_models(asked, tmp_path, suffix):
 
 def test_creators_answers_make_the_curve(asked, tmp_path):
     "Without them the curve is absent and says why; with the preferred options as answers it starts at one."
-    top = pd.read_parquet(asked / "preferences/mentat/top_k.parquet")
-    assert len(top) == 0
+    assert not (asked / "preferences/mentat/top_k.parquet").exists()
+    contents = json.loads((asked / "preferences/mentat/contents.json").read_text())
+    assert any("creator" in a["why"] for a in contents["absent"])
     labels = pd.read_parquet(asked / "preferences/mentat/labels.parquet")
     best = labels.loc[labels.groupby("question")["probability"].idxmax(), ["question", "option"]]
     best.to_csv(tmp_path / "creators.csv", index=False)

@@ -14,7 +14,9 @@ from faults.batch import BatchServer
 from faults.server import FaultServer
 
 from mhbench.records.schema import Item, Response, read_records
-from mhbench.run import edit, execute, params
+from mhbench.run import inputs
+from mhbench.run.execute import run_stage
+from mhbench.run.graph import graph, selective
 from mhbench.studies.demo import demo_files
 
 
@@ -42,14 +44,15 @@ def test_repro_runs_every_stage_and_then_nothing(small):
         ("preferences", "mentat"),
         ("agreement", "mentat"),
     ):
-        assert (small / "results" / stage / study / "metrics.json").exists()
+        assert (small / "results" / "metrics" / stage / f"{study}.json").exists()
+        assert (small / "results" / stage / study / "contents.json").exists()
         assert (small / "results" / stage / study / "notebook.ipynb").exists()
     assert "Data and pipelines are up to date" in run(BIN / "dvc", "repro", cwd=small)
 
 
 def test_nothing_is_dropped_on_the_way(small):
-    items = read_records(small / "results/prepare/mhqa/items.parquet", Item)
-    responses = read_records(small / "results/generate/mhqa/minilm/responses.parquet", Response)
+    items = read_records(small / "results/text/prepare/mhqa/items.parquet", Item)
+    responses = read_records(small / "results/text/generate/mhqa/minilm/responses.parquet", Response)
     scores = pd.read_parquet(small / "results/score/mhqa/scores.parquet")
     assert len(items) == 10
     assert [r.item_id for r in responses] == [i.item_id for i in items]
@@ -82,7 +85,7 @@ def test_executed_notebooks_have_no_time_and_no_error(small):
 
 def test_the_same_run_gives_the_same_bytes(small):
     before = {f: f.read_bytes() for f in (small / "results" / "score").rglob("*") if f.is_file()} | {
-        f: f.read_bytes() for f in (small / "figures").glob("score_*")
+        f: f.read_bytes() for f in (small / "figures" / "score").rglob("*") if f.is_file()
     }
     run(BIN / "dvc", "repro", "-f", "-s", "score@mhqa", cwd=small)
     changed = [str(f.relative_to(small)) for f, old in before.items() if f.read_bytes() != old]
@@ -90,9 +93,9 @@ def test_the_same_run_gives_the_same_bytes(small):
 
 
 def test_a_new_colour_asks_no_model_anything(small):
-    figures = small / "mhbench" / "figures.py"
+    figures = small / "mhbench" / "report" / "figures.py"
     text = figures.read_text()
-    figures.write_text(text.replace("#0072B2", "#0072B3"))
+    figures.write_text(text.replace("capsize", "capsize").replace("0.55", "0.56"))
     try:
         out = run(BIN / "dvc", "status", cwd=small)
     finally:
@@ -123,7 +126,7 @@ def test_a_missing_parameter_is_refused(clone):
         out = run(BIN / "mhbench", "run", "score", "--study", "mhqa", cwd=clone, ok=False)
     finally:
         p.write_text(text)
-    assert "missing ['n_boot'] (score.ipynb)" in out
+    assert "got none for ['n_boot'] (score.ipynb)" in out
 
 
 BAD = {
@@ -143,28 +146,15 @@ BAD = {
     "reasoning": ({"convention": "mine"}, "convention must be"),
     "preferences": ({"offset": "mine"}, "offset must be"),
     "demographics": ({"method": "mine"}, "method must be"),
-    "agreement": ({"kind": "panel", "study": "mhqa"}, "ratings"),
+    "agreement": ({"level": "mine"}, "level"),
+    "panel": ({"study": "mhqa"}, "ratings"),
     "competency": ({"interval": "mine"}, "interval"),
     "duels": (
         {"judges": ["nobody"], "entries": {}, "endpoints": {}, "contestants": None, "n_errors": 1, "n_items": 2},
         "nobody",
     ),
     "contamination": ({"asked": ["nobody"], "entries": {}, "endpoints": {}}, "nobody"),
-    "report": (
-        {
-            "run": {
-                "studies": ["nothing"],
-                "models": [],
-                "judge": [],
-                "freeform": [],
-                "reasoning": [],
-                "preferences": [],
-                "agreement": [],
-                "demographics": [],
-            }
-        },
-        "must have left a table",
-    ),
+    "report": ({"run": {"studies": ["nothing"], "models": []}}, "must have left its contents"),
 }
 
 
@@ -191,12 +181,11 @@ def test_each_stage_refuses_bad_input(stage, small, monkeypatch):
     shutil.copytree(small / "results", small / "bad", dirs_exist_ok=True)
     if study == "counselingbench":
         for s, m in (("prepare", None), ("generate", "minilm"), ("score", None)):
-            execute.run_stage(
+            run_stage(
                 s,
                 study,
                 m,
-                overrides=values
-                | ({"n_items": 4} if s == "prepare" else {"figures": str(small / "bad")} if s == "score" else {}),
+                overrides=values | ({"n_items": 4} if s == "prepare" else {}),
             )
     if stage == "judge":
         values |= {
@@ -208,23 +197,21 @@ def test_each_stage_refuses_bad_input(stage, small, monkeypatch):
             "lineages": {"minilm": "minilm"},
         }
     p = yaml.safe_load((small / "params.yaml").read_text())
-    if stage in params.SELECTIVE and stage not in p["studies"][study]:
+    if stage in selective(graph()) and stage not in p["studies"][study]:
         p["studies"][study][stage] = {}
     with pytest.raises((RuntimeError, ValueError), match=words):
-        execute.run_stage(stage, study, "minilm" if stage == "generate" else None, overrides=values | bad)
+        run_stage(stage, study, "minilm" if stage == "generate" else None, overrides=values | bad)
 
 
 def test_a_changed_source_is_refused(small, tmp_path, monkeypatch):
     monkeypatch.chdir(small)
     source = tmp_path / "mhqa.csv"
     shutil.copy(next((small / "data" / "mhqa").glob("*.csv")), source)
-    digest = edit.sha256(source)
+    digest = inputs.sha256(source)
     with source.open("a") as f:
         f.write("\n")
     with pytest.raises(RuntimeError, match="the source must be the file that was imported"):
-        execute.run_stage(
-            "prepare", "mhqa", overrides={"results": str(tmp_path / "r"), "path": str(source), "sha256": digest}
-        )
+        run_stage("prepare", "mhqa", overrides={"results": str(tmp_path / "r"), "path": str(source), "sha256": digest})
 
 
 def test_a_kernel_whose_port_was_taken_is_started_again(small, tmp_path, monkeypatch):
@@ -240,8 +227,8 @@ def test_a_kernel_whose_port_was_taken_is_started_again(small, tmp_path, monkeyp
         return execute(*a, **k)
 
     monkeypatch.setattr(papermill, "execute_notebook", unlucky)
-    execute.run_stage("prepare", "mhqa", overrides={"results": str(tmp_path)})
-    assert len(calls) == 2 and (tmp_path / "prepare/mhqa/items.parquet").exists()
+    run_stage("prepare", "mhqa", overrides={"results": str(tmp_path)})
+    assert len(calls) == 2 and (tmp_path / "text/prepare/mhqa/items.parquet").exists()
 
 
 def test_two_tagged_cells_are_refused(clone, monkeypatch):
@@ -253,24 +240,24 @@ def test_two_tagged_cells_are_refused(clone, monkeypatch):
     nbformat.write(nb, f)
     try:
         with pytest.raises(ValueError, match="one cell tagged 'parameters'; got 2"):
-            execute.run_stage("prepare", "mhqa")
+            run_stage("prepare", "mhqa")
     finally:
         f.write_text(text)
 
 
 def test_shards_merge_to_the_bytes_of_one_process(small, monkeypatch):
     monkeypatch.chdir(small)
-    whole = (small / "results/generate/mhqa/minilm/responses.parquet").read_bytes()
+    whole = (small / "results/text/generate/mhqa/minilm/responses.parquet").read_bytes()
     for i in range(3):
         run(BIN / "mhbench", "run", "generate", "--study", "mhqa", "--model", "minilm", "--shard", f"{i}/3", cwd=small)
-    (small / "results/generate/mhqa/minilm/responses.1of3.parquet").rename(small / "part")
+    (small / "results/text/generate/mhqa/minilm/responses.1of3.parquet").rename(small / "part")
     assert "every part must be there; got none for [1] of 3" in run(
         BIN / "mhbench", "merge", "mhqa", "minilm", cwd=small, ok=False
     )
-    (small / "part").rename(small / "results/generate/mhqa/minilm/responses.1of3.parquet")
+    (small / "part").rename(small / "results/text/generate/mhqa/minilm/responses.1of3.parquet")
     run(BIN / "mhbench", "merge", "mhqa", "minilm", cwd=small)
-    assert (small / "results/generate/mhqa/minilm/responses.parquet").read_bytes() == whole
-    for f in (small / "results/generate/mhqa/minilm").glob("responses.*of3.parquet"):
+    assert (small / "results/text/generate/mhqa/minilm/responses.parquet").read_bytes() == whole
+    for f in (small / "results/text/generate/mhqa/minilm").glob("responses.*of3.parquet"):
         f.unlink()
 
 
@@ -283,12 +270,11 @@ def test_no_text_of_a_protected_corpus_is_in_any_result(small, tmp_path, monkeyp
     table.drop(columns="canary").to_csv(corpus / "final_dataset_raw_questions.csv")
     out = str(tmp_path / "results")
     values = {"results": out}
-    figures = values | {"figures": str(tmp_path / "results" / "figures")}
-    execute.run_stage("prepare", "mentat", overrides=values | {"path": str(corpus), "sha256": None, "n_items": None})
-    execute.run_stage("generate", "mentat", "minilm", overrides=values)
+    run_stage("prepare", "mentat", overrides=values | {"path": str(corpus), "sha256": None, "n_items": None})
+    run_stage("generate", "mentat", "minilm", overrides=values)
     for stage in ("preferences", "score", "freeform", "agreement", "demographics"):
-        execute.run_stage(stage, "mentat", overrides=figures)
-    items = read_records(tmp_path / "results/prepare/mentat/items.parquet", Item)
+        run_stage(stage, "mentat", overrides=values)
+    items = read_records(tmp_path / "results/text/prepare/mentat/items.parquet", Item)
     assert all(i.protected for i in items) and len(items) > 50
     words = {
         t[:60]
@@ -337,7 +323,7 @@ def test_a_planted_key_is_nowhere_after_a_run(clone, tmp_path):
         done = subprocess.run([BIN / "dvc", "repro", "-v"], cwd=folder, env=env, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1500:]
         assert s.headers[0]["authorization"] == f"Bearer {secret}" and len(s.asked) > 12
-        responses = read_records(folder / "results/generate/psychiatrybench/remote/responses.parquet", Response)
+        responses = read_records(folder / "results/text/generate/psychiatrybench/remote/responses.parquet", Response)
         assert any("[key]" in (r.error or "") for r in responses) and any(r.status == "ok" for r in responses)
         assert (folder / "results/judge/psychiatrybench/notebook.ipynb").exists()
         assert secret not in done.stdout + done.stderr and everywhere() == []
@@ -361,7 +347,7 @@ def test_the_batch_api_gives_the_responses_of_the_ordinary_path(small, tmp_path,
     "The same stage by `delivery: batch`: one batch, no request beside it, and the same bytes."
     monkeypatch.chdir(small)
     monkeypatch.setenv("PLANTED_KEY", "sk-planted-0123456789abcdef")
-    shutil.copytree(small / "results" / "prepare", tmp_path / "prepare")
+    shutil.copytree(small / "results" / "text" / "prepare", tmp_path / "text" / "prepare")
     letters = {
         "content": [{"token": "A", "top_logprobs": [{"token": "A", "logprob": -0.1}, {"token": "B", "logprob": -2.5}]}]
     }
@@ -375,13 +361,13 @@ def test_the_batch_api_gives_the_responses_of_the_ordinary_path(small, tmp_path,
             "endpoints": {"remote": REMOTE | {"base_urls": [s.url]}},
         }
         for delivery in ("batch", "live"):
-            execute.run_stage(
+            run_stage(
                 "generate",
                 "mhqa",
                 "minilm",
                 overrides=values | {"delivery": delivery, "cache": str(tmp_path / f"{delivery}.sqlite")},
             )
-            found[delivery] = (tmp_path / "generate/mhqa/remote/responses.parquet").read_bytes()
+            found[delivery] = (tmp_path / "text/generate/mhqa/remote/responses.parquet").read_bytes()
             assert len(s.batches) == 1 and len(s.direct) == (0 if delivery == "batch" else 13)
     assert found["batch"] == found["live"]
 
@@ -389,9 +375,9 @@ def test_the_batch_api_gives_the_responses_of_the_ordinary_path(small, tmp_path,
 def test_a_cluster_gives_the_bytes_of_threads(small, tmp_path, monkeypatch):
     pytest.importorskip("dask.distributed", reason="the extra dask is not installed")
     monkeypatch.chdir(small)
-    shutil.copytree(small / "results" / "prepare", tmp_path / "prepare")
-    execute.run_stage(
+    shutil.copytree(small / "results" / "text" / "prepare", tmp_path / "text" / "prepare")
+    run_stage(
         "generate", "mhqa", "minilm", overrides={"results": str(tmp_path), "executor": {"kind": "dask", "workers": 2}}
     )
-    of = "generate/mhqa/minilm/responses.parquet"
+    of = "text/generate/mhqa/minilm/responses.parquet"
     assert (tmp_path / of).read_bytes() == (small / "results" / of).read_bytes()

@@ -6,7 +6,9 @@ import pytest
 import yaml
 from faults.server import FaultServer, completion
 
-from mhbench.run import execute, params, plan
+from mhbench.run import plan
+from mhbench.run.execute import run_stage
+from mhbench.run.graph import graph, root, selective
 
 STUDIES = {"psychiatrybench": {"generate", "judge"}, "counselingbench": {"generate", "duels", "contamination"}}
 
@@ -52,7 +54,7 @@ def planned(clone, tmp_path, monkeypatch):
         p["run"] |= {"studies": list(STUDIES), "models": list(p["models"])} | {
             s: [name for name, has in STUDIES.items() if s in has] for s in ("judge", "duels", "contamination")
         }
-        p["run"] |= {s: [name for name in STUDIES if s in p["studies"][name]] for s in params.SELECTIVE}
+        p["run"] |= {s: [name for name in STUDIES if s in p["studies"][name]] for s in selective(graph())}
         for name in STUDIES:
             p["studies"][name]["prepare"]["n_items"] = 3
             for mode in p["studies"][name]["generate"]["modes"].values():
@@ -83,7 +85,7 @@ def test_a_plan_counts_what_the_run_then_asks(planned):
     with pytest.raises(FileNotFoundError, match="plan_run: the items of psychiatrybench must be prepared"):
         plan.plan_run()
     for study in STUDIES:
-        execute.run_stage("prepare", study)
+        run_stage("prepare", study)
     before = plan.plan_run()
     assert len(server.asked) == 0 and (before["cached"] == 0).all() and (before["to_ask"] > 0).all()
     assert {(r.stage, r.study) for r in before.itertuples()} == {
@@ -92,15 +94,15 @@ def test_a_plan_counts_what_the_run_then_asks(planned):
     asked = {}
     for study, stages in STUDIES.items():
         for model in p["run"]["models"]:
-            execute.run_stage("generate", study, model)
+            run_stage("generate", study, model)
         asked["generate", study] = len(server.asked) - sum(asked.values())
         for stage in sorted(stages - {"generate"}):
-            execute.run_stage(stage, study)
+            run_stage(stage, study)
             asked[stage, study] = len(server.asked) - sum(asked.values())
     assert {
         (r.stage, r.study): r.to_ask for r in before.itertuples()
     } == asked  # nobody named an option, so every answer is in error, as a plan must suppose
-    path = params.root() / "params.yaml"
+    path = root() / "params.yaml"
     path.write_text(yaml.safe_dump(p | {"seed": 1}, sort_keys=False))
     with pytest.raises(
         ValueError,
@@ -115,7 +117,7 @@ def test_a_plan_counts_what_the_run_then_asks(planned):
         and (after["cost_usd"] == 0).all()
     )
     spent = {
-        s: json.loads((params.place("results", stage, study) / "metrics.json").read_text())
+        s: json.loads((root() / "results" / "metrics" / stage / f"{study}.json").read_text())
         for stage, study in asked
         for s in [(stage, study)]
         if stage != "generate"

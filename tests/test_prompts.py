@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from mhbench.ask import prompts
 from mhbench.ask.prompts import build, bundled, demonstrations, related, render, template
-from mhbench.ask.rubrics import provenance
-from mhbench.ask.rubrics import rubric, rubric_for, rubrics
+from mhbench.ask.rubrics import provenance, rubric, rubric_for, rubrics
 from mhbench.records.schema import MODES, TASKS, Item
 
 SHAPES = {

@@ -118,29 +118,6 @@ def test_stage_notebooks_have_one_parameters_cell_and_no_def(notebook):
     assert not [c.source for c in cells if re.search(r"(?m)^\s*(async )?def |^class ", c.source)]
 
 
-def test_every_stage_has_its_notebook():
-    from mhbench.run.params import STAGES as known
-
-    assert {p.stem for p in STAGES} == set(known)
-
-
-def test_modules_import_lower_numbers_only(root):
-    number = {}
-    for nb in sorted((root / "nbs").glob("*.ipynb")):
-        m = re.match(r"(\d\d[a-z]?)_(.+)", nb.stem)
-        if m:
-            number[m.group(2)] = m.group(1)
-    wrong = []
-    for name, n in number.items():
-        source = (root / "mhbench" / (name.replace(".", "/") + ".py")).read_text()
-        for used in re.findall(r"^\s*from mhbench\.([\w.]+) import|^\s*from \.+([\w.]+) import", source, re.M):
-            used = next(u for u in used if u)
-            used = used if used in number else f"sources.{used}"
-            if used in number and not number[used] < n:
-                wrong.append(f"{n}_{name} imports {number[used]}_{used}")
-    assert not wrong, wrong
-
-
 def test_import_is_light():
     code = (
         "import sys, pkgutil, importlib, mhbench\n"
@@ -174,7 +151,7 @@ def test_a_sweep_can_edit_the_parameters(root, tmp_path):
 
 
 def test_every_committed_metric_is_a_number_or_missing(root):
-    files = list((root / "results").glob("**/metrics.json"))
+    files = list((root / "results" / "metrics").rglob("*.json"))
     assert files
 
     def leaves(x):
@@ -187,18 +164,3 @@ def test_every_committed_metric_is_a_number_or_missing(root):
 
     for f in files:
         assert all(v is None or isinstance(v, (int, float, str)) for v in leaves(json.loads(f.read_text()))), f
-
-
-PLUMBING = {"pipeline", "schema", "report", "parallel", "figures"}  # what passes numbers on, and changes none
-
-
-def test_a_stage_depends_on_the_modules_that_make_its_numbers(root):
-    "Otherwise a mended formula would leave old numbers in place."
-    stages = yaml.safe_load((root / "dvc.yaml").read_text())["stages"]
-    for notebook in sorted((root / "nbs" / "stages").glob("*.ipynb")):
-        code = "\n".join(
-            "".join(c["source"]) for c in json.loads(notebook.read_text())["cells"] if c["cell_type"] == "code"
-        )
-        used = {m.split(".")[0] for m in re.findall(r"^from mhbench\.([\w.]+) import", code, re.M)} - PLUMBING
-        named = {Path(d).stem for d in stages[notebook.stem]["deps"] if d.startswith("mhbench/")}
-        assert used <= named, f"{notebook.stem} uses {sorted(used - named)}: add them to its deps in dvc.yaml"

@@ -208,7 +208,19 @@ class Stage:
         "The items; with the soft labels that the preferences stage made of people's ratings, where asked for."
         from mhbench.steps.score import with_soft_labels
 
-        return with_soft_labels(self.items, self.read("preferences", "labels")) if soft_labels else self.items
+        if not soft_labels:
+            return self.items
+        if not (self.results / "preferences" / self.study / "labels.parquet").exists():
+            refuse(
+                self.name,
+                "soft_labels",
+                "have the labels of the preferences stage",
+                "no labels.parquet",
+                place=self.study,
+                remedy=f"run that stage, or say soft_labels: false in studies.{self.study}.{self.name}",
+                error=FileNotFoundError,
+            )
+        return with_soft_labels(self.items, self.read("preferences", "labels"))
 
     # ---------------------------------------------------------------- what it leaves
 
