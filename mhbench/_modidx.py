@@ -649,6 +649,10 @@ d = {
             "mhbench.preference._pairs": ("preference.html#_pairs", "mhbench/preference.py"),
             "mhbench.preference._problem": ("preference.html#_problem", "mhbench/preference.py"),
             "mhbench.preference._refuse_infinite": ("preference.html#_refuse_infinite", "mhbench/preference.py"),
+            "mhbench.preference._refuse_runaway_ties": (
+                "preference.html#_refuse_runaway_ties",
+                "mhbench/preference.py",
+            ),
             "mhbench.preference._scores": ("preference.html#_scores", "mhbench/preference.py"),
             "mhbench.preference.add_creator": ("preference.html#add_creator", "mhbench/preference.py"),
             "mhbench.preference.bootstrap_preferences": (

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
+from scipy.sparse.csgraph import NegativeCycleError, bellman_ford
 from scipy.special import expit, softmax
 
 from .agreement import krippendorff_alpha
@@ -111,6 +112,28 @@ def _refuse_infinite(beats: np.ndarray, penalty: float, function: str) -> None:
         )
 
 
+def _refuse_runaway_ties(wins: np.ndarray, ties: np.ndarray, penalty: float, function: str) -> None:
+    "What Davidson's model asks beside connection: wins, ties, and a closed walk of more wins than ties."
+    if not (ties.any() and wins.any()):
+        raise ValueError(
+            f"{function}: with ties, both wins and ties must occur; got {'only ties' if ties.any() else 'no ties'};"
+            " leave ties out"
+        )
+    if penalty > 0:
+        return
+    length = np.where(wins, -1.0, np.where(ties, 1.0, 0.0))  # csgraph takes 0 as no edge
+    try:
+        levels = bellman_ford(length, indices=0)
+    except NegativeCycleError:
+        return
+    levels = (levels - levels.min()).astype(int).tolist()
+    raise ValueError(
+        f"{function}: with ties, some closed walk along wins and ties must hold more wins than ties for a finite"
+        f" estimate; got none: with the options on levels {levels} each win goes down a level or more and each tie"
+        " spans one at most; pass penalty, e.g. 0.1"
+    )
+
+
 def _newton(
     x: np.ndarray,  # (P, O, F) features of the outcomes of each pair
     n: np.ndarray,  # (P, O) counts
@@ -163,11 +186,8 @@ def bradley_terry(
         raise ValueError(f"{f}: wins and ties must be counts, ties symmetric; got something else")
     k, off = len(w), ~np.eye(len(w), dtype=bool)
     _refuse_infinite((w + t > 0) & off, penalty, f)
-    if modelled and not (t[off].any() and w[off].any()):
-        raise ValueError(
-            f"{f}: with ties, both wins and ties must occur; got {'only ties' if t[off].any() else 'no ties'}; leave"
-            " ties out"
-        )
+    if modelled:
+        _refuse_runaway_ties((w > 0) & off, (t > 0) & off, penalty, f)
     i, j = np.triu_indices(k, 1)
     x, p = np.zeros((len(i), 2 + modelled, k + modelled)), np.arange(len(i))  # outcomes: i wins, j wins, tie
     x[p, 0, i] = x[p, 1, j] = 0.5
