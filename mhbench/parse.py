@@ -91,16 +91,20 @@ def _words(text: str) -> list[str]:
     return [m.casefold() for m in _WORD.findall(text)]
 
 
-class _Options:
-    "The labels of an item's options, and the words of their texts."
+def _labels(n: int, numbered: bool) -> dict[str, str]:
+    "The letter that each label stands for."
+    names = option_letters(n)
+    return {str(i): x for i, x in enumerate(names, 1)} if numbered else {x: x for x in names}
 
-    def __init__(self, options: Sequence[str] | int, numbered: bool):
-        self.names = option_letters(options if isinstance(options, int) else len(options))
-        labels = [str(i + 1) for i in range(len(self.names))] if numbered else self.names
-        self.name_of = dict(zip(labels, self.names))
+
+class _Options:
+    "The words of the options' texts, by which they are found."
+
+    def __init__(self, options: Sequence[str] | int, name_of: Mapping[str, str]):
+        self.name_of = name_of
         self.owners: dict[tuple[str, ...], set[str]] = {}
         self.tails: dict[tuple[str, ...], str] = {}  # signs behind the last word, such as a question mark
-        for name, option in zip(self.names, () if isinstance(options, int) else options):
+        for name, option in zip(name_of.values(), () if isinstance(options, int) else options):
             own = tuple(_words(option))
             self.owners.setdefault(own, set()).add(name)
             self.tails[own] = re.search(r"[\s\W]*$", option)[0].strip(" .,;:")
@@ -128,7 +132,7 @@ class _Options:
             sign = self._sign(text, start, found[i + 1].start(), end, name in owners) if n else None
             if sign is None:
                 n, end, owners = self.text_at(text, found, i)
-                n, start, sign = n - 1, found[i].start(), _TEXT if n else None
+                n, start, sign = n - 1, found[i].start(), _TEXT if len(owners) == 1 else None
             if sign:
                 end = end if sign == _OTHER else _CLOSERS.match(text, end).end()
                 out[start:end] = sign * (end - start)
@@ -344,11 +348,11 @@ _NOT_READ = _pattern(  # our own signs, HTML, and the field of a JSON object tha
 
 
 # %% ../nbs/08_parse.ipynb #22a8d1d9
-class _Reader(_Options):
-    "The grammar for one set of options."
+class _Grammar:
+    "The forms for a number of options."
 
-    def __init__(self, options: Sequence[str] | int, numbered: bool):
-        super().__init__(options, numbered)
+    def __init__(self, n: int, numbered: bool):
+        self.name_of = _labels(n, numbered)
         self.numbered = numbered
         parts = {**_PARTS, "LABEL": rf"(?:{self._label()})(?![\w’'-]*[^\W_])"}  # not the beginning of a word
         self.forms = [(how, _pattern(form, parts)) for how, _, form in _FORMS]
@@ -368,38 +372,48 @@ class _Reader(_Options):
         if self.numbered:
             number = "|".join(sorted(self.name_of, key=len, reverse=True))
             return rf"(?<![\d.,/-])(?:{number})(?!\d|[.,/:]\d|\s?%)"
-        a, z = self.names[0], self.names[-1]
+        a, z = min(self.name_of), max(self.name_of)
         return rf"(?-i:[{a}-{z}]|[{a.lower()}-{z.lower()}](?!\s+\())"  # "a (" begins a noun
 
-    def letters(self, shadow: str, whose: Mapping[int, str], start: int, end: int) -> list[tuple[str, ...]]:
-        "What a stretch of text names: letters that hold together, or several sets where they do not."
-        said, others = [whose[p] for p in range(start, end) if p in whose and shadow[p] == _TEXT], []
-        for m in self.label.finditer(shadow, start, end):
-            name, behind = self.name_of[m[0].upper()], shadow[m.end() : m.end() + 1]
-            said.append(name)
-            if behind == _OTHER:
-                others.append(whose[m.end()])
-            elif behind not in (_OWN, _JOINED):  # a label that is, too, the text of another option
-                others += self.owners.get((m[0].casefold(),), {name}) - {name}
-        if re.search(r"(?i)\b(?:or|oder)\b", shadow[start:end]):
-            return [(x,) for x in dict.fromkeys(said + others)]
-        return [tuple(sorted(set(said))), *((x,) for x in others)]
 
+_grammar = lru_cache(maxsize=64)(_Grammar)
 
-_reader = lru_cache(maxsize=64)(_Reader)
 
 # %% ../nbs/08_parse.ipynb #a37acb95
+class _Text(NamedTuple):
+    "A text whose options are covered."
+
+    shadow: str
+    whose: dict[int, str]  # whose text begins at which position
+    owners: Mapping[tuple[str, ...], set[str]]  # whose texts the words are
+
+
 _Place = tuple[str, tuple[int, int], tuple[int, int]]  # how; where the statement is; where its letters are
+
+
+def _letters(g: _Grammar, t: _Text, start: int, end: int) -> list[tuple[str, ...]]:
+    "What a stretch of text names: letters that hold together, or several sets where they do not."
+    said, others = [t.whose[p] for p in range(start, end) if p in t.whose and t.shadow[p] == _TEXT], []
+    for m in g.label.finditer(t.shadow, start, end):
+        name, behind = g.name_of[m[0].upper()], t.shadow[m.end() : m.end() + 1]
+        said.append(name)
+        if behind == _OTHER:
+            others.append(t.whose[m.end()])
+        elif behind not in (_OWN, _JOINED):  # a label that is, too, the text of another option
+            others += t.owners.get((m[0].casefold(),), {name}) - {name}
+    if re.search(r"(?i)\b(?:or|oder)\b", t.shadow[start:end]):
+        return [(x,) for x in dict.fromkeys(said + others)]
+    return [tuple(sorted(set(said))), *((x,) for x in others)]
 
 
 def _kind(m: re.Match) -> str:
     return "option" if set(m[0]) & {_OWN, _JOINED, _OTHER, _TEXT} else "bare"
 
 
-def _sentences(r: _Reader, shadow: str) -> Iterator[_Place]:
+def _sentences(g: _Grammar, shadow: str) -> Iterator[_Place]:
     "What the forms find, but for what is denied, supposed, asked or left open."
-    listed = len({r.name_of[m["label"].upper()] for m in r.line.finditer(shadow)}) > 1
-    for how, form in r.forms:
+    listed = len({g.name_of[m["label"].upper()] for m in g.line.finditer(shadow)}) > 1
+    for how, form in g.forms:
         for m in form.finditer(shadow):
             before = shadow[max(0, m.start() - 120) : m.start()]
             heads_list = listed and "\n" in shadow[m.start() : m.start("said")]  # "the answers:" and then all of them
@@ -408,31 +422,31 @@ def _sentences(r: _Reader, shadow: str) -> Iterator[_Place]:
                 yield how, m.span(), m.span("said")
 
 
-def _answer_lines(r: _Reader, shadow: str, whose: Mapping[int, str]) -> list[_Place]:
+def _answer_lines(g: _Grammar, t: _Text) -> list[_Place]:
     "Lines that are nothing but an answer; none where they name different ones, as a list of all options does."
-    found, first = [], len(shadow) - len(shadow.lstrip())
-    for line in re.finditer(r"^.*\S.*$", shadow, re.M):
-        m = r.bare.fullmatch(shadow, *line.span())
+    found, first = [], len(t.shadow) - len(t.shadow.lstrip())
+    for line in re.finditer(r"^.*\S.*$", t.shadow, re.M):
+        m = g.bare.fullmatch(t.shadow, *line.span())
         if m and (line.start() <= first or re.search(rf"[A-Z\d{_TEXT}]", m["said"])):
             found.append((_kind(m), m.span(), m.span("said")))
-    return found if len({tuple(r.letters(shadow, whose, *said)) for *_, said in found}) == 1 else []
+    return found if len({tuple(_letters(g, t, *said)) for *_, said in found}) == 1 else []
 
 
-def _lettered_line(r: _Reader, shadow: str, whose: Mapping[int, str], alone: bool) -> Iterator[_Place]:
+def _lettered_line(g: _Grammar, t: _Text, alone: bool) -> Iterator[_Place]:
     "The one line that begins with a label: with its own text, or at the beginning of the answer."
-    lines = list(r.line.finditer(shadow))
-    if m := r.because.match(shadow):
+    lines = list(g.line.finditer(t.shadow))
+    if m := g.because.match(t.shadow):
         yield "leading", m.span(), m.span("said")
-    if not lines or len({r.name_of[m["label"].upper()] for m in lines}) > 1:
+    if not lines or len({g.name_of[m["label"].upper()] for m in lines}) > 1:
         return
-    m, at_start = lines[0], not shadow[: lines[0].start()].strip()
+    m, at_start = lines[0], not t.shadow[: lines[0].start()].strip()
     sign, rest, said = m["text"][0], m["rest"].strip(), (m.start("label"), m.end("text"))
     if sign in (_OWN, _JOINED, _OTHER):
         prose = rest[:1].isalnum()
-        only = len({name for p, name in whose.items() if shadow[p] in (_OWN, _JOINED)}) == 1
+        only = len({name for p, name in t.whose.items() if t.shadow[p] in (_OWN, _JOINED)}) == 1
         if not prose or (alone and at_start and only and sign == _OWN and not _REJECTED.match(rest)):
             yield "option", m.span(), said
-    elif rest and at_start and not (r.numbered or _ABOUT.match(rest) or r.bare.fullmatch(rest)):
+    elif rest and at_start and not (g.numbered or _ABOUT.match(rest) or g.bare.fullmatch(rest)):
         yield "leading", m.span(), said
 
 
@@ -442,17 +456,18 @@ def statements(
     numbered: bool = False,  # whether the prompt numbered the options from 1
 ) -> list[tuple[str, tuple[str, ...], str]]:  # how, letters, the words
     "Every statement of an answer in a text."
-    r = _reader(options if isinstance(options, int) else tuple(options), numbered)
-    shadow, whose = r.shadow(_NOT_READ.sub(lambda m: " " * len(m[0]), text))
-    run = shadow.strip().strip("*_#`\"'“”.: ")
-    if not numbered and run.isupper() and len(set(run)) == len(run) > 1 and set(run) <= set(r.names):
+    g = _grammar(options if isinstance(options, int) else len(options), numbered)
+    known = _Options(options, g.name_of)
+    t = _Text(*known.shadow(_NOT_READ.sub(lambda m: " " * len(m[0]), text)), known.owners)
+    run = t.shadow.strip().strip("*_#`\"'“”.: ")
+    if not numbered and run.isupper() and len(set(run)) == len(run) > 1 and set(run) <= set(g.name_of):
         return [("bare", tuple(sorted(run)), text.strip())]
-    if m := r.bare.fullmatch(shadow.rstrip()):
+    if m := g.bare.fullmatch(t.shadow.rstrip()):
         places = [(_kind(m), m.span(), m.span("said"))]
     else:
-        places = [*_sentences(r, shadow), *_answer_lines(r, shadow, whose)]
-        places += _lettered_line(r, shadow, whose, alone=not places)
-    stated = [(how, x, text[slice(*at)].strip()) for how, at, said in places for x in r.letters(shadow, whose, *said)]
+        places = [*_sentences(g, t.shadow), *_answer_lines(g, t)]
+        places += _lettered_line(g, t, alone=not places)
+    stated = [(how, x, text[slice(*at)].strip()) for how, at, said in places for x in _letters(g, t, *said)]
     return list(dict.fromkeys(stated))
 
 

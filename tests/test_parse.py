@@ -144,7 +144,7 @@ def figures():
 
 
 def test_the_table_of_forms_is_read_without_error(figures):
-    "Each of 877 forms, those that answer and those that must stay unread, with six sets of options."
+    "Each of 874 forms, those that answer and those that must stay unread, with six sets of options."
     table = figures["answer_forms.tsv"]
     assert (table.texts["all"], table.answers["all"]) == (5262, 3366)
     unread = table.index[table.answers == 0]
@@ -178,6 +178,7 @@ def test_another_options_text_contradicts_the_letter():
     assert parse_choice("A. Refer to a psychiatrist", nested).how == "conflict"  # the longest text is what is meant
     same = ["Wait", "Wait", "Refer"]
     assert [parse_choice(f"{x}. Wait", same).letter for x in "ABC"] == ["A", "B", None]
+    assert parse_choice("Wait", same).how == "none"  # the text of two options tells neither
     groups = ["B", "A", "AB", "0"]  # letters that are the texts of other options
     assert parse_choice("The answer is A.", groups).how == "conflict"
     assert parse_choice("AB", groups).letter == "C" and parse_choice("AB", 4).how == "conflict"
@@ -297,13 +298,15 @@ def test_agrees_with_the_recorded_answers(datasets):
 
 
 def test_a_key_spelled_out_is_parsed_back(datasets):
-    "Every real option, in five forms, comes back as its own letter."
+    "Every real option, in nine forms, comes back as its own letter."
     from mhbench.sources import load_mhqa
 
+    forms = ["{x}", "{x}. {o}", "({x}) {o}", "The correct answer is {x}: {o}", "Answer: {o}", "Answer: {x} ({o})"]
+    forms += ["Option {x} ({o}) is correct.", "I would choose {x} ({o}).", "The best answer is {x} {o}"]
     wrong = []
     for item in load_mhqa(datasets / "mhqa" / "mhqa.csv", key="number").records[::5]:
         for letter, option in zip("ABCD", item.options):
-            for form in ("{x}", "{x}. {o}", "({x}) {o}", "The correct answer is {x}: {o}", "Answer: {o}"):
+            for form in forms:
                 got = parse_choice(form.format(x=letter, o=option), item.options)
                 if got.letter != letter:
                     wrong.append((item.item_id, form, option, got))
