@@ -130,6 +130,26 @@ def test_the_same_bits_again_and_order_does_not_matter(minilm):
     np.testing.assert_allclose(back.f1[::-1], a.f1, atol=1e-6)
 
 
+def test_equal_sentences_score_exactly_one_and_negative_scores_stay(minilm):
+    "Each token of a sentence finds itself, so 1 - F is 0 and not -3e-8; what is below 0 in earnest is not cut off."
+    package = freeform.package_scorer(encode.bundled_encoder(), layer=6)
+    for scorer in (minilm, package):
+        assert freeform.inconsistency(REFERENCES, REFERENCES, scorer=scorer).tolist() == [0.0] * len(REFERENCES)
+        assert freeform.inconsistency([f" {r}\n" for r in REFERENCES], REFERENCES, scorer=scorer).max() == 0
+        assert freeform.inconsistency(ANSWERS, REFERENCES, scorer=scorer).min() >= 0
+    assert freeform.inconsistency(["\u200b"], ["\u200b"], scorer=minilm).tolist() == [1.0]  # equal, and without a token
+    assert freeform.inconsistency(["\u200b"], ["\u200b"], scorer=package).tolist() == [1.0]
+    away = np.array([[1.0, 0], [1, 0], [1, 0]], np.float32)
+    assert freeform.greedy_match(away, -away) == (-1, -1, -1)
+    long = np.array([[1.0, 1e-3]] * 3, np.float32)  # a cosine of 1.000001 by vectors that are a little too long
+    assert freeform.greedy_match(long, np.array([[1.0, 0]] * 3, np.float32) * np.float32(1.0000002)) == (1, 1, 1)
+    raw = freeform.bertscore(["Start an SSRI.", "He drinks."], ["Start an SSRI."] * 2, encoder=minilm)
+    rescaled = freeform.rescale(raw, (0.5, 0.5, 0.5), floor=None).f1
+    assert rescaled[0] == 1 and rescaled[1] < 0
+    below = lambda c, r: freeform.BERTScore(*[np.array([-0.2, 1.25])] * 3)  # another scorer's scale
+    assert freeform.inconsistency(["a", "b"], ["c", "d"], scorer=below) == pytest.approx([1.2, -0.25])
+
+
 def test_against_loops_over_tokens():
     rng = np.random.default_rng(0)
     for t, u in ((3, 3), (5, 4), (3, 9)):

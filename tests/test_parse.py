@@ -2,20 +2,18 @@
 
 import json
 
+import answer_forms
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mhbench.ask.labels import parse_extended_matching, parse_labels, parse_score, parse_yes_no
 from mhbench.ask.parse import (
     Parsed,
     parse_choice,
     parse_choices,
-    parse_extended_matching,
-    parse_labels,
-    parse_score,
-    parse_yes_no,
-    split_thinking,
 )
+from mhbench.ask.thinking import split_thinking
 
 OPTIONS = [
     "Begin exposure with response prevention",
@@ -134,6 +132,68 @@ def test_an_options_own_words_do_not_count_as_a_letter():
     assert parse_choice("B. Refer to a psychiatrist", nested).letter == "B"
 
 
+FORMS = ["answer_forms.tsv", "answer_forms_held_out.tsv", "answer_forms_held_out_2.tsv"]
+
+
+@pytest.fixture(scope="module")
+def figures():
+    "Precision and recall by kind, of each table of forms filled with every set of options."
+    return {file: answer_forms.precision_and_recall(answer_forms.cases(file)) for file in FORMS}
+
+
+def test_the_table_of_forms_is_read_without_error(figures):
+    "Each of 874 forms, those that answer and those that must stay unread, with six sets of options."
+    table = figures["answer_forms.tsv"]
+    assert (table.texts["all"], table.answers["all"]) == (5262, 3366)
+    unread = table.index[table.answers == 0]
+    assert set(unread) >= {"two letters", "another option's text", "reasoning", "negation", "hedge", "not offered"}
+    assert (table.read[unread] == 0).all()
+    assert table.precision["all"] == 1 and table.recall["all"] == 1
+
+
+@pytest.mark.parametrize("file, recall", [(FORMS[1], 0.97), (FORMS[2], 0.93)])
+def test_forms_of_the_held_out_tables_are_never_misread(figures, file, recall):
+    "At the first try precision was 0.943 and 0.967, recall 0.719 and 0.772; what is still missed is known."
+    assert figures[file].precision["all"] == 1 and figures[file].recall["all"] >= recall
+
+
+@pytest.mark.parametrize("form", ["Option {N}", "The answer is {N}.", "{N}", "{N}. {T}", "Answer: {N} ({T})"])
+def test_numbers_are_read_where_the_prompt_numbered_the_options_and_only_there(form):
+    for k in range(4):
+        text = answer_forms.fill(form, OPTIONS, k, (k + 1) % 4)
+        assert parse_choice(text, OPTIONS, numbered=True).letter == "ABCD"[k]
+        assert parse_choice(text, 4).letters == ()  # nothing but a number: no label was offered that reads so
+        assert parse_choice(f"The answer is {'ABCD'[k]}.", OPTIONS, numbered=True).how == "none"
+    assert parse_choice("12", 12, numbered=True).letter == "L" and parse_choice("1", 12, numbered=True).letter == "A"
+    assert parse_choices("1, 3", 4, numbered=True).letters == ("A", "C")
+
+
+def test_another_options_text_contradicts_the_letter():
+    assert parse_choice("Answer: B (Refer for a medication review)", OPTIONS).letter == "B"
+    got = parse_choices("Answer: B (Assess the risk of suicide)", OPTIONS)
+    assert got.how == "conflict" and got.found == ("declared: B", "declared: C")
+    nested = ["Refer", "Refer to a psychiatrist"]
+    assert parse_choice("A. Refer to a psychiatrist", nested).how == "conflict"  # the longest text is what is meant
+    same = ["Wait", "Wait", "Refer"]
+    assert [parse_choice(f"{x}. Wait", same).letter for x in "ABC"] == ["A", "B", None]
+    assert parse_choice("Wait", same).how == "none"  # the text of two options tells neither
+    groups = ["B", "A", "AB", "0"]  # letters that are the texts of other options
+    assert parse_choice("The answer is A.", groups).how == "conflict"
+    assert parse_choice("AB", groups).letter == "C" and parse_choice("AB", 4).how == "conflict"
+
+
+def test_an_options_own_words_neither_deny_nor_ask():
+    options = ["Is he not averse to it?", "If he agrees, wait or refer", "Neither C nor D", "Do not treat"]
+    for x, own in zip("ABCD", options):
+        for form in (
+            "Answer: {x}. {own}",
+            "{x}) {own}",
+            "The answer is {x} ({own}).",
+            "Option {x} ({own}) is correct.",
+        ):
+            assert parse_choice(form.format(x=x, own=own), options).letter == x, (form, own)
+
+
 @settings(max_examples=200, deadline=None)
 @given(
     st.sampled_from("ABCD"),
@@ -179,6 +239,11 @@ def test_long_outputs_take_no_time():
         "{" * 5000,
         "1. B\n" * 5000,
         "the answer is not " * 3000,
+        "a" + "\n" * 20000 + "b",
+        "answer" + " " * 20000 + "x",
+        "Refer for a medication review " * 2000,
+        "if x, the answer for x " * 3000,
+        "A)\nB)\n" * 5000,
     ):
         parse_choice(text, OPTIONS)
         parse_extended_matching(text, 4, 8)
@@ -231,13 +296,15 @@ def test_agrees_with_the_recorded_answers(datasets):
 
 
 def test_a_key_spelled_out_is_parsed_back(datasets):
-    "Every real option, in five forms, comes back as its own letter."
+    "Every real option, in nine forms, comes back as its own letter."
     from mhbench.studies.mhqa.load import load_mhqa
 
+    forms = ["{x}", "{x}. {o}", "({x}) {o}", "The correct answer is {x}: {o}", "Answer: {o}", "Answer: {x} ({o})"]
+    forms += ["Option {x} ({o}) is correct.", "I would choose {x} ({o}).", "The best answer is {x} {o}"]
     wrong = []
     for item in load_mhqa(datasets / "mhqa" / "mhqa.csv", key="number").records[::5]:
         for letter, option in zip("ABCD", item.options):
-            for form in ("{x}", "{x}. {o}", "({x}) {o}", "The correct answer is {x}: {o}", "Answer: {o}"):
+            for form in forms:
                 got = parse_choice(form.format(x=letter, o=option), item.options)
                 if got.letter != letter:
                     wrong.append((item.item_id, form, option, got))

@@ -9,6 +9,7 @@ import krippendorff
 import numpy as np
 import pytest
 import scipy.optimize
+import scipy.sparse.csgraph
 import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -120,6 +121,86 @@ def test_ties_are_the_sum_over_orders(seed):
     ours = plackett_luce(x, penalty=0.3)
     best = scipy.optimize.minimize(nll, np.zeros(4), method="BFGS", options={"gtol": 1e-7})
     assert ours.nll == pytest.approx(best.fun, abs=1e-6) and ours.nll == pytest.approx(nll(ours.betas), abs=1e-6)
+
+
+def davidson_nll(x, wins, ties, ridge):
+    "Davidson's model as he writes it, with a ridge; value and gradient. x: log worths, log nu."
+    *b, v = x
+    total, g = ridge * x @ x / 2, ridge * x
+    for i, j in itertools.combinations(range(len(b)), 2):
+        z, n = np.array([b[i], b[j], v + (b[i] + b[j]) / 2]), np.array([wins[i, j], wins[j, i], ties[i, j]])
+        total -= n @ (z - np.logaddexp.reduce(z))
+        by_win, by_loss, by_tie = n.sum() * softmax(z) - n
+        g[[i, j, -1]] += by_win + by_tie / 2, by_loss + by_tie / 2, by_tie
+    return total, g
+
+
+def runs_away(wins, ties):
+    "Whether the optimiser goes further the weaker the ridge is: by some 2 log 1000 where there is no finite optimum."
+    ends, x = [], np.zeros(len(wins) + 1)
+    for ridge in (1e-4, 1e-7):
+        x = scipy.optimize.minimize(
+            davidson_nll,
+            x,
+            (wins, ties, ridge),
+            jac=True,
+            method="BFGS",
+            options={"gtol": ridge / 100, "maxiter": 5000},
+        ).x
+        ends.append(x)
+    return np.abs(ends[1] - ends[0]).max() > 1
+
+
+def is_refused(wins, ties):
+    try:
+        bradley_terry(wins, ties)
+    except ValueError:
+        return True
+    return False
+
+
+def seen(outcomes, k, rng):
+    "Counts in which each pair has the outcomes of its three bits: first wins, second wins, tie."
+    wins, ties = np.zeros((k, k)), np.zeros((k, k))
+    for (i, j), bits in zip(itertools.combinations(range(k), 2), outcomes):
+        wins[i, j], wins[j, i], ties[i, j] = rng.integers(1, 5, 3) * [bits & 1, bits >> 1 & 1, bits >> 2]
+    return wins, ties + ties.T
+
+
+def test_davidson_is_refused_exactly_where_an_optimiser_runs_away():
+    "Every pattern of outcomes of two options, every second one of three, and random ones of four."
+    rng = np.random.default_rng(0)
+    patterns = [(2, p) for p in itertools.product(range(8), repeat=1)]
+    patterns += [(3, p) for p in itertools.product(range(8), repeat=3)][::2]
+    patterns += [(4, tuple(rng.choice([0, 1, 2, 3, 4, 5, 6, 7], 6))) for _ in range(60)]
+    patterns += [(4, tuple(rng.choice([1, 2, 4, 5, 6], 6))) for _ in range(60)]  # no pair that beat each other
+    refused = 0
+    for k, pattern in patterns:
+        wins, ties = seen(pattern, k, rng)
+        refused += is_refused(wins, ties)
+        assert is_refused(wins, ties) == (runs_away(wins, ties) or islands(wins + ties)), (pattern, wins, ties)
+    assert 100 < refused < len(patterns) - 100  # both happen
+
+
+def islands(compared):
+    "Whether some options were never compared with the others, so that worths are finite and not determined."
+    return scipy.sparse.csgraph.connected_components(compared)[0] > 1
+
+
+def test_wins_and_ties_that_connect_are_not_enough_for_davidson():
+    """Four wins over one option and four ties with it: P(win) = P(tie) = 1/2 is approached as worths and log nu grow,
+    so
+    the likelihood has the supremum 8 log 1/2 and no maximum.
+    """
+    wins, ties = np.array([[0, 0], [4, 0]]), np.array([[0, 4], [4, 0]])
+    with pytest.raises(ValueError, match=r"more wins than ties .* got none: with the options on levels \[0, 1\]"):
+        bradley_terry(wins, ties)
+    assert davidson_nll(np.array([-30.0, 30, 30]), wins, ties, 0)[0] == pytest.approx(8 * np.log(2))
+    held = bradley_terry(wins, ties, penalty=0.1)
+    assert np.isfinite(held.betas).all() and held.betas[1] > held.betas[0]
+    assert bradley_terry(wins + wins.T, ties).betas == pytest.approx([0, 0])  # a loss for each win makes them finite
+    with pytest.raises(ValueError, match="no ties"):
+        bradley_terry(wins + wins.T, 0 * ties)
 
 
 def test_an_infinite_worth_is_refused_or_held():

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mhbench.ask import prompts
-from mhbench.ask.prompts import build, bundled, demonstrations, related, render, template
+from mhbench.ask.demonstrations import demonstrations
+from mhbench.ask.prompts import build, bundled, related, render, template
 from mhbench.ask.rubrics import provenance, rubric, rubric_for, rubrics
 from mhbench.records.schema import MODES, TASKS, Item
 

@@ -5,10 +5,9 @@
 # %% ../../nbs/ask/01_prompts.ipynb #bf180a36
 from __future__ import annotations
 
-import hashlib
 import importlib.resources
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -19,7 +18,7 @@ from ..errors import refuse
 from ..records.schema import MODES, Item, letters
 
 # %% auto #0
-__all__ = ["names", "render", "bundled", "find", "Template", "slug", "template", "build", "related", "demonstrations"]
+__all__ = ["names", "render", "bundled", "find", "Template", "slug", "template", "build", "related"]
 
 # %% ../../nbs/ask/01_prompts.ipynb #88a12d1d
 _TOKEN = re.compile(r"\{\{|\}\}|\[\[|\]\]|\{([A-Za-z_][\w.]*)\}|[{}]")
@@ -476,57 +475,3 @@ def related(a: Item, b: Item) -> bool:
             or (a.group_id is not None and a.group_id == b.group_id)
         )
     ) or (a.question == b.question and a.context == b.context and a.stems == b.stems)
-
-
-# %% ../../nbs/ask/01_prompts.ipynb #a065f05f
-def _ordered(items: Iterable[Item], seed: int) -> list[Item]:
-    items = [i for i in items if i.key or i.task == "multi_label"]
-    pool = [i for i in items if i.split == "few_shot"] or items
-    return sorted(pool, key=lambda i: hashlib.sha256(f"{seed}:{i.base_id or i.item_id}:{i.item_id}".encode()).digest())
-
-
-def _pick(ordered: Sequence[Item], n: int, exclude: Item | None, rationale: bool) -> list[Item]:
-    got, later, seen, cases = [], [], set(), set()
-    for i in ordered:
-        base, case = (i.study, i.base_id or i.item_id), (i.study, i.group_id or i.item_id)
-        if len(got) == n:
-            break
-        if base in seen or (rationale and not i.rationale):
-            continue
-        if exclude is not None and (related(i, exclude) or i.task != exclude.task or i.study != exclude.study):
-            continue
-        seen.add(base)
-        (later if case in cases else got).append(i)
-        cases.add(case)
-    return (got + later)[:n]
-
-
-def demonstrations(
-    items: Iterable[Item],  # the pool
-    n: int = 3,  # how many, at least 1
-    seed: int = 0,
-    *,
-    exclude: Item | None = None,  # the item that will be asked: its case is left out, and other tasks
-    rationale: bool = False,  # only items with an expert's reasoning, as chain of thought needs
-) -> list[Item]:
-    """Worked examples for few-shot prompts, drawn by seed and never from the case that is asked.
-
-    Raises: ValueError where the pool holds fewer than n.
-    """
-    return _drawn(_ordered(items, seed), n, exclude, rationale)
-
-
-def _drawn(ordered: Sequence[Item], n: int, exclude: Item | None, rationale: bool) -> list[Item]:
-    if n < 1:
-        refuse("demonstrations", "n", "be at least 1", f"{n}")
-    got = _pick(ordered, n, exclude, rationale)
-    if len(got) < n:
-        refuse(
-            "demonstrations",
-            "items",
-            f"hold {n} that can be shown{' and have a rationale' if rationale else ''}",
-            f"{len(got)}",
-            place=f"{exclude.item_id if exclude else 'no item excluded'}",
-            remedy="give a larger pool or a smaller n",
-        )
-    return got

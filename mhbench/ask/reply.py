@@ -108,7 +108,7 @@ def split_reasoning(
     """
     if not (thinking or _MARK.match(text)):
         return None, text
-    from mhbench.ask.parse import split_thinking
+    from mhbench.ask.thinking import split_thinking
 
     return split_thinking(text)
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
+from scipy.sparse.csgraph import NegativeCycleError, bellman_ford
 from scipy.special import softmax
 
 from ..errors import refuse
@@ -98,6 +99,33 @@ def _refuse_infinite(beats: np.ndarray, penalty: float, function: str) -> None:
         )
 
 
+def _refuse_runaway_ties(wins: np.ndarray, ties: np.ndarray, penalty: float, function: str) -> None:
+    "What Davidson's model asks beside connection: wins, ties, and a closed walk of more wins than ties."
+    if not (ties.any() and wins.any()):
+        refuse(
+            f"{function}",
+            "with ties, both wins and ties",
+            "occur",
+            f"{'only ties' if ties.any() else 'no ties'}",
+            remedy="leave ties out",
+        )
+    if penalty > 0:
+        return
+    length = np.where(wins, -1.0, np.where(ties, 1.0, 0.0))  # csgraph takes 0 as no edge
+    try:
+        levels = bellman_ford(length, indices=0)
+    except NegativeCycleError:
+        return
+    levels = (levels - levels.min()).astype(int).tolist()
+    refuse(
+        f"{function}",
+        "with ties, some closed walk along wins and ties",
+        "hold more wins than ties for a finite estimate",
+        f"none: with the options on levels {levels} each win goes down a level or more and each tie spans one at most",
+        remedy="pass penalty, e.g. 0.1",
+    )
+
+
 def _newton(
     x: np.ndarray,  # (P, O, F) features of the outcomes of each pair
     n: np.ndarray,  # (P, O) counts
@@ -147,19 +175,15 @@ def bradley_terry(
     f, w, modelled = "bradley_terry", np.asarray(wins, float), int(ties is not None)
     t = np.asarray(ties, float) if modelled else np.zeros_like(w)
     if w.ndim != 2 or w.shape[0] != w.shape[1] or len(w) < 2 or t.shape != w.shape:
-        refuse(f, "wins and ties", "be square and of one size", f"{w.shape} and {t.shape}", remedy="see pairwise_wins")
+        refuse(
+            f"{f}", "wins and ties", "be square and of one size", f"{w.shape} and {t.shape}", remedy="see pairwise_wins"
+        )
     if not np.isfinite([w, t]).all() or min(w.min(), t.min()) < 0 or (t != t.T).any():
-        refuse(f, "wins and ties", "be counts, ties symmetric", "something else")
+        refuse(f"{f}", "wins and ties", "be counts, ties symmetric", "something else")
     k, off = len(w), ~np.eye(len(w), dtype=bool)
     _refuse_infinite((w + t > 0) & off, penalty, f)
-    if modelled and not (t[off].any() and w[off].any()):
-        refuse(
-            f,
-            "with ties, both wins and ties",
-            "occur",
-            f"{'only ties' if t[off].any() else 'no ties'}",
-            remedy="leave ties out",
-        )
+    if modelled:
+        _refuse_runaway_ties((w > 0) & off, (t > 0) & off, penalty, f)
     i, j = np.triu_indices(k, 1)
     x, p = np.zeros((len(i), 2 + modelled, k + modelled)), np.arange(len(i))  # outcomes: i wins, j wins, tie
     x[p, 0, i] = x[p, 1, j] = 0.5

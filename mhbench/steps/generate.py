@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
-from ..ask import prompts
+from ..ask import demonstrations, prompts
 from ..ask.batch import ask_batch
 from ..ask.budget import BYTES_PER_TOKEN, Plan, max_completion, plan
 from ..ask.client import ask
@@ -176,14 +176,17 @@ def requests(
     Raises: ValueError where an item has no prompt in that mode or the pool too few demonstrations.
     """
     setting = setting or settings([mode])[mode]
-    ordered, n = prompts._ordered(items if pool is None else pool, seed), setting.demonstrations or n_demonstrations
+    ordered, n = (
+        demonstrations._ordered(items if pool is None else pool, seed),
+        setting.demonstrations or n_demonstrations,
+    )
     for item in items:
         shots = ()
         if (
             mode.startswith("few_shot")
             and not prompts.template(item, mode, language=language, dir=prompts_dir).examples
         ):
-            shots = prompts._drawn(ordered, n, item, mode == "few_shot_cot")
+            shots = demonstrations._drawn(ordered, n, item, mode == "few_shot_cot")
         messages = _with_system(
             prompts.build(item, mode, demonstrations=shots, language=language, dir=prompts_dir), model.system
         )

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from ..ask.parse import parse_choice, parse_choices, parse_extended_matching, parse_labels
+from ..ask.labels import parse_extended_matching, parse_labels
+from ..ask.parse import parse_choice, parse_choices
 from ..errors import refuse
 from ..records.schema import Item, Response, letters
 from ..stats.calibration import brier, cross_entropy, letter_probabilities
