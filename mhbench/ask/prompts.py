@@ -469,26 +469,22 @@ def _shots(item: Item, mode: str, demonstrations: Sequence[Item], t: Template) -
 # %% ../../nbs/ask/01_prompts.ipynb #6a501b90
 def related(a: Item, b: Item) -> bool:
     "Whether two items are the same question, variants of one question, or about the same case."
-    return (
-        a.study == b.study
-        and (
-            (a.base_id or a.item_id) == (b.base_id or b.item_id)
-            or (a.group_id is not None and a.group_id == b.group_id)
-        )
-    ) or (a.question == b.question and a.context == b.context and a.stems == b.stems)
+    return (a.study == b.study and (a.base == b.base or (a.group_id is not None and a.group_id == b.group_id))) or (
+        a.question == b.question and a.context == b.context and a.stems == b.stems
+    )
 
 
 # %% ../../nbs/ask/01_prompts.ipynb #a065f05f
 def _ordered(items: Iterable[Item], seed: int) -> list[Item]:
     items = [i for i in items if i.key or i.task == "multi_label"]
     pool = [i for i in items if i.split == "few_shot"] or items
-    return sorted(pool, key=lambda i: hashlib.sha256(f"{seed}:{i.base_id or i.item_id}:{i.item_id}".encode()).digest())
+    return sorted(pool, key=lambda i: hashlib.sha256(f"{seed}:{i.base}:{i.item_id}".encode()).digest())
 
 
 def _pick(ordered: Sequence[Item], n: int, exclude: Item | None, rationale: bool) -> list[Item]:
     got, later, seen, cases = [], [], set(), set()
     for i in ordered:
-        base, case = (i.study, i.base_id or i.item_id), (i.study, i.group_id or i.item_id)
+        base, case = (i.study, i.base), (i.study, i.cluster)
         if len(got) == n:
             break
         if base in seen or (rationale and not i.rationale):

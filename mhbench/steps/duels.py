@@ -22,12 +22,10 @@ from .jury import outcomes
 from .score import score_responses
 
 # %% auto #0
-__all__ = ["AXES", "Matched", "matched", "expert_responses", "meeting", "duel_table", "duel_strengths"]
+__all__ = ["Matched", "matched", "expert_responses", "meeting", "duel_table", "duel_strengths"]
+
 
 # %% ../../nbs/steps/09_duels.ipynb #952b645d
-AXES = ("medical_alignment", "reading_comprehension", "knowledge_recall", "bias", "harm", "irrelevance", "omission")
-
-
 class Matched(NamedTuple):
     "Which rationales meet, and which errors are named."
 
@@ -96,19 +94,20 @@ def meeting(
 def duel_table(
     judgments: Iterable[Judgment],  # of kind pairwise, both orders
 ) -> pd.DataFrame:  # one row a judge, pair and axis
-    """How often each of two rationales wins on each axis, in both orders.
+    """How often each of two rationales wins on each axis, in both orders; axes in the order of the rubric.
 
     Columns: judge, axis, a, b, n (duels with a verdict in both orders), a_wins, b_wins, ties (both orders say tie),
     split (the orders disagree), n_failed.
     Source: Nguyen et al. 2025, table A13 (one order).
     """
     rows = []
-    for (judge, rubric, a, b), g in outcomes(judgments).groupby(["judge", "rubric", "a", "b"], sort=True):
+    met = outcomes(judgments)
+    for (judge, a, b, axis), g in met.groupby(["judge", "a", "b", "axis"], sort=True, observed=True):
         known = g["consistent"].notna()
         rows.append(
             dict(
                 judge=judge,
-                axis=rubric.rpartition("#")[2],
+                axis=axis,
                 a=a,
                 b=b,
                 n=int(known.sum()),
@@ -119,12 +118,7 @@ def duel_table(
                 n_failed=int((~known).sum()),
             )
         )
-    out = pd.DataFrame(rows, columns=["judge", "axis", "a", "b", "n", "a_wins", "b_wins", "ties", "split", "n_failed"])
-    return out.sort_values(
-        ["judge", "a", "b", "axis"],
-        key=lambda s: s.map({x: f"{k}" for k, x in enumerate(AXES)}).fillna(s) if s.name == "axis" else s,
-        ignore_index=True,
-    )
+    return pd.DataFrame(rows, columns=["judge", "axis", "a", "b", "n", "a_wins", "b_wins", "ties", "split", "n_failed"])
 
 
 # %% ../../nbs/steps/09_duels.ipynb #c086b09e
@@ -157,7 +151,7 @@ def duel_strengths(
     Raises: ValueError where penalty is 0 and a worth is not finite.
     """
     rows = []
-    for (judge, rubric), g in outcomes(judgments).groupby(["judge", "rubric"], sort=True):
+    for (judge, axis), g in outcomes(judgments).groupby(["judge", "axis"], sort=True, observed=True):
         names = sorted({*g["a"], *g["b"]})
         g = g[g["winner"].notna()]
         at, key = {m: i for i, m in enumerate(names)}, g["study"] + "/" + g["item_id"]
@@ -179,7 +173,7 @@ def duel_strengths(
             rows.append(
                 dict(
                     judge=judge,
-                    axis=rubric.rpartition("#")[2],
+                    axis=axis,
                     model=m,
                     n_duels=int(duels[k]),
                     n_decided=int(decided[k]),

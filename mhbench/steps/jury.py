@@ -30,20 +30,21 @@ __all__ = ["outcomes", "position_bias", "jury", "scored_alike", "same_lineage"]
 def outcomes(
     judgments: Iterable[Judgment],  # of kind pairwise
 ) -> pd.DataFrame:  # one row a pair of models, item, mode, sample, axis, judge and repeat
-    "Comparisons with both orders brought together."
+    "Comparisons with both orders brought together; `axis` is a category, in the order in which the axes appear."
     both: dict = {}
     for j in judgments:
         if j.kind != "pairwise":
             refuse("outcomes", "judgments", "be of kind pairwise", f"{j.kind}", place=f"{j.item_id}, {j.judge}")
         a, b = sorted((j.model, j.other))
         won = {"first": j.model, "second": j.other, "tie": "tie", None: None}[j.label]
-        both.setdefault((j.study, j.item_id, j.mode, j.sample, j.judge, j.rubric, j.repeat, a, b), {})[j.model] = won
+        about = (j.study, j.item_id, j.mode, j.sample, j.judge, j.rubric, j.axis or "", j.repeat, a, b)
+        both.setdefault(about, {})[j.model] = won
     rows = []
     for (*k, a, b), w in both.items():
         x, y = w.get(a), w.get(b)
         known = x is not None and y is not None
         rows.append((*k, a, b, x, y, (x if x == y else "tie") if known else None, (x == y) if known else None))
-    return pd.DataFrame(
+    table = pd.DataFrame(
         rows,
         columns=[
             "study",
@@ -52,6 +53,7 @@ def outcomes(
             "sample",
             "judge",
             "rubric",
+            "axis",
             "repeat",
             "a",
             "b",
@@ -61,6 +63,7 @@ def outcomes(
             "consistent",
         ],
     )
+    return table.assign(axis=pd.Categorical(table["axis"], categories=table["axis"].unique(), ordered=True))
 
 
 def position_bias(
@@ -73,7 +76,8 @@ def position_bias(
     axis.
     """
     rows = []
-    for (judge_, rubric_), g in outcomes(judgments).groupby(["judge", "rubric"], sort=True):
+    about = ["judge", "rubric", "axis"]
+    for key, g in outcomes(judgments).groupby(about, sort=True, observed=True):
 
         def seen(column, shown, other):
             return np.array(
@@ -94,13 +98,14 @@ def position_bias(
             )
             found["consistency"] = Estimate.from_interval(both.consistency, share=True)
             found["first"] = Estimate.from_interval(both.first)
-        about = {"judge": judge_, "rubric": rubric_, "n_pairs": len(g), "n_failed": failed}
-        rows += [about | {"measure": measure} | e.row() for measure, e in found.items()]
+        head = dict(zip(about, key)) | {"n_pairs": len(g), "n_failed": failed}
+        rows += [head | {"measure": measure} | e.row() for measure, e in found.items()]
     return pd.DataFrame(
         rows,
         columns=[
             "judge",
             "rubric",
+            "axis",
             "measure",
             "n_pairs",
             "n_failed",
@@ -141,33 +146,19 @@ def jury(
                 place=f"{j.item_id}, {j.judge}",
             )
         groups.setdefault(
-            (j.study, j.item_id, j.model, j.other, j.mode, j.sample, j.kind, j.rubric, j.repeat), []
+            (j.study, j.item_id, j.model, j.other, j.mode, j.sample, j.kind, j.rubric, j.axis, j.repeat), []
         ).append(j)
     out = []
-    for (study, item_id, model, other, mode, sample, kind, rubric_, repeat), js in groups.items():
+    for js in groups.values():
+        one = js[0]
         verdict = (
             _mean([j.score for j in js if j.status == "ok"], rule, quorum)
-            if kind == "score"
+            if one.kind == "score"
             else _majority([j.label for j in js if j.status == "ok"], quorum)
         )
-        text = json.dumps({j.judge: j.label if kind != "score" else j.score for j in js}, ensure_ascii=False)
-        out.append(
-            Judgment(
-                study=study,
-                item_id=item_id,
-                model=model,
-                other=other,
-                mode=mode,
-                sample=sample,
-                kind=kind,
-                rubric=rubric_,
-                repeat=repeat,
-                judge=name,
-                text=text,
-                attempts=0,
-                **verdict,
-            )
-        )
+        text = json.dumps({j.judge: j.label if one.kind != "score" else j.score for j in js}, ensure_ascii=False)
+        shared = dict(kind=one.kind, rubric=one.rubric, axis=one.axis, other=one.other, repeat=one.repeat)
+        out.append(Judgment(**one.about, **shared, judge=name, text=text, attempts=0, **verdict))
     return out
 
 

@@ -5,7 +5,6 @@
 # %% ../../../nbs/studies/counselingbench/03_competency.ipynb #7ff974f4
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from typing import Literal
@@ -20,7 +19,7 @@ from ...stats.estimate import Estimate, estimate
 from ...stats.metrics import accuracy, f1, precision, recall
 from ...stats.resample import Interval, bootstrap, mean, percentile_interval
 from ...stats.tests import adjust_p, paired_t
-from ...steps.score import ANSWERED
+from ...steps.score import ANSWERED, RUN
 
 # %% auto #0
 __all__ = [
@@ -89,7 +88,7 @@ MEASURES = ("accuracy", "macro precision", "macro recall", "macro f1")
 
 def _letters(g: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     "Key and answer as one letter each; an answer that could not be read is empty."
-    key, said = g["key"].map(json.loads), g["answer"].map(json.loads)
+    key, said = g["key"], g["answer"]
     bad = g.loc[(key.map(len) != 1).to_numpy(), "item_id"]
     if len(bad):
         refuse(
@@ -123,9 +122,9 @@ def competency_table(
     level: float | None = None,  # None: 0.95, and 0.99 for the paper's
     size: int = 100,  # questions in a sample of the paper's
 ) -> pd.DataFrame:
-    """The four measures with intervals by model, mode and group; "all" is always there.
+    """The four measures with intervals by model, way of answering and group; "all" is always there.
 
-    Columns: model, mode, by, group, measure, n (questions), n_clusters (cases), n_missing, n_unread, estimate, ci_low,
+    Columns: model, mode, answered_by, n_votes, by, group, measure, n (questions), n_clusters (cases), n_missing, n_unread, estimate, ci_low,
     ci_high, interval, level.
     Source: Nguyen et al. 2025, tables 2, 3, A8 and A9.
     Raises: ValueError for an unknown interval, or a question without one right letter.
@@ -134,7 +133,7 @@ def competency_table(
         refuse("competency_table", "interval", "be case, question or paper", f"{interval!r}")
     level = level or (0.99 if interval == "paper" else 0.95)
     rows = []
-    for (model, mode), m in scores[scores["task"] == "multiple_choice"].groupby(["model", "mode"], sort=True):
+    for run, m in scores[scores["task"] == "multiple_choice"].groupby(RUN, sort=True):
         for breakdown, name, g in [
             ("all", "all", m),
             *((b, str(k), g) for b in by for k, g in m.dropna(subset=[b]).groupby(b, sort=True)),
@@ -142,9 +141,7 @@ def competency_table(
             known = g.dropna(subset=["correct"]).sort_values(["item_id", "sample"], kind="stable")
             if known.empty:
                 continue
-            head = dict(
-                model=model,
-                mode=mode,
+            head = dict(zip(RUN, run)) | dict(
                 by=breakdown,
                 group=name,
                 n=known["item_id"].nunique(),
@@ -157,8 +154,7 @@ def competency_table(
     return pd.DataFrame(
         rows,
         columns=[
-            "model",
-            "mode",
+            *RUN,
             "by",
             "group",
             "measure",
@@ -214,7 +210,7 @@ def against_marks(
 # %% ../../../nbs/studies/counselingbench/03_competency.ipynb #311ff33d
 def _items(scores: pd.DataFrame, mode: str, value: str, by: str) -> pd.DataFrame:
     "One row a question: its case, its group, and each model's mean."
-    of = scores[scores["mode"] == mode]
+    of = scores[(scores["mode"] == mode) & (scores["answered_by"] == "plain")]
     if of.empty:
         refuse("competency", "scores", f"have answers in mode {mode!r}", f"{sorted(scores['mode'].unique())}")
     wide = of.pivot_table(index="item_id", columns="model", values=value, aggfunc="mean", dropna=False)

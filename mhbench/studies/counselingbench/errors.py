@@ -35,7 +35,8 @@ def error_sample(
     Source: Nguyen et al. 2025, section 7.1.
     """
     parts = []
-    for model, g in scores[(scores["mode"] == mode) & (scores["correct"] == 0)].groupby("model", sort=True):
+    wrong = scores[(scores["mode"] == mode) & (scores["answered_by"] == "plain") & (scores["correct"] == 0)]
+    for model, g in wrong.groupby("model", sort=True):
         g = g.sort_values(["item_id", "sample"])
         drawn = np.random.default_rng([seed, zlib.crc32(str(model).encode())]).permutation(len(g))[:n]
         parts.append(g.iloc[np.sort(drawn)][["model", "item_id", "sample"]])
