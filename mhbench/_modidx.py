@@ -598,11 +598,15 @@ d = {
                 "records/schema.html#item._fits_its_task",
                 "mhbench/records/schema.py",
             ),
+            "mhbench.records.schema.Item.base": ("records/schema.html#item.base", "mhbench/records/schema.py"),
+            "mhbench.records.schema.Item.cluster": ("records/schema.html#item.cluster", "mhbench/records/schema.py"),
             "mhbench.records.schema.Judgment": ("records/schema.html#judgment", "mhbench/records/schema.py"),
             "mhbench.records.schema.Judgment._verdict_iff_ok": (
                 "records/schema.html#judgment._verdict_iff_ok",
                 "mhbench/records/schema.py",
             ),
+            "mhbench.records.schema.Outcome": ("records/schema.html#outcome", "mhbench/records/schema.py"),
+            "mhbench.records.schema.Outcome.about": ("records/schema.html#outcome.about", "mhbench/records/schema.py"),
             "mhbench.records.schema.Rating": ("records/schema.html#rating", "mhbench/records/schema.py"),
             "mhbench.records.schema.Rating._one_verdict": (
                 "records/schema.html#rating._one_verdict",
@@ -619,6 +623,7 @@ d = {
             "mhbench.records.schema._first_error": ("records/schema.html#_first_error", "mhbench/records/schema.py"),
             "mhbench.records.schema._plain": ("records/schema.html#_plain", "mhbench/records/schema.py"),
             "mhbench.records.schema.arrow_schema": ("records/schema.html#arrow_schema", "mhbench/records/schema.py"),
+            "mhbench.records.schema.carried": ("records/schema.html#carried", "mhbench/records/schema.py"),
             "mhbench.records.schema.fingerprint": ("records/schema.html#fingerprint", "mhbench/records/schema.py"),
             "mhbench.records.schema.frame": ("records/schema.html#frame", "mhbench/records/schema.py"),
             "mhbench.records.schema.letters": ("records/schema.html#letters", "mhbench/records/schema.py"),
@@ -798,8 +803,13 @@ d = {
                 "stats/abstention.html#abstention_by_difficulty",
                 "mhbench/stats/abstention.py",
             ),
+            "mhbench.stats.abstention.bin_names": ("stats/abstention.html#bin_names", "mhbench/stats/abstention.py"),
             "mhbench.stats.abstention.difficulty_bins": (
                 "stats/abstention.html#difficulty_bins",
+                "mhbench/stats/abstention.py",
+            ),
+            "mhbench.stats.abstention.difficulty_strata": (
+                "stats/abstention.html#difficulty_strata",
                 "mhbench/stats/abstention.py",
             ),
             "mhbench.stats.abstention.mean_difficulty": (
@@ -949,7 +959,21 @@ d = {
             "mhbench.stats.consensus.majority": ("stats/consensus.html#majority", "mhbench/stats/consensus.py"),
         },
         "mhbench.stats.estimate": {
-            "mhbench.stats.estimate.wilson": ("stats/estimate.html#wilson", "mhbench/stats/estimate.py")
+            "mhbench.stats.estimate.Estimate": ("stats/estimate.html#estimate", "mhbench/stats/estimate.py"),
+            "mhbench.stats.estimate.Estimate.from_interval": (
+                "stats/estimate.html#estimate.from_interval",
+                "mhbench/stats/estimate.py",
+            ),
+            "mhbench.stats.estimate.Estimate.from_limits": (
+                "stats/estimate.html#estimate.from_limits",
+                "mhbench/stats/estimate.py",
+            ),
+            "mhbench.stats.estimate.Estimate.row": ("stats/estimate.html#estimate.row", "mhbench/stats/estimate.py"),
+            "mhbench.stats.estimate._has_value": ("stats/estimate.html#_has_value", "mhbench/stats/estimate.py"),
+            "mhbench.stats.estimate.estimate": ("stats/estimate.html#estimate", "mhbench/stats/estimate.py"),
+            "mhbench.stats.estimate.proportion": ("stats/estimate.html#proportion", "mhbench/stats/estimate.py"),
+            "mhbench.stats.estimate.wilson": ("stats/estimate.html#wilson", "mhbench/stats/estimate.py"),
+            "mhbench.stats.estimate.with_width": ("stats/estimate.html#with_width", "mhbench/stats/estimate.py"),
         },
         "mhbench.stats.hierarchical": {
             "mhbench.stats.hierarchical.HierarchicalFit": (
@@ -1065,11 +1089,14 @@ d = {
                 "stats/resample.html#interval.__repr__",
                 "mhbench/stats/resample.py",
             ),
+            "mhbench.stats.resample.Interval.n_units": (
+                "stats/resample.html#interval.n_units",
+                "mhbench/stats/resample.py",
+            ),
             "mhbench.stats.resample.Interval.p_value": (
                 "stats/resample.html#interval.p_value",
                 "mhbench/stats/resample.py",
             ),
-            "mhbench.stats.resample.Interval.row": ("stats/resample.html#interval.row", "mhbench/stats/resample.py"),
             "mhbench.stats.resample._draw": ("stats/resample.html#_draw", "mhbench/stats/resample.py"),
             "mhbench.stats.resample._evaluator": ("stats/resample.html#_evaluator", "mhbench/stats/resample.py"),
             "mhbench.stats.resample._groups": ("stats/resample.html#_groups", "mhbench/stats/resample.py"),
@@ -1239,6 +1266,7 @@ d = {
         "mhbench.steps.generate": {
             "mhbench.steps.generate.Setting": ("steps/generate.html#setting", "mhbench/steps/generate.py"),
             "mhbench.steps.generate.Setting.draws": ("steps/generate.html#setting.draws", "mhbench/steps/generate.py"),
+            "mhbench.steps.generate.Setting.votes": ("steps/generate.html#setting.votes", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._distinct": ("steps/generate.html#_distinct", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._every": ("steps/generate.html#_every", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._letters": ("steps/generate.html#_letters", "mhbench/steps/generate.py"),
@@ -1288,17 +1316,17 @@ d = {
             ),
         },
         "mhbench.steps.rates": {
+            "mhbench.steps.rates._groups": ("steps/rates.html#_groups", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.average_models": ("steps/rates.html#average_models", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.f1_table": ("steps/rates.html#f1_table", "mhbench/steps/rates.py"),
-            "mhbench.steps.rates.mean_interval": ("steps/rates.html#mean_interval", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.present_groups": ("steps/rates.html#present_groups", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.rate_table": ("steps/rates.html#rate_table", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.status_table": ("steps/rates.html#status_table", "mhbench/steps/rates.py"),
         },
         "mhbench.steps.score": {
-            "mhbench.steps.score._voters_apart": ("steps/score.html#_voters_apart", "mhbench/steps/score.py"),
             "mhbench.steps.score.is_correct": ("steps/score.html#is_correct", "mhbench/steps/score.py"),
             "mhbench.steps.score.key_of": ("steps/score.html#key_of", "mhbench/steps/score.py"),
+            "mhbench.steps.score.mode_names": ("steps/score.html#mode_names", "mhbench/steps/score.py"),
             "mhbench.steps.score.probabilities": ("steps/score.html#probabilities", "mhbench/steps/score.py"),
             "mhbench.steps.score.read_answer": ("steps/score.html#read_answer", "mhbench/steps/score.py"),
             "mhbench.steps.score.score_responses": ("steps/score.html#score_responses", "mhbench/steps/score.py"),
@@ -1362,10 +1390,6 @@ d = {
             "mhbench.studies.corpus.one_file": ("studies/corpus.html#one_file", "mhbench/studies/corpus.py"),
         },
         "mhbench.studies.counselingbench.competency": {
-            "mhbench.studies.counselingbench.competency._ends": (
-                "studies/counselingbench/competency.html#_ends",
-                "mhbench/studies/counselingbench/competency.py",
-            ),
             "mhbench.studies.counselingbench.competency._four": (
                 "studies/counselingbench/competency.html#_four",
                 "mhbench/studies/counselingbench/competency.py",

@@ -1,6 +1,5 @@
 """The competency tables and tests against loops, scipy and the recorded answers of a released file."""
 
-import json
 from collections import Counter
 
 import numpy as np
@@ -36,12 +35,14 @@ def table(seed=0, cases=12, per_case=6, models=("a", "b", "c"), groups=("x", "y"
                     category=groups[k % len(groups)],
                     model=m,
                     mode="zero_shot",
+                    answered_by="plain",
+                    n_votes=1,
                     sample=0,
                     status="ok",
                     how="letter",
                     read=True,
-                    key=json.dumps([key]),
-                    answer=json.dumps([said]),
+                    key=[key],
+                    answer=[said],
                     correct=float(right),
                 )
             )
@@ -54,7 +55,7 @@ def test_measures_are_scikit_learns(seed):
     got = competency.competency_table(scores, n_boot=20, seed=1)
     for (m, by, group), g in got.groupby(["model", "by", "group"]):
         s = scores[(scores["model"] == m) & ((by == "all") | (scores["category"] == group))]
-        key, said = ([json.loads(x)[0] for x in s[k]] for k in ("key", "answer"))
+        key, said = ([x[0] for x in s[k]] for k in ("key", "answer"))
         p, r, f, _ = precision_recall_fscore_support(
             key, said, labels=sorted(set(key)), average="macro", zero_division=0
         )
@@ -224,7 +225,8 @@ def duel(item, a, b, first, second, axis="harm", judge="j"):
         mode="cot",
         judge=judge,
         kind="pairwise",
-        rubric=f"counselingbench/duel#{axis}",
+        rubric="counselingbench/duel",
+        axis=axis,
         label=label,
         status="ok" if label else "error",
         error=None if label else "none",
@@ -283,7 +285,10 @@ def test_strength_intervals_draw_whole_cases():
 def test_axes_are_the_rubrics():
     from mhbench.ask.rubrics import rubric
 
-    assert tuple(rubric("counselingbench/duel").axes) == duels.AXES
+    axes = list(rubric("counselingbench/duel").axes)
+    backwards = [x for axis in axes[::-1] for x in duel("q", "a", "b", "first", "second", axis=axis)]
+    assert duels.duel_table(backwards)["axis"].tolist() == axes[::-1], "the rubric's order, not the alphabet's"
+    assert duels.duel_strengths(backwards, seed=1, n_boot=5)["axis"].drop_duplicates().tolist() == axes[::-1]
     assert {*rubric("counselingbench/error").labels} == {*load.ERRORS, "Abstain"}
 
 
@@ -369,19 +374,19 @@ def test_the_plain_answer_does_not_vote_and_the_25_are_not_plain(votes, right):
     assert len(got) == 3 * 26
     scores = score_responses(items, got)
     scores = pd.concat([scores, self_consistency(scores, items)], ignore_index=True)
-    assert scores["mode"].value_counts().to_dict() == {
-        "zero_shot": 3,
-        "zero_shot (25 samples)": 75,
-        "zero_shot (majority of 25)": 3,
+    assert scores.value_counts(["mode", "answered_by", "n_votes"]).to_dict() == {
+        ("zero_shot", "plain", 1): 3,
+        ("zero_shot", "sample", 1): 75,
+        ("zero_shot", "majority", 25): 3,
     }
-    voted = scores[scores["mode"] == "zero_shot (majority of 25)"]
+    voted = scores[scores["answered_by"] == "majority"]
     assert (voted["correct"] == right).all()
     if right:
         assert (voted["how"] == "majority").all() and voted["confidence"].tolist() == [15 / 25] * 3
     else:
         assert (voted["how"] == "majority: tie").all() and voted["answer"].tolist() == [
-            '["C"]'
+            ["C"]
         ] * 3  # ten votes each: the letter that was sampled first
     table = competency.competency_table(scores, seed=1, n_boot=50)
-    accuracy = table[(table["measure"] == "accuracy") & (table["by"] == "all")].set_index("mode")["estimate"]
-    assert accuracy["zero_shot"] == 0 and accuracy["zero_shot (majority of 25)"] == right
+    accuracy = table[(table["measure"] == "accuracy") & (table["by"] == "all")].set_index("answered_by")["estimate"]
+    assert accuracy["plain"] == 0 and accuracy["majority"] == right

@@ -72,7 +72,7 @@ def test_real_sets_fit_the_questions(folder, password, items, name, n):
     for p in prompts:
         if p.base_id not in base:
             continue
-        b, order = base[p.base_id], [int(o) for o in p.variant["order"].split(",")]
+        b, order = base[p.base_id], p.order
         assert p.options == [b.options[o] for o in order]
         if p.category not in ("triage", "documentation"):
             assert p.soft_labels == [b.soft_labels[o] for o in order]
@@ -115,7 +115,7 @@ def test_real_mapping_of_sliders_to_options(folder):
         scores = a.scores.copy()
         if mapping == "as they stand":
             for line, r in zip(range(len(scores)), ratings[::5]):
-                scores[line, [int(o) for o in r.variant["order"].split(",")]] = a.scores[line]
+                scores[line, r.order] = a.scores[line]
         by = {q: scores[a.questions == q] for q in np.unique(a.questions)}
         figures[mapping] = (
             np.mean([krippendorff_alpha(x, "interval") for x in by.values()]),

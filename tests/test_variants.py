@@ -77,7 +77,7 @@ def test_what_each_set_promises(seed):
                     and v["set"] == name
                     and not any(k.startswith("text_") for k in v)
                 )
-                order = [int(o) for o in v["order"].split(",")]
+                order = i.order
                 assert i.options == [f"option {o}" for o in order] and i.soft_labels == [
                     BANK[0].soft_labels[o] for o in order
                 ]
@@ -100,7 +100,7 @@ def test_draws_are_uniform_and_independent():
         ([i.variant["gender"] for i in s], GENDERS),
         ([i.variant["ethnicity"] for i in s], ETHNICITIES),
         ([int(i.variant["age"]) for i in s], AGES),
-        ([i.variant["order"] for i in s], None),
+        ([tuple(i.order) for i in s], None),
         ([i.key[0] for i in s], letters(5)),
     ):
         n = Counter(values)
@@ -167,7 +167,7 @@ def test_paired_sets_vary_one_thing():
         for k in range(0, len(s), SETS[name]):
             rest = {tuple(sorted((a, v) for a, v in i.variant.items() if a != axis)) for i in s[k : k + SETS[name]]}
             assert len(rest) == 1
-    assert len({i.variant["order"] for i in evaluation_set(BANK, "D_G", 1)[:3]}) > 1
+    assert len({tuple(i.order) for i in evaluation_set(BANK, "D_G", 1)[:3]}) > 1
 
 
 @pytest.mark.parametrize("genders", [("male",), ("female", "nonbinary"), ("male", "female")])
@@ -186,7 +186,7 @@ def test_what_the_text_does_not_show_is_not_recorded():
     s = evaluation_set([base(text="A person of <AGE>. What now?")], "D_N", 1, test=1)
     assert all("ethnicity" not in i.variant and "age" in i.variant and i.variant["same_wording"] == "yes" for i in s)
     s = evaluation_set([base(text="What now?", variant={})], "D0", 1, test=1)
-    assert sorted(s[0].variant) == ["order", "set"] and s[0].question == "What now?"
+    assert sorted(s[0].variant) == ["set"] and s[0].question == "What now?"
 
 
 def test_split_is_by_question_and_respected():

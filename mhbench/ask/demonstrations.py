@@ -20,13 +20,13 @@ __all__ = ["demonstrations"]
 def _ordered(items: Iterable[Item], seed: int) -> list[Item]:
     items = [i for i in items if i.key or i.task == "multi_label"]
     pool = [i for i in items if i.split == "few_shot"] or items
-    return sorted(pool, key=lambda i: hashlib.sha256(f"{seed}:{i.base_id or i.item_id}:{i.item_id}".encode()).digest())
+    return sorted(pool, key=lambda i: hashlib.sha256(f"{seed}:{i.base}:{i.item_id}".encode()).digest())
 
 
 def _pick(ordered: Sequence[Item], n: int, exclude: Item | None, rationale: bool) -> list[Item]:
     got, later, seen, cases = [], [], set(), set()
     for i in ordered:
-        base, case = (i.study, i.base_id or i.item_id), (i.study, i.group_id or i.item_id)
+        base, case = (i.study, i.base), (i.study, i.cluster)
         if len(got) == n:
             break
         if base in seen or (rationale and not i.rationale):

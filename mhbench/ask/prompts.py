@@ -468,10 +468,6 @@ def _shots(item: Item, mode: str, demonstrations: Sequence[Item], t: Template) -
 # %% ../../nbs/ask/01_prompts.ipynb #6a501b90
 def related(a: Item, b: Item) -> bool:
     "Whether two items are the same question, variants of one question, or about the same case."
-    return (
-        a.study == b.study
-        and (
-            (a.base_id or a.item_id) == (b.base_id or b.item_id)
-            or (a.group_id is not None and a.group_id == b.group_id)
-        )
-    ) or (a.question == b.question and a.context == b.context and a.stems == b.stems)
+    return (a.study == b.study and (a.base == b.base or (a.group_id is not None and a.group_id == b.group_id))) or (
+        a.question == b.question and a.context == b.context and a.stems == b.stems
+    )

@@ -26,8 +26,8 @@ def draw_items(
     "A seeded draw of base questions with all that belongs to them, in the order of the source."
     if n_items is not None and n_items < 1:
         refuse("draw_items", "n_items", "be 1 or more, or None for all", f"{n_items}")
-    base = list(dict.fromkeys(i.base_id or i.item_id for i in items))
+    base = list(dict.fromkeys(i.base for i in items))
     if n_items is None or n_items >= len(base):
         return list(items)
     kept = {base[k] for k in np.random.default_rng([seed, len(base)]).permutation(len(base))[:n_items]}
-    return [i for i in items if (i.base_id or i.item_id) in kept]
+    return [i for i in items if i.base in kept]

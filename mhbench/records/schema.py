@@ -34,6 +34,8 @@ __all__ = [
     "letters",
     "Record",
     "Item",
+    "Outcome",
+    "carried",
     "Response",
     "Judgment",
     "Rating",
@@ -87,7 +89,8 @@ class Item(Record):
     rationale: str | None = None  # the expert's reasoning
     category: str | None = None  # the breakdown that the study reports first
     topic: str | None = None  # and the second one
-    variant: dict[str, str] = {}  # e.g. {"set": "D_G", "gender": "female", "order": "2,0,1,4,3"}
+    variant: dict[str, str] = {}  # what was varied, e.g. {"set": "D_G", "gender": "female"}
+    order: list[int] | None = None  # order[i]: the base question's place of the option shown at i; None: not moved
     base_id: str | None = None  # the question that this varies; None if it is one itself
     group_id: str | None = None  # the case or set that makes items dependent
     split: str | None = None  # e.g. test, few_shot, gold
@@ -95,6 +98,16 @@ class Item(Record):
     language: str = "en"  # BCP 47
     protected: bool = False  # True: its text may appear in no result
     canary: str | None = None  # the string that marks synthetic or held-out text
+
+    @property
+    def base(self) -> str:
+        "The question that this is, or is a variant of."
+        return self.base_id or self.item_id
+
+    @property
+    def cluster(self) -> str:
+        "What makes items dependent and is drawn whole: the case or set, else the base question."
+        return self.group_id or self.base
 
     @model_validator(mode="after")
     def _fits_its_task(self):
@@ -118,6 +131,8 @@ class Item(Record):
             raise ValueError(f"key must hold the reference for task {self.task}; got an empty list")
         if self.task == "multiple_choice" and len(set(k)) != len(k):
             raise ValueError(f"key must not repeat a letter; got {k}")
+        if self.order is not None and sorted(self.order) != list(range(n)):
+            raise ValueError(f"order must hold each place of the {n} options once; got {self.order}")
         if self.soft_labels is not None:
             if len(self.soft_labels) != n:
                 raise ValueError(f"soft_labels must have one entry an option ({n}); got {len(self.soft_labels)}")
@@ -129,27 +144,47 @@ class Item(Record):
 
 
 # %% ../../nbs/records/01_schema.ipynb #11e54f90
-class Response(Record):
-    "One sample of one model's answer to one item in one mode."
+class Outcome(Record):
+    "What a response and a judgment share: whose answer to what, what came of the request, and at what cost."
 
     item_id: Id
     study: Name
-    model: Name  # the entry in params.yaml
-    mode: Literal["zero_shot", "few_shot", "cot", "few_shot_cot", "free_form"]
+    model: Name  # who answered: the entry in params.yaml
+    mode: str = "zero_shot"  # how it was asked
     sample: Annotated[int, Field(ge=0)] = 0  # 0-based; self-consistency and free form take several
-    temperature: Annotated[float, Field(ge=0)] = 0.0
-    text: str | None = None  # the answer; None where none came
-    reasoning: str | None = None  # a thinking model's reasoning, never parsed for the answer
-    letter_logprobs: dict[str, float] | None = None  # natural log, by option letter
-    bounded: list[str] = []  # letters whose log-probability is only an upper bound
+    text: str | None = None  # what was written; None where nothing came
     status: Literal["ok", "refused", "filtered", "truncated", "error"] = "ok"
-    finish_reason: str | None = None
     attempts: Annotated[int, Field(ge=0)] = 1  # requests sent for this answer when it was first obtained
     error: str | None = None  # the last error, in the endpoint's own words
     prompt_tokens: Annotated[int, Field(ge=0)] = 0
     completion_tokens: Annotated[int, Field(ge=0)] = 0
     cost_usd: Annotated[float, Field(ge=0)] = 0.0  # from the price table, when first obtained
     request_key: str | None = None  # SHA-256 of everything that shaped the answer
+
+    @property
+    def about(self) -> dict[str, Any]:
+        "Whose answer to what this is: item_id, study, model, mode, sample."
+        return {name: getattr(self, name) for name in ("item_id", "study", "model", "mode", "sample")}
+
+
+def carried(
+    answer: Any,  # an `Answer` of mhbench.ask.request, or anything with fields of these names
+    record: type[Outcome],  # Response or Judgment
+) -> dict[str, Any]:
+    "The fields of a record that an answer has too, as they are handed on."
+    return {name: getattr(answer, name) for name in record.model_fields if hasattr(answer, name)}
+
+
+class Response(Outcome):
+    "One sample of one model's answer to one item in one mode."
+
+    mode: Literal["zero_shot", "few_shot", "cot", "few_shot_cot", "free_form"]
+    votes: bool = False  # a sample of self-consistency, which votes; the plain answer beside them does not
+    temperature: Annotated[float, Field(ge=0)] = 0.0
+    reasoning: str | None = None  # a thinking model's reasoning, never parsed for the answer
+    letter_logprobs: dict[str, float] | None = None  # natural log, by option letter
+    bounded: list[str] = []  # letters whose log-probability is only an upper bound
+    finish_reason: str | None = None
 
     @model_validator(mode="after")
     def _text_where_ok(self):
@@ -159,29 +194,17 @@ class Response(Record):
 
 
 # %% ../../nbs/records/01_schema.ipynb #cb89704f
-class Judgment(Record):
-    "One judge's verdict on one response, or on one pair of them."
+class Judgment(Outcome):
+    "One judge's verdict on one response, or on one pair of them: model, mode and sample are the judged response's."
 
-    item_id: Id
-    study: Name
-    model: Name  # the student that is judged
-    mode: str = "zero_shot"  # of the judged response
-    sample: Annotated[int, Field(ge=0)] = 0  # of the judged response
     judge: Name  # a model in params.yaml, or a person's pseudonym
     kind: Literal["label", "score", "pairwise", "yes_no"]
     rubric: str  # the name of the rubric in prompts/
+    axis: str | None = None  # pairwise: what the two are compared in
     other: str | None = None  # pairwise: the second model; `model` was shown first
     repeat: Annotated[int, Field(ge=0)] = 0  # the judge's own repetition
     label: str | None = None  # label, yes_no; pairwise: first, second or tie
     score: Annotated[float, Field(ge=0, le=100)] | None = None
-    text: str | None = None  # what the judge wrote
-    status: Literal["ok", "refused", "filtered", "truncated", "error"] = "ok"
-    attempts: Annotated[int, Field(ge=0)] = 1
-    error: str | None = None
-    prompt_tokens: Annotated[int, Field(ge=0)] = 0
-    completion_tokens: Annotated[int, Field(ge=0)] = 0
-    cost_usd: Annotated[float, Field(ge=0)] = 0.0
-    request_key: str | None = None
 
     @model_validator(mode="after")
     def _verdict_iff_ok(self):
@@ -210,6 +233,7 @@ class Rating(Record):
     label: str | None = None
     session: str | None = None
     variant: dict[str, str] = {}  # e.g. the wording that the rater saw
+    order: list[int] | None = None  # the order of options that the rater saw; as of an item
     comment: str | None = None
     source: str
 

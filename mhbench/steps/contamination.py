@@ -176,7 +176,7 @@ class Asked(NamedTuple):
 
 def chosen(items: Sequence[Item], *, n_items: int | None, seed: int) -> list[Item]:
     "The questions that are completed: each once, whatever its variants, or a draw of `n_items` of them."
-    once = {i.base_id or i.item_id: i for i in reversed(items)}
+    once = {i.base: i for i in reversed(items)}
     return draw_items(list(once.values())[::-1], n_items, seed=seed)
 
 

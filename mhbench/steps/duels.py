@@ -14,18 +14,18 @@ import pandas as pd
 
 from ..records.draw import draw_items
 from ..records.schema import Item, Judgment, Response
+from ..stats.consensus import _column
+from ..stats.estimate import Estimate
 from ..stats.preference import bradley_terry
 from ..stats.resample import Interval, bootstrap
 from .jury import outcomes
 from .score import score_responses
 
 # %% auto #0
-__all__ = ["AXES", "Matched", "matched", "expert_responses", "meeting", "duel_table", "duel_strengths"]
+__all__ = ["Matched", "matched", "expert_responses", "meeting", "duel_table", "duel_strengths"]
+
 
 # %% ../../nbs/steps/09_duels.ipynb #952b645d
-AXES = ("medical_alignment", "reading_comprehension", "knowledge_recall", "bias", "harm", "irrelevance", "omission")
-
-
 class Matched(NamedTuple):
     "Which rationales meet, and which errors are named."
 
@@ -94,19 +94,20 @@ def meeting(
 def duel_table(
     judgments: Iterable[Judgment],  # of kind pairwise, both orders
 ) -> pd.DataFrame:  # one row a judge, pair and axis
-    """How often each of two rationales wins on each axis, in both orders.
+    """How often each of two rationales wins on each axis, in both orders; axes in the order of the rubric.
 
     Columns: judge, axis, a, b, n (duels with a verdict in both orders), a_wins, b_wins, ties (both orders say tie),
     split (the orders disagree), n_failed.
     Source: Nguyen et al. 2025, table A13 (one order).
     """
     rows = []
-    for (judge, rubric, a, b), g in outcomes(judgments).groupby(["judge", "rubric", "a", "b"], sort=True):
+    met = outcomes(judgments)
+    for (judge, a, b, axis), g in met.groupby(["judge", "a", "b", "axis"], sort=True, observed=True):
         known = g["consistent"].notna()
         rows.append(
             dict(
                 judge=judge,
-                axis=rubric.rpartition("#")[2],
+                axis=axis,
                 a=a,
                 b=b,
                 n=int(known.sum()),
@@ -117,12 +118,7 @@ def duel_table(
                 n_failed=int((~known).sum()),
             )
         )
-    out = pd.DataFrame(rows, columns=["judge", "axis", "a", "b", "n", "a_wins", "b_wins", "ties", "split", "n_failed"])
-    return out.sort_values(
-        ["judge", "a", "b", "axis"],
-        key=lambda s: s.map({x: f"{k}" for k, x in enumerate(AXES)}).fillna(s) if s.name == "axis" else s,
-        ignore_index=True,
-    )
+    return pd.DataFrame(rows, columns=["judge", "axis", "a", "b", "n", "a_wins", "b_wins", "ties", "split", "n_failed"])
 
 
 # %% ../../nbs/steps/09_duels.ipynb #c086b09e
@@ -148,13 +144,14 @@ def duel_strengths(
 ) -> pd.DataFrame:  # one row a judge, axis and contestant
     """Bradley-Terry worths of the contestants on each axis, with bootstrap intervals over questions.
 
-    Columns: judge, axis, model, n (questions or cases), n_duels (with both orders), n_decided (of them, neither tied
-    nor split), estimate (the worth), ci_low, ci_high, undefined (replicates without the contestant).
+    Columns: judge, axis, model, n and n_clusters (questions or cases: what was drawn), n_duels (with both orders),
+    n_decided (of them, neither tied nor split), estimate (the worth), ci_low, ci_high, interval, level,
+    undefined (replicates without the contestant).
     Source: Bradley and Terry 1952; ties: Davidson 1970.
     Raises: ValueError where penalty is 0 and a worth is not finite.
     """
     rows = []
-    for (judge, rubric), g in outcomes(judgments).groupby(["judge", "rubric"], sort=True):
+    for (judge, axis), g in outcomes(judgments).groupby(["judge", "axis"], sort=True, observed=True):
         names = sorted({*g["a"], *g["b"]})
         g = g[g["winner"].notna()]
         at, key = {m: i for i, m in enumerate(names)}, g["study"] + "/" + g["item_id"]
@@ -168,30 +165,39 @@ def duel_strengths(
         drawn = np.array([str(cases[u.partition("/")[2]]) if cases is not None else u for u in unit], object)
         decided = wins.sum((0, 2)) + wins.sum((0, 1))
         duels = decided + ties.sum((0, 2))
-        i = _strength_interval(wins, ties, penalty, drawn, n_boot, seed, level) if len(set(drawn)) > 1 else None
-        whole = i.estimate if i else _worths(wins.sum(0), ties.sum(0), penalty)
+        worths = _strength_interval(wins, ties, penalty, drawn, n_boot, seed, level) if len(unit) else None
         for k, m in enumerate(names):
-            varies = (
-                i is not None
-                and np.nanmax(i.replicates[:, k], initial=-1) - np.nanmin(i.replicates[:, k], initial=2) > 1e-9
-            )
+            worth = Estimate.from_limits(np.nan, n=0, level=level)
+            if worths is not None:
+                worth = Estimate.from_interval(_column(worths, k), n=worths.n)
             rows.append(
                 dict(
                     judge=judge,
-                    axis=rubric.rpartition("#")[2],
+                    axis=axis,
                     model=m,
-                    n=len(set(drawn)),
                     n_duels=int(duels[k]),
                     n_decided=int(decided[k]),
-                    estimate=float(whole[k]),
-                    ci_low=float(i.ci_low[k]) if varies else np.nan,
-                    ci_high=float(i.ci_high[k]) if varies else np.nan,
-                    undefined=int(np.isnan(i.replicates[:, k]).sum()) if i else 0,
+                    undefined=worth.undefined,
+                    **worth.row(),
                 )
             )
     return pd.DataFrame(
         rows,
-        columns=["judge", "axis", "model", "n", "n_duels", "n_decided", "estimate", "ci_low", "ci_high", "undefined"],
+        columns=[
+            "judge",
+            "axis",
+            "model",
+            "n",
+            "n_clusters",
+            "n_duels",
+            "n_decided",
+            "estimate",
+            "ci_low",
+            "ci_high",
+            "interval",
+            "level",
+            "undefined",
+        ],
     )
 
 

@@ -19,7 +19,7 @@ from ..ask.budget import BYTES_PER_TOKEN, Plan, max_completion, plan
 from ..ask.client import ask
 from ..ask.request import Answer, Endpoint, Model, Request
 from ..errors import refuse
-from ..records.schema import MODES, Item, Record, Response, letters
+from ..records.schema import MODES, Item, Record, Response, carried, letters
 from ..records.shards import merge, shard
 
 # %% auto #0
@@ -65,6 +65,10 @@ class Setting(Record):
         if self.self_consistency:
             out += [(None, t) for t in SELF_CONSISTENCY for _ in range(5)]
         return [(i, t) for i, (_, t) in enumerate(out)]
+
+    def votes(self, sample: int) -> bool:
+        "Whether a sample is one of self-consistency, which follow the plain ones."
+        return sample >= self.samples * len(self.temperatures or [None])
 
 
 DEFAULTS = {"free_form": {"samples": 10, "temperatures": [1.0]}}  # of modes that no study asks just once
@@ -130,11 +134,11 @@ def chosen(items: Sequence[Item], setting: Setting, seed: int) -> list[Item]:
         return [i for i in out if i.item_id in kept]
     if setting.n_items is None or setting.n_items >= len(out):
         return out
-    rank = {b: hashlib.sha256(f"{seed}:{b}".encode()).digest() for b in (i.base_id or i.item_id for i in out)}
+    rank = {b: hashlib.sha256(f"{seed}:{b}".encode()).digest() for b in (i.base for i in out)}
     if setting.n_items >= len(rank):
         return out
     last = sorted(rank.values())[setting.n_items - 1]
-    return [i for i in out if rank[i.base_id or i.item_id] <= last]
+    return [i for i in out if rank[i.base] <= last]
 
 
 def _letters(item: Item, mode: str, model: Model, temperature: float | None) -> list[str] | None:
@@ -212,7 +216,15 @@ def requests(
 
 
 # %% ../../nbs/steps/02_generate.ipynb #9fc7cf27
-def response(item: Item, request: Request, answer: Answer, model: Model, mode: str) -> Response:
+def response(
+    item: Item,
+    request: Request,
+    answer: Answer,
+    model: Model,
+    mode: str,
+    *,
+    votes: bool = False,  # one of the samples of self-consistency
+) -> Response:
     """One answer as a record.
 
     Raises: RuntimeError where the answer is to another request.
@@ -226,28 +238,18 @@ def response(item: Item, request: Request, answer: Answer, model: Model, mode: s
             remedy="report this with the endpoint's log",
             error=RuntimeError,
         )
-    status, error = answer.status, answer.error
-    if status == "ok" and answer.text is None and answer.letter_logprobs is None:
-        status, error = "error", "the endpoint gave an answer without a text"
+    came = carried(answer, Response)
+    if answer.status == "ok" and answer.text is None and answer.letter_logprobs is None:
+        came |= {"status": "error", "error": "the endpoint gave an answer without a text"}
     return Response(
         item_id=item.item_id,
         study=item.study,
         model=model.name,
         mode=mode,
         sample=request.sample,
+        votes=votes,
         temperature=float({**model.sampling, **request.sampling}.get("temperature", 1.0)),
-        text=answer.text,
-        reasoning=answer.reasoning,
-        letter_logprobs=answer.letter_logprobs,
-        bounded=list(answer.bounded),
-        status=status,
-        finish_reason=answer.finish_reason,
-        attempts=answer.attempts,
-        error=error,
-        prompt_tokens=answer.prompt_tokens,
-        completion_tokens=answer.completion_tokens,
-        cost_usd=answer.cost_usd,
-        request_key=answer.request_key,
+        **came,
     )
 
 
@@ -322,6 +324,7 @@ def generate(
             f"{replay!r}",
             remedy="a batch is answered into the cache, and replayed from it",
         )
+    how = settings(modes)
     n = sum(1 for _ in _every(items, model, **more))  # every prompt is built once before the first is paid for
     sent: list = []
 
@@ -340,7 +343,8 @@ def generate(
         else ask(feed(), model, endpoint, replay=replay, **same)
     ):
         item, request, mode = sent[len(out)]
-        out.append(response(item, request, answer, model, mode))
+        votes = how[mode].votes(request.sample)
+        out.append(response(item, request, answer, model, mode, votes=votes))
         sent[len(out) - 1] = None  # the prompt is not needed any more
     if len(out) != n:
         refuse(
@@ -390,15 +394,9 @@ def _marks(n: int) -> str:
     return "?" * n  # one text for all stand-ins of a length
 
 
-def _stand_in(item: Item, request: Request, model: Model, mode: str) -> Response:
-    "The response whose answer is not there yet: as many marks as the longest answer has characters."
-    return response(
-        item,
-        request,
-        Answer(request.id, text=_marks(max(1, int(BYTES_PER_TOKEN * (max_completion(request, model) or 0))))),
-        model,
-        mode,
-    )
+def _stand_in(request: Request, model: Model) -> Answer:
+    "The answer that is not there yet: as many marks as the longest has characters."
+    return Answer(request.id, text=_marks(max(1, int(BYTES_PER_TOKEN * (max_completion(request, model) or 0)))))
 
 
 def expected(
@@ -422,12 +420,10 @@ def expected(
         return (request for _, request, _ in every())
 
     answers = iter(()) if cache is None else ask(asked(), model, endpoint, cache=cache, replay="only", progress=False)
-    known = [
-        (
-            response(item, q, a, model, mode)
-            if (a := next(answers, None)) and a.text is not None
-            else _stand_in(item, q, model, mode)
-        )
-        for item, q, mode in every()
-    ]
+    how, known = settings(as_generate["modes"]), []
+    for item, request, mode in every():
+        answer = next(answers, None)
+        if answer is None or answer.text is None:
+            answer = _stand_in(request, model)
+        known.append(response(item, request, answer, model, mode, votes=how[mode].votes(request.sample)))
     return plan(asked(), model, endpoint, cache), known

@@ -284,7 +284,7 @@ def extras(
     for j in judgments:
         if j.status != "ok":
             continue
-        r = _rubric(j.rubric.split("#")[0], dir)
+        r = _rubric(j.rubric, dir)
         if field not in r.extra:
             refuse(
                 "extras",

@@ -19,6 +19,7 @@ from ..ask.request import Model
 from ..errors import refuse
 from ..records.schema import Judgment
 from ..stats import bias
+from ..stats.estimate import Estimate
 from .verdicts import _failed
 
 # %% auto #0
@@ -29,20 +30,21 @@ __all__ = ["outcomes", "position_bias", "jury", "scored_alike", "same_lineage"]
 def outcomes(
     judgments: Iterable[Judgment],  # of kind pairwise
 ) -> pd.DataFrame:  # one row a pair of models, item, mode, sample, axis, judge and repeat
-    "Comparisons with both orders brought together."
+    "Comparisons with both orders brought together; `axis` is a category, in the order in which the axes appear."
     both: dict = {}
     for j in judgments:
         if j.kind != "pairwise":
             refuse("outcomes", "judgments", "be of kind pairwise", f"{j.kind}", place=f"{j.item_id}, {j.judge}")
         a, b = sorted((j.model, j.other))
         won = {"first": j.model, "second": j.other, "tie": "tie", None: None}[j.label]
-        both.setdefault((j.study, j.item_id, j.mode, j.sample, j.judge, j.rubric, j.repeat, a, b), {})[j.model] = won
+        about = (j.study, j.item_id, j.mode, j.sample, j.judge, j.rubric, j.axis or "", j.repeat, a, b)
+        both.setdefault(about, {})[j.model] = won
     rows = []
     for (*k, a, b), w in both.items():
         x, y = w.get(a), w.get(b)
         known = x is not None and y is not None
         rows.append((*k, a, b, x, y, (x if x == y else "tie") if known else None, (x == y) if known else None))
-    return pd.DataFrame(
+    table = pd.DataFrame(
         rows,
         columns=[
             "study",
@@ -51,6 +53,7 @@ def outcomes(
             "sample",
             "judge",
             "rubric",
+            "axis",
             "repeat",
             "a",
             "b",
@@ -60,6 +63,7 @@ def outcomes(
             "consistent",
         ],
     )
+    return table.assign(axis=pd.Categorical(table["axis"], categories=table["axis"].unique(), ordered=True))
 
 
 def position_bias(
@@ -72,7 +76,8 @@ def position_bias(
     axis.
     """
     rows = []
-    for (judge_, rubric_), g in outcomes(judgments).groupby(["judge", "rubric"], sort=True):
+    about = ["judge", "rubric", "axis"]
+    for key, g in outcomes(judgments).groupby(about, sort=True, observed=True):
 
         def seen(column, shown, other):
             return np.array(
@@ -84,25 +89,35 @@ def position_bias(
             )
 
         forward, backward = seen("a_first", "a", "b"), seen("b_first", "b", "a")
-        failed = int((g.consistent.isna()).sum())
-        nothing = {"n": 0, "estimate": math.nan, "ci_low": math.nan, "ci_high": math.nan}
-        first = (
-            None
-            if failed == len(g)
-            else bias.position_bias(forward, backward, n=n, seed=seed, clusters=(g.study + "/" + g.item_id).to_numpy())
-        )
-        rows += [
-            {
-                "judge": judge_,
-                "rubric": rubric_,
-                "measure": m,
-                "n_pairs": len(g),
-                "n_failed": failed,
-                **(getattr(first, m).row() if first else nothing),
-            }
-            for m in ("consistency", "first")
-        ]
-    return pd.DataFrame(rows)
+        failed = int(g["consistent"].isna().sum())
+        nothing = Estimate.from_limits(np.nan, n=0)
+        found = {"consistency": nothing, "first": nothing}
+        if failed < len(g):
+            both = bias.position_bias(
+                forward, backward, n=n, seed=seed, clusters=(g["study"] + "/" + g["item_id"]).to_numpy()
+            )
+            found["consistency"] = Estimate.from_interval(both.consistency, share=True)
+            found["first"] = Estimate.from_interval(both.first)
+        head = dict(zip(about, key)) | {"n_pairs": len(g), "n_failed": failed}
+        rows += [head | {"measure": measure} | e.row() for measure, e in found.items()]
+    return pd.DataFrame(
+        rows,
+        columns=[
+            "judge",
+            "rubric",
+            "axis",
+            "measure",
+            "n_pairs",
+            "n_failed",
+            "n",
+            "n_clusters",
+            "estimate",
+            "ci_low",
+            "ci_high",
+            "interval",
+            "level",
+        ],
+    )
 
 
 # %% ../../nbs/steps/06_jury.ipynb #6295e73e
@@ -131,33 +146,19 @@ def jury(
                 place=f"{j.item_id}, {j.judge}",
             )
         groups.setdefault(
-            (j.study, j.item_id, j.model, j.other, j.mode, j.sample, j.kind, j.rubric, j.repeat), []
+            (j.study, j.item_id, j.model, j.other, j.mode, j.sample, j.kind, j.rubric, j.axis, j.repeat), []
         ).append(j)
     out = []
-    for (study, item_id, model, other, mode, sample, kind, rubric_, repeat), js in groups.items():
+    for js in groups.values():
+        one = js[0]
         verdict = (
             _mean([j.score for j in js if j.status == "ok"], rule, quorum)
-            if kind == "score"
+            if one.kind == "score"
             else _majority([j.label for j in js if j.status == "ok"], quorum)
         )
-        text = json.dumps({j.judge: j.label if kind != "score" else j.score for j in js}, ensure_ascii=False)
-        out.append(
-            Judgment(
-                study=study,
-                item_id=item_id,
-                model=model,
-                other=other,
-                mode=mode,
-                sample=sample,
-                kind=kind,
-                rubric=rubric_,
-                repeat=repeat,
-                judge=name,
-                text=text,
-                attempts=0,
-                **verdict,
-            )
-        )
+        text = json.dumps({j.judge: j.label if one.kind != "score" else j.score for j in js}, ensure_ascii=False)
+        shared = dict(kind=one.kind, rubric=one.rubric, axis=one.axis, other=one.other, repeat=one.repeat)
+        out.append(Judgment(**one.about, **shared, judge=name, text=text, attempts=0, **verdict))
     return out
 
 

@@ -5,7 +5,6 @@
 # %% ../../nbs/steps/07_score.ipynb #931ee83a
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,16 +16,17 @@ from ..errors import refuse
 from ..records.schema import Item, Response, letters
 from ..stats.calibration import brier, cross_entropy, letter_probabilities
 from ..stats.metrics import majority_vote
-from .generate import SELF_CONSISTENCY
 
 # %% auto #0
 __all__ = [
     "ANSWERED",
     "UNSCORED",
+    "RUN",
     "key_of",
     "probabilities",
     "read_answer",
     "is_correct",
+    "mode_names",
     "score_responses",
     "with_soft_labels",
     "self_consistency",
@@ -111,6 +111,8 @@ _COLUMNS = [
     "ethnicity",
     "model",
     "mode",
+    "answered_by",
+    "n_votes",
     "sample",
     "temperature",
     "status",
@@ -131,35 +133,32 @@ _COLUMNS = [
 _TYPES = (
     {c: "float64" for c in ("temperature", "correct", "confidence", "cross_entropy", "brier", "cost_usd")}
     | {"read": bool}
-    | {c: "int64" for c in ("sample", "attempts", "prompt_tokens", "completion_tokens")}
+    | {c: "int64" for c in ("n_votes", "sample", "attempts", "prompt_tokens", "completion_tokens")}
 )
 
 
-_VOTING = [t for t in SELF_CONSISTENCY for _ in range(5)]  # the temperatures of the samples that vote, in order
+RUN = ["model", "mode", "answered_by", "n_votes"]  # what is reported apart: one way of answering, of one model
 
 
-def _voters_apart(scores: pd.DataFrame) -> pd.DataFrame:
-    """The samples that vote, which follow the plain answer, under a mode of their own: the mode itself stays the plain
-    answer's.
-    """
-    key = ["item_id", "model", "mode"]
-    for (_, _, mode), g in (
-        scores[scores.groupby(key)["sample"].transform("size") > len(_VOTING)]
-        .sort_values("sample", kind="stable")
-        .groupby(key, sort=False)
-    ):
-        last = g.tail(len(_VOTING))
-        if mode != "free_form" and last["temperature"].tolist() == _VOTING:
-            scores.loc[last.index, "mode"] = f"{mode} ({len(_VOTING)} samples)"
-    return scores
+def mode_names(
+    table: pd.DataFrame,  # with mode, answered_by and n_votes
+) -> pd.Series:  # text, on the table's index
+    "What the way of answering of each row is called in a figure: the mode, and where there was a vote, its part in it."
+    votes = table["n_votes"].astype(str)
+    return table["mode"].where(
+        table["answered_by"] == "plain",
+        (table["mode"] + ", one of its samples").where(
+            table["answered_by"] == "sample", table["mode"] + ", majority of " + votes
+        ),
+    )
 
 
 def score_responses(items: Sequence[Item], responses: Sequence[Response]) -> pd.DataFrame:
     """One row a response: what was answered, how it was read, whether it was right. No text of an item or an answer is
     in it, but for the letters and labels.
 
-    The 25 samples of self-consistency, which `generate` draws beside the plain answer, are in the mode "MODE (25
-    samples)".
+    `answered_by` is `plain`, or `sample` for the samples of self-consistency, which `generate` draws beside the plain
+    answer; `answer` and `key` are lists of letters or labels.
 
     Raises: ValueError where a response belongs to no item, or two responses are the same sample.
     """
@@ -198,8 +197,8 @@ def score_responses(items: Sequence[Item], responses: Sequence[Response]) -> pd.
         rows.append(
             (
                 i.item_id,
-                i.base_id or i.item_id,
-                i.group_id or i.base_id or i.item_id,
+                i.base,
+                i.cluster,
                 i.study,
                 i.task,
                 i.category,
@@ -210,12 +209,14 @@ def score_responses(items: Sequence[Item], responses: Sequence[Response]) -> pd.
                 i.variant.get("ethnicity"),
                 r.model,
                 r.mode,
+                "sample" if r.votes else "plain",
+                1,
                 r.sample,
                 r.temperature,
                 r.status,
                 how,
-                json.dumps(answer if i.task != "cloze" else []),
-                json.dumps(key_of(i) if i.options else []),
+                answer if i.task != "cloze" else [],
+                key_of(i) if i.options else [],
                 is_correct(i, answer) if r.status in ANSWERED and r.mode != "free_form" else np.nan,
                 bool(answer),
                 np.nan if p is None else float(p.max()),
@@ -227,7 +228,7 @@ def score_responses(items: Sequence[Item], responses: Sequence[Response]) -> pd.
                 r.cost_usd,
             )
         )
-    return _voters_apart(pd.DataFrame(rows, columns=_COLUMNS).astype(_TYPES))
+    return pd.DataFrame(rows, columns=_COLUMNS).astype(_TYPES)
 
 
 # %% ../../nbs/steps/07_score.ipynb #2882f5b4
@@ -243,7 +244,7 @@ def with_soft_labels(
     by_question = {q: g.set_index("option")["probability"] for q, g in labels.groupby("question")}
     out = []
     for i in items:
-        p = by_question.get(i.base_id or i.item_id)
+        p = by_question.get(i.base)
         if p is None or i.task != "multiple_choice":
             out.append(i)
             continue
@@ -256,7 +257,7 @@ def with_soft_labels(
                 place=f"{i.item_id}",
                 remedy="run the preferences stage on this bank",
             )
-        order = [int(k) for k in i.variant["order"].split(",")] if "order" in i.variant else range(len(i.options))
+        order = range(len(i.options)) if i.order is None else i.order
         soft = np.array([p[letters(len(i.options))[k]] for k in order], float)
         soft = (soft / soft.sum()).tolist()
         top = [a for a, s in zip(letters(len(soft)), soft) if s == max(soft)]
@@ -268,30 +269,30 @@ def with_soft_labels(
 def self_consistency(
     scores: pd.DataFrame,  # what score_responses returned
     items: Sequence[Item],
-    mode: str = "{mode} (majority of {n})",
 ) -> pd.DataFrame:  # the same columns; one row an item, model and mode with several samples
-    """The majority answer over the samples of an item, as rows like any other response's; `how` says whether a tie was
-    broken.
+    """The majority answer over the samples of an item, as rows like any other response's: `answered_by` is `majority`,
+    `n_votes` says of how many, and `how` whether a tie was broken.
     """
     by_id, rows = {i.item_id: i for i in items}, []
     choice = scores[scores["task"].isin(["multiple_choice"]) & (scores["mode"] != "free_form")]
-    for (item_id, model, m), g in choice.groupby(["item_id", "model", "mode"], sort=False):
+    for (item_id, *_), g in choice.groupby(["item_id", *RUN], sort=False):
         if len(g) < 2:
             continue
         g = g.sort_values("sample", kind="stable")
-        vote = majority_vote([["".join(json.loads(a)) for a in g["answer"]]])
-        answer = list(vote.answers[0] or "")
+        vote = majority_vote([[tuple(a) or None for a in g["answer"]]])
+        answer = list(vote.answers[0] or ())
         first = g.iloc[0].to_dict()
         missing = g["correct"].isna().all()
         rows.append(
             first
             | {
-                "mode": mode.format(mode=m.removesuffix(f" ({len(_VOTING)} samples)"), n=len(g)),
+                "answered_by": "majority",
+                "n_votes": len(g),
                 "sample": 0,
                 "temperature": np.nan,
                 "status": first["status"] if missing else "ok",
                 "how": "majority: tie" if vote.tied[0] else "majority",
-                "answer": json.dumps(answer),
+                "answer": answer,
                 "read": bool(answer),
                 "correct": np.nan if missing else is_correct(by_id[item_id], answer),
                 "confidence": float(vote.votes[0] / max(vote.voters[0], 1)),

@@ -144,16 +144,5 @@ def judge_by_similarity(
             if kind == "label"
             else {"score": min(100.0, max(0.0, 100 * near))}
         )
-        out.append(
-            Judgment(
-                item_id=r.item_id,
-                study=r.study,
-                model=r.model,
-                mode=r.mode,
-                sample=r.sample,
-                attempts=0,
-                **by,
-                **verdict,
-            )
-        )
+        out.append(Judgment(**r.about, attempts=0, **by, **verdict))
     return out

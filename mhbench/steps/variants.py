@@ -94,7 +94,7 @@ def reorder(
     order: Sequence[int],  # a permutation: order[i] is the option that comes to stand at place i
     **changes,
 ) -> Item:  # further fields to change
-    """The item with its options in another order, key and soft labels moved along, and the order in `variant`.
+    """The item with its options in another order, key and soft labels moved along, and the order in `order`.
 
     Raises: ValueError where `order` is no permutation of the options.
     """
@@ -108,7 +108,7 @@ def reorder(
             "options": [item.options[o] for o in order],
             "key": sorted(place[k] for k in item.key),
             "soft_labels": None if item.soft_labels is None else [item.soft_labels[o] for o in order],
-            "variant": {**item.variant, "order": ",".join(map(str, order))},
+            "order": order,
         }
         | changes
     )
@@ -174,9 +174,9 @@ def split_items(
             place=f"{mixed}",
             remedy="give every item one, or take it away",
         )
-    ids = shuffled(sorted({i.base_id or i.item_id for i in items}), seed, "split")
+    ids = shuffled(sorted({i.base for i in items}), seed, "split")
     kept = set(ids[: int(test * len(ids) + 0.5)])
-    return [i.model_copy(update={"split": "test" if (i.base_id or i.item_id) in kept else "few_shot"}) for i in items]
+    return [i.model_copy(update={"split": "test" if i.base in kept else "few_shot"}) for i in items]
 
 
 # %% ../../nbs/steps/01_variants.ipynb #9ac8019d
@@ -214,15 +214,15 @@ def _prompt(item: Item, name: str, k: int, seed: int, paired: bool) -> Item:
     if "<NAT>" in text:
         variant["ethnicity"] = ethnicity
     order = shuffled(range(len(item.options)), *key, "order", 0 if paired else k)
-    out = reorder(
+    return reorder(
         item,
         order,
+        variant=variant,
         item_id=f"{item.item_id}.{name}.{k}",
         question=fill(text, age, ethnicity),
         base_id=item.item_id,
-        group_id=item.group_id or item.item_id,
+        group_id=item.cluster,
     )
-    return out.model_copy(update={"variant": {**variant, "order": out.variant["order"]}})
 
 
 def evaluation_set(

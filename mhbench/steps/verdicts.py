@@ -14,7 +14,7 @@ from ..ask import prompts
 from ..ask.request import Answer, Model
 from ..ask.rubrics import Rubric
 from ..errors import refuse
-from ..records.schema import Item, Judgment, Response, letters
+from ..records.schema import Item, Judgment, Response, carried, letters
 
 # %% auto #0
 __all__ = ["schema", "split_parts", "messages"]
@@ -239,46 +239,22 @@ def _score(data: Mapping, parts: int) -> dict:
 
 def _judgments(case: _Case, answer: Answer, judge: Model) -> list[Judgment]:
     "One request's judgments; what it cost stands with the first."
-    spent = dict(
-        prompt_tokens=answer.prompt_tokens, completion_tokens=answer.completion_tokens, cost_usd=answer.cost_usd
-    )
+    came = carried(answer, Judgment) | {"status": "ok", "error": None}
     pair = case.rubric.kind == "pairwise"
-    axes = list(case.rubric.axes) if pair else []
+    about = dict(judge=judge.name, kind=case.rubric.kind, rubric=case.rubric.name, repeat=case.repeat)
     out = []
-    for i, v in enumerate(_verdicts(case, answer)):
-        r = case.responses[0] if pair else case.responses[i]
-        out.append(
-            Judgment(
-                item_id=r.item_id,
-                study=r.study,
-                model=r.model,
-                mode=r.mode,
-                sample=r.sample,
-                judge=judge.name,
-                kind=case.rubric.kind,
-                rubric=f"{case.rubric.name}#{axes[i]}" if pair else case.rubric.name,
-                other=case.responses[1].model if pair else None,
-                repeat=case.repeat,
-                text=answer.text,
-                attempts=answer.attempts,
-                request_key=answer.request_key,
-                **v,
-                **(spent if i == 0 else {}),
-            )
-        )
+    for i, verdict in enumerate(_verdicts(case, answer)):
+        if i == 1:
+            came |= {"prompt_tokens": 0, "completion_tokens": 0, "cost_usd": 0.0}
+        judged = case.responses[0] if pair else case.responses[i]
+        if pair:
+            about |= {"axis": list(case.rubric.axes)[i], "other": case.responses[1].model}
+        out.append(Judgment(**judged.about, **about, **(came | verdict)))
     return out
 
 
 def _silent(r: Response, **by: Any) -> Judgment:  # judge, kind, rubric, repeat
     "What is said of a response without a text: nothing, and why."
     return Judgment(
-        item_id=r.item_id,
-        study=r.study,
-        model=r.model,
-        mode=r.mode,
-        sample=r.sample,
-        status="error",
-        error=f"not judged: the response has no text (status {r.status})",
-        attempts=0,
-        **by,
+        **r.about, status="error", error=f"not judged: the response has no text (status {r.status})", attempts=0, **by
     )

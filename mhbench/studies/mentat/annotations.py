@@ -161,7 +161,6 @@ def load_annotations(
                 )
             variant = {
                 "gender": _WORDINGS[row["q_key"]],
-                "order": ",".join(map(str, order)),
                 "trial": row["trial_index"],
             }
             fields += [
@@ -175,6 +174,7 @@ def load_annotations(
                         value=s,
                         session=file.stem,
                         variant=variant,
+                        order=[int(k) for k in order],
                         comment=comment or None,
                         source=place,
                     ),

@@ -331,7 +331,6 @@ def load_mentat_set(
             if row["nat"] is not None:
                 variant["ethnicity"] = row["nat"]
             variant |= {
-                "order": ",".join(map(str, row["random_order"])),
                 "label_low": json.dumps(row["labels_lower_bound"]),
                 "label_high": json.dumps(row["labels_upper_bound"]),
             }
@@ -339,6 +338,7 @@ def load_mentat_set(
                 (
                     place,
                     dict(
+                        order=[int(k) for k in row["random_order"]],
                         item_id=f"{q}.{name}.{seen[q]}",
                         study="mentat",
                         task="multiple_choice",
