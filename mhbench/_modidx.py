@@ -592,6 +592,61 @@ d = {
                 "mhbench/records/labelstudio.py",
             ),
         },
+        "mhbench.records.questions": {
+            "mhbench.records.questions.Misfit": ("records/questions.html#misfit", "mhbench/records/questions.py"),
+            "mhbench.records.questions.Misfit.__init__": (
+                "records/questions.html#misfit.__init__",
+                "mhbench/records/questions.py",
+            ),
+            "mhbench.records.questions._answer": ("records/questions.html#_answer", "mhbench/records/questions.py"),
+            "mhbench.records.questions._folded": ("records/questions.html#_folded", "mhbench/records/questions.py"),
+            "mhbench.records.questions._item": ("records/questions.html#_item", "mhbench/records/questions.py"),
+            "mhbench.records.questions._key_form": ("records/questions.html#_key_form", "mhbench/records/questions.py"),
+            "mhbench.records.questions._keyed": ("records/questions.html#_keyed", "mhbench/records/questions.py"),
+            "mhbench.records.questions._known": ("records/questions.html#_known", "mhbench/records/questions.py"),
+            "mhbench.records.questions._named_by": ("records/questions.html#_named_by", "mhbench/records/questions.py"),
+            "mhbench.records.questions._one_key": ("records/questions.html#_one_key", "mhbench/records/questions.py"),
+            "mhbench.records.questions._options": ("records/questions.html#_options", "mhbench/records/questions.py"),
+            "mhbench.records.questions._parts": ("records/questions.html#_parts", "mhbench/records/questions.py"),
+            "mhbench.records.questions._plain": ("records/questions.html#_plain", "mhbench/records/questions.py"),
+            "mhbench.records.questions._running": ("records/questions.html#_running", "mhbench/records/questions.py"),
+            "mhbench.records.questions._separator": (
+                "records/questions.html#_separator",
+                "mhbench/records/questions.py",
+            ),
+            "mhbench.records.questions._share": ("records/questions.html#_share", "mhbench/records/questions.py"),
+            "mhbench.records.questions._shares": ("records/questions.html#_shares", "mhbench/records/questions.py"),
+            "mhbench.records.questions._text": ("records/questions.html#_text", "mhbench/records/questions.py"),
+            "mhbench.records.questions._unlabelled": (
+                "records/questions.html#_unlabelled",
+                "mhbench/records/questions.py",
+            ),
+            "mhbench.records.questions._with_cases": (
+                "records/questions.html#_with_cases",
+                "mhbench/records/questions.py",
+            ),
+            "mhbench.records.questions.guess_columns": (
+                "records/questions.html#guess_columns",
+                "mhbench/records/questions.py",
+            ),
+            "mhbench.records.questions.guess_layout": (
+                "records/questions.html#guess_layout",
+                "mhbench/records/questions.py",
+            ),
+            "mhbench.records.questions.load_questions": (
+                "records/questions.html#load_questions",
+                "mhbench/records/questions.py",
+            ),
+        },
+        "mhbench.records.ratings": {
+            "mhbench.records.ratings._rating": ("records/ratings.html#_rating", "mhbench/records/ratings.py"),
+            "mhbench.records.ratings._target": ("records/ratings.html#_target", "mhbench/records/ratings.py"),
+            "mhbench.records.ratings.guess_rating_columns": (
+                "records/ratings.html#guess_rating_columns",
+                "mhbench/records/ratings.py",
+            ),
+            "mhbench.records.ratings.load_ratings": ("records/ratings.html#load_ratings", "mhbench/records/ratings.py"),
+        },
         "mhbench.records.schema": {
             "mhbench.records.schema.Item": ("records/schema.html#item", "mhbench/records/schema.py"),
             "mhbench.records.schema.Item._fits_its_task": (
@@ -630,6 +685,10 @@ d = {
             "mhbench.records.schema.read_records": ("records/schema.html#read_records", "mhbench/records/schema.py"),
             "mhbench.records.schema.validate": ("records/schema.html#validate", "mhbench/records/schema.py"),
             "mhbench.records.schema.write_records": ("records/schema.html#write_records", "mhbench/records/schema.py"),
+            "mhbench.records.schema.write_set_aside": (
+                "records/schema.html#write_set_aside",
+                "mhbench/records/schema.py",
+            ),
         },
         "mhbench.records.shards": {
             "mhbench.records.shards.merge": ("records/shards.html#merge", "mhbench/records/shards.py"),
