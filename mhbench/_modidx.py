@@ -1458,10 +1458,14 @@ d = {
         },
         "mhbench.studies.corpus": {
             "mhbench.studies.corpus.Corpus": ("studies/corpus.html#corpus", "mhbench/studies/corpus.py"),
+            "mhbench.studies.corpus._called": ("studies/corpus.html#_called", "mhbench/studies/corpus.py"),
+            "mhbench.studies.corpus._offered": ("studies/corpus.html#_offered", "mhbench/studies/corpus.py"),
+            "mhbench.studies.corpus._rated": ("studies/corpus.html#_rated", "mhbench/studies/corpus.py"),
             "mhbench.studies.corpus.corpus_of": ("studies/corpus.html#corpus_of", "mhbench/studies/corpus.py"),
             "mhbench.studies.corpus.find_loader": ("studies/corpus.html#find_loader", "mhbench/studies/corpus.py"),
             "mhbench.studies.corpus.load_corpus": ("studies/corpus.html#load_corpus", "mhbench/studies/corpus.py"),
             "mhbench.studies.corpus.load_items": ("studies/corpus.html#load_items", "mhbench/studies/corpus.py"),
+            "mhbench.studies.corpus.load_table": ("studies/corpus.html#load_table", "mhbench/studies/corpus.py"),
             "mhbench.studies.corpus.one_file": ("studies/corpus.html#one_file", "mhbench/studies/corpus.py"),
         },
         "mhbench.studies.counselingbench.competency": {
