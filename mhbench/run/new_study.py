@@ -162,7 +162,7 @@ def understood(
     return pd.DataFrame(rows, columns=["field", "column", "form", "items"])
 
 
-# %% ../../nbs/run/10_new_study.ipynb #a2911a5c
+# %% ../../nbs/run/10_new_study.ipynb #7e0ee63d
 class Proposal(NamedTuple):
     "What `new-study` would write, and what a person should see before it does."
 
@@ -273,8 +273,8 @@ def summary(
         out.append(f"not read: {', '.join(proposal.unused)}")
     out += corpus.notes if not proposal.aside else [n for n in corpus.notes if "set aside" not in n]
     if proposal.aside:
-        out.append(f"set aside: {len(proposal.aside)} rows that do not fit")
-        out += [f"  {b['place']}, {b['column']}: {b['rule']}; got {b['value']}" for b in proposal.aside[:most]]
+        out.append(f"rows set aside, because they do not fit: {len(proposal.aside)}")
+        out += [f"  {b['place']}, {b['column']}: {b['rule']}; got {b['value'][:60]}" for b in proposal.aside[:most]]
         out += [f"  and {len(proposal.aside) - most} more"] if len(proposal.aside) > most else []
     if proposal.why_no_ratings:
         out.append(f"the ratings are kept, but go through no stage: {proposal.why_no_ratings}")
