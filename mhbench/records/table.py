@@ -204,7 +204,7 @@ def _parquet(path: Path) -> Table:
     return _table(columns, [(place, {c: cell(v) for c, v in row.items()}) for place, row in rows], [])
 
 
-# %% ../../nbs/records/02_table.ipynb #4186b60a
+# %% ../../nbs/records/02_table.ipynb #c98ec8ef
 def _workbooks(path: Path):
     try:
         import openpyxl
@@ -267,8 +267,8 @@ def _excel(path: Path, sheet: str | None) -> Table:
     name = _sheet(formulas, sheet, path)
     shown, typed = values[name], formulas[name]
     both = [(a, b) for x, y in zip(shown.iter_rows(), typed.iter_rows()) for a, b in zip(x, y)]
-    cells = {(a.row, a.column): _excel_cell(a, b) for a, b in both}
-    top = min(row for (row, _), v in cells.items() if v != "")
+    cells = {(a.row, a.column): v for a, b in both if (v := _excel_cell(a, b)) != ""}
+    top, last = min((row for row, _ in cells), default=1), max((row for row, _ in cells), default=1)
     n_merged = _merged(typed, top, cells)
     n_formulas = sum(b.data_type == "f" and b.row > top for _, b in both)
     n_hidden = sum(bool(d.hidden) for row, d in typed.row_dimensions.items() if row > top)
@@ -282,7 +282,7 @@ def _excel(path: Path, sheet: str | None) -> Table:
     start = path.name if sheet is None else f"{path.name}:{sheet}"
     rows = [
         (f"{start}:{row}", {c: cells.get((row, k), "") for k, c in enumerate(columns, 1)})
-        for row in range(top + 1, typed.max_row + 1)
+        for row in range(top + 1, last + 1)
     ]
     return _table(columns, rows, [f"{n} {what}" for n, what in counts if n])
 
