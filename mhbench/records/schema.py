@@ -40,6 +40,7 @@ __all__ = [
     "Judgment",
     "Rating",
     "Validated",
+    "write_set_aside",
     "validate",
     "arrow_schema",
     "frame",
@@ -266,6 +267,17 @@ def _first_error(error: ValidationError, row: dict) -> tuple[str, str, str]:
     return column, repr(value)[:200], e["msg"].replace("Value error, ", "")
 
 
+def write_set_aside(
+    rows: list[dict],  # place, column, value, rule and row of each
+    path: str | Path,  # JSON lines; an older file of that name is replaced, and none is begun for no rows
+) -> None:
+    "The rows that were set aside, one a line."
+    if rows or Path(path).exists():
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        lines = [json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows]
+        Path(path).write_text("".join(lines), encoding="utf-8")
+
+
 def validate(
     rows: Iterable[tuple[str, dict]],  # (place, fields) pairs; place is "file:line" or the like
     record: type[R],  # Item, Response, Judgment or Rating
@@ -308,11 +320,8 @@ def validate(
                     "mend the row, or pass strict=False and set_aside=FILE to go on without it"
                 ) from None
             bad.append({"place": place, "column": column, "value": value, "rule": rule, "row": row})
-    if set_aside is not None and (bad or Path(set_aside).exists()):
-        Path(set_aside).parent.mkdir(parents=True, exist_ok=True)
-        Path(set_aside).write_text(
-            "".join(json.dumps(b, ensure_ascii=False, default=str) + "\n" for b in bad), encoding="utf-8"
-        )
+    if set_aside is not None:
+        write_set_aside(bad, set_aside)
     return Validated(good, bad)
 
 

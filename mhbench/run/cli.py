@@ -18,7 +18,7 @@ import yaml
 from .. import __version__
 from ..errors import refuse
 from ..records.schema import STATUSES
-from . import edit, execute, inputs, plan, publish
+from . import edit, execute, inputs, new_study, plan, publish
 from .graph import root
 from .params import load_params
 
@@ -84,12 +84,15 @@ def _import(a):
             refuse("import", "--option", "be NAME=VALUE", f"{text!r}")
         options[name] = yaml.safe_load(value)
     prepare = load_params(path)["studies"].get(a.study, {}).get("prepare", {})
+    if prepare.get("loader") == "table":
+        remedy = f"say `mhbench new-study {a.study} FILE --replace`"
+        refuse("import", "study", "not be a table with a layout of its own", f"{a.study!r}", remedy=remedy)
     if prepare:
         from mhbench.studies.corpus import load_corpus
 
         with tempfile.TemporaryDirectory() as d:
             aside = {"set_aside": f"{d}/set_aside.jsonl"} if options.get("strict") is False else {}
-            corpus = load_corpus(prepare["loader"], a.path, **options, **aside)
+            corpus = load_corpus(prepare["loader"], a.path, study=a.study, **options, **aside)
         print(
             f"{a.study}: {len(corpus.items)} items, {len(corpus.ratings)} ratings, {len(corpus.responses)} recorded"
             " answers"
@@ -223,6 +226,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="NAME=VALUE",
         help="what the loader takes besides, e.g. key=number, strict=false",
     )
+    new_study.add_parser(add)
     add("summary", _summary, "print the result tables")
     add("plan", _plan, "count the requests, tokens and money that a `dvc repro` would take, and ask nothing")
     s = add("cache", _cache, "look at, share or prune the cache of answers")

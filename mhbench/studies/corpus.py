@@ -5,17 +5,34 @@
 # %% ../../nbs/studies/01_corpus.ipynb #148bd27d
 from __future__ import annotations
 
+import hashlib
 import importlib
+import inspect
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from typing import Any
 
 from ..errors import refuse
-from ..records.schema import Item, Rating, Response, Validated, read_records
+from ..records.questions import load_questions
+from ..records.ratings import load_ratings
+from ..records.schema import Item, Rating, Response, Validated, read_records, write_set_aside
+from ..records.table import Table, read_table
 
 # %% auto #0
-__all__ = ["LOADERS", "Corpus", "corpus_of", "one_file", "load_items", "find_loader", "load_corpus"]
+__all__ = [
+    "LOADERS",
+    "GROUP",
+    "Corpus",
+    "corpus_of",
+    "one_file",
+    "load_items",
+    "load_table",
+    "find_loader",
+    "load_corpus",
+]
 
 
 # %% ../../nbs/studies/01_corpus.ipynb #d2583c1b
@@ -73,6 +90,58 @@ def load_items(
     return Corpus(read_records(one_file(path, "*.parquet"), Item))
 
 
+# %% ../../nbs/studies/01_corpus.ipynb #cf2808c4
+def _rated(path: Path, ratings: dict[str, Any]) -> Table:
+    "The table of ratings, from the folder of the questions; refused where it is not the file that was recorded."
+    settings = dict(ratings)
+    beside = path.parent / Path(settings.pop("path")).expanduser()
+    settings.pop("columns")
+    recorded = settings.pop("sha256", None)
+    table = read_table(beside, **settings)
+    if recorded is not None and hashlib.sha256(beside.read_bytes()).hexdigest() != recorded:
+        refuse(
+            "load_table",
+            "ratings",
+            "be the file that was recorded",
+            "another SHA-256",
+            place=beside.name,
+            remedy="look at what changed, then run `mhbench new-study` again with --replace",
+        )
+    return table
+
+
+def load_table(
+    path: Path,  # a table of questions
+    study: str,  # the items' study
+    columns: dict[str, Any],  # field -> column, or columns
+    ratings: dict[str, Any]
+    | None = None,  # path (from the questions' folder), columns, sha256, sheet, encoding, delimiter
+    *,
+    sheet: str | None = None,  # these three as for read_table
+    encoding: str = "utf-8-sig",
+    delimiter: str | None = None,
+    strict: bool = True,  # False: set bad rows aside rather than stop
+    set_aside: str | Path | None = None,  # JSON lines file for the bad rows of both tables; needed with strict=False
+    **layout,  # key, separator, language, protected: as for load_questions
+) -> Corpus:
+    """Questions in a table, and people's ratings of them in a second one.
+
+    Raises: ValueError at the first row that does not fit, if `strict`; what `read_table` refuses.
+    """
+    how = {"strict": strict, "set_aside": set_aside}
+    table = read_table(path, sheet=sheet, encoding=encoding, delimiter=delimiter)
+    questions = load_questions(table, study, columns, **layout, **how)
+    rated, notes = Validated([], []), list(table.notes)
+    if ratings:
+        second = _rated(path, ratings)
+        rated = load_ratings(second, questions.records, study, ratings["columns"], **how)
+        notes += second.notes
+    aside = [*questions.set_aside, *rated.set_aside]
+    if set_aside is not None:
+        write_set_aside(aside, set_aside)
+    return Corpus(questions.records, rated.records, notes=[*notes, *corpus_of(Validated([], aside)).notes])
+
+
 # %% ../../nbs/studies/01_corpus.ipynb #3c934f05
 LOADERS = {  # name -> "module:function"
     "mentat": "mhbench.studies.mentat.load:load",
@@ -80,32 +149,80 @@ LOADERS = {  # name -> "module:function"
     "medqade": "mhbench.studies.medqade.load:load",
     "counselingbench": "mhbench.studies.counselingbench.load:load",
     "mhqa": "mhbench.studies.mhqa.load:load",
+    "table": "mhbench.studies.corpus:load_table",
     "items": "mhbench.studies.corpus:load_items",
 }
+GROUP = "mhbench.studies"  # of entry points, by which other packages offer loaders
+
+
+def _offered(name: str) -> list[EntryPoint]:
+    "The entry points of that name, in any installed package; one that is found twice on the path counts once."
+    found = {(e.value, e.dist.name if e.dist else ""): e for e in entry_points(group=GROUP, name=name)}
+    return list(found.values())
 
 
 def find_loader(
-    name: str,  # a name in LOADERS
+    name: str,  # a name in LOADERS, or of an entry point of the group mhbench.studies
 ) -> Callable[..., Corpus]:
     """The function that a name stands for.
 
-    Raises: ValueError for an unknown name.
+    Raises: ValueError for an unknown name, one that several packages offer, or a loader that cannot be imported.
     """
-    if name not in LOADERS:
+    offered = _offered(name)
+    if name not in LOADERS and not offered:
+        others = sorted({e.name for e in entry_points(group=GROUP)} - set(LOADERS))
         refuse(
             "load_corpus",
             "loader",
-            f"be one of {', '.join(LOADERS)}",
+            f"be one of {', '.join([*LOADERS, *others])}",
             f"{name!r}",
             remedy="mend studies.*.prepare.loader in params.yaml",
         )
-    module, function = LOADERS[name].split(":")
-    return getattr(importlib.import_module(module), function)
+    if len(offered) + (name in LOADERS) > 1:
+        sources = [*(["mhbench"] if name in LOADERS else []), *(e.dist.name if e.dist else e.value for e in offered)]
+        refuse(
+            "load_corpus",
+            "loader",
+            "be a name that one package offers",
+            f"{name!r}, which {' and '.join(sorted(sources))} offer",
+            remedy="rename it in the package that is your own, or uninstall one",
+        )
+    if name in LOADERS:
+        module, function = LOADERS[name].split(":")
+        return getattr(importlib.import_module(module), function)
+    try:
+        return offered[0].load()
+    except Exception as e:  # whatever the other package raises while it is imported
+        refuse(
+            "load_corpus",
+            "loader",
+            "be a function that can be imported",
+            f"{name!r}, {offered[0].value}: {type(e).__name__}: {e}",
+            place=f"entry point of {offered[0].dist.name if offered[0].dist else 'a package'}",
+            remedy="mend that package and install it again",
+        )
+
+
+def _called(load: Callable[..., Corpus], loader: str, path: Path, study: str | None, options: dict) -> Corpus:
+    "What the loader returns; options that it does not take are refused, and so is what is no Corpus."
+    takes = inspect.signature(load)
+    if study is not None and "study" in takes.parameters:
+        options = {"study": study} | options
+    try:
+        takes.bind(path, **options)
+    except TypeError as e:
+        refuse("load_corpus", "options", f"be those that loader {loader} takes, {takes}", str(e))
+    corpus = load(path, **options)
+    if not isinstance(getattr(corpus, "items", None), list):
+        refuse("load_corpus", "loader", "return a Corpus", f"{type(corpus).__name__} from {loader}")
+    return corpus
 
 
 def load_corpus(
-    loader: str,  # a name in LOADERS
+    loader: str,  # a name that find_loader knows
     path: str | Path,  # a file or a folder
+    *,
+    study: str | None = None,  # the study's name in params.yaml, for loaders that have to be told
     **options,  # what that loader takes besides, e.g. strict=False, set_aside="bad.jsonl"
 ) -> Corpus:
     """Read a corpus with the loader that a recipe names.
@@ -123,7 +240,7 @@ def load_corpus(
             remedy="for the demo banks run `dvc pull`, for your own `mhbench import`",
             error=FileNotFoundError,
         )
-    corpus = load(path, **options)
+    corpus = _called(load, loader, path, study, options)
     twice = [i for i, n in Counter(i.item_id for i in corpus.items).items() if n > 1]
     if twice:
         refuse(

@@ -1,0 +1,514 @@
+"""A sixth study: CONTRIBUTING.md followed to the letter, four forms of one table, and the tricks that tables play.
+
+What is expected of the worked example stands in CONTRIBUTING.md itself; the other expectations are counted by hand.
+"""
+
+import datetime
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import openpyxl
+import pandas as pd
+import pytest
+import yaml
+from conftest import ENV, ROOT
+
+from mhbench.records.questions import guess_layout, load_questions
+from mhbench.records.ratings import guess_rating_columns, load_ratings
+from mhbench.records.schema import Item, read_records
+from mhbench.records.table import read_table
+from mhbench.run.new_study import propose, summary
+from mhbench.studies.corpus import load_corpus
+
+PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+BLOCK = re.compile(r"(?:^`(?P<file>[\w./-]+)`:\n\n)?^```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCKS = [m.groupdict() for m in BLOCK.finditer(PAGE)]
+FILES = {b["file"]: b["text"] for b in BLOCKS if b["file"]}
+# what `dvc repro` runs of the example without a language model
+STAGES = ("prepare --study {0}", "generate --study {0} --model minilm", "score --study {0}")
+
+
+# ---------------------------------------------------------------- the page, to the letter
+
+
+def repro(study: str) -> str:
+    return "\n".join(f"mhbench run {s.format(study)}" for s in STAGES)
+
+
+def shell(script: str, cwd: Path, site: Path) -> str:
+    settings = {
+        "PYTHONPATH": f"{cwd}{os.pathsep}{site}",
+        "PIP_TARGET": str(site),  # the package of the example is installed, and the environment of the tests is not
+        "PIP_NO_DEPS": "1",
+        "PIP_NO_INDEX": "1",
+        "PIP_NO_BUILD_ISOLATION": "0",
+        "PIP_QUIET": "1",
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    }
+    env = {k: v for k, v in ENV.items() if k != "MHBENCH_ROOT"} | settings
+    done = subprocess.run(["bash", "-euc", script], cwd=cwd, env=env, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def followed(clone, tmp_path_factory) -> Path:
+    "A clone in which every block of CONTRIBUTING.md was written or run, in the order of the page."
+    folder = tmp_path_factory.mktemp("followed") / "mhbench"
+    shutil.copytree(clone, folder)
+    site, said = folder.parent / "site", None
+    for block in BLOCKS:
+        if block["file"]:
+            path = folder / block["file"]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block["text"], encoding="utf-8")
+        elif block["kind"] == "bash":
+            studies = re.findall(r"--studies (\w+)", block["text"])
+            said = shell(block["text"].replace("dvc repro", repro(studies[0]) if studies else ""), folder, site)
+        elif block["kind"] == "text":
+            assert said == block["text"]
+    return folder
+
+
+def prepared(folder: Path, study: str) -> list[Item]:
+    return read_records(next(folder.glob(f"results/**/prepare/{study}/items.parquet")), Item)
+
+
+def test_the_page_has_both_ways():
+    assert [b["kind"] for b in BLOCKS].count("bash") == 6
+    assert {"questions.csv", "fragen.csv", "ratings.csv", "cases.txt", "vignettes/vignettes.py"} < set(FILES)
+    assert len(FILES["vignettes/vignettes.py"].splitlines()) <= 15
+    assert FILES["questions.csv"].count("\n") == 7  # a header and six questions
+
+
+def test_the_table_of_the_page_is_scored(followed):
+    items = prepared(followed, "clinic")
+    assert [i.item_id for i in items] == ["w1", "w2", "w3", "w4", "w5", "w6"]
+    assert [len(i.options) for i in items] == [4, 3, 4, 4, 0, 0]
+    assert [i.key for i in items[:4]] == [["B"], ["A"], ["B"], ["A"]]
+    assert [i.key[0] for i in items[4:]] == ["Little sleep, spending, talking without pause", "He avoids lifts"]
+    cases = [i.group_id for i in items]
+    assert cases[0] == cases[1] and cases[2] == cases[3] == cases[4] and cases[5] is None and cases[0] != cases[2]
+    scores = pd.read_parquet(followed / "results" / "score" / "clinic" / "scores.parquet")
+    assert len(scores) == 6 and scores["correct"].notna().sum() == 4  # the open ones are the judge's
+
+
+def test_the_loader_of_the_page_is_scored(followed):
+    items = prepared(followed, "memory")
+    assert [(i.item_id, i.key[0]) for i in items] == [
+        ("memory-1", "Memory and daily functioning"),
+        ("memory-2", "Compulsive washing"),
+    ]
+    assert (followed / "results" / "score" / "memory" / "scores.parquet").exists()
+
+
+def test_the_entries_of_the_page(followed):
+    p = yaml.safe_load((followed / "params.yaml").read_text(encoding="utf-8"))
+    assert list(p["studies"]["memory"]) == ["prepare", "generate", "score", "judge"]
+    assert list(p["studies"]["clinic"]) == ["prepare", "generate", "score", "judge", "preferences", "agreement"]
+    assert p["studies"]["clinic"]["judge"] == {"kind": "score", "judges": ["minilm"]}
+    options = p["studies"]["clinic"]["prepare"]["options"]
+    assert options["columns"]["options"] == [f"option {x}" for x in "ABCD"]
+    assert options["ratings"]["columns"] == {"item": "item", "rater": "rater", "target": "option", "value": "score"}
+    assert p["studies"]["station"]["prepare"]["options"]["strict"] is False
+    before = (ROOT / "params.yaml").read_text(encoding="utf-8")
+    after = (followed / "params.yaml").read_text(encoding="utf-8")
+    assert re.findall("#.*", after) == re.findall("#.*", before)  # no comment is lost or moved
+
+
+def test_a_changed_table_is_refused_until_it_is_read_anew(followed):
+    table = followed / "questions.csv"
+    old = table.read_text(encoding="utf-8")
+    table.write_text(old.replace("Her diet", "Her appetite"), encoding="utf-8")
+    site = followed.parent / "site"
+    with pytest.raises(AssertionError, match="SHA-256"):
+        shell("mhbench run prepare --study clinic", followed, site)
+    table.write_text(old, encoding="utf-8")
+
+
+# ---------------------------------------------------------------- four forms of one table
+
+
+@pytest.fixture()
+def forms(tmp_path) -> dict[str, Path]:
+    "The table of the page in the four forms."
+    (tmp_path / "questions.csv").write_text(FILES["questions.csv"], encoding="utf-8")
+    frame = pd.read_csv(tmp_path / "questions.csv", dtype=str)
+    frame.to_excel(tmp_path / "questions.xlsx", index=False)
+    frame.to_parquet(tmp_path / "questions.parquet")
+    frame.to_json(tmp_path / "questions.jsonl", orient="records", lines=True, force_ascii=False)
+    return {p.suffix: p for p in tmp_path.iterdir()}
+
+
+def read(path: Path, study="clinic", **given) -> list[Item]:
+    table = read_table(path, **{k: given.pop(k) for k in ("sheet", "encoding", "delimiter") if k in given})
+    return load_questions(table, study, **guess_layout(table, **given)).records
+
+
+def test_four_forms_give_equal_items(forms):
+    assert set(forms) == {".csv", ".xlsx", ".jsonl", ".parquet"}
+    got = {k: [i.model_dump(exclude={"source"}) for i in read(p)] for k, p in forms.items()}
+    assert len(got[".csv"]) == 6 and all(v == got[".csv"] for v in got.values())
+    places = {k: read(p)[1].source for k, p in forms.items()}
+    assert places == {
+        ".csv": "questions.csv:3",
+        ".xlsx": "questions.xlsx:3",
+        ".jsonl": "questions.jsonl:2",
+        ".parquet": "questions.parquet:row 2",
+    }
+
+
+@pytest.mark.parametrize(
+    "encoding, delimiter, given", [("utf-8-sig", ";", {}), ("cp1252", ";", {"encoding": "cp1252"}), ("utf-8", "\t", {})]
+)
+def test_a_text_file_as_a_spreadsheet_writes_it(tmp_path, encoding, delimiter, given):
+    rows = [["Frage", "Antwort A", "Antwort B", "Lösung"], ["Größer als üblich?", "ja, „viel“", "nein", "B"]]
+    (tmp_path / "f.csv").write_text("\r\n".join(delimiter.join(r) for r in rows), encoding=encoding)
+    (item,) = read(tmp_path / "f.csv", **given)
+    assert (item.question, item.options, item.key) == ("Größer als üblich?", ["ja, „viel“", "nein"], ["B"])
+    assert item.language == "de"
+
+
+def test_another_encoding_is_named_and_not_guessed(tmp_path):
+    (tmp_path / "f.csv").write_bytes("Frage;Lösung\nWarum?;Größe\n".encode("cp1252"))
+    with pytest.raises(ValueError, match="encoding must be that of the file; got 'utf-8-sig'.*cp1252"):
+        read_table(tmp_path / "f.csv")
+
+
+def test_a_line_separator_inside_a_json_line(tmp_path):
+    text = json.dumps({"question": "One\u2028two?", "answer": "Yes."}, ensure_ascii=False)
+    (tmp_path / "q.jsonl").write_text(text + "\n", encoding="utf-8")
+    assert read(tmp_path / "q.jsonl")[0].question == "One\u2028two?"
+
+
+# ---------------------------------------------------------------- tricks of workbooks
+
+
+def workbook(path: Path, rows: list[list], title="Fragen"):
+    book = openpyxl.Workbook()
+    sheet = book.active
+    sheet.title = title
+    for row in rows:
+        sheet.append(row)
+    book.save(path)
+    return book, sheet
+
+
+HEAD = ["id", "question", "A", "B", "key"]
+
+
+def aside(path: Path, tmp_path: Path, **given) -> tuple[list[Item], list[tuple[str, str]]]:
+    table = read_table(path, sheet=given.pop("sheet", None))
+    how = {"strict": False, "set_aside": tmp_path / "aside.jsonl"}
+    got = load_questions(table, "s", **guess_layout(table, **given), **how)
+    return got.records, [(b["place"], b["rule"]) for b in got.set_aside]
+
+
+def test_numbers_of_a_workbook_are_read_as_they_are_shown(tmp_path):
+    workbook(tmp_path / "q.xlsx", [HEAD, [1.0, "How many?", 2.0, 2.5, 1.0], [2, "How much?", 0.1, 7, 2]])
+    items = read(tmp_path / "q.xlsx", key="number")
+    assert [i.item_id for i in items] == ["1", "2"]
+    assert [(i.options, i.key) for i in items] == [(["2", "2.5"], ["A"]), (["0.1", "7"], ["B"])]
+
+
+def test_a_date_a_formula_and_an_error_are_set_aside(tmp_path):
+    book, sheet = workbook(
+        tmp_path / "q.xlsx",
+        [
+            HEAD,
+            ["1", "Good?", "yes", "no", "A"],
+            ["2", "How often?", datetime.date(2026, 4, 3), "never", "A"],
+            ["3", "Computed?", "=1+1", "no", "A"],
+            ["4", "Broken?", "#N/A", "no", "A"],
+        ],
+    )
+    assert sheet["C5"].data_type == "e"
+    items, bad = aside(tmp_path / "q.xlsx", tmp_path)
+    assert [i.item_id for i in items] == ["1"]
+    assert [place for place, _ in bad] == ["q.xlsx:3", "q.xlsx:4", "q.xlsx:5"]
+    for (_, rule), start in zip(bad, ("a cell must be text or a number, not a date", "a formula", "a cell must hold")):
+        assert rule.startswith(start)
+
+
+def test_a_case_merged_over_rows_and_a_cell_merged_over_columns(tmp_path):
+    book, sheet = workbook(
+        tmp_path / "q.xlsx",
+        [
+            ["case", *HEAD],
+            ["A man cannot sleep.", "1", "Why?", "worry", "noise", "A"],
+            [None, "2", "What then?", "wait", "ask", "B"],
+            ["Another case.", "3", "Which?", "both of them", None, "A"],
+        ],
+    )
+    sheet.merge_cells("A2:A3")
+    sheet.merge_cells("D4:E4")
+    book.save(tmp_path / "q.xlsx")
+    items, bad = aside(tmp_path / "q.xlsx", tmp_path)
+    assert [i.context for i in items] == [{"case": "A man cannot sleep."}] * 2
+    assert len({i.group_id for i in items}) == 1 and items[0].group_id
+    assert bad == [("q.xlsx:4", "a cell must not be merged over several columns")]
+
+
+def test_a_second_sheet_has_to_be_named(tmp_path):
+    book, _ = workbook(tmp_path / "q.xlsx", [HEAD, ["1", "Good?", "yes", "no", "A"]])
+    book.create_sheet("leer")
+    book.save(tmp_path / "q.xlsx")
+    assert len(read(tmp_path / "q.xlsx")) == 1  # an empty sheet is none
+    book["leer"].append(["only", "notes"])
+    book.save(tmp_path / "q.xlsx")
+    with pytest.raises(ValueError, match=r"sheet must be one of Fragen, leer; got None \(q.xlsx\); say which with"):
+        read(tmp_path / "q.xlsx")
+    assert read(tmp_path / "q.xlsx", sheet="Fragen")[0].source == "q.xlsx:Fragen:2"
+
+
+def test_an_empty_sheet_is_refused(tmp_path):
+    book, _ = workbook(tmp_path / "q.xlsx", [HEAD])
+    book.create_sheet("leer")
+    book.save(tmp_path / "q.xlsx")
+    with pytest.raises(ValueError, match="the table must begin with the names of its columns"):
+        read_table(tmp_path / "q.xlsx", sheet="leer")
+
+
+def test_what_is_no_workbook_is_refused(tmp_path):
+    (tmp_path / "q.xlsx").write_bytes(b"no zip")
+    with pytest.raises(ValueError, match="path must be an Excel workbook"):
+        read_table(tmp_path / "q.xlsx")
+    (tmp_path / "q.xls").write_bytes(b"old")
+    with pytest.raises(ValueError, match="path must end in .csv, .tsv, .xlsx, .jsonl or .parquet; got 'q.xls'"):
+        read_table(tmp_path / "q.xls")
+
+
+def test_hidden_rows_are_read_and_said(tmp_path):
+    book, sheet = workbook(
+        tmp_path / "q.xlsx", [HEAD, ["1", "Good?", "yes", "no", "A"], ["2", "Bad?", "yes", "no", "B"]]
+    )
+    sheet.row_dimensions[3].hidden = True
+    book.save(tmp_path / "q.xlsx")
+    table = read_table(tmp_path / "q.xlsx")
+    assert len(table.rows) == 2 and table.notes == ["1 hidden rows are read like the others"]
+
+
+# ---------------------------------------------------------------- tricks of rows
+
+
+def rows_of(tmp_path, *rows, head="id,question,A,B,C,D,key", **given):
+    (tmp_path / "q.csv").write_text("\n".join([head, *rows]) + "\n", encoding="utf-8")
+    return aside(tmp_path / "q.csv", tmp_path, **given)
+
+
+@pytest.mark.parametrize(
+    "row, rule",
+    [
+        ("2,Which?,w,x,y,z,", "key must name an option; the cell is empty"),
+        ("2,Which?,w,x,y,,D", "key must name one of the 3 options by letter"),
+        ("2,Which?,w,,y,z,A", "an option must not be empty between others"),
+        ("2,Which?,w,x,W,z,A", "options must differ"),
+        ("2,Which?,w,,,,A", "options must be two or more"),
+        ("2,,w,x,y,z,A", "question must not be empty"),
+        ("2,Which?,,,,,B", "options must be there where the key names one"),
+        ("2,Which?,,,,,", "a row without options must have a reference answer"),
+        ("1,Which?,w,x,y,z,A", "item_id must be unique; got '1' again, first at q.csv:2"),
+        ('2,Which?,w,x,y,z,"A,A"', "key must name one of the 4 options by letter"),
+    ],
+)
+def test_a_row_that_does_not_fit_is_set_aside_with_its_reason(tmp_path, row, rule):
+    items, bad = rows_of(tmp_path, "1,Good?,a,b,c,d,B", row)
+    assert [i.item_id for i in items] == ["1"]
+    assert len(bad) == 1 and bad[0][0] == "q.csv:3" and rule in bad[0][1]
+
+
+def test_three_options_among_four_and_a_key_of_two(tmp_path):
+    items, bad = rows_of(tmp_path, "1,Good?,a,b,c,,C", '2,Both?,a,b,c,d,"A, D"')
+    assert not bad and [(len(i.options), i.key) for i in items] == [(3, ["C"]), (4, ["A", "D"])]
+
+
+@pytest.mark.parametrize(
+    "keys, form, want",
+    [
+        (("B", "c", "D)"), "letter", ["B", "C", "D"]),
+        (("2", "3.0", "4"), "number", ["B", "C", "D"]),
+        (("0", "3", "1"), "number0", ["A", "D", "B"]),
+        (("x", "Y", " z "), "text", ["B", "C", "D"]),
+    ],
+)
+def test_the_key_has_one_form(tmp_path, keys, form, want):
+    (tmp_path / "q.csv").write_text(
+        "question,A,B,C,D,key\n" + "".join(f"Q{n}?,w,x,y,z,{k}\n" for n, k in enumerate(keys))
+    )
+    table = read_table(tmp_path / "q.csv")
+    layout = guess_layout(table)
+    assert layout["key"] == form
+    assert [i.key[0] for i in load_questions(table, "s", **layout).records] == want
+
+
+def test_a_number_that_is_also_an_option_is_not_guessed(tmp_path):
+    (tmp_path / "q.csv").write_text("question,A,B,C,key\nHow many?,2,4,6,2\n")
+    with pytest.raises(ValueError, match=r"'2', which can be read as number or text \(q.csv:2\); say --key number"):
+        read(tmp_path / "q.csv")
+    assert read(tmp_path / "q.csv", key="number")[0].key == ["B"]
+    assert read(tmp_path / "q.csv", key="text")[0].key == ["A"]
+
+
+def test_ids_are_made_of_what_is_asked_and_of_nothing_else(tmp_path):
+    head, rows = "question,A,B,key,topic", ["Why?,a,b,A,x", "How?,a,b,B,y"]
+    first, _ = rows_of(tmp_path, *rows, head=head)
+    again, _ = rows_of(tmp_path, rows[1].replace(",B,y", ",A,z"), rows[0], head=head)
+    assert {i.question: i.item_id for i in first} == {i.question: i.item_id for i in again}
+    assert all(re.fullmatch("s-[0-9a-f]{12}", i.item_id) for i in first)
+    twice, bad = rows_of(tmp_path, rows[0], rows[0], head=head)
+    assert len(twice) == 1 and "item_id must be unique" in bad[0][1]
+
+
+def test_soft_labels_in_columns(tmp_path):
+    items, bad = rows_of(
+        tmp_path,
+        "1,Good?,a,b,c,0.33,0.33,0.33",
+        "2,Better?,a,b,,25,75,",
+        "3,Worse?,a,b,c,0.5,0.2,0.1",
+        "4,Worst?,a,b,c,0.5,0.5,",
+        head="id,question,A,B,C,soft A,soft B,soft C",
+    )
+    assert items[0].soft_labels == pytest.approx([1 / 3] * 3) and items[1].soft_labels == [0.25, 0.75]
+    assert [p for p, _ in bad] == ["q.csv:4", "q.csv:5"] and "these sum to 0.8" in bad[0][1]
+
+
+def test_names_that_could_mean_two_things_are_refused(tmp_path):
+    (tmp_path / "q.csv").write_text("Frage,Question,answer\na,b,c\n")
+    with pytest.raises(ValueError, match="column for question must be named where several fit; got Frage, Question"):
+        read(tmp_path / "q.csv")
+    (tmp_path / "q.csv").write_text("question,answer,answer\na,b,c\n")
+    with pytest.raises(ValueError, match=r"columns must have names of their own; got \['answer'\] twice"):
+        read(tmp_path / "q.csv")
+    (tmp_path / "q.csv").write_text("text one,text two\na,b\n")
+    with pytest.raises(ValueError, match="say --column question=NAME"):
+        read(tmp_path / "q.csv")
+
+
+# ---------------------------------------------------------------- ratings and the proposal
+
+
+def test_ratings_that_do_not_fit_are_set_aside(forms, tmp_path):
+    text = FILES["ratings.csv"] + "w9,r1,A,10\nw1,r1,A,11\nw3,r3,Manic episode,\nw3,r3,Manic episode,fifty\n"
+    (tmp_path / "ratings.csv").write_text(text, encoding="utf-8")
+    table = read_table(tmp_path / "ratings.csv")
+    how = {"strict": False, "set_aside": tmp_path / "a.jsonl"}
+    got = load_ratings(table, read(forms[".csv"]), "clinic", guess_rating_columns(table.columns), **how)
+    assert len(got.records) == 16 and {r.source for r in got.records} == {"ratings.csv"}
+    assert [b["place"] for b in got.set_aside] == [f"ratings.csv:{n}" for n in (18, 19, 20, 21)]
+
+
+def test_ratings_without_an_option_go_through_no_stage_and_this_is_said(forms, tmp_path):
+    lines = FILES["ratings.csv"].splitlines()
+    (tmp_path / "ratings.csv").write_text("\n".join(lines[:-1]) + "\n", encoding="utf-8")
+    got = propose("clinic", forms[".csv"], ratings={"path": tmp_path / "ratings.csv"}, params=ROOT / "params.yaml")
+    assert "preferences" not in got.entry and len(got.corpus.ratings) == 15
+    assert "go through no stage: annotation_arrays: an annotation must rate options A, B, C, D" in summary(got)
+
+
+def test_changed_ratings_are_refused(forms, tmp_path):
+    (tmp_path / "ratings.csv").write_text(FILES["ratings.csv"], encoding="utf-8")
+    got = propose("clinic", forms[".csv"], ratings={"path": tmp_path / "ratings.csv"}, params=ROOT / "params.yaml")
+    options = got.entry["prepare"]["options"]
+    assert len(load_corpus("table", forms[".csv"], study="clinic", **options).ratings) == 16
+    (tmp_path / "ratings.csv").write_text(FILES["ratings.csv"].replace(",95", ",59"), encoding="utf-8")
+    with pytest.raises(ValueError, match="ratings must be the file that was recorded; got another SHA-256"):
+        load_corpus("table", forms[".csv"], study="clinic", **options)
+
+
+def test_options_without_a_key_need_scores(forms, tmp_path):
+    frame = pd.read_csv(forms[".csv"], dtype=str).drop(columns="answer").iloc[[0, 2]]
+    frame.to_csv(tmp_path / "q.csv", index=False)
+    with pytest.raises(ValueError, match="must have a key, soft labels or people's scores; got 2 that have none"):
+        propose("clinic", tmp_path / "q.csv", params=ROOT / "params.yaml")
+    (tmp_path / "ratings.csv").write_text(FILES["ratings.csv"], encoding="utf-8")
+    got = propose("clinic", tmp_path / "q.csv", ratings={"path": tmp_path / "ratings.csv"}, params=ROOT / "params.yaml")
+    assert got.entry["score"] == {"soft_labels": True} and "judge" not in got.entry
+
+
+def test_a_summary_shows_no_text_of_a_case(forms):
+    got = summary(propose("clinic", forms[".csv"], params=ROOT / "params.yaml"))
+    for row in pd.read_csv(forms[".csv"], dtype=str).to_dict("records"):
+        assert row["case"][:30] not in got and row["question"] not in got
+
+
+@pytest.mark.parametrize("name", ["a b", "../x", "x;y", "", "-x"])
+def test_a_name_that_is_none(forms, name):
+    with pytest.raises(ValueError, match="name must begin with a letter or digit"):
+        propose(name, forms[".csv"], params=ROOT / "params.yaml")
+
+
+def test_without_a_terminal_nothing_is_written(followed):
+    before = (followed / "params.yaml").read_bytes()
+    with pytest.raises(AssertionError, match="new_study: --yes must be said where nobody can be asked"):
+        shell("mhbench new-study again questions.csv < /dev/null", followed, followed.parent / "site")
+    assert (followed / "params.yaml").read_bytes() == before
+
+
+# ---------------------------------------------------------------- loaders from elsewhere
+
+
+@pytest.fixture()
+def package(tmp_path, monkeypatch):
+    "Makes a package with one entry point importable."
+
+    def make(dist: str, name: str, code: str) -> None:
+        site = tmp_path / f"site-{dist}"
+        info = site / f"{dist}-1.0.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {dist}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[mhbench.studies]\n{name} = {dist}_loader:load\n")
+        (site / f"{dist}_loader.py").write_text(code)
+        monkeypatch.syspath_prepend(site)
+
+    yield make
+    for module in [m for m in sys.modules if m.endswith("_loader")]:
+        del sys.modules[module]
+
+
+GOOD = "from mhbench.studies.corpus import Corpus\ndef load(path, study, n=0):\n    return Corpus([], notes=[study])\n"
+
+
+def test_a_loader_of_another_package(package, tmp_path):
+    package("goodone", "good-one", GOOD)
+    assert load_corpus("good-one", tmp_path, study="mine").notes == ["mine"]
+    with pytest.raises(ValueError, match="options must be those that loader good-one takes.*unexpected keyword"):
+        load_corpus("good-one", tmp_path, study="mine", m=1)
+    with pytest.raises(ValueError, match="loader must be one of mentat, .*good-one; got 'other'"):
+        load_corpus("other", tmp_path)
+
+
+def test_a_name_that_is_taken_is_refused(package, tmp_path):
+    package("thief", "mhqa", GOOD)
+    with pytest.raises(
+        ValueError, match="be a name that one package offers; got 'mhqa', which mhbench and thief offer"
+    ):
+        load_corpus("mhqa", tmp_path)
+    package("one", "same", GOOD)
+    package("two", "same", GOOD)
+    with pytest.raises(ValueError, match="got 'same', which one and two offer"):
+        load_corpus("same", tmp_path)
+
+
+@pytest.mark.parametrize(
+    "code, what",
+    [
+        ("import nothing_of_that_name\n", "ModuleNotFoundError: No module named 'nothing_of_that_name'"),
+        ("raise RuntimeError('broken')\n", "RuntimeError: broken"),
+        ("def loaded(path): ...\n", "AttributeError"),
+    ],
+)
+def test_a_loader_that_cannot_be_imported_is_refused(package, tmp_path, code, what):
+    package("bad", "bad", code)
+    with pytest.raises(ValueError, match=f"loader must be a function that can be imported; got 'bad'.*{what}"):
+        load_corpus("bad", tmp_path)
+
+
+def test_a_loader_that_returns_something_else_is_refused(package, tmp_path):
+    package("odd", "odd", "def load(path):\n    return {'items': []}\n")
+    with pytest.raises(ValueError, match="loader must return a Corpus; got dict from odd"):
+        load_corpus("odd", tmp_path)
