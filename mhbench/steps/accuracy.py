@@ -11,10 +11,10 @@ import pandas as pd
 
 from ..errors import refuse
 from ..records.schema import Item
-from ..stats.calibration import expected_calibration_error, reliability
-from ..stats.resample import bootstrap
+from ..stats.calibration import expected_calibration_error, reliability_curve
+from ..stats.estimate import estimate
 from .rates import rate_table
-from .score import ANSWERED
+from .score import ANSWERED, RUN, mode_names
 
 # %% auto #0
 __all__ = [
@@ -79,8 +79,8 @@ def probability_scores(rates: Mapping[str, pd.DataFrame]) -> pd.DataFrame:  # ra
 
 
 def with_run(table: pd.DataFrame) -> pd.DataFrame:
-    "A column `run` that names model and mode for people."
-    return table.assign(run=table["model"] + ", " + table["mode"].str.replace("_", " "))
+    "A column `run` that names model and way of answering for people."
+    return table.assign(run=table["model"] + ", " + mode_names(table).str.replace("_", " "))
 
 
 def chance_level(items: Sequence[Item]) -> dict[str, float]:  # label -> the share that guessing gets right
@@ -102,19 +102,20 @@ def calibration_table(
     core: str | None = None,
     n_boot: int = 1000,
     seed: int,
-) -> pd.DataFrame:  # model, mode, by, group, n, estimate, ci_low, ci_high
-    "The expected calibration error by model and mode, of the core set and of every set."
+) -> pd.DataFrame:  # model, mode, answered_by, n_votes, by, group, and the columns of an estimate
+    "The expected calibration error by model and way of answering, of the core set and of every set."
     sure = _sure(plain)
     parts = [("all", "all", sure if core is None else sure[sure["set"] == core])]
     if core:
         parts += [("set", name, g) for name, g in sure.groupby("set")]
     rows = []
     for by, name, part in parts:
-        for (model, mode), g in part.groupby(["model", "mode"]):
+        for run, g in part.groupby(RUN):
             confidence, correct, cluster = (g[c].to_numpy() for c in ("confidence", "correct", "cluster"))
-            e = bootstrap(_weighted_error, confidence, correct, clusters=cluster, n=n_boot, seed=seed)
-            rows.append({"model": model, "mode": mode, "by": by, "group": name, **e.row()})
-    return pd.DataFrame(rows, columns=["model", "mode", "by", "group", "n", "estimate", "ci_low", "ci_high"])
+            e = estimate(_weighted_error, confidence, correct, clusters=cluster, n_boot=n_boot, seed=seed)
+            rows.append(dict(zip(RUN, run)) | {"by": by, "group": name, **e.row()})
+    measured = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level"]
+    return pd.DataFrame(rows, columns=[*RUN, "by", "group", *measured])
 
 
 def _weighted_error(confidence, correct, weights):
@@ -127,21 +128,22 @@ def reliability_curves(
     "Accuracy by bin of confidence, of the core set."
     sure = _sure(plain if core is None else plain[plain["set"] == core])
     out = [pd.DataFrame(columns=["model", "confidence", "accuracy", "n"])]
-    for (model, mode), g in sure.groupby(["model", "mode"]):
-        curve = reliability(g["confidence"], g["correct"])
+    for run, g in with_run(sure).groupby("run"):
+        curve = reliability_curve(g["confidence"], g["correct"])
         columns = {"confidence": curve.confidence, "accuracy": curve.accuracy, "n": curve.count}
-        out.append(pd.DataFrame({"model": f"{model}, {mode.replace('_', ' ')}", **columns}))
+        out.append(pd.DataFrame({"model": run, **columns}))
     return pd.concat([o for o in out if len(o)] or out, ignore_index=True)
 
 
 # %% ../../nbs/steps/13_accuracy.ipynb #cccd43ff
 def score_metrics(plain: pd.DataFrame, accuracy: pd.DataFrame, f1: pd.DataFrame) -> dict:
-    "Counts, and accuracy and macro F1 by model and mode."
+    "Counts, and accuracy and macro F1 by model and way of answering."
     total = accuracy[accuracy["by"] == "all"]
+    total, f1 = (t.assign(run=t["model"] + "/" + mode_names(t)) for t in (total, f1))
     kept = ["n", "estimate", "ci_low", "ci_high", "n_unread"]
     return {
         "n_responses": len(plain),
         "n_missing": int((~plain["status"].isin(ANSWERED)).sum()),
-        "accuracy": {f"{r['model']}/{r['mode']}": {k: r[k] for k in kept} for r in total.to_dict("records")},
-        "macro_f1": {f"{r.model}/{r.mode}": r.estimate for r in f1.itertuples()},
+        "accuracy": {r["run"]: {k: r[k] for k in kept} for r in total.to_dict("records")},
+        "macro_f1": {r.run: r.estimate for r in f1.itertuples()},
     }
