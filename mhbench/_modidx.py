@@ -132,8 +132,8 @@ d = {
             "mhbench.ask.local._endpoint": ("ask/local.html#_endpoint", "mhbench/ask/local.py"),
             "mhbench.ask.local._identity": ("ask/local.html#_identity", "mhbench/ask/local.py"),
             "mhbench.ask.local._settings": ("ask/local.html#_settings", "mhbench/ask/local.py"),
-            "mhbench.ask.local.bundled": ("ask/local.html#bundled", "mhbench/ask/local.py"),
             "mhbench.ask.local.bundled_gguf": ("ask/local.html#bundled_gguf", "mhbench/ask/local.py"),
+            "mhbench.ask.local.bundled_model": ("ask/local.html#bundled_model", "mhbench/ask/local.py"),
             "mhbench.ask.local.described": ("ask/local.html#described", "mhbench/ask/local.py"),
             "mhbench.ask.local.serve": ("ask/local.html#serve", "mhbench/ask/local.py"),
             "mhbench.ask.local.sha256_file": ("ask/local.html#sha256_file", "mhbench/ask/local.py"),
@@ -183,17 +183,14 @@ d = {
             "mhbench.ask.prompts._key_text": ("ask/prompts.html#_key_text", "mhbench/ask/prompts.py"),
             "mhbench.ask.prompts._label": ("ask/prompts.html#_label", "mhbench/ask/prompts.py"),
             "mhbench.ask.prompts._load": ("ask/prompts.html#_load", "mhbench/ask/prompts.py"),
-            "mhbench.ask.prompts._parsed": ("ask/prompts.html#_parsed", "mhbench/ask/prompts.py"),
             "mhbench.ask.prompts._read": ("ask/prompts.html#_read", "mhbench/ask/prompts.py"),
             "mhbench.ask.prompts._shots": ("ask/prompts.html#_shots", "mhbench/ask/prompts.py"),
             "mhbench.ask.prompts._turn": ("ask/prompts.html#_turn", "mhbench/ask/prompts.py"),
             "mhbench.ask.prompts._values": ("ask/prompts.html#_values", "mhbench/ask/prompts.py"),
             "mhbench.ask.prompts.build": ("ask/prompts.html#build", "mhbench/ask/prompts.py"),
-            "mhbench.ask.prompts.bundled": ("ask/prompts.html#bundled", "mhbench/ask/prompts.py"),
+            "mhbench.ask.prompts.bundled_texts": ("ask/prompts.html#bundled_texts", "mhbench/ask/prompts.py"),
             "mhbench.ask.prompts.find": ("ask/prompts.html#find", "mhbench/ask/prompts.py"),
-            "mhbench.ask.prompts.names": ("ask/prompts.html#names", "mhbench/ask/prompts.py"),
             "mhbench.ask.prompts.related": ("ask/prompts.html#related", "mhbench/ask/prompts.py"),
-            "mhbench.ask.prompts.render": ("ask/prompts.html#render", "mhbench/ask/prompts.py"),
             "mhbench.ask.prompts.slug": ("ask/prompts.html#slug", "mhbench/ask/prompts.py"),
             "mhbench.ask.prompts.template": ("ask/prompts.html#template", "mhbench/ask/prompts.py"),
         },
@@ -228,7 +225,7 @@ d = {
             "mhbench.ask.request._dumps": ("ask/request.html#_dumps", "mhbench/ask/request.py"),
             "mhbench.ask.request._prefix": ("ask/request.html#_prefix", "mhbench/ask/request.py"),
             "mhbench.ask.request.body_of": ("ask/request.html#body_of", "mhbench/ask/request.py"),
-            "mhbench.ask.request.render": ("ask/request.html#render", "mhbench/ask/request.py"),
+            "mhbench.ask.request.completion_prompt": ("ask/request.html#completion_prompt", "mhbench/ask/request.py"),
             "mhbench.ask.request.wire": ("ask/request.html#wire", "mhbench/ask/request.py"),
         },
         "mhbench.ask.rubrics": {
@@ -269,6 +266,11 @@ d = {
             "mhbench.ask.run._kept": ("ask/run.html#_kept", "mhbench/ask/run.py"),
             "mhbench.ask.run._key": ("ask/run.html#_key", "mhbench/ask/run.py"),
             "mhbench.ask.run._repair": ("ask/run.html#_repair", "mhbench/ask/run.py"),
+        },
+        "mhbench.ask.template": {
+            "mhbench.ask.template._parsed": ("ask/template.html#_parsed", "mhbench/ask/template.py"),
+            "mhbench.ask.template.names": ("ask/template.html#names", "mhbench/ask/template.py"),
+            "mhbench.ask.template.render": ("ask/template.html#render", "mhbench/ask/template.py"),
         },
         "mhbench.ask.thinking": {
             "mhbench.ask.thinking.split_thinking": ("ask/thinking.html#split_thinking", "mhbench/ask/thinking.py")
@@ -551,9 +553,9 @@ d = {
             "mhbench.records.anki._text_notes": ("records/anki.html#_text_notes", "mhbench/records/anki.py"),
             "mhbench.records.anki._unpack": ("records/anki.html#_unpack", "mhbench/records/anki.py"),
             "mhbench.records.anki.cloze_question": ("records/anki.html#cloze_question", "mhbench/records/anki.py"),
+            "mhbench.records.anki.field_text": ("records/anki.html#field_text", "mhbench/records/anki.py"),
             "mhbench.records.anki.load_anki": ("records/anki.html#load_anki", "mhbench/records/anki.py"),
             "mhbench.records.anki.parse_cloze": ("records/anki.html#parse_cloze", "mhbench/records/anki.py"),
-            "mhbench.records.anki.plain_text": ("records/anki.html#plain_text", "mhbench/records/anki.py"),
         },
         "mhbench.records.answers": {
             "mhbench.records.answers.load_answers": ("records/answers.html#load_answers", "mhbench/records/answers.py")
@@ -724,7 +726,10 @@ d = {
             "mhbench.report.figures.matrix": ("report/figures.html#matrix", "mhbench/report/figures.py"),
             "mhbench.report.figures.panels": ("report/figures.html#panels", "mhbench/report/figures.py"),
             "mhbench.report.figures.radar": ("report/figures.html#radar", "mhbench/report/figures.py"),
-            "mhbench.report.figures.reliability": ("report/figures.html#reliability", "mhbench/report/figures.py"),
+            "mhbench.report.figures.reliability_diagram": (
+                "report/figures.html#reliability_diagram",
+                "mhbench/report/figures.py",
+            ),
         },
         "mhbench.report.page": {
             "mhbench.report.page.Section": ("report/page.html#section", "mhbench/report/page.py"),
@@ -1020,8 +1025,8 @@ d = {
                 "stats/calibration.html#letter_probabilities",
                 "mhbench/stats/calibration.py",
             ),
-            "mhbench.stats.calibration.reliability": (
-                "stats/calibration.html#reliability",
+            "mhbench.stats.calibration.reliability_curve": (
+                "stats/calibration.html#reliability_curve",
                 "mhbench/stats/calibration.py",
             ),
         },
@@ -1302,13 +1307,16 @@ d = {
             ),
         },
         "mhbench.steps.contamination": {
-            "mhbench.steps.contamination.Asked": ("steps/contamination.html#asked", "mhbench/steps/contamination.py"),
             "mhbench.steps.contamination.Completions": (
                 "steps/contamination.html#completions",
                 "mhbench/steps/contamination.py",
             ),
             "mhbench.steps.contamination.Likelihoods": (
                 "steps/contamination.html#likelihoods",
+                "mhbench/steps/contamination.py",
+            ),
+            "mhbench.steps.contamination.SecondHalves": (
+                "steps/contamination.html#secondhalves",
                 "mhbench/steps/contamination.py",
             ),
             "mhbench.steps.contamination._own_and_other": (
@@ -1319,7 +1327,6 @@ d = {
                 "steps/contamination.html#ask_logprobs",
                 "mhbench/steps/contamination.py",
             ),
-            "mhbench.steps.contamination.chosen": ("steps/contamination.html#chosen", "mhbench/steps/contamination.py"),
             "mhbench.steps.contamination.compare_completions": (
                 "steps/contamination.html#compare_completions",
                 "mhbench/steps/contamination.py",
@@ -1330,6 +1337,10 @@ d = {
             ),
             "mhbench.steps.contamination.completion_requests": (
                 "steps/contamination.html#completion_requests",
+                "mhbench/steps/contamination.py",
+            ),
+            "mhbench.steps.contamination.draw_questions": (
+                "steps/contamination.html#draw_questions",
                 "mhbench/steps/contamination.py",
             ),
             "mhbench.steps.contamination.halves": ("steps/contamination.html#halves", "mhbench/steps/contamination.py"),
@@ -1371,13 +1382,16 @@ d = {
             "mhbench.steps.generate._marks": ("steps/generate.html#_marks", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._stand_in": ("steps/generate.html#_stand_in", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._with_system": ("steps/generate.html#_with_system", "mhbench/steps/generate.py"),
-            "mhbench.steps.generate.chosen": ("steps/generate.html#chosen", "mhbench/steps/generate.py"),
             "mhbench.steps.generate.expected": ("steps/generate.html#expected", "mhbench/steps/generate.py"),
             "mhbench.steps.generate.generate": ("steps/generate.html#generate", "mhbench/steps/generate.py"),
+            "mhbench.steps.generate.generation_requests": (
+                "steps/generate.html#generation_requests",
+                "mhbench/steps/generate.py",
+            ),
             "mhbench.steps.generate.merged": ("steps/generate.html#merged", "mhbench/steps/generate.py"),
             "mhbench.steps.generate.name": ("steps/generate.html#name", "mhbench/steps/generate.py"),
-            "mhbench.steps.generate.requests": ("steps/generate.html#requests", "mhbench/steps/generate.py"),
             "mhbench.steps.generate.response": ("steps/generate.html#response", "mhbench/steps/generate.py"),
+            "mhbench.steps.generate.select_items": ("steps/generate.html#select_items", "mhbench/steps/generate.py"),
             "mhbench.steps.generate.settings": ("steps/generate.html#settings", "mhbench/steps/generate.py"),
         },
         "mhbench.steps.judge": {
@@ -1389,18 +1403,18 @@ d = {
             "mhbench.steps.judge._mute": ("steps/judge.html#_mute", "mhbench/steps/judge.py"),
             "mhbench.steps.judge._order": ("steps/judge.html#_order", "mhbench/steps/judge.py"),
             "mhbench.steps.judge._request": ("steps/judge.html#_request", "mhbench/steps/judge.py"),
-            "mhbench.steps.judge.chosen": ("steps/judge.html#chosen", "mhbench/steps/judge.py"),
             "mhbench.steps.judge.extras": ("steps/judge.html#extras", "mhbench/steps/judge.py"),
             "mhbench.steps.judge.judge": ("steps/judge.html#judge", "mhbench/steps/judge.py"),
             "mhbench.steps.judge.judge_items": ("steps/judge.html#judge_items", "mhbench/steps/judge.py"),
-            "mhbench.steps.judge.requests": ("steps/judge.html#requests", "mhbench/steps/judge.py"),
+            "mhbench.steps.judge.judge_requests": ("steps/judge.html#judge_requests", "mhbench/steps/judge.py"),
+            "mhbench.steps.judge.judged_answers": ("steps/judge.html#judged_answers", "mhbench/steps/judge.py"),
         },
         "mhbench.steps.jury": {
             "mhbench.steps.jury._majority": ("steps/jury.html#_majority", "mhbench/steps/jury.py"),
             "mhbench.steps.jury._mean": ("steps/jury.html#_mean", "mhbench/steps/jury.py"),
             "mhbench.steps.jury.jury": ("steps/jury.html#jury", "mhbench/steps/jury.py"),
             "mhbench.steps.jury.outcomes": ("steps/jury.html#outcomes", "mhbench/steps/jury.py"),
-            "mhbench.steps.jury.position_bias": ("steps/jury.html#position_bias", "mhbench/steps/jury.py"),
+            "mhbench.steps.jury.position_bias_table": ("steps/jury.html#position_bias_table", "mhbench/steps/jury.py"),
             "mhbench.steps.jury.same_lineage": ("steps/jury.html#same_lineage", "mhbench/steps/jury.py"),
             "mhbench.steps.jury.scored_alike": ("steps/jury.html#scored_alike", "mhbench/steps/jury.py"),
         },
@@ -1810,8 +1824,8 @@ d = {
                 "studies/medqade/tables.html#paper_results",
                 "mhbench/studies/medqade/tables.py",
             ),
-            "mhbench.studies.medqade.tables.reliability": (
-                "studies/medqade/tables.html#reliability",
+            "mhbench.studies.medqade.tables.rater_reliability": (
+                "studies/medqade/tables.html#rater_reliability",
                 "mhbench/studies/medqade/tables.py",
             ),
             "mhbench.studies.medqade.tables.student_accuracy": (

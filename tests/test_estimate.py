@@ -11,7 +11,7 @@ from mhbench.stats.estimate import Estimate, estimate, proportion, wilson, with_
 from mhbench.stats.resample import bootstrap, mean
 from mhbench.stats.soft_labels import group_means
 from mhbench.steps.rates import rate_table
-from mhbench.studies.medqade.tables import abstention_rates, reliability, student_accuracy
+from mhbench.studies.medqade.tables import abstention_rates, rater_reliability, student_accuracy
 
 COLUMNS = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "level", "interval"]
 
@@ -91,7 +91,7 @@ def test_students_who_are_always_right_have_an_interval():
     table = student_accuracy(labels, ["always", "half"], seed=1)
     assert table["interval"].tolist() == ["wilson", "bootstrap"] and not has_no_width(table).any()
     assert table.loc[0, ["ci_low", "ci_high"]].tolist() == pytest.approx(proportion_confint(12, 12, method="wilson"))
-    assert not has_no_width(reliability(labels, ["always", "half"], n=50, seed=1)).any()
+    assert not has_no_width(rater_reliability(labels, ["always", "half"], n=50, seed=1)).any()
     assert abstention_rates(labels, ["r1", "r2", "r3"], n=50, seed=1)["interval"].tolist() == ["wilson"] * 3
 
 

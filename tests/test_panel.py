@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from mhbench.stats import agreement, bias, consensus
 from mhbench.studies.medqade.panel import assign, label_array, lexical_match, stratified_draw, tie_breaker_items
 from mhbench.studies.medqade.simulate import Judge, Student, share_right, simulate_panel, simulated_ratings, true_bias
-from mhbench.studies.medqade.tables import abstention_rates, paper_results, reliability, student_accuracy
+from mhbench.studies.medqade.tables import abstention_rates, paper_results, rater_reliability, student_accuracy
 
 
 @settings(max_examples=150, deadline=None)
@@ -155,7 +155,7 @@ def test_tables_of_the_study():
     )
     x, names = simulate_panel(judges, students, 60, seed=1).labels, ["s", "t"]
     x[2, 0, :5] = None
-    table = reliability(x, names, n=20, seed=1).set_index(["student", "metric"]).estimate
+    table = rater_reliability(x, names, n=20, seed=1).set_index(["student", "metric"]).estimate
     np.testing.assert_allclose(table["s", "pabak"], agreement.pairwise(x[:, 0], "pabak").mean)
     np.testing.assert_allclose(
         table["all", "krippendorff_alpha"], agreement.krippendorff_alpha(np.hstack([x[:, 0], x[:, 1]]), "nominal")
@@ -183,7 +183,7 @@ def test_the_papers_numbers_are_marked_and_in_range():
 @pytest.mark.parametrize(
     "call, message",
     [
-        (lambda: reliability(np.empty((2, 3)), ["s"], seed=1), "labels must have shape"),
+        (lambda: rater_reliability(np.empty((2, 3)), ["s"], seed=1), "labels must have shape"),
         (lambda: student_accuracy(np.empty((2, 1, 3)), ["s"], [1], seed=1), "strata must be one an item"),
         (lambda: abstention_rates(np.empty((2, 1, 3)), ["a"], seed=1), "labels must have shape"),
         (lambda: assign(["a", "a"], ["r1", "r2"], n_core=0, seed=1), "each be different"),

@@ -8,10 +8,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mhbench.ask import prompts
 from mhbench.ask.demonstrations import demonstrations
-from mhbench.ask.prompts import build, bundled, related, render, template
+from mhbench.ask.prompts import build, bundled_texts, related, template
 from mhbench.ask.rubrics import provenance, rubric, rubric_for, rubrics
+from mhbench.ask.template import names, render
 from mhbench.records.schema import MODES, TASKS, Item
 
 SHAPES = {
@@ -87,12 +87,12 @@ def test_optional_parts_go_with_their_empty_fields():
 
 # ---------------------------------------------------------------- every bundled text
 
-FILES = sorted(bundled())
+FILES = sorted(bundled_texts())
 
 
 @pytest.mark.parametrize("name", [str(f) for f in FILES])
 def test_every_file_is_sound(name):
-    data = yaml.safe_load(bundled()[name].read_text(encoding="utf-8"))
+    data = yaml.safe_load(bundled_texts()[name].read_text(encoding="utf-8"))
     assert data["about"], "every file says which paper's structure it follows"
     texts = [
         v
@@ -101,10 +101,10 @@ def test_every_file_is_sound(name):
         if k in ("system", "user", "assistant", "part", "answer_line")
     ]
     for t in texts:
-        prompts.names(t, name)
+        names(t, name)
     if not name.startswith(("rubrics", "steps")):
         for t in [d.get(k, "") for d in (data, *(data.get("modes") or {}).values()) for k in ("system", "user")]:
-            assert not prompts.names(t) & {"key", "key_text", "rationale"}, "the answer stands in assistant alone"
+            assert not names(t) & {"key", "key_text", "rationale"}, "the answer stands in assistant alone"
 
 
 @pytest.mark.parametrize("name", rubrics())
@@ -172,7 +172,7 @@ def test_each_psychiatrybench_task_has_its_own_prompt(category):
 
 def test_the_distributed_words_of_the_papers_are_ours():
     "No sentence of a paper's appendix stands in ours (a probe of what those say)."
-    ours = "\n".join(bundled()[f].read_text(encoding="utf-8") for f in FILES)
+    ours = "\n".join(bundled_texts()[f].read_text(encoding="utf-8") for f in FILES)
     for probe in (
         "You are a helpful, respectful, honest",
         "Du bist ein erfahrener Medizinstudent",

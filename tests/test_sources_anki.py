@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mhbench.records.anki import GAP, REASONS, load_anki, parse_cloze, plain_text
+from mhbench.records.anki import GAP, REASONS, field_text, load_anki, parse_cloze
 
 FILES = Path(__file__).parent / "fixtures" / "anki"
 
@@ -188,4 +188,4 @@ def test_any_text_parses_or_says_why(text):
         assert "must be closed" in str(e)
     else:
         assert all(text[d.start : d.start + 3] == "{{c" and text[d.end - 2 : d.end] == "}}" for d in found)
-    plain_text(text)
+    field_text(text)

@@ -16,6 +16,7 @@ from mhbench.records.schema import Item, fingerprint, letters
 from mhbench.steps.variants import (
     AGES,
     ETHNICITIES,
+    GENDERS,
     SETS,
     age_band,
     evaluation_set,
@@ -25,7 +26,6 @@ from mhbench.steps.variants import (
     split_items,
     with_labels,
 )
-from mhbench.studies.mentat.questions import GENDERS
 
 
 def base(n=0, genders=GENDERS, text="A <AGE> <NAT> {} person asks. What now?", **changes):

@@ -21,7 +21,7 @@ from .request import Endpoint, Model
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ["TEMPLATE", "sha256_file", "bundled_gguf", "described", "serve", "bundled"]
+__all__ = ["CHAT_TEMPLATE", "sha256_file", "bundled_gguf", "described", "serve", "bundled_model"]
 
 
 # %% ../../nbs/ask/13_local.ipynb #af4b7dfa
@@ -68,7 +68,7 @@ def bundled_gguf(
 
 
 # %% ../../nbs/ask/13_local.ipynb #d743a19e
-TEMPLATE = (
+CHAT_TEMPLATE = (
     "{% for m in messages %}{% if m.role == 'system' %}{{ m.content }}\n\n{% elif m.role == 'user' %}Question: {{"
     " m.content }}\nAnswer:{% else %} {{ m.content | trim }}\n\n{% endif %}{% endfor %}"
 )
@@ -160,7 +160,7 @@ def described(
     *,
     name: str = "local",
     served: str = "gemma-3-270m",
-    template: str | None = TEMPLATE,
+    template: str | None = CHAT_TEMPLATE,
     n_ctx: int = 4096,
     threads: int | None = None,
     parallel: int = 1,
@@ -180,7 +180,7 @@ def serve(
     *,
     name: str = "local",  # the endpoint's name, which models refer to
     served: str = "gemma-3-270m",  # the model id on the wire
-    template: str | None = TEMPLATE,  # a Jinja chat template; None: the model's own
+    template: str | None = CHAT_TEMPLATE,  # a Jinja chat template; None: the model's own
     n_ctx: int = 4096,  # tokens, prompt and answer
     threads: int | None = None,  # all cores by default
     parallel: int = 1,  # slots; above 1 answers are faster and not bit-reproducible
@@ -240,7 +240,7 @@ def serve(
             child.stdout.close()
 
 
-def bundled(name: str = "gemma-3-270m", endpoint: str = "local", **more) -> Model:
+def bundled_model(name: str = "gemma-3-270m", endpoint: str = "local", **more) -> Model:
     "The entry of the bundled model: greedy, short, and stopped where it begins a question of its own."
     sampling = {
         "temperature": 0.0,

@@ -14,92 +14,12 @@ from typing import NamedTuple
 
 import yaml
 
+from .template import _parsed, names, render
 from ..errors import refuse
 from ..records.schema import MODES, Item, letters
 
 # %% auto #0
-__all__ = ["names", "render", "bundled", "find", "Template", "slug", "template", "build", "related"]
-
-# %% ../../nbs/ask/01_prompts.ipynb #88a12d1d
-_TOKEN = re.compile(r"\{\{|\}\}|\[\[|\]\]|\{([A-Za-z_][\w.]*)\}|[{}]")
-
-
-@lru_cache(maxsize=4096)
-def _parsed(template: str, where: str) -> tuple:
-    "A template as nested tuples: text, (name,), or ('[[', parts)."
-    stack, end = [[]], 0
-    for m in _TOKEN.finditer(template):
-        stack[-1].append(template[end : m.start()])
-        token, end = m.group(), m.end()
-        if m.group(1):
-            stack[-1].append((m.group(1),))
-        elif token in ("{{", "}}"):
-            stack[-1].append(token[0])
-        elif token == "[[":
-            stack.append([])
-        elif token == "]]" and len(stack) > 1:
-            inner = stack.pop()
-            stack[-1].append(("[[", tuple(inner)))
-        else:
-            refuse(
-                "render",
-                "template",
-                "be well formed",
-                f"{token!r} at character {m.start()}",
-                place=f"{where}",
-                remedy="write {{ for a brace, and close every [[ with ]]",
-            )
-    if len(stack) > 1:
-        refuse("render", "template", "close every [[ with ]]", f"{len(stack) - 1} left open", place=f"{where}")
-    return (*stack[0], template[end:])
-
-
-def names(
-    template: str,  # in the language above
-    where: str = "a template",
-) -> set[str]:
-    "The fields that a template names."
-
-    def inside(parts):
-        return {n for p in parts if not isinstance(p, str) for n in ([p[0]] if p[0] != "[[" else inside(p[1]))}
-
-    return inside(_parsed(template, where))
-
-
-def render(
-    template: str,  # in the language above
-    values: Mapping[str, str],  # by field name
-    where: str = "a template",  # for the error: the template's file
-) -> str:  # without white space at the end
-    """A template with its fields filled in.
-
-    Raises: ValueError for a field that is not among the values, or a template that is not well formed.
-    """
-
-    def fill(parts):
-        out = []
-        for p in parts:
-            if isinstance(p, str):
-                out.append(p)
-            elif p[0] == "[[":
-                if all(values.get(q[0]) for q in p[1] if not isinstance(q, str) and q[0] != "[["):
-                    out.append(fill(p[1]))
-            else:
-                out.append(values[p[0]])
-        return "".join(out)
-
-    unknown = sorted(names(template, where) - set(values))
-    if unknown:
-        refuse(
-            "render",
-            "template",
-            f"name known fields ({', '.join(sorted(values))})",
-            f"{', '.join(unknown)}",
-            place=f"{where}",
-            remedy="mend the spelling",
-        )
-    return fill(_parsed(template, where)).rstrip()
-
+__all__ = ["bundled_texts", "find", "Template", "slug", "template", "build", "related"]
 
 # %% ../../nbs/ask/01_prompts.ipynb #e9352c6a
 _PACKAGE = Path(str(importlib.resources.files("mhbench")))
@@ -141,7 +61,7 @@ def _read(path: Path, mtime: int) -> dict:
 
 
 @lru_cache
-def bundled() -> dict[str, Path]:
+def bundled_texts() -> dict[str, Path]:
     """The package's own texts by name: `default/open.yaml`, `mhqa/multiple_choice.yaml`, `rubrics/medqade/cloze.yaml`.
 
     A study keeps its prompts and rubrics in its own folder.
@@ -170,7 +90,7 @@ def find(
             error=FileNotFoundError,
         )
     own = Path(dir) / name if dir is not None else None
-    return own if own is not None and own.is_file() else bundled().get(name)
+    return own if own is not None and own.is_file() else bundled_texts().get(name)
 
 
 def _load(path: Path, known: set[str]) -> dict:

@@ -17,10 +17,21 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ["Name", "TEMPLATE", "Entry", "Endpoint", "Model", "Request", "Answer", "render", "Wire", "body_of", "wire"]
+__all__ = [
+    "COMPLETION_TEMPLATE",
+    "Entry",
+    "Endpoint",
+    "Model",
+    "Request",
+    "Answer",
+    "completion_prompt",
+    "Wire",
+    "body_of",
+    "wire",
+]
 
 # %% ../../nbs/ask/05_request.ipynb #351a4ff4
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
+_Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
 
 
 class Entry(BaseModel):
@@ -35,7 +46,7 @@ class Entry(BaseModel):
 class Endpoint(Entry):
     "A service that answers: where it is, what it allows, what its answers depend on."
 
-    name: Name
+    name: _Name
     base_urls: Annotated[list[str], Field(min_length=1)]  # ending in /v1; several are replicas, least busy first
     identity: str = ""  # what answers; the base URLs where empty
     api_key_env: str | None = None  # the environment variable that holds the key
@@ -73,8 +84,8 @@ class Endpoint(Entry):
 class Model(Entry):
     "One model as a study asks it: its entry in params.yaml."
 
-    name: Name
-    endpoint: Name  # the entry of its endpoint
+    name: _Name
+    endpoint: _Name  # the entry of its endpoint
     served: str  # the model id on the wire
     api: Literal["chat", "completions"] = "chat"
     system: str | None = None  # a system message, where the request has none
@@ -142,15 +153,15 @@ _KEPT = tuple(
 )  # what every cache row holds
 
 # %% ../../nbs/ask/05_request.ipynb #ef782dc0
-TEMPLATE = "{system}Question: {prompt}\nAnswer:"
+COMPLETION_TEMPLATE = "{system}Question: {prompt}\nAnswer:"
 
 
-def render(
+def completion_prompt(
     messages: list[dict[str, str]],  # chat messages, system first if any
-    template: str | None = None,  # with {system} and {prompt}; `TEMPLATE` by default
+    template: str | None = None,  # with {system} and {prompt}; `COMPLETION_TEMPLATE` by default
 ) -> str:
     "Chat messages as one text for a completions endpoint."
-    template = template or TEMPLATE
+    template = template or COMPLETION_TEMPLATE
     system = "".join(m["content"] + "\n\n" for m in messages if m["role"] == "system")
     parts = []
     for m in messages:
@@ -236,7 +247,7 @@ def body_of(request: Request, model: Model, endpoint: Endpoint) -> dict[str, Any
         if k:
             body.update(logprobs=True, top_logprobs=k)
     else:
-        body["prompt"] = render(messages, model.template)
+        body["prompt"] = completion_prompt(messages, model.template)
         if k:
             body["logprobs"] = k
         if schema and endpoint.structured == "json_schema":

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .prompts import _load, bundled, find, slug, template
+from .prompts import _load, bundled_texts, find, slug, template
 from ..errors import refuse
 from ..records.schema import Item
 
@@ -120,7 +120,7 @@ def rubric(
 
 def _rubric_files(dir: str | Path | None) -> set[str]:
     "Names of rubric files, without `rubrics/`: psychiatrybench/diagnosis.yaml, medqade/cloze.de.yaml."
-    names = {n.removeprefix("rubrics/") for n in bundled() if n.startswith("rubrics/")}
+    names = {n.removeprefix("rubrics/") for n in bundled_texts() if n.startswith("rubrics/")}
     if dir is not None:
         own = Path(dir) / "rubrics"
         names |= {p.relative_to(own).as_posix() for p in own.rglob("*.yaml")}
@@ -185,7 +185,7 @@ def provenance(
     languages = {language} if language else {i.language for i in kinds.values()} or {None}
     files |= {f for n in rubric_names for lang in languages for f in rubric(n, dir, language=lang).files}
 
-    names = {path: name for name, path in bundled().items()}
+    names = {path: name for name, path in bundled_texts().items()}
 
     def shown(p):
         return names.get(p) or f"user:{p.relative_to(dir).as_posix()}"

@@ -19,10 +19,10 @@ from ..errors import refuse
 from ..records.schema import Record
 
 # %% auto #0
-__all__ = ["T", "U", "Executor", "dask_client", "map_batches"]
+__all__ = ["Executor", "dask_client", "map_batches"]
 
 # %% ../../nbs/encode/01_parallel.ipynb #49bad510
-T, U = TypeVar("T"), TypeVar("U")
+_T, _U = TypeVar("_T"), TypeVar("_U")
 
 
 # %% ../../nbs/encode/01_parallel.ipynb #45306b1f
@@ -93,14 +93,14 @@ def dask_client(executor: Executor):
 
 
 def map_batches(
-    function: Callable[..., list[U]],  # a list of items to a list of results of the same length
-    items: Iterable[T],
+    function: Callable[..., list[_U]],  # a list of items to a list of results of the same length
+    items: Iterable[_T],
     *,
     batch_size: int = 64,  # items a batch; part of the result where floats are summed
     setup: Callable[[], Any] | None = None,  # makes what `function` takes first, once a worker
     executor: Executor | None = None,  # threads, one a core, by default
     client=None,  # a dask client that is there already
-) -> list[U]:  # one result an item, in the order of the items
+) -> list[_U]:  # one result an item, in the order of the items
     """Apply a function to batches of items, on threads or on a Dask cluster, with the same results.
 
     Raises: what `function` raises; ValueError where it gives too few results.

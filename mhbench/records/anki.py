@@ -23,7 +23,7 @@ from ..errors import refuse
 from .schema import Item, validate
 
 # %% auto #0
-__all__ = ["GAP", "REASONS", "Deletion", "parse_cloze", "plain_text", "Note", "Deck", "cloze_question", "load_anki"]
+__all__ = ["GAP", "REASONS", "Deletion", "parse_cloze", "field_text", "Note", "Deck", "cloze_question", "load_anki"]
 
 # %% ../../nbs/records/05_anki.ipynb #21416e7c
 _TOKEN = re.compile(r"\{\{c(\d+(?:,\d+)*)::|\}\}")
@@ -114,7 +114,7 @@ class _Text(HTMLParser):
             self.parts.append(data)
 
 
-def plain_text(
+def field_text(
     field: str,  # of a note
     is_html: bool = True,
 ) -> tuple[str, int]:  # text, and how many images and sounds were in it
@@ -325,15 +325,15 @@ def cloze_question(note: Note) -> tuple[str, str, str | None, int] | str:
     if len(found) > 1:
         return "several_clozes"
     ((f, d),) = found
-    answer, media = plain_text(d.answer, note.is_html)
+    answer, media = field_text(d.answer, note.is_html)
     if (media and not answer) or answer.startswith("image-occlusion:"):
         return "answer_is_media"
     if not answer:
         return "empty_answer"
-    question, media = plain_text(note.fields[f][: d.start] + GAP + note.fields[f][d.end :], note.is_html)
+    question, media = field_text(note.fields[f][: d.start] + GAP + note.fields[f][d.end :], note.is_html)
     if not question.replace(GAP, "").strip(" .,:;?!\n"):
         return "empty_question"
-    return question, answer, plain_text(d.hint or "", note.is_html)[0] or None, media
+    return question, answer, field_text(d.hint or "", note.is_html)[0] or None, media
 
 
 def _item_id(note: Note, question: str, answer: str) -> str:

@@ -7,22 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from ..encode.parallel import T
 from ..errors import refuse
 from .schema import R, read_records, write_records
 
 # %% auto #0
 __all__ = ["shard", "merge", "merge_records"]
 
-
 # %% ../../nbs/records/04_shards.ipynb #cafa8d4d
+_T = TypeVar("_T")
+
+
 def shard(
-    items: Sequence[T],  # all of a stage's items, in their order
+    items: Sequence[_T],  # all of a stage's items, in their order
     i: int,  # which shard, 0-based
     n: int,  # how many shards
-) -> Sequence[T]:
+) -> Sequence[_T]:
     """One of `n` blocks of a sequence, the same in every run.
 
     Raises: ValueError where there is no such shard.
@@ -33,12 +34,12 @@ def shard(
 
 
 def merge(
-    parts: Sequence[Iterable[T]],  # the results of shards 0, 1, ..., in that order
+    parts: Sequence[Iterable[_T]],  # the results of shards 0, 1, ..., in that order
     *,
-    key: Callable[[T], Any] | None = None,  # what makes a result one of a kind
+    key: Callable[[_T], Any] | None = None,  # what makes a result one of a kind
     order: Sequence[Any] | None = None,  # the keys in the order that one process gives
-    by: Callable[[T], Any] | None = None,  # the part of a result that `order` lists; `key` by default
-) -> list[T]:
+    by: Callable[[_T], Any] | None = None,  # the part of a result that `order` lists; `key` by default
+) -> list[_T]:
     """The results of all shards in the order of one process.
 
     Raises: ValueError where two shards give the same result, or one gives what `order` does not list, or nothing for

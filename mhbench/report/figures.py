@@ -16,7 +16,7 @@ from ..errors import refuse
 from .style import MARKERS, PALETTE, STYLE
 
 # %% auto #0
-__all__ = ["intervals", "panels", "histogram", "radar", "matrix", "reliability", "curves"]
+__all__ = ["intervals", "panels", "histogram", "radar", "matrix", "reliability_diagram", "curves"]
 
 
 # %% ../../nbs/report/03_figures.ipynb #9b96371d
@@ -331,14 +331,14 @@ def matrix(
 
 
 # %% ../../nbs/report/03_figures.ipynb #7e9b2ed2
-def reliability(
+def reliability_diagram(
     table: pd.DataFrame,  # columns: confidence, accuracy, n, `hue`; one row a bin
     *,
     hue: str = "model",
     title: str = "",
 ) -> Figure | None:  # None where the table has no row
     "Accuracy against confidence by bin, the area of a point in proportion to its n."
-    table = _ready("reliability", table, ["confidence", "accuracy", "n", hue])
+    table = _ready("reliability_diagram", table, ["confidence", "accuracy", "n", hue])
     if table is None:
         return None
     fig, ax = _figure(4.4, 4.0)

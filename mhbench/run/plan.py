@@ -67,22 +67,22 @@ def _known_of_encoder(items: list, study: str, model: str) -> list:  # Responses
 
 # %% ../../nbs/run/07_plan.ipynb #89aca02b
 def _judged(v: dict, items: list[Item], answers: list[Response], model: Model) -> list[Request]:
-    _, responses = judge.chosen(items, answers, kind=v["kind"], n_items=v["n_items"], seed=v["seed"])
+    _, responses = judge.judged_answers(items, answers, kind=v["kind"], n_items=v["n_items"], seed=v["seed"])
     given = {k: v[k] for k in ("kind", "repeats", "seed", "prompts_dir")}
-    return list(judge.requests(responses, items, model, **given))
+    return list(judge.judge_requests(responses, items, model, **given))
 
 
 def _duelled(v: dict, items: list[Item], answers: list[Response], model: Model) -> list[Request]:
     said = [r for r in answers if r.model in (v["contestants"] or v["models"])]
     m = duels.meeting(items, said, **{k: v[k] for k in ("mode", "expert", "n_items", "n_errors", "seed")})
     given = {k: v[k] for k in ("seed", "prompts_dir")}
-    asked = judge.requests(m.duelling, items, model, rubric="counselingbench/duel", **given)
-    named = judge.requests(m.erring, items, model, rubric="counselingbench/error", **given)
+    asked = judge.judge_requests(m.duelling, items, model, rubric="counselingbench/duel", **given)
+    named = judge.judge_requests(m.erring, items, model, rubric="counselingbench/error", **given)
     return [*asked, *named]
 
 
 def _completed(v: dict, items: list[Item], endpoint: Endpoint, *, scored_here: bool) -> list[Request]:
-    drawn = contamination.chosen(items, n_items=v["n_items"], seed=v["seed"])
+    drawn = contamination.draw_questions(items, n_items=v["n_items"], seed=v["seed"])
     halves = contamination.completion_requests(drawn, prompts_dir=v["prompts_dir"])
     whole = [] if scored_here else contamination.logprob_requests([i.question for i in drawn], endpoint)
     return [*halves, *whole]

@@ -14,7 +14,14 @@ from ..errors import refuse
 from .metrics import _out, _ratio, _weights
 
 # %% auto #0
-__all__ = ["cross_entropy", "brier", "letter_probabilities", "Reliability", "reliability", "expected_calibration_error"]
+__all__ = [
+    "cross_entropy",
+    "brier",
+    "letter_probabilities",
+    "Reliability",
+    "reliability_curve",
+    "expected_calibration_error",
+]
 
 
 # %% ../../nbs/stats/11_calibration.ipynb #80107717
@@ -142,7 +149,7 @@ def _binned(confidence, right, bins, strategy, function) -> tuple[np.ndarray, np
     )
 
 
-def reliability(
+def reliability_curve(
     confidence: Sequence,  # (N,) in [0, 1]
     right: Sequence,  # (N,) bool, or the soft label's probability of the answer
     *,
@@ -151,8 +158,8 @@ def reliability(
     weights: np.ndarray | None = None,  # (B, N)
 ) -> Reliability:
     "Mean confidence and accuracy in bins of confidence."
-    c, r, edges, member = _binned(confidence, right, bins, strategy, "reliability")
-    w = _weights(weights, len(c), "reliability")
+    c, r, edges, member = _binned(confidence, right, bins, strategy, "reliability_curve")
+    w = _weights(weights, len(c), "reliability_curve")
     n = w @ member
     return Reliability(
         edges,

@@ -11,7 +11,7 @@ import pandas as pd
 
 from ..errors import refuse
 from ..records.schema import Item
-from ..stats.calibration import expected_calibration_error, reliability
+from ..stats.calibration import expected_calibration_error, reliability_curve
 from ..stats.estimate import estimate
 from .rates import rate_table
 from .score import ANSWERED, RUN, mode_names
@@ -79,7 +79,7 @@ def probability_scores(rates: Mapping[str, pd.DataFrame]) -> pd.DataFrame:  # ra
 
 
 def with_run(table: pd.DataFrame) -> pd.DataFrame:
-    "A column `run` that names model, mode and way of answering for people."
+    "A column `run` that names model and way of answering for people."
     return table.assign(run=table["model"] + ", " + mode_names(table).str.replace("_", " "))
 
 
@@ -102,8 +102,8 @@ def calibration_table(
     core: str | None = None,
     n_boot: int = 1000,
     seed: int,
-) -> pd.DataFrame:  # model, mode, by, group, n, estimate, ci_low, ci_high
-    "The expected calibration error by model and mode, of the core set and of every set."
+) -> pd.DataFrame:  # model, mode, answered_by, n_votes, by, group, and the columns of an estimate
+    "The expected calibration error by model and way of answering, of the core set and of every set."
     sure = _sure(plain)
     parts = [("all", "all", sure if core is None else sure[sure["set"] == core])]
     if core:
@@ -113,9 +113,9 @@ def calibration_table(
         for run, g in part.groupby(RUN):
             confidence, correct, cluster = (g[c].to_numpy() for c in ("confidence", "correct", "cluster"))
             e = estimate(_weighted_error, confidence, correct, clusters=cluster, n_boot=n_boot, seed=seed)
-            rows.append(dict(zip(RUN, run)) | {"by": by, "group": name} | e.row())
-    columns = [*RUN, "by", "group", "n", "n_clusters", "estimate", "ci_low", "ci_high", "level", "kind"]
-    return pd.DataFrame(rows).reindex(columns=columns)
+            rows.append(dict(zip(RUN, run)) | {"by": by, "group": name, **e.row()})
+    measured = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level"]
+    return pd.DataFrame(rows, columns=[*RUN, "by", "group", *measured])
 
 
 def _weighted_error(confidence, correct, weights):
@@ -129,7 +129,7 @@ def reliability_curves(
     sure = _sure(plain if core is None else plain[plain["set"] == core])
     out = [pd.DataFrame(columns=["model", "confidence", "accuracy", "n"])]
     for run, g in with_run(sure).groupby("run"):
-        curve = reliability(g["confidence"], g["correct"])
+        curve = reliability_curve(g["confidence"], g["correct"])
         columns = {"confidence": curve.confidence, "accuracy": curve.accuracy, "n": curve.count}
         out.append(pd.DataFrame({"model": run, **columns}))
     return pd.concat([o for o in out if len(o)] or out, ignore_index=True)
@@ -137,13 +137,13 @@ def reliability_curves(
 
 # %% ../../nbs/steps/13_accuracy.ipynb #cccd43ff
 def score_metrics(plain: pd.DataFrame, accuracy: pd.DataFrame, f1: pd.DataFrame) -> dict:
-    "Counts, and accuracy and macro F1 by model and mode."
+    "Counts, and accuracy and macro F1 by model and way of answering."
     total = accuracy[accuracy["by"] == "all"]
-    total = total.assign(setting=mode_names(total))
+    total, f1 = (t.assign(run=t["model"] + "/" + mode_names(t)) for t in (total, f1))
     kept = ["n", "estimate", "ci_low", "ci_high", "n_unread"]
     return {
         "n_responses": len(plain),
         "n_missing": int((~plain["status"].isin(ANSWERED)).sum()),
-        "accuracy": {f"{r['model']}/{r['setting']}": {k: r[k] for k in kept} for r in total.to_dict("records")},
-        "macro_f1": {f"{r.model}/{r.setting}": r.estimate for r in f1.assign(setting=mode_names(f1)).itertuples()},
+        "accuracy": {r["run"]: {k: r[k] for k in kept} for r in total.to_dict("records")},
+        "macro_f1": {r.run: r.estimate for r in f1.itertuples()},
     }

@@ -17,6 +17,7 @@ import pandas as pd
 from ..ask import prompts
 from ..ask.client import ask
 from ..ask.request import Answer, Endpoint, Model, Request
+from ..ask.template import render
 from ..errors import refuse
 from ..records.draw import draw_items
 from ..records.schema import Item
@@ -28,8 +29,8 @@ __all__ = [
     "levenshtein_similarity",
     "Completions",
     "compare_completions",
-    "Asked",
-    "chosen",
+    "SecondHalves",
+    "draw_questions",
     "completion_requests",
     "complete",
     "min_k",
@@ -165,7 +166,7 @@ def compare_completions(
 
 
 # %% ../../nbs/steps/10_contamination.ipynb #29ee02c7
-class Asked(NamedTuple):
+class SecondHalves(NamedTuple):
     "What a model wrote for each item's second half."
 
     seconds: list[str | None]  # the true second halves; None where the question cannot be halved
@@ -174,7 +175,7 @@ class Asked(NamedTuple):
     statuses: dict[str, int]  # answers by status
 
 
-def chosen(items: Sequence[Item], *, n_items: int | None, seed: int) -> list[Item]:
+def draw_questions(items: Sequence[Item], *, n_items: int | None, seed: int) -> list[Item]:
     "The questions that are completed: each once, whatever its variants, or a draw of `n_items` of them."
     once = {i.base: i for i in reversed(items)}
     return draw_items(list(once.values())[::-1], n_items, seed=seed)
@@ -187,9 +188,7 @@ def completion_requests(items: Sequence[Item], *, prompts_dir: str | Path | None
 
     def request(item, first, second):
         messages = [
-            {"role": r, "content": prompts.render(text[r], {"first": first}, name)}
-            for r in ("system", "user")
-            if r in text
+            {"role": r, "content": render(text[r], {"first": first}, name)} for r in ("system", "user") if r in text
         ]
         return Request(
             f"{item.item_id}/second_half", messages, {"temperature": 0.0, "max_tokens": 16 + 3 * len(second.split())}
@@ -206,7 +205,7 @@ def complete(
     cache: str | Path | Any | None,  # a Cache or its path; None: keep nothing
     prompts_dir: str | Path | None = None,
     **ask_options: Any,  # budget, max_failed, replay, progress
-) -> Asked:
+) -> SecondHalves:
     """Ask a model for the second half of every question.
 
     Source: Nguyen et al. 2025 (CounselingBench), appendix B.2.
@@ -217,7 +216,7 @@ def complete(
         ask(completion_requests(items, prompts_dir=prompts_dir), model, endpoint, cache=cache, **ask_options)
     )
     wrote = iter([a.text if a.status in ("ok", "truncated") else None for a in answers])
-    return Asked(
+    return SecondHalves(
         [h[1] if h else None for h in cut],
         [next(wrote) if h else None for h in cut],
         answers,

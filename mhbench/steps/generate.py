@@ -29,8 +29,8 @@ __all__ = [
     "Setting",
     "settings",
     "name",
-    "chosen",
-    "requests",
+    "select_items",
+    "generation_requests",
     "response",
     "generate",
     "merged",
@@ -108,7 +108,7 @@ def name(item: Item, mode: str, sample: int) -> str:
     return f"{item.study}/{item.item_id}/{mode}/{sample}"
 
 
-def chosen(items: Sequence[Item], setting: Setting, seed: int) -> list[Item]:
+def select_items(items: Sequence[Item], setting: Setting, seed: int) -> list[Item]:
     """The items that a mode is asked of, in their order.
 
     A draw takes the `n_items` base questions, with all their variants, whose SHA-256 with the seed is smallest, so it
@@ -127,7 +127,7 @@ def chosen(items: Sequence[Item], setting: Setting, seed: int) -> list[Item]:
         kept = {
             i.item_id
             for name, n in setting.n_items.items()
-            for i in chosen(
+            for i in select_items(
                 [i for i in out if i.variant.get("set") == name], setting.model_copy(update={"n_items": n}), seed
             )
         }
@@ -161,7 +161,7 @@ def _with_system(messages: list[dict[str, str]], system: str | None) -> list[dic
     return [{"role": "system", "content": f"{system.strip()}\n\n{messages[0]['content']}"}, *messages[1:]]
 
 
-def requests(
+def generation_requests(
     items: Sequence[Item],  # what is asked
     model: Model,  # whom
     mode: str,  # one of MODES
@@ -262,8 +262,8 @@ def _every(
     return (
         (item, request, mode)
         for mode, s in how.items()
-        for item, request in requests(
-            shard(chosen(items, s, seed), *part),
+        for item, request in generation_requests(
+            shard(select_items(items, s, seed), *part),
             model,
             mode,
             setting=s,

@@ -26,11 +26,11 @@ from .generate import _with_system
 from .verdicts import _Case, _judgments, _said, _silent, _size, messages, schema
 
 # %% auto #0
-__all__ = ["chosen", "requests", "judge", "extras", "judge_items"]
+__all__ = ["judged_answers", "judge_requests", "judge", "extras", "judge_items"]
 
 
 # %% ../../nbs/steps/05_judge.ipynb #883f45db
-def chosen(
+def judged_answers(
     items: Sequence[Item],
     responses: Sequence[Response],  # of all students; their first zero-shot answers count
     *,
@@ -131,7 +131,7 @@ def _finder(
     return find
 
 
-def requests(
+def judge_requests(
     responses: Sequence[Response],
     items: Iterable[Item],
     judge: Model,

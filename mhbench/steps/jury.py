@@ -23,7 +23,7 @@ from ..stats.estimate import Estimate
 from .verdicts import _failed
 
 # %% auto #0
-__all__ = ["outcomes", "position_bias", "jury", "scored_alike", "same_lineage"]
+__all__ = ["outcomes", "position_bias_table", "jury", "scored_alike", "same_lineage"]
 
 
 # %% ../../nbs/steps/06_jury.ipynb #d194f163
@@ -66,13 +66,13 @@ def outcomes(
     return table.assign(axis=pd.Categorical(table["axis"], categories=table["axis"].unique(), ordered=True))
 
 
-def position_bias(
+def position_bias_table(
     judgments: Iterable[Judgment],  # of kind pairwise
     *,
     n: int = 1000,  # bootstrap replicates, over items
     seed: int = 0,
 ) -> pd.DataFrame:  # two rows a judge and axis: consistency, first
-    """How far a judge's preference hangs on which answer stands first: `agreement.position_bias` for every judge and
+    """How far a judge's preference hangs on which answer stands first: `mhbench.stats.bias.position_bias` for every judge and
     axis.
     """
     rows = []

@@ -12,11 +12,10 @@ from typing import TypeVar
 
 from ..errors import refuse
 from ..records.schema import Item, letters
-from ..studies.mentat.questions import GENDERS
 
 # %% auto #0
 __all__ = [
-    "T",
+    "GENDERS",
     "ETHNICITIES",
     "AGES",
     "AGE_BANDS",
@@ -31,13 +30,13 @@ __all__ = [
 ]
 
 # %% ../../nbs/steps/01_variants.ipynb #2c444802
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 def shuffled(
-    values: Sequence[T],
+    values: Sequence[_T],
     *key: object,  # what the order depends on, e.g. seed, set, item id
-) -> list[T]:
+) -> list[_T]:
     "The values in an order that depends on the key alone; all orders are equally likely."
     text = "\x1f".join(map(str, key))
     return [
@@ -46,6 +45,7 @@ def shuffled(
 
 
 # %% ../../nbs/steps/01_variants.ipynb #e8b707ca
+GENDERS = ("male", "female", "nonbinary")
 ETHNICITIES = ("African American", "Asian", "Black", "Hispanic", "Native American", "White")
 AGES = tuple(range(18, 66))  # years, both ends included
 AGE_BANDS = ((18, 33), (33, 49), (49, 66))  # from, up to but without

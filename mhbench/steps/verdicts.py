@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from ..ask import prompts
 from ..ask.request import Answer, Model
 from ..ask.rubrics import Rubric
+from ..ask.template import render
 from ..errors import refuse
 from ..records.schema import Item, Judgment, Response, carried, letters
 
@@ -125,7 +126,7 @@ def messages(rubric: Rubric, item: Item, texts: Sequence[str]) -> list[dict[str,
         "first": texts[0] if texts else "",
         "second": texts[1] if len(texts) > 1 else "",
         "answers": "\n".join(
-            prompts.render(
+            render(
                 rubric.text.get("answer_line", "Answer {number}: {answer}"),
                 {"number": str(i), "answer": t},
                 rubric.name,
@@ -136,7 +137,7 @@ def messages(rubric: Rubric, item: Item, texts: Sequence[str]) -> list[dict[str,
         "form": _form(rubric, item, texts),
     }
     roles = [
-        (role, prompts.render(rubric.text[role], values, f"rubrics/{rubric.name}"))
+        (role, render(rubric.text[role], values, f"rubrics/{rubric.name}"))
         for role in ("system", "user")
         if role in rubric.text
     ]
@@ -176,7 +177,7 @@ def _parts(rubric: Rubric, item: Item, texts: Sequence[str]) -> str:
         return ""
     answers = split_parts(texts[0], len(item.stems))
     rows = [
-        prompts.render(rubric.text["part"], {"number": f"Q{i}", "text": s, "reference": k, "answer": a}, rubric.name)
+        render(rubric.text["part"], {"number": f"Q{i}", "text": s, "reference": k, "answer": a}, rubric.name)
         for i, (s, k, a) in enumerate(zip(item.stems, item.key, answers or ["(see below)"] * len(item.stems)), 1)
     ]
     return "\n\n".join(

@@ -31,7 +31,6 @@ from mhbench.studies.counselingbench.fields import (
 
 # %% auto #0
 __all__ = [
-    "Text",
     "ERRORS",
     "CounselingRow",
     "load_counselingbench",
@@ -80,25 +79,25 @@ _REQUIRED = tuple(
         "canary",
     )
 )
-Text = Annotated[str, Field(pattern=r"\S")]
+_Text = Annotated[str, Field(pattern=r"\S")]
 
 
 class CounselingRow(Record):
     "One question of a released file."
 
-    publisher: Text
-    exam: Text
-    number: Text
-    demographic: Text
+    publisher: _Text
+    exam: _Text
+    number: _Text
+    demographic: _Text
     mental_status: str
-    problem: Text
+    problem: _Text
     other: str = ""
     question: str
-    choice_a: Text
-    choice_b: Text
-    choice_c: Text
-    choice_d: Text
-    correct_answer: Text
+    choice_a: _Text
+    choice_b: _Text
+    choice_c: _Text
+    choice_d: _Text
+    correct_answer: _Text
     explanation: str = ""
     correct_answer_letter: Literal["A", "B", "C", "D"] | None = None
     label: str | None = None
@@ -152,7 +151,7 @@ class CounselingRow(Record):
 
 
 class _Asked(CounselingRow):
-    question: Text
+    question: _Text
 
 
 _Asked.__name__ = "CounselingRow"  # what an error calls it
@@ -355,9 +354,9 @@ ERRORS = ("knowledge", "context", "logical")
 class ErrorRow(Record):
     "One person's label of the error in one wrong answer."
 
-    item_id: Text
-    model: Text  # whose answer
-    rater: Text  # a pseudonym
+    item_id: _Text
+    model: _Text  # whose answer
+    rater: _Text  # a pseudonym
     label: Literal["knowledge", "context", "logical", "Abstain"]
     comment: str | None = None
 

@@ -18,7 +18,7 @@ from ...stats.estimate import estimate
 from ...stats.resample import mean
 
 # %% auto #0
-__all__ = ["reliability", "student_accuracy", "abstention_rates", "paper_results"]
+__all__ = ["rater_reliability", "student_accuracy", "abstention_rates", "paper_results"]
 
 
 # %% ../../../nbs/studies/medqade/04_tables.ipynb #a3b99157
@@ -34,7 +34,7 @@ def _columns(labels: np.ndarray, names: Sequence[str], function: str) -> np.ndar
     return x
 
 
-def reliability(
+def rater_reliability(
     labels: np.ndarray,  # (R, S, N)
     students: Sequence[str],  # S names
     *,
@@ -46,7 +46,7 @@ def reliability(
 
     Source: MedQADE, section 4.4.1 and figure 2.
     """
-    x = _columns(labels, students, "reliability")
+    x = _columns(labels, students, "rater_reliability")
     statistics = {m: partial(mean_pairwise, metric=m) for m in METRICS} | {
         "krippendorff_alpha": partial(krippendorff_alpha, level="nominal")
     }

@@ -20,21 +20,13 @@ import pyarrow as pa
 
 from ...errors import refuse
 from ...records.schema import Item, letters, validate
+from ...steps.variants import GENDERS
 from .archive import decrypt, read_archive
 
 # %% auto #0
-__all__ = [
-    "GENDERS",
-    "MENTAT_CATEGORIES",
-    "MENTAT_COLUMNS",
-    "PLACEHOLDERS",
-    "RELEASE_SETS",
-    "load_mentat",
-    "load_mentat_set",
-]
+__all__ = ["MENTAT_CATEGORIES", "MENTAT_COLUMNS", "PLACEHOLDERS", "RELEASE_SETS", "load_mentat", "load_mentat_set"]
 
 # %% ../../../nbs/studies/mentat/02_questions.ipynb #d0768219
-GENDERS = ("male", "female", "nonbinary")
 MENTAT_CATEGORIES = ("diagnosis", "treatment", "monitoring", "triage", "documentation")
 MENTAT_COLUMNS = (
     "q_id",

@@ -24,7 +24,6 @@ from ..corpus import Corpus, corpus_of, one_file
 __all__ = [
     "TOPICS",
     "TYPES",
-    "Text",
     "mend_encoding",
     "mend_option",
     "MHQARow",
@@ -68,7 +67,7 @@ TOPICS = ("Anxiety", "Depression", "Obsessive/Compulsive Disorders", "Trauma")
 TYPES = ("Factoid", "Diagnostic", "Prognostic", "Preventive")
 _ALIASES = {"correct_answer": "correct_option", "correct_option_num": "correct_option_number"}
 _OPTIONS = ("option1", "option2", "option3", "option4")
-Text = Annotated[str, Field(pattern=r"\S")]
+_Text = Annotated[str, Field(pattern=r"\S")]
 
 
 def _folded(text: str) -> str:
@@ -81,11 +80,11 @@ class MHQARow(Record):
     id: Annotated[str, Field(pattern=r"^\d+$")]  # PubMed id of the abstract
     topic: Literal["Anxiety", "Depression", "Obsessive/Compulsive Disorders", "Trauma"]
     type: Literal["Factoid", "Diagnostic", "Prognostic", "Preventive"]
-    question: Text
-    option1: Text
-    option2: Text
-    option3: Text
-    option4: Text
+    question: _Text
+    option1: _Text
+    option2: _Text
+    option3: _Text
+    option4: _Text
     correct_option: str  # the right option's text
     correct_option_number: Annotated[str, Field(pattern=r"^[1-4](\.0+)?$")]
     valid_question: Literal["True", "true", "1"] = "True"

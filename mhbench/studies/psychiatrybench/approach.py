@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from ...ask import prompts
 from ...ask.client import ask
 from ...ask.request import Endpoint, Model, Request
+from ...ask.template import render
 from ...errors import refuse
 from ...records.schema import Item, Judgment, Response
 from ...steps.generate import _with_system, generate, response
@@ -122,7 +123,7 @@ def _first_step(item: Item, dir: str | Path | None) -> list[dict[str, str]]:
         "question": item.question,
     }
     return [
-        {"role": r, "content": prompts.render(text[r], values, "steps/approach_question.yaml")}
+        {"role": r, "content": render(text[r], values, "steps/approach_question.yaml")}
         for r in ("system", "user")
         if r in text
     ]

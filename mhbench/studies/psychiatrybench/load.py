@@ -17,18 +17,18 @@ from ...records.schema import Id, Item, Record, letters, validate
 from ..corpus import Corpus
 
 # %% auto #0
-__all__ = ["Text", "PSYCHIATRY_TASKS", "PSYCHIATRY_FORMS", "load_psychiatrybench", "load"]
+__all__ = ["PSYCHIATRY_TASKS", "PSYCHIATRY_FORMS", "load_psychiatrybench", "load"]
 
 # %% ../../../nbs/studies/psychiatrybench/01_load.ipynb #eb93598a
-Text = Annotated[str, Field(pattern=r"\S")]
+_Text = Annotated[str, Field(pattern=r"\S")]
 
 
 class _Row(Record):
     id: Id
-    history: Text | None = None
-    mental_state_examination: Text | None = None
-    physical_examination: Text | None = None
-    source: Text | None = None  # a citation
+    history: _Text | None = None
+    mental_state_examination: _Text | None = None
+    physical_examination: _Text | None = None
+    source: _Text | None = None  # a citation
     synthetic: bool = False
     canary: str | None = None
 
@@ -47,16 +47,16 @@ class _Row(Record):
 
 
 class _Open(_Row):
-    question: Text
-    answer: Text
+    question: _Text
+    answer: _Text
 
     def items(self, labels):
         return [dict(task="open", question=self.question, key=[self.answer])]
 
 
 class _FollowUp(_Open):
-    first_follow_up: Text | None = None
-    second_follow_up: Text | None = None
+    first_follow_up: _Text | None = None
+    second_follow_up: _Text | None = None
 
     @model_validator(mode="after")
     def _in_turn(self):
@@ -66,9 +66,9 @@ class _FollowUp(_Open):
 
 
 class _Approach(_Row):
-    history: Text
-    clinical_approach: Text
-    question: Text | None = None
+    history: _Text
+    clinical_approach: _Text
+    question: _Text | None = None
 
     def items(self, labels):
         asked = {"variant": {"question": "to be generated"}} if self.question is None else {}
@@ -83,9 +83,9 @@ class _Approach(_Row):
 
 
 class _Classification(_Row):
-    history: Text
-    categories: list[Text]
-    disorders: list[Text]
+    history: _Text
+    categories: list[_Text]
+    disorders: list[_Text]
 
     def items(self, labels):
         out = []
@@ -108,9 +108,9 @@ class _Classification(_Row):
 
 
 class _Sequential(_Row):
-    history: Text
-    questions: Annotated[list[Text], Field(min_length=6, max_length=6)]
-    answers: Annotated[list[Text], Field(min_length=6, max_length=6)]
+    history: _Text
+    questions: Annotated[list[_Text], Field(min_length=6, max_length=6)]
+    answers: Annotated[list[_Text], Field(min_length=6, max_length=6)]
 
     def items(self, labels):
         return [dict(task="sequential", question="", stems=self.questions, key=self.answers)]
@@ -129,7 +129,7 @@ class _Choices(_Row):
 
 
 class _MCQ(_Choices):
-    question: Text
+    question: _Text
     answer: Annotated[list[Annotated[str, Field(pattern=r"^[A-Za-z]$")]], Field(min_length=1)]
 
     def items(self, labels):
@@ -145,9 +145,9 @@ class _MCQ(_Choices):
 
 
 class _EMI(_Choices):
-    header: Text
-    required: Text
-    questions: Annotated[list[Text], Field(min_length=1)]
+    header: _Text
+    required: _Text
+    questions: Annotated[list[_Text], Field(min_length=1)]
     answers: list[Annotated[str, Field(pattern=r"^[A-Za-z]$")]]
 
     @model_validator(mode="after")

@@ -1,0 +1,98 @@
+"""The house: imports go down, a public name stands for one thing, a module is no longer than one reads."""
+
+import ast
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent / "mhbench"
+MODULES = sorted(p for p in ROOT.rglob("*.py") if p.name not in ("__init__.py", "_modidx.py"))
+# A module imports its own floor and those below it.
+FLOORS = [
+    ["errors"],
+    ["records", "stats"],
+    ["ask"],
+    ["encode"],
+    ["steps"],
+    ["studies"],
+    ["annotate", "report"],
+    ["run"],
+]
+FLOOR = {name: height for height, names in enumerate(FLOORS) for name in names}
+STUDIES = ("mentat", "psychiatrybench", "medqade", "counselingbench", "mhqa")
+# What every study calls alike: the registry of studies finds it by this name.
+INTERFACE = {"load": "studies/*/load.py"}
+
+
+def short(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def floor(path: Path) -> int:
+    return FLOOR[path.relative_to(ROOT).with_suffix("").parts[0]]
+
+
+def imported_floors(path: Path) -> dict[str, int]:
+    "The modules of the package that a module imports, in functions too, with their floors."
+    package = ("mhbench", *path.relative_to(ROOT).parts[:-1])
+    found = {}
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [a.name for a in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            start = ".".join([*base, *([node.module] if node.module else [])])
+            names = [start] if start != "mhbench" else [f"mhbench.{a.name}" for a in node.names]
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "mhbench" and len(parts) > 1 and parts[1] in FLOOR:
+                found[name] = FLOOR[parts[1]]
+    return found
+
+
+def public_names(path: Path) -> list[str]:
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
+            return ast.literal_eval(node.value)
+    return []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=short)
+def test_imports_never_go_up_a_floor(path):
+    up = {name: height for name, height in imported_floors(path).items() if height > floor(path)}
+    assert not up, f"{short(path)} stands on floor {floor(path)} and imports from above: {up}"
+
+
+def test_the_reader_of_imports_sees_them():
+    seen = imported_floors(ROOT / "steps" / "rates.py")
+    assert {"mhbench.errors": 0, "mhbench.stats.estimate": 1, "mhbench.steps.score": 4}.items() <= seen.items()
+
+
+def test_a_public_name_stands_for_one_thing():
+    where = defaultdict(list)
+    for path in MODULES:
+        for name in public_names(path):
+            if name not in INTERFACE or not path.match(INTERFACE[name]):
+                where[name].append(short(path))
+    assert len(where) > 300
+    assert not {name: files for name, files in where.items() if len(files) > 1}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=short)
+def test_a_module_is_at_most_500_lines(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 500
+
+
+@pytest.mark.parametrize("path", [p for p in MODULES if p.relative_to(ROOT).parts[0] != "studies"], ids=short)
+def test_no_module_outside_studies_is_called_after_a_study(path):
+    assert not set(STUDIES) & set(re.split(r"[/_.]", short(path)))
+
+
+def test_what_is_asked_of_an_item_stands_in_its_properties():
+    "`base` and `cluster` are the one place that says what a variant varies, and what is drawn whole."
+    by_hand = re.compile(r"(base_id|group_id) or ")
+    found = [short(p) for p in MODULES if by_hand.search(p.read_text(encoding="utf-8"))]
+    assert found == ["records/schema.py"]
