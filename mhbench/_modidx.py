@@ -613,6 +613,7 @@ d = {
         },
         "mhbench.report.figures": {
             "mhbench.report.figures._figure": ("report/figures.html#_figure", "mhbench/report/figures.py"),
+            "mhbench.report.figures._in_order": ("report/figures.html#_in_order", "mhbench/report/figures.py"),
             "mhbench.report.figures._ready": ("report/figures.html#_ready", "mhbench/report/figures.py"),
             "mhbench.report.figures._six_digits": ("report/figures.html#_six_digits", "mhbench/report/figures.py"),
             "mhbench.report.figures.curves": ("report/figures.html#curves", "mhbench/report/figures.py"),
@@ -1058,6 +1059,20 @@ d = {
                 "mhbench/stats/resample.py",
             ),
         },
+        "mhbench.stats.simultaneous": {
+            "mhbench.stats.simultaneous.Simultaneous": (
+                "stats/simultaneous.html#simultaneous",
+                "mhbench/stats/simultaneous.py",
+            ),
+            "mhbench.stats.simultaneous._critical": (
+                "stats/simultaneous.html#_critical",
+                "mhbench/stats/simultaneous.py",
+            ),
+            "mhbench.stats.simultaneous.simultaneous_intervals": (
+                "stats/simultaneous.html#simultaneous_intervals",
+                "mhbench/stats/simultaneous.py",
+            ),
+        },
         "mhbench.stats.soft_labels": {
             "mhbench.stats.soft_labels.GroupMeans": (
                 "stats/soft_labels.html#groupmeans",
@@ -1190,6 +1205,81 @@ d = {
                 "mhbench/steps/contamination.py",
             ),
             "mhbench.steps.contamination.min_k": ("steps/contamination.html#min_k", "mhbench/steps/contamination.py"),
+        },
+        "mhbench.steps.demographics": {
+            "mhbench.steps.demographics.LevelScores": (
+                "steps/demographics.html#levelscores",
+                "mhbench/steps/demographics.py",
+            ),
+            "mhbench.steps.demographics._detectable_together": (
+                "steps/demographics.html#_detectable_together",
+                "mhbench/steps/demographics.py",
+            ),
+            "mhbench.steps.demographics._level": ("steps/demographics.html#_level", "mhbench/steps/demographics.py"),
+            "mhbench.steps.demographics._pairs_of": (
+                "steps/demographics.html#_pairs_of",
+                "mhbench/steps/demographics.py",
+            ),
+            "mhbench.steps.demographics._together": (
+                "steps/demographics.html#_together",
+                "mhbench/steps/demographics.py",
+            ),
+            "mhbench.steps.demographics.absent_models": (
+                "steps/demographics.html#absent_models",
+                "mhbench/steps/demographics.py",
+            ),
+            "mhbench.steps.demographics.by_attribute": (
+                "steps/demographics.html#by_attribute",
+                "mhbench/steps/demographics.py",
+            ),
+            "mhbench.steps.demographics.demographics_headline": (
+                "steps/demographics.html#demographics_headline",
+                "mhbench/steps/demographics.py",
+            ),
+            "mhbench.steps.demographics.demographics_metrics": (
+                "steps/demographics.html#demographics_metrics",
+                "mhbench/steps/demographics.py",
+            ),
+            "mhbench.steps.demographics.in_order": (
+                "steps/demographics.html#in_order",
+                "mhbench/steps/demographics.py",
+            ),
+            "mhbench.steps.demographics.level_averages": (
+                "steps/demographics.html#level_averages",
+                "mhbench/steps/demographics.py",
+            ),
+            "mhbench.steps.demographics.level_pairs": (
+                "steps/demographics.html#level_pairs",
+                "mhbench/steps/demographics.py",
+            ),
+            "mhbench.steps.demographics.level_scores": (
+                "steps/demographics.html#level_scores",
+                "mhbench/steps/demographics.py",
+            ),
+            "mhbench.steps.demographics.level_table": (
+                "steps/demographics.html#level_table",
+                "mhbench/steps/demographics.py",
+            ),
+            "mhbench.steps.demographics.pair_intervals": (
+                "steps/demographics.html#pair_intervals",
+                "mhbench/steps/demographics.py",
+            ),
+            "mhbench.steps.demographics.pairs_summary": (
+                "steps/demographics.html#pairs_summary",
+                "mhbench/steps/demographics.py",
+            ),
+            "mhbench.steps.demographics.tested_pairs": (
+                "steps/demographics.html#tested_pairs",
+                "mhbench/steps/demographics.py",
+            ),
+            "mhbench.steps.demographics.untested_models": (
+                "steps/demographics.html#untested_models",
+                "mhbench/steps/demographics.py",
+            ),
+            "mhbench.steps.demographics.value_axis": (
+                "steps/demographics.html#value_axis",
+                "mhbench/steps/demographics.py",
+            ),
         },
         "mhbench.steps.duels": {
             "mhbench.steps.duels.Matched": ("steps/duels.html#matched", "mhbench/steps/duels.py"),
