@@ -55,3 +55,13 @@ def test_ages_are_bands_and_sets_drawn_otherwise_count():
     assert levels.scores["level"].value_counts().to_dict() == {"18-33": 6, "33-49": 12, "49-65": 12}
     rates = demographics.level_table(levels.scores, n_boot=50, seed=1)
     assert list(demographics.by_attribute(rates, "age")["level"].cat.categories) == ["18-33", "33-49", "49-65"]
+
+
+def test_where_no_set_varies_the_patient_every_table_is_empty():
+    levels = demographics.level_scores(scores(4).assign(set="D0"), {"D_N": "ethnicity"})
+    table = demographics.level_table(levels.scores, seed=1)
+    pairs = demographics.level_pairs(levels.scores, seed=1)
+    averages = demographics.level_averages(table, {})
+    found = (levels.scores, table, pairs, averages, demographics.by_attribute(table, "ethnicity"))
+    assert [len(x) for x in found] == [0] * 5
+    assert len(demographics.demographics_headline(pairs)) == len(demographics.pair_intervals(pairs)) == 0

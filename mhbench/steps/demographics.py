@@ -70,8 +70,9 @@ def level_scores(
     if gone:
         refuse("level_scores", "attributes", "name columns of the scores", f"{gone}", remedy="gender, age or ethnicity")
     varies = scores["set"].str.replace(r"_(random|release)$", "", regex=True).map(attributes)
-    varied = scores[(scores["mode"] == mode) & varies.notna()].assign(attribute=varies)
-    level = [_level(a, r[a]) for a, r in zip(varied["attribute"], varied.to_dict("records"))]
+    kept = (scores["mode"] == mode) & varies.notna()
+    varied = scores[kept].assign(attribute=varies[kept])
+    level = [_level(a, r[a]) for a, r in zip(varied["attribute"], varied.to_dict("records"), strict=True)]
     varied = varied.assign(level=pd.Series(level, index=varied.index, dtype=object))
     return LevelScores(varied.dropna(subset=["level"]), int(varied["level"].isna().sum()))
 
@@ -141,7 +142,9 @@ def level_averages(
     place = {}
     for (name, attribute), g in rows.groupby(["set", "attribute"]):
         place |= {(name, x): k for k, x in enumerate(in_order(g["level"], attribute))}
-    at = pd.Series([place[key] for key in zip(averages["set"], averages["level"])], index=averages.index, dtype=float)
+    at = pd.Series(
+        [place[key] for key in zip(averages["set"], averages["level"], strict=True)], index=averages.index, dtype=float
+    )
     named = {m: k for k, m in enumerate(dict.fromkeys(averages["models"]))}
     order = averages.assign(_group=averages["models"].map(named), _at=at).sort_values(["_group", "set", "_at"]).index
     return averages.loc[order].reset_index(drop=True)
