@@ -1156,6 +1156,29 @@ d = {
                 "mhbench/steps/answers.py",
             ),
         },
+        "mhbench.steps.chains": {
+            "mhbench.steps.chains.ChainScores": ("steps/chains.html#chainscores", "mhbench/steps/chains.py"),
+            "mhbench.steps.chains.Chains": ("steps/chains.html#chains", "mhbench/steps/chains.py"),
+            "mhbench.steps.chains.Chains.expert": ("steps/chains.html#chains.expert", "mhbench/steps/chains.py"),
+            "mhbench.steps.chains.Chains.said": ("steps/chains.html#chains.said", "mhbench/steps/chains.py"),
+            "mhbench.steps.chains.Measures": ("steps/chains.html#measures", "mhbench/steps/chains.py"),
+            "mhbench.steps.chains._context": ("steps/chains.html#_context", "mhbench/steps/chains.py"),
+            "mhbench.steps.chains._no_chain": ("steps/chains.html#_no_chain", "mhbench/steps/chains.py"),
+            "mhbench.steps.chains.absent_scores": ("steps/chains.html#absent_scores", "mhbench/steps/chains.py"),
+            "mhbench.steps.chains.bertscore_zero": ("steps/chains.html#bertscore_zero", "mhbench/steps/chains.py"),
+            "mhbench.steps.chains.chain_scores": ("steps/chains.html#chain_scores", "mhbench/steps/chains.py"),
+            "mhbench.steps.chains.chain_table": ("steps/chains.html#chain_table", "mhbench/steps/chains.py"),
+            "mhbench.steps.chains.check_baseline": ("steps/chains.html#check_baseline", "mhbench/steps/chains.py"),
+            "mhbench.steps.chains.count_chains": ("steps/chains.html#count_chains", "mhbench/steps/chains.py"),
+            "mhbench.steps.chains.load_measures": ("steps/chains.html#load_measures", "mhbench/steps/chains.py"),
+            "mhbench.steps.chains.main_scores": ("steps/chains.html#main_scores", "mhbench/steps/chains.py"),
+            "mhbench.steps.chains.mean_scores": ("steps/chains.html#mean_scores", "mhbench/steps/chains.py"),
+            "mhbench.steps.chains.reasoning_chains": ("steps/chains.html#reasoning_chains", "mhbench/steps/chains.py"),
+            "mhbench.steps.chains.reasoning_metrics": (
+                "steps/chains.html#reasoning_metrics",
+                "mhbench/steps/chains.py",
+            ),
+        },
         "mhbench.steps.contamination": {
             "mhbench.steps.contamination.Asked": ("steps/contamination.html#asked", "mhbench/steps/contamination.py"),
             "mhbench.steps.contamination.Completions": (
@@ -1290,6 +1313,32 @@ d = {
             "mhbench.steps.duels.expert_responses": ("steps/duels.html#expert_responses", "mhbench/steps/duels.py"),
             "mhbench.steps.duels.matched": ("steps/duels.html#matched", "mhbench/steps/duels.py"),
             "mhbench.steps.duels.meeting": ("steps/duels.html#meeting", "mhbench/steps/duels.py"),
+        },
+        "mhbench.steps.freeform": {
+            "mhbench.steps.freeform.accuracy_beside": (
+                "steps/freeform.html#accuracy_beside",
+                "mhbench/steps/freeform.py",
+            ),
+            "mhbench.steps.freeform.count_free_form": (
+                "steps/freeform.html#count_free_form",
+                "mhbench/steps/freeform.py",
+            ),
+            "mhbench.steps.freeform.freeform_metrics": (
+                "steps/freeform.html#freeform_metrics",
+                "mhbench/steps/freeform.py",
+            ),
+            "mhbench.steps.freeform.inconsistency_scores": (
+                "steps/freeform.html#inconsistency_scores",
+                "mhbench/steps/freeform.py",
+            ),
+            "mhbench.steps.freeform.inconsistency_table": (
+                "steps/freeform.html#inconsistency_table",
+                "mhbench/steps/freeform.py",
+            ),
+            "mhbench.steps.freeform.preferred_option": (
+                "steps/freeform.html#preferred_option",
+                "mhbench/steps/freeform.py",
+            ),
         },
         "mhbench.steps.generate": {
             "mhbench.steps.generate.Setting": ("steps/generate.html#setting", "mhbench/steps/generate.py"),
@@ -1622,6 +1671,120 @@ d = {
             "mhbench.studies.counselingbench.load.run_of": (
                 "studies/counselingbench/load.html#run_of",
                 "mhbench/studies/counselingbench/load.py",
+            ),
+        },
+        "mhbench.studies.counselingbench.tables": {
+            "mhbench.studies.counselingbench.tables.Choice": (
+                "studies/counselingbench/tables.html#choice",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.Choice.counts": (
+                "studies/counselingbench/tables.html#choice.counts",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.ErrorLabels": (
+                "studies/counselingbench/tables.html#errorlabels",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables._annotator_interval": (
+                "studies/counselingbench/tables.html#_annotator_interval",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables._wide": (
+                "studies/counselingbench/tables.html#_wide",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.accuracies": (
+                "studies/counselingbench/tables.html#accuracies",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.annotator_agreement": (
+                "studies/counselingbench/tables.html#annotator_agreement",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.by_competency": (
+                "studies/counselingbench/tables.html#by_competency",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.by_setting": (
+                "studies/counselingbench/tables.html#by_setting",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.case_table": (
+                "studies/counselingbench/tables.html#case_table",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.choice_scores": (
+                "studies/counselingbench/tables.html#choice_scores",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.competency_headline": (
+                "studies/counselingbench/tables.html#competency_headline",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.competency_metrics": (
+                "studies/counselingbench/tables.html#competency_metrics",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.error_labels": (
+                "studies/counselingbench/tables.html#error_labels",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.error_tests": (
+                "studies/counselingbench/tables.html#error_tests",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.interval_rows": (
+                "studies/counselingbench/tables.html#interval_rows",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.level_of": (
+                "studies/counselingbench/tables.html#level_of",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.measure_table": (
+                "studies/counselingbench/tables.html#measure_table",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.medical_models": (
+                "studies/counselingbench/tables.html#medical_models",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.over_cases": (
+                "studies/counselingbench/tables.html#over_cases",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.over_models": (
+                "studies/counselingbench/tables.html#over_models",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.over_pairs": (
+                "studies/counselingbench/tables.html#over_pairs",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.pairs_asked": (
+                "studies/counselingbench/tables.html#pairs_asked",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.question_counts": (
+                "studies/counselingbench/tables.html#question_counts",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.radar_rows": (
+                "studies/counselingbench/tables.html#radar_rows",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.short_names": (
+                "studies/counselingbench/tables.html#short_names",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.standings": (
+                "studies/counselingbench/tables.html#standings",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.uncounted_settings": (
+                "studies/counselingbench/tables.html#uncounted_settings",
+                "mhbench/studies/counselingbench/tables.py",
             ),
         },
         "mhbench.studies.demo": {
