@@ -1263,10 +1263,6 @@ d = {
                 "steps/demographics.html#demographics_metrics",
                 "mhbench/steps/demographics.py",
             ),
-            "mhbench.steps.demographics.in_order": (
-                "steps/demographics.html#in_order",
-                "mhbench/steps/demographics.py",
-            ),
             "mhbench.steps.demographics.level_averages": (
                 "steps/demographics.html#level_averages",
                 "mhbench/steps/demographics.py",
@@ -1281,6 +1277,10 @@ d = {
             ),
             "mhbench.steps.demographics.level_table": (
                 "steps/demographics.html#level_table",
+                "mhbench/steps/demographics.py",
+            ),
+            "mhbench.steps.demographics.levels_in_order": (
+                "steps/demographics.html#levels_in_order",
                 "mhbench/steps/demographics.py",
             ),
             "mhbench.steps.demographics.pair_intervals": (
@@ -1726,16 +1726,16 @@ d = {
                 "studies/counselingbench/tables.html#competency_metrics",
                 "mhbench/studies/counselingbench/tables.py",
             ),
-            "mhbench.studies.counselingbench.tables.error_labels": (
-                "studies/counselingbench/tables.html#error_labels",
-                "mhbench/studies/counselingbench/tables.py",
-            ),
             "mhbench.studies.counselingbench.tables.error_tests": (
                 "studies/counselingbench/tables.html#error_tests",
                 "mhbench/studies/counselingbench/tables.py",
             ),
             "mhbench.studies.counselingbench.tables.interval_rows": (
                 "studies/counselingbench/tables.html#interval_rows",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.labelled_errors": (
+                "studies/counselingbench/tables.html#labelled_errors",
                 "mhbench/studies/counselingbench/tables.py",
             ),
             "mhbench.studies.counselingbench.tables.level_of": (

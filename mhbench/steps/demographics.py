@@ -25,7 +25,7 @@ __all__ = [
     "level_scores",
     "absent_models",
     "level_table",
-    "in_order",
+    "levels_in_order",
     "by_attribute",
     "level_averages",
     "value_axis",
@@ -109,7 +109,7 @@ def level_table(
     return pd.concat(parts[1:] or parts, ignore_index=True)
 
 
-def in_order(levels: Iterable[str], attribute: str) -> list[str]:
+def levels_in_order(levels: Iterable[str], attribute: str) -> list[str]:
     "Levels in the order of their attribute; others after them, sorted."
     known, found = list(ORDER.get(attribute, ())), set(levels)
     return [x for x in known if x in found] + sorted(found - set(known))
@@ -123,7 +123,7 @@ def by_attribute(
 ):  # its rows by level, with an ordered column `level`; the model is named with its set where two vary it
     "The rows of one attribute, ready for a figure."
     out = table[(table["by"] == "level") & (table["attribute"] == attribute)]
-    out = out.assign(level=pd.Categorical(out["group"], in_order(out["group"], attribute), ordered=True))
+    out = out.assign(level=pd.Categorical(out["group"], levels_in_order(out["group"], attribute), ordered=True))
     if out["set"].nunique() > 1:
         out = out.assign(model=out["model"] + ", " + out["set"])
     return out
@@ -141,7 +141,7 @@ def level_averages(
     averages = average_models(rows, ["set", "level"], groups)
     place = {}
     for (name, attribute), g in rows.groupby(["set", "attribute"]):
-        place |= {(name, x): k for k, x in enumerate(in_order(g["level"], attribute))}
+        place |= {(name, x): k for k, x in enumerate(levels_in_order(g["level"], attribute))}
     at = pd.Series(
         [place[key] for key in zip(averages["set"], averages["level"], strict=True)], index=averages.index, dtype=float
     )

@@ -51,7 +51,7 @@ __all__ = [
     "over_pairs",
     "annotator_agreement",
     "ErrorLabels",
-    "error_labels",
+    "labelled_errors",
     "error_tests",
     "competency_headline",
     "competency_metrics",
@@ -279,7 +279,7 @@ class ErrorLabels(NamedTuple):
     n_unmet: int  # of a question that the model was not asked here, or got right
 
 
-def error_labels(ratings: Iterable[Rating], choice: pd.DataFrame) -> ErrorLabels:
+def labelled_errors(ratings: Iterable[Rating], choice: pd.DataFrame) -> ErrorLabels:
     "The labels of errors that are of a model of this run."
     models = set(choice["model"])
     kept = [r for r in ratings if r.label in (*ERRORS, "Abstain") and r.target in models]
