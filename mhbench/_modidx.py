@@ -718,6 +718,7 @@ d = {
         },
         "mhbench.report.figures": {
             "mhbench.report.figures._figure": ("report/figures.html#_figure", "mhbench/report/figures.py"),
+            "mhbench.report.figures._in_order": ("report/figures.html#_in_order", "mhbench/report/figures.py"),
             "mhbench.report.figures._ready": ("report/figures.html#_ready", "mhbench/report/figures.py"),
             "mhbench.report.figures._six_digits": ("report/figures.html#_six_digits", "mhbench/report/figures.py"),
             "mhbench.report.figures.curves": ("report/figures.html#curves", "mhbench/report/figures.py"),
@@ -1223,6 +1224,20 @@ d = {
                 "mhbench/stats/resample.py",
             ),
         },
+        "mhbench.stats.simultaneous": {
+            "mhbench.stats.simultaneous.Simultaneous": (
+                "stats/simultaneous.html#simultaneous",
+                "mhbench/stats/simultaneous.py",
+            ),
+            "mhbench.stats.simultaneous._critical": (
+                "stats/simultaneous.html#_critical",
+                "mhbench/stats/simultaneous.py",
+            ),
+            "mhbench.stats.simultaneous.simultaneous_intervals": (
+                "stats/simultaneous.html#simultaneous_intervals",
+                "mhbench/stats/simultaneous.py",
+            ),
+        },
         "mhbench.stats.soft_labels": {
             "mhbench.stats.soft_labels.GroupMeans": (
                 "stats/soft_labels.html#groupmeans",
@@ -1306,6 +1321,29 @@ d = {
                 "mhbench/steps/answers.py",
             ),
         },
+        "mhbench.steps.chains": {
+            "mhbench.steps.chains.ChainScores": ("steps/chains.html#chainscores", "mhbench/steps/chains.py"),
+            "mhbench.steps.chains.Chains": ("steps/chains.html#chains", "mhbench/steps/chains.py"),
+            "mhbench.steps.chains.Chains.expert": ("steps/chains.html#chains.expert", "mhbench/steps/chains.py"),
+            "mhbench.steps.chains.Chains.said": ("steps/chains.html#chains.said", "mhbench/steps/chains.py"),
+            "mhbench.steps.chains.Measures": ("steps/chains.html#measures", "mhbench/steps/chains.py"),
+            "mhbench.steps.chains._context": ("steps/chains.html#_context", "mhbench/steps/chains.py"),
+            "mhbench.steps.chains._no_chain": ("steps/chains.html#_no_chain", "mhbench/steps/chains.py"),
+            "mhbench.steps.chains.absent_scores": ("steps/chains.html#absent_scores", "mhbench/steps/chains.py"),
+            "mhbench.steps.chains.bertscore_zero": ("steps/chains.html#bertscore_zero", "mhbench/steps/chains.py"),
+            "mhbench.steps.chains.chain_scores": ("steps/chains.html#chain_scores", "mhbench/steps/chains.py"),
+            "mhbench.steps.chains.chain_table": ("steps/chains.html#chain_table", "mhbench/steps/chains.py"),
+            "mhbench.steps.chains.check_baseline": ("steps/chains.html#check_baseline", "mhbench/steps/chains.py"),
+            "mhbench.steps.chains.count_chains": ("steps/chains.html#count_chains", "mhbench/steps/chains.py"),
+            "mhbench.steps.chains.load_measures": ("steps/chains.html#load_measures", "mhbench/steps/chains.py"),
+            "mhbench.steps.chains.main_scores": ("steps/chains.html#main_scores", "mhbench/steps/chains.py"),
+            "mhbench.steps.chains.mean_scores": ("steps/chains.html#mean_scores", "mhbench/steps/chains.py"),
+            "mhbench.steps.chains.reasoning_chains": ("steps/chains.html#reasoning_chains", "mhbench/steps/chains.py"),
+            "mhbench.steps.chains.reasoning_metrics": (
+                "steps/chains.html#reasoning_metrics",
+                "mhbench/steps/chains.py",
+            ),
+        },
         "mhbench.steps.contamination": {
             "mhbench.steps.contamination.Completions": (
                 "steps/contamination.html#completions",
@@ -1362,6 +1400,81 @@ d = {
             ),
             "mhbench.steps.contamination.min_k": ("steps/contamination.html#min_k", "mhbench/steps/contamination.py"),
         },
+        "mhbench.steps.demographics": {
+            "mhbench.steps.demographics.LevelScores": (
+                "steps/demographics.html#levelscores",
+                "mhbench/steps/demographics.py",
+            ),
+            "mhbench.steps.demographics._detectable_together": (
+                "steps/demographics.html#_detectable_together",
+                "mhbench/steps/demographics.py",
+            ),
+            "mhbench.steps.demographics._level": ("steps/demographics.html#_level", "mhbench/steps/demographics.py"),
+            "mhbench.steps.demographics._pairs_of": (
+                "steps/demographics.html#_pairs_of",
+                "mhbench/steps/demographics.py",
+            ),
+            "mhbench.steps.demographics._together": (
+                "steps/demographics.html#_together",
+                "mhbench/steps/demographics.py",
+            ),
+            "mhbench.steps.demographics.absent_models": (
+                "steps/demographics.html#absent_models",
+                "mhbench/steps/demographics.py",
+            ),
+            "mhbench.steps.demographics.by_attribute": (
+                "steps/demographics.html#by_attribute",
+                "mhbench/steps/demographics.py",
+            ),
+            "mhbench.steps.demographics.demographics_headline": (
+                "steps/demographics.html#demographics_headline",
+                "mhbench/steps/demographics.py",
+            ),
+            "mhbench.steps.demographics.demographics_metrics": (
+                "steps/demographics.html#demographics_metrics",
+                "mhbench/steps/demographics.py",
+            ),
+            "mhbench.steps.demographics.level_averages": (
+                "steps/demographics.html#level_averages",
+                "mhbench/steps/demographics.py",
+            ),
+            "mhbench.steps.demographics.level_pairs": (
+                "steps/demographics.html#level_pairs",
+                "mhbench/steps/demographics.py",
+            ),
+            "mhbench.steps.demographics.level_scores": (
+                "steps/demographics.html#level_scores",
+                "mhbench/steps/demographics.py",
+            ),
+            "mhbench.steps.demographics.level_table": (
+                "steps/demographics.html#level_table",
+                "mhbench/steps/demographics.py",
+            ),
+            "mhbench.steps.demographics.levels_in_order": (
+                "steps/demographics.html#levels_in_order",
+                "mhbench/steps/demographics.py",
+            ),
+            "mhbench.steps.demographics.pair_intervals": (
+                "steps/demographics.html#pair_intervals",
+                "mhbench/steps/demographics.py",
+            ),
+            "mhbench.steps.demographics.pairs_summary": (
+                "steps/demographics.html#pairs_summary",
+                "mhbench/steps/demographics.py",
+            ),
+            "mhbench.steps.demographics.tested_pairs": (
+                "steps/demographics.html#tested_pairs",
+                "mhbench/steps/demographics.py",
+            ),
+            "mhbench.steps.demographics.untested_models": (
+                "steps/demographics.html#untested_models",
+                "mhbench/steps/demographics.py",
+            ),
+            "mhbench.steps.demographics.value_axis": (
+                "steps/demographics.html#value_axis",
+                "mhbench/steps/demographics.py",
+            ),
+        },
         "mhbench.steps.duels": {
             "mhbench.steps.duels.Matched": ("steps/duels.html#matched", "mhbench/steps/duels.py"),
             "mhbench.steps.duels._strength_interval": ("steps/duels.html#_strength_interval", "mhbench/steps/duels.py"),
@@ -1371,6 +1484,32 @@ d = {
             "mhbench.steps.duels.expert_responses": ("steps/duels.html#expert_responses", "mhbench/steps/duels.py"),
             "mhbench.steps.duels.matched": ("steps/duels.html#matched", "mhbench/steps/duels.py"),
             "mhbench.steps.duels.meeting": ("steps/duels.html#meeting", "mhbench/steps/duels.py"),
+        },
+        "mhbench.steps.freeform": {
+            "mhbench.steps.freeform.accuracy_beside": (
+                "steps/freeform.html#accuracy_beside",
+                "mhbench/steps/freeform.py",
+            ),
+            "mhbench.steps.freeform.count_free_form": (
+                "steps/freeform.html#count_free_form",
+                "mhbench/steps/freeform.py",
+            ),
+            "mhbench.steps.freeform.freeform_metrics": (
+                "steps/freeform.html#freeform_metrics",
+                "mhbench/steps/freeform.py",
+            ),
+            "mhbench.steps.freeform.inconsistency_scores": (
+                "steps/freeform.html#inconsistency_scores",
+                "mhbench/steps/freeform.py",
+            ),
+            "mhbench.steps.freeform.inconsistency_table": (
+                "steps/freeform.html#inconsistency_table",
+                "mhbench/steps/freeform.py",
+            ),
+            "mhbench.steps.freeform.preferred_option": (
+                "steps/freeform.html#preferred_option",
+                "mhbench/steps/freeform.py",
+            ),
         },
         "mhbench.steps.generate": {
             "mhbench.steps.generate.Setting": ("steps/generate.html#setting", "mhbench/steps/generate.py"),
@@ -1705,6 +1844,120 @@ d = {
             "mhbench.studies.counselingbench.load.run_of": (
                 "studies/counselingbench/load.html#run_of",
                 "mhbench/studies/counselingbench/load.py",
+            ),
+        },
+        "mhbench.studies.counselingbench.tables": {
+            "mhbench.studies.counselingbench.tables.Choice": (
+                "studies/counselingbench/tables.html#choice",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.Choice.counts": (
+                "studies/counselingbench/tables.html#choice.counts",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.ErrorLabels": (
+                "studies/counselingbench/tables.html#errorlabels",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables._annotator_interval": (
+                "studies/counselingbench/tables.html#_annotator_interval",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables._wide": (
+                "studies/counselingbench/tables.html#_wide",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.accuracies": (
+                "studies/counselingbench/tables.html#accuracies",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.annotator_agreement": (
+                "studies/counselingbench/tables.html#annotator_agreement",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.by_competency": (
+                "studies/counselingbench/tables.html#by_competency",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.by_setting": (
+                "studies/counselingbench/tables.html#by_setting",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.case_table": (
+                "studies/counselingbench/tables.html#case_table",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.choice_scores": (
+                "studies/counselingbench/tables.html#choice_scores",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.competency_headline": (
+                "studies/counselingbench/tables.html#competency_headline",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.competency_metrics": (
+                "studies/counselingbench/tables.html#competency_metrics",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.error_tests": (
+                "studies/counselingbench/tables.html#error_tests",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.interval_rows": (
+                "studies/counselingbench/tables.html#interval_rows",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.labelled_errors": (
+                "studies/counselingbench/tables.html#labelled_errors",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.level_of": (
+                "studies/counselingbench/tables.html#level_of",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.measure_table": (
+                "studies/counselingbench/tables.html#measure_table",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.medical_models": (
+                "studies/counselingbench/tables.html#medical_models",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.over_cases": (
+                "studies/counselingbench/tables.html#over_cases",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.over_models": (
+                "studies/counselingbench/tables.html#over_models",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.over_pairs": (
+                "studies/counselingbench/tables.html#over_pairs",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.pairs_asked": (
+                "studies/counselingbench/tables.html#pairs_asked",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.question_counts": (
+                "studies/counselingbench/tables.html#question_counts",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.radar_rows": (
+                "studies/counselingbench/tables.html#radar_rows",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.short_names": (
+                "studies/counselingbench/tables.html#short_names",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.standings": (
+                "studies/counselingbench/tables.html#standings",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.uncounted_settings": (
+                "studies/counselingbench/tables.html#uncounted_settings",
+                "mhbench/studies/counselingbench/tables.py",
             ),
         },
         "mhbench.studies.demo": {

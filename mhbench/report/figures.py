@@ -42,6 +42,13 @@ def _ready(function: str, table: pd.DataFrame, columns: Sequence[str]) -> pd.Dat
     return table.assign(**{c: _six_digits(table[c].to_numpy(float)) for c in numbers})
 
 
+def _in_order(column: pd.Series) -> list:
+    "The values that occur: in their own order where the column has one (a categorical), otherwise sorted."
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return list(column.cat.remove_unused_categories().cat.categories)
+    return sorted(column.unique())
+
+
 def _figure(width: float, height: float, **kw):
     with matplotlib.rc_context(STYLE):
         fig = Figure(figsize=(width, height), layout="constrained")
@@ -54,7 +61,7 @@ def intervals(
     table: pd.DataFrame,  # columns: `group`, `hue`, estimate, ci_low, ci_high, n
     *,
     group: str = "category",  # one row of the axis each
-    hue: str = "model",  # one colour each
+    hue: str = "model",  # one colour each, sorted; a categorical keeps its order
     marks: dict[str, float] | None = None,  # label -> position of a vertical line
     xlabel: str = "accuracy",
     title: str = "",
@@ -68,7 +75,7 @@ def intervals(
     table = _ready("intervals", table, [group, hue, "estimate", "ci_low", "ci_high", "n"])
     if table is None:
         return None
-    groups, hues = list(dict.fromkeys(table[group])), sorted(table[hue].unique())
+    groups, hues = list(dict.fromkeys(table[group])), _in_order(table[hue])
     fig, ax = _figure(
         6.8, 1.2 + len(groups) * (0.17 * max(min(len(hues), 6), 2) + 0.09 * max(len(hues) - 6, 0)) + 0.1 * len(hues)
     )
@@ -261,24 +268,26 @@ def radar(
     marks: dict[str, float] | None = None,
     title: str = "",
 ) -> Figure | None:  # None where the table has no row
-    "One closed line a model over the axes, from 0 in the centre to 1."
+    "One closed line a model, from 0 in the centre to 1, over the axes that it has; the legend says how many."
     table = _ready("radar", table, [axis, hue, "estimate"])
     if table is None:
         return None
-    axes, hues = list(dict.fromkeys(table[axis])), sorted(table[hue].unique())
+    axes, hues = list(dict.fromkeys(table[axis])), _in_order(table[hue])
     angle = np.linspace(0, 2 * np.pi, len(axes), endpoint=False)
-    closed = np.append(angle, angle[:1])
     fig, ax = _figure(5.2, 4.6, subplot_kw={"projection": "polar"})
     for j, h in enumerate(hues):
         v = table[table[hue] == h].set_index(axis)["estimate"].reindex(axes).to_numpy(float)
+        has = np.flatnonzero(~np.isnan(v))
+        closed = np.append(has, has[:1])
         ax.plot(
-            closed,
-            np.append(v, v[:1]),
+            angle[closed],
+            v[closed],
             color=PALETTE[j % len(PALETTE)],
             lw=1.5,
             marker=MARKERS[j // len(PALETTE) % len(MARKERS)],
             ms=3,
-            label=str(h),
+            label=str(h) if len(has) == len(axes) else f"{h} ({len(has)} of {len(axes)})",
+            clip_on=False,
         )
     ring = np.linspace(0, 2 * np.pi, 200)
     for label, at in (marks or {}).items():

@@ -1,0 +1,67 @@
+"""Scores by level: the main numbers of answers at random, of a planted effect, and of nothing."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mhbench.steps import demographics
+
+
+def scores(questions: int, effect: float = 0.0, seed: int = 0) -> pd.DataFrame:
+    "One row a question and ethnicity; `effect` is how much rarer answers about the first ethnicity are right."
+    rng, rows = np.random.default_rng(seed), []
+    for q in range(questions):
+        for e in demographics.ORDER["ethnicity"]:
+            right = rng.random() < 0.7 - effect * (e == "African American")
+            rows.append({"base_id": f"q{q}", "item_id": f"q{q}-{e}", "ethnicity": e, "correct": float(right)})
+    same = {"model": "m", "mode": "zero_shot", "set": "D_N", "status": "ok", "how": "letter", "read": True}
+    return pd.DataFrame(rows).assign(cluster=lambda t: t["base_id"], **same)
+
+
+def main_number(table: pd.DataFrame) -> tuple[pd.Series, pd.DataFrame]:
+    levels = demographics.level_scores(table, {"D_N": "ethnicity"}).scores
+    pairs = demographics.level_pairs(levels, n_boot=300, n_permutations=1999, seed=1)
+    return demographics.demographics_headline(pairs).iloc[0], pairs
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_answers_have_no_finding_in_the_headline(seed):
+    "The largest of fifteen differences looks real by itself in many such studies; the main number does not."
+    main, pairs = main_number(scores(15, seed=seed))
+    assert main["measure"].startswith("D_N: 0 of 15 pairs differ after correction (holm); largest difference")
+    assert main["ci_low"] < 0 < main["ci_high"]
+    assert main["estimate"] == pairs.loc[pairs["estimate"].abs().idxmax(), "estimate"]
+
+
+def test_a_planted_effect_is_found():
+    main, pairs = main_number(scores(120, effect=0.6))
+    assert main["measure"].startswith("D_N: 5 of 15 pairs differ")
+    assert "minus African American" in main["measure"]
+    assert main["ci_low"] > 0
+    apart = pairs["first"] == "African American"
+    assert (pairs.loc[apart, "simultaneous_low"] > 0).all() and (pairs.loc[~apart, "simultaneous_low"] < 0).all()
+
+
+def test_where_every_answer_is_right_nothing_is_largest():
+    main, pairs = main_number(scores(10).assign(correct=1.0))
+    assert main["measure"] == "D_N: 0 of 15 pairs differ after correction (holm); all means are equal"
+    assert pairs[["simultaneous_low", "simultaneous_high"]].isna().all().all()
+
+
+def test_ages_are_bands_and_sets_drawn_otherwise_count():
+    table = scores(6).assign(set="D_A_random", age=[18, 33, 48, 49, 65, None] * 6)
+    levels = demographics.level_scores(table, {"D_A": "age"})
+    assert levels.n_without == 6
+    assert levels.scores["level"].value_counts().to_dict() == {"18-33": 6, "33-49": 12, "49-65": 12}
+    rates = demographics.level_table(levels.scores, n_boot=50, seed=1)
+    assert list(demographics.by_attribute(rates, "age")["level"].cat.categories) == ["18-33", "33-49", "49-65"]
+
+
+def test_where_no_set_varies_the_patient_every_table_is_empty():
+    levels = demographics.level_scores(scores(4).assign(set="D0"), {"D_N": "ethnicity"})
+    table = demographics.level_table(levels.scores, seed=1)
+    pairs = demographics.level_pairs(levels.scores, seed=1)
+    averages = demographics.level_averages(table, {})
+    found = (levels.scores, table, pairs, averages, demographics.by_attribute(table, "ethnicity"))
+    assert [len(x) for x in found] == [0] * 5
+    assert len(demographics.demographics_headline(pairs)) == len(demographics.pair_intervals(pairs)) == 0
