@@ -1,4 +1,4 @@
-"""One rule for intervals: the bootstrap's, Wilson's for a share where nothing varies, else none; never one of no width."""
+"""One rule for intervals: the bootstrap's, Wilson's for a share where nothing varies, else none; none of no width."""
 
 import numpy as np
 import pytest

@@ -72,7 +72,8 @@ def position_bias_table(
     n: int = 1000,  # bootstrap replicates, over items
     seed: int = 0,
 ) -> pd.DataFrame:  # two rows a judge and axis: consistency, first
-    """How far a judge's preference hangs on which answer stands first: `mhbench.stats.bias.position_bias` for every judge and
+    """How far a judge's preference hangs on which answer stands first: `mhbench.stats.bias.position_bias` for every
+    judge and
     axis.
     """
     rows = []

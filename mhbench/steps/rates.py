@@ -44,10 +44,12 @@ def rate_table(
     seed: int,
     level: float = 0.95,
 ) -> pd.DataFrame:
-    """Means with bootstrap intervals by model, way of answering and breakdown; groups in the order of a column's categories where
+    """Means with bootstrap intervals by model, way of answering and breakdown; groups in the order of a column's
+    categories where
     it has them.
 
-    Columns: model, mode, answered_by, n_votes, by, group, n (items with a value), n_clusters, n_missing (responses without an answer),
+    Columns: model, mode, answered_by, n_votes, by, group, n (items with a value), n_clusters, n_missing (responses
+    without an answer),
     n_unread (answers that could not be read), estimate, ci_low, ci_high, interval, level.
     Raises: ValueError for a column that is not there.
     """
@@ -153,7 +155,9 @@ def present_groups(
 
 
 def status_table(scores: pd.DataFrame) -> pd.DataFrame:
-    "How many responses there are by model, way of answering and status, how many answers could not be read, and what they cost."
+    """How many responses there are by model, way of answering and status, how many answers could not be read, and what
+    they cost.
+    """
     g = scores.groupby(RUN, sort=True)
     out = g.agg(n=("item_id", "size"), n_items=("item_id", "nunique")).reset_index()
     for s in ("ok", "truncated", "refused", "filtered", "error"):
@@ -166,7 +170,8 @@ def status_table(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def f1_table(scores: pd.DataFrame, *, n_boot: int = 1000, seed: int, level: float = 0.95) -> pd.DataFrame:
-    """Macro F1 over the option letters by model and way of answering, for single-letter items that were answered, with a bootstrap
+    """Macro F1 over the option letters by model and way of answering, for single-letter items that were answered, with
+    a bootstrap
     interval over clusters.
     """
     rows = []

@@ -124,7 +124,8 @@ def competency_table(
 ) -> pd.DataFrame:
     """The four measures with intervals by model, way of answering and group; "all" is always there.
 
-    Columns: model, mode, answered_by, n_votes, by, group, measure, n (questions), n_clusters (cases), n_missing, n_unread, estimate, ci_low,
+    Columns: model, mode, answered_by, n_votes, by, group, measure, n (questions), n_clusters (cases), n_missing,
+    n_unread, estimate, ci_low,
     ci_high, interval, level.
     Source: Nguyen et al. 2025, tables 2, 3, A8 and A9.
     Raises: ValueError for an unknown interval, or a question without one right letter.

@@ -64,7 +64,8 @@ def rater_reliability(
 def student_accuracy(
     labels: np.ndarray,  # (R, S, N), the tie-breaker's row among them
     students: Sequence[str],
-    # (N,) a stratum an item, e.g. lexical match or a bin of difficulty; a Categorical says the order of its strata, else
+    # (N,) a stratum an item, e.g. lexical match or a bin of difficulty; a Categorical says the order of its strata,
+    # else
     # they come as they first appear; None: one stratum, all
     strata: Sequence | pd.Categorical | None = None,
     *,
