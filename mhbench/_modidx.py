@@ -767,8 +767,13 @@ d = {
                 "stats/abstention.html#abstention_by_difficulty",
                 "mhbench/stats/abstention.py",
             ),
+            "mhbench.stats.abstention.bin_names": ("stats/abstention.html#bin_names", "mhbench/stats/abstention.py"),
             "mhbench.stats.abstention.difficulty_bins": (
                 "stats/abstention.html#difficulty_bins",
+                "mhbench/stats/abstention.py",
+            ),
+            "mhbench.stats.abstention.difficulty_strata": (
+                "stats/abstention.html#difficulty_strata",
                 "mhbench/stats/abstention.py",
             ),
             "mhbench.stats.abstention.mean_difficulty": (
@@ -918,7 +923,21 @@ d = {
             "mhbench.stats.consensus.majority": ("stats/consensus.html#majority", "mhbench/stats/consensus.py"),
         },
         "mhbench.stats.estimate": {
-            "mhbench.stats.estimate.wilson": ("stats/estimate.html#wilson", "mhbench/stats/estimate.py")
+            "mhbench.stats.estimate.Estimate": ("stats/estimate.html#estimate", "mhbench/stats/estimate.py"),
+            "mhbench.stats.estimate.Estimate.from_interval": (
+                "stats/estimate.html#estimate.from_interval",
+                "mhbench/stats/estimate.py",
+            ),
+            "mhbench.stats.estimate.Estimate.from_limits": (
+                "stats/estimate.html#estimate.from_limits",
+                "mhbench/stats/estimate.py",
+            ),
+            "mhbench.stats.estimate.Estimate.row": ("stats/estimate.html#estimate.row", "mhbench/stats/estimate.py"),
+            "mhbench.stats.estimate._has_value": ("stats/estimate.html#_has_value", "mhbench/stats/estimate.py"),
+            "mhbench.stats.estimate.estimate": ("stats/estimate.html#estimate", "mhbench/stats/estimate.py"),
+            "mhbench.stats.estimate.proportion": ("stats/estimate.html#proportion", "mhbench/stats/estimate.py"),
+            "mhbench.stats.estimate.wilson": ("stats/estimate.html#wilson", "mhbench/stats/estimate.py"),
+            "mhbench.stats.estimate.with_width": ("stats/estimate.html#with_width", "mhbench/stats/estimate.py"),
         },
         "mhbench.stats.hierarchical": {
             "mhbench.stats.hierarchical.HierarchicalFit": (
@@ -1030,11 +1049,14 @@ d = {
                 "stats/resample.html#interval.__repr__",
                 "mhbench/stats/resample.py",
             ),
+            "mhbench.stats.resample.Interval.n_units": (
+                "stats/resample.html#interval.n_units",
+                "mhbench/stats/resample.py",
+            ),
             "mhbench.stats.resample.Interval.p_value": (
                 "stats/resample.html#interval.p_value",
                 "mhbench/stats/resample.py",
             ),
-            "mhbench.stats.resample.Interval.row": ("stats/resample.html#interval.row", "mhbench/stats/resample.py"),
             "mhbench.stats.resample._draw": ("stats/resample.html#_draw", "mhbench/stats/resample.py"),
             "mhbench.stats.resample._evaluator": ("stats/resample.html#_evaluator", "mhbench/stats/resample.py"),
             "mhbench.stats.resample._groups": ("stats/resample.html#_groups", "mhbench/stats/resample.py"),
@@ -1253,9 +1275,9 @@ d = {
             ),
         },
         "mhbench.steps.rates": {
+            "mhbench.steps.rates._groups": ("steps/rates.html#_groups", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.average_models": ("steps/rates.html#average_models", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.f1_table": ("steps/rates.html#f1_table", "mhbench/steps/rates.py"),
-            "mhbench.steps.rates.mean_interval": ("steps/rates.html#mean_interval", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.present_groups": ("steps/rates.html#present_groups", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.rate_table": ("steps/rates.html#rate_table", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.status_table": ("steps/rates.html#status_table", "mhbench/steps/rates.py"),
@@ -1335,10 +1357,6 @@ d = {
             "mhbench.studies.corpus.load_corpus": ("studies/corpus.html#load_corpus", "mhbench/studies/corpus.py"),
         },
         "mhbench.studies.counselingbench.competency": {
-            "mhbench.studies.counselingbench.competency._ends": (
-                "studies/counselingbench/competency.html#_ends",
-                "mhbench/studies/counselingbench/competency.py",
-            ),
             "mhbench.studies.counselingbench.competency._four": (
                 "studies/counselingbench/competency.html#_four",
                 "mhbench/studies/counselingbench/competency.py",

@@ -69,7 +69,7 @@ def datasets() -> Path:
 def tiny(tmp_path_factory):
     "Folders of tiny models with random weights, by kind."
     torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
-    from mhbench.encode.embeddings import embeddings as encode
+    from mhbench.encode import embeddings as encode
 
     root = tmp_path_factory.mktemp("models")
     tokenizer = transformers.AutoTokenizer.from_pretrained(encode.bundled_encoder())

@@ -14,14 +14,17 @@ import pandas as pd
 from ..errors import refuse
 from .agreement import ABSTAIN, _divide, _matrix, _out, _unit
 from .consensus import _column, _onehot
-from .resample import Interval, bootstrap
+from .estimate import Estimate
+from .resample import Interval, _groups, bootstrap
 
 # %% auto #0
 __all__ = [
     "DIFFICULTY",
     "EDGES",
     "mean_difficulty",
+    "bin_names",
     "difficulty_bins",
+    "difficulty_strata",
     "Abstention",
     "abstention_by_difficulty",
     "risk_coverage_area",
@@ -50,6 +53,12 @@ def mean_difficulty(
     return _divide(x[np.where(codes < 0, len(values), codes)].sum(0), (codes >= 0).sum(0).astype(float))
 
 
+def bin_names(edges: Sequence[float] = EDGES) -> list[str]:  # one a bin, from the easiest to the hardest
+    "What the bins of difficulty are called."
+    between = [f"{low:g} to {high:g}" for low, high in zip(edges, edges[1:])]
+    return [f"<= {edges[0]:g}", *between, f">= {edges[-1]:g}"]
+
+
 def difficulty_bins(
     difficulty: np.ndarray, edges: Sequence[float] = EDGES
 ) -> np.ndarray:  # (N,) 0..len(edges), -1 where NaN
@@ -62,6 +71,19 @@ def difficulty_bins(
     return np.where(np.isnan(d), -1, np.where(d == edges[-1], len(edges), b))
 
 
+def difficulty_strata(
+    difficulty: np.ndarray,  # (N,) mean difficulty; NaN where nobody rated
+    edges: Sequence[float] = EDGES,
+    *,
+    not_rated: str = "not rated",  # what stands for NaN; it comes last
+) -> pd.Categorical:  # (N,) ordered from the easiest bin to the hardest; only bins that have an item
+    "The bin of each item by name, in the order of difficulty and not of the alphabet."
+    names = [*bin_names(edges), not_rated]
+    return pd.Categorical.from_codes(
+        np.where(np.isnan(difficulty), len(names) - 1, difficulty_bins(difficulty, edges)), names, ordered=True
+    ).remove_unused_categories()
+
+
 # %% ../../nbs/stats/06_abstention.ipynb #0f591293
 class Abstention(NamedTuple):
     "How often raters abstain, by the difficulty of the item."
@@ -69,21 +91,20 @@ class Abstention(NamedTuple):
     bins: list[str]
     rate: Interval  # its values have one entry a bin; NaN where a bin is empty
     n_items: np.ndarray  # by bin
+    n_clusters: np.ndarray  # by bin: independent units among them
     n_ratings: np.ndarray  # by bin
     slope: Interval  # of the rate on mean difficulty
     left_out: int  # items without a difficulty
 
     def rows(self) -> list[dict]:
         "One row a bin."
-        r = self.rate
         return [
             {
                 "difficulty": b,
-                "n": int(self.n_items[k]),
+                **Estimate.from_interval(
+                    _column(self.rate, k), n=self.n_items[k], n_clusters=self.n_clusters[k], share=True
+                ).row(),
                 "n_ratings": int(self.n_ratings[k]),
-                "estimate": r.estimate[k],
-                "ci_low": r.ci_low[k],
-                "ci_high": r.ci_high[k],
             }
             for k, b in enumerate(self.bins)
         ]
@@ -117,9 +138,17 @@ def abstention_by_difficulty(
         return np.column_stack([rate, _divide(n * sxy - sx * sy, n * sxx - sx**2)])  # least squares, one point a rating
 
     i = bootstrap(statistic, np.arange(len(d)), **kwargs)
-    names = [f"<= {edges[0]:g}"] + [f"{p:g} to {q:g}" for p, q in zip(edges, edges[1:])] + [f">= {edges[-1]:g}"]
+    names = bin_names(edges)
+    of = _groups(kwargs.get("clusters"), len(d), "clusters")
+    n_clusters = np.array([len(np.unique(of[(bins == k) & (asked > 0)])) for k in range(len(names))])
     return Abstention(
-        names, _column(i, slice(0, len(names))), z.sum(0), z.T @ asked, _column(i, len(names)), int((bins < 0).sum())
+        names,
+        _column(i, slice(0, len(names))),
+        z.sum(0),
+        n_clusters,
+        z.T @ asked,
+        _column(i, len(names)),
+        int((bins < 0).sum()),
     )
 
 

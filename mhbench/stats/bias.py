@@ -14,6 +14,7 @@ import pandas as pd
 from ..errors import refuse
 from .agreement import ABSTAIN, _divide
 from .consensus import _column
+from .estimate import Estimate
 from .resample import Interval, _groups, bootstrap, mean
 
 # %% auto #0
@@ -110,7 +111,7 @@ class Bias(NamedTuple):
             "annotator": self.annotator,
             "student": self.student,
             "kind": self.kind,
-            **self.difference.row(),
+            **Estimate.from_interval(self.difference).row(),
             "p_value": self.difference.p_value(),
             "n_peers": len(self.peers),
             "left_out": self.left_out,
@@ -169,7 +170,9 @@ def _bias(
             a,
             s,
             kind,
-            _column(all_of, c)._replace(n=len(np.unique(units[~np.isnan(d[:, c])]))),
+            _column(all_of, c)._replace(
+                n=len(np.unique(units[~np.isnan(d[:, c])])), units=int((~np.isnan(d[:, c])).sum())
+            ),
             peers,
             int(np.isnan(d[:, c]).sum()),
         )
@@ -241,5 +244,5 @@ def position_bias(
     if gone.all():
         refuse("position_bias", "at least one pair", "have a verdict in both orders", "none")
     i = bootstrap(mean, np.where(gone[:, None], np.nan, np.column_stack([a + b == 1, (a + b) / 2 - 0.5])), **kwargs)
-    n = int((~gone).sum()) if kwargs.get("clusters") is None else i.n
-    return PositionBias(_column(i, 0)._replace(n=n), _column(i, 1)._replace(n=n), int(gone.sum()))
+    has = dict(n=len(np.unique(_groups(kwargs.get("clusters"), len(x), "clusters")[~gone])), units=int((~gone).sum()))
+    return PositionBias(_column(i, 0)._replace(**has), _column(i, 1)._replace(**has), int(gone.sum()))

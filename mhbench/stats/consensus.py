@@ -13,6 +13,7 @@ import numpy as np
 
 from ..errors import refuse
 from .agreement import ABSTAIN, _matrix, _mean_defined, _metric, _tables
+from .estimate import Estimate
 from .resample import Interval, _groups, _scalar, _sequence, bootstrap, draw_weights, percentile_interval
 
 # %% auto #0
@@ -111,16 +112,17 @@ class Alignment(NamedTuple):
 
     def row(self) -> dict:
         "One row of a table."
-        d = self.difference
+        ceiling = Estimate.from_interval(self.ceiling)
+        difference = Estimate.from_interval(self.difference)
         return {
-            **self.agreement.row(),
-            "ceiling": self.ceiling.estimate,
-            "ceiling_low": self.ceiling.ci_low,
-            "ceiling_high": self.ceiling.ci_high,
-            "difference": d.estimate,
-            "difference_low": d.ci_low,
-            "difference_high": d.ci_high,
-            "p_value": d.p_value(),
+            **Estimate.from_interval(self.agreement).row(),
+            "ceiling": ceiling.estimate,
+            "ceiling_low": ceiling.ci_low,
+            "ceiling_high": ceiling.ci_high,
+            "difference": difference.estimate,
+            "difference_low": difference.ci_low,
+            "difference_high": difference.ci_high,
+            "p_value": self.difference.p_value(),
             "overlap": self.overlap,
         }
 

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from ..errors import refuse
+from .estimate import Estimate
 
 # %% auto #0
 __all__ = ["WeightedMean", "half_width_se", "inverse_variance_mean"]
@@ -28,9 +29,13 @@ class WeightedMean(NamedTuple):
     n: int  # estimates that were averaged
     q: float  # Cochran's Q: heterogeneity, n - 1 if there is none
     tau2: float  # variance between them; 0 with model="fixed"
+    level: float = 0.95
 
-    def row(self) -> dict[str, float]:
-        return {"n": self.n, "estimate": self.estimate, "ci_low": self.ci_low, "ci_high": self.ci_high}
+    def row(self) -> dict[str, Any]:
+        "The columns of every table."
+        return Estimate.from_limits(
+            self.estimate, self.ci_low, self.ci_high, n=self.n, level=self.level, kind="normal"
+        ).row()
 
 
 def half_width_se(ci_low: Any, ci_high: Any, level: float = 0.95) -> np.ndarray:
@@ -71,4 +76,4 @@ def inverse_variance_mean(
     tau2 = max(0.0, (q - (len(x) - 1)) / (w.sum() - w @ w / w.sum())) if model == "random" and len(x) > 1 else 0.0
     w = 1 / (s**2 + tau2)
     m, se_m, z = float(w @ x / w.sum()), float(w.sum() ** -0.5), ndtri((1 + level) / 2)
-    return WeightedMean(m, se_m, m - z * se_m, m + z * se_m, len(x), q, tau2)
+    return WeightedMean(m, se_m, m - z * se_m, m + z * se_m, len(x), q, tau2, level)

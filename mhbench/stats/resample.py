@@ -117,6 +117,7 @@ class Interval(NamedTuple):
     undefined: int = 0  # replicates in which the statistic (any of its values) is NaN
     level: float = 0.95
     method: str = "percentile"
+    units: int | None = None  # units of data, where clusters hold several of them
 
     def __repr__(self) -> str:
         if np.ndim(self.estimate) == 0:
@@ -126,9 +127,10 @@ class Interval(NamedTuple):
             )
         return f"Interval(shape={np.shape(self.estimate)}, n={self.n}, {self.level:.0%} {self.method})"
 
-    def row(self) -> dict[str, float]:
-        "The four columns of every table: n, estimate, ci_low, ci_high."
-        return {"n": self.n, "estimate": self.estimate, "ci_low": self.ci_low, "ci_high": self.ci_high}
+    @property
+    def n_units(self) -> int:
+        "Units of data, whether drawn one by one or in clusters."
+        return self.n if self.units is None else self.units
 
     def p_value(self, null: float = 0.0) -> Any:
         """Two-sided p-value of the hypothesis that the statistic is `null`, by inverting the percentile interval.
@@ -281,7 +283,8 @@ def bootstrap(
     else:
         low, high = percentile_interval(replicates, level)
     undefined = int(np.isnan(replicates.reshape(n, -1)).any(1).sum())
-    return Interval(_scalar(estimate), low, high, int(cluster.max()) + 1, replicates, undefined, level, method)
+    n_clusters = int(cluster.max()) + 1
+    return Interval(_scalar(estimate), low, high, n_clusters, replicates, undefined, level, method, n_units)
 
 
 # %% ../../nbs/stats/01_resample.ipynb #11291c04

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import refuse
 from .agreement import krippendorff_alpha
+from .estimate import with_width
 from .preference import _scores
 from .resample import Interval, draw_weights, percentile_interval
 
@@ -58,7 +59,7 @@ class GroupMeans(NamedTuple):
     "Means by group, each with an interval."
 
     groups: np.ndarray  # (G,) sorted
-    mean: Interval  # values (G, ...); its n is the number of annotations
+    mean: Interval  # values (G, ...); NaN limits where a group does not vary; its n is the number of annotations
     n: np.ndarray  # (G,) annotations in each
 
 
@@ -89,7 +90,7 @@ def group_means(
         return out.reshape(len(w), len(names), *v.shape[1:])
 
     r = np.concatenate([means(w) for w in draw_weights(len(v), n, seed=seed, strata=code)])
-    low, high = percentile_interval(r, level)
+    low, high = with_width(*percentile_interval(r, level))
     return GroupMeans(
         names,
         Interval(
@@ -138,4 +139,4 @@ def question_alphas(
             w = np.concatenate(list(draw_weights(len(rows), n, seed=s)))
             r = krippendorff_alpha(rows, "interval", rater_weights=w)
             low[k], high[k] = np.minimum(np.array(percentile_interval(r - np.nanmean(r) + alpha[k], level)), 1.0)
-    return QuestionAlphas(names, alpha, low, high, size)
+    return QuestionAlphas(names, alpha, *with_width(low, high), size)

@@ -14,8 +14,9 @@ from scipy import stats
 from scipy.special import ndtri
 
 from ..errors import refuse
+from .estimate import Estimate, estimate
 from .metrics import compare_settings
-from .resample import Interval, bootstrap, mean
+from .resample import mean
 
 # %% auto #0
 __all__ = [
@@ -178,7 +179,7 @@ class LevelDifference(NamedTuple):
     first: str
     second: str
     # second minus first, averaged over questions; its n counts questions; no limits where all differ alike
-    difference: Interval
+    difference: Estimate
     p: float  # permutation test within questions
     p_adjusted: float  # for all pairs of the table
     # McNemar's exact test on the questions with one prompt of each level; NaN where there is none, or scores are not 0
@@ -250,8 +251,8 @@ def compare_levels(
                     place=f"{a}, {b}",
                     remedy="pair them, compare as independent groups, or pass short='missing'",
                 )
-            nothing = Interval(float(d.mean()) if len(d) else np.nan, np.nan, np.nan, len(d), np.empty(0), 0, level)
-            rows.append((a, b, nothing, np.nan, np.nan, 0, np.nan, np.nan, int(((l == a) | (l == b)).sum())))
+            few = estimate(mean, d, n_boot=1, seed=s, level=level)
+            rows.append((a, b, few, np.nan, np.nan, 0, np.nan, np.nan, int(((l == a) | (l == b)).sum())))
             continue
         boot, deal = s.spawn(2)
         t = stratified_permutation_test(
@@ -260,17 +261,12 @@ def compare_levels(
         ones = m[:, single].T
         exact = mcnemar(ones[:, 1], ones[:, 0]).p if len(ones) and np.isin(ones, (0, 1)).all() else np.nan
         sd = float(d.std(ddof=1))
-        alike = d.min() == d.max()  # nothing varied: no replicate does, and the interval would have no width
-        i = (
-            Interval(float(d[0]), np.nan, np.nan, len(d), np.empty(0), 0, level)
-            if alike
-            else bootstrap(mean, d, n=n, seed=boot, level=level)
-        )
+        alike = d.min() == d.max()
         rows.append(
             (
                 a,
                 b,
-                i,
+                estimate(mean, d, n_boot=n, seed=boot, level=level),
                 t.p,
                 exact,
                 len(ones),

@@ -14,6 +14,8 @@ import pandas as pd
 
 from ..records.draw import draw_items
 from ..records.schema import Item, Judgment, Response
+from ..stats.consensus import _column
+from ..stats.estimate import Estimate
 from ..stats.preference import bradley_terry
 from ..stats.resample import Interval, bootstrap
 from .jury import outcomes
@@ -148,8 +150,9 @@ def duel_strengths(
 ) -> pd.DataFrame:  # one row a judge, axis and contestant
     """Bradley-Terry worths of the contestants on each axis, with bootstrap intervals over questions.
 
-    Columns: judge, axis, model, n (questions or cases), n_duels (with both orders), n_decided (of them, neither tied
-    nor split), estimate (the worth), ci_low, ci_high, undefined (replicates without the contestant).
+    Columns: judge, axis, model, n and n_clusters (questions or cases: what was drawn), n_duels (with both orders),
+    n_decided (of them, neither tied nor split), estimate (the worth), ci_low, ci_high, interval, level,
+    undefined (replicates without the contestant).
     Source: Bradley and Terry 1952; ties: Davidson 1970.
     Raises: ValueError where penalty is 0 and a worth is not finite.
     """
@@ -168,30 +171,39 @@ def duel_strengths(
         drawn = np.array([str(cases[u.partition("/")[2]]) if cases is not None else u for u in unit], object)
         decided = wins.sum((0, 2)) + wins.sum((0, 1))
         duels = decided + ties.sum((0, 2))
-        i = _strength_interval(wins, ties, penalty, drawn, n_boot, seed, level) if len(set(drawn)) > 1 else None
-        whole = i.estimate if i else _worths(wins.sum(0), ties.sum(0), penalty)
+        worths = _strength_interval(wins, ties, penalty, drawn, n_boot, seed, level) if len(unit) else None
         for k, m in enumerate(names):
-            varies = (
-                i is not None
-                and np.nanmax(i.replicates[:, k], initial=-1) - np.nanmin(i.replicates[:, k], initial=2) > 1e-9
-            )
+            worth = Estimate.from_limits(np.nan, n=0, level=level)
+            if worths is not None:
+                worth = Estimate.from_interval(_column(worths, k), n=worths.n)
             rows.append(
                 dict(
                     judge=judge,
                     axis=rubric.rpartition("#")[2],
                     model=m,
-                    n=len(set(drawn)),
                     n_duels=int(duels[k]),
                     n_decided=int(decided[k]),
-                    estimate=float(whole[k]),
-                    ci_low=float(i.ci_low[k]) if varies else np.nan,
-                    ci_high=float(i.ci_high[k]) if varies else np.nan,
-                    undefined=int(np.isnan(i.replicates[:, k]).sum()) if i else 0,
+                    undefined=worth.undefined,
+                    **worth.row(),
                 )
             )
     return pd.DataFrame(
         rows,
-        columns=["judge", "axis", "model", "n", "n_duels", "n_decided", "estimate", "ci_low", "ci_high", "undefined"],
+        columns=[
+            "judge",
+            "axis",
+            "model",
+            "n",
+            "n_clusters",
+            "n_duels",
+            "n_decided",
+            "estimate",
+            "ci_low",
+            "ci_high",
+            "interval",
+            "level",
+            "undefined",
+        ],
     )
 
 

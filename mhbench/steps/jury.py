@@ -19,6 +19,7 @@ from ..ask.request import Model
 from ..errors import refuse
 from ..records.schema import Judgment
 from ..stats import bias
+from ..stats.estimate import Estimate
 from .verdicts import _failed
 
 # %% auto #0
@@ -84,25 +85,34 @@ def position_bias(
             )
 
         forward, backward = seen("a_first", "a", "b"), seen("b_first", "b", "a")
-        failed = int((g.consistent.isna()).sum())
-        nothing = {"n": 0, "estimate": math.nan, "ci_low": math.nan, "ci_high": math.nan}
-        first = (
-            None
-            if failed == len(g)
-            else bias.position_bias(forward, backward, n=n, seed=seed, clusters=(g.study + "/" + g.item_id).to_numpy())
-        )
-        rows += [
-            {
-                "judge": judge_,
-                "rubric": rubric_,
-                "measure": m,
-                "n_pairs": len(g),
-                "n_failed": failed,
-                **(getattr(first, m).row() if first else nothing),
-            }
-            for m in ("consistency", "first")
-        ]
-    return pd.DataFrame(rows)
+        failed = int(g["consistent"].isna().sum())
+        nothing = Estimate.from_limits(np.nan, n=0)
+        found = {"consistency": nothing, "first": nothing}
+        if failed < len(g):
+            both = bias.position_bias(
+                forward, backward, n=n, seed=seed, clusters=(g["study"] + "/" + g["item_id"]).to_numpy()
+            )
+            found["consistency"] = Estimate.from_interval(both.consistency, share=True)
+            found["first"] = Estimate.from_interval(both.first)
+        about = {"judge": judge_, "rubric": rubric_, "n_pairs": len(g), "n_failed": failed}
+        rows += [about | {"measure": measure} | e.row() for measure, e in found.items()]
+    return pd.DataFrame(
+        rows,
+        columns=[
+            "judge",
+            "rubric",
+            "measure",
+            "n_pairs",
+            "n_failed",
+            "n",
+            "n_clusters",
+            "estimate",
+            "ci_low",
+            "ci_high",
+            "interval",
+            "level",
+        ],
+    )
 
 
 # %% ../../nbs/steps/06_jury.ipynb #6295e73e

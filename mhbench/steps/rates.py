@@ -6,49 +6,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
 from ..errors import refuse
-from ..stats.estimate import wilson
+from ..stats.estimate import Estimate, estimate
 from ..stats.metrics import f1
 from ..stats.pooling import half_width_se, inverse_variance_mean
-from ..stats.resample import bootstrap, mean
+from ..stats.resample import mean
 from .score import ANSWERED, UNSCORED
 
 # %% auto #0
-__all__ = ["mean_interval", "rate_table", "average_models", "present_groups", "status_table", "f1_table"]
-
+__all__ = ["rate_table", "average_models", "present_groups", "status_table", "f1_table"]
 
 # %% ../../nbs/steps/08_rates.ipynb #1b2449fd
-def mean_interval(
-    x: np.ndarray,  # (N,) values, none missing
-    cluster: np.ndarray,  # (N,) labels of what is independent
-    share: bool,  # the values are shares of 0 to 1
-    *,
-    n_boot: int = 1000,
-    seed: int,
-    level: float = 0.95,
-) -> dict:  # n, estimate, ci_low, ci_high, interval
-    """A mean with its interval: the bootstrap's over clusters, Wilson's where all shares are 0 or all are 1, none for
-    one cluster or where all values are alike.
+_MEASURED = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level"]
+_RATES = ["model", "mode", "by", "group", "n", "n_clusters", "n_missing", "n_unread", *_MEASURED[2:]]
 
-    Raises: ValueError where there is no value.
-    """
-    if not len(x):
-        refuse("mean_interval", "x", "have a value", "none", remedy="leave the row out and count what is missing")
-    n = len(set(cluster))
-    if share and x.min() == x.max() and x[0] in (0, 1):
-        low, high = wilson(x[0] * n, n, level)
-        return dict(n=len(x), estimate=float(x[0]), ci_low=low, ci_high=high, interval="wilson")
-    if n < 2 or x.min() == x.max():
-        return dict(n=len(x), estimate=float(x.mean()), ci_low=np.nan, ci_high=np.nan, interval="none")
-    i = bootstrap(mean, x, clusters=cluster, n=n_boot, seed=seed, level=level)
-    return dict(
-        n=len(x), estimate=float(i.estimate), ci_low=float(i.ci_low), ci_high=float(i.ci_high), interval="bootstrap"
-    )
+
+def _groups(
+    scores: pd.DataFrame, by: Sequence[str]
+) -> Iterator[tuple[str, str, pd.DataFrame]]:  # breakdown, group, rows
+    "All rows, then those of each group of each breakdown; rows without a group are in none."
+    yield "all", "all", scores
+    for breakdown in by:
+        for name, g in scores.dropna(subset=[breakdown]).groupby(breakdown, sort=True, observed=True):
+            yield breakdown, str(name), g
 
 
 def rate_table(
@@ -60,10 +45,11 @@ def rate_table(
     seed: int,
     level: float = 0.95,
 ) -> pd.DataFrame:
-    """Means with bootstrap intervals by model, mode and breakdown.
+    """Means with bootstrap intervals by model, mode and breakdown; groups in the order of a column's categories where
+    it has them.
 
     Columns: model, mode, by, group, n (items with a value), n_clusters, n_missing (responses without an answer),
-    n_unread (answers that could not be read), estimate, ci_low, ci_high.
+    n_unread (answers that could not be read), estimate, ci_low, ci_high, interval, level.
     Raises: ValueError for a column that is not there.
     """
     gone = [c for c in (value, *by) if c not in scores]
@@ -76,54 +62,35 @@ def rate_table(
         )
     rows = []
     for (model, mode), m in scores.groupby(["model", "mode"], sort=True):
-        for breakdown in ("all", *by):
-            groups = (
-                [("all", m)] if breakdown == "all" else list(m.dropna(subset=[breakdown]).groupby(breakdown, sort=True))
+        for breakdown, name, g in _groups(m, by):
+            items = (
+                g.groupby("item_id", sort=True)
+                .agg(x=(value, "mean"), cluster=("cluster", "first"))
+                .dropna(subset=["x"])
             )
-            for name, g in groups:
-                items = (
-                    g.groupby("item_id", sort=True)
-                    .agg(x=(value, "mean"), cluster=("cluster", "first"))
-                    .dropna(subset=["x"])
-                )
-                head = dict(
+            if not len(items):
+                continue
+            mean_of_items = estimate(
+                mean,
+                items["x"].to_numpy(float),
+                clusters=items["cluster"].to_numpy(),
+                n_boot=n_boot,
+                seed=seed,
+                level=level,
+                share=value == "correct",
+            )
+            rows.append(
+                dict(
                     model=model,
                     mode=mode,
                     by=breakdown,
-                    group=str(name),
-                    n=len(items),
-                    n_clusters=items["cluster"].nunique(),
+                    group=name,
                     n_missing=int((~g["status"].isin(ANSWERED)).sum()),
                     n_unread=int((g["status"].isin(ANSWERED) & ~g["read"] & ~g["how"].isin(UNSCORED)).sum()),
                 )
-                if not len(items):
-                    continue
-                rows.append(
-                    head
-                    | mean_interval(
-                        items["x"].to_numpy(float),
-                        items["cluster"].to_numpy(),
-                        value == "correct",
-                        n_boot=n_boot,
-                        seed=seed,
-                        level=level,
-                    )
-                )
-    columns = [
-        "model",
-        "mode",
-        "by",
-        "group",
-        "n",
-        "n_clusters",
-        "n_missing",
-        "n_unread",
-        "estimate",
-        "ci_low",
-        "ci_high",
-        "interval",
-    ]
-    return pd.DataFrame(rows, columns=columns)
+                | mean_of_items.row()
+            )
+    return pd.DataFrame(rows, columns=_RATES)
 
 
 # %% ../../nbs/steps/08_rates.ipynb #e44d4fb1
@@ -167,7 +134,8 @@ def average_models(
             has = np.isfinite(se)
             head = dict(zip(by, key)) | {"models": name, "n": int(has.sum()), "n_left_out": int((~has).sum())}
             if not (se[has] > 0).any():
-                rows.append(head | {"estimate": np.nan, "ci_low": np.nan, "ci_high": np.nan, "q": np.nan})
+                nothing = Estimate.from_limits(np.nan, n=head["n"], level=level)
+                rows.append(nothing.row() | head | {"q": np.nan})
                 continue
             m = inverse_variance_mean(
                 g["estimate"].to_numpy()[has], se[has], floor=float(se[has][se[has] > 0].min()), level=level
@@ -212,23 +180,14 @@ def f1_table(scores: pd.DataFrame, *, n_boot: int = 1000, seed: int, level: floa
             continue
         truth, said = np.array([k[0] for k in key]), np.array([a[0] if len(a) == 1 else "" for a in got])
         labels = sorted(set(truth))
-        i = bootstrap(
+        f = estimate(
             lambda t, s, weights: f1(t, s, classes=labels, weights=weights),
             truth,
             said,
             clusters=g["cluster"].to_numpy(),
-            n=n_boot,
+            n_boot=n_boot,
             seed=seed,
             level=level,
         )
-        rows.append(
-            dict(
-                model=model,
-                mode=mode,
-                n=len(g),
-                estimate=float(i.estimate),
-                ci_low=float(i.ci_low),
-                ci_high=float(i.ci_high),
-            )
-        )
-    return pd.DataFrame(rows, columns=["model", "mode", "n", "estimate", "ci_low", "ci_high"])
+        rows.append(dict(model=model, mode=mode, **f.row()))
+    return pd.DataFrame(rows, columns=["model", "mode", *_MEASURED])

@@ -15,7 +15,8 @@ import pandas as pd
 from scipy import stats
 
 from ...errors import refuse
-from ...stats.estimate import wilson
+from ...stats.consensus import _column
+from ...stats.estimate import Estimate, estimate
 from ...stats.metrics import accuracy, f1, precision, recall
 from ...stats.resample import Interval, bootstrap, mean, percentile_interval
 from ...stats.tests import adjust_p, paired_t
@@ -152,7 +153,7 @@ def competency_table(
                 n_unread=int((g["status"].isin(ANSWERED) & ~g["read"]).sum()),
                 level=level,
             )
-            rows += [head | r for r in _measured(known, interval, n_boot, seed, level, size)]
+            rows += [r | head for r in _measured(known, interval, n_boot, seed, level, size)]
     return pd.DataFrame(
         rows,
         columns=[
@@ -183,23 +184,16 @@ def _measured(g: pd.DataFrame, interval: str, n_boot: int, seed: int, level: flo
         return _four(key, said, weights=weights, classes=classes)
 
     units = g["cluster" if interval == "case" else "item_id"].to_numpy()
-    n, right = len(set(units)), float((key == said).mean())
-    if n < 2 or right in (0, 1):
-        values, low, high = four(key, said, weights=np.ones((1, len(g))))[0], np.full(4, np.nan), np.full(4, np.nan)
-        kinds = ["none"] * 4
-        if right in (0, 1):
-            (low[0], high[0]), kinds[0] = wilson(right * n, n, level), "wilson"
+    if interval == "paper":
+        i = paper_interval(four, key, said, size=size, n=n_boot, level=level, seed=seed, units=units)
     else:
-        i = (
-            paper_interval(four, key, said, size=size, n=n_boot, level=level, seed=seed, units=units)
-            if interval == "paper"
-            else bootstrap(four, key, said, clusters=units, n=n_boot, seed=seed, level=level)
-        )
-        values, low, high, kinds = i.estimate, i.ci_low, i.ci_high, [interval] * 4
-    return [
-        dict(measure=m, estimate=float(v), ci_low=float(a), ci_high=float(b), interval=k)
-        for m, v, a, b, k in zip(MEASURES, values, low, high, kinds)
-    ]
+        i = bootstrap(four, key, said, clusters=units, n=n_boot, seed=seed, level=level)
+    has = dict(n=g["item_id"].nunique(), n_clusters=len(set(units)))
+    found = [Estimate.from_interval(_column(i, k), share=k == 0, **has) for k in range(4)]
+    if found[0].kind in ("wilson", "none"):  # all are right or all are wrong: classes come and go, and nothing else
+        found[1:] = [Estimate.from_limits(e.estimate, level=level, **has) for e in found[1:]]
+    kinds = {"bootstrap": interval, "paper": interval}
+    return [e.row() | dict(measure=m, interval=kinds.get(e.kind, e.kind)) for m, e in zip(MEASURES, found)]
 
 
 # %% ../../../nbs/studies/counselingbench/03_competency.ipynb #8318aea2
@@ -236,15 +230,6 @@ def _over_cases(estimate: float, deviations: np.ndarray, cases: np.ndarray, df: 
     se = np.sqrt(len(u) / (len(u) - 1) * (u**2).sum())
     t = estimate / se if se > 1e-12 else np.nan
     return float(t), float(2 * stats.t.sf(abs(t), df))
-
-
-def _ends(replicates: np.ndarray, level: float) -> tuple[float, float]:
-    "The interval of the replicates; none where they do not vary: no spread among a few questions is no certainty."
-    return (
-        percentile_interval(replicates, level)
-        if np.ptp(replicates[~np.isnan(replicates)]) > 1e-12
-        else (np.nan, np.nan)
-    )
 
 
 def paired_models(
@@ -290,25 +275,11 @@ def paired_models(
             if row["n_clusters"] < 2:
                 rows.append(row)
                 continue
-            i, t = (
-                bootstrap(mean, d, clusters=both["case"].to_numpy(), n=n_boot, seed=seed, level=level),
-                paired_t(both[medical], both[general]),
-            )
-            low, high = _ends(i.replicates, level)
-            rows.append(
-                row
-                | dict(
-                    estimate=i.estimate,
-                    ci_low=low,
-                    ci_high=high,
-                    t=t.statistic,
-                    df=t.df,
-                    p=t.p,
-                    p_case=_over_cases(
-                        d.mean(), (d - d.mean()) / len(d), both["case"].to_numpy(), row["n_clusters"] - 1
-                    )[1],
-                )
-            )
+            case = both["case"].to_numpy()
+            t = paired_t(both[medical], both[general])
+            p_case = _over_cases(d.mean(), (d - d.mean()) / len(d), case, row["n_clusters"] - 1)[1]
+            difference = estimate(mean, d, clusters=case, n_boot=n_boot, seed=seed, level=level)
+            rows.append(difference.row() | row | dict(t=t.statistic, df=t.df, p=t.p, p_case=p_case))
     out = pd.DataFrame(
         rows,
         columns=[
@@ -321,6 +292,8 @@ def paired_models(
             "estimate",
             "ci_low",
             "ci_high",
+            "interval",
+            "level",
             "t",
             "df",
             "p",
@@ -338,14 +311,16 @@ def _over_units(a: np.ndarray, b: np.ndarray, level: float) -> dict:
     "Mean difference of two columns over the units that have both, with the t interval."
     both = ~(np.isnan(a) | np.isnan(b))
     d = (a - b)[both]
-    row = dict(n=len(d), estimate=float(d.mean()) if len(d) else np.nan)
+    value = d.mean() if len(d) else np.nan
     if len(d) < 2:
-        return row
-    t, half = paired_t(a[both], b[both]), stats.t.ppf((1 + level) / 2, len(d) - 1) * d.std(ddof=1) / np.sqrt(len(d))
-    return row | dict(ci_low=row["estimate"] - half, ci_high=row["estimate"] + half, t=t.statistic, df=t.df, p=t.p)
+        return Estimate.from_limits(value, n=len(d), level=level).row()
+    t = paired_t(a[both], b[both])
+    half = stats.t.ppf((1 + level) / 2, len(d) - 1) * d.std(ddof=1) / np.sqrt(len(d))
+    difference = Estimate.from_limits(value, value - half, value + half, n=len(d), level=level, kind="t")
+    return difference.row() | dict(t=t.statistic, df=t.df, p=t.p)
 
 
-_TESTED = ["n", "estimate", "ci_low", "ci_high", "t", "df", "p", "p_adjusted"]
+_TESTED = ["n", "estimate", "ci_low", "ci_high", "interval", "level", "t", "df", "p", "p_adjusted"]
 
 
 def compare_finetuned(
@@ -434,7 +409,9 @@ def competency_differences(
         r, d = boot.replicates[:, i] - boot.replicates[:, j], float(boot.estimate[i] - boot.estimate[j])
         of = [group == names[k] for k in (i, j)]
         cases = [wide["case"][m].nunique() for m in of]
-        low, high = _ends(r, level) if min(cases) > 1 else (np.nan, np.nan)
+        limits = percentile_interval(r, level) if min(cases) > 1 else ()  # one case alone does not vary
+        has = dict(n=int((of[0] | of[1]).sum()), n_clusters=wide["case"][of[0] | of[1]].nunique())
+        difference = Estimate.from_limits(d, *limits, **has, level=level, kind="bootstrap")
         part = sum(
             sign * m * (x - boot.estimate[k]) / m.sum() for sign, m, k in ((1, of[0], i), (-1, of[1], j))
         )  # deviations, 0 outside both groups
@@ -447,9 +424,7 @@ def competency_differences(
                 n_second=int(of[1].sum()),
                 cases_first=cases[0],
                 cases_second=cases[1],
-                estimate=d,
-                ci_low=low,
-                ci_high=high,
+                **difference.row(),
                 undefined=int(np.isnan(r).sum()),
                 p=_over_cases(d, part[use], wide["case"].to_numpy()[use], min(cases) - 1)[1],
             )

@@ -17,8 +17,7 @@ from ...errors import refuse
 from ...records.schema import Item, Judgment, Rating, Response
 from ...stats.agreement import cohen_kappa, percent_agreement
 from ...stats.consensus import majority
-from ...stats.estimate import wilson
-from ...stats.resample import bootstrap
+from ...stats.estimate import estimate, proportion
 from ...stats.tests import adjust_p, chi_square
 from .load import ERRORS
 from ..medqade.simulate import _csv
@@ -125,6 +124,9 @@ def _resolved(
     return pd.Series([None if pd.isna(x) else x for x in labels], index=wide.columns, dtype=object)
 
 
+_INTERVAL = ["estimate", "ci_low", "ci_high", "interval", "level"]
+
+
 def error_table(
     ratings: Iterable[Rating],  # target: the model that erred; label: one of ERRORS, or Abstain
     *,
@@ -132,7 +134,8 @@ def error_table(
 ) -> pd.DataFrame:  # one row a model and kind
     """How many of each model's errors are of each kind, by the majority of the annotators, with Wilson's interval.
 
-    Columns: model, kind, count, n (rationales with a majority), n_open (without one), estimate, ci_low, ci_high.
+    Columns: model, kind, count, n (rationales with a majority), n_open (without one), estimate, ci_low, ci_high,
+    interval, level.
     Source: Nguyen et al. 2025, section 7.2.1.
     Raises: ValueError for another label, or two labels of one annotator.
     """
@@ -141,20 +144,9 @@ def error_table(
         n = int(g.notna().sum())
         for kind in ERRORS:
             k = int((g == kind).sum())
-            low, high = wilson(k, n, level) if n else (np.nan, np.nan)
-            rows.append(
-                dict(
-                    model=model,
-                    kind=kind,
-                    count=k,
-                    n=n,
-                    n_open=len(g) - n,
-                    estimate=k / n if n else np.nan,
-                    ci_low=low,
-                    ci_high=high,
-                )
-            )
-    return pd.DataFrame(rows, columns=["model", "kind", "count", "n", "n_open", "estimate", "ci_low", "ci_high"])
+            share = proportion(k, n, level)
+            rows.append(share.row() | dict(model=model, kind=kind, count=k, n_open=len(g) - n))
+    return pd.DataFrame(rows, columns=["model", "kind", "count", "n", "n_open", *_INTERVAL])
 
 
 # %% ../../../nbs/studies/counselingbench/04_errors.ipynb #f223418f
@@ -200,8 +192,8 @@ def judge_agreement(
 ) -> pd.DataFrame:  # two rows a judge: agreement and kappa
     """How far a judge's kind of error agrees with the majority of the annotators.
 
-    Columns: judge, measure, n (questions), n_labels, n_abstained, n_failed, n_open (no majority, or not annotated),
-    estimate, ci_low, ci_high.
+    Columns: judge, measure, n and n_labels (rationales with both labels), n_clusters (their questions), n_abstained,
+    n_failed, n_open (no majority, or not annotated), estimate, ci_low, ci_high, interval, level.
     Raises: ValueError for judgments of another kind.
     """
     truth, rows = _resolved(ratings), []
@@ -229,33 +221,20 @@ def judge_agreement(
         )
         said, kept, questions = g["label"].to_numpy(object)[use], people[use], g["item_id"].to_numpy(object)[use]
         for name, measure in (("percent agreement", percent_agreement), ("Cohen's kappa", cohen_kappa)):
-            row = head | dict(measure=name, n=len(set(questions)))
-            if row["n"] > 1:
-                i = bootstrap(
-                    lambda a, b, weights, m=measure: m(a, b, weights=weights),
-                    said,
-                    kept,
-                    clusters=questions,
-                    n=n_boot,
-                    seed=seed,
-                    level=level,
-                )
-                row |= dict(estimate=i.estimate, ci_low=i.ci_low, ci_high=i.ci_high)
-            rows.append(row)
+            agreed = estimate(
+                measure,
+                said,
+                kept,
+                clusters=questions,
+                n_boot=n_boot,
+                seed=seed,
+                level=level,
+                share=name == "percent agreement",
+            )
+            rows.append(agreed.row() | head | dict(measure=name))
     return pd.DataFrame(
         rows,
-        columns=[
-            "judge",
-            "measure",
-            "n",
-            "n_labels",
-            "n_abstained",
-            "n_failed",
-            "n_open",
-            "estimate",
-            "ci_low",
-            "ci_high",
-        ],
+        columns=["judge", "measure", "n", "n_clusters", "n_labels", "n_abstained", "n_failed", "n_open", *_INTERVAL],
     )
 
 

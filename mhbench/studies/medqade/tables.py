@@ -14,7 +14,8 @@ import pandas as pd
 from ...errors import refuse
 from ...stats.agreement import ABSTAIN, METRICS, krippendorff_alpha, mean_pairwise
 from ...stats.consensus import majority
-from ...stats.resample import bootstrap, mean
+from ...stats.estimate import estimate
+from ...stats.resample import mean
 
 # %% auto #0
 __all__ = ["reliability", "student_accuracy", "abstention_rates", "paper_results"]
@@ -40,7 +41,7 @@ def reliability(
     n: int = 1000,
     seed: int,
     level: float = 0.95,
-) -> pd.DataFrame:  # student ("all" for all of them), metric, n, estimate, ci_low, ci_high, undefined
+) -> pd.DataFrame:  # student ("all" for all of them), metric, the columns of an estimate, undefined
     """How far people agree on each student's answers, abstentions left out.
 
     Source: MedQADE, section 4.4.1 and figure 2.
@@ -49,13 +50,13 @@ def reliability(
     statistics = {m: partial(mean_pairwise, metric=m) for m in METRICS} | {
         "krippendorff_alpha": partial(krippendorff_alpha, level="nominal")
     }
-    kw, rows = dict(n=n, seed=seed, level=level, axis=-1), []
+    item = np.tile(np.arange(x.shape[2]), x.shape[1])
+    rows = []
     for m, f in statistics.items():
-        for s, name in enumerate(students):
-            i = bootstrap(f, x[:, s], **kw)
-            rows.append({"student": name, "metric": m, **i.row(), "undefined": i.undefined})
-        i = bootstrap(f, x.reshape(len(x), -1), clusters=np.tile(np.arange(x.shape[2]), x.shape[1]), **kw)
-        rows.append({"student": "all", "metric": m, **i.row(), "undefined": i.undefined})
+        same = dict(n_boot=n, seed=seed, level=level, axis=-1, share=m == "percent_agreement")
+        found = {name: estimate(f, x[:, s], **same) for s, name in enumerate(students)}
+        found["all"] = estimate(f, x.reshape(len(x), -1), clusters=item, **same)
+        rows += [{"student": s, "metric": m, **e.row(), "undefined": e.undefined} for s, e in found.items()]
     return pd.DataFrame(rows)
 
 
@@ -63,35 +64,34 @@ def reliability(
 def student_accuracy(
     labels: np.ndarray,  # (R, S, N), the tie-breaker's row among them
     students: Sequence[str],
-    strata: (
-        Sequence | pd.Categorical | None
-    ) = None,  # (N,) a stratum an item: lexical match, a bin of difficulty; None: all
+    # (N,) a stratum an item, e.g. lexical match or a bin of difficulty; a Categorical says the order of its strata, else
+    # they come as they first appear; None: one stratum, all
+    strata: Sequence | pd.Categorical | None = None,
     *,
     n: int = 1000,
     seed: int,
     level: float = 0.95,
-) -> pd.DataFrame:  # student, stratum, n, estimate, ci_low, ci_high, left_out
+) -> pd.DataFrame:  # student, stratum (an ordered category), the columns of an estimate, left_out
     """The share of answers that people call correct, by stratum.
 
     Source: MedQADE, section 4.4.2 and figures 4 and 5.
     """
     x = _columns(labels, students, "student_accuracy")
-    of = np.full(x.shape[2], "all", dtype=object) if strata is None else np.asarray(strata, dtype=object)
-    if of.shape != x.shape[2:]:
-        refuse("student_accuracy", "strata", f"be one an item, shape ({x.shape[2]},)", f"{of.shape}")
-    order, rows = list(strata.categories) if isinstance(strata, pd.Categorical) else sorted(set(of), key=str), []
+    of = pd.Categorical(["all"] * x.shape[2]) if strata is None else strata
+    if len(of) != x.shape[2]:
+        refuse("student_accuracy", "strata", f"be one an item, shape ({x.shape[2]},)", f"({len(of)},)")
+    if not isinstance(of, pd.Categorical):
+        of = pd.Categorical(of, categories=list(dict.fromkeys(of)), ordered=True)
+    rows = []
     for s, name in enumerate(students):
         consensus = majority(x[:, s])
-        for stratum in order:
-            c = consensus[of == stratum]
+        for stratum in of.categories:
+            c = consensus[np.asarray(of == stratum)]
             right = (c[pd.notna(c)] == "Correct").astype(float)
-            row = (
-                bootstrap(mean, right, n=n, seed=seed, level=level).row()
-                if len(right)
-                else {"n": 0, "estimate": np.nan, "ci_low": np.nan, "ci_high": np.nan}
-            )
-            rows.append({"student": name, "stratum": stratum, **row, "left_out": int(pd.isna(c).sum())})
-    return pd.DataFrame(rows)
+            share = estimate(mean, right, n_boot=n, seed=seed, level=level, share=True)
+            rows.append({"student": name, "stratum": stratum, **share.row(), "left_out": int(pd.isna(c).sum())})
+    out = pd.DataFrame(rows)
+    return out.assign(stratum=pd.Categorical(out["stratum"], categories=of.categories, ordered=True))
 
 
 # %% ../../../nbs/studies/medqade/04_tables.ipynb #5c425991
@@ -102,7 +102,7 @@ def abstention_rates(
     n: int = 1000,
     seed: int,
     level: float = 0.95,
-) -> pd.DataFrame:  # annotator, n (items), n_labels, estimate, ci_low, ci_high, failed
+) -> pd.DataFrame:  # annotator, the columns of an estimate (n: labels, n_clusters: items), n_labels, failed
     """The share of an annotator's labels that are abstentions; what is no label is counted apart.
 
     Source: MedQADE, figure 7.
@@ -119,10 +119,9 @@ def abstention_rates(
     for name, its in zip(annotators, x):
         flat = its.reshape(-1)
         gone = pd.isna(flat)
-        i = bootstrap(
-            mean, np.where(gone, np.nan, flat == ABSTAIN).astype(float), n=n, seed=seed, level=level, clusters=clusters
-        )
-        rows.append({"annotator": name, **i.row(), "n_labels": int((~gone).sum()), "failed": int(gone.sum())})
+        abstained = np.where(gone, np.nan, flat == ABSTAIN).astype(float)
+        share = estimate(mean, abstained, clusters=clusters, n_boot=n, seed=seed, level=level, share=True)
+        rows.append({"annotator": name, **share.row(), "n_labels": int((~gone).sum()), "failed": int(gone.sum())})
     return pd.DataFrame(rows)
 
 

@@ -1,0 +1,153 @@
+"""One rule for intervals: the bootstrap's, Wilson's for a share where nothing varies, else none; never one of no width."""
+
+import numpy as np
+import pytest
+import scipy.stats
+from statsmodels.stats.proportion import proportion_confint
+
+from mhbench.stats.abstention import abstention_by_difficulty, difficulty_strata
+from mhbench.stats.agreement import cohen_kappa
+from mhbench.stats.estimate import Estimate, estimate, proportion, wilson, with_width
+from mhbench.stats.resample import bootstrap, mean
+from mhbench.stats.soft_labels import group_means
+from mhbench.steps.rates import rate_table
+from mhbench.studies.medqade.tables import abstention_rates, reliability, student_accuracy
+
+COLUMNS = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "level", "interval"]
+
+
+def has_no_width(table) -> np.ndarray:
+    return (table["ci_low"] == table["ci_high"]).to_numpy()
+
+
+def test_the_row_of_a_table():
+    assert list(estimate(mean, np.arange(5.0), seed=1).row()) == COLUMNS
+
+
+@pytest.mark.parametrize("k, n", [(0, 7), (3, 7), (7, 7), (81, 263), (1, 1)])
+@pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
+def test_wilson_against_statsmodels_and_scipy(k, n, level):
+    theirs = proportion_confint(k, n, alpha=1 - level, method="wilson")
+    assert wilson(k, n, level) == pytest.approx(theirs, abs=1e-12)
+    also = scipy.stats.binomtest(k, n).proportion_ci(level, method="wilson")
+    assert proportion(k, n, level)[3:5] == pytest.approx((also.low, also.high), abs=1e-12)
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+def test_the_numbers_are_the_bootstraps(clustered):
+    x = np.random.default_rng(1).random(30)
+    clusters = np.arange(30) // 3 if clustered else None
+    ours = estimate(mean, x, clusters=clusters, n_boot=300, seed=5, level=0.9)
+    theirs = bootstrap(mean, x, clusters=clusters, n=300, seed=5, level=0.9)
+    assert ours[2:6] == (theirs.estimate, theirs.ci_low, theirs.ci_high, 0.9)
+    assert (ours.n, ours.n_clusters, ours.kind) == (30, 10 if clustered else 30, "bootstrap")
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_a_share_of_all_or_none_is_wilsons_over_clusters(value):
+    got = estimate(mean, np.full(12, value), clusters=np.arange(12) // 3, seed=1, share=True)
+    assert (got.n, got.n_clusters, got.kind) == (12, 4, "wilson")
+    assert (got.ci_low, got.ci_high) == pytest.approx(proportion_confint(4 * value, 4, method="wilson"))
+
+
+@pytest.mark.parametrize(
+    "x, clusters, share",
+    [
+        (np.ones(5), None, False),  # no share: nothing is known of its spread
+        (np.full(5, 0.5), None, True),
+        (np.array([1.0, 0, 1]), np.zeros(3), True),  # one cluster
+        (np.array([1.0, 0, 1, 0]), np.array([1, 1, 2, 2]), True),  # clusters that are alike
+        (np.full(4, np.nan), None, True),
+        (np.array([]), None, True),
+    ],
+)
+def test_no_interval_where_nothing_varies(x, clusters, share):
+    got = estimate(mean, x, clusters=clusters, seed=1, share=share)
+    assert got.kind == "none" and np.isnan([got.ci_low, got.ci_high]).all()
+    assert got.n == np.isfinite(x).sum()
+
+
+def test_a_statistic_that_no_replicate_defines_has_no_interval():
+    same = np.array(["a"] * 6, object)
+    got = estimate(cohen_kappa, same, same, seed=1, n_boot=50)
+    assert got.kind == "none" and got.undefined == 50 and np.isnan(got.estimate)
+
+
+def test_units_with_a_value_are_counted_whatever_the_axis():
+    labels = np.array([["a", "b", None, None], ["a", None, None, "b"]], object)  # (raters, items)
+    got = estimate(lambda x: float((x == "a").mean()), labels, axis=-1, seed=1, n_boot=20)
+    assert got.n == 3  # nobody rated the third
+
+
+def test_limits_of_no_width_are_none():
+    low, high = with_width([0.1, 0.5, np.nan, 0.2], [0.2, 0.5, 0.4, 0.2 + 1e-12])
+    assert low[0] == 0.1 and high[0] == 0.2 and np.isnan(low[1:]).all() and np.isnan(high[1:]).all()
+    assert Estimate.from_limits(np.inf, 1.0, np.inf, n=3, kind="bootstrap").kind == "bootstrap"
+
+
+def test_students_who_are_always_right_have_an_interval():
+    labels = np.full((3, 2, 12), "Correct", dtype=object)
+    labels[:, 1, :6] = "Incorrect"
+    table = student_accuracy(labels, ["always", "half"], seed=1)
+    assert table["interval"].tolist() == ["wilson", "bootstrap"] and not has_no_width(table).any()
+    assert table.loc[0, ["ci_low", "ci_high"]].tolist() == pytest.approx(proportion_confint(12, 12, method="wilson"))
+    assert not has_no_width(reliability(labels, ["always", "half"], n=50, seed=1)).any()
+    assert abstention_rates(labels, ["r1", "r2", "r3"], n=50, seed=1)["interval"].tolist() == ["wilson"] * 3
+
+
+def test_strata_come_in_their_order_and_not_the_alphabets():
+    labels = np.full((3, 1, 5), "Correct", dtype=object)
+    strata = difficulty_strata(np.array([2.0, 1.2, 0.1, np.nan, 0.7]))
+    want = ["<= 0.5", "0.5 to 1", "1 to 1.5", ">= 1.5", "not rated"]
+    assert student_accuracy(labels, ["s"], strata, seed=1)["stratum"].tolist() == want
+    named = student_accuracy(labels, ["s"], ["hard", "medium", "easy", "easy", "medium"], seed=1)
+    assert named["stratum"].tolist() == ["hard", "medium", "easy"]
+    rows = abstention_by_difficulty(labels[:, 0], np.array([2.0, 1.2, 0.1, np.nan, 0.7]), seed=1).rows()
+    assert [r["difficulty"] for r in rows] == want[:4] and {r["interval"] for r in rows} == {"wilson"}
+
+
+def test_rates_follow_the_order_of_categories(scored):
+    order = ["triage", "diagnosis", "ethics"]
+    table = rate_table(scored.assign(category=scored["category"].astype("category").cat.set_categories(order)), seed=1)
+    assert table["group"].tolist() == ["all", "triage", "diagnosis"]
+    assert rate_table(scored, seed=1)["group"].tolist() == ["all", "diagnosis", "triage"]
+
+
+@pytest.fixture
+def scored():
+    from mhbench.records.schema import Item, Response
+    from mhbench.steps.score import score_responses
+
+    items = [
+        Item(
+            item_id=f"q{k}",
+            study="demo",
+            task="multiple_choice",
+            question="?",
+            options=["a", "b"],
+            key=["A"],
+            source="test",
+            category=["triage", "diagnosis"][k % 2],
+        )
+        for k in range(6)
+    ]
+    said = [Response(item_id=i.item_id, study="demo", model="m", mode="zero_shot", text="A") for i in items]
+    return score_responses(items, said)
+
+
+def test_a_group_of_one_annotation_has_no_interval():
+    got = group_means(np.array([1.0, 2.0, 5.0]), np.array(["x", "x", "y"]), n=100, seed=1)
+    assert np.isfinite(got.mean.ci_low[0]) and np.isnan([got.mean.ci_low[1], got.mean.ci_high[1]]).all()
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: estimate(mean, np.ones((3, 2)), seed=1), "statistic must give one number"),
+        (lambda: estimate(lambda a, b: 0.0, np.ones(3), np.ones(0), seed=1), "same number of units"),
+        (lambda: wilson(3, 2), "k must be between 0 and n"),
+    ],
+)
+def test_faults_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
