@@ -1775,8 +1775,8 @@ d = {
                 "studies/medqade/panel_tables.html#beside_ceiling",
                 "mhbench/studies/medqade/panel_tables.py",
             ),
-            "mhbench.studies.medqade.panel_tables.beside_consensus": (
-                "studies/medqade/panel_tables.html#beside_consensus",
+            "mhbench.studies.medqade.panel_tables.beside_majority": (
+                "studies/medqade/panel_tables.html#beside_majority",
                 "mhbench/studies/medqade/panel_tables.py",
             ),
             "mhbench.studies.medqade.panel_tables.comparable": (
@@ -1825,6 +1825,10 @@ d = {
             ),
             "mhbench.studies.medqade.panel_tables.student_table": (
                 "studies/medqade/panel_tables.html#student_table",
+                "mhbench/studies/medqade/panel_tables.py",
+            ),
+            "mhbench.studies.medqade.panel_tables.with_pair": (
+                "studies/medqade/panel_tables.html#with_pair",
                 "mhbench/studies/medqade/panel_tables.py",
             ),
         },
@@ -1898,6 +1902,20 @@ d = {
             "mhbench.studies.medqade.tables.student_accuracy": (
                 "studies/medqade/tables.html#student_accuracy",
                 "mhbench/studies/medqade/tables.py",
+            ),
+        },
+        "mhbench.studies.mentat.agreement": {
+            "mhbench.studies.mentat.agreement.agreement_metrics": (
+                "studies/mentat/agreement.html#agreement_metrics",
+                "mhbench/studies/mentat/agreement.py",
+            ),
+            "mhbench.studies.mentat.agreement.mean_agreement": (
+                "studies/mentat/agreement.html#mean_agreement",
+                "mhbench/studies/mentat/agreement.py",
+            ),
+            "mhbench.studies.mentat.agreement.question_agreement": (
+                "studies/mentat/agreement.html#question_agreement",
+                "mhbench/studies/mentat/agreement.py",
             ),
         },
         "mhbench.studies.mentat.annotations": {
