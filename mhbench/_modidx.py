@@ -1827,6 +1827,10 @@ d = {
                 "studies/medqade/panel_tables.html#student_table",
                 "mhbench/studies/medqade/panel_tables.py",
             ),
+            "mhbench.studies.medqade.panel_tables.with_group": (
+                "studies/medqade/panel_tables.html#with_group",
+                "mhbench/studies/medqade/panel_tables.py",
+            ),
             "mhbench.studies.medqade.panel_tables.with_pair": (
                 "studies/medqade/panel_tables.html#with_pair",
                 "mhbench/studies/medqade/panel_tables.py",

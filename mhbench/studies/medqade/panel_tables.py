@@ -34,6 +34,7 @@ __all__ = [
     "abstention_table",
     "item_strata",
     "student_table",
+    "with_group",
     "JudgeLabels",
     "judge_labels",
     "beside_majority",
@@ -190,6 +191,13 @@ def student_table(
     ]
     out = pd.concat(parts, ignore_index=True)
     return out[["by", "stratum", "student", *(c for c in out if c not in ("by", "stratum", "student"))]]
+
+
+def with_group(students: pd.DataFrame) -> pd.DataFrame:  # of student_table
+    "The rows with an estimate, and a column `group` that names the stratum for a figure."
+    known = students.dropna(subset=["estimate"])
+    group = (known["by"] + ": " + known["stratum"].astype(str)).replace("all: all", "all items")
+    return known.assign(group=group)
 
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #7028668f
