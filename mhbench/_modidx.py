@@ -1400,6 +1400,56 @@ d = {
             ),
             "mhbench.steps.contamination.min_k": ("steps/contamination.html#min_k", "mhbench/steps/contamination.py"),
         },
+        "mhbench.steps.contamination_tables": {
+            "mhbench.steps.contamination_tables.Checked": (
+                "steps/contamination_tables.html#checked",
+                "mhbench/steps/contamination_tables.py",
+            ),
+            "mhbench.steps.contamination_tables._counts": (
+                "steps/contamination_tables.html#_counts",
+                "mhbench/steps/contamination_tables.py",
+            ),
+            "mhbench.steps.contamination_tables._likelihoods": (
+                "steps/contamination_tables.html#_likelihoods",
+                "mhbench/steps/contamination_tables.py",
+            ),
+            "mhbench.steps.contamination_tables._mean_logprob": (
+                "steps/contamination_tables.html#_mean_logprob",
+                "mhbench/steps/contamination_tables.py",
+            ),
+            "mhbench.steps.contamination_tables.check_model": (
+                "steps/contamination_tables.html#check_model",
+                "mhbench/steps/contamination_tables.py",
+            ),
+            "mhbench.steps.contamination_tables.contamination_headline": (
+                "steps/contamination_tables.html#contamination_headline",
+                "mhbench/steps/contamination_tables.py",
+            ),
+            "mhbench.steps.contamination_tables.contamination_metrics": (
+                "steps/contamination_tables.html#contamination_metrics",
+                "mhbench/steps/contamination_tables.py",
+            ),
+            "mhbench.steps.contamination_tables.flag_table": (
+                "steps/contamination_tables.html#flag_table",
+                "mhbench/steps/contamination_tables.py",
+            ),
+            "mhbench.steps.contamination_tables.local_weights": (
+                "steps/contamination_tables.html#local_weights",
+                "mhbench/steps/contamination_tables.py",
+            ),
+            "mhbench.steps.contamination_tables.similarity_columns": (
+                "steps/contamination_tables.html#similarity_columns",
+                "mhbench/steps/contamination_tables.py",
+            ),
+            "mhbench.steps.contamination_tables.similarity_table": (
+                "steps/contamination_tables.html#similarity_table",
+                "mhbench/steps/contamination_tables.py",
+            ),
+            "mhbench.steps.contamination_tables.surprise_table": (
+                "steps/contamination_tables.html#surprise_table",
+                "mhbench/steps/contamination_tables.py",
+            ),
+        },
         "mhbench.steps.demographics": {
             "mhbench.steps.demographics.LevelScores": (
                 "steps/demographics.html#levelscores",
@@ -1473,6 +1523,25 @@ d = {
             "mhbench.steps.demographics.value_axis": (
                 "steps/demographics.html#value_axis",
                 "mhbench/steps/demographics.py",
+            ),
+        },
+        "mhbench.steps.duel_tables": {
+            "mhbench.steps.duel_tables.compare_and_name": (
+                "steps/duel_tables.html#compare_and_name",
+                "mhbench/steps/duel_tables.py",
+            ),
+            "mhbench.steps.duel_tables.count_proposals": (
+                "steps/duel_tables.html#count_proposals",
+                "mhbench/steps/duel_tables.py",
+            ),
+            "mhbench.steps.duel_tables.duel_metrics": (
+                "steps/duel_tables.html#duel_metrics",
+                "mhbench/steps/duel_tables.py",
+            ),
+            "mhbench.steps.duel_tables.n_pairs": ("steps/duel_tables.html#n_pairs", "mhbench/steps/duel_tables.py"),
+            "mhbench.steps.duel_tables.strength_headline": (
+                "steps/duel_tables.html#strength_headline",
+                "mhbench/steps/duel_tables.py",
             ),
         },
         "mhbench.steps.duels": {
@@ -1614,6 +1683,60 @@ d = {
             "mhbench.steps.variants.shuffled": ("steps/variants.html#shuffled", "mhbench/steps/variants.py"),
             "mhbench.steps.variants.split_items": ("steps/variants.html#split_items", "mhbench/steps/variants.py"),
             "mhbench.steps.variants.with_labels": ("steps/variants.html#with_labels", "mhbench/steps/variants.py"),
+        },
+        "mhbench.steps.verdict_tables": {
+            "mhbench.steps.verdict_tables._absolute_difference": (
+                "steps/verdict_tables.html#_absolute_difference",
+                "mhbench/steps/verdict_tables.py",
+            ),
+            "mhbench.steps.verdict_tables._by_run": (
+                "steps/verdict_tables.html#_by_run",
+                "mhbench/steps/verdict_tables.py",
+            ),
+            "mhbench.steps.verdict_tables._mean": (
+                "steps/verdict_tables.html#_mean",
+                "mhbench/steps/verdict_tables.py",
+            ),
+            "mhbench.steps.verdict_tables._no_kind": (
+                "steps/verdict_tables.html#_no_kind",
+                "mhbench/steps/verdict_tables.py",
+            ),
+            "mhbench.steps.verdict_tables._parts": (
+                "steps/verdict_tables.html#_parts",
+                "mhbench/steps/verdict_tables.py",
+            ),
+            "mhbench.steps.verdict_tables._same_score": (
+                "steps/verdict_tables.html#_same_score",
+                "mhbench/steps/verdict_tables.py",
+            ),
+            "mhbench.steps.verdict_tables.count_verdicts": (
+                "steps/verdict_tables.html#count_verdicts",
+                "mhbench/steps/verdict_tables.py",
+            ),
+            "mhbench.steps.verdict_tables.judges_compared": (
+                "steps/verdict_tables.html#judges_compared",
+                "mhbench/steps/verdict_tables.py",
+            ),
+            "mhbench.steps.verdict_tables.lineage_guard": (
+                "steps/verdict_tables.html#lineage_guard",
+                "mhbench/steps/verdict_tables.py",
+            ),
+            "mhbench.steps.verdict_tables.spending": (
+                "steps/verdict_tables.html#spending",
+                "mhbench/steps/verdict_tables.py",
+            ),
+            "mhbench.steps.verdict_tables.verdict_frame": (
+                "steps/verdict_tables.html#verdict_frame",
+                "mhbench/steps/verdict_tables.py",
+            ),
+            "mhbench.steps.verdict_tables.verdict_means": (
+                "steps/verdict_tables.html#verdict_means",
+                "mhbench/steps/verdict_tables.py",
+            ),
+            "mhbench.steps.verdict_tables.verdict_metrics": (
+                "steps/verdict_tables.html#verdict_metrics",
+                "mhbench/steps/verdict_tables.py",
+            ),
         },
         "mhbench.steps.verdicts": {
             "mhbench.steps.verdicts._Case": ("steps/verdicts.html#_case", "mhbench/steps/verdicts.py"),
@@ -1846,6 +1969,16 @@ d = {
                 "mhbench/studies/counselingbench/load.py",
             ),
         },
+        "mhbench.studies.counselingbench.proposals": {
+            "mhbench.studies.counselingbench.proposals.error_labels": (
+                "studies/counselingbench/proposals.html#error_labels",
+                "mhbench/studies/counselingbench/proposals.py",
+            ),
+            "mhbench.studies.counselingbench.proposals.proposals_beside_people": (
+                "studies/counselingbench/proposals.html#proposals_beside_people",
+                "mhbench/studies/counselingbench/proposals.py",
+            ),
+        },
         "mhbench.studies.counselingbench.tables": {
             "mhbench.studies.counselingbench.tables.Choice": (
                 "studies/counselingbench/tables.html#choice",
@@ -2014,6 +2147,104 @@ d = {
                 "mhbench/studies/medqade/panel.py",
             ),
         },
+        "mhbench.studies.medqade.panel_tables": {
+            "mhbench.studies.medqade.panel_tables.JudgeLabels": (
+                "studies/medqade/panel_tables.html#judgelabels",
+                "mhbench/studies/medqade/panel_tables.py",
+            ),
+            "mhbench.studies.medqade.panel_tables.JudgeLabels.flat": (
+                "studies/medqade/panel_tables.html#judgelabels.flat",
+                "mhbench/studies/medqade/panel_tables.py",
+            ),
+            "mhbench.studies.medqade.panel_tables.Panel": (
+                "studies/medqade/panel_tables.html#panel",
+                "mhbench/studies/medqade/panel_tables.py",
+            ),
+            "mhbench.studies.medqade.panel_tables.Panel.flat": (
+                "studies/medqade/panel_tables.html#panel.flat",
+                "mhbench/studies/medqade/panel_tables.py",
+            ),
+            "mhbench.studies.medqade.panel_tables.Panel.item": (
+                "studies/medqade/panel_tables.html#panel.item",
+                "mhbench/studies/medqade/panel_tables.py",
+            ),
+            "mhbench.studies.medqade.panel_tables._parts": (
+                "studies/medqade/panel_tables.html#_parts",
+                "mhbench/studies/medqade/panel_tables.py",
+            ),
+            "mhbench.studies.medqade.panel_tables.abstention_table": (
+                "studies/medqade/panel_tables.html#abstention_table",
+                "mhbench/studies/medqade/panel_tables.py",
+            ),
+            "mhbench.studies.medqade.panel_tables.alignment_table": (
+                "studies/medqade/panel_tables.html#alignment_table",
+                "mhbench/studies/medqade/panel_tables.py",
+            ),
+            "mhbench.studies.medqade.panel_tables.beside_ceiling": (
+                "studies/medqade/panel_tables.html#beside_ceiling",
+                "mhbench/studies/medqade/panel_tables.py",
+            ),
+            "mhbench.studies.medqade.panel_tables.beside_majority": (
+                "studies/medqade/panel_tables.html#beside_majority",
+                "mhbench/studies/medqade/panel_tables.py",
+            ),
+            "mhbench.studies.medqade.panel_tables.comparable": (
+                "studies/medqade/panel_tables.html#comparable",
+                "mhbench/studies/medqade/panel_tables.py",
+            ),
+            "mhbench.studies.medqade.panel_tables.ensemble_table": (
+                "studies/medqade/panel_tables.html#ensemble_table",
+                "mhbench/studies/medqade/panel_tables.py",
+            ),
+            "mhbench.studies.medqade.panel_tables.favouritism_table": (
+                "studies/medqade/panel_tables.html#favouritism_table",
+                "mhbench/studies/medqade/panel_tables.py",
+            ),
+            "mhbench.studies.medqade.panel_tables.in_order": (
+                "studies/medqade/panel_tables.html#in_order",
+                "mhbench/studies/medqade/panel_tables.py",
+            ),
+            "mhbench.studies.medqade.panel_tables.item_strata": (
+                "studies/medqade/panel_tables.html#item_strata",
+                "mhbench/studies/medqade/panel_tables.py",
+            ),
+            "mhbench.studies.medqade.panel_tables.judge_labels": (
+                "studies/medqade/panel_tables.html#judge_labels",
+                "mhbench/studies/medqade/panel_tables.py",
+            ),
+            "mhbench.studies.medqade.panel_tables.pair_matrix": (
+                "studies/medqade/panel_tables.html#pair_matrix",
+                "mhbench/studies/medqade/panel_tables.py",
+            ),
+            "mhbench.studies.medqade.panel_tables.panel_metrics": (
+                "studies/medqade/panel_tables.html#panel_metrics",
+                "mhbench/studies/medqade/panel_tables.py",
+            ),
+            "mhbench.studies.medqade.panel_tables.panel_of": (
+                "studies/medqade/panel_tables.html#panel_of",
+                "mhbench/studies/medqade/panel_tables.py",
+            ),
+            "mhbench.studies.medqade.panel_tables.rater_agreement": (
+                "studies/medqade/panel_tables.html#rater_agreement",
+                "mhbench/studies/medqade/panel_tables.py",
+            ),
+            "mhbench.studies.medqade.panel_tables.rater_pairs": (
+                "studies/medqade/panel_tables.html#rater_pairs",
+                "mhbench/studies/medqade/panel_tables.py",
+            ),
+            "mhbench.studies.medqade.panel_tables.student_table": (
+                "studies/medqade/panel_tables.html#student_table",
+                "mhbench/studies/medqade/panel_tables.py",
+            ),
+            "mhbench.studies.medqade.panel_tables.with_group": (
+                "studies/medqade/panel_tables.html#with_group",
+                "mhbench/studies/medqade/panel_tables.py",
+            ),
+            "mhbench.studies.medqade.panel_tables.with_pair": (
+                "studies/medqade/panel_tables.html#with_pair",
+                "mhbench/studies/medqade/panel_tables.py",
+            ),
+        },
         "mhbench.studies.medqade.simulate": {
             "mhbench.studies.medqade.simulate.Judge": (
                 "studies/medqade/simulate.html#judge",
@@ -2084,6 +2315,20 @@ d = {
             "mhbench.studies.medqade.tables.student_accuracy": (
                 "studies/medqade/tables.html#student_accuracy",
                 "mhbench/studies/medqade/tables.py",
+            ),
+        },
+        "mhbench.studies.mentat.agreement": {
+            "mhbench.studies.mentat.agreement.agreement_metrics": (
+                "studies/mentat/agreement.html#agreement_metrics",
+                "mhbench/studies/mentat/agreement.py",
+            ),
+            "mhbench.studies.mentat.agreement.mean_agreement": (
+                "studies/mentat/agreement.html#mean_agreement",
+                "mhbench/studies/mentat/agreement.py",
+            ),
+            "mhbench.studies.mentat.agreement.question_agreement": (
+                "studies/mentat/agreement.html#question_agreement",
+                "mhbench/studies/mentat/agreement.py",
             ),
         },
         "mhbench.studies.mentat.annotations": {

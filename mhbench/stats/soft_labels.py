@@ -115,11 +115,12 @@ def question_alphas(
     scores: np.ndarray,  # (n, K) float
     questions: np.ndarray,  # (n,) labels
     *,
+    scale: str = "interval",  # of the scores: nominal, ordinal, interval or ratio
     n: int = 0,  # bootstrap replicates over annotations; 0 for none
     seed: int = 0,
     level: float = 0.95,
 ) -> QuestionAlphas:
-    """How far the annotators of each question agree on its options, at interval level.
+    """How far the annotators of each question agree on its options.
 
     Source: Krippendorff 2011; Lamparth, Grabb et al. 2025, figure 16.
 
@@ -134,9 +135,9 @@ def question_alphas(
         rows = x[code == k]
         if len(rows) < 2 or len(np.unique(rows[~np.isnan(rows)])) < 2:
             continue
-        alpha[k] = krippendorff_alpha(rows, "interval")
+        alpha[k] = krippendorff_alpha(rows, scale)
         if n:
             w = np.concatenate(list(draw_weights(len(rows), n, seed=s)))
-            r = krippendorff_alpha(rows, "interval", rater_weights=w)
+            r = krippendorff_alpha(rows, scale, rater_weights=w)
             low[k], high[k] = np.minimum(np.array(percentile_interval(r - np.nanmean(r) + alpha[k], level)), 1.0)
     return QuestionAlphas(names, alpha, *with_width(low, high), size)

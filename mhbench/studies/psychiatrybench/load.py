@@ -117,7 +117,7 @@ class _Sequential(_Row):
 
 
 class _Choices(_Row):
-    choices: Annotated[dict[str, Text], Field(min_length=2, max_length=26)]
+    choices: Annotated[dict[str, _Text], Field(min_length=2, max_length=26)]
 
     @model_validator(mode="after")
     def _lettered(self):
