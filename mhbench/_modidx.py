@@ -1561,12 +1561,28 @@ d = {
                 "studies/mentat/annotations.html#_left_out",
                 "mhbench/studies/mentat/annotations.py",
             ),
+            "mhbench.studies.mentat.annotations._reading": (
+                "studies/mentat/annotations.html#_reading",
+                "mhbench/studies/mentat/annotations.py",
+            ),
             "mhbench.studies.mentat.annotations.annotation_arrays": (
                 "studies/mentat/annotations.html#annotation_arrays",
                 "mhbench/studies/mentat/annotations.py",
             ),
             "mhbench.studies.mentat.annotations.load_annotations": (
                 "studies/mentat/annotations.html#load_annotations",
+                "mhbench/studies/mentat/annotations.py",
+            ),
+            "mhbench.studies.mentat.annotations.reading_note": (
+                "studies/mentat/annotations.html#reading_note",
+                "mhbench/studies/mentat/annotations.py",
+            ),
+            "mhbench.studies.mentat.annotations.scores_from_sliders": (
+                "studies/mentat/annotations.html#scores_from_sliders",
+                "mhbench/studies/mentat/annotations.py",
+            ),
+            "mhbench.studies.mentat.annotations.sliders_from_scores": (
+                "studies/mentat/annotations.html#sliders_from_scores",
                 "mhbench/studies/mentat/annotations.py",
             ),
         },

@@ -23,7 +23,7 @@ from mhbench.studies.counselingbench.load import (
     run_of,
 )
 from .medqade.load import load_panel, load_students
-from .mentat.annotations import load_annotations
+from .mentat.annotations import load_annotations, reading_note
 from .mentat.questions import load_mentat
 from .mhqa.load import load_mhqa
 from .psychiatrybench.load import load_psychiatrybench
@@ -43,7 +43,7 @@ class Corpus:
     notes: list[str] = field(default_factory=list)  # what a reader should know: rows that are no items, and why
 
 
-def _mentat(path: Path, mapping: str = "release", **options) -> Corpus:
+def _mentat(path: Path, mapping: str = "shown", **options) -> Corpus:
     items = load_mentat(path, os.environ.get("MHBENCH_MENTAT_PASSWORD"), **options)
     folder = path / "annotated_data"
     if not folder.is_dir():
@@ -53,7 +53,8 @@ def _mentat(path: Path, mapping: str = "release", **options) -> Corpus:
         items,
         got.ratings,
         notes=[
-            f"{n} rows of the annotation files are no annotations: {why}" for why, n in sorted(got.left_out.items())
+            reading_note(mapping),
+            *[f"{n} rows of the annotation files are no annotations: {why}" for why, n in sorted(got.left_out.items())],
         ],
     )
 
