@@ -1652,17 +1652,111 @@ d = {
                 "mhbench/studies/mentat/questions.py",
             ),
         },
+        "mhbench.studies.mentat.readings": {
+            "mhbench.studies.mentat.readings.ReadingTests": (
+                "studies/mentat/readings.html#readingtests",
+                "mhbench/studies/mentat/readings.py",
+            ),
+            "mhbench.studies.mentat.readings._again": (
+                "studies/mentat/readings.html#_again",
+                "mhbench/studies/mentat/readings.py",
+            ),
+            "mhbench.studies.mentat.readings._against": (
+                "studies/mentat/readings.html#_against",
+                "mhbench/studies/mentat/readings.py",
+            ),
+            "mhbench.studies.mentat.readings._correlation": (
+                "studies/mentat/readings.html#_correlation",
+                "mhbench/studies/mentat/readings.py",
+            ),
+            "mhbench.studies.mentat.readings._mean_row": (
+                "studies/mentat/readings.html#_mean_row",
+                "mhbench/studies/mentat/readings.py",
+            ),
+            "mhbench.studies.mentat.readings._measures": (
+                "studies/mentat/readings.html#_measures",
+                "mhbench/studies/mentat/readings.py",
+            ),
+            "mhbench.studies.mentat.readings._session_means": (
+                "studies/mentat/readings.html#_session_means",
+                "mhbench/studies/mentat/readings.py",
+            ),
+            "mhbench.studies.mentat.readings._signs": (
+                "studies/mentat/readings.html#_signs",
+                "mhbench/studies/mentat/readings.py",
+            ),
+            "mhbench.studies.mentat.readings._top_share": (
+                "studies/mentat/readings.html#_top_share",
+                "mhbench/studies/mentat/readings.py",
+            ),
+            "mhbench.studies.mentat.readings._wordings": (
+                "studies/mentat/readings.html#_wordings",
+                "mhbench/studies/mentat/readings.py",
+            ),
+            "mhbench.studies.mentat.readings.agreement_by_reading": (
+                "studies/mentat/readings.html#agreement_by_reading",
+                "mhbench/studies/mentat/readings.py",
+            ),
+            "mhbench.studies.mentat.readings.both_readings": (
+                "studies/mentat/readings.html#both_readings",
+                "mhbench/studies/mentat/readings.py",
+            ),
+            "mhbench.studies.mentat.readings.changed_questions": (
+                "studies/mentat/readings.html#changed_questions",
+                "mhbench/studies/mentat/readings.py",
+            ),
+            "mhbench.studies.mentat.readings.has_one_reading": (
+                "studies/mentat/readings.html#has_one_reading",
+                "mhbench/studies/mentat/readings.py",
+            ),
+            "mhbench.studies.mentat.readings.labels_of": (
+                "studies/mentat/readings.html#labels_of",
+                "mhbench/studies/mentat/readings.py",
+            ),
+            "mhbench.studies.mentat.readings.reading_fits": (
+                "studies/mentat/readings.html#reading_fits",
+                "mhbench/studies/mentat/readings.py",
+            ),
+            "mhbench.studies.mentat.readings.reading_tests": (
+                "studies/mentat/readings.html#reading_tests",
+                "mhbench/studies/mentat/readings.py",
+            ),
+            "mhbench.studies.mentat.readings.score_by_labels": (
+                "studies/mentat/readings.html#score_by_labels",
+                "mhbench/studies/mentat/readings.py",
+            ),
+        },
         "mhbench.studies.mentat.simulate": {
+            "mhbench.studies.mentat.simulate.Panel": (
+                "studies/mentat/simulate.html#panel",
+                "mhbench/studies/mentat/simulate.py",
+            ),
+            "mhbench.studies.mentat.simulate._orders": (
+                "studies/mentat/simulate.html#_orders",
+                "mhbench/studies/mentat/simulate.py",
+            ),
             "mhbench.studies.mentat.simulate._session": (
                 "studies/mentat/simulate.html#_session",
                 "mhbench/studies/mentat/simulate.py",
             ),
-            "mhbench.studies.mentat.simulate._strengths": (
-                "studies/mentat/simulate.html#_strengths",
+            "mhbench.studies.mentat.simulate._trial": (
+                "studies/mentat/simulate.html#_trial",
+                "mhbench/studies/mentat/simulate.py",
+            ),
+            "mhbench.studies.mentat.simulate.draw_scores": (
+                "studies/mentat/simulate.html#draw_scores",
+                "mhbench/studies/mentat/simulate.py",
+            ),
+            "mhbench.studies.mentat.simulate.order_probabilities": (
+                "studies/mentat/simulate.html#order_probabilities",
                 "mhbench/studies/mentat/simulate.py",
             ),
             "mhbench.studies.mentat.simulate.simulate_annotations": (
                 "studies/mentat/simulate.html#simulate_annotations",
+                "mhbench/studies/mentat/simulate.py",
+            ),
+            "mhbench.studies.mentat.simulate.simulated_panel": (
+                "studies/mentat/simulate.html#simulated_panel",
                 "mhbench/studies/mentat/simulate.py",
             ),
         },

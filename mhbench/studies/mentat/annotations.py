@@ -233,8 +233,8 @@ def reading_note(
         )
     return (
         "Sliders are read as the published import reads them (mapping: release), which reproduces the published labels."
-        " The page showed option question_order[i] in place i, so that this reading gives most sliders to another option"
-        " than the one they stood beside: mapping: shown is the default, and mhbench.studies.mentat.readings says why."
+        " The page showed option question_order[i] in place i, so that it gives most sliders to another option than"
+        " the one they stood beside: mapping: shown is the default, and mhbench.studies.mentat.readings says why."
     )
 
 
