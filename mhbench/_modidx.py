@@ -1760,6 +1760,80 @@ d = {
                 "mhbench/studies/mentat/simulate.py",
             ),
         },
+        "mhbench.studies.mentat.tables": {
+            "mhbench.studies.mentat.tables.LabelTables": (
+                "studies/mentat/tables.html#labeltables",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables._Labels": (
+                "studies/mentat/tables.html#_labels",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables._alone": (
+                "studies/mentat/tables.html#_alone",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables._label_frame": (
+                "studies/mentat/tables.html#_label_frame",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables._mean_scores": (
+                "studies/mentat/tables.html#_mean_scores",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables._need": (
+                "studies/mentat/tables.html#_need",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables._plus_minus": (
+                "studies/mentat/tables.html#_plus_minus",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables._together": (
+                "studies/mentat/tables.html#_together",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables._top_k_rows": (
+                "studies/mentat/tables.html#_top_k_rows",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables._up_down": (
+                "studies/mentat/tables.html#_up_down",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables._wide": (
+                "studies/mentat/tables.html#_wide",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables._wrong": (
+                "studies/mentat/tables.html#_wrong",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables.annotation_page": (
+                "studies/mentat/tables.html#annotation_page",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables.label_tables": (
+                "studies/mentat/tables.html#label_tables",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables.prompt_wordings": (
+                "studies/mentat/tables.html#prompt_wordings",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables.table_1": (
+                "studies/mentat/tables.html#table_1",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables.table_2": (
+                "studies/mentat/tables.html#table_2",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables.table_3": (
+                "studies/mentat/tables.html#table_3",
+                "mhbench/studies/mentat/tables.py",
+            ),
+        },
         "mhbench.studies.mhqa.load": {
             "mhbench.studies.mhqa.load.MHQARow": ("studies/mhqa/load.html#mhqarow", "mhbench/studies/mhqa/load.py"),
             "mhbench.studies.mhqa.load.MHQARow._distinct": (

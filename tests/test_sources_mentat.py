@@ -172,7 +172,7 @@ def test_reading_writes_no_file(folder, password, tmp_path):
         "import sys, tempfile, pathlib\n"
         "def watch(event, args):\n"
         "    if event == 'open' and args[1] and set(str(args[1])) & set('wax+') : print('WROTE', args[0])\n"
-        "import mhbench.studies.mentat as m, mhbench.steps.variants, pyAesCrypt, pyarrow.ipc\n"
+        "import mhbench.studies.mentat.questions as m, mhbench.steps.variants, pyAesCrypt, pyarrow.ipc\n"
         "sys.addaudithook(watch)\n"
         "m.load_mentat(sys.argv[1], sys.argv[2]); m.load_mentat_set(sys.argv[1], sys.argv[2], 'D0_release')\n"
     )

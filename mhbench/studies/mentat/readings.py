@@ -92,7 +92,7 @@ def _against(arrays: AnnotationArrays, wanted: np.ndarray, yardstick: np.ndarray
 
 
 def _again(arrays: AnnotationArrays, two: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    "Pairs of annotations of a question by a rater, both with two readings and one top option: the same, and the question."
+    "Pairs of annotations of a question by a rater with two readings and one top option: same one, and question."
     lines = defaultdict(list)
     for i in np.flatnonzero(two):
         lines[arrays.questions[i], arrays.raters[i]].append(i)
