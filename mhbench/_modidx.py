@@ -1773,6 +1773,10 @@ d = {
                 "studies/mentat/tables.html#_alone",
                 "mhbench/studies/mentat/tables.py",
             ),
+            "mhbench.studies.mentat.tables._ends": (
+                "studies/mentat/tables.html#_ends",
+                "mhbench/studies/mentat/tables.py",
+            ),
             "mhbench.studies.mentat.tables._label_frame": (
                 "studies/mentat/tables.html#_label_frame",
                 "mhbench/studies/mentat/tables.py",

@@ -245,7 +245,9 @@ def test_label_tables_by_hand():
     """
     x = np.array([[9, 1]] * 3 + [[1, 9]])
     a = arrays(x, None, ["q"] * 4, list("abcd"), mapping=None)
-    got = label_tables(a, creators={"q": 0}, models=["Bradley-Terry", "Plackett-Luce"], ridge=1e-9, n_boot=5, seed=1)
+    got = label_tables(
+        a, creators={"q": 0}, models=["Bradley-Terry", "Plackett-Luce"], ridge=1e-9, n_boot=5, n_boot_rankings=5, seed=1
+    )
     p = got.labels.set_index(["model", "creators", "option"])["probability"]
     for model in ("Bradley-Terry", "Plackett-Luce"):
         assert p[model, False, "A"] == pytest.approx(0.75, abs=1e-4) and p[model, True, "A"] == pytest.approx(
@@ -258,14 +260,17 @@ def test_label_tables_by_hand():
 
 def test_label_tables_against_the_single_fits():
     a = annotation_arrays(load_annotations(demo_path("mentat") / "annotated_data").ratings)
-    got = label_tables(a, models=["Plackett-Luce", "hierarchical, symmetric"], n_boot=4, seed=1).labels
+    both = ["Plackett-Luce", "hierarchical, symmetric"]
+    bare = label_tables(a, models=both[:1], seed=1)
+    assert bare.labels["probability_low"].isna().all() and bare.models["n_boot"].tolist() == [0]
+    got = label_tables(a, models=both, n_boot=4, n_boot_rankings=2, seed=1).labels
     wide = got.pivot(index=["model", "question"], columns="option", values="probability")
     for q in np.unique(a.questions):
         one = plackett_luce(a.scores[a.questions == q], penalty=0.1).probs
         assert wide.loc[("Plackett-Luce", q)].to_numpy() == pytest.approx(one)
     assert (got["probability_low"] <= got["probability_high"]).all() and not got["creators"].any()
     removed = label_tables(
-        a, wrong_options={a.questions[0]: ["A", "B"]}, models=["Plackett-Luce"], n_boot=4, seed=1
+        a, wrong_options={a.questions[0]: ["A", "B"]}, models=["Plackett-Luce"], n_boot_rankings=2, seed=1
     ).labels.set_index(["question", "option"])
     q = a.questions[0]
     was = wide.loc[("Plackett-Luce", q)]

@@ -43,7 +43,7 @@ class LabelTables(NamedTuple):
     "Labels, what made them, and how they fit the creators' answers."
 
     labels: pd.DataFrame  # model, creators, question, option, n, mean score and probability with intervals, wrong
-    models: pd.DataFrame  # model, creators, n, n_pairs, n_ties, nll, n_unconverged
+    models: pd.DataFrame  # model, creators, n, n_boot, n_pairs, n_ties, nll, n_unconverged
     top_k: pd.DataFrame  # model, creators, in_sample, label, k, n, estimate, ci_low, ci_high; empty without creators
 
 
@@ -64,7 +64,8 @@ def _alone(model: str, data: tuple, ridge: float, n_boot: int, seed: int) -> _La
         return bradley_terry(pairwise_wins(rows), penalty=ridge)
 
     names, code = np.unique(questions, return_inverse=True)
-    draws = np.concatenate(list(draw_weights(len(scores), n_boot, seed=seed, strata=code))).astype(int)
+    draws = list(draw_weights(len(scores), n_boot, seed=seed, strata=code)) if n_boot else []
+    draws = np.concatenate([*draws, np.empty((0, len(scores)))]).astype(int)
     fits = [fit(scores[code == k]) for k in range(len(names))]
     replicates = np.array(
         [[fit(np.repeat(scores[code == k], w[code == k], axis=0)).probs for k in range(len(names))] for w in draws]
@@ -90,6 +91,13 @@ def _wrong(questions: np.ndarray, n_options: int, wrong_options: Mapping[str, It
     return np.array([[a in set(wrong_options.get(q, ())) for a in letters(n_options)] for q in questions])
 
 
+def _ends(replicates: np.ndarray, wrong: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    "Ends of the intervals of labels, wrong options at 0 in every replicate; NaN without replicates."
+    if not len(replicates):
+        return np.full(wrong.shape, np.nan), np.full(wrong.shape, np.nan)
+    return percentile_interval(np.array([soft_labels(r, wrong) for r in replicates]))
+
+
 def _top_k_rows(got: _Labels, probs: np.ndarray, creators: Mapping[str, int], n_boot: int, seed: int) -> list[dict]:
     "Share of questions whose creator's answer is among the k most preferred options, for every k."
     known = [k for k, q in enumerate(got.questions) if q in creators]
@@ -112,6 +120,7 @@ def label_tables(
     penalty: float = 5.0,  # on slopes and offsets of the hierarchical models
     ridge: float = 0.1,  # on the log worths of the models for each question alone
     n_boot: int = 100,
+    n_boot_rankings: int = 0,  # refits of Plackett and Luce's model, some 0.05 s a question; 0: no interval
     seed: int,
 ) -> LabelTables:
     """Soft labels by each model, without the creators and with them, all with intervals.
@@ -130,12 +139,13 @@ def label_tables(
     for model in models:
         for with_creators, rows in data.items():
             fit, weight = (_together, penalty) if model.startswith("hier") else (_alone, ridge)
-            got = fit(model, rows, weight, n_boot, seed)
+            refits = n_boot_rankings if model == "Plackett-Luce" else n_boot
+            got = fit(model, rows, weight, refits, seed)
             wrong = _wrong(got.questions, got.probs.shape[1], wrong_options or {})
             probs = soft_labels(got.probs, wrong)
-            low, high = percentile_interval(np.array([soft_labels(r, wrong) for r in got.replicates]))
+            low, high = _ends(got.replicates, wrong)
             head = dict(model=model, creators=with_creators)
-            facts.append(head | {"n": len(rows[0])} | got.facts)
+            facts.append(head | {"n": len(rows[0]), "n_boot": refits} | got.facts)
             labels.append(_label_frame(head, got.questions, probs, low, high, wrong))
             if creators:
                 what = "creators among the raters" if with_creators else "without creators"
