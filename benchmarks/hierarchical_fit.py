@@ -45,7 +45,7 @@ def annotations():
         / "annotated_data"
     )
     if folder.is_dir():
-        a = annotation_arrays(load_annotations(folder).ratings)
+        a = annotation_arrays(load_annotations(folder, mapping="release").ratings)
         return "600 raw annotations of the release", a.scores, a.questions, a.raters
     rng = np.random.default_rng(1)
     q = rng.integers(0, 61, 600)

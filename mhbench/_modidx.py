@@ -2348,12 +2348,28 @@ d = {
                 "studies/mentat/annotations.html#_left_out",
                 "mhbench/studies/mentat/annotations.py",
             ),
+            "mhbench.studies.mentat.annotations._reading": (
+                "studies/mentat/annotations.html#_reading",
+                "mhbench/studies/mentat/annotations.py",
+            ),
             "mhbench.studies.mentat.annotations.annotation_arrays": (
                 "studies/mentat/annotations.html#annotation_arrays",
                 "mhbench/studies/mentat/annotations.py",
             ),
             "mhbench.studies.mentat.annotations.load_annotations": (
                 "studies/mentat/annotations.html#load_annotations",
+                "mhbench/studies/mentat/annotations.py",
+            ),
+            "mhbench.studies.mentat.annotations.reading_note": (
+                "studies/mentat/annotations.html#reading_note",
+                "mhbench/studies/mentat/annotations.py",
+            ),
+            "mhbench.studies.mentat.annotations.scores_from_sliders": (
+                "studies/mentat/annotations.html#scores_from_sliders",
+                "mhbench/studies/mentat/annotations.py",
+            ),
+            "mhbench.studies.mentat.annotations.sliders_from_scores": (
+                "studies/mentat/annotations.html#sliders_from_scores",
                 "mhbench/studies/mentat/annotations.py",
             ),
         },
@@ -2426,18 +2442,190 @@ d = {
                 "mhbench/studies/mentat/questions.py",
             ),
         },
+        "mhbench.studies.mentat.readings": {
+            "mhbench.studies.mentat.readings.ReadingTests": (
+                "studies/mentat/readings.html#readingtests",
+                "mhbench/studies/mentat/readings.py",
+            ),
+            "mhbench.studies.mentat.readings._again": (
+                "studies/mentat/readings.html#_again",
+                "mhbench/studies/mentat/readings.py",
+            ),
+            "mhbench.studies.mentat.readings._against": (
+                "studies/mentat/readings.html#_against",
+                "mhbench/studies/mentat/readings.py",
+            ),
+            "mhbench.studies.mentat.readings._correlation": (
+                "studies/mentat/readings.html#_correlation",
+                "mhbench/studies/mentat/readings.py",
+            ),
+            "mhbench.studies.mentat.readings._mean_row": (
+                "studies/mentat/readings.html#_mean_row",
+                "mhbench/studies/mentat/readings.py",
+            ),
+            "mhbench.studies.mentat.readings._measures": (
+                "studies/mentat/readings.html#_measures",
+                "mhbench/studies/mentat/readings.py",
+            ),
+            "mhbench.studies.mentat.readings._session_means": (
+                "studies/mentat/readings.html#_session_means",
+                "mhbench/studies/mentat/readings.py",
+            ),
+            "mhbench.studies.mentat.readings._signs": (
+                "studies/mentat/readings.html#_signs",
+                "mhbench/studies/mentat/readings.py",
+            ),
+            "mhbench.studies.mentat.readings._top_share": (
+                "studies/mentat/readings.html#_top_share",
+                "mhbench/studies/mentat/readings.py",
+            ),
+            "mhbench.studies.mentat.readings._wordings": (
+                "studies/mentat/readings.html#_wordings",
+                "mhbench/studies/mentat/readings.py",
+            ),
+            "mhbench.studies.mentat.readings.agreement_by_reading": (
+                "studies/mentat/readings.html#agreement_by_reading",
+                "mhbench/studies/mentat/readings.py",
+            ),
+            "mhbench.studies.mentat.readings.both_readings": (
+                "studies/mentat/readings.html#both_readings",
+                "mhbench/studies/mentat/readings.py",
+            ),
+            "mhbench.studies.mentat.readings.changed_questions": (
+                "studies/mentat/readings.html#changed_questions",
+                "mhbench/studies/mentat/readings.py",
+            ),
+            "mhbench.studies.mentat.readings.has_one_reading": (
+                "studies/mentat/readings.html#has_one_reading",
+                "mhbench/studies/mentat/readings.py",
+            ),
+            "mhbench.studies.mentat.readings.labels_of": (
+                "studies/mentat/readings.html#labels_of",
+                "mhbench/studies/mentat/readings.py",
+            ),
+            "mhbench.studies.mentat.readings.reading_fits": (
+                "studies/mentat/readings.html#reading_fits",
+                "mhbench/studies/mentat/readings.py",
+            ),
+            "mhbench.studies.mentat.readings.reading_tests": (
+                "studies/mentat/readings.html#reading_tests",
+                "mhbench/studies/mentat/readings.py",
+            ),
+            "mhbench.studies.mentat.readings.score_by_labels": (
+                "studies/mentat/readings.html#score_by_labels",
+                "mhbench/studies/mentat/readings.py",
+            ),
+        },
         "mhbench.studies.mentat.simulate": {
+            "mhbench.studies.mentat.simulate.Panel": (
+                "studies/mentat/simulate.html#panel",
+                "mhbench/studies/mentat/simulate.py",
+            ),
+            "mhbench.studies.mentat.simulate._orders": (
+                "studies/mentat/simulate.html#_orders",
+                "mhbench/studies/mentat/simulate.py",
+            ),
             "mhbench.studies.mentat.simulate._session": (
                 "studies/mentat/simulate.html#_session",
                 "mhbench/studies/mentat/simulate.py",
             ),
-            "mhbench.studies.mentat.simulate._strengths": (
-                "studies/mentat/simulate.html#_strengths",
+            "mhbench.studies.mentat.simulate._trial": (
+                "studies/mentat/simulate.html#_trial",
+                "mhbench/studies/mentat/simulate.py",
+            ),
+            "mhbench.studies.mentat.simulate.draw_scores": (
+                "studies/mentat/simulate.html#draw_scores",
+                "mhbench/studies/mentat/simulate.py",
+            ),
+            "mhbench.studies.mentat.simulate.order_probabilities": (
+                "studies/mentat/simulate.html#order_probabilities",
                 "mhbench/studies/mentat/simulate.py",
             ),
             "mhbench.studies.mentat.simulate.simulate_annotations": (
                 "studies/mentat/simulate.html#simulate_annotations",
                 "mhbench/studies/mentat/simulate.py",
+            ),
+            "mhbench.studies.mentat.simulate.simulated_panel": (
+                "studies/mentat/simulate.html#simulated_panel",
+                "mhbench/studies/mentat/simulate.py",
+            ),
+        },
+        "mhbench.studies.mentat.tables": {
+            "mhbench.studies.mentat.tables.LabelTables": (
+                "studies/mentat/tables.html#labeltables",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables._Labels": (
+                "studies/mentat/tables.html#_labels",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables._alone": (
+                "studies/mentat/tables.html#_alone",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables._ends": (
+                "studies/mentat/tables.html#_ends",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables._label_frame": (
+                "studies/mentat/tables.html#_label_frame",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables._mean_scores": (
+                "studies/mentat/tables.html#_mean_scores",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables._need": (
+                "studies/mentat/tables.html#_need",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables._plus_minus": (
+                "studies/mentat/tables.html#_plus_minus",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables._together": (
+                "studies/mentat/tables.html#_together",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables._top_k_rows": (
+                "studies/mentat/tables.html#_top_k_rows",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables._up_down": (
+                "studies/mentat/tables.html#_up_down",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables._wide": (
+                "studies/mentat/tables.html#_wide",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables._wrong": (
+                "studies/mentat/tables.html#_wrong",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables.annotation_page": (
+                "studies/mentat/tables.html#annotation_page",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables.label_tables": (
+                "studies/mentat/tables.html#label_tables",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables.prompt_wordings": (
+                "studies/mentat/tables.html#prompt_wordings",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables.table_1": (
+                "studies/mentat/tables.html#table_1",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables.table_2": (
+                "studies/mentat/tables.html#table_2",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables.table_3": (
+                "studies/mentat/tables.html#table_3",
+                "mhbench/studies/mentat/tables.py",
             ),
         },
         "mhbench.studies.mhqa.load": {

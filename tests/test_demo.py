@@ -23,9 +23,9 @@ from mhbench.studies.counselingbench.load import (
 from mhbench.studies.demo import DEMO_STUDIES, demo_canary, demo_files, demo_path
 from mhbench.studies.medqade.load import load_panel, load_students
 from mhbench.studies.medqade.simulate import _pairs, simulate_panel_files
-from mhbench.studies.mentat.annotations import load_annotations
+from mhbench.studies.mentat.annotations import annotation_arrays, load_annotations
 from mhbench.studies.mentat.questions import MENTAT_COLUMNS, load_mentat
-from mhbench.studies.mentat.simulate import _strengths, simulate_annotations
+from mhbench.studies.mentat.simulate import simulate_annotations, simulated_panel
 from mhbench.studies.mhqa.load import inspect_mhqa, load_mhqa
 from mhbench.studies.psychiatrybench.load import PSYCHIATRY_TASKS, load_psychiatrybench
 
@@ -204,36 +204,36 @@ def test_another_seed_makes_other_files(annotated):
 
 
 def test_many_simulated_raters_reach_the_stated_model(annotated, tmp_path):
-    """The logit of a slider is slope x strength + offset + noise: over many raters its mean is 1.2 x strength, up to
-    the rounding of the slider.
+    """Over many sessions of one rater, option i is above j where it is not level with it with probability
+    sigma(slope x (worth_i - worth_j)), which is Bradley and Terry's, within four standard errors.
     """
-    items = [i for i in annotated if min(p for p in i.soft_labels if p) >= 0.06][:2] or annotated[:2]
-    for name, text in simulate_annotations(items, n_raters=300, n_sessions=1, seed=3).items():
+    for name, text in simulate_annotations(annotated[:2], n_raters=1, n_sessions=800, seed=3).items():
         (tmp_path / name).write_text(text, newline="")
-    got = pd.DataFrame(
-        [(r.item_id, r.target, r.value) for r in load_annotations(tmp_path).ratings], columns=["item", "option", "y"]
-    )
-    for i in items:
-        theta = dict(zip("ABCDE", _strengths(np.array(i.soft_labels))))
-        for option, y in got[got.item == i.item_id].groupby("option").y:
-            if np.isnan(theta[option]):
-                assert set(y) <= set(range(6))
-                continue
-            logit = np.log(np.clip(y, 0.5, 99.5) / (100 - np.clip(y, 0.5, 99.5)))
-            se = np.sqrt((0.23 * abs(theta[option])) ** 2 + 0.4**2 + 0.5**2) / np.sqrt(300)  # sd of U(0.8, 1.6) is 0.23
-            assert abs(logit.mean() - 1.2 * theta[option]) < 4 * se + 0.03, (i.item_id, option)
+    panel = simulated_panel(annotated[:2], n_raters=1, seed=3)
+    a = annotation_arrays(load_annotations(tmp_path).ratings)
+    for k, i in enumerate(annotated[:2]):
+        x = a.scores[a.questions == i.item_id]
+        for one, other in combinations(range(5), 2):
+            apart = x[x[:, one] != x[:, other]]
+            p = 1 / (1 + np.exp(-panel.slopes[0] * (panel.worths[k, one] - panel.worths[k, other])))
+            share = (apart[:, one] > apart[:, other]).mean()
+            assert abs(share - p) < 4 * np.sqrt(p * (1 - p) / len(apart)), (i.item_id, one, other)
 
 
 @pytest.mark.parametrize("mapping", ["release", "shown"])
 def test_scores_survive_the_permutation(annotated, tmp_path, mapping):
-    "An option of share 0 stands at 5 or less once the permutation is undone with the mapping that made it."
-    for name, text in simulate_annotations(annotated, seed=5, mapping=mapping).items():
-        (tmp_path / name).write_text(text, newline="")
-    zero = {(i.item_id, "ABCDE"[k]) for i in annotated for k, p in enumerate(i.soft_labels) if p == 0}
-    ratings = load_annotations(tmp_path, mapping=mapping).ratings
-    assert max(r.value for r in ratings if (r.item_id, r.target) in zero) <= 5
-    other = load_annotations(tmp_path, mapping={"release": "shown", "shown": "release"}[mapping]).ratings
-    assert max(r.value for r in other if (r.item_id, r.target) in zero) > 20
+    "The same seed gives the same scores, however the permutation is written, if it is read as it was written."
+    other = {"release": "shown", "shown": "release"}[mapping]
+    for m in (mapping, other):
+        (tmp_path / m).mkdir()
+        for name, text in simulate_annotations(annotated, seed=5, mapping=m).items():
+            (tmp_path / m / name).write_text(text, newline="")
+    scores = {
+        (wrote, read): annotation_arrays(load_annotations(tmp_path / wrote, mapping=read).ratings).scores
+        for wrote, read in ((mapping, mapping), (other, other), (mapping, other))
+    }
+    assert (scores[mapping, mapping] == scores[other, other]).all()
+    assert (scores[mapping, mapping] != scores[mapping, other]).any(1).mean() > 0.6  # 94 of 120 orders
 
 
 @pytest.mark.parametrize("n_raters", [3, 5, 9])

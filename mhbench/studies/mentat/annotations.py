@@ -19,7 +19,17 @@ from ...records.schema import Rating, letters, validate
 from .questions import _table
 
 # %% auto #0
-__all__ = ["ANNOTATION_COLUMNS", "Annotations", "load_annotations", "AnnotationArrays", "annotation_arrays"]
+__all__ = [
+    "ANNOTATION_COLUMNS",
+    "MAPPINGS",
+    "Annotations",
+    "scores_from_sliders",
+    "sliders_from_scores",
+    "load_annotations",
+    "reading_note",
+    "AnnotationArrays",
+    "annotation_arrays",
+]
 
 # %% ../../../nbs/studies/mentat/03_annotations.ipynb #48f1fcb4
 ANNOTATION_COLUMNS = (
@@ -40,6 +50,9 @@ ANNOTATION_COLUMNS = (
 _WORDINGS = {"q_male": "male", "q_female": "female", "q_they": "nonbinary", "q_nonbinary": "nonbinary"}
 
 
+MAPPINGS = ("shown", "release")  # the readings of question_order; the first is the default
+
+
 class Annotations(NamedTuple):
     "Ratings, and an account of every row that is not one."
 
@@ -50,37 +63,57 @@ class Annotations(NamedTuple):
     left_out_rows: list[tuple[str, str]]  # (file:line, reason), one a row
 
 
+def scores_from_sliders(
+    sliders: np.ndarray,  # (..., n_options), in the places of the page
+    orders: np.ndarray,  # (..., n_options) int, each row a permutation of 0, 1, ...
+    mapping: Literal["shown", "release"] = "shown",  # what question_order means; see above
+) -> np.ndarray:  # (..., n_options), in the order of the options
+    "Scores of options from sliders in places."
+    places = np.argsort(orders, -1) if mapping == "shown" else orders
+    return np.take_along_axis(sliders, places, -1)
+
+
+def sliders_from_scores(
+    scores: np.ndarray,  # (..., n_options), in the order of the options
+    orders: np.ndarray,  # (..., n_options) int, each row a permutation of 0, 1, ...
+    mapping: Literal["shown", "release"] = "shown",  # the reading that made the scores
+) -> np.ndarray:  # (..., n_options), in the places of the page
+    "The sliders again: the inverse of `scores_from_sliders`."
+    options = orders if mapping == "shown" else np.argsort(orders, -1)
+    return np.take_along_axis(scores, options, -1)
+
+
 def _annotation(row: dict[str, str], place: str, mapping: str) -> tuple[list[float], list[int], str]:
     "Scores by option, the permutation, and the comment of one annotation."
 
-    def refuse(column, rule):
+    def broken(column, rule):
         refuse(
             "load_annotations",
-            f"{column}",
-            f"{rule}",
+            column,
+            rule,
             f"{row[column][:200]!r}",
-            place=f"{place}",
+            place=place,
             remedy="export the session again",
         )
 
     try:
         response = json.loads(row["response"])
     except ValueError:
-        refuse("response", "be JSON")
+        broken("response", "be JSON")
     try:
         order = json.loads(row["question_order"])
     except ValueError:
-        refuse("question_order", "be a list")
+        broken("question_order", "be a list")
     n = len(order) if isinstance(order, list) else 0
     if n < 2 or any(type(o) is not int for o in order) or sorted(order) != list(range(n)):
-        refuse("question_order", "be a permutation of 0, 1, ...")
+        broken("question_order", "be a permutation of 0, 1, ...")
     if not isinstance(response, dict) or set(response) - {"comment"} != {f"Q{i}" for i in range(n)}:
-        refuse("response", f"hold Q0 to Q{n - 1} and comment")
+        broken("response", f"hold Q0 to Q{n - 1} and comment")
     sliders = [response[f"Q{i}"] for i in range(n)]
     if any(type(s) not in (int, float) or not 0 <= s <= 100 for s in sliders):
-        refuse("response", "hold sliders between 0 and 100")
-    scores = [float(sliders[order[k] if mapping == "release" else order.index(k)]) for k in range(n)]
-    return scores, order, str(response.get("comment") or "").strip()
+        broken("response", "hold sliders between 0 and 100")
+    scores = scores_from_sliders(np.array(sliders, float), np.array(order), mapping)
+    return scores.tolist(), order, str(response.get("comment") or "").strip()
 
 
 def _left_out(row: dict[str, str], n: int, last: bool) -> str:
@@ -93,7 +126,7 @@ def _left_out(row: dict[str, str], n: int, last: bool) -> str:
 
 def load_annotations(
     folder: str | Path,  # of jsPsych exports, one CSV a session
-    mapping: Literal["release", "shown"] = "release",  # what question_order means; see above
+    mapping: Literal["shown", "release"] = "shown",  # what question_order means; see above
     study: str = "mentat",
 ) -> Annotations:
     """Every slider of every annotation as a Rating (0 to 100), and every other row accounted for.
@@ -102,11 +135,11 @@ def load_annotations(
 
     Raises: FileNotFoundError; ValueError for a changed column, a malformed row, or a session without exactly one rater.
     """
-    if mapping not in ("release", "shown"):
+    if mapping not in MAPPINGS:
         refuse(
             "load_annotations",
             "mapping",
-            "be release or shown",
+            "be shown or release",
             f"{mapping!r}",
             remedy="see the documentation of the two",
         )
@@ -161,6 +194,7 @@ def load_annotations(
                 )
             variant = {
                 "gender": _WORDINGS[row["q_key"]],
+                "mapping": mapping,
                 "trial": row["trial_index"],
             }
             fields += [
@@ -185,6 +219,25 @@ def load_annotations(
     return Annotations(validate(fields, Rating).records, n_annotations, n_rows, Counter(r for _, r in left), left)
 
 
+# %% ../../../nbs/studies/mentat/03_annotations.ipynb #8cabd7ef
+def reading_note(
+    mapping: Literal["shown", "release"],  # the reading that was used
+) -> str:
+    "Two sentences: which reading of question_order was used, and why."
+    if mapping == "shown":
+        return (
+            "Sliders are read as the page showed them (mapping: shown), because on the released sessions raters then"
+            " agree with themselves, with each other and with the annotations that have only one reading. The published"
+            " import applies question_order the other way round: mapping: release reproduces its labels, and"
+            " mhbench.studies.mentat.readings sets both side by side."
+        )
+    return (
+        "Sliders are read as the published import reads them (mapping: release), which reproduces the published labels."
+        " The page showed option question_order[i] in place i, so that it gives most sliders to another option than"
+        " the one they stood beside: mapping: shown is the default, and mhbench.studies.mentat.readings says why."
+    )
+
+
 # %% ../../../nbs/studies/mentat/03_annotations.ipynb #410b015b
 class AnnotationArrays(NamedTuple):
     "One line an annotation."
@@ -194,6 +247,28 @@ class AnnotationArrays(NamedTuple):
     raters: np.ndarray  # (n_annotations,) str
     genders: np.ndarray  # (n_annotations,) str, the wording that was shown; "" where none is recorded
     sources: np.ndarray  # (n_annotations,) str, file:line
+    sessions: np.ndarray  # (n_annotations,) str; "" where none is recorded
+    orders: np.ndarray | None = None  # (n_annotations, n_options) int, the page's question_order; None if not recorded
+    mapping: str | None = None  # how the orders were read: shown or release; None if not recorded
+
+
+def _reading(firsts: list[Rating], n: int) -> tuple[np.ndarray | None, str | None]:
+    "The orders of annotations, and the one reading of them; (None, None) where some annotation does not record both."
+    if not all(r.order is not None and "mapping" in r.variant for r in firsts):
+        return None, None
+    mappings = sorted({r.variant["mapping"] for r in firsts})
+    if len(mappings) > 1:
+        refuse(
+            "annotation_arrays",
+            "ratings",
+            "come from one reading of question_order",
+            ", ".join(mappings),
+            remedy="import all sessions with one mapping",
+        )
+    orders = np.array([r.order for r in firsts])
+    if orders.shape != (len(firsts), n):
+        refuse("annotation_arrays", "orders", f"name {n} options each", f"shape {orders.shape}")
+    return orders, mappings[0]
 
 
 def annotation_arrays(
@@ -240,10 +315,14 @@ def annotation_arrays(
                 place=f"{r.item_id}, {r.source}",
             )
     firsts = [r for _, r in groups.values()]
+    orders, mapping = _reading(firsts, n)
     return AnnotationArrays(
         np.array([[line[a] for a in letters(n)] for line, _ in groups.values()]),
         np.array([r.item_id for r in firsts]),
         np.array([r.rater for r in firsts]),
         np.array([r.variant.get("gender", "") for r in firsts]),
         np.array([r.source for r in firsts]),
+        np.array([r.session or "" for r in firsts]),
+        orders,
+        mapping,
     )

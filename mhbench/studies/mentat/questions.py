@@ -130,40 +130,40 @@ def _table(
 def _question(place: str, row: dict[str, str]) -> dict:
     "One row of the questions as the fields of an Item."
 
-    def refuse(column, rule):
+    def broken(column, rule):
         refuse(
             "load_mentat",
-            f"{column}",
-            f"{rule}",
+            column,
+            rule,
             f"{row[column][:200]!r}",
             place=f"{place}, q_id {row['q_id']!r}",
             remedy="mend the row",
         )
 
     if not re.fullmatch(r"\d+", row["q_id"]):
-        refuse("q_id", "be a whole number")
+        broken("q_id", "be a whole number")
     if row["category"] not in MENTAT_CATEGORIES:
-        refuse("category", f"be one of {', '.join(MENTAT_CATEGORIES)}")
+        broken("category", f"be one of {', '.join(MENTAT_CATEGORIES)}")
     options = [row[f"answer_{c}"] for c in "abcde"]
     for c in "abcde":
         if not row[f"answer_{c}"].strip():
-            refuse(f"answer_{c}", "not be empty")
+            broken(f"answer_{c}", "not be empty")
     try:
         truth = [float(x) for x in json.loads(row["creator_truth"])]
     except (ValueError, TypeError):
-        refuse("creator_truth", "be a list of five numbers")
+        broken("creator_truth", "be a list of five numbers")
     if len(truth) != 5 or not np.isfinite(truth).all() or min(truth) < 0 or abs(sum(truth) - 1) > 1e-6:
-        refuse("creator_truth", "be five probabilities that sum to 1")
+        broken("creator_truth", "be five probabilities that sum to 1")
     texts = {f"text_{g}": row[f"text_{g}"] for g in GENDERS if row[f"text_{g}"].strip()}
     if not texts:
-        refuse("text_male", "not be empty where the other wordings are too")
+        broken("text_male", "not be empty where the other wordings are too")
     try:
         modifiers = list(ast.literal_eval(row["possible_modifiers"] or "[]"))
     except (ValueError, SyntaxError, TypeError):
-        refuse("possible_modifiers", "be a list")
+        broken("possible_modifiers", "be a list")
     for column, text in texts.items():
         if [m for m, p in PLACEHOLDERS.items() if p in text] != sorted(modifiers):
-            refuse("possible_modifiers", f"name the placeholders of {column}")
+            broken("possible_modifiers", f"name the placeholders of {column}")
     top = max(truth)
     return dict(
         item_id=f"mentat-{row['q_id']}",
