@@ -2412,6 +2412,40 @@ d = {
         "mhbench.studies.mentat.load": {
             "mhbench.studies.mentat.load.load": ("studies/mentat/load.html#load", "mhbench/studies/mentat/load.py")
         },
+        "mhbench.studies.mentat.preferences": {
+            "mhbench.studies.mentat.preferences.Creators": (
+                "studies/mentat/preferences.html#creators",
+                "mhbench/studies/mentat/preferences.py",
+            ),
+            "mhbench.studies.mentat.preferences.chosen_labels": (
+                "studies/mentat/preferences.html#chosen_labels",
+                "mhbench/studies/mentat/preferences.py",
+            ),
+            "mhbench.studies.mentat.preferences.creators_of": (
+                "studies/mentat/preferences.html#creators_of",
+                "mhbench/studies/mentat/preferences.py",
+            ),
+            "mhbench.studies.mentat.preferences.from_sure_to_divided": (
+                "studies/mentat/preferences.html#from_sure_to_divided",
+                "mhbench/studies/mentat/preferences.py",
+            ),
+            "mhbench.studies.mentat.preferences.preference_metrics": (
+                "studies/mentat/preferences.html#preference_metrics",
+                "mhbench/studies/mentat/preferences.py",
+            ),
+            "mhbench.studies.mentat.preferences.rater_table": (
+                "studies/mentat/preferences.html#rater_table",
+                "mhbench/studies/mentat/preferences.py",
+            ),
+            "mhbench.studies.mentat.preferences.same_as_source": (
+                "studies/mentat/preferences.html#same_as_source",
+                "mhbench/studies/mentat/preferences.py",
+            ),
+            "mhbench.studies.mentat.preferences.wording_table": (
+                "studies/mentat/preferences.html#wording_table",
+                "mhbench/studies/mentat/preferences.py",
+            ),
+        },
         "mhbench.studies.mentat.questions": {
             "mhbench.studies.mentat.questions._find": (
                 "studies/mentat/questions.html#_find",
@@ -2489,6 +2523,10 @@ d = {
             ),
             "mhbench.studies.mentat.readings.both_readings": (
                 "studies/mentat/readings.html#both_readings",
+                "mhbench/studies/mentat/readings.py",
+            ),
+            "mhbench.studies.mentat.readings.can_be_tested": (
+                "studies/mentat/readings.html#can_be_tested",
                 "mhbench/studies/mentat/readings.py",
             ),
             "mhbench.studies.mentat.readings.changed_questions": (

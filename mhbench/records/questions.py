@@ -33,7 +33,8 @@ NAMES = {  # field -> what a column for it is often called, in English and Germa
     "id": "id item_id question_id qid number no nr nummer frage_id fragen_nr item",
     "question": "question question_text stem prompt text frage fragetext fragestellung aufgabe aufgabentext",
     "options": "options choices answers answer_options optionen antworten antwortoptionen antwortmöglichkeiten auswahl",
-    "key": "key answer correct correct_answer correct_option solution lösung richtig richtige_antwort antwort schlüssel",
+    "key": "key answer correct correct_answer correct_option solution"
+    " lösung richtig richtige_antwort antwort schlüssel",
     "reference": "reference reference_answer model_answer gold_answer expected_answer musterantwort musterlösung"
     " referenz referenzantwort",
     "rationale": "rationale explanation reasoning begründung erklärung erläuterung",

@@ -47,7 +47,7 @@ def check_source(path: str | Path, recorded: str | None, study: str) -> Path:
             "be the file that was imported",
             "another SHA-256 than params.yaml records",
             place=study,
-            remedy="look at what changed, then run `mhbench import` again",
+            remedy="look at what changed, then run `mhbench import` (or `new-study --replace`) again",
         )
     return source
 
@@ -82,6 +82,9 @@ def record_inputs(params: str | Path = "params.yaml") -> dict[str, dict]:  # stu
         answers = {name: _hash(file, top) for name, file in (prepare.get("answers") or {}).items()}
         creators = (p["studies"][study].get("preferences") or {}).get("creators")
         out[study] = {"corpus": _hash(prepare["path"], top), "answers": answers, "templates": templates}
+        ratings = (prepare.get("options") or {}).get("ratings")
+        if isinstance(ratings, dict) and "path" in ratings:
+            out[study]["ratings"] = _hash(Path(prepare["path"]).expanduser().parent / ratings["path"], top)
         if creators:
             out[study]["creators"] = _hash(creators, top)
         file = top / "results" / "inputs" / f"{study}.json"

@@ -60,7 +60,7 @@ def _demo(name: str, studies: Sequence[str], models: Sequence[str], n_items: int
     from mhbench.run.execute import run_stage
 
     folder, stages = Path(tempfile.mkdtemp(prefix="mhbench-")), graph()
-    small = {"prepare": {"n_items": n_items}, "preferences": {"n_boot": 10}}
+    small = {"prepare": {"n_items": n_items}, "preferences": {"n_boot": 10}, "judge": {"n_items": 2}}
     for stage in before(stages, name):
         node = stages[stage]
         given = {"results": str(folder), "models": list(models)} | small.get(stage, {})
@@ -226,12 +226,14 @@ class Stage:
 
     def set_aside(self, options: dict) -> dict:
         "A loader's options, with a file for the rows that it sets aside where it is told to go on without them."
-        return options | {"set_aside": str(self.out / "set_aside.jsonl")} if options.get("strict") is False else options
+        return (
+            options | {"set_aside": str(self.texts / "set_aside.jsonl")} if options.get("strict") is False else options
+        )
 
     @property
     def n_set_aside(self) -> int:
         "How many rows the loader set aside."
-        file = self.out / "set_aside.jsonl"
+        file = self.texts / "set_aside.jsonl"
         return len(file.read_text(encoding="utf-8").rstrip("\n").split("\n")) if file.exists() else 0
 
     def reread(self, name: str, record: type[Record]) -> list:

@@ -32,6 +32,7 @@ from .labels import add_creator, jensen_shannon
 # %% auto #0
 __all__ = [
     "has_one_reading",
+    "can_be_tested",
     "both_readings",
     "ReadingTests",
     "reading_tests",
@@ -50,6 +51,11 @@ def has_one_reading(
     "Whether an order is its own inverse, so that both readings give the same scores."
     orders = np.asarray(orders)
     return (np.take_along_axis(orders, orders, 1) == np.arange(orders.shape[1])).all(1)
+
+
+def can_be_tested(arrays: AnnotationArrays) -> bool:
+    "Whether some annotation was made in an order that is not its own inverse, so that the readings differ."
+    return arrays.orders is not None and not has_one_reading(arrays.orders).all()
 
 
 def both_readings(
