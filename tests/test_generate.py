@@ -304,3 +304,65 @@ def test_the_bundled_encoder_on_real_questions(datasets):
     rs = nearest_option(items, load_encoder())
     right = np.mean([r.text in i.key for r, i in zip(rs, items)])
     assert right > 0.25 + 3 * math.sqrt(0.25 * 0.75 / 200), right
+
+
+KEYS = [
+    ("zero_shot", "bd752916dc94075d27cac54a2f2d3c8211288b4729a2bb68c02d74618690d35f"),
+    ("few_shot", "badc34934cb9687a91dec55c915d06c13e11983389c407808ba057234c433f69"),
+    ("few_shot_cot", "0c9bca730600b6f20206610dc024c37841d64134d1a716a24ac3c0c673977efa"),
+    ("default/label", "18b2add3813cdf3d030eb03fee21e9e88c91a02bafc47342c3d1979a89f3f525"),
+    ("default/pairwise", "216b8de4811a447da1716711f1808f0ed7a2f49c9ca917e4edee25ba9ebe4b2e"),
+    ("counselingbench/duel", "cee157c70fef5d55e76d6d6809fc0a032984891c5b93d7b241ecdbc757dbf375"),
+]
+
+
+@pytest.mark.parametrize("asked, key", KEYS)
+def test_a_question_keeps_the_key_under_which_its_answer_is_cached(asked, key):
+    "Recorded once: a change of these keys would ask, and pay for, every answer again."
+    from mhbench.ask.request import Endpoint, wire
+    from mhbench.records.schema import Response
+    from mhbench.steps.judge import judge_requests
+    from mhbench.steps.variants import evaluation_set
+
+    bank = [
+        Item(
+            item_id=f"q{k}",
+            study="demo",
+            task="multiple_choice",
+            question=f"A <AGE> <NAT> person asks {k}. What now?",
+            options=["wait", "ask", "act"],
+            key=["B"],
+            rationale="Ask first.",
+            source="test",
+            split="few_shot" if k > 3 else "test",
+        )
+        for k in range(8)
+    ]
+    item = evaluation_set(bank, "D_G", 1)[0]
+    model = Model(name="m", endpoint="here", served="m", sampling={"temperature": 0.0})
+    here = Endpoint(name="here", base_urls=["http://localhost:1/v1"])
+    if "/" in asked:
+        said = [Response(item_id=item.item_id, study="demo", model=m, mode="zero_shot", text="B") for m in ("a", "b")]
+        request = next(iter(judge_requests(said, [item], model, rubric=asked)))
+    else:
+        _, request = next(generation_requests([item], model, asked, pool=bank, seed=3))
+    assert wire(request, model, here).key == key
+
+
+def test_the_samples_of_self_consistency_say_that_they_vote():
+    setting = settings({"cot": {"self_consistency": True, "samples": 2}})["cot"]
+    assert [setting.votes(sample) for sample, _ in setting.draws] == [False] * 2 + [True] * 25
+    assert not any(settings(["free_form"])["free_form"].votes(k) for k in range(10))
+
+
+def test_a_smaller_draw_lies_within_a_larger_one():
+    from mhbench.records.draw import draw_nested
+
+    items = mc(30)
+    drawn = [{i.item_id for i in draw_nested(items, n, seed=4)} for n in (3, 9, 27)]
+    assert [len(d) for d in drawn] == [3, 9, 27] and drawn[0] < drawn[1] < drawn[2]
+    # what the demo's answers were asked for: SHA-256 of seed and id, smallest first
+    import hashlib
+
+    by_hand = sorted(items, key=lambda i: hashlib.sha256(f"4:{i.item_id}".encode()).digest())[:3]
+    assert drawn[0] == {i.item_id for i in by_hand}

@@ -5,7 +5,6 @@
 # %% ../../nbs/steps/02_generate.ipynb #9cff3856
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +18,7 @@ from ..ask.budget import BYTES_PER_TOKEN, Plan, max_completion, plan
 from ..ask.client import ask
 from ..ask.request import Answer, Endpoint, Model, Request
 from ..errors import refuse
+from ..records.draw import draw_nested
 from ..records.schema import MODES, Item, Record, Response, carried, letters
 from ..records.shards import merge, shard
 
@@ -111,8 +111,7 @@ def name(item: Item, mode: str, sample: int) -> str:
 def select_items(items: Sequence[Item], setting: Setting, seed: int) -> list[Item]:
     """The items that a mode is asked of, in their order.
 
-    A draw takes the `n_items` base questions, with all their variants, whose SHA-256 with the seed is smallest, so it
-    does not depend on the order of the items.
+    A draw is `mhbench.records.draw.draw_nested`: a larger one asks what a smaller one has asked, and more.
     With a number for each evaluation set, a set of fewer questions has some of those of a larger one; a set that is not
     named is not asked.
     """
@@ -132,13 +131,7 @@ def select_items(items: Sequence[Item], setting: Setting, seed: int) -> list[Ite
             )
         }
         return [i for i in out if i.item_id in kept]
-    if setting.n_items is None or setting.n_items >= len(out):
-        return out
-    rank = {b: hashlib.sha256(f"{seed}:{b}".encode()).digest() for b in (i.base for i in out)}
-    if setting.n_items >= len(rank):
-        return out
-    last = sorted(rank.values())[setting.n_items - 1]
-    return [i for i in out if rank[i.base] <= last]
+    return draw_nested(out, setting.n_items, seed=seed)
 
 
 def _letters(item: Item, mode: str, model: Model, temperature: float | None) -> list[str] | None:
