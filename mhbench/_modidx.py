@@ -1994,10 +1994,6 @@ d = {
                 "studies/counselingbench/tables.html#errorlabels",
                 "mhbench/studies/counselingbench/tables.py",
             ),
-            "mhbench.studies.counselingbench.tables._annotator_interval": (
-                "studies/counselingbench/tables.html#_annotator_interval",
-                "mhbench/studies/counselingbench/tables.py",
-            ),
             "mhbench.studies.counselingbench.tables._wide": (
                 "studies/counselingbench/tables.html#_wide",
                 "mhbench/studies/counselingbench/tables.py",

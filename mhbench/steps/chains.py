@@ -23,7 +23,7 @@ from ..encode.roscoe import roscoe, split_steps
 from ..errors import refuse
 from ..records.schema import Item, Response
 from .rates import rate_table
-from .score import ANSWERED, score_responses
+from .score import ANSWERED, mode_names, score_responses
 
 # %% auto #0
 __all__ = [
@@ -253,6 +253,7 @@ def mean_scores(
 ) -> pd.DataFrame:  # score, model, mode, n, n_clusters, estimate, ci_low, ci_high
     "Each score's mean by model and mode, with a bootstrap over items (whole cases where items share one)."
     scored = score_responses(items, chains.responses).reset_index(drop=True)
+    scored = scored.assign(mode=mode_names(scored))
     parts = [pd.DataFrame(columns=_MEANS)]
     for name in values.columns if len(values) else ():
         with_score = scored.assign(**{name: values[name].to_numpy()})

@@ -88,7 +88,7 @@ def check_model(
     table = _likelihoods(likely.logprobs, share).join(compared.table)
     counts = {"questions": len(items), "compared": compared.n, **compared.skipped, **_counts(got, likely)}
     source = f"local model {weights}" if weights is not None else "endpoint"
-    about = [(asked.name, i.item_id, i.group_id or i.base_id or i.item_id) for i in items]
+    about = [(asked.name, i.item_id, i.cluster) for i in items]
     known = pd.DataFrame(about, columns=["model", "item_id", "cluster"])
     source = source if table["min_k"].notna().any() else "–"
     return Checked(known.join(table), {"model": asked.name} | counts, source, likely.reason)

@@ -70,7 +70,7 @@ def level_scores(
     if gone:
         refuse("level_scores", "attributes", "name columns of the scores", f"{gone}", remedy="gender, age or ethnicity")
     varies = scores["set"].str.replace(r"_(random|release)$", "", regex=True).map(attributes)
-    kept = (scores["mode"] == mode) & varies.notna()
+    kept = (scores["mode"] == mode) & (scores["answered_by"] == "plain") & varies.notna()
     varied = scores[kept].assign(attribute=varies[kept])
     level = [_level(a, r[a]) for a, r in zip(varied["attribute"], varied.to_dict("records"), strict=True)]
     varied = varied.assign(level=pd.Series(level, index=varied.index, dtype=object))

@@ -140,7 +140,7 @@ def average_models(
             m = inverse_variance_mean(
                 g["estimate"].to_numpy()[has], se[has], floor=float(se[has][se[has] > 0].min()), level=level
             )
-            rows.append(head | m.row() | {"q": m.q})
+            rows.append(m.row() | head | {"q": m.q})
     return pd.DataFrame(rows, columns=[*by, "models", "n", "n_left_out", "estimate", "ci_low", "ci_high", "q"])
 
 

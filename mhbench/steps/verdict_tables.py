@@ -21,7 +21,7 @@ from ..stats.resample import mean
 
 # %% auto #0
 __all__ = [
-    "MEASURES",
+    "VERDICT_MEANS",
     "lineage_guard",
     "verdict_frame",
     "count_verdicts",
@@ -46,13 +46,17 @@ def lineage_guard(
 
 # %% ../../nbs/steps/14_verdict_tables.ipynb #62e766fc
 _VALUES = {"Correct": 1.0, "Incorrect": 0.0}
-MEASURES = {"score": "mean score / 100", "label": "share judged correct"}  # what a mean of verdicts is called
+VERDICT_MEANS = {"score": "mean score / 100", "label": "share judged correct"}  # what a mean of verdicts is called
 
 
 def _no_kind(function: str, kind: str) -> None:
-    if kind not in MEASURES:
+    if kind not in VERDICT_MEANS:
         refuse(
-            function, "kind", f"be one of {', '.join(MEASURES)}", f"{kind!r}", remedy="duels have tables of their own"
+            function,
+            "kind",
+            f"be one of {', '.join(VERDICT_MEANS)}",
+            f"{kind!r}",
+            remedy="duels have tables of their own",
         )
 
 
@@ -67,7 +71,7 @@ def verdict_frame(
     """
     _no_kind("verdict_frame", kind)
     table = frame(judgments, Judgment)
-    about = [(i.item_id, i.category, i.group_id or i.base_id or i.item_id) for i in items]
+    about = [(i.item_id, i.category, i.cluster) for i in items]
     known = pd.DataFrame(about, columns=["item_id", "category", "cluster"])
     gone = sorted(set(table["item_id"]) - set(known["item_id"]))
     if gone:

@@ -13,7 +13,6 @@ from ...errors import refuse
 
 # %% auto #0
 __all__ = [
-    "FIELDS",
     "COMPETENCIES",
     "plain_text",
     "parse_demographics",
@@ -25,7 +24,7 @@ __all__ = [
 ]
 
 # %% ../../../nbs/studies/counselingbench/01_fields.ipynb #f1e19d87
-FIELDS = {
+_FIELDS = {
     "name": ("Name", "Client Name"),
     "clinical_issues": ("Clinical Issues",),
     "diagnostic_category": ("Diagnostic Category",),
@@ -40,7 +39,7 @@ FIELDS = {
     "modality": ("Type of Counseling", "Modality"),
     "setting": ("Counseling Setting", "Location of Therapy", "Setting"),
 }
-_LABELS = {label.casefold(): field for field, labels in FIELDS.items() for label in labels}
+_LABELS = {label.casefold(): field for field, labels in _FIELDS.items() for label in labels}
 _LABEL = re.compile(
     r"(?<![\w/])(" + "|".join(re.escape(x) for x in sorted(_LABELS, key=len, reverse=True)) + r")\s*:\s*", re.I
 )

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from ...records.schema import Item, Rating
 from ...stats.agreement import cohen_kappa, percent_agreement
-from ...stats.estimate import wilson
-from ...stats.resample import bootstrap
+from ...stats.estimate import estimate
+from ...steps.score import mode_names
 from mhbench.studies.counselingbench.competency import (
     against_marks,
     compare_competencies,
@@ -98,6 +97,7 @@ class Choice(NamedTuple):
 def choice_scores(scores: pd.DataFrame) -> Choice:  # scores: of the score stage
     "The scores of multiple-choice questions."
     choice = scores[scores["task"] == "multiple_choice"]
+    choice = choice.assign(mode=mode_names(choice))  # a majority and its samples stand apart from the plain answer
     return Choice(choice, choice.loc[choice["category"].isna(), "item_id"].nunique())
 
 
@@ -241,19 +241,6 @@ def over_pairs(accuracy: pd.DataFrame, asked: Mapping[str, str], *, mode: str, m
 ANNOTATORS = ("h", "s")  # as the released file names them
 
 
-def _annotator_interval(name: str, first: np.ndarray, second: np.ndarray, n_boot: int, seed: int) -> dict:
-    "One measure of agreement with its interval; Wilson's for a share, none for kappa, where no draw differs."
-    measures = {"percent agreement": percent_agreement, "Cohen's kappa": cohen_kappa}
-    e = bootstrap(measures[name], first, second, n=n_boot, seed=seed)
-    row = {"measure": name, **e.row()}
-    if row["ci_low"] != row["ci_high"]:
-        return row
-    low, high = np.nan, np.nan
-    if name == "percent agreement":
-        low, high = wilson(e.estimate * e.n, e.n)
-    return row | {"ci_low": low, "ci_high": high}
-
-
 def annotator_agreement(
     ratings: Iterable[Rating],  # those of target competency are taken
     *,
@@ -261,14 +248,16 @@ def annotator_agreement(
     seed: int,
 ) -> pd.DataFrame:  # measure, n, estimate, ci_low, ci_high; no row below two questions that both labelled
     "How far the two annotators agree on the competency of a question."
-    columns = ["measure", "n", "estimate", "ci_low", "ci_high"]
+    columns = ["measure", "n", "estimate", "ci_low", "ci_high", "interval", "level"]
     of = [(r.item_id, r.rater, r.label) for r in ratings if r.target == "competency" and r.rater in ANNOTATORS]
     labels = pd.DataFrame(of, columns=["item_id", "rater", "label"])
     wide = labels.pivot(index="item_id", columns="rater", values="label").dropna()
     if set(wide) != set(ANNOTATORS) or len(wide) < 2:
         return pd.DataFrame(columns=columns)
     first, second = (wide[a].to_numpy(object) for a in ANNOTATORS)
-    rows = [_annotator_interval(m, first, second, n_boot, seed) for m in ("percent agreement", "Cohen's kappa")]
+    same = estimate(percent_agreement, first, second, n_boot=n_boot, seed=seed, share=True)
+    kappa = estimate(cohen_kappa, first, second, n_boot=n_boot, seed=seed)
+    rows = [{"measure": "percent agreement", **same.row()}, {"measure": "Cohen's kappa", **kappa.row()}]
     return pd.DataFrame(rows, columns=columns)
 
 
