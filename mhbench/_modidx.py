@@ -2553,8 +2553,8 @@ d = {
             ),
         },
         "mhbench.studies.mentat.simulate": {
-            "mhbench.studies.mentat.simulate.Panel": (
-                "studies/mentat/simulate.html#panel",
+            "mhbench.studies.mentat.simulate.SliderPanel": (
+                "studies/mentat/simulate.html#sliderpanel",
                 "mhbench/studies/mentat/simulate.py",
             ),
             "mhbench.studies.mentat.simulate._orders": (

@@ -161,7 +161,7 @@ def item(name, order):
         study="mentat",
         task="multiple_choice",
         question="What now?",
-        options=["abc"[k] for k in order],
+        options=[["wait", "ask", "act"][k] for k in order],  # an option called "a" would make the answer "A" ambiguous
         key=["A"],
         soft_labels=[1.0, 0.0, 0.0],
         order=[int(k) for k in order],

@@ -343,8 +343,8 @@ def score_by_labels(
     Raises: ValueError where no item is labelled in every set.
     """
     sets = [set(frame["question"]) for frame in labels.values() if frame is not None]
-    known = set.intersection(*sets) if sets else {i.base_id or i.item_id for i in items}
-    kept = [i for i in items if (i.base_id or i.item_id) in known and i.task == "multiple_choice"]
+    known = set.intersection(*sets) if sets else {i.base for i in items}
+    kept = [i for i in items if i.base in known and i.task == "multiple_choice"]
     asked = [r for r in responses if r.item_id in {i.item_id for i in kept} and r.mode != "free_form"]
     if not asked:
         refuse(

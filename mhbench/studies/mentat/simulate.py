@@ -21,7 +21,7 @@ from ...records.schema import Item
 from .annotations import MAPPINGS, sliders_from_scores
 
 # %% auto #0
-__all__ = ["Panel", "simulated_panel", "order_probabilities", "draw_scores", "simulate_annotations"]
+__all__ = ["SliderPanel", "simulated_panel", "order_probabilities", "draw_scores", "simulate_annotations"]
 
 # %% ../../../nbs/studies/mentat/05_simulate.ipynb #793900b9
 _JSPSYCH = (
@@ -42,7 +42,7 @@ _JSPSYCH = (
 _WORDINGS = {"text_male": "q_male", "text_female": "q_female", "text_nonbinary": "q_they"}
 
 
-class Panel(NamedTuple):
+class SliderPanel(NamedTuple):
     "What simulated raters truly think, in the terms of the symmetric hierarchical model."
 
     worths: np.ndarray  # (n_items, n_options) log worths, summing to zero in each row
@@ -57,7 +57,7 @@ def simulated_panel(
     n_raters: int = 8,
     seed: int,
     floor: float = 0.05,  # the smallest share that an option has, in (0, 1)
-) -> Panel:
+) -> SliderPanel:
     """The truth behind the sessions of `simulate_annotations` with the same seed.
 
     Raises: ValueError for an item without soft labels.
@@ -76,7 +76,7 @@ def simulated_panel(
     shares = np.array([i.soft_labels for i in items])
     worths = np.log(np.maximum(shares, floor))
     slopes = rng.uniform(0.7, 1.3, n_raters)
-    return Panel(
+    return SliderPanel(
         worths - worths.mean(1, keepdims=True),
         slopes * slopes.sum() / (slopes @ slopes),
         rng.uniform(-1.5, 0.5, n_raters),
