@@ -12,7 +12,7 @@ from typing import NamedTuple
 from .study import Question, Study
 
 # %% auto #0
-__all__ = ['LONGEST', 'Field', 'Answer', 'fields', 'read', 'missing', 'passed', 'fits']
+__all__ = ["LONGEST", "Field", "Answer", "fields", "read", "missing", "passed", "fits"]
 
 # %% ../../nbs/annotate/03_fields.ipynb #19571096
 LONGEST = 10_000  # characters of a comment
@@ -63,6 +63,7 @@ def fields(study: Study, question: Question) -> list[Field]:
         out = [Field(t, "choice", ("yes", "no")) for t in question.targets]
     return [*out, Field("comment", "text", required=False)]
 
+
 # %% ../../nbs/annotate/03_fields.ipynb #5f973507
 def _number(text: str) -> float:
     if not re.fullmatch(r"\d{1,3}", text) or int(text) > 100:
@@ -102,6 +103,7 @@ def read(
         raise ValueError(f"read: {field.target} must be {e}; got {text[:40]!r} ({question.question_id})") from None
     return Answer(label=text)
 
+
 # %% ../../nbs/annotate/03_fields.ipynb #672e91b9
 def missing(
     study: Study,
@@ -119,6 +121,7 @@ def missing(
         return [next(iter(study.settings.errors))]
     named = answers.get("main", Answer()).label
     return [] if len(kinds) == 1 or named in kinds else ["main"]
+
 
 # %% ../../nbs/annotate/03_fields.ipynb #b0df744f
 def passed(

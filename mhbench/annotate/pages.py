@@ -20,8 +20,21 @@ from .presentation import Shown, code
 from .study import Question, Study
 
 # %% auto #0
-__all__ = ['LANGUAGES', 'TYPES', 'texts', 'translator', 'label_words', 'static_files', 'static_hash', 'environment', 'Sheet',
-           'sentences', 'question_view', 'feedback', 'answers_in_words']
+__all__ = [
+    "LANGUAGES",
+    "TYPES",
+    "texts",
+    "translator",
+    "label_words",
+    "static_files",
+    "static_hash",
+    "environment",
+    "Sheet",
+    "sentences",
+    "question_view",
+    "feedback",
+    "answers_in_words",
+]
 
 # %% ../../nbs/annotate/07_pages.ipynb #ce74699d
 LANGUAGES = ("en", "de")
@@ -31,7 +44,9 @@ LANGUAGES = ("en", "de")
 def texts(language: str) -> dict[str, str]:
     "The page's words in one language."
     if language not in LANGUAGES:
-        raise ValueError(f"texts: language must be one of {', '.join(LANGUAGES)}; got {language!r}; add texts/{language}.yaml")
+        raise ValueError(
+            f"texts: language must be one of {', '.join(LANGUAGES)}; got {language!r}; add texts/{language}.yaml"
+        )
     return yaml.safe_load((files("mhbench.annotate") / "texts" / f"{language}.yaml").read_text(encoding="utf-8"))
 
 
@@ -44,6 +59,7 @@ def translator(language: str) -> Callable[..., str]:
 def label_words(t: Callable[..., str], language: str, label: str) -> str:
     "A label in the page's words, or as it is where a study has labels of its own."
     return t(f"label.{label}") if f"label.{label}" in texts(language) else label
+
 
 # %% ../../nbs/annotate/07_pages.ipynb #019c51fc
 TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -74,6 +90,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
 
+
 # %% ../../nbs/annotate/07_pages.ipynb #51857ff6
 class Sheet(NamedTuple):
     "One page of one rater."
@@ -100,7 +117,9 @@ class Sheet(NamedTuple):
             return sent
         found = [c for c in field.choices if self.code(field.target, c) == sent]
         if not found:
-            raise ValueError(f"raw: {field.target} must be one of its choices; got another ({self.question.question_id})")
+            raise ValueError(
+                f"raw: {field.target} must be one of its choices; got another ({self.question.question_id})"
+            )
         return found[0]
 
     def sent(self, field: Field, answer: Answer) -> str:
@@ -116,6 +135,7 @@ def sentences(text: str) -> list[tuple[int, int]]:  # first character and the on
     spans = [m.span() for m in re.finditer(r"[^.!?\n]+[.!?]*[\"'”’)]*", text)]
     cut = [(a + len(text[a:b]) - len(text[a:b].lstrip()), a + len(text[a:b].rstrip())) for a, b in spans]
     return [(a, b) for a, b in cut if b > a]
+
 
 # %% ../../nbs/annotate/07_pages.ipynb #335c7478
 class _View:
@@ -253,6 +273,7 @@ def _notes(t: Callable[..., str], kind: str, opened: list[str]) -> list[str]:
         return [t("question.main" if opened[0] == "main" else "question.both")]
     return [t("question.missing", n=len(opened))]
 
+
 # %% ../../nbs/annotate/07_pages.ipynb #4604dd61
 def feedback(
     sheet: Sheet,
@@ -269,6 +290,7 @@ def feedback(
         line = t("feedback.right") if right else f"{t('feedback.wrong')} {t('feedback.expected', what=what)}"
         out.append(f"{q.targets.get(target, target)}: {line}")
     return out + ([q.feedback] if q.feedback else [])
+
 
 # %% ../../nbs/annotate/07_pages.ipynb #673c973b
 def answers_in_words(

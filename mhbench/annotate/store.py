@@ -20,8 +20,21 @@ from .fields import Answer
 from .study import Study
 
 # %% auto #0
-__all__ = ['ROLES', 'KEYS', 'Change', 'Visit', 'Given', 'Rater', 'now_ms', 'token_hash', 'Store', 'Register', 'open_store',
-           'replay', 'differences']
+__all__ = [
+    "ROLES",
+    "KEYS",
+    "Change",
+    "Visit",
+    "Given",
+    "Rater",
+    "now_ms",
+    "token_hash",
+    "Store",
+    "Register",
+    "open_store",
+    "replay",
+    "differences",
+]
 
 # %% ../../nbs/annotate/05_store.ipynb #3daa033e
 ROLES = ("rater", "resolver", "owner")
@@ -115,6 +128,7 @@ def now_ms() -> int:
 def token_hash(token: str) -> str:
     "What is kept of an invitation."
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
+
 
 # %% ../../nbs/annotate/05_store.ipynb #ab0c01d2
 class Store:
@@ -212,6 +226,7 @@ class Store:
         rows = self.db.execute("SELECT rater, question, occasion, sum(active_ms) FROM visits GROUP BY 1, 2, 3")
         return {(r, q, o): ms for r, q, o, ms in rows}
 
+
 # %% ../../nbs/annotate/05_store.ipynb #2d6c857b
 class Register:
     "Who takes part: invitations, lists of pages, and leaving."
@@ -289,6 +304,7 @@ class Register:
         if rater not in names:
             raise ValueError(f"{function}: rater must be one of {', '.join(names) or 'none yet'}; got {rater!r}")
 
+
 # %% ../../nbs/annotate/05_store.ipynb #3df097e8
 def open_store(
     path: str | Path,
@@ -337,6 +353,7 @@ def _statements(script: str) -> Iterator[str]:
         if sqlite3.complete_statement(part):
             yield part
             part = ""
+
 
 # %% ../../nbs/annotate/05_store.ipynb #95a24c7a
 def replay(store: Store) -> dict[tuple, tuple]:  # (rater, question, occasion, target) -> (value, label)
