@@ -1,19 +1,21 @@
 """Studies of every kind with texts that tell apart, a real server process, and a real browser."""
 
+import asyncio
 import contextlib
 import os
 import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import pytest
 import yaml
+from aiohttp import web
 
+from mhbench.annotate.app import make_app
 from mhbench.annotate.enrolment import enrol
 from mhbench.annotate.export import ratings
 from mhbench.annotate.sources import study_of
@@ -70,6 +72,7 @@ class Served:
             None,
             prefix,
         )
+        self.loop = None
         self.file.write_text(yaml.safe_dump(whole, allow_unicode=True), encoding="utf-8")
         self.study = study_of("example", whole, folder)
         with open_store(self.answers, self.study) as store:
@@ -87,29 +90,47 @@ class Served:
         return f"http://127.0.0.1:{self.port}{self.prefix}"
 
     def start(self) -> "Served":
+        "In a thread of this process, which takes no time; `start_process` is for a server that is to be killed."
+        self.loop, started = asyncio.new_event_loop(), threading.Event()
+
+        async def serve():
+            self.runner = web.AppRunner(make_app(self.answers, prefix=self.prefix), access_log=None)
+            await self.runner.setup()
+            await web.TCPSite(self.runner, "127.0.0.1", self.port).start()
+            started.set()
+
+        def run():
+            self.loop.run_until_complete(serve())
+            self.loop.run_forever()
+
+        threading.Thread(target=run, daemon=True).start()
+        assert started.wait(20)
+        return self
+
+    def start_process(self) -> "Served":
         code = "import sys; from mhbench.annotate.command import main; sys.exit(main())"
         words = ["serve", "example", "--file", self.file, "--answers", self.answers, "--port", self.port]
-        public = ["--public-url", f"http://127.0.0.1:{self.port}{self.prefix}"] if self.prefix else []
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", code, *map(str, [*words, *public])],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-        )
+        self.process = subprocess.Popen([sys.executable, "-c", code, *map(str, words)], stdout=subprocess.DEVNULL)
         until = time.monotonic() + 60
         while time.monotonic() < until:
-            with contextlib.suppress(urllib.error.URLError, ConnectionError):
-                urllib.request.urlopen(f"{self.url}/in/nobody", timeout=5)
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
                 return self
-            if self.process.poll() is not None:
-                raise RuntimeError(self.process.stderr.read().decode())
+            assert self.process.poll() is None, "the server ended"
             time.sleep(0.05)
-        raise RuntimeError("the server did not start")
+        raise AssertionError("the server did not start")
 
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
-        self.process.stderr.close()
+        self.process = None
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.kill()
+        if self.loop is not None:
+            asyncio.run_coroutine_threadsafe(self.runner.cleanup(), self.loop).result(20)
+            self.loop.call_soon_threadsafe(self.loop.stop)
+            self.loop = None
 
     def ratings(self) -> dict[tuple, float | str]:
         "(rater, item, target) -> what was answered."
@@ -124,16 +145,15 @@ def serve(tmp_path):
     "A function that serves a study; every server is stopped at the end."
     running = []
 
-    def start(entry, raters=("r1",), **more) -> Served:
+    def start(entry, raters=("r1",), process=False, **more) -> Served:
         folder = tmp_path / f"study{len(running)}"
         folder.mkdir()
-        running.append(Served(folder, entry, raters, **more).start())
-        return running[-1]
+        running.append(Served(folder, entry, raters, **more))
+        return running[-1].start_process() if process else running[-1].start()
 
     yield start
     for s in running:
-        if s.process.poll() is None:
-            s.kill()
+        s.stop()
 
 
 FLAGS = (

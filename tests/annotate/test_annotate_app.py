@@ -390,7 +390,7 @@ def test_both_languages_render_every_kind(tmp_path):
 
 def test_a_server_killed_between_two_saves_keeps_the_first(serve):
     "A real process, SIGKILL, and the same address again."
-    s = serve(ENTRIES["sliders"])
+    s = serve(ENTRIES["sliders"], process=True)
     opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
     opener.open(s.link("r1"))
     word = re.search(r'name="csrf" value="(\w+)"', opener.open(f"{s.url}/consent").read().decode())[1]
@@ -405,7 +405,7 @@ def test_a_server_killed_between_two_saves_keeps_the_first(serve):
 
     assert len(save("A", "11")["saved"]) == 1
     s.kill()
-    s.start()
+    s.start_process()
     assert len(save("B", "22")["saved"]) == 1
     with open_store(s.answers) as store:
         assert {t: g.answer.value for t, g in store.answers("r1", place.question_id, 0).items()} == {
