@@ -68,7 +68,7 @@ class Writer:
         self.store.close()
 
 
-# %% ../../nbs/annotate/10_desk.ipynb #ff720dca
+# %% ../../nbs/annotate/10_desk.ipynb #b7f01495
 MOST_CHANGES = 200  # in one request
 MOST_MS = 2**53
 
@@ -87,7 +87,8 @@ class Desk:
         self.register = Register(self.store)
         self.prefix, self.secret = prefix, self.store.secret
         self.gate = Gate(self.register, prefix, secure)
-        self.limit, self.guesses = Limit(rate, burst), Limit(0.2, 20)
+        self.limit = Limit(rate, burst)  # of one rater
+        self.guesses = Limit(0.2, 20)  # of strangers at one address: many raters may share it, so only refusals count
         self.by_id = {q.question_id: q for q in self.study.questions}
         self.by_code = {self.code(q.question_id): q for q in self.study.questions}
 

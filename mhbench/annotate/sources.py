@@ -21,17 +21,17 @@ from ..studies.demo import demo_path
 __all__ = ["demo_names", "demo_entry", "entry_of", "corpus_of", "responses_of", "study_of"]
 
 
-# %% ../../nbs/annotate/13_sources.ipynb #9621f0b6
+# %% ../../nbs/annotate/13_sources.ipynb #7a6652b6
 def demo_names() -> list[str]:
     "The demonstrations."
-    return sorted(f.name.removesuffix(".yaml") for f in (files("mhbench.annotate") / "studies").iterdir())
+    return sorted(f.name.removesuffix(".yaml") for f in (files("mhbench.annotate") / "demo").iterdir())
 
 
 def demo_entry(name: str) -> dict[str, Any]:
     "The entry of a demonstration."
     if name not in demo_names():
         refuse("demo_entry", "name", f"be one of {', '.join(demo_names())}", f"{name!r}")
-    return yaml.safe_load((files("mhbench.annotate") / "studies" / f"{name}.yaml").read_text(encoding="utf-8"))
+    return yaml.safe_load((files("mhbench.annotate") / "demo" / f"{name}.yaml").read_text(encoding="utf-8"))
 
 
 def entry_of(
