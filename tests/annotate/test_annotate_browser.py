@@ -37,7 +37,7 @@ class Page:
     def one(self, css, within=None):
         return (within or self.browser).find_element(self.by.CSS_SELECTOR, css)
 
-    def until(self, what, seconds=10):
+    def until(self, what, seconds=30):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             try:
