@@ -6,8 +6,8 @@ the log has to replay to the answers.
 
     python benchmarks/annotate.py --raters 200 --seconds 20
 
-`--pause` is the time that a rater thinks between two saves. With 0 everybody saves as fast as the page answers, which is
-more than two hundred people can do; people at sliders take a second or more.
+`--pause` is how long a rater thinks between two saves, on average. With 0 everybody saves as fast as the page answers,
+which is more than two hundred people can do; people at sliders take a second or more.
 """
 
 import argparse

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..stats.agreement import krippendorff_alpha
 from .assignment import main_error
 from .enrolment import complete_answers, conflicts
 from .fields import Answer, passed
 from .store import Rater, Register, Store
 from .study import Study
+from ..stats.agreement import krippendorff_alpha
 
 # %% auto #0
 __all__ = ["Complete", "COLUMNS", "when", "again", "progress", "Agreement", "agreement", "overview"]

@@ -75,7 +75,7 @@ class Settings(Record):
     assignment: Rule = Rule()
 
 
-# %% ../../nbs/annotate/01_study.ipynb #62b5557f
+# %% ../../nbs/annotate/01_study.ipynb #a57d7cee
 class Question(Record):
     "One page, with all that it may show."
 
@@ -104,7 +104,7 @@ class Study(Record):
 
     @property
     def hash(self) -> str:  # 64 hexadecimal digits
-        "Of everything that shapes a question or its presentation; not of who answers, nor of the words before and after."
+        "Of all that shapes a question or how it is shown; not of who answers, nor of what stands before and after."
         after = {"title", "consent", "thanks", "assignment"}
         return fingerprint(
             {"name": self.name, "study": self.study}

@@ -367,25 +367,19 @@ def test_the_dashboard_is_for_the_owner_alone(tmp_path):
     with_page(tmp_path, ENTRIES["sliders"], check)
 
 
-def test_both_languages_render_every_kind(tmp_path):
-    said = [
-        Response(item_id=i.item_id, study="example", model=m, mode="cot", text=t)
-        for i in items(1)
-        for m, t in ANSWERS.items()
-    ]
-    for kind, entry in ENTRIES.items():
-        for language, word in (("en", "Next"), ("de", "Weiter")):
+@pytest.mark.parametrize("kind", list(ENTRIES))
+@pytest.mark.parametrize(("language", "word"), [("en", "Next"), ("de", "Weiter")])
+def test_both_languages_render_every_kind(tmp_path, kind, language, word):
+    said = [Response(item_id="q1", study="example", model=m, mode="cot", text=t) for m, t in ANSWERS.items()]
 
-            async def check(client, path, tokens):
-                r = await Rater(client, path, "r1", tokens["r1"]).come_in()
-                page = await (await client.get("/q/1")).text()
-                assert f">{word}</button>" in page
-                assert f'lang="{language}"' in page
-                assert r.word in page
+    async def check(client, path, tokens):
+        r = await Rater(client, path, "r1", tokens["r1"]).come_in()
+        page = await (await client.get("/q/1")).text()
+        assert f">{word}</button>" in page
+        assert f'lang="{language}"' in page
+        assert r.word in page
 
-            folder = tmp_path / f"{kind}-{language}"
-            folder.mkdir()
-            with_page(folder, entry | {"language": language}, check, found=items(1), said=said)
+    with_page(tmp_path, ENTRIES[kind] | {"language": language}, check, found=items(1), said=said)
 
 
 def test_a_server_killed_between_two_saves_keeps_the_first(serve):

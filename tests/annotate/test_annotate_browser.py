@@ -364,7 +364,8 @@ def test_it_is_wide_enough_for_no_screen(serve, browser):
 
 AXE = """
 const done = arguments[arguments.length - 1];
-axe.run(document, {resultTypes: ["violations"]}).then((r) => done(r.violations.map((v) => v.id + ": " + v.nodes[0].html)));
+const words = (v) => v.id + ": " + v.nodes[0].html;
+axe.run(document, {resultTypes: ["violations"]}).then((r) => done(r.violations.map(words)));
 """
 
 
