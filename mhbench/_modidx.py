@@ -80,6 +80,15 @@ d = {
             ),
         },
         "mhbench.annotate.command": {
+            "mhbench.annotate.command._action": ("annotate/command.html#_action", "mhbench/annotate/command.py"),
+            "mhbench.annotate.command._add_people": (
+                "annotate/command.html#_add_people",
+                "mhbench/annotate/command.py",
+            ),
+            "mhbench.annotate.command._add_results": (
+                "annotate/command.html#_add_results",
+                "mhbench/annotate/command.py",
+            ),
             "mhbench.annotate.command._base": ("annotate/command.html#_base", "mhbench/annotate/command.py"),
             "mhbench.annotate.command._check": ("annotate/command.html#_check", "mhbench/annotate/command.py"),
             "mhbench.annotate.command._demo": ("annotate/command.html#_demo", "mhbench/annotate/command.py"),

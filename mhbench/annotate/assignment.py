@@ -62,7 +62,7 @@ def first_assignment(
 
 
 # %% ../../nbs/annotate/04_assignment.ipynb #bb537e31
-def _short(rule: Rule, ids: list[str], held: dict[str, set], begun: set, active: list[str]) -> None:
+def _short(rule: Rule, ids: list[str], held: dict[str, set], active: list[str]) -> None:
     "Give what too few hold to whoever has least."
     per_item = 2 if rule.rule == "pairs" else rule.per_item
     for i in ids:
@@ -106,7 +106,7 @@ def reassign(
         now[r] |= set(for_all)
     if rule.rule != "everyone":
         rest = [i for i in order if i not in set(for_all)]
-        _short(rule, rest, now, begun, active)
+        _short(rule, rest, now, active)
         _even(rest, now, begun, active)
     place = {i: k for k, i in enumerate(order)}
     return {r: sorted(of, key=place.__getitem__) for r, of in now.items() if of}

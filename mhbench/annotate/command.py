@@ -201,34 +201,19 @@ def _hosted(s: argparse.ArgumentParser) -> None:
     s.add_argument("--public-url", default="", metavar="URL", help="where a proxy serves it, e.g. https://host/study")
 
 
-def add_parser(
-    subparsers,  # what add_subparsers returned
-) -> argparse.ArgumentParser:
-    "Add `annotate` to a command line; each action leaves its function in `function`."
-    text = "the page where people answer"
-    actions = subparsers.add_parser("annotate", help=text, description=text).add_subparsers(
-        dest="action", required=True, metavar="ACTION"
-    )
+def _action(actions, name: str, function, text: str) -> argparse.ArgumentParser:
+    s = actions.add_parser(name, help=text, description=text)
+    which = "a study of params.yaml with an entry annotate, or a demonstration"
+    s.add_argument("study", nargs="?", default=DEFAULT, help=which)
+    s.add_argument("--answers", default="", metavar="FILE", help="the file of answers")
+    s.add_argument("--params", default="params.yaml")
+    s.add_argument("--file", default=None, help="the entry of the study in a YAML file of its own")
+    s.set_defaults(function=function)
+    return s
 
-    def add(name, function, text):
-        s = actions.add_parser(name, help=text, description=text)
-        s.add_argument(
-            "study",
-            nargs="?",
-            default=DEFAULT,
-            help="a study of params.yaml with an entry annotate, or a demonstration",
-        )
-        s.add_argument("--answers", default="", metavar="FILE", help="the file of answers")
-        s.add_argument("--params", default="params.yaml")
-        s.add_argument("--file", default=None, help="the entry of the study in a YAML file of its own")
-        s.set_defaults(function=function)
-        return s
 
-    s = add("serve", _serve, "serve the page")
-    _hosted(s)
-    s.add_argument("--raters", default="", help="comma-separated pseudonyms to invite")
-    s.add_argument("--resolver", default="", help="who decides what the raters disagree on")
-    s = add("invite", _invite, "invite a rater, or give one a new link")
+def _add_people(actions) -> None:
+    s = _action(actions, "invite", _invite, "invite a rater, or give one a new link")
     s.add_argument("rater", help="pseudonyms, comma-separated")
     s.add_argument("--role", choices=("rater", "resolver"), default="rater")
     _hosted(s)
@@ -236,19 +221,36 @@ def add_parser(
         ("withdraw", _withdraw, "close a rater's link and hand on what was not begun"),
         ("forget", _forget, "delete all that is known of a rater"),
     ):
-        add(name, function, text).add_argument("rater")
-    add("status", _status, "progress and agreement so far")
-    add("check", _check, "compare the answers with their log")
-    s = add("export", _export, "write ratings, answers and the log")
+        _action(actions, name, function, text).add_argument("rater")
+
+
+def _add_results(actions) -> None:
+    _action(actions, "status", _status, "progress and agreement so far")
+    _action(actions, "check", _check, "compare the answers with their log")
+    s = _action(actions, "export", _export, "write ratings, answers and the log")
     s.add_argument("--out", default="answers", help="a folder")
     s.add_argument("--sheet", action="store_true", help="an Excel sheet as well")
-    add("tasks", _tasks, "the questions as tasks for Label Studio").add_argument(
-        "--out", default="tasks", help="a folder"
-    )
-    s = add("demo", _demo, "fill a study with simulated raters, over HTTP")
+    s = _action(actions, "tasks", _tasks, "the questions as tasks for Label Studio")
+    s.add_argument("--out", default="tasks", help="a folder")
+
+
+def add_parser(
+    subparsers,  # what add_subparsers returned
+) -> argparse.ArgumentParser:
+    "Add `annotate` to a command line; each action leaves its function in `function`."
+    text = "the page where people answer"
+    annotate = subparsers.add_parser("annotate", help=text, description=text)
+    actions = annotate.add_subparsers(dest="action", required=True, metavar="ACTION")
+    s = _action(actions, "serve", _serve, "serve the page")
+    _hosted(s)
+    s.add_argument("--raters", default="", help="comma-separated pseudonyms to invite")
+    s.add_argument("--resolver", default="", help="who decides what the raters disagree on")
+    _add_people(actions)
+    _add_results(actions)
+    s = _action(actions, "demo", _demo, "fill a study with simulated raters, over HTTP")
     s.add_argument("--raters", type=int, default=5)
     s.add_argument("--seed", type=int, default=1)
-    return actions
+    return annotate
 
 
 def main(argv: list[str] | None = None) -> int:
