@@ -61,6 +61,7 @@ class Page:
         self.browser.get(link)
         if "consent" in self.browser.current_url:
             self.one("main button").click()
+            self.until(lambda: "instructions" in self.browser.current_url)
         self.browser.get(link.rsplit("/in/", 1)[0] + "/q/1")
         return self.ready("/q/1")
 
