@@ -12,8 +12,10 @@ which is more than two hundred people can do; people at sliders take a second or
 
 import argparse
 import asyncio
+import contextlib
 import random
 import re
+import resource
 import secrets
 import socket
 import subprocess
@@ -44,24 +46,41 @@ def fields_of(store, rater: str) -> list[dict]:
     return out
 
 
-async def rate(url: str, token: str, fields: list[dict], until: float, pause: float, times: list, events: list) -> None:
-    jar = aiohttp.CookieJar(unsafe=True)
-    async with aiohttp.ClientSession(cookie_jar=jar, raise_for_status=True) as client:
-        async with client.get(f"{url}/in/{token}") as reply:
-            word = re.search(r'name="csrf" value="(\w+)"', await reply.text())[1]
-        async with client.post(f"{url}/consent", data={"csrf": word}):
-            pass
-        await asyncio.sleep(random.random() * pause)
-        while time.monotonic() < until:
-            named = {"event": secrets.token_hex(12), "stamp": now_ms(), "client_ms": now_ms()}
-            change = random.choice(fields) | named | {"value": str(random.randint(0, 100))}
-            start = time.perf_counter()
-            body = {"changes": [change], "visit": None}
-            async with client.post(f"{url}/save", json=body, headers={"X-CSRF-Token": word}) as reply:
-                saved = (await reply.json())["saved"]
-            times.append(time.perf_counter() - start)
-            events += saved
-            await asyncio.sleep(pause * (0.5 + random.random()))
+async def come_in(client: aiohttp.ClientSession, url: str, token: str) -> str:
+    "By the link and the consent to the word that every save carries."
+    async with client.get(f"{url}/in/{token}") as reply:
+        word = re.search(r'name="csrf" value="(\w+)"', await reply.text())[1]
+    async with client.post(f"{url}/consent", data={"csrf": word}):
+        return word
+
+
+async def rate(client, url: str, word: str, fields: list[dict], until: float, pause: float, times: list, events: list):
+    await asyncio.sleep(random.random() * pause)
+    while time.monotonic() < until:
+        named = {"event": secrets.token_hex(12), "stamp": now_ms(), "client_ms": now_ms()}
+        change = random.choice(fields) | named | {"value": str(random.randint(0, 100))}
+        start = time.perf_counter()
+        body = {"changes": [change], "visit": None}
+        async with client.post(f"{url}/save", json=body, headers={"X-CSRF-Token": word}) as reply:
+            saved = (await reply.json())["saved"]
+        times.append(time.perf_counter() - start)
+        events += saved
+        await asyncio.sleep(pause * (0.5 + random.random()))
+
+
+async def measure(url: str, tokens: dict, fields: dict, seconds: float, pause: float) -> tuple[list, list]:
+    "Everybody comes in, then the clock starts."
+    times, events = [], []
+    async with contextlib.AsyncExitStack() as stack:
+        clients = {}
+        for r in tokens:
+            jar = aiohttp.CookieJar(unsafe=True)
+            client = aiohttp.ClientSession(cookie_jar=jar, raise_for_status=True)
+            clients[r] = await stack.enter_async_context(client)
+        words = {r: await come_in(clients[r], url, token) for r, token in tokens.items()}
+        until = time.monotonic() + seconds
+        await asyncio.gather(*(rate(clients[r], url, words[r], fields[r], until, pause, times, events) for r in tokens))
+    return times, events
 
 
 async def run(raters: int, seconds: float, pause: float) -> None:
@@ -83,9 +102,7 @@ async def run(raters: int, seconds: float, pause: float) -> None:
                     break
                 except OSError:
                     await asyncio.sleep(0.1)
-            times, events, until = [], [], time.monotonic() + seconds
-            url = f"http://127.0.0.1:{port}"
-            await asyncio.gather(*(rate(url, t, fields[r], until, pause, times, events) for r, t in tokens.items()))
+            times, events = await measure(f"http://127.0.0.1:{port}", tokens, fields, seconds, pause)
         finally:
             server.terminate()
             server.wait()
@@ -98,6 +115,9 @@ async def run(raters: int, seconds: float, pause: float) -> None:
         f"{raters} raters, {seconds:g} s, {pause:g} s between saves: {len(ms)} saves, {len(ms) / seconds:.0f} a second"
     )
     print(f"a save: median {p50:.1f} ms, 99th percentile {p99:.1f} ms, longest {most:.1f} ms")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = 1000 * (used.ru_utime + used.ru_stime) / len(ms)
+    print(f"the server's processor time: {cpu:.2f} ms a save, with its start and the coming in of all raters")
     print(
         f"confirmed and not in the log: {len(set(events) - logged)}; answers that the log does not give: {len(wrong)}"
     )

@@ -11,8 +11,8 @@ from mhbench.annotate.simulate import opinion
 from mhbench.annotate.sources import corpus_of, demo_entry, demo_names
 from mhbench.annotate.store import open_store
 from mhbench.records.schema import Rating, read_records
-from mhbench.studies.mentat.annotations import annotation_arrays
 from mhbench.studies.medqade.panel import label_array
+from mhbench.studies.mentat.annotations import annotation_arrays
 
 
 @pytest.fixture(scope="module")
