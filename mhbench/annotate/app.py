@@ -21,7 +21,7 @@ from .assignment import Place
 from .dashboard import overview, when
 from .desk import MOST_CHANGES, Desk, Refused
 from .enrolment import complete_answers, share_conflicts
-from .fields import Answer, missing, passed, read
+from .fields import Verdict, missing, passed, read
 from .gate import Visitor, protect
 from mhbench.annotate.pages import (
     LANGUAGES,
@@ -50,7 +50,7 @@ __all__ = [
     "instructions",
     "go_on",
     "review",
-    "pause",
+    "pause_page",
     "leave_device",
     "thanks",
     "language",
@@ -60,7 +60,7 @@ __all__ = [
     "post_question",
     "onward",
     "state",
-    "save",
+    "save_changes",
     "make_app",
 ]
 
@@ -236,7 +236,7 @@ async def review(request: web.Request, visitor: Visitor) -> web.Response:
 
 
 @_for_raters
-async def pause(request: web.Request, visitor: Visitor) -> web.Response:
+async def pause_page(request: web.Request, visitor: Visitor) -> web.Response:
     t = translator(_language(request))
     form = {"action": "/leave", "words": t("nav.leave"), "look": "plain"}
     paragraphs, links = [t("pause.text"), t("pause.device")], [_link(t, "/go", "nav.continue")]
@@ -404,11 +404,11 @@ async def state(request: web.Request, visitor: Visitor) -> web.Response:
     except Refused:
         raise web.HTTPNotFound from None
     sheet, answers = desk.sheet(rater, place), desk.answers(rater, place)
-    given = {c: sheet.sent(f, answers.get(f.target, Answer())) for c, f in sheet.by_code().items()}
+    given = {c: sheet.sent(f, answers.get(f.target, Verdict())) for c, f in sheet.by_code().items()}
     return web.json_response({"answers": given})
 
 
-async def save(request: web.Request) -> web.Response:
+async def save_changes(request: web.Request) -> web.Response:
     "Changes, each with a name of its own; sent twice they count once."
     desk, visitor = request.app[DESK], request.app[DESK].gate.visitor(request)
     if visitor is None or not desk.gate.genuine(request, visitor, request.headers.get("X-CSRF-Token", "")):
@@ -455,7 +455,7 @@ def make_app(
         "/consent": consent,
         "/instructions": instructions,
         "/review": review,
-        "/pause": pause,
+        "/pause": pause_page,
         "/thanks": thanks,
         "/language/{code}": language,
         r"/q/{n:\d{1,6}}": question,
@@ -464,7 +464,7 @@ def make_app(
         "/dashboard": dashboard,
         "/static/{hash}/{name}": static,
     }
-    posts = {"/consent": consent, "/leave": leave_device, r"/q/{n:\d{1,6}}": post_question, "/save": save}
+    posts = {"/consent": consent, "/leave": leave_device, r"/q/{n:\d{1,6}}": post_question, "/save": save_changes}
     app.add_routes([web.get(prefix + p, h) for p, h in gets.items()])
     app.add_routes([web.post(prefix + p, h) for p, h in posts.items()])
 

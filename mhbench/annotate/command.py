@@ -18,14 +18,14 @@ from .dashboard import overview
 from .enrolment import enrol, leave, share_conflicts
 from .export import Exported, write_export
 from .simulate import simulate
-from .sources import corpus_of, entry_of, responses_of, study_of
+from .sources import entry_corpus, entry_of, responses_of, study_of
 from .store import Register, Store, differences, open_store
 from .study import Study
 from ..errors import refuse
 from ..records.labelstudio import label_studio_tasks, write_tasks
 
 # %% auto #0
-__all__ = ["DEFAULT", "PORT", "add_parser", "main"]
+__all__ = ["DEFAULT", "PORT", "add_annotate", "annotate_main"]
 
 # %% ../../nbs/annotate/15_command.ipynb #ee90598b
 DEFAULT = "mentat"
@@ -180,7 +180,7 @@ def _tasks(a: argparse.Namespace) -> None:
     entry, folder = entry_of(a.study, a.params, a.file)
     if entry.get("kind") != "labels":
         refuse("tasks", "kind", "be labels for Label Studio", f"{entry.get('kind')}", place=a.study)
-    corpus = corpus_of(entry, folder)
+    corpus = entry_corpus(entry, folder)
     with open_store(_path(a), _study(a)) as store:
         study, register = store.study, Register(store)
         share_conflicts(store, study)
@@ -234,7 +234,7 @@ def _add_results(actions) -> None:
     s.add_argument("--out", default="tasks", help="a folder")
 
 
-def add_parser(
+def add_annotate(
     subparsers,  # what add_subparsers returned
 ) -> argparse.ArgumentParser:
     "Add `annotate` to a command line; each action leaves its function in `function`."
@@ -253,10 +253,10 @@ def add_parser(
     return annotate
 
 
-def main(argv: list[str] | None = None) -> int:
+def annotate_main(argv: list[str] | None = None) -> int:
     "`mhbench annotate` by itself: 0, or 1 with one message on standard error."
     parser = argparse.ArgumentParser(prog="mhbench")
-    add_parser(parser.add_subparsers(dest="command", required=True))
+    add_annotate(parser.add_subparsers(dest="command", required=True))
     a = parser.parse_args(["annotate", *(sys.argv[1:] if argv is None else argv)])
     try:
         a.function(a)

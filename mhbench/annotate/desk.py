@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from .assignment import Place
-from .fields import Answer, read
-from .gate import Gate, Limit
+from .fields import Verdict, read
+from .gate import Entrance, Limit
 from .pages import Sheet
 from .presentation import code, present
 from .store import Change, Register, Store, Visit, open_store
@@ -86,7 +86,7 @@ class Desk:
         self.writer = Writer(self.store.path)
         self.register = Register(self.store)
         self.prefix, self.secret = prefix, self.store.secret
-        self.gate = Gate(self.register, prefix, secure)
+        self.gate = Entrance(self.register, prefix, secure)
         self.limit = Limit(rate, burst)  # of one rater
         self.guesses = Limit(0.2, 20)  # of strangers at one address: many raters may share it, so only refusals count
         self.by_id = {q.question_id: q for q in self.study.questions}
@@ -99,7 +99,7 @@ class Desk:
         q = self.by_id[place.question_id]
         return Sheet(self.study, q, present(self.study, q, rater, place.occasion), self.secret, rater, place.occasion)
 
-    def answers(self, rater: str, place: Place) -> dict[str, Answer]:
+    def answers(self, rater: str, place: Place) -> dict[str, Verdict]:
         return {t: g.answer for t, g in self.store.answers(rater, *place).items()}
 
     def change(self, rater: str, sent: dict[str, Any]) -> Change:

@@ -15,7 +15,7 @@ import pandas as pd
 
 from .assignment import main_error
 from .enrolment import complete_answers
-from .fields import Answer, passed
+from .fields import Verdict, passed
 from .store import Register, Store, open_store
 from .study import Question, Study
 from ..errors import refuse
@@ -23,10 +23,10 @@ from ..records.labelstudio import load_label_studio
 from ..records.schema import Item, Rating, read_records, validate, write_records
 
 # %% auto #0
-__all__ = ["GENDERS", "Exported", "ratings", "all_answers", "all_events", "write_export", "load_ratings"]
+__all__ = ["MENTAT_WORDINGS", "Exported", "ratings", "all_answers", "all_events", "write_export", "ratings_of_file"]
 
 # %% ../../nbs/annotate/12_export.ipynb #85ffed5a
-GENDERS = {"male", "female", "nonbinary"}
+MENTAT_WORDINGS = {"male", "female", "nonbinary"}
 
 
 class Exported(NamedTuple):
@@ -38,10 +38,10 @@ class Exported(NamedTuple):
     incomplete: list[dict]  # pages that were begun and not finished: rater, item_id, occasion, n_answers
 
 
-def _variant(study: Study, q: Question, shown: dict, target: str, answers: dict[str, Answer]) -> dict[str, str]:
+def _variant(study: Study, q: Question, shown: dict, target: str, answers: dict[str, Verdict]) -> dict[str, str]:
     kind, out = study.settings.kind, {}
     if shown["wording"]:
-        out["gender" if set(q.texts) <= GENDERS else "wording"] = shown["wording"]
+        out["gender" if set(q.texts) <= MENTAT_WORDINGS else "wording"] = shown["wording"]
     if kind in ("sliders", "agree"):
         out["order"] = ",".join(str(list(q.targets).index(t)) for t in shown["order"])
     if kind in ("labels", "score"):
@@ -59,10 +59,10 @@ def _variant(study: Study, q: Question, shown: dict, target: str, answers: dict[
     return out
 
 
-def _verdicts(study: Study, q: Question, answers: dict[str, Answer]) -> dict[str, Answer]:
+def _verdicts(study: Study, q: Question, answers: dict[str, Verdict]) -> dict[str, Verdict]:
     "Target -> verdict, as a rating has it."
     if study.settings.kind == "errors":
-        return {next(iter(q.targets)): Answer(label=main_error(study, answers))}
+        return {next(iter(q.targets)): Verdict(label=main_error(study, answers))}
     return {t: a for t, a in answers.items() if t != "comment"}
 
 
@@ -84,7 +84,7 @@ def ratings(store: Store) -> Exported:
         if q.role != "item":
             out.checks.append(where | {"role": q.role, "passed": passed(q, answers)})
             continue
-        comment = answers.get("comment", Answer()).label
+        comment = answers.get("comment", Verdict()).label
         marks = {"simulated": "true"} if rater in simulated else {}
         for target, verdict in _verdicts(study, q, answers).items():
             drawn = json.loads((given.get(target) or next(iter(given.values()))).shown)
@@ -225,7 +225,7 @@ def _of_table(table: pd.DataFrame, path: Path) -> list[Rating]:
     gone = [c for c in ("item_id", "study", "rater", "target") if c not in table]
     if gone or not {"value", "label"} & set(table):
         refuse(
-            "load_ratings",
+            "ratings_of_file",
             "columns",
             "include item_id, study, rater, target and value or label",
             f"{list(table.columns)}",
@@ -252,7 +252,7 @@ def _of_label_studio(path: Path) -> list[Rating]:
     key = path.parent / "key.json"
     if not key.exists():
         refuse(
-            "load_ratings",
+            "ratings_of_file",
             "key.json",
             "lie beside Label Studio's export",
             "none",
@@ -280,7 +280,7 @@ _READERS = {
 }
 
 
-def load_ratings(
+def ratings_of_file(
     path: str | Path,  # .sqlite, .parquet, .csv, .xlsx, or Label Studio's .json
     items: Sequence[Item] | None = None,  # the study's; None: any item_id is taken
 ) -> list[Rating]:
@@ -291,7 +291,7 @@ def load_ratings(
     path = Path(path).expanduser()
     if path.suffix not in _READERS:
         refuse(
-            "load_ratings",
+            "ratings_of_file",
             "path",
             f"end in one of {', '.join(_READERS)}",
             f"{path.name!r}",
@@ -299,7 +299,7 @@ def load_ratings(
         )
     if not path.exists():
         refuse(
-            "load_ratings",
+            "ratings_of_file",
             "path",
             "be a file of answers",
             f"{str(path)!r}, which is not there",
@@ -311,7 +311,7 @@ def load_ratings(
     for r in found:
         if known is not None and known.get(r.item_id) != r.study:
             refuse(
-                "load_ratings",
+                "ratings_of_file",
                 "item_id",
                 "name an item of the study",
                 f"{r.item_id!r} of {r.study}",

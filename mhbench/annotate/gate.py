@@ -15,7 +15,7 @@ from aiohttp import web
 from .store import Rater, Register
 
 # %% auto #0
-__all__ = ["CONTENT_POLICY", "HEADERS", "MONTHS_S", "protect", "Limit", "Visitor", "second_word", "Gate"]
+__all__ = ["CONTENT_POLICY", "HEADERS", "MONTHS_S", "protect", "Limit", "Visitor", "second_word", "Entrance"]
 
 # %% ../../nbs/annotate/08_gate.ipynb #ca1ccb1d
 CONTENT_POLICY = (
@@ -75,7 +75,7 @@ def second_word(secret: str, token: str) -> str:
     return hmac.new(secret.encode(), b"csrf" + token.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
 
 
-class Gate:
+class Entrance:
     "Cookies, tokens and second words of one study."
 
     def __init__(self, register: Register, prefix: str, secure: bool):

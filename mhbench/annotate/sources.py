@@ -18,7 +18,7 @@ from ..studies.corpus import Corpus, load_corpus
 from ..studies.demo import demo_path
 
 # %% auto #0
-__all__ = ["demo_names", "demo_entry", "entry_of", "corpus_of", "responses_of", "study_of"]
+__all__ = ["demo_names", "demo_entry", "entry_of", "entry_corpus", "responses_of", "study_of"]
 
 
 # %% ../../nbs/annotate/13_sources.ipynb #7a6652b6
@@ -93,11 +93,11 @@ def _responses(answers: Any, corpus: Corpus, mode: str | None, folder: Path) -> 
     return [r for r in found if r.sample == 0 and mode in (None, r.mode)]
 
 
-def corpus_of(entry: dict[str, Any], folder: Path) -> Corpus:
+def entry_corpus(entry: dict[str, Any], folder: Path) -> Corpus:
     "The corpus that an entry names."
     at = entry.get("corpus") or {}
     if "loader" not in at:
-        refuse("corpus_of", "corpus", "name a loader and a path", f"{at!r}", remedy="see mhbench.annotate.sources")
+        refuse("entry_corpus", "corpus", "name a loader and a path", f"{at!r}", remedy="see mhbench.annotate.sources")
     path = demo_path(at["loader"]) if at.get("path") in (None, "demo") else folder / Path(at["path"]).expanduser()
     return load_corpus(at["loader"], path, **(at.get("options") or {}))
 
@@ -114,6 +114,6 @@ def study_of(
 ) -> Study:
     "The study of an entry."
     folder = Path(folder)
-    corpus = corpus_of(entry, folder)
+    corpus = entry_corpus(entry, folder)
     settings = {k: v for k, v in entry.items() if k not in ("corpus", "answers", "mode")}
     return build_study(name, settings, corpus.items, responses_of(entry, corpus, folder))

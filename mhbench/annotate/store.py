@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .assignment import Place
-from .fields import Answer
+from .fields import Verdict
 from .study import Study
 from ..errors import refuse
 
 # %% auto #0
 __all__ = [
     "ROLES",
-    "KEYS",
+    "ANSWER_KEY",
     "Change",
     "Visit",
     "Given",
@@ -38,7 +38,7 @@ __all__ = [
 
 # %% ../../nbs/annotate/05_store.ipynb #2e1a72fd
 ROLES = ("rater", "resolver", "owner")
-KEYS = "rater, question, occasion, target"
+ANSWER_KEY = "rater, question, occasion, target"
 _APPEND_ONLY = """
 CREATE TRIGGER IF NOT EXISTS events_stay BEFORE UPDATE ON events
   BEGIN SELECT RAISE(ABORT, 'events are not altered'); END;
@@ -89,7 +89,7 @@ class Change(NamedTuple):
     question: str
     occasion: int
     target: str
-    answer: Answer
+    answer: Verdict
     shown: str  # JSON of what was drawn
     stamp: int  # milliseconds; decides which answer is the last
     client_ms: int | None  # the browser's own clock
@@ -108,7 +108,7 @@ class Visit(NamedTuple):
 class Given(NamedTuple):
     "An answer as it stands."
 
-    answer: Answer
+    answer: Verdict
     shown: str
     stamp: int
     server_ms: int
@@ -216,15 +216,15 @@ class Store:
             " WHERE rater = ? AND question = ? AND occasion = ?",
             (rater, question, occasion),
         )
-        return {t: Given(Answer(v, x), *rest) for t, v, x, *rest in rows}
+        return {t: Given(Verdict(v, x), *rest) for t, v, x, *rest in rows}
 
     def all_answers(self, rater: str | None = None) -> dict[tuple[str, str, int], dict[str, Given]]:
         "Every answer, or one rater's: (rater, question, occasion) -> target -> what was given."
-        sql = f"SELECT {KEYS}, value, label, shown, stamp, server_ms FROM answers"
+        sql = f"SELECT {ANSWER_KEY}, value, label, shown, stamp, server_ms FROM answers"
         rows = self.db.execute(sql + " WHERE rater = ?", [rater]) if rater else self.db.execute(sql)
         out = {}
         for r, q, o, t, v, x, *rest in rows:
-            out.setdefault((r, q, o), {})[t] = Given(Answer(v, x), *rest)
+            out.setdefault((r, q, o), {})[t] = Given(Verdict(v, x), *rest)
         return out
 
     def active_ms(self) -> dict[tuple[str, str, int], int]:
@@ -374,7 +374,7 @@ def replay(store: Store) -> dict[tuple, tuple]:  # (rater, question, occasion, t
     "The answers as the log has them."
     out = {}
     for *key, value, label, stamp, event in store.db.execute(
-        f"SELECT {KEYS}, value, label, stamp, event FROM events ORDER BY seq"
+        f"SELECT {ANSWER_KEY}, value, label, stamp, event FROM events ORDER BY seq"
     ):
         at = tuple(key)
         if at not in out or (stamp, event) > out[at][0]:
@@ -385,6 +385,6 @@ def replay(store: Store) -> dict[tuple, tuple]:  # (rater, question, occasion, t
 def differences(store: Store) -> list[str]:  # empty where all is well
     "Where the table of answers is not what its log replays to."
     logged = replay(store)
-    table = {tuple(k): (v, x) for *k, v, x in store.db.execute(f"SELECT {KEYS}, value, label FROM answers")}
+    table = {tuple(k): (v, x) for *k, v, x in store.db.execute(f"SELECT {ANSWER_KEY}, value, label FROM answers")}
     keys = [k for k in {*logged, *table} if logged.get(k) != table.get(k)]
     return [f"{' '.join(map(str, k))}: answers {table.get(k)}, log {logged.get(k)}" for k in sorted(keys)]

@@ -16,10 +16,10 @@ from ..errors import refuse
 from ..records.schema import Id, Item, Name, Record, Response, fingerprint, letters
 
 # %% auto #0
-__all__ = ["KINDS", "RESERVED", "Rule", "Extra", "Settings", "Question", "Study", "build_study"]
+__all__ = ["QUESTION_KINDS", "RESERVED", "Rule", "Extra", "StudySettings", "Question", "Study", "build_study"]
 
 # %% ../../nbs/annotate/01_study.ipynb #d2d21c45
-KINDS = ("sliders", "labels", "agree", "errors", "duel", "score", "yes_no")
+QUESTION_KINDS = ("sliders", "labels", "agree", "errors", "duel", "score", "yes_no")
 RESERVED = ("comment", "difficulty", "key", "main", "tie", "Abstain")  # targets and choices of the page's own
 
 
@@ -49,7 +49,7 @@ class Extra(Record):
     loud: bool = False  # a check that says so at once where it is missed
 
 
-class Settings(Record):
+class StudySettings(Record):
     "The entry of a study, as far as the page is concerned."
 
     kind: Literal["sliders", "labels", "agree", "errors", "duel", "score", "yes_no"]
@@ -98,7 +98,7 @@ class Study(Record):
 
     name: Name  # of its file
     study: Name  # of its ratings
-    settings: Settings
+    settings: StudySettings
     questions: list[Question]
     synthetic: bool = False  # whether any item carries a canary: the page then says that items are made up
 
@@ -134,7 +134,7 @@ def _reference(item: Item) -> str | None:
     return "; ".join(of.get(k, k) for k in item.key) or item.rationale
 
 
-def _judged(items: Sequence[Item], responses: Iterable[Response], settings: Settings) -> dict[str, dict[str, str]]:
+def _judged(items: Sequence[Item], responses: Iterable[Response], settings: StudySettings) -> dict[str, dict[str, str]]:
     "item_id -> author -> the text that is judged."
     known, out = {i.item_id for i in items}, defaultdict(dict)
     for r in responses:
@@ -156,7 +156,7 @@ def _judged(items: Sequence[Item], responses: Iterable[Response], settings: Sett
     return out
 
 
-def _questions(item: Item, answers: dict[str, str], settings: Settings) -> list[Question]:
+def _questions(item: Item, answers: dict[str, str], settings: StudySettings) -> list[Question]:
     kind = settings.kind
     shared = {"item_id": item.item_id, "texts": _wordings(item, settings.replace), "context": item.context}
     whole = shared | {"question_id": item.item_id}
@@ -185,7 +185,7 @@ def _questions(item: Item, answers: dict[str, str], settings: Settings) -> list[
     ]
 
 
-def _extra(extra: Extra, role: str, settings: Settings) -> Question:
+def _extra(extra: Extra, role: str, settings: StudySettings) -> Question:
     targets = extra.targets or {"yes_no": settings.asks, "duel": settings.axes}.get(settings.kind, {})
     return Question(
         question_id=extra.question_id,
@@ -198,16 +198,16 @@ def _extra(extra: Extra, role: str, settings: Settings) -> Question:
 
 
 # %% ../../nbs/annotate/01_study.ipynb #bc47501b
-def _settings(name: str, entry: dict[str, Any]) -> Settings:
+def _settings(name: str, entry: dict[str, Any]) -> StudySettings:
     try:
-        s = Settings(**entry)
+        s = StudySettings(**entry)
     except ValidationError as e:
         first = e.errors()[0]
         place = ".".join(map(str, first["loc"]))
         refuse(
             "build_study",
             "entry",
-            "follow Settings",
+            "follow StudySettings",
             f"{str(first['input'])[:80]!r} for {place}",
             place=f"{name}: {first['msg']}",
             remedy=f"mend studies.{name}.annotate",
@@ -218,7 +218,7 @@ def _settings(name: str, entry: dict[str, Any]) -> Settings:
     return s
 
 
-def _chosen(name: str, items: Sequence[Item], s: Settings) -> list[Item]:
+def _chosen(name: str, items: Sequence[Item], s: StudySettings) -> list[Item]:
     if s.item_ids is not None:
         at = {i.item_id: i for i in items}
         gone = [i for i in s.item_ids if i not in at]
@@ -235,7 +235,7 @@ def _chosen(name: str, items: Sequence[Item], s: Settings) -> list[Item]:
 
 def build_study(
     name: str,  # of the file of answers, and of its pages
-    entry: dict[str, Any],  # see Settings
+    entry: dict[str, Any],  # see StudySettings
     items: Sequence[Item],
     responses: Iterable[Response] = (),  # labels, errors, duel, score: what is judged, one a model and item
 ) -> Study:

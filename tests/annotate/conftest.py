@@ -108,7 +108,7 @@ class Served:
         return self
 
     def start_process(self) -> "Served":
-        code = "import sys; from mhbench.annotate.command import main; sys.exit(main())"
+        code = "import sys; from mhbench.annotate.command import annotate_main; sys.exit(annotate_main())"
         words = ["serve", "example", "--file", self.file, "--answers", self.answers, "--port", self.port]
         self.process = subprocess.Popen([sys.executable, "-c", code, *map(str, words)], stdout=subprocess.DEVNULL)
         until = time.monotonic() + 60

@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from mhbench.annotate.command import main
-from mhbench.annotate.export import load_ratings, ratings
+from mhbench.annotate.command import annotate_main
+from mhbench.annotate.export import ratings, ratings_of_file
 from mhbench.annotate.simulate import opinion
-from mhbench.annotate.sources import corpus_of, demo_entry, demo_names
+from mhbench.annotate.sources import demo_entry, demo_names, entry_corpus
 from mhbench.annotate.store import open_store
 from mhbench.records.schema import Rating, read_records
 from mhbench.studies.medqade.panel import label_array
@@ -21,16 +21,16 @@ def answered(tmp_path_factory):
     folder = tmp_path_factory.mktemp("answered")
     for name in demo_names():
         words = [name, "--params", str(folder / "none"), "--answers", str(folder / f"{name}.sqlite")]
-        assert main(["demo", *words, "--raters", "5"]) == 0
-        assert main(["check", *words]) == 0
-        assert main(["export", *words, "--out", str(folder / name), "--sheet"]) == 0
+        assert annotate_main(["demo", *words, "--raters", "5"]) == 0
+        assert annotate_main(["check", *words]) == 0
+        assert annotate_main(["export", *words, "--out", str(folder / name), "--sheet"]) == 0
     return folder
 
 
 @pytest.mark.parametrize("name", demo_names())
 def test_ratings_are_the_raters_opinions_in_every_form(answered, name, tmp_path):
     entry = demo_entry(name)
-    items = corpus_of(entry, tmp_path).items
+    items = entry_corpus(entry, tmp_path).items
     with open_store(answered / f"{name}.sqlite") as store:
         study, found = store.study, ratings(store)
     for r in found.ratings:
@@ -41,12 +41,12 @@ def test_ratings_are_the_raters_opinions_in_every_form(answered, name, tmp_path)
             want = opinion(study, thinks[r.item_id], r.rater, seed=1)[r.target]
             assert (r.value, r.label) == tuple(want)
     for file in (f"{name}.sqlite", f"{name}/ratings.parquet", f"{name}/ratings.csv", f"{name}/answers.xlsx"):
-        assert load_ratings(answered / file, items) == found.ratings
+        assert ratings_of_file(answered / file, items) == found.ratings
     assert found.incomplete == []
 
 
 def test_mentats_reader_takes_the_sliders(answered):
-    found = load_ratings(answered / "mentat.sqlite")
+    found = ratings_of_file(answered / "mentat.sqlite")
     a = annotation_arrays(found)
     assert a.scores.shape == (5 * 12, 5)
     assert set(a.genders) <= {"male", "female", "nonbinary", ""}
@@ -58,7 +58,7 @@ def test_mentats_reader_takes_the_sliders(answered):
 
 
 def test_medqades_reader_takes_the_labels(answered):
-    found = load_ratings(answered / "medqade.sqlite")
+    found = ratings_of_file(answered / "medqade.sqlite")
     raters, ids = sorted({r.rater for r in found}), sorted({r.item_id for r in found})
     students = sorted({r.target for r in found} - {"difficulty"})
     labels = label_array([r for r in found if r.target != "difficulty"], raters, students, ids)
@@ -70,22 +70,22 @@ def test_second_answers_and_checks_are_kept_apart(answered):
     repeats = read_records(answered / "mentat" / "repeats.parquet", Rating)
     assert len(repeats) == 25
     assert {r.session for r in repeats} == {"occasion 1"}
-    assert not [r for r in load_ratings(answered / "mentat.sqlite") if r.item_id in ("practice-1", "check-1")]
+    assert not [r for r in ratings_of_file(answered / "mentat.sqlite") if r.item_id in ("practice-1", "check-1")]
     assert (answered / "mentat" / "checks.csv").read_text().count("True") == 10
 
 
 def test_a_file_that_names_other_items_is_refused(answered):
     with pytest.raises(ValueError, match="name an item of the study"):
-        load_ratings(answered / "mentat.sqlite", [])
+        ratings_of_file(answered / "mentat.sqlite", [])
     with pytest.raises(FileNotFoundError, match="mend prepare.ratings"):
-        load_ratings(answered / "none.parquet")
+        ratings_of_file(answered / "none.parquet")
 
 
 def test_the_sheet_holds_no_formula(tmp_path):
     openpyxl = pytest.importorskip("openpyxl")
     from mhbench.annotate.enrolment import enrol
     from mhbench.annotate.export import write_export
-    from mhbench.annotate.fields import Answer
+    from mhbench.annotate.fields import Verdict
     from mhbench.annotate.store import Change
     from mhbench.annotate.study import build_study
 
@@ -96,7 +96,7 @@ def test_the_sheet_holds_no_formula(tmp_path):
         enrol(store, study, ["r1"])
         shown = json.dumps({"wording": "", "order": list("ABCDE"), "starts": {}, "sides": []})
         said = {"key": "A", "comment": "=1+1\x07"}
-        store.save(Change(t, "r1", "q1", 0, t, Answer(label=x), shown, 1, None) for t, x in said.items())
+        store.save(Change(t, "r1", "q1", 0, t, Verdict(label=x), shown, 1, None) for t, x in said.items())
         write_export(store, tmp_path / "out", sheet=True)
     page = openpyxl.load_workbook(tmp_path / "out" / "answers.xlsx")["ratings"]
     cells = [c for row in page.iter_rows() for c in row if c.value is not None]
@@ -106,9 +106,9 @@ def test_the_sheet_holds_no_formula(tmp_path):
 
 def test_label_studios_tasks_ask_the_same(answered, tmp_path, capsys):
     words = ["--params", str(tmp_path / "none"), "--answers", str(answered / "medqade.sqlite")]
-    assert main(["tasks", "medqade", *words, "--out", str(tmp_path)]) == 0
+    assert annotate_main(["tasks", "medqade", *words, "--out", str(tmp_path)]) == 0
     tasks = json.loads((tmp_path / "tasks-sim-1.json").read_text())
-    done = [r for r in load_ratings(answered / "medqade.sqlite") if r.rater == "sim-1"]
+    done = [r for r in ratings_of_file(answered / "medqade.sqlite") if r.rater == "sim-1"]
     assert {t["data"]["item_id"] for t in tasks} == {r.item_id for r in done}
-    assert main(["tasks", "mhqa", *words]) == 1
+    assert annotate_main(["tasks", "mhqa", *words]) == 1
     assert "Label Studio" in capsys.readouterr().err
