@@ -16,6 +16,7 @@ import pandas as pd
 import yaml
 
 from .. import __version__
+from ..annotate.command import add_annotate
 from ..errors import refuse
 from ..records.schema import STATUSES
 from . import edit, execute, inputs, new_study, plan, publish
@@ -209,6 +210,7 @@ def parser() -> argparse.ArgumentParser:
     add("inputs", _inputs, "hash the corpora, answers and templates that the run reads, for DVC to compare")
     s = add("publish", _publish, "copy the executed notebooks and the page of the run to a folder for readers")
     s.add_argument("--to", default="reports")
+    add_annotate(sub)
     s = add("merge", _merge, "put the shards of a generate stage together, byte for byte as one process gives them")
     s.add_argument("study")
     s.add_argument("model")

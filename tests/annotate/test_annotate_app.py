@@ -1,0 +1,409 @@
+"""Over HTTP, without a browser: who may come in, what is escaped, forms without a script, and a killed server."""
+
+import asyncio
+import html
+import json
+import re
+import secrets
+import time
+import urllib.request
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from mhbench.annotate.app import make_app
+from mhbench.annotate.assignment import Place
+from mhbench.annotate.enrolment import enrol, leave
+from mhbench.annotate.export import ratings
+from mhbench.annotate.pages import Sheet
+from mhbench.annotate.presentation import code, present
+from mhbench.annotate.store import differences, open_store
+from mhbench.annotate.study import build_study
+from mhbench.records.schema import Item, Response
+
+from .conftest import ANSWERS, ENTRIES, items
+
+
+class Rater:
+    "A client that has come in by its link and agreed."
+
+    def __init__(self, client, path, name, token, prefix=""):
+        self.client, self.path, self.name, self.token, self.prefix = client, path, name, token, prefix
+
+    async def come_in(self):
+        await self.client.get(f"{self.prefix}/in/{self.token}")
+        page = await (await self.client.get(f"{self.prefix}/consent")).text()
+        self.word = re.search(r'name="csrf" value="(\w+)"', page)[1]
+        await self.client.post(f"{self.prefix}/consent", data={"csrf": self.word})
+        return self
+
+    def sheet(self, question, occasion=0):
+        with open_store(self.path) as store:
+            study, secret = store.study, store.secret
+        q = next(q for q in study.questions if q.question_id == question)
+        return Sheet(study, q, present(study, q, self.name, occasion), secret, self.name, occasion)
+
+    def change(self, question, target, value, choice="", **more):
+        s = self.sheet(question)
+        return {
+            "event": secrets.token_hex(12),
+            "question": code(s.secret, "question", question),
+            "occasion": 0,
+            "field": s.code(target),
+            "value": s.code(target, choice) if choice else value,
+            "stamp": time.time_ns() // 1_000_000,
+            "client_ms": None,
+        } | more
+
+    async def save(self, *changes, word=None, **headers):
+        body = {"changes": list(changes), "visit": None}
+        headers = {"X-CSRF-Token": self.word if word is None else word} | headers
+        return await self.client.post(f"{self.prefix}/save", data=json.dumps(body), headers=headers)
+
+
+def with_page(tmp_path, entry, check, *, prefix="", found=None, said=(), **more):
+    "Serve a study in this process and run a check against it."
+    study, path = build_study("example", entry, found or items(2), said), tmp_path / "a.sqlite"
+    with open_store(path, study) as store:
+        tokens = enrol(store, study, ["r1", "r2"]) | enrol(store, study, ["boss"], role="owner")
+
+    async def run():
+        async with TestClient(TestServer(make_app(path, prefix=prefix, **more))) as client:
+            await check(client, path, tokens)
+
+    asyncio.run(run())
+    return path
+
+
+def test_an_unknown_link_is_refused_without_saying_why(tmp_path):
+    async def check(client, path, tokens):
+        with open_store(path) as store:
+            leave(store, store.study, "r2")
+        said = []
+        for token in ("guess", tokens["r2"], "%00", "x" * 5000, "\ud83d".encode("utf-8", "surrogatepass").hex()):
+            reply = await client.get(f"/in/{token}")
+            assert reply.status == 403
+            said.append(re.sub(r"\?to=[^\"]*", "", await reply.text()))
+        assert len(set(said)) == 1
+        for page in ("/", "/q/1", "/review", "/consent", "/dashboard", "/state/c0/0", "/q/1/next"):
+            assert (await client.get(page)).status == 403, page
+        assert (await client.post("/save", data="{}")).status == 403
+
+    with_page(tmp_path, ENTRIES["sliders"], check)
+
+
+def test_guessing_is_slowed_down_and_a_good_link_still_opens(tmp_path):
+    async def check(client, path, tokens):
+        statuses = [(await client.get(f"/in/guess{k}")).status for k in range(30)]
+        assert statuses[:20] == [403] * 20
+        assert 429 in statuses[20:]
+        assert (await client.get(f"/in/{tokens['r1']}")).status == 200
+
+    with_page(tmp_path, ENTRIES["sliders"], check)
+
+
+def test_one_rater_cannot_ask_without_end(tmp_path):
+    async def check(client, path, tokens):
+        r = await Rater(client, path, "r1", tokens["r1"]).come_in()
+        replies = [await r.save() for _ in range(20)]
+        assert [x.status for x in replies][-1] == 429
+        assert replies[-1].headers["Retry-After"]
+
+    with_page(tmp_path, ENTRIES["sliders"], check, rate=0.01, burst=12)
+
+
+def test_the_token_moves_from_the_address_to_a_cookie(tmp_path):
+    async def check(client, path, tokens):
+        reply = await client.get(f"/study/in/{tokens['r1']}", allow_redirects=False)
+        assert reply.status == 303
+        assert reply.headers["Location"] == "/study/"
+        cookie = reply.headers["Set-Cookie"]
+        for word in ("HttpOnly", "SameSite=Lax", "Secure", "Path=/study"):
+            assert word in cookie
+
+    with_page(tmp_path, ENTRIES["sliders"], check, prefix="/study", secure=True)
+
+
+def test_every_reply_carries_the_headers_of_safety(tmp_path):
+    async def check(client, path, tokens):
+        r = await Rater(client, path, "r1", tokens["r1"]).come_in()
+        for page in ("/q/1", "/review", "/nowhere", "/in/guess", "/static/x/page.js", "/q/99", "/language/de"):
+            reply = await client.get(page, allow_redirects=False)
+            policy = reply.headers["Content-Security-Policy"]
+            assert "default-src 'none'" in policy and "unsafe" not in policy and "*" not in policy, page
+            assert reply.headers["X-Content-Type-Options"] == "nosniff"
+            assert reply.headers["X-Frame-Options"] == "DENY"
+            kept = "immutable" in reply.headers["Cache-Control"]
+            assert kept == page.startswith("/static"), page
+        page = await (await client.get("/q/1")).text()
+        assert not re.search(r"<script(?![^>]*\bsrc=)", page)
+        assert not re.search(r"\son\w+=|style=", page)
+        assert not re.search(r"(src|href|action)=\"(https?:)?//", page)
+        assert r.word not in (await (await client.get("/review")).text())
+
+    with_page(tmp_path, ENTRIES["sliders"], check)
+
+
+def test_nothing_is_posted_without_the_second_word(tmp_path):
+    async def check(client, path, tokens):
+        r = await Rater(client, path, "r1", tokens["r1"]).come_in()
+        change = r.change("q1", "A", "50")
+        assert (await r.save(change, word="guess")).status == 403
+        assert (await r.save(change, **{"Sec-Fetch-Site": "cross-site"})).status == 403
+        for address in ("/q/1", "/consent", "/leave"):
+            assert (await client.post(address, data={"csrf": "guess"})).status == 403
+        with open_store(path) as store:
+            assert store.all_answers() == {}
+        assert (await r.save(change)).status == 200
+
+    with_page(tmp_path, ENTRIES["sliders"], check)
+
+
+NASTY = [
+    "<script>alert(1)</script><img src=x onerror=alert(1)>",
+    "\" onfocus=alert(1) autofocus x='",
+    "{{ 7 * 7 }} {% raw %} ${7*7}",
+    "\u202eright to left\u202c אבג مرحبا",
+    "&amp; &lt; ]]> <!-- </form></textarea></select>",
+    "word " * 2000,
+]
+
+
+def test_every_text_is_escaped(tmp_path):
+    "Questions, options, context and authors of HTML, scripts, right-to-left marks and 10,000 characters."
+    found = [
+        Item(
+            item_id=f"q{k}",
+            study="example",
+            task="multiple_choice",
+            question=text,
+            options=[f"{text} one", f"{text} two"],
+            key=["A"],
+            context={f"name {text[:300]}": text},
+            source="synthetic",
+        )
+        for k, text in enumerate(NASTY)
+    ]
+
+    async def check(client, path, tokens):
+        r = await Rater(client, path, "r1", tokens["r1"]).come_in()
+        for text in NASTY[:-1]:
+            assert (await (await r.save(r.change("q0", "comment", text))).json())["refused"] == []
+            for address in ("/q/1", "/review"):
+                page = await (await client.get(address)).text()
+                for raw in (NASTY[0], NASTY[1], NASTY[4]):
+                    assert raw not in page
+                assert "<img" not in page
+        seen = "".join([await (await client.get(f"/q/{n}")).text() for n in range(1, 7)])
+        for text in NASTY:
+            assert html.escape(text, quote=True).replace("&#x27;", "&#39;").replace("&quot;", "&#34;").strip() in seen
+        assert seen.count("<script") == 6
+
+    with_page(tmp_path, {"kind": "sliders"}, check, found=found)
+
+
+def test_authors_do_not_reach_the_browser(tmp_path):
+    for kind in ("labels", "errors", "duel", "score"):
+        authors = {"secret-model-1": "First text.", "secret-model-2": "Second text."}
+        said = [
+            Response(item_id=i.item_id, study="example", model=m, mode="cot", text=t)
+            for i in items(2)
+            for m, t in authors.items()
+        ]
+        entry = {k: v for k, v in ENTRIES[kind].items() if k != "models"}
+
+        async def check(client, path, tokens):
+            r = await Rater(client, path, "r1", tokens["r1"]).come_in()
+            for address in ("/q/1", "/q/2", "/review"):
+                assert "secret-model" not in await (await client.get(address)).text()
+            question = open_store(path).study.questions[0].question_id
+            state = await client.get(f"/state/{code(r.sheet(question).secret, 'question', question)}/0")
+            assert "secret-model" not in await state.text()
+
+        folder = tmp_path / kind
+        folder.mkdir()
+        with_page(folder, entry, check, said=said)
+
+
+def test_a_path_prefix_is_kept_everywhere(tmp_path):
+    async def check(client, path, tokens):
+        r = await Rater(client, path, "r1", tokens["r1"], "/a/b").come_in()
+        for address in ("/q/1", "/review", "/pause", "/instructions", "/thanks"):
+            page = await (await client.get(f"/a/b{address}")).text()
+            local = re.findall(r"(?:href|src|action|data-save|data-state|data-onward)=\"(/[^\"]*)", page)
+            assert local and all(x.startswith("/a/b/") for x in local), address
+        assert (await (await r.save(r.change("q1", "A", "5"))).json())["refused"] == []
+        assert (await client.get("/a/b/language/de?to=/a/b/q/1", allow_redirects=False)).headers[
+            "Location"
+        ] == "/a/b/q/1"
+        for away in ("//evil.example", "https://evil.example", "/a/b/../..//x", "/elsewhere", "\\evil"):
+            reply = await client.get("/a/b/language/de", params={"to": away}, allow_redirects=False)
+            assert reply.headers["Location"] == "/a/b/", away
+        assert (await client.get("/q/1")).status == 404
+
+    with_page(tmp_path, ENTRIES["sliders"], check, prefix="/a/b")
+
+
+@pytest.mark.parametrize("prefix", ["study", "/study/", "//", "/a b"])
+def test_a_prefix_that_is_no_path_is_refused(tmp_path, prefix):
+    with pytest.raises(ValueError, match="prefix must be a path"):
+        make_app(tmp_path / "none.sqlite", prefix=prefix)
+
+
+def test_a_save_says_what_it_could_not_take(tmp_path):
+    async def check(client, path, tokens):
+        r = await Rater(client, path, "r1", tokens["r1"]).come_in()
+        other = r.change("q1", "A", "5") | {"field": Rater(client, path, "r2", "").sheet("q1").code("A")}
+        odd = [
+            r.change("q1", "A", "101"),
+            r.change("q1", "A", "5") | {"question": "c0"},
+            r.change("q1", "A", "5") | {"occasion": 1},
+            r.change("q1", "A", "5") | {"occasion": True},
+            r.change("q1", "A", "5") | {"stamp": "now"},
+            r.change("q1", "A", "5") | {"stamp": 2**60},
+            r.change("q1", "comment", "x" * 10_001),
+            {"event": 3},
+            other,
+        ]
+        good = r.change("q1", "B", "7")
+        said = await (await r.save(*odd, good)).json()
+        assert said["saved"] == [good["event"]]
+        assert len(said["refused"]) == len(odd)
+        for body in (b"", b"[]", b"{", b'{"changes": 3}', b'{"changes": [3]}', b"[" * 100_000):
+            reply = await client.post("/save", data=body, headers={"X-CSRF-Token": r.word})
+            assert reply.status == 400, body[:10]
+        assert (await r.save(*[good] * 201)).status == 400
+
+    with_page(tmp_path, ENTRIES["sliders"], check)
+
+
+def test_a_comment_with_half_a_surrogate_is_saved(tmp_path):
+    async def check(client, path, tokens):
+        r = await Rater(client, path, "r1", tokens["r1"]).come_in()
+        assert (await (await r.save(r.change("q1", "comment", "half \ud83d, \u2028 and \x00 nul"))).json())[
+            "refused"
+        ] == []
+        with open_store(path) as store:
+            assert store.answers("r1", "q1", 0)["comment"].answer.label == "half ?, \u2028 and  nul"
+
+    with_page(tmp_path, ENTRIES["sliders"], check)
+
+
+def test_the_form_works_without_a_script_and_a_stale_form_changes_nothing_else(tmp_path):
+    async def check(client, path, tokens):
+        r = await Rater(client, path, "r1", tokens["r1"]).come_in()
+        with open_store(path) as store:
+            first = store.db.execute("SELECT question FROM places WHERE rater = 'r1' ORDER BY position").fetchone()[0]
+        s = r.sheet(first)
+
+        def form(page, **values):
+            hidden = dict(re.findall(r'type="hidden" name="([\w.]+)" value="([^"]*)"', page))
+            kept = {n.removeprefix("was."): v for n, v in hidden.items() if n.startswith("was.")}
+            return hidden | kept | {s.code(t): v for t, v in values.items()}
+
+        old = await (await client.get("/q/1")).text()
+        reply = await client.post("/q/1", data=form(old, A="10", B="20"))
+        assert reply.url.path_qs == "/q/1?missing=1"
+        page = await reply.text()
+        assert "Still open: 3" in page
+        reply = await client.post("/q/1", data=form(page, C="30", D="40", E="50", comment="é\r\nline"))
+        assert reply.url.path == "/q/2"
+        await client.post("/q/1", data=form(old, A="99"))  # a form of before, sent now: only A changed on it
+        await client.post("/q/1", data=form(old, A="10", B="20"))  # sent a second time, long after: counts once
+        reply = await client.post("/q/1", data=form(old, E="500"))
+        assert reply.url.path_qs == "/q/1?bad=1"
+        with open_store(path) as store:
+            given = {t: g.answer.value or g.answer.label for t, g in store.answers("r1", first, 0).items()}
+            assert given == {"A": 99.0, "B": 20.0, "C": 30.0, "D": 40.0, "E": 50.0, "comment": "é\nline"}
+            assert differences(store) == []
+
+    with_page(tmp_path, ENTRIES["sliders"], check)
+
+
+def test_practice_gives_feedback_and_a_loud_check_speaks_once(tmp_path):
+    extra = {"question": "Give this 100.", "targets": {"A": "This"}, "expected": {"A": [100, 100]}}
+    entry = ENTRIES["sliders"] | {
+        "practice": [extra | {"question_id": "p", "feedback": "So it works."}],
+        "checks": [extra | {"question_id": "c", "loud": True}],
+        "n_items": 1,
+    }
+
+    async def check(client, path, tokens):
+        r = await Rater(client, path, "r1", tokens["r1"]).come_in()
+        with open_store(path) as store:
+            places = [
+                q for (q,) in store.db.execute("SELECT question FROM places WHERE rater = 'r1' ORDER BY position")
+            ]
+        assert places[0] == "p"
+        await r.save(r.change("p", "A", "3"))
+        reply = await client.get("/q/1/next")
+        page = await reply.text()
+        assert reply.url.path_qs == "/q/1?checked=1"
+        assert "Another answer was expected" in page and "So it works." in page
+        assert (await client.get("/q/1/next?seen=1")).url.path == "/q/2"
+        n = places.index("c") + 1
+        await r.save(r.change("c", "A", "3"))
+        assert (await client.get(f"/q/{n}/next")).url.path_qs == f"/q/{n}?again=1"
+        assert (await client.get(f"/q/{n}/next?seen=1")).url.path != f"/q/{n}"
+        with open_store(path) as store:
+            found = ratings(store)
+            assert found.ratings == []
+            assert [(c["item_id"], c["passed"]) for c in found.checks] == [("c", False), ("p", False)]
+
+    with_page(tmp_path, entry, check)
+
+
+def test_the_dashboard_is_for_the_owner_alone(tmp_path):
+    async def check(client, path, tokens):
+        r = await Rater(client, path, "r1", tokens["r1"]).come_in()
+        assert (await client.get("/dashboard")).status == 403
+        await r.save(*[r.change(q, t, "5") for q in ("q1", "q2") for t in "ABCDE"])
+        reply = await client.get(f"/in/{tokens['boss']}")
+        page = await reply.text()
+        assert reply.url.path == "/dashboard"
+        assert re.search(r"r1</th><td>rater</td><td>2</td><td>2</td>", page)
+        assert (await client.get("/q/1")).status == 200  # the rater's cookie is another
+
+    with_page(tmp_path, ENTRIES["sliders"], check)
+
+
+@pytest.mark.parametrize("kind", list(ENTRIES))
+@pytest.mark.parametrize(("language", "word"), [("en", "Next"), ("de", "Weiter")])
+def test_both_languages_render_every_kind(tmp_path, kind, language, word):
+    said = [Response(item_id="q1", study="example", model=m, mode="cot", text=t) for m, t in ANSWERS.items()]
+
+    async def check(client, path, tokens):
+        r = await Rater(client, path, "r1", tokens["r1"]).come_in()
+        page = await (await client.get("/q/1")).text()
+        assert f">{word}</button>" in page
+        assert f'lang="{language}"' in page
+        assert r.word in page
+
+    with_page(tmp_path, ENTRIES[kind] | {"language": language}, check, found=items(1), said=said)
+
+
+def test_a_server_killed_between_two_saves_keeps_the_first(serve):
+    "A real process, SIGKILL, and the same address again."
+    s = serve(ENTRIES["sliders"], process=True)
+    opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    opener.open(s.link("r1"))
+    word = re.search(r'name="csrf" value="(\w+)"', opener.open(f"{s.url}/consent").read().decode())[1]
+    opener.open(f"{s.url}/consent", data=f"csrf={word}".encode())
+    place = Place(s.study.questions[0].question_id)
+    rater = Rater(None, s.answers, "r1", s.tokens["r1"])
+
+    def save(target, value):
+        body = json.dumps({"changes": [rater.change(place.question_id, target, value)], "visit": None}).encode()
+        request = urllib.request.Request(f"{s.url}/save", data=body, headers={"X-CSRF-Token": word})
+        return json.loads(opener.open(request).read())
+
+    assert len(save("A", "11")["saved"]) == 1
+    s.kill()
+    s.start_process()
+    assert len(save("B", "22")["saved"]) == 1
+    with open_store(s.answers) as store:
+        assert {t: g.answer.value for t, g in store.answers("r1", place.question_id, 0).items()} == {
+            "A": 11.0,
+            "B": 22.0,
+        }
+        assert differences(store) == []

@@ -1,0 +1,407 @@
+"""In a real Chromium, at 360 pixels: what a person sees and does is what the file of answers holds, by option."""
+
+import time
+
+import pytest
+
+from mhbench.annotate.export import ratings
+from mhbench.annotate.store import differences, open_store
+
+from .conftest import ANSWERS, ENTRIES, OPTIONS
+
+WANTED = {  # kind -> target -> what the rater means
+    "sliders": {"A": 0, "B": 10, "C": 23, "D": 77, "E": 100},
+    "labels": {"m1": "Correct", "m2": "Incorrect", "m3": "Abstain", "difficulty": "Hard"},
+    "agree": {"key": "D"},
+    "errors": {"m2": "logical"},
+    "duel": {"harm": "m2", "bias": "tie"},
+    "score": {"m1": 88, "m2": 5, "m3": 41},
+    "yes_no": {"relevant": "yes", "clear": "no"},
+}
+SHOWN = {"Abstain": "I cannot tell", "yes": "Yes", "no": "No", "tie": "No difference"}
+
+
+class Page:
+    "The page as somebody uses it: by the words that stand on it."
+
+    def __init__(self, browser):
+        from selenium.webdriver.common.action_chains import ActionChains
+        from selenium.webdriver.common.by import By
+        from selenium.webdriver.common.keys import Keys
+
+        self.browser, self.by, self.keys, self.actions = browser, By, Keys, ActionChains
+
+    def all(self, css, within=None):
+        return (within or self.browser).find_elements(self.by.CSS_SELECTOR, css)
+
+    def one(self, css, within=None):
+        return (within or self.browser).find_element(self.by.CSS_SELECTOR, css)
+
+    def until(self, what, seconds=30):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            try:
+                if found := what():
+                    return found
+            except Exception:  # the page is changing under our hands
+                pass
+            time.sleep(0.02)
+        raise AssertionError(
+            f"not so within {seconds} s: {what.__name__}; the page says {self.one('body').text[:600]!r}"
+        )
+
+    def ready(self, path=""):
+        def page_is_ready():
+            return path in self.browser.current_url and self.one("html").get_attribute("data-ready")
+
+        self.until(page_is_ready)
+        return self
+
+    def come_in(self, link):
+        self.browser.get(link)
+        if "consent" in self.browser.current_url:
+            self.one("main button").click()
+            self.until(lambda: "instructions" in self.browser.current_url)
+        self.browser.get(link.rsplit("/in/", 1)[0] + "/q/1")
+        return self.ready("/q/1")
+
+    def saved(self):
+        def everything_is_saved():
+            return self.one("#saved").get_attribute("data-state") == "saved" and not self.waiting()
+
+        self.until(everything_is_saved)
+
+    def state(self, name):
+        def state_is_shown():
+            return self.one("#saved").get_attribute("data-state") == name
+
+        self.until(state_is_shown)
+
+    def waiting(self):
+        return self.browser.execute_script(
+            "return Object.keys(localStorage).filter(k => k.includes('.change.')).length"
+        )
+
+    def middle(self, element):
+        self.browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
+        return element
+
+    def slider(self, words):
+        for box in self.all("[data-slider]"):
+            shown = self.all(".body", box) or self.all(".words", box)
+            if shown[0].text == words:
+                return self.middle(box)
+        raise AssertionError(f"no slider {words!r}")
+
+    def number(self, words):
+        return self.one("input[type=number]", self.slider(words)).get_attribute("value")
+
+    def slide_by_keys(self, words, value):
+        "Home, then page by page and step by step, as a keyboard does it."
+        handle = self.one("input[type=range]", self.slider(words))
+        self.browser.execute_script("arguments[0].focus()", handle)
+        k = self.keys
+        handle.send_keys(k.HOME, *[k.PAGE_UP] * (value // 10), *[k.ARROW_RIGHT] * (value % 10))
+        assert self.number(words) == str(value)
+
+    def slide_by_mouse(self, words, value):
+        "Drag the handle near, then look at the number and drag on until it is right."
+        handle = self.one("input[type=range]", self.slider(words))
+        width = handle.size["width"]
+        for nudge in (0, 1, -1, 2, -2, 3, -3):
+            x = round((value / 100 - 0.5) * (width - 28)) + nudge
+            self.actions(self.browser, duration=0).move_to_element_with_offset(handle, x, 0).click().perform()
+            if self.number(words) == str(value):
+                return
+        typed = self.one("input[type=number]", self.slider(words))  # a pixel may be more than one step: type it
+        typed.clear()
+        typed.send_keys(str(value), self.keys.TAB)
+        assert self.number(words) == str(value)
+
+    def group(self, legend):
+        if legend is None:
+            return None
+        found = [f for f in self.all("fieldset") if self.all("legend", f) and self.one("legend", f).text == legend]
+        assert found, f"no group {legend!r}"
+        return found[0]
+
+    def choice(self, legend, words):
+        "The button that stands beside these words."
+        for label in self.all(".choice", self.group(legend)):
+            if label.text.split("\n")[0] == words:
+                return self.middle(self.one("input", label))
+        raise AssertionError(f"no choice {words!r}")
+
+    def choose(self, how, legend, words):
+        button = self.choice(legend, words)
+        if how == "mouse":
+            self.actions(self.browser, duration=0).move_to_element(button).click().perform()
+        elif button.get_attribute("type") == "checkbox":
+            self.browser.execute_script("arguments[0].focus()", button)
+            button.send_keys(self.keys.SPACE)
+        else:  # from the group's first button with the arrows, as the keyboard goes
+            group = self.all(f"input[name='{button.get_attribute('name')}']")
+            self.browser.execute_script("arguments[0].focus()", group[0])
+            group[0].send_keys(self.keys.SPACE)
+            for before in group[: group.index(button)]:
+                before.send_keys(self.keys.ARROW_DOWN)
+        assert button.is_selected()
+
+    def onward(self, how="mouse"):
+        if how == "mouse":
+            self.middle(self.one("button[name=go]")).click()
+        else:
+            self.actions(self.browser).key_down(self.keys.CONTROL).send_keys(self.keys.ENTER).key_up(
+                self.keys.CONTROL
+            ).perform()
+
+
+def answer(page, kind, how):
+    "Say on the page what WANTED says."
+    wanted = WANTED[kind]
+    if kind in ("sliders", "score"):
+        slide = page.slide_by_mouse if how == "mouse" else page.slide_by_keys
+        texts = dict(zip("ABCDE", OPTIONS, strict=True)) if kind == "sliders" else ANSWERS
+        for target, value in wanted.items():
+            slide(texts[target], value)
+    elif kind == "labels":
+        for target, label in wanted.items():
+            page.choose(how, ANSWERS.get(target, "How hard is the question?"), SHOWN.get(label, label))
+    elif kind == "agree":
+        page.choose(how, "Do you agree with the answer that is marked as right?", OPTIONS[3])
+    elif kind == "errors":
+        page.choose(how, None, "Knowledge")
+        page.choose(how, None, "Logical")
+        page.choose(how, "The main kind, if you ticked several", "Logical")
+        select = page.one(".span select")
+        select.send_keys("2")  # the second sentence, by its number
+    elif kind == "duel":
+        sides = [s.text for s in page.all(".pair p")]
+        better = f"Explanation {sides.index(ANSWERS['m2']) + 1}"
+        page.choose(how, ENTRIES["duel"]["axes"]["harm"], better)
+        page.choose(how, ENTRIES["duel"]["axes"]["bias"], "No difference")
+    else:
+        for target, label in wanted.items():
+            page.choose(how, ENTRIES["yes_no"]["asks"][target], SHOWN[label])
+
+
+@pytest.mark.parametrize("kind", list(ENTRIES))
+def test_what_is_said_on_the_page_is_what_is_kept_by_option(serve, browser, kind):
+    "Two questions, one by mouse and one by keyboard, in orders, starts and sides that differ; read back equal."
+    s, page = serve(ENTRIES[kind]), Page(browser)
+    page.come_in(s.link("r1"))
+    for n, how in enumerate(("mouse", "keyboard"), 1):
+        page.ready(f"/q/{n}")
+        answer(page, kind, how)
+        page.saved()
+        page.onward(how)
+    page.until(lambda: browser.current_url.endswith("/thanks"))
+    found = s.ratings()
+    for item in ("q1", "q2"):
+        given = {t: v for (_, i, t), v in found.items() if i == item}
+        assert given == WANTED[kind], item
+    with open_store(s.answers) as store:
+        assert differences(store) == []
+        shown = {r.item_id: r.variant for r in ratings(store).ratings}
+        if kind == "errors":
+            assert all(v["kinds"] == "knowledge,logical" and v["span-knowledge"] == "15-25" for v in shown.values())
+        active = store.active_ms()
+        assert len(active) == 2 and all(0 < ms < 60_000 for ms in active.values())
+    refused = [x for x in browser.get_log("browser") if "Content Security Policy" in x["message"]]
+    assert refused == []
+
+
+def test_the_start_of_a_slider_is_no_answer_until_it_is_meant(serve, browser):
+    "Untouched: no number, and the page insists. Enter on the handle, or a tap on it, answers the start value."
+    s, page = serve(ENTRIES["sliders"], n_items=1), Page(browser)
+    page.come_in(s.link("r1"))
+    assert [page.number(o) for o in OPTIONS] == [""] * 5
+    page.onward()
+    page.ready("missing=1")
+    assert "Still open: 5" in page.one("#note").text
+    assert s.ratings() == {}
+    starts = {}
+    for k, words in enumerate(OPTIONS):
+        box = page.slider(words)
+        handle, starts["ABCDE"[k]] = page.one("input[type=range]", box), float(box.get_attribute("data-start"))
+        assert handle.get_attribute("aria-valuetext") == "not answered yet"
+        if k % 2:
+            page.browser.execute_script("arguments[0].focus()", handle)
+            handle.send_keys(page.keys.ENTER)
+        else:
+            x = round((starts["ABCDE"[k]] / 100 - 0.5) * (handle.size["width"] - 28))
+            page.actions(browser, duration=0).move_to_element_with_offset(handle, x, 0).click().perform()
+            starts["ABCDE"[k]] = float(page.number(words))  # a click may fall one step beside
+            assert abs(starts["ABCDE"[k]] - float(box.get_attribute("data-start"))) <= 1
+        assert handle.get_attribute("aria-valuetext") is None
+    page.saved()
+    assert {t: v for (_, _, t), v in s.ratings().items()} == starts
+
+
+def test_a_reload_the_back_button_and_another_tab_keep_everything(serve, browser):
+    s, page = serve(ENTRIES["sliders"]), Page(browser)
+    page.come_in(s.link("r1"))
+    page.slide_by_keys(OPTIONS[0], 31)
+    page.slide_by_keys(OPTIONS[1], 62)
+    browser.refresh()
+    page.ready()
+    assert [page.number(o) for o in OPTIONS[:3]] == ["31", "62", ""]
+    first = browser.current_window_handle
+    browser.switch_to.new_window("tab")
+    browser.get(f"{s.url}/q/1")
+    page.ready()
+    page.slide_by_keys(OPTIONS[0], 33)
+    page.saved()
+    browser.switch_to.window(first)
+    page.until(lambda: page.number(OPTIONS[0]) == "33")  # the first tab learns of it when it is looked at again
+    for words in OPTIONS[1:]:
+        page.slide_by_keys(words, 50)
+    page.saved()
+    page.onward()
+    page.ready("/q/2")
+    browser.back()
+    page.ready("/q/1")
+    page.until(lambda: [page.number(o) for o in OPTIONS] == ["33", "50", "50", "50", "50"])
+    with open_store(s.answers) as store:
+        assert differences(store) == []
+
+
+def test_two_raters_at_once_do_not_touch_each_other(serve, browser):
+    "Two names of one host are two sites for a browser, each with its own cookie and store."
+    s, page = serve(ENTRIES["sliders"], raters=("r1", "r2"), n_items=1), Page(browser)
+    page.come_in(s.link("r1"))
+    one = browser.current_window_handle
+    browser.switch_to.new_window("tab")
+    page.come_in(s.link("r2", host="localhost"))
+    two = browser.current_window_handle
+    for k, words in enumerate(OPTIONS):
+        browser.switch_to.window(one)
+        page.slide_by_keys(words, k)
+        browser.switch_to.window(two)
+        page.slide_by_keys(words, 90 + k)
+    page.saved()
+    browser.switch_to.window(one)
+    page.saved()
+    found = s.ratings()
+    assert [found["r1", "q1", t] for t in "ABCDE"] == [0, 1, 2, 3, 4]
+    assert [found["r2", "q1", t] for t in "ABCDE"] == [90, 91, 92, 93, 94]
+
+
+def test_a_killed_server_and_a_cut_network_lose_nothing(serve, browser):
+    s, page = serve(ENTRIES["sliders"], n_items=1, process=True), Page(browser)
+    page.come_in(s.link("r1"))
+    page.slide_by_keys(OPTIONS[0], 7)
+    page.saved()
+    s.kill()
+    page.slide_by_keys(OPTIONS[1], 17)
+    page.state("retry")
+    assert page.one("#saved").text == "Not saved, trying again"
+    assert page.waiting() > 0
+    s.start_process()
+    page.saved()
+    cut = {"offline": True, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+    browser.execute_cdp_cmd("Network.emulateNetworkConditions", cut)
+    page.slide_by_keys(OPTIONS[2], 27)
+    page.state("retry")
+    page.onward()
+    time.sleep(0.2)
+    assert browser.current_url.endswith("/q/1")  # it does not go on without them
+    browser.execute_cdp_cmd("Network.emulateNetworkConditions", cut | {"offline": False})
+    page.saved()
+    with open_store(s.answers) as store:
+        given = {t: g.answer.value for given in store.all_answers().values() for t, g in given.items()}
+        assert given == {"A": 7.0, "B": 17.0, "C": 27.0}
+        assert differences(store) == []
+
+
+def test_a_reload_while_the_server_is_gone_keeps_what_waits(serve, browser):
+    s, page = serve(ENTRIES["yes_no"], n_items=1, process=True), Page(browser)
+    page.come_in(s.link("r1"))
+    s.kill()
+    page.choose("mouse", "Is it relevant?", "No")
+    page.state("retry")
+    browser.get("about:blank")
+    s.start_process()
+    browser.get(f"{s.url}/q/1")
+    page.ready()
+    assert page.choice("Is it relevant?", "No").is_selected()
+    page.until(lambda: page.waiting() == 0)
+    with open_store(s.answers) as store:
+        assert [g["relevant"].answer.label for g in store.all_answers().values()] == ["no"]
+
+
+def test_an_interrupted_selection_marks_the_characters_that_were_selected(serve, browser):
+    "The text holds a character of two UTF-16 units before the span; offsets count characters."
+    entry = ENTRIES["errors"] | {
+        "answers": [{"item_id": "q1", "model": "m2", "text": "An 😀 first. The wrong step here."}]
+    }
+    s, page = serve(entry, n_items=1), Page(browser)
+    page.come_in(s.link("r1"))
+    page.choose("mouse", None, "Logical")
+    browser.execute_script(
+        "const t = document.getElementById('passage').firstChild; const at = t.data.indexOf('wrong');"
+        "getSelection().setBaseAndExtent(t, at, t, at + 10);"
+    )
+    button = page.one(".span:not([hidden]) button")
+    page.middle(button).click()
+    page.saved()
+    with open_store(s.answers) as store:
+        given = next(iter(store.all_answers().values()))
+    start, end = map(int, given["span-logical"].answer.label.split("-"))
+    assert "An 😀 first. The wrong step here."[start:end] == "wrong step"
+
+
+def test_it_is_wide_enough_for_no_screen(serve, browser):
+    "No page scrolls sideways at 360 pixels, and what is tapped is 44 pixels high or more."
+    for kind, entry in ENTRIES.items():
+        s, page = serve(entry, n_items=1), Page(browser)
+        page.come_in(s.link("r1"))
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= 360, kind
+        for e in page.all("main .choice, main button, main .button, main input[type=range], .top a"):
+            if e.is_displayed():
+                assert e.size["height"] >= 44, (kind, e.text)
+        s.stop()
+
+
+AXE = """
+const done = arguments[arguments.length - 1];
+const words = (v) => v.id + ": " + v.nodes[0].html;
+axe.run(document, {resultTypes: ["violations"]}).then((r) => done(r.violations.map(words)));
+"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_on_any_page(serve, browser, axe, scheme):
+    features = [
+        {"name": "prefers-color-scheme", "value": scheme},
+        {"name": "prefers-reduced-motion", "value": "reduce"},
+    ]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    found, page = {}, Page(browser)
+
+    def look(name):
+        browser.execute_script(axe)
+        if violations := browser.execute_async_script(AXE):
+            found[name] = violations
+
+    for kind, entry in ENTRIES.items():
+        s = serve(entry, n_items=1)
+        if kind == "sliders":
+            browser.get(s.link("r1"))
+            look("consent")
+        page.come_in(s.link("r1"))
+        look(f"{kind}, fresh")
+        page.onward()
+        page.ready("missing=1")
+        look(f"{kind}, something missing")
+        answer(page, kind, "keyboard")
+        page.saved()
+        look(f"{kind}, answered")
+        if kind == "sliders":
+            for at in ("review", "instructions", "pause", "thanks", "in/guess", "nowhere"):
+                browser.get(f"{s.url}/{at}")
+                look(at)
+            browser.get(s.link("boss"))
+            look("dashboard")
+        s.stop()
+    assert found == {}

@@ -1,0 +1,114 @@
+"""What comes out is what the other parts of mhbench read."""
+
+import json
+
+import numpy as np
+import pytest
+
+from mhbench.annotate.command import annotate_main
+from mhbench.annotate.export import ratings, ratings_of_file
+from mhbench.annotate.simulate import opinion
+from mhbench.annotate.sources import demo_entry, demo_names, entry_corpus
+from mhbench.annotate.store import open_store
+from mhbench.records.schema import Rating, read_records
+from mhbench.studies.medqade.panel import label_array
+from mhbench.studies.mentat.annotations import annotation_arrays
+
+
+@pytest.fixture(scope="module")
+def answered(tmp_path_factory):
+    "Every demonstration, answered by five simulated raters over HTTP."
+    folder = tmp_path_factory.mktemp("answered")
+    for name in demo_names():
+        words = [name, "--params", str(folder / "none"), "--answers", str(folder / f"{name}.sqlite")]
+        assert annotate_main(["demo", *words, "--raters", "5"]) == 0
+        assert annotate_main(["check", *words]) == 0
+        assert annotate_main(["export", *words, "--out", str(folder / name), "--sheet"]) == 0
+    return folder
+
+
+@pytest.mark.parametrize("name", demo_names())
+def test_ratings_are_the_raters_opinions_in_every_form(answered, name, tmp_path):
+    entry = demo_entry(name)
+    items = entry_corpus(entry, tmp_path).items
+    with open_store(answered / f"{name}.sqlite") as store:
+        study, found = store.study, ratings(store)
+    for r in found.ratings:
+        assert r.variant["simulated"] == "true"
+    if study.settings.kind not in ("errors", "duel"):
+        thinks = {q.item_id: q for q in study.questions}
+        for r in found.ratings:
+            want = opinion(study, thinks[r.item_id], r.rater, seed=1)[r.target]
+            assert (r.value, r.label) == tuple(want)
+    for file in (f"{name}.sqlite", f"{name}/ratings.parquet", f"{name}/ratings.csv", f"{name}/answers.xlsx"):
+        assert ratings_of_file(answered / file, items) == found.ratings
+    assert found.incomplete == []
+
+
+def test_mentats_reader_takes_the_sliders(answered):
+    found = ratings_of_file(answered / "mentat.sqlite")
+    a = annotation_arrays(found)
+    assert a.scores.shape == (5 * 12, 5)
+    assert set(a.genders) <= {"male", "female", "nonbinary", ""}
+    by = {(r.rater, r.item_id, r.target): r.value for r in found}
+    for rater, question, scores in zip(a.raters, a.questions, a.scores, strict=True):
+        assert scores.tolist() == [by[rater, question, t] for t in "ABCDE"]
+    orders = {r.variant["order"] for r in found}
+    assert len(orders) > 20  # options were shuffled, and what came out was not
+
+
+def test_medqades_reader_takes_the_labels(answered):
+    found = ratings_of_file(answered / "medqade.sqlite")
+    raters, ids = sorted({r.rater for r in found}), sorted({r.item_id for r in found})
+    students = sorted({r.target for r in found} - {"difficulty"})
+    labels = label_array([r for r in found if r.target != "difficulty"], raters, students, ids)
+    per_item = (labels != np.array(None)).all(1).sum(0)
+    assert sorted(per_item) == [2] * 8 + [5] * 4
+
+
+def test_second_answers_and_checks_are_kept_apart(answered):
+    repeats = read_records(answered / "mentat" / "repeats.parquet", Rating)
+    assert len(repeats) == 25
+    assert {r.session for r in repeats} == {"occasion 1"}
+    assert not [r for r in ratings_of_file(answered / "mentat.sqlite") if r.item_id in ("practice-1", "check-1")]
+    assert (answered / "mentat" / "checks.csv").read_text().count("True") == 10
+
+
+def test_a_file_that_names_other_items_is_refused(answered):
+    with pytest.raises(ValueError, match="name an item of the study"):
+        ratings_of_file(answered / "mentat.sqlite", [])
+    with pytest.raises(FileNotFoundError, match="mend prepare.ratings"):
+        ratings_of_file(answered / "none.parquet")
+
+
+def test_the_sheet_holds_no_formula(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    from mhbench.annotate.enrolment import enrol
+    from mhbench.annotate.export import write_export
+    from mhbench.annotate.fields import Verdict
+    from mhbench.annotate.store import Change
+    from mhbench.annotate.study import build_study
+
+    from .conftest import items
+
+    study = build_study("example", {"kind": "agree"}, items(1))
+    with open_store(tmp_path / "a.sqlite", study) as store:
+        enrol(store, study, ["r1"])
+        shown = json.dumps({"wording": "", "order": list("ABCDE"), "starts": {}, "sides": []})
+        said = {"key": "A", "comment": "=1+1\x07"}
+        store.save(Change(t, "r1", "q1", 0, t, Verdict(label=x), shown, 1, None) for t, x in said.items())
+        write_export(store, tmp_path / "out", sheet=True)
+    page = openpyxl.load_workbook(tmp_path / "out" / "answers.xlsx")["ratings"]
+    cells = [c for row in page.iter_rows() for c in row if c.value is not None]
+    assert [c.value for c in cells if str(c.value).startswith("=")] == ["=1+1?"]
+    assert {c.data_type for c in cells} == {"s"}
+
+
+def test_label_studios_tasks_ask_the_same(answered, tmp_path, capsys):
+    words = ["--params", str(tmp_path / "none"), "--answers", str(answered / "medqade.sqlite")]
+    assert annotate_main(["tasks", "medqade", *words, "--out", str(tmp_path)]) == 0
+    tasks = json.loads((tmp_path / "tasks-sim-1.json").read_text())
+    done = [r for r in ratings_of_file(answered / "medqade.sqlite") if r.rater == "sim-1"]
+    assert {t["data"]["item_id"] for t in tasks} == {r.item_id for r in done}
+    assert annotate_main(["tasks", "mhqa", *words]) == 1
+    assert "Label Studio" in capsys.readouterr().err

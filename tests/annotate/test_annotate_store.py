@@ -1,0 +1,197 @@
+"""Whatever happens on the way, the answers are each rater's last, and the log replays to them."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mhbench.annotate.enrolment import complete_answers, conflicts, enrol, leave
+from mhbench.annotate.fields import Verdict
+from mhbench.annotate.store import Change, Register, Store, differences, open_store, replay
+from mhbench.annotate.study import build_study
+
+from .conftest import items
+
+STUDY = build_study("example", {"kind": "sliders"}, items(2))
+
+changes = st.lists(
+    st.tuples(
+        st.sampled_from(["r1", "r2"]),
+        st.sampled_from(["q1", "q2"]),
+        st.sampled_from("AB"),
+        st.one_of(st.none(), st.integers(0, 100)),
+        st.integers(1, 6),  # stamps: few, so that some are equal
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), made=changes)
+def test_any_schedule_ends_with_the_last_answer_of_each_rater(tmp_path_factory, data, made):
+    """Changes are made in one order and arrive in any other, some twice, some late, in requests of any size, with the
+    server started again between requests and requests that break off before they are written."""
+    sent = [
+        Change(f"e{k:02}", r, q, 0, t, Verdict() if v is None else Verdict(float(v)), "{}", stamp, None)
+        for k, (r, q, t, v, stamp) in enumerate(made)
+    ]
+    again = data.draw(st.lists(st.sampled_from(sent), max_size=6))
+    arriving = data.draw(st.permutations(sent + again))
+    path = tmp_path_factory.mktemp("any") / "a.sqlite"
+    store, losses = open_store(path, STUDY), 0
+    while arriving:
+        n = data.draw(st.integers(1, len(arriving)))
+        batch, rest = arriving[:n], arriving[n:]
+        fate = data.draw(st.sampled_from(["well", "restart", "reply lost", "broke off"]))
+        if fate == "broke off":
+            with pytest.raises(RuntimeError), store.writing() as db:
+                db.execute("INSERT INTO visits VALUES ('r1', 'q1', 0, 'v', 1, 1)")
+                raise RuntimeError
+            continue
+        store.save(batch)
+        arriving = rest
+        if fate == "reply lost" and losses < 3:
+            losses += 1
+            arriving = rest + batch  # the browser sends it again
+        if fate == "restart":
+            store.close()
+            store = open_store(path, STUDY)
+    expected = {}
+    for c in sorted(sent, key=lambda c: (c.stamp, c.event)):
+        expected[c.rater, c.question, c.occasion, c.target] = tuple(c.answer)
+    table = {(*page, t): tuple(g.answer) for page, targets in store.all_answers().items() for t, g in targets.items()}
+    assert table == expected
+    assert replay(store) == expected
+    assert differences(store) == []
+    assert store.db.execute("SELECT count(*) FROM visits").fetchone() == (0,)
+    assert store.db.execute("SELECT count(*) FROM events").fetchone() == (len(sent),)
+    store.close()
+
+
+WRITING = """
+import sys
+from mhbench.annotate.fields import Verdict
+from mhbench.annotate.store import Change, Store
+store = Store(sys.argv[1])
+k = 0
+while True:
+    k += 1
+    store.save([Change(f"e{k}{t}", "r1", "q1", 0, t, Verdict(float(k % 101)), "{}", k, None) for t in "ABCDE"])
+    print(k, flush=True)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
+@pytest.mark.parametrize("enough", [3, 40])
+def test_what_was_confirmed_outlives_sigkill(tmp_path, enough):
+    "A process that saves without pause is killed; every save that it confirmed is there, and none is half there."
+    path = tmp_path / "a.sqlite"
+    open_store(path, STUDY).close()
+    process = subprocess.Popen([sys.executable, "-c", WRITING, path], stdout=subprocess.PIPE, text=True)
+    confirmed = 0
+    while confirmed < enough:
+        confirmed = int(process.stdout.readline())
+    os.kill(process.pid, signal.SIGKILL)
+    confirmed = max([confirmed, *(int(x) for x in process.stdout.read().split())])
+    process.wait()
+    process.stdout.close()
+    with open_store(path) as store:
+        assert store.db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        n, last = store.db.execute("SELECT count(*), max(stamp) FROM events").fetchone()
+        assert last >= confirmed
+        assert n == 5 * last  # each save has all of its five changes, or none
+        assert differences(store) == []
+
+
+def test_a_stamp_from_the_future_is_cut_to_now(tmp_path):
+    with open_store(tmp_path / "a.sqlite", STUDY) as store:
+        before = time.time_ns() // 1_000_000
+        store.save([Change("e1", "r1", "q1", 0, "A", Verdict(1.0), "{}", 2**50, None)])
+        assert before <= store.answers("r1", "q1", 0)["A"].stamp <= time.time_ns() // 1_000_000
+
+
+def test_a_study_whose_questions_changed_is_refused(tmp_path):
+    open_store(tmp_path / "a.sqlite", STUDY).close()
+    for entry in ({"kind": "agree"}, {"kind": "sliders", "seed": 3}, {"kind": "sliders", "n_items": 1}):
+        with pytest.raises(ValueError, match="other questions"):
+            open_store(tmp_path / "a.sqlite", build_study("example", entry, items(2)))
+    open_store(tmp_path / "a.sqlite", build_study("example", {"kind": "sliders", "title": "New"}, items(2))).close()
+
+
+def test_a_file_that_is_no_file_of_answers_is_refused(tmp_path):
+    (tmp_path / "text.sqlite").write_text("no database " * 100)
+    with pytest.raises(ValueError, match="must be a file of answers"):
+        open_store(tmp_path / "text.sqlite")
+    with pytest.raises(FileNotFoundError, match="annotate"):
+        open_store(tmp_path / "none.sqlite")
+
+
+def test_forgetting_a_rater_leaves_no_byte_of_the_answers(tmp_path):
+    path, comment = tmp_path / "a.sqlite", "I would rather not have said this"
+    with open_store(path, STUDY) as store:
+        enrol(store, STUDY, ["r1", "r2"])
+        for r in ("r1", "r2"):
+            said = comment if r == "r1" else "kept"
+            store.save([Change(f"{r}e", r, "q1", 0, "comment", Verdict(label=said), "{}", 1, None)])
+        assert leave(store, STUDY, "r1", forget=True) == 1
+        assert [r.rater for r in Register(store).raters()] == ["r2"]
+        assert set(store.all_answers()) == {("r2", "q1", 0)}
+        with pytest.raises(Exception, match="not deleted"):
+            store.db.execute("DELETE FROM events")
+    found = b"".join(p.read_bytes() for p in tmp_path.iterdir())
+    assert comment.encode() not in found
+    assert b"kept" in found
+
+
+def test_a_reader_sees_what_two_writers_save_at_once(tmp_path):
+    "Two connections write in turn from two threads; nothing is lost to a lock."
+    path = tmp_path / "a.sqlite"
+    open_store(path, STUDY).close()
+
+    def write(rater):
+        with Store(path) as store:
+            for k in range(40):
+                store.save([Change(f"e{k}", rater, "q1", 0, "A", Verdict(float(k)), "{}", k, None)])
+
+    async def both():
+        await asyncio.gather(asyncio.to_thread(write, "r1"), asyncio.to_thread(write, "r2"))
+
+    asyncio.run(both())
+    with open_store(path) as store:
+        assert store.db.execute("SELECT count(*) FROM events").fetchone() == (80,)
+        assert {g["A"].answer.value for g in store.all_answers().values()} == {39.0}
+
+
+def test_the_resolver_gets_what_is_in_conflict_and_nothing_leaves_the_list(tmp_path):
+    study = build_study("example", {"kind": "agree", "assignment": {"rule": "pairs"}}, items(3))
+    with open_store(tmp_path / "a.sqlite", study) as store:
+        enrol(store, study, ["r1", "r2"])
+        for k, (r, q, letter) in enumerate(
+            [("r1", "q1", "A"), ("r2", "q1", "B"), ("r1", "q2", "A"), ("r2", "q2", "A")]
+        ):
+            store.save([Change(f"e{k}", r, q, 0, "key", Verdict(label=letter), "{}", k, None)])
+        assert conflicts(store, study) == ["q1"]
+        enrol(store, study, ["r3"], role="resolver")
+        store.save([Change("late", "r2", "q1", 0, "key", Verdict(label="A"), "{}", 9, None)])
+        assert conflicts(store, study) == []
+        assert [p.question_id for p in Register(store).places("r3")] == ["q1"]
+        assert len(complete_answers(store, study)) == 4
+
+
+def test_the_file_holds_no_token(tmp_path):
+    path = Path(tmp_path / "a.sqlite")
+    with open_store(path, STUDY) as store:
+        token = enrol(store, STUDY, ["r1"])["r1"]
+        assert Register(store).who(token).rater == "r1"
+        new = enrol(store, STUDY, ["r1"])["r1"]
+        assert Register(store).who(token) is None
+        assert Register(store).who(new).rater == "r1"
+    assert new.encode() not in b"".join(p.read_bytes() for p in tmp_path.iterdir())
