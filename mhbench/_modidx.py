@@ -214,9 +214,9 @@ d = {
         },
         "mhbench.annotate.fields": {
             "mhbench.annotate.fields.Field": ("annotate/fields.html#field", "mhbench/annotate/fields.py"),
-            "mhbench.annotate.fields.Verdict": ("annotate/fields.html#verdict", "mhbench/annotate/fields.py"),
-            "mhbench.annotate.fields.Verdict.empty": (
-                "annotate/fields.html#verdict.empty",
+            "mhbench.annotate.fields.RatedAnswer": ("annotate/fields.html#ratedanswer", "mhbench/annotate/fields.py"),
+            "mhbench.annotate.fields.RatedAnswer.empty": (
+                "annotate/fields.html#ratedanswer.empty",
                 "mhbench/annotate/fields.py",
             ),
             "mhbench.annotate.fields._errors": ("annotate/fields.html#_errors", "mhbench/annotate/fields.py"),

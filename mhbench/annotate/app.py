@@ -21,7 +21,7 @@ from .assignment import Place
 from .dashboard import overview, when
 from .desk import MOST_CHANGES, Desk, Refused
 from .enrolment import complete_answers, share_conflicts
-from .fields import Verdict, missing, passed, read
+from .fields import RatedAnswer, missing, passed, read
 from .gate import Visitor, protect
 from mhbench.annotate.pages import (
     LANGUAGES,
@@ -404,7 +404,7 @@ async def state(request: web.Request, visitor: Visitor) -> web.Response:
     except Refused:
         raise web.HTTPNotFound from None
     sheet, answers = desk.sheet(rater, place), desk.answers(rater, place)
-    given = {c: sheet.sent(f, answers.get(f.target, Verdict())) for c, f in sheet.by_code().items()}
+    given = {c: sheet.sent(f, answers.get(f.target, RatedAnswer())) for c, f in sheet.by_code().items()}
     return web.json_response({"answers": given})
 
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from .fields import Verdict
+from .fields import RatedAnswer
 from .presentation import draw
 from .study import Rule, Study
 from ..errors import refuse
@@ -145,7 +145,7 @@ def _tied(labels: Sequence[str]) -> bool:
 
 def conflicting(
     study: Study,
-    said: Sequence[Mapping[str, Verdict]],  # one complete set of answers a rater, the resolver's left out
+    said: Sequence[Mapping[str, RatedAnswer]],  # one complete set of answers a rater, the resolver's left out
 ) -> bool:
     "Whether the raters of one question leave anything open."
     if len(said) < 2:
@@ -164,8 +164,8 @@ def conflicting(
 
 def main_error(
     study: Study,
-    answers: Mapping[str, Verdict],  # of one complete question of kind errors
+    answers: Mapping[str, RatedAnswer],  # of one complete question of kind errors
 ) -> str:  # a kind of error, or Abstain
     "The kind that counts where one label is wanted: the one that is named as the main one, or the only one."
-    ticked = [k for k in (*study.settings.errors, "Abstain") if not answers.get(k, Verdict()).empty]
+    ticked = [k for k in (*study.settings.errors, "Abstain") if not answers.get(k, RatedAnswer()).empty]
     return ticked[0] if len(ticked) == 1 else answers["main"].label

@@ -15,7 +15,7 @@ import numpy as np
 
 from .assignment import main_error
 from .enrolment import complete_answers, conflicts
-from .fields import Verdict, passed
+from .fields import RatedAnswer, passed
 from .store import Rater, Register, Store
 from .study import Study
 from ..stats.agreement import krippendorff_alpha
@@ -24,7 +24,7 @@ from ..stats.agreement import krippendorff_alpha
 __all__ = ["Complete", "COLUMNS", "when", "again", "progress", "Agreement", "agreement", "overview"]
 
 # %% ../../nbs/annotate/09_dashboard.ipynb #7457f023
-Complete = dict[tuple[str, str, int], dict[str, Verdict]]
+Complete = dict[tuple[str, str, int], dict[str, RatedAnswer]]
 
 
 def when(ms: int | None) -> str:  # "2025-01-07 10:42", in universal time

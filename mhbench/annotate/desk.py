@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .assignment import Place
-from .fields import Verdict, read
+from .fields import RatedAnswer, read
 from .gate import Entrance, Limit
 from .pages import Sheet
 from .presentation import code, present
@@ -99,7 +99,7 @@ class Desk:
         q = self.by_id[place.question_id]
         return Sheet(self.study, q, present(self.study, q, rater, place.occasion), self.secret, rater, place.occasion)
 
-    def answers(self, rater: str, place: Place) -> dict[str, Verdict]:
+    def answers(self, rater: str, place: Place) -> dict[str, RatedAnswer]:
         return {t: g.answer for t, g in self.store.answers(rater, *place).items()}
 
     def change(self, rater: str, sent: dict[str, Any]) -> Change:

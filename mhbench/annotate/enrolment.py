@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from .assignment import Place, conflicting, core, rater_list, reassign
-from .fields import Verdict, missing
+from .fields import RatedAnswer, missing
 from .store import Register, Store
 from .study import Question, Study
 from ..errors import refuse
@@ -25,7 +25,7 @@ def complete_answers(
     store: Store,
     study: Study,
     rater: str | None = None,  # None for all
-) -> dict[Page, dict[str, Verdict]]:  # pages on which nothing is missing
+) -> dict[Page, dict[str, RatedAnswer]]:  # pages on which nothing is missing
     "Every complete page, with what was given on it."
     at = {q.question_id: q for q in study.questions}
     said = {

@@ -15,7 +15,7 @@ import pandas as pd
 
 from .assignment import main_error
 from .enrolment import complete_answers
-from .fields import Verdict, passed
+from .fields import RatedAnswer, passed
 from .store import Register, Store, open_store
 from .study import Question, Study
 from ..errors import refuse
@@ -38,7 +38,7 @@ class Exported(NamedTuple):
     incomplete: list[dict]  # pages that were begun and not finished: rater, item_id, occasion, n_answers
 
 
-def _variant(study: Study, q: Question, shown: dict, target: str, answers: dict[str, Verdict]) -> dict[str, str]:
+def _variant(study: Study, q: Question, shown: dict, target: str, answers: dict[str, RatedAnswer]) -> dict[str, str]:
     kind, out = study.settings.kind, {}
     if shown["wording"]:
         out["gender" if set(q.texts) <= MENTAT_WORDINGS else "wording"] = shown["wording"]
@@ -59,10 +59,10 @@ def _variant(study: Study, q: Question, shown: dict, target: str, answers: dict[
     return out
 
 
-def _verdicts(study: Study, q: Question, answers: dict[str, Verdict]) -> dict[str, Verdict]:
+def _verdicts(study: Study, q: Question, answers: dict[str, RatedAnswer]) -> dict[str, RatedAnswer]:
     "Target -> verdict, as a rating has it."
     if study.settings.kind == "errors":
-        return {next(iter(q.targets)): Verdict(label=main_error(study, answers))}
+        return {next(iter(q.targets)): RatedAnswer(label=main_error(study, answers))}
     return {t: a for t, a in answers.items() if t != "comment"}
 
 
@@ -84,7 +84,7 @@ def ratings(store: Store) -> Exported:
         if q.role != "item":
             out.checks.append(where | {"role": q.role, "passed": passed(q, answers)})
             continue
-        comment = answers.get("comment", Verdict()).label
+        comment = answers.get("comment", RatedAnswer()).label
         marks = {"simulated": "true"} if rater in simulated else {}
         for target, verdict in _verdicts(study, q, answers).items():
             drawn = json.loads((given.get(target) or next(iter(given.values()))).shown)

@@ -13,7 +13,7 @@ from .study import Question, Study
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ["LONGEST", "Field", "Verdict", "fields", "read", "missing", "passed", "fits"]
+__all__ = ["LONGEST", "Field", "RatedAnswer", "fields", "read", "missing", "passed", "fits"]
 
 # %% ../../nbs/annotate/03_fields.ipynb #19571096
 LONGEST = 10_000  # characters of a comment
@@ -28,7 +28,7 @@ class Field(NamedTuple):
     required: bool = True
 
 
-class Verdict(NamedTuple):
+class RatedAnswer(NamedTuple):
     "What was answered; both None where an answer was taken back."
 
     value: float | None = None
@@ -83,33 +83,33 @@ def read(
     field: Field,
     text: str,  # as it was sent; "" takes an answer back
     question: Question,
-) -> Verdict:
+) -> RatedAnswer:
     """An answer as it is kept.
 
     Raises: ValueError for what the field does not take.
     """
     text = text.encode("utf-8", "replace").decode().replace("\r\n", "\n").replace("\0", "")
     if not text.strip():
-        return Verdict()
+        return RatedAnswer()
     try:
         if field.form == "number":
-            return Verdict(value=_number(text.strip()))
+            return RatedAnswer(value=_number(text.strip()))
         if field.form == "span":
-            return Verdict(label=_span(text.strip(), max(map(len, question.targets.values()))))
+            return RatedAnswer(label=_span(text.strip(), max(map(len, question.targets.values()))))
         if field.form == "text" and len(text) > LONGEST:
             raise ValueError(f"at most {LONGEST} characters")
         if field.form in ("choice", "flag") and text not in field.choices:
             raise ValueError(f"one of {', '.join(field.choices)}")
     except ValueError as e:
         refuse("read", field.target, f"be {e}", f"{text[:40]!r}", place=question.question_id)
-    return Verdict(label=text)
+    return RatedAnswer(label=text)
 
 
 # %% ../../nbs/annotate/03_fields.ipynb #672e91b9
 def missing(
     study: Study,
     question: Question,
-    answers: Mapping[str, Verdict],  # by target
+    answers: Mapping[str, RatedAnswer],  # by target
 ) -> list[str]:  # targets, in the order of the fields
     "What a rater has still to answer."
     given = {t for t, a in answers.items() if not a.empty}
@@ -120,22 +120,22 @@ def missing(
         return ["Abstain"] if kinds else []
     if not kinds:
         return [next(iter(study.settings.errors))]
-    named = answers.get("main", Verdict()).label
+    named = answers.get("main", RatedAnswer()).label
     return [] if len(kinds) == 1 or named in kinds else ["main"]
 
 
 # %% ../../nbs/annotate/03_fields.ipynb #b0df744f
 def passed(
     question: Question,
-    answers: Mapping[str, Verdict],
+    answers: Mapping[str, RatedAnswer],
 ) -> bool | None:  # None where nothing is expected, or something expected is not answered
     "Whether the answers are the expected ones."
-    if not question.expected or any(answers.get(t, Verdict()).empty for t in question.expected):
+    if not question.expected or any(answers.get(t, RatedAnswer()).empty for t in question.expected):
         return None
     return all(fits(want, answers[t]) for t, want in question.expected.items())
 
 
-def fits(want: str | list[float], answer: Verdict) -> bool:
+def fits(want: str | list[float], answer: RatedAnswer) -> bool:
     "Whether an answer is what was expected."
     if isinstance(want, str):
         return answer.label == want

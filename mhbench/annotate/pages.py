@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from .fields import Field, Verdict, fields, fits, missing
+from .fields import Field, RatedAnswer, fields, fits, missing
 from .presentation import Shown, code
 from .study import Question, Study
 from ..errors import refuse
@@ -121,7 +121,7 @@ class Sheet(NamedTuple):
             refuse("raw", field.target, "be one of its choices", "another", place=self.question.question_id)
         return found[0]
 
-    def sent(self, field: Field, answer: Verdict) -> str:
+    def sent(self, field: Field, answer: RatedAnswer) -> str:
         "An answer as a form would send it."
         if answer.value is not None:
             return f"{answer.value:.0f}"
@@ -140,13 +140,13 @@ def sentences(text: str) -> list[tuple[int, int]]:  # first character and the on
 class _View:
     "The fields of a sheet as templates read them."
 
-    def __init__(self, sheet: Sheet, answers: Mapping[str, Verdict], language: str, open_targets: list[str]):
+    def __init__(self, sheet: Sheet, answers: Mapping[str, RatedAnswer], language: str, open_targets: list[str]):
         self.sheet, self.answers, self.language, self.open = sheet, answers, language, set(open_targets)
         self.t = translator(language)
         self.at = {f.target: f for f in fields(sheet.study, sheet.question)}
 
     def field(self, target: str, words: str = "", **more) -> dict[str, Any]:
-        f, answer = self.at[target], self.answers.get(target, Verdict())
+        f, answer = self.at[target], self.answers.get(target, RatedAnswer())
         code = self.sheet.code(target)
         return {
             "code": code,
@@ -159,7 +159,7 @@ class _View:
             "text": None,
         } | more
 
-    def choice(self, field: Field, choice: str, answer: Verdict, words: str | None = None) -> dict[str, Any]:
+    def choice(self, field: Field, choice: str, answer: RatedAnswer, words: str | None = None) -> dict[str, Any]:
         return {
             "code": self.sheet.code(field.target, choice),
             "words": label_words(self.t, self.language, choice) if words is None else words,
@@ -190,7 +190,7 @@ def _score(v: _View) -> dict[str, Any]:
 
 
 def _agree(v: _View) -> dict[str, Any]:
-    q, f, answer = v.sheet.question, v.at["key"], v.answers.get("key", Verdict())
+    q, f, answer = v.sheet.question, v.at["key"], v.answers.get("key", RatedAnswer())
     choices = [v.choice(f, c, answer, q.targets[c]) | {"is_key": c == q.key} for c in v.sheet.shown.order]
     return {"key": q.targets[q.key], "rated": [v.field("key", v.t("ask.agree"), choices=choices)]}
 
@@ -207,7 +207,7 @@ def _errors(v: _View) -> dict[str, Any]:
         span = v.field(f"span-{kind}", sentences=places) if f"span-{kind}" in v.at else None
         flags.append(v.field(kind, kind.replace("_", " ").capitalize(), help=meaning, span=span))
     flags.append(v.field("Abstain", v.t("errors.abstain"), help="", span=None))
-    main, answer = v.at["main"], v.answers.get("main", Verdict())
+    main, answer = v.at["main"], v.answers.get("main", RatedAnswer())
     named = [v.choice(main, k, answer, k.replace("_", " ").capitalize()) for k in s.errors]
     main_field = v.field("main", v.t("errors.main"), choices=named)
     options = list(q.sides.values())
@@ -219,7 +219,7 @@ def _duel(v: _View) -> dict[str, Any]:
     words = {one: v.t("question.first"), "tie": v.t("duel.tie"), two: v.t("question.second")}
     rated = []
     for t in v.sheet.shown.order:
-        answer = v.answers.get(t, Verdict())
+        answer = v.answers.get(t, RatedAnswer())
         rated.append(v.field(t, q.targets[t], choices=[v.choice(v.at[t], c, answer, w) for c, w in words.items()]))
     return {"first": q.sides[one], "second": q.sides[two], "rated": rated}
 
@@ -241,7 +241,7 @@ _OF_KIND = {
 
 def question_view(
     sheet: Sheet,
-    answers: Mapping[str, Verdict],  # by target
+    answers: Mapping[str, RatedAnswer],  # by target
     language: str,
     *,
     insist: bool = False,  # say what is still open
@@ -276,14 +276,14 @@ def _notes(t: Callable[..., str], kind: str, opened: list[str]) -> list[str]:
 # %% ../../nbs/annotate/07_pages.ipynb #4604dd61
 def feedback(
     sheet: Sheet,
-    answers: Mapping[str, Verdict],
+    answers: Mapping[str, RatedAnswer],
     language: str,
 ) -> list[str]:  # paragraphs
     "What a practice question says once it is answered."
     q, t = sheet.question, translator(language)
     out = []
     for target, want in q.expected.items():
-        right = fits(want, answers.get(target, Verdict()))
+        right = fits(want, answers.get(target, RatedAnswer()))
         between = None if isinstance(want, str) else t("feedback.between", low=f"{want[0]:g}", high=f"{want[1]:g}")
         what = between or q.targets.get(want) or label_words(t, language, want)
         line = t("feedback.right") if right else f"{t('feedback.wrong')} {t('feedback.expected', what=what)}"
@@ -294,7 +294,7 @@ def feedback(
 # %% ../../nbs/annotate/07_pages.ipynb #673c973b
 def answers_in_words(
     sheet: Sheet,
-    answers: Mapping[str, Verdict],
+    answers: Mapping[str, RatedAnswer],
     language: str,
 ) -> list[dict[str, str]]:  # name, what
     "A rater's own answers to one question, in the order of the page."
@@ -307,5 +307,5 @@ def answers_in_words(
         chosen = [c["words"] for c in f["choices"] if c["given"]]
         name = f["text"] or f["words"]
         out.append({"name": name, "what": "✓" if "span" in f else chosen[0] if chosen else f["given"]})
-    comment = answers.get("comment", Verdict()).label
+    comment = answers.get("comment", RatedAnswer()).label
     return out + ([{"name": translator(language)("question.comment"), "what": comment}] if comment else [])

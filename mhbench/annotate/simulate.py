@@ -15,7 +15,7 @@ import aiohttp
 from yarl import URL
 
 from .assignment import Place
-from .fields import Verdict, fields
+from .fields import RatedAnswer, fields
 from .pages import Sheet
 from .presentation import code, draw, present
 from .store import Register, now_ms, open_store
@@ -32,7 +32,7 @@ def opinion(
     question: Question,
     rater: str,
     seed: int,
-) -> dict[str, Verdict]:  # target -> what the rater thinks
+) -> dict[str, RatedAnswer]:  # target -> what the rater thinks
     "What is expected where something is, else drawn."
     out = {}
     for f in fields(study, question):
@@ -40,13 +40,13 @@ def opinion(
         want, common, own = question.expected.get(f.target), draw(*words), draw(*words, rater)
         if f.form == "number":
             value = common % 81 + own % 21 if want is None else (want[0] + want[1]) // 2
-            out[f.target] = Verdict(value=float(value))
+            out[f.target] = RatedAnswer(value=float(value))
         elif f.form == "choice" and f.target != "main":
             at = common if own % 4 else own // 4  # three of four times the common choice
-            out[f.target] = Verdict(label=want or f.choices[at % len(f.choices)])
+            out[f.target] = RatedAnswer(label=want or f.choices[at % len(f.choices)])
     if study.settings.kind == "errors":
         kinds = [*study.settings.errors]
-        out[kinds[draw(seed, question.question_id, rater) % len(kinds)]] = Verdict(label="yes")
+        out[kinds[draw(seed, question.question_id, rater) % len(kinds)]] = RatedAnswer(label="yes")
     return out
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .assignment import Place
-from .fields import Verdict
+from .fields import RatedAnswer
 from .study import Study
 from ..errors import refuse
 
@@ -89,7 +89,7 @@ class Change(NamedTuple):
     question: str
     occasion: int
     target: str
-    answer: Verdict
+    answer: RatedAnswer
     shown: str  # JSON of what was drawn
     stamp: int  # milliseconds; decides which answer is the last
     client_ms: int | None  # the browser's own clock
@@ -108,7 +108,7 @@ class Visit(NamedTuple):
 class Given(NamedTuple):
     "An answer as it stands."
 
-    answer: Verdict
+    answer: RatedAnswer
     shown: str
     stamp: int
     server_ms: int
@@ -216,7 +216,7 @@ class Store:
             " WHERE rater = ? AND question = ? AND occasion = ?",
             (rater, question, occasion),
         )
-        return {t: Given(Verdict(v, x), *rest) for t, v, x, *rest in rows}
+        return {t: Given(RatedAnswer(v, x), *rest) for t, v, x, *rest in rows}
 
     def all_answers(self, rater: str | None = None) -> dict[tuple[str, str, int], dict[str, Given]]:
         "Every answer, or one rater's: (rater, question, occasion) -> target -> what was given."
@@ -224,7 +224,7 @@ class Store:
         rows = self.db.execute(sql + " WHERE rater = ?", [rater]) if rater else self.db.execute(sql)
         out = {}
         for r, q, o, t, v, x, *rest in rows:
-            out.setdefault((r, q, o), {})[t] = Given(Verdict(v, x), *rest)
+            out.setdefault((r, q, o), {})[t] = Given(RatedAnswer(v, x), *rest)
         return out
 
     def active_ms(self) -> dict[tuple[str, str, int], int]:

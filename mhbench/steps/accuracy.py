@@ -80,7 +80,8 @@ def probability_scores(rates: Mapping[str, pd.DataFrame]) -> pd.DataFrame:  # ra
 
 def with_run(table: pd.DataFrame) -> pd.DataFrame:
     "A column `run` that names model and way of answering for people."
-    return table.assign(run=table["model"] + ", " + mode_names(table).str.replace("_", " "))
+    names = mode_names(table) if "answered_by" in table else table["mode"]
+    return table.assign(run=table["model"] + ", " + names.str.replace("_", " "))
 
 
 def chance_level(items: Sequence[Item]) -> dict[str, float]:  # label -> the share that guessing gets right

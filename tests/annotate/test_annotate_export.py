@@ -85,7 +85,7 @@ def test_the_sheet_holds_no_formula(tmp_path):
     openpyxl = pytest.importorskip("openpyxl")
     from mhbench.annotate.enrolment import enrol
     from mhbench.annotate.export import write_export
-    from mhbench.annotate.fields import Verdict
+    from mhbench.annotate.fields import RatedAnswer
     from mhbench.annotate.store import Change
     from mhbench.annotate.study import build_study
 
@@ -96,7 +96,7 @@ def test_the_sheet_holds_no_formula(tmp_path):
         enrol(store, study, ["r1"])
         shown = json.dumps({"wording": "", "order": list("ABCDE"), "starts": {}, "sides": []})
         said = {"key": "A", "comment": "=1+1\x07"}
-        store.save(Change(t, "r1", "q1", 0, t, Verdict(label=x), shown, 1, None) for t, x in said.items())
+        store.save(Change(t, "r1", "q1", 0, t, RatedAnswer(label=x), shown, 1, None) for t, x in said.items())
         write_export(store, tmp_path / "out", sheet=True)
     page = openpyxl.load_workbook(tmp_path / "out" / "answers.xlsx")["ratings"]
     cells = [c for row in page.iter_rows() for c in row if c.value is not None]

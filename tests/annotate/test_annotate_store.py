@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mhbench.annotate.enrolment import complete_answers, conflicts, enrol, leave
-from mhbench.annotate.fields import Verdict
+from mhbench.annotate.fields import RatedAnswer
 from mhbench.annotate.store import Change, Register, Store, differences, open_store, replay
 from mhbench.annotate.study import build_study
 
@@ -40,7 +40,7 @@ def test_any_schedule_ends_with_the_last_answer_of_each_rater(tmp_path_factory, 
     """Changes are made in one order and arrive in any other, some twice, some late, in requests of any size, with the
     server started again between requests and requests that break off before they are written."""
     sent = [
-        Change(f"e{k:02}", r, q, 0, t, Verdict() if v is None else Verdict(float(v)), "{}", stamp, None)
+        Change(f"e{k:02}", r, q, 0, t, RatedAnswer() if v is None else RatedAnswer(float(v)), "{}", stamp, None)
         for k, (r, q, t, v, stamp) in enumerate(made)
     ]
     again = data.draw(st.lists(st.sampled_from(sent), max_size=6))
@@ -78,13 +78,13 @@ def test_any_schedule_ends_with_the_last_answer_of_each_rater(tmp_path_factory, 
 
 WRITING = """
 import sys
-from mhbench.annotate.fields import Verdict
+from mhbench.annotate.fields import RatedAnswer
 from mhbench.annotate.store import Change, Store
 store = Store(sys.argv[1])
 k = 0
 while True:
     k += 1
-    store.save([Change(f"e{k}{t}", "r1", "q1", 0, t, Verdict(float(k % 101)), "{}", k, None) for t in "ABCDE"])
+    store.save([Change(f"e{k}{t}", "r1", "q1", 0, t, RatedAnswer(float(k % 101)), "{}", k, None) for t in "ABCDE"])
     print(k, flush=True)
 """
 
@@ -114,7 +114,7 @@ def test_what_was_confirmed_outlives_sigkill(tmp_path, enough):
 def test_a_stamp_from_the_future_is_cut_to_now(tmp_path):
     with open_store(tmp_path / "a.sqlite", STUDY) as store:
         before = time.time_ns() // 1_000_000
-        store.save([Change("e1", "r1", "q1", 0, "A", Verdict(1.0), "{}", 2**50, None)])
+        store.save([Change("e1", "r1", "q1", 0, "A", RatedAnswer(1.0), "{}", 2**50, None)])
         assert before <= store.answers("r1", "q1", 0)["A"].stamp <= time.time_ns() // 1_000_000
 
 
@@ -140,7 +140,7 @@ def test_forgetting_a_rater_leaves_no_byte_of_the_answers(tmp_path):
         enrol(store, STUDY, ["r1", "r2"])
         for r in ("r1", "r2"):
             said = comment if r == "r1" else "kept"
-            store.save([Change(f"{r}e", r, "q1", 0, "comment", Verdict(label=said), "{}", 1, None)])
+            store.save([Change(f"{r}e", r, "q1", 0, "comment", RatedAnswer(label=said), "{}", 1, None)])
         assert leave(store, STUDY, "r1", forget=True) == 1
         assert [r.rater for r in Register(store).raters()] == ["r2"]
         assert set(store.all_answers()) == {("r2", "q1", 0)}
@@ -159,7 +159,7 @@ def test_a_reader_sees_what_two_writers_save_at_once(tmp_path):
     def write(rater):
         with Store(path) as store:
             for k in range(40):
-                store.save([Change(f"e{k}", rater, "q1", 0, "A", Verdict(float(k)), "{}", k, None)])
+                store.save([Change(f"e{k}", rater, "q1", 0, "A", RatedAnswer(float(k)), "{}", k, None)])
 
     async def both():
         await asyncio.gather(asyncio.to_thread(write, "r1"), asyncio.to_thread(write, "r2"))
@@ -177,10 +177,10 @@ def test_the_resolver_gets_what_is_in_conflict_and_nothing_leaves_the_list(tmp_p
         for k, (r, q, letter) in enumerate(
             [("r1", "q1", "A"), ("r2", "q1", "B"), ("r1", "q2", "A"), ("r2", "q2", "A")]
         ):
-            store.save([Change(f"e{k}", r, q, 0, "key", Verdict(label=letter), "{}", k, None)])
+            store.save([Change(f"e{k}", r, q, 0, "key", RatedAnswer(label=letter), "{}", k, None)])
         assert conflicts(store, study) == ["q1"]
         enrol(store, study, ["r3"], role="resolver")
-        store.save([Change("late", "r2", "q1", 0, "key", Verdict(label="A"), "{}", 9, None)])
+        store.save([Change("late", "r2", "q1", 0, "key", RatedAnswer(label="A"), "{}", 9, None)])
         assert conflicts(store, study) == []
         assert [p.question_id for p in Register(store).places("r3")] == ["q1"]
         assert len(complete_answers(store, study)) == 4
