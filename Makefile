@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: repro test lab bench readme clean data data-update export
+.PHONY: repro test lab bench readme clean data data-update readers export
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -42,6 +42,10 @@ data-update: $(READY)  ## after a change of a demo bank: copy the banks, add the
 	$(BIN)/python -c "import shutil, pathlib; from mhbench.studies.demo import demo_files; [(pathlib.Path('data', n).parent.mkdir(parents=True, exist_ok=True), shutil.copy(p, pathlib.Path('data', n))) for n, p in demo_files().items()]"
 	$(BIN)/dvc add --quiet data
 	$(BIN)/dvc push --quiet data.dvc
+
+readers: data  ## the demo's executed notebooks and its page, for readers who run nothing
+	$(BIN)/dvc repro
+	$(BIN)/mhbench publish
 
 lab: data
 	$(BIN)/jupyter lab nbs
