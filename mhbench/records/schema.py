@@ -159,7 +159,7 @@ class Outcome(Record):
     error: str | None = None  # the last error, in the endpoint's own words
     prompt_tokens: Annotated[int, Field(ge=0)] = 0
     completion_tokens: Annotated[int, Field(ge=0)] = 0
-    cost_usd: Annotated[float, Field(ge=0)] = 0.0  # from the price table, when first obtained
+    cost_usd: Annotated[float, Field(ge=0)] | None = 0.0  # from the price table; None where the price is unknown
     request_key: str | None = None  # SHA-256 of everything that shaped the answer
 
     @property
@@ -206,6 +206,14 @@ class Judgment(Outcome):
     repeat: Annotated[int, Field(ge=0)] = 0  # the judge's own repetition
     label: str | None = None  # label, yes_no; pairwise: first, second or tie
     score: Annotated[float, Field(ge=0, le=100)] | None = None
+    text: str | None = None  # what the judge wrote
+    status: Literal["ok", "refused", "filtered", "truncated", "error"] = "ok"
+    attempts: Annotated[int, Field(ge=0)] = 1
+    error: str | None = None
+    prompt_tokens: Annotated[int, Field(ge=0)] = 0
+    completion_tokens: Annotated[int, Field(ge=0)] = 0
+    cost_usd: Annotated[float, Field(ge=0)] | None = 0.0
+    request_key: str | None = None
 
     @model_validator(mode="after")
     def _verdict_iff_ok(self):
