@@ -143,6 +143,13 @@ class _Run(_Adapts):
         self.progress.tick()
         return out
 
+    def _safely(self, do):
+        "Call something from the loop, where nobody would see it fail."
+        try:
+            do()
+        except Exception as e:
+            self.halt(e)
+
     def halt(self, error: BaseException):
         "Begin nothing new; `batches` raises the error once what is in flight has ended."
         self.stop = self.stop or error
@@ -177,7 +184,7 @@ class _Run(_Adapts):
             self.timer.cancel()
             self.timer = None
         if wait < math.inf and not self.stop:
-            self.timer = asyncio.get_running_loop().call_later(max(wait, 0.001), self.pump)
+            self.timer = asyncio.get_running_loop().call_later(max(wait, 0.001), self._safely, self.pump)
 
     def _afford(self, job: _Job) -> bool:
         """Set a request's greatest cost aside; where it does not fit, wait for what is in flight, which may cost less
@@ -229,7 +236,7 @@ class _Run(_Adapts):
         self.replicas.give(job.replica, time.monotonic(), not came.unreached)
         if self.budget is not None:
             self.budget.free(*job.held)
-        self._settle(job, came)
+        self._safely(lambda: self._settle(job, came))
 
     async def _sent(self, job: _Job, base: str, mine: str) -> Came:
         "What came of sending a request once."
@@ -378,7 +385,7 @@ class _Run(_Adapts):
         self.settled.append((job, values, final))
         if not self.flushing:
             self.flushing = True
-            asyncio.get_running_loop().call_soon(self.flush)
+            asyncio.get_running_loop().call_soon(self._safely, self.flush)
 
     def flush(self):
         "Commit, then hand over and free the places."
@@ -413,20 +420,14 @@ class _Run(_Adapts):
         "Look for answers that another run is asking, as long as there are any."
         self.watch = asyncio.get_running_loop().call_later(WATCH_S, self._watch)
         if self.elsewhere and not self.stop:
-            try:
-                self._look(list(self.elsewhere))
-            except Exception as e:
-                self.halt(e)
+            self._safely(lambda: self._look(list(self.elsewhere)))
+            self._safely(self.pump)
             self.wake.set()
-            self.pump()
 
     def _beat(self):
         "Let our marks hold."
         self.pulse = asyncio.get_running_loop().call_later(RENEW_S, self._beat)
-        try:
-            self.cache.renew(self.owner)
-        except Exception as e:
-            self.halt(e)
+        self._safely(lambda: self.cache.renew(self.owner))
 
     def release(self):
         "Leave what was not answered to others."
