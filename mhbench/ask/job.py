@@ -95,7 +95,8 @@ def _answer_of(value: str) -> dict[str, Any]:
         raise ValueError("its cost is none")
     if not all(isinstance(d.get(k), (str, type(None))) for k in ("text", "reasoning", "finish_reason", "error")):
         raise ValueError("its text is none")
-    letters = d.get("letter_logprobs")
-    if letters is not None and not (isinstance(letters, dict) and all(-math.inf < v <= 0 for v in letters.values())):
+    letters = d.get("letter_logprobs") or {}
+    values = letters.values() if isinstance(letters, dict) else [None]
+    if not all(type(v) in (int, float) and -math.inf < v <= 0 for v in values):
         raise ValueError("its log-probabilities are none")
     return d

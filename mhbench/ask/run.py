@@ -345,7 +345,6 @@ class _Run(_Adapts):
         for job in left:
             self.gate.in_flight += 1  # a finished request frees a place
             self._finish(job, {"status": "error", "error": f"not asked any more: {self.gone}"})
-        self.wake.set()
 
     def _spend(self, job: _Job, prompt: int, completion: int, thinking: int = 0, sure: bool = True):
         "Count what a reply cost; where it does not say, the budget counts what its prompt was estimated to take."
