@@ -186,6 +186,16 @@ d = {
             "mhbench.ask.marks.renew": ("ask/marks.html#renew", "mhbench/ask/marks.py"),
             "mhbench.ask.marks.take": ("ask/marks.html#take", "mhbench/ask/marks.py"),
         },
+        "mhbench.ask.negotiate": {
+            "mhbench.ask.negotiate.Report": ("ask/negotiate.html#report", "mhbench/ask/negotiate.py"),
+            "mhbench.ask.negotiate.Report.__str__": ("ask/negotiate.html#report.__str__", "mhbench/ask/negotiate.py"),
+            "mhbench.ask.negotiate.Report.entry": ("ask/negotiate.html#report.entry", "mhbench/ask/negotiate.py"),
+            "mhbench.ask.negotiate.Report.ok": ("ask/negotiate.html#report.ok", "mhbench/ask/negotiate.py"),
+            "mhbench.ask.negotiate._entries": ("ask/negotiate.html#_entries", "mhbench/ask/negotiate.py"),
+            "mhbench.ask.negotiate._said": ("ask/negotiate.html#_said", "mhbench/ask/negotiate.py"),
+            "mhbench.ask.negotiate.check": ("ask/negotiate.html#check", "mhbench/ask/negotiate.py"),
+            "mhbench.ask.negotiate.questions": ("ask/negotiate.html#questions", "mhbench/ask/negotiate.py"),
+        },
         "mhbench.ask.notes": {"mhbench.ask.notes.say": ("ask/notes.html#say", "mhbench/ask/notes.py")},
         "mhbench.ask.parse": {
             "mhbench.ask.parse.Parsed": ("ask/parse.html#parsed", "mhbench/ask/parse.py"),
@@ -242,6 +252,11 @@ d = {
             "mhbench.ask.prompts.related": ("ask/prompts.html#related", "mhbench/ask/prompts.py"),
             "mhbench.ask.prompts.slug": ("ask/prompts.html#slug", "mhbench/ask/prompts.py"),
             "mhbench.ask.prompts.template": ("ask/prompts.html#template", "mhbench/ask/prompts.py"),
+        },
+        "mhbench.ask.providers": {
+            "mhbench.ask.providers.endpoint": ("ask/providers.html#endpoint", "mhbench/ask/providers.py"),
+            "mhbench.ask.providers.preset": ("ask/providers.html#preset", "mhbench/ask/providers.py"),
+            "mhbench.ask.providers.presets": ("ask/providers.html#presets", "mhbench/ask/providers.py"),
         },
         "mhbench.ask.reply": {
             "mhbench.ask.reply.Letters": ("ask/reply.html#letters", "mhbench/ask/reply.py"),

@@ -63,7 +63,7 @@ def load_state(folder: str | Path) -> list[dict[str, Any]]:  # the parts, oldest
         return []
     try:
         parts = json.loads(path.read_text(encoding="utf-8"))
-        there = [p for p in parts if p["merged"] or (Path(folder) / p["file"]).exists()]
+        lost = [p for p in parts if not (p["merged"] or (Path(folder) / p["file"]).exists())]
     except (ValueError, KeyError, TypeError) as e:
         refuse(
             "ask_batch",
@@ -73,10 +73,10 @@ def load_state(folder: str | Path) -> list[dict[str, Any]]:  # the parts, oldest
             place=f"{path}",
             remedy="delete it; what the cache holds stays, and the rest is asked anew",
         )
-    for p in parts:
-        if p not in there:
-            say(f"the batch {p['batch_id']} is given up, since {p['file']} was deleted; its questions are asked anew")
-    return there
+    for p in lost:
+        say(f"the batch {p['batch_id']} is given up, since {p['file']} was deleted; its questions are asked anew")
+        p.update(merged=True, given_up=True)
+    return parts
 
 
 def save_state(folder: str | Path, parts: list[dict[str, Any]]) -> None:
@@ -194,7 +194,13 @@ def _remedy(part: dict[str, Any], folder: str | Path) -> str:
     )
 
 
-def submit(part: dict[str, Any], folder: str | Path, model: Model, client) -> None:
+def submit(
+    part: dict[str, Any],
+    folder: str | Path,
+    model: Model,
+    client,
+    given_up: Sequence[str] = (),  # batches that were lost, and are not taken up again
+) -> None:
     "Upload a part and create its batch, or find the batch that an earlier process created for it."
     from openai import NotFoundError
 
@@ -203,7 +209,13 @@ def submit(part: dict[str, Any], folder: str | Path, model: Model, client) -> No
     )  # newest first
     try:
         there = next(
-            (b for b in recent if (b.metadata or {}).get("mhbench") == part["sha256"] and b.status not in ENDED[1:]),
+            (
+                b
+                for b in recent
+                if (b.metadata or {}).get("mhbench") == part["sha256"]
+                and b.status not in ENDED[1:]
+                and b.id not in given_up
+            ),
             None,
         )
     except NotFoundError:
@@ -371,7 +383,7 @@ def ask_batch(
         client = client or _client(endpoint)
         for p in (p for p in parts if not p["merged"]):
             if p["batch_id"] is None:
-                submit(p, folder, model, client)
+                submit(p, folder, model, client, [x["batch_id"] for x in parts if x.get("given_up")])
                 save_state(folder, parts)
             if poll(p, folder, client):
                 asked = _requests_of(folder, p)

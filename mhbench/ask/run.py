@@ -284,7 +284,7 @@ class _Run(_Adapts):
         if came.billed:
             self._spend(job, *came.tokens, sure=sum(came.tokens) > 0)
         job.error = self.line.clean(str(came.got))
-        if came.kind == "refused" and self._learn_from_refusal(job, came):
+        if came.status >= 400 and self._learn_from_refusal(job, came):
             return None
         if came.kind in ("refused", "filtered"):
             self._count_refusal(came)

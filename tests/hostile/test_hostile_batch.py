@@ -68,6 +68,8 @@ def torn(how):
         def finish(self, b):
             super().finish(b)
             key = f"{b['id']}-output"
+            if b["id"] != "batch-0":  # the second is well
+                return
             if how == "cut":
                 self.files[key] = self.files[key][:-30]
             elif how == "html":
@@ -79,7 +81,7 @@ def torn(how):
                 self.files[key] = "\n".join([json.dumps(d), *lines[1:]])
 
         async def retrieve(self, http):
-            if how == "forgotten":
+            if how == "forgotten" and http.match_info["id"] == "batch-0":
                 return web.json_response({"error": {"message": "No such batch"}}, status=404)
             return await super().retrieve(http)
 
@@ -97,7 +99,6 @@ def test_what_cannot_be_read_says_what_to_do_and_that_works(tmp_path, how, kept)
             assert len(c) == kept
         path = str(e.value).split("delete '")[1].split("'")[0]
         os.unlink(path)
-        s.__class__ = Raw  # the service is well again
         out = go(s, c, TEN)
         assert [a.status for a in out] == ["ok"] * 10 and len(c) == 10
 
