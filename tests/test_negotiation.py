@@ -64,7 +64,10 @@ def openai_thinking(body):  # https://github.com/griptape-ai/ComfyUI-Griptape/is
     if body.get("logprobs"):
         return err("You are not allowed to request logprobs from this model", status=403)
     if body.get("temperature", 1) != 1:
-        words = "Unsupported value: 'temperature' does not support 0 with this model. Only the default (1) value is supported."
+        words = (
+            "Unsupported value: 'temperature' does not support 0 with this model."
+            " Only the default (1) value is supported."
+        )
         return err(words, "temperature", "unsupported_value")
     out = completion(body, "B" if body.get("max_completion_tokens", 9999) > 200 else "", "stop")
     thought = {"reasoning_tokens": 200}
@@ -130,7 +133,10 @@ def together(body):  # stanford-crfm/helm/pull/2325
 
 def openrouter(body):  # openstory-so/openstory/issues/1317
     if "logprobs" in body or "seed" in body:
-        words = "No endpoints found that can handle the requested parameters. To learn more about provider routing, visit: ..."
+        words = (
+            "No endpoints found that can handle the requested parameters. To learn more about provider routing,"
+            " visit: ..."
+        )
         return 404, {"error": {"message": words, "code": 404}}
     return good(body)
 
@@ -343,7 +349,7 @@ def test_each_preset_makes_an_endpoint(kind):
 def test_a_check_tells_what_works_and_gives_an_entry_that_asks_rightly_at_once(fake):
     def whole(body):
         code, out = fake(body)
-        if code == 200 and body.get("response_format"):
+        if code == 200 and body.get("response_format") and out["choices"][0]["finish_reason"] == "stop":
             out["choices"][0]["message"]["content"] = '{"label": "Correct"}'
         return code, out
 

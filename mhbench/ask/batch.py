@@ -189,8 +189,8 @@ def _client(endpoint: Endpoint):
 
 def _remedy(part: dict[str, Any], folder: str | Path) -> str:
     return (
-        f"run again to fetch it once more; where it stays so, delete {str(Path(folder) / part['file'])!r} and run again:"
-        " what the cache holds stays, and the batch's other questions are asked anew"
+        f"run again to fetch it once more; where it stays so, delete {str(Path(folder) / part['file'])!r} and run"
+        " again: what the cache holds stays, and the batch's other questions are asked anew"
     )
 
 
@@ -241,8 +241,8 @@ def poll(part: dict[str, Any], folder: str | Path, client) -> bool:  # True when
         b = client.batches.retrieve(part["batch_id"])
     except NotFoundError:
         raise BatchUnreadable(
-            f"ask_batch: the service must know the batch {part['batch_id']}; got 404, which means that it was deleted or"
-            f" has expired; {_remedy(part, folder)}"
+            f"ask_batch: the service must know the batch {part['batch_id']}; got 404, which means that it was deleted"
+            f" or has expired; {_remedy(part, folder)}"
         ) from None
     part.update(status=b.status, output=b.output_file_id, errors=b.error_file_id)
     if b.status == "failed" and b.errors and b.errors.data:
@@ -365,8 +365,8 @@ def ask_batch(
 ) -> Iterator[Answer]:  # in the order asked, one for each request
     """Ask a model by way of its Batch API; what a batch does not answer takes the ordinary path.
 
-    Raises: BatchUnreadable where a service has lost or torn a batch; BatchPending after `wait_s`; BudgetReached before a batch is submitted that could cross the budget; else as
-    `ask`.
+    Raises: BatchUnreadable where a service has lost or torn a batch; BatchPending after `wait_s`; BudgetReached before
+    a batch is submitted that could cross the budget; else as `ask`.
     """
     cache = cache if isinstance(cache, Cache) else Cache(cache or cache_path())
     requests, folder = list(requests), Path(folder or batch_folder(model, endpoint, cache))

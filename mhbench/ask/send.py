@@ -212,8 +212,8 @@ class Line:
         if 300 <= reply.status < 400:
             to = self.clean(reply.headers.get("Location", "nowhere"), 200)
             return (
-                f"{reply.status}: a redirect to {to}, which is not followed, so that prompts go where base_urls says and"
-                " nowhere else; write the address into base_urls if it is the right one"
+                f"{reply.status}: a redirect to {to}, which is not followed, so that prompts go where base_urls says"
+                " and nowhere else; write the address into base_urls if it is the right one"
             )
         if reply.status in (401, 403):
             variable = self.endpoint.api_key_env
