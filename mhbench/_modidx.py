@@ -154,6 +154,20 @@ d = {
             "mhbench.ask.job._answer_of": ("ask/job.html#_answer_of", "mhbench/ask/job.py"),
             "mhbench.ask.job._repair": ("ask/job.html#_repair", "mhbench/ask/job.py"),
         },
+        "mhbench.ask.labels": {
+            "mhbench.ask.labels.Labels": ("ask/labels.html#labels", "mhbench/ask/labels.py"),
+            "mhbench.ask.labels.Verdict": ("ask/labels.html#verdict", "mhbench/ask/labels.py"),
+            "mhbench.ask.labels._json_in": ("ask/labels.html#_json_in", "mhbench/ask/labels.py"),
+            "mhbench.ask.labels._label_key": ("ask/labels.html#_label_key", "mhbench/ask/labels.py"),
+            "mhbench.ask.labels._look_up": ("ask/labels.html#_look_up", "mhbench/ask/labels.py"),
+            "mhbench.ask.labels.parse_extended_matching": (
+                "ask/labels.html#parse_extended_matching",
+                "mhbench/ask/labels.py",
+            ),
+            "mhbench.ask.labels.parse_labels": ("ask/labels.html#parse_labels", "mhbench/ask/labels.py"),
+            "mhbench.ask.labels.parse_score": ("ask/labels.html#parse_score", "mhbench/ask/labels.py"),
+            "mhbench.ask.labels.parse_yes_no": ("ask/labels.html#parse_yes_no", "mhbench/ask/labels.py"),
+        },
         "mhbench.ask.local": {
             "mhbench.ask.local._Server": ("ask/local.html#_server", "mhbench/ask/local.py"),
             "mhbench.ask.local._Server.__init__": ("ask/local.html#_server.__init__", "mhbench/ask/local.py"),
@@ -310,9 +324,9 @@ d = {
             "mhbench.ask.request._with_schema": ("ask/request.html#_with_schema", "mhbench/ask/request.py"),
             "mhbench.ask.request.body_of": ("ask/request.html#body_of", "mhbench/ask/request.py"),
             "mhbench.ask.request.changes": ("ask/request.html#changes", "mhbench/ask/request.py"),
+            "mhbench.ask.request.completion_prompt": ("ask/request.html#completion_prompt", "mhbench/ask/request.py"),
             "mhbench.ask.request.kept": ("ask/request.html#kept", "mhbench/ask/request.py"),
             "mhbench.ask.request.limit_of": ("ask/request.html#limit_of", "mhbench/ask/request.py"),
-            "mhbench.ask.request.render": ("ask/request.html#render", "mhbench/ask/request.py"),
             "mhbench.ask.request.wire": ("ask/request.html#wire", "mhbench/ask/request.py"),
         },
         "mhbench.ask.rows": {
@@ -409,6 +423,11 @@ d = {
             "mhbench.ask.send.proxy_for": ("ask/send.html#proxy_for", "mhbench/ask/send.py"),
             "mhbench.ask.send.read_body": ("ask/send.html#read_body", "mhbench/ask/send.py"),
         },
+        "mhbench.ask.template": {
+            "mhbench.ask.template._parsed": ("ask/template.html#_parsed", "mhbench/ask/template.py"),
+            "mhbench.ask.template.names": ("ask/template.html#names", "mhbench/ask/template.py"),
+            "mhbench.ask.template.render": ("ask/template.html#render", "mhbench/ask/template.py"),
+        },
         "mhbench.ask.terms": {
             "mhbench.ask.terms.Terms": ("ask/terms.html#terms", "mhbench/ask/terms.py"),
             "mhbench.ask.terms.Terms.from_json": ("ask/terms.html#terms.from_json", "mhbench/ask/terms.py"),
@@ -424,6 +443,9 @@ d = {
             "mhbench.ask.terms.known_terms": ("ask/terms.html#known_terms", "mhbench/ask/terms.py"),
             "mhbench.ask.terms.learn": ("ask/terms.html#learn", "mhbench/ask/terms.py"),
             "mhbench.ask.terms.terms_key": ("ask/terms.html#terms_key", "mhbench/ask/terms.py"),
+        },
+        "mhbench.ask.thinking": {
+            "mhbench.ask.thinking.split_thinking": ("ask/thinking.html#split_thinking", "mhbench/ask/thinking.py")
         },
         "mhbench.encode.bertscore": {
             "mhbench.encode.bertscore.BERTScore": ("encode/bertscore.html#bertscore", "mhbench/encode/bertscore.py"),

@@ -119,7 +119,10 @@ def first_top(
     return telling or (at[0][1] if at and at[0][1] else None)
 
 
-_TAG = r"(?:<(?:\w+:)?(?:think|thought|reason|reflect|scratch)|<\|channel\|>(?!final)|\[THINK\]|◁think▷)"
+_TAG = (
+    r"(?:<(?:\w+:)?(?:think|thought|reason|reflect|scratch|analysis)|<\|channel\|>(?!final)|<\|begin_of_thought\|>"
+    r"|<unused94>|\[think\]|◁think▷)"
+)
 _OPENS = re.compile(rf"(?i)\s*{_TAG}")
 
 
@@ -133,9 +136,6 @@ def opens_thought(
 
 
 # %% ../../nbs/ask/06_reply.ipynb #3f0f9dfc
-_FOREIGN = {"[THINK]": "<think>", "[/THINK]": "</think>", "◁think▷": "<think>", "◁/think▷": "</think>"}
-
-
 def split_reasoning(
     text: str,  # a reply's text
     thinking: bool = False,  # the model's template may open the tag itself
@@ -147,9 +147,7 @@ def split_reasoning(
         return None, text
     from mhbench.ask.thinking import split_thinking
 
-    for theirs, ours in _FOREIGN.items():
-        text = text.replace(theirs, ours)
-    return split_thinking(re.sub(r"<(/?)\w+:think", r"<\1think", text))
+    return split_thinking(text)
 
 
 # %% ../../nbs/ask/06_reply.ipynb #e2102e00

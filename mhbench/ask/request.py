@@ -20,8 +20,7 @@ from ..errors import refuse
 
 # %% auto #0
 __all__ = [
-    "Name",
-    "TEMPLATE",
+    "COMPLETION_TEMPLATE",
     "LETTER",
     "TEXT_ROOM",
     "Entry",
@@ -30,7 +29,7 @@ __all__ = [
     "Request",
     "Answer",
     "kept",
-    "render",
+    "completion_prompt",
     "Wire",
     "limit_of",
     "body_of",
@@ -365,7 +364,7 @@ def body_of(
         body["messages"] = messages
         body |= {"logprobs": True, "top_logprobs": k} if k else {}
     else:
-        body["prompt"] = render(messages, model.template)
+        body["prompt"] = completion_prompt(messages, model.template)
         body |= {"logprobs": k} if k else {}
         if schema and structured == "json_schema":
             body["json_schema"] = schema  # llama.cpp; vLLM reads response_format here too

@@ -206,14 +206,6 @@ class Judgment(Outcome):
     repeat: Annotated[int, Field(ge=0)] = 0  # the judge's own repetition
     label: str | None = None  # label, yes_no; pairwise: first, second or tie
     score: Annotated[float, Field(ge=0, le=100)] | None = None
-    text: str | None = None  # what the judge wrote
-    status: Literal["ok", "refused", "filtered", "truncated", "error"] = "ok"
-    attempts: Annotated[int, Field(ge=0)] = 1
-    error: str | None = None
-    prompt_tokens: Annotated[int, Field(ge=0)] = 0
-    completion_tokens: Annotated[int, Field(ge=0)] = 0
-    cost_usd: Annotated[float, Field(ge=0)] | None = 0.0
-    request_key: str | None = None
 
     @model_validator(mode="after")
     def _verdict_iff_ok(self):
