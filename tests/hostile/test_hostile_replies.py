@@ -272,7 +272,7 @@ def test_an_endpoint_that_refuses_everything_is_not_asked_three_thousand_times(f
 
 def test_an_endpoint_that_was_never_there_fails_once_for_all():
     out = list(ask([q(i) for i in range(500)], MODEL, ep("http://127.0.0.1:9/v1"), cache=None, progress=False))
-    assert {a.status for a in out} == {"error"} and sum(a.attempts for a in out) < 20
+    assert {a.status for a in out} == {"error"} and sum(a.attempts for a in out) < 60, "not 1,000"
 
 
 # -- in words
