@@ -21,7 +21,7 @@ from .notes import say
 from .reply import Malformed, read_reply, words
 from .request import Answer, Endpoint, Model, Request, kept, wire
 from .secrets import Secrets, plain
-from .send import headers_of, key_of, proxy_for
+from .send import headers_of, api_key, proxy_for
 from .terms import Terms, known_terms
 from ..errors import refuse
 
@@ -179,7 +179,7 @@ def _client(endpoint: Endpoint):
     proxy = proxy_for(endpoint.base_urls[0])
     return OpenAI(
         base_url=endpoint.base_urls[0],
-        api_key=key_of(endpoint) or "none",
+        api_key=api_key(endpoint) or "none",
         max_retries=5,
         timeout=endpoint.timeout_s,
         default_headers=more or None,

@@ -30,7 +30,7 @@ from mhbench.ask.rows import (
     columns_of,
     damaged,
     ours_if_broken,
-    readable,
+    salvaged,
     to_row,
     to_tuple,
 )
@@ -212,7 +212,7 @@ class Cache:
             )
         aside = self._rename()
         self._open()
-        saved = self._write([*readable(aside), *self._recent])
+        saved = self._write([*salvaged(aside), *self._recent])
         self._note(
             f"Cache: {str(self.path)!r} was damaged ({error}); it is set aside as {str(aside)!r} and {saved} answers"
             " that could still be read are in the new file"

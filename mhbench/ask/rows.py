@@ -18,7 +18,6 @@ __all__ = [
     "COLUMNS",
     "OLD_COLUMNS",
     "PUT",
-    "NAMES",
     "CacheError",
     "Row",
     "digest",
@@ -27,7 +26,7 @@ __all__ = [
     "damaged",
     "columns_of",
     "ours_if_broken",
-    "readable",
+    "salvaged",
 ]
 
 
@@ -110,7 +109,7 @@ def damaged(error: sqlite3.Error) -> bool:
 
 
 # %% ../../nbs/ask/16_rows.ipynb #50595a29
-NAMES = (".sqlite", ".sqlite3", ".db")
+_SUFFIXES = (".sqlite", ".sqlite3", ".db")
 
 
 def columns_of(
@@ -133,13 +132,13 @@ def ours_if_broken(
     path: Path,
 ) -> bool:
     "Whether a file that is no database may be called a damaged cache."
-    if path.suffix in NAMES:
+    if path.suffix in _SUFFIXES:
         return True
     with open(path, "rb") as f:
         return b"CREATE TABLE answers (" in f.read(1 << 16)
 
 
-def readable(
+def salvaged(
     path: Path,  # a damaged file that nobody has open
 ) -> Iterable[Row]:
     "The rows of a damaged file that can still be read, from both of its ends."

@@ -25,7 +25,7 @@ __all__ = [
     "KEEPERS",
     "is_loopback",
     "proxy_for",
-    "key_of",
+    "api_key",
     "headers_of",
     "Reply",
     "read_body",
@@ -77,7 +77,7 @@ def _from_environment(variable: str, what: str, endpoint: Endpoint) -> str:
     return value
 
 
-def key_of(endpoint: Endpoint) -> str | None:
+def api_key(endpoint: Endpoint) -> str | None:
     """The key to an endpoint, from the environment.
 
     Raises: ValueError where the variable that the entry names is empty.
@@ -91,7 +91,7 @@ def headers_of(
     "The headers of an endpoint's requests."
     hidden = {h: _from_environment(v, f"the header {h} of", endpoint) for h, v in endpoint.headers_env.items()}
     headers = {"Content-Type": "application/json", **endpoint.headers, **hidden}
-    if key := key_of(endpoint):
+    if key := api_key(endpoint):
         headers["Authorization"] = f"Bearer {key}"
     return headers, Secrets(key, *hidden.values())
 
