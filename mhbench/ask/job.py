@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 from .request import Answer, Request, Wire, _dumps
@@ -77,6 +78,9 @@ class Came(NamedTuple):
 
 
 # %% ../../nbs/ask/20_job.ipynb #33c261f0
+_ANSWER = frozenset(f.name for f in fields(Answer)) - {"id", "request_key", "cached"}
+
+
 def _answer_of(value: str) -> dict[str, Any]:
     """The fields of an answer that the cache kept.
 
@@ -84,19 +88,22 @@ def _answer_of(value: str) -> dict[str, Any]:
     """
     try:
         d = json.loads(value)
-        Answer("", **d)
-    except (TypeError, ValueError, RecursionError) as e:
+    except (ValueError, RecursionError) as e:
         raise ValueError(f"it is none: {e!s:.80}") from None
-    counts = (d.get("prompt_tokens", 0), d.get("completion_tokens", 0), d.get("thinking_tokens", 0))
-    if not all(type(n) is int and 0 <= n < 2**40 for n in (*counts, d.get("attempts", 0))):
-        raise ValueError("its counts are none")
-    usd = d.get("cost_usd", 0.0)
+    if not isinstance(d, dict) or not d.keys() <= _ANSWER:
+        raise ValueError("it is none: its fields are others")
+    for name in ("prompt_tokens", "completion_tokens", "thinking_tokens", "attempts"):
+        n = d.get(name, 0)
+        if type(n) is not int or not 0 <= n < 2**40:
+            raise ValueError(f"its {name} are none")
+    usd = d.get("cost_usd")
     if usd is not None and (type(usd) not in (int, float) or not 0 <= usd < math.inf):
         raise ValueError("its cost is none")
-    if not all(isinstance(d.get(k), (str, type(None))) for k in ("text", "reasoning", "finish_reason", "error")):
-        raise ValueError("its text is none")
+    for name in ("text", "reasoning", "finish_reason", "error"):
+        if d.get(name) is not None and type(d[name]) is not str:
+            raise ValueError(f"its {name} is none")
     letters = d.get("letter_logprobs") or {}
-    values = letters.values() if isinstance(letters, dict) else [None]
-    if not all(type(v) in (int, float) and -math.inf < v <= 0 for v in values):
-        raise ValueError("its log-probabilities are none")
+    for v in letters.values() if isinstance(letters, dict) else [None]:
+        if type(v) not in (int, float) or not -math.inf < v <= 0:
+            raise ValueError("its log-probabilities are none")
     return d

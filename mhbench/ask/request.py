@@ -313,7 +313,9 @@ def _top(request: Request, endpoint: Endpoint, terms: Terms) -> int:
 
 def _sampling(request: Request, model: Model, terms: Terms, k: int) -> dict[str, Any]:
     "The sampling parameters, with one limit and a seed for each sample."
-    out = {n: v for n, v in {**model.sampling, **request.sampling}.items() if n not in LIMITS}
+    out = {**model.sampling, **request.sampling}
+    for limit in LIMITS:
+        out.pop(limit, None)
     name, most = limit_of(request, model, terms, bool(request.letters) and not k)
     if most is not None:
         out[name] = most
@@ -371,6 +373,9 @@ def body_of(
     return terms.sent(body)
 
 
+_ALL = Terms()
+
+
 def changes(
     request: Request,
     model: Model,
@@ -379,7 +384,7 @@ def changes(
     body: dict[str, Any],  # as it is sent
 ) -> tuple[str, ...]:
     "What of a request the endpoint does not take, as the rows of the results say it."
-    if terms == Terms() or request.echo:
+    if terms == _ALL or request.echo:
         return ()
     plain = body_of(request, model, endpoint, Terms())
     out = [f"no {k}" for k in plain if k not in body and k not in dict(terms.renamed)]

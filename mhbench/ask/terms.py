@@ -37,6 +37,8 @@ class Terms:
         body: dict[str, Any],
     ) -> dict[str, Any]:
         "A body under these terms."
+        if not (self.renamed or self.dropped):
+            return body
         names = dict(self.renamed)
         return {names.get(k, k): v for k, v in body.items() if k not in self.dropped}
 
