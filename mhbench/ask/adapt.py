@@ -13,7 +13,7 @@ from typing import Any
 from .job import Came, _Job
 from .notes import say
 from .request import LETTER, wire
-from .terms import Terms, differences, keep_terms, learn
+from .terms import Terms, changes_of_terms, keep_terms, learn
 
 # %% auto #0
 __all__ = []
@@ -56,7 +56,7 @@ class _Adapts:
 
     def _adopt(self, terms: Terms, why: str):
         "Ask under new terms from now on, say so, keep them, and put what is in hand anew."
-        learnt = "; ".join(differences(self.terms, terms))
+        learnt = "; ".join(changes_of_terms(self.terms, terms))
         self.terms = terms
         if self.shares:
             keep_terms(self.cache, self.endpoint, self.model, terms)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from . import marks
 from .notes import NOTES
 from mhbench.ask.rows import (
-    COLUMNS,
+    ANSWER_COLUMNS,
     PUT,
     SCHEMA,
     VERSION,
@@ -64,7 +64,7 @@ class Cache:
     ):
         self.path, self.readonly = Path(path) if path is not None else cache_path(), readonly
         self.notes: list[str] = []  # what happened to the file, for the stage to show
-        self._lock, self._db, self._columns, self._stat = threading.RLock(), None, COLUMNS, None
+        self._lock, self._db, self._columns, self._stat = threading.RLock(), None, ANSWER_COLUMNS, None
         self._recent = deque(maxlen=10_000)  # rows of this process, in case the file is lost under it
         if readonly and not self.path.exists():
             raise CacheError(
@@ -113,7 +113,7 @@ class Cache:
             self._make_tables()
         self._db.execute("BEGIN IMMEDIATE")
         self._db.execute("ROLLBACK")
-        self._columns, self._stat = COLUMNS, os.stat(self.path)
+        self._columns, self._stat = ANSWER_COLUMNS, os.stat(self.path)
 
     def _make_tables(self):
         "Make the tables that are missing, and bring an older file up to date; one process of several does it."
@@ -121,7 +121,7 @@ class Cache:
         columns = self._ours()
         for statement in SCHEMA.split(";"):
             self._db.execute(statement)
-        if columns and columns != COLUMNS:
+        if columns and columns != ANSWER_COLUMNS:
             self._db.execute("ALTER TABLE answers ADD COLUMN study TEXT NOT NULL DEFAULT ''")
         self._db.execute(f"PRAGMA user_version = {VERSION}")
         self._db.execute("COMMIT")
@@ -232,7 +232,7 @@ class Cache:
         "Go on in a new file, with all that the connection to the old one still reads."
         rows = {r.key: r for r in self._recent}
         try:
-            for r in self._db.execute(f"SELECT {', '.join(COLUMNS)} FROM answers"):
+            for r in self._db.execute(f"SELECT {', '.join(ANSWER_COLUMNS)} FROM answers"):
                 rows.setdefault(r[0].hex(), to_row(r))
         except (sqlite3.Error, UnicodeDecodeError):
             pass
@@ -253,7 +253,7 @@ class Cache:
         failures: bool = False,  # True: noted failures too (a replay)
     ) -> dict[str, Row]:  # those that are there
         "Look keys up."
-        return self._guard(lambda: marks.read(self._db, self._columns, keys, failures))
+        return self._guard(lambda: marks.read_answers(self._db, self._columns, keys, failures))
 
     def put_many(self, rows: Sequence[Row]) -> dict[str, Row]:  # rows that another process had stored first
         "Commit rows in one transaction; a final answer that is already there stays, and is returned."

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from .rows import Row, to_row
 
 # %% auto #0
-__all__ = ["HOLDS_S", "RENEW_S", "new_owner", "ended", "Taken", "read", "take", "renew", "release"]
+__all__ = ["HOLDS_S", "RENEW_S", "new_owner", "ended", "Taken", "read_answers", "take", "renew", "release"]
 
 # %% ../../nbs/ask/17_marks.ipynb #1e3a8c2d
 HOLDS_S = 60.0  # how long a mark holds
@@ -75,7 +75,7 @@ def _chunks(keys: Sequence[str]):
         yield [bytes.fromhex(k) for k in keys[i : i + 500]]
 
 
-def read(
+def read_answers(
     db: sqlite3.Connection,
     columns: Sequence[str],
     keys: Sequence[str],
@@ -113,7 +113,7 @@ def take(
     owner: str,
 ) -> Taken:
     "Answers that are there, and marks for those keys that nobody asks."
-    found, now = read(db, columns, keys), time.time()
+    found, now = read_answers(db, columns, keys), time.time()
     rest = [k for k in keys if k not in found]
     held = _held(db, rest, owner, now)
     free = [k for k in rest if k not in held]
@@ -121,7 +121,7 @@ def take(
         return Taken(found, set())
     db.execute("BEGIN IMMEDIATE")
     try:
-        found |= read(db, columns, free)
+        found |= read_answers(db, columns, free)
         held = _held(db, free, owner, now)
         mine = {k for k in free if k not in found and k not in held}
         db.executemany(

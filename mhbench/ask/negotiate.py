@@ -14,7 +14,7 @@ from .cache import Cache
 from .client import ask
 from .parse import parse_choice
 from .request import Answer, Endpoint, Model, Request
-from .terms import Terms, differences, known_terms
+from .terms import Terms, changes_of_terms, known_terms
 
 # %% auto #0
 __all__ = ["questions", "Report", "check"]
@@ -123,7 +123,7 @@ def check(
         terms = known_terms(own, endpoint, model)
         if not isinstance(cache, Cache):
             own.close()
-    report = Report(model.name, {a.id: _said(a) for a in answers}, differences(before, terms))
+    report = Report(model.name, {a.id: _said(a) for a in answers}, changes_of_terms(before, terms))
     report.thinks = terms.thinks or model.thinking or any(a.reasoning or a.thinking_tokens for a in answers)
     if report.works["letter"].startswith("ok"):
         report.letters_from = "log-probabilities" if answers[0].letter_logprobs else "text"

@@ -15,8 +15,8 @@ from typing import NamedTuple
 __all__ = [
     "VERSION",
     "SCHEMA",
-    "COLUMNS",
-    "OLD_COLUMNS",
+    "ANSWER_COLUMNS",
+    "OLD_ANSWER_COLUMNS",
     "PUT",
     "CacheError",
     "Row",
@@ -65,10 +65,10 @@ CREATE TABLE IF NOT EXISTS answers (
 CREATE TABLE IF NOT EXISTS asking (key BLOB PRIMARY KEY, owner TEXT NOT NULL, until REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS aside (key BLOB NOT NULL, why TEXT NOT NULL, model TEXT, created REAL, value TEXT);
 """
-COLUMNS = ("key", "model", "endpoint", "status", "final", "created", "value", "digest", "study")
-OLD_COLUMNS = (*COLUMNS[:-1], "''")  # of a file from before studies
+ANSWER_COLUMNS = ("key", "model", "endpoint", "status", "final", "created", "value", "digest", "study")
+OLD_ANSWER_COLUMNS = (*ANSWER_COLUMNS[:-1], "''")  # of a file from before studies
 PUT = (
-    f"INSERT INTO answers ({', '.join(COLUMNS)}) VALUES (?,?,?,?,?,?,?,?,?) ON CONFLICT(key) DO UPDATE SET"
+    f"INSERT INTO answers ({', '.join(ANSWER_COLUMNS)}) VALUES (?,?,?,?,?,?,?,?,?) ON CONFLICT(key) DO UPDATE SET"
     " status=excluded.status, final=excluded.final, created=excluded.created, value=excluded.value,"
     " digest=excluded.digest, study=excluded.study WHERE answers.final = 0"
 )
@@ -121,8 +121,8 @@ def columns_of(
         return ()
     version = db.execute("PRAGMA user_version").fetchone()[0]
     there = {r[1] for r in db.execute("PRAGMA table_info(answers)")}
-    if "answers" in tables and set(COLUMNS[:-1]) <= there and version <= VERSION:
-        return COLUMNS if "study" in there else OLD_COLUMNS
+    if "answers" in tables and set(ANSWER_COLUMNS[:-1]) <= there and version <= VERSION:
+        return ANSWER_COLUMNS if "study" in there else OLD_ANSWER_COLUMNS
     if "answers" in tables and version > VERSION:
         return f"a cache of a later mhbench (version {version}; this one knows {VERSION}): update mhbench"
     return f"another program's database (its tables: {', '.join(sorted(tables)[:5])})"
@@ -144,7 +144,7 @@ def salvaged(
     "The rows of a damaged file that can still be read, from both of its ends."
     seen = set()
     for order in ("ASC", "DESC"):
-        for columns in (COLUMNS, OLD_COLUMNS):
+        for columns in (ANSWER_COLUMNS, OLD_ANSWER_COLUMNS):
             db = sqlite3.connect(path)
             try:
                 for r in db.execute(f"SELECT {', '.join(columns)} FROM answers ORDER BY id {order}"):

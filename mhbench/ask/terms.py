@@ -15,7 +15,7 @@ from typing import Any
 from .rows import Row
 
 # %% auto #0
-__all__ = ["STRUCTURED", "LIMITS", "Terms", "differences", "terms_key", "known_terms", "keep_terms", "learn"]
+__all__ = ["STRUCTURED", "LIMITS", "Terms", "changes_of_terms", "terms_key", "known_terms", "keep_terms", "learn"]
 
 # %% ../../nbs/ask/18_terms.ipynb #5c80cb64
 STRUCTURED = ("json_schema", "json_object", "none")  # each is tried where the one before is refused
@@ -59,7 +59,7 @@ class Terms:
         )
 
 
-def differences(old: Terms, new: Terms) -> list[str]:
+def changes_of_terms(old: Terms, new: Terms) -> list[str]:
     "What was learnt, in words."
     out = [f"{a} is sent as {b}" for a, b in new.renamed if (a, b) not in old.renamed]
     out += [f"{name} is left out" for name in new.dropped if name not in old.dropped]

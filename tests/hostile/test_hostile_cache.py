@@ -13,11 +13,12 @@ import time
 import pytest
 from faults.server import FaultServer, answer_to
 
-from mhbench.ask import marks
+
 from mhbench.ask.cache import Cache, CacheError, Row, contents, export, prune, stats
 from mhbench.ask.client import ask
 from mhbench.ask.notes import NOTES
 from mhbench.ask.request import Endpoint, Model, Request
+from mhbench.ask.rows import ANSWER_COLUMNS, to_tuple
 
 MODEL = Model(
     name="m", endpoint="e", served="m-1", sampling={"max_tokens": 5}, price={"prompt": 1.0, "completion": 2.0}
@@ -85,14 +86,13 @@ def test_a_cache_of_a_later_version_is_refused_in_our_words(tmp_path):
 
 def test_a_cache_from_before_studies_is_read_as_it_is_and_brought_up_to_date_when_it_is_written(tmp_path):
     path = tmp_path / "old.sqlite"
-    old = marks.to_row.__globals__["COLUMNS"][:-1]
+    old = ANSWER_COLUMNS[:-1]
     with sqlite3.connect(path) as db:
         db.execute(
             "CREATE TABLE answers (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, model TEXT NOT NULL, endpoint TEXT"
             " NOT NULL, status TEXT NOT NULL, final INTEGER NOT NULL, created REAL NOT NULL, value TEXT NOT NULL,"
             " digest BLOB NOT NULL)"
         )
-        from mhbench.ask.rows import to_tuple
 
         db.execute(f"INSERT INTO answers ({', '.join(old)}) VALUES (?,?,?,?,?,?,?,?)", to_tuple(row(1))[:-1])
     db.close()
@@ -204,6 +204,7 @@ SCRIPT = """
 import json, sys
 from mhbench.ask.client import ask
 from mhbench.ask.request import Endpoint, Model, Request
+from mhbench.ask.rows import ANSWER_COLUMNS, to_tuple
 url, cache, n, out = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
 endpoint = Endpoint(name="e", base_urls=[url], identity="e", concurrency=8)
 sampling, price = {"max_tokens": 5}, {"prompt": 1.0, "completion": 2.0}
