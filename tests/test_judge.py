@@ -19,7 +19,7 @@ from mhbench.steps.jury import jury, outcomes, position_bias_table, same_lineage
 from mhbench.steps.verdicts import _Case, _verdicts, messages, schema, split_parts
 from mhbench.studies.psychiatrybench.approach import clinical_approach
 
-DR = Model(name="dr", endpoint="here", served="judge", lineage="m", price={"prompt": 10.0})
+DR = Model(name="dr", endpoint="here", served="judge", lineage="m", price={"prompt": 10.0, "completion": 0.0})
 WORDS = {"insulin": "Correct", "glucagon": "Incorrect", "hormone": "Abstain"}
 
 

@@ -17,8 +17,12 @@ from typing import Any
 from .budget import Budget, BudgetReached, cost, estimate_tokens, max_completion
 from .cache import Cache, Row, cache_path
 from .client import ask
+from .notes import say
 from .reply import Malformed, read_reply, words
-from .request import _KEPT, Answer, Endpoint, Model, Request, wire
+from .request import Answer, Endpoint, Model, Request, kept, wire
+from .secrets import Secrets, plain
+from .send import api_key, headers_of, proxy_for
+from .terms import Terms, known_terms
 from ..errors import refuse
 
 # %% auto #0
@@ -29,6 +33,7 @@ __all__ = [
     "load_state",
     "save_state",
     "write_parts",
+    "BatchUnreadable",
     "submit",
     "poll",
     "read_line",
@@ -48,9 +53,30 @@ def batch_folder(model: Model, endpoint: Endpoint, cache: Cache) -> Path:
 
 
 def load_state(folder: str | Path) -> list[dict[str, Any]]:  # the parts, oldest first
-    "The parts of the batches in a folder."
+    """The parts of the batches in a folder. A part whose request file was deleted is given up, and said so: what it
+    asked is asked anew.
+
+    Raises: ValueError where the state cannot be read.
+    """
     path = Path(folder) / "state.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    if not path.exists():
+        return []
+    try:
+        parts = json.loads(path.read_text(encoding="utf-8"))
+        lost = [p for p in parts if not (p["merged"] or (Path(folder) / p["file"]).exists())]
+    except (ValueError, KeyError, TypeError) as e:
+        refuse(
+            "ask_batch",
+            "state.json",
+            "hold the state of the batches",
+            f"{e}",
+            place=f"{path}",
+            remedy="delete it; what the cache holds stays, and the rest is asked anew",
+        )
+    for p in lost:
+        say(f"the batch {p['batch_id']} is given up, since {p['file']} was deleted; its questions are asked anew")
+        p.update(merged=True, given_up=True)
+    return parts
 
 
 def save_state(folder: str | Path, parts: list[dict[str, Any]]) -> None:
@@ -70,6 +96,7 @@ def write_parts(
     endpoint: Endpoint,
     folder: str | Path,
     *,
+    terms: Terms | None = None,  # what the endpoint was found to take
     most_lines: int = 50_000,
     most_bytes: int = 100_000_000,
 ) -> list[dict[str, Any]]:  # new parts
@@ -99,7 +126,7 @@ def write_parts(
         )
 
     for r in requests:
-        w = wire(r, model, endpoint)
+        w = wire(r, model, endpoint, terms)
         if w.key in seen:
             continue
         seen.add(w.key)
@@ -125,6 +152,7 @@ def write_parts(
                     "sample": r.sample,
                     "schema": r.schema,
                     "letters": r.letters,
+                    "room": w.most,
                 }
             ).encode()
             + b"\n"
@@ -137,22 +165,42 @@ def write_parts(
 ENDED = ("completed", "failed", "expired", "cancelled")
 
 
+class BatchUnreadable(RuntimeError):
+    "What a service gives back for a batch cannot be read; what could be read is kept."
+
+
 def _client(endpoint: Endpoint):
-    "The openai package's client, with the key from the environment."
+    "The openai package's client, with the key from the environment; proxies and .netrc as in `mhbench.ask.send`."
+    import httpx
     from openai import OpenAI
 
-    from mhbench.ask.run import _key
-
+    headers, _ = headers_of(endpoint)
+    more = {h: v for h, v in headers.items() if h not in ("Content-Type", "Authorization")}
+    proxy = proxy_for(endpoint.base_urls[0])
     return OpenAI(
         base_url=endpoint.base_urls[0],
-        api_key=_key(endpoint) or "none",
+        api_key=api_key(endpoint) or "none",
         max_retries=5,
         timeout=endpoint.timeout_s,
-        default_headers=endpoint.headers or None,
+        default_headers=more or None,
+        http_client=httpx.Client(trust_env=False, proxy=proxy, timeout=endpoint.timeout_s, follow_redirects=False),
     )
 
 
-def submit(part: dict[str, Any], folder: str | Path, model: Model, client) -> None:
+def _remedy(part: dict[str, Any], folder: str | Path) -> str:
+    return (
+        f"run again to fetch it once more; where it stays so, delete {str(Path(folder) / part['file'])!r} and run"
+        " again: what the cache holds stays, and the batch's other questions are asked anew"
+    )
+
+
+def submit(
+    part: dict[str, Any],
+    folder: str | Path,
+    model: Model,
+    client,
+    given_up: Sequence[str] = (),  # batches that were lost, and are not taken up again
+) -> None:
     "Upload a part and create its batch, or find the batch that an earlier process created for it."
     from openai import NotFoundError
 
@@ -161,7 +209,13 @@ def submit(part: dict[str, Any], folder: str | Path, model: Model, client) -> No
     )  # newest first
     try:
         there = next(
-            (b for b in recent if (b.metadata or {}).get("mhbench") == part["sha256"] and b.status not in ENDED[1:]),
+            (
+                b
+                for b in recent
+                if (b.metadata or {}).get("mhbench") == part["sha256"]
+                and b.status not in ENDED[1:]
+                and b.id not in given_up
+            ),
             None,
         )
     except NotFoundError:
@@ -176,9 +230,20 @@ def submit(part: dict[str, Any], folder: str | Path, model: Model, client) -> No
     part.update(batch_id=there.id, file_id=there.input_file_id, status=there.status)
 
 
-def poll(part: dict[str, Any], client) -> bool:  # True when it has ended
-    "Ask how a batch is."
-    b = client.batches.retrieve(part["batch_id"])
+def poll(part: dict[str, Any], folder: str | Path, client) -> bool:  # True when it has ended
+    """Ask how a batch is.
+
+    Raises: BatchUnreadable where the service has forgotten it.
+    """
+    from openai import NotFoundError
+
+    try:
+        b = client.batches.retrieve(part["batch_id"])
+    except NotFoundError:
+        raise BatchUnreadable(
+            f"ask_batch: the service must know the batch {part['batch_id']}; got 404, which means that it was deleted"
+            f" or has expired; {_remedy(part, folder)}"
+        ) from None
     part.update(status=b.status, output=b.output_file_id, errors=b.error_file_id)
     if b.status == "failed" and b.errors and b.errors.data:
         part["error"] = str(b.errors.data[0].message)[:300]
@@ -186,33 +251,39 @@ def poll(part: dict[str, Any], client) -> bool:  # True when it has ended
 
 
 def read_line(
-    line: str,
+    line: str | bytes,
     requests: dict[str, Request],  # by key
     model: Model,
     discount: float,
+    secrets: Secrets | None = None,
 ) -> tuple[str, dict[str, Any] | None, str | None]:  # (key, fields of the answer or None, what is wrong)
-    "One line of an output or error file."
-    d = json.loads(line)
-    key, response = d.get("custom_id"), d.get("response") or {}
-    if key not in requests:
-        return str(key), None, "an answer to a request that was not in the batch"
-    if response.get("status_code") != 200:
-        return key, None, words(json.dumps(response.get("body") or d.get("error") or {}).encode())
+    """One line of an output or error file.
+
+    Raises: ValueError where it is no line of such a file.
+    """
+    secrets = secrets or Secrets()
+    raw = secrets.clean_bytes(line if isinstance(line, bytes) else line.encode("utf-8", "surrogatepass"))
     try:
-        got = read_reply(json.dumps(response["body"]).encode(), requests[key], model)
+        d = json.loads(raw)
+        key, response = d.get("custom_id"), d.get("response") or {}
+        status, body = response.get("status_code"), response.get("body")
+    except (AttributeError, RecursionError):
+        raise ValueError("a line that is no object") from None
+    if key not in requests:
+        return plain(str(key))[:64], None, "an answer to a request that was not in the batch"
+    if status != 200:
+        return key, None, secrets.clean(plain(words(json.dumps(body or d.get("error") or {}).encode())))[:300]
+    try:
+        got = read_reply(json.dumps(body).encode(), requests[key], model, requests[key].room)
     except Malformed as e:
-        return key, None, str(e)
+        return key, None, f"a malformed reply, {plain(str(e))}"
     if got["status"] == "error":
         return key, None, got["error"]  # not the JSON asked for: the ordinary path asks, and repairs
-    return (
-        key,
-        {
-            **got,
-            "attempts": 1,
-            "cost_usd": (1 - discount) * cost(model, got["prompt_tokens"], got["completion_tokens"]),
-        },
-        None,
-    )
+    if got.pop("thought") and got["status"] == "truncated" and not got["text"]:
+        return key, None, "a thought that was cut"  # the ordinary path gives it room
+    del got["listed"]
+    usd = cost(model, got["prompt_tokens"], got["completion_tokens"])
+    return key, {**got, "attempts": 1, "cost_usd": None if usd is None else (1 - discount) * usd}, None
 
 
 def merge_part(
@@ -223,31 +294,56 @@ def merge_part(
     cache: Cache,
     client,
     discount: float,
+    folder: str | Path = ".",
+    study: str = "",
 ) -> None:
-    "Read the answers of a batch that has ended into the cache; count what it did not answer, with the first reason."
-    answered, wrong = 0, [part["error"]] if part.get("error") else []
+    """Read the answers of a batch that has ended into the cache; count what it did not answer, with the first reason.
+
+    Raises: BatchUnreadable where a file is cut or is none, after keeping what could be read of it.
+    """
+    answered, wrong, torn = set(), [part["error"]] if part.get("error") else [], None
+    secrets = headers_of(endpoint)[1]
     for file_id in filter(None, (part.get("output"), part.get("errors"))):
         rows = []
-        for line in client.files.content(file_id).text.splitlines():
-            key, got, why = read_line(line, requests, model, discount)
+        for n, line in enumerate(_content(client, file_id, part, folder).split(b"\n"), 1):
+            if not line.strip():
+                continue
+            try:
+                key, got, why = read_line(line, requests, model, discount, secrets)
+            except ValueError as e:
+                torn = (
+                    torn
+                    or f"line {n} of {file_id} is no JSON ({e!s:.60}): {plain(line[:40].decode('utf-8', 'replace'))!r}"
+                )
+                continue
             if got is None:
                 wrong.append(why)
                 continue
-            rows.append(
-                Row(
-                    key,
-                    model.name,
-                    endpoint.who,
-                    got["status"],
-                    True,
-                    time.time(),
-                    json.dumps({k: got[k] for k in _KEPT}, ensure_ascii=False),
-                )
-            )
+            names = (model.name, endpoint.who, got["status"])
+            rows.append(Row(key, *names, True, time.time(), kept(got), study))
         for i in range(0, len(rows), 1000):
             cache.put_many(rows[i : i + 1000])
-        answered += len(rows)
-    part.update(merged=True, answered=answered, unanswered=part["lines"] - answered, reason=wrong[0] if wrong else None)
+        answered |= {r.key for r in rows}
+    if torn:
+        raise BatchUnreadable(
+            f"ask_batch: the output of batch {part['batch_id']} must be JSON lines; got {secrets.clean(torn)};"
+            f" {len(answered)} of {part['lines']} answers could be read and are kept; {_remedy(part, folder)}"
+        )
+    unanswered = part["lines"] - len(answered)
+    part.update(merged=True, answered=len(answered), unanswered=unanswered, reason=wrong[0] if wrong else None)
+
+
+def _content(client, file_id: str, part: dict[str, Any], folder: str | Path) -> bytes:
+    "A file of the service."
+    from openai import NotFoundError
+
+    try:
+        return client.files.content(file_id).content
+    except NotFoundError:
+        raise BatchUnreadable(
+            f"ask_batch: the service must have the file {file_id} of batch {part['batch_id']}; got 404;"
+            f" {_remedy(part, folder)}"
+        ) from None
 
 
 # %% ../../nbs/ask/12_batch.ipynb #6ca0abdb
@@ -265,30 +361,33 @@ def ask_batch(
     poll_s: float = 30.0,  # between two polls
     wait_s: float | None = None,  # give up waiting after that; None: wait for ever
     most_lines: int = 50_000,  # in one batch
+    study: str = "",  # whose questions these are, as the cache notes it
 ) -> Iterator[Answer]:  # in the order asked, one for each request
     """Ask a model by way of its Batch API; what a batch does not answer takes the ordinary path.
 
-    Raises: BatchPending after `wait_s`; BudgetReached before a batch is submitted that could cross the budget; else as
-    `ask`.
+    Raises: BatchUnreadable where a service has lost or torn a batch; BatchPending after `wait_s`; BudgetReached before
+    a batch is submitted that could cross the budget; else as `ask`.
     """
     cache = cache if isinstance(cache, Cache) else Cache(cache or cache_path())
     requests, folder = list(requests), Path(folder or batch_folder(model, endpoint, cache))
-    by_key = {wire(r, model, endpoint).key: r for r in requests}
+    terms = known_terms(cache, endpoint, model)
+    by_key = {wire(r, model, endpoint, terms).key: r for r in requests}
     client, parts = None, load_state(folder)
     new = _missing(by_key, cache, parts, folder)
     if new:
         _check(new, model, budget, discount)
-        parts += write_parts(new, model, endpoint, folder, most_lines=most_lines)
+        parts += write_parts(new, model, endpoint, folder, terms=terms, most_lines=most_lines)
         save_state(folder, parts)
     began, seen = time.monotonic(), None
     while any(not p["merged"] for p in parts):
         client = client or _client(endpoint)
         for p in (p for p in parts if not p["merged"]):
             if p["batch_id"] is None:
-                submit(p, folder, model, client)
+                submit(p, folder, model, client, [x["batch_id"] for x in parts if x.get("given_up")])
                 save_state(folder, parts)
-            if poll(p, client):
-                merge_part(p, _requests_of(folder, p), model, endpoint, cache, client, discount)
+            if poll(p, folder, client):
+                asked = _requests_of(folder, p)
+                merge_part(p, asked, model, endpoint, cache, client, discount, folder, study)
             save_state(folder, parts)
         counts = {s: sum(p["status"] == s for p in parts) for s in sorted({p["status"] for p in parts})}
         if progress and counts != seen and not os.environ.get("CI"):
@@ -303,11 +402,11 @@ def ask_batch(
             )
         time.sleep(poll_s)
     if budget is not None:
-        budget.spend(
-            sum(a.cost_usd for a in _answers(new, model, endpoint, cache)),
-            sum(a.prompt_tokens + a.completion_tokens for a in _answers(new, model, endpoint, cache)),
-        )
-    yield from ask(requests, model, endpoint, cache=cache, budget=budget, max_failed=max_failed, progress=progress)
+        got = list(_answers(new, model, endpoint, cache, terms))
+        tokens = sum(a.prompt_tokens + a.completion_tokens for a in got)
+        budget.spend(sum(a.cost_usd or 0.0 for a in got), tokens)
+    same = dict(cache=cache, budget=budget, max_failed=max_failed, progress=progress, study=study)
+    yield from ask(requests, model, endpoint, **same)
 
 
 def _missing(by_key: dict[str, Request], cache: Cache, parts: list[dict], folder: Path) -> list[Request]:
@@ -316,21 +415,22 @@ def _missing(by_key: dict[str, Request], cache: Cache, parts: list[dict], folder
     for p in parts:
         if not p["merged"]:
             under_way |= {
-                json.loads(line)["custom_id"] for line in (folder / p["file"]).read_text(encoding="utf-8").splitlines()
+                json.loads(line)["custom_id"] for line in (folder / p["file"]).read_bytes().split(b"\n") if line
             }
     return [r for k, r in by_key.items() if k not in there and k not in under_way]
 
 
 def _requests_of(folder: Path, part: dict[str, Any]) -> dict[str, Request]:
     "What is needed to read a part's answers, by key, whether or not this call asks for them."
-    lines = (folder / part["file"].replace(".jsonl", ".asked.jsonl")).read_text(encoding="utf-8").splitlines()
-    return {r.id: r for r in (Request(**json.loads(line)) for line in lines)}
+    lines = (folder / part["file"].replace(".jsonl", ".asked.jsonl")).read_bytes().split(b"\n")
+    return {r.id: r for r in (Request(**json.loads(line)) for line in lines if line)}
 
 
 def _check(new: list[Request], model: Model, budget: Budget | None, discount: float) -> None:
     "Refuse to submit what could cross the budget."
     if budget is None:
         return
+    budget.check(model)
     unlimited = next((r.id for r in new if max_completion(r, model) is None), None)
     if unlimited:
         refuse(
@@ -345,7 +445,7 @@ def _check(new: list[Request], model: Model, budget: Budget | None, discount: fl
         sum(estimate_tokens(json.dumps(r.messages, ensure_ascii=False).encode()) for r in new),
         sum(max_completion(r, model) for r in new),
     )
-    usd = (1 - discount) * cost(model, prompt, completion)
+    usd = (1 - discount) * (cost(model, prompt, completion) or 0.0)
     if not budget.fits(usd, prompt + completion):
         raise BudgetReached(
             f"ask_batch: the budget must leave room for the batch; got {budget!r}, and {len(new)} requests may take"
@@ -353,6 +453,6 @@ def _check(new: list[Request], model: Model, budget: Budget | None, discount: fl
         )
 
 
-def _answers(requests: list[Request], model: Model, endpoint: Endpoint, cache: Cache) -> Iterator[Answer]:
-    rows = cache.get_many([wire(r, model, endpoint).key for r in requests])
+def _answers(requests: list[Request], model: Model, endpoint: Endpoint, cache: Cache, terms: Terms) -> Iterator[Answer]:
+    rows = cache.get_many([wire(r, model, endpoint, terms).key for r in requests])
     return (Answer("", **json.loads(row.value)) for row in rows.values())

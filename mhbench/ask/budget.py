@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .cache import Cache
-from .request import Endpoint, Model, Request, wire
+from .request import Endpoint, Model, Request, limit_of, wire
+from .terms import Terms, known_terms
 from ..errors import refuse
 
 # %% auto #0
@@ -37,11 +38,15 @@ class TooManyFailed(RuntimeError):
     "More requests failed than the caller allows; the answers so far are kept."
 
 
-def cost(model: Model, prompt_tokens: int, completion_tokens: int) -> float:  # USD
+def cost(
+    model: Model,
+    prompt_tokens: int,
+    completion_tokens: int,
+) -> float | None:  # USD; None where the price is unknown
     "What tokens cost by the model's price table."
-    return (
-        prompt_tokens * model.price.get("prompt", 0.0) + completion_tokens * model.price.get("completion", 0.0)
-    ) / 1e6
+    if not model.price:
+        return None
+    return (prompt_tokens * model.price["prompt"] + completion_tokens * model.price["completion"]) / 1e6
 
 
 class Budget:
@@ -59,22 +64,39 @@ class Budget:
         self.max_cost_usd, self.max_tokens = max_cost_usd, max_tokens
         self.cost_usd, self.tokens, self._held_usd, self._held_tokens = 0.0, 0, 0.0, 0
 
-    def fits(self, usd: float, tokens: int) -> bool:
+    def check(self, model: Model) -> None:
+        """Refuse a model whose cost cannot be counted.
+
+        Raises: ValueError where money is limited and the model's price is unknown.
+        """
+        if self.max_cost_usd is not None and not model.price:
+            refuse(
+                "Budget",
+                "price",
+                "be known where money is limited",
+                "none",
+                place=f"model {model.name}",
+                remedy="write price: {prompt: ..., completion: ...} (US dollars a million tokens) into its entry, or"
+                " limit max_tokens",
+            )
+
+    def fits(self, usd: float | None, tokens: int) -> bool:
         "Whether a request that may cost this much can be sent."
+        usd = usd or 0.0
         return (self.max_cost_usd is None or self.cost_usd + self._held_usd + usd <= self.max_cost_usd + 1e-12) and (
             self.max_tokens is None or self.tokens + self._held_tokens + tokens <= self.max_tokens
         )
 
-    def hold(self, usd: float, tokens: int):
-        self._held_usd += usd
+    def hold(self, usd: float | None, tokens: int):
+        self._held_usd += usd or 0.0
         self._held_tokens += tokens
 
-    def free(self, usd: float, tokens: int):
-        self._held_usd -= usd
+    def free(self, usd: float | None, tokens: int):
+        self._held_usd -= usd or 0.0
         self._held_tokens -= tokens
 
-    def spend(self, usd: float, tokens: int):
-        self.cost_usd += usd
+    def spend(self, usd: float | None, tokens: int):
+        self.cost_usd += usd or 0.0
         self.tokens += tokens
 
     def __repr__(self):
@@ -92,10 +114,13 @@ def estimate_tokens(
     return math.ceil(len(body) / BYTES_PER_TOKEN)
 
 
-def max_completion(request: Request, model: Model) -> int | None:
+def max_completion(
+    request: Request,
+    model: Model,
+    terms: Terms | None = None,
+) -> int | None:
     "The most tokens that an answer may have."
-    s = {**model.sampling, **request.sampling}
-    return s.get("max_completion_tokens", s.get("max_tokens"))
+    return limit_of(request, model, terms)[1]
 
 
 class Plan(NamedTuple):
@@ -108,30 +133,29 @@ class Plan(NamedTuple):
     prompt_tokens: int  # estimate, of those to ask
     completion_tokens: int  # upper bound, of those to ask
     unlimited: int  # those to ask without max_tokens, which the bound leaves out
-    cost_usd: float  # upper bound, by the price table
+    cost_usd: float | None  # upper bound, by the price table; None where the price is unknown
 
 
 def plan(requests: Iterable[Request], model: Model, endpoint: Endpoint, cache: Cache | str | Path | None) -> Plan:
     "Count what `ask` would send, and what it could cost, without sending anything."
     cache, n, cached, seen, prompt, completion, unlimited = _opened(cache), 0, 0, set(), 0, 0, 0
+    terms = known_terms(cache, endpoint, model)
     for chunk in _chunks(requests, 500):
-        wires = [wire(r, model, endpoint) for r in chunk]
+        wires = [wire(r, model, endpoint, terms) for r in chunk]
         there = cache.get_many([w.key for w in wires]) if cache is not None else {}
-        for r, w in zip(chunk, wires):
+        for w in wires:
             n += 1
             if w.key in there:
                 cached += 1
                 continue
             if w.key in seen and cache is not None:
                 continue
-            seen.add(w.key) if cache is not None else seen.add(n)
-            most = max_completion(r, model)
+            seen.add(w.key if cache is not None else n)
             prompt += estimate_tokens(w.body)
-            completion += most or 0
-            unlimited += most is None
-    return Plan(
-        n, cached, n - cached - len(seen), len(seen), prompt, completion, unlimited, cost(model, prompt, completion)
-    )
+            completion += w.most or 0
+            unlimited += w.most is None
+    repeated = n - cached - len(seen)
+    return Plan(n, cached, repeated, len(seen), prompt, completion, unlimited, cost(model, prompt, completion))
 
 
 def _chunks(items: Iterable, n: int) -> Iterator[list]:

@@ -6,21 +6,38 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import json
+import math
 import os
 import sqlite3
 import threading
 import time
 import warnings
+from collections import deque
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from . import marks
+from .notes import NOTES
+from mhbench.ask.rows import (
+    ANSWER_COLUMNS,
+    PUT,
+    SCHEMA,
+    VERSION,
+    CacheError,
+    Row,
+    columns_of,
+    damaged,
+    ours_if_broken,
+    salvaged,
+    to_row,
+    to_tuple,
+)
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ["cache_path", "CacheError", "Row", "digest", "Cache", "stats", "export", "Imported", "import_file", "prune"]
+__all__ = ["cache_path", "Cache", "stats", "contents", "export", "Imported", "import_file", "prune"]
 
 
 # %% ../../nbs/ask/04_cache.ipynb #750ef708
@@ -35,60 +52,6 @@ def cache_path(
     return root / ".mhbench" / "cache.sqlite"
 
 
-# %% ../../nbs/ask/04_cache.ipynb #840665a4
-class CacheError(RuntimeError):
-    "The cache cannot be read or written; what was committed before is still there."
-
-
-class Row(NamedTuple):
-    "One outcome of one request, as it is kept."
-
-    key: str  # 64 hexadecimal digits
-    model: str  # name of the model's entry
-    endpoint: str  # declared identity of the endpoint
-    status: str  # ok, truncated, filtered, refused, error
-    final: bool  # True: an answer, served for ever; False: a failure, asked again
-    created: float  # seconds since 1970
-    value: str  # the answer's fields as JSON
-
-
-def digest(
-    value: str,  # the row's JSON
-) -> bytes:  # 8 bytes
-    "BLAKE2b over a row's value."
-    return hashlib.blake2b(value.encode("utf-8"), digest_size=8).digest()
-
-
-# %% ../../nbs/ask/04_cache.ipynb #2eff9516
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS answers (
-  id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, model TEXT NOT NULL, endpoint TEXT NOT NULL, status TEXT NOT NULL,
-  final INTEGER NOT NULL, created REAL NOT NULL, value TEXT NOT NULL, digest BLOB NOT NULL);
-"""
-_COLUMNS = "key, model, endpoint, status, final, created, value, digest"
-_PUT = (
-    f"INSERT INTO answers ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?) ON CONFLICT(key) DO UPDATE SET status=excluded.status,"
-    " final=excluded.final, created=excluded.created, value=excluded.value, digest=excluded.digest WHERE"
-    " answers.final = 0"
-)
-
-
-def _row(r: tuple) -> Row:
-    "A stored tuple as a Row, if its digest is right."
-    if digest(r[6]) != r[7]:
-        raise sqlite3.DatabaseError(f"row {r[0].hex()} does not match its digest")
-    return Row(r[0].hex(), r[1], r[2], r[3], bool(r[4]), r[5], r[6])
-
-
-def _damaged(error: sqlite3.Error) -> bool:
-    "Whether an error of SQLite means a damaged file, as against a full disk or a lock."
-    if isinstance(error, sqlite3.OperationalError):
-        return "malformed" in str(error)
-    return isinstance(error, sqlite3.DatabaseError) and not isinstance(
-        error, (sqlite3.IntegrityError, sqlite3.ProgrammingError)
-    )
-
-
 # %% ../../nbs/ask/04_cache.ipynb #293fccd0
 class Cache:
     "Answers by request key, in one SQLite file that several processes may share."
@@ -97,10 +60,12 @@ class Cache:
         self,
         path: str | Path | None = None,  # `cache_path()` by default
         *,
-        readonly: bool = False,
-    ):  # True: a replay, which writes nothing
+        readonly: bool = False,  # True: a replay or a count, which writes nothing
+    ):
         self.path, self.readonly = Path(path) if path is not None else cache_path(), readonly
-        self._lock, self._db = threading.RLock(), None
+        self.notes: list[str] = []  # what happened to the file, for the stage to show
+        self._lock, self._db, self._columns, self._stat = threading.RLock(), None, ANSWER_COLUMNS, None
+        self._recent = deque(maxlen=10_000)  # rows of this process, in case the file is lost under it
         if readonly and not self.path.exists():
             raise CacheError(
                 f"Cache: path must be an existing cache where readonly; got {str(self.path)!r}, which is not there;"
@@ -117,6 +82,8 @@ class Cache:
     def __exit__(self, *_):
         self.close()
 
+    # -- opening
+
     def _connect(self, how: str) -> sqlite3.Connection:
         return sqlite3.connect(
             f"file:{str(self.path.absolute()).replace('?', '%3f').replace('#', '%23')}?{how}",
@@ -127,47 +94,88 @@ class Cache:
         )
 
     def _open(self):
-        "Open the file; prove that it can be read and, unless readonly, written."
+        "Open the file; prove that it is ours, and that it can be read and, unless readonly, written."
         self.close()
         if self.readonly:
             try:
                 self._db = self._connect("mode=ro")
-                self._db.execute("SELECT count(*) FROM (SELECT 1 FROM answers LIMIT 1)")
+                self._columns = self._ours()
             except sqlite3.OperationalError:  # read-only media: no -shm file can be made beside it
                 self._db = self._connect("immutable=1")
-                self._db.execute("SELECT count(*) FROM (SELECT 1 FROM answers LIMIT 1)")
+                self._columns = self._ours()
             return
+        self._create()
+        self._db = self._connect("mode=rw")
+        self._ours()
+        self._to_wal()
+        self._db.execute("PRAGMA synchronous=NORMAL")
+        if self._db.execute("PRAGMA user_version").fetchone()[0] != VERSION:
+            self._make_tables()
+        self._db.execute("BEGIN IMMEDIATE")
+        self._db.execute("ROLLBACK")
+        self._columns, self._stat = ANSWER_COLUMNS, os.stat(self.path)
+
+    def _make_tables(self):
+        "Make the tables that are missing, and bring an older file up to date; one process of several does it."
+        self._db.execute("BEGIN IMMEDIATE")
+        columns = self._ours()
+        for statement in SCHEMA.split(";"):
+            self._db.execute(statement)
+        if columns and columns != ANSWER_COLUMNS:
+            self._db.execute("ALTER TABLE answers ADD COLUMN study TEXT NOT NULL DEFAULT ''")
+        self._db.execute(f"PRAGMA user_version = {VERSION}")
+        self._db.execute("COMMIT")
+
+    def _create(self):
+        "Make folder and file, readable by their owner alone, where they are not there."
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL, 0o600))
+        except FileExistsError:
+            pass
         except OSError as e:
             raise CacheError(
-                f"Cache: {str(self.path.parent)!r} cannot be made ({e.strerror}); set MHBENCH_CACHE to a file on a disk"
+                f"Cache: {str(self.path)!r} cannot be made ({e.strerror}); set MHBENCH_CACHE to a file on a disk"
                 " that can be written"
             ) from None
-        self._db = self._connect("mode=rwc")
-        for wait in (0.05,) * 100 + (
-            None,
-        ):  # the switch to WAL does not wait for another process that makes the same file: we do
+
+    def _ours(self) -> tuple[str, ...]:
+        "The columns of our table; a database that is not ours is refused as it stands."
+        what = columns_of(self._db)
+        if isinstance(what, str):
+            self.close()
+            raise CacheError(f"Cache: {str(self.path)!r} must be a cache of mhbench; got {what}; name another file")
+        return what
+
+    def _to_wal(self):
+        "Switch to write-ahead logging; SQLite does not wait for another process that makes the same file: we do."
+        for wait in (*(0.05,) * 100, None):
             try:
                 self._db.execute("PRAGMA journal_mode=WAL")
-                break
+                return
             except sqlite3.OperationalError as e:
                 if wait is None or "locked" not in str(e):
                     raise
                 time.sleep(wait)
-        self._db.execute("PRAGMA synchronous=NORMAL")
-        self._db.executescript(_SCHEMA)
-        self._db.execute("BEGIN IMMEDIATE")
-        self._db.execute("ROLLBACK")
+
+    def close(self):
+        "Close the file."
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+    # -- trouble
 
     def _guard(self, do, *args):
         "Run a step; set a damaged file aside and try once more; put any other trouble in words."
         with self._lock:
             for again in (True, False):
                 try:
+                    if self._db is None and do != self._open:
+                        self._open()
                     return do(*args)
                 except sqlite3.Error as e:
-                    if again and _damaged(e) and not self.readonly:
+                    if again and damaged(e) and not self.readonly:
                         self._set_aside(e)
                         continue
                     raise CacheError(
@@ -176,28 +184,68 @@ class Cache:
                         " there: free space, mend permissions, or set MHBENCH_CACHE to another file"
                     ) from e
 
-    def _set_aside(self, error: sqlite3.Error):
-        "Rename a damaged file, start a new one, and copy what is still readable."
-        self.close()
+    def _note(self, text: str):
+        "Say what happened to the file, and keep it for the stage to show."
+        self.notes.append(text)
+        NOTES.append(text)
+        warnings.warn(text, RuntimeWarning, stacklevel=5)
+
+    def _aside_name(self) -> Path:
         n = next(n for n in range(1, 10_000) if not self.path.with_name(f"{self.path.name}.damaged-{n}").exists())
-        aside = self.path.with_name(f"{self.path.name}.damaged-{n}")
+        return self.path.with_name(f"{self.path.name}.damaged-{n}")
+
+    def _rename(self) -> Path:
+        "Give file, log and index another name."
+        aside = self._aside_name()
         for end in ("", "-wal", "-shm"):
             if (f := self.path.with_name(self.path.name + end)).exists():
                 f.rename(aside.with_name(aside.name + end))
+        return aside
+
+    def _set_aside(self, error: sqlite3.Error):
+        "Rename a damaged file, start a new one, and copy what is still readable."
+        self.close()
+        if not self._stat and not ours_if_broken(self.path):
+            raise CacheError(
+                f"Cache: {str(self.path)!r} must be a cache of mhbench; got a file that is none ({error}); it is left"
+                " as it is: name another file"
+            )
+        aside = self._rename()
         self._open()
-        saved = self._write(_readable(aside))
-        warnings.warn(
+        saved = self._write([*salvaged(aside), *self._recent])
+        self._note(
             f"Cache: {str(self.path)!r} was damaged ({error}); it is set aside as {str(aside)!r} and {saved} answers"
-            " that could still be read are in the new file",
-            RuntimeWarning,
-            stacklevel=4,
+            " that could still be read are in the new file"
         )
 
-    def close(self):
-        "Close the file."
-        if self._db is not None:
-            self._db.close()
-            self._db = None
+    def _lost(self) -> str:
+        "What became of the file under this connection; empty where it is as it was."
+        try:
+            now = os.stat(self.path)
+        except FileNotFoundError:
+            return "was deleted"
+        if (now.st_dev, now.st_ino) != (self._stat.st_dev, self._stat.st_ino):
+            return "was replaced by another file"
+        return "was overwritten" if now.st_size % 512 or now.st_size < min(self._stat.st_size, 4096) else ""
+
+    def _follow(self, what: str):
+        "Go on in a new file, with all that the connection to the old one still reads."
+        rows = {r.key: r for r in self._recent}
+        try:
+            for r in self._db.execute(f"SELECT {', '.join(ANSWER_COLUMNS)} FROM answers"):
+                rows.setdefault(r[0].hex(), to_row(r))
+        except (sqlite3.Error, UnicodeDecodeError):
+            pass
+        aside = f", which is set aside as {str(self._rename())!r}" if what == "was overwritten" else ""
+        self.close()  # SQLite sees that the file has moved, and leaves the new one's log alone
+        self._open()
+        self._write(list(rows.values()))
+        self._note(
+            f"Cache: {str(self.path)!r} {what} while it was in use{aside}; {len(rows)} answers that were still at hand"
+            " are in the file that is there now"
+        )
+
+    # -- answers
 
     def get_many(
         self,
@@ -205,57 +253,67 @@ class Cache:
         failures: bool = False,  # True: noted failures too (a replay)
     ) -> dict[str, Row]:  # those that are there
         "Look keys up."
-        return self._guard(self._read, keys, failures)
-
-    def _read(self, keys, failures):
-        if self._db is None:
-            self._open()
-        found = {}
-        for i in range(0, len(keys), 500):
-            part = [bytes.fromhex(k) for k in keys[i : i + 500]]
-            only = "" if failures else " AND final = 1"
-            for r in self._db.execute(
-                f"SELECT {_COLUMNS} FROM answers WHERE key IN ({','.join('?' * len(part))}){only}", part
-            ):
-                row = _row(r)
-                found[row.key] = row
-        return found
+        return self._guard(lambda: marks.read_answers(self._db, self._columns, keys, failures))
 
     def put_many(self, rows: Sequence[Row]) -> dict[str, Row]:  # rows that another process had stored first
         "Commit rows in one transaction; a final answer that is already there stays, and is returned."
-        if self._guard(self._write, rows) == len(rows):
+        if self._guard(self._commit, rows) == len(rows):
             return {}
         mine = {r.key: r.value for r in rows}
         return {k: r for k, r in self.get_many(list(mine)).items() if r.value != mine[k]}
 
+    def _commit(self, rows):
+        if not self.readonly and (what := self._lost()):
+            self._follow(what)
+        written = self._write(rows)
+        self._recent.extend(rows)
+        return written
+
     def _write(self, rows):
-        if self._db is None:
-            self._open()
-        before = self._db.total_changes
+        "Commit rows, and take the marks of their keys away; how many rows that changed."
         try:
             self._db.execute("BEGIN IMMEDIATE")
-            self._db.executemany(
-                _PUT,
-                (
-                    (
-                        bytes.fromhex(r.key),
-                        r.model,
-                        r.endpoint,
-                        r.status,
-                        int(r.final),
-                        r.created,
-                        r.value,
-                        digest(r.value),
-                    )
-                    for r in rows
-                ),
-            )
+            before = self._db.total_changes
+            self._db.executemany(PUT, (to_tuple(r) for r in rows))
+            written = self._db.total_changes - before
+            self._db.executemany("DELETE FROM asking WHERE key = ?", ((bytes.fromhex(r.key),) for r in rows))
             self._db.execute("COMMIT")
         except BaseException:
             if self._db is not None and self._db.in_transaction:
                 self._db.execute("ROLLBACK")
             raise
-        return self._db.total_changes - before
+        return written
+
+    def put_aside(self, key: str, why: str):
+        "Take an answer that cannot be used out of the answers, and keep it with the reason."
+
+        def move():
+            key_ = bytes.fromhex(key)
+            self._db.execute("BEGIN IMMEDIATE")
+            self._db.execute(
+                "INSERT INTO aside SELECT key, ?, model, created, value FROM answers WHERE key = ?", (why, key_)
+            )
+            self._db.execute("DELETE FROM answers WHERE key = ?", (key_,))
+            self._db.execute("COMMIT")
+
+        self._guard(move)
+        self._note(f"Cache: the answer {key[:16]}... in {str(self.path)!r} cannot be used ({why}); it is asked again")
+
+    # -- marks
+
+    def take(self, keys: Sequence[str], owner: str) -> marks.Taken:
+        "Answers that are there, and marks for the keys that nobody asks; see `mhbench.ask.marks`."
+        return self._guard(lambda: marks.take(self._db, self._columns, keys, owner))
+
+    def renew(self, owner: str):
+        "Let the marks of a run hold for another minute."
+        self._guard(lambda: marks.renew(self._db, owner))
+
+    def release(self, owner: str, keys: Sequence[str] | None = None):
+        "Take the marks of a run away, all of them or those of some keys."
+        self._guard(lambda: marks.release(self._db, owner, keys))
+
+    # -- all of it
 
     def __len__(self):
         return self._guard(lambda: self._db.execute("SELECT count(*) FROM answers").fetchone()[0])
@@ -263,28 +321,10 @@ class Cache:
     def rows(self, where: str = "1", args: tuple = ()) -> Iterable[Row]:
         "All rows, in order of key."
         with self._lock:
-            for r in self._db.execute(f"SELECT {_COLUMNS} FROM answers WHERE {where} ORDER BY key", args):
-                yield _row(r)
-
-
-def _readable(path: Path) -> Iterable[Row]:
-    "The rows of a damaged file that can still be read, from both of its ends."
-    seen = set()
-    for order in ("ASC", "DESC"):
-        try:
-            db = sqlite3.connect(path)
-            for r in db.execute(f"SELECT {_COLUMNS} FROM answers ORDER BY id {order}"):
-                try:
-                    row = _row(r)
-                except sqlite3.DatabaseError:
-                    continue
-                if row.key not in seen:
-                    seen.add(row.key)
-                    yield row
-        except (sqlite3.Error, UnicodeDecodeError):
-            pass
-        finally:
-            db.close()
+            for r in self._db.execute(
+                f"SELECT {', '.join(self._columns)} FROM answers WHERE {where} ORDER BY key", args
+            ):
+                yield to_row(r)
 
 
 # %% ../../nbs/ask/04_cache.ipynb #c9e6a606
@@ -312,17 +352,44 @@ def stats(cache: Cache) -> list[dict[str, Any]]:  # one dict per model, endpoint
     ]
 
 
+def _where(*tests: tuple[str, Any]) -> tuple[str, tuple]:
+    "Conditions whose value is given, as SQL and arguments."
+    given = [(t, v) for t, v in tests if v is not None]
+    return " AND ".join(t for t, _ in given) or "1", tuple(v for _, v in given)
+
+
+def contents(
+    cache: Cache,
+    *,
+    model: str | None = None,
+    study: str | None = None,
+) -> list[dict[str, Any]]:  # one dict per study and model: study, model, rows, characters
+    "What an export with the same arguments would hold; study is empty where the caller of `ask` did not name it."
+    where, args = _where(("model = ?", model), ("study = ?", study))
+    column = "study" if "study" in cache._columns else "''"
+    sql = f"SELECT {column}, model, count(*), sum(length(value)) FROM answers WHERE {where} GROUP BY 1, 2 ORDER BY 1, 2"
+    if study is not None and column != "study":
+        return []
+    names = ("study", "model", "rows", "characters")
+    return [dict(zip(names, r)) for r in cache._guard(lambda: cache._db.execute(sql, args).fetchall())]
+
+
 def export(
     cache: Cache,
     file: str | Path,  # JSON lines under gzip
     *,
     model: str | None = None,  # only this model's answers
+    study: str | None = None,  # only answers to this study's questions
 ) -> int:  # rows written
-    "Write a cache as a file that can be shared; the same answers give the same bytes."
+    """Write a cache as a file that can be shared; the same answers give the same bytes.
+
+    Answers may repeat the text that was asked about: `contents` says whose they are before they are handed on.
+    """
     n, file = 0, Path(file)
+    where, args = _where(("model = ?", model), ("study = ?", study))
     file.parent.mkdir(parents=True, exist_ok=True)
     with open(file, "wb") as raw, gzip.GzipFile(fileobj=raw, mode="wb", mtime=0, filename="") as out:
-        for r in cache.rows(*(("1",) if model is None else ("model = ?", (model,)))):
+        for r in cache.rows(where, args):
             out.write((json.dumps(r._asdict(), ensure_ascii=False) + "\n").encode("utf-8"))
             n += 1
     return n
@@ -342,7 +409,7 @@ def import_file(cache: Cache, file: str | Path) -> Imported:
     Raises: ValueError naming the line that is no exported row; nothing of the file is imported then.
     """
     rows = []
-    with gzip.open(file, "rt", encoding="utf-8") as lines:
+    with gzip.open(file, "rt", encoding="utf-8", newline="\n") as lines:
         try:
             for i, line in enumerate(lines, 1):
                 r = Row(**json.loads(line))
@@ -374,13 +441,17 @@ def prune(
     older_than_days: float | None = None,  # only rows first obtained before that
 ) -> int:  # rows deleted
     "Delete rows, and give the space back."
-    tests = [
-        ("model = ?", model),
-        ("status = ?", status),
-        ("created < ?", None if older_than_days is None else time.time() - 86400 * older_than_days),
-    ]
-    tests = [(t, v) for t, v in tests if v is not None]
-    if not tests:
+    if older_than_days is not None and not 0 < older_than_days < math.inf:
+        refuse(
+            "prune",
+            "older_than_days",
+            "be a number of days above 0",
+            f"{older_than_days!r}",
+            remedy="nothing was deleted; all answers of a model go with `model`",
+        )
+    before = None if older_than_days is None else time.time() - 86400 * older_than_days
+    where, args = _where(("model = ?", model), ("status = ?", status), ("created < ?", before))
+    if not args:
         refuse(
             "prune",
             "one of model, status, older_than_days",
@@ -390,9 +461,7 @@ def prune(
         )
 
     def delete():
-        n = cache._db.execute(
-            f"DELETE FROM answers WHERE {' AND '.join(t for t, _ in tests)}", tuple(v for _, v in tests)
-        ).rowcount
+        n = cache._db.execute(f"DELETE FROM answers WHERE {where}", args).rowcount
         cache._db.execute("VACUUM")
         return n
 

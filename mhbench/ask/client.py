@@ -23,7 +23,7 @@ __all__ = ["aask", "ask"]
 
 
 # %% ../../nbs/ask/11_client.ipynb #dc0c9e02
-def _run(requests, model, endpoint, cache, budget, max_failed, replay, progress) -> _Run:
+def _run(requests, model, endpoint, cache, budget, max_failed, replay, progress, study) -> _Run:
     "Check the call."
     if replay not in ("use", "only", "off"):
         refuse("ask", "replay", "be use, only or off", f"{replay!r}")
@@ -41,7 +41,7 @@ def _run(requests, model, endpoint, cache, budget, max_failed, replay, progress)
         )
     if replay == "only" and not isinstance(cache, Cache):
         cache = Cache(cache, readonly=True)
-    return _Run(requests, model, endpoint, _opened(cache), budget, max_failed, replay, progress)
+    return _Run(requests, model, endpoint, _opened(cache), budget, max_failed, replay, progress, study)
 
 
 async def aask(
@@ -54,12 +54,13 @@ async def aask(
     max_failed: int | None = None,  # more failures than this end the run
     replay: Literal["use", "only", "off"] = "use",  # only: from the cache alone, with no endpoint
     progress: bool | str = True,  # a text is the line's label
+    study: str = "",  # whose questions these are, as the cache notes it
 ) -> AsyncIterator[Answer]:  # in the order asked, one for each request
     """Ask a model, asynchronously.
 
     Raises: ValueError for what is wrong with the call; BudgetReached, TooManyFailed, CacheError after saving what came.
     """
-    batches = _run(requests, model, endpoint, cache, budget, max_failed, replay, progress).batches()
+    batches = _run(requests, model, endpoint, cache, budget, max_failed, replay, progress, study).batches()
     try:
         async for batch in batches:
             for answer in batch:
@@ -117,6 +118,15 @@ class _Thread:
             self.thread.join(0.5)
 
 
+def _feed(run: _Run) -> None:
+    "Take requests, and leave no mark behind where one of them is refused."
+    try:
+        run.feed()
+    except BaseException:
+        run.release()
+        raise
+
+
 def ask(
     requests: Iterable[Request],
     model: Model,
@@ -127,18 +137,21 @@ def ask(
     max_failed: int | None = None,
     replay: Literal["use", "only", "off"] = "use",
     progress: bool | str = True,
+    study: str = "",
 ) -> Iterator[Answer]:
     """Ask a model: `aask` for code that is not asynchronous, with the same arguments.
 
     Raises: as `aask`.
     """
-    run = _run(requests, model, endpoint, cache, budget, max_failed, replay, progress)
-    run.feed()
-    while not run.pending and not run.stop:  # as long as the cache has it all, there is nothing to wait for
+    run = _run(requests, model, endpoint, cache, budget, max_failed, replay, progress, study)
+    _feed(run)
+    while not (
+        run.pending or run.elsewhere or run.stop
+    ):  # as long as the cache has it all, there is nothing to wait for
         yield from run.take()
         if not run.more and run.next_out == run.next_in:
             return run.progress.tick(last=True)
-        run.feed()
+        _feed(run)
     asking = _Thread(run.batches, f"ask {model.name}")
     try:
         while isinstance(batch := asking.out.get(), list):

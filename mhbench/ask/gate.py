@@ -49,7 +49,7 @@ def retry_after(
         pass
     try:
         return max(0.0, email.utils.parsedate_to_datetime(s).timestamp() - (time.time() if now is None else now))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
 
 
@@ -76,6 +76,7 @@ class Gate:
         self.due = [-math.inf, -math.inf]  # the clocks of the two limits
         self.in_flight, self.cut_at, self.streak = 0, -math.inf, 0
         self.walls, self.opens, self.aim = 0, -math.inf, float(concurrency)
+        self.shut_since: float | None = None  # when push-back began, with no answer since
 
     def wait(self, now: float) -> float:
         "Seconds until a request may go; infinite where one in flight has to end first."
@@ -99,11 +100,16 @@ class Gate:
 
     def answered(self):
         "An answer came: climb."
-        self.streak, self.walls = 0, 0
+        self.streak, self.walls, self.shut_since = 0, 0, None
         self.limit = min(self.most, self.limit + (1.0 if self.limit < self.aim else 1.0 / self.limit))
+
+    def shut_for(self, now: float) -> float:
+        "Seconds for which nothing but push-back has come."
+        return 0.0 if self.shut_since is None else now - self.shut_since
 
     def pushed_back(self, now: float, started: float, asked: float | None = None):
         "The endpoint pushed back on a request that had gone at `started`."
+        self.shut_since = now if self.shut_since is None else self.shut_since
         if started < self.opens:
             return  # it left before the wall was seen
         self.streak += 1

@@ -17,7 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from .notes import say
 from .request import Endpoint, Model
+from .send import KEEPERS
 from ..errors import refuse
 
 # %% auto #0
@@ -84,7 +86,8 @@ def _child():
     except ImportError:
         sys.exit("serve: the server is a package of its own; got no xllamacpp; pip install 'mhbench[local]'")
     p = xllamacpp.CommonParams()
-    p.model.path, p.model_alias, p.hostnames, p.port = settings["gguf"], {settings["served"]}, ["127.0.0.1"], 0
+    p.model.path, p.model_alias = settings["gguf"], {settings["served"]}
+    p.hostnames, p.port = ["127.0.0.1"], settings.get("port", 0)
     p.n_parallel, p.n_ctx, p.cache_prompt, p.cache_ram_mib, p.warmup = (
         settings["parallel"],
         settings["n_ctx"] * settings["parallel"],
@@ -174,6 +177,96 @@ def described(
     yield _endpoint(name, "http://127.0.0.1:0/v1", _settings(gguf, served, template, n_ctx, threads, parallel, seed))
 
 
+class _Server:
+    "A llama.cpp server in a child process, which is seen to."
+
+    def __init__(self, settings: dict[str, Any], start_s: float, words):
+        self.settings, self.start_s, self.words = settings, start_s, words
+        self.lock, self.died = threading.Lock(), 0
+        self.child: subprocess.Popen = self._spawn({})
+        self.address = self._listens()
+
+    def _spawn(self, more: dict[str, Any]) -> subprocess.Popen:
+        here = str(Path(sys.modules[Endpoint.__module__].__file__).resolve().parents[2])
+        paths = os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
+        return subprocess.Popen(
+            [sys.executable, "-c", "from mhbench.ask.local import _child; _child()", json.dumps(self.settings | more)],
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.words,
+            env={**os.environ, "PYTHONPATH": paths},
+        )
+
+    def last_words(self) -> str:
+        "The end of what the server said."
+        self.words.flush()
+        with open(self.words.name, encoding="utf-8", errors="replace") as f:
+            return f.read()[-500:].strip()
+
+    def _listens(self) -> str:
+        "Wait for the address."
+        late = threading.Timer(self.start_s, self.child.kill)
+        late.start()
+        address = self.child.stdout.readline().strip()
+        late.cancel()
+        if not address.startswith("http"):
+            self.child.wait()
+            refuse(
+                "serve",
+                "the server",
+                f"start within {self.start_s:g} s",
+                f"exit code {self.child.returncode} and {self.last_words()!r}",
+                remedy=f"see whether {Path(self.settings['gguf']).name} is a GGUF file and the memory suffices",
+                error=RuntimeError,
+            )
+        return address
+
+    def see_to(self) -> None:
+        """Start the server again where it has died; once.
+
+        Raises: RuntimeError with its last words where it has died before, or does not start.
+        """
+        with self.lock:
+            if self.child.poll() is None:
+                return
+            self.died += 1
+            code = self.child.returncode
+            if self.died > 1:
+                refuse(
+                    "serve",
+                    "the server",
+                    "stay alive",
+                    f"exit code {code} for the second time, and {self.last_words()!r}",
+                    remedy="the answers so far are kept: see its log, give it less (n_ctx, parallel), and run again",
+                    error=RuntimeError,
+                )
+            say(f"the server of {self.settings['served']} ended with exit code {code}; it is started again, once")
+            self._end_pipes()
+            self.child = self._spawn({"port": int(self.address.rpartition(":")[2].strip("/"))})
+            self._listens()
+
+    def _end_pipes(self):
+        for pipe in (self.child.stdin, self.child.stdout):
+            try:
+                pipe.close()
+            except OSError:
+                pass  # the other end is gone
+
+    def stop(self):
+        "End the server: its standard input closes."
+        try:
+            self.child.stdin.close()
+        except OSError:
+            pass
+        try:
+            self.child.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self.child.kill()
+            self.child.wait()
+        self.child.stdout.close()
+
+
 @contextmanager
 def serve(
     gguf: str | Path | None = None,  # a model file; the bundled one by default
@@ -188,56 +281,26 @@ def serve(
     start_s: float = 120.0,  # how long starting may take
     log: (
         str | Path | None
-    ) = None,  # a file for what the server says, written anew; None: kept only until it has started
+    ) = None,  # a file for what the server says, written anew; None: kept only for as long as it runs
 ) -> Iterator[Endpoint]:
-    """Serve a model on loopback for the length of a `with` block.
+    """Serve a model on loopback for the length of a `with` block. A server that dies is started again once.
 
     Raises: FileNotFoundError; RuntimeError with the server's last words where it does not start.
     """
     settings = _settings(gguf, served, template, n_ctx, threads, parallel, seed)
-    here = os.pathsep.join(
-        [
-            str(Path(sys.modules[Endpoint.__module__].__file__).resolve().parents[1]),
-            *filter(None, [os.environ.get("PYTHONPATH")]),
-        ]
-    )
     if log is not None:
         Path(log).parent.mkdir(parents=True, exist_ok=True)
-    with open(log, "w+") if log is not None else tempfile.TemporaryFile("w+") as words:
-        child = subprocess.Popen(
-            [sys.executable, "-c", "from mhbench.ask.local import _child; _child()", json.dumps(settings)],
-            text=True,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=words,
-            env={**os.environ, "PYTHONPATH": here},
-        )
-        late = threading.Timer(start_s, child.kill)
+    with open(log, "w+") if log is not None else tempfile.NamedTemporaryFile("w+", suffix=".log") as words:
+        server = None
         try:
-            late.start()
-            address = child.stdout.readline().strip()
-            late.cancel()
-            if not address.startswith("http"):
-                child.wait()
-                words.seek(0)
-                refuse(
-                    "serve",
-                    "the server",
-                    f"start within {start_s:g} s",
-                    f"exit code {child.returncode} and {words.read()[-500:].strip()!r}",
-                    remedy=f"see whether {Path(settings['gguf']).name} is a GGUF file and the memory suffices",
-                    error=RuntimeError,
-                )
-            yield _endpoint(name, f"{address}/v1", settings)
+            server = _Server(settings, start_s, words)
+            url = f"{server.address}/v1"
+            KEEPERS[url.rstrip("/")] = server.see_to
+            yield _endpoint(name, url, settings)
         finally:
-            late.cancel()
-            child.stdin.close()
-            try:
-                child.wait(timeout=10)
-            except subprocess.TimeoutExpired:
-                child.kill()
-                child.wait()
-            child.stdout.close()
+            if server is not None:
+                KEEPERS.pop(f"{server.address}/v1", None)
+                server.stop()
 
 
 def bundled_model(name: str = "gemma-3-270m", endpoint: str = "local", **more) -> Model:
@@ -258,6 +321,7 @@ def bundled_model(name: str = "gemma-3-270m", endpoint: str = "local", **more) -
             "parameters": 0.27,
             "released": "2025-08-14",
             "sampling": sampling,
+            "price": {"prompt": 0.0, "completion": 0.0},
             **more,
         }
     )

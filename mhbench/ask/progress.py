@@ -24,7 +24,7 @@ class Progress:
         self.live = getattr(self.out, "isatty", lambda: False)()
         self.show = show and not os.environ.get("CI") and (self.live or "ipykernel" not in sys.modules)
         self.done = self.failed = self.cached = self.tokens = 0
-        self.usd, self.began = 0.0, time.monotonic()
+        self.usd, self.unpriced, self.began = 0.0, False, time.monotonic()
         self.shown = self.began
 
     def add(self, a: Answer):
@@ -33,15 +33,17 @@ class Progress:
         self.cached += a.cached
         if not a.cached:
             self.tokens += a.prompt_tokens + a.completion_tokens
-            self.usd += a.cost_usd
+            self.usd += a.cost_usd or 0.0
+            self.unpriced |= a.cost_usd is None
 
     def line(self, now: float) -> str:
         s = max(now - self.began, 1e-9)
         rate = self.done / s
+        spent = "cost unknown" if self.unpriced else f"{self.usd:.4f} USD"
         left = f", {(self.total - self.done) / rate:.0f} s left" if self.total and rate else ""
         return (
             f"{self.label}: {self.done}{f'/{self.total}' if self.total else ''} done, {self.failed} failed,"
-            f" {self.cached} cached, {rate:.0f} items/s, {self.tokens / s:.0f} tokens/s, {self.usd:.4f} USD{left}"
+            f" {self.cached} cached, {rate:.0f} items/s, {self.tokens / s:.0f} tokens/s, {spent}{left}"
         )
 
     def tick(self, last: bool = False):

@@ -12,18 +12,20 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from .request import Model, Request
+from .request import LETTER, Model, Request, limit_of
 
 # %% auto #0
 __all__ = [
     "spellings",
     "Letters",
     "letter_logprobs",
+    "Malformed",
     "first_top",
+    "opens_thought",
     "split_reasoning",
     "read_json",
     "prompt_logprobs",
-    "Malformed",
+    "read_usage",
     "read_reply",
     "words",
 ]
@@ -60,9 +62,9 @@ def letter_logprobs(
     "Log-probabilities of option letters from the tokens that an endpoint lists."
     spelt, found, listed, least = _spelt(tuple(letters)), dict.fromkeys(letters, 0.0), 0.0, math.inf
     for token, logprob in top:
-        p = math.exp(logprob)
+        p = math.exp(min(logprob, 0.0))
         listed += p
-        least = min(least, p)
+        least = min(least, p or math.inf)
         if (c := spelt.get(token)) is not None:
             found[c] += p
     if not any(found.values()):
@@ -77,28 +79,63 @@ def letter_logprobs(
 _OPENING = frozenset(" \n\t(*[\"'`$\\")
 
 
+class Malformed(Exception):
+    "A reply that is not an answer."
+
+    tokens = (0, 0)  # prompt and completion, where the reply says what it cost all the same
+
+
+def _pairs(listed: Any) -> list[tuple[str, float]]:
+    "Listed tokens, in either form, as (token, log-probability)."
+    if isinstance(listed, dict):
+        pairs = list(listed.items())
+    else:
+        pairs = [(x["token"], x["logprob"]) for x in listed or []]
+    for token, logprob in pairs:
+        if not isinstance(token, str) or isinstance(logprob, bool) or not isinstance(logprob, (int, float)):
+            raise Malformed("a log-probability that is no number")
+        if not logprob <= 1e-3:
+            raise Malformed(f"a log-probability of {logprob!r:.20}")
+    return pairs
+
+
 def first_top(
     choice: dict[str, Any],  # one choice of a reply
 ) -> list[tuple[str, float]] | None:
-    "The tokens listed for the first telling token of an answer."
+    """The tokens listed for the first telling token of an answer; none where that token opens a thought.
+
+    Raises: Malformed where what is listed is no log-probability.
+    """
     lp = choice.get("logprobs") or {}
     if isinstance(lp.get("content"), list):
-        at = [
-            (t.get("token", ""), [(x["token"], x["logprob"]) for x in t.get("top_logprobs") or []])
-            for t in lp["content"][:4]
-        ]
+        at = [(t.get("token", ""), _pairs(t.get("top_logprobs"))) for t in lp["content"][:4]]
     elif isinstance(lp.get("top_logprobs"), list):
-        at = [(token, list((top or {}).items())) for token, top in zip(lp.get("tokens") or [], lp["top_logprobs"][:4])]
+        at = [(token, _pairs(top)) for token, top in zip(lp.get("tokens") or [], lp["top_logprobs"][:4])]
     else:
+        return None
+    if opens_thought("".join(str(token) for token, _ in at)):
         return None
     telling = next((top for token, top in at if top and not set(token) <= _OPENING), None)
     return telling or (at[0][1] if at and at[0][1] else None)
 
 
+_TAG = (
+    r"(?:<(?:\w+:)?(?:think|thought|reason|reflect|scratch|analysis)|<\|channel\|>(?!final)|<\|begin_of_thought\|>"
+    r"|<unused94>|\[think\]|◁think▷)"
+)
+_OPENS = re.compile(rf"(?i)\s*{_TAG}")
+
+
+def opens_thought(
+    text: str,  # the beginning of what a model wrote
+    cut: bool = False,  # it ends where the limit was, so that a tag may not be whole
+) -> bool:
+    "Whether a text begins with the mark of a thought."
+    head = text.strip().lower()
+    return bool(_OPENS.match(text)) or (cut and head != "" and "<think>".startswith(head))
+
+
 # %% ../../nbs/ask/06_reply.ipynb #3f0f9dfc
-_MARK = re.compile(r"(?i)\s*<(?:think|thought|reason|reflect|scratch|\|channel\|)")
-
-
 def split_reasoning(
     text: str,  # a reply's text
     thinking: bool = False,  # the model's template may open the tag itself
@@ -106,7 +143,7 @@ def split_reasoning(
     """Reasoning marked at the head of a text, and what follows it; a mark further on is the answer's own, unless the
     model is a thinking one.
     """
-    if not (thinking or _MARK.match(text)):
+    if not (thinking or _OPENS.match(text) or text.lstrip().startswith("<|channel|>")):
         return None, text
     from mhbench.ask.thinking import split_thinking
 
@@ -130,9 +167,10 @@ def read_json(text: str, schema: dict[str, Any]) -> tuple[Any, str | None]:  # (
         text = m.group(1)
     try:
         value = json.loads(text)
-    except ValueError as e:
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8")
+        worst = next(iter(_validator(json.dumps(schema)).iter_errors(value)), None)
+    except (ValueError, RecursionError) as e:
         return None, f"not JSON: {e}"
-    worst = next(iter(_validator(json.dumps(schema)).iter_errors(value)), None)
     return (value, None) if worst is None else (None, f"at {worst.json_path}: {worst.message:.300}")
 
 
@@ -166,51 +204,141 @@ def prompt_logprobs(
 
 
 # %% ../../nbs/ask/06_reply.ipynb #95a0abe9
-class Malformed(Exception):
-    "A reply that is not an answer."
+def _count(usage: dict[str, Any], name: str) -> int:
+    "A number of tokens; 0 where none is given."
+    n = usage.get(name)
+    if n is None:
+        return 0
+    if isinstance(n, bool) or not isinstance(n, (int, float)) or not 0 <= n < 2**40:
+        raise Malformed(f"{name} of {n!r:.40}")
+    return int(n)
+
+
+def read_usage(
+    reply: dict[str, Any],
+) -> tuple[int, int, int]:  # prompt tokens, completion tokens with the thought's, the thought's
+    """What a reply cost. Services that count a thought's tokens apart (in the total alone) are brought into line.
+
+    Raises: Malformed where a count is no count.
+    """
+    usage = reply.get("usage") or {}
+    if not isinstance(usage, dict):
+        raise Malformed(f"usage that is no object: {usage!r:.40}")
+    prompt, completion, total = (_count(usage, f"{k}_tokens") for k in ("prompt", "completion", "total"))
+    details = usage.get("completion_tokens_details")
+    thought = _count(details, "reasoning_tokens") if isinstance(details, dict) else 0
+    return prompt, max(completion, total - prompt if total and prompt else 0), thought
+
+
+def _loaded(raw: bytes) -> dict[str, Any]:
+    "A body as a JSON object."
+    try:
+        reply = json.loads(raw)
+    except (ValueError, RecursionError):
+        raise Malformed(f"a body that is not JSON: {raw[:80]!r}{' ...' if len(raw) > 80 else ''}") from None
+    if not isinstance(reply, dict):
+        raise Malformed(f"JSON that is no object: {raw[:80]!r}")
+    return reply
 
 
 def read_reply(
     raw: bytes,  # the body of a reply with status 200
     request: Request,
     model: Model,
-) -> dict[str, Any]:  # fields of an Answer
+    limit: int | None = None,  # tokens that the answer might have; by default what request and model say
+) -> dict[str, Any]:  # fields of an Answer, and `thought`: whether the model thought
     """The answer in a reply's body.
 
-    Raises: Malformed, with what is wrong with it.
+    Raises: Malformed, with what is wrong with it; nothing else, whatever the bytes.
     """
+    reply, tokens = _loaded(raw), (0, 0, 0)
     try:
-        reply = json.loads(raw)
-    except ValueError:
-        raise Malformed(f"a body that is not JSON: {raw[:80]!r}{' ...' if len(raw) > 80 else ''}") from None
-    if not isinstance(reply, dict):
-        raise Malformed(f"JSON that is no object: {raw[:80]!r}")
+        tokens = read_usage(reply)
+        return _echo(reply, request, tokens) if request.echo else _answer(raw, reply, request, model, limit, tokens)
+    except Malformed as e:
+        e.tokens = tokens[:2]
+        raise
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError, RecursionError) as e:
+        wrong = Malformed(f"a reply in an unknown form: {type(e).__name__} {e!s:.80}")
+        wrong.tokens = tokens[:2]
+        raise wrong from None
+
+
+def _choice(raw: bytes, reply: dict[str, Any]) -> dict[str, Any]:
+    "The first choice of a reply."
     if reply.get("error"):
         raise Malformed(f"an error with status 200: {words(raw)}")
-    choices, chat = reply.get("choices"), model.api == "chat" and not request.echo
+    choices = reply.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise Malformed("an empty list of choices")
-    choice, usage = choices[0], reply.get("usage") or {}
-    if request.echo:
-        return _echo(reply, request)
+    return choices[0]
+
+
+def _joined(parts: Any, name: str) -> str | None:
+    "A text, or the texts of a list of parts."
+    if isinstance(parts, list):
+        texts = [p.get("text", "") if isinstance(p, dict) else None for p in parts]
+        if not all(isinstance(t, str) for t in texts):
+            raise Malformed(f"{name} with a part that is no text")
+        parts = "".join(texts)
+    if parts is not None and not isinstance(parts, str):
+        raise Malformed(f"{name} that is no text: {parts!r:.40}")
+    return parts
+
+
+def _unicode(text: str | None, name: str) -> str | None:
+    "A text that can be written down."
+    try:
+        if text is not None:
+            text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise Malformed(f"{name} with a lone surrogate, which is no Unicode") from None
+    return text
+
+
+def _thought_apart(message: dict[str, Any]) -> tuple[str | None, Any]:
+    "The reasoning that a message holds in a field of its own (or in parts of its content), and the content."
+    content = message.get("content")
+    reasoning = message.get("reasoning_content") or message.get("reasoning") or None
+    if isinstance(content, list):  # Mistral: parts of type thinking beside those of type text
+        thoughts = [p.get("thinking") for p in content if isinstance(p, dict) and p.get("type") == "thinking"]
+        content = [p for p in content if not (isinstance(p, dict) and p.get("type") == "thinking")]
+        reasoning = reasoning or "".join(_joined(t, "a thought") or "" for t in thoughts) or None
+    return _joined(reasoning, "reasoning"), content
+
+
+def _answer(raw, reply, request: Request, model: Model, limit: int | None, tokens: tuple[int, int, int]) -> dict:
+    "The fields of an answer."
+    choice = _choice(raw, reply)
+    chat = model.api == "chat"
     message = choice.get("message") if chat else {"content": choice.get("text")}
     if not isinstance(message, dict):
         raise Malformed(f"no {'message' if chat else 'text'} in the choice")
-    finish, text = choice.get("finish_reason"), message.get("content")
-    reasoning = message.get("reasoning_content") or message.get("reasoning") or None
-    if isinstance(text, list):
-        text = "".join(p.get("text", "") for p in text if isinstance(p, dict))
-    if (
-        not isinstance(text, str)
-        and not reasoning
-        and finish not in ("length", "content_filter")
-        and not message.get("refusal")
-    ):
+    finish, refusal = choice.get("finish_reason"), message.get("refusal")
+    if not isinstance(finish, (str, type(None))):
+        raise Malformed(f"finish_reason {finish!r:.40}")
+    reasoning, content = _thought_apart(message)
+    text = _joined(content, "content")
+    if text is None and not reasoning and finish not in ("length", "content_filter") and not refusal:
         raise Malformed("a choice with no content")
+    opened = opens_thought(text or "", cut=finish == "length")
     if reasoning is None:
         reasoning, text = split_reasoning(text or "", model.thinking)
-    got = {
-        "text": text or "",
+    got = _fields(_unicode(text or "", "content"), _unicode(reasoning, "reasoning"), _unicode(finish, "finish_reason"))
+    got |= {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], "thinking_tokens": tokens[2]}
+    got["thought"] = bool(reasoning or opened or tokens[2])
+    top = first_top(choice) if request.letters else None
+    if top and not got["thought"] and (found := letter_logprobs(top, request.letters)):
+        got["letter_logprobs"], got["bounded"] = found
+    got["listed"] = top is not None
+    limit = limit_of(request, model)[1] if limit is None else limit
+    return _status(got, _joined(refusal, "refusal"), request, math.inf if limit is None else limit, opened)
+
+
+def _fields(text: str, reasoning: str | None, finish: str | None) -> dict[str, Any]:
+    "The fields of an answer in which nothing is wrong yet."
+    return {
+        "text": text,
         "reasoning": reasoning,
         "finish_reason": finish,
         "status": "ok",
@@ -218,58 +346,34 @@ def read_reply(
         "bounded": [],
         "letter_logprobs": None,
         "data": None,
-        "prompt_tokens": int(usage.get("prompt_tokens") or 0),
-        "completion_tokens": int(usage.get("completion_tokens") or 0),
     }
-    if request.letters and (top := first_top(choice)) and (found := letter_logprobs(top, request.letters)):
-        got["letter_logprobs"], got["bounded"] = found
-    return _status(got, message.get("refusal"), request, model)
 
 
-def _echo(reply: dict[str, Any], request: Request) -> dict[str, Any]:
+_DEAF = "the reply gives no log-probabilities of the prompt's tokens; set the endpoint's prompt_logprobs to none"
+
+
+def _echo(reply: dict[str, Any], request: Request, tokens: tuple[int, int, int]) -> dict[str, Any]:
     "The fields of an answer that is the prompt's log-probabilities; the text, which the caller has, is not kept."
-    usage = reply.get("usage") or {}
-    try:
-        found = prompt_logprobs(reply, request.sampling.get("max_tokens", 1))
-    except (AttributeError, IndexError, TypeError) as e:
-        raise Malformed(f"log-probabilities in an unknown form: {e}") from None
-    got = {
-        "text": "",
-        "reasoning": None,
-        "finish_reason": reply["choices"][0].get("finish_reason"),
-        "status": "ok",
-        "error": None,
-        "bounded": [],
-        "letter_logprobs": None,
-        "data": None,
-        "prompt_logprobs": found,
-        "prompt_tokens": int(usage.get("prompt_tokens") or 0),
-        "completion_tokens": int(usage.get("completion_tokens") or 0),
-    }
-    return (
-        got
-        if found is not None
-        else got
-        | {
-            "status": "refused",
-            "error": (
-                "the reply gives no log-probabilities of the prompt's tokens; set the endpoint's prompt_logprobs to"
-                " none"
-            ),
-        }
-    )
+    choice = _choice(b"{}", reply)
+    finish = choice.get("finish_reason")
+    found = prompt_logprobs(reply, request.sampling.get("max_tokens", 1))
+    if found is not None and not all(-math.inf < x <= 0 for x in found):
+        raise Malformed("a log-probability that is no number")
+    got = _fields("", None, finish if isinstance(finish, str) else None)
+    got |= {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], "thinking_tokens": 0}
+    got |= {"prompt_logprobs": found, "thought": False, "listed": True}
+    return got if found is not None else got | {"status": "refused", "error": _DEAF}
 
 
-def _status(got: dict[str, Any], refusal: str | None, request: Request, model: Model) -> dict[str, Any]:
+def _status(got: dict[str, Any], refusal: str | None, request: Request, limit: float, opened: bool) -> dict[str, Any]:
     "Set the status of an answer, and its data where a schema was asked for."
-    limit = {**model.sampling, **request.sampling}.get("max_tokens", math.inf)
     meant = request.letters and (
-        got["letter_logprobs"] is not None or limit <= 4 and got["text"].strip()
+        got["letter_logprobs"] is not None or (limit <= LETTER and got["text"].strip() and not opened)
     )  # a letter is all that was asked for
     if got["finish_reason"] == "content_filter":
         got.update(status="filtered", error="finish_reason: content_filter")
     elif refusal:
-        got.update(status="refused", error=f"the model refused: {refusal}")
+        got.update(status="refused", error=f"the model refused: {_unicode(refusal, 'refusal')}")
     elif got["finish_reason"] == "length" and not meant:
         got.update(status="truncated")
     elif request.schema is not None:
@@ -282,10 +386,29 @@ def _status(got: dict[str, Any], refusal: str | None, request: Request, model: M
 def words(
     raw: bytes,  # the body of a reply
 ) -> str:
-    "An endpoint's own words in an error's body."
+    "An endpoint's own words in an error's body, all of them."
     try:
-        reply = json.loads(raw)
-    except ValueError:
-        return raw[:300].decode("utf-8", "replace").strip() or "an empty body"
-    e = reply.get("error", reply) if isinstance(reply, dict) else reply
-    return str(e.get("message") or e) if isinstance(e, dict) else str(e)
+        said = _said(json.loads(raw), 4)
+    except (ValueError, RecursionError):
+        said = raw[:100_000].decode("utf-8", "replace").strip()
+    return said or "an empty body"
+
+
+def _said(e: Any, depth: int) -> str:
+    "The message in an error: OpenAI's form, Gemini's list, OpenRouter's provider inside, FastAPI's detail."
+    if isinstance(e, list):
+        return "; ".join(filter(None, (_said(x, depth - 1) for x in e[:5]))) if depth else ""
+    if not isinstance(e, dict) or not depth:
+        return "" if e is None else str(e)[:100_000]
+    inner = e.get("error")
+    if isinstance(inner, (dict, list)) and inner:
+        return _said(inner, depth - 1)
+    said = e.get("message") or e.get("msg") or e.get("detail") or inner or e
+    text = _said(said, depth - 1) if said is not e else str(e)[:100_000]
+    where = e.get("loc")
+    if isinstance(where, list):  # pydantic's errors: the place says which parameter is meant
+        text += f" ({'.'.join(map(str, where))})"
+    raw = e["metadata"].get("raw") if isinstance(e.get("metadata"), dict) else None
+    if raw:
+        text += f": {words(raw.encode('utf-8', 'replace')) if isinstance(raw, str) else _said(raw, depth - 1)}"
+    return text

@@ -7,26 +7,33 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
+import math
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from .secrets import secret_header, url_fault
+from .terms import LIMITS, Terms
 from ..errors import refuse
 
 # %% auto #0
 __all__ = [
     "COMPLETION_TEMPLATE",
+    "LETTER",
+    "TEXT_ROOM",
     "Entry",
     "Endpoint",
     "Model",
     "Request",
     "Answer",
+    "kept",
     "completion_prompt",
     "Wire",
+    "limit_of",
     "body_of",
+    "changes",
     "wire",
 ]
 
@@ -40,7 +47,24 @@ class Entry(BaseModel):
     starts without loading pandas.)
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_secret(cls, given: Any) -> Any:
+        if isinstance(given, dict):
+            for name in given:
+                if isinstance(name, str) and name not in cls.model_fields and secret_header(name):
+                    raise ValueError(f"{name} must not stand in an entry; name the environment variable in api_key_env")
+        return given
+
+
+def _odd_number(value: Any, place: str = "") -> str:
+    "Where a NaN or an infinity stands; empty where none does."
+    if isinstance(value, float) and not math.isfinite(value):
+        return place
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return next((at for k, v in inner if (at := _odd_number(v, f"{place}.{k}".strip(".")))), "")
 
 
 class Endpoint(Entry):
@@ -63,17 +87,32 @@ class Endpoint(Entry):
         # how it gives those of a prompt's own tokens: completions with `echo`, vLLM's field of that name, or not at all
     ] = "none"
     structured: Literal["json_schema", "json_object", "none"] = "json_schema"  # how it takes a JSON schema
+    refuses: dict[str, str | None] = {}  # parameters known to be refused: the name to use instead, or null
     headers: dict[str, str] = {}  # more headers, none of them secret
+    headers_env: dict[str, str] = {}  # more headers, each from the environment variable that is named
+    max_reply_bytes: Annotated[int, Field(ge=1024)] = 32 << 20  # of one reply, unpacked
 
     @model_validator(mode="after")
     def _urls(self):
-        bad = [u for u in self.base_urls if not re.match(r"https?://[^\s/]+", u)]
-        if bad:
-            raise ValueError(f"base_urls must begin with http:// or https://; got {bad}")
-        secret = [h for h in self.headers if h.lower() in ("authorization", "api-key", "x-api-key")]
+        for i, url in enumerate(self.base_urls, 1):
+            if fault := url_fault(url):
+                raise ValueError(f"base_urls must {fault}; number {i} does not")
+        secret = [h for h, value in self.headers.items() if secret_header(h, value)]
         if secret:
-            raise ValueError(f"headers must hold no key; got {secret}; name the environment variable in api_key_env")
+            raise ValueError(
+                f"headers must hold no key; got {secret}; name the environment variable in api_key_env, or in"
+                " headers_env: {HEADER: VARIABLE}"
+            )
+        bad = [h for h, v in self.headers_env.items() if not v.replace("_", "").isalnum() or secret_header("", v)]
+        if bad:
+            raise ValueError(f"headers_env must name environment variables; those of {bad} are none")
         return self
+
+    @property
+    def terms(self) -> Terms:
+        "What the entry itself says that the endpoint does not take."
+        renamed = tuple((k, v) for k, v in self.refuses.items() if v)
+        return Terms(renamed=renamed, dropped=tuple(k for k, v in self.refuses.items() if not v))
 
     @property
     def who(self) -> str:
@@ -92,16 +131,20 @@ class Model(Entry):
     template: str | None = None  # completions: text with {system} and {prompt}
     sampling: dict[str, Any] = {}  # temperature, max_tokens, top_p, seed, stop, ...: sent as they are
     lineage: str = ""  # the family: a judge of the same lineage is named
-    price: dict[str, float] = {}  # USD per million tokens: prompt, completion
+    price: dict[str, float] = {}  # USD per million tokens: prompt and completion; empty: unknown, which is not 0
     thinking: bool = False  # its answers begin with reasoning, marked or not
+    thinking_tokens: Annotated[int, Field(ge=1)] = 4096  # room for thought and answer, where sampling sets no limit
     released: str | None = None  # YYYY-MM-DD
     parameters: float | None = None  # how many, in billions
 
     @model_validator(mode="after")
     def _fits(self):
-        unknown = sorted(set(self.price) - {"prompt", "completion"})
-        if unknown:
-            raise ValueError(f"price must have the fields prompt and completion; got {unknown}")
+        if self.price and set(self.price) != {"prompt", "completion"}:
+            raise ValueError(f"price must have the fields prompt and completion; got {sorted(self.price)}")
+        if not all(0 <= v < math.inf for v in self.price.values()):
+            raise ValueError(f"price must be 0 or more; got {self.price}")
+        if place := _odd_number(self.sampling):
+            raise ValueError(f"sampling must hold ordinary numbers; {place} is none")
         if self.template is not None and "{prompt}" not in self.template:
             raise ValueError(f"template must hold {{prompt}}; got {self.template!r}")
         return self
@@ -119,6 +162,7 @@ class Request:
     schema: dict[str, Any] | None = None  # JSON schema of the answer
     letters: list[str] | None = None  # option letters whose log-probabilities are wanted
     echo: bool = False  # the log-probabilities of the text itself are wanted, and no answer
+    room: int | None = None  # tokens that the mode allows an answer; a limit in the model's entry goes before it
 
 
 @dataclass(slots=True)
@@ -137,8 +181,10 @@ class Answer:
     attempts: int = 0  # requests sent when it was first obtained
     error: str | None = None  # the last error
     prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cost_usd: float = 0.0  # by the price table, when first obtained
+    completion_tokens: int = 0  # those of the thought included
+    thinking_tokens: int = 0  # of these, as far as the endpoint says
+    cost_usd: float | None = 0.0  # by the price table, when first obtained; None where the price is unknown
+    changed: list[str] = field(default_factory=list)  # what of the request the endpoint does not take
     request_key: str | None = None  # SHA-256 of everything that shaped it
     cached: bool = False  # read from the cache in this run
 
@@ -148,9 +194,24 @@ class Answer:
 
 
 _FIELDS = tuple(f.name for f in fields(Answer))
-_KEPT = tuple(
-    name for name in _FIELDS if name not in ("id", "request_key", "cached", "prompt_logprobs")
-)  # what every cache row holds
+_SPARSE = ("prompt_logprobs", "changed", "thinking_tokens")  # kept where there is something to keep
+_KEPT = tuple(name for name in _FIELDS if name not in ("id", "request_key", "cached", *_SPARSE))
+
+
+def kept(
+    values: dict[str, Any],  # fields of an Answer
+) -> str:
+    """The JSON of a cache row.
+
+    Raises: ValueError where a value is no JSON or no Unicode: a lone surrogate, NaN, an infinity.
+    """
+    out = {k: values[k] for k in (*_KEPT, *(k for k in _SPARSE if values.get(k)))}
+    if values.get("prompt_logprobs") == []:
+        out["prompt_logprobs"] = []
+    text = json.dumps(out, ensure_ascii=False, allow_nan=False)
+    text.encode("utf-8")
+    return text
+
 
 # %% ../../nbs/ask/05_request.ipynb #ef782dc0
 COMPLETION_TEMPLATE = "{system}Question: {prompt}\nAnswer:"
@@ -179,6 +240,8 @@ class Wire(NamedTuple):
     path: str  # /chat/completions or /completions
     body: bytes  # canonical JSON
     key: str  # SHA-256, 64 hexadecimal digits
+    most: int | None  # tokens that the answer may have; None: no limit
+    changed: tuple[str, ...]  # what of the request the endpoint does not take
 
 
 def _closed(schema: Any) -> Any:
@@ -193,7 +256,7 @@ def _closed(schema: Any) -> Any:
     return out
 
 
-_encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
+_encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 def _dumps(value: Any) -> bytes:
@@ -210,57 +273,133 @@ def _prefix(
     return _dumps(["mhbench 1", who, path, structured, sample, letters, schema])
 
 
-def body_of(request: Request, model: Model, endpoint: Endpoint) -> dict[str, Any]:
+LETTER = 4  # tokens: a limit up to this leaves room for a letter and nothing else
+TEXT_ROOM = 32  # tokens, where a letter has to be read from a text
+
+
+def limit_of(
+    request: Request,
+    model: Model,
+    terms: Terms | None = None,
+    reads_text: bool = False,  # letters are wanted, and there are no log-probabilities
+) -> tuple[str, int | None]:  # the parameter's name and its value; None: no limit
+    """The limit on an answer's tokens: the request's own, else the model's entry, else the room that the mode gives.
+
+    For a model that thinks, what a mode gives is no measure: the entry's limit counts, or `thinking_tokens`. An entry
+    with `max_completion_tokens` is believed in every case.
+    """
+    name = "max_completion_tokens" if "max_completion_tokens" in model.sampling else "max_tokens"
+    own = model.sampling.get(name)
+    asked = next((request.sampling[k] for k in LIMITS if request.sampling.get(k) is not None), None)
+    if "max_completion_tokens" in request.sampling:
+        name = "max_completion_tokens"
+    thinks = model.thinking or (terms is not None and terms.thinks)
+    if own is not None and (thinks or "max_completion_tokens" in model.sampling):
+        return name, own
+    if thinks:
+        return name, max(model.thinking_tokens, asked or 0)
+    most = asked if asked is not None else own if own is not None else request.room
+    if reads_text and most is not None and most <= LETTER:
+        most = max(most, own or TEXT_ROOM)
+    return name, most
+
+
+def _top(request: Request, endpoint: Endpoint, terms: Terms) -> int:
+    "How many log-probabilities are asked for."
+    if not request.letters or terms.thinks:
+        return 0
+    return endpoint.top_logprobs if terms.top_logprobs is None else min(endpoint.top_logprobs, terms.top_logprobs)
+
+
+def _sampling(request: Request, model: Model, terms: Terms, k: int) -> dict[str, Any]:
+    "The sampling parameters, with one limit and a seed for each sample."
+    out = {**model.sampling, **request.sampling}
+    for limit in LIMITS:
+        out.pop(limit, None)
+    name, most = limit_of(request, model, terms, bool(request.letters) and not k)
+    if most is not None:
+        out[name] = most
+    if out.get("seed") is not None:
+        out["seed"] += request.sample
+    return out
+
+
+def _echo_body(request: Request, model: Model, endpoint: Endpoint) -> dict[str, Any]:
+    "The body that asks for the log-probabilities of a text itself."
+    how = {"echo": True, "logprobs": 1} if endpoint.prompt_logprobs == "echo" else {"prompt_logprobs": 0}
+    text = request.messages[-1]["content"]
+    return {"model": model.served, "prompt": text, "max_tokens": 1, "temperature": 0.0, **request.sampling, **how}
+
+
+def _with_schema(messages: list[dict[str, str]], schema: dict[str, Any]) -> list[dict[str, str]]:
+    "Messages that say in words what JSON is wanted."
+    text = json.dumps(schema, ensure_ascii=False)
+    ask = f"\n\nAnswer with one JSON value that fits this JSON schema, and with nothing else:\n{text}"
+    return [*messages[:-1], {**messages[-1], "content": messages[-1]["content"] + ask}]
+
+
+def body_of(
+    request: Request,
+    model: Model,
+    endpoint: Endpoint,
+    terms: Terms | None = None,  # what the endpoint was found to take; the entry's own by default
+) -> dict[str, Any]:
     "The JSON body of a request."
     if request.echo:
-        how = {"echo": True, "logprobs": 1} if endpoint.prompt_logprobs == "echo" else {"prompt_logprobs": 0}
-        return {
-            "model": model.served,
-            "prompt": request.messages[-1]["content"],
-            "max_tokens": 1,
-            "temperature": 0.0,
-            **request.sampling,
-            **how,
-        }
-    messages, sampling = request.messages, {**model.sampling, **request.sampling}
+        return _echo_body(request, model, endpoint)
+    terms = endpoint.terms if terms is None else terms
+    structured, messages = terms.structured or endpoint.structured, request.messages
     if model.system and not any(m["role"] == "system" for m in messages):
         messages = [{"role": "system", "content": model.system}, *messages]
-    if sampling.get("seed") is not None:
-        sampling["seed"] += request.sample
-    schema, k = request.schema and _closed(request.schema), endpoint.top_logprobs if request.letters else 0
-    if schema and endpoint.structured != "json_schema":
-        ask = (
-            "\n\nAnswer with one JSON value that fits this JSON schema, and with nothing"
-            f" else:\n{json.dumps(schema, ensure_ascii=False)}"
-        )
-        messages = [*messages[:-1], {**messages[-1], "content": messages[-1]["content"] + ask}]
-    body = {"model": model.served, **sampling}
-    if schema and endpoint.structured == "json_schema":
+    schema, k = request.schema and _closed(request.schema), _top(request, endpoint, terms)
+    body = {"model": model.served, **_sampling(request, model, terms, k)}
+    if schema and structured != "json_schema":
+        messages = _with_schema(messages, schema)
+    if schema and structured == "json_schema":
         body["response_format"] = {
             "type": "json_schema",
             "json_schema": {"name": "answer", "strict": True, "schema": schema},
         }
-    if schema and endpoint.structured == "json_object":
+    if schema and structured == "json_object":
         body["response_format"] = {"type": "json_object"}
     if model.api == "chat":
         body["messages"] = messages
-        if k:
-            body.update(logprobs=True, top_logprobs=k)
+        body |= {"logprobs": True, "top_logprobs": k} if k else {}
     else:
         body["prompt"] = completion_prompt(messages, model.template)
-        if k:
-            body["logprobs"] = k
-        if schema and endpoint.structured == "json_schema":
+        body |= {"logprobs": k} if k else {}
+        if schema and structured == "json_schema":
             body["json_schema"] = schema  # llama.cpp; vLLM reads response_format here too
-    return body
+    return terms.sent(body)
 
 
-def wire(request: Request, model: Model, endpoint: Endpoint) -> Wire:
-    """The bytes of a request, and the key of its answer.
+_ALL = Terms()
 
-    Raises: ValueError where the messages are not chat messages, the letters are no letters, or the endpoint echoes
-    nothing.
-    """
+
+def changes(
+    request: Request,
+    model: Model,
+    endpoint: Endpoint,
+    terms: Terms,
+    body: dict[str, Any],  # as it is sent
+) -> tuple[str, ...]:
+    "What of a request the endpoint does not take, as the rows of the results say it."
+    if terms == _ALL or request.echo:
+        return ()
+    plain = body_of(request, model, endpoint, Terms())
+    out = [f"no {k}" for k in plain if k not in body and k not in dict(terms.renamed)]
+    out += [f"{a} as {b}" for a, b in terms.renamed if a in plain]
+    if "top_logprobs" in body and body["top_logprobs"] != plain.get("top_logprobs"):
+        out.append(f"top_logprobs {body['top_logprobs']}")
+    if "response_format" in body and body["response_format"] != plain.get("response_format"):
+        out.append(f"response_format {body['response_format']['type']}")
+    if terms.thinks and not model.thinking:
+        out.append("room for a thought")
+    return tuple(out)
+
+
+def _check(request: Request, endpoint: Endpoint) -> None:
+    "Refuse what is no chat, or what the endpoint cannot echo."
     bad = None
     for m in request.messages:
         if not (
@@ -289,20 +428,35 @@ def wire(request: Request, model: Model, endpoint: Endpoint) -> Wire:
         )
     if request.echo and (request.letters or request.schema):
         refuse("wire", "echo", "come without letters and schema", "both", place=f"{request.id}", remedy="ask twice")
+
+
+def wire(
+    request: Request,
+    model: Model,
+    endpoint: Endpoint,
+    terms: Terms | None = None,  # what the endpoint was found to take; the entry's own by default
+) -> Wire:
+    """The bytes of a request, and the key of its answer.
+
+    Raises: ValueError where the messages are not chat messages or no Unicode, the letters are no letters, or the
+    endpoint echoes nothing.
+    """
+    _check(request, endpoint)
+    terms = endpoint.terms if terms is None else terms
     path = "/chat/completions" if model.api == "chat" and not request.echo else "/completions"
+    structured = terms.structured or endpoint.structured
     schema = None if request.schema is None else _encode(request.schema)
     try:
-        prefix = _prefix(
-            endpoint.who,
-            path,
-            endpoint.structured if schema else "",
-            request.sample,
-            request.letters and tuple(request.letters),
-            schema,
-        )
+        letters = request.letters and tuple(request.letters)
+        prefix = _prefix(endpoint.who, path, structured if schema else "", request.sample, letters, schema)
+        fields = body_of(request, model, endpoint, terms)
+        body = _dumps(fields)
+    except UnicodeEncodeError as e:
+        text = f"{e.object[e.start]!r}"
+        refuse("wire", "messages", "be Unicode", f"the lone surrogate {text}", place=request.id, remedy="mend the text")
     except ValueError as e:
         raise ValueError(f"wire: {e} ({request.id})") from None
-    body = _dumps(body_of(request, model, endpoint))
     h = hashlib.sha256(prefix)
     h.update(body)
-    return Wire(path, body, h.hexdigest())
+    most = next((fields[k] for k in LIMITS if k in fields), None)
+    return Wire(path, body, h.hexdigest(), most, changes(request, model, endpoint, terms, fields))

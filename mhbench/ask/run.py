@@ -9,114 +9,56 @@ import asyncio
 import heapq
 import json
 import math
-import os
 import random
 import time
 from collections import deque
 from collections.abc import AsyncIterator
 from typing import Any
 
-from .budget import BudgetReached, TooManyFailed, cost, estimate_tokens, max_completion
+from .adapt import _Adapts
+from .budget import BudgetReached, TooManyFailed, cost, estimate_tokens
 from .cache import Row
 from .gate import Gate, Replicas, pause, retry_after, verdict
+from .job import Came, _answer_of, _Job, _repair
+from .marks import RENEW_S, new_owner
 from .progress import Progress
 from .reply import Malformed, read_reply, words
-from .request import _KEPT, Answer, Endpoint, Request, Wire, _dumps, wire
-from ..errors import refuse
+from .request import Answer, kept, wire
+from .send import KEEPERS, Line
+from .terms import known_terms
 
 # %% auto #0
-__all__ = []
-
+__all__ = ["REFUSALS", "WATCH_S"]
 
 # %% ../../nbs/ask/10_run.ipynb #22b67ad3
-class _Job:
-    "One request on its way."
-
-    __slots__ = (
-        "request",
-        "wire",
-        "body",
-        "places",
-        "tries",
-        "faults",
-        "since",
-        "began",
-        "replica",
-        "held",
-        "spent",
-        "repaired",
-        "error",
-    )
-
-    def __init__(self, request: Request, wire: Wire, place: int):
-        self.request, self.wire, self.body, self.places = request, wire, wire.body, [(place, request.id)]
-        self.tries = self.faults = self.replica = 0
-        self.since = self.error = None  # when it was first put off; the last error
-        self.began, self.held, self.spent, self.repaired = 0.0, (0.0, 0), [0, 0], False
-
-    def __lt__(self, other):
-        return self.places[0][0] < other.places[0][0]
-
-
-def _kept(values: dict[str, Any]) -> str:
-    "A cache row's JSON; the list of a prompt's log-probabilities only where there is one."
-    return json.dumps(
-        {k: values[k] for k in (*_KEPT, *(["prompt_logprobs"] if values.get("prompt_logprobs") is not None else []))},
-        ensure_ascii=False,
-    )
-
-
-def _repair(job: _Job, text: str, wrong: str) -> bytes:
-    "The body that asks once more for JSON, saying what was wrong."
-    body = json.loads(job.wire.body)
-    ask = f"That is {wrong}. Answer again with the JSON alone."
-    if "messages" in body:
-        body["messages"] += [{"role": "assistant", "content": text}, {"role": "user", "content": ask}]
-    else:
-        body["prompt"] += f" {text.strip()}\n\n{ask}\n"
-    return _dumps(body)
-
-
-def _key(endpoint: Endpoint) -> str | None:
-    "The key to an endpoint, from the environment alone."
-    if endpoint.api_key_env is None:
-        return None
-    key = os.environ.get(endpoint.api_key_env, "").strip()
-    if not key:
-        refuse(
-            "ask",
-            f"the environment variable {endpoint.api_key_env}",
-            f"hold the key to endpoint {endpoint.name!r}",
-            "nothing",
-            remedy=f"export {endpoint.api_key_env}=... and run again",
-        )
-    return key
+REFUSALS = 16  # so many requests refused from the first on (401, 403, 404), and nothing more is asked
+WATCH_S = 0.25  # how often answers are looked for that another process is asking
 
 
 # %% ../../nbs/ask/10_run.ipynb #25565291
-class _Run:
+class _Run(_Adapts):
     "The state of one call of `aask`."
 
-    def __init__(self, requests, model, endpoint, cache, budget, max_failed, replay, progress):
+    def __init__(self, requests, model, endpoint, cache, budget, max_failed, replay, progress, study=""):
         self.source, self.model, self.endpoint, self.cache = iter(requests), model, endpoint, cache
-        self.budget, self.max_failed, self.replay = budget, max_failed, replay
-        self.gate, self.replicas = (
-            Gate(endpoint.concurrency, endpoint.rpm, endpoint.tpm, endpoint.pause_s),
-            Replicas(endpoint.base_urls),
-        )
-        self.pending, self.waiting, self.ready, self.by_key = (
-            deque(),
-            [],
-            {},
-            {},
-        )  # new; put off until a time; answered by place; in hand by key
+        self.budget, self.max_failed, self.replay, self.study = budget, max_failed, replay, study
+        self.gate = Gate(endpoint.concurrency, endpoint.rpm, endpoint.tpm, endpoint.pause_s)
+        self.replicas, self.line = Replicas(endpoint.base_urls), Line(endpoint)
+        self.shares = cache is not None and replay == "use"  # answers and marks are shared with other processes
+        self.owner, self.terms = new_owner(), known_terms(None if replay == "off" else cache, endpoint, model)
+        self.pending, self.waiting = deque(), []  # new; put off until a time
+        self.ready, self.by_key, self.elsewhere = {}, {}, {}  # answered by place; in hand by key; asked by another run
         self.next_in = self.next_out = self.failed = 0
         self.window, self.more, self.stop, self.first_error = max(4096, 16 * endpoint.concurrency), True, None, None
         self.settled, self.tasks, self.timer, self.flushing = [], set(), None, False
-        self.key, self.session, self.wake = None, None, asyncio.Event()
-        self.reached, self.ratio, self.draw = False, 1.0, random.Random(0).random
+        self.watch = self.pulse = None
+        self.wake, self.mending = asyncio.Event(), None
+        self.reached, self.refused, self.gone = False, 0, None  # ever; in a row; why nothing more is asked
+        self.ratio, self.draw = 1.0, random.Random(0).random
         total = len(requests) if hasattr(requests, "__len__") else None
         self.progress = Progress(progress if isinstance(progress, str) else model.name, total, show=bool(progress))
+        if budget is not None and replay != "only":
+            budget.check(model)
 
     # -- requests in, answers out
 
@@ -125,30 +67,58 @@ class _Run:
         while self.more and not self.stop and len(self.pending) < 256 and self.next_in - self.next_out < self.window:
             chunk = [r for _, r in zip(range(256), self.source)]
             self.more = len(chunk) == 256
-            wires = [wire(r, self.model, self.endpoint) for r in chunk]
-            there = (
-                self.cache.get_many([w.key for w in wires], failures=self.replay == "only")
-                if self.cache is not None and self.replay != "off"
-                else {}
-            )
-            for r, w in zip(chunk, wires):
-                self._place(r, w, there.get(w.key))
+            wires = [wire(r, self.model, self.endpoint, self.terms) for r in chunk]
+            jobs = [_Job(r, w, self.terms, self.next_in + i) for i, (r, w) in enumerate(zip(chunk, wires))]
+            self.next_in += len(chunk)
+            self._admit(jobs)
 
-    def _place(self, request: Request, w: Wire, row: Row | None):
-        place = self.next_in
-        self.next_in += 1
-        if row is not None:
-            self._ready(place, Answer(request.id, **json.loads(row.value), request_key=w.key, cached=True))
-        elif self.replay == "only":
-            self._ready(
-                place,
-                Answer(request.id, status="error", request_key=w.key, error="replay: the answer is not in the cache"),
-            )
-        elif self.cache is not None and (job := self.by_key.get(w.key)):
-            job.places.append((place, request.id))
+    def _admit(self, jobs: list[_Job]):
+        "Requests to be answered from the cache, by this run, or by another one that is asking them already."
+        if self.cache is None or self.replay == "off":
+            self.pending.extend(jobs)
+            return
+        fresh = []
+        for job in jobs:
+            twin = self.by_key.setdefault(job.wire.key, job)
+            if twin is job:
+                fresh.append(job)
+            else:
+                twin.places += job.places
+        self._look([j.wire.key for j in fresh])
+
+    def _look(self, keys: list[str]):
+        "See what became of keys in hand: answered, ours to ask, or asked elsewhere."
+        if self.shares:
+            found, mine = self.cache.take(keys, self.owner)
         else:
-            job = self.by_key[w.key] = _Job(request, w, place)
-            self.pending.append(job)
+            found, mine = self.cache.get_many(keys, failures=True), ()
+        for key in keys:
+            job = self.by_key[key]
+            if key in found and self._serve(job, found[key]):
+                self.elsewhere.pop(key, None)
+            elif not self.shares:
+                del self.by_key[key]
+                why = "replay: the answer is not in the cache" if key not in found else "replay: it cannot be used"
+                for place, name in job.places:
+                    self._ready(place, Answer(name, status="error", request_key=key, error=why))
+            elif key in mine or key in found:
+                self.elsewhere.pop(key, None)
+                self.pending.append(job)
+            else:
+                self.elsewhere[key] = job
+
+    def _serve(self, job: _Job, row: Row) -> bool:
+        "Answer a request from the cache; False where what the cache holds is no answer."
+        try:
+            fields = _answer_of(row.value)
+        except ValueError as e:
+            if self.shares:
+                self.cache.put_aside(row.key, str(e))
+            return False
+        del self.by_key[row.key]
+        for place, name in job.places:
+            self._ready(place, Answer(name, **fields, request_key=row.key, cached=True))
+        return True
 
     def _ready(self, place: int, answer: Answer):
         self.ready[place] = answer
@@ -173,6 +143,13 @@ class _Run:
         self.progress.tick()
         return out
 
+    def _safely(self, do):
+        "Call something from the loop, where nobody would see it fail."
+        try:
+            do()
+        except Exception as e:
+            self.halt(e)
+
     def halt(self, error: BaseException):
         "Begin nothing new; `batches` raises the error once what is in flight has ended."
         self.stop = self.stop or error
@@ -183,6 +160,8 @@ class _Run:
     def pump(self):
         "Send what may go now, and set the clock for what may go later."
         now, wait = time.monotonic(), math.inf
+        if self.gone and not self.stop:
+            self._give_up()
         while not self.stop:
             due = bool(self.waiting) and self.waiting[0][0] <= now
             if not due and not (self.pending and len(self.waiting) <= 4 * self.endpoint.concurrency):
@@ -196,7 +175,7 @@ class _Run:
                 break
             heapq.heappop(self.waiting) if due else self.pending.popleft()
             try:
-                self.session or self.connect()
+                self.line.session or self.line.connect()
             except Exception as e:
                 self.halt(e)
                 break
@@ -205,13 +184,13 @@ class _Run:
             self.timer.cancel()
             self.timer = None
         if wait < math.inf and not self.stop:
-            self.timer = asyncio.get_running_loop().call_later(max(wait, 0.001), self.pump)
+            self.timer = asyncio.get_running_loop().call_later(max(wait, 0.001), self._safely, self.pump)
 
     def _afford(self, job: _Job) -> bool:
         """Set a request's greatest cost aside; where it does not fit, wait for what is in flight, which may cost less
         than was set aside, or end the run.
         """
-        prompt, most = math.ceil(estimate_tokens(job.body) * self.ratio), max_completion(job.request, self.model)
+        prompt, most = math.ceil(estimate_tokens(job.body) * self.ratio), job.wire.most
         job.held = (cost(self.model, prompt, most or 0), prompt + (most or 0))
         if self.budget is None:
             return True
@@ -231,8 +210,8 @@ class _Run:
         self.halt(
             BudgetReached(
                 f"ask: the budget must leave room for the next request; got {self.budget!r}, and {job.request.id} may"
-                f" take {job.held[0]:.6f} USD and {job.held[1]} tokens; the answers so far are kept: raise the budget"
-                " and run again"
+                f" take {job.held[0] or 0.0:.6f} USD and {job.held[1]} tokens; the answers so far are kept: raise the"
+                " budget and run again"
             )
         )
         return False
@@ -246,94 +225,137 @@ class _Run:
 
     async def _try(self, job: _Job):
         "Send one request, and settle what came of it."
-        import aiohttp
-
-        mine, reached = f"mhb-{job.wire.key[:16]}-{job.tries}", True
+        base, mine = self.replicas.urls[job.replica], f"mhb-{job.wire.key[:16]}-{job.tries}"
         try:
-            async with self.session.post(
-                self.replicas.urls[job.replica] + job.wire.path,
-                data=job.body,
-                headers={"X-Request-Id": mine},
-                allow_redirects=False,
-            ) as r:
-                raw, echo = await r.read(), r.headers.get("X-Request-Id", "")
-                kind, asked = verdict(r.status, raw), retry_after(r.headers)
-                if echo.startswith("mhb-") and echo != mine:
-                    kind, raw, got = "again", b"", Malformed("an answer to another request")
-                elif kind == "answer":
-                    got = read_reply(raw, job.request, self.model)
-                else:
-                    got = f"{r.status}: {words(raw)}"
-        except Malformed as e:
-            kind, asked, got = "again", None, f"a malformed reply, {e}"
-        except asyncio.TimeoutError:
-            kind, asked, got = "again", None, f"no answer within {self.endpoint.timeout_s:g} s"
-        except (aiohttp.ClientConnectorError, ConnectionRefusedError) as e:
-            reached, asked, got = False, None, f"the endpoint cannot be reached: {e}"
-            kind = "wait" if self.reached else "again"  # one that has answered before is waited for
-        except (aiohttp.ClientError, OSError) as e:
-            kind, asked, got = "again", None, f"the connection broke: {type(e).__name__} {e}".rstrip()
+            came = await self._sent(job, base, mine)
         except Exception as e:
             self.halt(e)
-            kind, asked, got = "again", None, repr(e)
-        self.replicas.give(job.replica, time.monotonic(), reached)
+            came = Came("again", repr(e))
+        if came.unreached and (keeper := KEEPERS.get(base)) is not None:
+            came = await self._mend(keeper, came)
+        self.replicas.give(job.replica, time.monotonic(), not came.unreached)
         if self.budget is not None:
             self.budget.free(*job.held)
-        self._settle(job, kind, asked, got)
+        self._safely(lambda: self._settle(job, came))
+
+    async def _sent(self, job: _Job, base: str, mine: str) -> Came:
+        "What came of sending a request once."
+        import aiohttp
+
+        try:
+            reply = await self.line.post(base, job.wire.path, job.body, mine)
+            kind, asked = verdict(reply.status, reply.raw), retry_after(reply.headers)
+            echo = reply.headers.get("X-Request-Id", "")
+            if echo.startswith("mhb-") and echo != mine:
+                return Came("again", "a malformed reply, an answer to another request", asked)
+            if kind == "answer":
+                return Came(kind, read_reply(reply.raw, job.request, self.model, job.wire.most), asked)
+            said = await self.line.complaint(reply, base, self.model.served)
+            return Came(kind, said, asked, status=reply.status, said=words(reply.raw))
+        except Malformed as e:
+            return Came("again", f"a malformed reply, {e}", tokens=e.tokens, billed=True)
+        except asyncio.TimeoutError:
+            return Came("again", f"no answer within {self.endpoint.timeout_s:g} s")
+        except (aiohttp.ClientConnectorError, ConnectionRefusedError) as e:
+            kind = "wait" if self.reached else "again"  # one that has answered before is waited for
+            return Came(kind, f"the endpoint cannot be reached: {e}", unreached=True)
+        except (aiohttp.ClientError, OSError) as e:
+            return Came("again", f"the connection broke: {type(e).__name__} {e}".rstrip())
+
+    async def _mend(self, keeper, came: Came) -> Came:
+        "See to a server of our own that cannot be reached: it is started again once, or the run ends."
+        if self.mending is None:
+            self.mending = asyncio.ensure_future(asyncio.to_thread(keeper))
+        try:
+            await asyncio.shield(self.mending)
+        except RuntimeError as e:
+            self.halt(e)
+            return came
+        self.mending = None
+        return came._replace(kind="again")
 
     # -- what came of it
 
-    def _settle(self, job: _Job, kind: str, asked: float | None, got: Any):
+    def _settle(self, job: _Job, came: Came):
         "An answer to commit, a request to put off, or a failure."
         now = time.monotonic()
-        if kind == "answer":
-            self.reached = True
-            self.gate.answered()
-            self._spend(job, got)
-            if got["status"] == "error" and job.request.schema is not None and not job.repaired and not self.stop:
-                job.repaired, job.body, job.error = True, _repair(job, got["text"], got["error"]), got["error"]
-                return self._put_off(job, now)
-            return self._finish(
-                job, got, final=got["status"] != "refused" or not job.request.echo
-            )  # a server that does not echo may learn to
-        job.error = self._clean(str(got))
-        if kind in ("refused", "filtered"):
-            return self._finish(job, {"status": kind, "error": job.error}, final=kind == "filtered")
-        if kind == "wait":
-            self.gate.pushed_back(now, job.began, asked)
-            job.since = job.since if job.since is not None else now
-            if now + (asked or 0) - job.since > self.endpoint.patience_s:
-                return self._finish(
-                    job,
-                    {
-                        "status": "error",
-                        "error": (
-                            f"put off for {now - job.since:.0f} s (patience_s is {self.endpoint.patience_s:g}),"
-                            f" {job.error}"
-                        ),
-                    },
-                )
-            return self._put_off(
-                job, now + pause(1 if asked else min(job.tries, 4), asked, self.draw(), self.endpoint.pause_s)
-            )  # an endpoint that says when is believed
+        if came.kind == "answer":
+            return self._answered(job, came.got, now)
+        if came.billed:
+            self._spend(job, *came.tokens, sure=sum(came.tokens) > 0)
+        job.error = self.line.clean(str(came.got))
+        if came.status >= 400 and self._learn_from_refusal(job, came):
+            return None
+        if came.kind in ("refused", "filtered"):
+            self._count_refusal(came)
+            return self._finish(job, {"status": came.kind, "error": job.error}, final=came.kind == "filtered")
+        if came.kind == "wait":
+            return self._pushed_back(job, came.asked, now)
         job.faults += 1
         if job.faults >= self.endpoint.max_attempts:
+            if came.unreached and not self.reached:
+                self.gone = f"{job.error} ({job.faults} attempts)"
             return self._finish(job, {"status": "error", "error": job.error})
-        self._put_off(job, now + pause(job.faults, asked, self.draw(), self.endpoint.pause_s))
+        return self._put_off(job, now + pause(job.faults, came.asked, self.draw(), self.endpoint.pause_s))
 
-    def _spend(self, job: _Job, got: dict):
-        "Count an answer's tokens and money, and learn how far the estimate was out."
-        prompt, completion = got["prompt_tokens"], got["completion_tokens"]
-        job.spent[0] += prompt
-        job.spent[1] += completion
-        self.gate.correct(job.held[1] - prompt - completion if prompt else 0)
-        self.ratio = max(self.ratio, prompt / estimate_tokens(job.body))
+    def _answered(self, job: _Job, got: dict[str, Any], now: float):
+        "An answer came: what it cost, whether it can be used as it is, and what it tells of the endpoint."
+        self.reached, self.gone, self.refused = True, None, 0
+        self.gate.answered()
+        self._spend(job, got["prompt_tokens"], got["completion_tokens"], got["thinking_tokens"])
+        thought, listed = got.pop("thought"), got.pop("listed")
+        if self._learn_from_answer(job, got, thought, listed):
+            return None
+        got["text"] = self.line.secrets.clean_answer(got["text"])
+        got["reasoning"] = got["reasoning"] and self.line.secrets.clean_answer(got["reasoning"])
+        if got["status"] == "error" and job.request.schema is not None and not job.repaired and not self.stop:
+            job.repaired, job.body, job.error = True, _repair(job, got["text"], got["error"]), got["error"]
+            return self._put_off(job, now)
+        return self._finish(
+            job, got, final=got["status"] != "refused" or not job.request.echo
+        )  # a server that does not echo may learn to
+
+    def _pushed_back(self, job: _Job, asked: float | None, now: float):
+        "Put a request off for as long as the endpoint asks, unless patience is at its end: its own, or everybody's."
+        self.gate.pushed_back(now, job.began, asked)
+        job.since = now if job.since is None else job.since
+        patience = self.endpoint.patience_s
+        if self.gate.shut_for(now) + (asked or 0) > patience:
+            self.gone = (
+                f"nothing but this for {self.gate.shut_for(now):.0f} s (patience_s is {patience:g}), {job.error}"
+            )
+        if self.gone or now + (asked or 0) - job.since > patience:
+            why = f"put off for {now - job.since:.0f} s (patience_s is {patience:g}), {job.error}"
+            return self._finish(job, {"status": "error", "error": why})
+        return self._put_off(
+            job, now + pause(1 if asked else min(job.tries, 4), asked, self.draw(), self.endpoint.pause_s)
+        )  # an endpoint that says when is believed
+
+    def _count_refusal(self, came: Came):
+        "An endpoint that has refused everything from the first request on is not asked all the rest."
+        self.refused += came.status in (401, 403, 404)
+        if self.refused >= REFUSALS and not self.reached:
+            self.gone = f"the first {self.refused} requests were all refused, {self.line.clean(str(came.got))}"
+
+    def _give_up(self):
+        "Fail all that is left, with one sentence."
+        left = [*self.pending, *(job for _, job in self.waiting)]
+        self.pending.clear()
+        self.waiting.clear()
+        for job in left:
+            self.gate.in_flight += 1  # a finished request frees a place
+            self._finish(job, {"status": "error", "error": f"not asked any more: {self.gone}"})
+
+    def _spend(self, job: _Job, prompt: int, completion: int, thinking: int = 0, sure: bool = True):
+        "Count what a reply cost; where it does not say, the budget counts what its prompt was estimated to take."
+        if sure:
+            job.spent = [a + b for a, b in zip(job.spent, (prompt, completion, thinking))]
+            self.gate.correct(job.held[1] - prompt - completion if prompt else 0)
+            self.ratio = max(self.ratio, prompt / estimate_tokens(job.body))
+        else:
+            prompt, completion = estimate_tokens(job.body), 0
         if self.budget is not None:
             self.budget.spend(cost(self.model, prompt, completion), prompt + completion)
-
-    def _clean(self, text: str) -> str:
-        "An error's text without the key, whatever the endpoint echoed."
-        return (text.replace(self.key, "[key]") if self.key else text)[:1000]
 
     def _put_off(self, job: _Job, until: float):
         self.gate.end()
@@ -353,14 +375,16 @@ class _Run:
             "attempts": job.tries,
             "prompt_tokens": job.spent[0],
             "completion_tokens": job.spent[1],
-            "cost_usd": cost(self.model, *job.spent),
+            "thinking_tokens": job.spent[2],
+            "cost_usd": cost(self.model, *job.spent[:2]),
+            "changed": list(job.wire.changed),
         }
         if values["error"]:
-            values["error"] = self._clean(values["error"])
+            values["error"] = self.line.clean(values["error"])
         self.settled.append((job, values, final))
         if not self.flushing:
             self.flushing = True
-            asyncio.get_running_loop().call_soon(self.flush)
+            asyncio.get_running_loop().call_soon(self._safely, self.flush)
 
     def flush(self):
         "Commit, then hand over and free the places."
@@ -369,14 +393,8 @@ class _Run:
             return
         theirs = {}
         if self.cache is not None and self.replay != "off":
-            now = time.time()
             try:
-                theirs = self.cache.put_many(
-                    [
-                        Row(j.wire.key, self.model.name, self.endpoint.who, v["status"], f, now, _kept(v))
-                        for j, v, f in settled
-                    ]
-                )
+                theirs = self.cache.put_many([self._row(*one) for one in settled])
             except Exception as e:
                 self.halt(e)
                 settled, theirs = [], {}
@@ -390,31 +408,40 @@ class _Run:
         self.wake.set()
         self.pump()
 
+    def _row(self, job: _Job, values: dict[str, Any], final: bool) -> Row:
+        "An outcome as the cache keeps it."
+        names = (self.model.name, self.endpoint.who, values["status"])
+        return Row(job.wire.key, *names, final, time.time(), kept(values), self.study)
+
     # -- the whole of it
 
-    def connect(self):
-        "Open the connection pool, with the key; not before something has to be sent, so that a replay needs neither."
-        import aiohttp
+    def _watch(self):
+        "Look for answers that another run is asking, as long as there are any."
+        self.watch = asyncio.get_running_loop().call_later(WATCH_S, self._watch)
+        if self.elsewhere and not self.stop:
+            self._safely(lambda: self._look(list(self.elsewhere)))
+            self._safely(self.pump)
+            self.wake.set()
 
-        headers, proxy = (
-            {"Content-Type": "application/json", **self.endpoint.headers},
-            any(os.environ.get(v) for v in ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")),
-        )
-        if key := _key(self.endpoint):
-            self.key, headers["Authorization"] = key, f"Bearer {key}"
-        self.session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers=headers,
-            timeout=aiohttp.ClientTimeout(
-                total=self.endpoint.timeout_s, sock_connect=min(30.0, self.endpoint.timeout_s)
-            ),
-            trust_env=proxy,
-        )
+    def _beat(self):
+        "Let our marks hold."
+        self.pulse = asyncio.get_running_loop().call_later(RENEW_S, self._beat)
+        self._safely(lambda: self.cache.renew(self.owner))
+
+    def release(self):
+        "Leave what was not answered to others."
+        if self.shares and (self.by_key or self.pending):
+            try:
+                self.cache.release(self.owner)
+            except Exception as e:
+                self.stop = self.stop or e
 
     async def batches(self) -> AsyncIterator[list[Answer]]:
         "Answers in the order asked, a list at a time."
         try:
+            if self.shares:
+                self._watch()
+                self._beat()
             while True:
                 self.wake.clear()
                 self.feed()
@@ -437,12 +464,13 @@ class _Run:
     async def _close(self):
         "Give up what is in flight, commit what has come."
         self.stop = self.stop or RuntimeError("closed")
-        if self.timer is not None:
-            self.timer.cancel()
+        for timer in (self.timer, self.watch, self.pulse):
+            if timer is not None:
+                timer.cancel()
         for t in list(self.tasks):
             t.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
         self.flush()
-        if self.session is not None:
-            await self.session.close()
+        self.release()
+        await self.line.close()
         self.progress.tick(last=True)

@@ -159,7 +159,7 @@ class Outcome(Record):
     error: str | None = None  # the last error, in the endpoint's own words
     prompt_tokens: Annotated[int, Field(ge=0)] = 0
     completion_tokens: Annotated[int, Field(ge=0)] = 0
-    cost_usd: Annotated[float, Field(ge=0)] = 0.0  # from the price table, when first obtained
+    cost_usd: Annotated[float, Field(ge=0)] | None = 0.0  # from the price table; None where the price is unknown
     request_key: str | None = None  # SHA-256 of everything that shaped the answer
 
     @property

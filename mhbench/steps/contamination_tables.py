@@ -109,7 +109,7 @@ def _counts(got: Any, likely: Any) -> dict[str, Any]:
         **{f"scored: status {s}": k for s, k in sorted(likely.statuses.items())},
         "prompt_tokens": sum(a.prompt_tokens for a in answers),
         "completion_tokens": sum(a.completion_tokens for a in answers),
-        "cost_usd": sum(a.cost_usd for a in answers),
+        "cost_usd": sum(a.cost_usd or 0.0 for a in answers),
     }
 
 

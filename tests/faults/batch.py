@@ -101,7 +101,7 @@ class BatchServer:
 
     def finish(self, b):
         good, bad = [], []
-        for line in self.files[b["input_file_id"]].splitlines():
+        for line in self.files[b["input_file_id"]].strip("\n").split("\n"):
             d = json.loads(line)
             if self.end == "failed":
                 continue

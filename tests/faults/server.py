@@ -76,7 +76,7 @@ class FaultServer:
 
     def __init__(self, schedule=None, every=None, delay=0.0):
         self.schedule = {q: list(f) for q, f in (schedule or {}).items()}
-        self.every, self.delay = every, delay
+        self.every, self.delay, self.models = every, delay, []
         self.asked, self.answered, self.headers, self.in_flight, self.most = [], [], [], 0, 0
 
     def __enter__(self):
@@ -109,6 +109,9 @@ class FaultServer:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
                 headers = {k.lower(): v for k, v in (h.split(": ", 1) for h in head[1:] if ": " in h)}
+                if head[0].startswith("GET"):
+                    await self._models(writer)
+                    continue
                 body = json.loads(await reader.readexactly(int(headers.get("content-length", 0))))
                 self.asked.append(body)
                 self.headers.append(headers)
@@ -128,6 +131,12 @@ class FaultServer:
             pass
         finally:
             writer.close()
+
+    async def _models(self, writer):
+        "What is offered, where a test says so."
+        raw = json.dumps({"data": [{"id": m} for m in self.models]}).encode()
+        writer.write(f"HTTP/1.1 200 OK\r\nContent-Length: {len(raw)}\r\n\r\n".encode() + raw)
+        await writer.drain()
 
     def _next(self, body):
         question = question_of(body)

@@ -214,7 +214,7 @@ PSYCHIATRY_FORMS = ("both", "sets", "separated")
 # %% ../../../nbs/studies/psychiatrybench/01_load.ipynb #699c2a47
 def _json_lines(path: Path):
     "Objects of a JSON lines file as (file:line, fields)."
-    for n, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):
+    for n, line in enumerate(path.read_text(encoding="utf-8-sig").split("\n"), 1):
         if not line.strip():
             continue
         try:

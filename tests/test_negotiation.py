@@ -1,0 +1,367 @@
+"Negotiation and thinking, against endpoints that behave as the services' documentation and users' reports show."
+
+import json
+
+import pytest
+from faults.server import FaultServer, completion
+
+from mhbench.ask import providers
+from mhbench.ask.budget import Budget, plan
+from mhbench.ask.cache import Cache, export, import_file
+from mhbench.ask.client import ask
+from mhbench.ask.negotiate import check
+from mhbench.ask.notes import NOTES
+from mhbench.ask.request import Endpoint, Model, Request, body_of, wire
+from mhbench.ask.terms import Terms, known_terms, learn
+
+SAMPLING = {"temperature": 0.0, "seed": 0}
+
+
+def ep(url, **more):
+    return Endpoint(**{"name": "e", "base_urls": [url], "identity": "e", "concurrency": 4, "pause_s": 0.01, **more})
+
+
+def model(**more):
+    price = {"prompt": 1.0, "completion": 2.0}
+    return Model(**{"name": "m", "endpoint": "e", "served": "m-1", "sampling": SAMPLING, "price": price, **more})
+
+
+def letter(i=0, **more):
+    return Request(
+        f"id-{i}", [{"role": "user", "content": f"question {i}"}], {"max_tokens": 1}, letters=["A", "B"], **more
+    )
+
+
+def err(message, param=None, code=None, status=400):
+    return status, {"error": {"message": message, "type": "invalid_request_error", "param": param, "code": code}}
+
+
+def listed(body, text="A", n=20, finish="stop"):
+    pairs = [("A", -0.1), ("B", -2.5), *((f"t{i}", -9.0) for i in range(n))][: body["top_logprobs"]]
+    top = [{"token": t, "logprob": v} for t, v in pairs]
+    out = completion(body, text, finish)
+    out["choices"][0]["logprobs"] = {"content": [{"token": text, "logprob": -0.1, "top_logprobs": top}]}
+    return 200, out
+
+
+def good(body, room=1):
+    "An answer: with log-probabilities where they are asked for, cut where there is no room for a text."
+    if body.get("logprobs"):
+        return listed(body)
+    most = body.get("max_completion_tokens", body.get("max_tokens", 99))
+    return 200, completion(body, "The answer is A" if most > 4 else "The", "stop" if most > 4 else "length")
+
+
+# Each fake: what it refuses, in its own words, and what it takes.
+
+
+def openai_thinking(body):  # https://github.com/griptape-ai/ComfyUI-Griptape/issues/312, johny-b/llmcomp/issues/69
+    if "max_tokens" in body:
+        words = (
+            "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+        )
+        return err(words, "max_tokens", "unsupported_parameter")
+    if body.get("logprobs"):
+        return err("You are not allowed to request logprobs from this model", status=403)
+    if body.get("temperature", 1) != 1:
+        words = (
+            "Unsupported value: 'temperature' does not support 0 with this model."
+            " Only the default (1) value is supported."
+        )
+        return err(words, "temperature", "unsupported_value")
+    out = completion(body, "B" if body.get("max_completion_tokens", 9999) > 200 else "", "stop")
+    thought = {"reasoning_tokens": 200}
+    if out["choices"][0]["message"]["content"] == "":
+        out["choices"][0]["finish_reason"] = "length"
+    out["usage"] = {
+        "prompt_tokens": 10,
+        "completion_tokens": 201,
+        "total_tokens": 211,
+        "completion_tokens_details": thought,
+    }
+    return 200, out
+
+
+def azure(body):  # openai/openai-python/issues/1080
+    if "logprobs" in body:
+        return err("Unrecognized request argument supplied: logprobs")
+    if "seed" in body:
+        return err("Unrecognized request argument supplied: seed")
+    return good(body)
+
+
+def azure_data(body):  # openai/openai-python/issues/1468
+    if "logprobs" in body:
+        return 400, {
+            "error": {"code": 400, "message": "Validation error at #/logprobs: Extra inputs are not permitted"}
+        }
+    return good(body)
+
+
+def vllm_five(body):  # vllm/v1/engine: ValueError of the processor
+    if body.get("top_logprobs", 0) > 5:
+        words = f"Requested sample logprobs of {body['top_logprobs']}, which is greater than max allowed: 5"
+        return 400, {"object": "error", "message": words, "type": "BadRequestError", "code": 400}
+    return good(body)
+
+
+def strict_fields(body):  # pydantic's form, as SGLang's and FastAPI's servers give it
+    if "seed" in body:
+        return 422, {
+            "detail": [{"type": "extra_forbidden", "loc": ["body", "seed"], "msg": "Extra inputs are not permitted"}]
+        }
+    return good(body)
+
+
+def llamacpp(body):
+    if "logprobs" in body:
+        return 500, {"error": {"code": 500, "message": "Unsupported param: logprobs", "type": "server_error"}}
+    return good(body)
+
+
+def ollama(body):  # server/routes.go; here with a lower cap, as a fork might have
+    if body.get("top_logprobs", 0) > 5:
+        return err("top_logprobs must be between 0 and 5")
+    return good(body)
+
+
+def together(body):  # stanford-crfm/helm/pull/2325
+    if body.get("top_logprobs", 0) > 1:
+        return err(f"{body['top_logprobs']} is greater than the maximum of 1 - 'logprobs'", "logprobs")
+    return good(body)
+
+
+def openrouter(body):  # openstory-so/openstory/issues/1317
+    if "logprobs" in body or "seed" in body:
+        words = (
+            "No endpoints found that can handle the requested parameters. To learn more about provider routing,"
+            " visit: ..."
+        )
+        return 404, {"error": {"message": words, "code": 404}}
+    return good(body)
+
+
+def openrouter_provider(body):
+    if "logprobs" in body:
+        raw = json.dumps({"error": {"message": "logprobs is not supported by this model"}})
+        return 400, {"error": {"message": "Provider returned error", "code": 400, "metadata": {"raw": raw}}}
+    return good(body)
+
+
+def gemini(body):  # Vali-98/ChatterUI/issues/227, mscraftsman/generative-ai/issues/135
+    if "seed" in body:
+        words = 'Invalid JSON payload received. Unknown name "seed": Cannot find field.'
+        return 400, [{"error": {"code": 400, "message": words, "status": "INVALID_ARGUMENT"}}]
+    if "logprobs" in body:
+        return 400, [{"error": {"code": 400, "message": "Logprobs is not enabled for models/gemini-2.5-pro"}}]
+    return good(body)
+
+
+def anthropic(body):  # The-PR-Agent/pr-agent/issues/2456; log-probabilities are left out without a word
+    if "temperature" in body:
+        return err("`temperature` is deprecated for this model.")
+    return good({k: v for k, v in body.items() if k not in ("logprobs", "top_logprobs", "seed")})
+
+
+FAKES = {  # fake: (what is learnt, where letters come from)
+    openai_thinking: (Terms((("max_tokens", "max_completion_tokens"),), ("temperature",), 0), "text"),
+    azure: (Terms((), ("seed",), 0), "text"),
+    azure_data: (Terms((), (), 0), "text"),
+    vllm_five: (Terms((), (), 5), "log-probabilities"),
+    strict_fields: (Terms((), ("seed",)), "log-probabilities"),
+    llamacpp: (Terms((), (), 0), "text"),
+    ollama: (Terms((), (), 5), "log-probabilities"),
+    together: (Terms((), (), 1), "log-probabilities"),
+    openrouter: (Terms((), ("seed",), 0), "text"),
+    openrouter_provider: (Terms((), (), 0), "text"),
+    gemini: (Terms((), ("seed",), 0), "text"),
+    anthropic: (Terms((), ("temperature",), 0), "text"),
+}
+
+
+@pytest.mark.parametrize("fake", FAKES, ids=lambda f: f.__name__)
+def test_what_an_endpoint_refuses_is_learnt_once_said_kept_and_never_tried_again(fake, tmp_path, capfd):
+    want, source = FAKES[fake]
+    NOTES.clear()
+    with FaultServer(every=lambda n, b: fake) as s, Cache(tmp_path / "c.sqlite") as c:
+        out = list(ask([letter(i) for i in range(30)], model(), ep(s.url), cache=c, progress=False))
+        assert {a.status for a in out} == {"ok"}
+        assert all((a.letter_logprobs is not None) == (source == "log-probabilities") for a in out)
+        assert all(a.changed for a in out), "the rows say what the endpoint did not take"
+        found = known_terms(c, ep(s.url), model())
+        assert (found.renamed, set(found.dropped), found.top_logprobs) == (
+            want.renamed,
+            set(want.dropped),
+            want.top_logprobs,
+        )
+        assert len(s.asked) <= 30 + 4 * 4, "not more than a few rounds of what was in flight"
+        assert "mhbench: m at e:" in capfd.readouterr().err and NOTES
+        n = len(s.asked)
+        more = [letter(i) for i in range(35)]
+        assert plan(more, model(), ep(s.url), c).to_ask == 5
+        again = list(ask(more, model(), ep(s.url), cache=c, progress=False))
+        assert sum(a.cached for a in again) == 30 and len(s.asked) - n == 5, "never tried again"
+        export(c, tmp_path / "x.gz")
+    with Cache(tmp_path / "other.sqlite") as other:
+        import_file(other, tmp_path / "x.gz")
+        replayed = ask(more, model(), ep("http://127.0.0.1:9/v1"), cache=other, replay="only", progress=False)
+        assert [a.status for a in replayed] == ["ok"] * 35
+
+
+def test_answers_under_other_terms_have_other_keys():
+    e = ep("http://x/v1")
+    terms = [Terms(), Terms(dropped=("seed",)), Terms(top_logprobs=0), Terms(top_logprobs=5), Terms(thinks=True)]
+    assert len({wire(letter(), model(), e, t).key for t in terms}) == 5
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "temperature must be between 0 and 2",
+        "This model's maximum context length is 4096 tokens; you requested 5000 (max_tokens 1)",
+        "Invalid 'messages[0].content': string too long",
+        "The model `m-1` does not exist or you do not have access to it.",
+        "Billing hard limit has been reached",
+        "'max_tokens' is too large: 100000. This model supports at most 4096 completion tokens",
+    ],
+)
+def test_an_error_about_something_else_teaches_nothing(words):
+    body = {"model": "m", "messages": [], "temperature": 0, "max_tokens": 1, "logprobs": True, "top_logprobs": 20}
+    assert learn(400, words, body, Terms()) is None
+
+
+def test_a_schema_that_is_refused_is_said_in_words():
+    def fake(body):
+        if body.get("response_format", {}).get("type") == "json_schema":
+            words = "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model."
+            return err(words)
+        return 200, completion(body, '{"label": "Correct"}')
+
+    schema = {"type": "object", "properties": {"label": {"enum": ["Correct"]}}}
+    request = Request("v", [{"role": "user", "content": "right?"}], schema=schema)
+    with FaultServer(every=lambda n, b: fake) as s:
+        (a,) = ask([request], model(), ep(s.url), cache=None, progress=False)
+        assert (a.data, a.changed) == ({"label": "Correct"}, ["response_format json_object"])
+        assert "JSON schema" in s.asked[-1]["messages"][-1]["content"]
+
+
+# -- thinking
+
+
+def tagged(body):  # Qwen3 by vLLM without a reasoning parser: letters stand among the tokens at the place of the tag
+    most = body.get("max_tokens", 9999)
+    if most < 50:
+        if body.get("logprobs"):
+            return listed(body, "<think>", finish="length")
+        return 200, completion(body, "<think>\nA? No", "length")
+    return 200, completion(body, "<think>\nA? No, it must be B.\n</think>\n\nB")
+
+
+def parsed(body):  # with a reasoning parser: a field of its own, and no content where it was cut
+    most = body.get("max_tokens", 9999)
+    if most < 50:
+        code, out = (
+            listed(body, "A", finish="length") if body.get("logprobs") else (200, completion(body, None, "length"))
+        )
+        out["choices"][0]["message"] = {"role": "assistant", "content": None, "reasoning_content": "A"}
+        return code, out
+    return 200, completion(body, "B", reasoning_content="A? No, it must be B.")
+
+
+def counted(body):  # only the usage says so
+    out = completion(
+        body,
+        "B" if body.get("max_tokens", 9999) > 50 else "",
+        "stop" if body.get("max_tokens", 9999) > 50 else "length",
+    )
+    out["usage"]["completion_tokens_details"] = {"reasoning_tokens": min(40, body.get("max_tokens", 40))}
+    return 200, out
+
+
+@pytest.mark.parametrize("fake", [tagged, parsed, counted], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("own", [None, 512])
+def test_a_model_that_thinks_is_given_room_and_read_after_the_thought(fake, own, tmp_path):
+    m = model(sampling=SAMPLING | ({"max_tokens": own} if own else {}))
+    with FaultServer(every=lambda n, b: fake) as s, Cache(tmp_path / "c.sqlite") as c:
+        out = list(ask([letter(i) for i in range(12)], m, ep(s.url), cache=c, progress=False))
+        assert {(a.status, a.text) for a in out} == {("ok", "B")}, "not A, which stands inside the thought"
+        assert all(a.letter_logprobs is None and "room for a thought" in a.changed for a in out)
+        assert s.asked[-1]["max_tokens"] == (own or 4096) and "logprobs" not in s.asked[-1]
+        n = len(s.asked)
+        assert n <= 12 + 4
+        list(ask([letter(i) for i in range(12)], m, ep(s.url), cache=c, progress=False))
+        assert len(s.asked) == n
+    if fake is counted:
+        assert out[0].thinking_tokens >= 40 and out[0].completion_tokens >= 5
+
+
+def test_a_chain_of_thought_that_the_mode_cuts_is_given_the_entrys_room():
+    request = Request("cot", [{"role": "user", "content": "question 0"}], {"max_tokens": 40})
+    with FaultServer(every=lambda n, b: tagged) as s:
+        (a,) = ask([request], model(), ep(s.url), cache=None, progress=False)
+        assert (a.status, a.text, [b["max_tokens"] for b in s.asked]) == ("ok", "B", [40, 4096])
+
+
+def test_the_entrys_limit_goes_before_the_modes():
+    e = ep("http://x/v1")
+    thinking = model(sampling={"max_completion_tokens": 2000})
+    body = body_of(letter(), thinking, e)
+    assert body["max_completion_tokens"] == 2000 and "max_tokens" not in body
+    roomy = Request("r", [{"role": "user", "content": "q"}], room=100)
+    assert body_of(roomy, model(sampling={"max_tokens": 512}), e)["max_tokens"] == 512
+    assert body_of(roomy, model(), e)["max_tokens"] == 100
+    assert body_of(letter(), model(thinking=True), e)["max_tokens"] == 4096
+
+
+def test_thinking_tokens_that_stand_in_the_total_alone_are_paid_for():
+    def fake(body):
+        out = completion(body, "B")
+        out["usage"] = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 315}
+        return 200, out
+
+    with FaultServer(every=lambda n, b: fake) as s:
+        (a,) = ask([Request("x", [{"role": "user", "content": "q"}])], model(), ep(s.url), cache=None, progress=False)
+    assert a.completion_tokens == 305 and a.cost_usd == pytest.approx((10 * 1.0 + 305 * 2.0) / 1e6)
+
+
+# -- prices, presets, the check
+
+
+def test_an_unknown_price_is_unknown_and_a_budget_of_money_refuses_it():
+    m = model(price={})
+    with FaultServer() as s:
+        (a,) = ask([Request("x", [{"role": "user", "content": "q"}])], m, ep(s.url), cache=None, progress=False)
+        assert a.cost_usd is None and plan([letter()], m, ep(s.url), None).cost_usd is None
+        with pytest.raises(ValueError, match="price must be known where money is limited; got none .model m"):
+            ask_all = ask([letter()], m, ep(s.url), cache=None, progress=False, budget=Budget(max_cost_usd=1e-6))
+            list(ask_all)
+        assert len(s.asked) == 1
+
+
+@pytest.mark.parametrize("kind", providers.presets())
+def test_each_preset_makes_an_endpoint(kind):
+    own = {"base_urls": ["https://me.invalid/v1"]} if "base_urls" not in providers.preset(kind) else {}
+    e = providers.endpoint("x", kind, **own)
+    assert e.base_urls[0].startswith("http") and (e.api_key_env or "localhost" in e.base_urls[0])
+
+
+@pytest.mark.parametrize("fake", [openai_thinking, vllm_five, gemini, tagged], ids=lambda f: f.__name__)
+def test_a_check_tells_what_works_and_gives_an_entry_that_asks_rightly_at_once(fake):
+    def whole(body):
+        code, out = fake(body)
+        if code == 200 and body.get("response_format") and out["choices"][0]["finish_reason"] == "stop":
+            out["choices"][0]["message"]["content"] = '{"label": "Correct"}'
+        return code, out
+
+    with FaultServer(every=lambda n, b: whole) as s:
+        report = check(model(), ep(s.url))
+        assert report.ok, str(report)
+        assert report.letters_from == ("log-probabilities" if fake is vllm_five else "text")
+        assert report.usd_per_thousand["letter"] > 0 and "models:" in report.entry()
+        settings = dict(report.endpoint_entry)
+        e = providers.endpoint("e", settings.pop("kind"), **settings)
+        m = Model(name="m", **report.model_entry)
+        s.asked.clear()
+        request = letter(sample=0) if not m.thinking else Request("id", letter().messages, letters=["A", "B"])
+        (a,) = ask([request], m, e, cache=None, progress=False)
+        assert a.status == "ok" and len(s.asked) == 1, "nothing is left to find out"
