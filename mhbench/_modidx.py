@@ -1364,9 +1364,11 @@ d = {
         },
         "mhbench.run.cli": {
             "mhbench.run.cli._cache": ("run/cli.html#_cache", "mhbench/run/cli.py"),
+            "mhbench.run.cli._check": ("run/cli.html#_check", "mhbench/run/cli.py"),
             "mhbench.run.cli._import": ("run/cli.html#_import", "mhbench/run/cli.py"),
             "mhbench.run.cli._inputs": ("run/cli.html#_inputs", "mhbench/run/cli.py"),
             "mhbench.run.cli._merge": ("run/cli.html#_merge", "mhbench/run/cli.py"),
+            "mhbench.run.cli._money": ("run/cli.html#_money", "mhbench/run/cli.py"),
             "mhbench.run.cli._names": ("run/cli.html#_names", "mhbench/run/cli.py"),
             "mhbench.run.cli._plan": ("run/cli.html#_plan", "mhbench/run/cli.py"),
             "mhbench.run.cli._publish": ("run/cli.html#_publish", "mhbench/run/cli.py"),

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..ask.request import Endpoint, Model
+from ..ask.request import Model
 from ..encode.embeddings import load_encoder
 from ..encode.parallel import Executor
 from ..errors import refuse

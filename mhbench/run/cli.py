@@ -20,6 +20,7 @@ from ..annotate.command import add_annotate
 from ..errors import refuse
 from ..records.schema import STATUSES
 from . import edit, execute, inputs, new_study, plan, publish
+from .asking import asking, capped
 from .graph import root
 from .params import load_params
 
@@ -136,11 +137,15 @@ def _summary(a):
     print(f"{len(figures)} figures in figures/ (PNG and SVG); everything on one page: results/report.html")
 
 
+def _money(usd: float) -> str:
+    return "unknown" if pd.isna(usd) else f"{usd:.4f}"
+
+
 def _plan(a):
     t = plan.plan_run(a.params)
     shown = t.rename(columns=_COLUMNS)[["stage", "study", "model", *_COLUMNS.values()]]
-    total = {"stage": "all", "study": "", "model": "", **{c: shown[c].sum() for c in _COLUMNS.values()}}
-    print(pd.concat([shown, pd.DataFrame([total])]).to_string(index=False, formatters={"USD at most": "{:.4f}".format}))
+    total = {"stage": "all", "study": "", "model": "", **{c: shown[c].sum(skipna=False) for c in _COLUMNS.values()}}
+    print(pd.concat([shown, pd.DataFrame([total])]).to_string(index=False, formatters={"USD at most": _money}))
     print(
         "\nPrompt tokens are estimated from the texts' lengths. Answers that judges would read and that are not there"
         " yet count at their longest."
@@ -165,21 +170,36 @@ def _cache(a):
             remedy="name it with --cache, or run a stage that asks a model",
             error=FileNotFoundError,
         )
-    with contextlib.closing(cache.Cache(path)) as c:
+    reading = a.action in ("stats", "export")
+    with contextlib.closing(cache.Cache(path, readonly=reading)) as c:
         if a.action == "stats":
             print(pd.DataFrame(cache.stats(c)).to_string(index=False) if cache.stats(c) else "the cache is empty")
         elif a.action == "export":
             print(f"{cache.export(c, a.file, model=a.model)} answers written to {a.file}")
+            print("answers may repeat the text of a protected corpus: look at the file before you hand it on")
         elif a.action == "import":
             got = cache.import_file(c, a.file)
-            print(
-                f"{got.added} answers added, {got.already} were there already, {len(got.kept)} differ from the stored"
-                " ones, which stay"
-            )
+            kept = f"{len(got.kept)} differ from the stored ones, which stay"
+            print(f"{got.added} answers added, {got.already} were there already, {kept}")
         else:
-            print(
-                f"{cache.prune(c, model=a.model, status=a.status, older_than_days=a.older_than_days)} answers deleted"
-            )
+            n = cache.prune(c, model=a.model, status=a.status, older_than_days=a.older_than_days)
+            print(f"{n} answers deleted")
+
+
+def _check(a):
+    from mhbench.ask.cache import cache_path
+    from mhbench.ask.negotiate import check
+
+    p = load_params(root() / a.params)
+    if a.model not in p["models"]:
+        refuse("check", "MODEL", f"be among {', '.join(p['models'])}", f"{a.model!r}", place=a.params)
+    entry, _ = capped(p["models"][a.model], {})
+    with asking(entry, a.model, p["endpoints"]) as (model, endpoint):
+        report = check(model, endpoint, cache=cache_path(root()))
+    print(report)
+    print(report.entry())
+    if not report.ok:
+        raise RuntimeError(f"{a.model} cannot be used as it is entered; the lines above say why")
 
 
 # %% ../../nbs/run/09_cli.ipynb #6edf4f2a
@@ -211,6 +231,8 @@ def parser() -> argparse.ArgumentParser:
     s = add("publish", _publish, "copy the executed notebooks and the page of the run to a folder for readers")
     s.add_argument("--to", default="reports")
     add_annotate(sub)
+    s = add("check", _check, "ask a model three questions: what works, what it costs, and its entry for params.yaml")
+    s.add_argument("model", metavar="MODEL")
     s = add("merge", _merge, "put the shards of a generate stage together, byte for byte as one process gives them")
     s.add_argument("study")
     s.add_argument("model")

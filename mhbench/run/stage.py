@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..ask.notes import NOTES
 from ..errors import refuse
 from ..records.schema import Item, Judgment, Rating, Record, Response, read_records, write_records
 from ..report.style import save
@@ -325,5 +326,7 @@ class Stage:
         if self.study:
             folder = self.results.joinpath("metrics", *self._where[:-1])
             write_metrics(metrics, folder / f"{self._where[-1]}.json")
+        for sentence in NOTES:
+            print(f"note: {sentence}")
         n = f"{len(self._tables)} tables, {len(self._figures)} figures"
         return f"{' '.join(self._where)}: {n}" + (f"; not there: {len(self._absent)}" if self._absent else "")

@@ -89,7 +89,8 @@ def count_responses(responses: Sequence[Response]) -> pd.DataFrame:
     "By mode and status: responses, items, tokens and money."
     table = frame(responses, Response)
     g = table.groupby(["mode", "status"])
-    spent = g[["prompt_tokens", "completion_tokens", "cost_usd"]].sum()
+    spent = g[["prompt_tokens", "completion_tokens"]].sum()
+    spent["cost_usd"] = g["cost_usd"].agg(lambda x: x.sum(skipna=False))  # one unknown price makes the sum unknown
     return pd.concat([g.size().rename("n"), g["item_id"].nunique().rename("items"), spent], axis=1).reset_index()
 
 
@@ -110,6 +111,6 @@ def generate_metrics(items: Sequence[Item], responses: Sequence[Response]) -> di
         "n_by_mode": table["mode"].value_counts().to_dict(),
         "prompt_tokens": table["prompt_tokens"].sum(),
         "completion_tokens": table["completion_tokens"].sum(),
-        "cost_usd": table["cost_usd"].sum(),
+        "cost_usd": table["cost_usd"].sum(skipna=False),
         "responses_sha256": fingerprint([[r.item_id, r.mode, r.sample, r.text] for r in responses]),
     }

@@ -109,7 +109,7 @@ def _counts(got: Any, likely: Any) -> dict[str, Any]:
         **{f"scored: status {s}": k for s, k in sorted(likely.statuses.items())},
         "prompt_tokens": sum(a.prompt_tokens for a in answers),
         "completion_tokens": sum(a.completion_tokens for a in answers),
-        "cost_usd": sum(a.cost_usd or 0.0 for a in answers),
+        "cost_usd": sum(np.nan if a.cost_usd is None else a.cost_usd for a in answers),
     }
 
 
@@ -204,4 +204,4 @@ def contamination_metrics(
         "flagged": {f"{r.model}/{r.similarity} > {r.above:g}": r.flagged for r in flags.itertuples()},
         "similarity": similarity,
         "min_k": nats,
-    } | {c: counts[c].sum() for c in ("prompt_tokens", "completion_tokens", "cost_usd")}
+    } | {c: counts[c].sum(skipna=False) for c in ("prompt_tokens", "completion_tokens", "cost_usd")}

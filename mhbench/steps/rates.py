@@ -164,8 +164,9 @@ def status_table(scores: pd.DataFrame) -> pd.DataFrame:
         out[s] = g["status"].agg(lambda x, s=s: int((x == s).sum())).to_numpy()
     unread = scores["status"].isin(ANSWERED) & ~scores["read"] & ~scores["how"].isin(UNSCORED)
     out["unread"] = unread.groupby([scores[c] for c in RUN], sort=True).sum().to_numpy().astype(int)
-    for c in ("prompt_tokens", "completion_tokens", "cost_usd"):
+    for c in ("prompt_tokens", "completion_tokens"):
         out[c] = g[c].sum().to_numpy()
+    out["cost_usd"] = g["cost_usd"].agg(lambda x: x.sum(skipna=False)).to_numpy()  # NaN where a price is unknown
     return out
 
 

@@ -301,7 +301,7 @@ def self_consistency(
                 "attempts": int(g["attempts"].sum()),
                 "prompt_tokens": int(g["prompt_tokens"].sum()),
                 "completion_tokens": int(g["completion_tokens"].sum()),
-                "cost_usd": float(g["cost_usd"].sum()),
+                "cost_usd": float(g["cost_usd"].sum(skipna=False)),
             }
         )
     return pd.DataFrame(rows, columns=_COLUMNS).astype(_TYPES)

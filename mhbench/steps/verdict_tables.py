@@ -177,7 +177,7 @@ def judges_compared(
 # %% ../../nbs/steps/14_verdict_tables.ipynb #d2ff7e0f
 def spending(table: pd.DataFrame) -> dict:  # a frame of judgments
     "What verdicts have cost."
-    return {c: table[c].sum() for c in ("prompt_tokens", "completion_tokens", "cost_usd")}
+    return {c: table[c].sum(skipna=False) for c in ("prompt_tokens", "completion_tokens", "cost_usd")}
 
 
 def verdict_metrics(table: pd.DataFrame, means: pd.DataFrame, guard: pd.DataFrame) -> dict:
