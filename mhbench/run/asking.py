@@ -79,17 +79,17 @@ def asking(
             name=entry["endpoint"], served=model.served, **{"log": log, **settings}
         ) as endpoint:
             yield model, endpoint
-    elif kind == "openai":
-        yield model, Endpoint(name=entry["endpoint"], **settings)
-    else:
+    elif kind == "encoder":
         refuse(
             "asking",
             f"endpoints.{entry['endpoint']}.kind",
-            "be local or openai for a model that is asked",
+            f"be local, or one of {', '.join(presets())}, for a model that is asked",
             f"{kind!r}",
             place=f"models.{name}",
             remedy="an encoder answers in mhbench.steps.similarity.nearest_option",
         )
+    else:
+        yield model, endpoint_of(entry["endpoint"], kind, **settings)
 
 
 # %% ../../nbs/run/05_asking.ipynb #44cf1b2f
