@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from ..ask.providers import endpoint as endpoint_of
+from ..ask.providers import presets
 from ..ask.request import Model
 from ..encode.embeddings import load_encoder
 from ..encode.parallel import Executor
