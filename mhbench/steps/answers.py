@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
@@ -47,18 +47,18 @@ def answer_everything(
     asked: Asked,
     *,
     part: tuple[int, int] = (0, 1),  # (i, n): only the i-th of n parts
-    budget: Mapping[str, float] | None = None,  # max_cost_usd, max_tokens
+    budget: Mapping[str, Any] | None = None,  # max_cost_usd, max_tokens
     **settings: Any,  # of mhbench.steps.generate.generate
 ) -> list[Response]:
     """Ask somebody every item in every mode.
 
     Raises: what `generate` raises.
     """
-    if asked.encoder is None:
+    if asked.model is not None and asked.endpoint is not None:
         limit = Budget(**budget) if budget else None
         return generate(items, asked.model, asked.endpoint, modes=asked.modes, part=part, budget=limit, **settings)
     # an encoder's last bits depend on what is embedded together, so every part embeds all items and keeps its own
-    return shard(nearest_option(items, asked.encoder, model=asked.name, scale=asked.scale), *part)
+    return list(shard(nearest_option(items, asked.encoder, model=asked.name, scale=asked.scale), *part))
 
 
 def judge_everything(
@@ -66,7 +66,7 @@ def judge_everything(
     items: Sequence[Item],
     asked: Asked,
     *,
-    kind: str,
+    kind: Literal["label", "score"],
     threshold: float = 0.8,  # of an encoder: the cosine from which an answer is called correct
     **settings: Any,  # of mhbench.steps.judge.judge
 ) -> list[Judgment]:
@@ -74,7 +74,7 @@ def judge_everything(
 
     Raises: what `judge` raises.
     """
-    if asked.encoder is None:
+    if asked.model is not None and asked.endpoint is not None:
         return judge(responses, items, asked.model, asked.endpoint, kind=kind, **settings)
     return judge_by_similarity(responses, items, asked.encoder, judge=asked.name, kind=kind, threshold=threshold)
 

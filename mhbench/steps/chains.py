@@ -84,7 +84,8 @@ def _context(item: Item) -> list[str]:
 
 def reasoning_chains(items: Iterable[Item], responses: Iterable[Response]) -> Chains:
     "The chains among the responses of the modes that ask for reasoning."
-    by_id, kept, left_out = {i.item_id: i for i in items}, [], Counter()
+    by_id, kept = {i.item_id: i for i in items}, []
+    left_out: Counter[str] = Counter()
     for r in responses:
         if r.mode not in CHAIN_MODES:
             continue
@@ -95,9 +96,9 @@ def reasoning_chains(items: Iterable[Item], responses: Iterable[Response]) -> Ch
             kept.append(r)
     return Chains(
         kept,
-        [split_steps(r.reasoning or r.text) for r in kept],
+        [split_steps(r.reasoning or r.text or "") for r in kept],
         [_context(by_id[r.item_id]) for r in kept],
-        [split_steps(by_id[r.item_id].rationale) for r in kept],
+        [split_steps(by_id[r.item_id].rationale or "") for r in kept],
         dict(left_out),
     )
 

@@ -141,11 +141,12 @@ def compare_completions(
     ]
     table = pd.DataFrame(math.nan, index=range(len(seconds)), columns=columns)
     short = [i for i, s in enumerate(seconds) if not s]
-    silent = [i for i, (s, c) in enumerate(zip(seconds, completions)) if s and not (c and c.strip())]
+    said = {i: c for i, c in enumerate(completions) if c and c.strip()}
+    silent = [i for i, s in enumerate(seconds) if s and i not in said]
     halved = [i for i in range(len(seconds)) if i not in set(short)]
     kept = [j for j, i in enumerate(halved) if i not in set(silent)]  # positions in `halved`
-    truth, rows = [seconds[i] for i in halved], [halved[j] for j in kept]
-    wrote = [" ".join(completions[i].split()[: len(seconds[i].split())]) for i in rows]
+    truth, rows = [s for s in seconds if s], [halved[j] for j in kept]  # one of `truth` for each of `halved`
+    wrote = [" ".join(said[i].split()[: len(truth[j].split())]) for i, j in zip(rows, kept)]
     if kept:
         table.loc[rows, "distance"] = [levenshtein(truth[j], w) for j, w in zip(kept, wrote)]
         scores = {"levenshtein": lambda c, t: levenshtein_similarity(wrote[c], truth[t])}
@@ -184,7 +185,10 @@ def draw_questions(items: Sequence[Item], *, n_items: int | None, seed: int) -> 
 def completion_requests(items: Sequence[Item], *, prompts_dir: str | Path | None = None) -> list[Request]:
     "What `complete` asks: one request a question that can be halved."
     name = "steps/complete_question.yaml"
-    text = prompts._load(prompts.find(name, prompts_dir), {"about", "system", "user"})
+    path = prompts.find(name, prompts_dir)
+    if path is None:
+        refuse("completion_requests", "prompts", f"hold {name}", "no such file", remedy="install the package again")
+    text = prompts._load(path, {"about", "system", "user"})
 
     def request(item, first, second):
         messages = [

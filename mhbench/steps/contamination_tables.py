@@ -75,7 +75,7 @@ def check_model(
 
     Raises: ValueError for an encoder, which writes nothing; what `complete` and `ask_logprobs` raise.
     """
-    if asked.model is None:
+    if asked.model is None or asked.endpoint is None:
         remedy = "name a model behind an endpoint under studies.*.contamination.asked"
         refuse("contamination", "asked", "be models that write", f"{asked.name}, an encoder", remedy=remedy)
     got = complete(items, asked.model, asked.endpoint, prompts_dir=prompts_dir, **settings)

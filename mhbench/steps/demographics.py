@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -50,7 +50,7 @@ class LevelScores(NamedTuple):
     n_without: int  # answers left out, since their question does not name the attribute
 
 
-def _level(attribute: str, value: object) -> str | None:
+def _level(attribute: str, value: Any) -> str | None:
     if pd.isna(value):
         return None
     return age_band(value) if attribute == "age" else value
@@ -82,7 +82,7 @@ def absent_models(
     models: Iterable[str],  # of the run
 ) -> dict[str, str]:  # "model in set" -> why it has no row there
     "The models of a run that gave no answer in a set that others answered."
-    out = {}
+    out: dict[str, str] = {}
     for (name, attribute), g in scores.groupby(["set", "attribute"], sort=True):
         missing = [m for m in models if m not in set(g["model"])]
         out |= {f"{m} in {name}": f"it was asked no question of this set that names the {attribute}" for m in missing}
@@ -139,7 +139,7 @@ def level_averages(
     """
     rows = table[table["by"] == "level"].rename(columns={"group": "level"})
     averages = average_models(rows, ["set", "level"], groups)
-    place = {}
+    place: dict[tuple[str, str], int] = {}
     for (name, attribute), g in rows.groupby(["set", "attribute"]):
         place |= {(name, x): k for k, x in enumerate(levels_in_order(g["level"], attribute))}
     at = pd.Series(
@@ -169,10 +169,17 @@ def _together(g: pd.DataFrame, value: str, pairs: Sequence[tuple[str, str]], n_b
     return np.stack([s.ci_low, s.ci_high])
 
 
-def _pairs_of(g: pd.DataFrame, value: str, n_boot: int, n_permutations: int, seed: int, method: str) -> list[dict]:
+def _pairs_of(
+    g: pd.DataFrame,
+    value: str,
+    n_boot: int,
+    n_permutations: int,
+    seed: int,
+    method: Literal["holm", "bh", "bonferroni"],
+) -> list[dict]:
     "The pairs of levels of one set and model."
     x, questions, levels = g[value].to_numpy(float), g["base_id"].to_numpy(), g["level"].to_numpy()
-    settings = {"n": n_boot, "permutations": n_permutations, "seed": seed, "method": method}
+    settings: dict[str, Any] = {"n": n_boot, "permutations": n_permutations, "seed": seed, "method": method}
     found = compare_levels(x, questions, levels, short="missing", **settings)
     low, high = _together(g, value, [(d.first, d.second) for d in found], n_boot, seed)
     rows = []

@@ -36,7 +36,7 @@ def compare_and_name(
 
     Raises: ValueError for an encoder, which compares nothing; what `judge` raises.
     """
-    if asked.model is None:
+    if asked.model is None or asked.endpoint is None:
         remedy = "name a model behind an endpoint under studies.*.duels.judges"
         refuse("duels", "judges", "be models that read two rationales", f"{asked.name}, an encoder", remedy=remedy)
     verdicts = judge(meeting.duelling, items, asked.model, asked.endpoint, rubric=duel, **settings)

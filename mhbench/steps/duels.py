@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -66,7 +66,12 @@ def matched(
     )
 
 
-def expert_responses(items: Iterable[Item], *, mode: str = "cot", name: str = "expert") -> list[Response]:
+def expert_responses(
+    items: Iterable[Item],
+    *,
+    mode: Literal["zero_shot", "few_shot", "cot", "few_shot_cot", "free_form"] = "cot",
+    name: str = "expert",
+) -> list[Response]:
     "The experts' rationales as if they were a model's, for the items that have one."
     return [
         Response(item_id=i.item_id, study=i.study, model=name, mode=mode, text=i.rationale, attempts=0)
@@ -79,7 +84,7 @@ def meeting(
     items: Sequence[Item],
     answers: Sequence[Response],  # of the models whose rationales may meet
     *,
-    mode: str,  # whose answers are rationales
+    mode: Literal["zero_shot", "few_shot", "cot", "few_shot_cot", "free_form"],  # whose answers are rationales
     expert: bool,  # the expert's rationale takes part
     n_items: int | None,
     n_errors: int | None,
@@ -208,7 +213,7 @@ def _strength_interval(wins, ties, penalty, drawn, n_boot, seed, level) -> Inter
         w, t = (np.einsum("bu,uij->bij", weights, x) for x in (wins, ties))
         flat, back = np.unique(np.concatenate([w, t], 1).reshape(len(w), -1), axis=0, return_inverse=True)
         k = wins.shape[1]
-        fits = np.array([_worths(*x.reshape(2, k, k), penalty) for x in flat])
+        fits = np.array([_worths(w, t, penalty) for w, t in flat.reshape(len(flat), 2, k, k)])
         return fits[back.ravel()]
 
     return bootstrap(worths, wins, ties, clusters=drawn, n=n_boot, seed=seed, level=level)

@@ -56,7 +56,7 @@ def inconsistency_scores(
     said = [k for k, r in enumerate(asked) if r.status in ANSWERED and (r.text or "").strip()]
     values = np.full(len(asked), np.nan)
     if said:
-        texts = [asked[k].text.strip() for k in said]
+        texts = [(asked[k].text or "").strip() for k in said]
         preferred = [preferred_option(by_id[asked[k].item_id]) for k in said]
         values[said] = inconsistency(texts, preferred, scorer=scorer)
     return scores.assign(inconsistency=values)

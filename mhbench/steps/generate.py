@@ -61,10 +61,11 @@ class Setting(Record):
     @property
     def draws(self) -> list[tuple[int, float | None]]:
         "(sample, temperature) of every request for one item."
-        out = [(None, t) for t in self.temperatures or [None] for _ in range(self.samples)]
+        plain: Sequence[float | None] = self.temperatures or [None]
+        out = [t for t in plain for _ in range(self.samples)]
         if self.self_consistency:
-            out += [(None, t) for t in SELF_CONSISTENCY for _ in range(5)]
-        return [(i, t) for i, (_, t) in enumerate(out)]
+            out += [t for t in SELF_CONSISTENCY for _ in range(5)]
+        return list(enumerate(out))
 
     def votes(self, sample: int) -> bool:
         "Whether a sample is one of self-consistency, which follow the plain ones."
@@ -178,7 +179,7 @@ def generation_requests(
         setting.demonstrations or n_demonstrations,
     )
     for item in items:
-        shots = ()
+        shots: Sequence[Item] = ()
         if (
             mode.startswith("few_shot")
             and not prompts.template(item, mode, language=language, dir=prompts_dir).examples
@@ -231,14 +232,13 @@ def response(
             remedy="report this with the endpoint's log",
             error=RuntimeError,
         )
-    came = carried(answer, Response)
+    came = carried(answer, Response) | {"mode": mode}
     if answer.status == "ok" and answer.text is None and answer.letter_logprobs is None:
         came |= {"status": "error", "error": "the endpoint gave an answer without a text"}
     return Response(
         item_id=item.item_id,
         study=item.study,
         model=model.name,
-        mode=mode,
         sample=request.sample,
         votes=votes,
         temperature=float({**model.sampling, **request.sampling}.get("temperature", 1.0)),
@@ -326,8 +326,8 @@ def generate(
             sent.append(one)
             yield one[1]
 
-    out = []
-    same = dict(
+    out: list[Response] = []
+    same: dict[str, Any] = dict(
         cache=cache, budget=budget, max_failed=max_failed, progress=f"{model.name}" if progress is True else progress
     )
     for answer in (

@@ -220,7 +220,9 @@ def judge(
 def _mute(case: _Case) -> Answer | None:
     "What stands for the answer where a side of a comparison has no text; None where there is something to judge."
     silent = next((r for r in case.responses if r.text is None), None)
-    return silent and Answer(
+    if silent is None:
+        return None
+    return Answer(
         silent.item_id,
         status="error",
         error=f"not judged: the response of {silent.model} has no text (status {silent.status})",
@@ -293,6 +295,9 @@ def extras(
                 f"{field!r}",
                 place=f"{j.rubric}",
             )
+        if j.text is None:
+            place = f"{j.item_id}, {j.judge}"
+            refuse("extras", "judgments", "keep the text that the judge wrote", "None", place=place)
         back = {
             x.show(v): v
             for x in (r, *(_rubric(r.name, dir, language=t) for t in rubrics.languages(r.name, dir)))

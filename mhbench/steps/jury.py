@@ -35,6 +35,8 @@ def outcomes(
     for j in judgments:
         if j.kind != "pairwise":
             refuse("outcomes", "judgments", "be of kind pairwise", f"{j.kind}", place=f"{j.item_id}, {j.judge}")
+        if j.other is None:
+            refuse("outcomes", "judgments", "name the second model", "other None", place=f"{j.item_id}, {j.judge}")
         a, b = sorted((j.model, j.other))
         won = {"first": j.model, "second": j.other, "tie": "tie", None: None}[j.label]
         about = (j.study, j.item_id, j.mode, j.sample, j.judge, j.rubric, j.axis or "", j.repeat, a, b)
@@ -221,7 +223,7 @@ def same_lineage(
     def served(m):
         return (m.endpoint, m.served)
 
-    rows = [
+    rows: list[tuple[str, str, str | None, str]] = [
         (
             x.judge,
             x.student,

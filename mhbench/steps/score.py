@@ -71,14 +71,15 @@ def read_answer(
         got = (parse_choices if len(item.key) > 1 else parse_choice)(response.text, item.options)
         return list(got.letters), got.how
     if item.task == "extended_matching":  # one letter a scenario, "" where a scenario got none or several
-        got = parse_extended_matching(response.text, len(item.stems), item.options)
-        answer = [g.letter or "" for g in got]
-        return (answer if any(answer) else []), ", ".join(dict.fromkeys(g.how for g in got))
+        each = parse_extended_matching(response.text, len(item.stems), item.options)
+        answer = [g.letter or "" for g in each]
+        return (answer if any(answer) else []), ", ".join(dict.fromkeys(g.how for g in each))
     if item.task == "multi_label":
-        got = parse_labels(response.text, item.options)
-        return [*got.labels, *(f"unknown: {u}" for u in got.unknown)], got.how
+        named = parse_labels(response.text, item.options)
+        return [*named.labels, *(f"unknown: {u}" for u in named.unknown)], named.how
     if item.task == "cloze":
-        return ([response.text.strip()], "text") if (response.text or "").strip() else ([], "empty")
+        term = (response.text or "").strip()
+        return ([term], "text") if term else ([], "empty")
     return [], "judge"
 
 
@@ -187,13 +188,16 @@ def score_responses(items: Sequence[Item], responses: Sequence[Response]) -> pd.
         i = by_id[r.item_id]
         answer, how = read_answer(i, r)
         p = probabilities(r, len(i.options)) if i.task == "multiple_choice" else None
-        target = None
+        confidence, log_loss, squared_loss = np.nan, np.nan, np.nan
         if p is not None:
             target = np.array(
                 i.soft_labels
                 if i.soft_labels is not None
                 else [float(a in key_of(i)) / max(len(key_of(i)), 1) for a in letters(len(p))]
             )
+            confidence = float(p.max())
+            log_loss = float(cross_entropy(target[None], p[None]))
+            squared_loss = float(brier(target[None], p[None]))
         rows.append(
             (
                 i.item_id,
@@ -219,9 +223,9 @@ def score_responses(items: Sequence[Item], responses: Sequence[Response]) -> pd.
                 key_of(i) if i.options else [],
                 is_correct(i, answer) if r.status in ANSWERED and r.mode != "free_form" else np.nan,
                 bool(answer),
-                np.nan if p is None else float(p.max()),
-                np.nan if p is None else float(cross_entropy(target[None], p[None])),
-                np.nan if p is None else float(brier(target[None], p[None])),
+                confidence,
+                log_loss,
+                squared_loss,
                 r.attempts,
                 r.prompt_tokens,
                 r.completion_tokens,

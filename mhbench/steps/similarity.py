@@ -76,7 +76,7 @@ def nearest_option(
 
 
 def _nearest(item: Item, plan, vectors: np.ndarray, row: Mapping[str, int], model: str, scale: float) -> Response:
-    same = dict(item_id=item.item_id, study=item.study, model=model, mode="zero_shot", attempts=0)
+    same: dict[str, Any] = dict(item_id=item.item_id, study=item.study, model=model, mode="zero_shot", attempts=0)
     if isinstance(plan, str):
         return Response(**same, status="refused", error=plan)
     queries, candidates = plan
@@ -125,21 +125,19 @@ def judge_by_similarity(
         ]
         for r in responses
     ]
-    texts = list(
-        dict.fromkeys(
-            t for r, keys in zip(responses, wanted) if (r.text or "").strip() for t in (r.text.strip(), *keys)
-        )
-    )
+    said = [(r.text or "").strip() for r in responses]
+    texts = list(dict.fromkeys(t for s, keys in zip(said, wanted) if s for t in (s, *keys)))
     row = {t: k for k, t in enumerate(texts)}
     vectors = np.asarray(encoder.sentences(texts), np.float64) if texts else np.zeros((0, 1))
     out = []
-    for r, keys in zip(responses, wanted):
-        by = dict(judge=judge, kind=kind, rubric=f"similarity {threshold:g}" if kind == "label" else "similarity")
-        if not (r.text or "").strip():
+    rubric = f"similarity {threshold:g}" if kind == "label" else "similarity"
+    by: dict[str, Any] = dict(judge=judge, kind=kind, rubric=rubric)
+    for r, s, keys in zip(responses, said, wanted):
+        if not s:
             out.append(_silent(r, **by))
             continue
-        near = float(max(vectors[row[k]] @ vectors[row[r.text.strip()]] for k in keys))
-        verdict = (
+        near = float(max(vectors[row[k]] @ vectors[row[s]] for k in keys))
+        verdict: dict[str, Any] = (
             {"label": "Correct" if near >= threshold else "Incorrect"}
             if kind == "label"
             else {"score": min(100.0, max(0.0, 100 * near))}

@@ -163,7 +163,8 @@ def judges_compared(
     _no_kind("judges_compared", kind)
     wide = _by_run(table, kind)
     cluster = wide.index.get_level_values("cluster").to_numpy()
-    settings, rows = dict(n_boot=n_boot, seed=seed, level=level), []
+    settings: dict[str, Any] = dict(n_boot=n_boot, seed=seed, level=level)
+    rows = []
     for first, second in combinations(wide.columns, 2):
         judged = (wide[first].notna() & wide[second].notna()).to_numpy()
         both = judged & (wide[[first, second]] != ABSTAIN).all(axis=1).to_numpy()

@@ -211,23 +211,22 @@ def _verdicts(case: _Case, answer: Answer) -> list[dict]:
         return [_score(answer.data, len(case.item.stems) if "part" in r.text else 0)]
     fields = {"label": [f"answer_{i + 1}" for i in range(n)], "pairwise": list(r.axes), "yes_no": ["answer"]}[r.kind]
     allowed = {"label": set(r.labels), "pairwise": {"first", "second", "tie"}, "yes_no": {"yes", "no"}}[r.kind]
-    got = [back.get(answer.data.get(f)) if isinstance(answer.data.get(f), str) else None for f in fields]
+    values = [answer.data.get(f) for f in fields]
+    got = [back.get(v) if isinstance(v, str) else None for v in values]
     return [
         (
             {"label": g}
             if g in allowed
-            else _failed(
-                "error", f"{f} must be one of {', '.join(sorted(map(r.show, allowed)))}; got {answer.data.get(f)!r}"
-            )
+            else _failed("error", f"{f} must be one of {', '.join(sorted(map(r.show, allowed)))}; got {v!r}")
         )
-        for f, g in zip(fields, got)
+        for f, v, g in zip(fields, values, got)
     ]
 
 
 def _score(data: Mapping, parts: int) -> dict:
     "One score, or the mean of one a question."
     fields = [f"Q{i}" for i in range(1, parts + 1)] or ["score"]
-    values = [data.get(f) for f in fields]
+    values: list[Any] = [data.get(f) for f in fields]
     bad = [
         (f, v)
         for f, v in zip(fields, values)
@@ -242,7 +241,7 @@ def _judgments(case: _Case, answer: Answer, judge: Model) -> list[Judgment]:
     "One request's judgments; what it cost stands with the first."
     came = carried(answer, Judgment) | {"status": "ok", "error": None}
     pair = case.rubric.kind == "pairwise"
-    about = dict(judge=judge.name, kind=case.rubric.kind, rubric=case.rubric.name, repeat=case.repeat)
+    about: dict[str, Any] = dict(judge=judge.name, kind=case.rubric.kind, rubric=case.rubric.name, repeat=case.repeat)
     out = []
     for i, verdict in enumerate(_verdicts(case, answer)):
         if i == 1:

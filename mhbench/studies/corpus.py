@@ -128,7 +128,7 @@ def load_table(
 
     Raises: ValueError at the first row that does not fit, if `strict`; what `read_table` refuses.
     """
-    how = {"strict": strict, "set_aside": set_aside}
+    how: dict[str, Any] = {"strict": strict, "set_aside": set_aside}
     table = read_table(path, sheet=sheet, encoding=encoding, delimiter=delimiter)
     questions = load_questions(table, study, columns, **layout, **how)
     rated, notes = Validated([], []), list(table.notes)

@@ -59,4 +59,7 @@ def demo_files() -> dict[str, Path]:
 
 def demo_canary() -> str:
     "The string that every file of the banks carries: what a corpus for training should be searched for."
-    return re.search(r"mhbench-canary-[0-9a-f-]{36}", (_STUDIES / "demo.md").read_text(encoding="utf-8")).group()
+    found = re.search(r"mhbench-canary-[0-9a-f-]{36}", (_STUDIES / "demo.md").read_text(encoding="utf-8"))
+    if found is None:
+        refuse("demo_canary", "demo.md", "hold the canary", "a text without it", remedy="install the package again")
+    return found.group()

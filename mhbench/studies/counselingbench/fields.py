@@ -140,7 +140,8 @@ def break_ties(first: Iterable[str], second: Iterable[str], third: Iterable[str 
     Source: Nguyen et al. 2025, section 3.
     Raises: ValueError where the three differ in length.
     """
-    labels, how = [], []
+    labels: list[str | None] = []
+    how: list[str] = []
     try:
         votes = list(zip(first, second, third, strict=True))
     except ValueError:

@@ -23,7 +23,8 @@ def inspect_counselingbench(csv: str | Path, *, encoding: str = "utf-8-sig") -> 
     Kinds: `no question`, `repeated question` (the same words within a case), `no rationale`, `no mental status`, `label
     without majority`.
     """
-    out, seen = [], {}
+    out = []
+    seen: dict[tuple[str, ...], str] = {}  # the questions, and where each was first
     for place, row, _ in _question_rows(csv, encoding):
         case = (
             row["publisher"],

@@ -159,7 +159,7 @@ _Asked.__name__ = "CounselingRow"  # what an error calls it
 
 def _question_rows(path, encoding) -> Iterator[tuple[str, dict, dict]]:
     for place, raw in csv_rows(path, _REQUIRED, encoding):
-        row = {field: raw[c] for c, field in _COLUMNS.items() if c in raw}
+        row: dict[str, str | None] = {field: raw[c] for c, field in _COLUMNS.items() if c in raw}
         for field in ("correct_answer_letter", "label", "label_h", "label_s"):
             row[field] = (row.get(field) or "").strip() or None
         yield place, row, raw

@@ -196,7 +196,7 @@ def _wide(accuracy: pd.DataFrame, mode: str, columns: Sequence[str]) -> pd.DataF
     return wide[wide["mode"] == mode].set_index("model")[list(columns)].dropna(axis=1, how="all")
 
 
-def over_models(accuracy: pd.DataFrame, *, mode: str, method: str) -> pd.DataFrame:
+def over_models(accuracy: pd.DataFrame, *, mode: str, method: Literal["holm", "bh", "bonferroni"]) -> pd.DataFrame:
     "One competency and another, each model one unit; no row below two competencies."
     wide = _wide(accuracy, mode, SHORT)
     if wide.shape[1] < 2:
@@ -205,7 +205,13 @@ def over_models(accuracy: pd.DataFrame, *, mode: str, method: str) -> pd.DataFra
 
 
 def over_cases(
-    accuracy: pd.DataFrame, choice: pd.DataFrame, *, mode: str, method: str, n_boot: int, seed: int
+    accuracy: pd.DataFrame,
+    choice: pd.DataFrame,
+    *,
+    mode: str,
+    method: Literal["holm", "bh", "bonferroni"],
+    n_boot: int,
+    seed: int,
 ) -> pd.DataFrame:
     "One competency and another, whole cases drawn; no row below two competencies."
     if _wide(accuracy, mode, SHORT).shape[1] < 2:
@@ -221,7 +227,13 @@ def pairs_asked(pairs: Mapping[str, str], choice: pd.DataFrame, mode: str) -> di
 
 
 def medical_models(
-    choice: pd.DataFrame, asked: Mapping[str, str], *, mode: str, method: str, n_boot: int, seed: int
+    choice: pd.DataFrame,
+    asked: Mapping[str, str],
+    *,
+    mode: str,
+    method: Literal["holm", "bh", "bonferroni"],
+    n_boot: int,
+    seed: int,
 ) -> pd.DataFrame:
     "Medical minus general on the questions that both answered; no row without a pair."
     if not asked:
@@ -230,7 +242,9 @@ def medical_models(
     return out.assign(group=short_names(out["group"]))
 
 
-def over_pairs(accuracy: pd.DataFrame, asked: Mapping[str, str], *, mode: str, method: str) -> pd.DataFrame:
+def over_pairs(
+    accuracy: pd.DataFrame, asked: Mapping[str, str], *, mode: str, method: Literal["holm", "bh", "bonferroni"]
+) -> pd.DataFrame:
     "General minus medical, each pair one unit, as the paper tests it; no row below two pairs."
     if len(asked) < 2:
         return pd.DataFrame(columns=_OVER_PAIRS)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from ...errors import refuse
 from ...records.anki import load_anki
@@ -32,7 +33,8 @@ def load_panel(
 
     Raises: FileNotFoundError; ValueError for a label that is not one of the three, or a rater who labels an item twice.
     """
-    path, rows, seen = Path(csv), [], {}
+    path, rows = Path(csv), []
+    seen: dict[tuple[str, str], str] = {}  # item and rater, and where they were first
     for place, row in csv_rows(path, ("item_id", "rater", "difficulty")):
         students = [c for c in row if c not in _NOT_STUDENTS]
         if not students:
@@ -86,7 +88,7 @@ def load_students(
 
     Raises: FileNotFoundError; ValueError for an empty answer.
     """
-    rows = [
+    rows: list[tuple[str, dict[str, Any]]] = [
         (
             place,
             dict(item_id=row["item_id"], study=study, model=c, mode="zero_shot", temperature=temperature, text=row[c]),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -107,7 +107,7 @@ def rater_agreement(
 
     Source: MedQADE, section 4.4.1.
     """
-    same = dict(n_boot=n_boot, seed=seed, axis=1)
+    same: dict[str, Any] = dict(n_boot=n_boot, seed=seed, axis=1)
     found = {
         f"{m.replace('_', ' ')}, mean of pairs": estimate(
             partial(mean_pairwise, metric=m), panel.flat, clusters=panel.item, share=m == "percent_agreement", **same
@@ -261,7 +261,7 @@ def alignment_table(
     Source: MedQADE, section 4.4.3.
     """
     rows = []
-    same = dict(n=n_boot, seed=seed, clusters=panel.item)
+    same: dict[str, Any] = dict(n=n_boot, seed=seed, clusters=panel.item)
     columns = ["annotator", "metric", *_ESTIMATE, *_CEILING]
     for judge, labels, covered in zip(said.judges, said.flat, beside_majority(panel, said), strict=True):
         counted = {"n": int(covered.sum()), "n_clusters": len(set(panel.item[covered]))}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -53,7 +54,7 @@ def rater_reliability(
     item = np.tile(np.arange(x.shape[2]), x.shape[1])
     rows = []
     for m, f in statistics.items():
-        same = dict(n_boot=n, seed=seed, level=level, axis=-1, share=m == "percent_agreement")
+        same: dict[str, Any] = dict(n_boot=n, seed=seed, level=level, axis=-1, share=m == "percent_agreement")
         found = {name: estimate(f, x[:, s], **same) for s, name in enumerate(students)}
         found["all"] = estimate(f, x.reshape(len(x), -1), clusters=item, **same)
         rows += [{"student": s, "metric": m, **e.row(), "undefined": e.undefined} for s, e in found.items()]

@@ -164,7 +164,8 @@ def load_mhqa(
     """
     if key not in _RULES:
         refuse("load_mhqa", "key", f"be one of {list(_RULES)}", f"{key!r}")
-    path, seen, places = Path(csv), Counter(), []
+    path, places = Path(csv), []
+    seen: Counter[str] = Counter()
 
     def noted():
         for place, fields in _rows(path, encoding):
@@ -212,7 +213,9 @@ def inspect_mhqa(csv: str | Path, *, encoding: str = "utf-8-sig") -> pd.DataFram
     `encoding`, `delimiter`, `repeated` (question and options), `same abstract` (another question of one PubMed id),
     `invalid`.
     """
-    out, first, abstracts = [], {}, {}
+    out = []
+    first: dict[tuple[str, ...], str] = {}  # whole questions, and where each was first
+    abstracts: dict[str, str] = {}  # PubMed ids, likewise
     for place, r in _rows(csv, encoding):
 
         def note(kind, column, value, becomes=None):
@@ -265,7 +268,8 @@ def shared_mhqa(
     train: list[Item],  # what a model is trained on, or demonstrations are drawn from
 ) -> pd.DataFrame:  # item_id of test, kind (question or abstract), item_ids of train
     "Items of `test` whose question, or whose abstract, is in `train` too; one row an item."
-    questions, abstracts = {}, {}
+    questions: dict[str, list[str]] = {}
+    abstracts: dict[str | None, list[str]] = {}
     for i in train:
         questions.setdefault(_folded(i.question), []).append(i.item_id)
         abstracts.setdefault(i.group_id, []).append(i.item_id)

@@ -80,7 +80,7 @@ def clinical_approach(
         )
         checks += verdicts
         for i, q, v in zip(missing, questions, verdicts):
-            if v.label == "yes":
+            if v.label == "yes" and q.text is not None:
                 found[i.item_id] = i.model_copy(update={"question": q.text.strip()})
             else:
                 why[i.item_id] = q.error or v.error or "the question is not relevant"
@@ -115,15 +115,14 @@ def clinical_approach(
 
 def _first_step(item: Item, dir: str | Path | None) -> list[dict[str, str]]:
     "The messages that have a question generated from the case and the approach."
-    path = prompts.find("steps/approach_question.yaml", dir)
+    name = "steps/approach_question.yaml"
+    path = prompts.find(name, dir)
+    if path is None:
+        refuse("clinical_approach", "prompts", f"hold {name}", "no such file", remedy="install the package again")
     text = prompts._load(path, {"about", "system", "user"})
     values = {
         "context": "\n".join(f"{prompts._label(k, {})}: {v}" for k, v in item.context.items()),
         "reference": _reference(item),
         "question": item.question,
     }
-    return [
-        {"role": r, "content": render(text[r], values, "steps/approach_question.yaml")}
-        for r in ("system", "user")
-        if r in text
-    ]
+    return [{"role": r, "content": render(text[r], values, name)} for r in ("system", "user") if r in text]

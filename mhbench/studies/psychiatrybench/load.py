@@ -195,7 +195,7 @@ class _ExamEMI(_EMI):
     format: Literal["emi"]
 
 
-PSYCHIATRY_TASKS = {
+PSYCHIATRY_TASKS: dict[str, type[_Row]] = {
     "diagnosis": _Open,
     "treatment": _Open,
     "treatment_follow_up": _FollowUp,
@@ -315,7 +315,8 @@ def load_psychiatrybench(
     for task in PSYCHIATRY_TASKS:
         if task in found:
             rows += [(place, {"task": task, **row}) for place, row in _json_lines(folder / f"{task}.jsonl")]
-    good, bad, first = [], [], {}
+    good, bad = [], []
+    first: dict[str, str] = {}  # item ids, and where each was first
     for place, row in rows:  # a row makes one item or several: all of them, or none
         try:
             made = _items_of(place, dict(row), labels, emi, protected)
@@ -352,7 +353,8 @@ def load_psychiatrybench(
 def _items_of(place: str, row: dict[str, Any], labels: Mapping, emi: str, protected: bool | None) -> list[Item]:
     "The items of one row."
     task = row.pop("task")
-    record = {"mcq": _ExamMCQ, "emi": _ExamEMI}.get(row.get("format")) if task == "exams" else PSYCHIATRY_TASKS[task]
+    exams: dict[str, type[_Row]] = {"mcq": _ExamMCQ, "emi": _ExamEMI}
+    record = exams.get(row.get("format", "")) if task == "exams" else PSYCHIATRY_TASKS[task]
     if record is None:
         refuse(
             "load_psychiatrybench",
