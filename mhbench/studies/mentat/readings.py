@@ -270,7 +270,7 @@ def reading_fits(
     for reading, a in readings.items():
         for with_creators in (False, True) if creators else (False,):
             data = a.scores, a.questions, a.raters
-            if with_creators:
+            if with_creators and creators:
                 data = add_creator(*data, creators)
             for offset in ("paper", "symmetric"):
                 f = hierarchical_bradley_terry(*data, offset=offset, penalty=penalty)
