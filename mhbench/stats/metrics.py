@@ -216,8 +216,8 @@ class Settings(NamedTuple):
 
 
 def compare_settings(
-    first: Sequence,  # (N,) bool, right in the first setting (the full format)
-    second: Sequence,  # (N,) bool, right in the second (separated)
+    first: Sequence | np.ndarray,  # (N,) bool, right in the first setting (the full format)
+    second: Sequence | np.ndarray,  # (N,) bool, right in the second (separated)
     *,
     weights: np.ndarray | None = None,  # (B, N)
 ) -> Settings:

@@ -143,6 +143,8 @@ def reading_tests(
     Raises: ValueError where no annotation has two readings.
     """
     first = readings["shown"]
+    if first.orders is None:
+        refuse("reading_tests", "annotations", "record the order of the page", "none", remedy="use both_readings")
     one = has_one_reading(first.orders)
     if one.all():
         refuse("reading_tests", "annotations", "have two readings somewhere", "orders that are their own inverses")
