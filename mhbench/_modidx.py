@@ -396,6 +396,10 @@ d = {
                 "annotate/store.html#store.__init__",
                 "mhbench/annotate/store.py",
             ),
+            "mhbench.annotate.store.Store._made_with": (
+                "annotate/store.html#store._made_with",
+                "mhbench/annotate/store.py",
+            ),
             "mhbench.annotate.store.Store.active_ms": (
                 "annotate/store.html#store.active_ms",
                 "mhbench/annotate/store.py",
@@ -1463,6 +1467,7 @@ d = {
         "mhbench.run.stage": {
             "mhbench.run.stage.Stage": ("run/stage.html#stage", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.__init__": ("run/stage.html#stage.__init__", "mhbench/run/stage.py"),
+            "mhbench.run.stage.Stage._one": ("run/stage.html#stage._one", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage._prepared": ("run/stage.html#stage._prepared", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage._records": ("run/stage.html#stage._records", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage._where": ("run/stage.html#stage._where", "mhbench/run/stage.py"),

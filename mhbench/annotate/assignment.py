@@ -25,7 +25,7 @@ def _seeded(ids: Sequence[str], seed: int) -> list[str]:
 
 
 def _batches(rule: Rule, ids: list[str], raters: list[str]) -> dict[str, list[str]]:
-    held = {r: [] for r in raters}
+    held: dict[str, list[str]] = {r: [] for r in raters}
     for b, start in enumerate(range(0, len(ids), rule.batch)):
         for k in range(min(rule.per_item, len(raters))):
             held[raters[(b * rule.per_item + k) % len(raters)]] += ids[start : start + rule.batch]
@@ -138,7 +138,7 @@ def rater_list(
 
 
 # %% ../../nbs/annotate/04_assignment.ipynb #80fb1970
-def _tied(labels: Sequence[str]) -> bool:
+def _tied(labels: Sequence[str | None]) -> bool:
     counts = Counter(labels).most_common(2)
     return len(counts) == 2 and counts[0][1] == counts[1][1]
 
@@ -156,7 +156,7 @@ def conflicting(
     if kind == "errors":
         return _tied([main_error(study, a) for a in said])
     for t in targets:
-        labels = [a[t].label for a in said if t in a and a[t].label is not None]
+        labels = [label for a in said if t in a and (label := a[t].label) is not None]
         if _tied([x for x in labels if kept is None or x in kept]):
             return True
     return False
@@ -165,7 +165,7 @@ def conflicting(
 def main_error(
     study: Study,
     answers: Mapping[str, RatedAnswer],  # of one complete question of kind errors
-) -> str:  # a kind of error, or Abstain
+) -> str | None:  # a kind of error, or Abstain; None only where the page is not complete
     "The kind that counts where one label is wanted: the one that is named as the main one, or the only one."
     ticked = [k for k in (*study.settings.errors, "Abstain") if not answers.get(k, RatedAnswer()).empty]
     return ticked[0] if len(ticked) == 1 else answers["main"].label

@@ -88,7 +88,7 @@ async def _simulated(a: argparse.Namespace, path: Path, tokens: dict[str, str]) 
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    port = site._server.sockets[0].getsockname()[1]
+    port = runner.addresses[0][1]
     try:
         return await simulate(f"http://127.0.0.1:{port}/", path, tokens, a.seed)
     finally:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from statistics import median
 from typing import Any, NamedTuple
@@ -42,10 +43,11 @@ def again(
         if r != rater or occasion != 1 or first is None:
             continue
         for target in (set(first) & set(second)) - {"comment"}:
-            if first[target].value is None:
-                same.append(first[target].label == second[target].label)
+            before, now = first[target], second[target]
+            if before.value is None or now.value is None:
+                same.append(before.label == now.label)
             else:
-                apart.append(abs(first[target].value - second[target].value))
+                apart.append(abs(before.value - now.value))
     if apart:
         return f"±{sum(apart) / len(apart):.0f}"
     return f"{100 * sum(same) / len(same):.0f}%" if same else "–"
@@ -70,7 +72,7 @@ def _row(r: Rater, study: Study, store: Store, complete: Complete, started: dict
         "started": len(begun),
         "share": f"{100 * len(mine) / len(places):.0f}%" if places else "–",
         "seconds": f"{median(spent):.0f}" if spent else "–",
-        "checks": f"{sum(checks)}/{len(checks)}" if checks else "–",
+        "checks": f"{sum(c is True for c in checks)}/{len(checks)}" if checks else "–",
         "again": again(complete, r.rater),
         "last": when(max(times, default=None)),
     }
@@ -93,10 +95,10 @@ class Agreement(NamedTuple):
     estimate: float | None  # None where there is too little, or all are alike
 
 
-def _verdicts(study: Study, complete: Complete, raters: set[str]) -> dict[str, dict[tuple, dict[str, Any]]]:
+def _verdicts(study: Study, complete: Complete, raters: set[str]) -> Mapping[str, Mapping[tuple, dict[str, Any]]]:
     "Measure -> unit -> rater -> verdict."
     kind, roles = study.settings.kind, {q.question_id: q.role for q in study.questions}
-    out = defaultdict(lambda: defaultdict(dict))
+    out: defaultdict[str, defaultdict[tuple, dict[str, Any]]] = defaultdict(lambda: defaultdict(dict))
     for (rater, question, occasion), answers in complete.items():
         if rater not in raters or occasion or roles[question] != "item":
             continue

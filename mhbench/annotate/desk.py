@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from .assignment import Place
 from .fields import RatedAnswer, read
@@ -150,5 +150,5 @@ class Desk:
         self.store.close()
 
 
-def _is_ms(x: Any) -> bool:
+def _is_ms(x: Any) -> TypeGuard[int]:
     return type(x) is int and 0 <= x < MOST_MS

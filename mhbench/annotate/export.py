@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -234,7 +234,7 @@ def _of_table(table: pd.DataFrame, path: Path) -> list[Rating]:
         )
     rows = []
     for k, row in enumerate(table.to_dict("records"), 2):
-        fields = {c: row[c] or None for c in Rating.model_fields if c in row}
+        fields: dict[str, Any] = {c: row[c] or None for c in Rating.model_fields if c in row}
         if fields.get("value") is not None:
             fields["value"] = float(fields["value"])
         fields["variant"] = json.loads(fields.get("variant") or "{}")

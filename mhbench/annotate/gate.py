@@ -104,7 +104,7 @@ class Entrance:
         "Who asks; None where the cookie is missing or opens nothing."
         token = request.cookies.get(self._cookie(role))
         rater = self.register.who(token) if token else None
-        if rater is None or (rater.role == "owner") != (role == "owner"):
+        if not token or rater is None or (rater.role == "owner") != (role == "owner"):
             return None
         return Visitor(rater, second_word(self.secret, token))
 

@@ -191,6 +191,8 @@ def _score(v: _View) -> dict[str, Any]:
 
 def _agree(v: _View) -> dict[str, Any]:
     q, f, answer = v.sheet.question, v.at["key"], v.answers.get("key", RatedAnswer())
+    if q.key is None:
+        refuse("question page", "key", "be a letter where the kind is agree", "none", place=q.question_id)
     choices = [v.choice(f, c, answer, q.targets[c]) | {"is_key": c == q.key} for c in v.sheet.shown.order]
     return {"key": q.targets[q.key], "rated": [v.field("key", v.t("ask.agree"), choices=choices)]}
 
@@ -284,8 +286,10 @@ def feedback(
     out = []
     for target, want in q.expected.items():
         right = fits(want, answers.get(target, RatedAnswer()))
-        between = None if isinstance(want, str) else t("feedback.between", low=f"{want[0]:g}", high=f"{want[1]:g}")
-        what = between or q.targets.get(want) or label_words(t, language, want)
+        if isinstance(want, str):
+            what = q.targets.get(want) or label_words(t, language, want)
+        else:
+            what = t("feedback.between", low=f"{want[0]:g}", high=f"{want[1]:g}")
         line = t("feedback.right") if right else f"{t('feedback.wrong')} {t('feedback.expected', what=what)}"
         out.append(f"{q.targets.get(target, target)}: {line}")
     return out + ([q.feedback] if q.feedback else [])

@@ -39,11 +39,12 @@ def opinion(
         words = (seed, study.name, question.question_id, f.target)
         want, common, own = question.expected.get(f.target), draw(*words), draw(*words, rater)
         if f.form == "number":
-            value = common % 81 + own % 21 if want is None else (want[0] + want[1]) // 2
+            value = (want[0] + want[1]) // 2 if isinstance(want, list) else common % 81 + own % 21
             out[f.target] = RatedAnswer(value=float(value))
         elif f.form == "choice" and f.target != "main":
             at = common if own % 4 else own // 4  # three of four times the common choice
-            out[f.target] = RatedAnswer(label=want or f.choices[at % len(f.choices)])
+            named = want if isinstance(want, str) else None
+            out[f.target] = RatedAnswer(label=named or f.choices[at % len(f.choices)])
     if study.settings.kind == "errors":
         kinds = [*study.settings.errors]
         out[kinds[draw(seed, question.question_id, rater) % len(kinds)]] = RatedAnswer(label="yes")
@@ -74,7 +75,10 @@ async def answer_all(
         async with client.get(f"in/{token}"):
             pass
         async with client.get("consent") as reply:
-            word = re.search(r'name="csrf" value="(\w+)"', await reply.text())[1]
+            form = re.search(r'name="csrf" value="(\w+)"', await reply.text())
+        if form is None:
+            refuse("simulate", "the page of consent", "hold a form", "none", place=rater, error=RuntimeError)
+        word = form[1]
         async with client.post("consent", data={"csrf": word}):
             pass
         for k, sheet in enumerate(sheets, 1):

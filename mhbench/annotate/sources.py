@@ -13,7 +13,7 @@ import yaml
 
 from .study import Study, build_study
 from ..errors import refuse
-from ..records.schema import Response, read_records
+from ..records.schema import Mode, Response, read_records
 from ..studies.corpus import Corpus, load_corpus
 from ..studies.demo import demo_path
 
@@ -72,7 +72,7 @@ def entry_of(
 
 
 # %% ../../nbs/annotate/13_sources.ipynb #014fafd6
-def _responses(answers: Any, corpus: Corpus, mode: str | None, folder: Path) -> list[Response]:
+def _responses(answers: Any, corpus: Corpus, mode: Mode | None, folder: Path) -> list[Response]:
     study = corpus.items[0].study if corpus.items else "none"
     if answers is None:
         found = corpus.responses

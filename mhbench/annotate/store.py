@@ -177,14 +177,27 @@ class Store:
         row = self.db.execute("SELECT value FROM meta WHERE name = ?", [name]).fetchone()
         return row[0] if row else None
 
+    def _made_with(self, name: str) -> str:
+        value = self.meta(name)
+        if value is None:
+            refuse(
+                "Store",
+                "path",
+                f"hold the {name} that it was made with",
+                "none",
+                place=self.path.name,
+                remedy="name another",
+            )
+        return value
+
     @property
     def study(self) -> Study:
         "The study as it was when the file was made."
-        return Study.model_validate_json(self.meta("study"))
+        return Study.model_validate_json(self._made_with("study"))
 
     @property
     def secret(self) -> str:
-        return self.meta("secret")
+        return self._made_with("secret")
 
     def save(self, changes: Iterable[Change], visits: Iterable[Visit] = ()) -> int:  # changes that were new
         "Log every change that is not there yet, and bring the answers up to date; all in one transaction."
@@ -222,7 +235,7 @@ class Store:
         "Every answer, or one rater's: (rater, question, occasion) -> target -> what was given."
         sql = f"SELECT {ANSWER_KEY}, value, label, shown, stamp, server_ms FROM answers"
         rows = self.db.execute(sql + " WHERE rater = ?", [rater]) if rater else self.db.execute(sql)
-        out = {}
+        out: dict[tuple[str, str, int], dict[str, Given]] = {}
         for r, q, o, t, v, x, *rest in rows:
             out.setdefault((r, q, o), {})[t] = Given(RatedAnswer(v, x), *rest)
         return out
@@ -372,7 +385,7 @@ def _statements(script: str) -> Iterator[str]:
 # %% ../../nbs/annotate/05_store.ipynb #95a24c7a
 def replay(store: Store) -> dict[tuple, tuple]:  # (rater, question, occasion, target) -> (value, label)
     "The answers as the log has them."
-    out = {}
+    out: dict[tuple, tuple] = {}  # (rater, question, occasion, target) -> (when, verdict)
     for *key, value, label, stamp, event in store.db.execute(
         f"SELECT {ANSWER_KEY}, value, label, stamp, event FROM events ORDER BY seq"
     ):

@@ -27,11 +27,11 @@ class Rule(Record):
     "Who answers what."
 
     rule: Literal["everyone", "batches", "core_and_split", "pairs"] = "everyone"
-    n_core: int = Field(0, ge=0)  # core_and_split: items that everybody rates
-    per_item: int = Field(2, ge=1)  # batches, core_and_split: raters of every other item
-    batch: int = Field(20, ge=1)  # batches: items in one
+    n_core: int = Field(default=0, ge=0)  # core_and_split: items that everybody rates
+    per_item: int = Field(default=2, ge=1)  # batches, core_and_split: raters of every other item
+    batch: int = Field(default=20, ge=1)  # batches: items in one
     resolver_core: bool = False  # whether who resolves conflicts rates the core too
-    repeats: int = Field(0, ge=0)  # questions that a rater answers a second time, at the end
+    repeats: int = Field(default=0, ge=0)  # questions that a rater answers a second time, at the end
 
 
 class Extra(Record):
@@ -136,7 +136,8 @@ def _reference(item: Item) -> str | None:
 
 def _judged(items: Sequence[Item], responses: Iterable[Response], settings: StudySettings) -> dict[str, dict[str, str]]:
     "item_id -> author -> the text that is judged."
-    known, out = {i.item_id for i in items}, defaultdict(dict)
+    known = {i.item_id for i in items}
+    out: dict[str, dict[str, str]] = defaultdict(dict)
     for r in responses:
         if r.item_id not in known or (settings.models is not None and r.model not in settings.models):
             continue
@@ -158,7 +159,11 @@ def _judged(items: Sequence[Item], responses: Iterable[Response], settings: Stud
 
 def _questions(item: Item, answers: dict[str, str], settings: StudySettings) -> list[Question]:
     kind = settings.kind
-    shared = {"item_id": item.item_id, "texts": _wordings(item, settings.replace), "context": item.context}
+    shared: dict[str, Any] = {
+        "item_id": item.item_id,
+        "texts": _wordings(item, settings.replace),
+        "context": item.context,
+    }
     whole = shared | {"question_id": item.item_id}
     if kind in ("sliders", "agree"):
         return [Question(**whole, targets=_options(item), key=item.key[0] if kind == "agree" else None)]
@@ -185,7 +190,7 @@ def _questions(item: Item, answers: dict[str, str], settings: StudySettings) -> 
     ]
 
 
-def _extra(extra: Extra, role: str, settings: StudySettings) -> Question:
+def _extra(extra: Extra, role: Literal["practice", "check"], settings: StudySettings) -> Question:
     targets = extra.targets or {"yes_no": settings.asks, "duel": settings.axes}.get(settings.kind, {})
     return Question(
         question_id=extra.question_id,

@@ -156,7 +156,10 @@ def published_baseline(
     Raises: ValueError where it has none; ModuleNotFoundError without the package.
     """
     _need("published_baseline", "bert_score")
-    table = Path(importlib.util.find_spec("bert_score").origin).parent / "rescale_baseline" / language / f"{model}.tsv"
+    spec = importlib.util.find_spec("bert_score")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("published_baseline: the package bert-score must be whole; pip install it again")
+    table = Path(spec.origin).parent / "rescale_baseline" / language / f"{model}.tsv"
     if not table.is_file():
         refuse(
             "published_baseline",
@@ -270,6 +273,6 @@ def inconsistency(
             )
     if len(responses) != len(references):
         refuse("inconsistency", "references", "be one a question", f"{len(references)} for {len(responses)} questions")
-    flat = [t for row in responses for t in row] if nested else list(responses)
+    flat: list = [t for row in responses for t in row] if nested else list(responses)
     f1 = np.asarray(_scorer(scorer)(flat, [r for r in references for _ in range(k)]).f1)
     return (1 - f1).reshape(len(responses), k) if nested else 1 - f1  # inconsistency = 1 - F

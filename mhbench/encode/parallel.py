@@ -22,7 +22,8 @@ from ..records.schema import Record
 __all__ = ["Executor", "dask_client", "map_batches"]
 
 # %% ../../nbs/encode/01_parallel.ipynb #49bad510
-_T, _U = TypeVar("_T"), TypeVar("_U")
+_T = TypeVar("_T")
+_U = TypeVar("_U")
 
 
 # %% ../../nbs/encode/01_parallel.ipynb #45306b1f
@@ -131,7 +132,9 @@ def map_batches(
 
 def _on_dask(client, function, batches, setup, token, retries) -> list[list]:
     "Batches to the cluster, a few rounds ahead of the workers, so that neither side holds them all."
-    ahead, futures, done = max(4, 4 * len(client.scheduler_info()["workers"])), {}, []
+    ahead = max(4, 4 * len(client.scheduler_info()["workers"]))
+    futures: dict[int, Any] = {}
+    done: list[list] = []
     for k in range(len(batches)):
         for j in range(len(done) + len(futures), min(k + ahead, len(batches))):
             futures[j] = client.submit(

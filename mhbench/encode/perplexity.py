@@ -91,11 +91,11 @@ def _read_once() -> Iterator[None]:
     import gguf
 
     reader = gguf.GGUFReader
-    gguf.GGUFReader = lru_cache(maxsize=1)(reader)
+    gguf.GGUFReader = lru_cache(maxsize=1)(reader)  # type: ignore[misc, assignment]  # a class, replaced for a while
     try:
         yield
     finally:
-        gguf.GGUFReader = reader
+        gguf.GGUFReader = reader  # type: ignore[misc]  # put back
 
 
 def load_lm(
@@ -120,7 +120,8 @@ def load_lm(
 
     if isinstance(name, tuple):
         return LanguageModel(type(name[0]).__name__, *name, window=window, budget=budget)
-    label, source, more, reading = str(name), str(name), {}, contextlib.nullcontext()
+    label, source, more = str(name), str(name), {}
+    reading: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
     if label == "bundled" or label.endswith(".gguf"):
         _need("load_lm", "gguf", "accelerate")
         from mhbench.ask.local import bundled_gguf

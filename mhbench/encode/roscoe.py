@@ -365,7 +365,8 @@ def _other_scores(h, s, nli: Kept | None, lm: Kept | None, grammar: Kept | None,
     if lm is not None:
         for row, steps in zip(out, h):
             (chain, _), *found = lm([" ".join(steps), *steps])
-            row |= perplexity_scores(chain, *np.array(found).T, convention)
+            perplexities, n = np.array(found).T
+            row |= perplexity_scores(chain, perplexities, n, convention)
     if grammar is not None:
         for row, steps in zip(out, h):
             p = np.array([float(x) for x in grammar(steps)])
@@ -419,18 +420,18 @@ def roscoe(
     s = _check_chains("contexts", contexts, len(h))
     r = _check_chains("references", references, len(h)) if references is not None else None
     absent = _absent({"encoder": encoder, "nli": nli, "lm": lm, "grammar": grammar}, r is not None, convention)
-    encoder, nli, lm, grammar = (
-        None if m is None else load(m)
-        for m, load in ((encoder, load_encoder), (nli, load_nli), (lm, load_lm), (grammar, load_grammar))
-    )
-    vectors = None if encoder is None else _Vectors(encoder, convention)
+    embed = None if encoder is None else load_encoder(encoder)
+    entail = None if nli is None else load_nli(nli)
+    language = None if lm is None else load_lm(lm)
+    accept = None if grammar is None else load_grammar(grammar)
+    vectors = None if embed is None else _Vectors(embed, convention)
     ask = (
-        None if nli is None else Kept(nli.contradiction),
-        None if lm is None else Kept(lambda t: np.column_stack(lm.perplexity(t))),
-        None if grammar is None else Kept(grammar.acceptability),
+        None if entail is None else Kept(entail.contradiction),
+        None if language is None else Kept(lambda t: np.column_stack(language.perplexity(t))),
+        None if accept is None else Kept(accept.acceptability),
     )
     out = np.full((len(h), len(SCORES)), np.nan)
-    with held(encoder, nli, lm, grammar):
+    with held(embed, entail, language, accept):
         for rows in _blocks(s, block):
             rows = [i for i in rows if h[i]]  # an empty chain has no score
             if not rows:
@@ -443,7 +444,7 @@ def roscoe(
             for i, row in zip(rows, found):
                 out[i] = [row.get(m, np.nan) for m in SCORES]
     table = pd.DataFrame(out, columns=list(SCORES)).drop(columns=list(absent))
-    table.attrs |= {"convention": convention, "absent": absent, "truncated": dict(getattr(encoder, "truncated", {}))}
+    table.attrs |= {"convention": convention, "absent": absent, "truncated": dict(getattr(embed, "truncated", {}))}
     return table
 
 

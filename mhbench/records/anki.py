@@ -45,7 +45,8 @@ def parse_cloze(text: str) -> list[Deletion]:  # in the order in which they open
 
     Raises: ValueError for a deletion that is never closed.
     """
-    stack, found = [], []
+    stack: list[re.Match] = []
+    found: list[Deletion] = []
     for m in _TOKEN.finditer(text):
         if m.group(1):
             stack.append(m)
@@ -198,13 +199,13 @@ def _open(path: Path) -> tuple[sqlite3.Connection, str]:
             place=f"{e}",
             remedy="export the deck again",
         )
-    data = bytearray(_unpack(data, path) if name.endswith("b") else data)
-    if data[:16] != b"SQLite format 3\x00":
-        refuse("load_anki", f"{name}", "be an SQLite collection", f"{bytes(data[:16])!r}", place=f"{path}")
-    data[18:20] = b"\x01\x01"  # a collection copied in WAL mode: read it as what it is, one whole file
+    collection = bytearray(_unpack(data, path) if name.endswith("b") else data)
+    if collection[:16] != b"SQLite format 3\x00":
+        refuse("load_anki", f"{name}", "be an SQLite collection", f"{bytes(collection[:16])!r}", place=f"{path}")
+    collection[18:20] = b"\x01\x01"  # a collection copied in WAL mode: read it as what it is, one whole file
     db = sqlite3.connect(":memory:")
     db.create_collation("unicase", lambda a, b: (a.casefold() > b.casefold()) - (a.casefold() < b.casefold()))
-    db.deserialize(bytes(data))
+    db.deserialize(bytes(collection))
     return db, name
 
 
@@ -378,19 +379,16 @@ def load_anki(
     for note in _text_notes(path) if path.suffix.lower() == ".txt" else _package_notes(path):
         n += 1
         made = cloze_question(note)
-        reason = (
-            made
-            if isinstance(made, str)
-            else "question_has_media"
-            if made[3] and not keep_media
-            else "duplicate"
-            if made[:2] in seen
-            else None
-        )
-        if reason:
-            excluded.append((note.place, reason))
+        if isinstance(made, str):
+            excluded.append((note.place, made))
             continue
         question, answer, hint, media = made
+        if media and not keep_media:
+            excluded.append((note.place, "question_has_media"))
+            continue
+        if (question, answer) in seen:
+            excluded.append((note.place, "duplicate"))
+            continue
         item_id = _item_id(note, question, answer)
         seen.add((question, answer))
         if media:

@@ -289,7 +289,8 @@ def load_label_studio(
             place=f"{path}",
             remedy="export as JSON, not JSON_MIN",
         )
-    counts, last = Counter(tasks=len(tasks), annotations=0, unlabelled=0, cancelled=0, superseded=0, missing=0), {}
+    counts = Counter(tasks=len(tasks), annotations=0, unlabelled=0, cancelled=0, superseded=0, missing=0)
+    last: dict[tuple, tuple] = {}  # (item, rater) -> its latest annotation: (when, what, data, place)
     for t in tasks:
         item_id, place = t["data"].get("item_id"), f"{path.name}:task {t.get('id')}"
         if item_id not in key:

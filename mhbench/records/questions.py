@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,8 @@ def _running(columns: list[str], stem: str) -> list[str]:
 
 def guess_columns(
     columns: list[str],  # of the table
-    given: dict[str, str | list[str]] | None = None,  # field -> column, or columns; "" for none: what is known already
+    given: Mapping[str, str | list[str]]
+    | None = None,  # field -> column, or columns; "" for none: what is known already
     *,
     names: dict[str, str] = NAMES,  # field -> what columns for it are called
     numbered: dict[str, str] = NUMBERED,  # field -> the name before a running letter or number
@@ -136,7 +138,9 @@ class Misfit(ValueError):
 
 def _text(row: dict[str, Any], column: str | None) -> str:
     "The text of a cell; empty where the table has no such column."
-    value = row.get(column, "") if column else ""
+    if not column:
+        return ""
+    value = row.get(column, "")
     if isinstance(value, Unreadable):
         raise Misfit(column, value.value, value.rule)
     if isinstance(value, list):
@@ -163,7 +167,7 @@ def _unlabelled(texts: list[str]) -> list[str]:
     found = [re.match(r"\(?([A-Za-z]|\d{1,2})[).:]\s+(?=\S)", t) for t in texts]
     named = [m[1].upper() for m in found if m]
     if len(texts) > 1 and named in (letters(len(texts)), [str(k) for k in range(1, len(texts) + 1)]):
-        return [t[m.end() :] for t, m in zip(texts, found)]
+        return [t[m.end() :] for t, m in zip(texts, found) if m]
     return texts
 
 
@@ -216,10 +220,8 @@ def _one_key(text: str, form: str, options: list[str]) -> int | None:
 def _named_by(value: str | list[str], form: str, options: list[str]) -> list[int] | None:
     "The positions that a key names, in order; None where an entry names no option, or one is named twice."
     entries = value if isinstance(value, list) else [value] if form == "text" else re.split(r"\s*[,;/]\s*", value)
-    found = [_one_key(e, form, options) for e in entries]
-    if None in found or len(set(found)) != len(found) or not found:
-        return None
-    return sorted(found)
+    found = [k for e in entries if (k := _one_key(e, form, options)) is not None]
+    return sorted(found) if found and len(set(found)) == len(entries) else None
 
 
 def _key_form(rows: list[tuple[str, Any, list[str]]]) -> str | None:  # (place, key, options) of each
@@ -310,7 +312,7 @@ def guess_layout(
     separator = separator or _separator(table, found.get("options"))
     if key is None and "key" in found and "options" in found:
         key = _key_form(_keyed(table, found, separator))
-    german = _plain(found["question"]) in _GERMAN
+    german = _plain(str(found["question"])) in _GERMAN
     layout = {"columns": found, "key": key, "separator": separator, "language": language or ("de" if german else "en")}
     return {k: v for k, v in layout.items() if v is not None}
 
@@ -340,7 +342,7 @@ def _share(text: str, column: str) -> float:
 def _shares(row: dict[str, Any], columns: list[str] | None, options: list[str]) -> list[float] | None:
     "The soft labels of a row; shares rounded to a sum near 1 (or 100) are divided by it."
     texts = [_text(row, c) for c in columns or []]
-    if not any(texts):
+    if not columns or not any(texts):
         return None
     if any(texts[len(options) :]) or "" in texts[: len(options)] or len(texts) < len(options):
         raise Misfit(columns[0], ", ".join(texts), f"there must be one share an option ({len(options)})")
@@ -353,13 +355,15 @@ def _shares(row: dict[str, Any], columns: list[str] | None, options: list[str]) 
 
 def _answer(row: dict[str, Any], columns: dict, key: str | None, options: list[str], soft: Any) -> list[str]:
     "The key of a row: letters of its options, or its reference answer."
-    value = row.get(columns.get("key"), "") if "key" in columns else ""
+    value = row.get(columns["key"], "") if "key" in columns else ""
     if isinstance(value, Unreadable):
         raise Misfit(columns["key"], value.value, value.rule)
     if options:
         if not value and "key" in columns and soft is None:
             raise Misfit(columns["key"], value, "key must name an option; the cell is empty")
-        found = _named_by(value, key, options) if value else []
+        if value and key is None:
+            raise Misfit(columns["key"], value, f"the form of keys must be said: {', '.join(KEYS)}")
+        found = _named_by(value, key, options) if value and key else []
         if found is None:
             raise Misfit(columns["key"], value, f"key must name one of the {len(options)} options by {key}")
         return [letters(len(options))[k] for k in found]
@@ -368,7 +372,9 @@ def _answer(row: dict[str, Any], columns: dict, key: str | None, options: list[s
         where = columns.get("reference") or columns.get("key") or columns["question"]
         raise Misfit(where, "", "a row without options must have a reference answer")
     if isinstance(reference, list) or ("options" in columns and re.fullmatch(r"[A-Za-z]|\d{1,2}(\.0+)?", reference)):
-        raise Misfit(columns.get("key"), reference, "options must be there where the key names one")
+        raise Misfit(
+            columns.get("key") or columns["reference"], reference, "options must be there where the key names one"
+        )
     return [reference]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ..errors import refuse
 from .questions import Misfit, _folded, _text, guess_columns
@@ -49,7 +49,7 @@ def guess_rating_columns(
             f"columns {', '.join(columns)}",
             remedy="name them as item, rater, target, and value or label",
         )
-    return found
+    return cast(dict[str, str], found)  # no field of a rating has several columns
 
 
 # %% ../../nbs/records/09_ratings.ipynb #12313674
@@ -109,7 +109,8 @@ def load_ratings(
     Raises: ValueError at the first row that does not fit, if `strict`.
     """
     by_id = {i.item_id: i for i in items}
-    fitting, bad, seen = [], [], {}
+    fitting, bad = [], []
+    seen: dict[tuple, str] = {}  # (item, rater, target, session) -> its place
     for place, row in table.rows:
         try:
             fields = _rating(row, columns, by_id, study, place.rpartition(":")[0])

@@ -29,6 +29,7 @@ __all__ = [
     "Name",
     "Id",
     "Probability",
+    "Mode",
     "RECORDS",
     "R",
     "letters",
@@ -176,10 +177,13 @@ def carried(
     return {name: getattr(answer, name) for name in record.model_fields if hasattr(answer, name)}
 
 
+Mode = Literal["zero_shot", "few_shot", "cot", "few_shot_cot", "free_form"]  # how an item is asked
+
+
 class Response(Outcome):
     "One sample of one model's answer to one item in one mode."
 
-    mode: Literal["zero_shot", "few_shot", "cot", "few_shot_cot", "free_form"]
+    mode: Mode
     votes: bool = False  # a sample of self-consistency, which votes; the plain answer beside them does not
     temperature: Annotated[float, Field(ge=0)] = 0.0
     reasoning: str | None = None  # a thinking model's reasoning, never parsed for the answer
@@ -298,7 +302,8 @@ def validate(
             "None",
             remedy="name a file for the rows that do not fit",
         )
-    good, bad, seen = [], [], {}
+    good, bad = [], []
+    seen: dict[Any, str] = {}  # value of `unique` -> its place
     for place, row in rows:
         try:
             r = record(**row)
@@ -361,7 +366,7 @@ def _dict_fields(record: type[Record]) -> list[str]:
 
 def frame(
     records: Iterable[Record],  # of one kind
-    record: type[R] | None = None,  # needed where `records` may be empty
+    record: type[Record] | None = None,  # needed where `records` may be empty
 ) -> pd.DataFrame:  # one row a record; dictionaries stay dictionaries
     "Records as a DataFrame."
     records = list(records)
@@ -377,7 +382,7 @@ def frame(
     return pd.DataFrame([r.model_dump() for r in records], columns=list(record.model_fields))
 
 
-def write_records(records: Iterable[Record], path: str | Path, record: type[R] | None = None) -> Path:
+def write_records(records: Iterable[Record], path: str | Path, record: type[Record] | None = None) -> Path:
     "Write records of one kind as Parquet; the same records give the same bytes."
     records = list(records)
     record = record or (type(records[0]) if records else None)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from ..errors import refuse
@@ -63,7 +64,7 @@ def merge(
         return out
     by, place = by or key or (lambda x: x), {k: i for i, k in enumerate(order)}
     extra = [by(x) for x in out if by(x) not in place]
-    missing = sorted(set(place) - {by(x) for x in out}, key=place.get)
+    missing = sorted(set(place) - {by(x) for x in out}, key=place.__getitem__)
     if extra or missing:
         refuse(
             "merge",
@@ -103,5 +104,5 @@ def merge_records(
         if f in record.model_fields
     )
     return write_records(
-        merge([read_records(p, record) for p in paths], key=unique, order=order, by=lambda r: r.item_id), out, record
+        merge([read_records(p, record) for p in paths], key=unique, order=order, by=attrgetter("item_id")), out, record
     )

@@ -175,7 +175,8 @@ def _csv(path: Path, encoding: str, delimiter: str | None) -> Table:
 
 
 def _jsonl(path: Path, encoding: str) -> Table:
-    rows, columns = [], {}
+    rows: list[tuple[str, dict]] = []
+    columns: dict[str, None] = {}  # in the order in which they come up
     try:
         lines = path.read_text(encoding=encoding).split("\n")
     except (UnicodeDecodeError, LookupError) as e:
@@ -278,7 +279,7 @@ def _excel(path: Path, sheet: str | None) -> Table:
         (n_hidden, "hidden rows are read like the others"),
     )
     header = [cells.get((top, k), "") for k in range(1, typed.max_column + 1)]
-    columns = _named([c if isinstance(c, str) else c.value for c in header], f"{path.name}:{top}")
+    columns = _named([c.value if isinstance(c, Unreadable) else str(c) for c in header], f"{path.name}:{top}")
     start = path.name if sheet is None else f"{path.name}:{sheet}"
     rows = [
         (f"{start}:{row}", {c: cells.get((row, k), "") for k, c in enumerate(columns, 1)})

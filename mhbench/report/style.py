@@ -9,6 +9,7 @@ from pathlib import Path
 
 import matplotlib
 from matplotlib.figure import Figure
+from matplotlib.rcsetup import cycler
 
 # %% auto #0
 __all__ = ["PALETTE", "MARKERS", "STYLE", "save"]
@@ -28,7 +29,7 @@ STYLE = {
     "savefig.dpi": 150,
     "svg.hashsalt": "mhbench",
     "svg.fonttype": "path",
-    "axes.prop_cycle": matplotlib.cycler(color=PALETTE),
+    "axes.prop_cycle": cycler(color=PALETTE),
 }
 
 

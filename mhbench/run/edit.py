@@ -43,17 +43,17 @@ def merge_shards(
             remedy=f"run `mhbench run generate --study {study} --model {model} --shard I/N` for each I",
             error=FileNotFoundError,
         )
-    n = {int(m[2]) for m in found.values() if m}
-    if len(n) > 1:
+    splits = {int(m[2]) for m in found.values() if m}
+    if len(splits) > 1:
         refuse(
             "merge_shards",
             "the parts",
             "be of one split",
-            f"splits into {sorted(n)}",
+            f"splits into {sorted(splits)}",
             place=f"generate/{study}/{model}",
             remedy="delete the older ones",
         )
-    n = n.pop()
+    n = splits.pop()
     gone = [i for i in range(n) if not (folder / f"responses.{i}of{n}.parquet").exists()]
     if gone:
         refuse(

@@ -86,7 +86,8 @@ def sections(
             place=f"{keyless[0].item_id}, {keyless[0].source}",
             remedy="name the column of the key with --column key=NAME",
         )
-    out = {"generate": {"modes": {"zero_shot": {}}}, "score": {"soft_labels": True} if keyless else {}}
+    out: dict[str, dict] = {"generate": {"modes": {"zero_shot": {}}}}
+    out["score"] = {"soft_labels": True} if keyless else {}
     if "panel" in rated:
         out["judge"] = {"kind": "label", "judges": judges}
     elif len(chosen) < len(corpus.items):
@@ -133,7 +134,7 @@ def _forms(items: list[Item], layout: dict) -> dict[str, tuple[str, int]]:
         n = sorted({len(i.options) for i in chosen})
         cut = f", separated by {layout['separator']!r}" if layout.get("separator") else ""
         form["options"] = (f"{n[0]} to {n[-1]} an item{cut}" if len(n) > 1 else f"{n[0]} an item{cut}", len(chosen))
-        form["key"] = (_KEY_FORMS.get(layout.get("key"), "none"), sum(bool(i.key) for i in chosen))
+        form["key"] = (_KEY_FORMS.get(layout.get("key", ""), "none"), sum(bool(i.key) for i in chosen))
     if references:
         form["reference"] = (_lengths(references), len(references))
     if soft := [i for i in chosen if i.soft_labels is not None]:
@@ -296,9 +297,9 @@ def _yaml(value: Any, depth: int = 0) -> Any:
             out.fa.set_flow_style()
         return out
     if isinstance(value, list):
-        out = CommentedSeq(value)
-        out.fa.set_flow_style()
-        return out
+        line = CommentedSeq(value)
+        line.fa.set_flow_style()
+        return line
     return value
 
 
@@ -379,7 +380,7 @@ def add_parser(
     s = add("new-study", new_study, "add a study: questions in a table, or read by a loader of your own")
     s.add_argument("name", help="what the study is to be called")
     s.add_argument("path", help="a .csv, .xlsx, .jsonl or .parquet file, or what the loader reads")
-    pair = {"action": "append", "default": [], "metavar": "FIELD=COLUMN"}
+    pair: dict[str, Any] = {"action": "append", "default": [], "metavar": "FIELD=COLUMN"}
     s.add_argument("--column", help="e.g. question=Frage; once a column for several options", **pair)
     s.add_argument("--key", choices=["letter", "number", "number0", "text"], help="how the key names an option")
     s.add_argument("--separator", help="between options in one cell, e.g. ';' or '\\n'")

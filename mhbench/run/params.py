@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import ValidationError
 
 from ..encode.parallel import Executor
 from ..errors import refuse
@@ -81,7 +82,7 @@ def _check_executor(p: dict, where: str) -> None:
         Executor(**(p.get("executor") or {}))
     except TypeError:
         _no(where, "executor", rule, p["executor"], "write it as {kind: threads}")
-    except ValueError as e:
+    except ValidationError as e:
         remedy = "; ".join(f"{x['loc'][0]}: {x['msg']}" for x in e.errors())
         _no(where, "executor", rule, p["executor"], remedy)
 
@@ -135,8 +136,8 @@ def stage_parameters(
     """
     stages = stages or graph()
     if stage not in stages or not stages[stage].parameters:
-        known = [n for n in stages if stages[n].parameters]
-        refuse("stage_parameters", "stage", f"be one of {', '.join(known)}", f"{stage!r}")
+        run = [n for n in stages if stages[n].parameters]
+        refuse("stage_parameters", "stage", f"be one of {', '.join(run)}", f"{stage!r}")
     takes = stages[stage].parameters
     for name, value, kind in (("study", study, "studies"), ("model", model, "models")):
         if name in takes and value not in p[kind]:

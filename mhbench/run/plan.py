@@ -112,7 +112,8 @@ class _Study:
     "The plan of one study: what is known of its answers grows from model to model."
 
     def __init__(self, p: dict, name: str):
-        self.p, self.name, self.rows = p, name, []
+        self.p, self.name = p, name
+        self.rows: list[tuple] = []
         texts = _prepared(name, stage_parameters(p, "prepare", name))
         self.items = read_records(texts / "items.parquet", Item)
         self.answers = read_records(texts / "recorded.parquet", Response)

@@ -61,10 +61,10 @@ def _demo(name: str, studies: Sequence[str], models: Sequence[str], n_items: int
     from mhbench.run.execute import run_stage
 
     folder, stages = Path(tempfile.mkdtemp(prefix="mhbench-")), graph()
-    small = {"prepare": {"n_items": n_items}, "preferences": {"n_boot": 10}, "judge": {"n_items": 2}}
+    small: dict[str, dict] = {"prepare": {"n_items": n_items}, "preferences": {"n_boot": 10}, "judge": {"n_items": 2}}
     for stage in before(stages, name):
         node = stages[stage]
-        given = {"results": str(folder), "models": list(models)} | small.get(stage, {})
+        given: dict[str, Any] = {"results": str(folder), "models": list(models)} | small.get(stage, {})
         given = {k: v for k, v in given.items() if k in node.parameters}
         for study in studies:
             if "study" in node.parameters and _goes_through(node, study, name):
@@ -109,11 +109,21 @@ class Stage:
         home = self.results == root() / "results"
         self.figures = (root() if home else self.results).joinpath("figures", *self._where)
         self.out.mkdir(parents=True, exist_ok=True)
-        self._tables, self._figures, self._absent, self._main = [], [], [], []
+        self._tables: list[dict] = []
+        self._figures: list[dict] = []
+        self._absent: list[dict] = []
+        self._main: list[pd.DataFrame] = []
 
     @property
     def _where(self) -> list[str]:
         return [x for x in (self.name, self.study, self.model) if x]
+
+    @property
+    def _one(self) -> str:
+        "The study, for what only a stage of one study can read."
+        if self.study is None:
+            refuse(f"Stage {self.name}", "study", "be named", "none", remedy="pass the study's name")
+        return self.study
 
     @property
     def out(self) -> Path:
@@ -147,7 +157,7 @@ class Stage:
         return read_records(file, record)
 
     def _prepared(self, name: str, record: type[Record]) -> list:
-        return self._records(self.results / "text" / "prepare" / self.study / f"{name}.parquet", record)
+        return self._records(self.results / "text" / "prepare" / self._one / f"{name}.parquet", record)
 
     @cached_property
     def items(self) -> list[Item]:
@@ -167,7 +177,7 @@ class Stage:
     @cached_property
     def answers(self) -> list[Response]:
         "The responses of the models of the run."
-        folder = self.results / "text" / "generate" / self.study
+        folder = self.results / "text" / "generate" / self._one
         return [r for m in self.models for r in self._records(folder / m / "responses.parquet", Response)]
 
     @cached_property
@@ -178,7 +188,7 @@ class Stage:
     @cached_property
     def judgments(self) -> list[Judgment]:
         "What the judge stage left for this study; none where it did not go through it."
-        file = self.results / "text" / "judge" / self.study / "judgments.parquet"
+        file = self.results / "text" / "judge" / self._one / "judgments.parquet"
         return read_records(file, Judgment) if file.exists() else []
 
     @cached_property
@@ -193,7 +203,7 @@ class Stage:
 
     def read(self, stage: str, table: str) -> pd.DataFrame:
         "A table that another stage left for this study."
-        file = self.results / stage / self.study / f"{table}.parquet"
+        file = self.results / stage / self._one / f"{table}.parquet"
         if not file.exists():
             refuse(
                 f"Stage {self.name}",
@@ -211,13 +221,13 @@ class Stage:
 
         if not soft_labels:
             return self.items
-        if not (self.results / "preferences" / self.study / "labels.parquet").exists():
+        if not (self.results / "preferences" / self._one / "labels.parquet").exists():
             refuse(
                 self.name,
                 "soft_labels",
                 "have the labels of the preferences stage",
                 "no labels.parquet",
-                place=self.study,
+                place=self._one,
                 remedy=f"run that stage, or say soft_labels: false in studies.{self.study}.{self.name}",
                 error=FileNotFoundError,
             )

@@ -41,7 +41,7 @@ def _encode(
     x = np.asarray(labels)
     if x.dtype.kind in "OUS":
         x = np.asarray(labels, dtype=object)
-        x = np.where(pd.isna(x), None, x)
+        x = np.where(pd.isna(x), np.array(None), x)
         kinds = {type(v) for v in x.ravel()} - {type(None)}
         if len(kinds) > 1 and not all(issubclass(k, (int, float, np.number)) for k in kinds):
             refuse(
@@ -51,7 +51,7 @@ def _encode(
                 f"{sorted((k.__name__ for k in kinds))}",
                 remedy="map one to the other",
             )
-        x = np.where(np.isin(x, list(ignore)), None, x) if len(ignore) else x
+        x = np.where(np.isin(x, list(ignore)), np.array(None), x) if len(ignore) else x
     codes, values = pd.factorize(x.ravel(), sort=True)
     values = list(values)
     if categories is not None:

@@ -42,7 +42,7 @@ def as_scores(
     Raises: ValueError for a label that is none of these.
     """
     x = np.asarray(labels, dtype=object)
-    x = np.where(pd.isna(x), None, x)
+    x = np.where(pd.isna(x), np.array(None), x)
     gone = (x == None) | np.isin(x, list(missing))  # noqa: E711 (by element)
     unknown = sorted({str(v) for v in x[~gone]} - {positive, negative})
     if unknown:
@@ -244,5 +244,6 @@ def position_bias(
     if gone.all():
         refuse("position_bias", "at least one pair", "have a verdict in both orders", "none")
     i = bootstrap(mean, np.where(gone[:, None], np.nan, np.column_stack([a + b == 1, (a + b) / 2 - 0.5])), **kwargs)
-    has = dict(n=len(np.unique(_groups(kwargs.get("clusters"), len(x), "clusters")[~gone])), units=int((~gone).sum()))
-    return PositionBias(_column(i, 0)._replace(**has), _column(i, 1)._replace(**has), int(gone.sum()))
+    n = len(np.unique(_groups(kwargs.get("clusters"), len(x), "clusters")[~gone]))
+    consistency, preference = (_column(i, k)._replace(n=n, units=int((~gone).sum())) for k in (0, 1))
+    return PositionBias(consistency, preference, int(gone.sum()))

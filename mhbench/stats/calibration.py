@@ -112,7 +112,7 @@ class Reliability(NamedTuple):
     "The reliability curve; arrays (M,), or (B, M) with weights; NaN in an empty bin."
 
     edges: np.ndarray  # (M + 1,)
-    count: np.ndarray  # weight in the bin
+    count: np.ndarray  # type: ignore[assignment]  # weight in the bin; the field stands for tuple.count
     confidence: np.ndarray  # mean confidence
     accuracy: np.ndarray  # share right
 

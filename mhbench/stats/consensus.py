@@ -263,7 +263,8 @@ def best_ensemble(
             " than one label"
         )
     rng = np.random.default_rng(_sequence(seed).spawn(2)[1])
-    outer, corrected = {m: [] for m in metrics}, {m: [] for m in metrics}
+    outer: dict[str, list[np.ndarray]] = {m: [] for m in metrics}
+    corrected: dict[str, list[np.ndarray]] = {m: [] for m in metrics}
     for w in draw_weights(
         len(of), n, seed=seed, chunk=max(len(of), 8_000_000 // (len(subsets) * k * k * inner) * len(of))
     ):

@@ -131,7 +131,7 @@ def _has_value(array: np.ndarray, axis: int) -> np.ndarray:  # (N,) bool
     "Which units have any value along `axis`."
     there = ~np.asarray(pd.isna(array))
     axis %= array.ndim
-    return there.any(axis=tuple(k for k in range(array.ndim) if k != axis))
+    return np.asarray(there.any(axis=tuple(k for k in range(array.ndim) if k != axis)))
 
 
 def estimate(

@@ -215,11 +215,12 @@ def _draws(
     problem: _Problem, question: np.ndarray, rater: np.ndarray, n: int, seed: int, function: str, attempts: int = 200
 ) -> tuple[np.ndarray, int]:
     "Weights (n, n_annotations) in which no rater vanishes, and how many were drawn in vain."
-    kept, vain, onehot = [], 0, (rater[:, None] == np.arange(len(problem.raters))).astype(float)
+    kept: list[np.ndarray] = []
+    vain, onehot = 0, (rater[:, None] == np.arange(len(problem.raters))).astype(float)
     for s in np.random.SeedSequence(seed).spawn(attempts):
         w = np.concatenate(list(draw_weights(len(question), n, seed=s, strata=question)))
         ok = (w @ onehot > 0).all(1)
-        need = n - sum(map(len, kept))
+        need = n - sum(len(w) for w in kept)
         good = np.flatnonzero(ok)[:need]
         vain += int((~ok[: good[-1] + 1 if len(good) == need else n]).sum())
         kept.append(w[good])

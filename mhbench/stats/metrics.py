@@ -216,8 +216,8 @@ class Settings(NamedTuple):
 
 
 def compare_settings(
-    first: Sequence,  # (N,) bool, right in the first setting (the full format)
-    second: Sequence,  # (N,) bool, right in the second (separated)
+    first: Sequence | np.ndarray,  # (N,) bool, right in the first setting (the full format)
+    second: Sequence | np.ndarray,  # (N,) bool, right in the second (separated)
     *,
     weights: np.ndarray | None = None,  # (B, N)
 ) -> Settings:
@@ -298,7 +298,7 @@ def shared_sets(
     """
 
     def keys(sets, letters):
-        out = {}
+        out: dict[Hashable, list[str]] = {}
         for s, k in zip(sets, letters, strict=True):
             out.setdefault(s, []).append(str(k).strip().casefold())
         return out
@@ -428,7 +428,7 @@ def majority_vote(
     known = {x: i for i, x in enumerate(dict.fromkeys(x for r in rows for x in r if not _missing(x)))}
     n, k = len(rows), len(known)
     if not n or not k:
-        return Vote(np.full(n, None, object), *(np.zeros(n, int) for _ in range(2)), np.zeros(n, bool))
+        return Vote(np.full(n, None, object), np.zeros(n, int), np.zeros(n, int), np.zeros(n, bool))
     codes = np.stack([_codes(r, known) for r in rows])
     counts = (codes[:, :, None] == np.arange(k)).sum(1)
     best = counts.max(1)

@@ -323,19 +323,15 @@ def paired_difference(
             f"{np.shape(a)} and {np.shape(b)}",
             remedy="for two samples use independent_difference",
         )
-    if "weights" in inspect.signature(statistic).parameters:
 
-        def difference(a, b, *common, weights):
-            return np.asarray(statistic(a, *common, weights=weights)) - np.asarray(
-                statistic(b, *common, weights=weights)
-            )
+    def difference(a, b, *common):
+        return np.asarray(statistic(a, *common)) - np.asarray(statistic(b, *common))
 
-    else:
+    def weighted_difference(a, b, *common, weights):
+        return np.asarray(statistic(a, *common, weights=weights)) - np.asarray(statistic(b, *common, weights=weights))
 
-        def difference(a, b, *common):
-            return np.asarray(statistic(a, *common)) - np.asarray(statistic(b, *common))
-
-    return bootstrap(difference, a, b, *common, axis=axis, **kwargs)
+    takes_weights = "weights" in inspect.signature(statistic).parameters
+    return bootstrap(weighted_difference if takes_weights else difference, a, b, *common, axis=axis, **kwargs)
 
 
 def independent_difference(

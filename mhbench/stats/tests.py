@@ -61,7 +61,7 @@ def paired_t(a: Sequence, b: Sequence) -> Comparison:
     return Comparison(float(t), len(d) - 1, float(2 * stats.t.sf(abs(t), len(d) - 1)), len(d))
 
 
-def mcnemar(a: Sequence, b: Sequence) -> Comparison:
+def mcnemar(a: Sequence | np.ndarray, b: Sequence | np.ndarray) -> Comparison:
     """McNemar's exact test of two settings on the same units, right or wrong; the statistic is how often only the first
     is right.
     """
@@ -98,19 +98,19 @@ def adjust_p(
 
     Source: Holm 1979; Benjamini and Hochberg 1995.
     """
-    p = np.asarray(p, float)
-    if ((p < 0) | (p > 1)).any():
-        refuse("adjust_p", "p", "be in [0, 1]", f"{p.tolist()}")
+    raw = np.asarray(p, float)
+    if ((raw < 0) | (raw > 1)).any():
+        refuse("adjust_p", "p", "be in [0, 1]", f"{raw.tolist()}")
     if method not in ("holm", "bh", "bonferroni"):
         refuse("adjust_p", "method", "be holm, bh or bonferroni", f"{method!r}")
-    order = np.argsort(p, kind="stable")[: int((~np.isnan(p)).sum())]
-    m, out = len(order), p.copy()
+    order = np.argsort(raw, kind="stable")[: int((~np.isnan(raw)).sum())]
+    m, out = len(order), raw.copy()
     if method == "bonferroni":
-        return np.minimum(p * m, 1)
+        return np.minimum(raw * m, 1)
     if method == "holm":
-        adjusted = np.maximum.accumulate(p[order] * (m - np.arange(m)))
+        adjusted = np.maximum.accumulate(raw[order] * (m - np.arange(m)))
     else:
-        adjusted = np.minimum.accumulate((p[order] * m / np.arange(1, m + 1))[::-1])[::-1]
+        adjusted = np.minimum.accumulate((raw[order] * m / np.arange(1, m + 1))[::-1])[::-1]
     out[order] = np.minimum(adjusted, 1)
     return out
 
@@ -236,7 +236,7 @@ def compare_levels(
     names = np.unique(l).tolist() if order is None else list(order)
     if set(names) != set(np.unique(l)) or len(names) < 2:
         refuse("compare_levels", "order", "hold the levels, two or more", f"{names} for {np.unique(l).tolist()}")
-    rows = []
+    rows: list[tuple] = []  # first, second, and the fields of LevelDifference without p_adjusted
     for (a, b), s in zip(combinations(names, 2), np.random.SeedSequence(seed).spawn(len(names) ** 2)):
         of = ((l == a) | (l == b)) & ~np.isnan(x)
         m, single = _paired(x[of], l[of] == b, np.unique(q[of], return_inverse=True)[1])

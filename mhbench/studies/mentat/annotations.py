@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from .questions import _table
 # %% auto #0
 __all__ = [
     "ANNOTATION_COLUMNS",
+    "Reading",
     "MAPPINGS",
     "Annotations",
     "scores_from_sliders",
@@ -50,7 +51,8 @@ ANNOTATION_COLUMNS = (
 _WORDINGS = {"q_male": "male", "q_female": "female", "q_they": "nonbinary", "q_nonbinary": "nonbinary"}
 
 
-MAPPINGS = ("shown", "release")  # the readings of question_order; the first is the default
+Reading = Literal["shown", "release"]
+MAPPINGS: tuple[Reading, ...] = ("shown", "release")  # the readings of question_order; the first is the default
 
 
 class Annotations(NamedTuple):
@@ -66,7 +68,7 @@ class Annotations(NamedTuple):
 def scores_from_sliders(
     sliders: np.ndarray,  # (..., n_options), in the places of the page
     orders: np.ndarray,  # (..., n_options) int, each row a permutation of 0, 1, ...
-    mapping: Literal["shown", "release"] = "shown",  # what question_order means; see above
+    mapping: Reading = "shown",  # what question_order means; see above
 ) -> np.ndarray:  # (..., n_options), in the order of the options
     "Scores of options from sliders in places."
     places = np.argsort(orders, -1) if mapping == "shown" else orders
@@ -76,14 +78,14 @@ def scores_from_sliders(
 def sliders_from_scores(
     scores: np.ndarray,  # (..., n_options), in the order of the options
     orders: np.ndarray,  # (..., n_options) int, each row a permutation of 0, 1, ...
-    mapping: Literal["shown", "release"] = "shown",  # the reading that made the scores
+    mapping: Reading = "shown",  # the reading that made the scores
 ) -> np.ndarray:  # (..., n_options), in the places of the page
     "The sliders again: the inverse of `scores_from_sliders`."
     options = orders if mapping == "shown" else np.argsort(orders, -1)
     return np.take_along_axis(scores, options, -1)
 
 
-def _annotation(row: dict[str, str], place: str, mapping: str) -> tuple[list[float], list[int], str]:
+def _annotation(row: dict[str, str], place: str, mapping: Reading) -> tuple[list[float], list[int], str]:
     "Scores by option, the permutation, and the comment of one annotation."
 
     def broken(column, rule):
@@ -126,7 +128,7 @@ def _left_out(row: dict[str, str], n: int, last: bool) -> str:
 
 def load_annotations(
     folder: str | Path,  # of jsPsych exports, one CSV a session
-    mapping: Literal["shown", "release"] = "shown",  # what question_order means; see above
+    mapping: Reading = "shown",  # what question_order means; see above
     study: str = "mentat",
 ) -> Annotations:
     """Every slider of every annotation as a Rating (0 to 100), and every other row accounted for.
@@ -221,7 +223,7 @@ def load_annotations(
 
 # %% ../../../nbs/studies/mentat/03_annotations.ipynb #8cabd7ef
 def reading_note(
-    mapping: Literal["shown", "release"],  # the reading that was used
+    mapping: Reading,  # the reading that was used
 ) -> str:
     "Two sentences: which reading of question_order was used, and why."
     if mapping == "shown":
@@ -249,10 +251,10 @@ class AnnotationArrays(NamedTuple):
     sources: np.ndarray  # (n_annotations,) str, file:line
     sessions: np.ndarray  # (n_annotations,) str; "" where none is recorded
     orders: np.ndarray | None = None  # (n_annotations, n_options) int, the page's question_order; None if not recorded
-    mapping: str | None = None  # how the orders were read: shown or release; None if not recorded
+    mapping: Reading | None = None  # how the orders were read: shown or release; None if not recorded
 
 
-def _reading(firsts: list[Rating], n: int) -> tuple[np.ndarray | None, str | None]:
+def _reading(firsts: list[Rating], n: int) -> tuple[np.ndarray | None, Reading | None]:
     "The orders of annotations, and the one reading of them; (None, None) where some annotation does not record both."
     if not all(r.order is not None and "mapping" in r.variant for r in firsts):
         return None, None
@@ -268,7 +270,7 @@ def _reading(firsts: list[Rating], n: int) -> tuple[np.ndarray | None, str | Non
     orders = np.array([r.order for r in firsts])
     if orders.shape != (len(firsts), n):
         refuse("annotation_arrays", "orders", f"name {n} options each", f"shape {orders.shape}")
-    return orders, mappings[0]
+    return orders, cast(Reading, mappings[0])
 
 
 def annotation_arrays(
@@ -279,7 +281,8 @@ def annotation_arrays(
 
     Raises: ValueError for an annotation that lacks an option, or two ratings of one option.
     """
-    leave_out, groups = set(leave_out), {}
+    left_out = set(leave_out)
+    groups: dict[tuple, tuple[dict[str, float], Rating]] = {}  # annotation -> its scores, and its first rating
     for r in ratings:
         if r.value is None:
             refuse(
@@ -290,7 +293,7 @@ def annotation_arrays(
                 place=f"{r.item_id}, {r.source}",
                 remedy="pass ratings of options",
             )
-        if r.item_id in leave_out:
+        if r.item_id in left_out:
             continue
         line = groups.setdefault((r.source, r.item_id, r.rater, r.session), ({}, r))[0]
         if r.target in line:

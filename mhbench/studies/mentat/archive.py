@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import stat
 import zipfile
+import zlib
 
 from ...errors import refuse
 
@@ -133,5 +134,5 @@ def read_archive(
                 for m in archive.infolist()
                 if m.filename.endswith(suffixes) and not m.filename.startswith("__MACOSX/")
             }
-        except (zipfile.BadZipFile, EOFError, zipfile.zlib.error) as e:
+        except (zipfile.BadZipFile, EOFError, zlib.error) as e:
             refuse("read_archive", "members", "be whole", f"{e}", place=f"{name}", remedy="download it again")

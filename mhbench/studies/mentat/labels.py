@@ -104,12 +104,12 @@ def wording_distances(
         order = np.argsort(g[m], kind="stable")
         xs, code, second = x[m][order], np.unique(g[m][order], return_inverse=True)[1], (w[m] == b)[order]
         observed = _mean_distance(xs, code, second[None], len(usable))[0]
-        r, rows = [], max(1, 2_000_000 // len(xs))
+        parts, rows = [], max(1, 2_000_000 // len(xs))
         for done in range(0, n, rows):  # shuffle within questions: sort by question, then at random
             size = min(rows, n - done)
             shuffle = np.argsort(code + rng.random((size, len(xs))), 1)
-            r.append(_mean_distance(xs, code, second[shuffle], len(usable)))
-        r = np.concatenate(r)
+            parts.append(_mean_distance(xs, code, second[shuffle], len(usable)))
+        r = np.concatenate(parts)
         out.append(
             WordingDistance(
                 str(a),

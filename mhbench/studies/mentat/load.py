@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from ..corpus import Corpus
-from .annotations import load_annotations, reading_note
+from .annotations import Reading, load_annotations, reading_note
 from .questions import load_mentat
 
 # %% auto #0
@@ -19,7 +19,7 @@ __all__ = ["load"]
 # %% ../../../nbs/studies/mentat/09_load.ipynb #5cd236bd
 def load(
     path: Path,  # the folder of the release, encrypted or in the clear
-    mapping: str = "shown",  # how the sliders are read, see load_annotations
+    mapping: Reading = "shown",  # how the sliders are read, see load_annotations
     **options,  # of load_mentat
 ) -> Corpus:
     "The study's corpus: items, and annotations as ratings where there is a folder annotated_data."

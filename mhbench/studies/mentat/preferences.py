@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 # %% ../../../nbs/studies/mentat/10_preferences.ipynb #eb4e0c9a
-OFFSETS = ("paper", "symmetric")
+OFFSETS: tuple[Literal["paper", "symmetric"], ...] = ("paper", "symmetric")
 
 
 def rater_table(
@@ -89,7 +89,8 @@ def creators_of(
 
     Raises: ValueError for a file without these columns, or an option that is no letter.
     """
-    answers, sources = {}, {}
+    answers: dict[str, int] = {}
+    sources: dict[str, int] = {}
     for i in items:
         if len(i.key) != 1 or i.task != "multiple_choice" or i.base not in rated:
             continue

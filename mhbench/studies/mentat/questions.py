@@ -262,7 +262,7 @@ def _unprompt(row: dict, place: str) -> tuple[str, list[str]]:
 def load_mentat_set(
     path: str | Path,  # the release's folder, or the archive (.zip or .zip.aes)
     password: str | None,
-    name: Literal["D0_release", "D_G_release", "D_A_release", "D_N_release"],
+    name: str,  # one of RELEASE_SETS
 ) -> list[Item]:  # one item a prompt, in the file's order
     """The prompts of one evaluation set as the authors drew them.
 
@@ -291,7 +291,8 @@ def load_mentat_set(
             place=f"{file.name}",
             remedy="download it again",
         )
-    rows, seen = [], Counter()
+    rows = []
+    seen: Counter[str] = Counter()
     for member, data in sorted(members.items()):
         try:
             table = pa.ipc.open_stream(data).read_all()

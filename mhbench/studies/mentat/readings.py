@@ -143,6 +143,8 @@ def reading_tests(
     Raises: ValueError where no annotation has two readings.
     """
     first = readings["shown"]
+    if first.orders is None:
+        refuse("reading_tests", "annotations", "record the order of the page", "none", remedy="use both_readings")
     one = has_one_reading(first.orders)
     if one.all():
         refuse("reading_tests", "annotations", "have two readings somewhere", "orders that are their own inverses")
@@ -270,7 +272,7 @@ def reading_fits(
     for reading, a in readings.items():
         for with_creators in (False, True) if creators else (False,):
             data = a.scores, a.questions, a.raters
-            if with_creators:
+            if with_creators and creators:
                 data = add_creator(*data, creators)
             for offset in ("paper", "symmetric"):
                 f = hierarchical_bradley_terry(*data, offset=offset, penalty=penalty)

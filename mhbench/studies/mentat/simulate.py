@@ -18,7 +18,7 @@ from scipy.special import logsumexp, softmax
 
 from ...errors import refuse
 from ...records.schema import Item
-from .annotations import MAPPINGS, sliders_from_scores
+from .annotations import MAPPINGS, Reading, sliders_from_scores
 
 # %% auto #0
 __all__ = ["SliderPanel", "simulated_panel", "order_probabilities", "draw_scores", "simulate_annotations"]
@@ -172,11 +172,11 @@ def _session(rows: Sequence[Mapping], note: str, rater: str, rng: np.random.Gene
         shortest, longest = (20_000, 90_000) if t["trial_type"] == "survey-slider" else (2_000, 9_000)  # ms
         rt = int(rng.integers(shortest, longest))
         clock += rt
-        w.writerow({"rt": rt, "trial_index": n, "time_elapsed": clock, "internal_node_id": f"0.0-{n}.0"} | t)
+        w.writerow({"rt": rt, "trial_index": n, "time_elapsed": clock, "internal_node_id": f"0.0-{n}.0", **t})
     return out.getvalue()
 
 
-def _trial(item: Item, scores: np.ndarray, mapping: str, rng: np.random.Generator) -> dict:
+def _trial(item: Item, scores: np.ndarray, mapping: Reading, rng: np.random.Generator) -> dict:
     "One annotation as a row of the export: options in a drawn order, in one of the item's wordings."
     order = rng.permutation(len(scores))
     sliders = sliders_from_scores(scores, order, mapping)
@@ -200,7 +200,7 @@ def simulate_annotations(
     n_sessions: int = 3,  # a rater; every item once a session
     seed: int,
     note: str = "Simulated annotations: no person took part.",  # shown on the first page
-    mapping: Literal["shown", "release"] = "shown",  # what question_order means, as for load_annotations
+    mapping: Reading = "shown",  # what question_order means, as for load_annotations
 ) -> dict[str, str]:  # file name -> CSV text in jsPsych's layout
     """Annotations by the raters of `simulated_panel`, r0, r1, ..., as files that `load_annotations` reads.
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -63,8 +63,8 @@ def _alone(model: str, data: tuple, ridge: float, n_boot: int, seed: int) -> _La
         return bradley_terry(pairwise_wins(rows), penalty=ridge)
 
     names, code = np.unique(questions, return_inverse=True)
-    draws = list(draw_weights(len(scores), n_boot, seed=seed, strata=code)) if n_boot else []
-    draws = np.concatenate([*draws, np.empty((0, len(scores)))]).astype(int)
+    chunks = draw_weights(len(scores), n_boot, seed=seed, strata=code) if n_boot else ()
+    draws = np.concatenate([*chunks, np.empty((0, len(scores)))]).astype(int)
     fits = [fit(scores[code == k]) for k in range(len(names))]
     replicates = np.array(
         [[fit(np.repeat(scores[code == k], w[code == k], axis=0)).probs for k in range(len(names))] for w in draws]
@@ -76,7 +76,8 @@ def _alone(model: str, data: tuple, ridge: float, n_boot: int, seed: int) -> _La
 
 def _together(model: str, data: tuple, penalty: float, n_boot: int, seed: int) -> _Labels:
     "Labels of all questions by the hierarchical model."
-    boot = bootstrap_preferences(*data, n=n_boot, seed=seed, offset=model.split(", ")[1], penalty=penalty)
+    offset = cast(Literal["paper", "symmetric"], model.split(", ")[1])
+    boot = bootstrap_preferences(*data, n=n_boot, seed=seed, offset=offset, penalty=penalty)
     f = boot.fit
     facts = dict(n_pairs=f.n_pairs, n_ties=int(pairwise_ties(data[0]).sum() / 2), nll=f.nll)
     return _Labels(f.questions, f.probs, boot.probs.replicates, facts | {"n_unconverged": boot.n_unconverged})
@@ -252,7 +253,7 @@ def table_3(
 
     Source: Lamparth, Grabb et al. 2025, table 3.
     """
-    out = {}
+    out: dict[tuple[str, str, str], str] = {}  # (category, measure, model) -> text
     for name, t in (("free-form inconsistency", inconsistency), ("accuracy", accuracy)):
         _need(t, ["model", "by", "group", "estimate", "ci_low", "ci_high"], "table_3")
         t = t[(t["by"] == "category") & t["group"].isin(categories)]
@@ -310,7 +311,7 @@ def annotation_page(
 
     Raises: ValueError where the order of the page is not recorded.
     """
-    if arrays.orders is None:
+    if arrays.orders is None or arrays.mapping is None:
         refuse("annotation_page", "annotations", "record the order of the page", "none", remedy="import them again")
     order = arrays.orders[line]
     options = np.array(letters(len(order)))[order]
