@@ -5,7 +5,7 @@
 # %% ../../nbs/report/03_figures.ipynb #3255bf86
 from __future__ import annotations
 
-from typing import Sequence
+from collections.abc import Sequence
 
 import matplotlib
 import numpy as np

@@ -48,7 +48,7 @@ def _encode(
                 function,
                 "labels",
                 "be of one kind, all strings or all numbers",
-                f"{sorted((k.__name__ for k in kinds))}",
+                f"{sorted(k.__name__ for k in kinds)}",
                 remedy="map one to the other",
             )
         x = np.where(np.isin(x, list(ignore)), np.array(None), x) if len(ignore) else x
