@@ -1348,6 +1348,7 @@ d = {
             "mhbench.report.page.html_report": ("report/page.html#html_report", "mhbench/report/page.py"),
             "mhbench.report.page.introduction": ("report/page.html#introduction", "mhbench/report/page.py"),
             "mhbench.report.page.readable": ("report/page.html#readable", "mhbench/report/page.py"),
+            "mhbench.report.page.write_headline": ("report/page.html#write_headline", "mhbench/report/page.py"),
             "mhbench.report.page.write_tables": ("report/page.html#write_tables", "mhbench/report/page.py"),
         },
         "mhbench.report.style": {"mhbench.report.style.save": ("report/style.html#save", "mhbench/report/style.py")},

@@ -16,7 +16,7 @@ import openpyxl
 import pandas as pd
 import pytest
 import yaml
-from conftest import ENV, ROOT
+from conftest import BIN, ENV, ROOT, run
 
 from mhbench.records.questions import guess_layout, load_questions
 from mhbench.records.ratings import guess_rating_columns, load_ratings
@@ -29,15 +29,9 @@ PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"(?:^`(?P<file>[\w./-]+)`:\n\n)?^```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 BLOCKS = [m.groupdict() for m in BLOCK.finditer(PAGE)]
 FILES = {b["file"]: b["text"] for b in BLOCKS if b["file"]}
-# what `dvc repro` runs of the example without a language model
-STAGES = ("prepare --study {0}", "generate --study {0} --model minilm", "score --study {0}")
 
 
 # ---------------------------------------------------------------- the page, to the letter
-
-
-def repro(study: str) -> str:
-    return "\n".join(f"mhbench run {s.format(study)}" for s in STAGES)
 
 
 def shell(script: str, cwd: Path, site: Path) -> str:
@@ -68,8 +62,7 @@ def followed(clone, tmp_path_factory) -> Path:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(block["text"], encoding="utf-8")
         elif block["kind"] == "bash":
-            studies = re.findall(r"--studies (\w+)", block["text"])
-            said = shell(block["text"].replace("dvc repro", repro(studies[0]) if studies else ""), folder, site)
+            said = shell(block["text"], folder, site)
         elif block["kind"] == "text":
             assert said == block["text"]
     return folder
@@ -96,6 +89,19 @@ def test_the_table_of_the_page_is_scored(followed):
     assert cases[0] == cases[1] and cases[2] == cases[3] == cases[4] and cases[5] is None and cases[0] != cases[2]
     scores = pd.read_parquet(followed / "results" / "score" / "clinic" / "scores.parquet")
     assert len(scores) == 6 and scores["correct"].notna().sum() == 4  # the open ones are the judge's
+
+
+def test_the_page_went_through_every_stage_that_its_studies_have(followed):
+    "`dvc repro` alone: judge for the open questions, preferences and agreement for the ratings."
+    p = yaml.safe_load((followed / "params.yaml").read_text(encoding="utf-8"))
+    for study in ("clinic", "memory"):
+        for stage in set(p["studies"][study]) - {"prepare", "generate"}:
+            assert (followed / "results" / "metrics" / stage / f"{study}.json").exists(), (stage, study)
+    labels = pd.read_parquet(followed / "results" / "preferences" / "clinic" / "labels.parquet")
+    best = labels.loc[labels.groupby("question")["probability"].idxmax()]
+    assert dict(zip(best["question"], best["option"], strict=True)) == {"w1": "B", "w3": "B"}
+    again = run(BIN / "dvc", "repro", cwd=followed)
+    assert re.findall(r"Running stage '([^']+)'", again) == ["inputs"]  # the inputs are hashed, and nothing else runs
 
 
 def test_the_loader_of_the_page_is_scored(followed):

@@ -19,7 +19,16 @@ from ..errors import refuse
 from .tables import markdown_table, number, numeric, with_interval
 
 # %% auto #0
-__all__ = ["Section", "readable", "collect", "headline", "introduction", "write_tables", "html_report"]
+__all__ = [
+    "Section",
+    "readable",
+    "collect",
+    "headline",
+    "introduction",
+    "write_headline",
+    "write_tables",
+    "html_report",
+]
 
 
 # %% ../../nbs/report/04_page.ipynb #298ff3bf
@@ -94,6 +103,16 @@ def introduction(run: dict) -> str:  # the section `run` of params.yaml
         " project, and nothing clinical follows from them. The bundled language model is a base model of 270 million"
         " parameters that answers at about chance level; it shows that the pipeline is real, nothing more."
     )
+
+
+def write_headline(main: pd.DataFrame, folder: str | Path) -> list[Path]:
+    "The main numbers as CSV, one column each, and as Markdown, the interval folded."
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    out = [folder / "headline.csv", folder / "headline.md"]
+    out[0].write_text(main.to_csv(index=False), encoding="utf-8")
+    out[1].write_text(f"# The main numbers\n\n{markdown_table(readable(main))}", encoding="utf-8")
+    return out
 
 
 def write_tables(sections: Sequence[Section], folder: str | Path) -> list[Path]:
