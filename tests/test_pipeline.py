@@ -1,5 +1,6 @@
 """The pipeline: what it refuses, and `dvc repro` in a fresh clone on a cut-down demo."""
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
