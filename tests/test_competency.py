@@ -142,6 +142,7 @@ def test_the_test_over_cases_keeps_its_level():
                 "category": np.tile(["x", "y", "y"], 30),
                 "model": "m",
                 "mode": "zero_shot",
+                "answered_by": "plain",
                 "correct": x,
             }
         )

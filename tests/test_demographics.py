@@ -15,6 +15,7 @@ def scores(questions: int, effect: float = 0.0, seed: int = 0) -> pd.DataFrame:
             right = rng.random() < 0.7 - effect * (e == "African American")
             rows.append({"base_id": f"q{q}", "item_id": f"q{q}-{e}", "ethnicity": e, "correct": float(right)})
     same = {"model": "m", "mode": "zero_shot", "set": "D_N", "status": "ok", "how": "letter", "read": True}
+    same |= {"answered_by": "plain", "n_votes": 1}
     return pd.DataFrame(rows).assign(cluster=lambda t: t["base_id"], **same)
 
 
