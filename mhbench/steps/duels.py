@@ -213,7 +213,7 @@ def _strength_interval(wins, ties, penalty, drawn, n_boot, seed, level) -> Inter
         w, t = (np.einsum("bu,uij->bij", weights, x) for x in (wins, ties))
         flat, back = np.unique(np.concatenate([w, t], 1).reshape(len(w), -1), axis=0, return_inverse=True)
         k = wins.shape[1]
-        fits = np.array([_worths(w, t, penalty) for w, t in flat.reshape(len(flat), 2, k, k)])
+        fits = np.array([_worths(won, tied, penalty) for won, tied in flat.reshape(len(flat), 2, k, k)])
         return fits[back.ravel()]
 
     return bootstrap(worths, wins, ties, clusters=drawn, n=n_boot, seed=seed, level=level)

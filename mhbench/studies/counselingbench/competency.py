@@ -104,10 +104,11 @@ def _letters(g: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
 
 def _four(key: np.ndarray, said: np.ndarray, *, weights: np.ndarray, classes: Sequence[str]) -> np.ndarray:  # (B, 4)
     "The four measures for every row of weights."
+    truth, answers = key.tolist(), said.tolist()
     return np.column_stack(
         [
-            accuracy(key, said, weights=weights),
-            *(m(key, said, classes=classes, weights=weights) for m in (precision, recall, f1)),
+            accuracy(truth, answers, weights=weights),
+            *(m(truth, answers, classes=classes, weights=weights) for m in (precision, recall, f1)),
         ]
     )
 
