@@ -88,7 +88,7 @@ class _Options:
                 n, end, owners = self.text_at(text, found, i)
                 n, start, sign = n - 1, found[i].start(), _TEXT if len(owners) == 1 else None
             if sign:
-                end = end if sign == _OTHER else _CLOSERS.match(text, end).end()  # type: ignore[union-attr]  # always matches
+                end = end if sign == _OTHER else _CLOSERS.match(text, end).end()  # type: ignore[union-attr]  # matches
                 out[start:end] = sign * (end - start)
                 whose[start] = name if sign in (_OWN, _JOINED) else min(owners)
             i += n + 1 if sign else 1

@@ -447,8 +447,8 @@ def wire(
     structured = terms.structured or endpoint.structured
     schema = None if request.schema is None else _encode(request.schema)
     try:
-        letters = request.letters and tuple(request.letters)
-        prefix = _prefix(endpoint.who, path, structured if schema else "", request.sample, letters, schema)  # type: ignore[arg-type]  # a tuple
+        letters: Any = request.letters and tuple(request.letters)
+        prefix = _prefix(endpoint.who, path, structured if schema else "", request.sample, letters, schema)
         fields = body_of(request, model, endpoint, terms)
         body = _dumps(fields)
     except UnicodeEncodeError as e:
