@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import json
 import math
+from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from .gate import Gate
 from .job import Came, _Job
 from .notes import say
-from .request import LETTER, wire
+from .request import LETTER, Endpoint, Model, wire
+from .send import Line
 from .terms import Terms, changes_of_terms, keep_terms, learn
 
 # %% auto #0
@@ -21,7 +25,23 @@ __all__ = []
 
 # %% ../../nbs/ask/22_adapt.ipynb #2279dc6c
 class _Adapts:
-    "The part of a run that learns what its endpoint takes."
+    "The part of a run that learns what its endpoint takes; the rest of the run gives it what is named here."
+
+    model: Model
+    endpoint: Endpoint
+    terms: Terms
+    cache: Any  # a Cache, where answers are shared
+    shares: bool
+    owner: str
+    gate: Gate
+    line: Line
+    stop: BaseException | None
+    pending: deque[_Job]
+    waiting: list[tuple[float, _Job]]
+    by_key: dict[str, _Job]
+    elsewhere: dict[str, _Job]
+    pump: Callable[[], Any]
+    _admit: Callable[[list[_Job]], Any]
 
     def _learn_from_refusal(self, job: _Job, came: Came) -> bool:
         "Whether a refusal taught how to ask; the request is then on its way again."

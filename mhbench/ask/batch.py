@@ -103,7 +103,9 @@ def write_parts(
     """Write request files, each under its SHA-256, with no key twice, and beside each what is needed to read its
     answers.
     """
-    folder, parts, lines, asked, size, seen = Path(folder), [], [], [], 0, set()
+    lines: list[bytes] = []
+    asked: list[bytes] = []
+    folder, parts, size, seen = Path(folder), [], 0, set()
     folder.mkdir(parents=True, exist_ok=True)
 
     def close():
@@ -177,13 +179,14 @@ def _client(endpoint: Endpoint):
     headers, _ = headers_of(endpoint)
     more = {h: v for h, v in headers.items() if h not in ("Content-Type", "Authorization")}
     proxy = proxy_for(endpoint.base_urls[0])
+    direct: Any = httpx.Client(trust_env=False, proxy=proxy, timeout=endpoint.timeout_s, follow_redirects=False)
     return OpenAI(
         base_url=endpoint.base_urls[0],
         api_key=api_key(endpoint) or "none",
         max_retries=5,
         timeout=endpoint.timeout_s,
         default_headers=more or None,
-        http_client=httpx.Client(trust_env=False, proxy=proxy, timeout=endpoint.timeout_s, follow_redirects=False),
+        http_client=direct,
     )
 
 
@@ -405,7 +408,7 @@ def ask_batch(
         got = list(_answers(new, model, endpoint, cache, terms))
         tokens = sum(a.prompt_tokens + a.completion_tokens for a in got)
         budget.spend(sum(a.cost_usd or 0.0 for a in got), tokens)
-    same = dict(cache=cache, budget=budget, max_failed=max_failed, progress=progress, study=study)
+    same: dict[str, Any] = dict(cache=cache, budget=budget, max_failed=max_failed, progress=progress, study=study)
     yield from ask(requests, model, endpoint, **same)
 
 
@@ -443,7 +446,7 @@ def _check(new: list[Request], model: Model, budget: Budget | None, discount: fl
         )
     prompt, completion = (
         sum(estimate_tokens(json.dumps(r.messages, ensure_ascii=False).encode()) for r in new),
-        sum(max_completion(r, model) for r in new),
+        sum(max_completion(r, model) for r in new),  # type: ignore[misc]  # None was refused above
     )
     usd = (1 - discount) * (cost(model, prompt, completion) or 0.0)
     if not budget.fits(usd, prompt + completion):

@@ -56,6 +56,10 @@ def cache_path(
 class Cache:
     "Answers by request key, in one SQLite file that several processes may share."
 
+    _db: Any  # the sqlite3.Connection; None where closed
+    _columns: tuple[str, ...]
+    _stat: Any  # the file's os.stat_result, once it is open for writing
+
     def __init__(
         self,
         path: str | Path | None = None,  # `cache_path()` by default
@@ -65,7 +69,7 @@ class Cache:
         self.path, self.readonly = Path(path) if path is not None else cache_path(), readonly
         self.notes: list[str] = []  # what happened to the file, for the stage to show
         self._lock, self._db, self._columns, self._stat = threading.RLock(), None, ANSWER_COLUMNS, None
-        self._recent = deque(maxlen=10_000)  # rows of this process, in case the file is lost under it
+        self._recent: deque[Row] = deque(maxlen=10_000)  # rows of this process, in case the file is lost under it
         if readonly and not self.path.exists():
             raise CacheError(
                 f"Cache: path must be an existing cache where readonly; got {str(self.path)!r}, which is not there;"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -73,7 +73,10 @@ async def aask(
 class _Thread:
     "A thread with a loop of its own that asks, and a queue of what it gets."
 
-    def __init__(self, batches: Callable[[], AsyncIterator[list[Answer]]], name: str):
+    out: queue.Queue
+    task: asyncio.Task | None
+
+    def __init__(self, batches: Callable[[], AsyncGenerator[list[Answer], None]], name: str):
         self.batches, self.out, self.closing = batches, queue.Queue(maxsize=64), False
         self.loop, self.task = asyncio.new_event_loop(), None
         self.thread = threading.Thread(target=self.run, name=name, daemon=True)

@@ -24,7 +24,9 @@ def _ordered(items: Iterable[Item], seed: int) -> list[Item]:
 
 
 def _pick(ordered: Sequence[Item], n: int, exclude: Item | None, rationale: bool) -> list[Item]:
-    got, later, seen, cases = [], [], set(), set()
+    got: list[Item] = []
+    later: list[Item] = []
+    seen, cases = set(), set()
     for i in ordered:
         base, case = (i.study, i.base), (i.study, i.cluster)
         if len(got) == n:

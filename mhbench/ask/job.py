@@ -37,11 +37,14 @@ class _Job:
         "repaired",
         "error",
     )
+    since: float | None  # when it was first put off
+    error: str | None  # the last one
+    held: tuple[float | None, int]  # dollars and tokens set aside
 
     def __init__(self, request: Request, wire: Wire, terms: Terms, place: int):
         self.request, self.places = request, [(place, request.id)]
         self.tries = self.faults = self.replica = 0
-        self.since = self.error = None  # when it was first put off; the last error
+        self.since = self.error = None
         self.began, self.held, self.spent, self.repaired = 0.0, (0.0, 0), [0, 0, 0], False
         self.put(wire, terms)
 
@@ -103,6 +106,7 @@ def _answer_of(value: str) -> dict[str, Any]:
         if d.get(name) is not None and type(d[name]) is not str:
             raise ValueError(f"its {name} is none")
     letters = d.get("letter_logprobs") or {}
+    v: Any
     for v in letters.values() if isinstance(letters, dict) else [None]:
         if type(v) not in (int, float) or not -math.inf < v <= 0:
             raise ValueError("its log-probabilities are none")

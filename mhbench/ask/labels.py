@@ -45,7 +45,7 @@ def parse_extended_matching(
     if n_stems < 1:
         refuse("parse_extended_matching", "n_stems", "be 1 or more", f"{n_stems}")
     answer = split_thinking(text or "")[1]  # numbered questions are the set's own here, not the start of another
-    said = {}
+    said: dict[int, list[str]] = {}
     data = _json_in(answer)
     if isinstance(data, dict) and len(data) == 1 and isinstance(next(iter(data.values())), (dict, list)):
         data = next(iter(data.values()))
@@ -124,7 +124,7 @@ def parse_labels(
 
     Raises: ValueError where two names of the list cannot be told apart, or an alias stands for no name.
     """
-    known = {}
+    known: dict[str, str] = {}
     for n in names:
         if known.setdefault(_label_key(n), n) != n:
             refuse(

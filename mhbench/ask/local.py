@@ -187,7 +187,9 @@ class _Server:
         self.address = self._listens()
 
     def _spawn(self, more: dict[str, Any]) -> subprocess.Popen:
-        here = str(Path(sys.modules[Endpoint.__module__].__file__).resolve().parents[2])
+        file = sys.modules[Endpoint.__module__].__file__
+        assert file is not None
+        here = str(Path(file).resolve().parents[2])
         paths = os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
         return subprocess.Popen(
             [sys.executable, "-c", "from mhbench.ask.local import _child; _child()", json.dumps(self.settings | more)],
@@ -208,6 +210,7 @@ class _Server:
         "Wait for the address."
         late = threading.Timer(self.start_s, self.child.kill)
         late.start()
+        assert self.child.stdout is not None
         address = self.child.stdout.readline().strip()
         late.cancel()
         if not address.startswith("http"):
@@ -248,6 +251,7 @@ class _Server:
 
     def _end_pipes(self):
         for pipe in (self.child.stdin, self.child.stdout):
+            assert pipe is not None
             try:
                 pipe.close()
             except OSError:
@@ -255,6 +259,7 @@ class _Server:
 
     def stop(self):
         "End the server: its standard input closes."
+        assert self.child.stdin is not None and self.child.stdout is not None
         try:
             self.child.stdin.close()
         except OSError:

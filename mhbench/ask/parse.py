@@ -61,7 +61,7 @@ class _Options:
         for name, option in zip(name_of.values(), () if isinstance(options, int) else options):
             own = tuple(_words(option))
             self.owners.setdefault(own, set()).add(name)
-            self.tails[own] = re.search(r"[\s\W]*$", option)[0].strip(" .,;:")
+            self.tails[own] = re.search(r"[\s\W]*$", option)[0].strip(" .,;:")  # type: ignore[index]  # always matches
         self.by_first: dict[str, list[tuple[str, ...]]] = {}
         for own in sorted(filter(None, self.owners), key=len, reverse=True):
             self.by_first.setdefault(own[0], []).append(own)
@@ -69,7 +69,7 @@ class _Options:
     def text_at(self, text: str, found: list[re.Match], i: int) -> tuple[int, int, set[str]]:
         "The longest option's text from the i-th word on: how many words it has, where it ends, and whose it is."
         first = found[i][0].casefold() if i < len(found) else None
-        for own in self.by_first.get(first, ()):
+        for own in self.by_first.get(first, ()):  # type: ignore[arg-type]  # None is no key
             words = tuple(m[0].casefold() for m in found[i : i + len(own)])
             if words == own and not (len(own) == 1 and own[0].upper() in self.name_of):
                 end = found[i + len(own) - 1].end()
@@ -88,11 +88,11 @@ class _Options:
                 n, end, owners = self.text_at(text, found, i)
                 n, start, sign = n - 1, found[i].start(), _TEXT if len(owners) == 1 else None
             if sign:
-                end = end if sign == _OTHER else _CLOSERS.match(text, end).end()
+                end = end if sign == _OTHER else _CLOSERS.match(text, end).end()  # type: ignore[union-attr]  # matches
                 out[start:end] = sign * (end - start)
                 whose[start] = name if sign in (_OWN, _JOINED) else min(owners)
             i += n + 1 if sign else 1
-        return "".join(out), whose
+        return "".join(out), whose  # type: ignore[return-value]  # such a sign has a name
 
     @staticmethod
     def _sign(text: str, start: int, begins: int, end: int, is_own: bool) -> str | None:

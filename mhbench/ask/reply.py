@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from .request import LETTER, Model, Request, limit_of
 
@@ -182,19 +182,15 @@ def prompt_logprobs(
     "Log-probabilities of the prompt's own tokens, without the first where it has none."
     choice, usage = reply["choices"][0], reply.get("usage") or {}
     apart = (reply.get("prompt") or [None])[0] if isinstance(reply.get("prompt"), list) else None
+    got: list[Any]
     if isinstance(own := choice.get("prompt_logprobs"), list):  # vLLM: one dictionary a token
         got = [list(t.values())[0].get("logprob") if t and len(t) == 1 else None for t in own]
     elif isinstance(apart, dict):
         got = (apart.get("logprobs") or {}).get("token_logprobs") or []
     else:
         got = (choice.get("logprobs") or {}).get("token_logprobs") or []
-        got = got[
-            : max(
-                0,
-                len(got)
-                - (usage.get("completion_tokens") if usage.get("completion_tokens") is not None else generated),
-            )
-        ]
+        told = usage.get("completion_tokens")
+        got = got[: max(0, len(got) - (generated if told is None else told))]
     counted = usage.get("prompt_tokens") or len(got)  # a start-of-text token may be counted or not
     if not got or abs(len(got) - counted) > 1:
         return None
@@ -277,7 +273,7 @@ def _choice(raw: bytes, reply: dict[str, Any]) -> dict[str, Any]:
 def _joined(parts: Any, name: str) -> str | None:
     "A text, or the texts of a list of parts."
     if isinstance(parts, list):
-        texts = [p.get("text", "") if isinstance(p, dict) else None for p in parts]
+        texts: list[Any] = [p.get("text", "") if isinstance(p, dict) else None for p in parts]
         if not all(isinstance(t, str) for t in texts):
             raise Malformed(f"{name} with a part that is no text")
         parts = "".join(texts)
@@ -286,7 +282,10 @@ def _joined(parts: Any, name: str) -> str | None:
     return parts
 
 
-def _unicode(text: str | None, name: str) -> str | None:
+_Text = TypeVar("_Text", bound=str | None)
+
+
+def _unicode(text: _Text, name: str) -> _Text:
     "A text that can be written down."
     try:
         if text is not None:
@@ -328,7 +327,7 @@ def _answer(raw, reply, request: Request, model: Model, limit: int | None, token
     got |= {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], "thinking_tokens": tokens[2]}
     got["thought"] = bool(reasoning or opened or tokens[2])
     top = first_top(choice) if request.letters else None
-    if top and not got["thought"] and (found := letter_logprobs(top, request.letters)):
+    if top and request.letters and not got["thought"] and (found := letter_logprobs(top, request.letters)):
         got["letter_logprobs"], got["bounded"] = found
     got["listed"] = top is not None
     limit = limit_of(request, model)[1] if limit is None else limit

@@ -224,7 +224,7 @@ def completion_prompt(
     "Chat messages as one text for a completions endpoint."
     template = template or COMPLETION_TEMPLATE
     system = "".join(m["content"] + "\n\n" for m in messages if m["role"] == "system")
-    parts = []
+    parts: list[str] = []
     for m in messages:
         if m["role"] == "user":
             parts.append(template.format(system="" if parts else system, prompt=m["content"]))
@@ -447,7 +447,7 @@ def wire(
     structured = terms.structured or endpoint.structured
     schema = None if request.schema is None else _encode(request.schema)
     try:
-        letters = request.letters and tuple(request.letters)
+        letters: Any = request.letters and tuple(request.letters)
         prefix = _prefix(endpoint.who, path, structured if schema else "", request.sample, letters, schema)
         fields = body_of(request, model, endpoint, terms)
         body = _dumps(fields)

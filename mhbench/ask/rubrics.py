@@ -182,7 +182,7 @@ def provenance(
     "The prompt files that a run used."
     kinds = {(i.study, i.category, i.task, i.language): i for i in items}
     files = {template(i, m, language=language, dir=dir).path for i in kinds.values() for m in modes}
-    languages = {language} if language else {i.language for i in kinds.values()} or {None}
+    languages: set[str | None] = {language} if language else {i.language for i in kinds.values()} or {None}
     files |= {f for n in rubric_names for lang in languages for f in rubric(n, dir, language=lang).files}
 
     names = {path: name for name, path in bundled_texts().items()}

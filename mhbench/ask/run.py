@@ -12,7 +12,7 @@ import math
 import random
 import time
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from .adapt import _Adapts
@@ -38,6 +38,8 @@ WATCH_S = 0.25  # how often answers are looked for that another process is askin
 # %% ../../nbs/ask/23_run.ipynb #25565291
 class _Run(_Adapts):
     "The state of one call of `aask`."
+
+    gone: str | None
 
     def __init__(self, requests, model, endpoint, cache, budget, max_failed, replay, progress, study=""):
         self.source, self.model, self.endpoint, self.cache = iter(requests), model, endpoint, cache
@@ -436,7 +438,7 @@ class _Run(_Adapts):
             except Exception as e:
                 self.stop = self.stop or e
 
-    async def batches(self) -> AsyncIterator[list[Answer]]:
+    async def batches(self) -> AsyncGenerator[list[Answer], None]:
         "Answers in the order asked, a list at a time."
         try:
             if self.shares:

@@ -57,7 +57,7 @@ def proxy_for(
     parts = urlsplit(url)
     if is_loopback(url):
         return None
-    if urllib.request.proxy_bypass_environment(parts.hostname or ""):
+    if urllib.request.proxy_bypass_environment(parts.hostname or ""):  # type: ignore[attr-defined]  # not in typeshed
         return None
     return urllib.request.getproxies_environment().get(parts.scheme)
 
@@ -155,9 +155,11 @@ def offered_in_words(
 class Line:
     "The connection to an endpoint."
 
+    session: Any  # an aiohttp.ClientSession; None before `connect`
+
     def __init__(self, endpoint: Endpoint):
         self.endpoint, self.session, self.secrets = endpoint, None, Secrets()
-        self._proxies = {}
+        self._proxies: dict[str, str | None] = {}
         self._offered: Any = None
 
     def connect(self):

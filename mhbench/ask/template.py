@@ -21,7 +21,8 @@ _TOKEN = re.compile(r"\{\{|\}\}|\[\[|\]\]|\{([A-Za-z_][\w.]*)\}|[{}]")
 @lru_cache(maxsize=4096)
 def _parsed(template: str, where: str) -> tuple:
     "A template as nested tuples: text, (name,), or ('[[', parts)."
-    stack, end = [[]], 0
+    stack: list[list] = [[]]
+    end = 0
     for m in _TOKEN.finditer(template):
         stack[-1].append(template[end : m.start()])
         token, end = m.group(), m.end()
