@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, TypeVar
 
 from ..errors import refuse

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import product
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp, softmax
