@@ -36,7 +36,9 @@ def wilson(
     middle = p + z * z / (2 * n)
     half = z * float(np.sqrt(p * (1 - p) / n + z * z / (4 * n * n)))
     scale = 1 + z * z / n
-    return max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)
+    low = (middle - half) / scale if k > 0 else 0.0  # exactly, where rounding would leave 3e-17
+    high = (middle + half) / scale if k < n else 1.0
+    return max(0.0, low), min(1.0, high)
 
 
 # %% ../../nbs/stats/02_estimate.ipynb #f0bf00ee

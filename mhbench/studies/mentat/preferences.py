@@ -135,7 +135,8 @@ def chosen_labels(labels: pd.DataFrame, offset: str) -> pd.DataFrame:  # questio
 def from_sure_to_divided(labels: pd.DataFrame, n: int = 4) -> pd.DataFrame:  # quantity, question, option, n, estimate
     "Mean scores and probabilities of `n` questions, by the entropy of their labels."
     p = labels["probability"].clip(lower=1e-12)
-    entropy = -(labels["probability"] * np.log(p)).groupby(labels["question"]).sum().sort_values(kind="stable")
+    surprise = -labels["probability"] * np.log(p)
+    entropy = surprise.groupby(labels["question"]).sum().sort_values(kind="stable")
     shown = list(dict.fromkeys(entropy.index[np.linspace(0, len(entropy) - 1, n).round().astype(int)]))
     parts = []
     for quantity, value in (("mean score", "mean"), ("preference", "probability")):
