@@ -301,6 +301,7 @@ class Stage:
         """
         if name in [f["name"] for f in self._figures]:
             refuse("Stage.figure", "name", "be used once in a stage", f"{name!r}", place=self.name)
+        self.figures.mkdir(parents=True, exist_ok=True)  # DVC wants the folder, empty or not
         if drawing is None:
             return self.absent(caption, absent)
         save(drawing, name, self.figures)
