@@ -95,7 +95,7 @@ def test_somebodys_answers_score_like_a_models(asked, tmp_path, suffix):
         n_items=None,
         sets=["D0", "D_G", "D_A", "D_N"],
     )
-    recorded = read_records(out / "prepare/mentat/recorded.parquet", Response)
+    recorded = read_records(out / "text/prepare/mentat/recorded.parquet", Response)
     assert len(recorded) == len(rows) and sum(r.status == "error" for r in recorded) == (table["text"] == "").sum() > 0
     scores = pd.read_parquet(stage("score", out, models=[], soft_labels=False) / "scores.parquet")
     choice = scores[scores["mode"] == "zero_shot"].set_index("item_id")
@@ -139,7 +139,7 @@ def test_creators_answers_make_the_curve(asked, tmp_path):
     best.to_csv(tmp_path / "creators.csv", index=False)
     out = stage("preferences", asked, creators=str(tmp_path / "creators.csv"), n_boot=5, n_permutations=99)
     top = pd.read_parquet(out / "top_k.parquet")
-    assert top["model"].nunique() == 3 and set(top["n"]) == {best["question"].nunique()}
+    assert top["model"].nunique() == 4 and set(top["n"]) == {best["question"].nunique()}
     symmetric = top[top["model"].str.contains("symmetric")]
     assert (
         symmetric["estimate"].tolist() == [1] * 5 and (symmetric["ci_low"] < 1).all()
