@@ -100,11 +100,12 @@ def graph(top: str | Path | None = None) -> dict[str, Node]:  # in the order of 
     Raises: FileNotFoundError outside of a clone; ValueError for a notebook without its one tagged cell.
     """
     top = Path(top) if top is not None else root()
-    return _graph(top, (top / "dvc.yaml").stat().st_mtime_ns)
+    read = [top / "dvc.yaml", *sorted((top / "nbs" / "stages").glob("*.ipynb"))]
+    return _graph(top, tuple(f.stat().st_mtime_ns for f in read))
 
 
 @lru_cache(maxsize=8)
-def _graph(top: Path, changed: int) -> dict[str, Node]:
+def _graph(top: Path, changed: tuple[int, ...]) -> dict[str, Node]:
     stages = yaml.safe_load((top / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
     out = {}
     for name, s in stages.items():
