@@ -3343,6 +3343,86 @@ d = {
                 "mhbench/studies/psychiatrybench/approach.py",
             ),
         },
+        "mhbench.studies.psychiatrybench.classification": {
+            "mhbench.studies.psychiatrybench.classification._bootstrapped": (
+                "studies/psychiatrybench/classification.html#_bootstrapped",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification._over": (
+                "studies/psychiatrybench/classification.html#_over",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification._parts": (
+                "studies/psychiatrybench/classification.html#_parts",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.classification_table": (
+                "studies/psychiatrybench/classification.html#classification_table",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.confusions": (
+                "studies/psychiatrybench/classification.html#confusions",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.label_measures": (
+                "studies/psychiatrybench/classification.html#label_measures",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.label_scores": (
+                "studies/psychiatrybench/classification.html#label_scores",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.label_tables": (
+                "studies/psychiatrybench/classification.html#label_tables",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.multi_label_scores": (
+                "studies/psychiatrybench/classification.html#multi_label_scores",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+        },
+        "mhbench.studies.psychiatrybench.formats": {
+            "mhbench.studies.psychiatrybench.formats._difference": (
+                "studies/psychiatrybench/formats.html#_difference",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats._folded": (
+                "studies/psychiatrybench/formats.html#_folded",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats._rate": (
+                "studies/psychiatrybench/formats.html#_rate",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats._separated": (
+                "studies/psychiatrybench/formats.html#_separated",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats._shared": (
+                "studies/psychiatrybench/formats.html#_shared",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats.format_counts": (
+                "studies/psychiatrybench/formats.html#format_counts",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats.format_rates": (
+                "studies/psychiatrybench/formats.html#format_rates",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats.format_units": (
+                "studies/psychiatrybench/formats.html#format_units",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats.partial_credit": (
+                "studies/psychiatrybench/formats.html#partial_credit",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats.set_structures": (
+                "studies/psychiatrybench/formats.html#set_structures",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+        },
         "mhbench.studies.psychiatrybench.load": {
             "mhbench.studies.psychiatrybench.load._items_of": (
                 "studies/psychiatrybench/load.html#_items_of",
