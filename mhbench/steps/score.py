@@ -21,6 +21,7 @@ from ..stats.metrics import majority_vote
 __all__ = [
     "ANSWERED",
     "UNSCORED",
+    "NOTHING",
     "RUN",
     "key_of",
     "probabilities",
@@ -39,6 +40,10 @@ UNSCORED = (
     "judge",
     "free form",
 )  # answers that are not right or wrong here: a judge, or the freeform stage, sees to them
+
+
+NOTHING = "none of the list"  # the answer, and the key, where no label of a closed list applies
+_NOTHING = {NOTHING, "none", "none of them", "none of the above", "nothing", "normal", "no disorder", "keine", "nichts"}
 
 
 def key_of(item: Item) -> list[str]:  # letters, labels, terms; empty where nothing is right alone
@@ -76,7 +81,9 @@ def read_answer(
         answer = [g.letter or "" for g in each]
         return (answer if any(answer) else []), ", ".join(dict.fromkeys(g.how for g in each))
     if item.task == "multi_label":
-        named = parse_labels(response.text, item.options)
+        named = parse_labels(response.text, item.options, aliases=item.aliases)
+        if not named.labels and named.unknown and all(u.strip(" .").casefold() in _NOTHING for u in named.unknown):
+            return [NOTHING], named.how
         return [*named.labels, *(f"unknown: {u}" for u in named.unknown)], named.how
     if item.task == "cloze":
         term = (response.text or "").strip()
@@ -88,7 +95,7 @@ def is_correct(
     item: Item, answer: Sequence[str]
 ) -> float:  # 0, 1, a share (extended matching), or NaN where a judge must decide
     "Whether an answer is right: subset accuracy for several letters or labels, partial credit for extended matching."
-    key = key_of(item)
+    key = key_of(item) or ([NOTHING] if item.task == "multi_label" else [])
     if item.task in ("open", "sequential") or not key:
         return float("nan")
     if item.task == "extended_matching":
