@@ -1918,10 +1918,12 @@ d = {
         },
         "mhbench.steps.answers": {
             "mhbench.steps.answers.Asked": ("steps/answers.html#asked", "mhbench/steps/answers.py"),
+            "mhbench.steps.answers._read": ("steps/answers.html#_read", "mhbench/steps/answers.py"),
             "mhbench.steps.answers.answer_everything": (
                 "steps/answers.html#answer_everything",
                 "mhbench/steps/answers.py",
             ),
+            "mhbench.steps.answers.check_readable": ("steps/answers.html#check_readable", "mhbench/steps/answers.py"),
             "mhbench.steps.answers.count_responses": ("steps/answers.html#count_responses", "mhbench/steps/answers.py"),
             "mhbench.steps.answers.count_tasks": ("steps/answers.html#count_tasks", "mhbench/steps/answers.py"),
             "mhbench.steps.answers.failures": ("steps/answers.html#failures", "mhbench/steps/answers.py"),
@@ -2201,6 +2203,7 @@ d = {
             "mhbench.steps.generate._every": ("steps/generate.html#_every", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._letters": ("steps/generate.html#_letters", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._marks": ("steps/generate.html#_marks", "mhbench/steps/generate.py"),
+            "mhbench.steps.generate._room": ("steps/generate.html#_room", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._stand_in": ("steps/generate.html#_stand_in", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._with_system": ("steps/generate.html#_with_system", "mhbench/steps/generate.py"),
             "mhbench.steps.generate.expected": ("steps/generate.html#expected", "mhbench/steps/generate.py"),
@@ -2249,6 +2252,7 @@ d = {
             ),
         },
         "mhbench.steps.rates": {
+            "mhbench.steps.rates._counts": ("steps/rates.html#_counts", "mhbench/steps/rates.py"),
             "mhbench.steps.rates._groups": ("steps/rates.html#_groups", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.average_models": ("steps/rates.html#average_models", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.f1_table": ("steps/rates.html#f1_table", "mhbench/steps/rates.py"),
@@ -2257,11 +2261,13 @@ d = {
             "mhbench.steps.rates.status_table": ("steps/rates.html#status_table", "mhbench/steps/rates.py"),
         },
         "mhbench.steps.score": {
+            "mhbench.steps.score._facts": ("steps/score.html#_facts", "mhbench/steps/score.py"),
             "mhbench.steps.score.is_correct": ("steps/score.html#is_correct", "mhbench/steps/score.py"),
             "mhbench.steps.score.key_of": ("steps/score.html#key_of", "mhbench/steps/score.py"),
             "mhbench.steps.score.mode_names": ("steps/score.html#mode_names", "mhbench/steps/score.py"),
             "mhbench.steps.score.probabilities": ("steps/score.html#probabilities", "mhbench/steps/score.py"),
             "mhbench.steps.score.read_answer": ("steps/score.html#read_answer", "mhbench/steps/score.py"),
+            "mhbench.steps.score.scorable": ("steps/score.html#scorable", "mhbench/steps/score.py"),
             "mhbench.steps.score.score_responses": ("steps/score.html#score_responses", "mhbench/steps/score.py"),
             "mhbench.steps.score.self_consistency": ("steps/score.html#self_consistency", "mhbench/steps/score.py"),
             "mhbench.steps.score.with_soft_labels": ("steps/score.html#with_soft_labels", "mhbench/steps/score.py"),

@@ -28,6 +28,7 @@ __all__ = [
     "read_answer",
     "is_correct",
     "mode_names",
+    "scorable",
     "score_responses",
     "with_soft_labels",
     "self_consistency",
@@ -161,6 +162,21 @@ def mode_names(
     )
 
 
+_OF_ITEM = _COLUMNS[:11]  # the columns that an item decides
+
+
+def _facts(i: Item) -> tuple:
+    "What is known of an item without a response, in the order of the columns."
+    varied = (i.variant.get("set"), i.variant.get("gender"), i.variant.get("age"), i.variant.get("ethnicity"))
+    return (i.item_id, i.base, i.cluster, i.study, i.task, i.category, i.topic, *varied)
+
+
+def scorable(items: Sequence[Item]) -> pd.DataFrame:
+    "One row an item that is right or wrong by itself, asked or not: its id, and what it can be grouped by."
+    known = [i for i in items if i.task not in ("open", "sequential") and key_of(i)]
+    return pd.DataFrame([_facts(i) for i in known], columns=_OF_ITEM)
+
+
 def score_responses(items: Sequence[Item], responses: Sequence[Response]) -> pd.DataFrame:
     """One row a response: what was answered, how it was read, whether it was right. No text of an item or an answer is
     in it, but for the letters and labels.
@@ -207,17 +223,7 @@ def score_responses(items: Sequence[Item], responses: Sequence[Response]) -> pd.
             squared_loss = float(brier(target[None], p[None]))
         rows.append(
             (
-                i.item_id,
-                i.base,
-                i.cluster,
-                i.study,
-                i.task,
-                i.category,
-                i.topic,
-                i.variant.get("set"),
-                i.variant.get("gender"),
-                i.variant.get("age"),
-                i.variant.get("ethnicity"),
+                *_facts(i),
                 r.model,
                 r.mode,
                 "sample" if r.votes else "plain",
