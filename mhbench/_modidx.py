@@ -3362,6 +3362,14 @@ d = {
                 "studies/psychiatrybench/classification.html#_parts",
                 "mhbench/studies/psychiatrybench/classification.py",
             ),
+            "mhbench.studies.psychiatrybench.classification.classification_figure_rows": (
+                "studies/psychiatrybench/classification.html#classification_figure_rows",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.classification_metrics": (
+                "studies/psychiatrybench/classification.html#classification_metrics",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
             "mhbench.studies.psychiatrybench.classification.classification_table": (
                 "studies/psychiatrybench/classification.html#classification_table",
                 "mhbench/studies/psychiatrybench/classification.py",
@@ -3412,6 +3420,10 @@ d = {
                 "studies/psychiatrybench/formats.html#format_counts",
                 "mhbench/studies/psychiatrybench/formats.py",
             ),
+            "mhbench.studies.psychiatrybench.formats.format_metrics": (
+                "studies/psychiatrybench/formats.html#format_metrics",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
             "mhbench.studies.psychiatrybench.formats.format_rates": (
                 "studies/psychiatrybench/formats.html#format_rates",
                 "mhbench/studies/psychiatrybench/formats.py",
@@ -3426,6 +3438,10 @@ d = {
             ),
             "mhbench.studies.psychiatrybench.formats.set_structures": (
                 "studies/psychiatrybench/formats.html#set_structures",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats.structure_counts": (
+                "studies/psychiatrybench/formats.html#structure_counts",
                 "mhbench/studies/psychiatrybench/formats.py",
             ),
         },

@@ -28,6 +28,8 @@ __all__ = [
     "classification_table",
     "label_scores",
     "confusions",
+    "classification_figure_rows",
+    "classification_metrics",
 ]
 
 # %% ../../../nbs/studies/psychiatrybench/04_classification.ipynb #4e3c5bd2
@@ -187,8 +189,8 @@ def label_scores(
         for k, label in enumerate(occurs):
             counts = {"n_true": y[:, k].sum(), "n_answered": p[:, k].sum(), "n_both": (y[:, k] * p[:, k]).sum()}
             limits = np.atleast_1d(low)[k], np.atleast_1d(high)[k]
-            n, kind = {"n": len(g), "n_clusters": len(set(clusters))}, "bootstrap"
-            e = Estimate.from_limits(values[k], *limits, **n, level=level, kind=kind)
+            n: dict[str, Any] = {"n": len(g), "n_clusters": len(set(clusters))}
+            e = Estimate.from_limits(values[k], *limits, **n, level=level, kind="bootstrap")
             rows.append(head | {"label": labels[label]} | {c: int(v) for c, v in counts.items()} | e.row())
     columns = ["model", "mode", "task", "label", "n_true", "n_answered", "n_both", *_ESTIMATE]
     return pd.DataFrame(rows, columns=columns)
@@ -213,3 +215,21 @@ def confusions(
         ranked = sorted(pairs.items(), key=lambda x: (-x[1], x[0]))[:most]
         rows += [head | {"missed": m, "named": x, "n": n, "n_true": true[m]} for (m, x), n in ranked]
     return pd.DataFrame(rows, columns=["model", "mode", "task", "missed", "named", "n", "n_true"])
+
+
+# %% ../../../nbs/studies/psychiatrybench/04_classification.ipynb #eab66e6d
+_DRAWN = ("weighted F1", "macro F1", "subset accuracy", "healthy called ill")
+
+
+def classification_figure_rows(table: pd.DataFrame) -> pd.DataFrame:
+    "The main measures by task, in the order of the page."
+    rows = table[table["measure"].isin(_DRAWN) & (table["n"] > 0)]
+    short = rows["task"].str.removeprefix("classification ")
+    return rows.assign(measure=short + ": " + rows["measure"])
+
+
+def classification_metrics(table: pd.DataFrame) -> dict:
+    "The main numbers of the stage."
+    kept = ["n", "estimate", "ci_low", "ci_high"]
+    rows = table.to_dict("records")
+    return {f"{r['task']}/{r['measure']}/{r['model']}/{r['mode']}": {k: r[k] for k in kept} for r in rows}

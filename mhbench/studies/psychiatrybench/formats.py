@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,16 @@ from ...stats.tests import mcnemar
 from ...steps.score import ANSWERED
 
 # %% auto #0
-__all__ = ["RATES", "set_structures", "format_units", "partial_credit", "format_counts", "format_rates"]
+__all__ = [
+    "RATES",
+    "set_structures",
+    "format_units",
+    "partial_credit",
+    "format_counts",
+    "format_rates",
+    "structure_counts",
+    "format_metrics",
+]
 
 
 # %% ../../../nbs/studies/psychiatrybench/05_formats.ipynb #1915e3f3
@@ -209,7 +219,28 @@ def format_rates(
             full, separated = (u[c].fillna(0).to_numpy(float) for c in ("full", "separated"))
             arrays = full, separated, size, u["same_letter"].to_numpy(float)
             share = name != "full minus separated"
-            settings = {"n_boot": n_boot, "seed": seed, "level": level, "share": share}
+            settings: dict[str, Any] = {"n_boot": n_boot, "seed": seed, "level": level, "share": share}
             found = estimate(_rate(name), *arrays, clusters=u["set"].to_numpy(), **settings)
             rows.append({"model": model, "mode": mode, "measure": name, "on": on} | found.row())
     return pd.DataFrame(rows, columns=["model", "mode", "measure", "on", *_ESTIMATE])
+
+
+# %% ../../../nbs/studies/psychiatrybench/05_formats.ipynb #b6eaa116
+def structure_counts(structures: pd.DataFrame) -> pd.DataFrame:  # structure, sets, sub_questions
+    "How many sets are the same in both forms, and why the others are not."
+    why = structures["why"].where(structures["why"] != "", "the same in both forms")
+    size = structures[["n_full", "n_separated"]].max(axis=1)
+    g = size.groupby(why.rename("structure"))
+    return g.agg(sets="size", sub_questions="sum").reset_index()
+
+
+def format_metrics(structures: pd.DataFrame, counts: pd.DataFrame, rates: pd.DataFrame) -> dict:
+    "The main numbers of the stage."
+    kept = ["n", "estimate", "ci_low", "ci_high"]
+    shared = rates[rates["on"] == "shared sets"].to_dict("records")
+    return {
+        "n_sets": len(structures),
+        "n_shared": int(structures["shared"].sum()),
+        "mcnemar_p": {f"{r['model']}/{r['mode']}": r["p"] for r in counts.to_dict("records")},
+        "rates": {f"{r['measure']}/{r['model']}/{r['mode']}": {k: r[k] for k in kept} for r in shared},
+    }
