@@ -190,6 +190,7 @@ d = {
         },
         "mhbench.annotate.export": {
             "mhbench.annotate.export.Exported": ("annotate/export.html#exported", "mhbench/annotate/export.py"),
+            "mhbench.annotate.export.Rated": ("annotate/export.html#rated", "mhbench/annotate/export.py"),
             "mhbench.annotate.export._of_csv": ("annotate/export.html#_of_csv", "mhbench/annotate/export.py"),
             "mhbench.annotate.export._of_label_studio": (
                 "annotate/export.html#_of_label_studio",
@@ -205,9 +206,18 @@ d = {
             "mhbench.annotate.export._verdicts": ("annotate/export.html#_verdicts", "mhbench/annotate/export.py"),
             "mhbench.annotate.export.all_answers": ("annotate/export.html#all_answers", "mhbench/annotate/export.py"),
             "mhbench.annotate.export.all_events": ("annotate/export.html#all_events", "mhbench/annotate/export.py"),
+            "mhbench.annotate.export.hash_of_answers": (
+                "annotate/export.html#hash_of_answers",
+                "mhbench/annotate/export.py",
+            ),
+            "mhbench.annotate.export.left_out": ("annotate/export.html#left_out", "mhbench/annotate/export.py"),
             "mhbench.annotate.export.ratings": ("annotate/export.html#ratings", "mhbench/annotate/export.py"),
             "mhbench.annotate.export.ratings_of_file": (
                 "annotate/export.html#ratings_of_file",
+                "mhbench/annotate/export.py",
+            ),
+            "mhbench.annotate.export.study_ratings": (
+                "annotate/export.html#study_ratings",
                 "mhbench/annotate/export.py",
             ),
             "mhbench.annotate.export.write_export": ("annotate/export.html#write_export", "mhbench/annotate/export.py"),

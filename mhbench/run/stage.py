@@ -193,8 +193,8 @@ class Stage:
 
     @cached_property
     def simulated(self) -> bool:
-        "Whether the items are synthetic, so that no clinician's judgement is behind the ratings."
-        return any(i.canary for i in self.items)
+        "Whether items or raters are synthetic, so that no clinician's judgement of a real item is behind the ratings."
+        return any(i.canary for i in self.items) or any(r.variant.get("simulated") == "true" for r in self.ratings)
 
     @property
     def people(self) -> str:
