@@ -220,7 +220,7 @@ def test_what_is_said_on_the_page_is_what_is_kept_by_option(serve, browser, kind
 
 @pytest.mark.parametrize("kind", list(ENTRIES))
 def test_without_javascript_the_forms_post_and_are_kept_by_option(serve, no_script, kind):
-    "Consent, an empty form that is sent back with what is missing, then every answer; changed once more, and read back."
+    "Consent, an empty form that comes back with what is missing, every answer, one changed once more; read back."
     s, page = serve(ENTRIES[kind], n_items=1), Page(no_script)
     no_script.delete_all_cookies()
     no_script.get(s.link("r1"))
