@@ -3421,16 +3421,16 @@ d = {
                 "studies/psychiatrybench/classification.html#confusions",
                 "mhbench/studies/psychiatrybench/classification.py",
             ),
+            "mhbench.studies.psychiatrybench.classification.key_and_answer": (
+                "studies/psychiatrybench/classification.html#key_and_answer",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
             "mhbench.studies.psychiatrybench.classification.label_measures": (
                 "studies/psychiatrybench/classification.html#label_measures",
                 "mhbench/studies/psychiatrybench/classification.py",
             ),
             "mhbench.studies.psychiatrybench.classification.label_scores": (
                 "studies/psychiatrybench/classification.html#label_scores",
-                "mhbench/studies/psychiatrybench/classification.py",
-            ),
-            "mhbench.studies.psychiatrybench.classification.label_tables": (
-                "studies/psychiatrybench/classification.html#label_tables",
                 "mhbench/studies/psychiatrybench/classification.py",
             ),
             "mhbench.studies.psychiatrybench.classification.multi_label_scores": (

@@ -21,9 +21,9 @@ from .rows import NORMAL
 
 # %% auto #0
 __all__ = [
-    "MEASURES",
+    "LABEL_MEASURES",
     "multi_label_scores",
-    "label_tables",
+    "key_and_answer",
     "label_measures",
     "classification_table",
     "label_scores",
@@ -42,7 +42,7 @@ def multi_label_scores(scores: pd.DataFrame) -> pd.DataFrame:
     return scores[plain]
 
 
-def label_tables(
+def key_and_answer(
     answers: Iterable[Sequence[str]],  # (N,) as the score stage gives them
     keys: Iterable[Sequence[str]],  # (N,)
     labels: Sequence[str],  # the list, L names
@@ -57,7 +57,7 @@ def label_tables(
 
 
 # %% ../../../nbs/studies/psychiatrybench/04_classification.ipynb #9f6ef66b
-MEASURES = {  # measure -> whether it is a share of independent cases
+LABEL_MEASURES = {  # measure -> whether it is a share of independent cases
     "subset accuracy": True,
     "weighted F1": False,
     "macro F1": False,
@@ -80,7 +80,7 @@ def label_measures(
     normal: int | None,  # the column of Normal; None where the list has none
     *,
     weights: np.ndarray | None = None,  # (B, N)
-) -> np.ndarray:  # (7,) in the order of MEASURES; with weights (B, 7)
+) -> np.ndarray:  # (7,) in the order of LABEL_MEASURES; with weights (B, 7)
     """The numbers of a classification task.
 
     Source: PsychiatryBench, equations 11 to 13, and our own beside them.
@@ -131,13 +131,13 @@ def classification_table(
     "Every measure of every model on each classification task, with its interval over cases."
     rows = []
     for head, g, labels, missing in _parts(scores, items):
-        truth, said, unknown = label_tables(g["answer"], g["key"], labels)
+        truth, said, unknown = key_and_answer(g["answer"], g["key"], labels)
         normal = labels.index(NORMAL) if NORMAL in labels else None
         unread = int((~said.any(1) & (unknown == 0)).sum())
         about = head | {"n_missing": missing, "n_unread": unread}
         if not len(g):
             nothing = Estimate.from_limits(np.nan, n=0, level=level).row()
-            rows += [about | {"measure": name} | nothing for name in MEASURES]
+            rows += [about | {"measure": name} | nothing for name in LABEL_MEASURES]
             continue
         found = _bootstrapped(truth, said, unknown, normal, g["cluster"].to_numpy(), n_boot, seed, level)
         rows += [about | {"measure": name} | e.row() for name, e in found.items()]
@@ -151,7 +151,7 @@ def _bootstrapped(truth, said, unknown, normal, clusters, n_boot, seed, level) -
     every = bootstrap(measures, truth, said, unknown, clusters=clusters, n=n_boot, seed=seed, level=level)
     healthy = truth[:, normal] if normal is not None else np.zeros(len(truth), bool)
     out = {}
-    for k, (name, share) in enumerate(MEASURES.items()):
+    for k, (name, share) in enumerate(LABEL_MEASURES.items()):
         of = healthy if name == "healthy called ill" else np.ones(len(truth), bool)
         value, replicates = every.estimate[k], every.replicates[:, k]
         low, high = percentile_interval(replicates, level) if not np.isnan(value) else (np.nan, np.nan)
@@ -175,7 +175,7 @@ def label_scores(
     for head, g, labels, _ in _parts(scores, items):
         if not len(g):
             continue
-        truth, said, _unknown = label_tables(g["answer"], g["key"], labels)
+        truth, said, _unknown = key_and_answer(g["answer"], g["key"], labels)
         occurs = np.flatnonzero(truth.any(0) | said.any(0))
         y, p = truth[:, occurs].astype(float), said[:, occurs].astype(float)
 
