@@ -90,7 +90,7 @@ def format_units(
         said = list(r.answer)
         if item.task == "extended_matching":
             letters = said if len(said) == len(item.key) else [""] * len(item.key)
-            form, given = "full", zip(range(1, len(item.key) + 1), letters, item.key)
+            form, given = "full", list(zip(range(1, len(item.key) + 1), letters, item.key))
         else:
             form, given = (
                 "separated",
