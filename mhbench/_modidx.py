@@ -1178,9 +1178,7 @@ d = {
             "mhbench.records.answers.load_answers": ("records/answers.html#load_answers", "mhbench/records/answers.py")
         },
         "mhbench.records.draw": {
-            "mhbench.records.draw._checked": ("records/draw.html#_checked", "mhbench/records/draw.py"),
-            "mhbench.records.draw.draw_items": ("records/draw.html#draw_items", "mhbench/records/draw.py"),
-            "mhbench.records.draw.draw_nested": ("records/draw.html#draw_nested", "mhbench/records/draw.py"),
+            "mhbench.records.draw.draw_items": ("records/draw.html#draw_items", "mhbench/records/draw.py")
         },
         "mhbench.records.labelstudio": {
             "mhbench.records.labelstudio.Annotated": (
