@@ -1766,6 +1766,38 @@ d = {
                 "mhbench/stats/hierarchical.py",
             ),
         },
+        "mhbench.stats.judge_error": {
+            "mhbench.stats.judge_error.Calibrated": (
+                "stats/judge_error.html#calibrated",
+                "mhbench/stats/judge_error.py",
+            ),
+            "mhbench.stats.judge_error.LeftOut": ("stats/judge_error.html#leftout", "mhbench/stats/judge_error.py"),
+            "mhbench.stats.judge_error.Limits": ("stats/judge_error.html#limits", "mhbench/stats/judge_error.py"),
+            "mhbench.stats.judge_error._both": ("stats/judge_error.html#_both", "mhbench/stats/judge_error.py"),
+            "mhbench.stats.judge_error._limits": ("stats/judge_error.html#_limits", "mhbench/stats/judge_error.py"),
+            "mhbench.stats.judge_error._mean_of": ("stats/judge_error.html#_mean_of", "mhbench/stats/judge_error.py"),
+            "mhbench.stats.judge_error.bland_altman": (
+                "stats/judge_error.html#bland_altman",
+                "mhbench/stats/judge_error.py",
+            ),
+            "mhbench.stats.judge_error.corrected_share": (
+                "stats/judge_error.html#corrected_share",
+                "mhbench/stats/judge_error.py",
+            ),
+            "mhbench.stats.judge_error.heaping": ("stats/judge_error.html#heaping", "mhbench/stats/judge_error.py"),
+            "mhbench.stats.judge_error.leave_one_rater_out": (
+                "stats/judge_error.html#leave_one_rater_out",
+                "mhbench/stats/judge_error.py",
+            ),
+            "mhbench.stats.judge_error.length_effect": (
+                "stats/judge_error.html#length_effect",
+                "mhbench/stats/judge_error.py",
+            ),
+            "mhbench.stats.judge_error.split_half_calibration": (
+                "stats/judge_error.html#split_half_calibration",
+                "mhbench/stats/judge_error.py",
+            ),
+        },
         "mhbench.stats.metrics": {
             "mhbench.stats.metrics.ClassScores": ("stats/metrics.html#classscores", "mhbench/stats/metrics.py"),
             "mhbench.stats.metrics.SetScores": ("stats/metrics.html#setscores", "mhbench/stats/metrics.py"),
@@ -1838,6 +1870,33 @@ d = {
             "mhbench.stats.preference.plackett_luce": (
                 "stats/preference.html#plackett_luce",
                 "mhbench/stats/preference.py",
+            ),
+        },
+        "mhbench.stats.repeatability": {
+            "mhbench.stats.repeatability.Components": (
+                "stats/repeatability.html#components",
+                "mhbench/stats/repeatability.py",
+            ),
+            "mhbench.stats.repeatability._mean_squares": (
+                "stats/repeatability.html#_mean_squares",
+                "mhbench/stats/repeatability.py",
+            ),
+            "mhbench.stats.repeatability._runs": ("stats/repeatability.html#_runs", "mhbench/stats/repeatability.py"),
+            "mhbench.stats.repeatability.flip_rate": (
+                "stats/repeatability.html#flip_rate",
+                "mhbench/stats/repeatability.py",
+            ),
+            "mhbench.stats.repeatability.intraclass_correlation": (
+                "stats/repeatability.html#intraclass_correlation",
+                "mhbench/stats/repeatability.py",
+            ),
+            "mhbench.stats.repeatability.variance_components": (
+                "stats/repeatability.html#variance_components",
+                "mhbench/stats/repeatability.py",
+            ),
+            "mhbench.stats.repeatability.within_item_sd": (
+                "stats/repeatability.html#within_item_sd",
+                "mhbench/stats/repeatability.py",
             ),
         },
         "mhbench.stats.resample": {
