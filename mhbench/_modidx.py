@@ -1771,6 +1771,7 @@ d = {
                 "stats/judge_error.html#calibrated",
                 "mhbench/stats/judge_error.py",
             ),
+            "mhbench.stats.judge_error.Heaping": ("stats/judge_error.html#heaping", "mhbench/stats/judge_error.py"),
             "mhbench.stats.judge_error.LeftOut": ("stats/judge_error.html#leftout", "mhbench/stats/judge_error.py"),
             "mhbench.stats.judge_error.Limits": ("stats/judge_error.html#limits", "mhbench/stats/judge_error.py"),
             "mhbench.stats.judge_error._both": ("stats/judge_error.html#_both", "mhbench/stats/judge_error.py"),
@@ -2165,6 +2166,32 @@ d = {
                 "mhbench/steps/contamination_tables.py",
             ),
         },
+        "mhbench.steps.corruptions": {
+            "mhbench.steps.corruptions._chosen": ("steps/corruptions.html#_chosen", "mhbench/steps/corruptions.py"),
+            "mhbench.steps.corruptions._dangerous": (
+                "steps/corruptions.html#_dangerous",
+                "mhbench/steps/corruptions.py",
+            ),
+            "mhbench.steps.corruptions._fact_changed": (
+                "steps/corruptions.html#_fact_changed",
+                "mhbench/steps/corruptions.py",
+            ),
+            "mhbench.steps.corruptions._padded": ("steps/corruptions.html#_padded", "mhbench/steps/corruptions.py"),
+            "mhbench.steps.corruptions._shortened": (
+                "steps/corruptions.html#_shortened",
+                "mhbench/steps/corruptions.py",
+            ),
+            "mhbench.steps.corruptions._swapped": ("steps/corruptions.html#_swapped", "mhbench/steps/corruptions.py"),
+            "mhbench.steps.corruptions.corrupted": ("steps/corruptions.html#corrupted", "mhbench/steps/corruptions.py"),
+            "mhbench.steps.corruptions.corruption_rules": (
+                "steps/corruptions.html#corruption_rules",
+                "mhbench/steps/corruptions.py",
+            ),
+            "mhbench.steps.corruptions.known_group_answers": (
+                "steps/corruptions.html#known_group_answers",
+                "mhbench/steps/corruptions.py",
+            ),
+        },
         "mhbench.steps.demographics": {
             "mhbench.steps.demographics.LevelScores": (
                 "steps/demographics.html#levelscores",
@@ -2333,6 +2360,88 @@ d = {
             "mhbench.steps.judge.judge_requests": ("steps/judge.html#judge_requests", "mhbench/steps/judge.py"),
             "mhbench.steps.judge.judged_answers": ("steps/judge.html#judged_answers", "mhbench/steps/judge.py"),
         },
+        "mhbench.steps.judge_people": {
+            "mhbench.steps.judge_people._compared": (
+                "steps/judge_people.html#_compared",
+                "mhbench/steps/judge_people.py",
+            ),
+            "mhbench.steps.judge_people._labels": ("steps/judge_people.html#_labels", "mhbench/steps/judge_people.py"),
+            "mhbench.steps.judge_people._scores": ("steps/judge_people.html#_scores", "mhbench/steps/judge_people.py"),
+            "mhbench.steps.judge_people.people_table": (
+                "steps/judge_people.html#people_table",
+                "mhbench/steps/judge_people.py",
+            ),
+            "mhbench.steps.judge_people.rated_points": (
+                "steps/judge_people.html#rated_points",
+                "mhbench/steps/judge_people.py",
+            ),
+        },
+        "mhbench.steps.judge_study": {
+            "mhbench.steps.judge_study.Part": ("steps/judge_study.html#part", "mhbench/steps/judge_study.py"),
+            "mhbench.steps.judge_study._alone": ("steps/judge_study.html#_alone", "mhbench/steps/judge_study.py"),
+            "mhbench.steps.judge_study._by_rubric": (
+                "steps/judge_study.html#_by_rubric",
+                "mhbench/steps/judge_study.py",
+            ),
+            "mhbench.steps.judge_study.ask_parts": ("steps/judge_study.html#ask_parts", "mhbench/steps/judge_study.py"),
+            "mhbench.steps.judge_study.part_requests": (
+                "steps/judge_study.html#part_requests",
+                "mhbench/steps/judge_study.py",
+            ),
+            "mhbench.steps.judge_study.study_parts": (
+                "steps/judge_study.html#study_parts",
+                "mhbench/steps/judge_study.py",
+            ),
+        },
+        "mhbench.steps.judge_tables": {
+            "mhbench.steps.judge_tables._kept": ("steps/judge_tables.html#_kept", "mhbench/steps/judge_tables.py"),
+            "mhbench.steps.judge_tables._line": ("steps/judge_tables.html#_line", "mhbench/steps/judge_tables.py"),
+            "mhbench.steps.judge_tables._runs": ("steps/judge_tables.html#_runs", "mhbench/steps/judge_tables.py"),
+            "mhbench.steps.judge_tables.card_figure_rows": (
+                "steps/judge_tables.html#card_figure_rows",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.component_table": (
+                "steps/judge_tables.html#component_table",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.habit_table": (
+                "steps/judge_tables.html#habit_table",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.judge_card": (
+                "steps/judge_tables.html#judge_card",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.known_groups": (
+                "steps/judge_tables.html#known_groups",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.preference_table": (
+                "steps/judge_tables.html#preference_table",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.repeatability_table": (
+                "steps/judge_tables.html#repeatability_table",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.student_points": (
+                "steps/judge_tables.html#student_points",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.study_metrics": (
+                "steps/judge_tables.html#study_metrics",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.word_counts": (
+                "steps/judge_tables.html#word_counts",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.wording_table": (
+                "steps/judge_tables.html#wording_table",
+                "mhbench/steps/judge_tables.py",
+            ),
+        },
         "mhbench.steps.jury": {
             "mhbench.steps.jury._majority": ("steps/jury.html#_majority", "mhbench/steps/jury.py"),
             "mhbench.steps.jury._mean": ("steps/jury.html#_mean", "mhbench/steps/jury.py"),
@@ -2473,6 +2582,10 @@ d = {
             "mhbench.steps.verdicts.messages": ("steps/verdicts.html#messages", "mhbench/steps/verdicts.py"),
             "mhbench.steps.verdicts.schema": ("steps/verdicts.html#schema", "mhbench/steps/verdicts.py"),
             "mhbench.steps.verdicts.split_parts": ("steps/verdicts.html#split_parts", "mhbench/steps/verdicts.py"),
+        },
+        "mhbench.steps.wordings": {
+            "mhbench.steps.wordings._rescaled": ("steps/wordings.html#_rescaled", "mhbench/steps/wordings.py"),
+            "mhbench.steps.wordings.reworded": ("steps/wordings.html#reworded", "mhbench/steps/wordings.py"),
         },
         "mhbench.studies.corpus": {
             "mhbench.studies.corpus.Corpus": ("studies/corpus.html#corpus", "mhbench/studies/corpus.py"),

@@ -13,7 +13,7 @@ from scipy.stats import norm
 
 from ..errors import refuse
 from .estimate import Estimate, estimate
-from .resample import bootstrap, percentile_interval
+from .resample import bootstrap
 
 # %% auto #0
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "corrected_share",
     "LeftOut",
     "leave_one_rater_out",
+    "Heaping",
     "heaping",
     "length_effect",
 ]
@@ -83,11 +84,10 @@ def bland_altman(
     def every(y, x, *, weights):
         return _limits(y, x, z, weights=weights)
 
-    i = bootstrap(every, y, x, clusters=of, n=n_boot, seed=seed, level=level)
-    low, high = percentile_interval(i.replicates, level)
+    i = bootstrap(every, y, x, clusters=of, n=n_boot, seed=seed, level=level, method="bca")
     n: dict[str, Any] = {"n": len(y), "n_clusters": len(y) if of is None else len(set(of.tolist()))}
     parts = [
-        Estimate.from_limits(v, a, b, **n, level=level, kind="bootstrap") for v, a, b in zip(i.estimate, low, high)
+        Estimate.from_limits(v, a, b, **n, level=level, kind="bca") for v, a, b in zip(i.estimate, i.ci_low, i.ci_high)
     ]
     return Limits(*parts)
 
@@ -218,6 +218,15 @@ def leave_one_rater_out(
 
 
 # %% ../../nbs/stats/16_judge_error.ipynb #e3deb7d3
+class Heaping(NamedTuple):
+    "How far scores heap on round numbers."
+
+    multiples: dict[int, Estimate]  # of 5 and of 10: the share of scores
+    values: int  # different scores
+    commonest: float
+    share_of_commonest: Estimate
+
+
 def heaping(
     scores: Any,  # (N,) 0 to 100; NaN where there is none
     *,
@@ -225,24 +234,17 @@ def heaping(
     n_boot: int = 1000,
     seed: int,
     level: float = 0.95,
-) -> dict[
-    str, Estimate | int | float
-]:  # multiples of 5 and 10 with intervals, how many values, the commonest and its share
-    "How far scores heap on round numbers."
+) -> Heaping:
+    "The shares of scores on multiples of 5 and 10, how many scores differ, and the commonest."
     y = np.asarray(scores, float)
     there = ~np.isnan(y)
     y, of = y[there], None if clusters is None else np.asarray(clusters)[there]
     settings: dict[str, Any] = dict(clusters=of, n_boot=n_boot, seed=seed, level=level, share=True)
-    out: dict[str, Any] = {}
-    for step in (5, 10):
-        on = (np.abs(y - step * np.round(y / step)) < 1e-9).astype(float)
-        out[f"multiples of {step}"] = estimate(_mean_of, on, **settings)
+    on = {step: (np.abs(y - step * np.round(y / step)) < 1e-9).astype(float) for step in EVEN_DIGITS}
     values, counts = np.unique(y, return_counts=True)
-    out["values"] = len(values)
-    out["commonest"] = float(values[counts.argmax()]) if len(values) else np.nan
-    common = (y == out["commonest"]).astype(float)
-    out["share of the commonest"] = estimate(_mean_of, common, **settings)
-    return out
+    commonest = float(values[counts.argmax()]) if len(values) else np.nan
+    shares = {step: estimate(_mean_of, x, **settings) for step, x in on.items()}
+    return Heaping(shares, len(values), commonest, estimate(_mean_of, (y == commonest).astype(float), **settings))
 
 
 EVEN_DIGITS = {5: 21 / 101, 10: 11 / 101}  # shares of multiples where last digits are even

@@ -153,11 +153,16 @@ def variance_components(
     total, every = sum(found.values()), np.sum(list(replicates.values()), axis=0)
     names = tuple("answer by wording and run" if x == "answer by wording" and "run" not in found else x for x in order)
 
+    _, ss, df, times = rows[0]  # what stands last has limits without any draw
+    exact = np.sqrt(ss / stats.chi2.ppf([(1 + level) / 2, (1 - level) / 2], df) / times)
+
     def with_limits(value: float, values: np.ndarray) -> Estimate:
         limits = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
         return Estimate.from_limits(value, *limits, n=len(y), level=level, kind="generalized")
 
     sd = tuple(with_limits(np.sqrt(found[name]), np.sqrt(replicates[name])) for name in order)
+    limits = Estimate.from_limits(sd[-1].estimate, *exact, n=len(y), level=level, kind="chi-square")
+    sd = (*sd[:-1], limits) if order[-1] == rows[0][0] else sd
     if total <= 0:
         share = tuple(Estimate.from_limits(np.nan, n=len(y), level=level) for _ in order)
     else:
