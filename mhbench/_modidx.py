@@ -1037,6 +1037,37 @@ d = {
                 "mhbench/encode/embeddings.py",
             ),
         },
+        "mhbench.encode.finetune": {
+            "mhbench.encode.finetune.Trained": ("encode/finetune.html#trained", "mhbench/encode/finetune.py"),
+            "mhbench.encode.finetune.TrainingSettings": (
+                "encode/finetune.html#trainingsettings",
+                "mhbench/encode/finetune.py",
+            ),
+            "mhbench.encode.finetune._arguments": ("encode/finetune.html#_arguments", "mhbench/encode/finetune.py"),
+            "mhbench.encode.finetune._check_parts": ("encode/finetune.html#_check_parts", "mhbench/encode/finetune.py"),
+            "mhbench.encode.finetune._history": ("encode/finetune.html#_history", "mhbench/encode/finetune.py"),
+            "mhbench.encode.finetune._last_checkpoint": (
+                "encode/finetune.html#_last_checkpoint",
+                "mhbench/encode/finetune.py",
+            ),
+            "mhbench.encode.finetune._right": ("encode/finetune.html#_right", "mhbench/encode/finetune.py"),
+            "mhbench.encode.finetune._train": ("encode/finetune.html#_train", "mhbench/encode/finetune.py"),
+            "mhbench.encode.finetune.base_identity": (
+                "encode/finetune.html#base_identity",
+                "mhbench/encode/finetune.py",
+            ),
+            "mhbench.encode.finetune.finetune": ("encode/finetune.html#finetune", "mhbench/encode/finetune.py"),
+            "mhbench.encode.finetune.model_card": ("encode/finetune.html#model_card", "mhbench/encode/finetune.py"),
+            "mhbench.encode.finetune.run_key": ("encode/finetune.html#run_key", "mhbench/encode/finetune.py"),
+            "mhbench.encode.finetune.training_settings": (
+                "encode/finetune.html#training_settings",
+                "mhbench/encode/finetune.py",
+            ),
+            "mhbench.encode.finetune.untrained_model": (
+                "encode/finetune.html#untrained_model",
+                "mhbench/encode/finetune.py",
+            ),
+        },
         "mhbench.encode.loading": {
             "mhbench.encode.loading.Kept": ("encode/loading.html#kept", "mhbench/encode/loading.py"),
             "mhbench.encode.loading.Kept.__call__": ("encode/loading.html#kept.__call__", "mhbench/encode/loading.py"),
@@ -1055,6 +1086,60 @@ d = {
                 "mhbench/encode/loading.py",
             ),
             "mhbench.encode.loading.run_batches": ("encode/loading.html#run_batches", "mhbench/encode/loading.py"),
+        },
+        "mhbench.encode.multiple_choice": {
+            "mhbench.encode.multiple_choice.Choices": (
+                "encode/multiple_choice.html#choices",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice.MultipleChoice": (
+                "encode/multiple_choice.html#multiplechoice",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice.MultipleChoice.__init__": (
+                "encode/multiple_choice.html#multiplechoice.__init__",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice.MultipleChoice.__repr__": (
+                "encode/multiple_choice.html#multiplechoice.__repr__",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice.MultipleChoice.log_probabilities": (
+                "encode/multiple_choice.html#multiplechoice.log_probabilities",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice._count": (
+                "encode/multiple_choice.html#_count",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice._first": (
+                "encode/multiple_choice.html#_first",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice.base_folder": (
+                "encode/multiple_choice.html#base_folder",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice.choice_responses": (
+                "encode/multiple_choice.html#choice_responses",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice.choice_scores": (
+                "encode/multiple_choice.html#choice_scores",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice.load_multiple_choice": (
+                "encode/multiple_choice.html#load_multiple_choice",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice.log_softmax": (
+                "encode/multiple_choice.html#log_softmax",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice.prepare_choices": (
+                "encode/multiple_choice.html#prepare_choices",
+                "mhbench/encode/multiple_choice.py",
+            ),
         },
         "mhbench.encode.overlap": {
             "mhbench.encode.overlap.chain_cosine": ("encode/overlap.html#chain_cosine", "mhbench/encode/overlap.py"),
