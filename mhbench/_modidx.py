@@ -590,8 +590,11 @@ d = {
             "mhbench.ask.labels.Labels": ("ask/labels.html#labels", "mhbench/ask/labels.py"),
             "mhbench.ask.labels.Verdict": ("ask/labels.html#verdict", "mhbench/ask/labels.py"),
             "mhbench.ask.labels._json_in": ("ask/labels.html#_json_in", "mhbench/ask/labels.py"),
+            "mhbench.ask.labels._known_labels": ("ask/labels.html#_known_labels", "mhbench/ask/labels.py"),
             "mhbench.ask.labels._label_key": ("ask/labels.html#_label_key", "mhbench/ask/labels.py"),
             "mhbench.ask.labels._look_up": ("ask/labels.html#_look_up", "mhbench/ask/labels.py"),
+            "mhbench.ask.labels._loose_keys": ("ask/labels.html#_loose_keys", "mhbench/ask/labels.py"),
+            "mhbench.ask.labels._named": ("ask/labels.html#_named", "mhbench/ask/labels.py"),
             "mhbench.ask.labels.parse_extended_matching": (
                 "ask/labels.html#parse_extended_matching",
                 "mhbench/ask/labels.py",
@@ -2000,10 +2003,12 @@ d = {
         },
         "mhbench.steps.answers": {
             "mhbench.steps.answers.Asked": ("steps/answers.html#asked", "mhbench/steps/answers.py"),
+            "mhbench.steps.answers._read": ("steps/answers.html#_read", "mhbench/steps/answers.py"),
             "mhbench.steps.answers.answer_everything": (
                 "steps/answers.html#answer_everything",
                 "mhbench/steps/answers.py",
             ),
+            "mhbench.steps.answers.check_readable": ("steps/answers.html#check_readable", "mhbench/steps/answers.py"),
             "mhbench.steps.answers.count_responses": ("steps/answers.html#count_responses", "mhbench/steps/answers.py"),
             "mhbench.steps.answers.count_tasks": ("steps/answers.html#count_tasks", "mhbench/steps/answers.py"),
             "mhbench.steps.answers.failures": ("steps/answers.html#failures", "mhbench/steps/answers.py"),
@@ -2283,6 +2288,7 @@ d = {
             "mhbench.steps.generate._every": ("steps/generate.html#_every", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._letters": ("steps/generate.html#_letters", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._marks": ("steps/generate.html#_marks", "mhbench/steps/generate.py"),
+            "mhbench.steps.generate._room": ("steps/generate.html#_room", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._stand_in": ("steps/generate.html#_stand_in", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._with_system": ("steps/generate.html#_with_system", "mhbench/steps/generate.py"),
             "mhbench.steps.generate.expected": ("steps/generate.html#expected", "mhbench/steps/generate.py"),
@@ -2331,6 +2337,7 @@ d = {
             ),
         },
         "mhbench.steps.rates": {
+            "mhbench.steps.rates._counts": ("steps/rates.html#_counts", "mhbench/steps/rates.py"),
             "mhbench.steps.rates._groups": ("steps/rates.html#_groups", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.average_models": ("steps/rates.html#average_models", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.f1_table": ("steps/rates.html#f1_table", "mhbench/steps/rates.py"),
@@ -2339,11 +2346,13 @@ d = {
             "mhbench.steps.rates.status_table": ("steps/rates.html#status_table", "mhbench/steps/rates.py"),
         },
         "mhbench.steps.score": {
+            "mhbench.steps.score._facts": ("steps/score.html#_facts", "mhbench/steps/score.py"),
             "mhbench.steps.score.is_correct": ("steps/score.html#is_correct", "mhbench/steps/score.py"),
             "mhbench.steps.score.key_of": ("steps/score.html#key_of", "mhbench/steps/score.py"),
             "mhbench.steps.score.mode_names": ("steps/score.html#mode_names", "mhbench/steps/score.py"),
             "mhbench.steps.score.probabilities": ("steps/score.html#probabilities", "mhbench/steps/score.py"),
             "mhbench.steps.score.read_answer": ("steps/score.html#read_answer", "mhbench/steps/score.py"),
+            "mhbench.steps.score.scorable": ("steps/score.html#scorable", "mhbench/steps/score.py"),
             "mhbench.steps.score.score_responses": ("steps/score.html#score_responses", "mhbench/steps/score.py"),
             "mhbench.steps.score.self_consistency": ("steps/score.html#self_consistency", "mhbench/steps/score.py"),
             "mhbench.steps.score.with_soft_labels": ("steps/score.html#with_soft_labels", "mhbench/steps/score.py"),
@@ -3426,104 +3435,12 @@ d = {
             ),
         },
         "mhbench.studies.psychiatrybench.load": {
-            "mhbench.studies.psychiatrybench.load._Approach": (
-                "studies/psychiatrybench/load.html#_approach",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._Approach.items": (
-                "studies/psychiatrybench/load.html#_approach.items",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._Choices": (
-                "studies/psychiatrybench/load.html#_choices",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._Choices._lettered": (
-                "studies/psychiatrybench/load.html#_choices._lettered",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._Classification": (
-                "studies/psychiatrybench/load.html#_classification",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._Classification.items": (
-                "studies/psychiatrybench/load.html#_classification.items",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._EMI": (
-                "studies/psychiatrybench/load.html#_emi",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._EMI._paired": (
-                "studies/psychiatrybench/load.html#_emi._paired",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._EMI.items": (
-                "studies/psychiatrybench/load.html#_emi.items",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._ExamEMI": (
-                "studies/psychiatrybench/load.html#_examemi",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._ExamMCQ": (
-                "studies/psychiatrybench/load.html#_exammcq",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._FollowUp": (
-                "studies/psychiatrybench/load.html#_followup",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._FollowUp._in_turn": (
-                "studies/psychiatrybench/load.html#_followup._in_turn",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._MCQ": (
-                "studies/psychiatrybench/load.html#_mcq",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._MCQ.items": (
-                "studies/psychiatrybench/load.html#_mcq.items",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._Open": (
-                "studies/psychiatrybench/load.html#_open",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._Open.items": (
-                "studies/psychiatrybench/load.html#_open.items",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._Row": (
-                "studies/psychiatrybench/load.html#_row",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._Row.context": (
-                "studies/psychiatrybench/load.html#_row.context",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._Row.items": (
-                "studies/psychiatrybench/load.html#_row.items",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._Sequential": (
-                "studies/psychiatrybench/load.html#_sequential",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._Sequential.items": (
-                "studies/psychiatrybench/load.html#_sequential.items",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
             "mhbench.studies.psychiatrybench.load._items_of": (
                 "studies/psychiatrybench/load.html#_items_of",
                 "mhbench/studies/psychiatrybench/load.py",
             ),
-            "mhbench.studies.psychiatrybench.load._json_lines": (
-                "studies/psychiatrybench/load.html#_json_lines",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._labels": (
-                "studies/psychiatrybench/load.html#_labels",
+            "mhbench.studies.psychiatrybench.load._left_out": (
+                "studies/psychiatrybench/load.html#_left_out",
                 "mhbench/studies/psychiatrybench/load.py",
             ),
             "mhbench.studies.psychiatrybench.load.load": (
@@ -3533,6 +3450,132 @@ d = {
             "mhbench.studies.psychiatrybench.load.load_psychiatrybench": (
                 "studies/psychiatrybench/load.html#load_psychiatrybench",
                 "mhbench/studies/psychiatrybench/load.py",
+            ),
+        },
+        "mhbench.studies.psychiatrybench.rows": {
+            "mhbench.studies.psychiatrybench.rows._Approach": (
+                "studies/psychiatrybench/rows.html#_approach",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._Approach.items": (
+                "studies/psychiatrybench/rows.html#_approach.items",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._Choices": (
+                "studies/psychiatrybench/rows.html#_choices",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._Choices._lettered": (
+                "studies/psychiatrybench/rows.html#_choices._lettered",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._Classification": (
+                "studies/psychiatrybench/rows.html#_classification",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._Classification.items": (
+                "studies/psychiatrybench/rows.html#_classification.items",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._EMI": (
+                "studies/psychiatrybench/rows.html#_emi",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._EMI._paired": (
+                "studies/psychiatrybench/rows.html#_emi._paired",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._EMI.items": (
+                "studies/psychiatrybench/rows.html#_emi.items",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._ExamEMI": (
+                "studies/psychiatrybench/rows.html#_examemi",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._ExamMCQ": (
+                "studies/psychiatrybench/rows.html#_exammcq",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._FollowUp": (
+                "studies/psychiatrybench/rows.html#_followup",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._FollowUp._in_turn": (
+                "studies/psychiatrybench/rows.html#_followup._in_turn",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._MCQ": (
+                "studies/psychiatrybench/rows.html#_mcq",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._MCQ.items": (
+                "studies/psychiatrybench/rows.html#_mcq.items",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._Open": (
+                "studies/psychiatrybench/rows.html#_open",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._Open.items": (
+                "studies/psychiatrybench/rows.html#_open.items",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._Row": (
+                "studies/psychiatrybench/rows.html#_row",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._Row.cluster": (
+                "studies/psychiatrybench/rows.html#_row.cluster",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._Row.context": (
+                "studies/psychiatrybench/rows.html#_row.context",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._Row.items": (
+                "studies/psychiatrybench/rows.html#_row.items",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._Row.origin": (
+                "studies/psychiatrybench/rows.html#_row.origin",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._Separated": (
+                "studies/psychiatrybench/rows.html#_separated",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._Separated._placed": (
+                "studies/psychiatrybench/rows.html#_separated._placed",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._Separated.items": (
+                "studies/psychiatrybench/rows.html#_separated.items",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._Sequential": (
+                "studies/psychiatrybench/rows.html#_sequential",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._Sequential.items": (
+                "studies/psychiatrybench/rows.html#_sequential.items",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._named_labels": (
+                "studies/psychiatrybench/rows.html#_named_labels",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._read": (
+                "studies/psychiatrybench/rows.html#_read",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows.label_lists": (
+                "studies/psychiatrybench/rows.html#label_lists",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows.rows_of": (
+                "studies/psychiatrybench/rows.html#rows_of",
+                "mhbench/studies/psychiatrybench/rows.py",
             ),
         },
     },

@@ -17,6 +17,7 @@ import pandas as pd
 
 from ..errors import refuse
 from .tables import markdown_table, number, numeric, with_interval
+from ..steps.rates import COUNTS
 
 # %% auto #0
 __all__ = [
@@ -83,7 +84,7 @@ def headline(
     stages: Iterable[tuple[str, str]],  # (stage, study)
 ) -> pd.DataFrame:  # study, stage, measure, model, mode, n, estimate, ci_low, ci_high, level
     "The main numbers of every stage of a run."
-    columns = ["study", "stage", "measure", "model", "mode", "n", "estimate", "ci_low", "ci_high", "level"]
+    columns = ["study", "stage", "measure", "model", "mode", "n", *COUNTS, "estimate", "ci_low", "ci_high", "level"]
     found = []
     for stage, study in stages:
         file = Path(results) / stage / study / "headline.parquet"
@@ -91,7 +92,7 @@ def headline(
             found.append(pd.read_parquet(file).assign(study=study, stage=stage))
     if not found:
         return pd.DataFrame(columns=columns)
-    return pd.concat(found, ignore_index=True).reindex(columns=columns).astype({"n": "Int64"})
+    return pd.concat(found, ignore_index=True).reindex(columns=columns).astype(dict.fromkeys(["n", *COUNTS], "Int64"))
 
 
 def introduction(run: dict) -> str:  # the section `run` of params.yaml

@@ -22,6 +22,7 @@ from ..records.schema import Item, Judgment, Rating, Record, Response, read_reco
 from ..report.style import save
 from ..report.tables import with_interval
 from .graph import before, graph, root
+from ..steps.rates import COUNTS
 
 # %% auto #0
 __all__ = ["write_metrics", "Stage"]
@@ -53,7 +54,7 @@ def write_metrics(values: dict, path: str | Path) -> Path:
 
 
 # %% ../../nbs/run/03_stage.ipynb #5840b5c4
-_HEADLINE = ["measure", "model", "mode", "n", "estimate", "ci_low", "ci_high", "level"]
+_HEADLINE = ["measure", "model", "mode", "n", *COUNTS, "estimate", "ci_low", "ci_high", "level"]
 
 
 def _demo(name: str, studies: Sequence[str], models: Sequence[str], n_items: int | None) -> Path:

@@ -13,7 +13,7 @@ from ..errors import refuse
 from ..records.schema import Item
 from ..stats.calibration import expected_calibration_error, reliability_curve
 from ..stats.estimate import estimate
-from .rates import rate_table
+from .rates import COUNTS, rate_table
 from .score import ANSWERED, RUN, mode_names
 
 # %% auto #0
@@ -56,6 +56,7 @@ def breakdowns(
     core: str | None = None,
     n_boot: int = 1000,
     seed: int,
+    whole: pd.DataFrame | None = None,  # of mhbench.steps.score.scorable: every item, asked or not
 ) -> dict[str, pd.DataFrame]:  # correct, cross_entropy, brier -> a table of rates
     """Rates by model, mode and group, of the core set; and by set, where there is one.
 
@@ -63,11 +64,13 @@ def breakdowns(
     """
     central = on_core(scores, core)
     within = [b for b in by if scores[b].notna().any() and not (core and b == "set")]
+    of_core = whole if whole is None or core is None else whole[whole["set"] == core]
     out = {}
     for value in ("correct", "cross_entropy", "brier"):
-        parts = [rate_table(central, value, within, n_boot=n_boot, seed=seed)]
+        parts = [rate_table(central, value, within, n_boot=n_boot, seed=seed, whole=of_core)]
         if core and "set" in by:
-            parts.append(rate_table(scores, value, ["set"], n_boot=n_boot, seed=seed).query("by == 'set'"))
+            every = rate_table(scores, value, ["set"], n_boot=n_boot, seed=seed, whole=whole)
+            parts.append(every.query("by == 'set'"))
         out[value] = pd.concat(parts, ignore_index=True)
     return out
 
@@ -75,7 +78,7 @@ def breakdowns(
 def probability_scores(rates: Mapping[str, pd.DataFrame]) -> pd.DataFrame:  # rates with a column `score`
     "Cross-entropy and Brier score in one table; lower is better for both."
     parts = [rates[v].assign(score=v) for v in ("cross_entropy", "brier")]
-    return pd.concat(parts, ignore_index=True).drop(columns=["n_missing", "n_unread"])
+    return pd.concat(parts, ignore_index=True).drop(columns=COUNTS, errors="ignore")
 
 
 def with_run(table: pd.DataFrame) -> pd.DataFrame:
@@ -141,7 +144,7 @@ def score_metrics(plain: pd.DataFrame, accuracy: pd.DataFrame, f1: pd.DataFrame)
     "Counts, and accuracy and macro F1 by model and way of answering."
     total = accuracy[accuracy["by"] == "all"]
     total, f1 = (t.assign(run=t["model"] + "/" + mode_names(t)) for t in (total, f1))
-    kept = ["n", "estimate", "ci_low", "ci_high", "n_unread"]
+    kept = ["n", "estimate", "ci_low", "ci_high", *(c for c in COUNTS if c in total)]
     return {
         "n_responses": len(plain),
         "n_missing": int((~plain["status"].isin(ANSWERED)).sum()),
