@@ -882,6 +882,16 @@ d = {
         "mhbench.ask.thinking": {
             "mhbench.ask.thinking.split_thinking": ("ask/thinking.html#split_thinking", "mhbench/ask/thinking.py")
         },
+        "mhbench.corpus.splits": {
+            "mhbench.corpus.splits.folded": ("corpus/splits.html#folded", "mhbench/corpus/splits.py"),
+            "mhbench.corpus.splits.item_fingerprint": (
+                "corpus/splits.html#item_fingerprint",
+                "mhbench/corpus/splits.py",
+            ),
+            "mhbench.corpus.splits.shared_items": ("corpus/splits.html#shared_items", "mhbench/corpus/splits.py"),
+            "mhbench.corpus.splits.split_by_group": ("corpus/splits.html#split_by_group", "mhbench/corpus/splits.py"),
+            "mhbench.corpus.splits.without_shared": ("corpus/splits.html#without_shared", "mhbench/corpus/splits.py"),
+        },
         "mhbench.encode.bertscore": {
             "mhbench.encode.bertscore.BERTScore": ("encode/bertscore.html#bertscore", "mhbench/encode/bertscore.py"),
             "mhbench.encode.bertscore.Baseline": ("encode/bertscore.html#baseline", "mhbench/encode/bertscore.py"),
@@ -1127,16 +1137,16 @@ d = {
                 "encode/multiple_choice.html#choice_responses",
                 "mhbench/encode/multiple_choice.py",
             ),
-            "mhbench.encode.multiple_choice.choice_scores": (
-                "encode/multiple_choice.html#choice_scores",
-                "mhbench/encode/multiple_choice.py",
-            ),
             "mhbench.encode.multiple_choice.load_multiple_choice": (
                 "encode/multiple_choice.html#load_multiple_choice",
                 "mhbench/encode/multiple_choice.py",
             ),
             "mhbench.encode.multiple_choice.log_softmax": (
                 "encode/multiple_choice.html#log_softmax",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice.option_scores": (
+                "encode/multiple_choice.html#option_scores",
                 "mhbench/encode/multiple_choice.py",
             ),
             "mhbench.encode.multiple_choice.prepare_choices": (
@@ -1454,6 +1464,7 @@ d = {
             "mhbench.run.asking.cache_file": ("run/asking.html#cache_file", "mhbench/run/asking.py"),
             "mhbench.run.asking.capped": ("run/asking.html#capped", "mhbench/run/asking.py"),
             "mhbench.run.asking.settled": ("run/asking.html#settled", "mhbench/run/asking.py"),
+            "mhbench.run.asking.trained_classifier": ("run/asking.html#trained_classifier", "mhbench/run/asking.py"),
         },
         "mhbench.run.cli": {
             "mhbench.run.cli._cache": ("run/cli.html#_cache", "mhbench/run/cli.py"),
@@ -2371,6 +2382,41 @@ d = {
             "mhbench.steps.similarity.nearest_option": (
                 "steps/similarity.html#nearest_option",
                 "mhbench/steps/similarity.py",
+            ),
+        },
+        "mhbench.steps.training": {
+            "mhbench.steps.training.Run": ("steps/training.html#run", "mhbench/steps/training.py"),
+            "mhbench.steps.training.TrainingParts": ("steps/training.html#trainingparts", "mhbench/steps/training.py"),
+            "mhbench.steps.training._by_variant": ("steps/training.html#_by_variant", "mhbench/steps/training.py"),
+            "mhbench.steps.training._choosable": ("steps/training.html#_choosable", "mhbench/steps/training.py"),
+            "mhbench.steps.training._flips": ("steps/training.html#_flips", "mhbench/steps/training.py"),
+            "mhbench.steps.training._row": ("steps/training.html#_row", "mhbench/steps/training.py"),
+            "mhbench.steps.training._said": ("steps/training.html#_said", "mhbench/steps/training.py"),
+            "mhbench.steps.training._scores": ("steps/training.html#_scores", "mhbench/steps/training.py"),
+            "mhbench.steps.training._seeds": ("steps/training.html#_seeds", "mhbench/steps/training.py"),
+            "mhbench.steps.training.answering_runs": (
+                "steps/training.html#answering_runs",
+                "mhbench/steps/training.py",
+            ),
+            "mhbench.steps.training.baseline_answers": (
+                "steps/training.html#baseline_answers",
+                "mhbench/steps/training.py",
+            ),
+            "mhbench.steps.training.learning_curves": (
+                "steps/training.html#learning_curves",
+                "mhbench/steps/training.py",
+            ),
+            "mhbench.steps.training.run_cards": ("steps/training.html#run_cards", "mhbench/steps/training.py"),
+            "mhbench.steps.training.run_table": ("steps/training.html#run_table", "mhbench/steps/training.py"),
+            "mhbench.steps.training.seed_table": ("steps/training.html#seed_table", "mhbench/steps/training.py"),
+            "mhbench.steps.training.train_runs": ("steps/training.html#train_runs", "mhbench/steps/training.py"),
+            "mhbench.steps.training.training_metrics": (
+                "steps/training.html#training_metrics",
+                "mhbench/steps/training.py",
+            ),
+            "mhbench.steps.training.training_parts": (
+                "steps/training.html#training_parts",
+                "mhbench/steps/training.py",
             ),
         },
         "mhbench.steps.variants": {
@@ -3415,9 +3461,47 @@ d = {
                 "studies/mhqa/load.html#mend_option",
                 "mhbench/studies/mhqa/load.py",
             ),
-            "mhbench.studies.mhqa.load.shared_mhqa": (
-                "studies/mhqa/load.html#shared_mhqa",
-                "mhbench/studies/mhqa/load.py",
+        },
+        "mhbench.studies.mhqa.simulate": {
+            "mhbench.studies.mhqa.simulate.Fact": (
+                "studies/mhqa/simulate.html#fact",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
+            "mhbench.studies.mhqa.simulate._article": (
+                "studies/mhqa/simulate.html#_article",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
+            "mhbench.studies.mhqa.simulate._csv": (
+                "studies/mhqa/simulate.html#_csv",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
+            "mhbench.studies.mhqa.simulate._options": (
+                "studies/mhqa/simulate.html#_options",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
+            "mhbench.studies.mhqa.simulate._question": (
+                "studies/mhqa/simulate.html#_question",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
+            "mhbench.studies.mhqa.simulate._wrong": (
+                "studies/mhqa/simulate.html#_wrong",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
+            "mhbench.studies.mhqa.simulate.abstract_of": (
+                "studies/mhqa/simulate.html#abstract_of",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
+            "mhbench.studies.mhqa.simulate.simulate_bank": (
+                "studies/mhqa/simulate.html#simulate_bank",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
+            "mhbench.studies.mhqa.simulate.simulate_pubmed": (
+                "studies/mhqa/simulate.html#simulate_pubmed",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
+            "mhbench.studies.mhqa.simulate.statement": (
+                "studies/mhqa/simulate.html#statement",
+                "mhbench/studies/mhqa/simulate.py",
             ),
         },
         "mhbench.studies.psychiatrybench.approach": {

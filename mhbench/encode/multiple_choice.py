@@ -20,7 +20,7 @@ from ..records.schema import Item, Response, letters
 __all__ = [
     "Choices",
     "prepare_choices",
-    "choice_scores",
+    "option_scores",
     "log_softmax",
     "MultipleChoice",
     "base_folder",
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 
-# %% ../../nbs/encode/09_multiple_choice.ipynb #fc265d7e
+# %% ../../nbs/encode/09_multiple_choice.ipynb #71a1cce0
 class Choices(NamedTuple):
     "Items as a multiple-choice head reads them."
 
@@ -73,23 +73,24 @@ def prepare_choices(
     asked = _count(tokenizer, ["" if without_question else i.question for i in items])
     truncated = _count(tokenizer, firsts) + longest > max_length
     fits = asked + longest <= max_length
-    kept = np.flatnonzero(fits)
+    kept = np.flatnonzero(fits).tolist()
     pairs = [(firsts[k], o) for k in kept for o in items[k].options]
     found = tokenizer(*map(list, zip(*pairs)), truncation="only_first", max_length=max_length) if pairs else {}
-    rows, at = [], 0
+    rows: list[dict[str, Any]] = []
+    at = 0
     for k in kept:
-        row = {name: values[at : at + n_options[k]] for name, values in found.items()}
+        row: dict[str, Any] = {name: values[at : at + n_options[k]] for name, values in found.items()}
         at += n_options[k]
         if len(items[k].key) == 1:
             row["labels"] = letters(26).index(items[k].key[0])
         rows.append(row)
     n_tokens = sum(len(ids) for row in rows for ids in row["input_ids"])
-    too_long = [items[k].item_id for k in np.flatnonzero(~fits)]
+    too_long = [items[k].item_id for k in np.flatnonzero(~fits).tolist()]
     return Choices(rows, [items[k].item_id for k in kept], int(truncated[kept].sum()), too_long, n_tokens)
 
 
-# %% ../../nbs/encode/09_multiple_choice.ipynb #f8b1553f
-def choice_scores(
+# %% ../../nbs/encode/09_multiple_choice.ipynb #dfb7867c
+def option_scores(
     model: Any,  # a multiple-choice head of transformers
     tokenizer: Any,
     rows: Sequence[Mapping[str, Any]],  # of Choices
@@ -118,7 +119,7 @@ def choice_scores(
     return out
 
 
-# %% ../../nbs/encode/09_multiple_choice.ipynb #63eb2c68
+# %% ../../nbs/encode/09_multiple_choice.ipynb #57b6f348
 def log_softmax(
     z: np.ndarray,  # (options,)
 ) -> np.ndarray:  # (options,) natural logarithms of probabilities
@@ -141,7 +142,7 @@ class MultipleChoice:
     ) -> dict[str, np.ndarray]:  # item_id -> (options,); items that do not fit are in none
         "The log-probability of every option."
         prepared = prepare_choices(items, self.tokenizer, max_length=self.max_length)
-        scores = choice_scores(self.model.eval(), self.tokenizer, prepared.rows)
+        scores = option_scores(self.model.eval(), self.tokenizer, prepared.rows)
         return {i: log_softmax(z) for i, z in zip(prepared.item_ids, scores)}
 
 
