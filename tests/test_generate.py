@@ -11,7 +11,7 @@ from hypothesis import settings as hyp
 from hypothesis import strategies as st
 
 from mhbench.ask.budget import TooManyFailed
-from mhbench.ask.request import Model
+from mhbench.ask.request import Model, limit_of
 from mhbench.records.schema import Item, letters
 from mhbench.steps.generate import SELF_CONSISTENCY, generate, generation_requests, select_items, settings
 from mhbench.steps.similarity import nearest_option
@@ -206,13 +206,21 @@ def test_a_misspelt_or_impossible_setting_is_refused(bad):
         settings({"zero_shot": bad})
 
 
-def test_limits_of_tokens():
-    def most(mode, **more):
-        return next(generation_requests(mc(5), MODEL, mode, **more))[1].sampling.get("max_tokens")
+def test_a_models_entry_goes_before_the_budget_of_a_mode():
+    free = MODEL.model_copy(update={"sampling": {}})
 
-    assert most("zero_shot") is None and most("zero_shot", max_tokens_letter=1, max_tokens_reasoning=500) == 1
-    assert most("few_shot_cot", max_tokens_letter=1, max_tokens_reasoning=500) == 500
-    assert most("cot", setting=settings({"cot": {"max_tokens": 9}})["cot"], max_tokens_reasoning=500) == 9
+    def most(mode, model=free, **more):
+        return limit_of(next(generation_requests(mc(5), model, mode, **more))[1], model)[1]
+
+    budgets = {"max_tokens_letter": 1, "max_tokens_answer": 90, "max_tokens_reasoning": 500}
+    assert most("zero_shot") is None and most("cot") is None
+    assert [most(m, **budgets) for m in ("zero_shot", "few_shot_cot", "free_form")] == [1, 500, 90]
+    longer = settings({"cot": {"max_tokens": 900}})["cot"]
+    assert most("cot", setting=longer, **budgets) == 900
+    for mode in ("zero_shot", "few_shot", "cot", "free_form"):
+        assert most(mode, MODEL, **budgets) == 8, "sampling.max_tokens of the entry"
+    own = free.model_copy(update={"max_tokens": {"reasoning": 50}})
+    assert most("cot", own, setting=longer, **budgets) == 50 and most("zero_shot", own, **budgets) == 1
 
 
 # ---------------------------------------------------------------- the encoder

@@ -16,7 +16,7 @@ from aiohttp import web
 from .app import make_app
 from .dashboard import overview
 from .enrolment import enrol, leave, share_conflicts
-from .export import Exported, write_export
+from .export import Exported, left_out, write_export
 from .simulate import simulate
 from .sources import entry_corpus, entry_of, responses_of, study_of
 from .store import Register, Store, differences, open_store
@@ -164,11 +164,9 @@ def _check(a: argparse.Namespace) -> None:
 
 
 def _said(out: Exported, folder: str) -> None:
-    passed = [c["passed"] for c in out.checks if c["role"] == "check"]
     raters = {r.rater for r in out.ratings}
     print(f"{len(out.ratings)} ratings by {len(raters)} raters in {folder}")
-    print(f"{len(out.repeats)} second ratings; {sum(map(bool, passed))} of {len(passed)} attention checks passed")
-    print(f"{len(out.incomplete)} pages were begun and are not complete: they are in answers.csv, and in no rating")
+    print(*left_out(out), sep="\n")
 
 
 def _export(a: argparse.Namespace) -> None:

@@ -86,6 +86,7 @@ class Item(Record):
     options: list[str] = []  # in displayed order; letters(len(options)) name them
     stems: list[str] = []  # scenarios (extended_matching) or linked questions (sequential)
     key: list[str] = []  # see the table of tasks; empty where nothing is right alone
+    aliases: dict[str, str] = {}  # other spellings of options -> the option (multi_label)
     soft_labels: list[Probability] | None = None  # one probability an option, summing to 1
     context: dict[str, str] = {}  # named fields shown before the question, in order
     rationale: str | None = None  # the expert's reasoning
@@ -96,6 +97,7 @@ class Item(Record):
     base_id: str | None = None  # the question that this varies; None if it is one itself
     group_id: str | None = None  # the case or set that makes items dependent
     split: str | None = None  # e.g. test, few_shot, gold
+    origin: dict[str, str] = {}  # further facts about where it comes from, e.g. {"book": ..., "case": ...}
     source: str  # the file and row it came from, or a citation
     language: str = "en"  # BCP 47
     protected: bool = False  # True: its text may appear in no result
@@ -124,6 +126,8 @@ class Item(Record):
             bad = [x for x in k if x not in self.options]
             if bad:
                 raise ValueError(f"key must hold names from options for task multi_label; got {bad}")
+        if bad := [x for x in self.aliases.values() if x not in self.options]:
+            raise ValueError(f"aliases must stand for options; got {bad}")
         if self.task in ("extended_matching", "sequential"):
             if s == 0:
                 raise ValueError(f"stems must not be empty for task {self.task}")

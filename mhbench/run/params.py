@@ -26,7 +26,6 @@ from .shape import GIVEN, params_schema
 __all__ = ["Fault", "check_params", "load_params", "stage_parameters"]
 
 # %% ../../nbs/run/02_params.ipynb #dc00a29b
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MOST_NODES = 1_000_000  # of the tree with every alias written out
 
 
@@ -59,7 +58,7 @@ def _text(path: Path) -> str:
 
 def _tree(path: Path, text: str) -> tuple[Any, yaml.Node]:
     "What the file says, and its nodes, which know their lines."
-    loader = _LOADER(text)
+    loader = yaml.SafeLoader(text)  # the one in C ends the process where entries nest without end
     try:
         node: Any = loader.get_single_node()
         if not isinstance(node, yaml.MappingNode):

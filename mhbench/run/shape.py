@@ -103,6 +103,7 @@ RULES: dict[str, dict[str, Any]] = {  # parameter -> what its default does not s
     "loader": {"type": "string"},
     "sha256": _TEXT_OR_NONE | {"pattern": "^[0-9a-f]{64}$"},
     "answers": {"type": "object", "additionalProperties": {"type": "string"}},
+    "ratings": _TEXT_OR_NONE,
     "sets": _NAMES | {"items": {"enum": list(SETS)}},
     "n_items": _count(1, "null"),
     "n_errors": _count(0, "null"),
@@ -115,6 +116,9 @@ RULES: dict[str, dict[str, Any]] = {  # parameter -> what its default does not s
     "max_failed": _count(0, "null"),
     "max_tokens_reasoning": _count(1, "null"),
     "max_tokens_letter": _count(1, "null"),
+    "max_tokens_answer": _count(1, "null"),
+    "max_truncated": _SHARE,
+    "max_unread": _SHARE,
     "replay": _word("use", "only", "off"),
     "delivery": _word("live", "batch"),
     "budget": _object({"max_cost_usd": {"type": "number", "minimum": 0}, "max_tokens": _count(1)}, nullable=True),
@@ -246,6 +250,7 @@ def _params_schema(top: Path, changed: tuple[int, ...]) -> str:
     sections = _sections(graph(top), top)
     lists = re.findall(r"run\.(\w+)", (top / "dvc.yaml").read_text(encoding="utf-8"))
     run = _object({k: _NAMES for k in dict.fromkeys(["studies", "models", *lists])}, ("studies", "models"))
+    in_study = sections | {"annotate": {"type": ["object", "null"], "description": "the page where people answer"}}
     named = {"type": "object", "propertyNames": {"pattern": _NAME, "maxLength": 100}}
     endpoint, model = _entries()
     whole = {
@@ -253,7 +258,7 @@ def _params_schema(top: Path, changed: tuple[int, ...]) -> str:
         "run": run,
         "endpoints": named | {"additionalProperties": endpoint},
         "models": named | {"additionalProperties": model},
-        "studies": named | {"additionalProperties": _object(sections, ("prepare",))},
+        "studies": named | {"additionalProperties": _object(in_study, ("prepare",))},
         "executor": _object(_record(Executor), nullable=True),
     }
     required = ("seed", "run", "studies", "models", "endpoints")

@@ -118,6 +118,11 @@ class Page:
         typed.send_keys(str(value), self.keys.TAB)
         assert self.number(words) == str(value)
 
+    def type_number(self, words, value):
+        box = self.one("input[type=number]", self.slider(words))
+        box.clear()
+        box.send_keys(str(value))
+
     def group(self, legend):
         if legend is None:
             return None
@@ -136,6 +141,8 @@ class Page:
         button = self.choice(legend, words)
         if how == "mouse":
             self.actions(self.browser, duration=0).move_to_element(button).click().perform()
+        elif how == "form":
+            button.click()
         elif button.get_attribute("type") == "checkbox":
             self.browser.execute_script("arguments[0].focus()", button)
             button.send_keys(self.keys.SPACE)
@@ -157,10 +164,10 @@ class Page:
 
 
 def answer(page, kind, how):
-    "Say on the page what WANTED says."
+    "Say on the page what WANTED says: by mouse, by keyboard, or on a plain form."
     wanted = WANTED[kind]
     if kind in ("sliders", "score"):
-        slide = page.slide_by_mouse if how == "mouse" else page.slide_by_keys
+        slide = {"mouse": page.slide_by_mouse, "keyboard": page.slide_by_keys, "form": page.type_number}[how]
         texts = dict(zip("ABCDE", OPTIONS, strict=True)) if kind == "sliders" else ANSWERS
         for target, value in wanted.items():
             slide(texts[target], value)
@@ -209,6 +216,42 @@ def test_what_is_said_on_the_page_is_what_is_kept_by_option(serve, browser, kind
         assert len(active) == 2 and all(0 < ms < 60_000 for ms in active.values())
     refused = [x for x in browser.get_log("browser") if "Content Security Policy" in x["message"]]
     assert refused == []
+
+
+@pytest.mark.parametrize("kind", list(ENTRIES))
+def test_without_javascript_the_forms_post_and_are_kept_by_option(serve, no_script, kind):
+    "Consent, an empty form that comes back with what is missing, every answer, one changed once more; read back."
+    s, page = serve(ENTRIES[kind], n_items=1), Page(no_script)
+    no_script.delete_all_cookies()
+    no_script.get(s.link("r1"))
+    page.one("main button").click()
+    no_script.get(f"{s.url}/q/1")
+    said = page.one("#saved").get_property("innerText")  # selenium calls a <noscript> hidden, and it is not
+    assert said == "Your answers are saved when you press a button below."
+    assert page.all("input[type=range]") == []
+    page.one("button[name=go]").click()
+    page.until(lambda: no_script.current_url.endswith("/q/1?missing=1"))
+    assert "Still open" in page.one("#note").text
+    answer(page, kind, "form")
+    page.one("textarea").send_keys("A remark, without a script")
+    page.one("button[name=go]").click()
+    page.until(lambda: no_script.current_url.endswith("/thanks"))
+    assert {t: v for (_, _, t), v in s.ratings().items()} == WANTED[kind]
+    no_script.get(f"{s.url}/q/1")
+    comment = page.one("textarea")
+    assert comment.get_attribute("value") == "A remark, without a script"
+    comment.clear()
+    comment.send_keys("Another")
+    page.one("button[name=go]").click()
+    page.until(lambda: no_script.current_url.endswith("/thanks"))
+    with open_store(s.answers) as store:
+        found = ratings(store).ratings
+        assert {r.target: r.label if r.value is None else r.value for r in found} == WANTED[kind]
+        assert {r.comment for r in found} == {"Another"}
+        if kind == "errors":
+            assert found[0].variant["span-knowledge"] == "15-25"
+        assert differences(store) == []
+    assert page.one("html").get_attribute("data-ready") is None
 
 
 def test_the_start_of_a_slider_is_no_answer_until_it_is_meant(serve, browser):
