@@ -5,234 +5,25 @@
 # %% ../../nbs/run/02_params.ipynb #3848c963
 from __future__ import annotations
 
-import datetime
-import difflib
-import math
+import inspect
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
+from ..ask.local import serve
 from ..ask.providers import endpoint
 from ..ask.request import Model
-from ..ask.secrets import plain, secret_header
+from ..ask.secrets import plain
 from ..errors import refuse
 from .graph import Node, graph, selective
-from .shape import GIVEN, params_schema
+from .mistakes import TEXT_KEY, Fault, file_keys, listed, misshapen, nearest, read_tree, refuse_all, shown
+from .shape import GIVEN
 
 # %% auto #0
-__all__ = ["Fault", "check_params", "load_params", "stage_parameters"]
-
-# %% ../../nbs/run/02_params.ipynb #dc00a29b
-_MOST_NODES = 1_000_000  # of the tree with every alias written out
-
-
-class Fault(NamedTuple):
-    "One mistake."
-
-    path: tuple[str | int, ...]  # the entry
-    rule: str  # continues "must"
-    got: str
-    remedy: str = ""
-
-
-def _unreadable(path: Path, rule: str, got: str, remedy: str, line: int | None = None) -> NoReturn:
-    refuse("load_params", path.name, rule, got, place="" if line is None else f"line {line}", remedy=remedy)
-
-
-def _text(path: Path) -> str:
-    "The file's text."
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        _unreadable(path, "be there", "nothing", "change to the clone, or name the file with --params")
-    except IsADirectoryError:
-        _unreadable(path, "be a file", "a folder", "name the file itself, or `git checkout params.yaml`")
-    except UnicodeDecodeError as e:
-        _unreadable(path, "be UTF-8", f"byte {e.start} that is not", "save it as UTF-8")
-    except OSError as e:
-        _unreadable(path, "be readable", f"{e.strerror}", "mend its permissions")
-
-
-def _tree(path: Path, text: str) -> tuple[Any, yaml.Node]:
-    "What the file says, and its nodes, which know their lines."
-    loader = yaml.SafeLoader(text)  # the one in C ends the process where entries nest without end
-    try:
-        node: Any = loader.get_single_node()
-        if not isinstance(node, yaml.MappingNode):
-            got = "nothing" if node is None else "a list" if isinstance(node, yaml.SequenceNode) else "a text"
-            _unreadable(
-                path, "hold the entries seed, run, studies, models, endpoints", got, "`git checkout params.yaml`"
-            )
-        if _size(node, {}) > _MOST_NODES:
-            _unreadable(path, "be of a size that can be read", "aliases of aliases", "write the entries out")
-        return loader.construct_document(node), node
-    except yaml.MarkedYAMLError as e:
-        line = 0 if e.problem_mark is None else e.problem_mark.line
-        tab = any("\t" in t for t in text.split("\n")[line : line + 1])
-        remedy = "indent with spaces, not with a tab" if tab else "look for a bracket, a quote or a colon at that place"
-        _unreadable(path, "be YAML", plain(e.problem or "something else"), remedy, line + 1)
-    except (yaml.YAMLError, ValueError) as e:
-        _unreadable(path, "be YAML", plain(str(e))[:100], "take the odd character out")
-    except RecursionError:
-        _unreadable(
-            path, "be of a depth that can be read", "entries in entries without end", "`git checkout params.yaml`"
-        )
-    finally:
-        loader.dispose()
-
-
-def _size(node: yaml.Node, known: dict[int, int]) -> int:
-    "How many nodes there are, an alias counting as what it stands for."
-    if id(node) not in known:
-        known[id(node)] = 1  # of a node inside of itself
-        inner = [n for pair in node.value for n in pair] if isinstance(node, yaml.MappingNode) else node.value
-        known[id(node)] = 1 + sum(_size(n, known) for n in inner) if not isinstance(node, yaml.ScalarNode) else 1
-    return known[id(node)]
-
-
-# %% ../../nbs/run/02_params.ipynb #29b99638
-_STR = "tag:yaml.org,2002:str"
-_TEXT_KEY = "be named by a text"
-
-
-def _walk(node: yaml.Node, path: tuple = ()) -> Iterator[tuple[tuple, int, yaml.Node | None]]:
-    "Every entry: its path, its line, and the node of its key where it has one."
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            at = (*path, key.value if isinstance(key.value, str) else "?")
-            yield at, key.start_mark.line + 1, key
-            yield from _walk(value, at)
-    elif isinstance(node, yaml.SequenceNode):
-        for i, value in enumerate(node.value):
-            yield (*path, i), value.start_mark.line + 1, None
-            yield from _walk(value, (*path, i))
-
-
-def _keys(node: yaml.Node) -> tuple[dict[tuple, int], list[Fault]]:
-    "The line of every entry, and the keys that are wrong by themselves."
-    lines: dict[tuple, int] = {}
-    found = []
-    for path, line, key in _walk(node):
-        if key is not None and key.tag == "tag:yaml.org,2002:merge":
-            continue
-        if key is not None and key.tag != _STR:
-            found.append(Fault(path, _TEXT_KEY, f"{path[-1]}", f'put it in quotes: "{path[-1]}"'))
-        elif key is not None and path in lines:
-            found.append(Fault(path, "stand once", f"it again, first in line {lines[path]}", "take one of the two out"))
-        lines[path] = line
-    return lines, found
-
-
-# %% ../../nbs/run/02_params.ipynb #ca2c6e1e
-_IS = {"integer": "a whole number", "number": "a number", "string": "a text", "boolean": "true or false"}
-_IS |= {"array": "a list", "object": "a mapping", "null": "empty"}
-
-
-def _validator(schema: dict[str, Any]) -> Any:
-    import jsonschema
-
-    plain_draft = jsonschema.Draft202012Validator
-    whole = lambda _, x: isinstance(x, int) and not isinstance(x, bool)
-    number = lambda _, x: isinstance(x, (int, float)) and not isinstance(x, bool) and math.isfinite(x)
-    kinds = plain_draft.TYPE_CHECKER.redefine_many({"integer": whole, "number": number})
-    return jsonschema.validators.extend(plain_draft, type_checker=kinds)(schema)
-
-
-def _shown(value: Any, name: str = "") -> str:
-    "A value as a message may show it."
-    if value is None:
-        return "nothing"
-    if secret_header(name, value if isinstance(value, str) else ""):
-        return "a value that is not shown"
-    if isinstance(value, (dict, list)):
-        return f"a {'mapping' if isinstance(value, dict) else 'list'} of {len(value)}"
-    text = plain(repr(value) if isinstance(value, str) else str(value))
-    return text if len(text) <= 60 else f"{text[:60]} ..."
-
-
-def _nearest(word: Any, words: Any, otherwise: str) -> str:
-    near = difflib.get_close_matches(str(word), [str(w) for w in words if w is not None], n=1)
-    return f"did you mean {near[0]}?" if near else otherwise
-
-
-def _list(words: Any) -> str:
-    "Words in a row, the first twenty of them."
-    named = ["null" if w is None else str(w) for w in words]
-    return ", ".join(named[:20]) + (f" and {len(named) - 20} more" if len(named) > 20 else "")
-
-
-def _of_type(error: Any, path: tuple) -> Fault:
-    kinds = error.validator_value if isinstance(error.validator_value, list) else [error.validator_value]
-    value, remedy = error.instance, ""
-    got = _shown(value, str(path[-1]) if path else "")
-    if isinstance(value, (datetime.date, datetime.datetime)):
-        got, remedy = f"{value}, which YAML takes for a date", f'put it in quotes: "{value}"'
-    elif "string" in kinds and isinstance(value, (int, float)):
-        remedy = f'put it in quotes: "{value}"'
-    elif {"integer", "number"} & set(kinds) and isinstance(value, str):
-        remedy = "write a number, without quotes" + ("; null stands for none" if value in ("none", "None") else "")
-    elif "array" in kinds and isinstance(value, str):
-        remedy = f"put it in brackets: [{got.strip(chr(39))}]"
-    elif value is None:
-        remedy = "give it a value, or take the entry out"
-    return Fault(path, "be " + " or ".join(_IS[k] for k in kinds), got, remedy)
-
-
-_TOLD = {
-    "minimum": lambda v: f"be {v} or more",
-    "maximum": lambda v: f"be {v} or less",
-    "exclusiveMinimum": lambda v: f"be above {v}",
-    "minItems": lambda v: f"have {v} entries or more",
-    "maxItems": lambda v: f"have {v} entries or fewer",
-    "maxLength": lambda v: f"have {v} characters or fewer",
-    "uniqueItems": lambda v: "not repeat an entry",
-}
-
-
-def _fault(error: Any) -> list[Fault]:
-    "One finding of the validator, in words."
-    path, value, word = tuple(error.absolute_path), error.instance, error.validator
-    name = str(path[-1]) if path else ""
-    if word == "additionalProperties":
-        known = error.schema.get("properties", {})
-        return [_unknown((*path, k), known) for k in value if k not in known]
-    if word == "required":
-        gone = [k for k in error.validator_value if k not in value]
-        return [Fault((*path, k), "be there", "nothing", "add it") for k in gone if error.message.startswith(repr(k))]
-    if word == "type":
-        return [_of_type(error, path)]
-    if word == "enum":
-        words = error.validator_value
-        otherwise = "null stands for none" if value == "none" and None in words else "take one of these"
-        return [Fault(path, f"be one of {_list(words)}", _shown(value, name), _nearest(value, words, otherwise))]
-    if word == "pattern" and name == "sha256":
-        return [Fault(path, "be a SHA-256, 64 hexadecimal digits", _shown(value), "let `mhbench import` write it")]
-    if word == "pattern":
-        rule = "have names of letters, digits, '.', '_' and '-'"
-        return [Fault(path, rule, _shown(value), "rename it: results and stages are named after it")]
-    told = _TOLD[word](error.validator_value) if word in _TOLD else plain(error.message)[:100]
-    return [Fault(path, told, _shown(value, name))]
-
-
-def _unknown(path: tuple, known: Mapping[str, Any]) -> Fault:
-    "An entry that is not known in its place."
-    name = str(path[-1])
-    if secret_header(name) and "api_key_env" in known:
-        remedy = "take it out of this file, and name the environment variable that holds it in api_key_env"
-        return Fault(path, "not stand in an entry", "a value that is not shown", remedy)
-    if name in GIVEN and len(path) > 1 and path[0] != "models":
-        return Fault(path, "be left to the run", "an entry", "seed and executor stand at the top of the file")
-    remedy = _nearest(name, known, "take it out, or mend the spelling")
-    return Fault(path, f"be one of {_list(known)}", _shown(name), remedy)
-
-
-def _misshapen(p: Any, top: Path | None = None) -> list[Fault]:
-    "What does not have the shape that it must have."
-    errors = _validator(params_schema(top)).iter_errors(p)
-    return [f for e in sorted(errors, key=lambda e: [str(x) for x in e.absolute_path]) for f in _fault(e)]
+__all__ = ["check_params", "load_params", "stage_parameters"]
 
 
 # %% ../../nbs/run/02_params.ipynb #f259d467
@@ -269,6 +60,10 @@ def _as_model(p: dict, name: str, entry: dict) -> None:
 def _as_endpoint(p: dict, name: str, entry: dict) -> None:
     if (kind := entry.pop("kind")) not in ("local", "encoder"):
         endpoint(name, kind, **entry)
+        return
+    takes = list(inspect.signature(serve).parameters)[:-1] if kind == "local" else []
+    if over := sorted(set(entry) - set(takes)):
+        raise ValueError(f"kind {kind} takes {listed(takes) or 'nothing else'}; take {listed(over)} out")
 
 
 def _named(p: dict, path: tuple, names: Any, kind: str) -> Iterator[Fault]:
@@ -276,8 +71,8 @@ def _named(p: dict, path: tuple, names: Any, kind: str) -> Iterator[Fault]:
     known = _map(p.get(kind))
     for name in _texts(names):
         if name not in known:
-            remedy = _nearest(name, known, f"add {kind}.{name}, or take the name out")
-            yield Fault(path, f"name entries of {kind} ({_list(known)})", _shown(name), remedy)
+            remedy = nearest(name, known, f"add {kind}.{name}, or take the name out")
+            yield Fault(path, f"name entries of {kind} ({listed(known)})", shown(name), remedy)
 
 
 def _names(p: dict) -> Iterator[Fault]:
@@ -289,6 +84,19 @@ def _names(p: dict) -> Iterator[Fault]:
     for path, section in _sections(p):
         for field in ("judges", "asked", "contestants"):
             yield from _named(p, (*path, field), section.get(field), "models")
+
+
+_KEY = re.compile(r"(?i)(sk|pk|rk|gsk|hf|ghp|xai|xox[a-z])[-_][a-z0-9_-]{16,}|AIza[\w-]{20,}|eyJ[\w-]+\.[\w.-]{20,}")
+
+
+def _secrets(value: Any, path: tuple = ()) -> Iterator[Fault]:
+    "Texts that look like the key to a service, wherever they stand."
+    if isinstance(value, str) and _KEY.fullmatch(value.strip().removeprefix("Bearer ")):
+        remedy = "take it out of this file, and name the environment variable that holds it in api_key_env"
+        yield Fault(path, "hold no key", "a value that is not shown", remedy)
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for k, v in inner:
+        yield from _secrets(v, (*path, k))
 
 
 def _sections(p: dict) -> Iterator[tuple[tuple, dict]]:
@@ -312,8 +120,8 @@ def _varied(p: dict) -> Iterator[Fault]:
             path = ("studies", study, *field.split("."))
             for name in _texts(names):
                 if name not in made:
-                    rule = f"name a set of studies.{study}.prepare.sets ({_list(made) or 'none'})"
-                    yield Fault(path, rule, _shown(name), _nearest(name, made, "add it there, or take it out"))
+                    rule = f"name a set of studies.{study}.prepare.sets ({listed(made) or 'none'})"
+                    yield Fault(path, rule, shown(name), nearest(name, made, "add it there, or take it out"))
 
 
 def _lists(p: dict, stages: Mapping[str, Node]) -> Iterator[Fault]:
@@ -340,27 +148,6 @@ def _ungiven(p: dict, stages: Mapping[str, Node]) -> Iterator[Fault]:
 
 
 # %% ../../nbs/run/02_params.ipynb #72a0fea0
-def _refuse_all(found: list[Fault], where: str, lines: Mapping[tuple, int]) -> None:
-    "One message about all mistakes, in the order of the file."
-
-    def line(f: Fault) -> int:
-        return next((lines[f.path[:k]] for k in range(len(f.path), 0, -1) if f.path[:k] in lines), 0)
-
-    if not found:
-        return
-    told = sorted(dict.fromkeys(found), key=line)
-    if len(told) == 1:
-        f, at = told[0], f", line {line(told[0])}" if line(told[0]) else ""
-        refuse("check_params", ".".join(map(str, f.path)), f.rule, f.got, place=f"{where}{at}", remedy=f.remedy)
-    rows = [
-        f"  {f'line {line(f)}: ' if line(f) else ''}{'.'.join(map(str, f.path))} must {f.rule}; got {f.got}"
-        + (f"; {f.remedy}" if f.remedy else "")
-        for f in told
-    ]
-    shown = rows[:50] + ([f"  and {len(rows) - 50} more"] if len(rows) > 50 else [])
-    refuse("check_params", where, "hold together", f"{len(rows)} mistakes:\n" + "\n".join(shown))
-
-
 def check_params(
     p: dict,
     where: str = "params.yaml",
@@ -376,12 +163,12 @@ def check_params(
     """
     stages = graph() if stages is None else stages
     wrong = list(found or [])
-    if not any(f.rule == _TEXT_KEY for f in wrong):  # the schema knows texts alone
-        wrong += _misshapen(p)
-        wrong += [*_names(p), *_varied(p), *_entries(p, {f.path[:2] for f in wrong})]
+    if not any(f.rule == TEXT_KEY for f in wrong):  # the schema knows texts alone
+        wrong += misshapen(p)
+        wrong += [*_secrets(p), *_names(p), *_varied(p), *_entries(p, {f.path[:2] for f in wrong})]
     if not wrong:  # these follow from the rest
         wrong = [*(_lists(p, stages) if lists else ()), *_ungiven(p, stages)]
-    _refuse_all(wrong, where, lines or {})
+    refuse_all(wrong, where, lines or {})
 
 
 def load_params(
@@ -394,8 +181,8 @@ def load_params(
     Raises: ValueError that names every entry that is wrong, its line, its value and the remedy.
     """
     path = Path(path)
-    p, node = _tree(path, _text(path))
-    lines, found = _keys(node)
+    p, node = read_tree(path)
+    lines, found = file_keys(node)
     check_params(p, path.name, lines=lines, found=found, lists=lists)
     return p
 
