@@ -1178,9 +1178,7 @@ d = {
             "mhbench.records.answers.load_answers": ("records/answers.html#load_answers", "mhbench/records/answers.py")
         },
         "mhbench.records.draw": {
-            "mhbench.records.draw._checked": ("records/draw.html#_checked", "mhbench/records/draw.py"),
-            "mhbench.records.draw.draw_items": ("records/draw.html#draw_items", "mhbench/records/draw.py"),
-            "mhbench.records.draw.draw_nested": ("records/draw.html#draw_nested", "mhbench/records/draw.py"),
+            "mhbench.records.draw.draw_items": ("records/draw.html#draw_items", "mhbench/records/draw.py")
         },
         "mhbench.records.labelstudio": {
             "mhbench.records.labelstudio.Annotated": (
@@ -3433,6 +3431,102 @@ d = {
             "mhbench.studies.psychiatrybench.approach.clinical_approach": (
                 "studies/psychiatrybench/approach.html#clinical_approach",
                 "mhbench/studies/psychiatrybench/approach.py",
+            ),
+        },
+        "mhbench.studies.psychiatrybench.classification": {
+            "mhbench.studies.psychiatrybench.classification._bootstrapped": (
+                "studies/psychiatrybench/classification.html#_bootstrapped",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification._over": (
+                "studies/psychiatrybench/classification.html#_over",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification._parts": (
+                "studies/psychiatrybench/classification.html#_parts",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.classification_figure_rows": (
+                "studies/psychiatrybench/classification.html#classification_figure_rows",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.classification_metrics": (
+                "studies/psychiatrybench/classification.html#classification_metrics",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.classification_table": (
+                "studies/psychiatrybench/classification.html#classification_table",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.confusions": (
+                "studies/psychiatrybench/classification.html#confusions",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.key_and_answer": (
+                "studies/psychiatrybench/classification.html#key_and_answer",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.label_measures": (
+                "studies/psychiatrybench/classification.html#label_measures",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.label_scores": (
+                "studies/psychiatrybench/classification.html#label_scores",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.multi_label_scores": (
+                "studies/psychiatrybench/classification.html#multi_label_scores",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+        },
+        "mhbench.studies.psychiatrybench.formats": {
+            "mhbench.studies.psychiatrybench.formats._difference": (
+                "studies/psychiatrybench/formats.html#_difference",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats._folded": (
+                "studies/psychiatrybench/formats.html#_folded",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats._rate": (
+                "studies/psychiatrybench/formats.html#_rate",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats._separated": (
+                "studies/psychiatrybench/formats.html#_separated",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats._shared": (
+                "studies/psychiatrybench/formats.html#_shared",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats.format_counts": (
+                "studies/psychiatrybench/formats.html#format_counts",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats.format_metrics": (
+                "studies/psychiatrybench/formats.html#format_metrics",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats.format_rates": (
+                "studies/psychiatrybench/formats.html#format_rates",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats.format_units": (
+                "studies/psychiatrybench/formats.html#format_units",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats.partial_credit": (
+                "studies/psychiatrybench/formats.html#partial_credit",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats.set_structures": (
+                "studies/psychiatrybench/formats.html#set_structures",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats.structure_counts": (
+                "studies/psychiatrybench/formats.html#structure_counts",
+                "mhbench/studies/psychiatrybench/formats.py",
             ),
         },
         "mhbench.studies.psychiatrybench.load": {
