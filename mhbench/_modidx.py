@@ -118,10 +118,6 @@ d = {
                 "annotate/command.html#add_annotate",
                 "mhbench/annotate/command.py",
             ),
-            "mhbench.annotate.command.annotate_main": (
-                "annotate/command.html#annotate_main",
-                "mhbench/annotate/command.py",
-            ),
         },
         "mhbench.annotate.dashboard": {
             "mhbench.annotate.dashboard.Agreement": (
