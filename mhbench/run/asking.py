@@ -134,7 +134,7 @@ def settled(
     executor: Mapping | None = None,  # where an encoder computes
     results: Path | None = None,  # where a classifier that was trained is listed; None: the repository's results
 ) -> Iterator[Asked]:
-    """Who an entry names, ready to be asked: a model behind its endpoint, or an encoder or a classifier in this process.
+    """Who an entry names, ready to be asked: a model behind its endpoint, an encoder, or a classifier.
 
     Raises: ValueError for an unknown kind, or a field that the entry may not have.
     """

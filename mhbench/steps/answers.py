@@ -36,7 +36,7 @@ __all__ = [
 
 # %% ../../nbs/steps/12_answers.ipynb #18727f1e
 class Asked(NamedTuple):
-    "Who is asked: a model behind an endpoint, or an encoder or a classifier here (then `model` and `endpoint` are None)."
+    "Who is asked: a model behind an endpoint, or an encoder or a classifier here (`model` and `endpoint` are None)."
 
     name: str
     modes: Mapping[str, Mapping[str, Any]]
