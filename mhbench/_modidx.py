@@ -118,10 +118,6 @@ d = {
                 "annotate/command.html#add_annotate",
                 "mhbench/annotate/command.py",
             ),
-            "mhbench.annotate.command.annotate_main": (
-                "annotate/command.html#annotate_main",
-                "mhbench/annotate/command.py",
-            ),
         },
         "mhbench.annotate.dashboard": {
             "mhbench.annotate.dashboard.Agreement": (
@@ -1456,6 +1452,25 @@ d = {
             "mhbench.run.inputs.record_inputs": ("run/inputs.html#record_inputs", "mhbench/run/inputs.py"),
             "mhbench.run.inputs.sha256": ("run/inputs.html#sha256", "mhbench/run/inputs.py"),
         },
+        "mhbench.run.mistakes": {
+            "mhbench.run.mistakes.Fault": ("run/mistakes.html#fault", "mhbench/run/mistakes.py"),
+            "mhbench.run.mistakes._composed": ("run/mistakes.html#_composed", "mhbench/run/mistakes.py"),
+            "mhbench.run.mistakes._fault": ("run/mistakes.html#_fault", "mhbench/run/mistakes.py"),
+            "mhbench.run.mistakes._of_type": ("run/mistakes.html#_of_type", "mhbench/run/mistakes.py"),
+            "mhbench.run.mistakes._size": ("run/mistakes.html#_size", "mhbench/run/mistakes.py"),
+            "mhbench.run.mistakes._text": ("run/mistakes.html#_text", "mhbench/run/mistakes.py"),
+            "mhbench.run.mistakes._unknown": ("run/mistakes.html#_unknown", "mhbench/run/mistakes.py"),
+            "mhbench.run.mistakes._unreadable": ("run/mistakes.html#_unreadable", "mhbench/run/mistakes.py"),
+            "mhbench.run.mistakes._validator": ("run/mistakes.html#_validator", "mhbench/run/mistakes.py"),
+            "mhbench.run.mistakes._walk": ("run/mistakes.html#_walk", "mhbench/run/mistakes.py"),
+            "mhbench.run.mistakes.file_keys": ("run/mistakes.html#file_keys", "mhbench/run/mistakes.py"),
+            "mhbench.run.mistakes.listed": ("run/mistakes.html#listed", "mhbench/run/mistakes.py"),
+            "mhbench.run.mistakes.misshapen": ("run/mistakes.html#misshapen", "mhbench/run/mistakes.py"),
+            "mhbench.run.mistakes.nearest": ("run/mistakes.html#nearest", "mhbench/run/mistakes.py"),
+            "mhbench.run.mistakes.read_tree": ("run/mistakes.html#read_tree", "mhbench/run/mistakes.py"),
+            "mhbench.run.mistakes.refuse_all": ("run/mistakes.html#refuse_all", "mhbench/run/mistakes.py"),
+            "mhbench.run.mistakes.shown": ("run/mistakes.html#shown", "mhbench/run/mistakes.py"),
+        },
         "mhbench.run.new_study": {
             "mhbench.run.new_study.Proposal": ("run/new_study.html#proposal", "mhbench/run/new_study.py"),
             "mhbench.run.new_study._asked": ("run/new_study.html#_asked", "mhbench/run/new_study.py"),
@@ -1480,11 +1495,19 @@ d = {
             "mhbench.run.new_study.write_study": ("run/new_study.html#write_study", "mhbench/run/new_study.py"),
         },
         "mhbench.run.params": {
+            "mhbench.run.params._as_endpoint": ("run/params.html#_as_endpoint", "mhbench/run/params.py"),
+            "mhbench.run.params._as_model": ("run/params.html#_as_model", "mhbench/run/params.py"),
             "mhbench.run.params._asked": ("run/params.html#_asked", "mhbench/run/params.py"),
-            "mhbench.run.params._check_executor": ("run/params.html#_check_executor", "mhbench/run/params.py"),
-            "mhbench.run.params._check_names": ("run/params.html#_check_names", "mhbench/run/params.py"),
-            "mhbench.run.params._check_stages": ("run/params.html#_check_stages", "mhbench/run/params.py"),
-            "mhbench.run.params._no": ("run/params.html#_no", "mhbench/run/params.py"),
+            "mhbench.run.params._entries": ("run/params.html#_entries", "mhbench/run/params.py"),
+            "mhbench.run.params._lists": ("run/params.html#_lists", "mhbench/run/params.py"),
+            "mhbench.run.params._map": ("run/params.html#_map", "mhbench/run/params.py"),
+            "mhbench.run.params._named": ("run/params.html#_named", "mhbench/run/params.py"),
+            "mhbench.run.params._names": ("run/params.html#_names", "mhbench/run/params.py"),
+            "mhbench.run.params._secrets": ("run/params.html#_secrets", "mhbench/run/params.py"),
+            "mhbench.run.params._sections": ("run/params.html#_sections", "mhbench/run/params.py"),
+            "mhbench.run.params._texts": ("run/params.html#_texts", "mhbench/run/params.py"),
+            "mhbench.run.params._ungiven": ("run/params.html#_ungiven", "mhbench/run/params.py"),
+            "mhbench.run.params._varied": ("run/params.html#_varied", "mhbench/run/params.py"),
             "mhbench.run.params.check_params": ("run/params.html#check_params", "mhbench/run/params.py"),
             "mhbench.run.params.load_params": ("run/params.html#load_params", "mhbench/run/params.py"),
             "mhbench.run.params.stage_parameters": ("run/params.html#stage_parameters", "mhbench/run/params.py"),
@@ -1507,6 +1530,22 @@ d = {
         "mhbench.run.publish": {
             "mhbench.run.publish._notebooks": ("run/publish.html#_notebooks", "mhbench/run/publish.py"),
             "mhbench.run.publish.publish": ("run/publish.html#publish", "mhbench/run/publish.py"),
+        },
+        "mhbench.run.shape": {
+            "mhbench.run.shape._arguments": ("run/shape.html#_arguments", "mhbench/run/shape.py"),
+            "mhbench.run.shape._count": ("run/shape.html#_count", "mhbench/run/shape.py"),
+            "mhbench.run.shape._entries": ("run/shape.html#_entries", "mhbench/run/shape.py"),
+            "mhbench.run.shape._merged": ("run/shape.html#_merged", "mhbench/run/shape.py"),
+            "mhbench.run.shape._object": ("run/shape.html#_object", "mhbench/run/shape.py"),
+            "mhbench.run.shape._params_schema": ("run/shape.html#_params_schema", "mhbench/run/shape.py"),
+            "mhbench.run.shape._record": ("run/shape.html#_record", "mhbench/run/shape.py"),
+            "mhbench.run.shape._sections": ("run/shape.html#_sections", "mhbench/run/shape.py"),
+            "mhbench.run.shape._word": ("run/shape.html#_word", "mhbench/run/shape.py"),
+            "mhbench.run.shape.comments": ("run/shape.html#comments", "mhbench/run/shape.py"),
+            "mhbench.run.shape.declared_defaults": ("run/shape.html#declared_defaults", "mhbench/run/shape.py"),
+            "mhbench.run.shape.parameter": ("run/shape.html#parameter", "mhbench/run/shape.py"),
+            "mhbench.run.shape.params_schema": ("run/shape.html#params_schema", "mhbench/run/shape.py"),
+            "mhbench.run.shape.write_schema": ("run/shape.html#write_schema", "mhbench/run/shape.py"),
         },
         "mhbench.run.stage": {
             "mhbench.run.stage.Stage": ("run/stage.html#stage", "mhbench/run/stage.py"),
@@ -3389,6 +3428,102 @@ d = {
             "mhbench.studies.psychiatrybench.approach.clinical_approach": (
                 "studies/psychiatrybench/approach.html#clinical_approach",
                 "mhbench/studies/psychiatrybench/approach.py",
+            ),
+        },
+        "mhbench.studies.psychiatrybench.classification": {
+            "mhbench.studies.psychiatrybench.classification._bootstrapped": (
+                "studies/psychiatrybench/classification.html#_bootstrapped",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification._over": (
+                "studies/psychiatrybench/classification.html#_over",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification._parts": (
+                "studies/psychiatrybench/classification.html#_parts",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.classification_figure_rows": (
+                "studies/psychiatrybench/classification.html#classification_figure_rows",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.classification_metrics": (
+                "studies/psychiatrybench/classification.html#classification_metrics",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.classification_table": (
+                "studies/psychiatrybench/classification.html#classification_table",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.confusions": (
+                "studies/psychiatrybench/classification.html#confusions",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.key_and_answer": (
+                "studies/psychiatrybench/classification.html#key_and_answer",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.label_measures": (
+                "studies/psychiatrybench/classification.html#label_measures",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.label_scores": (
+                "studies/psychiatrybench/classification.html#label_scores",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.multi_label_scores": (
+                "studies/psychiatrybench/classification.html#multi_label_scores",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+        },
+        "mhbench.studies.psychiatrybench.formats": {
+            "mhbench.studies.psychiatrybench.formats._difference": (
+                "studies/psychiatrybench/formats.html#_difference",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats._folded": (
+                "studies/psychiatrybench/formats.html#_folded",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats._rate": (
+                "studies/psychiatrybench/formats.html#_rate",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats._separated": (
+                "studies/psychiatrybench/formats.html#_separated",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats._shared": (
+                "studies/psychiatrybench/formats.html#_shared",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats.format_counts": (
+                "studies/psychiatrybench/formats.html#format_counts",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats.format_metrics": (
+                "studies/psychiatrybench/formats.html#format_metrics",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats.format_rates": (
+                "studies/psychiatrybench/formats.html#format_rates",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats.format_units": (
+                "studies/psychiatrybench/formats.html#format_units",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats.partial_credit": (
+                "studies/psychiatrybench/formats.html#partial_credit",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats.set_structures": (
+                "studies/psychiatrybench/formats.html#set_structures",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats.structure_counts": (
+                "studies/psychiatrybench/formats.html#structure_counts",
+                "mhbench/studies/psychiatrybench/formats.py",
             ),
         },
         "mhbench.studies.psychiatrybench.load": {

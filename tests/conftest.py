@@ -55,6 +55,17 @@ def root() -> Path:
     return ROOT
 
 
+@pytest.fixture
+def house(tmp_path, monkeypatch):
+    "A small repository to break, which `mhbench` finds as its own; see hostile/house.py."
+    from hostile.house import House
+
+    (tmp_path / "house").mkdir()
+    monkeypatch.setenv("MHBENCH_ROOT", str(tmp_path / "house"))
+    monkeypatch.delenv("MHBENCH_CACHE", raising=False)
+    return House(tmp_path / "house")
+
+
 @pytest.fixture(scope="session")
 def datasets() -> Path:
     "The folder of real corpora, kept beside the project and never inside it; skips where it is absent."
