@@ -1392,6 +1392,7 @@ d = {
             "mhbench.records.schema.fingerprint": ("records/schema.html#fingerprint", "mhbench/records/schema.py"),
             "mhbench.records.schema.frame": ("records/schema.html#frame", "mhbench/records/schema.py"),
             "mhbench.records.schema.letters": ("records/schema.html#letters", "mhbench/records/schema.py"),
+            "mhbench.records.schema.of_kind": ("records/schema.html#of_kind", "mhbench/records/schema.py"),
             "mhbench.records.schema.read_records": ("records/schema.html#read_records", "mhbench/records/schema.py"),
             "mhbench.records.schema.validate": ("records/schema.html#validate", "mhbench/records/schema.py"),
             "mhbench.records.schema.write_records": ("records/schema.html#write_records", "mhbench/records/schema.py"),
