@@ -135,7 +135,7 @@ def test_a_study_whose_questions_changed_is_refused(tmp_path):
 def test_an_abstention_is_no_label_to_agree_on(tmp_path):
     """Two raters, two answers to each of two questions; one of the four verdicts of r2 is an abstention.
 
-    The other three pairs agree, so that alpha is 1. With the abstention for a label it would be 1 - (2/8) / (34/56) = 0.59.
+    The other three pairs agree: alpha is 1. With the abstention for a label it would be 1 - (2/8) / (34/56) = 0.59.
     """
     said = [Response(item_id=i, study="example", model=m, mode="cot", text=m) for i in ("q1", "q2") for m in ("a", "b")]
     study = build_study("example", {"kind": "labels", "difficulties": []}, items(2), said)
