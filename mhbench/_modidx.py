@@ -1476,6 +1476,7 @@ d = {
             "mhbench.run.stage.Stage.answers": ("run/stage.html#stage.answers", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.done": ("run/stage.html#stage.done", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.figure": ("run/stage.html#stage.figure", "mhbench/run/stage.py"),
+            "mhbench.run.stage.Stage.has": ("run/stage.html#stage.has", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.headline": ("run/stage.html#stage.headline", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.items": ("run/stage.html#stage.items", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.judgments": ("run/stage.html#stage.judgments", "mhbench/run/stage.py"),
@@ -1884,6 +1885,7 @@ d = {
                 "mhbench/stats/tests.py",
             ),
             "mhbench.stats.tests.paired_t": ("stats/tests.html#paired_t", "mhbench/stats/tests.py"),
+            "mhbench.stats.tests.sign_flip_test": ("stats/tests.html#sign_flip_test", "mhbench/stats/tests.py"),
             "mhbench.stats.tests.stratified_permutation_test": (
                 "stats/tests.html#stratified_permutation_test",
                 "mhbench/stats/tests.py",
@@ -1929,6 +1931,48 @@ d = {
             "mhbench.steps.answers.judge_everything": (
                 "steps/answers.html#judge_everything",
                 "mhbench/steps/answers.py",
+            ),
+        },
+        "mhbench.steps.between_models": {
+            "mhbench.steps.between_models._matrix_of": (
+                "steps/between_models.html#_matrix_of",
+                "mhbench/steps/between_models.py",
+            ),
+            "mhbench.steps.between_models._pair_row": (
+                "steps/between_models.html#_pair_row",
+                "mhbench/steps/between_models.py",
+            ),
+            "mhbench.steps.between_models._run_rows": (
+                "steps/between_models.html#_run_rows",
+                "mhbench/steps/between_models.py",
+            ),
+            "mhbench.steps.between_models._same": (
+                "steps/between_models.html#_same",
+                "mhbench/steps/between_models.py",
+            ),
+            "mhbench.steps.between_models._shared_error": (
+                "steps/between_models.html#_shared_error",
+                "mhbench/steps/between_models.py",
+            ),
+            "mhbench.steps.between_models._spread": (
+                "steps/between_models.html#_spread",
+                "mhbench/steps/between_models.py",
+            ),
+            "mhbench.steps.between_models._standard_error": (
+                "steps/between_models.html#_standard_error",
+                "mhbench/steps/between_models.py",
+            ),
+            "mhbench.steps.between_models.model_pairs": (
+                "steps/between_models.html#model_pairs",
+                "mhbench/steps/between_models.py",
+            ),
+            "mhbench.steps.between_models.pair_names": (
+                "steps/between_models.html#pair_names",
+                "mhbench/steps/between_models.py",
+            ),
+            "mhbench.steps.between_models.run_to_run": (
+                "steps/between_models.html#run_to_run",
+                "mhbench/steps/between_models.py",
             ),
         },
         "mhbench.steps.chains": {
@@ -3143,12 +3187,20 @@ d = {
                 "studies/mentat/readings.html#has_one_reading",
                 "mhbench/studies/mentat/readings.py",
             ),
+            "mhbench.studies.mentat.readings.labels_by_reading": (
+                "studies/mentat/readings.html#labels_by_reading",
+                "mhbench/studies/mentat/readings.py",
+            ),
             "mhbench.studies.mentat.readings.labels_of": (
                 "studies/mentat/readings.html#labels_of",
                 "mhbench/studies/mentat/readings.py",
             ),
             "mhbench.studies.mentat.readings.reading_fits": (
                 "studies/mentat/readings.html#reading_fits",
+                "mhbench/studies/mentat/readings.py",
+            ),
+            "mhbench.studies.mentat.readings.reading_labels": (
+                "studies/mentat/readings.html#reading_labels",
                 "mhbench/studies/mentat/readings.py",
             ),
             "mhbench.studies.mentat.readings.reading_tests": (
