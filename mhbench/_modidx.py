@@ -118,10 +118,6 @@ d = {
                 "annotate/command.html#add_annotate",
                 "mhbench/annotate/command.py",
             ),
-            "mhbench.annotate.command.annotate_main": (
-                "annotate/command.html#annotate_main",
-                "mhbench/annotate/command.py",
-            ),
         },
         "mhbench.annotate.dashboard": {
             "mhbench.annotate.dashboard.Agreement": (
@@ -190,6 +186,7 @@ d = {
         },
         "mhbench.annotate.export": {
             "mhbench.annotate.export.Exported": ("annotate/export.html#exported", "mhbench/annotate/export.py"),
+            "mhbench.annotate.export.Rated": ("annotate/export.html#rated", "mhbench/annotate/export.py"),
             "mhbench.annotate.export._of_csv": ("annotate/export.html#_of_csv", "mhbench/annotate/export.py"),
             "mhbench.annotate.export._of_label_studio": (
                 "annotate/export.html#_of_label_studio",
@@ -205,9 +202,18 @@ d = {
             "mhbench.annotate.export._verdicts": ("annotate/export.html#_verdicts", "mhbench/annotate/export.py"),
             "mhbench.annotate.export.all_answers": ("annotate/export.html#all_answers", "mhbench/annotate/export.py"),
             "mhbench.annotate.export.all_events": ("annotate/export.html#all_events", "mhbench/annotate/export.py"),
+            "mhbench.annotate.export.hash_of_answers": (
+                "annotate/export.html#hash_of_answers",
+                "mhbench/annotate/export.py",
+            ),
+            "mhbench.annotate.export.left_out": ("annotate/export.html#left_out", "mhbench/annotate/export.py"),
             "mhbench.annotate.export.ratings": ("annotate/export.html#ratings", "mhbench/annotate/export.py"),
             "mhbench.annotate.export.ratings_of_file": (
                 "annotate/export.html#ratings_of_file",
+                "mhbench/annotate/export.py",
+            ),
+            "mhbench.annotate.export.study_ratings": (
+                "annotate/export.html#study_ratings",
                 "mhbench/annotate/export.py",
             ),
             "mhbench.annotate.export.write_export": ("annotate/export.html#write_export", "mhbench/annotate/export.py"),
@@ -590,8 +596,11 @@ d = {
             "mhbench.ask.labels.Labels": ("ask/labels.html#labels", "mhbench/ask/labels.py"),
             "mhbench.ask.labels.Verdict": ("ask/labels.html#verdict", "mhbench/ask/labels.py"),
             "mhbench.ask.labels._json_in": ("ask/labels.html#_json_in", "mhbench/ask/labels.py"),
+            "mhbench.ask.labels._known_labels": ("ask/labels.html#_known_labels", "mhbench/ask/labels.py"),
             "mhbench.ask.labels._label_key": ("ask/labels.html#_label_key", "mhbench/ask/labels.py"),
             "mhbench.ask.labels._look_up": ("ask/labels.html#_look_up", "mhbench/ask/labels.py"),
+            "mhbench.ask.labels._loose_keys": ("ask/labels.html#_loose_keys", "mhbench/ask/labels.py"),
+            "mhbench.ask.labels._named": ("ask/labels.html#_named", "mhbench/ask/labels.py"),
             "mhbench.ask.labels.parse_extended_matching": (
                 "ask/labels.html#parse_extended_matching",
                 "mhbench/ask/labels.py",
@@ -1165,9 +1174,7 @@ d = {
             "mhbench.records.answers.load_answers": ("records/answers.html#load_answers", "mhbench/records/answers.py")
         },
         "mhbench.records.draw": {
-            "mhbench.records.draw._checked": ("records/draw.html#_checked", "mhbench/records/draw.py"),
-            "mhbench.records.draw.draw_items": ("records/draw.html#draw_items", "mhbench/records/draw.py"),
-            "mhbench.records.draw.draw_nested": ("records/draw.html#draw_nested", "mhbench/records/draw.py"),
+            "mhbench.records.draw.draw_items": ("records/draw.html#draw_items", "mhbench/records/draw.py")
         },
         "mhbench.records.labelstudio": {
             "mhbench.records.labelstudio.Annotated": (
@@ -1324,13 +1331,15 @@ d = {
         },
         "mhbench.report.boxes": {"mhbench.report.boxes.boxes": ("report/boxes.html#boxes", "mhbench/report/boxes.py")},
         "mhbench.report.figures": {
-            "mhbench.report.figures._figure": ("report/figures.html#_figure", "mhbench/report/figures.py"),
-            "mhbench.report.figures._in_order": ("report/figures.html#_in_order", "mhbench/report/figures.py"),
-            "mhbench.report.figures._ready": ("report/figures.html#_ready", "mhbench/report/figures.py"),
-            "mhbench.report.figures._six_digits": ("report/figures.html#_six_digits", "mhbench/report/figures.py"),
+            "mhbench.report.figures._bars": ("report/figures.html#_bars", "mhbench/report/figures.py"),
+            "mhbench.report.figures._legend": ("report/figures.html#_legend", "mhbench/report/figures.py"),
+            "mhbench.report.figures._polygon": ("report/figures.html#_polygon", "mhbench/report/figures.py"),
+            "mhbench.report.figures._rim": ("report/figures.html#_rim", "mhbench/report/figures.py"),
+            "mhbench.report.figures._rings": ("report/figures.html#_rings", "mhbench/report/figures.py"),
+            "mhbench.report.figures._series": ("report/figures.html#_series", "mhbench/report/figures.py"),
+            "mhbench.report.figures._titled": ("report/figures.html#_titled", "mhbench/report/figures.py"),
             "mhbench.report.figures.curves": ("report/figures.html#curves", "mhbench/report/figures.py"),
             "mhbench.report.figures.histogram": ("report/figures.html#histogram", "mhbench/report/figures.py"),
-            "mhbench.report.figures.intervals": ("report/figures.html#intervals", "mhbench/report/figures.py"),
             "mhbench.report.figures.matrix": ("report/figures.html#matrix", "mhbench/report/figures.py"),
             "mhbench.report.figures.panels": ("report/figures.html#panels", "mhbench/report/figures.py"),
             "mhbench.report.figures.radar": ("report/figures.html#radar", "mhbench/report/figures.py"),
@@ -1338,6 +1347,22 @@ d = {
                 "report/figures.html#reliability_diagram",
                 "mhbench/report/figures.py",
             ),
+        },
+        "mhbench.report.forest": {
+            "mhbench.report.forest._Line": ("report/forest.html#_line", "mhbench/report/forest.py"),
+            "mhbench.report.forest._beside": ("report/forest.html#_beside", "mhbench/report/forest.py"),
+            "mhbench.report.forest._broken": ("report/forest.html#_broken", "mhbench/report/forest.py"),
+            "mhbench.report.forest._draw": ("report/forest.html#_draw", "mhbench/report/forest.py"),
+            "mhbench.report.forest._finish": ("report/forest.html#_finish", "mhbench/report/forest.py"),
+            "mhbench.report.forest._frame": ("report/forest.html#_frame", "mhbench/report/forest.py"),
+            "mhbench.report.forest._in_columns": ("report/forest.html#_in_columns", "mhbench/report/forest.py"),
+            "mhbench.report.forest._lines": ("report/forest.html#_lines", "mhbench/report/forest.py"),
+            "mhbench.report.forest._marked": ("report/forest.html#_marked", "mhbench/report/forest.py"),
+            "mhbench.report.forest._name_lines": ("report/forest.html#_name_lines", "mhbench/report/forest.py"),
+            "mhbench.report.forest._side_by_side": ("report/forest.html#_side_by_side", "mhbench/report/forest.py"),
+            "mhbench.report.forest._told": ("report/forest.html#_told", "mhbench/report/forest.py"),
+            "mhbench.report.forest._unsure": ("report/forest.html#_unsure", "mhbench/report/forest.py"),
+            "mhbench.report.forest.intervals": ("report/forest.html#intervals", "mhbench/report/forest.py"),
         },
         "mhbench.report.page": {
             "mhbench.report.page.Section": ("report/page.html#section", "mhbench/report/page.py"),
@@ -1352,7 +1377,20 @@ d = {
             "mhbench.report.page.write_headline": ("report/page.html#write_headline", "mhbench/report/page.py"),
             "mhbench.report.page.write_tables": ("report/page.html#write_tables", "mhbench/report/page.py"),
         },
-        "mhbench.report.style": {"mhbench.report.style.save": ("report/style.html#save", "mhbench/report/style.py")},
+        "mhbench.report.style": {
+            "mhbench.report.style.Look": ("report/style.html#look", "mhbench/report/style.py"),
+            "mhbench.report.style.Look.dot": ("report/style.html#look.dot", "mhbench/report/style.py"),
+            "mhbench.report.style.canvas": ("report/style.html#canvas", "mhbench/report/style.py"),
+            "mhbench.report.style.drawable": ("report/style.html#drawable", "mhbench/report/style.py"),
+            "mhbench.report.style.introduce": ("report/style.html#introduce", "mhbench/report/style.py"),
+            "mhbench.report.style.looks": ("report/style.html#looks", "mhbench/report/style.py"),
+            "mhbench.report.style.natural": ("report/style.html#natural", "mhbench/report/style.py"),
+            "mhbench.report.style.occurring": ("report/style.html#occurring", "mhbench/report/style.py"),
+            "mhbench.report.style.save": ("report/style.html#save", "mhbench/report/style.py"),
+            "mhbench.report.style.six_digits": ("report/style.html#six_digits", "mhbench/report/style.py"),
+            "mhbench.report.style.spaced": ("report/style.html#spaced", "mhbench/report/style.py"),
+            "mhbench.report.style.who": ("report/style.html#who", "mhbench/report/style.py"),
+        },
         "mhbench.report.tables": {
             "mhbench.report.tables._folded": ("report/tables.html#_folded", "mhbench/report/tables.py"),
             "mhbench.report.tables._row": ("report/tables.html#_row", "mhbench/report/tables.py"),
@@ -1512,6 +1550,7 @@ d = {
             "mhbench.run.stage.Stage.table": ("run/stage.html#stage.table", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.texts": ("run/stage.html#stage.texts", "mhbench/run/stage.py"),
             "mhbench.run.stage._demo": ("run/stage.html#_demo", "mhbench/run/stage.py"),
+            "mhbench.run.stage._everybody": ("run/stage.html#_everybody", "mhbench/run/stage.py"),
             "mhbench.run.stage._goes_through": ("run/stage.html#_goes_through", "mhbench/run/stage.py"),
             "mhbench.run.stage._plain": ("run/stage.html#_plain", "mhbench/run/stage.py"),
             "mhbench.run.stage.write_metrics": ("run/stage.html#write_metrics", "mhbench/run/stage.py"),
@@ -1907,6 +1946,7 @@ d = {
             ),
         },
         "mhbench.steps.accuracy": {
+            "mhbench.steps.accuracy._bin_limits": ("steps/accuracy.html#_bin_limits", "mhbench/steps/accuracy.py"),
             "mhbench.steps.accuracy._sure": ("steps/accuracy.html#_sure", "mhbench/steps/accuracy.py"),
             "mhbench.steps.accuracy._weighted_error": (
                 "steps/accuracy.html#_weighted_error",
@@ -1932,10 +1972,12 @@ d = {
         },
         "mhbench.steps.answers": {
             "mhbench.steps.answers.Asked": ("steps/answers.html#asked", "mhbench/steps/answers.py"),
+            "mhbench.steps.answers._read": ("steps/answers.html#_read", "mhbench/steps/answers.py"),
             "mhbench.steps.answers.answer_everything": (
                 "steps/answers.html#answer_everything",
                 "mhbench/steps/answers.py",
             ),
+            "mhbench.steps.answers.check_readable": ("steps/answers.html#check_readable", "mhbench/steps/answers.py"),
             "mhbench.steps.answers.count_responses": ("steps/answers.html#count_responses", "mhbench/steps/answers.py"),
             "mhbench.steps.answers.count_tasks": ("steps/answers.html#count_tasks", "mhbench/steps/answers.py"),
             "mhbench.steps.answers.failures": ("steps/answers.html#failures", "mhbench/steps/answers.py"),
@@ -2257,6 +2299,7 @@ d = {
             "mhbench.steps.generate._every": ("steps/generate.html#_every", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._letters": ("steps/generate.html#_letters", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._marks": ("steps/generate.html#_marks", "mhbench/steps/generate.py"),
+            "mhbench.steps.generate._room": ("steps/generate.html#_room", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._stand_in": ("steps/generate.html#_stand_in", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._with_system": ("steps/generate.html#_with_system", "mhbench/steps/generate.py"),
             "mhbench.steps.generate.expected": ("steps/generate.html#expected", "mhbench/steps/generate.py"),
@@ -2305,6 +2348,7 @@ d = {
             ),
         },
         "mhbench.steps.rates": {
+            "mhbench.steps.rates._counts": ("steps/rates.html#_counts", "mhbench/steps/rates.py"),
             "mhbench.steps.rates._groups": ("steps/rates.html#_groups", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.average_models": ("steps/rates.html#average_models", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.f1_table": ("steps/rates.html#f1_table", "mhbench/steps/rates.py"),
@@ -2313,11 +2357,13 @@ d = {
             "mhbench.steps.rates.status_table": ("steps/rates.html#status_table", "mhbench/steps/rates.py"),
         },
         "mhbench.steps.score": {
+            "mhbench.steps.score._facts": ("steps/score.html#_facts", "mhbench/steps/score.py"),
             "mhbench.steps.score.is_correct": ("steps/score.html#is_correct", "mhbench/steps/score.py"),
             "mhbench.steps.score.key_of": ("steps/score.html#key_of", "mhbench/steps/score.py"),
             "mhbench.steps.score.mode_names": ("steps/score.html#mode_names", "mhbench/steps/score.py"),
             "mhbench.steps.score.probabilities": ("steps/score.html#probabilities", "mhbench/steps/score.py"),
             "mhbench.steps.score.read_answer": ("steps/score.html#read_answer", "mhbench/steps/score.py"),
+            "mhbench.steps.score.scorable": ("steps/score.html#scorable", "mhbench/steps/score.py"),
             "mhbench.steps.score.score_responses": ("steps/score.html#score_responses", "mhbench/steps/score.py"),
             "mhbench.steps.score.self_consistency": ("steps/score.html#self_consistency", "mhbench/steps/score.py"),
             "mhbench.steps.score.with_soft_labels": ("steps/score.html#with_soft_labels", "mhbench/steps/score.py"),
@@ -3581,105 +3627,109 @@ d = {
                 "mhbench/studies/psychiatrybench/approach.py",
             ),
         },
+        "mhbench.studies.psychiatrybench.classification": {
+            "mhbench.studies.psychiatrybench.classification._bootstrapped": (
+                "studies/psychiatrybench/classification.html#_bootstrapped",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification._over": (
+                "studies/psychiatrybench/classification.html#_over",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification._parts": (
+                "studies/psychiatrybench/classification.html#_parts",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.classification_figure_rows": (
+                "studies/psychiatrybench/classification.html#classification_figure_rows",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.classification_metrics": (
+                "studies/psychiatrybench/classification.html#classification_metrics",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.classification_table": (
+                "studies/psychiatrybench/classification.html#classification_table",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.confusions": (
+                "studies/psychiatrybench/classification.html#confusions",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.key_and_answer": (
+                "studies/psychiatrybench/classification.html#key_and_answer",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.label_measures": (
+                "studies/psychiatrybench/classification.html#label_measures",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.label_scores": (
+                "studies/psychiatrybench/classification.html#label_scores",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.multi_label_scores": (
+                "studies/psychiatrybench/classification.html#multi_label_scores",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+        },
+        "mhbench.studies.psychiatrybench.formats": {
+            "mhbench.studies.psychiatrybench.formats._difference": (
+                "studies/psychiatrybench/formats.html#_difference",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats._folded": (
+                "studies/psychiatrybench/formats.html#_folded",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats._rate": (
+                "studies/psychiatrybench/formats.html#_rate",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats._separated": (
+                "studies/psychiatrybench/formats.html#_separated",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats._shared": (
+                "studies/psychiatrybench/formats.html#_shared",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats.format_counts": (
+                "studies/psychiatrybench/formats.html#format_counts",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats.format_metrics": (
+                "studies/psychiatrybench/formats.html#format_metrics",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats.format_rates": (
+                "studies/psychiatrybench/formats.html#format_rates",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats.format_units": (
+                "studies/psychiatrybench/formats.html#format_units",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats.partial_credit": (
+                "studies/psychiatrybench/formats.html#partial_credit",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats.set_structures": (
+                "studies/psychiatrybench/formats.html#set_structures",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats.structure_counts": (
+                "studies/psychiatrybench/formats.html#structure_counts",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+        },
         "mhbench.studies.psychiatrybench.load": {
-            "mhbench.studies.psychiatrybench.load._Approach": (
-                "studies/psychiatrybench/load.html#_approach",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._Approach.items": (
-                "studies/psychiatrybench/load.html#_approach.items",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._Choices": (
-                "studies/psychiatrybench/load.html#_choices",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._Choices._lettered": (
-                "studies/psychiatrybench/load.html#_choices._lettered",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._Classification": (
-                "studies/psychiatrybench/load.html#_classification",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._Classification.items": (
-                "studies/psychiatrybench/load.html#_classification.items",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._EMI": (
-                "studies/psychiatrybench/load.html#_emi",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._EMI._paired": (
-                "studies/psychiatrybench/load.html#_emi._paired",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._EMI.items": (
-                "studies/psychiatrybench/load.html#_emi.items",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._ExamEMI": (
-                "studies/psychiatrybench/load.html#_examemi",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._ExamMCQ": (
-                "studies/psychiatrybench/load.html#_exammcq",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._FollowUp": (
-                "studies/psychiatrybench/load.html#_followup",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._FollowUp._in_turn": (
-                "studies/psychiatrybench/load.html#_followup._in_turn",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._MCQ": (
-                "studies/psychiatrybench/load.html#_mcq",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._MCQ.items": (
-                "studies/psychiatrybench/load.html#_mcq.items",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._Open": (
-                "studies/psychiatrybench/load.html#_open",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._Open.items": (
-                "studies/psychiatrybench/load.html#_open.items",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._Row": (
-                "studies/psychiatrybench/load.html#_row",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._Row.context": (
-                "studies/psychiatrybench/load.html#_row.context",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._Row.items": (
-                "studies/psychiatrybench/load.html#_row.items",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._Sequential": (
-                "studies/psychiatrybench/load.html#_sequential",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._Sequential.items": (
-                "studies/psychiatrybench/load.html#_sequential.items",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
             "mhbench.studies.psychiatrybench.load._items_of": (
                 "studies/psychiatrybench/load.html#_items_of",
                 "mhbench/studies/psychiatrybench/load.py",
             ),
-            "mhbench.studies.psychiatrybench.load._json_lines": (
-                "studies/psychiatrybench/load.html#_json_lines",
-                "mhbench/studies/psychiatrybench/load.py",
-            ),
-            "mhbench.studies.psychiatrybench.load._labels": (
-                "studies/psychiatrybench/load.html#_labels",
+            "mhbench.studies.psychiatrybench.load._left_out": (
+                "studies/psychiatrybench/load.html#_left_out",
                 "mhbench/studies/psychiatrybench/load.py",
             ),
             "mhbench.studies.psychiatrybench.load.load": (
@@ -3689,6 +3739,132 @@ d = {
             "mhbench.studies.psychiatrybench.load.load_psychiatrybench": (
                 "studies/psychiatrybench/load.html#load_psychiatrybench",
                 "mhbench/studies/psychiatrybench/load.py",
+            ),
+        },
+        "mhbench.studies.psychiatrybench.rows": {
+            "mhbench.studies.psychiatrybench.rows._Approach": (
+                "studies/psychiatrybench/rows.html#_approach",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._Approach.items": (
+                "studies/psychiatrybench/rows.html#_approach.items",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._Choices": (
+                "studies/psychiatrybench/rows.html#_choices",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._Choices._lettered": (
+                "studies/psychiatrybench/rows.html#_choices._lettered",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._Classification": (
+                "studies/psychiatrybench/rows.html#_classification",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._Classification.items": (
+                "studies/psychiatrybench/rows.html#_classification.items",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._EMI": (
+                "studies/psychiatrybench/rows.html#_emi",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._EMI._paired": (
+                "studies/psychiatrybench/rows.html#_emi._paired",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._EMI.items": (
+                "studies/psychiatrybench/rows.html#_emi.items",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._ExamEMI": (
+                "studies/psychiatrybench/rows.html#_examemi",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._ExamMCQ": (
+                "studies/psychiatrybench/rows.html#_exammcq",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._FollowUp": (
+                "studies/psychiatrybench/rows.html#_followup",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._FollowUp._in_turn": (
+                "studies/psychiatrybench/rows.html#_followup._in_turn",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._MCQ": (
+                "studies/psychiatrybench/rows.html#_mcq",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._MCQ.items": (
+                "studies/psychiatrybench/rows.html#_mcq.items",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._Open": (
+                "studies/psychiatrybench/rows.html#_open",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._Open.items": (
+                "studies/psychiatrybench/rows.html#_open.items",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._Row": (
+                "studies/psychiatrybench/rows.html#_row",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._Row.cluster": (
+                "studies/psychiatrybench/rows.html#_row.cluster",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._Row.context": (
+                "studies/psychiatrybench/rows.html#_row.context",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._Row.items": (
+                "studies/psychiatrybench/rows.html#_row.items",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._Row.origin": (
+                "studies/psychiatrybench/rows.html#_row.origin",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._Separated": (
+                "studies/psychiatrybench/rows.html#_separated",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._Separated._placed": (
+                "studies/psychiatrybench/rows.html#_separated._placed",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._Separated.items": (
+                "studies/psychiatrybench/rows.html#_separated.items",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._Sequential": (
+                "studies/psychiatrybench/rows.html#_sequential",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._Sequential.items": (
+                "studies/psychiatrybench/rows.html#_sequential.items",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._named_labels": (
+                "studies/psychiatrybench/rows.html#_named_labels",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows._read": (
+                "studies/psychiatrybench/rows.html#_read",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows.label_lists": (
+                "studies/psychiatrybench/rows.html#label_lists",
+                "mhbench/studies/psychiatrybench/rows.py",
+            ),
+            "mhbench.studies.psychiatrybench.rows.rows_of": (
+                "studies/psychiatrybench/rows.html#rows_of",
+                "mhbench/studies/psychiatrybench/rows.py",
             ),
         },
     },

@@ -13,6 +13,8 @@ import pytest
 
 from mhbench.ask.prompts import build
 from mhbench.records.anki import load_anki
+from mhbench.records.schema import Response
+from mhbench.steps.score import score_responses
 from mhbench.studies.counselingbench.errors import simulate_errors
 from mhbench.studies.counselingbench.load import (
     ERRORS,
@@ -27,7 +29,8 @@ from mhbench.studies.mentat.annotations import annotation_arrays, load_annotatio
 from mhbench.studies.mentat.questions import MENTAT_COLUMNS, load_mentat
 from mhbench.studies.mentat.simulate import simulate_annotations, simulated_panel
 from mhbench.studies.mhqa.load import inspect_mhqa, load_mhqa
-from mhbench.studies.psychiatrybench.load import PSYCHIATRY_TASKS, load_psychiatrybench
+from mhbench.studies.psychiatrybench.load import load_psychiatrybench
+from mhbench.studies.psychiatrybench.rows import PSYCHIATRY_TASKS
 
 SEED = 20250107
 
@@ -106,7 +109,7 @@ def test_counts(banks):
         "mhqa": 40,
     }
     rows = {f.stem: len(f.read_text().splitlines()) for f in demo_path("psychiatrybench").glob("*.jsonl")}
-    assert set(rows) == set(PSYCHIATRY_TASKS) and len(rows) == 11 and min(rows.values()) >= 3
+    assert set(rows) == set(PSYCHIATRY_TASKS) and len(rows) == 12 and min(rows.values()) >= 3
 
 
 def test_keys_are_balanced(banks):
@@ -330,6 +333,85 @@ def test_psychiatrybench_refuses(tmp_path, task, row, message):
     with pytest.raises(ValueError, match=message) as e:
         load_psychiatrybench(tmp_path)
     assert f"{task}.jsonl:2" in str(e.value)
+
+
+def _classified(tmp_path, **labels):
+    row = {"id": "c", "history": "h", "categories": [], "disorders": []} | labels
+    (tmp_path / "classification.jsonl").write_text(json.dumps(row))
+    return load_psychiatrybench(tmp_path)
+
+
+@pytest.mark.parametrize("healthy", [[], ["Normal"], "Normal", ["healthy"]])
+def test_a_healthy_patient_is_in_the_table(tmp_path, healthy):
+    categories, _ = _classified(tmp_path, categories=healthy)
+    assert categories.key == ["Normal"] and categories.category == "classification categories"
+    said = [
+        Response(item_id=categories.item_id, study="psychiatrybench", model=m, mode="zero_shot", text=t)
+        for m, t in (
+            ("a", "Normal"),
+            ("b", "Anxiety Disorders"),
+            ("c", "no mental disorder"),
+            ("d", "Normal; Anxiety Disorders"),
+            ("e", ""),
+        )
+    ]
+    assert score_responses([categories], said)["correct"].tolist() == [1, 0, 1, 0, 0]
+
+
+def test_a_closed_list_without_a_word_for_none_counts_its_empty_key(tmp_path):
+    (item, _) = _classified(tmp_path)
+    bare = item.model_copy(update={"options": ["Anxiety Disorders", "Depressive Disorders"], "key": [], "aliases": {}})
+    said = [
+        Response(item_id=bare.item_id, study="psychiatrybench", model=m, mode="zero_shot", text=t)
+        for m, t in (
+            ("a", "None"),
+            ("b", "Anxiety Disorders"),
+            ("c", "Burnout"),
+            ("d", ""),
+        )
+    ]
+    assert score_responses([bare], said)["correct"].tolist() == [1, 0, 0, 0]
+
+
+def test_a_name_with_commas_is_found_beside_others(tmp_path):
+    name = "Disruptive, Impulse-Control, and Conduct Disorders"
+    categories, specific = _classified(tmp_path, categories=f"{name}, ADHD", disorders=["Conduct Disorder", "MDD"])
+    assert categories.key == [name, "Attention-Deficit/Hyperactivity Disorder"]
+    assert specific.key == ["Conduct Disorder", "Major Depressive Disorder"] and len(specific.options) == 226
+    with pytest.raises(ValueError, match="must not hold Normal beside a label.*classification.jsonl:1"):
+        _classified(tmp_path, categories=["Normal", name])
+
+
+def test_rows_of_one_case_or_history_make_a_cluster(tmp_path):
+    base = {"question": "?", "answer": "a", "history": "one history"}
+    rows = [base | {"id": "a"}, base | {"id": "b"}, base | {"id": "c", "book": "B", "case": "7"}]
+    (tmp_path / "diagnosis.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    a, b, c = load_psychiatrybench(tmp_path)
+    assert a.cluster == b.cluster != c.cluster == "psychiatrybench-case-B-7" and c.origin == {"book": "B", "case": "7"}
+
+
+def test_separated_questions_may_have_a_file_of_their_own(tmp_path):
+    choices = {"A": "one", "B": "two"}
+    both = {"header": "h", "required": "r", "choices": choices}
+    (tmp_path / "emi.jsonl").write_text(json.dumps(both | {"id": "s", "questions": ["?", "!"], "answers": ["A", "B"]}))
+    rows = [
+        both | {"id": "s-1", "set": "s", "number": 1, "question": "?", "answer": "b"},
+        both | {"id": "x", "question": "?", "answer": "A"},
+    ]
+    (tmp_path / "emi_separated.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    whole, first, other = load_psychiatrybench(tmp_path)
+    assert first.base_id == first.group_id == whole.item_id and first.key == ["B"] and first.origin == {"number": "1"}
+    assert other.group_id == other.item_id and other.category == "emi separated"
+    assert [i.task for i in load_psychiatrybench(tmp_path, emi="sets")] == ["extended_matching"]
+
+
+@pytest.mark.parametrize(
+    "text, message", [("{", "be a JSON object"), ("[]", "got list"), ('{"categories": ["a"]}', "two or more")]
+)
+def test_a_bad_label_list_is_refused(tmp_path, text, message):
+    (tmp_path / "labels.json").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        _classified(tmp_path)
 
 
 def test_set_aside_accounts_for_every_row(tmp_path):

@@ -11,7 +11,7 @@ from hypothesis import settings as hyp
 from hypothesis import strategies as st
 
 from mhbench.ask.budget import TooManyFailed
-from mhbench.ask.request import Model
+from mhbench.ask.request import Model, limit_of
 from mhbench.records.schema import Item, letters
 from mhbench.steps.generate import SELF_CONSISTENCY, generate, generation_requests, select_items, settings
 from mhbench.steps.similarity import nearest_option
@@ -206,13 +206,21 @@ def test_a_misspelt_or_impossible_setting_is_refused(bad):
         settings({"zero_shot": bad})
 
 
-def test_limits_of_tokens():
-    def most(mode, **more):
-        return next(generation_requests(mc(5), MODEL, mode, **more))[1].sampling.get("max_tokens")
+def test_a_models_entry_goes_before_the_budget_of_a_mode():
+    free = MODEL.model_copy(update={"sampling": {}})
 
-    assert most("zero_shot") is None and most("zero_shot", max_tokens_letter=1, max_tokens_reasoning=500) == 1
-    assert most("few_shot_cot", max_tokens_letter=1, max_tokens_reasoning=500) == 500
-    assert most("cot", setting=settings({"cot": {"max_tokens": 9}})["cot"], max_tokens_reasoning=500) == 9
+    def most(mode, model=free, **more):
+        return limit_of(next(generation_requests(mc(5), model, mode, **more))[1], model)[1]
+
+    budgets = {"max_tokens_letter": 1, "max_tokens_answer": 90, "max_tokens_reasoning": 500}
+    assert most("zero_shot") is None and most("cot") is None
+    assert [most(m, **budgets) for m in ("zero_shot", "few_shot_cot", "free_form")] == [1, 500, 90]
+    longer = settings({"cot": {"max_tokens": 900}})["cot"]
+    assert most("cot", setting=longer, **budgets) == 900
+    for mode in ("zero_shot", "few_shot", "cot", "free_form"):
+        assert most(mode, MODEL, **budgets) == 8, "sampling.max_tokens of the entry"
+    own = free.model_copy(update={"max_tokens": {"reasoning": 50}})
+    assert most("cot", own, setting=longer, **budgets) == 50 and most("zero_shot", own, **budgets) == 1
 
 
 # ---------------------------------------------------------------- the encoder
@@ -356,10 +364,10 @@ def test_the_samples_of_self_consistency_say_that_they_vote():
 
 
 def test_a_smaller_draw_lies_within_a_larger_one():
-    from mhbench.records.draw import draw_nested
+    from mhbench.records.draw import draw_items
 
     items = mc(30)
-    drawn = [{i.item_id for i in draw_nested(items, n, seed=4)} for n in (3, 9, 27)]
+    drawn = [{i.item_id for i in draw_items(items, n, seed=4)} for n in (3, 9, 27)]
     assert [len(d) for d in drawn] == [3, 9, 27] and drawn[0] < drawn[1] < drawn[2]
     # what the demo's answers were asked for: SHA-256 of seed and id, smallest first
     import hashlib

@@ -109,7 +109,7 @@ def test_the_parameters_of_this_repository_fit():
 
 
 def test_dvc_yaml_is_short():
-    assert len((ROOT / "dvc.yaml").read_text(encoding="utf-8").splitlines()) <= 240
+    assert len((ROOT / "dvc.yaml").read_text(encoding="utf-8").splitlines()) <= 400
 
 
 def test_plots_have_something_to_show(tmp_path):

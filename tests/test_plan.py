@@ -14,26 +14,17 @@ STUDIES = {"psychiatrybench": {"generate", "judge"}, "counselingbench": {"genera
 
 
 def obliging(n, body):
-    """An answer that fits: the first value that a schema allows, the log-probabilities of a prompt, or words that name
-    no option.
-    """
+    "An answer that fits: a schema's first values, log-probabilities where asked, words that name no option."
     if body.get("echo"):
-        return lambda _: (
-            200,
-            completion(body, "")
-            | {
-                "choices": [
-                    {"text": "", "finish_reason": "length", "logprobs": {"token_logprobs": [None, *[-1.0] * 14]}}
-                ]
-            },
-        )
+        prompt = {"text": "", "finish_reason": "length", "logprobs": {"token_logprobs": [None, *[-1.0] * 14]}}
+        return lambda _: (200, completion(body, "") | {"choices": [prompt]})
     fields = body.get("response_format", {}).get("json_schema", {}).get("schema", {}).get("properties", {})
-    text = (
-        json.dumps({k: v["enum"][0] if "enum" in v else 50 for k, v in fields.items()})
-        if fields
-        else "None of the options fits."
-    )
-    return lambda _: (200, completion(body, text))
+    verdict = json.dumps({k: v["enum"][0] if "enum" in v else 50 for k, v in fields.items()})
+    reply = completion(body, verdict if fields else "None of the options fits.")
+    if body.get("logprobs"):
+        first = {"token": "None", "logprob": -0.1}
+        reply["choices"][0]["logprobs"] = {"content": [first | {"top_logprobs": [first]}]}
+    return lambda _: (200, reply)
 
 
 @pytest.fixture
@@ -99,9 +90,8 @@ def test_a_plan_counts_what_the_run_then_asks(planned):
         for stage in sorted(stages - {"generate"}):
             run_stage(stage, study)
             asked[stage, study] = len(server.asked) - sum(asked.values())
-    assert {
-        (r.stage, r.study): r.to_ask for r in before.itertuples()
-    } == asked  # nobody named an option, so every answer is in error, as a plan must suppose
+    # Nobody named an option, so every answer is in error, as a plan must suppose.
+    assert {(r.stage, r.study): r.to_ask for r in before.itertuples()} == asked
     path = root() / "params.yaml"
     path.write_text(yaml.safe_dump(p | {"seed": 1}, sort_keys=False))
     with pytest.raises(

@@ -28,7 +28,8 @@ NAMED = [
     "diagnosis",
     "treatment",
     "treatment_follow_up",
-    "classification",
+    "classification_categories",
+    "classification_specific",
     "management_plan",
     "clinical_approach",
     "mental_qa",
@@ -158,7 +159,8 @@ def test_each_psychiatrybench_task_has_its_own_prompt(category):
         "emi": "extended_matching",
         "mcq": "multiple_choice",
         "emi_separated": "multiple_choice",
-        "classification": "multi_label",
+        "classification_categories": "multi_label",
+        "classification_specific": "multi_label",
         "sequential_qa": "sequential",
     }.get(category, "open")
     item = an_item(task, study="psychiatrybench", category=category.replace("_", " ").title())

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from .parse import Parsed, _answer_of, parse_choice
@@ -87,11 +88,49 @@ class Labels(NamedTuple):
     how: str  # json, marked, lines, or none
 
 
+_CODE = r"(?:[A-Z]\d{2}(?:\.\w+)?|\d{3}\.\d+)"  # F33.1, 296.32
+
+
 def _label_key(text: str) -> str:
-    text = re.sub(
-        r"[(\[]\s*(?:[A-Z]\d{2}(?:\.\w+)?|\d{3}(?:\.\d+)?)(?:\s*[,;/]\s*[A-Z]?\d+(?:\.\w+)?)*\s*[)\]]", " ", text
-    )
+    text = re.sub(rf"[(\[]\s*(?:{_CODE}|\d{{3}})(?:\s*[,;/]\s*[A-Z]?\d+(?:\.\w+)?)*\s*[)\]]", " ", text)
+    text = re.sub(rf"^\s*{_CODE}\b|\b{_CODE}\s*$", " ", text)
     return " ".join(re.sub(r"[^\w/]+", " ", text.casefold().replace("&", " and ")).split())
+
+
+def _loose_keys(text: str) -> set[str]:
+    "The same name as others write it: in the singular, without `disorder`, without what stands in brackets."
+    forms = [text, re.sub(r"\([^()]*\)", " ", text)]
+    singular = {re.sub(r"(?<=[a-z]{3}[^su\W])s\b", "", _label_key(form)) for form in forms}
+    short = {" ".join(re.sub(r"\bdisorders?\b", " ", key).split()) for key in singular}
+    return {key for key in singular | short if len(key) > 3}
+
+
+@lru_cache(maxsize=64)
+def _known_labels(names: tuple[str, ...], aliases: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    "From a key to the name that it stands for: the names, the aliases, then looser forms that fit one name alone."
+    known: dict[str, str] = {}
+    for n in names:
+        if known.setdefault(_label_key(n), n) != n:
+            rule = "differ by more than case and punctuation"
+            refuse("parse_labels", "names", rule, f"{known[_label_key(n)]!r} and {n!r}")
+    for alias, n in aliases:
+        if n not in names:
+            refuse("parse_labels", "aliases", "stand for a name of the list", f"{alias!r} for {n!r}")
+        known.setdefault(_label_key(alias), n)
+    loose: dict[str, set[str]] = {}
+    inside = [(said, n) for n in names for said in re.findall(r"\(([^()]{4,})\)", n)]  # Trichotillomania (Hair-Pulling)
+    for written, n in [*((n, n) for n in names), *inside, *aliases]:
+        for key in _loose_keys(written):
+            loose.setdefault(key, set()).add(n)
+    return {key: next(iter(of)) for key, of in loose.items() if len(of) == 1} | known
+
+
+def _named(text: str, known: Mapping[str, str]) -> str | None:
+    "The one name that a text stands for: as it stands, else in a looser form."
+    if (name := known.get(_label_key(text))) is not None:
+        return name
+    found = {known[key] for key in _loose_keys(text) if key in known}
+    return found.pop() if len(found) == 1 else None
 
 
 _SEPARATOR = re.compile(r"\s{0,9}(?:[,;|+]|\s/\s|\band\b|\bund\b|&)\s{0,9}")
@@ -99,17 +138,19 @@ _SEPARATOR = re.compile(r"\s{0,9}(?:[,;|+]|\s/\s|\band\b|\bund\b|&)\s{0,9}")
 
 def _look_up(part: str, known: Mapping[str, str]) -> list[tuple[str | None, str]]:
     "Labels of one piece of text: whole, else split at separators into as few known names as possible."
-    if (whole := known.get(_label_key(part))) is not None:
+    if (whole := _named(part, known)) is not None:
         return [(whole, part)]
-    pieces = [p for p in re.split(_SEPARATOR, part) if p.strip()]
+    ends = [(m.start(), m.end()) for m in re.finditer(_SEPARATOR, part)]
+    edges = [0, *(end for _, end in ends)], [*(start for start, _ in ends), len(part)]
+    spans = [(start, end) for start, end in zip(*edges) if part[start:end].strip()]  # of the pieces between separators
     longest = max((len(re.split(_SEPARATOR, n)) for n in known.values()), default=1)
     out, i = [], 0
-    while i < len(pieces):
-        for j in range(min(len(pieces), i + longest), i, -1):
-            name = known.get(_label_key(" ".join(pieces[i:j]))) or known.get(_label_key(" and ".join(pieces[i:j])))
-            if name is not None:
+    while i < len(spans):
+        for j in range(min(len(spans), i + longest), i, -1):  # a name may hold commas, and the word `and`
+            said = part[spans[i][0] : spans[j - 1][1]]
+            if (name := _named(said, known)) is not None:
                 break
-        out.append((name, pieces[i] if name is None else " ".join(pieces[i:j])))
+        out.append((name, part[slice(*spans[i])] if name is None else said))
         i = i + 1 if name is None else j
     return out
 
@@ -124,19 +165,7 @@ def parse_labels(
 
     Raises: ValueError where two names of the list cannot be told apart, or an alias stands for no name.
     """
-    known: dict[str, str] = {}
-    for n in names:
-        if known.setdefault(_label_key(n), n) != n:
-            refuse(
-                "parse_labels",
-                "names",
-                "differ by more than case and punctuation",
-                f"{known[_label_key(n)]!r} and {n!r}",
-            )
-    for alias, n in (aliases or {}).items():
-        if n not in names:
-            refuse("parse_labels", "aliases", "stand for a name of the list", f"{alias!r} for {n!r}")
-        known.setdefault(_label_key(alias), n)
+    known = _known_labels(tuple(names), tuple((aliases or {}).items()))
     answer = _answer_of(text)
     if not answer.strip():
         return Labels((), (), "none")

@@ -134,6 +134,11 @@ class Model(Entry):
     price: dict[str, float] = {}  # USD per million tokens: prompt and completion; empty: unknown, which is not 0
     thinking: bool = False  # its answers begin with reasoning, marked or not
     thinking_tokens: Annotated[int, Field(ge=1)] = 4096  # room for thought and answer, where sampling sets no limit
+    max_tokens: dict[
+        Literal["letter", "answer", "reasoning"], Annotated[int, Field(ge=1)]
+    ] = {}  # room by what is asked
+    max_truncated: Annotated[float, Field(ge=0, le=1)] | None = None  # share of cut answers; None: as `generate` says
+    max_unread: Annotated[float, Field(ge=0, le=1)] | None = None  # share of unreadable answers, likewise
     released: str | None = None  # YYYY-MM-DD
     parameters: float | None = None  # how many, in billions
 
@@ -274,7 +279,7 @@ def _prefix(
 
 
 LETTER = 4  # tokens: a limit up to this leaves room for a letter and nothing else
-TEXT_ROOM = 32  # tokens, where a letter has to be read from a text
+TEXT_ROOM = 256  # tokens, where a letter has to be read from a text
 
 
 def limit_of(
@@ -297,7 +302,7 @@ def limit_of(
     if own is not None and (thinks or "max_completion_tokens" in model.sampling):
         return name, own
     if thinks:
-        return name, max(model.thinking_tokens, asked or 0)
+        return name, max(model.thinking_tokens, asked or 0, request.room or 0)
     most = asked if asked is not None else own if own is not None else request.room
     if reads_text and most is not None and most <= LETTER:
         most = max(most, own or TEXT_ROOM)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import yaml
 
+from ..annotate.export import hash_of_answers
 from ..errors import refuse
 from .graph import root
 from .params import load_params
@@ -70,7 +71,7 @@ def _make_places(top: Path, studies: list[str]) -> None:
 
 def record_inputs(params: str | Path = "params.yaml") -> dict[str, dict]:  # study -> what was hashed
     """Write `results/inputs/<study>.json` for every study of the run, with the SHA-256 of its corpus, of the tables of
-    answers that its entry names, and of the folders of templates.
+    answers and the file of people's answers that its entry names, and of the folders of templates.
     """
     top = root()
     p = load_params(top / params)
@@ -87,6 +88,9 @@ def record_inputs(params: str | Path = "params.yaml") -> dict[str, dict]:  # stu
             out[study]["ratings"] = _hash(Path(prepare["path"]).expanduser().parent / ratings["path"], top)
         if creators:
             out[study]["creators"] = _hash(creators, top)
+        if prepare.get("ratings"):
+            people = top / Path(prepare["ratings"]).expanduser()
+            out[study]["people"] = hash_of_answers(people) if people.exists() else "absent"
         file = top / "results" / "inputs" / f"{study}.json"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(out[study], indent=1, sort_keys=True) + "\n", encoding="utf-8")

@@ -105,7 +105,14 @@ def stage_requests(
 
 
 # %% ../../nbs/run/07_plan.ipynb #836c700b
-_OF_GENERATE = ("seed", "n_demonstrations", "max_tokens_reasoning", "max_tokens_letter", "prompts_dir")
+_OF_GENERATE = (
+    "seed",
+    "n_demonstrations",
+    "max_tokens_reasoning",
+    "max_tokens_letter",
+    "max_tokens_answer",
+    "prompts_dir",
+)
 
 
 class _Study:

@@ -19,9 +19,10 @@ import pandas as pd
 from ..ask.notes import NOTES
 from ..errors import refuse
 from ..records.schema import Item, Judgment, Rating, Record, Response, read_records, write_records
-from ..report.style import save
+from ..report.style import introduce, save
 from ..report.tables import with_interval
 from .graph import before, graph, root
+from ..steps.rates import COUNTS
 
 # %% auto #0
 __all__ = ["write_metrics", "Stage"]
@@ -53,7 +54,7 @@ def write_metrics(values: dict, path: str | Path) -> Path:
 
 
 # %% ../../nbs/run/03_stage.ipynb #5840b5c4
-_HEADLINE = ["measure", "model", "mode", "n", "estimate", "ci_low", "ci_high", "level"]
+_HEADLINE = ["measure", "model", "mode", "n", *COUNTS, "estimate", "ci_low", "ci_high", "level"]
 
 
 def _demo(name: str, studies: Sequence[str], models: Sequence[str], n_items: int | None) -> Path:
@@ -71,6 +72,15 @@ def _demo(name: str, studies: Sequence[str], models: Sequence[str], n_items: int
                 for model in models if node.models else [None]:
                     run_stage(stage, study, model, overrides=given)
     return folder
+
+
+def _everybody() -> list[str]:
+    "The models of params.yaml and those whose answers come in a table: they keep their looks in every figure."
+    from mhbench.run.params import load_params
+
+    params = load_params(root() / "params.yaml")
+    answers = [s.get("prepare", {}).get("answers") or {} for s in params["studies"].values()]
+    return [*params["models"], *sorted({name for a in answers for name in a})]
 
 
 def _goes_through(node: Any, study: str, wanted: str) -> bool:
@@ -113,6 +123,7 @@ class Stage:
         self._figures: list[dict] = []
         self._absent: list[dict] = []
         self._main: list[pd.DataFrame] = []
+        introduce(_everybody())
 
     @property
     def _where(self) -> list[str]:
@@ -193,8 +204,8 @@ class Stage:
 
     @cached_property
     def simulated(self) -> bool:
-        "Whether the items are synthetic, so that no clinician's judgement is behind the ratings."
-        return any(i.canary for i in self.items)
+        "Whether items or raters are synthetic, so that no clinician's judgement of a real item is behind the ratings."
+        return any(i.canary for i in self.items) or any(r.variant.get("simulated") == "true" for r in self.ratings)
 
     @property
     def people(self) -> str:
@@ -309,7 +320,7 @@ class Stage:
         if drawing is None:
             return self.absent(caption, absent)
         save(drawing, name, self.figures)
-        self._figures.append({"name": name, "caption": caption})
+        self._figures.append({"name": name, "caption": caption, "alt": str(drawing.get_label() or caption)})
         return drawing
 
     def page(self, html: str) -> Path:

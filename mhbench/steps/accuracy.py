@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pandas as pd
 
 from ..errors import refuse
 from ..records.schema import Item
 from ..stats.calibration import expected_calibration_error, reliability_curve
 from ..stats.estimate import estimate
-from .rates import rate_table
+from ..stats.resample import mean
+from .rates import COUNTS, rate_table
 from .score import ANSWERED, RUN, mode_names
 
 # %% auto #0
@@ -56,6 +58,7 @@ def breakdowns(
     core: str | None = None,
     n_boot: int = 1000,
     seed: int,
+    whole: pd.DataFrame | None = None,  # of mhbench.steps.score.scorable: every item, asked or not
 ) -> dict[str, pd.DataFrame]:  # correct, cross_entropy, brier -> a table of rates
     """Rates by model, mode and group, of the core set; and by set, where there is one.
 
@@ -63,11 +66,13 @@ def breakdowns(
     """
     central = on_core(scores, core)
     within = [b for b in by if scores[b].notna().any() and not (core and b == "set")]
+    of_core = whole if whole is None or core is None else whole[whole["set"] == core]
     out = {}
     for value in ("correct", "cross_entropy", "brier"):
-        parts = [rate_table(central, value, within, n_boot=n_boot, seed=seed)]
+        parts = [rate_table(central, value, within, n_boot=n_boot, seed=seed, whole=of_core)]
         if core and "set" in by:
-            parts.append(rate_table(scores, value, ["set"], n_boot=n_boot, seed=seed).query("by == 'set'"))
+            every = rate_table(scores, value, ["set"], n_boot=n_boot, seed=seed, whole=whole)
+            parts.append(every.query("by == 'set'"))
         out[value] = pd.concat(parts, ignore_index=True)
     return out
 
@@ -75,7 +80,7 @@ def breakdowns(
 def probability_scores(rates: Mapping[str, pd.DataFrame]) -> pd.DataFrame:  # rates with a column `score`
     "Cross-entropy and Brier score in one table; lower is better for both."
     parts = [rates[v].assign(score=v) for v in ("cross_entropy", "brier")]
-    return pd.concat(parts, ignore_index=True).drop(columns=["n_missing", "n_unread"])
+    return pd.concat(parts, ignore_index=True).drop(columns=COUNTS, errors="ignore")
 
 
 def with_run(table: pd.DataFrame) -> pd.DataFrame:
@@ -123,16 +128,34 @@ def _weighted_error(confidence, correct, weights):
     return expected_calibration_error(confidence, correct, weights=weights)
 
 
+def _bin_limits(sure: pd.DataFrame, edges: np.ndarray, n_boot: int, seed: int) -> dict[str, list[float]]:
+    "The interval of each bin's accuracy, whole clusters drawn."
+    place = np.clip(np.searchsorted(edges, sure["confidence"], side="left") - 1, 0, len(edges) - 2)
+    out: dict[str, list[float]] = {"ci_low": [], "ci_high": []}
+    for k in range(len(edges) - 1):
+        here = sure[place == k]
+        right, cluster = here["correct"].to_numpy(float), here["cluster"].to_numpy()
+        e = estimate(mean, right, clusters=cluster, n_boot=n_boot, seed=seed, share=True)
+        out["ci_low"].append(e.ci_low)
+        out["ci_high"].append(e.ci_high)
+    return out
+
+
 def reliability_curves(
-    plain: pd.DataFrame, *, core: str | None = None
-) -> pd.DataFrame:  # model (and mode), confidence, accuracy, n
-    "Accuracy by bin of confidence, of the core set."
+    plain: pd.DataFrame,
+    *,
+    core: str | None = None,
+    n_boot: int = 1000,
+    seed: int,
+) -> pd.DataFrame:  # model (and mode), confidence, accuracy, n, ci_low, ci_high
+    "Accuracy by bin of confidence, of the core set, with its interval."
     sure = _sure(plain if core is None else plain[plain["set"] == core])
     out = [pd.DataFrame(columns=["model", "confidence", "accuracy", "n"])]
     for run, g in with_run(sure).groupby("run"):
         curve = reliability_curve(g["confidence"], g["correct"])
         columns = {"confidence": curve.confidence, "accuracy": curve.accuracy, "n": curve.count}
-        out.append(pd.DataFrame({"model": run, **columns}))
+        ends = _bin_limits(g, curve.edges, n_boot, seed)
+        out.append(pd.DataFrame({"model": run, **columns, **ends}))
     return pd.concat([o for o in out if len(o)] or out, ignore_index=True)
 
 
@@ -141,7 +164,7 @@ def score_metrics(plain: pd.DataFrame, accuracy: pd.DataFrame, f1: pd.DataFrame)
     "Counts, and accuracy and macro F1 by model and way of answering."
     total = accuracy[accuracy["by"] == "all"]
     total, f1 = (t.assign(run=t["model"] + "/" + mode_names(t)) for t in (total, f1))
-    kept = ["n", "estimate", "ci_low", "ci_high", "n_unread"]
+    kept = ["n", "estimate", "ci_low", "ci_high", *(c for c in COUNTS if c in total)]
     return {
         "n_responses": len(plain),
         "n_missing": int((~plain["status"].isin(ANSWERED)).sum()),

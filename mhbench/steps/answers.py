@@ -12,10 +12,12 @@ import pandas as pd
 
 from ..ask.budget import Budget
 from ..ask.request import Endpoint, Model
+from ..errors import refuse
 from ..records.schema import Item, Judgment, Response, fingerprint, frame
 from ..records.shards import shard
 from .generate import generate
 from .judge import judge
+from .score import ANSWERED, UNSCORED, read_answer
 from .similarity import judge_by_similarity, nearest_option
 
 # %% auto #0
@@ -26,6 +28,7 @@ __all__ = [
     "count_tasks",
     "count_responses",
     "failures",
+    "check_readable",
     "generate_metrics",
 ]
 
@@ -85,11 +88,22 @@ def count_tasks(items: Sequence[Item]) -> pd.DataFrame:  # task, items
     return pd.Series([i.task for i in items], name="task").value_counts().rename("items").reset_index()
 
 
-def count_responses(responses: Sequence[Response]) -> pd.DataFrame:
-    "By mode and status: responses, items, tokens and money."
-    table = frame(responses, Response)
+def _read(items: Sequence[Item], responses: Sequence[Response]) -> pd.DataFrame:
+    "The responses, with `scored` (an answer that is right or wrong by itself), `unread` and `truncated`."
+    by_id = {i.item_id: i for i in items}
+    read = [read_answer(by_id[r.item_id], r) for r in responses]
+    answered = [r.status in ANSWERED for r in responses]
+    scored = [ok and how not in UNSCORED for ok, (_, how) in zip(answered, read)]
+    table = frame(responses, Response).assign(answered=answered, scored=scored)
+    table["unread"] = [known and not answer for known, (answer, _) in zip(scored, read)]
+    return table.assign(truncated=table["status"] == "truncated")
+
+
+def count_responses(items: Sequence[Item], responses: Sequence[Response]) -> pd.DataFrame:
+    "By mode and status: responses, items, answers that could not be read, tokens and money."
+    table = _read(items, responses)
     g = table.groupby(["mode", "status"])
-    spent = g[["prompt_tokens", "completion_tokens"]].sum()
+    spent = g[["unread", "prompt_tokens", "completion_tokens"]].sum()
     spent["cost_usd"] = g["cost_usd"].agg(lambda x: x.sum(skipna=False))  # one unknown price makes the sum unknown
     return pd.concat([g.size().rename("n"), g["item_id"].nunique().rename("items"), spent], axis=1).reset_index()
 
@@ -99,6 +113,49 @@ def failures(responses: Sequence[Response], most: int = 10) -> pd.DataFrame:  # 
     table = frame(responses, Response)
     reasons = table.loc[table["status"] != "ok", ["mode", "status", "error"]]
     return reasons.value_counts(dropna=False).rename("n").reset_index().head(most)
+
+
+_REMEDY = {
+    "truncated": "give it room, by max_tokens: {{answer: 1024, reasoning: 4096}} in {0}, by thinking_tokens where it"
+    " thinks, or with no limit in {0}.sampling",
+    "unread": "look at some in responses.parquet of results/text/generate: one that explains itself needs room"
+    " (max_tokens in {0}), one that does not follow needs few_shot or templates of your own (prompts_dir)",
+}
+
+
+def check_readable(
+    items: Sequence[Item],
+    responses: Sequence[Response],  # of one model
+    model: Model | None,  # whose entry may allow more; None: an encoder, which is never cut
+    *,
+    max_truncated: float = 0.05,  # the largest share of a mode's answers that may be cut at their limit
+    max_unread: float = 0.05,  # the largest share, of those that are right or wrong by themselves, that cannot be read
+) -> None:
+    """Refuse a run whose numbers would be about the limit of tokens, or about the reading, and not about the model.
+
+    Raises: RuntimeError that names share, mode and remedy.
+    """
+    if model is None:
+        return
+    entry, table = f"models.{model.name}", _read(items, responses)
+    checks = [
+        ("truncated", "answered", max_truncated if model.max_truncated is None else model.max_truncated),
+        ("unread", "scored", max_unread if model.max_unread is None else model.max_unread),
+    ]
+    for what, among, most in checks:
+        for mode, g in table[table[among]].groupby("mode"):
+            n = int(g[what].sum())
+            if n > most * len(g):
+                keep = f"; if it does answer so, max_{what}: 1.0 in {entry} keeps them, counted beside every accuracy"
+                refuse(
+                    "generate",
+                    f"{what} answers",
+                    f"be at most {most:.3g} of a mode's (max_{what})",
+                    f"{n} of {len(g)}",
+                    place=f"{model.name}, {mode}",
+                    remedy=_REMEDY[what].format(entry) + keep,
+                    error=RuntimeError,
+                )
 
 
 def generate_metrics(items: Sequence[Item], responses: Sequence[Response]) -> dict:

@@ -86,7 +86,7 @@ def accuracy_beside(
     asked = {(r.model, r.item_id) for r in responses if r.mode == "free_form"}
     chosen = [r for r in responses if r.mode == "zero_shot" and (r.model, r.item_id) in asked]
     scores = score_responses(list(items), chosen)
-    return rate_table(scores, "correct", ["category"], n_boot=n_boot, seed=seed).drop(columns="n_unread")
+    return rate_table(scores, "correct", ["category"], n_boot=n_boot, seed=seed)
 
 
 def freeform_metrics(scores: pd.DataFrame, table: pd.DataFrame) -> dict:

@@ -18,7 +18,7 @@ from ..ask.budget import BYTES_PER_TOKEN, Plan, max_completion, plan
 from ..ask.client import ask
 from ..ask.request import Answer, Endpoint, Model, Request
 from ..errors import refuse
-from ..records.draw import draw_nested
+from ..records.draw import draw_items
 from ..records.schema import MODES, Item, Record, Response, carried, letters
 from ..records.shards import merge, shard
 
@@ -50,7 +50,7 @@ class Setting(Record):
     demonstrations: Annotated[int, Field(ge=1)] | None = (
         None  # few-shot modes: how many are drawn; None: as `generate` says
     )
-    max_tokens: Annotated[int, Field(ge=1)] | None = None  # of the answer; None: as `generate` or the model says
+    max_tokens: Annotated[int, Field(ge=1)] | None = None  # of the answer; a model's entry goes before it
     n_items: Annotated[int, Field(ge=1)] | dict[str, Annotated[int, Field(ge=1)]] | None = (
         None  # a draw of this many base questions, or as many in each evaluation set; None: all
     )
@@ -112,7 +112,7 @@ def name(item: Item, mode: str, sample: int) -> str:
 def select_items(items: Sequence[Item], setting: Setting, seed: int) -> list[Item]:
     """The items that a mode is asked of, in their order.
 
-    A draw is `mhbench.records.draw.draw_nested`: a larger one asks what a smaller one has asked, and more.
+    A draw is `mhbench.records.draw.draw_items`: a larger one asks what a smaller one has asked, and more.
     With a number for each evaluation set, a set of fewer questions has some of those of a larger one; a set that is not
     named is not asked.
     """
@@ -132,7 +132,7 @@ def select_items(items: Sequence[Item], setting: Setting, seed: int) -> list[Ite
             )
         }
         return [i for i in out if i.item_id in kept]
-    return draw_nested(out, setting.n_items, seed=seed)
+    return draw_items(out, setting.n_items, seed=seed)
 
 
 def _letters(item: Item, mode: str, model: Model, temperature: float | None) -> list[str] | None:
@@ -144,6 +144,18 @@ def _letters(item: Item, mode: str, model: Model, temperature: float | None) -> 
         and len(item.options) <= 26
     )
     return letters(len(item.options)) if wanted else None
+
+
+def _room(
+    model: Model,
+    mode: str,
+    setting: Setting,
+    wanted: list[str] | None,  # the letters, where a letter is all that is asked for
+    budgets: Mapping[str, int | None],  # letter, answer, reasoning -> tokens
+) -> int | None:
+    "The tokens that an answer may have: as the model's entry says, else the study's mode, else the stage."
+    kind: Literal["letter", "answer", "reasoning"] = "reasoning" if "cot" in mode else "letter" if wanted else "answer"
+    return model.max_tokens.get(kind) or setting.max_tokens or budgets.get(kind)
 
 
 def _with_system(messages: list[dict[str, str]], system: str | None) -> list[dict[str, str]]:
@@ -164,8 +176,9 @@ def generation_requests(
     pool: Sequence[Item] | None = None,  # demonstrations are drawn from these; the items by default
     n_demonstrations: int = 3,
     seed: int = 0,  # of the draw of demonstrations
-    max_tokens_reasoning: int | None = None,  # chain of thought; None: the model's own
-    max_tokens_letter: int | None = None,  # where letters are asked for; None: the model's own
+    max_tokens_reasoning: int | None = None,  # room of a chain of thought; a limit in the model's entry goes before it
+    max_tokens_letter: int | None = None,  # room where letters are asked for, likewise
+    max_tokens_answer: int | None = None,  # room of every other answer, likewise
     language: str | None = None,
     prompts_dir: str | Path | None = None,
 ) -> Iterator[tuple[Item, Request]]:  # one pair a request, items in order, samples within
@@ -174,6 +187,7 @@ def generation_requests(
     Raises: ValueError where an item has no prompt in that mode or the pool too few demonstrations.
     """
     setting = setting or settings([mode])[mode]
+    budgets = {"letter": max_tokens_letter, "answer": max_tokens_answer, "reasoning": max_tokens_reasoning}
     ordered, n = (
         demonstrations._ordered(items if pool is None else pool, seed),
         setting.demonstrations or n_demonstrations,
@@ -192,21 +206,9 @@ def generation_requests(
             wanted = _letters(
                 item, mode, model, model.sampling.get("temperature") if temperature is None else temperature
             )
-            most = setting.max_tokens or (
-                max_tokens_reasoning if "cot" in mode else max_tokens_letter if wanted else None
-            )
             sampling = {} if temperature is None else {"temperature": temperature}
-            yield (
-                item,
-                Request(
-                    name(item, mode, sample),
-                    messages,
-                    {**sampling, **({"max_tokens": most} if most else {})},
-                    sample,
-                    None,
-                    wanted,
-                ),
-            )
+            room = _room(model, mode, setting, wanted, budgets)
+            yield item, Request(name(item, mode, sample), messages, sampling, sample, letters=wanted, room=room)
 
 
 # %% ../../nbs/steps/02_generate.ipynb #9fc7cf27
@@ -279,6 +281,7 @@ def generate(
     seed: int = 0,  # of the draws of items and demonstrations
     max_tokens_reasoning: int | None = None,
     max_tokens_letter: int | None = None,
+    max_tokens_answer: int | None = None,
     language: str | None = None,  # of the prompts; None: each item's own
     prompts_dir: str | Path | None = None,
     budget: Any | None = None,
@@ -303,6 +306,7 @@ def generate(
         seed=seed,
         max_tokens_reasoning=max_tokens_reasoning,
         max_tokens_letter=max_tokens_letter,
+        max_tokens_answer=max_tokens_answer,
         language=language,
         prompts_dir=prompts_dir,
         part=part,
@@ -398,7 +402,8 @@ def expected(
     endpoint: Endpoint,
     *,
     cache: str | Path | Any | None,  # a Cache or its path; None: nothing is known
-    # modes, pool, n_demonstrations, seed, max_tokens_reasoning, max_tokens_letter, language, prompts_dir, part
+    # modes, pool, n_demonstrations, seed, max_tokens_reasoning, max_tokens_letter, max_tokens_answer, language,
+    # prompts_dir, part
     **as_generate: Any,
 ) -> tuple[Plan, list[Response]]:  # what would be asked; a response a request, in the order of `generate`
     """Count what `generate` would ask, without asking, and give the responses as far as they are known.

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,11 +19,12 @@ from ..stats.resample import mean
 from .score import ANSWERED, RUN, UNSCORED
 
 # %% auto #0
-__all__ = ["rate_table", "average_models", "present_groups", "status_table", "f1_table"]
+__all__ = ["COUNTS", "rate_table", "average_models", "present_groups", "status_table", "f1_table"]
 
 # %% ../../nbs/steps/08_rates.ipynb #1b2449fd
 _MEASURED = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level"]
-_RATES = [*RUN, "by", "group", "n", "n_clusters", "n_missing", "n_unread", *_MEASURED[2:]]
+COUNTS = ["n_not_asked", "n_missing", "n_failed", "n_truncated", "n_unread"]  # what stands beside every rate
+_RATES = [*RUN, "by", "group", "n", "n_clusters", *COUNTS, *_MEASURED[2:]]
 
 
 def _groups(
@@ -35,6 +37,23 @@ def _groups(
             yield breakdown, str(name), g
 
 
+def _counts(g: pd.DataFrame, whole: pd.DataFrame | None, breakdown: str, name: str) -> dict:
+    "How many items of a group were not asked or got no answer, and what became of the requests."
+    missed: Any = pd.NA
+    if whole is not None:
+        of_group = whole if breakdown == "all" else whole[whole[breakdown].astype(str) == name]
+        missed = len(set(of_group["item_id"]) - set(g["item_id"]))
+        g = g[g["item_id"].isin(whole["item_id"])]
+    answered = g["status"].isin(ANSWERED)
+    return {
+        "n_not_asked": missed,
+        "n_missing": int((~answered.groupby(g["item_id"]).any()).sum()),
+        "n_failed": int((~answered).sum()),
+        "n_truncated": int((g["status"] == "truncated").sum()),
+        "n_unread": int((answered & ~g["read"] & ~g["how"].isin(UNSCORED)).sum()),
+    }
+
+
 def rate_table(
     scores: pd.DataFrame,  # what score_responses returned
     value: str = "correct",  # the column to average: correct, cross_entropy, brier, ...
@@ -43,14 +62,17 @@ def rate_table(
     n_boot: int = 1000,
     seed: int,
     level: float = 0.95,
+    whole: pd.DataFrame | None = None,  # every item that could be scored, as `scorable` gives them: some were not asked
 ) -> pd.DataFrame:
     """Means with bootstrap intervals by model, way of answering and breakdown; groups in the order of a column's
     categories where
     it has them.
 
-    Columns: model, mode, answered_by, n_votes, by, group, n (items with a value), n_clusters, n_missing (responses
-    without an answer),
-    n_unread (answers that could not be read), estimate, ci_low, ci_high, interval, level.
+    Columns: model, mode, answered_by, n_votes, by, group, n (items with a value), n_clusters, n_not_asked (items that
+    were never asked; there with `whole`), n_missing (items that were asked and got no answer), n_failed (requests
+    without an answer), n_truncated (answers that were cut), n_unread (answers that could not be read, which are
+    wrong), estimate, ci_low, ci_high, interval, level.
+
     Raises: ValueError for a column that is not there.
     """
     gone = [c for c in (value, *by) if c not in scores]
@@ -82,15 +104,11 @@ def rate_table(
             )
             rows.append(
                 dict(zip(RUN, run))
-                | dict(
-                    by=breakdown,
-                    group=name,
-                    n_missing=int((~g["status"].isin(ANSWERED)).sum()),
-                    n_unread=int((g["status"].isin(ANSWERED) & ~g["read"] & ~g["how"].isin(UNSCORED)).sum()),
-                )
+                | {"by": breakdown, "group": name, **_counts(g, whole, breakdown, name)}
                 | mean_of_items.row()
             )
-    return pd.DataFrame(rows, columns=_RATES)
+    columns = _RATES if whole is not None else [c for c in _RATES if c != "n_not_asked"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 # %% ../../nbs/steps/08_rates.ipynb #e44d4fb1

@@ -21,12 +21,14 @@ from ..stats.metrics import majority_vote
 __all__ = [
     "ANSWERED",
     "UNSCORED",
+    "NOTHING",
     "RUN",
     "key_of",
     "probabilities",
     "read_answer",
     "is_correct",
     "mode_names",
+    "scorable",
     "score_responses",
     "with_soft_labels",
     "self_consistency",
@@ -38,6 +40,10 @@ UNSCORED = (
     "judge",
     "free form",
 )  # answers that are not right or wrong here: a judge, or the freeform stage, sees to them
+
+
+NOTHING = "none of the list"  # the answer, and the key, where no label of a closed list applies
+_NOTHING = {NOTHING, "none", "none of them", "none of the above", "nothing", "normal", "no disorder", "keine", "nichts"}
 
 
 def key_of(item: Item) -> list[str]:  # letters, labels, terms; empty where nothing is right alone
@@ -75,7 +81,9 @@ def read_answer(
         answer = [g.letter or "" for g in each]
         return (answer if any(answer) else []), ", ".join(dict.fromkeys(g.how for g in each))
     if item.task == "multi_label":
-        named = parse_labels(response.text, item.options)
+        named = parse_labels(response.text, item.options, aliases=item.aliases)
+        if not named.labels and named.unknown and all(u.strip(" .").casefold() in _NOTHING for u in named.unknown):
+            return [NOTHING], named.how
         return [*named.labels, *(f"unknown: {u}" for u in named.unknown)], named.how
     if item.task == "cloze":
         term = (response.text or "").strip()
@@ -87,7 +95,7 @@ def is_correct(
     item: Item, answer: Sequence[str]
 ) -> float:  # 0, 1, a share (extended matching), or NaN where a judge must decide
     "Whether an answer is right: subset accuracy for several letters or labels, partial credit for extended matching."
-    key = key_of(item)
+    key = key_of(item) or ([NOTHING] if item.task == "multi_label" else [])
     if item.task in ("open", "sequential") or not key:
         return float("nan")
     if item.task == "extended_matching":
@@ -155,6 +163,21 @@ def mode_names(
     )
 
 
+_OF_ITEM = _COLUMNS[:12]  # the columns that an item decides
+
+
+def _facts(i: Item) -> tuple:
+    "What is known of an item without a response, in the order of the columns."
+    varied = (i.variant.get("set"), i.variant.get("gender"), i.variant.get("age"), i.variant.get("ethnicity"))
+    return (i.item_id, i.base, i.cluster, i.study, i.task, i.category, i.topic, i.language, *varied)
+
+
+def scorable(items: Sequence[Item]) -> pd.DataFrame:
+    "One row an item that is right or wrong by itself, asked or not: its id, and what it can be grouped by."
+    known = [i for i in items if i.task not in ("open", "sequential") and key_of(i)]
+    return pd.DataFrame([_facts(i) for i in known], columns=_OF_ITEM)
+
+
 def score_responses(items: Sequence[Item], responses: Sequence[Response]) -> pd.DataFrame:
     """One row a response: what was answered, how it was read, whether it was right. No text of an item or an answer is
     in it, but for the letters and labels.
@@ -201,18 +224,7 @@ def score_responses(items: Sequence[Item], responses: Sequence[Response]) -> pd.
             squared_loss = float(brier(target[None], p[None]))
         rows.append(
             (
-                i.item_id,
-                i.base,
-                i.cluster,
-                i.study,
-                i.task,
-                i.category,
-                i.topic,
-                i.language,
-                i.variant.get("set"),
-                i.variant.get("gender"),
-                i.variant.get("age"),
-                i.variant.get("ethnicity"),
+                *_facts(i),
                 r.model,
                 r.mode,
                 "sample" if r.votes else "plain",

@@ -109,4 +109,5 @@ def favouritism_table(
 def with_pair(bias: pd.DataFrame) -> pd.DataFrame:  # of favouritism_table
     "The rows of relatives, and a column `pair` that says who judged whom."
     related = bias[bias["kind"] != "other"]
-    return related.assign(pair=related["annotator"] + " on " + related["student"])
+    whose = related["student"].where(related["kind"] == "family", "its own answers")
+    return related.assign(pair=related["annotator"] + " on " + whose)

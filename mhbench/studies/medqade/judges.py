@@ -118,13 +118,23 @@ def vote_shares(
 
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #e8730905
-def jury_curve(v: VoteShares, bins: int = 5) -> pd.DataFrame:  # model ("jury"), confidence, accuracy, n; a row a bin
-    "How often people call an answer correct, by the jury's vote share: as `reliability_diagram` draws it."
+def jury_curve(
+    v: VoteShares, bins: int = 5, *, n_boot: int = 1000, seed: int
+) -> pd.DataFrame:  # model ("jury"), confidence, accuracy, n, ci_low, ci_high; a row a bin that is not empty
+    """How often people call an answer correct, by the jury's vote share: as `reliability_diagram` draws it.
+
+    Whole items are drawn for the interval: answers to one item are not independent.
+    """
+    columns = ["model", "confidence", "accuracy", "n", "ci_low", "ci_high"]
     if not len(v.share):
-        return pd.DataFrame(columns=["model", "confidence", "accuracy", "n"])
+        return pd.DataFrame(columns=columns)
     c = reliability_curve(v.share.tolist(), v.correct.tolist(), bins=bins)
-    out = pd.DataFrame({"model": "jury", "confidence": c.confidence, "accuracy": c.accuracy, "n": c.count})
-    return out[out["n"] > 0].reset_index(drop=True)
+    of, rows = np.clip(np.searchsorted(c.edges, v.share, side="left") - 1, 0, bins - 1), []
+    for k in np.flatnonzero(c.count > 0):
+        here = of == k
+        e = estimate(mean, v.correct[here], clusters=v.item[here], share=True, n_boot=n_boot, seed=seed)
+        rows.append(("jury", c.confidence[k], e.estimate, e.n, e.ci_low, e.ci_high))
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _gap(share, correct, weights):

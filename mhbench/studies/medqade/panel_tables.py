@@ -405,14 +405,17 @@ def alignment_table(
     return pd.DataFrame(rows, columns=columns)
 
 
-def beside_ceiling(table: pd.DataFrame) -> pd.DataFrame:  # of alignment_table; who, group, n, estimate, ...
-    "Judges and the ceiling one below the other, as a figure shows them."
+def beside_ceiling(table: pd.DataFrame) -> pd.DataFrame:  # of alignment_table; annotator, metric, n, estimate, ...
+    """The ceiling and below it the judges, as a figure shows them.
+
+    Source: MedQADE, figure 6.
+    """
     known = table.dropna(subset=["estimate"])
-    known = known.assign(group=known["annotator"] + ", " + known["metric"].replace("_", " ", regex=True))
+    known = known.assign(metric=known["metric"].replace("_", " ", regex=True))
     own = ["estimate", "ci_low", "ci_high"]
     renamed = {"ceiling": "estimate", "ceiling_low": "ci_low", "ceiling_high": "ci_high"}
-    ceiling = known.drop(columns=own).rename(columns=renamed).assign(who="ceiling: a member of the panel")
-    return pd.concat([known.assign(who="judge"), ceiling], ignore_index=True)
+    ceiling = known.drop(columns=own).rename(columns=renamed).drop_duplicates("metric")  # the same beside every judge
+    return pd.concat([ceiling.assign(annotator="ceiling: a member of the panel"), known], ignore_index=True)
 
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #b2c0170a
