@@ -67,7 +67,13 @@ def _merge(a):
 
 
 def _select(a):
+    if a.items and not a.items.isdecimal():
+        refuse("select", "--items", "be a number of items, 0 for all", f"{a.items!r}")
+    for option, given in (("--studies", a.studies), ("--models", a.models)):
+        if given and not _names(given):
+            refuse("select", option, "name something, or be left out", f"{given!r}")
     if (names := (_names(a.studies), _names(a.models), int(a.items) if a.items else None)) == (None, None, None):
+        load_params(root() / a.params)
         return
     edit.select(*names, params=root() / a.params)
     run = load_params(root() / a.params)["run"]
