@@ -133,8 +133,8 @@ def core_items(
     if isinstance(core, str):
         if core != RATED_BY_ALL:
             refuse("core_items", "core", f"be {RATED_BY_ALL!r}, a list of ids or null", f"{core!r}", remedy=remedy)
-        whole = np.asarray(pd.notna(panel.labels)).any(axis=1).all(axis=0)
-        found = [i for i, w in zip(panel.item_ids, whole.tolist(), strict=True) if w]
+        rated = np.asarray(pd.notna(panel.labels))
+        found = [i for k, i in enumerate(panel.item_ids) if rated[:, :, k].any(axis=1).all()]
     else:
         gone = sorted(set(core) - set(panel.item_ids))
         if gone:
