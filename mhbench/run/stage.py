@@ -215,6 +215,10 @@ class Stage:
         "What the raters are called in tables and figures."
         return "simulated raters" if self.simulated else "people"
 
+    def has(self, stage: str, table: str) -> bool:
+        "Whether another stage left such a table for this study."
+        return (self.results / stage / self._one / f"{table}.parquet").exists()
+
     def read(self, stage: str, table: str) -> pd.DataFrame:
         "A table that another stage left for this study."
         file = self.results / stage / self._one / f"{table}.parquet"

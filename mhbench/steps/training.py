@@ -17,7 +17,7 @@ from ..corpus.splits import split_by_group, without_shared
 from ..encode.finetune import Trained, TrainingSettings, finetune, model_card, training_settings, untrained_model
 from ..encode.multiple_choice import Choices, load_multiple_choice, option_scores, prepare_choices
 from ..errors import refuse
-from ..records.draw import draw_nested
+from ..records.draw import draw_items
 from ..records.schema import Item, letters
 from ..stats.estimate import estimate
 from ..stats.resample import mean
@@ -75,7 +75,7 @@ def training_parts(
     chosen, of_validation = without_shared(came["validation"], tested)
     learnt, of_train = without_shared(came["train"], [*chosen, *tested])
     gone = {"train": of_train, "validation": of_validation, "test": of_train[:0]}
-    learnt = draw_nested(learnt, n_items, seed=seed)
+    learnt = draw_items(learnt, n_items, seed=seed)
     if not learnt:
         refuse("training_parts", "train", "hold questions that the other parts do not share", f"none of {len(train)}")
     kept = {"train": learnt, "validation": chosen, "test": tested}
