@@ -19,12 +19,12 @@ from ..records.schema import Item, Response, read_records
 from .asking import asking, cache_file, capped
 from .graph import graph, place, root, selective
 from .params import load_params, stage_parameters
-from ..steps import contamination, duels, judge
+from ..steps import contamination, duels, judge, judge_study
 from ..steps.generate import expected
 from ..steps.similarity import nearest_option
 
 # %% auto #0
-__all__ = ["run_with", "stage_requests", "plan_run"]
+__all__ = ["HERE", "run_with", "stage_requests", "plan_run"]
 
 
 # %% ../../nbs/run/07_plan.ipynb #c1d71d2d
@@ -51,6 +51,9 @@ def _prepared(study: str, want: dict) -> Path:
         rule = "be prepared with the parameters of params.yaml"
         refuse("plan_run", f"the items of {study}", rule, got, remedy=remedy)
     return texts
+
+
+HERE = ("encoder", "classifier")  # endpoints that cost nothing: models that answer in this process
 
 
 def _known_of_encoder(items: list, study: str, model: str) -> list:  # Responses
@@ -88,8 +91,27 @@ def _completed(v: dict, items: list[Item], endpoint: Endpoint, *, scored_here: b
     return [*halves, *whole]
 
 
+_DESIGN = (
+    "kind",
+    "n_items",
+    "n_known",
+    "repeats",
+    "temperatures",
+    "wordings",
+    "wording_repeats",
+    "seed",
+    "prompts_dir",
+)
+
+
+def _studied(v: dict, items: list[Item], answers: list[Response], model: Model) -> list[Request]:
+    design = {k: v[k] for k in _DESIGN} | {"rubric_name": v["rubric"], "judge_name": model.name}
+    parts = judge_study.study_parts(items, answers, **design)
+    return judge_study.part_requests(parts, items, model, prompts_dir=v["prompts_dir"])
+
+
 def stage_requests(
-    stage: str,  # judge, duels or contamination
+    stage: str,  # judge, judge_study, duels or contamination
     v: dict,  # its parameters
     items: list[Item],
     answers: list[Response],
@@ -99,6 +121,8 @@ def stage_requests(
     "What a stage that reads answers asks one model."
     if stage == "judge":
         return _judged(v, items, answers, model)
+    if stage == "judge_study":
+        return _studied(v, items, answers, model)
     if stage == "duels":
         return _duelled(v, items, answers, model)
     return _completed(v, items, endpoint, scored_here=model.name in (v["min_k"].get("lm") or {}))
@@ -132,7 +156,7 @@ class _Study:
     def generate(self, name: str) -> None:
         v = stage_parameters(self.p, "generate", self.name, name)
         entry, modes = capped(v["entries"][name], v["modes"])
-        if v["endpoints"][entry["endpoint"]]["kind"] == "encoder":
+        if v["endpoints"][entry["endpoint"]]["kind"] in HERE:
             self.answers += _known_of_encoder(self.items, self.name, name)
             return
         given = {k: v[k] for k in _OF_GENERATE}
@@ -145,7 +169,7 @@ class _Study:
         v = stage_parameters(self.p, stage, self.name)
         for name, whole in v["entries"].items():
             entry, _ = capped(whole, {})
-            if v["endpoints"][entry["endpoint"]]["kind"] == "encoder":
+            if v["endpoints"][entry["endpoint"]]["kind"] in HERE:
                 continue
             with asking(entry, name, v["endpoints"], start=False) as (model, endpoint):
                 asked = stage_requests(stage, v, self.items, self.answers, model, endpoint)

@@ -5,7 +5,7 @@
 # %% ../../nbs/steps/23_judge_study.ipynb #6c8ac19b
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -23,7 +23,7 @@ from .verdict_tables import verdict_frame
 from .wordings import WORDINGS, reworded
 
 # %% auto #0
-__all__ = ["Part", "study_parts", "part_requests", "ask_parts"]
+__all__ = ["Part", "study_parts", "count_parts", "part_requests", "ask_parts"]
 
 
 # %% ../../nbs/steps/23_judge_study.ipynb #adb6c85c
@@ -59,8 +59,9 @@ def study_parts(
     *,
     kind: Literal["score", "label"],
     rubric_name: str | None = None,  # None: each item's own
-    n_items: int | None,  # questions whose answers are judged again and in other words, drawn by seed; None: all
-    n_known: int | None,  # references that are corrupted; None: all
+    judge_name: str | None = None,  # whose parts these are, where numbers differ from judge to judge
+    n_items: int | Mapping[str, int | None] | None,  # questions whose answers are judged again; None: all
+    n_known: int | Mapping[str, int | None] | None,  # references that are corrupted; None: all
     repeats: int,  # of each answer at each temperature
     temperatures: Sequence[float],
     wordings: Sequence[str],  # of WORDINGS; fewer than two: no such experiment
@@ -74,6 +75,7 @@ def study_parts(
     """
     if unknown := [w for w in wordings if w not in WORDINGS]:
         refuse("study_parts", "wordings", f"be among {', '.join(WORDINGS)}", f"{unknown}")
+    n_items, n_known = (n.get(judge_name or "") if isinstance(n, Mapping) else n for n in (n_items, n_known))
     alone = [i for i in items if i.task != "sequential"]
     ids = {i.item_id for i in alone}
     there = [r for r in responses if r.item_id in ids and (r.text or "").strip()]
@@ -92,6 +94,20 @@ def study_parts(
             shown = [(w, reworded(r, w, prompts_dir)) for w in wordings]
             parts += [Part("wordings", w, 0.0, wording_repeats, other, tuple(rs)) for w, other in shown]
     return parts
+
+
+def count_parts(
+    parts: Mapping[str, Sequence[Part]],
+) -> pd.DataFrame:  # judge, experiment, wording, temperature, verdicts
+    "How many verdicts each judge is asked for."
+    columns = ["judge", "experiment", "wording", "temperature"]
+    rows = [
+        (name, p.experiment, p.wording, p.temperature, len(p.responses) * p.repeats)
+        for name, ps in parts.items()
+        for p in ps
+    ]
+    table = pd.DataFrame(rows, columns=[*columns, "verdicts"])
+    return table.groupby(columns, sort=False, dropna=False).sum().reset_index()
 
 
 def _alone(responses: Sequence[Response]) -> list[Response]:
