@@ -158,4 +158,4 @@ def ask_parts(
     if not frames:
         return said, pd.DataFrame(columns=columns)
     table = pd.concat(frames, ignore_index=True)
-    return said, table.assign(points=100 * table["value"])[columns]
+    return said, table.assign(points=(100 * table["value"]).round(3))[columns]
