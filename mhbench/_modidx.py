@@ -332,7 +332,8 @@ d = {
             "mhbench.annotate.simulate.simulate": ("annotate/simulate.html#simulate", "mhbench/annotate/simulate.py"),
         },
         "mhbench.annotate.sources": {
-            "mhbench.annotate.sources._responses": ("annotate/sources.html#_responses", "mhbench/annotate/sources.py"),
+            "mhbench.annotate.sources._read": ("annotate/sources.html#_read", "mhbench/annotate/sources.py"),
+            "mhbench.annotate.sources._wrong": ("annotate/sources.html#_wrong", "mhbench/annotate/sources.py"),
             "mhbench.annotate.sources.demo_entry": ("annotate/sources.html#demo_entry", "mhbench/annotate/sources.py"),
             "mhbench.annotate.sources.demo_names": ("annotate/sources.html#demo_names", "mhbench/annotate/sources.py"),
             "mhbench.annotate.sources.entry_corpus": (
