@@ -82,6 +82,7 @@ def _edit(path: str | Path, change) -> None:
         raise ImportError(
             "mhbench: editing params.yaml needs ruamel.yaml, which comes with DVC; pip install 'mhbench[pipeline]'"
         ) from None
+    load_params(path, lists=False)
     y = YAML()
     y.preserve_quotes, y.width = True, 10**6
     p = y.load(Path(path).read_text(encoding="utf-8"))
@@ -90,12 +91,13 @@ def _edit(path: str | Path, change) -> None:
         p["run"][stage] = _flow([s for s in p["run"]["studies"] if stage in p["studies"][s]])
     check_params(p, str(path))
     new = Path(path).with_suffix(".yaml.new")
-    with new.open("w", encoding="utf-8") as f:
-        y.dump(p, f)
-    if new.read_bytes() == Path(path).read_bytes():
-        new.unlink()
-    else:
-        new.replace(path)
+    try:
+        with new.open("w", encoding="utf-8") as f:
+            y.dump(p, f)
+        if new.read_bytes() != Path(path).read_bytes():
+            new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def _flow(names: list[str]):

@@ -108,8 +108,8 @@ class Served:
         return self
 
     def start_process(self) -> "Served":
-        code = "import sys; from mhbench.annotate.command import annotate_main; sys.exit(annotate_main())"
-        words = ["serve", "example", "--file", self.file, "--answers", self.answers, "--port", self.port]
+        code = "import sys; from mhbench.run.cli import main; sys.exit(main())"
+        words = ["annotate", "serve", "example", "--file", self.file, "--answers", self.answers, "--port", self.port]
         self.process = subprocess.Popen([sys.executable, "-c", code, *map(str, words)], stdout=subprocess.DEVNULL)
         until = time.monotonic() + 60
         while time.monotonic() < until:
