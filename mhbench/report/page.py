@@ -28,8 +28,8 @@ from ..steps.rates import COUNTS
 # %% auto #0
 __all__ = [
     "GLOSSARY",
-    "LONGEST",
-    "Table",
+    "ROWS_SHOWN",
+    "Shown",
     "Picture",
     "Section",
     "readable",
@@ -42,7 +42,7 @@ __all__ = [
 
 
 # %% ../../nbs/report/08_page.ipynb #298ff3bf
-class Table(NamedTuple):
+class Shown(NamedTuple):
     "A table of the report, with what a reader needs beside it."
 
     caption: str
@@ -64,16 +64,16 @@ class Section(NamedTuple):
 
     title: str
     text: str = ""  # plain sentences
-    tables: Sequence[Table | tuple[str, pd.DataFrame]] = ()
+    tables: Sequence[Shown | tuple[str, pd.DataFrame]] = ()
     figures: Sequence[Picture | tuple[str, Path]] = ()
     absent: Sequence[str] = ()  # what is not there, and why
     stage: str = ""
     study: str = ""
 
     @property
-    def given(self) -> list[Table]:
+    def given(self) -> list[Shown]:
         "Its tables; a caption and a frame alone are one."
-        return [Table(*t) for t in self.tables]
+        return [Shown(*t) for t in self.tables]
 
 
 def readable(table: pd.DataFrame) -> pd.DataFrame:
@@ -99,7 +99,7 @@ def _section(results: Path, figures: Path, stage: str, study: str, notebooks: Pa
     for t in c["tables"]:
         if t["show"]:
             frame = pd.read_parquet(folder / f"{t['name']}.parquet").drop(columns=t["hide"])
-            tables.append(Table(t["caption"], frame, said.get(t["name"], Prose()), study))
+            tables.append(Shown(t["caption"], frame, said.get(t["name"], Prose()), study))
     drawn = figures / stage / study
     pictures = [Picture(f["caption"], drawn / f"{f['name']}.svg", f.get("alt", "")) for f in c["figures"]]
     absent = [f"{a['name']}: {a['why']}" for a in c["absent"]]
@@ -186,7 +186,7 @@ GLOSSARY = {
     "simultaneous interval": "Intervals that hold for all comparisons of a figure at once, and are wider for that.",
     "sim-": "A simulated examinee or rater, with a skill that was declared beforehand: not a model, not a person.",
 }
-LONGEST = 200  # rows of a table that stand on the page
+ROWS_SHOWN = 200  # rows of a table that stand on the page
 
 
 def _rests_on(row: dict, study: str | None, rows: pd.DataFrame) -> str:
@@ -207,12 +207,12 @@ def _rests_on(row: dict, study: str | None, rows: pd.DataFrame) -> str:
     return ""
 
 
-def _links(t: Table, answers: Answers | None) -> list[str]:  # one a row
+def _links(t: Shown, answers: Answers | None) -> list[str]:  # one a row
     "For each row a link to the answers that it rests on, where these are as many as it says."
     if answers is None or not {"model", "n"} <= set(t.frame):
         return [""] * len(t.frame)
     scored = answers.rows[answers.rows["right"].notna()]
-    return [_rests_on(row, t.study, scored) for row in t.frame.head(LONGEST).to_dict("records")]
+    return [_rests_on(row, t.study, scored) for row in t.frame.head(ROWS_SHOWN).to_dict("records")]
 
 
 def _notebook_of(function: str) -> str:
@@ -223,8 +223,8 @@ def _notebook_of(function: str) -> str:
     return f"../{found[1]}" if found else ""
 
 
-def _cells(t: Table, key: str, section: Section, answers: Answers | None, digits: int) -> dict[str, Any]:
-    shown = readable(t.frame).head(LONGEST)
+def _cells(t: Shown, key: str, section: Section, answers: Answers | None, digits: int) -> dict[str, Any]:
+    shown = readable(t.frame).head(ROWS_SHOWN)
     rows = [[number(v, digits) for v in r] for r in shown.itertuples(index=False)]
     code = [{"name": f.rsplit(".", 1)[-1], "notebook": _notebook_of(f)} for f in t.about.functions]
     return {
@@ -235,7 +235,7 @@ def _cells(t: Table, key: str, section: Section, answers: Answers | None, digits
         "rows": [{"cells": cells, "link": link} for cells, link in zip(rows, _links(t, answers))],
         "n_at": list(shown.columns).index("n") if "n" in shown else -1,
         "n": len(t.frame),
-        "cut": len(t.frame) > LONGEST,
+        "cut": len(t.frame) > ROWS_SHOWN,
         "doubts": doubts(t.frame),
         "csv": base64.b64encode(t.frame.to_csv(index=False).encode()).decode(),
         "file": f"{_stem(section.title, t.caption)}.csv",
@@ -280,7 +280,7 @@ def _groups(sections: Sequence[Section], answers: Answers | None, digits: int) -
 def _embedded(answers: Answers) -> dict[str, Any]:
     "The answers as the page holds them, and the first of them for those who read it without JavaScript."
     head = ["study", "item", "model", "asked", "what", "answer", "key", "judged"]
-    shown = [[number(v) for v in r] for r in answers.rows[head].head(LONGEST).itertuples(index=False)]
+    shown = [[number(v) for v in r] for r in answers.rows[head].head(ROWS_SHOWN).itertuples(index=False)]
     texts = {"items": answers.items, "answers": answers.texts}
     known = answers.rows["study"] + "/" + answers.rows["item"]
     return {
