@@ -1491,9 +1491,9 @@ d = {
         },
         "mhbench.report.page": {
             "mhbench.report.page.Picture": ("report/page.html#picture", "mhbench/report/page.py"),
+            "mhbench.report.page.ReportTable": ("report/page.html#reporttable", "mhbench/report/page.py"),
             "mhbench.report.page.Section": ("report/page.html#section", "mhbench/report/page.py"),
             "mhbench.report.page.Section.given": ("report/page.html#section.given", "mhbench/report/page.py"),
-            "mhbench.report.page.Shown": ("report/page.html#shown", "mhbench/report/page.py"),
             "mhbench.report.page._cells": ("report/page.html#_cells", "mhbench/report/page.py"),
             "mhbench.report.page._embedded": ("report/page.html#_embedded", "mhbench/report/page.py"),
             "mhbench.report.page._groups": ("report/page.html#_groups", "mhbench/report/page.py"),

@@ -9,8 +9,8 @@ import pytest
 from annotate.conftest import axe, chromium, no_script  # noqa: F401 (the browser of the annotation page)
 
 from mhbench.records.schema import Item, Response, write_records
-from mhbench.report.items import ANSWER_COLUMNS, Answers, answers_of
-from mhbench.report.page import Section, Shown, html_report
+from mhbench.report.items import ROW_COLUMNS, Answers, answers_of
+from mhbench.report.page import Section, ReportTable, html_report
 from mhbench.stats.resample import mean, paired_difference
 from mhbench.stats.tests import mcnemar
 
@@ -23,7 +23,7 @@ def answers():
     rng = np.random.default_rng(1)
     item = np.tile(np.arange(N), 4)
     right = (rng.random(4 * N) < np.repeat([0.6, 0.55, 0.5, 0.45], N)).astype(float)
-    rows = pd.DataFrame({c: None for c in ANSWER_COLUMNS}, index=range(4 * N))
+    rows = pd.DataFrame({c: None for c in ROW_COLUMNS}, index=range(4 * N))
     rows = rows.assign(
         study="made-up",
         item=[f"q{k}" for k in item],
@@ -46,7 +46,7 @@ def answers():
 def page(answers, tmp_path_factory):
     table = pd.DataFrame({"model": ["alpha", "beta"], "mode": "cot", "n": [N, 3], "estimate": [0.5, 0.45]})
     table = table.assign(ci_low=[0.49, np.nan], ci_high=[0.51, np.nan], level=0.95)
-    sections = [Section("made-up: score", "How often.", [Shown("Accuracy", table, study="made-up")])]
+    sections = [Section("made-up: score", "How often.", [ReportTable("Accuracy", table, study="made-up")])]
     file = tmp_path_factory.mktemp("report") / "report.html"
     text = html_report("A report", ["What was asked."], sections, wrong=["2 of 9 were not read."], answers=answers)
     file.write_text(text, encoding="utf-8")

@@ -19,10 +19,10 @@ from ..records.schema import Item, Judgment, Rating, Response, read_records
 from ..steps.score import mode_names
 
 # %% auto #0
-__all__ = ["ANSWER_COLUMNS", "Answers", "answers_of", "columnar", "packed"]
+__all__ = ["ROW_COLUMNS", "Answers", "answers_of", "columnar", "packed"]
 
 # %% ../../nbs/report/07_items.ipynb #13eaf313
-ANSWER_COLUMNS = [
+ROW_COLUMNS = [
     "study",
     "item",
     "case",
@@ -36,13 +36,13 @@ ANSWER_COLUMNS = [
     "what",
     "right",
 ]
-ANSWER_COLUMNS += ["answer", "key", "confidence", "judged", "judges"]
+ROW_COLUMNS += ["answer", "key", "confidence", "judged", "judges"]
 
 
 class Answers(NamedTuple):
     "All answers of a run, as the page holds them."
 
-    rows: pd.DataFrame  # one row an answer, the columns ANSWER_COLUMNS
+    rows: pd.DataFrame  # one row an answer, the columns ROW_COLUMNS
     items: dict[str, dict]  # "study/item" -> its texts and ratings; none of a protected one
     texts: dict[str, dict]  # row number as text -> the answer's own words, and the judges'
 
@@ -83,7 +83,7 @@ def _there(file: Path, record: type) -> list:
 def _of_study(results: Path, study: str, models: Iterable[str], private: bool, start: int) -> Answers:
     file = results / "score" / study / "scores.parquet"
     if not file.exists():
-        return Answers(pd.DataFrame(columns=ANSWER_COLUMNS), {}, {})
+        return Answers(pd.DataFrame(columns=ROW_COLUMNS), {}, {})
     text = results / "text"
     scores = pd.read_parquet(file)
     items = {i.item_id: i for i in _there(text / "prepare" / study / "items.parquet", Item)}
@@ -116,7 +116,7 @@ def _of_study(results: Path, study: str, models: Iterable[str], private: bool, s
             "judged": ["; ".join(f"{j.judge}: {_verdict(j)}" for j in js) or None for js in of],
             "judges": [_apart(js) for js in of],
         },
-        columns=ANSWER_COLUMNS,
+        columns=ROW_COLUMNS,
     )
     shown = {f"{study}/{k}": _item_texts(items[k]) for k in sorted(open_ids & set(scores["item_id"]))}
     for target in _ratings(text, study, open_ids & set(scores["item_id"])).itertuples():
@@ -173,7 +173,7 @@ def answers_of(
         parts.append(_of_study(Path(results), study, models, private, n))
         n += len(parts[-1].rows)
     full = [p.rows for p in parts if len(p.rows)]
-    rows = pd.concat(full, ignore_index=True) if full else pd.DataFrame(columns=ANSWER_COLUMNS)
+    rows = pd.concat(full, ignore_index=True) if full else pd.DataFrame(columns=ROW_COLUMNS)
     items = {k: v for p in parts for k, v in p.items.items()}
     return Answers(rows, items, {k: v for p in parts for k, v in p.texts.items()})
 

@@ -29,7 +29,7 @@ from ..steps.rates import COUNTS
 __all__ = [
     "GLOSSARY",
     "ROWS_SHOWN",
-    "Shown",
+    "ReportTable",
     "Picture",
     "Section",
     "readable",
@@ -42,7 +42,7 @@ __all__ = [
 
 
 # %% ../../nbs/report/08_page.ipynb #298ff3bf
-class Shown(NamedTuple):
+class ReportTable(NamedTuple):
     "A table of the report, with what a reader needs beside it."
 
     caption: str
@@ -64,16 +64,16 @@ class Section(NamedTuple):
 
     title: str
     text: str = ""  # plain sentences
-    tables: Sequence[Shown | tuple[str, pd.DataFrame]] = ()
+    tables: Sequence[ReportTable | tuple[str, pd.DataFrame]] = ()
     figures: Sequence[Picture | tuple[str, Path]] = ()
     absent: Sequence[str] = ()  # what is not there, and why
     stage: str = ""
     study: str = ""
 
     @property
-    def given(self) -> list[Shown]:
+    def given(self) -> list[ReportTable]:
         "Its tables; a caption and a frame alone are one."
-        return [Shown(*t) for t in self.tables]
+        return [ReportTable(*t) for t in self.tables]
 
 
 def readable(table: pd.DataFrame) -> pd.DataFrame:
@@ -99,7 +99,7 @@ def _section(results: Path, figures: Path, stage: str, study: str, notebooks: Pa
     for t in c["tables"]:
         if t["show"]:
             frame = pd.read_parquet(folder / f"{t['name']}.parquet").drop(columns=t["hide"])
-            tables.append(Shown(t["caption"], frame, said.get(t["name"], Prose()), study))
+            tables.append(ReportTable(t["caption"], frame, said.get(t["name"], Prose()), study))
     drawn = figures / stage / study
     pictures = [Picture(f["caption"], drawn / f"{f['name']}.svg", f.get("alt", "")) for f in c["figures"]]
     absent = [f"{a['name']}: {a['why']}" for a in c["absent"]]
@@ -207,7 +207,7 @@ def _rests_on(row: dict, study: str | None, rows: pd.DataFrame) -> str:
     return ""
 
 
-def _links(t: Shown, answers: Answers | None) -> list[str]:  # one a row
+def _links(t: ReportTable, answers: Answers | None) -> list[str]:  # one a row
     "For each row a link to the answers that it rests on, where these are as many as it says."
     if answers is None or not {"model", "n"} <= set(t.frame):
         return [""] * len(t.frame)
@@ -223,7 +223,7 @@ def _notebook_of(function: str) -> str:
     return f"../{found[1]}" if found else ""
 
 
-def _cells(t: Shown, key: str, section: Section, answers: Answers | None, digits: int) -> dict[str, Any]:
+def _cells(t: ReportTable, key: str, section: Section, answers: Answers | None, digits: int) -> dict[str, Any]:
     shown = readable(t.frame).head(ROWS_SHOWN)
     rows = [[number(v, digits) for v in r] for r in shown.itertuples(index=False)]
     code = [{"name": f.rsplit(".", 1)[-1], "notebook": _notebook_of(f)} for f in t.about.functions]
