@@ -10,7 +10,7 @@ from annotate.conftest import axe, chromium, no_script  # noqa: F401 (the browse
 
 from mhbench.records.schema import Item, Response, write_records
 from mhbench.report.items import ROW_COLUMNS, Answers, answers_of
-from mhbench.report.page import Section, ReportTable, html_report
+from mhbench.report.page import ReportTable, Section, html_report
 from mhbench.stats.resample import mean, paired_difference
 from mhbench.stats.tests import mcnemar
 
