@@ -422,6 +422,8 @@ def _check(request: Request, endpoint: Endpoint) -> None:
             f"{bad or request.messages!r:.200}",
             place=f"{request.id}",
         )
+    if request.letters == []:
+        refuse("wire", "letters", "name an option or be None", "[]", place=request.id, remedy="leave them out")
     if request.echo and endpoint.prompt_logprobs == "none":
         refuse(
             "wire",
