@@ -5,11 +5,8 @@
 # %% ../../nbs/run/05_asking.ipynb #75ee1b92
 from __future__ import annotations
 
-<<<<<<< HEAD
 import hashlib
-=======
 import json
->>>>>>> main
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -27,11 +24,7 @@ from .graph import root
 from ..steps.answers import Asked
 
 # %% auto #0
-<<<<<<< HEAD
-__all__ = ["cache_file", "capped", "asking", "asked_with", "settled"]
-=======
-__all__ = ["cache_file", "capped", "asking", "trained_classifier", "settled"]
->>>>>>> main
+__all__ = ["cache_file", "capped", "asking", "asked_with", "trained_classifier", "settled"]
 
 
 # %% ../../nbs/run/05_asking.ipynb #9ef2affe

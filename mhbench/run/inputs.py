@@ -124,15 +124,10 @@ def record_inputs(params: str | Path = "params.yaml") -> dict[str, dict]:  # stu
     for study in p["run"]["studies"]:
         prepare = p["studies"][study].get("prepare") or {}
         answers = {name: _hash(file, top) for name, file in (prepare.get("answers") or {}).items()}
-<<<<<<< HEAD
+        training = p["studies"][study].get("finetune") or {}
         sections = (p["studies"][study].get("preferences"), p.get("preferences"))
         creators = next((s["creators"] for s in sections if s and s.get("creators")), None)
         out[study] = {"corpus": _hash(prepare["path"], top), "answers": answers} | _of_models(p, study, top)
-=======
-        training = p["studies"][study].get("finetune") or {}
-        creators = (p["studies"][study].get("preferences") or {}).get("creators")
-        out[study] = {"corpus": _hash(prepare["path"], top), "answers": answers, "templates": templates}
->>>>>>> main
         ratings = (prepare.get("options") or {}).get("ratings")
         if isinstance(ratings, dict) and "path" in ratings:
             out[study]["ratings"] = _hash(Path(prepare["path"]).expanduser().parent / ratings["path"], top)
