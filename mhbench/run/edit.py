@@ -43,8 +43,8 @@ def merge_shards(
 ) -> Path:  # responses.parquet
     """Put the parts of a generate stage together.
 
-    Raises: FileNotFoundError where there are no parts; ValueError where one is missing or was asked with other settings,
-    or where two overlap.
+    Raises: FileNotFoundError where there are no parts; ValueError where one is missing, two overlap, or one was asked
+    with other settings.
     """
     texts = Path(results) / "text"
     folder = place(texts, "generate", study, model)
