@@ -1255,10 +1255,12 @@ d = {
                 "records/anki.html#_text.handle_starttag",
                 "mhbench/records/anki.py",
             ),
+            "mhbench.records.anki._decks": ("records/anki.html#_decks", "mhbench/records/anki.py"),
             "mhbench.records.anki._item_id": ("records/anki.html#_item_id", "mhbench/records/anki.py"),
             "mhbench.records.anki._open": ("records/anki.html#_open", "mhbench/records/anki.py"),
             "mhbench.records.anki._package_notes": ("records/anki.html#_package_notes", "mhbench/records/anki.py"),
             "mhbench.records.anki._text_notes": ("records/anki.html#_text_notes", "mhbench/records/anki.py"),
+            "mhbench.records.anki._too_large": ("records/anki.html#_too_large", "mhbench/records/anki.py"),
             "mhbench.records.anki._unpack": ("records/anki.html#_unpack", "mhbench/records/anki.py"),
             "mhbench.records.anki.cloze_question": ("records/anki.html#cloze_question", "mhbench/records/anki.py"),
             "mhbench.records.anki.field_text": ("records/anki.html#field_text", "mhbench/records/anki.py"),
@@ -1266,7 +1268,9 @@ d = {
             "mhbench.records.anki.parse_cloze": ("records/anki.html#parse_cloze", "mhbench/records/anki.py"),
         },
         "mhbench.records.answers": {
-            "mhbench.records.answers.load_answers": ("records/answers.html#load_answers", "mhbench/records/answers.py")
+            "mhbench.records.answers._rows": ("records/answers.html#_rows", "mhbench/records/answers.py"),
+            "mhbench.records.answers._sample": ("records/answers.html#_sample", "mhbench/records/answers.py"),
+            "mhbench.records.answers.load_answers": ("records/answers.html#load_answers", "mhbench/records/answers.py"),
         },
         "mhbench.records.draw": {
             "mhbench.records.draw.draw_items": ("records/draw.html#draw_items", "mhbench/records/draw.py")
@@ -1279,6 +1283,14 @@ d = {
             "mhbench.records.labelstudio.Tasks": ("records/labelstudio.html#tasks", "mhbench/records/labelstudio.py"),
             "mhbench.records.labelstudio._choices": (
                 "records/labelstudio.html#_choices",
+                "mhbench/records/labelstudio.py",
+            ),
+            "mhbench.records.labelstudio._exported": (
+                "records/labelstudio.html#_exported",
+                "mhbench/records/labelstudio.py",
+            ),
+            "mhbench.records.labelstudio._fault_of": (
+                "records/labelstudio.html#_fault_of",
                 "mhbench/records/labelstudio.py",
             ),
             "mhbench.records.labelstudio._rows": ("records/labelstudio.html#_rows", "mhbench/records/labelstudio.py"),
@@ -1546,6 +1558,7 @@ d = {
         },
         "mhbench.run.asking": {
             "mhbench.run.asking._at_most": ("run/asking.html#_at_most", "mhbench/run/asking.py"),
+            "mhbench.run.asking.asked_with": ("run/asking.html#asked_with", "mhbench/run/asking.py"),
             "mhbench.run.asking.asking": ("run/asking.html#asking", "mhbench/run/asking.py"),
             "mhbench.run.asking.cache_file": ("run/asking.html#cache_file", "mhbench/run/asking.py"),
             "mhbench.run.asking.capped": ("run/asking.html#capped", "mhbench/run/asking.py"),
@@ -1571,6 +1584,7 @@ d = {
             "mhbench.run.cli.parser": ("run/cli.html#parser", "mhbench/run/cli.py"),
         },
         "mhbench.run.edit": {
+            "mhbench.run.edit._check_parts": ("run/edit.html#_check_parts", "mhbench/run/edit.py"),
             "mhbench.run.edit._edit": ("run/edit.html#_edit", "mhbench/run/edit.py"),
             "mhbench.run.edit._flow": ("run/edit.html#_flow", "mhbench/run/edit.py"),
             "mhbench.run.edit.import_corpus": ("run/edit.html#import_corpus", "mhbench/run/edit.py"),
@@ -1596,6 +1610,9 @@ d = {
         "mhbench.run.inputs": {
             "mhbench.run.inputs._hash": ("run/inputs.html#_hash", "mhbench/run/inputs.py"),
             "mhbench.run.inputs._make_places": ("run/inputs.html#_make_places", "mhbench/run/inputs.py"),
+            "mhbench.run.inputs._model_files": ("run/inputs.html#_model_files", "mhbench/run/inputs.py"),
+            "mhbench.run.inputs._of_models": ("run/inputs.html#_of_models", "mhbench/run/inputs.py"),
+            "mhbench.run.inputs._weights": ("run/inputs.html#_weights", "mhbench/run/inputs.py"),
             "mhbench.run.inputs.check_source": ("run/inputs.html#check_source", "mhbench/run/inputs.py"),
             "mhbench.run.inputs.record_inputs": ("run/inputs.html#record_inputs", "mhbench/run/inputs.py"),
             "mhbench.run.inputs.sha256": ("run/inputs.html#sha256", "mhbench/run/inputs.py"),
@@ -2702,6 +2719,7 @@ d = {
             "mhbench.studies.corpus._called": ("studies/corpus.html#_called", "mhbench/studies/corpus.py"),
             "mhbench.studies.corpus._offered": ("studies/corpus.html#_offered", "mhbench/studies/corpus.py"),
             "mhbench.studies.corpus._rated": ("studies/corpus.html#_rated", "mhbench/studies/corpus.py"),
+            "mhbench.studies.corpus._unread": ("studies/corpus.html#_unread", "mhbench/studies/corpus.py"),
             "mhbench.studies.corpus.corpus_of": ("studies/corpus.html#corpus_of", "mhbench/studies/corpus.py"),
             "mhbench.studies.corpus.find_loader": ("studies/corpus.html#find_loader", "mhbench/studies/corpus.py"),
             "mhbench.studies.corpus.load_corpus": ("studies/corpus.html#load_corpus", "mhbench/studies/corpus.py"),

@@ -116,7 +116,10 @@ def _import(a):
         name, eq, value = text.partition("=")
         if not eq:
             refuse("import", "--option", "be NAME=VALUE", f"{text!r}")
-        options[name] = yaml.safe_load(value)
+        try:
+            options[name] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            refuse("import", f"--option {name}", "have a value that is YAML", f"{value!r}", remedy="look for a bracket")
     prepare = load_params(path)["studies"].get(a.study, {}).get("prepare", {})
     if prepare.get("loader") == "table":
         remedy = f"say `mhbench new-study {a.study} FILE --replace`"
