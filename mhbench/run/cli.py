@@ -23,6 +23,7 @@ from . import edit, execute, inputs, new_study, plan, publish
 from .asking import asking, capped
 from .graph import root
 from .params import load_params
+from .people import add_people
 
 # %% auto #0
 __all__ = ["parser", "main"]
@@ -51,6 +52,13 @@ def _run(a):
 def _inputs(a):
     for study, hashes in inputs.record_inputs(a.params).items():
         print(f"{study}: corpus {hashes['corpus'][:12]}")
+
+
+def _report(a):
+    execute.run_stage("report", params=a.params, overrides={"private": True} if a.private else None)
+    print(f"results/{'private/' if a.private else ''}report.html")
+    if a.private:
+        print("it holds texts of protected corpora: for those who may read them, and never published")
 
 
 def _publish(a):
@@ -83,6 +91,24 @@ def _select(a):
     )
 
 
+def _without_bad_rows(loader: str, path: str, study: str, options: dict) -> str:
+    "What `strict=false` would do about a corpus that was refused; nothing where it would not help."
+    from mhbench.studies.corpus import load_corpus
+
+    if "strict" in options:
+        return ""
+    with tempfile.TemporaryDirectory() as d:
+        file = Path(d) / "set_aside.jsonl"
+        try:
+            corpus = load_corpus(loader, path, study=study, **options, strict=False, set_aside=str(file))
+        except (ValueError, OSError):
+            return ""
+        n = len(file.read_text(encoding="utf-8").splitlines()) if file.exists() else 0
+    rows = "1 row does" if n == 1 else f"{n} rows do"
+    kept = f"the {len(corpus.items)} items that do are kept"
+    return f"; {rows} not fit: with `--option strict=false` they are set aside and counted, and {kept}" if n else ""
+
+
 def _import(a):
     path = root() / a.params
     options = {}
@@ -90,7 +116,10 @@ def _import(a):
         name, eq, value = text.partition("=")
         if not eq:
             refuse("import", "--option", "be NAME=VALUE", f"{text!r}")
-        options[name] = yaml.safe_load(value)
+        try:
+            options[name] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            refuse("import", f"--option {name}", "have a value that is YAML", f"{value!r}", remedy="look for a bracket")
     prepare = load_params(path)["studies"].get(a.study, {}).get("prepare", {})
     if prepare.get("loader") == "table":
         remedy = f"say `mhbench new-study {a.study} FILE --replace`"
@@ -100,7 +129,10 @@ def _import(a):
 
         with tempfile.TemporaryDirectory() as d:
             aside = {"set_aside": f"{d}/set_aside.jsonl"} if options.get("strict") is False else {}
-            corpus = load_corpus(prepare["loader"], a.path, study=a.study, **options, **aside)
+            try:
+                corpus = load_corpus(prepare["loader"], a.path, study=a.study, **options, **aside)
+            except ValueError as e:
+                raise ValueError(f"{e}{_without_bad_rows(prepare['loader'], a.path, a.study, options)}") from None
         print(
             f"{a.study}: {len(corpus.items)} items, {len(corpus.ratings)} ratings, {len(corpus.responses)} recorded"
             " answers"
@@ -234,9 +266,14 @@ def parser() -> argparse.ArgumentParser:
         help="ask only the I-th of N parts of the items (generate); merge puts them together",
     )
     add("inputs", _inputs, "hash the corpora, answers and templates that the run reads, for DVC to compare")
+    s = add("report", _report, "make the page of the run again, from what its stages have left")
+    s.add_argument(
+        "--private", action="store_true", help="with the texts of protected items, as results/private/report.html"
+    )
     s = add("publish", _publish, "copy the executed notebooks and the page of the run to a folder for readers")
     s.add_argument("--to", default="reports")
     add_annotate(sub)
+    add_people(sub)
     s = add("check", _check, "ask a model three questions: what works, what it costs, and its entry for params.yaml")
     s.add_argument("model", metavar="MODEL")
     s = add("merge", _merge, "put the shards of a generate stage together, byte for byte as one process gives them")
