@@ -50,7 +50,7 @@ def _runs(table: pd.DataFrame) -> pd.DataFrame:
 
 
 # %% ../../nbs/steps/24_judge_tables.ipynb #b2055ff1
-MARGINS = {  # points: how much lower than the reference a group must be; padded: how far off it may be; reference: its least
+MARGINS = {  # points below the reference at least; padded: apart from it at most; the reference: its score at least
     "reference": 85.0,
     "fact changed": 5.0,
     "dangerous": 20.0,
