@@ -332,7 +332,8 @@ d = {
             "mhbench.annotate.simulate.simulate": ("annotate/simulate.html#simulate", "mhbench/annotate/simulate.py"),
         },
         "mhbench.annotate.sources": {
-            "mhbench.annotate.sources._responses": ("annotate/sources.html#_responses", "mhbench/annotate/sources.py"),
+            "mhbench.annotate.sources._read": ("annotate/sources.html#_read", "mhbench/annotate/sources.py"),
+            "mhbench.annotate.sources._wrong": ("annotate/sources.html#_wrong", "mhbench/annotate/sources.py"),
             "mhbench.annotate.sources.demo_entry": ("annotate/sources.html#demo_entry", "mhbench/annotate/sources.py"),
             "mhbench.annotate.sources.demo_names": ("annotate/sources.html#demo_names", "mhbench/annotate/sources.py"),
             "mhbench.annotate.sources.entry_corpus": (
@@ -888,6 +889,16 @@ d = {
         "mhbench.ask.thinking": {
             "mhbench.ask.thinking.split_thinking": ("ask/thinking.html#split_thinking", "mhbench/ask/thinking.py")
         },
+        "mhbench.corpus.splits": {
+            "mhbench.corpus.splits.folded": ("corpus/splits.html#folded", "mhbench/corpus/splits.py"),
+            "mhbench.corpus.splits.item_fingerprint": (
+                "corpus/splits.html#item_fingerprint",
+                "mhbench/corpus/splits.py",
+            ),
+            "mhbench.corpus.splits.shared_items": ("corpus/splits.html#shared_items", "mhbench/corpus/splits.py"),
+            "mhbench.corpus.splits.split_by_group": ("corpus/splits.html#split_by_group", "mhbench/corpus/splits.py"),
+            "mhbench.corpus.splits.without_shared": ("corpus/splits.html#without_shared", "mhbench/corpus/splits.py"),
+        },
         "mhbench.encode.bertscore": {
             "mhbench.encode.bertscore.BERTScore": ("encode/bertscore.html#bertscore", "mhbench/encode/bertscore.py"),
             "mhbench.encode.bertscore.Baseline": ("encode/bertscore.html#baseline", "mhbench/encode/bertscore.py"),
@@ -1046,6 +1057,37 @@ d = {
                 "mhbench/encode/embeddings.py",
             ),
         },
+        "mhbench.encode.finetune": {
+            "mhbench.encode.finetune.Trained": ("encode/finetune.html#trained", "mhbench/encode/finetune.py"),
+            "mhbench.encode.finetune.TrainingSettings": (
+                "encode/finetune.html#trainingsettings",
+                "mhbench/encode/finetune.py",
+            ),
+            "mhbench.encode.finetune._arguments": ("encode/finetune.html#_arguments", "mhbench/encode/finetune.py"),
+            "mhbench.encode.finetune._check_parts": ("encode/finetune.html#_check_parts", "mhbench/encode/finetune.py"),
+            "mhbench.encode.finetune._history": ("encode/finetune.html#_history", "mhbench/encode/finetune.py"),
+            "mhbench.encode.finetune._last_checkpoint": (
+                "encode/finetune.html#_last_checkpoint",
+                "mhbench/encode/finetune.py",
+            ),
+            "mhbench.encode.finetune._right": ("encode/finetune.html#_right", "mhbench/encode/finetune.py"),
+            "mhbench.encode.finetune._train": ("encode/finetune.html#_train", "mhbench/encode/finetune.py"),
+            "mhbench.encode.finetune.base_identity": (
+                "encode/finetune.html#base_identity",
+                "mhbench/encode/finetune.py",
+            ),
+            "mhbench.encode.finetune.finetune": ("encode/finetune.html#finetune", "mhbench/encode/finetune.py"),
+            "mhbench.encode.finetune.model_card": ("encode/finetune.html#model_card", "mhbench/encode/finetune.py"),
+            "mhbench.encode.finetune.run_key": ("encode/finetune.html#run_key", "mhbench/encode/finetune.py"),
+            "mhbench.encode.finetune.training_settings": (
+                "encode/finetune.html#training_settings",
+                "mhbench/encode/finetune.py",
+            ),
+            "mhbench.encode.finetune.untrained_model": (
+                "encode/finetune.html#untrained_model",
+                "mhbench/encode/finetune.py",
+            ),
+        },
         "mhbench.encode.loading": {
             "mhbench.encode.loading.Kept": ("encode/loading.html#kept", "mhbench/encode/loading.py"),
             "mhbench.encode.loading.Kept.__call__": ("encode/loading.html#kept.__call__", "mhbench/encode/loading.py"),
@@ -1064,6 +1106,60 @@ d = {
                 "mhbench/encode/loading.py",
             ),
             "mhbench.encode.loading.run_batches": ("encode/loading.html#run_batches", "mhbench/encode/loading.py"),
+        },
+        "mhbench.encode.multiple_choice": {
+            "mhbench.encode.multiple_choice.Choices": (
+                "encode/multiple_choice.html#choices",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice.MultipleChoice": (
+                "encode/multiple_choice.html#multiplechoice",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice.MultipleChoice.__init__": (
+                "encode/multiple_choice.html#multiplechoice.__init__",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice.MultipleChoice.__repr__": (
+                "encode/multiple_choice.html#multiplechoice.__repr__",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice.MultipleChoice.log_probabilities": (
+                "encode/multiple_choice.html#multiplechoice.log_probabilities",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice._count": (
+                "encode/multiple_choice.html#_count",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice._first": (
+                "encode/multiple_choice.html#_first",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice.base_folder": (
+                "encode/multiple_choice.html#base_folder",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice.choice_responses": (
+                "encode/multiple_choice.html#choice_responses",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice.load_multiple_choice": (
+                "encode/multiple_choice.html#load_multiple_choice",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice.log_softmax": (
+                "encode/multiple_choice.html#log_softmax",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice.option_scores": (
+                "encode/multiple_choice.html#option_scores",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice.prepare_choices": (
+                "encode/multiple_choice.html#prepare_choices",
+                "mhbench/encode/multiple_choice.py",
+            ),
         },
         "mhbench.encode.overlap": {
             "mhbench.encode.overlap.chain_cosine": ("encode/overlap.html#chain_cosine", "mhbench/encode/overlap.py"),
@@ -1160,10 +1256,12 @@ d = {
                 "records/anki.html#_text.handle_starttag",
                 "mhbench/records/anki.py",
             ),
+            "mhbench.records.anki._decks": ("records/anki.html#_decks", "mhbench/records/anki.py"),
             "mhbench.records.anki._item_id": ("records/anki.html#_item_id", "mhbench/records/anki.py"),
             "mhbench.records.anki._open": ("records/anki.html#_open", "mhbench/records/anki.py"),
             "mhbench.records.anki._package_notes": ("records/anki.html#_package_notes", "mhbench/records/anki.py"),
             "mhbench.records.anki._text_notes": ("records/anki.html#_text_notes", "mhbench/records/anki.py"),
+            "mhbench.records.anki._too_large": ("records/anki.html#_too_large", "mhbench/records/anki.py"),
             "mhbench.records.anki._unpack": ("records/anki.html#_unpack", "mhbench/records/anki.py"),
             "mhbench.records.anki.cloze_question": ("records/anki.html#cloze_question", "mhbench/records/anki.py"),
             "mhbench.records.anki.field_text": ("records/anki.html#field_text", "mhbench/records/anki.py"),
@@ -1171,7 +1269,9 @@ d = {
             "mhbench.records.anki.parse_cloze": ("records/anki.html#parse_cloze", "mhbench/records/anki.py"),
         },
         "mhbench.records.answers": {
-            "mhbench.records.answers.load_answers": ("records/answers.html#load_answers", "mhbench/records/answers.py")
+            "mhbench.records.answers._rows": ("records/answers.html#_rows", "mhbench/records/answers.py"),
+            "mhbench.records.answers._sample": ("records/answers.html#_sample", "mhbench/records/answers.py"),
+            "mhbench.records.answers.load_answers": ("records/answers.html#load_answers", "mhbench/records/answers.py"),
         },
         "mhbench.records.draw": {
             "mhbench.records.draw.draw_items": ("records/draw.html#draw_items", "mhbench/records/draw.py")
@@ -1184,6 +1284,14 @@ d = {
             "mhbench.records.labelstudio.Tasks": ("records/labelstudio.html#tasks", "mhbench/records/labelstudio.py"),
             "mhbench.records.labelstudio._choices": (
                 "records/labelstudio.html#_choices",
+                "mhbench/records/labelstudio.py",
+            ),
+            "mhbench.records.labelstudio._exported": (
+                "records/labelstudio.html#_exported",
+                "mhbench/records/labelstudio.py",
+            ),
+            "mhbench.records.labelstudio._fault_of": (
+                "records/labelstudio.html#_fault_of",
                 "mhbench/records/labelstudio.py",
             ),
             "mhbench.records.labelstudio._rows": ("records/labelstudio.html#_rows", "mhbench/records/labelstudio.py"),
@@ -1349,6 +1457,19 @@ d = {
                 "mhbench/report/figures.py",
             ),
         },
+        "mhbench.report.findings": {
+            "mhbench.report.findings._metrics": ("report/findings.html#_metrics", "mhbench/report/findings.py"),
+            "mhbench.report.findings._of_judges": ("report/findings.html#_of_judges", "mhbench/report/findings.py"),
+            "mhbench.report.findings._of_requests": ("report/findings.html#_of_requests", "mhbench/report/findings.py"),
+            "mhbench.report.findings._table": ("report/findings.html#_table", "mhbench/report/findings.py"),
+            "mhbench.report.findings.about_run": ("report/findings.html#about_run", "mhbench/report/findings.py"),
+            "mhbench.report.findings.against_lines": (
+                "report/findings.html#against_lines",
+                "mhbench/report/findings.py",
+            ),
+            "mhbench.report.findings.asked": ("report/findings.html#asked", "mhbench/report/findings.py"),
+            "mhbench.report.findings.went_wrong": ("report/findings.html#went_wrong", "mhbench/report/findings.py"),
+        },
         "mhbench.report.forest": {
             "mhbench.report.forest._Line": ("report/forest.html#_line", "mhbench/report/forest.py"),
             "mhbench.report.forest._beside": ("report/forest.html#_beside", "mhbench/report/forest.py"),
@@ -1365,18 +1486,54 @@ d = {
             "mhbench.report.forest._unsure": ("report/forest.html#_unsure", "mhbench/report/forest.py"),
             "mhbench.report.forest.intervals": ("report/forest.html#intervals", "mhbench/report/forest.py"),
         },
+        "mhbench.report.items": {
+            "mhbench.report.items.Answers": ("report/items.html#answers", "mhbench/report/items.py"),
+            "mhbench.report.items._apart": ("report/items.html#_apart", "mhbench/report/items.py"),
+            "mhbench.report.items._became": ("report/items.html#_became", "mhbench/report/items.py"),
+            "mhbench.report.items._item_texts": ("report/items.html#_item_texts", "mhbench/report/items.py"),
+            "mhbench.report.items._letters": ("report/items.html#_letters", "mhbench/report/items.py"),
+            "mhbench.report.items._of_study": ("report/items.html#_of_study", "mhbench/report/items.py"),
+            "mhbench.report.items._ratings": ("report/items.html#_ratings", "mhbench/report/items.py"),
+            "mhbench.report.items._responses": ("report/items.html#_responses", "mhbench/report/items.py"),
+            "mhbench.report.items._there": ("report/items.html#_there", "mhbench/report/items.py"),
+            "mhbench.report.items._verdict": ("report/items.html#_verdict", "mhbench/report/items.py"),
+            "mhbench.report.items._words": ("report/items.html#_words", "mhbench/report/items.py"),
+            "mhbench.report.items.answers_of": ("report/items.html#answers_of", "mhbench/report/items.py"),
+            "mhbench.report.items.columnar": ("report/items.html#columnar", "mhbench/report/items.py"),
+            "mhbench.report.items.packed": ("report/items.html#packed", "mhbench/report/items.py"),
+        },
         "mhbench.report.page": {
+            "mhbench.report.page.Picture": ("report/page.html#picture", "mhbench/report/page.py"),
+            "mhbench.report.page.ReportTable": ("report/page.html#reporttable", "mhbench/report/page.py"),
             "mhbench.report.page.Section": ("report/page.html#section", "mhbench/report/page.py"),
+            "mhbench.report.page.Section.given": ("report/page.html#section.given", "mhbench/report/page.py"),
             "mhbench.report.page._cells": ("report/page.html#_cells", "mhbench/report/page.py"),
+            "mhbench.report.page._embedded": ("report/page.html#_embedded", "mhbench/report/page.py"),
+            "mhbench.report.page._groups": ("report/page.html#_groups", "mhbench/report/page.py"),
+            "mhbench.report.page._links": ("report/page.html#_links", "mhbench/report/page.py"),
+            "mhbench.report.page._notebook_of": ("report/page.html#_notebook_of", "mhbench/report/page.py"),
             "mhbench.report.page._picture": ("report/page.html#_picture", "mhbench/report/page.py"),
+            "mhbench.report.page._rests_on": ("report/page.html#_rests_on", "mhbench/report/page.py"),
             "mhbench.report.page._section": ("report/page.html#_section", "mhbench/report/page.py"),
+            "mhbench.report.page._stem": ("report/page.html#_stem", "mhbench/report/page.py"),
             "mhbench.report.page.collect": ("report/page.html#collect", "mhbench/report/page.py"),
             "mhbench.report.page.headline": ("report/page.html#headline", "mhbench/report/page.py"),
             "mhbench.report.page.html_report": ("report/page.html#html_report", "mhbench/report/page.py"),
-            "mhbench.report.page.introduction": ("report/page.html#introduction", "mhbench/report/page.py"),
             "mhbench.report.page.readable": ("report/page.html#readable", "mhbench/report/page.py"),
             "mhbench.report.page.write_headline": ("report/page.html#write_headline", "mhbench/report/page.py"),
             "mhbench.report.page.write_tables": ("report/page.html#write_tables", "mhbench/report/page.py"),
+        },
+        "mhbench.report.reading": {
+            "mhbench.report.reading.Prose": ("report/reading.html#prose", "mhbench/report/reading.py"),
+            "mhbench.report.reading._and": ("report/reading.html#_and", "mhbench/report/reading.py"),
+            "mhbench.report.reading._called": ("report/reading.html#_called", "mhbench/report/reading.py"),
+            "mhbench.report.reading._imported": ("report/reading.html#_imported", "mhbench/report/reading.py"),
+            "mhbench.report.reading._of_intervals": ("report/reading.html#_of_intervals", "mhbench/report/reading.py"),
+            "mhbench.report.reading._plainly": ("report/reading.html#_plainly", "mhbench/report/reading.py"),
+            "mhbench.report.reading._registered": ("report/reading.html#_registered", "mhbench/report/reading.py"),
+            "mhbench.report.reading.doubts": ("report/reading.html#doubts", "mhbench/report/reading.py"),
+            "mhbench.report.reading.stage_prose": ("report/reading.html#stage_prose", "mhbench/report/reading.py"),
+            "mhbench.report.reading.standing": ("report/reading.html#standing", "mhbench/report/reading.py"),
         },
         "mhbench.report.style": {
             "mhbench.report.style.Look": ("report/style.html#look", "mhbench/report/style.py"),
@@ -1402,10 +1559,12 @@ d = {
         },
         "mhbench.run.asking": {
             "mhbench.run.asking._at_most": ("run/asking.html#_at_most", "mhbench/run/asking.py"),
+            "mhbench.run.asking.asked_with": ("run/asking.html#asked_with", "mhbench/run/asking.py"),
             "mhbench.run.asking.asking": ("run/asking.html#asking", "mhbench/run/asking.py"),
             "mhbench.run.asking.cache_file": ("run/asking.html#cache_file", "mhbench/run/asking.py"),
             "mhbench.run.asking.capped": ("run/asking.html#capped", "mhbench/run/asking.py"),
             "mhbench.run.asking.settled": ("run/asking.html#settled", "mhbench/run/asking.py"),
+            "mhbench.run.asking.trained_classifier": ("run/asking.html#trained_classifier", "mhbench/run/asking.py"),
         },
         "mhbench.run.cli": {
             "mhbench.run.cli._cache": ("run/cli.html#_cache", "mhbench/run/cli.py"),
@@ -1417,6 +1576,7 @@ d = {
             "mhbench.run.cli._names": ("run/cli.html#_names", "mhbench/run/cli.py"),
             "mhbench.run.cli._plan": ("run/cli.html#_plan", "mhbench/run/cli.py"),
             "mhbench.run.cli._publish": ("run/cli.html#_publish", "mhbench/run/cli.py"),
+            "mhbench.run.cli._report": ("run/cli.html#_report", "mhbench/run/cli.py"),
             "mhbench.run.cli._run": ("run/cli.html#_run", "mhbench/run/cli.py"),
             "mhbench.run.cli._select": ("run/cli.html#_select", "mhbench/run/cli.py"),
             "mhbench.run.cli._summary": ("run/cli.html#_summary", "mhbench/run/cli.py"),
@@ -1425,6 +1585,7 @@ d = {
             "mhbench.run.cli.parser": ("run/cli.html#parser", "mhbench/run/cli.py"),
         },
         "mhbench.run.edit": {
+            "mhbench.run.edit._check_parts": ("run/edit.html#_check_parts", "mhbench/run/edit.py"),
             "mhbench.run.edit._edit": ("run/edit.html#_edit", "mhbench/run/edit.py"),
             "mhbench.run.edit._flow": ("run/edit.html#_flow", "mhbench/run/edit.py"),
             "mhbench.run.edit.import_corpus": ("run/edit.html#import_corpus", "mhbench/run/edit.py"),
@@ -1450,6 +1611,9 @@ d = {
         "mhbench.run.inputs": {
             "mhbench.run.inputs._hash": ("run/inputs.html#_hash", "mhbench/run/inputs.py"),
             "mhbench.run.inputs._make_places": ("run/inputs.html#_make_places", "mhbench/run/inputs.py"),
+            "mhbench.run.inputs._model_files": ("run/inputs.html#_model_files", "mhbench/run/inputs.py"),
+            "mhbench.run.inputs._of_models": ("run/inputs.html#_of_models", "mhbench/run/inputs.py"),
+            "mhbench.run.inputs._weights": ("run/inputs.html#_weights", "mhbench/run/inputs.py"),
             "mhbench.run.inputs.check_source": ("run/inputs.html#check_source", "mhbench/run/inputs.py"),
             "mhbench.run.inputs.record_inputs": ("run/inputs.html#record_inputs", "mhbench/run/inputs.py"),
             "mhbench.run.inputs.sha256": ("run/inputs.html#sha256", "mhbench/run/inputs.py"),
@@ -1578,6 +1742,7 @@ d = {
             "mhbench.run.stage.Stage.items": ("run/stage.html#stage.items", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.judgments": ("run/stage.html#stage.judgments", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.labelled_items": ("run/stage.html#stage.labelled_items", "mhbench/run/stage.py"),
+            "mhbench.run.stage.Stage.lines": ("run/stage.html#stage.lines", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.n_set_aside": ("run/stage.html#stage.n_set_aside", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.out": ("run/stage.html#stage.out", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.page": ("run/stage.html#stage.page", "mhbench/run/stage.py"),
@@ -1597,6 +1762,7 @@ d = {
             "mhbench.run.stage._everybody": ("run/stage.html#_everybody", "mhbench/run/stage.py"),
             "mhbench.run.stage._goes_through": ("run/stage.html#_goes_through", "mhbench/run/stage.py"),
             "mhbench.run.stage._plain": ("run/stage.html#_plain", "mhbench/run/stage.py"),
+            "mhbench.run.stage.synthetic": ("run/stage.html#synthetic", "mhbench/run/stage.py"),
             "mhbench.run.stage.write_metrics": ("run/stage.html#write_metrics", "mhbench/run/stage.py"),
         },
         "mhbench.stats.abstention": {
@@ -2435,6 +2601,41 @@ d = {
                 "mhbench/steps/similarity.py",
             ),
         },
+        "mhbench.steps.training": {
+            "mhbench.steps.training.Run": ("steps/training.html#run", "mhbench/steps/training.py"),
+            "mhbench.steps.training.TrainingParts": ("steps/training.html#trainingparts", "mhbench/steps/training.py"),
+            "mhbench.steps.training._by_variant": ("steps/training.html#_by_variant", "mhbench/steps/training.py"),
+            "mhbench.steps.training._choosable": ("steps/training.html#_choosable", "mhbench/steps/training.py"),
+            "mhbench.steps.training._flips": ("steps/training.html#_flips", "mhbench/steps/training.py"),
+            "mhbench.steps.training._row": ("steps/training.html#_row", "mhbench/steps/training.py"),
+            "mhbench.steps.training._said": ("steps/training.html#_said", "mhbench/steps/training.py"),
+            "mhbench.steps.training._scores": ("steps/training.html#_scores", "mhbench/steps/training.py"),
+            "mhbench.steps.training._seeds": ("steps/training.html#_seeds", "mhbench/steps/training.py"),
+            "mhbench.steps.training.answering_runs": (
+                "steps/training.html#answering_runs",
+                "mhbench/steps/training.py",
+            ),
+            "mhbench.steps.training.baseline_answers": (
+                "steps/training.html#baseline_answers",
+                "mhbench/steps/training.py",
+            ),
+            "mhbench.steps.training.learning_curves": (
+                "steps/training.html#learning_curves",
+                "mhbench/steps/training.py",
+            ),
+            "mhbench.steps.training.run_cards": ("steps/training.html#run_cards", "mhbench/steps/training.py"),
+            "mhbench.steps.training.run_table": ("steps/training.html#run_table", "mhbench/steps/training.py"),
+            "mhbench.steps.training.seed_table": ("steps/training.html#seed_table", "mhbench/steps/training.py"),
+            "mhbench.steps.training.train_runs": ("steps/training.html#train_runs", "mhbench/steps/training.py"),
+            "mhbench.steps.training.training_metrics": (
+                "steps/training.html#training_metrics",
+                "mhbench/steps/training.py",
+            ),
+            "mhbench.steps.training.training_parts": (
+                "steps/training.html#training_parts",
+                "mhbench/steps/training.py",
+            ),
+        },
         "mhbench.steps.variants": {
             "mhbench.steps.variants._drawn": ("steps/variants.html#_drawn", "mhbench/steps/variants.py"),
             "mhbench.steps.variants._prompt": ("steps/variants.html#_prompt", "mhbench/steps/variants.py"),
@@ -2526,6 +2727,7 @@ d = {
             "mhbench.studies.corpus._called": ("studies/corpus.html#_called", "mhbench/studies/corpus.py"),
             "mhbench.studies.corpus._offered": ("studies/corpus.html#_offered", "mhbench/studies/corpus.py"),
             "mhbench.studies.corpus._rated": ("studies/corpus.html#_rated", "mhbench/studies/corpus.py"),
+            "mhbench.studies.corpus._unread": ("studies/corpus.html#_unread", "mhbench/studies/corpus.py"),
             "mhbench.studies.corpus.corpus_of": ("studies/corpus.html#corpus_of", "mhbench/studies/corpus.py"),
             "mhbench.studies.corpus.find_loader": ("studies/corpus.html#find_loader", "mhbench/studies/corpus.py"),
             "mhbench.studies.corpus.load_corpus": ("studies/corpus.html#load_corpus", "mhbench/studies/corpus.py"),
@@ -3685,9 +3887,47 @@ d = {
                 "studies/mhqa/load.html#mend_option",
                 "mhbench/studies/mhqa/load.py",
             ),
-            "mhbench.studies.mhqa.load.shared_mhqa": (
-                "studies/mhqa/load.html#shared_mhqa",
-                "mhbench/studies/mhqa/load.py",
+        },
+        "mhbench.studies.mhqa.simulate": {
+            "mhbench.studies.mhqa.simulate.Fact": (
+                "studies/mhqa/simulate.html#fact",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
+            "mhbench.studies.mhqa.simulate._article": (
+                "studies/mhqa/simulate.html#_article",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
+            "mhbench.studies.mhqa.simulate._csv": (
+                "studies/mhqa/simulate.html#_csv",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
+            "mhbench.studies.mhqa.simulate._options": (
+                "studies/mhqa/simulate.html#_options",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
+            "mhbench.studies.mhqa.simulate._question": (
+                "studies/mhqa/simulate.html#_question",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
+            "mhbench.studies.mhqa.simulate._wrong": (
+                "studies/mhqa/simulate.html#_wrong",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
+            "mhbench.studies.mhqa.simulate.abstract_of": (
+                "studies/mhqa/simulate.html#abstract_of",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
+            "mhbench.studies.mhqa.simulate.simulate_bank": (
+                "studies/mhqa/simulate.html#simulate_bank",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
+            "mhbench.studies.mhqa.simulate.simulate_pubmed": (
+                "studies/mhqa/simulate.html#simulate_pubmed",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
+            "mhbench.studies.mhqa.simulate.statement": (
+                "studies/mhqa/simulate.html#statement",
+                "mhbench/studies/mhqa/simulate.py",
             ),
         },
         "mhbench.studies.psychiatrybench.approach": {

@@ -53,12 +53,12 @@ def _entries(p: dict, bad: set[tuple]) -> Iterator[Fault]:
 
 
 def _as_model(p: dict, name: str, entry: dict) -> None:
-    if _map(_map(p.get("endpoints")).get(entry["endpoint"])).get("kind") != "encoder":
+    if _map(_map(p.get("endpoints")).get(entry["endpoint"])).get("kind") not in ("encoder", "classifier"):
         Model(name=name, **{k: v for k, v in entry.items() if k not in ("n_items", "scale")})
 
 
 def _as_endpoint(p: dict, name: str, entry: dict) -> None:
-    if (kind := entry.pop("kind")) not in ("local", "encoder"):
+    if (kind := entry.pop("kind")) not in ("local", "encoder", "classifier"):
         endpoint(name, kind, **entry)
         return
     takes = list(inspect.signature(serve).parameters)[:-1] if kind == "local" else []

@@ -24,7 +24,7 @@ from ..steps.generate import expected
 from ..steps.similarity import nearest_option
 
 # %% auto #0
-__all__ = ["run_with", "stage_requests", "plan_run"]
+__all__ = ["HERE", "run_with", "stage_requests", "plan_run"]
 
 
 # %% ../../nbs/run/07_plan.ipynb #c1d71d2d
@@ -51,6 +51,9 @@ def _prepared(study: str, want: dict) -> Path:
         rule = "be prepared with the parameters of params.yaml"
         refuse("plan_run", f"the items of {study}", rule, got, remedy=remedy)
     return texts
+
+
+HERE = ("encoder", "classifier")  # endpoints that cost nothing: models that answer in this process
 
 
 def _known_of_encoder(items: list, study: str, model: str) -> list:  # Responses
@@ -132,7 +135,7 @@ class _Study:
     def generate(self, name: str) -> None:
         v = stage_parameters(self.p, "generate", self.name, name)
         entry, modes = capped(v["entries"][name], v["modes"])
-        if v["endpoints"][entry["endpoint"]]["kind"] == "encoder":
+        if v["endpoints"][entry["endpoint"]]["kind"] in HERE:
             self.answers += _known_of_encoder(self.items, self.name, name)
             return
         given = {k: v[k] for k in _OF_GENERATE}
@@ -145,7 +148,7 @@ class _Study:
         v = stage_parameters(self.p, stage, self.name)
         for name, whole in v["entries"].items():
             entry, _ = capped(whole, {})
-            if v["endpoints"][entry["endpoint"]]["kind"] == "encoder":
+            if v["endpoints"][entry["endpoint"]]["kind"] in HERE:
                 continue
             with asking(entry, name, v["endpoints"], start=False) as (model, endpoint):
                 asked = stage_requests(stage, v, self.items, self.answers, model, endpoint)
