@@ -1714,6 +1714,7 @@ d = {
             "mhbench.run.shape._arguments": ("run/shape.html#_arguments", "mhbench/run/shape.py"),
             "mhbench.run.shape._count": ("run/shape.html#_count", "mhbench/run/shape.py"),
             "mhbench.run.shape._entries": ("run/shape.html#_entries", "mhbench/run/shape.py"),
+            "mhbench.run.shape._inlined": ("run/shape.html#_inlined", "mhbench/run/shape.py"),
             "mhbench.run.shape._merged": ("run/shape.html#_merged", "mhbench/run/shape.py"),
             "mhbench.run.shape._object": ("run/shape.html#_object", "mhbench/run/shape.py"),
             "mhbench.run.shape._params_schema": ("run/shape.html#_params_schema", "mhbench/run/shape.py"),
