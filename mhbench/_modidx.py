@@ -2703,6 +2703,10 @@ d = {
                 "steps/judge_tables.html#repeatability_table",
                 "mhbench/steps/judge_tables.py",
             ),
+            "mhbench.steps.judge_tables.rewording_table": (
+                "steps/judge_tables.html#rewording_table",
+                "mhbench/steps/judge_tables.py",
+            ),
             "mhbench.steps.judge_tables.student_points": (
                 "steps/judge_tables.html#student_points",
                 "mhbench/steps/judge_tables.py",
@@ -2713,10 +2717,6 @@ d = {
             ),
             "mhbench.steps.judge_tables.word_counts": (
                 "steps/judge_tables.html#word_counts",
-                "mhbench/steps/judge_tables.py",
-            ),
-            "mhbench.steps.judge_tables.wording_table": (
-                "steps/judge_tables.html#wording_table",
                 "mhbench/steps/judge_tables.py",
             ),
         },

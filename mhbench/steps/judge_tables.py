@@ -26,7 +26,7 @@ __all__ = [
     "MARGINS",
     "known_groups",
     "repeatability_table",
-    "wording_table",
+    "rewording_table",
     "component_table",
     "student_points",
     "word_counts",
@@ -152,7 +152,7 @@ def repeatability_table(
 _INSTRUMENTS = ("0 to 10", "1 to 5", "flipped")
 
 
-def wording_table(
+def rewording_table(
     table: pd.DataFrame,  # of ask_parts
     *,
     n_boot: int = 1000,
@@ -294,7 +294,7 @@ def judge_card(
     judges: Sequence[str],
     groups: pd.DataFrame,  # of known_groups
     repeats: pd.DataFrame,  # of repeatability_table
-    wordings: pd.DataFrame,  # of wording_table
+    wordings: pd.DataFrame,  # of rewording_table
     habits: pd.DataFrame,  # of habit_table
     people: pd.DataFrame,  # of mhbench.steps.judge_people.people_table
 ) -> pd.DataFrame:  # judge, question, reading, n, ...
