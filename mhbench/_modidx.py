@@ -2775,6 +2775,16 @@ d = {
                 "mhbench/steps/similarity.py",
             ),
         },
+        "mhbench.steps.styles": {
+            "mhbench.steps.styles._alike": ("steps/styles.html#_alike", "mhbench/steps/styles.py"),
+            "mhbench.steps.styles._tier": ("steps/styles.html#_tier", "mhbench/steps/styles.py"),
+            "mhbench.steps.styles.alike_by_style": ("steps/styles.html#alike_by_style", "mhbench/steps/styles.py"),
+            "mhbench.steps.styles.final_scores": ("steps/styles.html#final_scores", "mhbench/steps/styles.py"),
+            "mhbench.steps.styles.judge_in_styles": ("steps/styles.html#judge_in_styles", "mhbench/steps/styles.py"),
+            "mhbench.steps.styles.linked_scores": ("steps/styles.html#linked_scores", "mhbench/steps/styles.py"),
+            "mhbench.steps.styles.mean_points": ("steps/styles.html#mean_points", "mhbench/steps/styles.py"),
+            "mhbench.steps.styles.style_rubric": ("steps/styles.html#style_rubric", "mhbench/steps/styles.py"),
+        },
         "mhbench.steps.training": {
             "mhbench.steps.training.Run": ("steps/training.html#run", "mhbench/steps/training.py"),
             "mhbench.steps.training.TrainingParts": ("steps/training.html#trainingparts", "mhbench/steps/training.py"),
