@@ -17,20 +17,29 @@ from ..errors import refuse
 from .graph import Node, graph, selective
 
 # %% auto #0
-__all__ = ["load_params", "check_params", "stage_parameters"]
+__all__ = ["RUN_FILE", "load_params", "is_encoder", "asked_by", "goes_through", "check_params", "stage_parameters"]
 
 # %% ../../nbs/run/02_params.ipynb #dc00a29b
+RUN_FILE = "run.yaml"  # beside params.yaml: what of it the next run takes
 _SECTIONS = ("seed", "run", "studies", "models", "endpoints")  # that must be there
+_SELECTED = ("studies", "models", "judges", "subjects", "items")  # of `run`, beside the lists of each stage's studies
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def load_params(path: str | Path = "params.yaml") -> dict:
-    """Read and check `params.yaml`.
+    """Read and check `params.yaml`, with the run's selection from the `run.yaml` beside it.
 
     Raises: ValueError that names the entry, its value and the remedy.
     """
     path = Path(path)
     p = yaml.safe_load(path.read_text(encoding="utf-8"))
+    selection = path.with_name(RUN_FILE)
+    if selection.exists() and isinstance(p, dict):
+        chosen = yaml.safe_load(selection.read_text(encoding="utf-8"))
+        if not isinstance(chosen, dict) or set(chosen) != {"run"} or "run" in p:
+            got = "a section run in both" if "run" in p else f"{chosen!r:.80}"
+            _no(str(selection), "the selection", "stand here alone, under run", got, "take run out of params.yaml")
+        p |= chosen
     check_params(p, str(path))
     return p
 
@@ -58,12 +67,52 @@ def _check_names(p: dict, where: str) -> None:
             _no(where, f"models.{name}.endpoint", rule, m.get("endpoint"), "add the endpoint")
 
 
+def is_encoder(p: dict, model: str) -> bool:
+    "Whether a model computes in the stage itself, and cannot be asked in words."
+    endpoint = p["endpoints"].get(p["models"][model].get("endpoint")) or {}
+    return endpoint.get("kind") == "encoder"
+
+
+def asked_by(p: dict, stage: str, study: str) -> dict[str, list[str] | None]:
+    """Whom a stage of a study asks: `judges`, `contestants` or `asked`, as the run's selection names them, else as the
+    study does. An encoder judges answers; it neither duels nor completes a question.
+    """
+    given, run = dict(p.get(stage) or {}) | dict(p["studies"][study].get(stage) or {}), p["run"]
+    out = {k: given[k] for k in ("judges", "contestants", "asked") if k in given}
+    chosen = {"judges": run.get("judges"), "contestants": run.get("subjects"), "asked": run.get("subjects")}
+    out |= {k: list(chosen[k]) for k in out if chosen[k] is not None}
+    if stage == "judge":
+        return out
+    return {k: v and [m for m in v if m not in p["models"] or not is_encoder(p, m)] for k, v in out.items()}
+
+
+def goes_through(p: dict, stage: str) -> list[str]:
+    "The studies of the run that a stage is run for: those with a section of its name, where it has somebody to ask."
+    studies = [s for s in p["run"]["studies"] if stage in p["studies"][s]]
+    return [s for s in studies if all(v is None or v for v in asked_by(p, stage, s).values())]
+
+
+def _check_selection(p: dict, where: str) -> None:
+    run = p["run"]
+    for who in ("judges", "subjects"):
+        for name in run.get(who) or []:
+            if name not in p["models"]:
+                remedy = f"say `mhbench select --{who} ...` again"
+                _no(where, f"run.{who}", f"name entries of models ({', '.join(p['models'])})", name, remedy)
+    items = run.get("items")
+    if items is not None and (isinstance(items, bool) or not isinstance(items, int) or items < 0):
+        _no(where, "run.items", "be 0 (all), more, or null (as each study says)", items, "mhbench select --items N")
+
+
 def _check_stages(p: dict, where: str, stages: dict[str, Node]) -> None:
     run, known = p["run"], [n for n in stages if stages[n].parameters]
+    for name in run:
+        if name not in (*_SELECTED, *selective(stages)):
+            _no(where, f"run.{name}", f"be one of {', '.join((*_SELECTED, *selective(stages)))}", run[name], "mend it")
     for stage in selective(stages):
-        want = [s for s in run["studies"] if stage in p["studies"][s]]
+        want = goes_through(p, stage)
         if list(run.get(stage) or []) != want:
-            rule = f"list the studies of run.studies that have a section {stage}, in that order: {want}"
+            rule = f"list the studies of the run that go through {stage}, in that order: {want}"
             _no(where, f"run.{stage}", rule, run.get(stage), "run `mhbench select`, which fills these lists in")
     for section in p:
         if section not in (*_SECTIONS, "executor", *known):
@@ -100,6 +149,7 @@ def check_params(
         if section not in p:
             _no(where, section, "be there", sorted(p), "add it")
     _check_names(p, where)
+    _check_selection(p, where)
     _check_stages(p, where, stages or graph())
     _check_executor(p, where)
 
@@ -107,7 +157,7 @@ def check_params(
 # %% ../../nbs/run/02_params.ipynb #ba04e440
 def _asked(p: dict, stage: str, study: str | None, model: str | None, given: dict) -> dict:
     "The entries of the models that a stage asks, and their endpoints."
-    names = [model] if model else given.get("judges") or given.get("asked") or []
+    names = [model] if model else given.get("judges") or given.get("asked") or []  # as `asked_by` has them
     gone = [m for m in names if m not in p["models"]]
     if gone:
         refuse(
@@ -120,6 +170,15 @@ def _asked(p: dict, stage: str, study: str | None, model: str | None, given: dic
     entries = {m: dict(p["models"][m]) for m in names}
     endpoints = sorted({e["endpoint"] for e in entries.values()})
     return {"entries": entries, "endpoints": {e: dict(p["endpoints"][e]) for e in endpoints}}
+
+
+def _families(p: dict, study: str | None, given: dict) -> dict[str, str]:
+    "The families of whom a stage may meet: the models of the run, the judges, and whose answers a table holds."
+    answers = (p["studies"][study].get("prepare") or {}).get("answers") or {} if study else {}
+    judges = (asked_by(p, "judge", study).get("judges") or []) if study else []
+    met = [*p["run"]["models"], *judges, *(given.get("judges") or []), *answers]
+    known = {m: p["models"][m].get("lineage") or m for m in p["models"] if m in met}
+    return known | dict(given.get("lineages") or {})
 
 
 def stage_parameters(
@@ -146,14 +205,17 @@ def stage_parameters(
             refuse("stage_parameters", name, "be left out", f"{value!r}", place=f"{stage} is not run by {name}")
     own = p["studies"][study].get(stage) if study else None
     given = dict(p.get(stage) or {}) | dict(own or {})
-    families = {m: e.get("lineage") or m for m, e in p["models"].items()} | dict(given.get("lineages") or {})
+    if study:
+        given |= asked_by(p, stage, study)
+    if stage == "prepare" and p["run"].get("items") is not None:
+        given["n_items"] = p["run"]["items"] or None
     known = {
         "seed": p["seed"],
         "results": "results",
         "study": study,
         "model": model,
         "models": list(p["run"]["models"]),
-        "lineages": families,
+        "lineages": _families(p, study, given),
         "executor": dict(p.get("executor") or {}),
         "run": dict(p["run"]),
     }
