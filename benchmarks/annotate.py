@@ -92,8 +92,18 @@ async def run(raters: int, seconds: float, pause: float) -> None:
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
             port = s.getsockname()[1]
-        main = "import sys; from mhbench.annotate.command import annotate_main; sys.exit(annotate_main())"
-        words = ["serve", "mentat", "--params", f"{folder}/none", "--answers", str(path), "--port", str(port)]
+        main = "import sys; from mhbench.run.cli import main; sys.exit(main())"
+        words = [
+            "annotate",
+            "serve",
+            "mentat",
+            "--params",
+            f"{folder}/none",
+            "--answers",
+            str(path),
+            "--port",
+            str(port),
+        ]
         server = subprocess.Popen([sys.executable, "-c", main, *words], stdout=subprocess.DEVNULL)
         try:
             while True:

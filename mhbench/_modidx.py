@@ -118,10 +118,6 @@ d = {
                 "annotate/command.html#add_annotate",
                 "mhbench/annotate/command.py",
             ),
-            "mhbench.annotate.command.annotate_main": (
-                "annotate/command.html#annotate_main",
-                "mhbench/annotate/command.py",
-            ),
         },
         "mhbench.annotate.dashboard": {
             "mhbench.annotate.dashboard.Agreement": (
@@ -190,6 +186,7 @@ d = {
         },
         "mhbench.annotate.export": {
             "mhbench.annotate.export.Exported": ("annotate/export.html#exported", "mhbench/annotate/export.py"),
+            "mhbench.annotate.export.Rated": ("annotate/export.html#rated", "mhbench/annotate/export.py"),
             "mhbench.annotate.export._of_csv": ("annotate/export.html#_of_csv", "mhbench/annotate/export.py"),
             "mhbench.annotate.export._of_label_studio": (
                 "annotate/export.html#_of_label_studio",
@@ -205,9 +202,18 @@ d = {
             "mhbench.annotate.export._verdicts": ("annotate/export.html#_verdicts", "mhbench/annotate/export.py"),
             "mhbench.annotate.export.all_answers": ("annotate/export.html#all_answers", "mhbench/annotate/export.py"),
             "mhbench.annotate.export.all_events": ("annotate/export.html#all_events", "mhbench/annotate/export.py"),
+            "mhbench.annotate.export.hash_of_answers": (
+                "annotate/export.html#hash_of_answers",
+                "mhbench/annotate/export.py",
+            ),
+            "mhbench.annotate.export.left_out": ("annotate/export.html#left_out", "mhbench/annotate/export.py"),
             "mhbench.annotate.export.ratings": ("annotate/export.html#ratings", "mhbench/annotate/export.py"),
             "mhbench.annotate.export.ratings_of_file": (
                 "annotate/export.html#ratings_of_file",
+                "mhbench/annotate/export.py",
+            ),
+            "mhbench.annotate.export.study_ratings": (
+                "annotate/export.html#study_ratings",
                 "mhbench/annotate/export.py",
             ),
             "mhbench.annotate.export.write_export": ("annotate/export.html#write_export", "mhbench/annotate/export.py"),
@@ -1168,9 +1174,7 @@ d = {
             "mhbench.records.answers.load_answers": ("records/answers.html#load_answers", "mhbench/records/answers.py")
         },
         "mhbench.records.draw": {
-            "mhbench.records.draw._checked": ("records/draw.html#_checked", "mhbench/records/draw.py"),
-            "mhbench.records.draw.draw_items": ("records/draw.html#draw_items", "mhbench/records/draw.py"),
-            "mhbench.records.draw.draw_nested": ("records/draw.html#draw_nested", "mhbench/records/draw.py"),
+            "mhbench.records.draw.draw_items": ("records/draw.html#draw_items", "mhbench/records/draw.py")
         },
         "mhbench.records.labelstudio": {
             "mhbench.records.labelstudio.Annotated": (
@@ -1326,13 +1330,15 @@ d = {
             "mhbench.records.table.read_table": ("records/table.html#read_table", "mhbench/records/table.py"),
         },
         "mhbench.report.figures": {
-            "mhbench.report.figures._figure": ("report/figures.html#_figure", "mhbench/report/figures.py"),
-            "mhbench.report.figures._in_order": ("report/figures.html#_in_order", "mhbench/report/figures.py"),
-            "mhbench.report.figures._ready": ("report/figures.html#_ready", "mhbench/report/figures.py"),
-            "mhbench.report.figures._six_digits": ("report/figures.html#_six_digits", "mhbench/report/figures.py"),
+            "mhbench.report.figures._bars": ("report/figures.html#_bars", "mhbench/report/figures.py"),
+            "mhbench.report.figures._legend": ("report/figures.html#_legend", "mhbench/report/figures.py"),
+            "mhbench.report.figures._polygon": ("report/figures.html#_polygon", "mhbench/report/figures.py"),
+            "mhbench.report.figures._rim": ("report/figures.html#_rim", "mhbench/report/figures.py"),
+            "mhbench.report.figures._rings": ("report/figures.html#_rings", "mhbench/report/figures.py"),
+            "mhbench.report.figures._series": ("report/figures.html#_series", "mhbench/report/figures.py"),
+            "mhbench.report.figures._titled": ("report/figures.html#_titled", "mhbench/report/figures.py"),
             "mhbench.report.figures.curves": ("report/figures.html#curves", "mhbench/report/figures.py"),
             "mhbench.report.figures.histogram": ("report/figures.html#histogram", "mhbench/report/figures.py"),
-            "mhbench.report.figures.intervals": ("report/figures.html#intervals", "mhbench/report/figures.py"),
             "mhbench.report.figures.matrix": ("report/figures.html#matrix", "mhbench/report/figures.py"),
             "mhbench.report.figures.panels": ("report/figures.html#panels", "mhbench/report/figures.py"),
             "mhbench.report.figures.radar": ("report/figures.html#radar", "mhbench/report/figures.py"),
@@ -1340,6 +1346,22 @@ d = {
                 "report/figures.html#reliability_diagram",
                 "mhbench/report/figures.py",
             ),
+        },
+        "mhbench.report.forest": {
+            "mhbench.report.forest._Line": ("report/forest.html#_line", "mhbench/report/forest.py"),
+            "mhbench.report.forest._beside": ("report/forest.html#_beside", "mhbench/report/forest.py"),
+            "mhbench.report.forest._broken": ("report/forest.html#_broken", "mhbench/report/forest.py"),
+            "mhbench.report.forest._draw": ("report/forest.html#_draw", "mhbench/report/forest.py"),
+            "mhbench.report.forest._finish": ("report/forest.html#_finish", "mhbench/report/forest.py"),
+            "mhbench.report.forest._frame": ("report/forest.html#_frame", "mhbench/report/forest.py"),
+            "mhbench.report.forest._in_columns": ("report/forest.html#_in_columns", "mhbench/report/forest.py"),
+            "mhbench.report.forest._lines": ("report/forest.html#_lines", "mhbench/report/forest.py"),
+            "mhbench.report.forest._marked": ("report/forest.html#_marked", "mhbench/report/forest.py"),
+            "mhbench.report.forest._name_lines": ("report/forest.html#_name_lines", "mhbench/report/forest.py"),
+            "mhbench.report.forest._side_by_side": ("report/forest.html#_side_by_side", "mhbench/report/forest.py"),
+            "mhbench.report.forest._told": ("report/forest.html#_told", "mhbench/report/forest.py"),
+            "mhbench.report.forest._unsure": ("report/forest.html#_unsure", "mhbench/report/forest.py"),
+            "mhbench.report.forest.intervals": ("report/forest.html#intervals", "mhbench/report/forest.py"),
         },
         "mhbench.report.page": {
             "mhbench.report.page.Section": ("report/page.html#section", "mhbench/report/page.py"),
@@ -1354,7 +1376,20 @@ d = {
             "mhbench.report.page.write_headline": ("report/page.html#write_headline", "mhbench/report/page.py"),
             "mhbench.report.page.write_tables": ("report/page.html#write_tables", "mhbench/report/page.py"),
         },
-        "mhbench.report.style": {"mhbench.report.style.save": ("report/style.html#save", "mhbench/report/style.py")},
+        "mhbench.report.style": {
+            "mhbench.report.style.Look": ("report/style.html#look", "mhbench/report/style.py"),
+            "mhbench.report.style.Look.dot": ("report/style.html#look.dot", "mhbench/report/style.py"),
+            "mhbench.report.style.canvas": ("report/style.html#canvas", "mhbench/report/style.py"),
+            "mhbench.report.style.drawable": ("report/style.html#drawable", "mhbench/report/style.py"),
+            "mhbench.report.style.introduce": ("report/style.html#introduce", "mhbench/report/style.py"),
+            "mhbench.report.style.looks": ("report/style.html#looks", "mhbench/report/style.py"),
+            "mhbench.report.style.natural": ("report/style.html#natural", "mhbench/report/style.py"),
+            "mhbench.report.style.occurring": ("report/style.html#occurring", "mhbench/report/style.py"),
+            "mhbench.report.style.save": ("report/style.html#save", "mhbench/report/style.py"),
+            "mhbench.report.style.six_digits": ("report/style.html#six_digits", "mhbench/report/style.py"),
+            "mhbench.report.style.spaced": ("report/style.html#spaced", "mhbench/report/style.py"),
+            "mhbench.report.style.who": ("report/style.html#who", "mhbench/report/style.py"),
+        },
         "mhbench.report.tables": {
             "mhbench.report.tables._folded": ("report/tables.html#_folded", "mhbench/report/tables.py"),
             "mhbench.report.tables._row": ("report/tables.html#_row", "mhbench/report/tables.py"),
@@ -1513,6 +1548,7 @@ d = {
             "mhbench.run.stage.Stage.table": ("run/stage.html#stage.table", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.texts": ("run/stage.html#stage.texts", "mhbench/run/stage.py"),
             "mhbench.run.stage._demo": ("run/stage.html#_demo", "mhbench/run/stage.py"),
+            "mhbench.run.stage._everybody": ("run/stage.html#_everybody", "mhbench/run/stage.py"),
             "mhbench.run.stage._goes_through": ("run/stage.html#_goes_through", "mhbench/run/stage.py"),
             "mhbench.run.stage._plain": ("run/stage.html#_plain", "mhbench/run/stage.py"),
             "mhbench.run.stage.write_metrics": ("run/stage.html#write_metrics", "mhbench/run/stage.py"),
@@ -1907,6 +1943,7 @@ d = {
             ),
         },
         "mhbench.steps.accuracy": {
+            "mhbench.steps.accuracy._bin_limits": ("steps/accuracy.html#_bin_limits", "mhbench/steps/accuracy.py"),
             "mhbench.steps.accuracy._sure": ("steps/accuracy.html#_sure", "mhbench/steps/accuracy.py"),
             "mhbench.steps.accuracy._weighted_error": (
                 "steps/accuracy.html#_weighted_error",
@@ -3361,6 +3398,102 @@ d = {
             "mhbench.studies.psychiatrybench.approach.clinical_approach": (
                 "studies/psychiatrybench/approach.html#clinical_approach",
                 "mhbench/studies/psychiatrybench/approach.py",
+            ),
+        },
+        "mhbench.studies.psychiatrybench.classification": {
+            "mhbench.studies.psychiatrybench.classification._bootstrapped": (
+                "studies/psychiatrybench/classification.html#_bootstrapped",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification._over": (
+                "studies/psychiatrybench/classification.html#_over",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification._parts": (
+                "studies/psychiatrybench/classification.html#_parts",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.classification_figure_rows": (
+                "studies/psychiatrybench/classification.html#classification_figure_rows",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.classification_metrics": (
+                "studies/psychiatrybench/classification.html#classification_metrics",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.classification_table": (
+                "studies/psychiatrybench/classification.html#classification_table",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.confusions": (
+                "studies/psychiatrybench/classification.html#confusions",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.key_and_answer": (
+                "studies/psychiatrybench/classification.html#key_and_answer",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.label_measures": (
+                "studies/psychiatrybench/classification.html#label_measures",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.label_scores": (
+                "studies/psychiatrybench/classification.html#label_scores",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+            "mhbench.studies.psychiatrybench.classification.multi_label_scores": (
+                "studies/psychiatrybench/classification.html#multi_label_scores",
+                "mhbench/studies/psychiatrybench/classification.py",
+            ),
+        },
+        "mhbench.studies.psychiatrybench.formats": {
+            "mhbench.studies.psychiatrybench.formats._difference": (
+                "studies/psychiatrybench/formats.html#_difference",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats._folded": (
+                "studies/psychiatrybench/formats.html#_folded",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats._rate": (
+                "studies/psychiatrybench/formats.html#_rate",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats._separated": (
+                "studies/psychiatrybench/formats.html#_separated",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats._shared": (
+                "studies/psychiatrybench/formats.html#_shared",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats.format_counts": (
+                "studies/psychiatrybench/formats.html#format_counts",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats.format_metrics": (
+                "studies/psychiatrybench/formats.html#format_metrics",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats.format_rates": (
+                "studies/psychiatrybench/formats.html#format_rates",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats.format_units": (
+                "studies/psychiatrybench/formats.html#format_units",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats.partial_credit": (
+                "studies/psychiatrybench/formats.html#partial_credit",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats.set_structures": (
+                "studies/psychiatrybench/formats.html#set_structures",
+                "mhbench/studies/psychiatrybench/formats.py",
+            ),
+            "mhbench.studies.psychiatrybench.formats.structure_counts": (
+                "studies/psychiatrybench/formats.html#structure_counts",
+                "mhbench/studies/psychiatrybench/formats.py",
             ),
         },
         "mhbench.studies.psychiatrybench.load": {

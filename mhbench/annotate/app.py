@@ -128,7 +128,8 @@ async def guard(request: web.Request, handler: Callable) -> web.StreamResponse:
         key = "lost" if e.status in (404, 405) else "failed"
         response = _words(request, key, status=e.status)
     except Exception:
-        LOG.exception("annotate: a request to %s failed", request.rel_url.path)
+        resource = request.match_info.route.resource  # its pattern: the address itself may hold a token
+        LOG.exception("annotate: a request to %s failed", resource.canonical if resource else "no page of ours")
         response = _words(request, "failed", status=503)
     return protect(response)
 
@@ -255,6 +256,8 @@ async def leave_device(request: web.Request, visitor: Visitor) -> web.Response:
 async def thanks(request: web.Request, visitor: Visitor) -> web.Response:
     t, own = translator(_language(request)), request.app[DESK].study.settings.thanks
     resolving = visitor.rater.role == "resolver"
+    if not all(_steps(request, visitor.rater.rater)[1]):
+        return _to(request, "/go")  # it says that everything is answered
     paragraphs = [t("thanks.resolver")] if resolving else own
     return _words(request, "thanks", paragraphs, links=[_link(t, "/review", "nav.review", "plain")])
 
@@ -373,6 +376,8 @@ async def post_question(request: web.Request, visitor: Visitor) -> web.Response:
     await desk.writer.save(changes, [])
     if bad:
         return _to(request, f"/q/{n}?bad=1")
+    if form.get("go") == "back":
+        return _to(request, f"/q/{max(n - 1, 1)}")
     return _to(request, _onward(request, rater, "seen" in request.query))
 
 

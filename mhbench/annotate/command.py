@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -16,7 +15,7 @@ from aiohttp import web
 from .app import make_app
 from .dashboard import overview
 from .enrolment import enrol, leave, share_conflicts
-from .export import Exported, write_export
+from .export import Exported, left_out, write_export
 from .simulate import simulate
 from .sources import entry_corpus, entry_of, responses_of, study_of
 from .store import Register, Store, differences, open_store
@@ -25,7 +24,7 @@ from ..errors import refuse
 from ..records.labelstudio import label_studio_tasks, write_tasks
 
 # %% auto #0
-__all__ = ["DEFAULT", "PORT", "add_annotate", "annotate_main"]
+__all__ = ["DEFAULT", "PORT", "add_annotate"]
 
 # %% ../../nbs/annotate/15_command.ipynb #ee90598b
 DEFAULT = "mentat"
@@ -129,7 +128,8 @@ def _forget(a: argparse.Namespace) -> None:
 def _print_overview(store: Store, study: Study) -> None:
     found = overview(store, study)
     columns = found["columns"]
-    rows = [columns, *([str(r[c]) for c in columns] for r in found["rows"])]
+    named = [r | {"rater": " ".join([r["rater"], *(f"({m})" for m in r["marks"])])} for r in found["rows"]]
+    rows = [columns, *([str(r[c]) for c in columns] for r in named)]
     wide = [max(len(r[k]) for r in rows) for k in range(len(columns))]
     for r in rows:
         print("  ".join(x.ljust(w) for x, w in zip(r, wide, strict=True)).rstrip())
@@ -164,11 +164,9 @@ def _check(a: argparse.Namespace) -> None:
 
 
 def _said(out: Exported, folder: str) -> None:
-    passed = [c["passed"] for c in out.checks if c["role"] == "check"]
     raters = {r.rater for r in out.ratings}
     print(f"{len(out.ratings)} ratings by {len(raters)} raters in {folder}")
-    print(f"{len(out.repeats)} second ratings; {sum(map(bool, passed))} of {len(passed)} attention checks passed")
-    print(f"{len(out.incomplete)} pages were begun and are not complete: they are in answers.csv, and in no rating")
+    print(*left_out(out), sep="\n")
 
 
 def _export(a: argparse.Namespace) -> None:
@@ -251,18 +249,3 @@ def add_annotate(
     s.add_argument("--raters", type=int, default=5)
     s.add_argument("--seed", type=int, default=1)
     return annotate
-
-
-def annotate_main(argv: list[str] | None = None) -> int:
-    "`mhbench annotate` by itself: 0, or 1 with one message on standard error."
-    parser = argparse.ArgumentParser(prog="mhbench")
-    add_annotate(parser.add_subparsers(dest="command", required=True))
-    a = parser.parse_args(["annotate", *(sys.argv[1:] if argv is None else argv)])
-    try:
-        a.function(a)
-    except (ValueError, RuntimeError, OSError, ImportError) as e:
-        print(f"mhbench annotate: {e}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    return 0

@@ -65,8 +65,9 @@ def _row(r: Rater, study: Study, store: Store, complete: Complete, started: dict
     spent = [seconds[r.rater, *p] / 1000 for p in mine if seconds.get((r.rater, *p))]
     times = [g.server_ms for p in places for g in started.get((r.rater, *p), {}).values()]
     return {
-        "rater": r.rater + ("" if r.active else " (withdrawn)") + (" (simulated)" if r.simulated else ""),
+        "rater": r.rater,
         "role": r.role,
+        "marks": ["withdrawn"] * (not r.active) + ["simulated"] * r.simulated,
         "assigned": len(places),
         "complete": len(mine),
         "started": len(begun),
@@ -81,7 +82,9 @@ def _row(r: Rater, study: Study, store: Store, complete: Complete, started: dict
 COLUMNS = ["rater", "role", "assigned", "complete", "started", "share", "seconds", "checks", "again", "last"]
 
 
-def progress(store: Store, study: Study) -> list[dict[str, Any]]:  # a row a rater, with the keys COLUMNS
+def progress(
+    store: Store, study: Study
+) -> list[dict[str, Any]]:  # a row a rater: COLUMNS, and `marks`: withdrawn, simulated
     "Who has done what."
     complete, started, seconds = complete_answers(store, study), store.all_answers(), store.active_ms()
     raters = [r for r in Register(store).raters() if r.role != "owner"]
@@ -103,10 +106,11 @@ def _verdicts(study: Study, complete: Complete, raters: set[str]) -> Mapping[str
         if rater not in raters or occasion or roles[question] != "item":
             continue
         if kind == "errors":
-            out["main kind of error"][question,][rater] = main_error(study, answers)
+            if (main := main_error(study, answers)) != "Abstain":
+                out["main kind of error"][question,][rater] = main
             continue
         for target, a in answers.items():
-            if target == "comment":
+            if target == "comment" or a.label == "Abstain":
                 continue
             pooled = {"sliders": "scores", "score": "scores", "labels": "labels", "agree": "key"}.get(kind, target)
             name = "difficulty" if target == "difficulty" else pooled

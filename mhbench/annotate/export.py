@@ -5,6 +5,7 @@
 # %% ../../nbs/annotate/12_export.ipynb #7aafc1a8
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -20,10 +21,22 @@ from .store import Register, Store, open_store
 from .study import Question, Study
 from ..errors import refuse
 from ..records.labelstudio import load_label_studio
-from ..records.schema import Item, Rating, read_records, validate, write_records
+from ..records.schema import Item, Rating, fingerprint, read_records, validate, write_records
 
 # %% auto #0
-__all__ = ["MENTAT_WORDINGS", "Exported", "ratings", "all_answers", "all_events", "write_export", "ratings_of_file"]
+__all__ = [
+    "MENTAT_WORDINGS",
+    "Exported",
+    "ratings",
+    "all_answers",
+    "all_events",
+    "write_export",
+    "ratings_of_file",
+    "Rated",
+    "left_out",
+    "study_ratings",
+    "hash_of_answers",
+]
 
 # %% ../../nbs/annotate/12_export.ipynb #85ffed5a
 MENTAT_WORDINGS = {"male", "female", "nonbinary"}
@@ -319,3 +332,72 @@ def ratings_of_file(
                 remedy="name the answers to these items",
             )
     return found
+
+
+# %% ../../nbs/annotate/12_export.ipynb #1945c618
+class Rated(NamedTuple):
+    "People's verdicts as a study reads them."
+
+    ratings: list[Rating]
+    notes: list[str]  # where they are from, and what is not among them
+
+
+def left_out(
+    exported: Exported,
+) -> list[str]:  # a line for each thing that a file holds and its ratings do not
+    "What was answered and is no rating."
+    passed = [c["passed"] for c in exported.checks if c["role"] == "check"]
+    return [
+        f"{len(exported.repeats)} second ratings; {sum(map(bool, passed))} of {len(passed)} attention checks passed",
+        f"{len(exported.incomplete)} pages were begun and are not complete: they are in answers.csv, and in no rating",
+    ]
+
+
+def study_ratings(
+    own: Sequence[Rating],  # that came with the corpus
+    items: Sequence[Item],  # the corpus's
+    file: str | Path | None = None,  # a file of answers; None: those of the corpus
+    top: str | Path = ".",  # a relative path is taken from here
+) -> Rated:
+    """The ratings of a corpus, or those of the file that a study's entry names, which take their place.
+
+    Raises: what `ratings_of_file` raises; ValueError where people and simulated raters stand in one file.
+    """
+    if file is None:
+        return Rated(list(own), [])
+    path = Path(top) / Path(file).expanduser()
+    found = ratings_of_file(path, items)
+    raters = {r.rater: r.variant.get("simulated") == "true" for r in found}
+    if len(set(raters.values())) > 1:
+        refuse(
+            "study_ratings",
+            "raters",
+            "be people, or be simulated",
+            f"{sum(raters.values())} simulated among {len(raters)}",
+            place=path.name,
+            remedy="`mhbench annotate forget` deletes a rater",
+        )
+    who = "simulated raters" if any(raters.values()) else "raters"
+    place = f", in the place of the {len(own)} that came with the corpus" if own else ""
+    notes = [f"{len(found)} ratings by {len(raters)} {who} from {path.name}{place}"]
+    if path.suffix == ".sqlite":
+        with open_store(path) as store:
+            notes += left_out(ratings(store))
+    return Rated(found, notes)
+
+
+# %% ../../nbs/annotate/12_export.ipynb #a3a65c26
+def hash_of_answers(
+    path: str | Path,  # as for ratings_of_file
+) -> str:  # 64 hexadecimal digits
+    """SHA-256 of what a file of answers says.
+
+    Raises: FileNotFoundError; ValueError for a SQLite file that is no file of answers.
+    """
+    path = Path(path).expanduser()
+    if path.suffix == ".sqlite":
+        return fingerprint([r.model_dump() for r in _of_store(path)])
+    digest, key = hashlib.sha256(path.read_bytes()), path.parent / "key.json"
+    if path.suffix == ".json" and key.exists():
+        digest.update(key.read_bytes())
+    return digest.hexdigest()

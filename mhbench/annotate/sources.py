@@ -5,6 +5,7 @@
 # %% ../../nbs/annotate/13_sources.ipynb #481eaa72
 from __future__ import annotations
 
+import tempfile
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -56,11 +57,11 @@ def entry_of(
     params = Path(params)
     studies = yaml.safe_load(params.read_text(encoding="utf-8"))["studies"] if params.exists() else {}
     own = studies.get(name, {})
-    if "annotate" in own:
-        return own["annotate"] | {"corpus": own["prepare"]}, params.parent
+    if own.get("annotate") is not None:
+        return own["annotate"] | {"corpus": own["prepare"] | {"study": name}}, params.parent
     if name in demo_names():
         return demo_entry(name), params.parent
-    known = [n for n, s in studies.items() if "annotate" in s] + demo_names()
+    known = [n for n, s in studies.items() if s.get("annotate") is not None] + demo_names()
     refuse(
         "entry_of",
         "name",
@@ -99,7 +100,10 @@ def entry_corpus(entry: dict[str, Any], folder: Path) -> Corpus:
     if "loader" not in at:
         refuse("entry_corpus", "corpus", "name a loader and a path", f"{at!r}", remedy="see mhbench.annotate.sources")
     path = demo_path(at["loader"]) if at.get("path") in (None, "demo") else folder / Path(at["path"]).expanduser()
-    return load_corpus(at["loader"], path, **(at.get("options") or {}))
+    options = dict(at.get("options") or {})
+    with tempfile.TemporaryDirectory() as d:  # `prepare` is the stage that keeps the rows which are set aside
+        aside = {"set_aside": f"{d}/set_aside.jsonl"} if options.get("strict") is False else {}
+        return load_corpus(at["loader"], path, study=at.get("study"), **options, **aside)
 
 
 def responses_of(entry: dict[str, Any], corpus: Corpus, folder: Path) -> list[Response]:

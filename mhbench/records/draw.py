@@ -8,44 +8,26 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-import numpy as np
-
 from ..errors import refuse
 from .schema import Item
 
 # %% auto #0
-__all__ = ["draw_items", "draw_nested"]
+__all__ = ["draw_items"]
 
 
 # %% ../../nbs/records/03_draw.ipynb #9dd010fa
-def _checked(n_items: int | None, function: str) -> None:
-    if n_items is not None and n_items < 1:
-        refuse(function, "n_items", "be 1 or more, or None for all", f"{n_items}")
-
-
 def draw_items(
     items: Sequence[Item],
     n_items: int | None,  # at most this many base questions; None for all
     *,
     seed: int,
 ) -> list[Item]:
-    "A seeded draw of base questions with all that belongs to them, in the order of the source."
-    _checked(n_items, "draw_items")
-    base = list(dict.fromkeys(i.base for i in items))
-    if n_items is None or n_items >= len(base):
-        return list(items)
-    kept = {base[k] for k in np.random.default_rng([seed, len(base)]).permutation(len(base))[:n_items]}
-    return [i for i in items if i.base in kept]
+    """A seeded draw of base questions with all that belongs to them, in the order of the source.
 
-
-def draw_nested(
-    items: Sequence[Item],
-    n_items: int | None,  # at most this many base questions; None for all
-    *,
-    seed: int,
-) -> list[Item]:
-    "Like `draw_items`, but a draw lies within every larger one of the same seed, whatever the order of the items."
-    _checked(n_items, "draw_nested")
+    A draw lies within every larger one of the same seed.
+    """
+    if n_items is not None and n_items < 1:
+        refuse("draw_items", "n_items", "be 1 or more, or None for all", f"{n_items}")
     rank = {i.base: hashlib.sha256(f"{seed}:{i.base}".encode()).digest() for i in items}
     if n_items is None or n_items >= len(rank):
         return list(items)

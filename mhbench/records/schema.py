@@ -30,7 +30,6 @@ __all__ = [
     "Id",
     "Probability",
     "Mode",
-    "RECORDS",
     "R",
     "letters",
     "Record",
@@ -88,6 +87,8 @@ class Item(Record):
     key: list[str] = []  # see the table of tasks; empty where nothing is right alone
     aliases: dict[str, str] = {}  # other spellings of options -> the option (multi_label)
     soft_labels: list[Probability] | None = None  # one probability an option, summing to 1
+    soft_labels_low: list[Probability] | None = None  # lower ends of their intervals, where the source gives them
+    soft_labels_high: list[Probability] | None = None  # and the upper ones
     context: dict[str, str] = {}  # named fields shown before the question, in order
     rationale: str | None = None  # the expert's reasoning
     category: str | None = None  # the breakdown that the study reports first
@@ -144,6 +145,10 @@ class Item(Record):
                 raise ValueError(f"soft_labels must have one entry an option ({n}); got {len(self.soft_labels)}")
             if abs(math.fsum(self.soft_labels) - 1) > 1e-6:
                 raise ValueError(f"soft_labels must sum to 1; got {math.fsum(self.soft_labels):.6f}")
+        for end in ("low", "high"):
+            bounds = getattr(self, f"soft_labels_{end}")
+            if bounds is not None and (self.soft_labels is None or len(bounds) != n):
+                raise ValueError(f"soft_labels_{end} must have one entry an option ({n}), beside soft_labels")
         if not (self.question or self.stems):
             raise ValueError("question must not be empty")
         return self
@@ -252,8 +257,6 @@ class Rating(Record):
             raise ValueError(f"exactly one of value and label must be given; got {self.value!r} and {self.label!r}")
         return self
 
-
-RECORDS = {"items": Item, "responses": Response, "judgments": Judgment, "ratings": Rating}
 
 # %% ../../nbs/records/01_schema.ipynb #7bdb55ce
 R = TypeVar("R", bound=Record)

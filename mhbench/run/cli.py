@@ -296,7 +296,7 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         print(
-            f"mhbench {a.command}: interrupted; what was answered is cached, and the next run goes on from there",
+            f"mhbench {a.command}: interrupted; what was answered is kept, and the next run goes on from there",
             file=sys.stderr,
         )
         return 130

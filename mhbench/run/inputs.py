@@ -12,6 +12,7 @@ from pathlib import Path
 
 import yaml
 
+from ..annotate.export import hash_of_answers
 from ..ask.providers import preset, presets
 from ..ask.request import SPEED
 from ..errors import refuse
@@ -104,7 +105,7 @@ def _make_places(top: Path, studies: list[str]) -> None:
 
 def record_inputs(params: str | Path = "params.yaml") -> dict[str, dict]:  # study -> what was hashed
     """Write `results/inputs/<study>.json` for every study of the run, with the SHA-256 of its corpus, of the tables of
-    answers that its entry names, and of the folders of templates. Beside them, for each model of the run and each
+    answers and the file of people's answers that its entry names, and of the folders of templates. Beside them, for each model of the run and each
     stage that asks judges, what decides the answers.
     """
     top = root()
@@ -122,6 +123,9 @@ def record_inputs(params: str | Path = "params.yaml") -> dict[str, dict]:  # stu
             out[study]["ratings"] = _hash(Path(prepare["path"]).expanduser().parent / ratings["path"], top)
         if creators:
             out[study]["creators"] = _hash(creators, top)
+        if prepare.get("ratings"):
+            people = top / Path(prepare["ratings"]).expanduser()
+            out[study]["people"] = hash_of_answers(people) if people.exists() else "absent"
         _write(top / "results" / "inputs" / f"{study}.json", out[study])
     _record_asked(p, top / "results" / "inputs")
     _make_places(top, p["run"]["studies"])

@@ -120,8 +120,8 @@ def _check_stages(p: dict, where: str, stages: dict[str, Node]) -> None:
             _no(where, section, rule, section, "mend the spelling")
     for study, sections in p["studies"].items():
         for section in sections:
-            if section not in known:
-                rule = f"be a stage ({', '.join(known)})"
+            if section not in (*known, "annotate"):
+                rule = f"be a stage ({', '.join(known)}), or annotate"
                 _no(where, f"studies.{study}.{section}", rule, section, "mend the spelling")
 
 

@@ -19,7 +19,7 @@ import pandas as pd
 from ..ask.notes import NOTES
 from ..errors import refuse
 from ..records.schema import Item, Judgment, Rating, Record, Response, read_records, write_records
-from ..report.style import save
+from ..report.style import introduce, save
 from ..report.tables import with_interval
 from .graph import before, graph, root
 from ..steps.rates import COUNTS
@@ -74,6 +74,15 @@ def _demo(name: str, studies: Sequence[str], models: Sequence[str], n_items: int
     return folder
 
 
+def _everybody() -> list[str]:
+    "The models of params.yaml and those whose answers come in a table: they keep their looks in every figure."
+    from mhbench.run.params import load_params
+
+    params = load_params(root() / "params.yaml")
+    answers = [s.get("prepare", {}).get("answers") or {} for s in params["studies"].values()]
+    return [*params["models"], *sorted({name for a in answers for name in a})]
+
+
 def _goes_through(node: Any, study: str, wanted: str) -> bool:
     from mhbench.run.params import load_params
 
@@ -114,6 +123,7 @@ class Stage:
         self._figures: list[dict] = []
         self._absent: list[dict] = []
         self._main: list[pd.DataFrame] = []
+        introduce(_everybody())
 
     @property
     def _where(self) -> list[str]:
@@ -194,8 +204,8 @@ class Stage:
 
     @cached_property
     def simulated(self) -> bool:
-        "Whether the items are synthetic, so that no clinician's judgement is behind the ratings."
-        return any(i.canary for i in self.items)
+        "Whether items or raters are synthetic, so that no clinician's judgement of a real item is behind the ratings."
+        return any(i.canary for i in self.items) or any(r.variant.get("simulated") == "true" for r in self.ratings)
 
     @property
     def people(self) -> str:
@@ -306,7 +316,7 @@ class Stage:
         if drawing is None:
             return self.absent(caption, absent)
         save(drawing, name, self.figures)
-        self._figures.append({"name": name, "caption": caption})
+        self._figures.append({"name": name, "caption": caption, "alt": str(drawing.get_label() or caption)})
         return drawing
 
     def page(self, html: str) -> Path:

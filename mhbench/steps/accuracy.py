@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pandas as pd
 
 from ..errors import refuse
 from ..records.schema import Item
 from ..stats.calibration import expected_calibration_error, reliability_curve
 from ..stats.estimate import estimate
+from ..stats.resample import mean
 from .rates import COUNTS, rate_table
 from .score import ANSWERED, RUN, mode_names
 
@@ -126,16 +128,34 @@ def _weighted_error(confidence, correct, weights):
     return expected_calibration_error(confidence, correct, weights=weights)
 
 
+def _bin_limits(sure: pd.DataFrame, edges: np.ndarray, n_boot: int, seed: int) -> dict[str, list[float]]:
+    "The interval of each bin's accuracy, whole clusters drawn."
+    place = np.clip(np.searchsorted(edges, sure["confidence"], side="left") - 1, 0, len(edges) - 2)
+    out: dict[str, list[float]] = {"ci_low": [], "ci_high": []}
+    for k in range(len(edges) - 1):
+        here = sure[place == k]
+        right, cluster = here["correct"].to_numpy(float), here["cluster"].to_numpy()
+        e = estimate(mean, right, clusters=cluster, n_boot=n_boot, seed=seed, share=True)
+        out["ci_low"].append(e.ci_low)
+        out["ci_high"].append(e.ci_high)
+    return out
+
+
 def reliability_curves(
-    plain: pd.DataFrame, *, core: str | None = None
-) -> pd.DataFrame:  # model (and mode), confidence, accuracy, n
-    "Accuracy by bin of confidence, of the core set."
+    plain: pd.DataFrame,
+    *,
+    core: str | None = None,
+    n_boot: int = 1000,
+    seed: int,
+) -> pd.DataFrame:  # model (and mode), confidence, accuracy, n, ci_low, ci_high
+    "Accuracy by bin of confidence, of the core set, with its interval."
     sure = _sure(plain if core is None else plain[plain["set"] == core])
     out = [pd.DataFrame(columns=["model", "confidence", "accuracy", "n"])]
     for run, g in with_run(sure).groupby("run"):
         curve = reliability_curve(g["confidence"], g["correct"])
         columns = {"confidence": curve.confidence, "accuracy": curve.accuracy, "n": curve.count}
-        out.append(pd.DataFrame({"model": run, **columns}))
+        ends = _bin_limits(g, curve.edges, n_boot, seed)
+        out.append(pd.DataFrame({"model": run, **columns, **ends}))
     return pd.concat([o for o in out if len(o)] or out, ignore_index=True)
 
 

@@ -252,11 +252,18 @@ def untested_models(pairs: pd.DataFrame) -> dict[str, str]:  # "model in set" ->
     return out
 
 
-def pair_intervals(pairs: pd.DataFrame) -> pd.DataFrame:  # columns group, model, n, estimate, ci_low, ci_high
-    "The tested pairs with their simultaneous intervals, ready for a figure."
-    tested = tested_pairs(pairs)
-    ends = {"ci_low": tested["simultaneous_low"], "ci_high": tested["simultaneous_high"]}
-    return tested.assign(group=tested["second"] + " minus " + tested["first"], **ends)
+def pair_intervals(
+    pairs: pd.DataFrame,
+    attributes: Mapping[str, str] | None = None,  # evaluation set -> what it varies
+) -> pd.DataFrame:  # columns varied, group, model, n, estimate, ci_low, ci_high
+    "Every pair with its simultaneous interval, for a figure; NaN where a pair has no test, no row where none has."
+    if not len(tested_pairs(pairs)):
+        return tested_pairs(pairs).assign(varied="", group="")
+    ends = {"ci_low": pairs["simultaneous_low"], "ci_high": pairs["simultaneous_high"]}
+    varied = pairs["set"].replace(dict(attributes or {}))
+    shown = pairs.assign(varied=varied, group=pairs["second"] + " minus " + pairs["first"], **ends)
+    shown.loc[shown["p"].isna(), ["estimate", "ci_low", "ci_high"]] = float("nan")
+    return shown.sort_values("set", kind="stable")
 
 
 # %% ../../nbs/steps/16_demographics.ipynb #dc9baf20

@@ -18,7 +18,7 @@ from ..ask.budget import BYTES_PER_TOKEN, Plan, max_completion, plan
 from ..ask.client import ask
 from ..ask.request import Answer, Endpoint, Model, Request
 from ..errors import refuse
-from ..records.draw import draw_nested
+from ..records.draw import draw_items
 from ..records.schema import MODES, Item, Record, Response, carried, letters
 from ..records.shards import merge, shard
 
@@ -112,7 +112,7 @@ def name(item: Item, mode: str, sample: int) -> str:
 def select_items(items: Sequence[Item], setting: Setting, seed: int) -> list[Item]:
     """The items that a mode is asked of, in their order.
 
-    A draw is `mhbench.records.draw.draw_nested`: a larger one asks what a smaller one has asked, and more.
+    A draw is `mhbench.records.draw.draw_items`: a larger one asks what a smaller one has asked, and more.
     With a number for each evaluation set, a set of fewer questions has some of those of a larger one; a set that is not
     named is not asked.
     """
@@ -132,7 +132,7 @@ def select_items(items: Sequence[Item], setting: Setting, seed: int) -> list[Ite
             )
         }
         return [i for i in out if i.item_id in kept]
-    return draw_nested(out, setting.n_items, seed=seed)
+    return draw_items(out, setting.n_items, seed=seed)
 
 
 def _letters(item: Item, mode: str, model: Model, temperature: float | None) -> list[str] | None:

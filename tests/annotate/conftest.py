@@ -108,8 +108,8 @@ class Served:
         return self
 
     def start_process(self) -> "Served":
-        code = "import sys; from mhbench.annotate.command import annotate_main; sys.exit(annotate_main())"
-        words = ["serve", "example", "--file", self.file, "--answers", self.answers, "--port", self.port]
+        code = "import sys; from mhbench.run.cli import main; sys.exit(main())"
+        words = ["annotate", "serve", "example", "--file", self.file, "--answers", self.answers, "--port", self.port]
         self.process = subprocess.Popen([sys.executable, "-c", code, *map(str, words)], stdout=subprocess.DEVNULL)
         until = time.monotonic() + 60
         while time.monotonic() < until:
@@ -162,24 +162,39 @@ FLAGS = (
 )
 
 
-@pytest.fixture(scope="session")
-def chromium(tmp_path_factory):
-    "One Chromium for all browser tests; skipped where it, its driver or selenium is absent."
+def started(folder: Path, preferences: dict | None = None):
+    "A Chromium with a profile of its own; skips where it, its driver or selenium is absent."
     webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed: pip install selenium")
     driver, browser = shutil.which("chromedriver"), shutil.which("chromium")
     if not (driver and browser):
         pytest.skip("no chromium and chromedriver: apt-get install chromium chromium-driver")
     options = webdriver.ChromeOptions()
     options.binary_location = browser
-    for flag in [*FLAGS.split(), f"--user-data-dir={tmp_path_factory.mktemp('profile')}"]:
+    for flag in [*FLAGS.split(), f"--user-data-dir={folder}"]:
         options.add_argument(flag)
+    options.add_experimental_option("prefs", preferences or {})
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     from selenium.webdriver.chrome.service import Service
 
-    with contextlib.closing(socket.socket()):
-        started = webdriver.Chrome(options=options, service=Service(driver))
-    yield started
-    started.quit()
+    return webdriver.Chrome(options=options, service=Service(driver))
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory):
+    "One Chromium for the browser tests."
+    driver = started(tmp_path_factory.mktemp("profile"))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="module")
+def no_script(tmp_path_factory):
+    "Another one in which JavaScript is switched off, as some hospitals have it."
+    blocked = {"profile.default_content_setting_values.javascript": 2}
+    driver = started(tmp_path_factory.mktemp("profile"), blocked)
+    driver.set_window_size(360, 740)
+    yield driver
+    driver.quit()
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from mhbench.annotate.enrolment import enrol, leave
 from mhbench.annotate.export import ratings
 from mhbench.annotate.pages import Sheet
 from mhbench.annotate.presentation import code, present
-from mhbench.annotate.store import differences, open_store
+from mhbench.annotate.store import Register, differences, open_store
 from mhbench.annotate.study import build_study
 from mhbench.records.schema import Item, Response
 
@@ -316,6 +316,78 @@ def test_the_form_works_without_a_script_and_a_stale_form_changes_nothing_else(t
             given = {t: g.answer.value or g.answer.label for t, g in store.answers("r1", first, 0).items()}
             assert given == {"A": 99.0, "B": 20.0, "C": 30.0, "D": 40.0, "E": 50.0, "comment": "é\nline"}
             assert differences(store) == []
+
+    with_page(tmp_path, ENTRIES["sliders"], check)
+
+
+def test_without_a_script_back_saves_too(tmp_path):
+    async def check(client, path, tokens):
+        r = await Rater(client, path, "r1", tokens["r1"]).come_in()
+        page = await (await client.get("/q/2")).text()
+        hidden = dict(re.findall(r'type="hidden" name="([\w.]+)" value="([^"]*)"', page))
+        with open_store(path) as store:
+            second = Register(store).places("r1")[1].question_id
+        sent = hidden | {r.sheet(second).code("A"): "42", "go": "back"}
+        assert (await client.post("/q/2", data=sent)).url.path == "/q/1"
+        with open_store(path) as store:
+            assert {t: g.answer.value for t, g in store.answers("r1", second, 0).items()} == {"A": 42.0}
+
+    with_page(tmp_path, ENTRIES["sliders"], check)
+
+
+def test_the_own_link_goes_on_on_another_device(tmp_path):
+    "A second browser with the same link finds the answers of the first, and the first page that is open."
+
+    async def check(client, path, tokens):
+        r = await Rater(client, path, "r1", tokens["r1"]).come_in()
+        with open_store(path) as store:
+            first = Register(store).places("r1")[0].question_id
+        await r.save(*[r.change(first, t, "64") for t in "ABCDE"])
+        assert (await client.get("/thanks")).url.path == "/q/2"  # no thanks for what is not answered
+        async with TestClient(client.server) as phone:
+            assert (await phone.get(f"/in/{tokens['r1']}")).url.path == "/q/2"
+            page = await (await phone.get("/q/1")).text()
+            assert re.findall(r'type="number"[^>]*value="(\d*)"', page) == ["64"] * 5
+
+    with_page(tmp_path, ENTRIES["sliders"], check)
+
+
+def test_raters_come_and_go_while_it_is_served(tmp_path):
+    "By other connections to the file, as `mhbench annotate invite`, `withdraw` and `forget` make them."
+
+    async def check(client, path, tokens):
+        r1 = await Rater(client, path, "r1", tokens["r1"]).come_in()
+        with open_store(path) as store:
+            study, begun = store.study, Register(store).places("r1")[0].question_id
+        await r1.save(r1.change(begun, "key", "", "A"))
+        with open_store(path) as store:
+            new = enrol(store, study, ["r3"])["r3"]
+            leave(store, study, "r1")
+            held = {r: [p.question_id for p in Register(store).places(r)] for r in ("r1", "r2", "r3")}
+        assert held["r1"] == [begun]
+        assert all(sum(q in of for of in held.values()) >= 2 for q in (f"q{k}" for k in range(1, 7)))
+        assert (await r1.save(r1.change(begun, "key", "", "B"))).status == 403
+        assert (await client.get("/q/1")).status == 403
+        async with TestClient(client.server) as other:
+            r3 = await Rater(other, path, "r3", new).come_in()
+            assert (await (await r3.save(r3.change(held["r3"][0], "key", "", "C"))).json())["refused"] == []
+            with open_store(path) as store:
+                assert leave(store, study, "r3", forget=True) == 1
+            assert (await other.get("/q/1")).status == 403
+        with open_store(path) as store:
+            assert {r for r, _, _ in store.all_answers()} == {"r1"}
+            assert differences(store) == []
+
+    with_page(tmp_path, ENTRIES["agree"] | {"assignment": {"rule": "pairs"}}, check, found=items(6))
+
+
+def test_no_token_reaches_the_log(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(Register, "who", lambda self, token: 1 / 0)
+
+    async def check(client, path, tokens):
+        assert (await client.get(f"/in/{tokens['r1']}")).status == 503
+        assert "/in/{token}" in caplog.text
+        assert tokens["r1"] not in caplog.text
 
     with_page(tmp_path, ENTRIES["sliders"], check)
 

@@ -7,7 +7,7 @@ import pytest
 from mhbench.annotate.export import ratings
 from mhbench.annotate.store import differences, open_store
 
-from .conftest import ANSWERS, ENTRIES, OPTIONS
+from .conftest import ANSWERS, ENTRIES, OPTIONS, items
 
 WANTED = {  # kind -> target -> what the rater means
     "sliders": {"A": 0, "B": 10, "C": 23, "D": 77, "E": 100},
@@ -118,6 +118,11 @@ class Page:
         typed.send_keys(str(value), self.keys.TAB)
         assert self.number(words) == str(value)
 
+    def type_number(self, words, value):
+        box = self.one("input[type=number]", self.slider(words))
+        box.clear()
+        box.send_keys(str(value))
+
     def group(self, legend):
         if legend is None:
             return None
@@ -136,6 +141,8 @@ class Page:
         button = self.choice(legend, words)
         if how == "mouse":
             self.actions(self.browser, duration=0).move_to_element(button).click().perform()
+        elif how == "form":
+            button.click()
         elif button.get_attribute("type") == "checkbox":
             self.browser.execute_script("arguments[0].focus()", button)
             button.send_keys(self.keys.SPACE)
@@ -157,10 +164,10 @@ class Page:
 
 
 def answer(page, kind, how):
-    "Say on the page what WANTED says."
+    "Say on the page what WANTED says: by mouse, by keyboard, or on a plain form."
     wanted = WANTED[kind]
     if kind in ("sliders", "score"):
-        slide = page.slide_by_mouse if how == "mouse" else page.slide_by_keys
+        slide = {"mouse": page.slide_by_mouse, "keyboard": page.slide_by_keys, "form": page.type_number}[how]
         texts = dict(zip("ABCDE", OPTIONS, strict=True)) if kind == "sliders" else ANSWERS
         for target, value in wanted.items():
             slide(texts[target], value)
@@ -211,9 +218,46 @@ def test_what_is_said_on_the_page_is_what_is_kept_by_option(serve, browser, kind
     assert refused == []
 
 
+@pytest.mark.parametrize("kind", list(ENTRIES))
+def test_without_javascript_the_forms_post_and_are_kept_by_option(serve, no_script, kind):
+    "Consent, an empty form that comes back with what is missing, every answer, one changed once more; read back."
+    s, page = serve(ENTRIES[kind], n_items=1), Page(no_script)
+    no_script.delete_all_cookies()
+    no_script.get(s.link("r1"))
+    page.one("main button").click()
+    page.until(lambda: "instructions" in no_script.current_url)
+    no_script.get(f"{s.url}/q/1")
+    said = page.one("#saved").get_property("innerText")  # selenium calls a <noscript> hidden, and it is not
+    assert said == "Your answers are saved when you press a button here."
+    assert page.all("input[type=range]") == []
+    page.one("button[name=go]").click()
+    page.until(lambda: no_script.current_url.endswith("/q/1?missing=1"))
+    page.until(lambda: "Still open" in page.one("#note").text)
+    answer(page, kind, "form")
+    page.one("textarea").send_keys("A remark, without a script")
+    page.one("button[name=go]").click()
+    page.until(lambda: no_script.current_url.endswith("/thanks"))
+    assert {t: v for (_, _, t), v in s.ratings().items()} == WANTED[kind]
+    no_script.get(f"{s.url}/q/1")
+    comment = page.one("textarea")
+    assert comment.get_attribute("value") == "A remark, without a script"
+    comment.clear()
+    comment.send_keys("Another")
+    page.one("button[name=go]").click()
+    page.until(lambda: no_script.current_url.endswith("/thanks"))
+    with open_store(s.answers) as store:
+        found = ratings(store).ratings
+        assert {r.target: r.label if r.value is None else r.value for r in found} == WANTED[kind]
+        assert {r.comment for r in found} == {"Another"}
+        if kind == "errors":
+            assert found[0].variant["span-knowledge"] == "15-25"
+        assert differences(store) == []
+    assert page.one("html").get_attribute("data-ready") is None
+
+
 def test_the_start_of_a_slider_is_no_answer_until_it_is_meant(serve, browser):
     "Untouched: no number, and the page insists. Enter on the handle, or a tap on it, answers the start value."
-    s, page = serve(ENTRIES["sliders"], n_items=1), Page(browser)
+    s, page = serve(ENTRIES["sliders"], n_items=1, prefix="/study/one"), Page(browser)  # as behind a proxy
     page.come_in(s.link("r1"))
     assert [page.number(o) for o in OPTIONS] == [""] * 5
     page.onward()
@@ -259,6 +303,12 @@ def test_a_reload_the_back_button_and_another_tab_keep_everything(serve, browser
     page.saved()
     page.onward()
     page.ready("/q/2")
+    page.slide_by_keys(OPTIONS[3], 8)
+    page.middle(page.one("button[value=back]")).click()  # goes back from a page that is not complete
+    page.ready("/q/1")
+    browser.back()
+    page.ready("/q/2")
+    page.until(lambda: page.number(OPTIONS[3]) == "8")
     browser.back()
     page.ready("/q/1")
     page.until(lambda: [page.number(o) for o in OPTIONS] == ["33", "50", "50", "50", "50"])
@@ -352,11 +402,15 @@ def test_an_interrupted_selection_marks_the_characters_that_were_selected(serve,
 
 
 def test_it_is_wide_enough_for_no_screen(serve, browser):
-    "No page scrolls sideways at 360 pixels, and what is tapped is 44 pixels high or more."
+    "No page scrolls sideways at 360 pixels, whatever the texts, and what is tapped is 44 pixels high or more."
     for kind, entry in ENTRIES.items():
-        s, page = serve(entry, n_items=1), Page(browser)
+        rtl = "אבג מרحבا, " * 20
+        long = [i.model_copy(update={"question": rtl, "options": [rtl, "x" * 400, *OPTIONS[2:]]}) for i in items(1)]
+        said = [{"item_id": "q1", "model": m, "text": t} for m, t in (("m1", rtl), ("m2", "word " * 900))]
+        judged = {"answers": said} if kind in ("labels", "errors", "duel", "score") else {}
+        s, page = serve(entry | judged, all_items=long), Page(browser)
         page.come_in(s.link("r1"))
-        assert browser.execute_script("return document.documentElement.scrollWidth") <= 360, kind
+        assert browser.execute_script("const e = document.documentElement; return e.scrollWidth - e.clientWidth") == 0
         for e in page.all("main .choice, main button, main .button, main input[type=range], .top a"):
             if e.is_displayed():
                 assert e.size["height"] >= 44, (kind, e.text)

@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pytest
 
-from mhbench.annotate.command import annotate_main
 from mhbench.annotate.export import ratings, ratings_of_file
 from mhbench.annotate.simulate import opinion
 from mhbench.annotate.sources import demo_entry, demo_names, entry_corpus
 from mhbench.annotate.store import open_store
 from mhbench.records.schema import Rating, read_records
+from mhbench.run.cli import main
 from mhbench.studies.medqade.panel import label_array
 from mhbench.studies.mentat.annotations import annotation_arrays
 
@@ -21,9 +21,9 @@ def answered(tmp_path_factory):
     folder = tmp_path_factory.mktemp("answered")
     for name in demo_names():
         words = [name, "--params", str(folder / "none"), "--answers", str(folder / f"{name}.sqlite")]
-        assert annotate_main(["demo", *words, "--raters", "5"]) == 0
-        assert annotate_main(["check", *words]) == 0
-        assert annotate_main(["export", *words, "--out", str(folder / name), "--sheet"]) == 0
+        assert main(["annotate", "demo", *words, "--raters", "5"]) == 0
+        assert main(["annotate", "check", *words]) == 0
+        assert main(["annotate", "export", *words, "--out", str(folder / name), "--sheet"]) == 0
     return folder
 
 
@@ -106,9 +106,9 @@ def test_the_sheet_holds_no_formula(tmp_path):
 
 def test_label_studios_tasks_ask_the_same(answered, tmp_path, capsys):
     words = ["--params", str(tmp_path / "none"), "--answers", str(answered / "medqade.sqlite")]
-    assert annotate_main(["tasks", "medqade", *words, "--out", str(tmp_path)]) == 0
+    assert main(["annotate", "tasks", "medqade", *words, "--out", str(tmp_path)]) == 0
     tasks = json.loads((tmp_path / "tasks-sim-1.json").read_text())
     done = [r for r in ratings_of_file(answered / "medqade.sqlite") if r.rater == "sim-1"]
     assert {t["data"]["item_id"] for t in tasks} == {r.item_id for r in done}
-    assert annotate_main(["tasks", "mhqa", *words]) == 1
+    assert main(["annotate", "tasks", "mhqa", *words]) == 1
     assert "Label Studio" in capsys.readouterr().err

@@ -120,10 +120,14 @@ async function refresh() {
 }
 
 // ---- coming, going, onward
-const button = form.querySelector("button[name=go]");
+const button = form.querySelector("button[value=next]");
 form.addEventListener("submit", async (e) => {
   e.preventDefault();
   endTyping();
+  if (e.submitter?.value === "back") { // what is not saved yet waits in this browser, and is sent from there
+    outbox.flush();
+    return location.assign(words.back);
+  }
   button.disabled = true;
   const saved = await outbox.flush();
   button.disabled = false;

@@ -322,10 +322,6 @@ def load_mentat_set(
                 variant["age"] = str(int(row["age"]))
             if row["nat"] is not None:
                 variant["ethnicity"] = row["nat"]
-            variant |= {
-                "label_low": json.dumps(row["labels_lower_bound"]),
-                "label_high": json.dumps(row["labels_upper_bound"]),
-            }
             rows.append(
                 (
                     place,
@@ -339,6 +335,8 @@ def load_mentat_set(
                         options=options,
                         key=[a for a, t in zip(letters(5), labels) if t == top],
                         soft_labels=labels,
+                        soft_labels_low=row["labels_lower_bound"],
+                        soft_labels_high=row["labels_upper_bound"],
                         variant=variant,
                         base_id=q,
                         group_id=q,
