@@ -53,11 +53,12 @@ lab: data
 bench: $(READY)  ## every speed claim that needs nothing from outside; benchmarks/client.py says what it needs
 	for f in benchmarks/*.py; do case $$f in benchmarks/client*) continue;; esac; echo "== $$f"; $(BIN)/python $$f; done
 
-export: $(READY)  ## after editing a notebook
+export: $(READY)  ## after editing a notebook: the package, and the schema of params.yaml
 	$(BIN)/nbdev_clean
 	$(BIN)/ruff format --quiet nbs tests benchmarks
 	$(BIN)/nbdev_export
 	$(BIN)/ruff format --quiet mhbench
+	$(BIN)/python -c "from mhbench.run.shape import write_schema; write_schema('params.schema.json')"
 
 readme: export  ## README.md from nbs/index.ipynb
 	$(BIN)/python tests/check_readme.py --write

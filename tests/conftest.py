@@ -27,22 +27,21 @@ def run(*command, cwd, ok=True) -> str:
     return done.stdout + done.stderr
 
 
+def listed(root: Path) -> list[Path]:
+    "The files of a working tree that git tracks or would track."
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    out = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout
+    return [root / f for f in out.split("\0") if f and (root / f).is_file()]
+
+
 @pytest.fixture(scope="session")
 def clone(root, tmp_path_factory) -> Path:
     "A clone of the working tree, with the data from its own remote."
     folder = tmp_path_factory.mktemp("clone") / "mhbench"
-    files = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=root,
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.split("\0")
-    for f in filter(None, files):
-        if not (root / f).is_file():
-            continue
-        (folder / f).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(root / f, folder / f)
+    for f in listed(root):
+        copy = folder / f.relative_to(root)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(f, copy)
     run("git", "init", "-q", cwd=folder)
     run("git", "add", "-A", cwd=folder)
     run("git", "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qm", "t", cwd=folder)
@@ -54,6 +53,17 @@ def clone(root, tmp_path_factory) -> Path:
 def root() -> Path:
     "The repository."
     return ROOT
+
+
+@pytest.fixture
+def house(tmp_path, monkeypatch):
+    "A small repository to break, which `mhbench` finds as its own; see hostile/house.py."
+    from hostile.house import House
+
+    (tmp_path / "house").mkdir()
+    monkeypatch.setenv("MHBENCH_ROOT", str(tmp_path / "house"))
+    monkeypatch.delenv("MHBENCH_CACHE", raising=False)
+    return House(tmp_path / "house")
 
 
 @pytest.fixture(scope="session")

@@ -285,6 +285,7 @@ def test_the_stage_has_min_k_or_a_reason(case, tiny, root, tmp_path, monkeypatch
                 "asked": ["m"],
                 "n_items": 5,
                 "encoder": None,
+                "max_failed": None if case == "refuse" else 0,  # a refusal would end the stage
                 "cache": str(tmp_path / "c.sqlite"),
                 "min_k": {"share": 0.2, "lm": {"m": tiny["lm"]} if case == "local" else None},
                 "entries": {"m": {"endpoint": "here", "served": "m"}},

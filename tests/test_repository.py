@@ -15,17 +15,7 @@ import yaml
 sys.path.insert(0, str(Path(__file__).parent))
 import check_export
 import check_readme
-
-
-def tracked(root: Path) -> list[Path]:
-    out = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=root,
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
-    return [root / f for f in out.split("\0") if f and (root / f).is_file()]
+from conftest import listed
 
 
 def text_of(path: Path) -> str:
@@ -47,7 +37,7 @@ FORBIDDEN = {
 
 def test_no_paths_and_no_secrets(root):
     found = []
-    for f in tracked(root):
+    for f in listed(root):
         if f == Path(__file__):
             continue
         text = text_of(f)
@@ -63,12 +53,12 @@ def test_no_paths_and_no_secrets(root):
 def test_the_canary_is_in_every_demo_file_and_only_there(root):
     readme = text_of(root / "mhbench" / "studies" / "demo.md")
     canary = re.search(r"mhbench-canary-[0-9a-f-]{36}", readme).group(0)
-    demo = [f for f in tracked(root) if "demo" in f.parts or f.name == "demo.md"]
+    demo = [f for f in listed(root) if "demo" in f.parts or f.name == "demo.md"]
     assert len(demo) > 10
     assert not [str(f) for f in demo if canary not in text_of(f)]
     stray = [
         str(f.relative_to(root))
-        for f in tracked(root)
+        for f in listed(root)
         if canary in text_of(f) and f not in demo and f.relative_to(root).parts[0] not in ("data", "dvc-remote")
     ]
     assert not stray, f"the canary marks demo items and belongs nowhere else: {stray}"

@@ -51,7 +51,7 @@ async def aask(
     *,
     cache: Cache | str | Path | None,  # a Cache or its path; None: keep nothing
     budget: Budget | None = None,  # stop before it is crossed
-    max_failed: int | None = None,  # more failures than this end the run
+    max_failed: int | None = None,  # more requests than this without a reply end the run
     replay: Literal["use", "only", "off"] = "use",  # only: from the cache alone, with no endpoint
     progress: bool | str = True,  # a text is the line's label
     study: str = "",  # whose questions these are, as the cache notes it

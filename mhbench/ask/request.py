@@ -68,9 +68,9 @@ def _odd_number(value: Any, place: str = "") -> str:
     return next((at for k, v in inner if (at := _odd_number(v, f"{place}.{k}".strip(".")))), "")
 
 
-# fields of an endpoint's entry that decide how fast it is asked, how patiently and by which key, and not what it answers
-SPEED = frozenset(
-    "api_key_env concurrency headers_env log max_attempts max_reply_bytes patience_s pause_s rpm threads timeout_s tpm".split()
+SPEED = frozenset(  # of an endpoint's entry: how fast it is asked, how patiently, by which key; not what it answers
+    "api_key_env concurrency headers_env log max_attempts max_reply_bytes patience_s pause_s rpm threads timeout_s"
+    " tpm".split()
 )
 
 
@@ -429,6 +429,8 @@ def _check(request: Request, endpoint: Endpoint) -> None:
             f"{bad or request.messages!r:.200}",
             place=f"{request.id}",
         )
+    if request.letters == []:
+        refuse("wire", "letters", "name an option or be None", "[]", place=request.id, remedy="leave them out")
     if request.echo and endpoint.prompt_logprobs == "none":
         refuse(
             "wire",

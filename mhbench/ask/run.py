@@ -125,7 +125,7 @@ class _Run(_Adapts):
     def _ready(self, place: int, answer: Answer):
         self.ready[place] = answer
         self.progress.add(answer)
-        if answer.status in ("refused", "error"):
+        if answer.status in ("refused", "error") and answer.text is None:  # a text that cannot be read is an answer
             self.failed += 1
             self.first_error = self.first_error or f"{answer.id}: {answer.error}"
             if self.max_failed is not None and self.failed > self.max_failed and self.stop is None:

@@ -5,7 +5,7 @@
 # %% ../../nbs/encode/04_classifiers.ipynb #e4afa250
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -82,7 +82,7 @@ class NLI(_Classifier):
 
 
 def _load_classifier(
-    function: str,
+    loader: Callable,  # who is called
     kind: type,
     name,
     starts: tuple[str, ...],
@@ -92,6 +92,7 @@ def _load_classifier(
     budget: int,
     executor: Executor | None,
 ):
+    function = loader.__name__
     _need(function, "torch", "transformers")
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
@@ -108,7 +109,7 @@ def _load_classifier(
         )
     return kind(
         str(name), model, tokenizer, _class_index(function, model.config, starts, default, given), budget
-    )._from(function, executor, name=str(name), budget=budget, **{option: given})
+    )._from(loader, executor, name=str(name), budget=budget, **{option: given})
 
 
 def load_nli(
@@ -128,7 +129,7 @@ def load_nli(
         return _mapped(load_nli, name, executor)
     if _is_loaded("load_nli", name, ("contradiction",), executor):
         return name
-    return _load_classifier("load_nli", NLI, name, ("contradict",), 2, "contradiction", contradiction, budget, executor)
+    return _load_classifier(load_nli, NLI, name, ("contradict",), 2, "contradiction", contradiction, budget, executor)
 
 
 # %% ../../nbs/encode/04_classifiers.ipynb #f8a8c0ad
@@ -159,7 +160,7 @@ def load_grammar(
     if _is_loaded("load_grammar", name, ("acceptability",), executor):
         return name
     return _load_classifier(
-        "load_grammar",
+        load_grammar,
         Grammar,
         name,
         ("acceptable", "correct", "grammatical"),

@@ -68,8 +68,8 @@ def _padded(
 
 
 @lru_cache(maxsize=8)
-def _reload(module: str, loader: str, arguments: tuple) -> Any:
-    return getattr(importlib.import_module(module), loader)(**dict(arguments))  # once in each process
+def _reload(loader: Callable, arguments: tuple) -> Any:
+    return loader(**dict(arguments))  # once in each process
 
 
 class _Model:
@@ -88,9 +88,9 @@ class _Model:
                 f"{type(self).__name__}: only a model that was loaded by its name can be sent to another process; got"
                 f" {self!r}; name it, or save it to a folder and name that"
             )
-        return _reload, (type(self).__module__, *self.loaded_from)
+        return _reload, self.loaded_from
 
-    def _from(self, loader: str, executor: Executor | None, **arguments: Any):
+    def _from(self, loader: Callable, executor: Executor | None, **arguments: Any):
         self.executor, self.loaded_from = executor, (loader, tuple(arguments.items()))
         return self
 
@@ -325,5 +325,5 @@ def load_encoder(
         )
         word_tokenizer = AutoTokenizer.from_pretrained(source if tokens is None else str(tokens))
     return Encoder(label, sentence, words, word_tokenizer, layer=layer, budget=budget)._from(
-        "load_encoder", executor, name=label, tokens=tokens, layer=layer, pooling=pooling, budget=budget
+        load_encoder, executor, name=label, tokens=tokens, layer=layer, pooling=pooling, budget=budget
     )

@@ -138,5 +138,5 @@ def load_lm(
         if "GPT2" in type(tokenizer).__name__:  # the first word as it is spelled inside a sentence, as published
             tokenizer = AutoTokenizer.from_pretrained(source, add_prefix_space=True)
     return LanguageModel(label, _packed(model), tokenizer, window=window, budget=budget)._from(
-        "load_lm", executor, name=label, window=window, budget=budget
+        load_lm, executor, name=label, window=window, budget=budget
     )

@@ -38,6 +38,7 @@ __all__ = [
     "carried",
     "Response",
     "Judgment",
+    "of_kind",
     "Rating",
     "Validated",
     "write_set_aside",
@@ -234,6 +235,22 @@ class Judgment(Outcome):
                 f"score must be present exactly for kind score; got kind {self.kind} and score {self.score!r}"
             )
         return self
+
+
+def of_kind(
+    function: str,  # who asks, for the error
+    judgments: Iterable[Judgment],
+    kind: Literal["label", "score", "pairwise"],
+) -> list[Judgment]:
+    """The judgments as a list, all of them of one kind.
+
+    Raises: ValueError for one of another kind, with its item and judge.
+    """
+    out = list(judgments)
+    other = next((j for j in out if j.kind != kind), None)
+    if other is not None:
+        refuse(function, "judgments", f"be of kind {kind}", other.kind, place=f"{other.item_id}, {other.judge}")
+    return out
 
 
 class Rating(Record):

@@ -66,12 +66,18 @@ def _merge(a):
 
 
 def _select(a):
+    if a.items and not a.items.isdecimal():
+        refuse("select", "--items", "be a number of items, 0 for all", f"{a.items!r}")
+    for option, named in (("--studies", a.studies), ("--models", a.models), ("--judges", a.judges)):
+        if named and not _names(named):
+            refuse("select", option, "name something, or be left out", f"{named!r}")
     given = {"studies": _names(a.studies), "models": _names(a.models), "judges": _names(a.judges)}
     if a.demo or a.items or any(given.values()):
         edit.select(**given, items=int(a.items) if a.items else None, demo=a.demo, params=root() / a.params)
-    elif not a.show:
+    p = load_params(root() / a.params)
+    if not (a.show or a.demo or a.items or any(given.values())):
         return
-    print("\n".join(selection(load_params(root() / a.params))))
+    print("\n".join(selection(p)))
 
 
 def selection(p: dict) -> list[str]:  # one a line

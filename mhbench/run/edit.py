@@ -92,9 +92,12 @@ def _yaml():
 def _write(file: Path, content) -> None:
     "All of a file or nothing of it."
     new = file.with_suffix(".yaml.new")
-    with new.open("w", encoding="utf-8") as f:
-        _yaml().dump(content, f)
-    new.replace(file)
+    try:
+        with new.open("w", encoding="utf-8") as f:
+            _yaml().dump(content, f)
+        new.replace(file)
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def _edit(path: str | Path, change: Callable[[dict], None]) -> dict:  # the parameters as they are now
@@ -102,6 +105,7 @@ def _edit(path: str | Path, change: Callable[[dict], None]) -> dict:  # the para
     changes is not touched.
     """
     path = Path(path)
+    load_params(path, lists=False)
     selection = path.with_name(RUN_FILE)
     p = _yaml().load(path.read_text(encoding="utf-8"))
     chosen = _yaml().load(selection.read_text(encoding="utf-8")) if selection.exists() else None

@@ -105,8 +105,8 @@ def _make_places(top: Path, studies: list[str]) -> None:
 
 def record_inputs(params: str | Path = "params.yaml") -> dict[str, dict]:  # study -> what was hashed
     """Write `results/inputs/<study>.json` for every study of the run, with the SHA-256 of its corpus, of the tables of
-    answers and the file of people's answers that its entry names, and of the folders of templates. Beside them, for each model of the run and each
-    stage that asks judges, what decides the answers.
+    answers and the file of people's answers that its entry names, and of the folders of templates. Beside them, for
+    each model of the run and each stage that asks judges, what decides the answers.
     """
     top = root()
     p = load_params(top / params)

@@ -245,7 +245,8 @@ def propose(
         options["strict"] = False
     stages, why = sections(corpus, judges or default_judges(p))
     source = {"loader": loader, "path": _here(path, Path(params).resolve().parent), "options": options}
-    entry = {"prepare": source | {"sha256": sha256(path), "answers": {}, "n_items": None, "sets": []}} | stages
+    rest: dict[str, Any] = {"sha256": sha256(path), "ratings": None, "answers": {}, "n_items": None, "sets": []}
+    entry = {"prepare": source | rest} | stages
     shown = understood(corpus.items, options) if loader == "table" else None
     return Proposal(name, entry, corpus, shown, unused, aside, why)
 

@@ -5,72 +5,130 @@
 # %% ../../nbs/run/02_params.ipynb #3848c963
 from __future__ import annotations
 
+import inspect
 import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
-from ..encode.parallel import Executor
+from ..ask.local import serve
+from ..ask.providers import endpoint
+from ..ask.request import Model
+from ..ask.secrets import plain
 from ..errors import refuse
 from .graph import Node, graph, selective
+from .mistakes import TEXT_KEY, Fault, file_keys, listed, misshapen, nearest, read_tree, refuse_all, shown
+from .shape import GIVEN
 
 # %% auto #0
-__all__ = ["RUN_FILE", "load_params", "is_encoder", "asked_by", "goes_through", "check_params", "stage_parameters"]
+__all__ = ["RUN_FILE", "is_encoder", "asked_by", "goes_through", "check_params", "load_params", "stage_parameters"]
 
-# %% ../../nbs/run/02_params.ipynb #dc00a29b
+# %% ../../nbs/run/02_params.ipynb #f259d467
 RUN_FILE = "run.yaml"  # beside params.yaml: what of it the next run takes
-_SECTIONS = ("seed", "run", "studies", "models", "endpoints")  # that must be there
-_SELECTED = ("studies", "models", "judges", "subjects", "items")  # of `run`, beside the lists of each stage's studies
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-def load_params(path: str | Path = "params.yaml") -> dict:
-    """Read and check `params.yaml`, with the run's selection from the `run.yaml` beside it.
-
-    Raises: ValueError that names the entry, its value and the remedy.
-    """
-    path = Path(path)
-    p = yaml.safe_load(path.read_text(encoding="utf-8"))
-    selection = path.with_name(RUN_FILE)
-    if selection.exists() and isinstance(p, dict):
-        chosen = yaml.safe_load(selection.read_text(encoding="utf-8"))
-        if not isinstance(chosen, dict) or set(chosen) != {"run"} or "run" in p:
-            got = "a section run in both" if "run" in p else f"{chosen!r:.80}"
-            _no(str(selection), "the selection", "stand here alone, under run", got, "take run out of params.yaml")
-        p |= chosen
-    check_params(p, str(path))
-    return p
+def _map(value: Any) -> dict:
+    "A mapping; an empty one where something else stands, which the schema refuses."
+    return value if isinstance(value, dict) else {}
 
 
-def _no(where: str, entry: str, rule: str, value: Any, remedy: str) -> None:
-    refuse("check_params", entry, rule, f"{value!r}", place=where, remedy=remedy)
+def _texts(value: Any) -> list[str]:
+    "The texts of a list."
+    return [x for x in value if isinstance(x, str)] if isinstance(value, list) else []
 
 
-def _check_names(p: dict, where: str) -> None:
-    for kind in ("studies", "models"):
-        for name in p[kind]:
-            if not _NAME.fullmatch(str(name)):
-                rule = "have names of letters, digits, '.', '_' and '-'"
-                _no(where, kind, rule, name, "rename it: results and stages are named after it")
-        chosen = p["run"].get(kind) or []
-        for name in chosen:
-            if name not in p[kind]:
-                rule = f"name entries of {kind} ({', '.join(p[kind])})"
-                _no(where, f"run.{kind}", rule, name, f"add {kind}.{name} or take it out of run.{kind}")
-        if len(set(chosen)) != len(chosen):
-            _no(where, f"run.{kind}", "not repeat a name", chosen, "take the repetition out")
-    for name, m in p["models"].items():
-        if m.get("endpoint") not in p["endpoints"]:
-            rule = f"name an entry of endpoints ({', '.join(p['endpoints'])})"
-            _no(where, f"models.{name}.endpoint", rule, m.get("endpoint"), "add the endpoint")
+def _entries(p: dict, bad: set[tuple]) -> Iterator[Fault]:
+    "What the classes of models and endpoints refuse beyond their shape; `bad` are entries of a wrong shape."
+    for kind, made in (("models", _as_model), ("endpoints", _as_endpoint)):
+        for name, entry in _map(p.get(kind)).items():
+            if (kind, name) not in bad and isinstance(entry, dict):
+                try:
+                    made(p, name, dict(entry))
+                except ValidationError as e:
+                    for x in e.errors(include_input=False, include_url=False):
+                        said = plain(x["msg"].removeprefix("Value error, "))
+                        yield Fault((kind, name, *x["loc"]), "hold together", said)
+                except ValueError as e:
+                    yield Fault((kind, name), "hold together", plain(str(e)))
+
+
+def _as_model(p: dict, name: str, entry: dict) -> None:
+    if _map(_map(p.get("endpoints")).get(entry["endpoint"])).get("kind") != "encoder":
+        Model(name=name, **{k: v for k, v in entry.items() if k not in ("n_items", "scale")})
+
+
+def _as_endpoint(p: dict, name: str, entry: dict) -> None:
+    if (kind := entry.pop("kind")) not in ("local", "encoder"):
+        endpoint(name, kind, **entry)
+        return
+    takes = list(inspect.signature(serve).parameters)[:-1] if kind == "local" else []
+    if over := sorted(set(entry) - set(takes)):
+        raise ValueError(f"kind {kind} takes {listed(takes) or 'nothing else'}; take {listed(over)} out")
+
+
+def _named(p: dict, path: tuple, names: Any, kind: str) -> Iterator[Fault]:
+    "Names that are no entry of models, studies or endpoints."
+    known = _map(p.get(kind))
+    for name in _texts(names):
+        if name not in known:
+            remedy = nearest(name, known, f"add {kind}.{name}, or take the name out")
+            yield Fault(path, f"name entries of {kind} ({listed(known)})", shown(name), remedy)
+
+
+def _names(p: dict) -> Iterator[Fault]:
+    "Who and what is named, and is not there."
+    for part, kind in (("studies", "studies"), ("models", "models"), ("judges", "models"), ("subjects", "models")):
+        yield from _named(p, ("run", part), _map(p.get("run")).get(part), kind)
+    for name, m in _map(p.get("models")).items():
+        yield from _named(p, ("models", name, "endpoint"), [_map(m).get("endpoint")], "endpoints")
+    for path, section in _sections(p):
+        for field in ("judges", "asked", "contestants"):
+            yield from _named(p, (*path, field), section.get(field), "models")
+
+
+_KEY = re.compile(r"(?i)(sk|pk|rk|gsk|hf|ghp|xai|xox[a-z])[-_][a-z0-9_-]{16,}|AIza[\w-]{20,}|eyJ[\w-]+\.[\w.-]{20,}")
+
+
+def _secrets(value: Any, path: tuple = ()) -> Iterator[Fault]:
+    "Texts that look like the key to a service, wherever they stand."
+    if isinstance(value, str) and _KEY.fullmatch(value.strip().removeprefix("Bearer ")):
+        remedy = "take it out of this file, and name the environment variable that holds it in api_key_env"
+        yield Fault(path, "hold no key", "a value that is not shown", remedy)
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for k, v in inner:
+        yield from _secrets(v, (*path, k))
+
+
+def _sections(p: dict) -> Iterator[tuple[tuple, dict]]:
+    "Every stage's section, in the studies and at the top."
+    for study, sections in _map(p.get("studies")).items():
+        for stage, section in _map(sections).items():
+            yield ("studies", study, stage), _map(section)
+    for stage, section in p.items():
+        if stage not in ("seed", "run", "studies", "models", "endpoints", "executor"):
+            yield (stage,), _map(section)
+
+
+def _varied(p: dict) -> Iterator[Fault]:
+    "Evaluation sets that are named and not made."
+    for study, sections in _map(p.get("studies")).items():
+        stage = {name: _map(section) for name, section in _map(sections).items()}
+        made = _texts(stage.get("prepare", {}).get("sets"))
+        attributes = list(_map(stage.get("demographics", {}).get("attributes")))
+        core = [stage.get("score", {}).get("core")]
+        for field, names in (("demographics.attributes", attributes), ("score.core", core)):
+            path = ("studies", study, *field.split("."))
+            for name in _texts(names):
+                if name not in made:
+                    rule = f"name a set of studies.{study}.prepare.sets ({listed(made) or 'none'})"
+                    yield Fault(path, rule, shown(name), nearest(name, made, "add it there, or take it out"))
 
 
 def is_encoder(p: dict, model: str) -> bool:
     "Whether a model computes in the stage itself, and cannot be asked in words."
-    endpoint = p["endpoints"].get(p["models"][model].get("endpoint")) or {}
-    return endpoint.get("kind") == "encoder"
+    return p["endpoints"][p["models"][model]["endpoint"]]["kind"] == "encoder"
 
 
 def asked_by(p: dict, stage: str, study: str) -> dict[str, list[str] | None]:
@@ -92,72 +150,89 @@ def goes_through(p: dict, stage: str) -> list[str]:
     return [s for s in studies if all(v is None or v for v in asked_by(p, stage, s).values())]
 
 
-def _check_selection(p: dict, where: str) -> None:
-    run = p["run"]
-    for who in ("judges", "subjects"):
-        for name in run.get(who) or []:
-            if name not in p["models"]:
-                remedy = f"say `mhbench select --{who} ...` again"
-                _no(where, f"run.{who}", f"name entries of models ({', '.join(p['models'])})", name, remedy)
-    items = run.get("items")
-    if items is not None and (isinstance(items, bool) or not isinstance(items, int) or items < 0):
-        _no(where, "run.items", "be 0 (all), more, or null (as each study says)", items, "mhbench select --items N")
-
-
-def _check_stages(p: dict, where: str, stages: dict[str, Node]) -> None:
-    run, known = p["run"], [n for n in stages if stages[n].parameters]
-    for name in run:
-        if name not in (*_SELECTED, *selective(stages)):
-            _no(where, f"run.{name}", f"be one of {', '.join((*_SELECTED, *selective(stages)))}", run[name], "mend it")
-    for stage in selective(stages):
+def _lists(p: dict, stages: Mapping[str, Node]) -> Iterator[Fault]:
+    "The lists of `run` that follow from the rest."
+    for stage in selective(dict(stages)):
         want = goes_through(p, stage)
-        if list(run.get(stage) or []) != want:
-            rule = f"list the studies of the run that go through {stage}, in that order: {want}"
-            _no(where, f"run.{stage}", rule, run.get(stage), "run `mhbench select`, which fills these lists in")
-    for section in p:
-        if section not in (*_SECTIONS, "executor", *known):
-            rule = f"be a known section or a stage ({', '.join(known)})"
-            _no(where, section, rule, section, "mend the spelling")
-    for study, sections in p["studies"].items():
-        for section in sections:
-            if section not in (*known, "annotate"):
-                rule = f"be a stage ({', '.join(known)}), or annotate"
-                _no(where, f"studies.{study}.{section}", rule, section, "mend the spelling")
+        if list(p["run"].get(stage) or []) != want:
+            rule = f"list the studies of the run that go through {stage}, in that order: [{', '.join(want)}]"
+            got = f"[{', '.join(p['run'].get(stage) or [])}]"
+            yield Fault(("run", stage), rule, got, "run `mhbench select`, which fills these lists in")
 
 
-def _check_executor(p: dict, where: str) -> None:
-    rule = f"hold {', '.join(Executor.model_fields)} at most, kind being threads or dask"
-    try:
-        Executor(**(p.get("executor") or {}))
-    except TypeError:
-        _no(where, "executor", rule, p["executor"], "write it as {kind: threads}")
-    except ValidationError as e:
-        remedy = "; ".join(f"{x['loc'][0]}: {x['msg']}" for x in e.errors())
-        _no(where, "executor", rule, p["executor"], remedy)
+def _ungiven(p: dict, stages: Mapping[str, Node]) -> Iterator[Fault]:
+    "Parameters of a stage of the run that nobody gives."
+    for study in p["run"]["studies"]:
+        for stage, node in stages.items():
+            on = node.studies == "studies" or stage in p["studies"][study]
+            if not ("study" in node.parameters and on):
+                continue
+            own = p["studies"][study].get(stage) or {}
+            given = {*(p.get(stage) or {}), *own, *GIVEN, "lineages"}
+            for name in (n for n in node.parameters if n not in given):
+                yield Fault(("studies", study, stage, name), "be given", "nothing", f"add it there, or to {stage}")
 
 
+# %% ../../nbs/run/02_params.ipynb #72a0fea0
 def check_params(
     p: dict,
     where: str = "params.yaml",
     stages: dict[str, Node] | None = None,  # of `mhbench.run.graph.graph`; None: of this repository
+    *,
+    lines: Mapping[tuple, int] | None = None,  # entry -> its line
+    found: list[Fault] | None = None,  # what is wrong with the file's keys
+    run_file: str | None = None,  # where the section `run` stands, if elsewhere
+    lists: bool = True,  # False: the lists of `run` that follow from the rest are not looked at
 ) -> None:
-    """Refuse parameters that do not hold together.
+    """Refuse parameters that do not hold together, and say everything that is wrong with them.
 
-    Raises: ValueError that names the entry, its value and the remedy.
+    Raises: ValueError that names every entry, its value and the remedy.
     """
-    for section in _SECTIONS:
-        if section not in p:
-            _no(where, section, "be there", sorted(p), "add it")
-    _check_names(p, where)
-    _check_selection(p, where)
-    _check_stages(p, where, stages or graph())
-    _check_executor(p, where)
+    stages = graph() if stages is None else stages
+    wrong = list(found or [])
+    if isinstance(p, dict) and "run" not in p:
+        wrong.append(Fault(("run",), f"be there, in {RUN_FILE} beside it", "nothing", "`mhbench select --demo`"))
+    if not any(f.rule == TEXT_KEY for f in wrong):  # the schema knows texts alone
+        wrong += misshapen(p)
+        wrong += [*_secrets(p), *_names(p), *_varied(p), *_entries(p, {f.path[:2] for f in wrong})]
+    if not wrong:  # these follow from the rest
+        wrong = [*(_lists(p, stages) if lists else ()), *_ungiven(p, stages)]
+    if run_file and any(f.path[:1] == ("run",) for f in wrong):
+        where = run_file if all(f.path[:1] == ("run",) for f in wrong) else f"{where} and {run_file}"
+    refuse_all(wrong, where, lines or {})
+
+
+def load_params(
+    path: str | Path = "params.yaml",
+    *,
+    lists: bool = True,  # False: the lists of `run` that follow from the rest are not looked at
+) -> dict:
+    """Read and check `params.yaml`, with the run's selection from the `run.yaml` beside it.
+
+    Raises: ValueError that names every entry that is wrong, its line, its value and the remedy.
+    """
+    path = Path(path)
+    p, node = read_tree(path)
+    lines, found = file_keys(node)
+    selection = path.with_name(RUN_FILE)
+    if not selection.exists():
+        check_params(p, path.name, lines=lines, found=found, lists=lists)
+        return p
+    chosen, node = read_tree(selection)
+    of_run, more = file_keys(node)
+    if "run" in p or set(chosen) != {"run"}:
+        got = "one in params.yaml too" if "run" in p else f"the entries {listed(chosen)}"
+        remedy = f"the user's settings stand in {path.name}, the selection here"
+        refuse("load_params", selection.name, "hold the entry run, and it alone", got, remedy=remedy)
+    where = {"lines": lines | of_run, "found": [*found, *more], "run_file": selection.name}
+    check_params(p | chosen, path.name, **where, lists=lists)
+    return p | chosen
 
 
 # %% ../../nbs/run/02_params.ipynb #ba04e440
 def _asked(p: dict, stage: str, study: str | None, model: str | None, given: dict) -> dict:
     "The entries of the models that a stage asks, and their endpoints."
-    names = [model] if model else given.get("judges") or given.get("asked") or []  # as `asked_by` has them
+    names = [model] if model else given.get("judges") or given.get("asked") or []
     gone = [m for m in names if m not in p["models"]]
     if gone:
         refuse(

@@ -17,7 +17,7 @@ import pandas as pd
 
 from ..ask.request import Model
 from ..errors import refuse
-from ..records.schema import Judgment
+from ..records.schema import Judgment, of_kind
 from ..stats import bias
 from ..stats.estimate import Estimate
 from .verdicts import _failed
@@ -32,9 +32,7 @@ def outcomes(
 ) -> pd.DataFrame:  # one row a pair of models, item, mode, sample, axis, judge and repeat
     "Comparisons with both orders brought together; `axis` is a category, in the order in which the axes appear."
     both: dict = {}
-    for j in judgments:
-        if j.kind != "pairwise":
-            refuse("outcomes", "judgments", "be of kind pairwise", f"{j.kind}", place=f"{j.item_id}, {j.judge}")
+    for j in of_kind("outcomes", judgments, "pairwise"):
         if j.other is None:
             refuse("outcomes", "judgments", "name the second model", "other None", place=f"{j.item_id}, {j.judge}")
         a, b = sorted((j.model, j.other))
@@ -191,12 +189,7 @@ def scored_alike(
     Source: PsychiatryBench, table 3.
     Raises: ValueError for judgments of another kind.
     """
-    judgments = list(judgments)
-    other = next((j for j in judgments if j.kind != "score"), None)
-    if other is not None:
-        refuse(
-            "scored_alike", "judgments", "be of kind score", f"{other.kind}", place=f"{other.item_id}, {other.judge}"
-        )
+    judgments = of_kind("scored_alike", judgments, "score")
     t = pd.DataFrame(
         [(j.rubric, j.judge, j.study, j.item_id, j.model, j.mode, j.sample, j.repeat, j.score) for j in judgments],
         columns=["rubric", "judge", "study", "item_id", "model", "mode", "sample", "repeat", "score"],

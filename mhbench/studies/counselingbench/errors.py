@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ...errors import refuse
-from ...records.schema import Item, Judgment, Rating, Response
+from ...records.schema import Item, Judgment, Rating, Response, of_kind
 from ...stats.agreement import cohen_kappa, percent_agreement
 from ...stats.consensus import majority
 from ...stats.estimate import estimate, proportion
@@ -198,12 +198,7 @@ def judge_agreement(
     Raises: ValueError for judgments of another kind.
     """
     truth, rows = _resolved(ratings), []
-    judgments = list(judgments)
-    other = next((j for j in judgments if j.kind != "label"), None)
-    if other is not None:
-        refuse(
-            "judge_agreement", "judgments", "be of kind label", f"{other.kind}", place=f"{other.item_id}, {other.judge}"
-        )
+    judgments = of_kind("judge_agreement", judgments, "label")
     table = pd.DataFrame(
         [(j.judge, j.item_id, j.model, j.label if j.status == "ok" else None, j.status) for j in judgments],
         columns=["judge", "item_id", "model", "label", "status"],

@@ -18,27 +18,12 @@ from scipy.special import logsumexp, softmax
 
 from ...errors import refuse
 from ...records.schema import Item
-from .annotations import MAPPINGS, Reading, sliders_from_scores
+from .annotations import ANNOTATION_COLUMNS, MAPPINGS, Reading, sliders_from_scores
 
 # %% auto #0
 __all__ = ["SliderPanel", "simulated_panel", "order_probabilities", "draw_scores", "simulate_annotations"]
 
 # %% ../../../nbs/studies/mentat/05_simulate.ipynb #793900b9
-_JSPSYCH = (
-    "rt",
-    "stimulus",
-    "response",
-    "trial_type",
-    "trial_index",
-    "time_elapsed",
-    "internal_node_id",
-    "participant_name",
-    "rater_id",
-    "question_order",
-    "q_no",
-    "q",
-    "q_key",
-)
 _WORDINGS = {"text_male": "q_male", "text_female": "q_female", "text_nonbinary": "q_they"}
 
 
@@ -166,7 +151,7 @@ def _session(rows: Sequence[Mapping], note: str, rater: str, rng: np.random.Gene
     pages = [{"trial_type": "html-keyboard-response", "response": " "} | p for p in pages]
     trials = [*pages, *rows, {"trial_type": "html-keyboard-response", "response": " ", "stimulus": "<p>Thank you.</p>"}]
     out, clock = io.StringIO(newline=""), 0
-    w = csv.DictWriter(out, _JSPSYCH, restval="", quoting=csv.QUOTE_ALL, lineterminator="\n")
+    w = csv.DictWriter(out, ANNOTATION_COLUMNS, restval="", quoting=csv.QUOTE_ALL, lineterminator="\n")
     w.writeheader()
     for n, t in enumerate(trials):
         shortest, longest = (20_000, 90_000) if t["trial_type"] == "survey-slider" else (2_000, 9_000)  # ms

@@ -1,0 +1,220 @@
+"Whatever stands in params.yaml, what is wrong with it is said in our words, with its line, and before anything runs."
+
+import json
+import subprocess
+
+import pytest
+from conftest import BIN, ENV, ROOT
+
+from mhbench.run.params import load_params
+from mhbench.run.shape import params_schema
+
+WRITTEN = "".join((ROOT / name).read_text(encoding="utf-8") for name in ("params.yaml", "run.yaml"))  # in one file
+SECRET = "-".join(["sk", "planted", "0123456789abcdef"])  # in no file as it is
+
+
+def put(tmp_path, *changes, text=WRITTEN):
+    "params.yaml with texts replaced, each of which is there."
+    for old, new in changes:
+        assert old in text, f"mend the test: {old!r} is not in params.yaml"
+        text = text.replace(old, new, 1)
+    file = tmp_path / "params.yaml"
+    file.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8"))
+    return file
+
+
+def said(tmp_path, *changes, text=WRITTEN):
+    with pytest.raises(ValueError) as e:
+        load_params(put(tmp_path, *changes, text=text))
+    return str(e.value)
+
+
+MISTAKES = {  # what is written instead, and what is said of it
+    "linage": (("lineage: minilm", "linage: minilm"), "models.minilm.linage", "did you mean lineage?"),
+    "text for a number": (("n_boot: 1000, by", 'n_boot: "many", by'), "score.n_boot must be a whole number", "'many'"),
+    "half a number": (("n_boot: 1000, by", "n_boot: 2.5, by"), "score.n_boot must be a whole number", "got 2.5"),
+    "none as a text": (("max_failed: 0", "max_failed: none"), "generate.max_failed", "null stands for none"),
+    "a date": (
+        ("served: minilm", "served: minilm\n    released: 2025-08-14"),
+        "models.minilm.released",
+        '"2025-08-14"',
+    ),
+    "a model that is a number": (("  minilm:\n", "  4:\n"), "models.4 must be named by a text", 'quotes: "4"'),
+    "not a number": (("scale: 20.0", "scale: .nan"), "models.minilm.scale must be a number", "nan"),
+    "infinite": (("penalty: 5.0", "penalty: .inf"), "preferences.penalty must be a number", "inf"),
+    "temperature": (("temperature: 0.0", "temperature: cold"), "models.gemma.sampling.temperature", "got 'cold'"),
+    "temperature out of range": (("temperature: 0.0", "temperature: 7"), "sampling.temperature must be 2 or less", "7"),
+    "a NaN that is sent": (("temperature: 0.0,", "top_k: .nan, temperature: 0.0,"), "models.gemma must", "top_k"),
+    "a seed of today": (("seed: 20250107", "seed: today"), "seed must be a whole number", "'today'"),
+    "a key twice": (("seed: 20250107", "seed: 1\nseed: 2"), "seed must stand once", "first in line 5"),
+    "a section twice": (("panel: {n_boot: 1000}", "panel: {n_boot: 1000}\nscore: {}"), "score must stand once", "line"),
+    "a breakdown": (("by: [category, topic]", "by: [categry]"), "score.by.0 must be one of", "did you mean category?"),
+    "a breakdown as a text": (("by: [category, topic]", "by: category"), "score.by must be a list", "[category]"),
+    "an attribute": (("D_G: gender", "D_G: gendre"), "demographics.attributes.D_G", "did you mean gender?"),
+    "a set that is not made": (("    demographics: {}", "    demographics: {attributes: {D_X: gender}}"), "D_X", "D_G"),
+    "a core that is not made": (("core: D0,", "core: D9,"), "studies.mentat.score.core", "add it there"),
+    "options of nothing": (
+        ("options: {}, sha256", "options: null, sha256"),
+        "studies.mentat.prepare.options",
+        "nothing",
+    ),
+    "a study of nothing": (
+        ("  mhqa:\n    prepare", "  odd:\n  mhqa:\n    prepare"),
+        "studies.odd must be a mapping",
+        "not",
+    ),
+    "a study without prepare": (
+        ("  mhqa:\n    prepare", "  odd: {score: {}}\n  mhqa:\n    prepare"),
+        "odd.prepare",
+        "add",
+    ),
+    "a model of nothing": (("  minilm:\n", "  odd:\n  minilm:\n"), "models.odd must be a mapping", "nothing"),
+    "no studies": (
+        ("run:\n  studies: [mentat, psych", "run:\n  studies: \n  x: [mentat, psych"),
+        "run.studies",
+        "nothing",
+    ),
+    "a stage": (("panel: {n_boot: 1000}", "pannel: {n_boot: 1000}"), "pannel must be one of", "did you mean panel?"),
+    "a model of the run": (
+        ("models: [gemma,", "models: [gema,"),
+        "run.models must name entries",
+        "did you mean gemma?",
+    ),
+    "a judge": (("judges: [gemma, minilm], n_items: 4", "judges: [gema], n_items: 4"), "judge.judges", "mean gemma?"),
+    "an endpoint": (("endpoint: encoder", "endpoint: encodr"), "models.minilm.endpoint", "did you mean encoder?"),
+    "a kind of endpoint": (("kind: encoder}", "kind: opnai}"), "endpoints.encoder", "did you mean openai?"),
+    "a path in a name": (("  mhqa:\n", "  ../mhqa:\n"), "studies must have names of letters", "'../mhqa'"),
+    "a command in a name": (("  mhqa:\n", '  "x; touch y":\n'), "studies must have names of letters", "rename"),
+    "a name without end": (("  minilm:\n", f"  {'m' * 255}:\n"), "models must have 100 characters or fewer", "mmm"),
+    "a mode": (("few_shot: {n_items: 4}", "fewshot: {n_items: 4}"), "mhqa.generate.modes must be one of", "few_shot?"),
+    "no items": (("few_shot: {n_items: 4}", "few_shot: {n_items: 0}"), "few_shot.n_items must be 1 or more", "got 0"),
+    "a replay": (("replay: use  ", "replay: never"), "generate.replay must be one of use, only, off", "'never'"),
+    "a seed of its own": (("score: {n_boot", "score: {seed: 3, n_boot"), "score.seed must be left to the run", "top"),
+    "a price": (("price: {prompt: 0.0", "price: {prompt: -1"), "models.gemma.price.prompt must be 0 or more", "-1"),
+    "half a price": (
+        ("{prompt: 0.0, completion: 0.0}", "{prompt: 0.0}"),
+        "models.gemma",
+        "fields prompt and completion",
+    ),
+    "a parameter that nobody gives": (
+        ("  convention: official ", "  # conv "),
+        "reasoning.convention must be given",
+        "add",
+    ),
+    "lists that do not follow": (("  panel: [medqade]", "  panel: [mhqa]"), "run.panel", "mhbench select"),
+    "an executor": (("executor: {kind: threads}", "executor: {kind: slurm}"), "executor.kind", "threads, dask"),
+    "a hash": (("sha256: null", "sha256: abc"), "mentat.prepare.sha256 must be a SHA-256", "'abc'"),
+}
+
+
+@pytest.mark.parametrize("what", MISTAKES)
+def test_a_mistake_is_said_with_its_line(what, tmp_path):
+    change, *parts = MISTAKES[what]
+    message = said(tmp_path, change)
+    assert all(p in message for p in parts) and "line " in message, message
+    assert not any(w in message for w in ("pydantic", "ValidationError", "Traceback", "is not of type")), message
+
+
+def test_all_mistakes_are_said_at_once_in_the_order_of_the_file(tmp_path):
+    keep = [
+        c for what, (c, *_) in MISTAKES.items() if what in ("linage", "a date", "a replay", "a breakdown", "a judge")
+    ]
+    message = said(tmp_path, *keep)
+    lines = [int(row.split("line ")[1].split(":")[0]) for row in message.splitlines()[1:]]
+    assert "got 5 mistakes" in message and len(lines) == 5 and lines == sorted(lines)
+
+
+KEYS = {
+    "api_key": ("endpoint: encoder", f"endpoint: encoder\n    api_key: {SECRET}"),
+    "a header": ("kind: encoder}", f"kind: encoder, headers: {{X-Api-Token: {SECRET}}}}}"),
+    "a header of another name": (
+        "kind: encoder}",
+        f"kind: vllm, base_urls: ['http://h/v1'], headers: {{X-Trace: {SECRET}}}}}",
+    ),
+    "a key in a URL": ("kind: encoder}", f"kind: vllm, base_urls: ['http://h/v1?key={SECRET}']}}"),
+    "a password in a URL": ("kind: encoder}", f"kind: vllm, base_urls: ['http://me:{SECRET}@h/v1']}}"),
+    "as the variable": (
+        "kind: encoder}",
+        f"kind: vllm, base_urls: ['http://h/v1'], headers_env: {{X-Key: {SECRET}}}}}",
+    ),
+    "in a wrong place": ("n_boot: 1000, by", f"n_boot: {SECRET}, by"),
+    "as a list": ("endpoint: encoder", f"endpoint: encoder\n    api_key: [{SECRET}]"),
+}
+
+
+@pytest.mark.parametrize("where", KEYS)
+def test_a_key_in_the_file_is_refused_and_never_repeated(where, tmp_path):
+    message = said(tmp_path, KEYS[where])
+    assert SECRET not in message and SECRET[3:12] not in message and "line " in message
+
+
+FILES = {  # whole files: what is said
+    "empty": (b"", "got nothing"),
+    "a comment": (b"# nothing\n", "got nothing"),
+    "a list": (b"- seed\n", "got a list"),
+    "a text": (b"root:x:0:0:root:/root:/bin/bash\n", "got a text"),
+    "a tab": (b"seed: 1\nrun:\n\tstudies: []\n", "indent with spaces"),
+    "an open bracket": (b"seed: [1\nrun: {}\n", "line "),
+    "an open quote": (b'seed: "1\n', "line "),
+    "latin-1": ("seed: 1 # Größe\n".encode("latin-1"), "must be UTF-8"),
+    "UTF-16": ("seed: 1\n".encode("utf-16"), "must be UTF-8"),
+    "a NUL": (b"seed: 1\x00\n", "must be YAML"),
+    "a tag that runs": (b'seed: !!python/object/apply:os.system ["touch pwned"]\n', "must be YAML"),
+    "aliases of aliases": (
+        b"a: &a [x,x,x,x,x,x,x,x,x]\n"
+        + b"".join(b"%c: &%c [%s]\n" % (98 + n, 98 + n, b",".join([b"*%c" % (97 + n)] * 9)) for n in range(9)),
+        "aliases of aliases",
+    ),
+    "an alias of itself": (b"seed: &a [*a]\n", "aliases of aliases"),
+    "without end": (b"[" * 50_000, "must"),
+    "two documents": (b"seed: 1\n---\nseed: 2\n", "must be YAML"),
+    "a byte order mark": (b"\xef\xbb\xbfseed: 1\n", "run must be there"),
+    "only a seed": (b"seed: 1\n", "got 4 mistakes"),
+    "everything a list": (b"seed: []\nrun: []\nstudies: []\nmodels: []\nendpoints: []\nexecutor: []\n", "6 mistakes"),
+    "everything null": (b"seed:\nrun:\nstudies:\nmodels:\nendpoints:\nexecutor:\n", "5 mistakes"),
+}
+
+
+@pytest.mark.parametrize("what", FILES)
+def test_a_file_that_is_none_is_refused_in_our_words(what, tmp_path):
+    text, part = FILES[what]
+    message = said(tmp_path, text=text)
+    assert part in message and "/bin/bash" not in message and "Größe" not in message, message
+    assert not (tmp_path / "pwned").exists()
+
+
+def test_what_is_no_file_is_refused(tmp_path):
+    (tmp_path / "params.yaml").mkdir()
+    with pytest.raises(ValueError, match="must be a file; got a folder"):
+        load_params(tmp_path / "params.yaml")
+    with pytest.raises(ValueError, match="must be there; got nothing"):
+        load_params(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize(
+    "command", [["plan"], ["inputs"], ["select", "--studies", "mhqa"], ["select"], ["run", "report"]]
+)
+def test_every_command_says_it_before_it_does_anything(command, house):
+    text = WRITTEN.replace("lineage: minilm", "linage: minilm", 1).replace("replay: use  ", "replay: never", 1)
+    (house.top / "params.yaml").write_text(text, encoding="utf-8")
+    env = ENV | {"MHBENCH_ROOT": str(house.top)}
+    done = subprocess.run([BIN / "mhbench", *command], capture_output=True, text=True, env=env, cwd=house.top)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "got 2 mistakes" in done.stderr and "did you mean lineage?" in done.stderr
+    assert (house.top / "params.yaml").read_text(encoding="utf-8") == text and not (house.top / "results").exists()
+
+
+def test_a_thousand_models_are_read_soon(tmp_path):
+    many = "".join(f"  m{i}: {{endpoint: encoder, served: minilm}}\n" for i in range(1000))
+    assert len(load_params(put(tmp_path, ("  minilm:\n", many + "  minilm:\n")))["models"]) == 1003
+
+
+def test_the_schema_for_editors_is_the_one_that_is_checked():
+    file = ROOT / "params.schema.json"
+    assert json.loads(file.read_text(encoding="utf-8")) == params_schema(ROOT), "run `make export`"
+    assert WRITTEN.startswith("# yaml-language-server: $schema=params.schema.json\n")
+    schema = json.loads(file.read_text(encoding="utf-8"))
+    import jsonschema
+
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert schema["properties"]["score"]["properties"]["n_boot"]["description"] == "bootstrap replicates"
