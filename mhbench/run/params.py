@@ -224,8 +224,8 @@ def load_params(
         got = "one in params.yaml too" if "run" in p else f"the entries {listed(chosen)}"
         remedy = f"the user's settings stand in {path.name}, the selection here"
         refuse("load_params", selection.name, "hold the entry run, and it alone", got, remedy=remedy)
-    where = {"lines": lines | of_run, "found": [*found, *more], "run_file": selection.name}
-    check_params(p | chosen, path.name, **where, lists=lists)
+    both = {**lines, **of_run}
+    check_params(p | chosen, path.name, lines=both, found=[*found, *more], run_file=selection.name, lists=lists)
     return p | chosen
 
 
