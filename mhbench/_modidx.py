@@ -888,6 +888,16 @@ d = {
         "mhbench.ask.thinking": {
             "mhbench.ask.thinking.split_thinking": ("ask/thinking.html#split_thinking", "mhbench/ask/thinking.py")
         },
+        "mhbench.corpus.splits": {
+            "mhbench.corpus.splits.folded": ("corpus/splits.html#folded", "mhbench/corpus/splits.py"),
+            "mhbench.corpus.splits.item_fingerprint": (
+                "corpus/splits.html#item_fingerprint",
+                "mhbench/corpus/splits.py",
+            ),
+            "mhbench.corpus.splits.shared_items": ("corpus/splits.html#shared_items", "mhbench/corpus/splits.py"),
+            "mhbench.corpus.splits.split_by_group": ("corpus/splits.html#split_by_group", "mhbench/corpus/splits.py"),
+            "mhbench.corpus.splits.without_shared": ("corpus/splits.html#without_shared", "mhbench/corpus/splits.py"),
+        },
         "mhbench.encode.bertscore": {
             "mhbench.encode.bertscore.BERTScore": ("encode/bertscore.html#bertscore", "mhbench/encode/bertscore.py"),
             "mhbench.encode.bertscore.Baseline": ("encode/bertscore.html#baseline", "mhbench/encode/bertscore.py"),
@@ -1046,6 +1056,37 @@ d = {
                 "mhbench/encode/embeddings.py",
             ),
         },
+        "mhbench.encode.finetune": {
+            "mhbench.encode.finetune.Trained": ("encode/finetune.html#trained", "mhbench/encode/finetune.py"),
+            "mhbench.encode.finetune.TrainingSettings": (
+                "encode/finetune.html#trainingsettings",
+                "mhbench/encode/finetune.py",
+            ),
+            "mhbench.encode.finetune._arguments": ("encode/finetune.html#_arguments", "mhbench/encode/finetune.py"),
+            "mhbench.encode.finetune._check_parts": ("encode/finetune.html#_check_parts", "mhbench/encode/finetune.py"),
+            "mhbench.encode.finetune._history": ("encode/finetune.html#_history", "mhbench/encode/finetune.py"),
+            "mhbench.encode.finetune._last_checkpoint": (
+                "encode/finetune.html#_last_checkpoint",
+                "mhbench/encode/finetune.py",
+            ),
+            "mhbench.encode.finetune._right": ("encode/finetune.html#_right", "mhbench/encode/finetune.py"),
+            "mhbench.encode.finetune._train": ("encode/finetune.html#_train", "mhbench/encode/finetune.py"),
+            "mhbench.encode.finetune.base_identity": (
+                "encode/finetune.html#base_identity",
+                "mhbench/encode/finetune.py",
+            ),
+            "mhbench.encode.finetune.finetune": ("encode/finetune.html#finetune", "mhbench/encode/finetune.py"),
+            "mhbench.encode.finetune.model_card": ("encode/finetune.html#model_card", "mhbench/encode/finetune.py"),
+            "mhbench.encode.finetune.run_key": ("encode/finetune.html#run_key", "mhbench/encode/finetune.py"),
+            "mhbench.encode.finetune.training_settings": (
+                "encode/finetune.html#training_settings",
+                "mhbench/encode/finetune.py",
+            ),
+            "mhbench.encode.finetune.untrained_model": (
+                "encode/finetune.html#untrained_model",
+                "mhbench/encode/finetune.py",
+            ),
+        },
         "mhbench.encode.loading": {
             "mhbench.encode.loading.Kept": ("encode/loading.html#kept", "mhbench/encode/loading.py"),
             "mhbench.encode.loading.Kept.__call__": ("encode/loading.html#kept.__call__", "mhbench/encode/loading.py"),
@@ -1064,6 +1105,60 @@ d = {
                 "mhbench/encode/loading.py",
             ),
             "mhbench.encode.loading.run_batches": ("encode/loading.html#run_batches", "mhbench/encode/loading.py"),
+        },
+        "mhbench.encode.multiple_choice": {
+            "mhbench.encode.multiple_choice.Choices": (
+                "encode/multiple_choice.html#choices",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice.MultipleChoice": (
+                "encode/multiple_choice.html#multiplechoice",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice.MultipleChoice.__init__": (
+                "encode/multiple_choice.html#multiplechoice.__init__",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice.MultipleChoice.__repr__": (
+                "encode/multiple_choice.html#multiplechoice.__repr__",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice.MultipleChoice.log_probabilities": (
+                "encode/multiple_choice.html#multiplechoice.log_probabilities",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice._count": (
+                "encode/multiple_choice.html#_count",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice._first": (
+                "encode/multiple_choice.html#_first",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice.base_folder": (
+                "encode/multiple_choice.html#base_folder",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice.choice_responses": (
+                "encode/multiple_choice.html#choice_responses",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice.load_multiple_choice": (
+                "encode/multiple_choice.html#load_multiple_choice",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice.log_softmax": (
+                "encode/multiple_choice.html#log_softmax",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice.option_scores": (
+                "encode/multiple_choice.html#option_scores",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice.prepare_choices": (
+                "encode/multiple_choice.html#prepare_choices",
+                "mhbench/encode/multiple_choice.py",
+            ),
         },
         "mhbench.encode.overlap": {
             "mhbench.encode.overlap.chain_cosine": ("encode/overlap.html#chain_cosine", "mhbench/encode/overlap.py"),
@@ -1330,6 +1425,7 @@ d = {
             "mhbench.records.table.csv_rows": ("records/table.html#csv_rows", "mhbench/records/table.py"),
             "mhbench.records.table.read_table": ("records/table.html#read_table", "mhbench/records/table.py"),
         },
+        "mhbench.report.boxes": {"mhbench.report.boxes.boxes": ("report/boxes.html#boxes", "mhbench/report/boxes.py")},
         "mhbench.report.figures": {
             "mhbench.report.figures._bars": ("report/figures.html#_bars", "mhbench/report/figures.py"),
             "mhbench.report.figures._legend": ("report/figures.html#_legend", "mhbench/report/figures.py"),
@@ -1405,6 +1501,7 @@ d = {
             "mhbench.run.asking.cache_file": ("run/asking.html#cache_file", "mhbench/run/asking.py"),
             "mhbench.run.asking.capped": ("run/asking.html#capped", "mhbench/run/asking.py"),
             "mhbench.run.asking.settled": ("run/asking.html#settled", "mhbench/run/asking.py"),
+            "mhbench.run.asking.trained_classifier": ("run/asking.html#trained_classifier", "mhbench/run/asking.py"),
         },
         "mhbench.run.cli": {
             "mhbench.run.cli._cache": ("run/cli.html#_cache", "mhbench/run/cli.py"),
@@ -1419,6 +1516,7 @@ d = {
             "mhbench.run.cli._run": ("run/cli.html#_run", "mhbench/run/cli.py"),
             "mhbench.run.cli._select": ("run/cli.html#_select", "mhbench/run/cli.py"),
             "mhbench.run.cli._summary": ("run/cli.html#_summary", "mhbench/run/cli.py"),
+            "mhbench.run.cli._without_bad_rows": ("run/cli.html#_without_bad_rows", "mhbench/run/cli.py"),
             "mhbench.run.cli.main": ("run/cli.html#main", "mhbench/run/cli.py"),
             "mhbench.run.cli.parser": ("run/cli.html#parser", "mhbench/run/cli.py"),
             "mhbench.run.cli.selection": ("run/cli.html#selection", "mhbench/run/cli.py"),
@@ -1520,9 +1618,22 @@ d = {
             "mhbench.run.params.asked_by": ("run/params.html#asked_by", "mhbench/run/params.py"),
             "mhbench.run.params.check_params": ("run/params.html#check_params", "mhbench/run/params.py"),
             "mhbench.run.params.goes_through": ("run/params.html#goes_through", "mhbench/run/params.py"),
-            "mhbench.run.params.is_encoder": ("run/params.html#is_encoder", "mhbench/run/params.py"),
+            "mhbench.run.params.kind_of": ("run/params.html#kind_of", "mhbench/run/params.py"),
             "mhbench.run.params.load_params": ("run/params.html#load_params", "mhbench/run/params.py"),
             "mhbench.run.params.stage_parameters": ("run/params.html#stage_parameters", "mhbench/run/params.py"),
+        },
+        "mhbench.run.people": {
+            "mhbench.run.people._add_errors": ("run/people.html#_add_errors", "mhbench/run/people.py"),
+            "mhbench.run.people._errors_collect": ("run/people.html#_errors_collect", "mhbench/run/people.py"),
+            "mhbench.run.people._errors_draw": ("run/people.html#_errors_draw", "mhbench/run/people.py"),
+            "mhbench.run.people._names": ("run/people.html#_names", "mhbench/run/people.py"),
+            "mhbench.run.people._new": ("run/people.html#_new", "mhbench/run/people.py"),
+            "mhbench.run.people._panel_collect": ("run/people.html#_panel_collect", "mhbench/run/people.py"),
+            "mhbench.run.people._panel_draw": ("run/people.html#_panel_draw", "mhbench/run/people.py"),
+            "mhbench.run.people._panel_ties": ("run/people.html#_panel_ties", "mhbench/run/people.py"),
+            "mhbench.run.people._shared": ("run/people.html#_shared", "mhbench/run/people.py"),
+            "mhbench.run.people.add_people": ("run/people.html#add_people", "mhbench/run/people.py"),
+            "mhbench.run.people.run_answers": ("run/people.html#run_answers", "mhbench/run/people.py"),
         },
         "mhbench.run.plan": {
             "mhbench.run.plan._Study": ("run/plan.html#_study", "mhbench/run/plan.py"),
@@ -1571,6 +1682,7 @@ d = {
             "mhbench.run.stage.Stage.answers": ("run/stage.html#stage.answers", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.done": ("run/stage.html#stage.done", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.figure": ("run/stage.html#stage.figure", "mhbench/run/stage.py"),
+            "mhbench.run.stage.Stage.has": ("run/stage.html#stage.has", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.headline": ("run/stage.html#stage.headline", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.items": ("run/stage.html#stage.items", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.judgments": ("run/stage.html#stage.judgments", "mhbench/run/stage.py"),
@@ -1980,6 +2092,7 @@ d = {
                 "mhbench/stats/tests.py",
             ),
             "mhbench.stats.tests.paired_t": ("stats/tests.html#paired_t", "mhbench/stats/tests.py"),
+            "mhbench.stats.tests.sign_flip_test": ("stats/tests.html#sign_flip_test", "mhbench/stats/tests.py"),
             "mhbench.stats.tests.stratified_permutation_test": (
                 "stats/tests.html#stratified_permutation_test",
                 "mhbench/stats/tests.py",
@@ -2028,6 +2141,48 @@ d = {
             "mhbench.steps.answers.judge_everything": (
                 "steps/answers.html#judge_everything",
                 "mhbench/steps/answers.py",
+            ),
+        },
+        "mhbench.steps.between_models": {
+            "mhbench.steps.between_models._matrix_of": (
+                "steps/between_models.html#_matrix_of",
+                "mhbench/steps/between_models.py",
+            ),
+            "mhbench.steps.between_models._pair_row": (
+                "steps/between_models.html#_pair_row",
+                "mhbench/steps/between_models.py",
+            ),
+            "mhbench.steps.between_models._run_rows": (
+                "steps/between_models.html#_run_rows",
+                "mhbench/steps/between_models.py",
+            ),
+            "mhbench.steps.between_models._same": (
+                "steps/between_models.html#_same",
+                "mhbench/steps/between_models.py",
+            ),
+            "mhbench.steps.between_models._shared_error": (
+                "steps/between_models.html#_shared_error",
+                "mhbench/steps/between_models.py",
+            ),
+            "mhbench.steps.between_models._spread": (
+                "steps/between_models.html#_spread",
+                "mhbench/steps/between_models.py",
+            ),
+            "mhbench.steps.between_models._standard_error": (
+                "steps/between_models.html#_standard_error",
+                "mhbench/steps/between_models.py",
+            ),
+            "mhbench.steps.between_models.model_pairs": (
+                "steps/between_models.html#model_pairs",
+                "mhbench/steps/between_models.py",
+            ),
+            "mhbench.steps.between_models.pair_names": (
+                "steps/between_models.html#pair_names",
+                "mhbench/steps/between_models.py",
+            ),
+            "mhbench.steps.between_models.run_to_run": (
+                "steps/between_models.html#run_to_run",
+                "mhbench/steps/between_models.py",
             ),
         },
         "mhbench.steps.chains": {
@@ -2382,6 +2537,41 @@ d = {
                 "mhbench/steps/similarity.py",
             ),
         },
+        "mhbench.steps.training": {
+            "mhbench.steps.training.Run": ("steps/training.html#run", "mhbench/steps/training.py"),
+            "mhbench.steps.training.TrainingParts": ("steps/training.html#trainingparts", "mhbench/steps/training.py"),
+            "mhbench.steps.training._by_variant": ("steps/training.html#_by_variant", "mhbench/steps/training.py"),
+            "mhbench.steps.training._choosable": ("steps/training.html#_choosable", "mhbench/steps/training.py"),
+            "mhbench.steps.training._flips": ("steps/training.html#_flips", "mhbench/steps/training.py"),
+            "mhbench.steps.training._row": ("steps/training.html#_row", "mhbench/steps/training.py"),
+            "mhbench.steps.training._said": ("steps/training.html#_said", "mhbench/steps/training.py"),
+            "mhbench.steps.training._scores": ("steps/training.html#_scores", "mhbench/steps/training.py"),
+            "mhbench.steps.training._seeds": ("steps/training.html#_seeds", "mhbench/steps/training.py"),
+            "mhbench.steps.training.answering_runs": (
+                "steps/training.html#answering_runs",
+                "mhbench/steps/training.py",
+            ),
+            "mhbench.steps.training.baseline_answers": (
+                "steps/training.html#baseline_answers",
+                "mhbench/steps/training.py",
+            ),
+            "mhbench.steps.training.learning_curves": (
+                "steps/training.html#learning_curves",
+                "mhbench/steps/training.py",
+            ),
+            "mhbench.steps.training.run_cards": ("steps/training.html#run_cards", "mhbench/steps/training.py"),
+            "mhbench.steps.training.run_table": ("steps/training.html#run_table", "mhbench/steps/training.py"),
+            "mhbench.steps.training.seed_table": ("steps/training.html#seed_table", "mhbench/steps/training.py"),
+            "mhbench.steps.training.train_runs": ("steps/training.html#train_runs", "mhbench/steps/training.py"),
+            "mhbench.steps.training.training_metrics": (
+                "steps/training.html#training_metrics",
+                "mhbench/steps/training.py",
+            ),
+            "mhbench.steps.training.training_parts": (
+                "steps/training.html#training_parts",
+                "mhbench/steps/training.py",
+            ),
+        },
         "mhbench.steps.variants": {
             "mhbench.steps.variants._drawn": ("steps/variants.html#_drawn", "mhbench/steps/variants.py"),
             "mhbench.steps.variants._prompt": ("steps/variants.html#_prompt", "mhbench/steps/variants.py"),
@@ -2535,6 +2725,10 @@ d = {
             ),
         },
         "mhbench.studies.counselingbench.errors": {
+            "mhbench.studies.counselingbench.errors.Collected": (
+                "studies/counselingbench/errors.html#collected",
+                "mhbench/studies/counselingbench/errors.py",
+            ),
             "mhbench.studies.counselingbench.errors._resolved": (
                 "studies/counselingbench/errors.html#_resolved",
                 "mhbench/studies/counselingbench/errors.py",
@@ -2561,6 +2755,10 @@ d = {
             ),
             "mhbench.studies.counselingbench.errors.simulate_errors": (
                 "studies/counselingbench/errors.html#simulate_errors",
+                "mhbench/studies/counselingbench/errors.py",
+            ),
+            "mhbench.studies.counselingbench.errors.write_errors": (
+                "studies/counselingbench/errors.html#write_errors",
                 "mhbench/studies/counselingbench/errors.py",
             ),
         },
@@ -2807,8 +3005,100 @@ d = {
             "mhbench.studies.demo.demo_files": ("studies/demo.html#demo_files", "mhbench/studies/demo.py"),
             "mhbench.studies.demo.demo_path": ("studies/demo.html#demo_path", "mhbench/studies/demo.py"),
         },
+        "mhbench.studies.medqade.ensembles": {
+            "mhbench.studies.medqade.ensembles._against_peers": (
+                "studies/medqade/ensembles.html#_against_peers",
+                "mhbench/studies/medqade/ensembles.py",
+            ),
+            "mhbench.studies.medqade.ensembles.ensemble_table": (
+                "studies/medqade/ensembles.html#ensemble_table",
+                "mhbench/studies/medqade/ensembles.py",
+            ),
+            "mhbench.studies.medqade.ensembles.favouritism_table": (
+                "studies/medqade/ensembles.html#favouritism_table",
+                "mhbench/studies/medqade/ensembles.py",
+            ),
+            "mhbench.studies.medqade.ensembles.with_pair": (
+                "studies/medqade/ensembles.html#with_pair",
+                "mhbench/studies/medqade/ensembles.py",
+            ),
+        },
+        "mhbench.studies.medqade.judges": {
+            "mhbench.studies.medqade.judges.Verdicts": (
+                "studies/medqade/judges.html#verdicts",
+                "mhbench/studies/medqade/judges.py",
+            ),
+            "mhbench.studies.medqade.judges.VoteShares": (
+                "studies/medqade/judges.html#voteshares",
+                "mhbench/studies/medqade/judges.py",
+            ),
+            "mhbench.studies.medqade.judges._gap": (
+                "studies/medqade/judges.html#_gap",
+                "mhbench/studies/medqade/judges.py",
+            ),
+            "mhbench.studies.medqade.judges._phi": (
+                "studies/medqade/judges.html#_phi",
+                "mhbench/studies/medqade/judges.py",
+            ),
+            "mhbench.studies.medqade.judges.abstention_beside": (
+                "studies/medqade/judges.html#abstention_beside",
+                "mhbench/studies/medqade/judges.py",
+            ),
+            "mhbench.studies.medqade.judges.accuracy_draws": (
+                "studies/medqade/judges.html#accuracy_draws",
+                "mhbench/studies/medqade/judges.py",
+            ),
+            "mhbench.studies.medqade.judges.all_verdicts": (
+                "studies/medqade/judges.html#all_verdicts",
+                "mhbench/studies/medqade/judges.py",
+            ),
+            "mhbench.studies.medqade.judges.by_models": (
+                "studies/medqade/judges.html#by_models",
+                "mhbench/studies/medqade/judges.py",
+            ),
+            "mhbench.studies.medqade.judges.effective_judges": (
+                "studies/medqade/judges.html#effective_judges",
+                "mhbench/studies/medqade/judges.py",
+            ),
+            "mhbench.studies.medqade.judges.error_correlations": (
+                "studies/medqade/judges.html#error_correlations",
+                "mhbench/studies/medqade/judges.py",
+            ),
+            "mhbench.studies.medqade.judges.error_matrix": (
+                "studies/medqade/judges.html#error_matrix",
+                "mhbench/studies/medqade/judges.py",
+            ),
+            "mhbench.studies.medqade.judges.jury_curve": (
+                "studies/medqade/judges.html#jury_curve",
+                "mhbench/studies/medqade/judges.py",
+            ),
+            "mhbench.studies.medqade.judges.jury_table": (
+                "studies/medqade/judges.html#jury_table",
+                "mhbench/studies/medqade/judges.py",
+            ),
+            "mhbench.studies.medqade.judges.recorded_verdicts": (
+                "studies/medqade/judges.html#recorded_verdicts",
+                "mhbench/studies/medqade/judges.py",
+            ),
+            "mhbench.studies.medqade.judges.vote_shares": (
+                "studies/medqade/judges.html#vote_shares",
+                "mhbench/studies/medqade/judges.py",
+            ),
+            "mhbench.studies.medqade.judges.wide_cells": (
+                "studies/medqade/judges.html#wide_cells",
+                "mhbench/studies/medqade/judges.py",
+            ),
+        },
         "mhbench.studies.medqade.load": {
+            "mhbench.studies.medqade.load._one_deck": (
+                "studies/medqade/load.html#_one_deck",
+                "mhbench/studies/medqade/load.py",
+            ),
             "mhbench.studies.medqade.load.load": ("studies/medqade/load.html#load", "mhbench/studies/medqade/load.py"),
+            "mhbench.studies.medqade.load.load_exports": (
+                "studies/medqade/load.html#load_exports",
+                "mhbench/studies/medqade/load.py",
+            ),
             "mhbench.studies.medqade.load.load_panel": (
                 "studies/medqade/load.html#load_panel",
                 "mhbench/studies/medqade/load.py",
@@ -2901,12 +3191,8 @@ d = {
                 "studies/medqade/panel_tables.html#comparable",
                 "mhbench/studies/medqade/panel_tables.py",
             ),
-            "mhbench.studies.medqade.panel_tables.ensemble_table": (
-                "studies/medqade/panel_tables.html#ensemble_table",
-                "mhbench/studies/medqade/panel_tables.py",
-            ),
-            "mhbench.studies.medqade.panel_tables.favouritism_table": (
-                "studies/medqade/panel_tables.html#favouritism_table",
+            "mhbench.studies.medqade.panel_tables.core_items": (
+                "studies/medqade/panel_tables.html#core_items",
                 "mhbench/studies/medqade/panel_tables.py",
             ),
             "mhbench.studies.medqade.panel_tables.in_order": (
@@ -2921,6 +3207,10 @@ d = {
                 "studies/medqade/panel_tables.html#judge_labels",
                 "mhbench/studies/medqade/panel_tables.py",
             ),
+            "mhbench.studies.medqade.panel_tables.majority_table": (
+                "studies/medqade/panel_tables.html#majority_table",
+                "mhbench/studies/medqade/panel_tables.py",
+            ),
             "mhbench.studies.medqade.panel_tables.pair_matrix": (
                 "studies/medqade/panel_tables.html#pair_matrix",
                 "mhbench/studies/medqade/panel_tables.py",
@@ -2933,12 +3223,20 @@ d = {
                 "studies/medqade/panel_tables.html#panel_of",
                 "mhbench/studies/medqade/panel_tables.py",
             ),
+            "mhbench.studies.medqade.panel_tables.part_of": (
+                "studies/medqade/panel_tables.html#part_of",
+                "mhbench/studies/medqade/panel_tables.py",
+            ),
             "mhbench.studies.medqade.panel_tables.rater_agreement": (
                 "studies/medqade/panel_tables.html#rater_agreement",
                 "mhbench/studies/medqade/panel_tables.py",
             ),
             "mhbench.studies.medqade.panel_tables.rater_pairs": (
                 "studies/medqade/panel_tables.html#rater_pairs",
+                "mhbench/studies/medqade/panel_tables.py",
+            ),
+            "mhbench.studies.medqade.panel_tables.resolved_labels": (
+                "studies/medqade/panel_tables.html#resolved_labels",
                 "mhbench/studies/medqade/panel_tables.py",
             ),
             "mhbench.studies.medqade.panel_tables.student_table": (
@@ -2949,9 +3247,63 @@ d = {
                 "studies/medqade/panel_tables.html#with_group",
                 "mhbench/studies/medqade/panel_tables.py",
             ),
-            "mhbench.studies.medqade.panel_tables.with_pair": (
-                "studies/medqade/panel_tables.html#with_pair",
+            "mhbench.studies.medqade.panel_tables.with_majority": (
+                "studies/medqade/panel_tables.html#with_majority",
                 "mhbench/studies/medqade/panel_tables.py",
+            ),
+        },
+        "mhbench.studies.medqade.rounds": {
+            "mhbench.studies.medqade.rounds.Population": (
+                "studies/medqade/rounds.html#population",
+                "mhbench/studies/medqade/rounds.py",
+            ),
+            "mhbench.studies.medqade.rounds.Round": (
+                "studies/medqade/rounds.html#round",
+                "mhbench/studies/medqade/rounds.py",
+            ),
+            "mhbench.studies.medqade.rounds.Ties": (
+                "studies/medqade/rounds.html#ties",
+                "mhbench/studies/medqade/rounds.py",
+            ),
+            "mhbench.studies.medqade.rounds._pages": (
+                "studies/medqade/rounds.html#_pages",
+                "mhbench/studies/medqade/rounds.py",
+            ),
+            "mhbench.studies.medqade.rounds._read_round": (
+                "studies/medqade/rounds.html#_read_round",
+                "mhbench/studies/medqade/rounds.py",
+            ),
+            "mhbench.studies.medqade.rounds.assignment_table": (
+                "studies/medqade/rounds.html#assignment_table",
+                "mhbench/studies/medqade/rounds.py",
+            ),
+            "mhbench.studies.medqade.rounds.changed_answers": (
+                "studies/medqade/rounds.html#changed_answers",
+                "mhbench/studies/medqade/rounds.py",
+            ),
+            "mhbench.studies.medqade.rounds.draw_round": (
+                "studies/medqade/rounds.html#draw_round",
+                "mhbench/studies/medqade/rounds.py",
+            ),
+            "mhbench.studies.medqade.rounds.find_ties": (
+                "studies/medqade/rounds.html#find_ties",
+                "mhbench/studies/medqade/rounds.py",
+            ),
+            "mhbench.studies.medqade.rounds.panel_sheet": (
+                "studies/medqade/rounds.html#panel_sheet",
+                "mhbench/studies/medqade/rounds.py",
+            ),
+            "mhbench.studies.medqade.rounds.population": (
+                "studies/medqade/rounds.html#population",
+                "mhbench/studies/medqade/rounds.py",
+            ),
+            "mhbench.studies.medqade.rounds.write_round": (
+                "studies/medqade/rounds.html#write_round",
+                "mhbench/studies/medqade/rounds.py",
+            ),
+            "mhbench.studies.medqade.rounds.write_ties": (
+                "studies/medqade/rounds.html#write_ties",
+                "mhbench/studies/medqade/rounds.py",
             ),
         },
         "mhbench.studies.medqade.simulate": {
@@ -2979,12 +3331,24 @@ d = {
                 "studies/medqade/simulate.html#_pool",
                 "mhbench/studies/medqade/simulate.py",
             ),
+            "mhbench.studies.medqade.simulate._right": (
+                "studies/medqade/simulate.html#_right",
+                "mhbench/studies/medqade/simulate.py",
+            ),
             "mhbench.studies.medqade.simulate._sigmoid": (
                 "studies/medqade/simulate.html#_sigmoid",
                 "mhbench/studies/medqade/simulate.py",
             ),
+            "mhbench.studies.medqade.simulate.expected_bias": (
+                "studies/medqade/simulate.html#expected_bias",
+                "mhbench/studies/medqade/simulate.py",
+            ),
             "mhbench.studies.medqade.simulate.share_right": (
                 "studies/medqade/simulate.html#share_right",
+                "mhbench/studies/medqade/simulate.py",
+            ),
+            "mhbench.studies.medqade.simulate.simulate_judge_file": (
+                "studies/medqade/simulate.html#simulate_judge_file",
                 "mhbench/studies/medqade/simulate.py",
             ),
             "mhbench.studies.medqade.simulate.simulate_panel": (
@@ -3246,12 +3610,20 @@ d = {
                 "studies/mentat/readings.html#has_one_reading",
                 "mhbench/studies/mentat/readings.py",
             ),
+            "mhbench.studies.mentat.readings.labels_by_reading": (
+                "studies/mentat/readings.html#labels_by_reading",
+                "mhbench/studies/mentat/readings.py",
+            ),
             "mhbench.studies.mentat.readings.labels_of": (
                 "studies/mentat/readings.html#labels_of",
                 "mhbench/studies/mentat/readings.py",
             ),
             "mhbench.studies.mentat.readings.reading_fits": (
                 "studies/mentat/readings.html#reading_fits",
+                "mhbench/studies/mentat/readings.py",
+            ),
+            "mhbench.studies.mentat.readings.reading_labels": (
+                "studies/mentat/readings.html#reading_labels",
                 "mhbench/studies/mentat/readings.py",
             ),
             "mhbench.studies.mentat.readings.reading_tests": (
@@ -3424,9 +3796,47 @@ d = {
                 "studies/mhqa/load.html#mend_option",
                 "mhbench/studies/mhqa/load.py",
             ),
-            "mhbench.studies.mhqa.load.shared_mhqa": (
-                "studies/mhqa/load.html#shared_mhqa",
-                "mhbench/studies/mhqa/load.py",
+        },
+        "mhbench.studies.mhqa.simulate": {
+            "mhbench.studies.mhqa.simulate.Fact": (
+                "studies/mhqa/simulate.html#fact",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
+            "mhbench.studies.mhqa.simulate._article": (
+                "studies/mhqa/simulate.html#_article",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
+            "mhbench.studies.mhqa.simulate._csv": (
+                "studies/mhqa/simulate.html#_csv",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
+            "mhbench.studies.mhqa.simulate._options": (
+                "studies/mhqa/simulate.html#_options",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
+            "mhbench.studies.mhqa.simulate._question": (
+                "studies/mhqa/simulate.html#_question",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
+            "mhbench.studies.mhqa.simulate._wrong": (
+                "studies/mhqa/simulate.html#_wrong",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
+            "mhbench.studies.mhqa.simulate.abstract_of": (
+                "studies/mhqa/simulate.html#abstract_of",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
+            "mhbench.studies.mhqa.simulate.simulate_bank": (
+                "studies/mhqa/simulate.html#simulate_bank",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
+            "mhbench.studies.mhqa.simulate.simulate_pubmed": (
+                "studies/mhqa/simulate.html#simulate_pubmed",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
+            "mhbench.studies.mhqa.simulate.statement": (
+                "studies/mhqa/simulate.html#statement",
+                "mhbench/studies/mhqa/simulate.py",
             ),
         },
         "mhbench.studies.psychiatrybench.approach": {

@@ -29,6 +29,7 @@ from mhbench.studies.mentat.annotations import annotation_arrays, load_annotatio
 from mhbench.studies.mentat.questions import MENTAT_COLUMNS, load_mentat
 from mhbench.studies.mentat.simulate import simulate_annotations, simulated_panel
 from mhbench.studies.mhqa.load import inspect_mhqa, load_mhqa
+from mhbench.studies.mhqa.simulate import simulate_bank
 from mhbench.studies.psychiatrybench.load import load_psychiatrybench
 from mhbench.studies.psychiatrybench.rows import PSYCHIATRY_TASKS
 
@@ -116,6 +117,15 @@ def test_keys_are_balanced(banks):
     for study in ("mentat", "counselingbench", "mhqa"):
         n = Counter(k for i in banks[study] for k in i.key)
         assert max(n.values()) - min(n.values()) <= 1, (study, n)
+
+
+def test_mhqas_training_questions_are_made_from_facts_by_seed():
+    made = simulate_bank(seed=SEED, canary=demo_canary())
+    for name, text in made.items():
+        path = demo_path("mhqa") / "b" / name
+        assert path.read_bytes() == text.encode() and inspect_mhqa(path).query("kind != 'same abstract'").empty
+        assert len(load_mhqa(path).records) == len(text.splitlines()) - 1
+    assert simulate_bank(seed=1, canary="c") != simulate_bank(seed=2, canary="c")
 
 
 def test_mhqa_is_clean_and_covers_every_cell(banks):

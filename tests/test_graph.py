@@ -106,7 +106,7 @@ def test_a_stage_leaves_what_dvc_keeps(stage):
 
 def test_the_parameters_of_this_repository_fit():
     p = load_params(ROOT / "params.yaml")
-    assert before(graph(ROOT), "score") == ["inputs", "prepare", "generate", "preferences"]
+    assert before(graph(ROOT), "score") == ["inputs", "prepare", "finetune", "generate", "preferences"]
     assert set(p["run"]) - {"studies", "models", "judges", "subjects", "items"} == {
         n.studies for n in STAGES.values()
     } - {"studies", None}

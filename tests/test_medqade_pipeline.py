@@ -2,6 +2,8 @@
 one by one, and against scikit-learn and scipy.
 """
 
+import csv
+import io
 import json
 import shutil
 from collections import Counter, defaultdict
@@ -15,9 +17,13 @@ from sklearn.metrics import cohen_kappa_score
 
 from mhbench.records.schema import Judgment, Rating, read_records, write_records
 from mhbench.run.execute import run_stage
+from mhbench.studies.demo import demo_path
+from mhbench.studies.medqade.judges import by_models
+from mhbench.studies.medqade.simulate import SIMULATED_JUDGES, expected_bias
 
 HARD = {"Easy": 0, "Medium": 1, "Hard": 2}
 BINS = ["<= 0.5", "0.5 to 1", "1 to 1.5", ">= 1.5"]
+TENTH = "sim-p10"  # breaks ties, and is no member of the panel
 
 
 @pytest.fixture(scope="module")
@@ -30,14 +36,14 @@ def prepared(root, tmp_path_factory):
         demo = {"path": "mhbench/studies/medqade/demo", "sha256": None, "answers": {}, "n_items": None, "sets": []}
         run_stage("prepare", "medqade", overrides=demo | {"results": str(folder), "options": {"language": "en"}})
         file = folder / "text/prepare/medqade/ratings.parquet"
-        ratings = read_records(file, Rating)
+        ratings = [r for r in read_records(file, Rating) if not by_models(r)]
         easy = {i for i, d in difficulty(ratings).items() if d <= 0.5}
         student = min(r.target for r in ratings if r.target != "difficulty")
         praised = [
             r.model_copy(update={"label": "Correct"}) if r.target == student and r.item_id in easy else r
             for r in ratings
         ]
-        write_records(praised, file, Rating)
+        write_records(praised, file, Rating)  # without the judges that came with the bank, for now
         yield folder
 
 
@@ -57,7 +63,7 @@ def people(prepared):
 def difficulty(ratings) -> dict[str, float]:
     said = defaultdict(list)
     for r in ratings:
-        if r.target == "difficulty":
+        if r.target == "difficulty" and r.rater != TENTH:
             said[r.item_id].append(HARD[r.label])
     return {i: sum(x) / len(x) for i, x in said.items()}
 
@@ -69,14 +75,34 @@ def bin_of(d: float) -> str:
     return BINS[(d > 0.5) + (d > 1)]
 
 
-def majorities(ratings) -> dict[tuple[str, str], str]:
-    "The label that more than half of those gave who did not abstain."
-    votes = defaultdict(Counter)
+def core_of(ratings) -> set[str]:
+    "The items that all nine rated."
+    raters = defaultdict(set)
+    for r in ratings:
+        if r.rater != TENTH:
+            raters[r.item_id].add(r.rater)
+    return {i for i, who in raters.items() if len(who) == 9}
+
+
+def majorities(ratings, decided=False) -> dict[tuple[str, str], str]:
+    """The label that more than half of the panel gave, of those who did not abstain; with `decided`, ties outside the
+    core go by the tenth rater.
+    """
+    votes, tenth, core = defaultdict(Counter), {}, core_of(ratings)
     for r in ratings:
         if r.target != "difficulty" and r.label != "Abstain":
-            votes[r.target, r.item_id][r.label] += 1
-    most = {k: v.most_common(1)[0] for k, v in votes.items()}
-    return {k: label for k, (label, n) in most.items() if 2 * n > votes[k].total()}
+            if r.rater == TENTH:
+                tenth[r.target, r.item_id] = r.label
+            else:
+                votes[r.target, r.item_id][r.label] += 1
+    out = {}
+    for k, v in votes.items():
+        label, n = v.most_common(1)[0]
+        if 2 * n > v.total():
+            out[k] = label
+        elif decided and k[1] not in core and k in tenth:
+            out[k] = tenth[k]
+    return out
 
 
 @pytest.fixture(scope="module")
@@ -84,8 +110,8 @@ def judged(prepared, people, tmp_path_factory, root):
     """The stage with three judges: one says what the majority says, one says the contrary on every fourth answer,
     abstains and fails, and one has labelled nine answers.
     """
-    wins = majorities(people)
-    keys = sorted(wins)
+    wins, core = majorities(people), core_of(people)
+    keys = sorted(k for k in wins if k[1] in core)
     flip = {"Correct": "Incorrect", "Incorrect": "Correct"}
 
     def verdict(judge, key, label, **fields):
@@ -122,7 +148,7 @@ def test_abstention_by_difficulty_is_in_the_report(unjudged, people):
     hard = difficulty(people)
     labels, answers = defaultdict(list), defaultdict(set)
     for r in people:
-        if r.target != "difficulty":
+        if r.target != "difficulty" and r.rater != TENTH:
             labels[bin_of(hard[r.item_id])].append(r.label == "Abstain")
             answers[bin_of(hard[r.item_id])].add((r.item_id, r.target))
     for name in BINS:
@@ -137,7 +163,7 @@ def test_students_have_their_strata_in_order_and_an_interval_where_nothing_varie
     table = pd.read_parquet(unjudged / "students.parquet")
     of_difficulty = list(dict.fromkeys(table.loc[table["by"] == "difficulty", "stratum"]))
     assert of_difficulty == [b for b in BINS if b in of_difficulty] != sorted(of_difficulty)
-    hard, wins = difficulty(people), majorities(people)
+    hard, wins = difficulty(people), majorities(people, decided=True)
     students = sorted({r.target for r in people} - {"difficulty"})
     for r in table[table["by"] == "difficulty"].itertuples():
         ids = [i for i in hard if bin_of(hard[i]) == r.stratum]
@@ -152,21 +178,21 @@ def test_students_have_their_strata_in_order_and_an_interval_where_nothing_varie
     assert (praised["ci_low"], praised["ci_high"]) == pytest.approx((exact.low, exact.high))
 
 
-def test_every_pair_of_raters_and_in_the_order_of_their_numbers(unjudged, people):
+def test_the_36_pairs_of_nine_on_the_core_in_the_order_of_their_numbers(unjudged, people):
     table = pd.read_parquet(unjudged / "pairs.parquet")
-    labels = defaultdict(dict)
+    labels, core = defaultdict(dict), core_of(people)
     for r in people:
-        if r.target != "difficulty" and r.label != "Abstain":
+        if r.target != "difficulty" and r.label != "Abstain" and r.item_id in core:
             labels[r.rater][r.item_id, r.target] = r.label
-    numbered = sorted({r.rater for r in people}, key=lambda name: int(name.removeprefix("sim-p")))
-    assert len(numbered) >= 10  # p10 must not follow p1
+    numbered = sorted({r.rater for r in people} - {TENTH}, key=lambda name: int(name.removeprefix("sim-p")))
+    assert len(core) == 10 and len(numbered) == 9 and len(table) == 36
     assert list(zip(table["first"], table["second"], strict=True)) == list(combinations(numbered, 2))
     for r in table.itertuples():
         common = sorted(labels[r.first].keys() & labels[r.second].keys())
         a, b = ([labels[x][k] for k in common] for x in (r.first, r.second))
+        assert r.percent_agreement == pytest.approx(np.mean(np.array(a) == np.array(b)))
         assert r.cohen_kappa == pytest.approx(cohen_kappa_score(a, b))
         assert r.pabak == pytest.approx(2 * r.percent_agreement - 1)
-        assert r.percent_agreement == pytest.approx(np.mean(np.array(a) == np.array(b)))
     mean = pd.read_parquet(unjudged / "raters.parquet").set_index("measure")
     assert mean.loc["cohen kappa, mean of pairs", "estimate"] == pytest.approx(table["cohen_kappa"].mean())
 
@@ -192,10 +218,11 @@ def test_judges_beside_the_majority(judged):
 
 def test_the_ceiling_is_a_member_against_the_others(judged, people):
     "Percent agreement of each rater with the majority of the other raters, averaged over raters."
-    shares = []
-    for rater in sorted({r.rater for r in people}):
-        others = majorities([r for r in people if r.rater != rater])
-        own = {(r.target, r.item_id): r.label for r in people if r.rater == rater and r.target != "difficulty"}
+    shares, core = [], core_of(people)
+    central = [r for r in people if r.item_id in core and r.rater != TENTH]
+    for rater in sorted({r.rater for r in central}):
+        others = majorities([r for r in central if r.rater != rater])
+        own = {(r.target, r.item_id): r.label for r in central if r.rater == rater and r.target != "difficulty"}
         both = [own[k] == others[k] for k in own if k in others and own[k] != "Abstain"]
         shares.append(np.mean(both))
     table = pd.read_parquet(judged[0] / "alignment.parquet").set_index(["annotator", "metric"])
@@ -205,10 +232,156 @@ def test_the_ceiling_is_a_member_against_the_others(judged, people):
 def test_what_is_not_there_says_why(unjudged):
     contents = json.loads((unjudged / "contents.json").read_text())
     absent = {a["name"]: a["why"] for a in contents["absent"]}
-    assert {"no judge was asked about these answers"} <= set(absent.values())
+    assert {"no judge labelled answers of the core", "no judge was asked about these answers"} <= set(absent.values())
     assert all(absent.values()) and len(absent) >= 5
-    for name in ("alignment", "ensembles", "bias", "judges_abstain"):
+    for name in ("alignment", "ensembles", "bias", "bias_recorded", "judges_abstain", "jury", "errors"):
         assert not (unjudged / f"{name}.parquet").exists()
     for file in unjudged.glob("*.parquet"):
         table = pd.read_parquet(file)
         assert len(table) and "none" not in table, file.name
+
+
+def test_answers_without_a_majority_before_and_after_the_tie_breaker(unjudged, people):
+    table = pd.read_parquet(unjudged / "majorities.parquet").set_index(["items", "labels"])
+    core, ids = core_of(people), {r.item_id for r in people}
+    students = {r.target for r in people} - {"difficulty"}
+    before, after = majorities(people), majorities(people, decided=True)
+    for (items, whose), row in table.iterrows():
+        of = {"core": core, "others": ids - core, "all": ids}[items]
+        wins = before if whose == "the panel's" else after
+        keys = [(s, i) for s in students for i in of]
+        assert (row["n_items"], row["n_answers"]) == (len(of), len(keys))
+        assert row["without"] == sum(k not in wins for k in keys)
+        assert row["share"] == pytest.approx(row["without"] / row["n_answers"])
+    without = table["without"]
+    assert without["others", "the panel's"] > without["others", "with the tie-breaker's"]
+
+
+@pytest.fixture(scope="module")
+def bank(root, tmp_path_factory):
+    "The stage on the demo bank as it is: its people, and the five judges that came with it."
+    folder = tmp_path_factory.mktemp("bank") / "results"
+    with pytest.MonkeyPatch.context() as m:
+        m.setenv("MHBENCH_ROOT", str(root))
+        m.chdir(root)
+        demo = {"path": "mhbench/studies/medqade/demo", "sha256": None, "answers": {}, "n_items": None, "sets": []}
+        run_stage("prepare", "medqade", overrides=demo | {"results": str(folder)})
+        run_stage("panel", "medqade", overrides={"results": str(folder), "n_boot": 400})
+    ratings = read_records(folder / "text/prepare/medqade/ratings.parquet", Rating)
+    return folder / "panel/medqade", ratings
+
+
+@pytest.fixture(scope="module")
+def votes(bank):
+    "What each simulated judge called each answer that people have a majority on, and whether people call it correct."
+    wins = majorities([r for r in bank[1] if not by_models(r)], decided=True)
+    said = defaultdict(dict)
+    for r in bank[1]:
+        if by_models(r) and r.target != "difficulty" and r.label != "Abstain" and (r.target, r.item_id) in wins:
+            said[r.rater][r.target, r.item_id] = float(r.label == "Correct")
+    return said, {k: float(w == "Correct") for k, w in wins.items()}
+
+
+def test_the_jury(bank, votes):
+    said, right = votes
+    table = pd.read_parquet(bank[0] / "jury.parquet").set_index(["who", "measure"])["estimate"]
+    keys = [k for k in right if sum(k in x for x in said.values()) >= 2]
+    share = {k: np.mean([x[k] for x in said.values() if k in x]) for k in keys}
+    assert table["jury", "Brier score of the vote share"] == pytest.approx(
+        np.mean([(share[k] - right[k]) ** 2 for k in keys])
+    )
+    decided = [k for k in keys if share[k] != 0.5]
+    assert table["jury", "majority as people's"] == pytest.approx(
+        np.mean([(share[k] > 0.5) == right[k] for k in decided])
+    )
+    for judge, own in said.items():
+        wrong = np.mean([own[k] != right[k] for k in own if k in keys])
+        assert table[judge, "error rate, which is its Brier score"] == pytest.approx(wrong)
+
+
+def test_errors_in_common(bank, votes):
+    said, right = votes
+    table = pd.read_parquet(bank[0] / "errors.parquet")
+    assert len(table) == 10  # pairs of five
+    for r in table.itertuples():
+        both = [k for k in right if k in said[r.first] and k in said[r.second]]
+        a, b = ([said[j][k] != right[k] for k in both] for j in (r.first, r.second))
+        assert (r.n, r.n_both_wrong) == (len(both), np.logical_and(a, b).sum())
+        assert r.estimate == pytest.approx(np.corrcoef(a, b)[0, 1])
+
+
+def exact_error(judge, student, right) -> float:
+    "The standard deviation of a bias over all labels that the simulated judges could have given, which are coins."
+
+    def variance(j, lean=0.0):
+        p = np.where(right, j.sensitivity, 1 - j.specificity)
+        p = p + lean * (1 - p)
+        return p * (1 - p)
+
+    peers = [j for j in SIMULATED_JUDGES if j.lineage != judge.lineage]
+    own = variance(judge, judge.lean_self if student == judge.name else judge.lean_family)
+    both = own + np.sum([variance(j) for j in peers], axis=0) / len(peers) ** 2
+    return float(np.sqrt(both.sum()) / len(right))
+
+
+def test_the_known_bias_is_found_again(bank):
+    "Two simulated judges lean; what they lean by is known from the answers and the model that made the labels."
+    pool = {r["item_id"]: r for r in csv.DictReader((demo_path("medqade") / "answer_pool.csv").open())}
+    answers = list(csv.DictReader(io.StringIO((demo_path("medqade") / "simulated_students.csv").read_text())))
+    right = {
+        s: np.array([a[s] in (pool[a["item_id"]]["key"], pool[a["item_id"]]["accepted"]) for a in answers])
+        for s in (f"sim-s{k}" for k in range(1, 6))
+    }
+    table = pd.read_parquet(bank[0] / "bias_recorded.parquet")
+    judges = {j.name: j for j in SIMULATED_JUDGES}
+    related = table[table["kind"] != "other"].set_index(["annotator", "student"])
+    for (judge, student), row in related.iterrows():
+        known = expected_bias(judges[judge], student, right[student], SIMULATED_JUDGES)
+        error = exact_error(judges[judge], student, right[student])
+        assert abs(row["estimate"] - known) < 3 * error, (judge, student)
+        if (judge, student) in (("sim-s4", "sim-s4"), ("sim-s3", "sim-s4")):
+            assert row["ci_low"] <= known <= row["ci_high"]
+    own = related.loc[("sim-s4", "sim-s4")]
+    assert own["kind"] == "self" and own["ci_low"] > 0.1 and own["p_adjusted"] < 0.1
+    assert related.loc[("sim-s3", "sim-s4"), "kind"] == "family"
+    assert related.loc[("sim-s3", "sim-s4"), "ci_low"] > 0
+
+
+def test_favouritism_is_the_difference_to_independent_peers(bank):
+    table = pd.read_parquet(bank[0] / "bias_recorded.parquet").set_index(["annotator", "student"])
+    lineage = {j.name: j.lineage for j in SIMULATED_JUDGES}
+    said = defaultdict(dict)
+    for r in bank[1]:
+        if by_models(r) and r.target != "difficulty" and r.label != "Abstain":
+            said[r.target, r.item_id][r.rater] = float(r.label == "Correct")
+    for (judge, student), row in table.iterrows():
+        differences = []
+        for (target, _), x in said.items():
+            peers = [v for j, v in x.items() if lineage[j] != lineage[judge]]
+            if target == student and judge in x and peers:
+                differences.append(x[judge] - np.mean(peers))
+        assert (row["n"], row["estimate"]) == (len(differences), pytest.approx(np.mean(differences)))
+
+
+def test_judges_and_the_majority_on_all_items(bank, votes):
+    said, right = votes
+    table = pd.read_parquet(bank[0] / "majority.parquet").set_index(["annotator", "metric"])
+    for judge, own in said.items():
+        a, b = ([x[k] for k in own] for x in (own, right))
+        assert table.loc[(judge, "cohen_kappa"), "n"] == len(own)
+        assert table.loc[(judge, "cohen_kappa"), "estimate"] == pytest.approx(cohen_kappa_score(a, b))
+
+
+def test_two_languages_are_one_parameter(bank):
+    from mhbench.records.schema import Item
+
+    items = read_records(bank[0].parents[1] / "text/prepare/medqade/items.parquet", Item)
+    assert Counter(i.language for i in items) == {"en": 40, "de": 12}
+
+
+def test_the_paper_s_layout_says_what_the_tidy_tables_say(bank):
+    tidy = pd.read_parquet(bank[0] / "alignment.parquet").set_index(["annotator", "metric"])
+    wide = pd.read_parquet(bank[0] / "alignment_wide.parquet").set_index("annotator")
+    for (judge, metric), row in tidy.iterrows():
+        cell = wide.loc[judge, metric.replace("_", " ")]
+        assert cell == f"{row['estimate']:.3f} [{row['ci_low']:.3f}, {row['ci_high']:.3f}]"

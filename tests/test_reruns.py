@@ -13,7 +13,7 @@ from mhbench.run.inputs import record_inputs
 from mhbench.run.params import load_params
 
 STUDIES = ("mentat", "psychiatrybench", "medqade", "counselingbench", "mhqa")
-MODELS = ("gemma", "gemma-cautious", "minilm", "other")
+MODELS = ("gemma", "gemma-cautious", "minilm", "minilm-mhqa", "other")
 ASKING = {"generate", "judge", "duels", "contamination"}  # stages that ask somebody
 CHANGED = ("params.yaml", "run.yaml", *(f"mhbench/{f}.py" for f in ("report/style", "report/figures", "run/cli")))
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mhbench.corpus.splits import shared_items
 from mhbench.records.table import csv_rows
 from mhbench.studies.mhqa.load import (
     TOPICS,
@@ -16,7 +17,6 @@ from mhbench.studies.mhqa.load import (
     load_mhqa,
     mend_encoding,
     mend_option,
-    shared_mhqa,
 )
 
 ROW = dict(
@@ -101,7 +101,7 @@ def test_gold_stands_in_the_training_corpus_too(datasets):
         for f in ("mhqa.csv", "mhqa_b_test.csv", "mhqa_b_val.csv")
     )
     for other, abstracts in zip(others, (117, 133)):
-        shared = shared_mhqa(gold, other)
+        shared = shared_items(gold, other)
         assert (
             (shared["kind"] == "question").sum() >= len({i.question for i in gold} & {i.question for i in other}) == 76
         )

@@ -369,6 +369,9 @@ def open_store(
             f"other questions, words or seed (hash {study.hash[:12]})",
             remedy="put them back, or name a new file with --answers",
         )
+    if study is not None and store.study != study:  # other words before and after the questions, or another rule
+        with store.writing() as db:
+            db.execute("UPDATE meta SET value = ? WHERE name = 'study'", [study.model_dump_json()])
     return store
 
 

@@ -5,6 +5,7 @@
 # %% ../../nbs/run/05_asking.ipynb #75ee1b92
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,13 +15,14 @@ from ..ask.providers import endpoint as endpoint_of
 from ..ask.providers import presets
 from ..ask.request import Model
 from ..encode.embeddings import load_encoder
+from ..encode.multiple_choice import MultipleChoice, load_multiple_choice
 from ..encode.parallel import Executor
 from ..errors import refuse
 from .graph import root
 from ..steps.answers import Asked
 
 # %% auto #0
-__all__ = ["cache_file", "capped", "asking", "settled"]
+__all__ = ["cache_file", "capped", "asking", "trained_classifier", "settled"]
 
 
 # %% ../../nbs/run/05_asking.ipynb #9ef2affe
@@ -81,20 +83,48 @@ def asking(
             name=entry["endpoint"], served=model.served, **{"log": log, **settings}
         ) as endpoint:
             yield model, endpoint
-    elif kind == "encoder":
+    elif kind in ("encoder", "classifier"):
         refuse(
             "asking",
             f"endpoints.{entry['endpoint']}.kind",
             f"be local, or one of {', '.join(presets())}, for a model that is asked",
             f"{kind!r}",
             place=f"models.{name}",
-            remedy="an encoder answers in mhbench.steps.similarity.nearest_option",
+            remedy="an encoder or a classifier chooses among options, and writes nothing",
         )
     else:
         yield model, endpoint_of(entry["endpoint"], kind, **settings)
 
 
 # %% ../../nbs/run/05_asking.ipynb #44cf1b2f
+def trained_classifier(
+    entry: Mapping,  # a model's entry in params.yaml, of an endpoint of kind classifier
+    name: str,
+    results: Path,  # where the stage finetune left its list
+) -> MultipleChoice:
+    """The model that the stage finetune made for an entry; one that was trained elsewhere where the entry has no
+    `trained_on`.
+
+    Raises: FileNotFoundError where it was not trained, or its folder is gone.
+    """
+    study = entry.get("trained_on")
+    if study is None:
+        return load_multiple_choice(entry["served"])
+    file = Path(results) / "finetune" / study / "models.json"
+    made = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    folder = root() / made[name]["folder"] / "model" if name in made else None
+    if folder is None or not folder.exists():
+        refuse(
+            "trained_classifier",
+            f"models.{name}",
+            f"be trained by the stage finetune of {study}",
+            f"no model in {file.name}" if folder is None else f"no folder {folder}",
+            remedy=f"name it in studies.{study}.finetune.asked, and run `dvc repro -f finetune@{study}`",
+            error=FileNotFoundError,
+        )
+    return load_multiple_choice(folder)
+
+
 @contextmanager
 def settled(
     entry: dict,  # a model's entry in params.yaml
@@ -102,8 +132,9 @@ def settled(
     endpoints: dict,
     modes: Mapping[str, Mapping | None] | None = None,
     executor: Mapping | None = None,  # where an encoder computes
+    results: Path | None = None,  # where a classifier that was trained is listed; None: the repository's results
 ) -> Iterator[Asked]:
-    """Who an entry names, ready to be asked: a model behind its endpoint, or an encoder in this process.
+    """Who an entry names, ready to be asked: a model behind its endpoint, an encoder, or a classifier.
 
     Raises: ValueError for an unknown kind, or a field that the entry may not have.
     """
@@ -111,6 +142,10 @@ def settled(
     if endpoints[rest["endpoint"]]["kind"] == "encoder":
         encoder = load_encoder(rest["served"], executor=Executor(**(executor or {})))
         yield Asked(name, capped_modes, encoder=encoder, scale=rest.get("scale", 20.0))
+        return
+    if endpoints[rest["endpoint"]]["kind"] == "classifier":
+        classifier = trained_classifier(rest, name, root() / "results" if results is None else results)
+        yield Asked(name, capped_modes, classifier=classifier)
         return
     with asking(rest, name, endpoints) as (model, endpoint):
         yield Asked(name, capped_modes, model, endpoint)

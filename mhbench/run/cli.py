@@ -23,6 +23,7 @@ from . import edit, execute, inputs, new_study, plan, publish
 from .asking import asking, capped
 from .graph import root
 from .params import asked_by, load_params
+from .people import add_people
 
 # %% auto #0
 __all__ = ["selection", "parser", "main"]
@@ -93,6 +94,24 @@ def selection(p: dict) -> list[str]:  # one a line
     return out
 
 
+def _without_bad_rows(loader: str, path: str, study: str, options: dict) -> str:
+    "What `strict=false` would do about a corpus that was refused; nothing where it would not help."
+    from mhbench.studies.corpus import load_corpus
+
+    if "strict" in options:
+        return ""
+    with tempfile.TemporaryDirectory() as d:
+        file = Path(d) / "set_aside.jsonl"
+        try:
+            corpus = load_corpus(loader, path, study=study, **options, strict=False, set_aside=str(file))
+        except (ValueError, OSError):
+            return ""
+        n = len(file.read_text(encoding="utf-8").splitlines()) if file.exists() else 0
+    rows = "1 row does" if n == 1 else f"{n} rows do"
+    kept = f"the {len(corpus.items)} items that do are kept"
+    return f"; {rows} not fit: with `--option strict=false` they are set aside and counted, and {kept}" if n else ""
+
+
 def _import(a):
     path = root() / a.params
     options = {}
@@ -110,7 +129,10 @@ def _import(a):
 
         with tempfile.TemporaryDirectory() as d:
             aside = {"set_aside": f"{d}/set_aside.jsonl"} if options.get("strict") is False else {}
-            corpus = load_corpus(prepare["loader"], a.path, study=a.study, **options, **aside)
+            try:
+                corpus = load_corpus(prepare["loader"], a.path, study=a.study, **options, **aside)
+            except ValueError as e:
+                raise ValueError(f"{e}{_without_bad_rows(prepare['loader'], a.path, a.study, options)}") from None
         print(
             f"{a.study}: {len(corpus.items)} items, {len(corpus.ratings)} ratings, {len(corpus.responses)} recorded"
             " answers"
@@ -247,6 +269,7 @@ def parser() -> argparse.ArgumentParser:
     s = add("publish", _publish, "copy the executed notebooks and the page of the run to a folder for readers")
     s.add_argument("--to", default="reports")
     add_annotate(sub)
+    add_people(sub)
     s = add("check", _check, "ask a model three questions: what works, what it costs, and its entry for params.yaml")
     s.add_argument("model", metavar="MODEL")
     s = add("merge", _merge, "put the shards of a generate stage together, byte for byte as one process gives them")

@@ -15,7 +15,7 @@ from ..records.schema import Item, Response, read_records, write_records
 from .asking import capped
 from .graph import graph, place, root, selective
 from .inputs import sha256
-from .params import RUN_FILE, check_params, goes_through, is_encoder, load_params, stage_parameters
+from .params import HERE, RUN_FILE, check_params, goes_through, kind_of, load_params, stage_parameters
 from ..steps.generate import merged
 
 # %% auto #0
@@ -137,7 +137,7 @@ def _flow(names: list[str]):
 
 DEMO = {  # the selection that the repository comes with
     "studies": ["mentat", "psychiatrybench", "medqade", "counselingbench", "mhqa"],
-    "models": ["gemma", "gemma-cautious", "minilm"],
+    "models": ["gemma", "gemma-cautious", "minilm", "minilm-mhqa"],
     "judges": None,
     "subjects": None,
     "items": None,
@@ -154,13 +154,13 @@ def _chosen(p: dict, kind: str, names: list[str], where: str) -> list[str]:
     return [n for n in known if n in names]
 
 
-def _following(p: dict, stages: tuple[str, ...], keys: tuple[str, ...], *, encoders: bool) -> list[str] | None:
+def _following(p: dict, stages: tuple[str, ...], keys: tuple[str, ...], silent: tuple[str, ...]) -> list[str] | None:
     """Who of the models of the run takes the part that the studies give to others: None where all of those that they
     name are selected, else those of them that are, or all models of the run.
     """
     sections = [p["studies"][s].get(stage) or {} for s in p["run"]["studies"] for stage in stages]
     wanted = dict.fromkeys(name for section in sections for key in keys for name in section.get(key) or [])
-    models = [m for m in p["run"]["models"] if encoders or not is_encoder(p, m)]
+    models = [m for m in p["run"]["models"] if kind_of(p, m) not in silent]
     if wanted.keys() <= set(models):
         return None
     return [m for m in wanted if m in models] or models
@@ -193,9 +193,9 @@ def select(
             run["studies"] = _flow(_chosen(p, "studies", studies, str(params)))
         if models is not None:
             run["models"] = _flow(_chosen(p, "models", models, str(params)))
-            follow = _following(p, ("judge", "duels"), ("judges",), encoders=True)
+            follow = _following(p, ("judge", "duels"), ("judges",), silent=HERE[1:])
             run["judges"] = follow if follow is None else _flow(follow)
-            follow = _following(p, ("duels", "contamination"), ("contestants", "asked"), encoders=False)
+            follow = _following(p, ("duels", "contamination"), ("contestants", "asked"), silent=HERE)
             run["subjects"] = follow if follow is None else _flow(follow)
         if judges is not None:
             run["judges"] = _flow(_chosen(p, "models", judges, str(params)))

@@ -116,11 +116,14 @@ def record_inputs(params: str | Path = "params.yaml") -> dict[str, dict]:  # stu
     for study in p["run"]["studies"]:
         prepare = p["studies"][study].get("prepare") or {}
         answers = {name: _hash(file, top) for name, file in (prepare.get("answers") or {}).items()}
+        training = p["studies"][study].get("finetune") or {}
         creators = (p["studies"][study].get("preferences") or {}).get("creators")
         out[study] = {"corpus": _hash(prepare["path"], top), "answers": answers, "templates": templates}
         ratings = (prepare.get("options") or {}).get("ratings")
         if isinstance(ratings, dict) and "path" in ratings:
             out[study]["ratings"] = _hash(Path(prepare["path"]).expanduser().parent / ratings["path"], top)
+        if trained_on := {k: _hash(training[k], top) for k in ("train", "validation") if training.get(k)}:
+            out[study]["training"] = trained_on
         if creators:
             out[study]["creators"] = _hash(creators, top)
         if prepare.get("ratings"):

@@ -23,7 +23,7 @@ from .mistakes import TEXT_KEY, Fault, file_keys, listed, misshapen, nearest, re
 from .shape import GIVEN
 
 # %% auto #0
-__all__ = ["RUN_FILE", "is_encoder", "asked_by", "goes_through", "check_params", "load_params", "stage_parameters"]
+__all__ = ["RUN_FILE", "HERE", "kind_of", "asked_by", "goes_through", "check_params", "load_params", "stage_parameters"]
 
 # %% ../../nbs/run/02_params.ipynb #f259d467
 RUN_FILE = "run.yaml"  # beside params.yaml: what of it the next run takes
@@ -55,12 +55,12 @@ def _entries(p: dict, bad: set[tuple]) -> Iterator[Fault]:
 
 
 def _as_model(p: dict, name: str, entry: dict) -> None:
-    if _map(_map(p.get("endpoints")).get(entry["endpoint"])).get("kind") != "encoder":
+    if _map(_map(p.get("endpoints")).get(entry["endpoint"])).get("kind") not in ("encoder", "classifier"):
         Model(name=name, **{k: v for k, v in entry.items() if k not in ("n_items", "scale")})
 
 
 def _as_endpoint(p: dict, name: str, entry: dict) -> None:
-    if (kind := entry.pop("kind")) not in ("local", "encoder"):
+    if (kind := entry.pop("kind")) not in ("local", "encoder", "classifier"):
         endpoint(name, kind, **entry)
         return
     takes = list(inspect.signature(serve).parameters)[:-1] if kind == "local" else []
@@ -126,9 +126,13 @@ def _varied(p: dict) -> Iterator[Fault]:
                     yield Fault(path, rule, shown(name), nearest(name, made, "add it there, or take it out"))
 
 
-def is_encoder(p: dict, model: str) -> bool:
-    "Whether a model computes in the stage itself, and cannot be asked in words."
-    return p["endpoints"][p["models"][model]["endpoint"]]["kind"] == "encoder"
+HERE = ("encoder", "classifier")  # kinds of endpoints whose models compute in the stage, and write nothing
+_ASKED_IN = {"judge": ("judges",), "duels": ("judges", "contestants"), "contamination": ("asked",)}
+
+
+def kind_of(p: dict, model: str) -> str:
+    "The kind of the endpoint behind a model's entry."
+    return p["endpoints"][p["models"][model]["endpoint"]]["kind"]
 
 
 def asked_by(p: dict, stage: str, study: str) -> dict[str, list[str] | None]:
@@ -136,17 +140,18 @@ def asked_by(p: dict, stage: str, study: str) -> dict[str, list[str] | None]:
     study does. An encoder judges answers; it neither duels nor completes a question.
     """
     given, run = dict(p.get(stage) or {}) | dict(p["studies"][study].get(stage) or {}), p["run"]
-    out = {k: given[k] for k in ("judges", "contestants", "asked") if k in given}
+    out = {k: given[k] for k in _ASKED_IN.get(stage, ()) if k in given}
     chosen = {"judges": run.get("judges"), "contestants": run.get("subjects"), "asked": run.get("subjects")}
     out |= {k: list(chosen[k]) for k in out if chosen[k] is not None}
-    if stage == "judge":
-        return out
-    return {k: v and [m for m in v if m not in p["models"] or not is_encoder(p, m)] for k, v in out.items()}
+    silent = HERE[1:] if stage == "judge" else HERE
+    return {k: v and [m for m in v if m not in p["models"] or kind_of(p, m) not in silent] for k, v in out.items()}
 
 
 def goes_through(p: dict, stage: str) -> list[str]:
-    "The studies of the run that a stage is run for: those with a section of its name, where it has somebody to ask."
+    "The studies of the run that a stage is run for: those with a section of its name, where there is somebody for it."
     studies = [s for s in p["run"]["studies"] if stage in p["studies"][s]]
+    if stage == "finetune":  # it trains those of the run
+        return [s for s in studies if set(p["studies"][s][stage].get("asked") or []) & set(p["run"]["models"])]
     return [s for s in studies if all(v is None or v for v in asked_by(p, stage, s).values())]
 
 

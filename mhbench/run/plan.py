@@ -18,7 +18,7 @@ from ..records.schema import Item, Response, read_records
 from .asking import asking, cache_file, capped
 from .execute import run_stage
 from .graph import graph, place, root, selective
-from .params import load_params, stage_parameters
+from .params import HERE, load_params, stage_parameters
 from ..steps import contamination, duels, judge
 from ..steps.generate import expected
 from ..steps.similarity import nearest_option
@@ -132,7 +132,7 @@ class _Study:
     def generate(self, name: str) -> None:
         v = stage_parameters(self.p, "generate", self.name, name)
         entry, modes = capped(v["entries"][name], v["modes"])
-        if v["endpoints"][entry["endpoint"]]["kind"] == "encoder":
+        if v["endpoints"][entry["endpoint"]]["kind"] in HERE:
             self.answers += _known_of_encoder(self.items, self.name, name)
             return
         given = {k: v[k] for k in _OF_GENERATE}
@@ -145,7 +145,7 @@ class _Study:
         v = stage_parameters(self.p, stage, self.name)
         for name, whole in v["entries"].items():
             entry, _ = capped(whole, {})
-            if v["endpoints"][entry["endpoint"]]["kind"] == "encoder":
+            if v["endpoints"][entry["endpoint"]]["kind"] in HERE:
                 continue
             with asking(entry, name, v["endpoints"], start=False) as (model, endpoint):
                 asked = stage_requests(stage, v, self.items, self.answers, model, endpoint)

@@ -19,6 +19,7 @@ from typing import Any
 from ..ask.local import serve
 from ..ask.providers import presets
 from ..ask.request import Endpoint, Model
+from ..encode.finetune import TrainingSettings
 from ..encode.parallel import Executor
 from ..records.schema import MODES
 from .graph import Node, graph, root
@@ -155,6 +156,11 @@ RULES: dict[str, dict[str, Any]] = {  # parameter -> what its default does not s
     "pairs": {"type": "object", "additionalProperties": {"type": "string"}},
     "min_k": _object({"share": _SHARE, "lm": {"type": ["object", "null"]}}),
     "lineages": {"type": "object", "additionalProperties": {"type": "string"}},
+    "validation": _TEXT_OR_NONE,
+    "validation_share": _SHARE,
+    "seeds": {"type": "array", "items": _count(0), "uniqueItems": True, "minItems": 1},
+    "baseline_seeds": {"type": "array", "items": _count(0), "uniqueItems": True},
+    "settings": _object(_record(TrainingSettings)),
 }
 GIVEN = ("seed", "results", "study", "model", "models", "entries", "endpoints", "executor", "run")  # by the run itself
 _KINDS = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
@@ -226,7 +232,11 @@ def _arguments(function: Callable, without: tuple[str, ...]) -> dict[str, Any]:
 
 def _entries() -> tuple[dict[str, Any], dict[str, Any]]:
     "The schemas of an entry of endpoints, and of one of models."
-    kind = {"type": "string", "examples": ["local", "encoder", *presets()], "description": "what speaks there"}
+    kind = {
+        "type": "string",
+        "examples": ["local", "encoder", "classifier", *presets()],
+        "description": "what speaks there",
+    }
     of_endpoint = {"kind": kind} | _arguments(serve, ("name", "served", "log")) | _record(Endpoint, ("name",))
     of_model = _record(Model, ("name",)) | {
         "sampling": _SAMPLING,
@@ -237,6 +247,7 @@ def _entries() -> tuple[dict[str, Any], dict[str, Any]]:
             "exclusiveMinimum": 0,
             "description": "of an encoder: cosine times this, then softmax",
         },
+        "trained_on": {"type": "string", "description": "of a classifier: the study whose stage finetune makes it"},
     }
     return _object(of_endpoint, ("kind",)), _object(of_model, ("endpoint", "served"))
 

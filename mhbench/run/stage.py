@@ -68,7 +68,7 @@ def _demo(name: str, studies: Sequence[str], models: Sequence[str], n_items: int
         given: dict[str, Any] = {"results": str(folder), "models": list(models)} | small.get(stage, {})
         given = {k: v for k, v in given.items() if k in node.parameters}
         for study in studies:
-            if "study" in node.parameters and _goes_through(node, study, name):
+            if "study" in node.parameters and _goes_through(node, study, name, models):
                 for model in models if node.models else [None]:
                     run_stage(stage, study, model, overrides=given)
     return folder
@@ -83,9 +83,12 @@ def _everybody() -> list[str]:
     return [*params["models"], *sorted({name for a in answers for name in a})]
 
 
-def _goes_through(node: Any, study: str, wanted: str) -> bool:
+def _goes_through(node: Any, study: str, wanted: str, models: Sequence[str]) -> bool:
     from mhbench.run.params import load_params
 
+    section = load_params(root() / "params.yaml")["studies"][study].get(node.name) or {}
+    if "asked" in section and not set(section["asked"]) & set(models):
+        return False  # a stage for models that are not among these
     if wanted == "report":  # a small page: what every study has
         return node.studies == "studies"
     return node.studies == "studies" or node.name in load_params(root() / "params.yaml")["studies"][study]
@@ -211,6 +214,10 @@ class Stage:
     def people(self) -> str:
         "What the raters are called in tables and figures."
         return "simulated raters" if self.simulated else "people"
+
+    def has(self, stage: str, table: str) -> bool:
+        "Whether another stage left such a table for this study."
+        return (self.results / stage / self._one / f"{table}.parquet").exists()
 
     def read(self, stage: str, table: str) -> pd.DataFrame:
         "A table that another stage left for this study."

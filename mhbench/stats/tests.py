@@ -29,6 +29,7 @@ __all__ = [
     "stratified_permutation_test",
     "LevelDifference",
     "compare_levels",
+    "sign_flip_test",
     "minimal_detectable_difference",
 ]
 
@@ -277,6 +278,40 @@ def compare_levels(
         )
     adjusted = adjust_p([r[3] for r in rows], method)
     return [LevelDifference(str(a), str(b), i, p, float(pa), *rest) for (a, b, i, p, *rest), pa in zip(rows, adjusted)]
+
+
+# %% ../../nbs/stats/12_tests.ipynb #e57f18e8
+def sign_flip_test(
+    differences: Sequence[float] | np.ndarray,  # (N,) of one unit each, first minus second
+    clusters: Sequence | np.ndarray | None = None,  # (N,) labels of what is flipped whole; None: each unit by itself
+    *,
+    n: int = 10_000,  # draws of signs, where there are more than so many
+    seed: int | np.random.SeedSequence,
+) -> float:  # two-sided p; 1 where no difference is left
+    """Whether paired differences have a mean of 0, by flipping their signs.
+
+    Source: Fisher 1935, section 21; p-value of drawn signs: Phipson and Smyth 2010.
+
+    Raises: ValueError for no difference, one that is NaN, or clusters of another length.
+    """
+    d = np.asarray(differences, float)
+    of = np.arange(len(d)) if clusters is None else np.asarray(clusters)
+    if d.ndim != 1 or not len(d) or np.isnan(d).any() or of.shape != d.shape:
+        rule = "be numbers, one or more, with a cluster each"
+        refuse("sign_flip_test", "differences", rule, f"shape {d.shape}, {int(np.isnan(d).sum())} NaN, {of.shape}")
+    total = np.bincount(np.unique(of, return_inverse=True)[1], d)
+    total = total[np.abs(total) > 1e-12]  # what is 0 is 0 with either sign
+    if not len(total):
+        return 1.0
+    observed = abs(total.sum()) - 1e-9
+    if 2 ** len(total) <= max(n, 2):
+        signs = 1 - 2 * ((np.arange(2 ** len(total))[:, None] >> np.arange(len(total))) & 1)
+        return float((np.abs(signs @ total) >= observed).mean())
+    rng, rows, as_large = np.random.default_rng(seed), max(1, 4_000_000 // len(total)), 0
+    for done in range(0, n, rows):
+        signs = 1 - 2 * rng.integers(0, 2, (min(rows, n - done), len(total)), dtype=np.int8)
+        as_large += int((np.abs(signs @ total) >= observed).sum())
+    return (as_large + 1) / (n + 1)
 
 
 # %% ../../nbs/stats/12_tests.ipynb #8b1a9ee7

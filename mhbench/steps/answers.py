@@ -12,6 +12,7 @@ import pandas as pd
 
 from ..ask.budget import Budget
 from ..ask.request import Endpoint, Model
+from ..encode.multiple_choice import choice_responses
 from ..errors import refuse
 from ..records.schema import Item, Judgment, Response, fingerprint, frame
 from ..records.shards import shard
@@ -35,7 +36,7 @@ __all__ = [
 
 # %% ../../nbs/steps/12_answers.ipynb #18727f1e
 class Asked(NamedTuple):
-    "Who is asked: a model behind an endpoint, or an encoder (then `model` and `endpoint` are None)."
+    "Who is asked: a model behind an endpoint, or an encoder or a classifier here (`model` and `endpoint` are None)."
 
     name: str
     modes: Mapping[str, Mapping[str, Any]]
@@ -43,6 +44,7 @@ class Asked(NamedTuple):
     endpoint: Endpoint | None = None
     encoder: Any = None
     scale: float = 20.0  # of an encoder: cosines times this, then softmax over the options
+    classifier: Any = None  # a multiple-choice head that was trained; then the three above are None
 
 
 def answer_everything(
@@ -60,6 +62,8 @@ def answer_everything(
     if asked.model is not None and asked.endpoint is not None:
         limit = Budget(**budget) if budget else None
         return generate(items, asked.model, asked.endpoint, modes=asked.modes, part=part, budget=limit, **settings)
+    if asked.classifier is not None:
+        return list(shard(choice_responses(items, asked.classifier, model=asked.name), *part))
     # an encoder's last bits depend on what is embedded together, so every part embeds all items and keeps its own
     return list(shard(nearest_option(items, asked.encoder, model=asked.name, scale=asked.scale), *part))
 
@@ -77,6 +81,9 @@ def judge_everything(
 
     Raises: what `judge` raises.
     """
+    if asked.classifier is not None:
+        remedy = "name a model that is asked, or an encoder that compares texts"
+        refuse("judge", "judges", "be models that read an answer", f"{asked.name}, a classifier", remedy=remedy)
     if asked.model is not None and asked.endpoint is not None:
         return judge(responses, items, asked.model, asked.endpoint, kind=kind, **settings)
     return judge_by_similarity(responses, items, asked.encoder, judge=asked.name, kind=kind, threshold=threshold)

@@ -114,6 +114,7 @@ _COLUMNS = [
     "task",
     "category",
     "topic",
+    "language",
     "set",
     "gender",
     "age",
@@ -162,13 +163,13 @@ def mode_names(
     )
 
 
-_OF_ITEM = _COLUMNS[:11]  # the columns that an item decides
+_OF_ITEM = _COLUMNS[:12]  # the columns that an item decides
 
 
 def _facts(i: Item) -> tuple:
     "What is known of an item without a response, in the order of the columns."
     varied = (i.variant.get("set"), i.variant.get("gender"), i.variant.get("age"), i.variant.get("ethnicity"))
-    return (i.item_id, i.base, i.cluster, i.study, i.task, i.category, i.topic, *varied)
+    return (i.item_id, i.base, i.cluster, i.study, i.task, i.category, i.topic, i.language, *varied)
 
 
 def scorable(items: Sequence[Item]) -> pd.DataFrame:

@@ -12,10 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mhbench.annotate.dashboard import agreement
 from mhbench.annotate.enrolment import complete_answers, conflicts, enrol, leave
 from mhbench.annotate.fields import RatedAnswer
 from mhbench.annotate.store import Change, Register, Store, differences, open_store, replay
 from mhbench.annotate.study import build_study
+from mhbench.records.schema import Response
 
 from .conftest import items
 
@@ -123,7 +125,31 @@ def test_a_study_whose_questions_changed_is_refused(tmp_path):
     for entry in ({"kind": "agree"}, {"kind": "sliders", "seed": 3}, {"kind": "sliders", "n_items": 1}):
         with pytest.raises(ValueError, match="other questions"):
             open_store(tmp_path / "a.sqlite", build_study("example", entry, items(2)))
-    open_store(tmp_path / "a.sqlite", build_study("example", {"kind": "sliders", "title": "New"}, items(2))).close()
+    after = {"title": "New", "thanks": ["Bye."], "assignment": {"rule": "pairs"}}
+    open_store(tmp_path / "a.sqlite", build_study("example", {"kind": "sliders"} | after, items(2))).close()
+    with open_store(tmp_path / "a.sqlite") as store:  # what stands around the questions may change, and does
+        assert store.study.settings.thanks == ["Bye."]
+        assert store.study.settings.assignment.rule == "pairs"
+
+
+def test_an_abstention_is_no_label_to_agree_on(tmp_path):
+    """Two raters, two answers to each of two questions; one of the four verdicts of r2 is an abstention.
+
+    The other three pairs agree: alpha is 1. With the abstention for a label it would be 1 - (2/8) / (34/56) = 0.59.
+    """
+    said = [Response(item_id=i, study="example", model=m, mode="cot", text=m) for i in ("q1", "q2") for m in ("a", "b")]
+    study = build_study("example", {"kind": "labels", "difficulties": []}, items(2), said)
+    given = {"r1": ["Correct", "Correct", "Incorrect", "Correct"], "r2": ["Correct", "Correct", "Incorrect", "Abstain"]}
+    units = [("q1", "a"), ("q1", "b"), ("q2", "a"), ("q2", "b")]
+    with open_store(tmp_path / "a.sqlite", study) as store:
+        enrol(store, study, ["r1", "r2"])
+        for r, labels in given.items():
+            store.save(
+                Change(f"{r}{q}{m}", r, q, 0, m, RatedAnswer(label=x), "{}", 1, None)
+                for (q, m), x in zip(units, labels, strict=True)
+            )
+        (found,) = agreement(store, study)
+    assert (found.n, found.estimate) == (3, 1.0)
 
 
 def test_a_file_that_is_no_file_of_answers_is_refused(tmp_path):

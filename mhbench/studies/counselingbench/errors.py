@@ -8,22 +8,33 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import Literal
+from pathlib import Path
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from ...errors import refuse
 from ...records.schema import Item, Judgment, Rating, Response, of_kind
+from ...records.table import csv_rows
 from ...stats.agreement import cohen_kappa, percent_agreement
 from ...stats.consensus import majority
 from ...stats.estimate import estimate, proportion
 from ...stats.tests import adjust_p, chi_square
-from .load import ERRORS
+from .load import ERRORS, load_counselingbench_errors
 from ..medqade.simulate import _csv
 
 # %% auto #0
-__all__ = ["error_sample", "error_sheet", "error_table", "compare_errors", "judge_agreement", "simulate_errors"]
+__all__ = [
+    "error_sample",
+    "error_sheet",
+    "error_table",
+    "Collected",
+    "write_errors",
+    "compare_errors",
+    "judge_agreement",
+    "simulate_errors",
+]
 
 
 # %% ../../../nbs/studies/counselingbench/06_errors.ipynb #46e20a64
@@ -148,6 +159,44 @@ def error_table(
             share = proportion(k, n, level)
             rows.append(share.row() | dict(model=model, kind=kind, count=k, n_open=len(g) - n))
     return pd.DataFrame(rows, columns=["model", "kind", "count", "n", "n_open", *_INTERVAL])
+
+
+# %% ../../../nbs/studies/counselingbench/06_errors.ipynb #e773c449
+class Collected(NamedTuple):
+    "What came back on the sheets."
+
+    ratings: list[Rating]
+    n_empty: int  # rows without a label
+
+
+def write_errors(
+    sheets: Sequence[str | Path],  # as error_sheet made them, filled in
+    to: str | Path,  # the file to write: item_id, model, rater, label, comment
+    items: Iterable[Item] | None = None,  # the questions; None: any item_id is taken
+) -> Collected:
+    """The labels of several sheets in one file, as `load_counselingbench_errors` reads it.
+
+    Raises: ValueError for what that function refuses, an answer that an annotator labelled twice, or no label at all.
+    """
+    known = None if items is None else list(items)
+    ratings, n_empty = [], 0
+    seen: dict[tuple, str] = {}
+    for sheet in sheets:
+        got = load_counselingbench_errors(sheet, known, unlabelled="skip")
+        n_empty += sum(1 for _ in csv_rows(sheet, ("item_id", "label"))) - len(got)
+        for r in got:
+            if (r.item_id, r.target, r.rater) in seen:
+                place = f"{r.source} and {seen[r.item_id, r.target, r.rater]}"
+                rule = "label a rationale once"
+                refuse("write_errors", "an annotator", rule, f"{r.rater}: {r.item_id}, {r.target}", place=place)
+            seen[r.item_id, r.target, r.rater] = r.source
+        ratings += got
+    if not ratings:
+        refuse("write_errors", "the sheets", "hold a label", f"none in {n_empty} rows")
+    columns = ["item_id", "model", "rater", "label", "comment"]
+    rows = [(r.item_id, r.target, r.rater, r.label, r.comment or "") for r in ratings]
+    pd.DataFrame(rows, columns=columns).to_csv(to, index=False, lineterminator="\n")
+    return Collected(ratings, n_empty)
 
 
 # %% ../../../nbs/studies/counselingbench/06_errors.ipynb #f223418f

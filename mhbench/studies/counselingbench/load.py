@@ -369,6 +369,7 @@ def load_counselingbench_errors(
     csv: str | Path,  # columns item_id, model, rater, label; comment where given
     items: Iterable[Item] | None = None,  # the questions; None: any item_id is taken
     *,
+    unlabelled: Literal["refuse", "skip"] = "refuse",  # rows without a label: a sheet that is not filled in
     encoding: str = "utf-8-sig",
 ) -> list[Rating]:
     """People's labels of errors, as ratings whose target is the model that erred.
@@ -380,6 +381,7 @@ def load_counselingbench_errors(
     rows = [
         (place, {k: v.strip() or None for k, v in raw.items() if k in ErrorRow.model_fields})
         for place, raw in csv_rows(csv, ("item_id", "model", "rater", "label"), encoding)
+        if unlabelled == "refuse" or raw["label"].strip()
     ]
     for _, row in rows:
         row["label"] = spelt.get((row["label"] or "").casefold(), row["label"])

@@ -5,17 +5,21 @@
 # %% ../../../nbs/studies/medqade/01_load.ipynb #ecb49c8b
 from __future__ import annotations
 
+import json
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ...errors import refuse
 from ...records.anki import load_anki
+from ...records.labelstudio import Annotated, load_label_studio
 from ...records.schema import Rating, Response, validate
 from ...records.table import csv_rows
 from ..corpus import Corpus
 
 # %% auto #0
-__all__ = ["PANEL_LABELS", "PANEL_DIFFICULTIES", "load_panel", "load_students", "load"]
+__all__ = ["PANEL_LABELS", "PANEL_DIFFICULTIES", "load_panel", "load_students", "load_exports", "load"]
 
 # %% ../../../nbs/studies/medqade/01_load.ipynb #8f304920
 PANEL_LABELS = ("Correct", "Incorrect", "Abstain")
@@ -26,6 +30,8 @@ _NOT_STUDENTS = ("item_id", "rater", "difficulty", "canary")
 def load_panel(
     csv: str | Path,  # columns item_id, rater, one a student, difficulty
     study: str = "medqade",
+    *,
+    models: bool = False,  # True: the raters are models, and marked so
 ) -> list[Rating]:  # target: a student's name, or "difficulty"
     """A panel's labels as ratings, a cell each; empty cells were not rated and make none.
 
@@ -72,6 +78,7 @@ def load_panel(
                         rater=row["rater"],
                         target=target,
                         label=row[target],
+                        variant={"annotator": "model"} if models else {},
                         source=place,
                     ),
                 )
@@ -109,20 +116,51 @@ def load_students(
     return validate(rows, Response).records
 
 
-# %% ../../../nbs/studies/medqade/01_load.ipynb #39e92ac7
-def load(
-    path: Path,  # an Anki export, or the folder that holds one, with *panel*.csv and *students*.csv where there are any
-    **options,  # of load_anki
-) -> Corpus:
-    """The study's corpus: items, a panel's labels, and the students' recorded answers.
+# %% ../../../nbs/studies/medqade/01_load.ipynb #7ad7d126
+def load_exports(
+    folder: str | Path,  # with key.json and export*.json; without key.json there is nothing to read
+) -> Annotated:  # ratings, and counts over all files
+    """The ratings of a round of annotation in Label Studio.
 
-    Raises: ValueError where a folder holds no export, or several; whatever `load_anki` refuses.
+    Raises: ValueError for an export whose rater is not named, ratings of one thing in two files, or what
+    `load_label_studio` refuses.
     """
-    files = (
-        [path]
-        if path.is_file()
-        else sorted(f for p in ("*.apkg", "*.colpkg", "*.txt") for f in path.glob(p) if f.stem.lower() != "readme")
-    )
+    folder = Path(folder)
+    files = sorted(folder.glob("export*.json"))
+    if not files:
+        return Annotated([], {})
+    if not (folder / "key.json").exists():
+        remedy = "copy the key.json of the round beside them"
+        refuse("load_exports", "exports", "have their key.json", "none", place=str(folder), remedy=remedy)
+    key = json.loads((folder / "key.json").read_text(encoding="utf-8"))
+    named = folder / "raters.json"
+    known = json.loads(named.read_text(encoding="utf-8")) if named.exists() else None
+    ratings, counts = [], Counter[str]()
+    seen: dict[tuple, str] = {}
+    for file in files:
+        rater = file.stem.removeprefix("export").lstrip("-_")
+        if not rater and known is None:
+            rule, remedy = "say whose it is", "call it export-RATER.json, or write raters.json"
+            refuse("load_exports", "an export", rule, file.name, place=str(folder), remedy=remedy)
+        got = load_label_studio(file, key, raters=known if known is not None else rater)
+        counts.update(got.counts)
+        for r in got.ratings:
+            thing = (r.item_id, r.rater, r.target)
+            if thing in seen:
+                rule, remedy = "rate a thing once", "keep one of the files"
+                place = f"{file.name} and {seen[thing]}"
+                refuse("load_exports", "a rater", rule, f"{r.rater} twice on {r.target}", place=place, remedy=remedy)
+            seen[thing] = file.name
+        ratings += got.ratings
+    return Annotated(ratings, dict(counts))
+
+
+# %% ../../../nbs/studies/medqade/01_load.ipynb #39e92ac7
+def _one_deck(path: Path) -> Path:
+    "The file itself, or the one export in the folder."
+    if path.is_file():
+        return path
+    files = sorted(f for p in ("*.apkg", "*.colpkg", "*.txt") for f in path.glob(p) if f.stem.lower() != "readme")
     if len(files) != 1:
         refuse(
             "load_corpus",
@@ -130,13 +168,45 @@ def load(
             "hold one Anki export",
             f"{[f.name for f in files]}",
             place=f"{path}",
-            remedy="name the file itself",
+            remedy="name the file itself, or the file of each language in the option decks",
         )
-    got = load_anki(files[0], **options)
-    panel, students = (sorted(path.glob(f"*{x}*.csv")) if path.is_dir() else [] for x in ("panel", "students"))
+    return files[0]
+
+
+def load(
+    path: Path,  # an Anki export, or the folder that holds one, and what lies beside it
+    decks: Mapping[str, str] | None = None,  # language -> its export, from that folder; None: the one export
+    **options,  # of load_anki; language where decks does not say it
+) -> Corpus:
+    """The study's corpus: items, a panel's labels, and the students' recorded answers.
+
+    A folder may hold `*panel*.csv` (people's labels), `*judges*.csv` (those of models, in the same layout),
+    `*students*.csv`, and the exports of Label Studio, as `load_exports` reads them.
+
+    Raises: ValueError where a folder holds no export, or several that are not named; whatever `load_anki` refuses.
+    """
+    if decks:
+        if "language" in options:
+            refuse("load_corpus", "language", "be left to decks where these are named", f"{options['language']!r}")
+        folder = path if path.is_dir() else path.parent
+        got = [load_anki(folder / Path(file).expanduser(), language=name, **options) for name, file in decks.items()]
+    else:
+        got = [load_anki(_one_deck(path), **options)]
+    found = {x: sorted(path.glob(f"*{x}*.csv")) if path.is_dir() else [] for x in ("panel", "judges", "students")}
+    annotated = load_exports(path) if path.is_dir() else Annotated([], {})
+    excluded: Counter[str] = Counter()
+    for deck in got:
+        excluded.update(deck.excluded)
     return Corpus(
-        got.items,
-        [r for f in panel for r in load_panel(f)],
-        [r for f in students for r in load_students(f)],
-        [f"{n} notes are left out: {why}" for why, n in sorted(got.excluded.items())],
+        [i for deck in got for i in deck.items],
+        [
+            *(r for f in found["panel"] for r in load_panel(f)),
+            *annotated.ratings,
+            *(r for f in found["judges"] for r in load_panel(f, models=True)),
+        ],
+        [r for f in found["students"] for r in load_students(f)],
+        [
+            *(f"{n} notes are left out: {why}" for why, n in sorted(excluded.items())),
+            *(f"Label Studio: {n} {what}" for what, n in annotated.counts.items() if n),
+        ],
     )

@@ -16,18 +16,32 @@ import pandas as pd
 from ...errors import refuse
 from ...records.schema import Item, Judgment, Rating, Response
 from ...stats.abstention import DIFFICULTY, abstention_by_difficulty, difficulty_strata, mean_difficulty
-from ...stats.agreement import ABSTAIN, METRICS, krippendorff_alpha, mean_pairwise, pairwise
-from ...stats.bias import as_scores, family_bias, self_enhancement
-from ...stats.consensus import alignment, best_ensemble, majority
+from mhbench.stats.agreement import (
+    ABSTAIN,
+    METRICS,
+    cohen_kappa,
+    krippendorff_alpha,
+    mean_pairwise,
+    pabak,
+    pairwise,
+    percent_agreement,
+)
+from ...stats.consensus import alignment, majority
 from ...stats.estimate import Estimate, estimate
 from .panel import label_array, lexical_match
 from .tables import student_accuracy
 
 # %% auto #0
 __all__ = [
+    "RATED_BY_ALL",
+    "METRICS_OF",
     "in_order",
     "Panel",
     "panel_of",
+    "core_items",
+    "part_of",
+    "resolved_labels",
+    "majority_table",
     "rater_agreement",
     "rater_pairs",
     "pair_matrix",
@@ -39,11 +53,9 @@ __all__ = [
     "judge_labels",
     "beside_majority",
     "comparable",
+    "with_majority",
     "alignment_table",
     "beside_ceiling",
-    "ensemble_table",
-    "favouritism_table",
-    "with_pair",
     "panel_metrics",
 ]
 
@@ -66,6 +78,7 @@ class Panel(NamedTuple):
     item_ids: list[str]  # N
     labels: np.ndarray  # (R, S, N) of Correct, Incorrect, Abstain; None where a rater was not asked
     difficulty: np.ndarray  # (R, N) of Easy, Medium, Hard; None where a rater was not asked
+    breaking: np.ndarray | None = None  # (S, N) labels of who breaks ties, who is not among the raters
 
     @property
     def flat(self) -> np.ndarray:  # (R, S * N)
@@ -80,20 +93,107 @@ class Panel(NamedTuple):
 
 def panel_of(
     ratings: Iterable[Rating],  # target: a student, or "difficulty"
+    tie_breaker: str | None = None,  # who is asked where others differ, and is no member of the panel
 ) -> Panel:
     """Ratings as arrays.
 
-    Raises: ValueError where no answer was rated, or a rater rated one thing twice.
+    Raises: ValueError where no answer was rated, a rater rated one thing twice, or the tie-breaker rated nothing.
     """
     ratings = list(ratings)
     answers = [r for r in ratings if r.target != "difficulty"]
     if not answers:
         refuse("panel_of", "ratings", "hold a label of an answer", f"{len(ratings)} ratings, none of an answer")
-    raters = in_order(r.rater for r in ratings)
+    everybody = in_order(r.rater for r in ratings)
+    if tie_breaker is not None and (tie_breaker not in everybody or len(everybody) < 2):
+        remedy = "mend panel.tie_breaker in params.yaml"
+        refuse("panel_of", "tie_breaker", f"be one of the raters {everybody}", f"{tie_breaker!r}", remedy=remedy)
+    raters = [r for r in everybody if r != tie_breaker]
     students = in_order(r.target for r in answers)
     ids = list(dict.fromkeys(r.item_id for r in ratings))
-    hard = label_array([r for r in ratings if r.target == "difficulty"], raters, ["difficulty"], ids)
-    return Panel(raters, students, ids, label_array(answers, raters, students, ids), hard[:, 0])
+    mine = [r for r in ratings if r.target == "difficulty" and r.rater != tie_breaker]
+    labels = label_array(answers, [*raters, *([tie_breaker] if tie_breaker else [])], students, ids)
+    hard = label_array(mine, raters, ["difficulty"], ids)[:, 0]
+    return Panel(raters, students, ids, labels[: len(raters)], hard, labels[-1] if tie_breaker else None)
+
+
+RATED_BY_ALL = "rated by all"
+
+
+def core_items(
+    panel: Panel,
+    core: str | Sequence[str] | None,  # "rated by all", item ids, or None: every item
+) -> list[str]:  # in the panel's order
+    """The items that agreement is measured on.
+
+    Raises: ValueError for an id that nobody rated, another word, or a core without an item.
+    """
+    remedy = "mend panel.core in params.yaml: 'rated by all', a list of item ids, or null for every item"
+    if core is None:
+        return panel.item_ids
+    if isinstance(core, str):
+        if core != RATED_BY_ALL:
+            refuse("core_items", "core", f"be {RATED_BY_ALL!r}, a list of ids or null", f"{core!r}", remedy=remedy)
+        rated = np.asarray(pd.notna(panel.labels))
+        found = [i for k, i in enumerate(panel.item_ids) if rated[:, :, k].any(axis=1).all()]
+    else:
+        gone = sorted(set(core) - set(panel.item_ids))
+        if gone:
+            refuse("core_items", "core", "name items that were rated", f"{gone[:5]}", remedy=remedy)
+        found = [i for i in panel.item_ids if i in set(core)]
+    if not found:
+        refuse("core_items", "core", "hold an item", f"none of {len(panel.item_ids)}", remedy=remedy)
+    return found
+
+
+def part_of(panel: Panel, item_ids: Sequence[str]) -> Panel:
+    "The panel on some of its items."
+    at = np.flatnonzero([i in set(item_ids) for i in panel.item_ids])
+    broken = None if panel.breaking is None else panel.breaking[:, at]
+    kept = [panel.item_ids[k] for k in at]
+    return Panel(panel.raters, panel.students, kept, panel.labels[:, :, at], panel.difficulty[:, at], broken)
+
+
+def resolved_labels(
+    panel: Panel,
+    core: Sequence[str] = (),  # items whose ties stay ties
+) -> np.ndarray:  # (R + 1, S, N), or (R, S, N) where nobody breaks ties
+    """The labels that a majority is taken over: the panel's, and the tie-breaker's where as many said Correct as
+    Incorrect outside the core.
+
+    Source: MedQADE, section 4.4.2: on the core a majority of the panel is required; elsewhere the tie-breaker is
+    counted where two raters contradict each other.
+    """
+    if panel.breaking is None:
+        return panel.labels
+    correct, incorrect = (panel.labels == "Correct").sum(0), (panel.labels == "Incorrect").sum(0)
+    outside = np.array([i not in set(core) for i in panel.item_ids])
+    asked = (correct == incorrect) & (correct > 0) & outside
+    decided = panel.breaking.copy()
+    decided[~asked] = None
+    return np.concatenate([panel.labels, decided[None]])
+
+
+def majority_table(panel: Panel, core: Sequence[str]) -> pd.DataFrame:  # items, answers, n_items, without, share
+    """How many answers have no majority: on the core, on the other items without and with the tie-breaker, on all.
+
+    Source: MedQADE, section 2.2.
+    """
+    inside = np.array([i in set(core) for i in panel.item_ids])
+    parts = {
+        ("core", "the panel's"): (panel.labels, inside),
+        ("others", "the panel's"): (panel.labels, ~inside),
+        ("others", "with the tie-breaker's"): (resolved_labels(panel, core), ~inside),
+        ("all", "with the tie-breaker's"): (resolved_labels(panel, core), inside | ~inside),
+    }
+    rows = []
+    for (items, whose), (labels, here) in parts.items():
+        if not here.any() or (panel.breaking is None and whose != "the panel's" and items == "others"):
+            continue
+        part = labels[:, :, here]
+        n, without = part[0].size, int(pd.isna(majority(part.reshape(len(part), -1))).sum())
+        rows.append({"items": items, "labels": whose, "n_items": int(here.sum()), "n_answers": n, "without": without})
+    out = pd.DataFrame(rows)
+    return out.assign(share=out["without"] / out["n_answers"])
 
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #55dbf85f
@@ -177,16 +277,20 @@ def item_strata(
 
 
 def student_table(
-    panel: Panel, strata: Mapping[str, pd.Categorical | None], *, n_boot: int = 1000, seed: int
+    panel: Panel,
+    strata: Mapping[str, pd.Categorical | None],
+    *,
+    core: Sequence[str] = (),  # items on which the tie-breaker does not count
+    n_boot: int = 1000,
+    seed: int,
 ) -> pd.DataFrame:  # by, stratum, student, n (items with a majority), ..., left_out (items without one)
     """The share of each student's answers that most raters call correct, in each stratum.
 
     Source: MedQADE, section 4.4.2 and figures 4 and 5.
     """
+    labels = resolved_labels(panel, core)
     parts = [
-        student_accuracy(panel.labels, panel.students, of, n=n_boot, seed=seed)
-        .astype({"stratum": object})
-        .assign(by=by)
+        student_accuracy(labels, panel.students, of, n=n_boot, seed=seed).astype({"stratum": object}).assign(by=by)
         for by, of in strata.items()
     ]
     out = pd.concat(parts, ignore_index=True)
@@ -201,6 +305,9 @@ def with_group(students: pd.DataFrame) -> pd.DataFrame:  # of student_table
 
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #7028668f
+METRICS_OF = {"percent_agreement": percent_agreement, "cohen_kappa": cohen_kappa, "pabak": pabak}  # of two raters
+
+
 class JudgeLabels(NamedTuple):
     "What judges said of the answers that the panel rated."
 
@@ -234,6 +341,31 @@ def comparable(panel: Panel, said: JudgeLabels, least: int = 10) -> JudgeLabels:
     "The judges with at least so many labels beside a majority."
     enough = beside_majority(panel, said).sum(1) >= least
     return JudgeLabels([j for j, e in zip(said.judges, enough, strict=True) if e], said.labels[enough])
+
+
+def with_majority(
+    panel: Panel,
+    said: JudgeLabels,
+    core: Sequence[str] = (),  # items on which the tie-breaker does not count
+    *,
+    least: int = 10,  # labels beside a majority; with fewer a judge has a row and no estimate
+    n_boot: int = 1000,
+    seed: int,
+) -> pd.DataFrame:  # annotator, metric, n (labels beside a majority), n_clusters, estimate, ...
+    "Each judge's agreement with the majority of all items, the tie-breaker's labels among them."
+    labels = resolved_labels(panel, core)
+    wins = majority(labels.reshape(len(labels), -1))
+    rows = []
+    for judge, own in zip(said.judges, said.flat, strict=True):
+        both = np.asarray(pd.notna(own)) & (own != ABSTAIN) & np.asarray(pd.notna(wins))
+        counts = {"n": int(both.sum()), "n_clusters": len(set(panel.item[both]))}
+        for metric, f in METRICS_OF.items():
+            found = Estimate.from_limits(np.nan, n=0).row()
+            if counts["n"] >= least:
+                same: dict[str, Any] = dict(clusters=panel.item[both], n_boot=n_boot, seed=seed)
+                found = estimate(f, own[both], wins[both], share=metric == "percent_agreement", **same).row()
+            rows.append({"annotator": judge, "metric": metric, **found, **counts})
+    return pd.DataFrame(rows, columns=["annotator", "metric", *_ESTIMATE])
 
 
 _CEILING = [
@@ -273,70 +405,17 @@ def alignment_table(
     return pd.DataFrame(rows, columns=columns)
 
 
-def beside_ceiling(table: pd.DataFrame) -> pd.DataFrame:  # of alignment_table; who, group, n, estimate, ...
-    "Judges and the ceiling one below the other, as a figure shows them."
+def beside_ceiling(table: pd.DataFrame) -> pd.DataFrame:  # of alignment_table; annotator, metric, n, estimate, ...
+    """The ceiling and below it the judges, as a figure shows them.
+
+    Source: MedQADE, figure 6.
+    """
     known = table.dropna(subset=["estimate"])
-    known = known.assign(group=known["annotator"] + ", " + known["metric"].replace("_", " ", regex=True))
+    known = known.assign(metric=known["metric"].replace("_", " ", regex=True))
     own = ["estimate", "ci_low", "ci_high"]
     renamed = {"ceiling": "estimate", "ceiling_low": "ci_low", "ceiling_high": "ci_high"}
-    ceiling = known.drop(columns=own).rename(columns=renamed).assign(who="ceiling: a member of the panel")
-    return pd.concat([known.assign(who="judge"), ceiling], ignore_index=True)
-
-
-# %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #f61bc7ab
-def ensemble_table(
-    panel: Panel,
-    said: JudgeLabels,  # of `comparable`
-    *,
-    n_boot: int = 200,
-    seed: int,
-) -> pd.DataFrame:  # metric, members, candidates, n, ..., apparent, optimism, won
-    """The majority of judges that agrees best with people, by metric; no row for fewer than two judges.
-
-    Source: MedQADE, section 4.4.3.
-    """
-    if len(said.judges) < 2:
-        return pd.DataFrame()
-    best = best_ensemble(said.flat, panel.flat, n=n_boot, inner=10, seed=seed, clusters=panel.item)
-    labelled = pd.notna(said.flat).any(0)
-    rows = []
-    for metric, e in best.items():
-        members = " + ".join(said.judges[k] for k in e.members)
-        score = Estimate.from_interval(e.score, n=labelled.sum(), n_clusters=len(set(panel.item[labelled])))
-        found = {"metric": metric, "members": members, "candidates": len(e.candidates)} | score.row()
-        rows.append(found | {"apparent": e.apparent.estimate, "optimism": e.optimism, "share of replicates won": e.won})
-    return pd.DataFrame(rows)
-
-
-_BIAS = ["annotator", "student", "kind", *_ESTIMATE, "p_value", "n_peers", "left_out"]
-
-
-def favouritism_table(
-    panel: Panel,
-    said: JudgeLabels,  # of `comparable`
-    lineages: Mapping[str, str],  # name -> family; one that is not named is its own
-    *,
-    n_boot: int = 1000,
-    seed: int,
-) -> pd.DataFrame:  # annotator, student, kind, n, ..., p_value, n_peers, left_out
-    """How much judges favour their own answers and their siblings'; no row where no judge has a relative among the
-    students, or no peer of another lineage.
-
-    Source: MedQADE, section 4.4.4.
-    """
-    known = [*said.judges, *panel.students]
-    families = {name: lineages.get(name) or name for name in known}
-    if len({families[j] for j in said.judges}) < 2:
-        return pd.DataFrame(columns=_BIAS)
-    value = as_scores(said.labels)
-    parties = (value, said.judges, panel.students, families)
-    found = [*self_enhancement(*parties, n=n_boot, seed=seed), *family_bias(*parties, n=n_boot, seed=seed)]
-    return pd.DataFrame([b.row() for b in found], columns=_BIAS)
-
-
-def with_pair(bias: pd.DataFrame) -> pd.DataFrame:  # of favouritism_table
-    "A column `pair` that says who judged whom."
-    return bias.assign(pair=bias["annotator"] + " on " + bias["student"])
+    ceiling = known.drop(columns=own).rename(columns=renamed).drop_duplicates("metric")  # the same beside every judge
+    return pd.concat([ceiling.assign(annotator="ceiling: a member of the panel"), known], ignore_index=True)
 
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #b2c0170a

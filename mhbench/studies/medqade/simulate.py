@@ -22,6 +22,7 @@ from .panel import Assignment
 
 # %% auto #0
 __all__ = [
+    "SIMULATED_JUDGES",
     "Judge",
     "Student",
     "SimulatedPanel",
@@ -30,6 +31,8 @@ __all__ = [
     "share_right",
     "true_bias",
     "simulate_panel_files",
+    "simulate_judge_file",
+    "expected_bias",
 ]
 
 
@@ -271,3 +274,65 @@ def simulate_panel_files(
                 }
             )
     return _csv([{"item_id": r["item_id"], **dict(zip(names, t)), **mark} for r, t in zip(rows, text)]), _csv(panel)
+
+
+# %% ../../../nbs/studies/medqade/03_simulate.ipynb #1fb3bc1f
+SIMULATED_JUDGES = (
+    Judge("sim-s1", 0.95, 0.95, lineage="sim-a"),
+    Judge("sim-s2", 0.93, 0.90, lineage="sim-a"),
+    Judge("sim-s3", 0.92, 0.92, lineage="sim-b", lean_family=0.4),
+    Judge("sim-s4", 0.90, 0.85, lineage="sim-b", lean_self=0.5),
+    Judge("sim-s5", 0.90, 0.85, abstains=0.06, lineage="sim-c"),
+)
+
+
+def _right(pool: list[dict[str, str]], students: str) -> tuple[list[str], np.ndarray]:
+    "Who answered, and whether each answer is right, (S, N) in the order of the pool."
+    rows = {r["item_id"]: r for r in csv.DictReader(io.StringIO(students))}
+    names = [c for c in next(iter(rows.values())) if c not in ("item_id", "canary")]
+    fine = {r["item_id"]: (r["key"], r["accepted"]) for r in pool}
+    return names, np.array([[rows[i][s] in fine[i] for i in fine] for s in names])
+
+
+def simulate_judge_file(
+    pool: str | Path,  # CSV: item_id, key, accepted, wrong_1, wrong_2, hardness
+    students: str,  # their answers, as `simulate_panel_files` returned them
+    judges: Sequence[Judge] = SIMULATED_JUDGES,
+    *,
+    seed: int,
+    canary: str | None = None,  # written into every row
+) -> str:  # the judges' labels, as CSV text in the layout of `load_panel`
+    "Labels of every answer by simulated judges under the model above."
+    rows = _pool(pool)
+    names, right = _right(rows, students)
+    lineage = {j.name: j.lineage or j.name for j in judges}
+    answering = [Student(s, 0.0, lineage.get(s, s)) for s in names]
+    said = simulate_panel(judges, answering, len(rows), right=right, seed=seed)
+    mark = {"canary": canary} if canary else {}
+    return _csv(
+        [
+            {"item_id": r["item_id"], "rater": j.name}
+            | {s: said.labels[a, k, i] for k, s in enumerate(names)}
+            | {"difficulty": said.difficulty[a, i], **mark}
+            for a, j in enumerate(judges)
+            for i, r in enumerate(rows)
+        ]
+    )
+
+
+def expected_bias(
+    judge: Judge,
+    student: str,
+    right: np.ndarray,  # (N,) bool: whether each answer of the student is right
+    judges: Sequence[Judge],
+) -> float:
+    "What self_enhancement or family_bias estimates on these answers, over all labels that these judges could give."
+    of = next(j for j in judges if j.name == student)
+
+    def calls(j: Judge) -> np.ndarray:
+        return np.where(right, j.sensitivity, 1 - j.specificity)
+
+    related = judge.lineage == of.lineage
+    lean = (judge.lean_self if judge.name == student else judge.lean_family) if related else 0.0
+    own = calls(judge) + lean * (1 - calls(judge))
+    return float((own - np.mean([calls(j) for j in judges if j.lineage != judge.lineage], axis=0)).mean())

@@ -40,6 +40,8 @@ __all__ = [
     "reading_fits",
     "changed_questions",
     "labels_of",
+    "labels_by_reading",
+    "reading_labels",
     "score_by_labels",
 ]
 
@@ -235,7 +237,7 @@ def agreement_by_reading(
     "Agreement between raters, and with the questions' creators, under either reading, and the paired differences."
     by = {m: _measures(a, creators or {}) for m, a in readings.items()}
     by["shown - release"] = by["shown"] - by["release"]
-    groups = {"all": by["shown"].index}
+    groups: dict[str, list] = {"all": list(by["shown"].index)}
     for q in by["shown"].index:
         if category and q in category:
             groups.setdefault(category[q], []).append(q)
@@ -330,6 +332,30 @@ def labels_of(
     )
 
 
+def labels_by_reading(
+    fits: Mapping[tuple[str, str, bool], HierarchicalFit],  # what reading_fits returned
+    *,
+    offset: str = "symmetric",
+    creators: bool = False,
+) -> pd.DataFrame:  # reading, question, option, probability
+    "The labels of either reading, one row an option."
+    return pd.concat([labels_of(fits[m, offset, creators]).assign(reading=m) for m in MAPPINGS], ignore_index=True)
+
+
+def reading_labels(
+    table: pd.DataFrame,  # what labels_by_reading returned
+    items: Sequence[Item],
+    responses: Sequence[Response],
+) -> dict[str, pd.DataFrame | None]:  # as score_by_labels takes them; empty where nobody answered such a question
+    "The labels of either reading, and those of the question file, by what a reader calls them."
+    known = set(table["question"])
+    rated = {i.item_id for i in items if i.base in known and i.task == "multiple_choice"}
+    if not any(r.item_id in rated and r.mode != "free_form" for r in responses):
+        return {}
+    shown, release = (table[table["reading"] == m].drop(columns="reading") for m in ("shown", "release"))
+    return {"as shown": shown, "as released": release, "question file": None}
+
+
 def score_by_labels(
     items: Sequence[Item],  # as prepared: options in any order
     responses: Sequence[Response],
@@ -369,8 +395,8 @@ def score_by_labels(
         for name, part in [("all", g), *g.groupby("category", sort=True)]:
             for column in table.columns[2:]:
                 x, cluster = part[column].to_numpy(float), part["cluster"].to_numpy()
-                head = dict(model=model, mode=mode, category=name, labels=column, n_clusters=len(set(cluster)))
+                who = dict(model=model, mode=mode, category=name, labels=column, n_clusters=len(set(cluster)))
                 share = column in correct
                 measured = estimate(mean, x, clusters=cluster, share=share, n_boot=n_boot, seed=seed)
-                rows.append(head | measured.row())
+                rows.append(who | measured.row())
     return pd.DataFrame(rows, columns=["model", "mode", "category", "labels", "n_clusters", *_ROW])

@@ -30,7 +30,6 @@ __all__ = [
     "load_mhqa",
     "inspect_mhqa",
     "count_mhqa",
-    "shared_mhqa",
     "load",
 ]
 
@@ -260,29 +259,6 @@ def count_mhqa(items: list[Item]) -> pd.DataFrame:
         if len(items)
         else pd.DataFrame(0, index=pd.Index(TOPICS, name="topic"), columns=[*TYPES, "Total"])
     )
-
-
-# %% ../../../nbs/studies/mhqa/01_load.ipynb #a5e41791
-def shared_mhqa(
-    test: list[Item],  # what is to be scored
-    train: list[Item],  # what a model is trained on, or demonstrations are drawn from
-) -> pd.DataFrame:  # item_id of test, kind (question or abstract), item_ids of train
-    "Items of `test` whose question, or whose abstract, is in `train` too; one row an item."
-    questions: dict[str, list[str]] = {}
-    abstracts: dict[str | None, list[str]] = {}
-    for i in train:
-        questions.setdefault(_folded(i.question), []).append(i.item_id)
-        abstracts.setdefault(i.group_id, []).append(i.item_id)
-    found = [
-        (
-            (i.item_id, "question", q)
-            if (q := questions.get(_folded(i.question)))
-            else (i.item_id, "abstract", abstracts[i.group_id])
-        )
-        for i in test
-        if _folded(i.question) in questions or i.group_id in abstracts
-    ]
-    return pd.DataFrame(found, columns=["item_id", "kind", "also"])
 
 
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #fd951584
