@@ -65,6 +65,8 @@ def _prepare(a: argparse.Namespace) -> Path:
         tokens |= enrol(store, study, [r for r in _names(a.resolver) if r not in known], role="resolver")
         owner = enrol(store, study, ["owner"], role="owner")
     print(f"{study.name}: {len(study.of_role('item'))} questions of kind {study.settings.kind}; answers in {path}")
+    if study.omitted:
+        print(f"answers that nobody is shown, by status: {dict(study.omitted)}")
     if tokens:
         print("Links, shown this once (a new one: mhbench annotate invite):")
         _print_links(a, tokens)
