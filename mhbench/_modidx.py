@@ -1727,6 +1727,7 @@ d = {
             "mhbench.run.shape._arguments": ("run/shape.html#_arguments", "mhbench/run/shape.py"),
             "mhbench.run.shape._count": ("run/shape.html#_count", "mhbench/run/shape.py"),
             "mhbench.run.shape._entries": ("run/shape.html#_entries", "mhbench/run/shape.py"),
+            "mhbench.run.shape._inlined": ("run/shape.html#_inlined", "mhbench/run/shape.py"),
             "mhbench.run.shape._merged": ("run/shape.html#_merged", "mhbench/run/shape.py"),
             "mhbench.run.shape._object": ("run/shape.html#_object", "mhbench/run/shape.py"),
             "mhbench.run.shape._params_schema": ("run/shape.html#_params_schema", "mhbench/run/shape.py"),
@@ -2517,13 +2518,20 @@ d = {
         "mhbench.steps.generate": {
             "mhbench.steps.generate.Setting": ("steps/generate.html#setting", "mhbench/steps/generate.py"),
             "mhbench.steps.generate.Setting.draws": ("steps/generate.html#setting.draws", "mhbench/steps/generate.py"),
+            "mhbench.steps.generate.Setting.plain": ("steps/generate.html#setting.plain", "mhbench/steps/generate.py"),
             "mhbench.steps.generate.Setting.votes": ("steps/generate.html#setting.votes", "mhbench/steps/generate.py"),
+            "mhbench.steps.generate.Setting.voting": (
+                "steps/generate.html#setting.voting",
+                "mhbench/steps/generate.py",
+            ),
+            "mhbench.steps.generate.Votes": ("steps/generate.html#votes", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._distinct": ("steps/generate.html#_distinct", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._every": ("steps/generate.html#_every", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._letters": ("steps/generate.html#_letters", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._marks": ("steps/generate.html#_marks", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._room": ("steps/generate.html#_room", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._stand_in": ("steps/generate.html#_stand_in", "mhbench/steps/generate.py"),
+            "mhbench.steps.generate._voting": ("steps/generate.html#_voting", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._with_system": ("steps/generate.html#_with_system", "mhbench/steps/generate.py"),
             "mhbench.steps.generate.expected": ("steps/generate.html#expected", "mhbench/steps/generate.py"),
             "mhbench.steps.generate.generate": ("steps/generate.html#generate", "mhbench/steps/generate.py"),
@@ -2864,10 +2872,14 @@ d = {
             ),
         },
         "mhbench.studies.counselingbench.inspect": {
+            "mhbench.studies.counselingbench.inspect.count_cases": (
+                "studies/counselingbench/inspect.html#count_cases",
+                "mhbench/studies/counselingbench/inspect.py",
+            ),
             "mhbench.studies.counselingbench.inspect.inspect_counselingbench": (
                 "studies/counselingbench/inspect.html#inspect_counselingbench",
                 "mhbench/studies/counselingbench/inspect.py",
-            )
+            ),
         },
         "mhbench.studies.counselingbench.load": {
             "mhbench.studies.counselingbench.load.CounselingRow": (
@@ -2892,6 +2904,10 @@ d = {
             ),
             "mhbench.studies.counselingbench.load.CounselingRow.item_id": (
                 "studies/counselingbench/load.html#counselingrow.item_id",
+                "mhbench/studies/counselingbench/load.py",
+            ),
+            "mhbench.studies.counselingbench.load.CounselingRow.resolved": (
+                "studies/counselingbench/load.html#counselingrow.resolved",
                 "mhbench/studies/counselingbench/load.py",
             ),
             "mhbench.studies.counselingbench.load.CounselingRow.right": (
@@ -2922,8 +2938,8 @@ d = {
                 "studies/counselingbench/load.html#_row",
                 "mhbench/studies/counselingbench/load.py",
             ),
-            "mhbench.studies.counselingbench.load.count_cases": (
-                "studies/counselingbench/load.html#count_cases",
+            "mhbench.studies.counselingbench.load._tie_breaks": (
+                "studies/counselingbench/load.html#_tie_breaks",
                 "mhbench/studies/counselingbench/load.py",
             ),
             "mhbench.studies.counselingbench.load.load": (
@@ -2959,6 +2975,24 @@ d = {
             "mhbench.studies.counselingbench.proposals.proposals_beside_people": (
                 "studies/counselingbench/proposals.html#proposals_beside_people",
                 "mhbench/studies/counselingbench/proposals.py",
+            ),
+        },
+        "mhbench.studies.counselingbench.reasoning": {
+            "mhbench.studies.counselingbench.reasoning._measured": (
+                "studies/counselingbench/reasoning.html#_measured",
+                "mhbench/studies/counselingbench/reasoning.py",
+            ),
+            "mhbench.studies.counselingbench.reasoning.accuracy_beside_bertscore": (
+                "studies/counselingbench/reasoning.html#accuracy_beside_bertscore",
+                "mhbench/studies/counselingbench/reasoning.py",
+            ),
+            "mhbench.studies.counselingbench.reasoning.radar_charts": (
+                "studies/counselingbench/reasoning.html#radar_charts",
+                "mhbench/studies/counselingbench/reasoning.py",
+            ),
+            "mhbench.studies.counselingbench.reasoning.reasoning_layout": (
+                "studies/counselingbench/reasoning.html#reasoning_layout",
+                "mhbench/studies/counselingbench/reasoning.py",
             ),
         },
         "mhbench.studies.counselingbench.tables": {
