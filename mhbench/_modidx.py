@@ -332,7 +332,8 @@ d = {
             "mhbench.annotate.simulate.simulate": ("annotate/simulate.html#simulate", "mhbench/annotate/simulate.py"),
         },
         "mhbench.annotate.sources": {
-            "mhbench.annotate.sources._responses": ("annotate/sources.html#_responses", "mhbench/annotate/sources.py"),
+            "mhbench.annotate.sources._read": ("annotate/sources.html#_read", "mhbench/annotate/sources.py"),
+            "mhbench.annotate.sources._wrong": ("annotate/sources.html#_wrong", "mhbench/annotate/sources.py"),
             "mhbench.annotate.sources.demo_entry": ("annotate/sources.html#demo_entry", "mhbench/annotate/sources.py"),
             "mhbench.annotate.sources.demo_names": ("annotate/sources.html#demo_names", "mhbench/annotate/sources.py"),
             "mhbench.annotate.sources.entry_corpus": (
@@ -1714,6 +1715,7 @@ d = {
             "mhbench.run.plan._judged": ("run/plan.html#_judged", "mhbench/run/plan.py"),
             "mhbench.run.plan._known_of_encoder": ("run/plan.html#_known_of_encoder", "mhbench/run/plan.py"),
             "mhbench.run.plan._prepared": ("run/plan.html#_prepared", "mhbench/run/plan.py"),
+            "mhbench.run.plan._studied": ("run/plan.html#_studied", "mhbench/run/plan.py"),
             "mhbench.run.plan.plan_run": ("run/plan.html#plan_run", "mhbench/run/plan.py"),
             "mhbench.run.plan.run_with": ("run/plan.html#run_with", "mhbench/run/plan.py"),
             "mhbench.run.plan.stage_requests": ("run/plan.html#stage_requests", "mhbench/run/plan.py"),
@@ -1726,6 +1728,7 @@ d = {
             "mhbench.run.shape._arguments": ("run/shape.html#_arguments", "mhbench/run/shape.py"),
             "mhbench.run.shape._count": ("run/shape.html#_count", "mhbench/run/shape.py"),
             "mhbench.run.shape._entries": ("run/shape.html#_entries", "mhbench/run/shape.py"),
+            "mhbench.run.shape._inlined": ("run/shape.html#_inlined", "mhbench/run/shape.py"),
             "mhbench.run.shape._merged": ("run/shape.html#_merged", "mhbench/run/shape.py"),
             "mhbench.run.shape._object": ("run/shape.html#_object", "mhbench/run/shape.py"),
             "mhbench.run.shape._params_schema": ("run/shape.html#_params_schema", "mhbench/run/shape.py"),
@@ -2008,6 +2011,39 @@ d = {
                 "mhbench/stats/hierarchical.py",
             ),
         },
+        "mhbench.stats.judge_error": {
+            "mhbench.stats.judge_error.Calibrated": (
+                "stats/judge_error.html#calibrated",
+                "mhbench/stats/judge_error.py",
+            ),
+            "mhbench.stats.judge_error.Heaping": ("stats/judge_error.html#heaping", "mhbench/stats/judge_error.py"),
+            "mhbench.stats.judge_error.LeftOut": ("stats/judge_error.html#leftout", "mhbench/stats/judge_error.py"),
+            "mhbench.stats.judge_error.Limits": ("stats/judge_error.html#limits", "mhbench/stats/judge_error.py"),
+            "mhbench.stats.judge_error._both": ("stats/judge_error.html#_both", "mhbench/stats/judge_error.py"),
+            "mhbench.stats.judge_error._limits": ("stats/judge_error.html#_limits", "mhbench/stats/judge_error.py"),
+            "mhbench.stats.judge_error._mean_of": ("stats/judge_error.html#_mean_of", "mhbench/stats/judge_error.py"),
+            "mhbench.stats.judge_error.bland_altman": (
+                "stats/judge_error.html#bland_altman",
+                "mhbench/stats/judge_error.py",
+            ),
+            "mhbench.stats.judge_error.corrected_share": (
+                "stats/judge_error.html#corrected_share",
+                "mhbench/stats/judge_error.py",
+            ),
+            "mhbench.stats.judge_error.heaping": ("stats/judge_error.html#heaping", "mhbench/stats/judge_error.py"),
+            "mhbench.stats.judge_error.leave_one_rater_out": (
+                "stats/judge_error.html#leave_one_rater_out",
+                "mhbench/stats/judge_error.py",
+            ),
+            "mhbench.stats.judge_error.length_effect": (
+                "stats/judge_error.html#length_effect",
+                "mhbench/stats/judge_error.py",
+            ),
+            "mhbench.stats.judge_error.split_half_calibration": (
+                "stats/judge_error.html#split_half_calibration",
+                "mhbench/stats/judge_error.py",
+            ),
+        },
         "mhbench.stats.metrics": {
             "mhbench.stats.metrics.ClassScores": ("stats/metrics.html#classscores", "mhbench/stats/metrics.py"),
             "mhbench.stats.metrics.SetScores": ("stats/metrics.html#setscores", "mhbench/stats/metrics.py"),
@@ -2080,6 +2116,33 @@ d = {
             "mhbench.stats.preference.plackett_luce": (
                 "stats/preference.html#plackett_luce",
                 "mhbench/stats/preference.py",
+            ),
+        },
+        "mhbench.stats.repeatability": {
+            "mhbench.stats.repeatability.Components": (
+                "stats/repeatability.html#components",
+                "mhbench/stats/repeatability.py",
+            ),
+            "mhbench.stats.repeatability._mean_squares": (
+                "stats/repeatability.html#_mean_squares",
+                "mhbench/stats/repeatability.py",
+            ),
+            "mhbench.stats.repeatability._runs": ("stats/repeatability.html#_runs", "mhbench/stats/repeatability.py"),
+            "mhbench.stats.repeatability.flip_rate": (
+                "stats/repeatability.html#flip_rate",
+                "mhbench/stats/repeatability.py",
+            ),
+            "mhbench.stats.repeatability.intraclass_correlation": (
+                "stats/repeatability.html#intraclass_correlation",
+                "mhbench/stats/repeatability.py",
+            ),
+            "mhbench.stats.repeatability.variance_components": (
+                "stats/repeatability.html#variance_components",
+                "mhbench/stats/repeatability.py",
+            ),
+            "mhbench.stats.repeatability.within_item_sd": (
+                "stats/repeatability.html#within_item_sd",
+                "mhbench/stats/repeatability.py",
             ),
         },
         "mhbench.stats.resample": {
@@ -2391,6 +2454,32 @@ d = {
                 "mhbench/steps/contamination_tables.py",
             ),
         },
+        "mhbench.steps.corruptions": {
+            "mhbench.steps.corruptions._chosen": ("steps/corruptions.html#_chosen", "mhbench/steps/corruptions.py"),
+            "mhbench.steps.corruptions._dangerous": (
+                "steps/corruptions.html#_dangerous",
+                "mhbench/steps/corruptions.py",
+            ),
+            "mhbench.steps.corruptions._fact_changed": (
+                "steps/corruptions.html#_fact_changed",
+                "mhbench/steps/corruptions.py",
+            ),
+            "mhbench.steps.corruptions._padded": ("steps/corruptions.html#_padded", "mhbench/steps/corruptions.py"),
+            "mhbench.steps.corruptions._shortened": (
+                "steps/corruptions.html#_shortened",
+                "mhbench/steps/corruptions.py",
+            ),
+            "mhbench.steps.corruptions._swapped": ("steps/corruptions.html#_swapped", "mhbench/steps/corruptions.py"),
+            "mhbench.steps.corruptions.corrupted": ("steps/corruptions.html#corrupted", "mhbench/steps/corruptions.py"),
+            "mhbench.steps.corruptions.corruption_rules": (
+                "steps/corruptions.html#corruption_rules",
+                "mhbench/steps/corruptions.py",
+            ),
+            "mhbench.steps.corruptions.known_group_answers": (
+                "steps/corruptions.html#known_group_answers",
+                "mhbench/steps/corruptions.py",
+            ),
+        },
         "mhbench.steps.demographics": {
             "mhbench.steps.demographics.LevelScores": (
                 "steps/demographics.html#levelscores",
@@ -2524,13 +2613,20 @@ d = {
         "mhbench.steps.generate": {
             "mhbench.steps.generate.Setting": ("steps/generate.html#setting", "mhbench/steps/generate.py"),
             "mhbench.steps.generate.Setting.draws": ("steps/generate.html#setting.draws", "mhbench/steps/generate.py"),
+            "mhbench.steps.generate.Setting.plain": ("steps/generate.html#setting.plain", "mhbench/steps/generate.py"),
             "mhbench.steps.generate.Setting.votes": ("steps/generate.html#setting.votes", "mhbench/steps/generate.py"),
+            "mhbench.steps.generate.Setting.voting": (
+                "steps/generate.html#setting.voting",
+                "mhbench/steps/generate.py",
+            ),
+            "mhbench.steps.generate.Votes": ("steps/generate.html#votes", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._distinct": ("steps/generate.html#_distinct", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._every": ("steps/generate.html#_every", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._letters": ("steps/generate.html#_letters", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._marks": ("steps/generate.html#_marks", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._room": ("steps/generate.html#_room", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._stand_in": ("steps/generate.html#_stand_in", "mhbench/steps/generate.py"),
+            "mhbench.steps.generate._voting": ("steps/generate.html#_voting", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._with_system": ("steps/generate.html#_with_system", "mhbench/steps/generate.py"),
             "mhbench.steps.generate.expected": ("steps/generate.html#expected", "mhbench/steps/generate.py"),
             "mhbench.steps.generate.generate": ("steps/generate.html#generate", "mhbench/steps/generate.py"),
@@ -2558,6 +2654,92 @@ d = {
             "mhbench.steps.judge.judge_items": ("steps/judge.html#judge_items", "mhbench/steps/judge.py"),
             "mhbench.steps.judge.judge_requests": ("steps/judge.html#judge_requests", "mhbench/steps/judge.py"),
             "mhbench.steps.judge.judged_answers": ("steps/judge.html#judged_answers", "mhbench/steps/judge.py"),
+        },
+        "mhbench.steps.judge_people": {
+            "mhbench.steps.judge_people._compared": (
+                "steps/judge_people.html#_compared",
+                "mhbench/steps/judge_people.py",
+            ),
+            "mhbench.steps.judge_people._labels": ("steps/judge_people.html#_labels", "mhbench/steps/judge_people.py"),
+            "mhbench.steps.judge_people._scores": ("steps/judge_people.html#_scores", "mhbench/steps/judge_people.py"),
+            "mhbench.steps.judge_people.people_table": (
+                "steps/judge_people.html#people_table",
+                "mhbench/steps/judge_people.py",
+            ),
+            "mhbench.steps.judge_people.rated_points": (
+                "steps/judge_people.html#rated_points",
+                "mhbench/steps/judge_people.py",
+            ),
+        },
+        "mhbench.steps.judge_study": {
+            "mhbench.steps.judge_study.Part": ("steps/judge_study.html#part", "mhbench/steps/judge_study.py"),
+            "mhbench.steps.judge_study._alone": ("steps/judge_study.html#_alone", "mhbench/steps/judge_study.py"),
+            "mhbench.steps.judge_study._by_rubric": (
+                "steps/judge_study.html#_by_rubric",
+                "mhbench/steps/judge_study.py",
+            ),
+            "mhbench.steps.judge_study.ask_parts": ("steps/judge_study.html#ask_parts", "mhbench/steps/judge_study.py"),
+            "mhbench.steps.judge_study.count_parts": (
+                "steps/judge_study.html#count_parts",
+                "mhbench/steps/judge_study.py",
+            ),
+            "mhbench.steps.judge_study.part_requests": (
+                "steps/judge_study.html#part_requests",
+                "mhbench/steps/judge_study.py",
+            ),
+            "mhbench.steps.judge_study.study_parts": (
+                "steps/judge_study.html#study_parts",
+                "mhbench/steps/judge_study.py",
+            ),
+        },
+        "mhbench.steps.judge_tables": {
+            "mhbench.steps.judge_tables._kept": ("steps/judge_tables.html#_kept", "mhbench/steps/judge_tables.py"),
+            "mhbench.steps.judge_tables._line": ("steps/judge_tables.html#_line", "mhbench/steps/judge_tables.py"),
+            "mhbench.steps.judge_tables._runs": ("steps/judge_tables.html#_runs", "mhbench/steps/judge_tables.py"),
+            "mhbench.steps.judge_tables.card_figure_rows": (
+                "steps/judge_tables.html#card_figure_rows",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.component_table": (
+                "steps/judge_tables.html#component_table",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.habit_table": (
+                "steps/judge_tables.html#habit_table",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.judge_card": (
+                "steps/judge_tables.html#judge_card",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.known_groups": (
+                "steps/judge_tables.html#known_groups",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.preference_table": (
+                "steps/judge_tables.html#preference_table",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.repeatability_table": (
+                "steps/judge_tables.html#repeatability_table",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.rewording_table": (
+                "steps/judge_tables.html#rewording_table",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.student_points": (
+                "steps/judge_tables.html#student_points",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.study_metrics": (
+                "steps/judge_tables.html#study_metrics",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.word_counts": (
+                "steps/judge_tables.html#word_counts",
+                "mhbench/steps/judge_tables.py",
+            ),
         },
         "mhbench.steps.jury": {
             "mhbench.steps.jury._majority": ("steps/jury.html#_majority", "mhbench/steps/jury.py"),
@@ -2735,6 +2917,10 @@ d = {
             "mhbench.steps.verdicts.schema": ("steps/verdicts.html#schema", "mhbench/steps/verdicts.py"),
             "mhbench.steps.verdicts.split_parts": ("steps/verdicts.html#split_parts", "mhbench/steps/verdicts.py"),
         },
+        "mhbench.steps.wordings": {
+            "mhbench.steps.wordings._rescaled": ("steps/wordings.html#_rescaled", "mhbench/steps/wordings.py"),
+            "mhbench.steps.wordings.reworded": ("steps/wordings.html#reworded", "mhbench/steps/wordings.py"),
+        },
         "mhbench.studies.corpus": {
             "mhbench.studies.corpus.Corpus": ("studies/corpus.html#corpus", "mhbench/studies/corpus.py"),
             "mhbench.studies.corpus._called": ("studies/corpus.html#_called", "mhbench/studies/corpus.py"),
@@ -2871,10 +3057,14 @@ d = {
             ),
         },
         "mhbench.studies.counselingbench.inspect": {
+            "mhbench.studies.counselingbench.inspect.count_cases": (
+                "studies/counselingbench/inspect.html#count_cases",
+                "mhbench/studies/counselingbench/inspect.py",
+            ),
             "mhbench.studies.counselingbench.inspect.inspect_counselingbench": (
                 "studies/counselingbench/inspect.html#inspect_counselingbench",
                 "mhbench/studies/counselingbench/inspect.py",
-            )
+            ),
         },
         "mhbench.studies.counselingbench.load": {
             "mhbench.studies.counselingbench.load.CounselingRow": (
@@ -2899,6 +3089,10 @@ d = {
             ),
             "mhbench.studies.counselingbench.load.CounselingRow.item_id": (
                 "studies/counselingbench/load.html#counselingrow.item_id",
+                "mhbench/studies/counselingbench/load.py",
+            ),
+            "mhbench.studies.counselingbench.load.CounselingRow.resolved": (
+                "studies/counselingbench/load.html#counselingrow.resolved",
                 "mhbench/studies/counselingbench/load.py",
             ),
             "mhbench.studies.counselingbench.load.CounselingRow.right": (
@@ -2929,8 +3123,8 @@ d = {
                 "studies/counselingbench/load.html#_row",
                 "mhbench/studies/counselingbench/load.py",
             ),
-            "mhbench.studies.counselingbench.load.count_cases": (
-                "studies/counselingbench/load.html#count_cases",
+            "mhbench.studies.counselingbench.load._tie_breaks": (
+                "studies/counselingbench/load.html#_tie_breaks",
                 "mhbench/studies/counselingbench/load.py",
             ),
             "mhbench.studies.counselingbench.load.load": (
@@ -2966,6 +3160,24 @@ d = {
             "mhbench.studies.counselingbench.proposals.proposals_beside_people": (
                 "studies/counselingbench/proposals.html#proposals_beside_people",
                 "mhbench/studies/counselingbench/proposals.py",
+            ),
+        },
+        "mhbench.studies.counselingbench.reasoning": {
+            "mhbench.studies.counselingbench.reasoning._measured": (
+                "studies/counselingbench/reasoning.html#_measured",
+                "mhbench/studies/counselingbench/reasoning.py",
+            ),
+            "mhbench.studies.counselingbench.reasoning.accuracy_beside_bertscore": (
+                "studies/counselingbench/reasoning.html#accuracy_beside_bertscore",
+                "mhbench/studies/counselingbench/reasoning.py",
+            ),
+            "mhbench.studies.counselingbench.reasoning.radar_charts": (
+                "studies/counselingbench/reasoning.html#radar_charts",
+                "mhbench/studies/counselingbench/reasoning.py",
+            ),
+            "mhbench.studies.counselingbench.reasoning.reasoning_layout": (
+                "studies/counselingbench/reasoning.html#reasoning_layout",
+                "mhbench/studies/counselingbench/reasoning.py",
             ),
         },
         "mhbench.studies.counselingbench.tables": {
