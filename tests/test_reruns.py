@@ -14,7 +14,7 @@ from mhbench.run.params import load_params
 
 STUDIES = ("mentat", "psychiatrybench", "medqade", "counselingbench", "mhqa")
 MODELS = ("gemma", "gemma-cautious", "minilm", "minilm-mhqa", "other")
-ASKING = {"generate", "judge", "duels", "contamination"}  # stages that ask somebody
+ASKING = {"generate", "judge", "judge_study", "duels", "contamination"}  # stages that ask somebody
 CHANGED = ("params.yaml", "run.yaml", *(f"mhbench/{f}.py" for f in ("report/style", "report/figures", "run/cli")))
 
 
@@ -114,7 +114,12 @@ def every(*models: str) -> set[str]:
     return {f"generate@{s}-{m}" for s in STUDIES for m in models}
 
 
-JUDGED = {"judge@psychiatrybench", "judge@medqade", "duels@counselingbench", "contamination@counselingbench"}
+JUDGED = {"judge_study@psychiatrybench", "judge_study@medqade"} | {
+    "judge@psychiatrybench",
+    "judge@medqade",
+    "duels@counselingbench",
+    "contamination@counselingbench",
+}
 TABLE = {  # a change: (how, the stages that ask, and that it makes stale)
     "nothing": (lambda folder: None, set()),
     "more requests at once": (put("endpoints", "remote", "concurrency", value=64), set()),

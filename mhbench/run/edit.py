@@ -212,7 +212,7 @@ def select(
             run["studies"] = _flow(_chosen(p, "studies", studies, str(params)))
         if models is not None:
             run["models"] = _flow(_chosen(p, "models", models, str(params)))
-            follow = _following(p, ("judge", "duels"), ("judges",), silent=HERE[1:])
+            follow = _following(p, ("judge", "judge_study", "duels"), ("judges",), silent=HERE[1:])
             run["judges"] = follow if follow is None else _flow(follow)
             follow = _following(p, ("duels", "contamination"), ("contestants", "asked"), silent=HERE)
             run["subjects"] = follow if follow is None else _flow(follow)

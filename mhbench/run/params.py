@@ -127,7 +127,12 @@ def _varied(p: dict) -> Iterator[Fault]:
 
 
 HERE = ("encoder", "classifier")  # kinds of endpoints whose models compute in the stage, and write nothing
-_ASKED_IN = {"judge": ("judges",), "duels": ("judges", "contestants"), "contamination": ("asked",)}
+_ASKED_IN = {
+    "judge": ("judges",),
+    "judge_study": ("judges",),
+    "duels": ("judges", "contestants"),
+    "contamination": ("asked",),
+}
 
 
 def kind_of(p: dict, model: str) -> str:
@@ -143,7 +148,7 @@ def asked_by(p: dict, stage: str, study: str) -> dict[str, list[str] | None]:
     out = {k: given[k] for k in _ASKED_IN.get(stage, ()) if k in given}
     chosen = {"judges": run.get("judges"), "contestants": run.get("subjects"), "asked": run.get("subjects")}
     out |= {k: list(chosen[k]) for k in out if chosen[k] is not None}
-    silent = HERE[1:] if stage == "judge" else HERE
+    silent = HERE[1:] if stage in ("judge", "judge_study") else HERE
     return {k: v and [m for m in v if m not in p["models"] or kind_of(p, m) not in silent] for k, v in out.items()}
 
 

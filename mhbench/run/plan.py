@@ -19,7 +19,7 @@ from .asking import asking, cache_file, capped
 from .execute import run_stage
 from .graph import graph, place, root, selective
 from .params import HERE, load_params, stage_parameters
-from ..steps import contamination, duels, judge
+from ..steps import contamination, duels, judge, judge_study
 from ..steps.generate import expected
 from ..steps.similarity import nearest_option
 
@@ -88,8 +88,27 @@ def _completed(v: dict, items: list[Item], endpoint: Endpoint, *, scored_here: b
     return [*halves, *whole]
 
 
+_DESIGN = (
+    "kind",
+    "n_items",
+    "n_known",
+    "repeats",
+    "temperatures",
+    "wordings",
+    "wording_repeats",
+    "seed",
+    "prompts_dir",
+)
+
+
+def _studied(v: dict, items: list[Item], answers: list[Response], model: Model) -> list[Request]:
+    design = {k: v[k] for k in _DESIGN} | {"rubric_name": v["rubric"], "judge_name": model.name}
+    parts = judge_study.study_parts(items, answers, **design)
+    return judge_study.part_requests(parts, items, model, prompts_dir=v["prompts_dir"])
+
+
 def stage_requests(
-    stage: str,  # judge, duels or contamination
+    stage: str,  # judge, judge_study, duels or contamination
     v: dict,  # its parameters
     items: list[Item],
     answers: list[Response],
@@ -99,6 +118,8 @@ def stage_requests(
     "What a stage that reads answers asks one model."
     if stage == "judge":
         return _judged(v, items, answers, model)
+    if stage == "judge_study":
+        return _studied(v, items, answers, model)
     if stage == "duels":
         return _duelled(v, items, answers, model)
     return _completed(v, items, endpoint, scored_here=model.name in (v["min_k"].get("lm") or {}))
