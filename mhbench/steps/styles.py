@@ -149,7 +149,7 @@ def linked_scores(
         try:
             said = json.loads(j.text or "") if j.status == "ok" else {}
         except json.JSONDecodeError:
-            said: dict[tuple, list[Judgment]] = {}
+            said = {}
         for k in range(1, len(item.stems) + 1):
             points = said.get(f"Q{k}") if isinstance(said, dict) else None
             value = float(points) if isinstance(points, (int, float)) else np.nan
