@@ -332,7 +332,8 @@ d = {
             "mhbench.annotate.simulate.simulate": ("annotate/simulate.html#simulate", "mhbench/annotate/simulate.py"),
         },
         "mhbench.annotate.sources": {
-            "mhbench.annotate.sources._responses": ("annotate/sources.html#_responses", "mhbench/annotate/sources.py"),
+            "mhbench.annotate.sources._read": ("annotate/sources.html#_read", "mhbench/annotate/sources.py"),
+            "mhbench.annotate.sources._wrong": ("annotate/sources.html#_wrong", "mhbench/annotate/sources.py"),
             "mhbench.annotate.sources.demo_entry": ("annotate/sources.html#demo_entry", "mhbench/annotate/sources.py"),
             "mhbench.annotate.sources.demo_names": ("annotate/sources.html#demo_names", "mhbench/annotate/sources.py"),
             "mhbench.annotate.sources.entry_corpus": (
@@ -1392,10 +1393,12 @@ d = {
                 "records/anki.html#_text.handle_starttag",
                 "mhbench/records/anki.py",
             ),
+            "mhbench.records.anki._decks": ("records/anki.html#_decks", "mhbench/records/anki.py"),
             "mhbench.records.anki._item_id": ("records/anki.html#_item_id", "mhbench/records/anki.py"),
             "mhbench.records.anki._open": ("records/anki.html#_open", "mhbench/records/anki.py"),
             "mhbench.records.anki._package_notes": ("records/anki.html#_package_notes", "mhbench/records/anki.py"),
             "mhbench.records.anki._text_notes": ("records/anki.html#_text_notes", "mhbench/records/anki.py"),
+            "mhbench.records.anki._too_large": ("records/anki.html#_too_large", "mhbench/records/anki.py"),
             "mhbench.records.anki._unpack": ("records/anki.html#_unpack", "mhbench/records/anki.py"),
             "mhbench.records.anki.cloze_question": ("records/anki.html#cloze_question", "mhbench/records/anki.py"),
             "mhbench.records.anki.field_text": ("records/anki.html#field_text", "mhbench/records/anki.py"),
@@ -1403,7 +1406,9 @@ d = {
             "mhbench.records.anki.parse_cloze": ("records/anki.html#parse_cloze", "mhbench/records/anki.py"),
         },
         "mhbench.records.answers": {
-            "mhbench.records.answers.load_answers": ("records/answers.html#load_answers", "mhbench/records/answers.py")
+            "mhbench.records.answers._rows": ("records/answers.html#_rows", "mhbench/records/answers.py"),
+            "mhbench.records.answers._sample": ("records/answers.html#_sample", "mhbench/records/answers.py"),
+            "mhbench.records.answers.load_answers": ("records/answers.html#load_answers", "mhbench/records/answers.py"),
         },
         "mhbench.records.draw": {
             "mhbench.records.draw.draw_items": ("records/draw.html#draw_items", "mhbench/records/draw.py")
@@ -1416,6 +1421,14 @@ d = {
             "mhbench.records.labelstudio.Tasks": ("records/labelstudio.html#tasks", "mhbench/records/labelstudio.py"),
             "mhbench.records.labelstudio._choices": (
                 "records/labelstudio.html#_choices",
+                "mhbench/records/labelstudio.py",
+            ),
+            "mhbench.records.labelstudio._exported": (
+                "records/labelstudio.html#_exported",
+                "mhbench/records/labelstudio.py",
+            ),
+            "mhbench.records.labelstudio._fault_of": (
+                "records/labelstudio.html#_fault_of",
                 "mhbench/records/labelstudio.py",
             ),
             "mhbench.records.labelstudio._rows": ("records/labelstudio.html#_rows", "mhbench/records/labelstudio.py"),
@@ -1581,6 +1594,19 @@ d = {
                 "mhbench/report/figures.py",
             ),
         },
+        "mhbench.report.findings": {
+            "mhbench.report.findings._metrics": ("report/findings.html#_metrics", "mhbench/report/findings.py"),
+            "mhbench.report.findings._of_judges": ("report/findings.html#_of_judges", "mhbench/report/findings.py"),
+            "mhbench.report.findings._of_requests": ("report/findings.html#_of_requests", "mhbench/report/findings.py"),
+            "mhbench.report.findings._table": ("report/findings.html#_table", "mhbench/report/findings.py"),
+            "mhbench.report.findings.about_run": ("report/findings.html#about_run", "mhbench/report/findings.py"),
+            "mhbench.report.findings.against_lines": (
+                "report/findings.html#against_lines",
+                "mhbench/report/findings.py",
+            ),
+            "mhbench.report.findings.asked": ("report/findings.html#asked", "mhbench/report/findings.py"),
+            "mhbench.report.findings.went_wrong": ("report/findings.html#went_wrong", "mhbench/report/findings.py"),
+        },
         "mhbench.report.forest": {
             "mhbench.report.forest._Line": ("report/forest.html#_line", "mhbench/report/forest.py"),
             "mhbench.report.forest._beside": ("report/forest.html#_beside", "mhbench/report/forest.py"),
@@ -1597,18 +1623,54 @@ d = {
             "mhbench.report.forest._unsure": ("report/forest.html#_unsure", "mhbench/report/forest.py"),
             "mhbench.report.forest.intervals": ("report/forest.html#intervals", "mhbench/report/forest.py"),
         },
+        "mhbench.report.items": {
+            "mhbench.report.items.Answers": ("report/items.html#answers", "mhbench/report/items.py"),
+            "mhbench.report.items._apart": ("report/items.html#_apart", "mhbench/report/items.py"),
+            "mhbench.report.items._became": ("report/items.html#_became", "mhbench/report/items.py"),
+            "mhbench.report.items._item_texts": ("report/items.html#_item_texts", "mhbench/report/items.py"),
+            "mhbench.report.items._letters": ("report/items.html#_letters", "mhbench/report/items.py"),
+            "mhbench.report.items._of_study": ("report/items.html#_of_study", "mhbench/report/items.py"),
+            "mhbench.report.items._ratings": ("report/items.html#_ratings", "mhbench/report/items.py"),
+            "mhbench.report.items._responses": ("report/items.html#_responses", "mhbench/report/items.py"),
+            "mhbench.report.items._there": ("report/items.html#_there", "mhbench/report/items.py"),
+            "mhbench.report.items._verdict": ("report/items.html#_verdict", "mhbench/report/items.py"),
+            "mhbench.report.items._words": ("report/items.html#_words", "mhbench/report/items.py"),
+            "mhbench.report.items.answers_of": ("report/items.html#answers_of", "mhbench/report/items.py"),
+            "mhbench.report.items.columnar": ("report/items.html#columnar", "mhbench/report/items.py"),
+            "mhbench.report.items.packed": ("report/items.html#packed", "mhbench/report/items.py"),
+        },
         "mhbench.report.page": {
+            "mhbench.report.page.Picture": ("report/page.html#picture", "mhbench/report/page.py"),
+            "mhbench.report.page.ReportTable": ("report/page.html#reporttable", "mhbench/report/page.py"),
             "mhbench.report.page.Section": ("report/page.html#section", "mhbench/report/page.py"),
+            "mhbench.report.page.Section.given": ("report/page.html#section.given", "mhbench/report/page.py"),
             "mhbench.report.page._cells": ("report/page.html#_cells", "mhbench/report/page.py"),
+            "mhbench.report.page._embedded": ("report/page.html#_embedded", "mhbench/report/page.py"),
+            "mhbench.report.page._groups": ("report/page.html#_groups", "mhbench/report/page.py"),
+            "mhbench.report.page._links": ("report/page.html#_links", "mhbench/report/page.py"),
+            "mhbench.report.page._notebook_of": ("report/page.html#_notebook_of", "mhbench/report/page.py"),
             "mhbench.report.page._picture": ("report/page.html#_picture", "mhbench/report/page.py"),
+            "mhbench.report.page._rests_on": ("report/page.html#_rests_on", "mhbench/report/page.py"),
             "mhbench.report.page._section": ("report/page.html#_section", "mhbench/report/page.py"),
+            "mhbench.report.page._stem": ("report/page.html#_stem", "mhbench/report/page.py"),
             "mhbench.report.page.collect": ("report/page.html#collect", "mhbench/report/page.py"),
             "mhbench.report.page.headline": ("report/page.html#headline", "mhbench/report/page.py"),
             "mhbench.report.page.html_report": ("report/page.html#html_report", "mhbench/report/page.py"),
-            "mhbench.report.page.introduction": ("report/page.html#introduction", "mhbench/report/page.py"),
             "mhbench.report.page.readable": ("report/page.html#readable", "mhbench/report/page.py"),
             "mhbench.report.page.write_headline": ("report/page.html#write_headline", "mhbench/report/page.py"),
             "mhbench.report.page.write_tables": ("report/page.html#write_tables", "mhbench/report/page.py"),
+        },
+        "mhbench.report.reading": {
+            "mhbench.report.reading.Prose": ("report/reading.html#prose", "mhbench/report/reading.py"),
+            "mhbench.report.reading._and": ("report/reading.html#_and", "mhbench/report/reading.py"),
+            "mhbench.report.reading._called": ("report/reading.html#_called", "mhbench/report/reading.py"),
+            "mhbench.report.reading._imported": ("report/reading.html#_imported", "mhbench/report/reading.py"),
+            "mhbench.report.reading._of_intervals": ("report/reading.html#_of_intervals", "mhbench/report/reading.py"),
+            "mhbench.report.reading._plainly": ("report/reading.html#_plainly", "mhbench/report/reading.py"),
+            "mhbench.report.reading._registered": ("report/reading.html#_registered", "mhbench/report/reading.py"),
+            "mhbench.report.reading.doubts": ("report/reading.html#doubts", "mhbench/report/reading.py"),
+            "mhbench.report.reading.stage_prose": ("report/reading.html#stage_prose", "mhbench/report/reading.py"),
+            "mhbench.report.reading.standing": ("report/reading.html#standing", "mhbench/report/reading.py"),
         },
         "mhbench.report.style": {
             "mhbench.report.style.Look": ("report/style.html#look", "mhbench/report/style.py"),
@@ -1634,6 +1696,7 @@ d = {
         },
         "mhbench.run.asking": {
             "mhbench.run.asking._at_most": ("run/asking.html#_at_most", "mhbench/run/asking.py"),
+            "mhbench.run.asking.asked_with": ("run/asking.html#asked_with", "mhbench/run/asking.py"),
             "mhbench.run.asking.asking": ("run/asking.html#asking", "mhbench/run/asking.py"),
             "mhbench.run.asking.cache_file": ("run/asking.html#cache_file", "mhbench/run/asking.py"),
             "mhbench.run.asking.capped": ("run/asking.html#capped", "mhbench/run/asking.py"),
@@ -1650,6 +1713,7 @@ d = {
             "mhbench.run.cli._names": ("run/cli.html#_names", "mhbench/run/cli.py"),
             "mhbench.run.cli._plan": ("run/cli.html#_plan", "mhbench/run/cli.py"),
             "mhbench.run.cli._publish": ("run/cli.html#_publish", "mhbench/run/cli.py"),
+            "mhbench.run.cli._report": ("run/cli.html#_report", "mhbench/run/cli.py"),
             "mhbench.run.cli._run": ("run/cli.html#_run", "mhbench/run/cli.py"),
             "mhbench.run.cli._select": ("run/cli.html#_select", "mhbench/run/cli.py"),
             "mhbench.run.cli._summary": ("run/cli.html#_summary", "mhbench/run/cli.py"),
@@ -1658,6 +1722,7 @@ d = {
             "mhbench.run.cli.parser": ("run/cli.html#parser", "mhbench/run/cli.py"),
         },
         "mhbench.run.edit": {
+            "mhbench.run.edit._check_parts": ("run/edit.html#_check_parts", "mhbench/run/edit.py"),
             "mhbench.run.edit._edit": ("run/edit.html#_edit", "mhbench/run/edit.py"),
             "mhbench.run.edit._flow": ("run/edit.html#_flow", "mhbench/run/edit.py"),
             "mhbench.run.edit.import_corpus": ("run/edit.html#import_corpus", "mhbench/run/edit.py"),
@@ -1683,6 +1748,9 @@ d = {
         "mhbench.run.inputs": {
             "mhbench.run.inputs._hash": ("run/inputs.html#_hash", "mhbench/run/inputs.py"),
             "mhbench.run.inputs._make_places": ("run/inputs.html#_make_places", "mhbench/run/inputs.py"),
+            "mhbench.run.inputs._model_files": ("run/inputs.html#_model_files", "mhbench/run/inputs.py"),
+            "mhbench.run.inputs._of_models": ("run/inputs.html#_of_models", "mhbench/run/inputs.py"),
+            "mhbench.run.inputs._weights": ("run/inputs.html#_weights", "mhbench/run/inputs.py"),
             "mhbench.run.inputs.check_source": ("run/inputs.html#check_source", "mhbench/run/inputs.py"),
             "mhbench.run.inputs.record_inputs": ("run/inputs.html#record_inputs", "mhbench/run/inputs.py"),
             "mhbench.run.inputs.sha256": ("run/inputs.html#sha256", "mhbench/run/inputs.py"),
@@ -1783,6 +1851,7 @@ d = {
             "mhbench.run.shape._arguments": ("run/shape.html#_arguments", "mhbench/run/shape.py"),
             "mhbench.run.shape._count": ("run/shape.html#_count", "mhbench/run/shape.py"),
             "mhbench.run.shape._entries": ("run/shape.html#_entries", "mhbench/run/shape.py"),
+            "mhbench.run.shape._inlined": ("run/shape.html#_inlined", "mhbench/run/shape.py"),
             "mhbench.run.shape._merged": ("run/shape.html#_merged", "mhbench/run/shape.py"),
             "mhbench.run.shape._object": ("run/shape.html#_object", "mhbench/run/shape.py"),
             "mhbench.run.shape._params_schema": ("run/shape.html#_params_schema", "mhbench/run/shape.py"),
@@ -1811,6 +1880,7 @@ d = {
             "mhbench.run.stage.Stage.items": ("run/stage.html#stage.items", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.judgments": ("run/stage.html#stage.judgments", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.labelled_items": ("run/stage.html#stage.labelled_items", "mhbench/run/stage.py"),
+            "mhbench.run.stage.Stage.lines": ("run/stage.html#stage.lines", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.n_set_aside": ("run/stage.html#stage.n_set_aside", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.out": ("run/stage.html#stage.out", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.page": ("run/stage.html#stage.page", "mhbench/run/stage.py"),
@@ -1830,6 +1900,7 @@ d = {
             "mhbench.run.stage._everybody": ("run/stage.html#_everybody", "mhbench/run/stage.py"),
             "mhbench.run.stage._goes_through": ("run/stage.html#_goes_through", "mhbench/run/stage.py"),
             "mhbench.run.stage._plain": ("run/stage.html#_plain", "mhbench/run/stage.py"),
+            "mhbench.run.stage.synthetic": ("run/stage.html#synthetic", "mhbench/run/stage.py"),
             "mhbench.run.stage.write_metrics": ("run/stage.html#write_metrics", "mhbench/run/stage.py"),
         },
         "mhbench.stats.abstention": {
@@ -2571,13 +2642,20 @@ d = {
         "mhbench.steps.generate": {
             "mhbench.steps.generate.Setting": ("steps/generate.html#setting", "mhbench/steps/generate.py"),
             "mhbench.steps.generate.Setting.draws": ("steps/generate.html#setting.draws", "mhbench/steps/generate.py"),
+            "mhbench.steps.generate.Setting.plain": ("steps/generate.html#setting.plain", "mhbench/steps/generate.py"),
             "mhbench.steps.generate.Setting.votes": ("steps/generate.html#setting.votes", "mhbench/steps/generate.py"),
+            "mhbench.steps.generate.Setting.voting": (
+                "steps/generate.html#setting.voting",
+                "mhbench/steps/generate.py",
+            ),
+            "mhbench.steps.generate.Votes": ("steps/generate.html#votes", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._distinct": ("steps/generate.html#_distinct", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._every": ("steps/generate.html#_every", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._letters": ("steps/generate.html#_letters", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._marks": ("steps/generate.html#_marks", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._room": ("steps/generate.html#_room", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._stand_in": ("steps/generate.html#_stand_in", "mhbench/steps/generate.py"),
+            "mhbench.steps.generate._voting": ("steps/generate.html#_voting", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._with_system": ("steps/generate.html#_with_system", "mhbench/steps/generate.py"),
             "mhbench.steps.generate.expected": ("steps/generate.html#expected", "mhbench/steps/generate.py"),
             "mhbench.steps.generate.generate": ("steps/generate.html#generate", "mhbench/steps/generate.py"),
@@ -2787,6 +2865,7 @@ d = {
             "mhbench.studies.corpus._called": ("studies/corpus.html#_called", "mhbench/studies/corpus.py"),
             "mhbench.studies.corpus._offered": ("studies/corpus.html#_offered", "mhbench/studies/corpus.py"),
             "mhbench.studies.corpus._rated": ("studies/corpus.html#_rated", "mhbench/studies/corpus.py"),
+            "mhbench.studies.corpus._unread": ("studies/corpus.html#_unread", "mhbench/studies/corpus.py"),
             "mhbench.studies.corpus.corpus_of": ("studies/corpus.html#corpus_of", "mhbench/studies/corpus.py"),
             "mhbench.studies.corpus.find_loader": ("studies/corpus.html#find_loader", "mhbench/studies/corpus.py"),
             "mhbench.studies.corpus.load_corpus": ("studies/corpus.html#load_corpus", "mhbench/studies/corpus.py"),
@@ -2917,10 +2996,14 @@ d = {
             ),
         },
         "mhbench.studies.counselingbench.inspect": {
+            "mhbench.studies.counselingbench.inspect.count_cases": (
+                "studies/counselingbench/inspect.html#count_cases",
+                "mhbench/studies/counselingbench/inspect.py",
+            ),
             "mhbench.studies.counselingbench.inspect.inspect_counselingbench": (
                 "studies/counselingbench/inspect.html#inspect_counselingbench",
                 "mhbench/studies/counselingbench/inspect.py",
-            )
+            ),
         },
         "mhbench.studies.counselingbench.load": {
             "mhbench.studies.counselingbench.load.CounselingRow": (
@@ -2945,6 +3028,10 @@ d = {
             ),
             "mhbench.studies.counselingbench.load.CounselingRow.item_id": (
                 "studies/counselingbench/load.html#counselingrow.item_id",
+                "mhbench/studies/counselingbench/load.py",
+            ),
+            "mhbench.studies.counselingbench.load.CounselingRow.resolved": (
+                "studies/counselingbench/load.html#counselingrow.resolved",
                 "mhbench/studies/counselingbench/load.py",
             ),
             "mhbench.studies.counselingbench.load.CounselingRow.right": (
@@ -2975,8 +3062,8 @@ d = {
                 "studies/counselingbench/load.html#_row",
                 "mhbench/studies/counselingbench/load.py",
             ),
-            "mhbench.studies.counselingbench.load.count_cases": (
-                "studies/counselingbench/load.html#count_cases",
+            "mhbench.studies.counselingbench.load._tie_breaks": (
+                "studies/counselingbench/load.html#_tie_breaks",
                 "mhbench/studies/counselingbench/load.py",
             ),
             "mhbench.studies.counselingbench.load.load": (
@@ -3012,6 +3099,24 @@ d = {
             "mhbench.studies.counselingbench.proposals.proposals_beside_people": (
                 "studies/counselingbench/proposals.html#proposals_beside_people",
                 "mhbench/studies/counselingbench/proposals.py",
+            ),
+        },
+        "mhbench.studies.counselingbench.reasoning": {
+            "mhbench.studies.counselingbench.reasoning._measured": (
+                "studies/counselingbench/reasoning.html#_measured",
+                "mhbench/studies/counselingbench/reasoning.py",
+            ),
+            "mhbench.studies.counselingbench.reasoning.accuracy_beside_bertscore": (
+                "studies/counselingbench/reasoning.html#accuracy_beside_bertscore",
+                "mhbench/studies/counselingbench/reasoning.py",
+            ),
+            "mhbench.studies.counselingbench.reasoning.radar_charts": (
+                "studies/counselingbench/reasoning.html#radar_charts",
+                "mhbench/studies/counselingbench/reasoning.py",
+            ),
+            "mhbench.studies.counselingbench.reasoning.reasoning_layout": (
+                "studies/counselingbench/reasoning.html#reasoning_layout",
+                "mhbench/studies/counselingbench/reasoning.py",
             ),
         },
         "mhbench.studies.counselingbench.tables": {

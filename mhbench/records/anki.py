@@ -17,13 +17,24 @@ from collections import Counter
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from ..errors import refuse
 from .schema import Item, validate
 
 # %% auto #0
-__all__ = ["GAP", "REASONS", "Deletion", "parse_cloze", "field_text", "Note", "Deck", "cloze_question", "load_anki"]
+__all__ = [
+    "GAP",
+    "MOST_BYTES",
+    "REASONS",
+    "Deletion",
+    "parse_cloze",
+    "field_text",
+    "Note",
+    "Deck",
+    "cloze_question",
+    "load_anki",
+]
 
 # %% ../../nbs/records/05_anki.ipynb #21416e7c
 _TOKEN = re.compile(r"\{\{c(\d+(?:,\d+)*)::|\}\}")
@@ -145,10 +156,11 @@ class Note(NamedTuple):
 
 
 _COLLECTIONS = ("collection.anki21b", "collection.anki21", "collection.anki2")
-_MAX_BYTES = 4 << 30
+MOST_BYTES = 512 << 20  # of a collection, unpacked: pictures lie outside of it
+_MOST_OF_A_NOTE = 4 << 20  # characters
 
 
-def _unpack(data: bytes, path: Path) -> bytes:
+def _unpack(data: bytes, path: Path, most: int) -> bytes:
     try:
         import zstandard
     except ImportError:
@@ -160,14 +172,19 @@ def _unpack(data: bytes, path: Path) -> bytes:
     try:
         for chunk in zstandard.ZstdDecompressor().read_to_iter(data):
             out += chunk
-            if len(out) > _MAX_BYTES:
-                refuse("load_anki", "the collection", "be under 4 GB", "more", place=f"{path.name}")
+            if len(out) > most:
+                _too_large(path, most)
     except zstandard.ZstdError as e:
         refuse("load_anki", f"{path.name}", "hold an intact collection", f"{e}", remedy="export it again")
     return bytes(out)
 
 
-def _open(path: Path) -> tuple[sqlite3.Connection, str]:
+def _too_large(path: Path, most: int) -> NoReturn:
+    rule, remedy = f"be under {most >> 20} MiB, unpacked", "say --option max_bytes=N where it is meant to be so large"
+    refuse("load_anki", "the collection", rule, "more", place=path.name, remedy=remedy)
+
+
+def _open(path: Path, most: int) -> tuple[sqlite3.Connection, str]:
     "The newest collection of a package, opened in memory."
     try:
         with zipfile.ZipFile(path) as z:
@@ -181,15 +198,10 @@ def _open(path: Path) -> tuple[sqlite3.Connection, str]:
                     place=f"{path}",
                     remedy="export the deck from Anki again",
                 )
-            if z.getinfo(name).file_size > _MAX_BYTES:
-                refuse(
-                    "load_anki",
-                    "the collection",
-                    "be under 4 GB",
-                    f"{z.getinfo(name).file_size} bytes",
-                    place=f"{path}",
-                )
-            data = z.read(name)
+            with z.open(name) as stream:
+                data = stream.read(most + 1)  # what a package says of its size is not believed
+            if len(data) > most:
+                _too_large(path, most)
     except zipfile.BadZipFile as e:
         refuse(
             "load_anki",
@@ -199,7 +211,7 @@ def _open(path: Path) -> tuple[sqlite3.Connection, str]:
             place=f"{e}",
             remedy="export the deck again",
         )
-    collection = bytearray(_unpack(data, path) if name.endswith("b") else data)
+    collection = bytearray(_unpack(data, path, most) if name.endswith("b") else data)
     if collection[:16] != b"SQLite format 3\x00":
         refuse("load_anki", f"{name}", "be an SQLite collection", f"{bytes(collection[:16])!r}", place=f"{path}")
     collection[18:20] = b"\x01\x01"  # a collection copied in WAL mode: read it as what it is, one whole file
@@ -209,8 +221,16 @@ def _open(path: Path) -> tuple[sqlite3.Connection, str]:
     return db, name
 
 
-def _package_notes(path: Path) -> Iterator[Note]:
-    db, name = _open(path)
+def _decks(told: Any, path: Path) -> dict[int, str]:
+    "The names of the decks, as older collections keep them: JSON in the first row of `col`."
+    try:
+        return {int(i): str(d["name"]) for i, d in json.loads(told[0]).items()}
+    except (TypeError, ValueError, KeyError, AttributeError, IndexError, RecursionError):
+        refuse("load_anki", "col.decks", "be the decks as Anki writes them", "something else", place=path.name)
+
+
+def _package_notes(path: Path, most: int = MOST_BYTES) -> Iterator[Note]:
+    db, name = _open(path, most)
     try:
         tables = {t for (t,) in db.execute("select name from sqlite_master where type = 'table'")}
         if "notes" not in tables:
@@ -218,11 +238,19 @@ def _package_notes(path: Path) -> Iterator[Note]:
         if "decks" in tables:
             decks = {i: n.replace("\x1f", "::") for i, n in db.execute("select id, name from decks")}
         else:
-            decks = {
-                int(i): d["name"] for i, d in json.loads(db.execute("select decks from col").fetchone()[0]).items()
-            }
+            decks = _decks(db.execute("select decks from col").fetchone(), path)
         of = dict(db.execute("select nid, min(did) from cards group by nid")) if "cards" in tables else {}
         for i, guid, tags, fields in db.execute("select id, guid, tags, flds from notes order by id"):
+            if not isinstance(fields, str) or not isinstance(tags, str):
+                rule, remedy = "have fields and tags that are text", "export the deck again"
+                refuse(
+                    "load_anki",
+                    "a note",
+                    rule,
+                    f"{type(fields).__name__}",
+                    place=f"{path.name}:note {i}",
+                    remedy=remedy,
+                )
             yield Note(guid, fields.split("\x1f"), decks.get(of.get(i)), tags.split(), f"{path.name}:{name}:note {i}")
     except sqlite3.DatabaseError as e:
         refuse(
@@ -244,7 +272,11 @@ _SEPARATORS = {"tab": "\t", "comma": ",", "semicolon": ";", "space": " ", "pipe"
 
 
 def _text_notes(path: Path) -> Iterator[Note]:
-    text = path.read_text(encoding="utf-8-sig")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as e:
+        remedy = "export the notes again, as text in UTF-8"
+        refuse("load_anki", "a text export", "be UTF-8", f"byte {e.start} that is not", place=path.name, remedy=remedy)
     head: dict[str, str] = {}
     lines = text.splitlines(keepends=True)
     while lines and _HEADER.match(lines[0]):
@@ -259,10 +291,14 @@ def _text_notes(path: Path) -> Iterator[Note]:
             f"{separator!r}",
             place=f"{path}:1",
         )
-    special = {k: int(head[f"{k} column"]) - 1 for k in ("guid", "notetype", "deck", "tags") if f"{k} column" in head}
+    named = {k: head[f"{k} column"] for k in ("guid", "notetype", "deck", "tags") if f"{k} column" in head}
+    odd = [f"#{k} column:{v}" for k, v in named.items() if not v.isdecimal() or v == "0"]
+    if odd:
+        refuse("load_anki", "a column", "be a number from 1", f"{odd[0]!r}", place=path.name, remedy="export it again")
+    special = {k: int(v) - 1 for k, v in named.items()}
     skipped, limit = (
         text[: len(text) - sum(map(len, lines))].count("\n"),
-        csv.field_size_limit(_MAX_BYTES),
+        csv.field_size_limit(MOST_BYTES),
     )  # fields hold pictures at times
     try:
         reader = csv.reader(io.StringIO("".join(lines)), delimiter=separator)
@@ -295,6 +331,7 @@ REASONS = (
     "several_clozes",
     "nested_cloze",
     "unclosed_cloze",
+    "too_long",
     "answer_is_media",
     "empty_answer",
     "empty_question",
@@ -315,6 +352,8 @@ class Deck(NamedTuple):
 
 def cloze_question(note: Note) -> tuple[str, str, str | None, int] | str:
     "Question with a gap, answer, hint, and media in the question; or the reason why there is none."
+    if sum(map(len, note.fields)) > _MOST_OF_A_NOTE:
+        return "too_long"
     try:
         found = [(f, d) for f, field in enumerate(note.fields) for d in parse_cloze(field)]
     except ValueError:
@@ -351,6 +390,7 @@ def load_anki(
     study: str = "medqade",
     keep_media: bool = True,  # False: leave out questions that show an image or play a sound
     protected: bool = False,  # True: its text may appear in no result
+    max_bytes: int = MOST_BYTES,  # of the collection, unpacked
 ) -> Deck:
     """The single-cloze notes of an Anki deck as items.
 
@@ -376,7 +416,7 @@ def load_anki(
             remedy="export the deck from Anki in one of these formats",
         )
     rows, excluded, with_media, seen, n = [], [], [], set(), 0
-    for note in _text_notes(path) if path.suffix.lower() == ".txt" else _package_notes(path):
+    for note in _text_notes(path) if path.suffix.lower() == ".txt" else _package_notes(path, max_bytes):
         n += 1
         made = cloze_question(note)
         if isinstance(made, str):

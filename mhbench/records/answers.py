@@ -9,15 +9,43 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 
 from ..errors import refuse
 from .schema import Item, Response, validate
+from .table import csv_rows
 
 # %% auto #0
 __all__ = ["load_answers"]
 
 
 # %% ../../nbs/records/07_answers.ipynb #fbbbb6ba
+def _rows(path: Path) -> list[tuple[str, dict]]:  # (place, fields)
+    "The rows of a table of answers."
+    try:
+        if path.suffix == ".parquet":
+            table = pd.read_parquet(path).fillna("").astype(str)
+            rows = [(f"{path.name}:row {k}", r) for k, r in enumerate(table.to_dict("records"), 1)]
+        else:
+            rows = list(csv_rows(path))
+    except (OSError, pa.ArrowException) as e:
+        remedy = "save it as CSV in UTF-8, or as Parquet"
+        refuse("load_answers", "path", "be a CSV or Parquet file", f"{e}", place=path.name, remedy=remedy)
+    columns = list(rows[0][1]) if rows else []
+    gone = [c for c in ("item_id", "text") if c not in columns]
+    if gone:
+        got = f"{columns}, without {gone}" if columns else "no row"
+        remedy = "rename them" if columns else "look whether it is the right file"
+        refuse("load_answers", "the table", "have the columns item_id and text", got, place=path.name, remedy=remedy)
+    return rows
+
+
+def _sample(text: str | None, place: str) -> int:
+    if not (text or "0").isdecimal():
+        refuse("load_answers", "sample", "be a whole number from 0", f"{text!r}", place=place, remedy="number them")
+    return int(text or 0)
+
+
 def load_answers(
     path: str | Path,  # CSV or Parquet with item_id and text; mode and sample where given
     items: Sequence[Item],  # that were asked
@@ -36,19 +64,9 @@ def load_answers(
             f"{str(path)!r}, which is not there",
             error=FileNotFoundError,
         )
-    table = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path, dtype=str, keep_default_na=False)
-    gone = [c for c in ("item_id", "text") if c not in table]
-    if gone:
-        refuse(
-            "load_answers",
-            "the table",
-            "have the columns item_id and text",
-            f"{list(table.columns)}, without {gone}",
-            place=f"{path.name}",
-            remedy="rename them",
-        )
+    table = _rows(path)
     study = {i.item_id: i.study for i in items}
-    unknown = [i for i in table["item_id"] if i not in study]
+    unknown = [r["item_id"] for _, r in table if r["item_id"] not in study]
     if unknown:
         refuse(
             "load_answers",
@@ -60,17 +78,17 @@ def load_answers(
         )
     rows = [
         (
-            f"{path.name}:{k}",
+            place,
             dict(
                 item_id=r["item_id"],
                 study=study[r["item_id"]],
                 model=model,
                 mode=r.get("mode") or "zero_shot",
-                sample=int(r.get("sample") or 0),
+                sample=_sample(r.get("sample"), place),
                 attempts=0,
                 **({"text": r["text"]} if r["text"] else {"status": "error", "error": "the table has no text"}),
             ),
         )
-        for k, r in enumerate(table.to_dict("records"), 2)
+        for place, r in table
     ]
     return validate(rows, Response).records

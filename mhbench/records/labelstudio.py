@@ -253,6 +253,42 @@ def _who(annotation: Mapping, raters: str | Mapping[Any, str], place: str) -> st
     return name
 
 
+def _exported(path: Path) -> list[dict]:
+    "The tasks of an export, of which every part has the form that Label Studio gives it."
+    try:
+        tasks = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as e:
+        remedy = "export as JSON, neither CSV nor TSV"
+        refuse("load_label_studio", "path", "be the JSON export of a project", f"{e}", place=path.name, remedy=remedy)
+    except OSError as e:
+        rule = "be the JSON export of a project"
+        refuse("load_label_studio", "path", rule, f"{e.strerror}", place=path.name, error=FileNotFoundError)
+    for n, t in enumerate(tasks if isinstance(tasks, list) else [tasks]):
+        if fault := "an export that is no list" if not isinstance(tasks, list) else _fault_of(t):
+            rule, remedy = "be a list of tasks with data and annotations", "export as JSON, not JSON_MIN"
+            refuse("load_label_studio", "an export", rule, fault, place=f"{path.name}, task {n + 1}", remedy=remedy)
+    return tasks
+
+
+def _fault_of(task: Any) -> str:
+    "What is wrong with the form of a task; empty where nothing is."
+    if not isinstance(task, dict) or not isinstance(task.get("data"), dict):
+        return "a task without data"
+    if not isinstance(task["data"].get("item_id"), str):
+        return "a task without an item_id that is a text"
+    if not isinstance(task.get("annotations"), list):
+        return "a task without a list of annotations"
+    for a in task["annotations"]:
+        if not isinstance(a, dict) or not isinstance(a.get("result", []), list):
+            return "an annotation that is none"
+        for r in a.get("result", []):
+            if not isinstance(r, dict) or not isinstance(r.get("from_name"), str):
+                return "a result without the name of its control"
+            if not isinstance(r.get("value", {}), dict):
+                return "a result whose value is none"
+    return ""
+
+
 def load_label_studio(
     path: str | Path,  # the JSON export of a project
     key: Mapping[str, Sequence[str]],  # Tasks.key, or the content of key.json
@@ -267,28 +303,7 @@ def load_label_studio(
     none.
     """
     path = Path(path)
-    try:
-        tasks = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as e:
-        refuse(
-            "load_label_studio",
-            "path",
-            "be the JSON export of a project",
-            f"{str(path)!r}",
-            place=f"{e}",
-            remedy="export as JSON, neither CSV nor TSV",
-        )
-    if not isinstance(tasks, list) or any(
-        not isinstance(t, dict) or "data" not in t or "annotations" not in t for t in tasks
-    ):
-        refuse(
-            "load_label_studio",
-            "an export",
-            "be a list of tasks with data and annotations",
-            "something else",
-            place=f"{path}",
-            remedy="export as JSON, not JSON_MIN",
-        )
+    tasks = _exported(path)
     counts = Counter(tasks=len(tasks), annotations=0, unlabelled=0, cancelled=0, superseded=0, missing=0)
     last: dict[tuple, tuple] = {}  # (item, rater) -> its latest annotation: (when, what, data, place)
     for t in tasks:

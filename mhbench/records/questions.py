@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import refuse
-from .schema import Item, Validated, fingerprint, letters, validate, write_set_aside
+from .schema import OR_WITHOUT, Item, Validated, fingerprint, letters, validate, write_set_aside
 from .table import Table, Unreadable
 
 # %% auto #0
@@ -448,7 +448,7 @@ def load_questions(
                     f"hold what fits: {e.rule}",
                     value,
                     place=place,
-                    remedy="mend the row, or pass strict=False and set_aside=FILE to go on without it",
+                    remedy=OR_WITHOUT,
                 )
             bad.append({"place": place, "column": e.column, "value": value, "rule": e.rule, "row": row})
     got = validate(_with_cases(fitting), Item, strict=strict, set_aside=set_aside, unique="item_id")

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from ..errors import refuse
 from .questions import Misfit, _folded, _text, guess_columns
-from .schema import Item, Rating, Validated, letters, validate, write_set_aside
+from .schema import OR_WITHOUT, Item, Rating, Validated, letters, validate, write_set_aside
 from .table import Table
 
 # %% auto #0
@@ -127,7 +127,7 @@ def load_ratings(
                     f"hold what fits: {e.rule}",
                     repr(e.value)[:200],
                     place=place,
-                    remedy="mend the row, or pass strict=False and set_aside=FILE to go on without it",
+                    remedy=OR_WITHOUT,
                 )
             bad.append({"place": place, "column": e.column, "value": repr(e.value)[:200], "rule": e.rule, "row": row})
     got = validate(fitting, Rating, strict=strict, set_aside=set_aside)

@@ -31,6 +31,7 @@ __all__ = [
     "Probability",
     "Mode",
     "R",
+    "OR_WITHOUT",
     "letters",
     "Record",
     "Item",
@@ -277,6 +278,7 @@ class Rating(Record):
 
 # %% ../../nbs/records/01_schema.ipynb #7bdb55ce
 R = TypeVar("R", bound=Record)
+OR_WITHOUT = "mend the row, or go on without it (--option strict=false; strict=False and set_aside=FILE in Python)"
 
 
 class Validated(NamedTuple):
@@ -345,8 +347,7 @@ def validate(
             )
             if strict:
                 raise ValueError(
-                    f"validate: {record.__name__}.{column} does not fit: {rule}; got {value} ({place}); "
-                    "mend the row, or pass strict=False and set_aside=FILE to go on without it"
+                    f"validate: {record.__name__}.{column} does not fit: {rule}; got {value} ({place}); {OR_WITHOUT}"
                 ) from None
             bad.append({"place": place, "column": column, "value": value, "rule": rule, "row": row})
     if set_aside is not None:

@@ -19,10 +19,13 @@ import pyarrow.parquet as pq
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ["csv_rows", "Unreadable", "cell", "Table", "read_table"]
-
+__all__ = ["MOST_OF_A_FIELD", "csv_rows", "Unreadable", "cell", "Table", "read_table"]
 
 # %% ../../nbs/records/02_table.ipynb #9d4e6c79
+MOST_OF_A_FIELD = 16 << 20  # characters; Python's own limit of 131,072 is less than a long case has
+csv.field_size_limit(MOST_OF_A_FIELD)
+
+
 def _records(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     "The records of a CSV file, each with the line that it starts on."
     if not path.is_file():
@@ -49,7 +52,8 @@ def _records(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[int, l
                 remedy="name another, such as cp1252",
             )
         except csv.Error as e:
-            refuse("csv_rows", "path", "be a CSV file", f"{e}", place=f"{path.name}:{rows.line_num}")
+            remedy = "take the long field into a file of its own" if "field larger" in str(e) else "look for a quote"
+            refuse("csv_rows", "path", "be a CSV file", f"{e}", place=f"{path.name}:{rows.line_num}", remedy=remedy)
 
 
 def csv_rows(

@@ -5,6 +5,7 @@
 # %% ../../nbs/run/05_asking.ipynb #75ee1b92
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -18,11 +19,12 @@ from ..encode.embeddings import load_encoder
 from ..encode.multiple_choice import MultipleChoice, load_multiple_choice
 from ..encode.parallel import Executor
 from ..errors import refuse
+from ..records.schema import fingerprint
 from .graph import root
 from ..steps.answers import Asked
 
 # %% auto #0
-__all__ = ["cache_file", "capped", "asking", "trained_classifier", "settled"]
+__all__ = ["cache_file", "capped", "asking", "asked_with", "trained_classifier", "settled"]
 
 
 # %% ../../nbs/run/05_asking.ipynb #9ef2affe
@@ -94,6 +96,26 @@ def asking(
         )
     else:
         yield model, endpoint_of(entry["endpoint"], kind, **settings)
+
+
+# %% ../../nbs/run/05_asking.ipynb #1491d4a4
+_OWN_AFFAIR = set("results shard cache replay delivery budget executor max_failed max_truncated max_unread".split())
+_OF_A_MACHINE = {
+    *("base_urls", "concurrency", "rpm", "tpm", "timeout_s", "max_attempts", "patience_s", "pause_s", "api_key_env"),
+    *("headers", "headers_env", "max_reply_bytes", "threads", "parallel", "start_s", "gguf"),
+}
+
+
+def asked_with(
+    values: Mapping,  # the parameters of a generate stage
+    items: Path,  # the file of its items
+) -> dict[str, str]:  # parameter -> fingerprint
+    "What decides the answers of a generate stage."
+    rest = {k: v for k, v in values.items() if k not in _OWN_AFFAIR}
+    rest["endpoints"] = {
+        name: {k: v for k, v in e.items() if k not in _OF_A_MACHINE} for name, e in values["endpoints"].items()
+    }
+    return {k: fingerprint(v) for k, v in rest.items()} | {"items": hashlib.sha256(items.read_bytes()).hexdigest()}
 
 
 # %% ../../nbs/run/05_asking.ipynb #44cf1b2f

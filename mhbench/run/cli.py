@@ -54,6 +54,13 @@ def _inputs(a):
         print(f"{study}: corpus {hashes['corpus'][:12]}")
 
 
+def _report(a):
+    execute.run_stage("report", params=a.params, overrides={"private": True} if a.private else None)
+    print(f"results/{'private/' if a.private else ''}report.html")
+    if a.private:
+        print("it holds texts of protected corpora: for those who may read them, and never published")
+
+
 def _publish(a):
     files = publish.publish(a.to, params=a.params)
     print(f"{len(files)} files in {a.to}")
@@ -109,7 +116,10 @@ def _import(a):
         name, eq, value = text.partition("=")
         if not eq:
             refuse("import", "--option", "be NAME=VALUE", f"{text!r}")
-        options[name] = yaml.safe_load(value)
+        try:
+            options[name] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            refuse("import", f"--option {name}", "have a value that is YAML", f"{value!r}", remedy="look for a bracket")
     prepare = load_params(path)["studies"].get(a.study, {}).get("prepare", {})
     if prepare.get("loader") == "table":
         remedy = f"say `mhbench new-study {a.study} FILE --replace`"
@@ -256,6 +266,10 @@ def parser() -> argparse.ArgumentParser:
         help="ask only the I-th of N parts of the items (generate); merge puts them together",
     )
     add("inputs", _inputs, "hash the corpora, answers and templates that the run reads, for DVC to compare")
+    s = add("report", _report, "make the page of the run again, from what its stages have left")
+    s.add_argument(
+        "--private", action="store_true", help="with the texts of protected items, as results/private/report.html"
+    )
     s = add("publish", _publish, "copy the executed notebooks and the page of the run to a folder for readers")
     s.add_argument("--to", default="reports")
     add_annotate(sub)

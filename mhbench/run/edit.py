@@ -5,12 +5,13 @@
 # %% ../../nbs/run/08_edit.ipynb #e045db06
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 from ..errors import refuse
 from ..records.schema import Item, Response, read_records, write_records
-from .asking import capped
+from .asking import asked_with, capped
 from .graph import graph, place, root, selective
 from .inputs import sha256
 from .params import check_params, load_params, stage_parameters
@@ -21,12 +22,29 @@ __all__ = ["merge_shards", "select", "import_corpus"]
 
 
 # %% ../../nbs/run/08_edit.ipynb #fa3ec30f
+def _check_parts(folder: Path, n: int, want: dict) -> None:
+    "Refuse parts that were asked with other settings than those of params.yaml."
+    for i in range(n):
+        file = folder / f"responses.{i}of{n}.json"
+        had = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        other = sorted(k for k in want | had if want.get(k) != had.get(k))
+        if other:
+            told = ", ".join(other) if had else "no file that says what it was asked with"
+            rule = "have been asked with the items and the parameters that are there now"
+            remedy = f"ask part {i}/{n} again (what is cached is not asked twice)"
+            place = f"generate/{folder.parent.name}/{folder.name}"
+            refuse(
+                "merge_shards", f"part {i} of {n}", rule, f"another {told}" if had else told, place=place, remedy=remedy
+            )
+
+
 def merge_shards(
     study: str, model: str, *, params: str | Path = "params.yaml", results: str | Path = "results"
 ) -> Path:  # responses.parquet
     """Put the parts of a generate stage together.
 
-    Raises: FileNotFoundError where there are no parts; ValueError where one is missing, or two overlap.
+    Raises: FileNotFoundError where there are no parts; ValueError where one is missing, two overlap, or one was asked
+    with other settings.
     """
     texts = Path(results) / "text"
     folder = place(texts, "generate", study, model)
@@ -65,6 +83,7 @@ def merge_shards(
             remedy="run those with --shard",
         )
     values = stage_parameters(load_params(root() / params), "generate", study, model)
+    _check_parts(folder, n, asked_with(values, place(texts, "prepare", study) / "items.parquet"))
     items = read_records(place(texts, "prepare", study) / "items.parquet", Item)
     parts = [read_records(folder / f"responses.{i}of{n}.parquet", Response) for i in range(n)]
     return write_records(
@@ -153,7 +172,7 @@ def import_corpus(
     digest = sha256(path)
 
     def change(p):
-        if study not in p["studies"]:
+        if study not in p["studies"]:  # load_params has seen to it that a study has a section prepare
             refuse("import_corpus", "study", f"be among {', '.join(p['studies'])}", f"{study!r}", place=f"{params}")
         prepare = p["studies"][study]["prepare"]
         prepare["path"], prepare["sha256"], prepare["options"] = str(path), digest, options or {}

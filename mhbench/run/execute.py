@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 from pathlib import Path
 
 from ..errors import refuse
+from .asking import asked_with
 from .graph import graph, place, root
 from .params import load_params, stage_parameters
 
@@ -100,4 +102,9 @@ def run_stage(
         ) from None
     _normalise(failed)
     failed.replace(done)
+    if values.get("shard", [0, 1])[1] > 1:
+        texts = Path(values["results"]) / "text"
+        said = asked_with(values, place(texts, "prepare", study) / "items.parquet")
+        name = "responses.{}of{}.json".format(*values["shard"])
+        (place(texts, stage, study, model) / name).write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
     return done

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 
 import yaml
@@ -69,21 +70,64 @@ def _make_places(top: Path, studies: list[str]) -> None:
                     (top / path.replace("${item.study}", study)).mkdir(parents=True, exist_ok=True)
 
 
+_WEIGHTS = ("encoder", "nli", "lm", "grammar", "bertscore", "gguf")  # parameters that name a model, or its files
+_LARGE = 64 << 20  # bytes: the hash of a larger file is kept for as long as its size and times stay
+
+
+def _weights(file: Path, top: Path) -> str:
+    "SHA-256 of a model's files; that of a large file is not computed twice."
+    if file.is_dir() or (now := file.stat()).st_size < _LARGE:
+        return sha256(file)
+    memory = top / ".mhbench" / "hashes.json"
+    mark = f"{file.resolve()}:{now.st_size}:{now.st_mtime_ns}:{now.st_ctime_ns}:{now.st_ino}"
+    try:
+        known = json.loads(memory.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        known = {}
+    if not isinstance(known, dict) or mark not in known:
+        known = (known if isinstance(known, dict) else {}) | {mark: sha256(file)}
+        memory.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        memory.write_text(json.dumps(known, indent=1), encoding="utf-8")
+    return known[mark]
+
+
+def _model_files(section: dict) -> list[str]:
+    "What a section names as a model and is written like a path."
+    named = [section.get(k) for k in _WEIGHTS] + [(section.get("min_k") or {}).get("lm")]
+    named += [v for n in named if isinstance(n, dict) for v in (n.get("name"), n.get("tokens"), *n.values())]
+    return [n for n in named if isinstance(n, str) and ("/" in n or n.endswith(".gguf"))]
+
+
+def _of_models(p: dict, study: str, top: Path) -> dict[str, dict[str, str]]:
+    "Hashes of templates, presets and weights that a study's stages may read."
+    stages = {k: v for k, v in p.items() if k not in ("run", "studies", "models", "endpoints", "executor")}
+    sections = {k: v for k, v in (stages | p["studies"][study]).items() if isinstance(v, dict)}
+    sections |= {f"{k} of all": v for k, v in stages.items() if isinstance(v, dict)}
+    folders = {k: v["prompts_dir"] for k, v in sections.items() if v.get("prompts_dir")}
+    every = [*sections.values(), *p["endpoints"].values()]
+    weights = {n: top / Path(n).expanduser() for section in every for n in _model_files(section)}
+    own = os.environ.get("MHBENCH_PROVIDERS")
+    presets = {"presets": {"own": _hash(own, top)}} if own else {}
+    return presets | {
+        "templates": {k: _hash(v, top) for k, v in sorted(folders.items())},
+        "weights": {n: _weights(file, top) for n, file in sorted(weights.items()) if file.exists()},
+    }
+
+
 def record_inputs(params: str | Path = "params.yaml") -> dict[str, dict]:  # study -> what was hashed
     """Write `results/inputs/<study>.json` for every study of the run, with the SHA-256 of its corpus, of the tables of
     answers and the file of people's answers that its entry names, and of the folders of templates.
     """
     top = root()
     p = load_params(top / params)
-    folders = {s: p[s]["prompts_dir"] for s in p if isinstance(p[s], dict) and p[s].get("prompts_dir")}
-    templates = {name: _hash(folder, top) for name, folder in folders.items()}
     out = {}
     for study in p["run"]["studies"]:
         prepare = p["studies"][study].get("prepare") or {}
         answers = {name: _hash(file, top) for name, file in (prepare.get("answers") or {}).items()}
         training = p["studies"][study].get("finetune") or {}
-        creators = (p["studies"][study].get("preferences") or {}).get("creators")
-        out[study] = {"corpus": _hash(prepare["path"], top), "answers": answers, "templates": templates}
+        sections = (p["studies"][study].get("preferences"), p.get("preferences"))
+        creators = next((s["creators"] for s in sections if s and s.get("creators")), None)
+        out[study] = {"corpus": _hash(prepare["path"], top), "answers": answers} | _of_models(p, study, top)
         ratings = (prepare.get("options") or {}).get("ratings")
         if isinstance(ratings, dict) and "path" in ratings:
             out[study]["ratings"] = _hash(Path(prepare["path"]).expanduser().parent / ratings["path"], top)

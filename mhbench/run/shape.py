@@ -70,6 +70,17 @@ def _merged(schema: Any) -> Any:
     return out
 
 
+def _inlined(schema: Any, named: Mapping[str, Any]) -> Any:
+    "A schema with what it refers to by name put in its place."
+    if isinstance(schema, list):
+        return [_inlined(s, named) for s in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return _inlined(named[schema["$ref"].rsplit("/", 1)[1]], named)
+    return {k: _inlined(v, named) for k, v in schema.items()}
+
+
 def _object(properties: Mapping[str, Any], required: tuple[str, ...] = (), nullable: bool = False) -> dict[str, Any]:
     "The schema of a mapping with these entries, and no others."
     out = {"type": ["object", "null"] if nullable else "object", "properties": dict(properties)}
@@ -79,7 +90,8 @@ def _object(properties: Mapping[str, Any], required: tuple[str, ...] = (), nulla
 def _record(record: type, without: tuple[str, ...] = ()) -> dict[str, Any]:  # field -> schema
     "The fields of a class of pydantic's, each with its comment."
     said = comments(inspect.getsource(record))
-    fields = _merged(record.model_json_schema())["properties"]  # type: ignore[attr-defined]
+    whole = record.model_json_schema()  # type: ignore[attr-defined]
+    fields = _merged(_inlined(whole, whole.get("$defs", {})))["properties"]
     return {k: f | ({"description": said[k]} if k in said else {}) for k, f in fields.items() if k not in without}
 
 
@@ -126,7 +138,10 @@ RULES: dict[str, dict[str, Any]] = {  # parameter -> what its default does not s
     "shard": {"type": "array", "items": _count(0), "minItems": 2, "maxItems": 2},
     "prompts_dir": _TEXT_OR_NONE,
     "by": _NAMES | {"items": {"enum": [c for c in _COLUMNS if c not in _TYPES]}, "minItems": 1},
-    "core": _TEXT_OR_NONE,
+    "core": {"type": ["string", "array", "null"], "items": {"type": "string"}},
+    "tie_breaker": _TEXT_OR_NONE,
+    "quorum": _count(1),
+    "charted": _NAMES,
     "groups": {"type": "object", "additionalProperties": _NAMES},
     "marks": {"type": "object", "additionalProperties": {"type": "number"}},
     "kind": _word("label", "score"),

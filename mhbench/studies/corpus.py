@@ -5,15 +5,22 @@
 # %% ../../nbs/studies/01_corpus.ipynb #148bd27d
 from __future__ import annotations
 
+import csv
 import hashlib
 import importlib
 import inspect
+import json
+import re
+import sqlite3
+import traceback
+import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from ..errors import refuse
 from ..records.questions import load_questions
@@ -203,6 +210,28 @@ def find_loader(
         )
 
 
+_OF_A_FILE = (  # what a broken file makes Python's own readers raise
+    *(AttributeError, KeyError, IndexError, LookupError, OverflowError, RecursionError, UnicodeError),
+    *(json.JSONDecodeError, csv.Error, sqlite3.Error, zipfile.BadZipFile, zlib.error, EOFError),
+)
+
+
+def _unread(loader: str, path: Path, error: Exception) -> NoReturn:
+    "Refuse a source that is not what its loader reads; where in the loader that was seen is for who mends it."
+    frames = traceback.extract_tb(error.__traceback__)
+    seen = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "the loader"
+    said = " ".join(str(error).split())[:200]
+    remedy = f"export it again, name its encoding, or report this with the place in the loader ({seen})"
+    refuse(
+        "load_corpus",
+        "the source",
+        f"be what loader {loader} reads",
+        f"{type(error).__name__}: {said}",
+        place=path.name,
+        remedy=remedy,
+    )
+
+
 def _called(load: Callable[..., Corpus], loader: str, path: Path, study: str | None, options: dict) -> Corpus:
     "What the loader returns; options that it does not take are refused, and so is what is no Corpus."
     takes = inspect.signature(load)
@@ -212,7 +241,16 @@ def _called(load: Callable[..., Corpus], loader: str, path: Path, study: str | N
         takes.bind(path, **options)
     except TypeError as e:
         refuse("load_corpus", "options", f"be those that loader {loader} takes, {takes}", str(e))
-    corpus = load(path, **options)
+    try:
+        corpus = load(path, **options)
+    except TypeError as e:
+        if "keyword" not in str(e):
+            _unread(loader, path, e)
+        option = (re.findall(r"'(\w+)'", str(e)) or ["NAME"])[0]
+        rule, remedy = f"be those that loader {loader} takes", f"say --option {option}=VALUE, or leave it out"
+        refuse("load_corpus", "options", rule, f"{e}", place=path.name, remedy=remedy)
+    except _OF_A_FILE as e:
+        _unread(loader, path, e)
     if not isinstance(getattr(corpus, "items", None), list):
         refuse("load_corpus", "loader", "return a Corpus", f"{type(corpus).__name__} from {loader}")
     return corpus
@@ -241,6 +279,9 @@ def load_corpus(
             error=FileNotFoundError,
         )
     corpus = _called(load, loader, path, study, options)
+    if not corpus.items:
+        remedy = "look whether it is the right file, and whether all of its rows were set aside"
+        refuse("load_corpus", "the source", "hold a question", "none", place=f"{path}", remedy=remedy)
     twice = [i for i, n in Counter(i.item_id for i in corpus.items).items() if n > 1]
     if twice:
         refuse(
