@@ -1706,6 +1706,7 @@ d = {
         "mhbench.run.cli": {
             "mhbench.run.cli._cache": ("run/cli.html#_cache", "mhbench/run/cli.py"),
             "mhbench.run.cli._check": ("run/cli.html#_check", "mhbench/run/cli.py"),
+            "mhbench.run.cli._compare": ("run/cli.html#_compare", "mhbench/run/cli.py"),
             "mhbench.run.cli._import": ("run/cli.html#_import", "mhbench/run/cli.py"),
             "mhbench.run.cli._inputs": ("run/cli.html#_inputs", "mhbench/run/cli.py"),
             "mhbench.run.cli._merge": ("run/cli.html#_merge", "mhbench/run/cli.py"),
@@ -1717,9 +1718,21 @@ d = {
             "mhbench.run.cli._run": ("run/cli.html#_run", "mhbench/run/cli.py"),
             "mhbench.run.cli._select": ("run/cli.html#_select", "mhbench/run/cli.py"),
             "mhbench.run.cli._summary": ("run/cli.html#_summary", "mhbench/run/cli.py"),
+            "mhbench.run.cli._sweep": ("run/cli.html#_sweep", "mhbench/run/cli.py"),
             "mhbench.run.cli._without_bad_rows": ("run/cli.html#_without_bad_rows", "mhbench/run/cli.py"),
             "mhbench.run.cli.main": ("run/cli.html#main", "mhbench/run/cli.py"),
             "mhbench.run.cli.parser": ("run/cli.html#parser", "mhbench/run/cli.py"),
+        },
+        "mhbench.run.compare": {
+            "mhbench.run.compare.Results": ("run/compare.html#results", "mhbench/run/compare.py"),
+            "mhbench.run.compare._fetch": ("run/compare.html#_fetch", "mhbench/run/compare.py"),
+            "mhbench.run.compare._inside": ("run/compare.html#_inside", "mhbench/run/compare.py"),
+            "mhbench.run.compare._per_item": ("run/compare.html#_per_item", "mhbench/run/compare.py"),
+            "mhbench.run.compare._read": ("run/compare.html#_read", "mhbench/run/compare.py"),
+            "mhbench.run.compare.headline_metrics": ("run/compare.html#headline_metrics", "mhbench/run/compare.py"),
+            "mhbench.run.compare.main_numbers": ("run/compare.html#main_numbers", "mhbench/run/compare.py"),
+            "mhbench.run.compare.paired_accuracies": ("run/compare.html#paired_accuracies", "mhbench/run/compare.py"),
+            "mhbench.run.compare.results_of": ("run/compare.html#results_of", "mhbench/run/compare.py"),
         },
         "mhbench.run.edit": {
             "mhbench.run.edit._check_parts": ("run/edit.html#_check_parts", "mhbench/run/edit.py"),
@@ -1839,6 +1852,7 @@ d = {
             "mhbench.run.plan._judged": ("run/plan.html#_judged", "mhbench/run/plan.py"),
             "mhbench.run.plan._known_of_encoder": ("run/plan.html#_known_of_encoder", "mhbench/run/plan.py"),
             "mhbench.run.plan._prepared": ("run/plan.html#_prepared", "mhbench/run/plan.py"),
+            "mhbench.run.plan._studied": ("run/plan.html#_studied", "mhbench/run/plan.py"),
             "mhbench.run.plan.plan_run": ("run/plan.html#plan_run", "mhbench/run/plan.py"),
             "mhbench.run.plan.run_with": ("run/plan.html#run_with", "mhbench/run/plan.py"),
             "mhbench.run.plan.stage_requests": ("run/plan.html#stage_requests", "mhbench/run/plan.py"),
@@ -1902,6 +1916,14 @@ d = {
             "mhbench.run.stage._plain": ("run/stage.html#_plain", "mhbench/run/stage.py"),
             "mhbench.run.stage.synthetic": ("run/stage.html#synthetic", "mhbench/run/stage.py"),
             "mhbench.run.stage.write_metrics": ("run/stage.html#write_metrics", "mhbench/run/stage.py"),
+        },
+        "mhbench.run.sweep": {
+            "mhbench.run.sweep._done": ("run/sweep.html#_done", "mhbench/run/sweep.py"),
+            "mhbench.run.sweep._written": ("run/sweep.html#_written", "mhbench/run/sweep.py"),
+            "mhbench.run.sweep.grid": ("run/sweep.html#grid", "mhbench/run/sweep.py"),
+            "mhbench.run.sweep.moved": ("run/sweep.html#moved", "mhbench/run/sweep.py"),
+            "mhbench.run.sweep.sweep": ("run/sweep.html#sweep", "mhbench/run/sweep.py"),
+            "mhbench.run.sweep.sweep_figure": ("run/sweep.html#sweep_figure", "mhbench/run/sweep.py"),
         },
         "mhbench.stats.abstention": {
             "mhbench.stats.abstention.Abstention": ("stats/abstention.html#abstention", "mhbench/stats/abstention.py"),
@@ -2126,6 +2148,39 @@ d = {
                 "mhbench/stats/hierarchical.py",
             ),
         },
+        "mhbench.stats.judge_error": {
+            "mhbench.stats.judge_error.Calibrated": (
+                "stats/judge_error.html#calibrated",
+                "mhbench/stats/judge_error.py",
+            ),
+            "mhbench.stats.judge_error.Heaping": ("stats/judge_error.html#heaping", "mhbench/stats/judge_error.py"),
+            "mhbench.stats.judge_error.LeftOut": ("stats/judge_error.html#leftout", "mhbench/stats/judge_error.py"),
+            "mhbench.stats.judge_error.Limits": ("stats/judge_error.html#limits", "mhbench/stats/judge_error.py"),
+            "mhbench.stats.judge_error._both": ("stats/judge_error.html#_both", "mhbench/stats/judge_error.py"),
+            "mhbench.stats.judge_error._limits": ("stats/judge_error.html#_limits", "mhbench/stats/judge_error.py"),
+            "mhbench.stats.judge_error._mean_of": ("stats/judge_error.html#_mean_of", "mhbench/stats/judge_error.py"),
+            "mhbench.stats.judge_error.bland_altman": (
+                "stats/judge_error.html#bland_altman",
+                "mhbench/stats/judge_error.py",
+            ),
+            "mhbench.stats.judge_error.corrected_share": (
+                "stats/judge_error.html#corrected_share",
+                "mhbench/stats/judge_error.py",
+            ),
+            "mhbench.stats.judge_error.heaping": ("stats/judge_error.html#heaping", "mhbench/stats/judge_error.py"),
+            "mhbench.stats.judge_error.leave_one_rater_out": (
+                "stats/judge_error.html#leave_one_rater_out",
+                "mhbench/stats/judge_error.py",
+            ),
+            "mhbench.stats.judge_error.length_effect": (
+                "stats/judge_error.html#length_effect",
+                "mhbench/stats/judge_error.py",
+            ),
+            "mhbench.stats.judge_error.split_half_calibration": (
+                "stats/judge_error.html#split_half_calibration",
+                "mhbench/stats/judge_error.py",
+            ),
+        },
         "mhbench.stats.metrics": {
             "mhbench.stats.metrics.ClassScores": ("stats/metrics.html#classscores", "mhbench/stats/metrics.py"),
             "mhbench.stats.metrics.SetScores": ("stats/metrics.html#setscores", "mhbench/stats/metrics.py"),
@@ -2198,6 +2253,33 @@ d = {
             "mhbench.stats.preference.plackett_luce": (
                 "stats/preference.html#plackett_luce",
                 "mhbench/stats/preference.py",
+            ),
+        },
+        "mhbench.stats.repeatability": {
+            "mhbench.stats.repeatability.Components": (
+                "stats/repeatability.html#components",
+                "mhbench/stats/repeatability.py",
+            ),
+            "mhbench.stats.repeatability._mean_squares": (
+                "stats/repeatability.html#_mean_squares",
+                "mhbench/stats/repeatability.py",
+            ),
+            "mhbench.stats.repeatability._runs": ("stats/repeatability.html#_runs", "mhbench/stats/repeatability.py"),
+            "mhbench.stats.repeatability.flip_rate": (
+                "stats/repeatability.html#flip_rate",
+                "mhbench/stats/repeatability.py",
+            ),
+            "mhbench.stats.repeatability.intraclass_correlation": (
+                "stats/repeatability.html#intraclass_correlation",
+                "mhbench/stats/repeatability.py",
+            ),
+            "mhbench.stats.repeatability.variance_components": (
+                "stats/repeatability.html#variance_components",
+                "mhbench/stats/repeatability.py",
+            ),
+            "mhbench.stats.repeatability.within_item_sd": (
+                "stats/repeatability.html#within_item_sd",
+                "mhbench/stats/repeatability.py",
             ),
         },
         "mhbench.stats.resample": {
@@ -2509,6 +2591,32 @@ d = {
                 "mhbench/steps/contamination_tables.py",
             ),
         },
+        "mhbench.steps.corruptions": {
+            "mhbench.steps.corruptions._chosen": ("steps/corruptions.html#_chosen", "mhbench/steps/corruptions.py"),
+            "mhbench.steps.corruptions._dangerous": (
+                "steps/corruptions.html#_dangerous",
+                "mhbench/steps/corruptions.py",
+            ),
+            "mhbench.steps.corruptions._fact_changed": (
+                "steps/corruptions.html#_fact_changed",
+                "mhbench/steps/corruptions.py",
+            ),
+            "mhbench.steps.corruptions._padded": ("steps/corruptions.html#_padded", "mhbench/steps/corruptions.py"),
+            "mhbench.steps.corruptions._shortened": (
+                "steps/corruptions.html#_shortened",
+                "mhbench/steps/corruptions.py",
+            ),
+            "mhbench.steps.corruptions._swapped": ("steps/corruptions.html#_swapped", "mhbench/steps/corruptions.py"),
+            "mhbench.steps.corruptions.corrupted": ("steps/corruptions.html#corrupted", "mhbench/steps/corruptions.py"),
+            "mhbench.steps.corruptions.corruption_rules": (
+                "steps/corruptions.html#corruption_rules",
+                "mhbench/steps/corruptions.py",
+            ),
+            "mhbench.steps.corruptions.known_group_answers": (
+                "steps/corruptions.html#known_group_answers",
+                "mhbench/steps/corruptions.py",
+            ),
+        },
         "mhbench.steps.demographics": {
             "mhbench.steps.demographics.LevelScores": (
                 "steps/demographics.html#levelscores",
@@ -2683,6 +2791,92 @@ d = {
             "mhbench.steps.judge.judge_items": ("steps/judge.html#judge_items", "mhbench/steps/judge.py"),
             "mhbench.steps.judge.judge_requests": ("steps/judge.html#judge_requests", "mhbench/steps/judge.py"),
             "mhbench.steps.judge.judged_answers": ("steps/judge.html#judged_answers", "mhbench/steps/judge.py"),
+        },
+        "mhbench.steps.judge_people": {
+            "mhbench.steps.judge_people._compared": (
+                "steps/judge_people.html#_compared",
+                "mhbench/steps/judge_people.py",
+            ),
+            "mhbench.steps.judge_people._labels": ("steps/judge_people.html#_labels", "mhbench/steps/judge_people.py"),
+            "mhbench.steps.judge_people._scores": ("steps/judge_people.html#_scores", "mhbench/steps/judge_people.py"),
+            "mhbench.steps.judge_people.people_table": (
+                "steps/judge_people.html#people_table",
+                "mhbench/steps/judge_people.py",
+            ),
+            "mhbench.steps.judge_people.rated_points": (
+                "steps/judge_people.html#rated_points",
+                "mhbench/steps/judge_people.py",
+            ),
+        },
+        "mhbench.steps.judge_study": {
+            "mhbench.steps.judge_study.Part": ("steps/judge_study.html#part", "mhbench/steps/judge_study.py"),
+            "mhbench.steps.judge_study._alone": ("steps/judge_study.html#_alone", "mhbench/steps/judge_study.py"),
+            "mhbench.steps.judge_study._by_rubric": (
+                "steps/judge_study.html#_by_rubric",
+                "mhbench/steps/judge_study.py",
+            ),
+            "mhbench.steps.judge_study.ask_parts": ("steps/judge_study.html#ask_parts", "mhbench/steps/judge_study.py"),
+            "mhbench.steps.judge_study.count_parts": (
+                "steps/judge_study.html#count_parts",
+                "mhbench/steps/judge_study.py",
+            ),
+            "mhbench.steps.judge_study.part_requests": (
+                "steps/judge_study.html#part_requests",
+                "mhbench/steps/judge_study.py",
+            ),
+            "mhbench.steps.judge_study.study_parts": (
+                "steps/judge_study.html#study_parts",
+                "mhbench/steps/judge_study.py",
+            ),
+        },
+        "mhbench.steps.judge_tables": {
+            "mhbench.steps.judge_tables._kept": ("steps/judge_tables.html#_kept", "mhbench/steps/judge_tables.py"),
+            "mhbench.steps.judge_tables._line": ("steps/judge_tables.html#_line", "mhbench/steps/judge_tables.py"),
+            "mhbench.steps.judge_tables._runs": ("steps/judge_tables.html#_runs", "mhbench/steps/judge_tables.py"),
+            "mhbench.steps.judge_tables.card_figure_rows": (
+                "steps/judge_tables.html#card_figure_rows",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.component_table": (
+                "steps/judge_tables.html#component_table",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.habit_table": (
+                "steps/judge_tables.html#habit_table",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.judge_card": (
+                "steps/judge_tables.html#judge_card",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.known_groups": (
+                "steps/judge_tables.html#known_groups",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.preference_table": (
+                "steps/judge_tables.html#preference_table",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.repeatability_table": (
+                "steps/judge_tables.html#repeatability_table",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.rewording_table": (
+                "steps/judge_tables.html#rewording_table",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.student_points": (
+                "steps/judge_tables.html#student_points",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.study_metrics": (
+                "steps/judge_tables.html#study_metrics",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.word_counts": (
+                "steps/judge_tables.html#word_counts",
+                "mhbench/steps/judge_tables.py",
+            ),
         },
         "mhbench.steps.jury": {
             "mhbench.steps.jury._majority": ("steps/jury.html#_majority", "mhbench/steps/jury.py"),
@@ -2859,6 +3053,10 @@ d = {
             "mhbench.steps.verdicts.messages": ("steps/verdicts.html#messages", "mhbench/steps/verdicts.py"),
             "mhbench.steps.verdicts.schema": ("steps/verdicts.html#schema", "mhbench/steps/verdicts.py"),
             "mhbench.steps.verdicts.split_parts": ("steps/verdicts.html#split_parts", "mhbench/steps/verdicts.py"),
+        },
+        "mhbench.steps.wordings": {
+            "mhbench.steps.wordings._rescaled": ("steps/wordings.html#_rescaled", "mhbench/steps/wordings.py"),
+            "mhbench.steps.wordings.reworded": ("steps/wordings.html#reworded", "mhbench/steps/wordings.py"),
         },
         "mhbench.studies.corpus": {
             "mhbench.studies.corpus.Corpus": ("studies/corpus.html#corpus", "mhbench/studies/corpus.py"),

@@ -99,7 +99,7 @@ def test_a_stage_leaves_what_dvc_keeps(stage):
     source = code_of(stage)
     assert ("s.records(" in source) == any(p.startswith("results/text/") for p, _ in outs)
     assert ("s.figure(" in source) == any(p.startswith("figures/") for p, _ in outs)
-    assert declared["metrics"] == ["results/metrics"] and declared["plots"] == ["figures"]
+    assert declared["metrics"] == ["results/metrics/headline.json"] and declared["plots"] == ["figures"]
 
 
 def test_the_parameters_of_this_repository_fit():

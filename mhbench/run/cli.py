@@ -54,6 +54,41 @@ def _inputs(a):
         print(f"{study}: corpus {hashes['corpus'][:12]}")
 
 
+def _compare(a):
+    from mhbench.report.page import ReportTable, Section, html_report, readable
+    from mhbench.run import compare
+
+    first, second = compare.results_of(a.first), compare.results_of(a.second)
+    paired = compare.paired_accuracies(first.scores, second.scores, seed=load_params(root() / a.params)["seed"])
+    main = compare.main_numbers(first, second)
+    told = f"{a.second} minus {a.first}, on the items that both scored; where the interval holds 0 nothing is shown."
+    print(told, readable(paired).to_string(index=False), sep="\n\n", end="\n\n")
+    changed = main[main["difference"].abs() > 1e-9]
+    print(f"{len(changed)} of {len(main)} main numbers differ" + (":" if len(changed) else ""))
+    print(changed.round(4).to_string(index=False) if len(changed) else "")
+    if a.page:
+        tables = [ReportTable("Right answers, item by item", paired), ReportTable("All main numbers", main)]
+        page = html_report(f"{a.first} and {a.second}", told, [Section("Two runs", tables=tables)])
+        Path(a.page).write_text(page, encoding="utf-8")
+        print(a.page)
+
+
+def _sweep(a):
+    from mhbench.report.style import save
+    from mhbench.run import sweep
+
+    table = sweep.sweep(a.axes, a.name, targets=a.target, params=a.params)
+    names = [x.partition("=")[0] for x in a.axes]
+    what = sweep.moved(table, names)
+    print(what.to_string(index=False) if len(what) else "no main number depends on what was varied")
+    folder = root() / "results" / "sweep" / a.name
+    table.to_csv(folder / "sweep.csv", index=False)
+    drawing = sweep.sweep_figure(what, names)
+    files = [folder / "sweep.csv", *(save(drawing, "sweep", folder) if drawing is not None else [])]
+    print("\n" + "\n".join(os.path.relpath(f) for f in files))
+    print("params.yaml is what it was; `dvc repro` brings its results back")
+
+
 def _report(a):
     execute.run_stage("report", params=a.params, overrides={"private": True} if a.private else None)
     print(f"results/{'private/' if a.private else ''}report.html")
@@ -266,6 +301,14 @@ def parser() -> argparse.ArgumentParser:
         help="ask only the I-th of N parts of the items (generate); merge puts them together",
     )
     add("inputs", _inputs, "hash the corpora, answers and templates that the run reads, for DVC to compare")
+    s = add("compare", _compare, "two runs side by side, with paired differences: folders, commits, experiments")
+    s.add_argument("first", metavar="RUN")
+    s.add_argument("second", metavar="RUN")
+    s.add_argument("--page", default="", metavar="FILE", help="write the comparison as a page, too")
+    s = add("sweep", _sweep, "run a grid of parameters one after the other; said again, it goes on where it was")
+    s.add_argument("axes", nargs="+", metavar="NAME=V1,V2", help="e.g. judge.threshold=0.6,0.7,0.8")
+    s.add_argument("--name", default="sweep", help="of the folder in results/sweep")
+    s.add_argument("--target", action="append", default=[], help="a stage of dvc.yaml; by default the whole pipeline")
     s = add("report", _report, "make the page of the run again, from what its stages have left")
     s.add_argument(
         "--private", action="store_true", help="with the texts of protected items, as results/private/report.html"

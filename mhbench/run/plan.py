@@ -19,7 +19,7 @@ from ..records.schema import Item, Response, read_records
 from .asking import asking, cache_file, capped
 from .graph import graph, place, root, selective
 from .params import load_params, stage_parameters
-from ..steps import contamination, duels, judge
+from ..steps import contamination, duels, judge, judge_study
 from ..steps.generate import expected
 from ..steps.similarity import nearest_option
 
@@ -91,8 +91,27 @@ def _completed(v: dict, items: list[Item], endpoint: Endpoint, *, scored_here: b
     return [*halves, *whole]
 
 
+_DESIGN = (
+    "kind",
+    "n_items",
+    "n_known",
+    "repeats",
+    "temperatures",
+    "wordings",
+    "wording_repeats",
+    "seed",
+    "prompts_dir",
+)
+
+
+def _studied(v: dict, items: list[Item], answers: list[Response], model: Model) -> list[Request]:
+    design = {k: v[k] for k in _DESIGN} | {"rubric_name": v["rubric"], "judge_name": model.name}
+    parts = judge_study.study_parts(items, answers, **design)
+    return judge_study.part_requests(parts, items, model, prompts_dir=v["prompts_dir"])
+
+
 def stage_requests(
-    stage: str,  # judge, duels or contamination
+    stage: str,  # judge, judge_study, duels or contamination
     v: dict,  # its parameters
     items: list[Item],
     answers: list[Response],
@@ -102,6 +121,8 @@ def stage_requests(
     "What a stage that reads answers asks one model."
     if stage == "judge":
         return _judged(v, items, answers, model)
+    if stage == "judge_study":
+        return _studied(v, items, answers, model)
     if stage == "duels":
         return _duelled(v, items, answers, model)
     return _completed(v, items, endpoint, scored_here=model.name in (v["min_k"].get("lm") or {}))

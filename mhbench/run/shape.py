@@ -23,9 +23,11 @@ from ..encode.finetune import TrainingSettings
 from ..encode.parallel import Executor
 from ..records.schema import MODES
 from .graph import Node, graph, root
+from ..steps.corruptions import CORRUPTIONS
 from ..steps.generate import Setting
 from ..steps.score import _COLUMNS, _TYPES
 from ..steps.variants import SETS
+from ..steps.wordings import WORDINGS
 
 # %% auto #0
 __all__ = ["RULES", "GIVEN", "comments", "declared_defaults", "parameter", "params_schema", "write_schema"]
@@ -148,6 +150,20 @@ RULES: dict[str, dict[str, Any]] = {  # parameter -> what its default does not s
     "judges": _NAMES | {"minItems": 1},
     "asked": _NAMES | {"minItems": 1},
     "contestants": _NAMES_OR_NONE,
+    "styles": _NAMES | {"items": {"enum": ["basic", "points", "holistic"]}, "minItems": 1},
+    "rubric": _TEXT_OR_NONE,
+    "n_per_category": _count(1, "null"),
+    "n_known": {"type": ["integer", "object", "null"], "minimum": 1, "additionalProperties": _count(1, "null")},
+    "temperatures": {"type": "array", "items": {"type": "number", "minimum": 0, "maximum": 2}},
+    "wordings": _NAMES | {"items": {"enum": list(WORDINGS)}},
+    "wording_repeats": _count(1),
+    "margins": {
+        "type": "object",
+        "propertyNames": {"enum": list(CORRUPTIONS)},
+        "additionalProperties": {"type": "number"},
+    },
+    "cut": {"type": "number", "minimum": 0, "maximum": 100},
+    "most": _count(1),
     "threshold": {"type": "number", "minimum": -1, "maximum": 1},
     "thresholds": {"type": "array", "items": {"type": "number", "minimum": -1, "maximum": 1}},
     "encoder": _NAMED_MODEL,
