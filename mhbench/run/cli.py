@@ -22,11 +22,11 @@ from ..records.schema import STATUSES
 from . import edit, execute, inputs, new_study, plan, publish
 from .asking import asking, capped
 from .graph import root
-from .params import load_params
+from .params import asked_by, load_params
 from .people import add_people
 
 # %% auto #0
-__all__ = ["parser", "main"]
+__all__ = ["selection", "parser", "main"]
 
 
 # %% ../../nbs/run/11_cli.ipynb #dcec0ef1
@@ -111,19 +111,29 @@ def _merge(a):
 def _select(a):
     if a.items and not a.items.isdecimal():
         refuse("select", "--items", "be a number of items, 0 for all", f"{a.items!r}")
-    for option, given in (("--studies", a.studies), ("--models", a.models)):
-        if given and not _names(given):
-            refuse("select", option, "name something, or be left out", f"{given!r}")
-    if (names := (_names(a.studies), _names(a.models), int(a.items) if a.items else None)) == (None, None, None):
-        load_params(root() / a.params)
+    for option, named in (("--studies", a.studies), ("--models", a.models), ("--judges", a.judges)):
+        if named and not _names(named):
+            refuse("select", option, "name something, or be left out", f"{named!r}")
+    given = {"studies": _names(a.studies), "models": _names(a.models), "judges": _names(a.judges)}
+    if a.demo or a.items or any(given.values()):
+        edit.select(**given, items=int(a.items) if a.items else None, demo=a.demo, params=root() / a.params)
+    p = load_params(root() / a.params)
+    if not (a.show or a.demo or a.items or any(given.values())):
         return
-    edit.select(*names, params=root() / a.params)
-    run = load_params(root() / a.params)["run"]
-    print(
-        f"selected: studies {', '.join(run['studies'])}; models {', '.join(run['models'])}"
-        + (f"; at most {a.items} items a study" if a.items not in ("", "0") else "")
-        + f" (written to {a.params}; `git checkout {a.params}` undoes it)"
-    )
+    print("\n".join(selection(p)))
+
+
+def selection(p: dict) -> list[str]:  # one a line
+    "What the next run takes, in words: studies, models, and whom each stage asks besides."
+    run = p["run"]
+    out = [f"studies: {', '.join(run['studies'])}", f"models: {', '.join(run['models'])}"]
+    for stage in [s for s in ("judge", "judge_study", "duels", "contamination") if run.get(s)]:
+        for study in run[stage]:
+            named = [f"{k} {', '.join(v)}" for k, v in asked_by(p, stage, study).items() if v]
+            out.append(f"{stage} of {study}: {'; '.join(named) or 'the models of the run'}")
+    if run.get("items") is not None:
+        out.append(f"items: at most {run['items']} a study" if run["items"] else "items: all")
+    return out
 
 
 def _without_bad_rows(loader: str, path: str, study: str, options: dict) -> str:
@@ -322,10 +332,13 @@ def parser() -> argparse.ArgumentParser:
     s = add("merge", _merge, "put the shards of a generate stage together, byte for byte as one process gives them")
     s.add_argument("study")
     s.add_argument("model")
-    s = add("select", _select, "narrow what the next `dvc repro` runs")
+    s = add("select", _select, "say what the next `dvc repro` runs: writes run.yaml, and nothing in params.yaml")
     s.add_argument("--studies", default="", help="comma-separated, or all")
     s.add_argument("--models", default="", help="comma-separated, or all")
     s.add_argument("--items", default="", help="at most this many items a study; 0 for all")
+    s.add_argument("--judges", default="", help="who judges, in every study; by default judges follow the models")
+    s.add_argument("--demo", action="store_true", help="go back to the selection that came with the repository")
+    s.add_argument("--show", action="store_true", help="print the selection as it is")
     s = add("import", _import, "point a study at a corpus on this machine")
     s.add_argument("study")
     s.add_argument("path")

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import ast
-import os
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -14,17 +14,17 @@ import pandas as pd
 
 from ..ask.budget import Plan, plan
 from ..ask.request import Endpoint, Model, Request
-from ..errors import refuse
 from ..records.schema import Item, Response, read_records
 from .asking import asking, cache_file, capped
+from .execute import run_stage
 from .graph import graph, place, root, selective
-from .params import load_params, stage_parameters
+from .params import HERE, load_params, stage_parameters
 from ..steps import contamination, duels, judge, judge_study
 from ..steps.generate import expected
 from ..steps.similarity import nearest_option
 
 # %% auto #0
-__all__ = ["HERE", "run_with", "stage_requests", "plan_run"]
+__all__ = ["run_with", "stage_requests", "plan_run"]
 
 
 # %% ../../nbs/run/07_plan.ipynb #c1d71d2d
@@ -37,23 +37,20 @@ def run_with(notebook: Path) -> dict:
     return {node.targets[0].id: ast.literal_eval(node.value) for node in ast.parse(cell.source).body}
 
 
-def _prepared(study: str, want: dict) -> Path:
-    "The folder of a study's items, which the parameters as they are must have made."
-    texts = place("results/text", "prepare", study)
-    remedy = "run `dvc repro prepare`, which asks nothing"
-    if not (texts / "items.parquet").exists():
-        missing = f"no {os.path.relpath(texts / 'items.parquet')}"
-        refuse("plan_run", f"the items of {study}", "be prepared", missing, remedy=remedy, error=FileNotFoundError)
-    had = run_with(place("results", "prepare", study) / "notebook.ipynb")
-    other = sorted(k for k in want | had if want.get(k) != had.get(k))
-    if other:
-        got = "; ".join(f"{k} {had.get(k)!r} instead of {want.get(k)!r}" for k in other)
-        rule = "be prepared with the parameters of params.yaml"
-        refuse("plan_run", f"the items of {study}", rule, got, remedy=remedy)
-    return texts
+def _fits(study: str, want: dict) -> bool:
+    "Whether a study's items are there, prepared with the parameters as they are."
+    if not (place("results/text", "prepare", study) / "items.parquet").exists():
+        return False
+    notebook = place("results", "prepare", study) / "notebook.ipynb"
+    return notebook.exists() and run_with(notebook) == want
 
 
-HERE = ("encoder", "classifier")  # endpoints that cost nothing: models that answer in this process
+def _prepared(study: str, want: dict, aside: Path) -> Path:
+    "The folder of a study's items: what the last run left where it fits, else prepared anew in a folder of its own."
+    if _fits(study, want):
+        return place("results/text", "prepare", study)
+    run_stage("prepare", study, overrides=want | {"results": str(aside)})
+    return aside / "text" / "prepare" / study
 
 
 def _known_of_encoder(items: list, study: str, model: str) -> list:  # Responses
@@ -142,10 +139,10 @@ _OF_GENERATE = (
 class _Study:
     "The plan of one study: what is known of its answers grows from model to model."
 
-    def __init__(self, p: dict, name: str):
+    def __init__(self, p: dict, name: str, aside: Path):
         self.p, self.name = p, name
         self.rows: list[tuple] = []
-        texts = _prepared(name, stage_parameters(p, "prepare", name))
+        texts = _prepared(name, stage_parameters(p, "prepare", name), aside)
         self.items = read_records(texts / "items.parquet", Item)
         self.answers = read_records(texts / "recorded.parquet", Response)
 
@@ -179,19 +176,20 @@ class _Study:
 def plan_run(
     params: str | Path = "params.yaml",
 ) -> pd.DataFrame:  # stage, study, model, and the fields of mhbench.ask.budget.Plan
-    """Count what the stages of a run would ask, without asking: one row a stage, study and model.
+    """Count what the stages of a run would ask, without asking: one row a stage, study and model. Items that are not
+    prepared as the parameters say are prepared for the count, and not kept.
 
-    Raises: FileNotFoundError where a study's items are not prepared; ValueError where they were prepared with other
-    parameters, or parameters do not fit.
+    Raises: ValueError where parameters do not fit; RuntimeError where a study cannot be prepared.
     """
     p, stages, rows = load_params(root() / params), graph(), []
     asking_later = [s for s in selective(stages) if "entries" in stages[s].parameters]
     for name in p["run"]["studies"]:
-        study = _Study(p, name)
+        with tempfile.TemporaryDirectory(prefix="mhbench-plan-") as aside:
+            study = _Study(p, name, Path(aside))
         for model in p["run"]["models"]:
             study.generate(model)
         for stage in asking_later:
-            if stage in p["studies"][name]:
+            if name in p["run"][stage]:
                 study.later(stage)
         rows += study.rows
     return pd.DataFrame(rows, columns=["stage", "study", "model", *Plan._fields])

@@ -221,6 +221,11 @@ def parameter(
 
 # %% ../../nbs/run/02_shape.ipynb #e007ad06
 _NAME = "^[A-Za-z0-9][A-Za-z0-9._-]*$"  # results and stages are named after studies and models
+_CHOSEN: dict[str, dict[str, Any]] = {  # of `run`, beside the lists of studies
+    "judges": _NAMES_OR_NONE | {"description": "who judges, in every study; null: as each study says"},
+    "subjects": _NAMES_OR_NONE | {"description": "who duels and completes questions; null: as each study says"},
+    "items": _count(0, "null") | {"description": "at most this many a study; 0: all; null: as each study says"},
+}
 _MODES = {"type": "object", "propertyNames": {"enum": list(MODES)}}
 _SAMPLING = {
     "type": "object",
@@ -291,7 +296,8 @@ def params_schema(
 def _params_schema(top: Path, changed: tuple[int, ...]) -> str:
     sections = _sections(graph(top), top)
     lists = re.findall(r"run\.(\w+)", (top / "dvc.yaml").read_text(encoding="utf-8"))
-    run = _object({k: _NAMES for k in dict.fromkeys(["studies", "models", *lists])}, ("studies", "models"))
+    lists = [k for k in dict.fromkeys(["studies", "models", *lists]) if k not in ("yaml", *_CHOSEN)]
+    run = _object({k: _NAMES for k in lists} | _CHOSEN, ("studies", "models"))
     in_study = sections | {"annotate": {"type": ["object", "null"], "description": "the page where people answer"}}
     named = {"type": "object", "propertyNames": {"pattern": _NAME, "maxLength": 100}}
     endpoint, model = _entries()
@@ -303,7 +309,7 @@ def _params_schema(top: Path, changed: tuple[int, ...]) -> str:
         "studies": named | {"additionalProperties": _object(in_study, ("prepare",))},
         "executor": _object(_record(Executor), nullable=True),
     }
-    required = ("seed", "run", "studies", "models", "endpoints")
+    required = ("seed", "studies", "models", "endpoints")  # `run` stands in a file of its own
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "params.yaml of mhbench"}
     return json.dumps(head | _object(whole | sections, required))
 
