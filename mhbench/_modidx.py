@@ -929,9 +929,12 @@ d = {
             "mhbench.corpus.collect.Eutils.get": ("corpus/collect.html#eutils.get", "mhbench/corpus/collect.py"),
             "mhbench.corpus.collect.Found": ("corpus/collect.html#found", "mhbench/corpus/collect.py"),
             "mhbench.corpus.collect._replace": ("corpus/collect.html#_replace", "mhbench/corpus/collect.py"),
-            "mhbench.corpus.collect.collect": ("corpus/collect.html#collect", "mhbench/corpus/collect.py"),
             "mhbench.corpus.collect.collect_baseline": (
                 "corpus/collect.html#collect_baseline",
+                "mhbench/corpus/collect.py",
+            ),
+            "mhbench.corpus.collect.collect_literature": (
+                "corpus/collect.html#collect_literature",
                 "mhbench/corpus/collect.py",
             ),
             "mhbench.corpus.collect.date_slices": ("corpus/collect.html#date_slices", "mhbench/corpus/collect.py"),
@@ -4235,6 +4238,50 @@ d = {
             "mhbench.studies.mhqa.load.mend_option": (
                 "studies/mhqa/load.html#mend_option",
                 "mhbench/studies/mhqa/load.py",
+            ),
+        },
+        "mhbench.studies.mhqa.medmcqa": {
+            "mhbench.studies.mhqa.medmcqa._first_option": (
+                "studies/mhqa/medmcqa.html#_first_option",
+                "mhbench/studies/mhqa/medmcqa.py",
+            ),
+            "mhbench.studies.mhqa.medmcqa.load_medmcqa": (
+                "studies/mhqa/medmcqa.html#load_medmcqa",
+                "mhbench/studies/mhqa/medmcqa.py",
+            ),
+        },
+        "mhbench.studies.mhqa.profile": {
+            "mhbench.studies.mhqa.profile._lettered": (
+                "studies/mhqa/profile.html#_lettered",
+                "mhbench/studies/mhqa/profile.py",
+            ),
+            "mhbench.studies.mhqa.profile.accuracy_and_f1": (
+                "studies/mhqa/profile.html#accuracy_and_f1",
+                "mhbench/studies/mhqa/profile.py",
+            ),
+            "mhbench.studies.mhqa.profile.flip_table": (
+                "studies/mhqa/profile.html#flip_table",
+                "mhbench/studies/mhqa/profile.py",
+            ),
+            "mhbench.studies.mhqa.profile.judged_shares": (
+                "studies/mhqa/profile.html#judged_shares",
+                "mhbench/studies/mhqa/profile.py",
+            ),
+            "mhbench.studies.mhqa.profile.label_test": (
+                "studies/mhqa/profile.html#label_test",
+                "mhbench/studies/mhqa/profile.py",
+            ),
+            "mhbench.studies.mhqa.profile.repeat_agreement": (
+                "studies/mhqa/profile.html#repeat_agreement",
+                "mhbench/studies/mhqa/profile.py",
+            ),
+            "mhbench.studies.mhqa.profile.wide_table": (
+                "studies/mhqa/profile.html#wide_table",
+                "mhbench/studies/mhqa/profile.py",
+            ),
+            "mhbench.studies.mhqa.profile.with_judged_label": (
+                "studies/mhqa/profile.html#with_judged_label",
+                "mhbench/studies/mhqa/profile.py",
             ),
         },
         "mhbench.studies.mhqa.simulate": {

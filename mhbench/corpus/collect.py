@@ -37,7 +37,7 @@ __all__ = [
     "search",
     "date_slices",
     "fetch",
-    "collect",
+    "collect_literature",
     "collect_baseline",
     "recipe",
 ]
@@ -181,7 +181,7 @@ def date_slices(
     yield from date_slices(count, middle + datetime.timedelta(days=1), last, most)
 
 
-# %% ../../nbs/corpus/03_collect.ipynb #bfed8be9
+# %% ../../nbs/corpus/03_collect.ipynb #8ef17c7d
 def fetch(
     client: Eutils,
     query: str,
@@ -221,7 +221,7 @@ def fetch(
     )
 
 
-def collect(
+def collect_literature(
     client: Eutils,
     queries: Mapping[str, str],  # topic -> query
     first: datetime.date,
