@@ -127,7 +127,7 @@ def result_columns(
 def _point_column(rows: pd.DataFrame, models: Sequence[str]) -> Column | None:
     if not len(rows):
         return None
-    wide = rows.pivot_table(index=["item_id", "cluster"], columns="model", values="points", dropna=False)
+    wide = rows.groupby(["item_id", "cluster", "model"])["points"].mean().unstack("model")
     wide = wide.reindex(columns=list(models))
     return Column(wide.index.get_level_values("cluster").to_numpy(), wide.to_numpy(float))
 
@@ -158,9 +158,11 @@ def _weighted(column: Column, w: np.ndarray) -> np.ndarray:  # (B, M)
         assert column.truth is not None and column.said is not None and column.there is not None
         used = np.flatnonzero(column.truth.any(0))  # a label that no case has weighs nothing
         y, out = column.truth[:, used].astype(float), []
+        everybody = w @ y
         for said, there in zip(column.said[:, :, used], column.there):
-            v, p = w * there, said.astype(float)
-            hit, answered, support = v @ (y * p), v @ p, v @ y
+            p = said * there[:, None].astype(float)
+            hit, answered = w @ (y * p), w @ p
+            support = everybody if there.all() else w @ (y * there[:, None])
             f = np.where(answered + support > 0, 2 * hit / np.maximum(answered + support, 1e-300), 0)
             out.append(100 * (f * support).sum(1) / support.sum(1))
         return np.column_stack(out)
@@ -202,12 +204,13 @@ def draw_standings(
         return np.concatenate([found, found.mean(axis=1, keepdims=True)], axis=1)
 
     strata = _column_sets(codes, parts)
-    draws = [table(w) for w in draw_weights(len(every), n_boot, seed=seed, clusters=codes, strata=strata)]
+    weights = [w.astype(float) for w in draw_weights(len(every), n_boot, seed=seed, clusters=codes, strata=strata)]
+    draws = table(np.concatenate(weights))
     counts = [_counted(c, len(models)) for c in columns.values()]
     n = np.stack([*counts, np.sum(counts, axis=0)])
     clusters = np.array([*(len(set(codes[at].tolist())) for at in parts), len(set(codes.tolist()))])
     names = (*columns, "average")
-    return Standings(tuple(models), names, table(ones)[0], np.concatenate(draws), n, clusters)
+    return Standings(tuple(models), names, table(ones)[0], draws, n, clusters)
 
 
 def _column_sets(codes: np.ndarray, parts: Sequence[slice]) -> np.ndarray:
@@ -247,6 +250,8 @@ def results_table(s: Standings, level: float = 0.95) -> pd.DataFrame:  # model, 
         for m, model in enumerate(s.models):
             place = order.index(m) if m in there and len(order) > 2 else None
             mark = {0: "best", 1: "second", len(order) - 1: "lowest"}.get(place, "") if place is not None else ""
+            if name == "average" and len(s.columns) - 1 < len(RESULT_COLUMNS):
+                mark = f"{mark} of {len(s.columns) - 1} of {len(RESULT_COLUMNS)} columns".strip()
             e = _estimate(s.values[c, m], s.draws[:, c, m], int(s.n[c, m]), int(s.n_clusters[c]), level)
             rows.append({"model": model, "task": name, "mark": mark} | e.row())
     return pd.DataFrame(rows, columns=["model", "task", "mark", *_ESTIMATE])
