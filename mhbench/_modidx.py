@@ -1521,6 +1521,7 @@ d = {
             "mhbench.run.cli._check": ("run/cli.html#_check", "mhbench/run/cli.py"),
             "mhbench.run.cli._import": ("run/cli.html#_import", "mhbench/run/cli.py"),
             "mhbench.run.cli._inputs": ("run/cli.html#_inputs", "mhbench/run/cli.py"),
+            "mhbench.run.cli._kept": ("run/cli.html#_kept", "mhbench/run/cli.py"),
             "mhbench.run.cli._merge": ("run/cli.html#_merge", "mhbench/run/cli.py"),
             "mhbench.run.cli._money": ("run/cli.html#_money", "mhbench/run/cli.py"),
             "mhbench.run.cli._names": ("run/cli.html#_names", "mhbench/run/cli.py"),
@@ -1530,6 +1531,7 @@ d = {
             "mhbench.run.cli._select": ("run/cli.html#_select", "mhbench/run/cli.py"),
             "mhbench.run.cli._summary": ("run/cli.html#_summary", "mhbench/run/cli.py"),
             "mhbench.run.cli._without_bad_rows": ("run/cli.html#_without_bad_rows", "mhbench/run/cli.py"),
+            "mhbench.run.cli._without_controls": ("run/cli.html#_without_controls", "mhbench/run/cli.py"),
             "mhbench.run.cli.main": ("run/cli.html#main", "mhbench/run/cli.py"),
             "mhbench.run.cli.parser": ("run/cli.html#parser", "mhbench/run/cli.py"),
         },
@@ -1542,6 +1544,11 @@ d = {
             "mhbench.run.edit.select": ("run/edit.html#select", "mhbench/run/edit.py"),
         },
         "mhbench.run.execute": {
+            "mhbench.run.execute._ended_from_outside": (
+                "run/execute.html#_ended_from_outside",
+                "mhbench/run/execute.py",
+            ),
+            "mhbench.run.execute._home": ("run/execute.html#_home", "mhbench/run/execute.py"),
             "mhbench.run.execute._normalise": ("run/execute.html#_normalise", "mhbench/run/execute.py"),
             "mhbench.run.execute.run_stage": ("run/execute.html#run_stage", "mhbench/run/execute.py"),
         },

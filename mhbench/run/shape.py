@@ -189,7 +189,7 @@ def parameter(
 
 
 # %% ../../nbs/run/02_shape.ipynb #e007ad06
-_NAME = "^[A-Za-z0-9][A-Za-z0-9._-]*$"  # results and stages are named after studies and models
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*(?![\s\S])"  # of studies and models, after which results are named; no line break
 _MODES = {"type": "object", "propertyNames": {"enum": list(MODES)}}
 _SAMPLING = {
     "type": "object",

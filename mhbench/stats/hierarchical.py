@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
+from threadpoolctl import threadpool_limits
 
 from ..errors import refuse
 from .preference import _connected, _scores
@@ -196,7 +197,8 @@ def hierarchical_bradley_terry(
             place=f"{problem.questions[~problem.rated.any(1)][0]}",
             remedy="leave it out",
         )
-    return _fit(problem)
+    with threadpool_limits(1, user_api="blas"):
+        return _fit(problem)
 
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #de7d7036
@@ -258,9 +260,12 @@ def bootstrap_preferences(
         scores, questions, raters, offset, slope_bounds, offset_bounds, penalty, "bootstrap_preferences"
     )
     rater = np.unique(np.asarray(raters), return_inverse=True)[1]
-    fit = _fit(problem)
+    # BLAS would share vectors of some 10,000 entries out among threads that then wait for each other
+    with threadpool_limits(1, user_api="blas"):
+        fit = _fit(problem)
     weights, vain = _draws(problem, question, rater, n, seed, "bootstrap_preferences")
-    fits = [_fit(problem, w, 1e-9) for w in weights]  # probs within 0.001 of the optimum, far below their spread
+    with threadpool_limits(1, user_api="blas"):
+        fits = [_fit(problem, w, 1e-9) for w in weights]  # probs within 0.001 of the optimum, far below their spread
 
     def interval(name):
         r = np.array([getattr(f, name) for f in fits])
