@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.special import expit
+from threadpoolctl import threadpool_limits
 
 from ..errors import refuse
 from .preference import _connected, _scores
@@ -70,10 +71,12 @@ class _Losses(NamedTuple):
 def _losses(u: np.ndarray, o: np.ndarray, tie: np.ndarray, symmetric: bool) -> _Losses:
     if symmetric:
         half = u / 2
-        log_total = np.logaddexp(np.logaddexp(half, -half), o)
-        won, lost, tied = np.exp(half - log_total), np.exp(-half - log_total), np.exp(o - log_total)
+        most = np.maximum(np.abs(half), o)
+        won, lost, tied = np.exp(half - most), np.exp(-half - most), np.exp(o - most)
+        total = won + lost + tied
+        value = most + np.log(total) - np.where(tie == 1, o, half)
+        won, lost, tied = won / total, lost / total, tied / total
         lead = won - lost
-        value = log_total - np.where(tie == 1, o, half)
         first = (lead - (1 - tie)) / 2, tied - tie
         return _Losses(value, *first, (won + lost - lead**2) / 4, -tied * lead / 2, tied * (1 - tied))
     wrong = expit(-o - u)  # equation 3 with y = 1
@@ -215,19 +218,19 @@ def _minimised(p: _Problem, weights: np.ndarray | None = None) -> tuple[np.ndarr
         return np.r_[x[:n_betas] + step[:n_betas], np.clip(x[n_betas:] + step[n_betas:], *p.bounds)]
 
     def better(x, f, g, step):
-        "The first of some ever shorter steps that improves enough, or as far as the digits go; None where none does."
+        "Where the first of some ever shorter steps leads that improves enough, or as far as the digits go; else None."
         for share in (1, 0.5, 0.25, 0.125):
             at = moved(x, share * step)
-            found = value(at)[0]
-            if found <= f + 1e-4 * g @ (at - x) or abs(found - f) <= 1e-12 * max(1, abs(f)):
-                return at
+            found = value(at)
+            if found[0] <= f + 1e-4 * g @ (at - x) or abs(found[0] - f) <= 1e-12 * max(1, abs(f)):
+                return at, *found
         return None
 
     x = np.r_[np.zeros(n_betas), np.ones(n_raters), np.zeros(n_raters)]
     is_slope = np.arange(2 * n_raters) < n_raters
     convex, damping = True, 0.0  # convex: slopes are still held at 1
+    f, g = value(x)
     for _ in range(200):
-        f, g = value(x)
         raters, by_rater = x[n_betas:], g[n_betas:]
         rest = np.r_[g[:n_betas], np.clip(raters - by_rater, *p.bounds) - raters]
         if convex and np.abs(np.delete(rest, n_betas + np.flatnonzero(is_slope))).max() < 0.1:
@@ -243,8 +246,8 @@ def _minimised(p: _Problem, weights: np.ndarray | None = None) -> tuple[np.ndarr
                 damping = max(4 * damping, 1e-3)
         if at is None:
             break
-        x, damping = at, damping / 8 if damping > 2e-3 else 0.0
-    return x, value(x)[0], False
+        (x, f, g), damping = at, damping / 8 if damping > 2e-3 else 0.0
+    return x, f, False
 
 
 def _fit(p: _Problem, weights: np.ndarray | None = None) -> HierarchicalFit:
@@ -299,7 +302,8 @@ def hierarchical_bradley_terry(
             place=f"{problem.questions[~problem.rated.any(1)][0]}",
             remedy="leave it out",
         )
-    return _fit(problem)
+    with threadpool_limits(1, user_api="blas"):
+        return _fit(problem)
 
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #de7d7036
@@ -361,9 +365,9 @@ def bootstrap_preferences(
         scores, questions, raters, offset, slope_bounds, offset_bounds, penalty, "bootstrap_preferences"
     )
     rater = np.unique(np.asarray(raters), return_inverse=True)[1]
-    fit = _fit(problem)
     weights, vain = _draws(problem, question, rater, n, seed, "bootstrap_preferences")
-    fits = [_fit(problem, w) for w in weights]
+    with threadpool_limits(1, user_api="blas"):  # many small products: threads would wait for each other
+        fit, *fits = [_fit(problem, w) for w in (None, *weights)]
 
     def interval(name):
         r = np.array([getattr(f, name) for f in fits])
