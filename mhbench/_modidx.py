@@ -332,7 +332,8 @@ d = {
             "mhbench.annotate.simulate.simulate": ("annotate/simulate.html#simulate", "mhbench/annotate/simulate.py"),
         },
         "mhbench.annotate.sources": {
-            "mhbench.annotate.sources._responses": ("annotate/sources.html#_responses", "mhbench/annotate/sources.py"),
+            "mhbench.annotate.sources._read": ("annotate/sources.html#_read", "mhbench/annotate/sources.py"),
+            "mhbench.annotate.sources._wrong": ("annotate/sources.html#_wrong", "mhbench/annotate/sources.py"),
             "mhbench.annotate.sources.demo_entry": ("annotate/sources.html#demo_entry", "mhbench/annotate/sources.py"),
             "mhbench.annotate.sources.demo_names": ("annotate/sources.html#demo_names", "mhbench/annotate/sources.py"),
             "mhbench.annotate.sources.entry_corpus": (
@@ -887,6 +888,146 @@ d = {
         },
         "mhbench.ask.thinking": {
             "mhbench.ask.thinking.split_thinking": ("ask/thinking.html#split_thinking", "mhbench/ask/thinking.py")
+        },
+        "mhbench.corpus.adjudicate": {
+            "mhbench.corpus.adjudicate.Decision": ("corpus/adjudicate.html#decision", "mhbench/corpus/adjudicate.py"),
+            "mhbench.corpus.adjudicate.decide_keys": (
+                "corpus/adjudicate.html#decide_keys",
+                "mhbench/corpus/adjudicate.py",
+            ),
+            "mhbench.corpus.adjudicate.decided_items": (
+                "corpus/adjudicate.html#decided_items",
+                "mhbench/corpus/adjudicate.py",
+            ),
+            "mhbench.corpus.adjudicate.decision_table": (
+                "corpus/adjudicate.html#decision_table",
+                "mhbench/corpus/adjudicate.py",
+            ),
+            "mhbench.corpus.adjudicate.key_agreement": (
+                "corpus/adjudicate.html#key_agreement",
+                "mhbench/corpus/adjudicate.py",
+            ),
+            "mhbench.corpus.adjudicate.key_sheet": ("corpus/adjudicate.html#key_sheet", "mhbench/corpus/adjudicate.py"),
+            "mhbench.corpus.adjudicate.read_key_sheet": (
+                "corpus/adjudicate.html#read_key_sheet",
+                "mhbench/corpus/adjudicate.py",
+            ),
+        },
+        "mhbench.corpus.card": {
+            "mhbench.corpus.card.BankDescription": ("corpus/card.html#bankdescription", "mhbench/corpus/card.py"),
+            "mhbench.corpus.card.bank_table": ("corpus/card.html#bank_table", "mhbench/corpus/card.py"),
+            "mhbench.corpus.card.croissant": ("corpus/card.html#croissant", "mhbench/corpus/card.py"),
+            "mhbench.corpus.card.dataset_card": ("corpus/card.html#dataset_card", "mhbench/corpus/card.py"),
+            "mhbench.corpus.card.write_bank": ("corpus/card.html#write_bank", "mhbench/corpus/card.py"),
+        },
+        "mhbench.corpus.collect": {
+            "mhbench.corpus.collect.Eutils": ("corpus/collect.html#eutils", "mhbench/corpus/collect.py"),
+            "mhbench.corpus.collect.Eutils.__init__": (
+                "corpus/collect.html#eutils.__init__",
+                "mhbench/corpus/collect.py",
+            ),
+            "mhbench.corpus.collect.Eutils.get": ("corpus/collect.html#eutils.get", "mhbench/corpus/collect.py"),
+            "mhbench.corpus.collect.Found": ("corpus/collect.html#found", "mhbench/corpus/collect.py"),
+            "mhbench.corpus.collect._replace": ("corpus/collect.html#_replace", "mhbench/corpus/collect.py"),
+            "mhbench.corpus.collect.collect_baseline": (
+                "corpus/collect.html#collect_baseline",
+                "mhbench/corpus/collect.py",
+            ),
+            "mhbench.corpus.collect.collect_literature": (
+                "corpus/collect.html#collect_literature",
+                "mhbench/corpus/collect.py",
+            ),
+            "mhbench.corpus.collect.date_slices": ("corpus/collect.html#date_slices", "mhbench/corpus/collect.py"),
+            "mhbench.corpus.collect.fetch": ("corpus/collect.html#fetch", "mhbench/corpus/collect.py"),
+            "mhbench.corpus.collect.keyword_filter": (
+                "corpus/collect.html#keyword_filter",
+                "mhbench/corpus/collect.py",
+            ),
+            "mhbench.corpus.collect.keyword_query": ("corpus/collect.html#keyword_query", "mhbench/corpus/collect.py"),
+            "mhbench.corpus.collect.recipe": ("corpus/collect.html#recipe", "mhbench/corpus/collect.py"),
+            "mhbench.corpus.collect.search": ("corpus/collect.html#search", "mhbench/corpus/collect.py"),
+        },
+        "mhbench.corpus.compose": {
+            "mhbench.corpus.compose.Candidate": ("corpus/compose.html#candidate", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose.Candidate.kept": (
+                "corpus/compose.html#candidate.kept",
+                "mhbench/corpus/compose.py",
+            ),
+            "mhbench.corpus.compose.Candidate.rejected": (
+                "corpus/compose.html#candidate.rejected",
+                "mhbench/corpus/compose.py",
+            ),
+            "mhbench.corpus.compose._filled": ("corpus/compose.html#_filled", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose._form_fault": ("corpus/compose.html#_form_fault", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose._formed": ("corpus/compose.html#_formed", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose._messages": ("corpus/compose.html#_messages", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose._plain": ("corpus/compose.html#_plain", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose.candidate_items": (
+                "corpus/compose.html#candidate_items",
+                "mhbench/corpus/compose.py",
+            ),
+            "mhbench.corpus.compose.compose_requests": (
+                "corpus/compose.html#compose_requests",
+                "mhbench/corpus/compose.py",
+            ),
+            "mhbench.corpus.compose.funnel_table": ("corpus/compose.html#funnel_table", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose.making_recipe": ("corpus/compose.html#making_recipe", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose.prompt_hash": ("corpus/compose.html#prompt_hash", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose.read_composed": ("corpus/compose.html#read_composed", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose.read_verdict": ("corpus/compose.html#read_verdict", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose.reading_requests": (
+                "corpus/compose.html#reading_requests",
+                "mhbench/corpus/compose.py",
+            ),
+            "mhbench.corpus.compose.snippet_stands": (
+                "corpus/compose.html#snippet_stands",
+                "mhbench/corpus/compose.py",
+            ),
+            "mhbench.corpus.compose.wording_fault": ("corpus/compose.html#wording_fault", "mhbench/corpus/compose.py"),
+        },
+        "mhbench.corpus.cues": {
+            "mhbench.corpus.cues._keyed": ("corpus/cues.html#_keyed", "mhbench/corpus/cues.py"),
+            "mhbench.corpus.cues._shingles": ("corpus/cues.html#_shingles", "mhbench/corpus/cues.py"),
+            "mhbench.corpus.cues.book_table": ("corpus/cues.html#book_table", "mhbench/corpus/cues.py"),
+            "mhbench.corpus.cues.key_positions": ("corpus/cues.html#key_positions", "mhbench/corpus/cues.py"),
+            "mhbench.corpus.cues.length_cue": ("corpus/cues.html#length_cue", "mhbench/corpus/cues.py"),
+            "mhbench.corpus.cues.near_duplicates": ("corpus/cues.html#near_duplicates", "mhbench/corpus/cues.py"),
+        },
+        "mhbench.corpus.passages": {
+            "mhbench.corpus.passages.Passage": ("corpus/passages.html#passage", "mhbench/corpus/passages.py"),
+            "mhbench.corpus.passages.audit_table": ("corpus/passages.html#audit_table", "mhbench/corpus/passages.py"),
+            "mhbench.corpus.passages.chunk_text": ("corpus/passages.html#chunk_text", "mhbench/corpus/passages.py"),
+            "mhbench.corpus.passages.nearest_passages": (
+                "corpus/passages.html#nearest_passages",
+                "mhbench/corpus/passages.py",
+            ),
+            "mhbench.corpus.passages.passage_requests": (
+                "corpus/passages.html#passage_requests",
+                "mhbench/corpus/passages.py",
+            ),
+            "mhbench.corpus.passages.pseudo_label": ("corpus/passages.html#pseudo_label", "mhbench/corpus/passages.py"),
+            "mhbench.corpus.passages.pseudo_label_table": (
+                "corpus/passages.html#pseudo_label_table",
+                "mhbench/corpus/passages.py",
+            ),
+        },
+        "mhbench.corpus.pubmed": {
+            "mhbench.corpus.pubmed.Abstract": ("corpus/pubmed.html#abstract", "mhbench/corpus/pubmed.py"),
+            "mhbench.corpus.pubmed._article": ("corpus/pubmed.html#_article", "mhbench/corpus/pubmed.py"),
+            "mhbench.corpus.pubmed._entered": ("corpus/pubmed.html#_entered", "mhbench/corpus/pubmed.py"),
+            "mhbench.corpus.pubmed._stream": ("corpus/pubmed.html#_stream", "mhbench/corpus/pubmed.py"),
+            "mhbench.corpus.pubmed._text": ("corpus/pubmed.html#_text", "mhbench/corpus/pubmed.py"),
+            "mhbench.corpus.pubmed._year": ("corpus/pubmed.html#_year", "mhbench/corpus/pubmed.py"),
+            "mhbench.corpus.pubmed.literature_manifest": (
+                "corpus/pubmed.html#literature_manifest",
+                "mhbench/corpus/pubmed.py",
+            ),
+            "mhbench.corpus.pubmed.literature_table": (
+                "corpus/pubmed.html#literature_table",
+                "mhbench/corpus/pubmed.py",
+            ),
+            "mhbench.corpus.pubmed.merge_topics": ("corpus/pubmed.html#merge_topics", "mhbench/corpus/pubmed.py"),
+            "mhbench.corpus.pubmed.read_pubmed": ("corpus/pubmed.html#read_pubmed", "mhbench/corpus/pubmed.py"),
         },
         "mhbench.corpus.splits": {
             "mhbench.corpus.splits.folded": ("corpus/splits.html#folded", "mhbench/corpus/splits.py"),
@@ -1456,6 +1597,19 @@ d = {
                 "mhbench/report/figures.py",
             ),
         },
+        "mhbench.report.findings": {
+            "mhbench.report.findings._metrics": ("report/findings.html#_metrics", "mhbench/report/findings.py"),
+            "mhbench.report.findings._of_judges": ("report/findings.html#_of_judges", "mhbench/report/findings.py"),
+            "mhbench.report.findings._of_requests": ("report/findings.html#_of_requests", "mhbench/report/findings.py"),
+            "mhbench.report.findings._table": ("report/findings.html#_table", "mhbench/report/findings.py"),
+            "mhbench.report.findings.about_run": ("report/findings.html#about_run", "mhbench/report/findings.py"),
+            "mhbench.report.findings.against_lines": (
+                "report/findings.html#against_lines",
+                "mhbench/report/findings.py",
+            ),
+            "mhbench.report.findings.asked": ("report/findings.html#asked", "mhbench/report/findings.py"),
+            "mhbench.report.findings.went_wrong": ("report/findings.html#went_wrong", "mhbench/report/findings.py"),
+        },
         "mhbench.report.forest": {
             "mhbench.report.forest._Line": ("report/forest.html#_line", "mhbench/report/forest.py"),
             "mhbench.report.forest._beside": ("report/forest.html#_beside", "mhbench/report/forest.py"),
@@ -1472,18 +1626,54 @@ d = {
             "mhbench.report.forest._unsure": ("report/forest.html#_unsure", "mhbench/report/forest.py"),
             "mhbench.report.forest.intervals": ("report/forest.html#intervals", "mhbench/report/forest.py"),
         },
+        "mhbench.report.items": {
+            "mhbench.report.items.Answers": ("report/items.html#answers", "mhbench/report/items.py"),
+            "mhbench.report.items._apart": ("report/items.html#_apart", "mhbench/report/items.py"),
+            "mhbench.report.items._became": ("report/items.html#_became", "mhbench/report/items.py"),
+            "mhbench.report.items._item_texts": ("report/items.html#_item_texts", "mhbench/report/items.py"),
+            "mhbench.report.items._letters": ("report/items.html#_letters", "mhbench/report/items.py"),
+            "mhbench.report.items._of_study": ("report/items.html#_of_study", "mhbench/report/items.py"),
+            "mhbench.report.items._ratings": ("report/items.html#_ratings", "mhbench/report/items.py"),
+            "mhbench.report.items._responses": ("report/items.html#_responses", "mhbench/report/items.py"),
+            "mhbench.report.items._there": ("report/items.html#_there", "mhbench/report/items.py"),
+            "mhbench.report.items._verdict": ("report/items.html#_verdict", "mhbench/report/items.py"),
+            "mhbench.report.items._words": ("report/items.html#_words", "mhbench/report/items.py"),
+            "mhbench.report.items.answers_of": ("report/items.html#answers_of", "mhbench/report/items.py"),
+            "mhbench.report.items.columnar": ("report/items.html#columnar", "mhbench/report/items.py"),
+            "mhbench.report.items.packed": ("report/items.html#packed", "mhbench/report/items.py"),
+        },
         "mhbench.report.page": {
+            "mhbench.report.page.Picture": ("report/page.html#picture", "mhbench/report/page.py"),
+            "mhbench.report.page.ReportTable": ("report/page.html#reporttable", "mhbench/report/page.py"),
             "mhbench.report.page.Section": ("report/page.html#section", "mhbench/report/page.py"),
+            "mhbench.report.page.Section.given": ("report/page.html#section.given", "mhbench/report/page.py"),
             "mhbench.report.page._cells": ("report/page.html#_cells", "mhbench/report/page.py"),
+            "mhbench.report.page._embedded": ("report/page.html#_embedded", "mhbench/report/page.py"),
+            "mhbench.report.page._groups": ("report/page.html#_groups", "mhbench/report/page.py"),
+            "mhbench.report.page._links": ("report/page.html#_links", "mhbench/report/page.py"),
+            "mhbench.report.page._notebook_of": ("report/page.html#_notebook_of", "mhbench/report/page.py"),
             "mhbench.report.page._picture": ("report/page.html#_picture", "mhbench/report/page.py"),
+            "mhbench.report.page._rests_on": ("report/page.html#_rests_on", "mhbench/report/page.py"),
             "mhbench.report.page._section": ("report/page.html#_section", "mhbench/report/page.py"),
+            "mhbench.report.page._stem": ("report/page.html#_stem", "mhbench/report/page.py"),
             "mhbench.report.page.collect": ("report/page.html#collect", "mhbench/report/page.py"),
             "mhbench.report.page.headline": ("report/page.html#headline", "mhbench/report/page.py"),
             "mhbench.report.page.html_report": ("report/page.html#html_report", "mhbench/report/page.py"),
-            "mhbench.report.page.introduction": ("report/page.html#introduction", "mhbench/report/page.py"),
             "mhbench.report.page.readable": ("report/page.html#readable", "mhbench/report/page.py"),
             "mhbench.report.page.write_headline": ("report/page.html#write_headline", "mhbench/report/page.py"),
             "mhbench.report.page.write_tables": ("report/page.html#write_tables", "mhbench/report/page.py"),
+        },
+        "mhbench.report.reading": {
+            "mhbench.report.reading.Prose": ("report/reading.html#prose", "mhbench/report/reading.py"),
+            "mhbench.report.reading._and": ("report/reading.html#_and", "mhbench/report/reading.py"),
+            "mhbench.report.reading._called": ("report/reading.html#_called", "mhbench/report/reading.py"),
+            "mhbench.report.reading._imported": ("report/reading.html#_imported", "mhbench/report/reading.py"),
+            "mhbench.report.reading._of_intervals": ("report/reading.html#_of_intervals", "mhbench/report/reading.py"),
+            "mhbench.report.reading._plainly": ("report/reading.html#_plainly", "mhbench/report/reading.py"),
+            "mhbench.report.reading._registered": ("report/reading.html#_registered", "mhbench/report/reading.py"),
+            "mhbench.report.reading.doubts": ("report/reading.html#doubts", "mhbench/report/reading.py"),
+            "mhbench.report.reading.stage_prose": ("report/reading.html#stage_prose", "mhbench/report/reading.py"),
+            "mhbench.report.reading.standing": ("report/reading.html#standing", "mhbench/report/reading.py"),
         },
         "mhbench.report.style": {
             "mhbench.report.style.Look": ("report/style.html#look", "mhbench/report/style.py"),
@@ -1519,6 +1709,7 @@ d = {
         "mhbench.run.cli": {
             "mhbench.run.cli._cache": ("run/cli.html#_cache", "mhbench/run/cli.py"),
             "mhbench.run.cli._check": ("run/cli.html#_check", "mhbench/run/cli.py"),
+            "mhbench.run.cli._compare": ("run/cli.html#_compare", "mhbench/run/cli.py"),
             "mhbench.run.cli._import": ("run/cli.html#_import", "mhbench/run/cli.py"),
             "mhbench.run.cli._inputs": ("run/cli.html#_inputs", "mhbench/run/cli.py"),
             "mhbench.run.cli._merge": ("run/cli.html#_merge", "mhbench/run/cli.py"),
@@ -1526,17 +1717,35 @@ d = {
             "mhbench.run.cli._names": ("run/cli.html#_names", "mhbench/run/cli.py"),
             "mhbench.run.cli._plan": ("run/cli.html#_plan", "mhbench/run/cli.py"),
             "mhbench.run.cli._publish": ("run/cli.html#_publish", "mhbench/run/cli.py"),
+            "mhbench.run.cli._report": ("run/cli.html#_report", "mhbench/run/cli.py"),
             "mhbench.run.cli._run": ("run/cli.html#_run", "mhbench/run/cli.py"),
             "mhbench.run.cli._select": ("run/cli.html#_select", "mhbench/run/cli.py"),
             "mhbench.run.cli._summary": ("run/cli.html#_summary", "mhbench/run/cli.py"),
+            "mhbench.run.cli._sweep": ("run/cli.html#_sweep", "mhbench/run/cli.py"),
             "mhbench.run.cli._without_bad_rows": ("run/cli.html#_without_bad_rows", "mhbench/run/cli.py"),
             "mhbench.run.cli.main": ("run/cli.html#main", "mhbench/run/cli.py"),
             "mhbench.run.cli.parser": ("run/cli.html#parser", "mhbench/run/cli.py"),
+            "mhbench.run.cli.selection": ("run/cli.html#selection", "mhbench/run/cli.py"),
+        },
+        "mhbench.run.compare": {
+            "mhbench.run.compare.Results": ("run/compare.html#results", "mhbench/run/compare.py"),
+            "mhbench.run.compare._fetch": ("run/compare.html#_fetch", "mhbench/run/compare.py"),
+            "mhbench.run.compare._inside": ("run/compare.html#_inside", "mhbench/run/compare.py"),
+            "mhbench.run.compare._per_item": ("run/compare.html#_per_item", "mhbench/run/compare.py"),
+            "mhbench.run.compare._read": ("run/compare.html#_read", "mhbench/run/compare.py"),
+            "mhbench.run.compare.headline_metrics": ("run/compare.html#headline_metrics", "mhbench/run/compare.py"),
+            "mhbench.run.compare.main_numbers": ("run/compare.html#main_numbers", "mhbench/run/compare.py"),
+            "mhbench.run.compare.paired_accuracies": ("run/compare.html#paired_accuracies", "mhbench/run/compare.py"),
+            "mhbench.run.compare.results_of": ("run/compare.html#results_of", "mhbench/run/compare.py"),
         },
         "mhbench.run.edit": {
             "mhbench.run.edit._check_parts": ("run/edit.html#_check_parts", "mhbench/run/edit.py"),
+            "mhbench.run.edit._chosen": ("run/edit.html#_chosen", "mhbench/run/edit.py"),
             "mhbench.run.edit._edit": ("run/edit.html#_edit", "mhbench/run/edit.py"),
             "mhbench.run.edit._flow": ("run/edit.html#_flow", "mhbench/run/edit.py"),
+            "mhbench.run.edit._following": ("run/edit.html#_following", "mhbench/run/edit.py"),
+            "mhbench.run.edit._write": ("run/edit.html#_write", "mhbench/run/edit.py"),
+            "mhbench.run.edit._yaml": ("run/edit.html#_yaml", "mhbench/run/edit.py"),
             "mhbench.run.edit.import_corpus": ("run/edit.html#import_corpus", "mhbench/run/edit.py"),
             "mhbench.run.edit.merge_shards": ("run/edit.html#merge_shards", "mhbench/run/edit.py"),
             "mhbench.run.edit.select": ("run/edit.html#select", "mhbench/run/edit.py"),
@@ -1562,8 +1771,11 @@ d = {
             "mhbench.run.inputs._make_places": ("run/inputs.html#_make_places", "mhbench/run/inputs.py"),
             "mhbench.run.inputs._model_files": ("run/inputs.html#_model_files", "mhbench/run/inputs.py"),
             "mhbench.run.inputs._of_models": ("run/inputs.html#_of_models", "mhbench/run/inputs.py"),
+            "mhbench.run.inputs._record_asked": ("run/inputs.html#_record_asked", "mhbench/run/inputs.py"),
             "mhbench.run.inputs._weights": ("run/inputs.html#_weights", "mhbench/run/inputs.py"),
+            "mhbench.run.inputs._write": ("run/inputs.html#_write", "mhbench/run/inputs.py"),
             "mhbench.run.inputs.check_source": ("run/inputs.html#check_source", "mhbench/run/inputs.py"),
+            "mhbench.run.inputs.deciding": ("run/inputs.html#deciding", "mhbench/run/inputs.py"),
             "mhbench.run.inputs.record_inputs": ("run/inputs.html#record_inputs", "mhbench/run/inputs.py"),
             "mhbench.run.inputs.sha256": ("run/inputs.html#sha256", "mhbench/run/inputs.py"),
         },
@@ -1614,6 +1826,7 @@ d = {
             "mhbench.run.params._as_model": ("run/params.html#_as_model", "mhbench/run/params.py"),
             "mhbench.run.params._asked": ("run/params.html#_asked", "mhbench/run/params.py"),
             "mhbench.run.params._entries": ("run/params.html#_entries", "mhbench/run/params.py"),
+            "mhbench.run.params._families": ("run/params.html#_families", "mhbench/run/params.py"),
             "mhbench.run.params._lists": ("run/params.html#_lists", "mhbench/run/params.py"),
             "mhbench.run.params._map": ("run/params.html#_map", "mhbench/run/params.py"),
             "mhbench.run.params._named": ("run/params.html#_named", "mhbench/run/params.py"),
@@ -1623,7 +1836,10 @@ d = {
             "mhbench.run.params._texts": ("run/params.html#_texts", "mhbench/run/params.py"),
             "mhbench.run.params._ungiven": ("run/params.html#_ungiven", "mhbench/run/params.py"),
             "mhbench.run.params._varied": ("run/params.html#_varied", "mhbench/run/params.py"),
+            "mhbench.run.params.asked_by": ("run/params.html#asked_by", "mhbench/run/params.py"),
             "mhbench.run.params.check_params": ("run/params.html#check_params", "mhbench/run/params.py"),
+            "mhbench.run.params.goes_through": ("run/params.html#goes_through", "mhbench/run/params.py"),
+            "mhbench.run.params.kind_of": ("run/params.html#kind_of", "mhbench/run/params.py"),
             "mhbench.run.params.load_params": ("run/params.html#load_params", "mhbench/run/params.py"),
             "mhbench.run.params.stage_parameters": ("run/params.html#stage_parameters", "mhbench/run/params.py"),
         },
@@ -1648,9 +1864,11 @@ d = {
             "mhbench.run.plan._Study.later": ("run/plan.html#_study.later", "mhbench/run/plan.py"),
             "mhbench.run.plan._completed": ("run/plan.html#_completed", "mhbench/run/plan.py"),
             "mhbench.run.plan._duelled": ("run/plan.html#_duelled", "mhbench/run/plan.py"),
+            "mhbench.run.plan._fits": ("run/plan.html#_fits", "mhbench/run/plan.py"),
             "mhbench.run.plan._judged": ("run/plan.html#_judged", "mhbench/run/plan.py"),
             "mhbench.run.plan._known_of_encoder": ("run/plan.html#_known_of_encoder", "mhbench/run/plan.py"),
             "mhbench.run.plan._prepared": ("run/plan.html#_prepared", "mhbench/run/plan.py"),
+            "mhbench.run.plan._studied": ("run/plan.html#_studied", "mhbench/run/plan.py"),
             "mhbench.run.plan.plan_run": ("run/plan.html#plan_run", "mhbench/run/plan.py"),
             "mhbench.run.plan.run_with": ("run/plan.html#run_with", "mhbench/run/plan.py"),
             "mhbench.run.plan.stage_requests": ("run/plan.html#stage_requests", "mhbench/run/plan.py"),
@@ -1663,6 +1881,7 @@ d = {
             "mhbench.run.shape._arguments": ("run/shape.html#_arguments", "mhbench/run/shape.py"),
             "mhbench.run.shape._count": ("run/shape.html#_count", "mhbench/run/shape.py"),
             "mhbench.run.shape._entries": ("run/shape.html#_entries", "mhbench/run/shape.py"),
+            "mhbench.run.shape._inlined": ("run/shape.html#_inlined", "mhbench/run/shape.py"),
             "mhbench.run.shape._merged": ("run/shape.html#_merged", "mhbench/run/shape.py"),
             "mhbench.run.shape._object": ("run/shape.html#_object", "mhbench/run/shape.py"),
             "mhbench.run.shape._params_schema": ("run/shape.html#_params_schema", "mhbench/run/shape.py"),
@@ -1691,6 +1910,7 @@ d = {
             "mhbench.run.stage.Stage.items": ("run/stage.html#stage.items", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.judgments": ("run/stage.html#stage.judgments", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.labelled_items": ("run/stage.html#stage.labelled_items", "mhbench/run/stage.py"),
+            "mhbench.run.stage.Stage.lines": ("run/stage.html#stage.lines", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.n_set_aside": ("run/stage.html#stage.n_set_aside", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.out": ("run/stage.html#stage.out", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.page": ("run/stage.html#stage.page", "mhbench/run/stage.py"),
@@ -1710,7 +1930,16 @@ d = {
             "mhbench.run.stage._everybody": ("run/stage.html#_everybody", "mhbench/run/stage.py"),
             "mhbench.run.stage._goes_through": ("run/stage.html#_goes_through", "mhbench/run/stage.py"),
             "mhbench.run.stage._plain": ("run/stage.html#_plain", "mhbench/run/stage.py"),
+            "mhbench.run.stage.synthetic": ("run/stage.html#synthetic", "mhbench/run/stage.py"),
             "mhbench.run.stage.write_metrics": ("run/stage.html#write_metrics", "mhbench/run/stage.py"),
+        },
+        "mhbench.run.sweep": {
+            "mhbench.run.sweep._done": ("run/sweep.html#_done", "mhbench/run/sweep.py"),
+            "mhbench.run.sweep._written": ("run/sweep.html#_written", "mhbench/run/sweep.py"),
+            "mhbench.run.sweep.grid": ("run/sweep.html#grid", "mhbench/run/sweep.py"),
+            "mhbench.run.sweep.moved": ("run/sweep.html#moved", "mhbench/run/sweep.py"),
+            "mhbench.run.sweep.sweep": ("run/sweep.html#sweep", "mhbench/run/sweep.py"),
+            "mhbench.run.sweep.sweep_figure": ("run/sweep.html#sweep_figure", "mhbench/run/sweep.py"),
         },
         "mhbench.stats.abstention": {
             "mhbench.stats.abstention.Abstention": ("stats/abstention.html#abstention", "mhbench/stats/abstention.py"),
@@ -1950,6 +2179,39 @@ d = {
                 "mhbench/stats/hierarchical.py",
             ),
         },
+        "mhbench.stats.judge_error": {
+            "mhbench.stats.judge_error.Calibrated": (
+                "stats/judge_error.html#calibrated",
+                "mhbench/stats/judge_error.py",
+            ),
+            "mhbench.stats.judge_error.Heaping": ("stats/judge_error.html#heaping", "mhbench/stats/judge_error.py"),
+            "mhbench.stats.judge_error.LeftOut": ("stats/judge_error.html#leftout", "mhbench/stats/judge_error.py"),
+            "mhbench.stats.judge_error.Limits": ("stats/judge_error.html#limits", "mhbench/stats/judge_error.py"),
+            "mhbench.stats.judge_error._both": ("stats/judge_error.html#_both", "mhbench/stats/judge_error.py"),
+            "mhbench.stats.judge_error._limits": ("stats/judge_error.html#_limits", "mhbench/stats/judge_error.py"),
+            "mhbench.stats.judge_error._mean_of": ("stats/judge_error.html#_mean_of", "mhbench/stats/judge_error.py"),
+            "mhbench.stats.judge_error.bland_altman": (
+                "stats/judge_error.html#bland_altman",
+                "mhbench/stats/judge_error.py",
+            ),
+            "mhbench.stats.judge_error.corrected_share": (
+                "stats/judge_error.html#corrected_share",
+                "mhbench/stats/judge_error.py",
+            ),
+            "mhbench.stats.judge_error.heaping": ("stats/judge_error.html#heaping", "mhbench/stats/judge_error.py"),
+            "mhbench.stats.judge_error.leave_one_rater_out": (
+                "stats/judge_error.html#leave_one_rater_out",
+                "mhbench/stats/judge_error.py",
+            ),
+            "mhbench.stats.judge_error.length_effect": (
+                "stats/judge_error.html#length_effect",
+                "mhbench/stats/judge_error.py",
+            ),
+            "mhbench.stats.judge_error.split_half_calibration": (
+                "stats/judge_error.html#split_half_calibration",
+                "mhbench/stats/judge_error.py",
+            ),
+        },
         "mhbench.stats.metrics": {
             "mhbench.stats.metrics.ClassScores": ("stats/metrics.html#classscores", "mhbench/stats/metrics.py"),
             "mhbench.stats.metrics.SetScores": ("stats/metrics.html#setscores", "mhbench/stats/metrics.py"),
@@ -2022,6 +2284,33 @@ d = {
             "mhbench.stats.preference.plackett_luce": (
                 "stats/preference.html#plackett_luce",
                 "mhbench/stats/preference.py",
+            ),
+        },
+        "mhbench.stats.repeatability": {
+            "mhbench.stats.repeatability.Components": (
+                "stats/repeatability.html#components",
+                "mhbench/stats/repeatability.py",
+            ),
+            "mhbench.stats.repeatability._mean_squares": (
+                "stats/repeatability.html#_mean_squares",
+                "mhbench/stats/repeatability.py",
+            ),
+            "mhbench.stats.repeatability._runs": ("stats/repeatability.html#_runs", "mhbench/stats/repeatability.py"),
+            "mhbench.stats.repeatability.flip_rate": (
+                "stats/repeatability.html#flip_rate",
+                "mhbench/stats/repeatability.py",
+            ),
+            "mhbench.stats.repeatability.intraclass_correlation": (
+                "stats/repeatability.html#intraclass_correlation",
+                "mhbench/stats/repeatability.py",
+            ),
+            "mhbench.stats.repeatability.variance_components": (
+                "stats/repeatability.html#variance_components",
+                "mhbench/stats/repeatability.py",
+            ),
+            "mhbench.stats.repeatability.within_item_sd": (
+                "stats/repeatability.html#within_item_sd",
+                "mhbench/stats/repeatability.py",
             ),
         },
         "mhbench.stats.resample": {
@@ -2333,6 +2622,32 @@ d = {
                 "mhbench/steps/contamination_tables.py",
             ),
         },
+        "mhbench.steps.corruptions": {
+            "mhbench.steps.corruptions._chosen": ("steps/corruptions.html#_chosen", "mhbench/steps/corruptions.py"),
+            "mhbench.steps.corruptions._dangerous": (
+                "steps/corruptions.html#_dangerous",
+                "mhbench/steps/corruptions.py",
+            ),
+            "mhbench.steps.corruptions._fact_changed": (
+                "steps/corruptions.html#_fact_changed",
+                "mhbench/steps/corruptions.py",
+            ),
+            "mhbench.steps.corruptions._padded": ("steps/corruptions.html#_padded", "mhbench/steps/corruptions.py"),
+            "mhbench.steps.corruptions._shortened": (
+                "steps/corruptions.html#_shortened",
+                "mhbench/steps/corruptions.py",
+            ),
+            "mhbench.steps.corruptions._swapped": ("steps/corruptions.html#_swapped", "mhbench/steps/corruptions.py"),
+            "mhbench.steps.corruptions.corrupted": ("steps/corruptions.html#corrupted", "mhbench/steps/corruptions.py"),
+            "mhbench.steps.corruptions.corruption_rules": (
+                "steps/corruptions.html#corruption_rules",
+                "mhbench/steps/corruptions.py",
+            ),
+            "mhbench.steps.corruptions.known_group_answers": (
+                "steps/corruptions.html#known_group_answers",
+                "mhbench/steps/corruptions.py",
+            ),
+        },
         "mhbench.steps.demographics": {
             "mhbench.steps.demographics.LevelScores": (
                 "steps/demographics.html#levelscores",
@@ -2466,13 +2781,20 @@ d = {
         "mhbench.steps.generate": {
             "mhbench.steps.generate.Setting": ("steps/generate.html#setting", "mhbench/steps/generate.py"),
             "mhbench.steps.generate.Setting.draws": ("steps/generate.html#setting.draws", "mhbench/steps/generate.py"),
+            "mhbench.steps.generate.Setting.plain": ("steps/generate.html#setting.plain", "mhbench/steps/generate.py"),
             "mhbench.steps.generate.Setting.votes": ("steps/generate.html#setting.votes", "mhbench/steps/generate.py"),
+            "mhbench.steps.generate.Setting.voting": (
+                "steps/generate.html#setting.voting",
+                "mhbench/steps/generate.py",
+            ),
+            "mhbench.steps.generate.Votes": ("steps/generate.html#votes", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._distinct": ("steps/generate.html#_distinct", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._every": ("steps/generate.html#_every", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._letters": ("steps/generate.html#_letters", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._marks": ("steps/generate.html#_marks", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._room": ("steps/generate.html#_room", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._stand_in": ("steps/generate.html#_stand_in", "mhbench/steps/generate.py"),
+            "mhbench.steps.generate._voting": ("steps/generate.html#_voting", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._with_system": ("steps/generate.html#_with_system", "mhbench/steps/generate.py"),
             "mhbench.steps.generate.expected": ("steps/generate.html#expected", "mhbench/steps/generate.py"),
             "mhbench.steps.generate.generate": ("steps/generate.html#generate", "mhbench/steps/generate.py"),
@@ -2500,6 +2822,92 @@ d = {
             "mhbench.steps.judge.judge_items": ("steps/judge.html#judge_items", "mhbench/steps/judge.py"),
             "mhbench.steps.judge.judge_requests": ("steps/judge.html#judge_requests", "mhbench/steps/judge.py"),
             "mhbench.steps.judge.judged_answers": ("steps/judge.html#judged_answers", "mhbench/steps/judge.py"),
+        },
+        "mhbench.steps.judge_people": {
+            "mhbench.steps.judge_people._compared": (
+                "steps/judge_people.html#_compared",
+                "mhbench/steps/judge_people.py",
+            ),
+            "mhbench.steps.judge_people._labels": ("steps/judge_people.html#_labels", "mhbench/steps/judge_people.py"),
+            "mhbench.steps.judge_people._scores": ("steps/judge_people.html#_scores", "mhbench/steps/judge_people.py"),
+            "mhbench.steps.judge_people.people_table": (
+                "steps/judge_people.html#people_table",
+                "mhbench/steps/judge_people.py",
+            ),
+            "mhbench.steps.judge_people.rated_points": (
+                "steps/judge_people.html#rated_points",
+                "mhbench/steps/judge_people.py",
+            ),
+        },
+        "mhbench.steps.judge_study": {
+            "mhbench.steps.judge_study.Part": ("steps/judge_study.html#part", "mhbench/steps/judge_study.py"),
+            "mhbench.steps.judge_study._alone": ("steps/judge_study.html#_alone", "mhbench/steps/judge_study.py"),
+            "mhbench.steps.judge_study._by_rubric": (
+                "steps/judge_study.html#_by_rubric",
+                "mhbench/steps/judge_study.py",
+            ),
+            "mhbench.steps.judge_study.ask_parts": ("steps/judge_study.html#ask_parts", "mhbench/steps/judge_study.py"),
+            "mhbench.steps.judge_study.count_parts": (
+                "steps/judge_study.html#count_parts",
+                "mhbench/steps/judge_study.py",
+            ),
+            "mhbench.steps.judge_study.part_requests": (
+                "steps/judge_study.html#part_requests",
+                "mhbench/steps/judge_study.py",
+            ),
+            "mhbench.steps.judge_study.study_parts": (
+                "steps/judge_study.html#study_parts",
+                "mhbench/steps/judge_study.py",
+            ),
+        },
+        "mhbench.steps.judge_tables": {
+            "mhbench.steps.judge_tables._kept": ("steps/judge_tables.html#_kept", "mhbench/steps/judge_tables.py"),
+            "mhbench.steps.judge_tables._line": ("steps/judge_tables.html#_line", "mhbench/steps/judge_tables.py"),
+            "mhbench.steps.judge_tables._runs": ("steps/judge_tables.html#_runs", "mhbench/steps/judge_tables.py"),
+            "mhbench.steps.judge_tables.card_figure_rows": (
+                "steps/judge_tables.html#card_figure_rows",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.component_table": (
+                "steps/judge_tables.html#component_table",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.habit_table": (
+                "steps/judge_tables.html#habit_table",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.judge_card": (
+                "steps/judge_tables.html#judge_card",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.known_groups": (
+                "steps/judge_tables.html#known_groups",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.preference_table": (
+                "steps/judge_tables.html#preference_table",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.repeatability_table": (
+                "steps/judge_tables.html#repeatability_table",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.rewording_table": (
+                "steps/judge_tables.html#rewording_table",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.student_points": (
+                "steps/judge_tables.html#student_points",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.study_metrics": (
+                "steps/judge_tables.html#study_metrics",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.word_counts": (
+                "steps/judge_tables.html#word_counts",
+                "mhbench/steps/judge_tables.py",
+            ),
         },
         "mhbench.steps.jury": {
             "mhbench.steps.jury._majority": ("steps/jury.html#_majority", "mhbench/steps/jury.py"),
@@ -2555,6 +2963,16 @@ d = {
                 "steps/similarity.html#nearest_option",
                 "mhbench/steps/similarity.py",
             ),
+        },
+        "mhbench.steps.styles": {
+            "mhbench.steps.styles._alike": ("steps/styles.html#_alike", "mhbench/steps/styles.py"),
+            "mhbench.steps.styles._tier": ("steps/styles.html#_tier", "mhbench/steps/styles.py"),
+            "mhbench.steps.styles.alike_by_style": ("steps/styles.html#alike_by_style", "mhbench/steps/styles.py"),
+            "mhbench.steps.styles.final_scores": ("steps/styles.html#final_scores", "mhbench/steps/styles.py"),
+            "mhbench.steps.styles.judge_in_styles": ("steps/styles.html#judge_in_styles", "mhbench/steps/styles.py"),
+            "mhbench.steps.styles.linked_scores": ("steps/styles.html#linked_scores", "mhbench/steps/styles.py"),
+            "mhbench.steps.styles.mean_points": ("steps/styles.html#mean_points", "mhbench/steps/styles.py"),
+            "mhbench.steps.styles.style_rubric": ("steps/styles.html#style_rubric", "mhbench/steps/styles.py"),
         },
         "mhbench.steps.training": {
             "mhbench.steps.training.Run": ("steps/training.html#run", "mhbench/steps/training.py"),
@@ -2676,6 +3094,10 @@ d = {
             "mhbench.steps.verdicts.messages": ("steps/verdicts.html#messages", "mhbench/steps/verdicts.py"),
             "mhbench.steps.verdicts.schema": ("steps/verdicts.html#schema", "mhbench/steps/verdicts.py"),
             "mhbench.steps.verdicts.split_parts": ("steps/verdicts.html#split_parts", "mhbench/steps/verdicts.py"),
+        },
+        "mhbench.steps.wordings": {
+            "mhbench.steps.wordings._rescaled": ("steps/wordings.html#_rescaled", "mhbench/steps/wordings.py"),
+            "mhbench.steps.wordings.reworded": ("steps/wordings.html#reworded", "mhbench/steps/wordings.py"),
         },
         "mhbench.studies.corpus": {
             "mhbench.studies.corpus.Corpus": ("studies/corpus.html#corpus", "mhbench/studies/corpus.py"),
@@ -2813,10 +3235,14 @@ d = {
             ),
         },
         "mhbench.studies.counselingbench.inspect": {
+            "mhbench.studies.counselingbench.inspect.count_cases": (
+                "studies/counselingbench/inspect.html#count_cases",
+                "mhbench/studies/counselingbench/inspect.py",
+            ),
             "mhbench.studies.counselingbench.inspect.inspect_counselingbench": (
                 "studies/counselingbench/inspect.html#inspect_counselingbench",
                 "mhbench/studies/counselingbench/inspect.py",
-            )
+            ),
         },
         "mhbench.studies.counselingbench.load": {
             "mhbench.studies.counselingbench.load.CounselingRow": (
@@ -2841,6 +3267,10 @@ d = {
             ),
             "mhbench.studies.counselingbench.load.CounselingRow.item_id": (
                 "studies/counselingbench/load.html#counselingrow.item_id",
+                "mhbench/studies/counselingbench/load.py",
+            ),
+            "mhbench.studies.counselingbench.load.CounselingRow.resolved": (
+                "studies/counselingbench/load.html#counselingrow.resolved",
                 "mhbench/studies/counselingbench/load.py",
             ),
             "mhbench.studies.counselingbench.load.CounselingRow.right": (
@@ -2871,8 +3301,8 @@ d = {
                 "studies/counselingbench/load.html#_row",
                 "mhbench/studies/counselingbench/load.py",
             ),
-            "mhbench.studies.counselingbench.load.count_cases": (
-                "studies/counselingbench/load.html#count_cases",
+            "mhbench.studies.counselingbench.load._tie_breaks": (
+                "studies/counselingbench/load.html#_tie_breaks",
                 "mhbench/studies/counselingbench/load.py",
             ),
             "mhbench.studies.counselingbench.load.load": (
@@ -2908,6 +3338,24 @@ d = {
             "mhbench.studies.counselingbench.proposals.proposals_beside_people": (
                 "studies/counselingbench/proposals.html#proposals_beside_people",
                 "mhbench/studies/counselingbench/proposals.py",
+            ),
+        },
+        "mhbench.studies.counselingbench.reasoning": {
+            "mhbench.studies.counselingbench.reasoning._measured": (
+                "studies/counselingbench/reasoning.html#_measured",
+                "mhbench/studies/counselingbench/reasoning.py",
+            ),
+            "mhbench.studies.counselingbench.reasoning.accuracy_beside_bertscore": (
+                "studies/counselingbench/reasoning.html#accuracy_beside_bertscore",
+                "mhbench/studies/counselingbench/reasoning.py",
+            ),
+            "mhbench.studies.counselingbench.reasoning.radar_charts": (
+                "studies/counselingbench/reasoning.html#radar_charts",
+                "mhbench/studies/counselingbench/reasoning.py",
+            ),
+            "mhbench.studies.counselingbench.reasoning.reasoning_layout": (
+                "studies/counselingbench/reasoning.html#reasoning_layout",
+                "mhbench/studies/counselingbench/reasoning.py",
             ),
         },
         "mhbench.studies.counselingbench.tables": {
@@ -3815,6 +4263,50 @@ d = {
             "mhbench.studies.mhqa.load.mend_option": (
                 "studies/mhqa/load.html#mend_option",
                 "mhbench/studies/mhqa/load.py",
+            ),
+        },
+        "mhbench.studies.mhqa.medmcqa": {
+            "mhbench.studies.mhqa.medmcqa._first_option": (
+                "studies/mhqa/medmcqa.html#_first_option",
+                "mhbench/studies/mhqa/medmcqa.py",
+            ),
+            "mhbench.studies.mhqa.medmcqa.load_medmcqa": (
+                "studies/mhqa/medmcqa.html#load_medmcqa",
+                "mhbench/studies/mhqa/medmcqa.py",
+            ),
+        },
+        "mhbench.studies.mhqa.profile": {
+            "mhbench.studies.mhqa.profile._lettered": (
+                "studies/mhqa/profile.html#_lettered",
+                "mhbench/studies/mhqa/profile.py",
+            ),
+            "mhbench.studies.mhqa.profile.accuracy_and_f1": (
+                "studies/mhqa/profile.html#accuracy_and_f1",
+                "mhbench/studies/mhqa/profile.py",
+            ),
+            "mhbench.studies.mhqa.profile.flip_table": (
+                "studies/mhqa/profile.html#flip_table",
+                "mhbench/studies/mhqa/profile.py",
+            ),
+            "mhbench.studies.mhqa.profile.judged_shares": (
+                "studies/mhqa/profile.html#judged_shares",
+                "mhbench/studies/mhqa/profile.py",
+            ),
+            "mhbench.studies.mhqa.profile.label_test": (
+                "studies/mhqa/profile.html#label_test",
+                "mhbench/studies/mhqa/profile.py",
+            ),
+            "mhbench.studies.mhqa.profile.repeat_agreement": (
+                "studies/mhqa/profile.html#repeat_agreement",
+                "mhbench/studies/mhqa/profile.py",
+            ),
+            "mhbench.studies.mhqa.profile.wide_table": (
+                "studies/mhqa/profile.html#wide_table",
+                "mhbench/studies/mhqa/profile.py",
+            ),
+            "mhbench.studies.mhqa.profile.with_judged_label": (
+                "studies/mhqa/profile.html#with_judged_label",
+                "mhbench/studies/mhqa/profile.py",
             ),
         },
         "mhbench.studies.mhqa.simulate": {

@@ -13,9 +13,8 @@ from mhbench.studies.counselingbench.fields import (
     icd_blocks,
     parse_demographics,
 )
-from mhbench.studies.counselingbench.inspect import inspect_counselingbench
+from mhbench.studies.counselingbench.inspect import count_cases, inspect_counselingbench
 from mhbench.studies.counselingbench.load import (
-    count_cases,
     load_counselingbench,
     load_counselingbench_errors,
     load_counselingbench_labels,
@@ -326,3 +325,30 @@ def test_released_files_as_corpora(datasets, tmp_path):
     answers, labels = (load_corpus("counselingbench", folder / f, **aside) for f in (ANSWERS, LABELS))
     assert (len(answers.items), len(answers.responses), len(answers.ratings)) == (508, 508, 0)
     assert len(labels.ratings) == 3 * len(labels.items) and {r.mode for r in labels.responses} == {"few_shot_cot"}
+
+
+LABELLED = ("Intake, Assessment & Diagnosis", "Treatment Planning")
+
+
+@pytest.mark.parametrize(
+    "h,s,third,expected,how",
+    [
+        (0, 0, None, 0, "both annotators agree"),
+        (0, 1, 1, 1, "a third annotator broke the tie"),
+        (0, 1, None, None, "nobody broke the tie"),
+    ],
+)
+def test_two_annotators_and_no_final_label_are_brought_together(tmp_path, h, s, third, expected, how):
+    names = {"label_h": LABELLED[h], "label_s": LABELLED[s]}
+    names["label_third"] = "" if third is None else LABELLED[third]
+    corpus = load_corpus("counselingbench", write(tmp_path / "q.csv", [ROW | names]))
+    assert corpus.items[0].category == (None if expected is None else competency(LABELLED[expected]))
+    said = {r.rater: r.label for r in corpus.ratings}
+    assert said.get("resolved") == corpus.items[0].category and said["h"] == competency(LABELLED[h])
+    assert len(corpus.notes) == 1 and how in corpus.notes[0]
+
+
+def test_a_final_label_of_the_file_goes_before_the_tie_break(tmp_path):
+    row = ROW | {"label_h": LABELLED[0], "label_s": LABELLED[1], "label": LABELLED[1], "label_third": LABELLED[0]}
+    corpus = load_corpus("counselingbench", write(tmp_path / "q.csv", [row]))
+    assert corpus.items[0].category == competency(LABELLED[1]) and corpus.notes == []

@@ -65,6 +65,8 @@ def _prepare(a: argparse.Namespace) -> Path:
         tokens |= enrol(store, study, [r for r in _names(a.resolver) if r not in known], role="resolver")
         owner = enrol(store, study, ["owner"], role="owner")
     print(f"{study.name}: {len(study.of_role('item'))} questions of kind {study.settings.kind}; answers in {path}")
+    if study.omitted:
+        print(f"answers that nobody is shown, by status: {dict(study.omitted)}")
     if tokens:
         print("Links, shown this once (a new one: mhbench annotate invite):")
         _print_links(a, tokens)
@@ -138,7 +140,7 @@ def _print_overview(store: Store, study: Study) -> None:
         print(f"questions in conflict: {found['conflicts']}")
     for m in found["agreement"]:
         said = "too little to say" if m.estimate is None else f"{m.estimate:.3f}"
-        print(f"{m.measure}: {said} ({m.n} rated by two or more)")
+        print(f"Krippendorff's alpha, {m.level}: {m.of}: {said} ({m.n} rated by two or more)")
 
 
 def _status(a: argparse.Namespace) -> None:

@@ -6,20 +6,23 @@
 from __future__ import annotations
 
 import tempfile
+from glob import glob
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import yaml
 
 from .study import Study, build_study
 from ..errors import refuse
 from ..records.schema import Mode, Response, read_records
 from ..studies.corpus import Corpus, load_corpus
+from ..studies.counselingbench.errors import error_sample
 from ..studies.demo import demo_path
 
 # %% auto #0
-__all__ = ["demo_names", "demo_entry", "entry_of", "entry_corpus", "responses_of", "study_of"]
+__all__ = ["demo_names", "demo_entry", "entry_of", "responses_of", "entry_corpus", "study_of"]
 
 
 # %% ../../nbs/annotate/13_sources.ipynb #7a6652b6
@@ -73,15 +76,43 @@ def entry_of(
 
 
 # %% ../../nbs/annotate/13_sources.ipynb #014fafd6
-def _responses(answers: Any, corpus: Corpus, mode: Mode | None, folder: Path) -> list[Response]:
-    study = corpus.items[0].study if corpus.items else "none"
-    if answers is None:
-        found = corpus.responses
-    elif isinstance(answers, list):
+def _read(answers: str, folder: Path) -> list[Response]:
+    paths = sorted(glob(str(folder / Path(answers).expanduser())))
+    if not paths:
+        refuse(
+            "study_of",
+            "answers",
+            "name a Parquet file of responses, or several by a pattern",
+            f"{answers!r}, which is not there",
+            remedy="run `dvc repro generate`, or mend the entry",
+            error=FileNotFoundError,
+        )
+    return [r for p in paths for r in read_records(p, Response)]
+
+
+def _wrong(found: list[Response], entry: dict[str, Any], mode: Mode, folder: Path) -> list[Response]:
+    "Those that a table of scores calls wrong, at most `n_wrong` a model, drawn by seed."
+    scores = pd.read_parquet(folder / Path(entry["scores"]).expanduser())
+    first = scores[scores["sample"] == 0]
+    drawn = error_sample(first, entry.get("n_wrong", len(first)), mode=mode, seed=entry.get("seed", 20250107))
+    kept = set(zip(drawn["model"], drawn["item_id"], strict=True))
+    return [r for r in found if (r.model, r.item_id) in kept]
+
+
+def responses_of(
+    entry: dict[str, Any],
+    corpus: Corpus,
+    folder: Path,
+) -> list[Response]:
+    """The answers that people judge, first samples of one mode.
+
+    Raises: FileNotFoundError; ValueError where modes are mixed, or right answers would be shown as wrong ones.
+    """
+    answers, mode, study = entry.get("answers"), entry.get("mode"), corpus.items[0].study if corpus.items else "none"
+    if isinstance(answers, list):
         found = [Response(study=study, mode=mode or "zero_shot", **a) for a in answers]
     else:
-        paths = sorted(folder.glob(answers)) if "*" in answers else [folder / answers]
-        found = [r for p in paths for r in read_records(p, Response)]
+        found = corpus.responses if answers is None else _read(answers, folder)
     modes = sorted({r.mode for r in found})
     if mode is None and len(modes) > 1:
         refuse(
@@ -91,7 +122,19 @@ def _responses(answers: Any, corpus: Corpus, mode: Mode | None, folder: Path) ->
             "none",
             remedy="say mode: MODE in the entry",
         )
-    return [r for r in found if r.sample == 0 and mode in (None, r.mode)]
+    found = [r for r in found if r.sample == 0 and mode in (None, r.mode)]
+    if "scores" in entry and modes:
+        return _wrong(found, entry, mode or modes[0], folder)
+    if entry.get("kind") == "errors" and not isinstance(answers, list) and found:
+        refuse(
+            "study_of",
+            "scores",
+            "name the table that says which answers are wrong",
+            "none",
+            place="kind errors",
+            remedy="say scores: results/score/NAME/scores.parquet in the entry",
+        )
+    return found
 
 
 def entry_corpus(entry: dict[str, Any], folder: Path) -> Corpus:
@@ -106,11 +149,6 @@ def entry_corpus(entry: dict[str, Any], folder: Path) -> Corpus:
         return load_corpus(at["loader"], path, study=at.get("study"), **options, **aside)
 
 
-def responses_of(entry: dict[str, Any], corpus: Corpus, folder: Path) -> list[Response]:
-    "The answers that people judge."
-    return _responses(entry.get("answers"), corpus, entry.get("mode"), folder)
-
-
 def study_of(
     name: str,
     entry: dict[str, Any],
@@ -119,5 +157,5 @@ def study_of(
     "The study of an entry."
     folder = Path(folder)
     corpus = entry_corpus(entry, folder)
-    settings = {k: v for k, v in entry.items() if k not in ("corpus", "answers", "mode")}
+    settings = {k: v for k, v in entry.items() if k not in ("corpus", "answers", "mode", "scores", "n_wrong")}
     return build_study(name, settings, corpus.items, responses_of(entry, corpus, folder))

@@ -5,7 +5,7 @@
 # %% ../../nbs/annotate/01_study.ipynb #ffcccc3e
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import Any, Literal
@@ -101,6 +101,7 @@ class Study(Record):
     settings: StudySettings
     questions: list[Question]
     synthetic: bool = False  # whether any item carries a canary: the page then says that items are made up
+    omitted: dict[str, int] = {}  # status of a model's answer that has no text to show -> how many there are
 
     @property
     def hash(self) -> str:  # 64 hexadecimal digits
@@ -134,15 +135,19 @@ def _reference(item: Item) -> str | None:
     return "; ".join(of.get(k, k) for k in item.key) or item.rationale
 
 
-def _judged(items: Sequence[Item], responses: Iterable[Response], settings: StudySettings) -> dict[str, dict[str, str]]:
-    "item_id -> author -> the text that is judged."
+def _judged(
+    items: Sequence[Item], responses: Iterable[Response], settings: StudySettings
+) -> tuple[dict[str, dict[str, str]], Counter[str]]:
+    "item_id -> author -> the text that is judged; and how many answers have none, by status."
     known = {i.item_id for i in items}
     out: dict[str, dict[str, str]] = defaultdict(dict)
+    omitted: Counter[str] = Counter()
     for r in responses:
         if r.item_id not in known or (settings.models is not None and r.model not in settings.models):
             continue
         text = (r.text or "").strip()
         if r.status != "ok" or not text:
+            omitted["empty" if r.status == "ok" else r.status] += 1
             continue
         if r.model in out[r.item_id]:
             refuse(
@@ -154,7 +159,7 @@ def _judged(items: Sequence[Item], responses: Iterable[Response], settings: Stud
                 remedy="keep one mode and one sample",
             )
         out[r.item_id][r.model] = text
-    return out
+    return out, omitted
 
 
 def _questions(item: Item, answers: dict[str, str], settings: StudySettings) -> list[Question]:
@@ -252,7 +257,7 @@ def build_study(
     if not items:
         refuse("build_study", "items", "not be empty", "none", place=name, remedy="name a corpus that has some")
     chosen = _chosen(name, items, s)
-    judged = _judged(chosen, responses, s)
+    judged, omitted = _judged(chosen, responses, s)
     questions = [_extra(x, "practice", s) for x in s.practice]
     questions += [q for i in chosen for q in _questions(i, judged.get(i.item_id, {}), s)]
     questions += [_extra(x, "check", s) for x in s.checks]
@@ -265,7 +270,7 @@ def build_study(
             "build_study",
             "items",
             "give a question",
-            f"none of {len(items)} items, {len(judged)} with answers",
+            f"none of {len(items)} items, {len(judged)} with answers (without a text: {dict(omitted) or 'none'})",
             place=f"{name}, kind {s.kind}",
             remedy="kinds that judge answers need responses",
         )
@@ -285,4 +290,5 @@ def build_study(
         settings=s,
         questions=questions,
         synthetic=any(i.canary for i in chosen),
+        omitted=omitted,
     )

@@ -53,4 +53,6 @@ def publish(to: str | Path = "reports", *, params: str | Path = "params.yaml") -
     for name, file in found.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, folder / name)
+    page = folder / "report.html"
+    page.write_text(page.read_text(encoding="utf-8").replace("/notebook.ipynb", ".ipynb"), encoding="utf-8")
     return [folder / name for name in found]

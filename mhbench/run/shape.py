@@ -23,9 +23,11 @@ from ..encode.finetune import TrainingSettings
 from ..encode.parallel import Executor
 from ..records.schema import MODES
 from .graph import Node, graph, root
+from ..steps.corruptions import CORRUPTIONS
 from ..steps.generate import Setting
 from ..steps.score import _COLUMNS, _TYPES
 from ..steps.variants import SETS
+from ..steps.wordings import WORDINGS
 
 # %% auto #0
 __all__ = ["RULES", "GIVEN", "comments", "declared_defaults", "parameter", "params_schema", "write_schema"]
@@ -70,6 +72,17 @@ def _merged(schema: Any) -> Any:
     return out
 
 
+def _inlined(schema: Any, named: Mapping[str, Any]) -> Any:
+    "A schema with what it refers to by name put in its place."
+    if isinstance(schema, list):
+        return [_inlined(s, named) for s in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return _inlined(named[schema["$ref"].rsplit("/", 1)[1]], named)
+    return {k: _inlined(v, named) for k, v in schema.items()}
+
+
 def _object(properties: Mapping[str, Any], required: tuple[str, ...] = (), nullable: bool = False) -> dict[str, Any]:
     "The schema of a mapping with these entries, and no others."
     out = {"type": ["object", "null"] if nullable else "object", "properties": dict(properties)}
@@ -79,7 +92,8 @@ def _object(properties: Mapping[str, Any], required: tuple[str, ...] = (), nulla
 def _record(record: type, without: tuple[str, ...] = ()) -> dict[str, Any]:  # field -> schema
     "The fields of a class of pydantic's, each with its comment."
     said = comments(inspect.getsource(record))
-    fields = _merged(record.model_json_schema())["properties"]  # type: ignore[attr-defined]
+    whole = record.model_json_schema()  # type: ignore[attr-defined]
+    fields = _merged(_inlined(whole, whole.get("$defs", {})))["properties"]
     return {k: f | ({"description": said[k]} if k in said else {}) for k, f in fields.items() if k not in without}
 
 
@@ -126,13 +140,30 @@ RULES: dict[str, dict[str, Any]] = {  # parameter -> what its default does not s
     "shard": {"type": "array", "items": _count(0), "minItems": 2, "maxItems": 2},
     "prompts_dir": _TEXT_OR_NONE,
     "by": _NAMES | {"items": {"enum": [c for c in _COLUMNS if c not in _TYPES]}, "minItems": 1},
-    "core": _TEXT_OR_NONE,
+    "core": {"type": ["string", "array", "null"], "items": {"type": "string"}},
+    "tie_breaker": _TEXT_OR_NONE,
+    "quorum": _count(1),
+    "charted": _NAMES,
     "groups": {"type": "object", "additionalProperties": _NAMES},
     "marks": {"type": "object", "additionalProperties": {"type": "number"}},
     "kind": _word("label", "score"),
     "judges": _NAMES | {"minItems": 1},
     "asked": _NAMES | {"minItems": 1},
     "contestants": _NAMES_OR_NONE,
+    "styles": _NAMES | {"items": {"enum": ["basic", "points", "holistic"]}, "minItems": 1},
+    "rubric": _TEXT_OR_NONE,
+    "n_per_category": _count(1, "null"),
+    "n_known": {"type": ["integer", "object", "null"], "minimum": 1, "additionalProperties": _count(1, "null")},
+    "temperatures": {"type": "array", "items": {"type": "number", "minimum": 0, "maximum": 2}},
+    "wordings": _NAMES | {"items": {"enum": list(WORDINGS)}},
+    "wording_repeats": _count(1),
+    "margins": {
+        "type": "object",
+        "propertyNames": {"enum": list(CORRUPTIONS)},
+        "additionalProperties": {"type": "number"},
+    },
+    "cut": {"type": "number", "minimum": 0, "maximum": 100},
+    "most": _count(1),
     "threshold": {"type": "number", "minimum": -1, "maximum": 1},
     "thresholds": {"type": "array", "items": {"type": "number", "minimum": -1, "maximum": 1}},
     "encoder": _NAMED_MODEL,
@@ -190,6 +221,11 @@ def parameter(
 
 # %% ../../nbs/run/02_shape.ipynb #e007ad06
 _NAME = "^[A-Za-z0-9][A-Za-z0-9._-]*$"  # results and stages are named after studies and models
+_CHOSEN: dict[str, dict[str, Any]] = {  # of `run`, beside the lists of studies
+    "judges": _NAMES_OR_NONE | {"description": "who judges, in every study; null: as each study says"},
+    "subjects": _NAMES_OR_NONE | {"description": "who duels and completes questions; null: as each study says"},
+    "items": _count(0, "null") | {"description": "at most this many a study; 0: all; null: as each study says"},
+}
 _MODES = {"type": "object", "propertyNames": {"enum": list(MODES)}}
 _SAMPLING = {
     "type": "object",
@@ -260,7 +296,8 @@ def params_schema(
 def _params_schema(top: Path, changed: tuple[int, ...]) -> str:
     sections = _sections(graph(top), top)
     lists = re.findall(r"run\.(\w+)", (top / "dvc.yaml").read_text(encoding="utf-8"))
-    run = _object({k: _NAMES for k in dict.fromkeys(["studies", "models", *lists])}, ("studies", "models"))
+    lists = [k for k in dict.fromkeys(["studies", "models", *lists]) if k not in ("yaml", *_CHOSEN)]
+    run = _object({k: _NAMES for k in lists} | _CHOSEN, ("studies", "models"))
     in_study = sections | {"annotate": {"type": ["object", "null"], "description": "the page where people answer"}}
     named = {"type": "object", "propertyNames": {"pattern": _NAME, "maxLength": 100}}
     endpoint, model = _entries()
@@ -272,7 +309,7 @@ def _params_schema(top: Path, changed: tuple[int, ...]) -> str:
         "studies": named | {"additionalProperties": _object(in_study, ("prepare",))},
         "executor": _object(_record(Executor), nullable=True),
     }
-    required = ("seed", "run", "studies", "models", "endpoints")
+    required = ("seed", "studies", "models", "endpoints")  # `run` stands in a file of its own
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "params.yaml of mhbench"}
     return json.dumps(head | _object(whole | sections, required))
 

@@ -25,7 +25,7 @@ from .graph import before, graph, root
 from ..steps.rates import COUNTS
 
 # %% auto #0
-__all__ = ["write_metrics", "Stage"]
+__all__ = ["write_metrics", "synthetic", "Stage"]
 
 
 # %% ../../nbs/run/03_stage.ipynb #b5d2561b
@@ -72,6 +72,12 @@ def _demo(name: str, studies: Sequence[str], models: Sequence[str], n_items: int
                 for model in models if node.models else [None]:
                     run_stage(stage, study, model, overrides=given)
     return folder
+
+
+def synthetic(results: str | Path, studies: Iterable[str]) -> dict[str, bool]:  # study -> whether it is
+    "Which studies of a run have items that were written for this project, marked by their canary."
+    files = {s: Path(results) / "text" / "prepare" / s / "items.parquet" for s in studies}
+    return {s: any(i.canary for i in read_records(f, Item)) for s, f in files.items() if f.exists()}
 
 
 def _everybody() -> list[str]:
@@ -125,6 +131,7 @@ class Stage:
         self._tables: list[dict] = []
         self._figures: list[dict] = []
         self._absent: list[dict] = []
+        self._lines: dict[str, float] = {}
         self._main: list[pd.DataFrame] = []
         introduce(_everybody())
 
@@ -326,11 +333,17 @@ class Stage:
         self._figures.append({"name": name, "caption": caption, "alt": str(drawing.get_label() or caption)})
         return drawing
 
-    def page(self, html: str) -> Path:
-        "Keep the page of the report beside the results."
-        file = self.results / f"{self.name}.html"
+    def page(self, html: str, *, private: bool = False) -> Path:
+        "Keep the page of the report beside the results; one with protected texts lies apart, and is never pushed."
+        file = self.results.joinpath(*(["private"] if private else []), f"{self.name}.html")
+        file.parent.mkdir(exist_ok=True)
         file.write_text(html, encoding="utf-8")
         return file
+
+    def lines(self, marks: dict[str, float]) -> dict[str, float]:
+        "What the main numbers of this stage are set against, for the report: chance, a pass mark, an expert's level."
+        self._lines |= {k: float(v) for k, v in marks.items()}
+        return self._lines
 
     def headline(self, frame: pd.DataFrame, **same: Any) -> None:  # columns measure, model, mode, n, estimate, ...
         "Estimates for the first page of the report; `same` are columns with one value."
@@ -349,12 +362,12 @@ class Stage:
             "tables": self._tables,
             "figures": self._figures,
             "absent": self._absent,
+            "lines": self._lines,
         }
         text = json.dumps(contents, indent=1, ensure_ascii=False)
         (self.out / "contents.json").write_text(text + "\n", encoding="utf-8")
-        if self.study:
-            folder = self.results.joinpath("metrics", *self._where[:-1])
-            write_metrics(metrics, folder / f"{self._where[-1]}.json")
+        folder = self.results.joinpath("metrics", *self._where[:-1])
+        write_metrics(metrics, folder / f"{self._where[-1] if self.study else 'headline'}.json")
         for sentence in NOTES:
             print(f"note: {sentence}")
         n = f"{len(self._tables)} tables, {len(self._figures)} figures"

@@ -5,7 +5,7 @@
 # %% ../../nbs/steps/02_generate.ipynb #9cff3856
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -26,6 +26,7 @@ from ..records.shards import merge, shard
 __all__ = [
     "SELF_CONSISTENCY",
     "DEFAULTS",
+    "Votes",
     "Setting",
     "settings",
     "name",
@@ -41,12 +42,19 @@ __all__ = [
 SELF_CONSISTENCY = (0.2, 0.4, 0.6, 0.8, 1.0)  # temperatures of CounselingBench, five samples at each
 
 
+class Votes(Record):
+    "Self-consistency: the samples that vote, beside the plain answer."
+
+    samples: Annotated[int, Field(ge=1)] = 5  # at each of the five temperatures
+    n_items: Annotated[int, Field(ge=1)] | None = None  # a draw of so many of the mode's base questions; None: all
+
+
 class Setting(Record):
     "How one mode is asked."
 
     samples: Annotated[int, Field(ge=1)] = 1  # at each temperature
     temperatures: list[Annotated[float, Field(ge=0)]] | None = None  # None: the model's own
-    self_consistency: bool = False  # 25 more samples beside the plain one
+    self_consistency: bool | Votes = False  # True: 25 more samples beside the plain one
     demonstrations: Annotated[int, Field(ge=1)] | None = (
         None  # few-shot modes: how many are drawn; None: as `generate` says
     )
@@ -59,13 +67,22 @@ class Setting(Record):
     sets: list[str] | None = None  # only items of these evaluation sets; None: all
 
     @property
+    def voting(self) -> Votes | None:
+        "The samples that vote; None where none do."
+        return Votes() if self.self_consistency is True else self.self_consistency or None
+
+    @property
+    def plain(self) -> list[tuple[int, float | None]]:
+        "(sample, temperature) of every request for an item, without those that vote."
+        temperatures: Sequence[float | None] = self.temperatures or [None]
+        return list(enumerate(t for t in temperatures for _ in range(self.samples)))
+
+    @property
     def draws(self) -> list[tuple[int, float | None]]:
-        "(sample, temperature) of every request for one item."
-        plain: Sequence[float | None] = self.temperatures or [None]
-        out = [t for t in plain for _ in range(self.samples)]
-        if self.self_consistency:
-            out += [t for t in SELF_CONSISTENCY for _ in range(5)]
-        return list(enumerate(out))
+        "(sample, temperature) of every request for an item."
+        samples = self.voting.samples if self.voting else 0
+        votes = (t for t in SELF_CONSISTENCY for _ in range(samples))
+        return [*self.plain, *enumerate(votes, len(self.plain))]
 
     def votes(self, sample: int) -> bool:
         "Whether a sample is one of self-consistency, which follow the plain ones."
@@ -181,6 +198,7 @@ def generation_requests(
     max_tokens_answer: int | None = None,  # room of every other answer, likewise
     language: str | None = None,
     prompts_dir: str | Path | None = None,
+    voting: Container[str] | None = None,  # item_ids whose samples vote, where self-consistency is asked; None: all
 ) -> Iterator[tuple[Item, Request]]:  # one pair a request, items in order, samples within
     """The requests that ask a model every item in one mode.
 
@@ -202,7 +220,7 @@ def generation_requests(
         messages = _with_system(
             prompts.build(item, mode, demonstrations=shots, language=language, dir=prompts_dir), model.system
         )
-        for sample, temperature in setting.draws:
+        for sample, temperature in setting.draws if voting is None or item.item_id in voting else setting.plain:
             wanted = _letters(
                 item, mode, model, model.sampling.get("temperature") if temperature is None else temperature
             )
@@ -248,6 +266,13 @@ def response(
     )
 
 
+def _voting(items: Sequence[Item], setting: Setting, seed: int) -> set[str] | None:
+    "The items whose samples vote; None for all. Drawn from all parts of the items, so that parts agree."
+    if setting.voting is None or setting.voting.n_items is None:
+        return None
+    return {i.item_id for i in draw_items(select_items(items, setting, seed), setting.voting.n_items, seed=seed)}
+
+
 def _every(
     items: Sequence[Item], model: Model, *, modes, pool=None, seed=0, part=(0, 1), **more
 ) -> Iterator[tuple[Item, Request, str]]:
@@ -264,6 +289,7 @@ def _every(
             setting=s,
             pool=items if pool is None else pool,
             seed=seed,
+            voting=_voting(items, s, seed),
             **more,
         )
     )

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import pandas as pd
 from pydantic import Field, model_validator
 
 from ...errors import refuse
@@ -22,6 +22,7 @@ from mhbench.studies.counselingbench.fields import (
     _INSTRUCTION,
     _NUMBER,
     COMPETENCIES,
+    break_ties,
     competency,
     ethnicity_group,
     icd_blocks,
@@ -39,7 +40,6 @@ __all__ = [
     "load_counselingbench_labels",
     "ErrorRow",
     "load_counselingbench_errors",
-    "count_cases",
     "load",
 ]
 
@@ -63,6 +63,7 @@ _COLUMNS = {  # column of the release -> field of the row
     "label": "label",
     "label_h": "label_h",
     "label_s": "label_s",
+    "label_third": "label_third",
     "canary": "canary",
 }
 _REQUIRED = tuple(
@@ -76,6 +77,7 @@ _REQUIRED = tuple(
         "label",
         "label_h",
         "label_s",
+        "label_third",
         "canary",
     )
 )
@@ -103,6 +105,7 @@ class CounselingRow(Record):
     label: str | None = None
     label_h: str | None = None
     label_s: str | None = None
+    label_third: str | None = None  # of who breaks ties, where a file has no final label
     canary: str | None = None  # the demo bank's column: marks synthetic text
 
     @property
@@ -122,13 +125,24 @@ class CounselingRow(Record):
             raise ValueError("correct_answer must be the text of one of the four choices")
         if self.correct_answer_letter not in (None, self.right):
             raise ValueError(f"correct_answer_letter must name the choice that correct_answer gives, {self.right}")
-        for name in ("label", "label_h", "label_s"):
+        for name in ("label", "label_h", "label_s", "label_third"):
             if getattr(self, name) is not None and competency(getattr(self, name)) is None:
                 raise ValueError(f"{name} must be one of {list(COMPETENCIES)}")
         label, h, s = (competency(x) if x else None for x in (self.label, self.label_h, self.label_s))
         if label and h and h == s != label:
             raise ValueError(f"label must be the annotators' where they agree, {self.label_h!r}")
         return self
+
+    @property
+    def resolved(self) -> tuple[str | None, str | None]:
+        "The competency, and how it came about: given, or as `break_ties` says; (None, None) without annotators."
+        if self.label:
+            return competency(self.label), "given"
+        h, s, third = (competency(x) if x else None for x in (self.label_h, self.label_s, self.label_third))
+        if not (h and s):
+            return None, None
+        got = break_ties([h], [s], [third])
+        return got.labels[0], got.how[0]
 
     @property
     def case_text(self) -> str:
@@ -160,7 +174,7 @@ _Asked.__name__ = "CounselingRow"  # what an error calls it
 def _question_rows(path, encoding) -> Iterator[tuple[str, dict, dict]]:
     for place, raw in csv_rows(path, _REQUIRED, encoding):
         row: dict[str, str | None] = {field: raw[c] for c, field in _COLUMNS.items() if c in raw}
-        for field in ("correct_answer_letter", "label", "label_h", "label_s"):
+        for field in ("correct_answer_letter", "label", "label_h", "label_s", "label_third"):
             row[field] = (row.get(field) or "").strip() or None
         yield place, row, raw
 
@@ -199,7 +213,7 @@ def _item(place: str, r: CounselingRow) -> dict[str, Any]:
         key=[r.right],
         context={k: plain_text(v) for k, v in shown.items() if v.strip()},
         rationale=re.sub(r"^Explanation:\s*", "", plain_text(r.explanation)) or None,
-        category=competency(r.label) if r.label else None,
+        category=r.resolved[0],
         topic=conditions[0] if conditions else None,
         variant={k: v for k, v in details.items() if v},
         group_id=r.group_id,
@@ -313,23 +327,25 @@ def load_counselingbench_labels(
 ) -> list[Rating]:
     """The competency that each annotator gave each question, as ratings of target `competency`.
 
-    Raters `h` and `s` are the two annotators, by the columns' names; `resolved` is the final label.
+    Raters `h` and `s` are the two annotators, by the columns' names, `third` is who breaks ties, and `resolved` the
+    final label: the file's, or that of `break_ties` where it has none.
     Raises: ValueError where the file has no labels.
     """
     rows = []
     for place, row, raw in _question_rows(csv, encoding):
-        if "label" not in raw:
+        if not {"label", "label_h", "label_s"} & set(raw):
             refuse(
                 "load_counselingbench_labels",
                 "columns",
-                "include 'label'",
+                "include 'label', or 'label_h' and 'label_s'",
                 f"{list(raw)}",
                 place=f"{place}",
                 remedy="this file has no competencies",
             )
         if (r := _row(place, row, strict)) is None:
             continue
-        for rater, label in (("h", r.label_h), ("s", r.label_s), ("resolved", r.label)):
+        said = {"h": r.label_h, "s": r.label_s, "third": r.label_third, "resolved": r.resolved[0]}
+        for rater, label in said.items():
             if label:
                 rows.append(
                     (
@@ -411,33 +427,22 @@ def load_counselingbench_errors(
     ]
 
 
-# %% ../../../nbs/studies/counselingbench/02_load.ipynb #6d3ab351
-def count_cases(
-    items: list[Item],  # of CounselingBench
-    by: str,  # publisher, condition, category, or a field of the demographics, such as ethnicity_group
-    *,
-    several: bool = False,  # by condition: under each diagnosis rather than the first
-) -> pd.DataFrame:  # one row a value: n_questions, n_cases, share of the questions
-    """Questions and cases by one property; what has none is counted under `(none)`.
-
-    Source: Nguyen et al. 2025, section 3, tables A1 and A2.
-    """
-
-    def values(i):
-        if by == "publisher":
-            return [i.item_id.removeprefix("counselingbench-").split("-")[0]]
-        if by == "condition":
-            return (i.variant.get("conditions", "").split() or ["(none)"])[: None if several else 1]
-        return [(i.category if by == "category" else i.variant.get(by)) or "(none)"]
-
-    pairs = pd.DataFrame([(v, i.group_id) for i in items for v in values(i)], columns=[by, "group_id"])
-    table = pairs.groupby(by)["group_id"].agg(n_questions="size", n_cases="nunique")
-    return table.assign(share=table["n_questions"] / max(len(items), 1)).sort_values(
-        ["n_questions", "n_cases"], ascending=False
-    )
-
-
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #d4b5bd88
+_HOW = {
+    "agreed": "both annotators agree",
+    "tie_broken": "a third annotator broke the tie",
+    "three_ways": "all three annotators differ: no competency",
+    "undecided": "the two annotators differ and nobody broke the tie: no competency",
+}
+
+
+def _tie_breaks(csv: Path, strict: bool = True, encoding: str = "utf-8-sig") -> list[str]:
+    "How competencies came about where the file has annotators and no final label; nothing where it has one for all."
+    rows = [_row(place, row, strict) for place, row, _ in _question_rows(csv, encoding)]
+    found = Counter(r.resolved[1] for r in rows if r is not None)
+    return [f"{found[k]} competencies without a final label: {what}" for k, what in _HOW.items() if found[k]]
+
+
 def load(
     path: Path,  # a CSV file of the release, or the folder that holds one
     errors: str | None = None,  # people's labels of errors: a file, relative to the first one's folder
@@ -462,7 +467,8 @@ def load(
     corpus = corpus_of(load_counselingbench(files[0], **options))
     known, same = {i.item_id for i in corpus.items}, {k: v for k, v in options.items() if k in ("strict", "encoding")}
     columns = next((set(row) for _, row in csv_rows(files[0], encoding=same.get("encoding", "utf-8-sig"))), set())
-    if "label" in columns:
+    if {"label", "label_h", "label_s"} & columns:
+        corpus.notes += _tie_breaks(files[0], **same)
         corpus.ratings = [r for r in load_counselingbench_labels(files[0], **same) if r.item_id in known]
     if "raw_pred" in columns:
         try:

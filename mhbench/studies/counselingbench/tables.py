@@ -24,7 +24,8 @@ from mhbench.studies.counselingbench.competency import (
 )
 from .errors import compare_errors
 from .fields import COMPETENCIES
-from .load import ERRORS, count_cases
+from .inspect import count_cases
+from .load import ERRORS
 
 # %% auto #0
 __all__ = [

@@ -1,0 +1,322 @@
+// The list of every answer: unpacked once, filtered by columns, drawn only where it is looked at.
+
+const LINE = 36; // pixels, as in the style sheet
+const FILTERS = ["study", "model", "asked", "category", "topic", "set", "what", "judges"];
+const NAMED = { asked: "asked as", what: "what became of it", judges: "judges" };
+
+async function unpack(id) {
+  const letters = document.getElementById(id).textContent;
+  const bytes = Uint8Array.from(atob(letters), (c) => c.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return JSON.parse(await new Response(stream).text());
+}
+
+function element(tag, attributes = {}, ...children) {
+  const e = document.createElement(tag);
+  for (const [k, v] of Object.entries(attributes)) {
+    if (k === "on") for (const [event, f] of Object.entries(v)) e.addEventListener(event, f);
+    else if (v !== undefined && v !== false) e.setAttribute(k, v === true ? "" : v);
+  }
+  e.append(...children.filter((c) => c !== null && c !== undefined));
+  return e;
+}
+
+class Answers {
+  constructor(table) {
+    this.n = table.n;
+    this.columns = table.columns;
+  }
+  get(row, name) {
+    const c = this.columns[name];
+    if (Array.isArray(c)) return c[row];
+    return c.codes[row] < 0 ? null : c.values[c.codes[row]];
+  }
+  values(name) {
+    const c = this.columns[name];
+    return Array.isArray(c) ? [] : c.values;
+  }
+  where(wanted) { // {column: value}, and `find` for a part of the id -> row numbers
+    const tests = [];
+    for (const [name, value] of Object.entries(wanted)) {
+      if (!value || name === "find" || !this.columns[name]) continue;
+      const column = this.columns[name];
+      const code = column.values.indexOf(value);
+      tests.push((r) => column.codes[r] === code);
+    }
+    if (wanted.find) {
+      const has = this.columns.item.values.map((v) => v.toLowerCase().includes(wanted.find.toLowerCase()));
+      tests.push((r) => has[this.columns.item.codes[r]]);
+    }
+    const out = [];
+    for (let r = 0; r < this.n; r++) if (tests.every((t) => t(r))) out.push(r);
+    return out;
+  }
+  name(row) {
+    return ["study", "item", "model", "asked", "sample"].map((c) => encodeURIComponent(this.get(row, c))).join("/");
+  }
+  find(name) {
+    const [study, item, model, asked, sample] = name.split("/").map(decodeURIComponent);
+    return this.where({ study, item, model, asked }).find((r) => String(this.get(r, "sample")) === sample);
+  }
+}
+
+// ---------------------------------------------------------------- two models on the same questions
+
+function logChoose(n, k) {
+  let s = 0;
+  for (let i = 1; i <= k; i++) s += Math.log(n - k + i) - Math.log(i);
+  return s;
+}
+
+function mcnemar(a, b) { // those that only the first, only the second got right -> exact two-sided p
+  const n = a + b;
+  if (!n) return 1;
+  let p = 0;
+  for (let k = 0; k <= Math.min(a, b); k++) p += Math.exp(logChoose(n, k) - n * Math.LN2);
+  return Math.min(1, 2 * p);
+}
+
+function generator(seed) { // mulberry32
+  return () => {
+    seed = (seed + 0x6d2b79f5) | 0;
+    let t = Math.imul(seed ^ (seed >>> 15), 1 | seed);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+  };
+}
+
+function pairedDifference(differences, cases, draws = 1000) { // mean, and its interval over whole cases
+  const sums = new Map();
+  differences.forEach((d, i) => {
+    const s = sums.get(cases[i]) || [0, 0];
+    sums.set(cases[i], [s[0] + d, s[1] + 1]);
+  });
+  const units = [...sums.values()];
+  const mean = differences.reduce((s, d) => s + d, 0) / differences.length;
+  if (units.length < 2 || units.every((u) => u[0] / u[1] === units[0][0] / units[0][1])) return { mean, low: NaN, high: NaN };
+  const random = generator(20250107);
+  const found = [];
+  for (let b = 0; b < draws; b++) {
+    let sum = 0, n = 0;
+    for (let i = 0; i < units.length; i++) {
+      const u = units[Math.floor(random() * units.length)];
+      sum += u[0];
+      n += u[1];
+    }
+    found.push(sum / n);
+  }
+  found.sort((x, y) => x - y);
+  const at = (q) => {
+    const x = q * (draws - 1), k = Math.floor(x);
+    return found[k] + (x - k) * ((found[k + 1] ?? found[k]) - found[k]);
+  };
+  return { mean, low: at(0.025), high: at(0.975) };
+}
+
+function pairs(answers, wanted, other) { // rows of the two models that answer the same question in the same way
+  const key = (r) => ["study", "item", "asked", "sample"].map((c) => answers.get(r, c)).join("\u0001");
+  const there = new Map(answers.where({ ...wanted, model: other, what: "" }).map((r) => [key(r), r]));
+  return answers.where({ ...wanted, what: "" }).map((r) => [r, there.get(key(r))]).filter((p) => p[1] !== undefined);
+}
+
+// ---------------------------------------------------------------- the page
+
+class Explorer {
+  constructor(answers, place) {
+    this.answers = answers;
+    this.place = place;
+    this.texts = null;
+    this.state = {};
+    this.rows = [];
+    this.build();
+    addEventListener("hashchange", () => this.fromHash());
+    this.fromHash();
+    place.hidden = false;
+  }
+
+  build() {
+    const choose = (name, values, label) => {
+      const all = element("option", { value: "" }, name === "beside" ? "–" : "all");
+      const sorted = [...values].sort(byName.compare);
+      const select = element("select", { name }, all, ...sorted.map((v) => element("option", { value: v }, v.replaceAll("_", " "))));
+      select.addEventListener("change", () => this.set({ [name]: select.value }));
+      return element("label", {}, label || NAMED[name] || name, select);
+    };
+    const filters = FILTERS.filter((f) => this.answers.values(f).length > 1).map((f) => choose(f, this.answers.values(f)));
+    const find = element("input", { name: "find", type: "search", autocomplete: "off" });
+    let wait;
+    find.addEventListener("input", () => {
+      clearTimeout(wait);
+      wait = setTimeout(() => this.set({ find: find.value }), 120);
+    });
+    const only = element("input", { type: "checkbox", name: "differ" });
+    only.addEventListener("change", () => this.set({ differ: only.checked ? "1" : "" }));
+    this.form = element("form", { class: "filters", "aria-label": "Which answers", on: { submit: (e) => e.preventDefault() } },
+      ...filters, element("label", {}, "item's id holds", find),
+      choose("beside", this.answers.values("model"), "beside it"),
+      element("label", { class: "box" }, only, "only where they differ"),
+      element("button", { type: "button", on: { click: () => this.set(null) } }, "Show all"),
+      element("button", { type: "button", on: { click: () => this.download() } }, "Download these as CSV"));
+    this.count = element("p", { role: "status", class: "small" });
+    this.paired = element("div");
+    this.heads = element("div", { class: "line heads", role: "row" });
+    this.all = element("div", { class: "all", role: "presentation" });
+    this.list = element("div", { class: "list", tabindex: "0", role: "rowgroup", "aria-label": "Answers, scroll for more" }, this.all);
+    this.one = element("div", { "aria-live": "polite" });
+    this.table = element("div", { role: "table", "aria-label": "Answers" }, element("div", { role: "rowgroup" }, this.heads), this.list);
+    this.place.append(this.form, this.paired, this.count, this.table, this.one);
+    this.list.addEventListener("scroll", () => requestAnimationFrame(() => this.draw()));
+    addEventListener("resize", () => this.draw());
+  }
+
+  fromHash() {
+    const hash = location.hash.slice(1);
+    if (hash.startsWith("row=")) {
+      const row = this.answers.find(hash.slice(4));
+      if (!this.drawn) this.filter();
+      if (row !== undefined) this.show(row);
+      return;
+    }
+    const [where, query] = hash.split("?");
+    if (where !== "items") {
+      if (!this.drawn) this.filter();
+      return;
+    }
+    this.state = Object.fromEntries(new URLSearchParams(query || ""));
+    this.filter();
+    if (query) document.getElementById("items").scrollIntoView();
+  }
+
+  set(change) {
+    this.state = change === null ? {} : { ...this.state, ...change };
+    const said = new URLSearchParams(Object.entries(this.state).filter(([, v]) => v));
+    history.replaceState(null, "", "#items" + (said.size ? "?" + said : ""));
+    this.filter();
+  }
+
+  filter() {
+    this.drawn = true;
+    for (const field of this.form.elements) {
+      if (!field.name) continue;
+      if (field.type === "checkbox") field.checked = Boolean(this.state[field.name]);
+      else if (document.activeElement !== field) field.value = this.state[field.name] || "";
+    }
+    const { beside, differ, ...wanted } = this.state;
+    this.two = Boolean(beside && wanted.model && beside !== wanted.model);
+    if (this.two) {
+      const found = pairs(this.answers, wanted, beside);
+      this.rows = found.filter(([a, b]) => (!differ || this.answers.get(a, "right") !== this.answers.get(b, "right"))
+        && (!wanted.what || this.answers.get(a, "what") === wanted.what));
+      this.paired.replaceChildren(this.compared(found, wanted.model, beside));
+    } else {
+      this.rows = this.answers.where(wanted);
+      this.paired.replaceChildren(...(beside ? [element("p", { class: "small" }, "Choose a model, and another one beside it.")] : []));
+    }
+    const of = this.two ? "questions that both answered in the same way" : `answers of ${this.answers.n}`;
+    this.count.textContent = `${this.rows.length} ${of}`;
+    this.table.setAttribute("aria-rowcount", this.rows.length + 1);
+    this.all.style.height = `${this.rows.length * LINE}px`;
+    this.list.scrollTop = 0;
+    this.draw(true);
+  }
+
+  compared(found, first, second) {
+    const right = found.map(([a, b]) => [this.answers.get(a, "right"), this.answers.get(b, "right"), this.answers.get(a, "case")])
+      .filter(([a, b]) => a !== null && b !== null);
+    if (!right.length) return element("p", { class: "paired" }, `${first} and ${second}: no question here was scored for both.`);
+    const onlyFirst = right.filter(([a, b]) => a === 1 && b === 0).length;
+    const onlySecond = right.filter(([a, b]) => a === 0 && b === 1).length;
+    const d = pairedDifference(right.map(([a, b]) => a - b), right.map((r) => r[2]));
+    const ends = Number.isNaN(d.low) ? "no interval: one case, or nothing that varies" : `95% interval ${d.low.toFixed(3)} to ${d.high.toFixed(3)}, whole cases drawn`;
+    const p = mcnemar(onlyFirst, onlySecond);
+    return element("p", { class: "paired", "data-first": onlyFirst, "data-second": onlySecond, "data-p": p, "data-mean": d.mean, "data-low": d.low, "data-high": d.high },
+      `${right.length} questions scored for both. Only ${first} was right in ${onlyFirst}, only ${second} in ${onlySecond}.`
+      + ` Difference ${d.mean.toFixed(3)} (${ends}). McNemar's exact test: p = ${p < 0.001 ? "< 0.001" : p.toFixed(3)}.`
+      + " Filters that you try one after another are tests side by side: of twenty, one has p below 0.05 by luck.");
+  }
+
+  draw(anew = false) {
+    const two = this.two;
+    const columns = two ? ["item", "first", "second", "answers"] : ["item", "study", "model", "asked", "what", "answer", "key", "judged"];
+    const less = new Set(["study", "asked", "answer", "key", "judged", "answers"]);
+    const narrow = matchMedia("(max-width: 52rem)").matches;
+    const widths = columns.filter((c) => !narrow || !less.has(c)).map((c) => (c === "item" || c === "judged" ? "minmax(0,2fr)" : "minmax(0,1fr)")).join(" ");
+    if (anew) {
+      const names = { first: this.state.model, second: this.state.beside, answers: "answer, answer; key", asked: "asked as", what: "became" };
+      this.heads.style.gridTemplateColumns = widths;
+      this.heads.replaceChildren(...columns.map((c) => element("span", { role: "columnheader", class: less.has(c) ? "less" : "" }, names[c] || c)));
+    }
+    const from = Math.max(0, Math.floor(this.list.scrollTop / LINE) - 5);
+    const to = Math.min(this.rows.length, from + Math.ceil(this.list.clientHeight / LINE) + 10);
+    const focused = this.list.contains(document.activeElement) ? document.activeElement.dataset.row : null;
+    const lines = [];
+    for (let k = from; k < to; k++) {
+      const [row, other] = two ? this.rows[k] : [this.rows[k]];
+      const cell = (c) => this.cell(c, row, other);
+      lines.push(element("div", { class: "line", role: "row", "aria-rowindex": k + 2, style: `top:${k * LINE}px;grid-template-columns:${widths}` },
+        ...columns.map((c) => element("span", { role: "cell", class: less.has(c) ? "less" : "" }, cell(c)))));
+    }
+    this.all.replaceChildren(...lines);
+    if (focused) this.all.querySelector(`button[data-row="${focused}"]`)?.focus({ preventScroll: true });
+  }
+
+  cell(column, row, other) {
+    const get = (c, r = row) => this.answers.get(r, c);
+    if (column === "item") return element("button", { type: "button", "data-row": row, on: { click: () => this.show(row) } }, get("item"));
+    if (column === "what" || column === "first") return became(get("what"));
+    if (column === "second") return became(get("what", other));
+    if (column === "answers") return `${get("answer") ?? "–"}, ${get("answer", other) ?? "–"}; ${get("key") ?? "–"}`;
+    return String(get(column) ?? "–").replaceAll("_", " ");
+  }
+
+  async show(row) {
+    this.texts ??= await unpack("texts");
+    const get = (c) => this.answers.get(row, c);
+    const item = this.texts.items[`${get("study")}/${get("item")}`];
+    const said = this.texts.answers[String(row)];
+    const part = (name, text) => (text ? [element("dt", {}, name), element("dd", {}, element("pre", {}, text))] : []);
+    const facts = ["study", "case", "category", "topic", "set", "task", "model", "asked", "sample", "what", "right", "answer", "key", "confidence", "judged", "judges"]
+      .filter((c) => get(c) !== null).flatMap((c) => part(NAMED[c] || c, String(get(c)).replaceAll("_", " ")));
+    const asked = !item ? [] : [
+      ...Object.entries(item.context || {}).flatMap(([k, v]) => part(k, v)), ...part("question", item.question),
+      ...part("parts", (item.stems || []).join("\n")),
+      ...part("options", (item.options || []).map((o, i) => `${"ABCDEFGHIJKLMNOPQRSTUVWXYZ"[i] ?? i + 1}. ${o}${item.soft ? `  (soft label ${item.soft[i].toFixed(2)})` : ""}`).join("\n")),
+      ...part("reference", (item.key || []).join(" ")), ...part("expert's rationale", item.rationale), ...part("people", (item.rated || []).join("\n")),
+    ];
+    const words = !said ? [] : [...part("thought", said.reasoning), ...part("answered", said.text), ...part("error", said.error),
+      ...(said.verdicts || []).flatMap((v) => part(`${v.judge} judged`, `${v.verdict}${v.text ? "\n" + v.text : ""}`))];
+    const others = this.answers.where({ study: get("study"), item: get("item") }).filter((r) => r !== row);
+    const links = others.slice(0, 60).map((r) => element("li", {}, element("a", { href: "#row=" + this.answers.name(r) },
+      `${this.answers.get(r, "model")}, ${this.answers.get(r, "asked").replaceAll("_", " ")}: ${this.answers.get(r, "what")}`)));
+    const heading = element("h3", { tabindex: "-1" }, `${get("item")}, ${get("model")}`);
+    const hidden = item ? null : element("p", { class: "small" }, "The texts of this item are protected, or were not kept: ids and scores only.");
+    this.one.replaceChildren(element("section", { class: "one", "data-row": row }, heading, element("dl", {}, ...facts, ...asked, ...words), hidden,
+      links.length ? element("h4", {}, "Others on this question") : null, links.length ? element("ul", {}, ...links) : null,
+      element("p", {}, element("a", { href: "#row=" + this.answers.name(row) }, "Link to this answer"))));
+    history.replaceState(null, "", "#row=" + this.answers.name(row));
+    heading.scrollIntoView({ block: "start" });
+    heading.focus({ preventScroll: true });
+  }
+
+  download() {
+    const columns = Object.keys(this.answers.columns);
+    const quoted = (v) => (v === null ? "" : /[",\n]/.test(String(v)) ? `"${String(v).replaceAll('"', '""')}"` : String(v));
+    const rows = this.two ? this.rows.flat() : this.rows;
+    const lines = [columns.join(","), ...rows.map((r) => columns.map((c) => quoted(this.answers.get(r, c))).join(","))];
+    const link = element("a", { href: URL.createObjectURL(new Blob([lines.join("\n") + "\n"], { type: "text/csv" })), download: "answers.csv" });
+    link.click();
+    URL.revokeObjectURL(link.href);
+  }
+}
+
+function became(what) {
+  return element("span", { class: what === "right" ? "right" : ["wrong", "unread", "error"].includes(what) ? "not" : "" }, what);
+}
+
+const explorer = document.getElementById("explorer");
+if (explorer) {
+  unpack("rows").then((table) => {
+    window.mhbench = { explorer: new Explorer(new Answers(table), explorer) };
+    document.documentElement.dataset.ready = "1";
+  });
+} else document.documentElement.dataset.ready = "1";

@@ -1,0 +1,170 @@
+"""The page of the report: in a real Chromium, with fifty thousand answers, without JavaScript, on a phone."""
+
+import json
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from annotate.conftest import axe, chromium, no_script  # noqa: F401 (the browser of the annotation page)
+
+from mhbench.records.schema import Item, Response, write_records
+from mhbench.report.items import ROW_COLUMNS, Answers, answers_of
+from mhbench.report.page import ReportTable, Section, html_report
+from mhbench.stats.resample import mean, paired_difference
+from mhbench.stats.tests import mcnemar
+
+N = 12_500
+
+
+@pytest.fixture(scope="module")
+def answers():
+    "Two models, two ways of asking, 12,500 items in cases of two, from a seed."
+    rng = np.random.default_rng(1)
+    item = np.tile(np.arange(N), 4)
+    right = (rng.random(4 * N) < np.repeat([0.6, 0.55, 0.5, 0.45], N)).astype(float)
+    rows = pd.DataFrame({c: None for c in ROW_COLUMNS}, index=range(4 * N))
+    rows = rows.assign(
+        study="made-up",
+        item=[f"q{k}" for k in item],
+        case=[f"c{k // 2}" for k in item],
+        category=np.where(item % 3 == 0, "triage", "diagnosis"),
+        task="multiple_choice",
+        model=np.repeat(["alpha", "beta", "alpha", "beta"], N),
+        asked=np.repeat(["zero_shot", "zero_shot", "cot", "cot"], N),
+        sample=0,
+        right=right,
+        what=np.where(right == 1, "right", "wrong"),
+        answer="A",
+        key=np.where(right == 1, "A", "B"),
+    )
+    items = {"made-up/q7": {"question": "What comes first, <b>here</b>?", "options": ["This", "That"], "key": ["A"]}}
+    return Answers(rows, items, {"7": {"text": "This one."}})
+
+
+@pytest.fixture(scope="module")
+def page(answers, tmp_path_factory):
+    table = pd.DataFrame({"model": ["alpha", "beta"], "mode": "cot", "n": [N, 3], "estimate": [0.5, 0.45]})
+    table = table.assign(ci_low=[0.49, np.nan], ci_high=[0.51, np.nan], level=0.95)
+    sections = [Section("made-up: score", "How often.", [ReportTable("Accuracy", table, study="made-up")])]
+    file = tmp_path_factory.mktemp("report") / "report.html"
+    text = html_report("A report", ["What was asked."], sections, wrong=["2 of 9 were not read."], answers=answers)
+    file.write_text(text, encoding="utf-8")
+    assert file.stat().st_size < 2_000_000, "fifty thousand answers are packed"
+    return file.as_uri()
+
+
+@pytest.fixture
+def opened(chromium, page):  # noqa: F811
+    def at(where="", width=1200):
+        size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+        chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        chromium.get("about:blank")
+        chromium.get(page + where)
+        until = time.monotonic() + 30
+        while chromium.execute_script("return document.documentElement.dataset.ready") != "1":
+            assert time.monotonic() < until, chromium.get_log("browser")
+            time.sleep(0.02)
+        return chromium
+
+    return at
+
+
+def text(browser, css):
+    return browser.execute_script("return document.querySelector(arguments[0])?.innerText", css)
+
+
+def test_fifty_thousand_answers_are_a_short_list_of_nodes(opened):
+    browser = opened("#items")
+    assert text(browser, "[role=status]").startswith("50000 answers")
+    assert browser.execute_script("return document.querySelectorAll('#explorer *').length") < 800
+    filtered = "mhbench.explorer.set({model: 'beta', what: 'wrong'})"
+    took = browser.execute_script(f"const t = performance.now(); {filtered}; return performance.now() - t")
+    assert took < 2000
+    browser.execute_script("document.querySelector('.list').scrollTop = 400000")
+    time.sleep(0.3)
+    assert browser.execute_script("return document.querySelectorAll('.all .line').length") < 60
+    assert browser.execute_script("return performance.getEntriesByType('resource').length") == 0
+    assert browser.get_log("browser") == []
+
+
+def test_two_models_are_compared_as_the_package_compares_them(opened, answers):
+    browser = opened("#items?model=alpha&beside=beta&asked=cot&category=triage&differ=1")
+    told = browser.execute_script("return {...document.querySelector('.paired').dataset}")
+    rows = answers.rows[(answers.rows["asked"] == "cot") & (answers.rows["category"] == "triage")]
+    a, b = (rows[rows["model"] == m].set_index("item")["right"] for m in ("alpha", "beta"))
+    assert (int(told["first"]), int(told["second"])) == (((a == 1) & (b == 0)).sum(), ((a == 0) & (b == 1)).sum())
+    assert float(told["p"]) == pytest.approx(mcnemar(a.to_numpy(), b.to_numpy()).p, rel=1e-6)
+    cases = rows[rows["model"] == "alpha"]["case"].to_numpy()
+    ours = paired_difference(mean, a.to_numpy(), b.to_numpy(), clusters=cases, n=1000, seed=1)
+    assert float(told["mean"]) == pytest.approx(ours.estimate, abs=1e-9)
+    assert float(told["low"]) == pytest.approx(ours.ci_low, abs=0.004)
+    assert float(told["high"]) == pytest.approx(ours.ci_high, abs=0.004)
+    assert text(browser, "[role=status]").startswith(f"{(a != b).sum()} questions")
+
+
+def test_a_number_leads_to_its_answers_and_an_answer_has_a_link(opened):
+    browser = opened()
+    browser.execute_script("document.querySelector('a.down').click()")
+    time.sleep(0.3)
+    assert text(browser, "[role=status]") == f"{N} answers of 50000"
+    browser = opened("#row=made-up/q7/alpha/zero_shot/0")
+    until = time.monotonic() + 20
+    while not text(browser, ".one"):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    one = text(browser, ".one")
+    assert "What comes first, <b>here</b>?" in one and "This one." in one and "Others on this question" in one
+
+
+def test_tables_are_sorted_by_their_numbers(opened):
+    browser = opened()
+    first = "return [...document.querySelectorAll('#s1t1 tbody tr')].map(r => r.cells[0].innerText)"
+    button = "document.querySelectorAll('#s1t1 th button')[2].click()"
+    browser.execute_script(button)
+    assert browser.execute_script(first) == ["beta", "alpha"]
+    browser.execute_script(button)
+    assert browser.execute_script(first) == ["alpha", "beta"]
+    assert text(browser, "#s1t1 .doubt").startswith("Read with care. 1 of 2 rows rest on fewer than 10")
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (360, "dark")])
+def test_axe_finds_nothing(opened, axe, width, scheme):  # noqa: F811
+    browser = opened("#row=made-up/q7/alpha/zero_shot/0", width)
+    media = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": media})
+    time.sleep(0.3)
+    browser.set_script_timeout(90)
+    browser.execute_script(axe)
+    found = browser.execute_async_script("const done = arguments[0]; axe.run().then(r => done(r.violations))")
+    assert [(v["id"], v["nodes"][0]["html"][:200]) for v in found] == []
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+def test_without_javascript_it_is_a_document(no_script, page):  # noqa: F811
+    no_script.get(page)
+    said = no_script.find_element("css selector", "main").text
+    assert "What was asked." in said and "2 of 9 were not read." in said and "0.500 [0.490, 0.510]" in said
+    assert "first 200 of 50000 answers" in said and "q7" in said
+    assert no_script.find_elements("css selector", "[download]")
+
+
+def test_texts_of_a_protected_item_are_only_on_the_private_page(tmp_path):
+    secret, words = "A wording that nobody may copy", "An answer that repeats the wording"
+    item = {"item_id": "q1", "study": "s", "task": "multiple_choice", "question": secret, "key": ["A"], "source": "x"}
+    write_records(
+        [Item(**item, options=["Yes", "No"], protected=True)], tmp_path / "text/prepare/s/items.parquet", Item
+    )
+    answer = Response(item_id="q1", study="s", model="m", mode="zero_shot", text=words)
+    write_records([answer], tmp_path / "text/generate/s/m/responses.parquet", Response)
+    scored = {"item_id": "q1", "cluster": "q1", "category": "c", "topic": None, "set": None, "task": "multiple_choice"}
+    scored |= {"model": "m", "mode": "zero_shot", "answered_by": "plain", "n_votes": 1, "sample": 0, "status": "ok"}
+    scored |= {"correct": 1.0, "read": True, "answer": ["A"], "key": ["A"], "confidence": 0.9}
+    (tmp_path / "score" / "s").mkdir(parents=True)
+    pd.DataFrame([scored]).to_parquet(tmp_path / "score" / "s" / "scores.parquet")
+    for private in (False, True):
+        got = answers_of(tmp_path, ["s"], ["m"], private=private)
+        held = json.dumps([got.items, got.texts]) + got.rows.to_json()
+        assert (secret in held and words in held) == private
+        text = html_report("r", [], [], answers=got, private=private)
+        assert ("Private." in text) == private
