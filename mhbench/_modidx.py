@@ -2146,6 +2146,8 @@ d = {
                 "stats/hierarchical.html#preferenceintervals",
                 "mhbench/stats/hierarchical.py",
             ),
+            "mhbench.stats.hierarchical._Arrow": ("stats/hierarchical.html#_arrow", "mhbench/stats/hierarchical.py"),
+            "mhbench.stats.hierarchical._Losses": ("stats/hierarchical.html#_losses", "mhbench/stats/hierarchical.py"),
             "mhbench.stats.hierarchical._Pairs": ("stats/hierarchical.html#_pairs", "mhbench/stats/hierarchical.py"),
             "mhbench.stats.hierarchical._Problem": (
                 "stats/hierarchical.html#_problem",
@@ -2153,6 +2155,19 @@ d = {
             ),
             "mhbench.stats.hierarchical._draws": ("stats/hierarchical.html#_draws", "mhbench/stats/hierarchical.py"),
             "mhbench.stats.hierarchical._fit": ("stats/hierarchical.html#_fit", "mhbench/stats/hierarchical.py"),
+            "mhbench.stats.hierarchical._hessian": (
+                "stats/hierarchical.html#_hessian",
+                "mhbench/stats/hierarchical.py",
+            ),
+            "mhbench.stats.hierarchical._losses": ("stats/hierarchical.html#_losses", "mhbench/stats/hierarchical.py"),
+            "mhbench.stats.hierarchical._minimised": (
+                "stats/hierarchical.html#_minimised",
+                "mhbench/stats/hierarchical.py",
+            ),
+            "mhbench.stats.hierarchical._newton_step": (
+                "stats/hierarchical.html#_newton_step",
+                "mhbench/stats/hierarchical.py",
+            ),
             "mhbench.stats.hierarchical._objective": (
                 "stats/hierarchical.html#_objective",
                 "mhbench/stats/hierarchical.py",

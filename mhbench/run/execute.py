@@ -123,7 +123,7 @@ def run_stage(
         name, said = " ".join(x for x in (stage, study, model) if x), str(e.evalue)
         said = said if len(said) <= 4000 else f"{said[:4000]} ..."
         raise RuntimeError(
-            f"run_stage: {name} ended in cell {e.cell_index} of {stage}.ipynb: {e.ename}: {said}\n(the whole of it is in"
+            f"run_stage: {name} ended in cell {e.cell_index} of {stage}.ipynb: {e.ename}: {said}\n(the whole is in"
             f" {failed})"
         ) from None
     _normalise(failed)

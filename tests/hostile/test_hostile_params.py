@@ -32,20 +32,12 @@ def said(tmp_path, *changes, text=WRITTEN):
 MISTAKES = {  # what is written instead, and what is said of it
     "linage": (("lineage: minilm", "linage: minilm"), "models.minilm.linage", "did you mean lineage?"),
     "text for a number": (
-<<<<<<< HEAD
         ("score: {n_boot: 1000", 'score: {n_boot: "many"'),
-=======
-        ("n_boot: 1000, n_perm", 'n_boot: "many", n_perm'),
->>>>>>> main
         "score.n_boot must be a whole number",
         "'many'",
     ),
     "half a number": (
-<<<<<<< HEAD
         ("score: {n_boot: 1000", "score: {n_boot: 2.5"),
-=======
-        ("n_boot: 1000, n_perm", "n_boot: 2.5, n_perm"),
->>>>>>> main
         "score.n_boot must be a whole number",
         "got 2.5",
     ),
@@ -63,15 +55,7 @@ MISTAKES = {  # what is written instead, and what is said of it
     "a NaN that is sent": (("temperature: 0.0,", "top_k: .nan, temperature: 0.0,"), "models.gemma must", "top_k"),
     "a seed of today": (("seed: 20250107", "seed: today"), "seed must be a whole number", "'today'"),
     "a key twice": (("seed: 20250107", "seed: 1\nseed: 2"), "seed must stand once", "first in line 5"),
-<<<<<<< HEAD
     "a section twice": (("report: {title", "score: {}\nreport: {title"), "score must stand once", "line"),
-=======
-    "a section twice": (
-        ("agreement: {level: interval, n_boot: 1000}", "agreement: {level: interval, n_boot: 1000}\nscore: {}"),
-        "score must stand once",
-        "line",
-    ),
->>>>>>> main
     "a breakdown": (("by: [category, topic]", "by: [categry]"), "score.by.0 must be one of", "did you mean category?"),
     "a breakdown as a text": (("by: [category, topic]", "by: category"), "score.by must be a list", "[category]"),
     "an attribute": (("D_G: gender", "D_G: gendre"), "demographics.attributes.D_G", "did you mean gender?"),
@@ -98,21 +82,13 @@ MISTAKES = {  # what is written instead, and what is said of it
         "run.studies",
         "nothing",
     ),
-<<<<<<< HEAD
     "a stage": (("\npanel: {", "\npannel: {"), "pannel must be one of", "did you mean panel?"),
-=======
-    "a stage": (
-        ("agreement: {level: interval, n_boot: 1000}", "pannel: {n_boot: 1000}"),
-        "pannel must be one of",
-        "did you mean panel?",
-    ),
->>>>>>> main
     "a model of the run": (
         ("models: [gemma,", "models: [gema,"),
         "run.models must name entries",
         "did you mean gemma?",
     ),
-    "a judge": (("judges: [gemma, minilm], n_items: 4", "judges: [gema], n_items: 4"), "judge.judges", "mean gemma?"),
+    "a judge": (("judges: [gemma, minilm]", "judges: [gema]"), "judge.judges", "mean gemma?"),
     "an endpoint": (("endpoint: encoder", "endpoint: encodr"), "models.minilm.endpoint", "did you mean encoder?"),
     "a kind of endpoint": (("kind: encoder}", "kind: opnai}"), "endpoints.encoder", "did you mean openai?"),
     "a path in a name": (("  mhqa:\n", "  ../mhqa:\n"), "studies must have names of letters", "'../mhqa'"),
@@ -170,11 +146,7 @@ KEYS = {
         "kind: encoder}",
         f"kind: vllm, base_urls: ['http://h/v1'], headers_env: {{X-Key: {SECRET}}}}}",
     ),
-<<<<<<< HEAD
     "in a wrong place": ("score: {n_boot: 1000", f"score: {{n_boot: {SECRET}"),
-=======
-    "in a wrong place": ("n_boot: 1000, n_perm", f"n_boot: {SECRET}, n_perm"),
->>>>>>> main
     "as a list": ("endpoint: encoder", f"endpoint: encoder\n    api_key: [{SECRET}]"),
 }
 
@@ -243,13 +215,9 @@ def test_every_command_says_it_before_it_does_anything(command, house):
 
 def test_a_thousand_models_are_read_soon(tmp_path):
     many = "".join(f"  m{i}: {{endpoint: encoder, served: minilm}}\n" for i in range(1000))
-<<<<<<< HEAD
     assert len(load_params(put(tmp_path, ("  minilm:\n", many + "  minilm:\n")))["models"]) == 1000 + len(
         load_params(ROOT / "params.yaml")["models"]
     )
-=======
-    assert len(load_params(put(tmp_path, ("  minilm:\n", many + "  minilm:\n")))["models"]) == 1004
->>>>>>> main
 
 
 def test_the_schema_for_editors_is_the_one_that_is_checked():
