@@ -1535,6 +1535,9 @@ d = {
             "mhbench.report.reading.stage_prose": ("report/reading.html#stage_prose", "mhbench/report/reading.py"),
             "mhbench.report.reading.standing": ("report/reading.html#standing", "mhbench/report/reading.py"),
         },
+        "mhbench.report.sliders": {
+            "mhbench.report.sliders.sliders": ("report/sliders.html#sliders", "mhbench/report/sliders.py")
+        },
         "mhbench.report.style": {
             "mhbench.report.style.Look": ("report/style.html#look", "mhbench/report/style.py"),
             "mhbench.report.style.Look.dot": ("report/style.html#look.dot", "mhbench/report/style.py"),
@@ -3816,6 +3819,14 @@ d = {
             ),
             "mhbench.studies.mentat.tables.annotation_page": (
                 "studies/mentat/tables.html#annotation_page",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables.beside_each_other": (
+                "studies/mentat/tables.html#beside_each_other",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables.by_category": (
+                "studies/mentat/tables.html#by_category",
                 "mhbench/studies/mentat/tables.py",
             ),
             "mhbench.studies.mentat.tables.label_tables": (
