@@ -2773,8 +2773,10 @@ d = {
             ),
         },
         "mhbench.steps.rates": {
+            "mhbench.steps.rates._angle": ("steps/rates.html#_angle", "mhbench/steps/rates.py"),
             "mhbench.steps.rates._counts": ("steps/rates.html#_counts", "mhbench/steps/rates.py"),
             "mhbench.steps.rates._groups": ("steps/rates.html#_groups", "mhbench/steps/rates.py"),
+            "mhbench.steps.rates._taken_back": ("steps/rates.html#_taken_back", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.average_models": ("steps/rates.html#average_models", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.f1_table": ("steps/rates.html#f1_table", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.present_groups": ("steps/rates.html#present_groups", "mhbench/steps/rates.py"),
