@@ -1654,6 +1654,7 @@ d = {
             "mhbench.run.live.Live._start_bar": ("run/live.html#live._start_bar", "mhbench/run/live.py"),
             "mhbench.run.live.Live._state": ("run/live.html#live._state", "mhbench/run/live.py"),
             "mhbench.run.live.Live._watch": ("run/live.html#live._watch", "mhbench/run/live.py"),
+            "mhbench.run.live._clock": ("run/live.html#_clock", "mhbench/run/live.py"),
             "mhbench.run.live.position": ("run/live.html#position", "mhbench/run/live.py"),
         },
         "mhbench.run.mistakes": {

@@ -46,6 +46,13 @@ def position(
 EVERY_S = 30.0  # between two lines of a log
 
 
+def _clock(seconds: float) -> str:
+    "Hours, minutes and seconds."
+    minutes, s = divmod(round(seconds), 60)
+    hours, m = divmod(minutes, 60)
+    return f"{hours}:{m:02d}:{s:02d}" if hours else f"{m}:{s:02d}"
+
+
 class Live:
     """`with Live("stage 3 of 6: generate mhqa gemma"): ...`: shows how far the processes are that are started within.
 
@@ -68,10 +75,9 @@ class Live:
         self.folder = tempfile.mkdtemp(prefix="mhbench-live-")
         self.file = Path(self.folder) / "state.json"
         os.environ[LIVE] = str(self.file)
+        self._print(self.title)
         if self.moving:
             self._start_bar()
-        if self.bar is None:
-            self._print(self.title)
         self.thread = threading.Thread(target=self._watch, name="live", daemon=True)
         self.thread.start()
         return self
@@ -112,13 +118,12 @@ class Live:
     def _start_bar(self):
         try:
             from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
         except ImportError:  # comes with DVC
             return
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn())
-        told = TextColumn("{task.fields[told]}")
-        self.bar = Progress(*columns, told, console=Console(file=self.out), transient=True, refresh_per_second=4)
-        self.task = self.bar.add_task(self.title, total=None, told="")
+        columns = (BarColumn(12), MofNCompleteColumn(), TextColumn("{task.description}"))
+        self.bar = Progress(*columns, console=Console(file=self.out), transient=True, refresh_per_second=4)
+        self.task = self.bar.add_task("", total=None)
         self.bar.start()
 
     def _watch(self):
@@ -134,9 +139,13 @@ class Live:
                 told, last = state, now
 
     def _move(self, state: dict, now: float):
-        elapsed = f"{now - self.began:.0f} s"
         if not state:
-            self.bar.update(self.task, told=elapsed)
+            self.bar.update(self.task, description=f"{now - self.began:.0f} s")
             return
-        told = state["line"].partition(" done, ")[2] or state["line"]
-        self.bar.update(self.task, completed=state["done"], total=state["total"], told=f"{told}, {elapsed}")
+        left = "" if state["left"] is None else f"{_clock(state['left'])} left, "
+        usd = "cost unknown" if state["usd"] is None else f"{state['usd']:.4f} USD"
+        asked = state["done"] - state["cached"]
+        counts = (
+            f"{state['failed']} failed, {asked / max(state['seconds'], 1e-9):.3g}/s, {state['tokens']} tokens, {usd}"
+        )
+        self.bar.update(self.task, completed=state["done"], total=state["total"], description=left + counts)
