@@ -892,6 +892,146 @@ d = {
         "mhbench.ask.thinking": {
             "mhbench.ask.thinking.split_thinking": ("ask/thinking.html#split_thinking", "mhbench/ask/thinking.py")
         },
+        "mhbench.corpus.adjudicate": {
+            "mhbench.corpus.adjudicate.Decision": ("corpus/adjudicate.html#decision", "mhbench/corpus/adjudicate.py"),
+            "mhbench.corpus.adjudicate.decide_keys": (
+                "corpus/adjudicate.html#decide_keys",
+                "mhbench/corpus/adjudicate.py",
+            ),
+            "mhbench.corpus.adjudicate.decided_items": (
+                "corpus/adjudicate.html#decided_items",
+                "mhbench/corpus/adjudicate.py",
+            ),
+            "mhbench.corpus.adjudicate.decision_table": (
+                "corpus/adjudicate.html#decision_table",
+                "mhbench/corpus/adjudicate.py",
+            ),
+            "mhbench.corpus.adjudicate.key_agreement": (
+                "corpus/adjudicate.html#key_agreement",
+                "mhbench/corpus/adjudicate.py",
+            ),
+            "mhbench.corpus.adjudicate.key_sheet": ("corpus/adjudicate.html#key_sheet", "mhbench/corpus/adjudicate.py"),
+            "mhbench.corpus.adjudicate.read_key_sheet": (
+                "corpus/adjudicate.html#read_key_sheet",
+                "mhbench/corpus/adjudicate.py",
+            ),
+        },
+        "mhbench.corpus.card": {
+            "mhbench.corpus.card.BankDescription": ("corpus/card.html#bankdescription", "mhbench/corpus/card.py"),
+            "mhbench.corpus.card.bank_table": ("corpus/card.html#bank_table", "mhbench/corpus/card.py"),
+            "mhbench.corpus.card.croissant": ("corpus/card.html#croissant", "mhbench/corpus/card.py"),
+            "mhbench.corpus.card.dataset_card": ("corpus/card.html#dataset_card", "mhbench/corpus/card.py"),
+            "mhbench.corpus.card.write_bank": ("corpus/card.html#write_bank", "mhbench/corpus/card.py"),
+        },
+        "mhbench.corpus.collect": {
+            "mhbench.corpus.collect.Eutils": ("corpus/collect.html#eutils", "mhbench/corpus/collect.py"),
+            "mhbench.corpus.collect.Eutils.__init__": (
+                "corpus/collect.html#eutils.__init__",
+                "mhbench/corpus/collect.py",
+            ),
+            "mhbench.corpus.collect.Eutils.get": ("corpus/collect.html#eutils.get", "mhbench/corpus/collect.py"),
+            "mhbench.corpus.collect.Found": ("corpus/collect.html#found", "mhbench/corpus/collect.py"),
+            "mhbench.corpus.collect._replace": ("corpus/collect.html#_replace", "mhbench/corpus/collect.py"),
+            "mhbench.corpus.collect.collect_baseline": (
+                "corpus/collect.html#collect_baseline",
+                "mhbench/corpus/collect.py",
+            ),
+            "mhbench.corpus.collect.collect_literature": (
+                "corpus/collect.html#collect_literature",
+                "mhbench/corpus/collect.py",
+            ),
+            "mhbench.corpus.collect.date_slices": ("corpus/collect.html#date_slices", "mhbench/corpus/collect.py"),
+            "mhbench.corpus.collect.fetch": ("corpus/collect.html#fetch", "mhbench/corpus/collect.py"),
+            "mhbench.corpus.collect.keyword_filter": (
+                "corpus/collect.html#keyword_filter",
+                "mhbench/corpus/collect.py",
+            ),
+            "mhbench.corpus.collect.keyword_query": ("corpus/collect.html#keyword_query", "mhbench/corpus/collect.py"),
+            "mhbench.corpus.collect.recipe": ("corpus/collect.html#recipe", "mhbench/corpus/collect.py"),
+            "mhbench.corpus.collect.search": ("corpus/collect.html#search", "mhbench/corpus/collect.py"),
+        },
+        "mhbench.corpus.compose": {
+            "mhbench.corpus.compose.Candidate": ("corpus/compose.html#candidate", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose.Candidate.kept": (
+                "corpus/compose.html#candidate.kept",
+                "mhbench/corpus/compose.py",
+            ),
+            "mhbench.corpus.compose.Candidate.rejected": (
+                "corpus/compose.html#candidate.rejected",
+                "mhbench/corpus/compose.py",
+            ),
+            "mhbench.corpus.compose._filled": ("corpus/compose.html#_filled", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose._form_fault": ("corpus/compose.html#_form_fault", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose._formed": ("corpus/compose.html#_formed", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose._messages": ("corpus/compose.html#_messages", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose._plain": ("corpus/compose.html#_plain", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose.candidate_items": (
+                "corpus/compose.html#candidate_items",
+                "mhbench/corpus/compose.py",
+            ),
+            "mhbench.corpus.compose.compose_requests": (
+                "corpus/compose.html#compose_requests",
+                "mhbench/corpus/compose.py",
+            ),
+            "mhbench.corpus.compose.funnel_table": ("corpus/compose.html#funnel_table", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose.making_recipe": ("corpus/compose.html#making_recipe", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose.prompt_hash": ("corpus/compose.html#prompt_hash", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose.read_composed": ("corpus/compose.html#read_composed", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose.read_verdict": ("corpus/compose.html#read_verdict", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose.reading_requests": (
+                "corpus/compose.html#reading_requests",
+                "mhbench/corpus/compose.py",
+            ),
+            "mhbench.corpus.compose.snippet_stands": (
+                "corpus/compose.html#snippet_stands",
+                "mhbench/corpus/compose.py",
+            ),
+            "mhbench.corpus.compose.wording_fault": ("corpus/compose.html#wording_fault", "mhbench/corpus/compose.py"),
+        },
+        "mhbench.corpus.cues": {
+            "mhbench.corpus.cues._keyed": ("corpus/cues.html#_keyed", "mhbench/corpus/cues.py"),
+            "mhbench.corpus.cues._shingles": ("corpus/cues.html#_shingles", "mhbench/corpus/cues.py"),
+            "mhbench.corpus.cues.book_table": ("corpus/cues.html#book_table", "mhbench/corpus/cues.py"),
+            "mhbench.corpus.cues.key_positions": ("corpus/cues.html#key_positions", "mhbench/corpus/cues.py"),
+            "mhbench.corpus.cues.length_cue": ("corpus/cues.html#length_cue", "mhbench/corpus/cues.py"),
+            "mhbench.corpus.cues.near_duplicates": ("corpus/cues.html#near_duplicates", "mhbench/corpus/cues.py"),
+        },
+        "mhbench.corpus.passages": {
+            "mhbench.corpus.passages.Passage": ("corpus/passages.html#passage", "mhbench/corpus/passages.py"),
+            "mhbench.corpus.passages.audit_table": ("corpus/passages.html#audit_table", "mhbench/corpus/passages.py"),
+            "mhbench.corpus.passages.chunk_text": ("corpus/passages.html#chunk_text", "mhbench/corpus/passages.py"),
+            "mhbench.corpus.passages.nearest_passages": (
+                "corpus/passages.html#nearest_passages",
+                "mhbench/corpus/passages.py",
+            ),
+            "mhbench.corpus.passages.passage_requests": (
+                "corpus/passages.html#passage_requests",
+                "mhbench/corpus/passages.py",
+            ),
+            "mhbench.corpus.passages.pseudo_label": ("corpus/passages.html#pseudo_label", "mhbench/corpus/passages.py"),
+            "mhbench.corpus.passages.pseudo_label_table": (
+                "corpus/passages.html#pseudo_label_table",
+                "mhbench/corpus/passages.py",
+            ),
+        },
+        "mhbench.corpus.pubmed": {
+            "mhbench.corpus.pubmed.Abstract": ("corpus/pubmed.html#abstract", "mhbench/corpus/pubmed.py"),
+            "mhbench.corpus.pubmed._article": ("corpus/pubmed.html#_article", "mhbench/corpus/pubmed.py"),
+            "mhbench.corpus.pubmed._entered": ("corpus/pubmed.html#_entered", "mhbench/corpus/pubmed.py"),
+            "mhbench.corpus.pubmed._stream": ("corpus/pubmed.html#_stream", "mhbench/corpus/pubmed.py"),
+            "mhbench.corpus.pubmed._text": ("corpus/pubmed.html#_text", "mhbench/corpus/pubmed.py"),
+            "mhbench.corpus.pubmed._year": ("corpus/pubmed.html#_year", "mhbench/corpus/pubmed.py"),
+            "mhbench.corpus.pubmed.literature_manifest": (
+                "corpus/pubmed.html#literature_manifest",
+                "mhbench/corpus/pubmed.py",
+            ),
+            "mhbench.corpus.pubmed.literature_table": (
+                "corpus/pubmed.html#literature_table",
+                "mhbench/corpus/pubmed.py",
+            ),
+            "mhbench.corpus.pubmed.merge_topics": ("corpus/pubmed.html#merge_topics", "mhbench/corpus/pubmed.py"),
+            "mhbench.corpus.pubmed.read_pubmed": ("corpus/pubmed.html#read_pubmed", "mhbench/corpus/pubmed.py"),
+        },
         "mhbench.corpus.splits": {
             "mhbench.corpus.splits.folded": ("corpus/splits.html#folded", "mhbench/corpus/splits.py"),
             "mhbench.corpus.splits.item_fingerprint": (
@@ -1575,6 +1715,7 @@ d = {
             "mhbench.run.cli._compare": ("run/cli.html#_compare", "mhbench/run/cli.py"),
             "mhbench.run.cli._import": ("run/cli.html#_import", "mhbench/run/cli.py"),
             "mhbench.run.cli._inputs": ("run/cli.html#_inputs", "mhbench/run/cli.py"),
+            "mhbench.run.cli._kept": ("run/cli.html#_kept", "mhbench/run/cli.py"),
             "mhbench.run.cli._merge": ("run/cli.html#_merge", "mhbench/run/cli.py"),
             "mhbench.run.cli._money": ("run/cli.html#_money", "mhbench/run/cli.py"),
             "mhbench.run.cli._names": ("run/cli.html#_names", "mhbench/run/cli.py"),
@@ -1587,6 +1728,7 @@ d = {
             "mhbench.run.cli._summary": ("run/cli.html#_summary", "mhbench/run/cli.py"),
             "mhbench.run.cli._sweep": ("run/cli.html#_sweep", "mhbench/run/cli.py"),
             "mhbench.run.cli._without_bad_rows": ("run/cli.html#_without_bad_rows", "mhbench/run/cli.py"),
+            "mhbench.run.cli._without_controls": ("run/cli.html#_without_controls", "mhbench/run/cli.py"),
             "mhbench.run.cli.main": ("run/cli.html#main", "mhbench/run/cli.py"),
             "mhbench.run.cli.parser": ("run/cli.html#parser", "mhbench/run/cli.py"),
             "mhbench.run.cli.selection": ("run/cli.html#selection", "mhbench/run/cli.py"),
@@ -1615,6 +1757,11 @@ d = {
             "mhbench.run.edit.select": ("run/edit.html#select", "mhbench/run/edit.py"),
         },
         "mhbench.run.execute": {
+            "mhbench.run.execute._ended_from_outside": (
+                "run/execute.html#_ended_from_outside",
+                "mhbench/run/execute.py",
+            ),
+            "mhbench.run.execute._home": ("run/execute.html#_home", "mhbench/run/execute.py"),
             "mhbench.run.execute._normalise": ("run/execute.html#_normalise", "mhbench/run/execute.py"),
             "mhbench.run.execute.run_stage": ("run/execute.html#run_stage", "mhbench/run/execute.py"),
         },
@@ -2017,6 +2164,8 @@ d = {
                 "stats/hierarchical.html#preferenceintervals",
                 "mhbench/stats/hierarchical.py",
             ),
+            "mhbench.stats.hierarchical._Arrow": ("stats/hierarchical.html#_arrow", "mhbench/stats/hierarchical.py"),
+            "mhbench.stats.hierarchical._Losses": ("stats/hierarchical.html#_losses", "mhbench/stats/hierarchical.py"),
             "mhbench.stats.hierarchical._Pairs": ("stats/hierarchical.html#_pairs", "mhbench/stats/hierarchical.py"),
             "mhbench.stats.hierarchical._Problem": (
                 "stats/hierarchical.html#_problem",
@@ -2024,6 +2173,19 @@ d = {
             ),
             "mhbench.stats.hierarchical._draws": ("stats/hierarchical.html#_draws", "mhbench/stats/hierarchical.py"),
             "mhbench.stats.hierarchical._fit": ("stats/hierarchical.html#_fit", "mhbench/stats/hierarchical.py"),
+            "mhbench.stats.hierarchical._hessian": (
+                "stats/hierarchical.html#_hessian",
+                "mhbench/stats/hierarchical.py",
+            ),
+            "mhbench.stats.hierarchical._losses": ("stats/hierarchical.html#_losses", "mhbench/stats/hierarchical.py"),
+            "mhbench.stats.hierarchical._minimised": (
+                "stats/hierarchical.html#_minimised",
+                "mhbench/stats/hierarchical.py",
+            ),
+            "mhbench.stats.hierarchical._newton_step": (
+                "stats/hierarchical.html#_newton_step",
+                "mhbench/stats/hierarchical.py",
+            ),
             "mhbench.stats.hierarchical._objective": (
                 "stats/hierarchical.html#_objective",
                 "mhbench/stats/hierarchical.py",
@@ -2828,6 +2990,16 @@ d = {
                 "steps/similarity.html#nearest_option",
                 "mhbench/steps/similarity.py",
             ),
+        },
+        "mhbench.steps.styles": {
+            "mhbench.steps.styles._alike": ("steps/styles.html#_alike", "mhbench/steps/styles.py"),
+            "mhbench.steps.styles._tier": ("steps/styles.html#_tier", "mhbench/steps/styles.py"),
+            "mhbench.steps.styles.alike_by_style": ("steps/styles.html#alike_by_style", "mhbench/steps/styles.py"),
+            "mhbench.steps.styles.final_scores": ("steps/styles.html#final_scores", "mhbench/steps/styles.py"),
+            "mhbench.steps.styles.judge_in_styles": ("steps/styles.html#judge_in_styles", "mhbench/steps/styles.py"),
+            "mhbench.steps.styles.linked_scores": ("steps/styles.html#linked_scores", "mhbench/steps/styles.py"),
+            "mhbench.steps.styles.mean_points": ("steps/styles.html#mean_points", "mhbench/steps/styles.py"),
+            "mhbench.steps.styles.style_rubric": ("steps/styles.html#style_rubric", "mhbench/steps/styles.py"),
         },
         "mhbench.steps.training": {
             "mhbench.steps.training.Run": ("steps/training.html#run", "mhbench/steps/training.py"),
@@ -4118,6 +4290,50 @@ d = {
             "mhbench.studies.mhqa.load.mend_option": (
                 "studies/mhqa/load.html#mend_option",
                 "mhbench/studies/mhqa/load.py",
+            ),
+        },
+        "mhbench.studies.mhqa.medmcqa": {
+            "mhbench.studies.mhqa.medmcqa._first_option": (
+                "studies/mhqa/medmcqa.html#_first_option",
+                "mhbench/studies/mhqa/medmcqa.py",
+            ),
+            "mhbench.studies.mhqa.medmcqa.load_medmcqa": (
+                "studies/mhqa/medmcqa.html#load_medmcqa",
+                "mhbench/studies/mhqa/medmcqa.py",
+            ),
+        },
+        "mhbench.studies.mhqa.profile": {
+            "mhbench.studies.mhqa.profile._lettered": (
+                "studies/mhqa/profile.html#_lettered",
+                "mhbench/studies/mhqa/profile.py",
+            ),
+            "mhbench.studies.mhqa.profile.accuracy_and_f1": (
+                "studies/mhqa/profile.html#accuracy_and_f1",
+                "mhbench/studies/mhqa/profile.py",
+            ),
+            "mhbench.studies.mhqa.profile.flip_table": (
+                "studies/mhqa/profile.html#flip_table",
+                "mhbench/studies/mhqa/profile.py",
+            ),
+            "mhbench.studies.mhqa.profile.judged_shares": (
+                "studies/mhqa/profile.html#judged_shares",
+                "mhbench/studies/mhqa/profile.py",
+            ),
+            "mhbench.studies.mhqa.profile.label_test": (
+                "studies/mhqa/profile.html#label_test",
+                "mhbench/studies/mhqa/profile.py",
+            ),
+            "mhbench.studies.mhqa.profile.repeat_agreement": (
+                "studies/mhqa/profile.html#repeat_agreement",
+                "mhbench/studies/mhqa/profile.py",
+            ),
+            "mhbench.studies.mhqa.profile.wide_table": (
+                "studies/mhqa/profile.html#wide_table",
+                "mhbench/studies/mhqa/profile.py",
+            ),
+            "mhbench.studies.mhqa.profile.with_judged_label": (
+                "studies/mhqa/profile.html#with_judged_label",
+                "mhbench/studies/mhqa/profile.py",
             ),
         },
         "mhbench.studies.mhqa.simulate": {

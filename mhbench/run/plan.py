@@ -19,7 +19,7 @@ from .asking import asking, cache_file, capped
 from .execute import run_stage
 from .graph import graph, place, root, selective
 from .params import HERE, load_params, stage_parameters
-from ..steps import contamination, duels, judge, judge_study
+from ..steps import contamination, duels, judge, judge_study, styles
 from ..steps.generate import expected
 from ..steps.similarity import nearest_option
 
@@ -67,9 +67,19 @@ def _known_of_encoder(items: list, study: str, model: str) -> list:  # Responses
 
 # %% ../../nbs/run/07_plan.ipynb #89aca02b
 def _judged(v: dict, items: list[Item], answers: list[Response], model: Model) -> list[Request]:
-    _, responses = judge.judged_answers(items, answers, kind=v["kind"], n_items=v["n_items"], seed=v["seed"])
+    drawn = {k: v[k] for k in ("kind", "n_items", "n_per_category", "seed")}
+    _, responses = judge.judged_answers(items, answers, **drawn)
     given = {k: v[k] for k in ("kind", "repeats", "seed", "prompts_dir")}
-    return list(judge.judge_requests(responses, items, model, **given))
+    linked = {i.item_id for i in items if i.task == "sequential"}
+    asked = []
+    for k, style in enumerate(v["styles"] if v["kind"] == "score" else ["basic"]):
+        for study in dict.fromkeys(r.study for r in responses):
+            name = styles.style_rubric(study, style, v["prompts_dir"])
+            plain = [r for r in responses if r.study == study and (k == 0 and not name or r.item_id not in linked)]
+            own = [r for r in responses if r.study == study and r.item_id in linked and k == 0 and name]
+            asked += [*judge.judge_requests(plain, items, model, rubric=name, **given)]
+            asked += [*judge.judge_requests(own, items, model, **given)]
+    return asked
 
 
 def _duelled(v: dict, items: list[Item], answers: list[Response], model: Model) -> list[Request]:
