@@ -447,6 +447,7 @@ d = {
             "mhbench.annotate.study._settings": ("annotate/study.html#_settings", "mhbench/annotate/study.py"),
             "mhbench.annotate.study._wordings": ("annotate/study.html#_wordings", "mhbench/annotate/study.py"),
             "mhbench.annotate.study.build_study": ("annotate/study.html#build_study", "mhbench/annotate/study.py"),
+            "mhbench.annotate.study.what_is_asked": ("annotate/study.html#what_is_asked", "mhbench/annotate/study.py"),
         },
         "mhbench.ask.adapt": {
             "mhbench.ask.adapt._Adapts": ("ask/adapt.html#_adapts", "mhbench/ask/adapt.py"),
@@ -1712,6 +1713,7 @@ d = {
             "mhbench.run.cli._compare": ("run/cli.html#_compare", "mhbench/run/cli.py"),
             "mhbench.run.cli._import": ("run/cli.html#_import", "mhbench/run/cli.py"),
             "mhbench.run.cli._inputs": ("run/cli.html#_inputs", "mhbench/run/cli.py"),
+            "mhbench.run.cli._kept": ("run/cli.html#_kept", "mhbench/run/cli.py"),
             "mhbench.run.cli._merge": ("run/cli.html#_merge", "mhbench/run/cli.py"),
             "mhbench.run.cli._money": ("run/cli.html#_money", "mhbench/run/cli.py"),
             "mhbench.run.cli._names": ("run/cli.html#_names", "mhbench/run/cli.py"),
@@ -1723,6 +1725,7 @@ d = {
             "mhbench.run.cli._summary": ("run/cli.html#_summary", "mhbench/run/cli.py"),
             "mhbench.run.cli._sweep": ("run/cli.html#_sweep", "mhbench/run/cli.py"),
             "mhbench.run.cli._without_bad_rows": ("run/cli.html#_without_bad_rows", "mhbench/run/cli.py"),
+            "mhbench.run.cli._without_controls": ("run/cli.html#_without_controls", "mhbench/run/cli.py"),
             "mhbench.run.cli.main": ("run/cli.html#main", "mhbench/run/cli.py"),
             "mhbench.run.cli.parser": ("run/cli.html#parser", "mhbench/run/cli.py"),
             "mhbench.run.cli.selection": ("run/cli.html#selection", "mhbench/run/cli.py"),
@@ -1751,6 +1754,11 @@ d = {
             "mhbench.run.edit.select": ("run/edit.html#select", "mhbench/run/edit.py"),
         },
         "mhbench.run.execute": {
+            "mhbench.run.execute._ended_from_outside": (
+                "run/execute.html#_ended_from_outside",
+                "mhbench/run/execute.py",
+            ),
+            "mhbench.run.execute._home": ("run/execute.html#_home", "mhbench/run/execute.py"),
             "mhbench.run.execute._normalise": ("run/execute.html#_normalise", "mhbench/run/execute.py"),
             "mhbench.run.execute.run_stage": ("run/execute.html#run_stage", "mhbench/run/execute.py"),
         },

@@ -8,8 +8,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import signal
 import sys
 import tempfile
+import traceback
 from pathlib import Path
 
 import pandas as pd
@@ -17,6 +19,7 @@ import yaml
 
 from .. import __version__
 from ..annotate.command import add_annotate
+from ..ask.secrets import plain
 from ..errors import refuse
 from ..records.schema import STATUSES
 from . import edit, execute, inputs, new_study, plan, publish
@@ -178,13 +181,14 @@ def _import(a):
                 corpus = load_corpus(prepare["loader"], a.path, study=a.study, **options, **aside)
             except ValueError as e:
                 raise ValueError(f"{e}{_without_bad_rows(prepare['loader'], a.path, a.study, options)}") from None
+    edit.import_corpus(a.study, a.path, options, params=path)
+    if prepare:
         print(
             f"{a.study}: {len(corpus.items)} items, {len(corpus.ratings)} ratings, {len(corpus.responses)} recorded"
             " answers"
         )
         for line in corpus.notes:
             print(f"  {line}")
-    edit.import_corpus(a.study, a.path, options, params=path)
     print(
         f"recorded in {a.params} with its SHA-256; every mode asks all of its items (the demo's limits are lifted), and"
         f" `make repro STUDIES={a.study} ITEMS=200` runs 200 of them"
@@ -372,18 +376,43 @@ def parser() -> argparse.ArgumentParser:
     return p
 
 
+def _without_controls(text: str) -> str:
+    "A message line by line, without what a terminal would take for a command."
+    lines = text.split("\n")
+    return "\n".join(" " * (len(line) - len(line.lstrip(" "))) + plain(line) for line in lines)
+
+
+def _kept() -> str:
+    "Keep the traceback of what nobody thought of, and say where."
+    try:
+        file = root() / ".mhbench" / "error.log"
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file.write_text(traceback.format_exc(), encoding="utf-8", errors="replace")
+    except OSError:
+        return "a fault of mhbench itself"
+    return f"a fault of mhbench itself: {os.path.relpath(file)} says where, and makes a good report"
+
+
 def main(argv: list[str] | None = None) -> int:
     "The entry point: 0, or 1 with one message on standard error."
     a = parser().parse_args(argv)
     try:
         a.function(a)
+        sys.stdout.flush()
+    except BrokenPipeError:  # `| head`: nobody reads on
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except (ValueError, RuntimeError, OSError, ImportError) as e:
-        print(f"mhbench {a.command}: {e}", file=sys.stderr)
+        print(f"mhbench {a.command}: {_without_controls(str(e))}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # once is enough
         print(
             f"mhbench {a.command}: interrupted; what was answered is kept, and the next run goes on from there",
             file=sys.stderr,
         )
         return 130
+    except Exception as e:
+        print(f"mhbench {a.command}: {type(e).__name__}: {_without_controls(str(e))} ({_kept()})", file=sys.stderr)
+        return 1
     return 0
