@@ -447,6 +447,7 @@ d = {
             "mhbench.annotate.study._settings": ("annotate/study.html#_settings", "mhbench/annotate/study.py"),
             "mhbench.annotate.study._wordings": ("annotate/study.html#_wordings", "mhbench/annotate/study.py"),
             "mhbench.annotate.study.build_study": ("annotate/study.html#build_study", "mhbench/annotate/study.py"),
+            "mhbench.annotate.study.what_is_asked": ("annotate/study.html#what_is_asked", "mhbench/annotate/study.py"),
         },
         "mhbench.ask.adapt": {
             "mhbench.ask.adapt._Adapts": ("ask/adapt.html#_adapts", "mhbench/ask/adapt.py"),
