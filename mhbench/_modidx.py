@@ -447,6 +447,7 @@ d = {
             "mhbench.annotate.study._settings": ("annotate/study.html#_settings", "mhbench/annotate/study.py"),
             "mhbench.annotate.study._wordings": ("annotate/study.html#_wordings", "mhbench/annotate/study.py"),
             "mhbench.annotate.study.build_study": ("annotate/study.html#build_study", "mhbench/annotate/study.py"),
+            "mhbench.annotate.study.what_is_asked": ("annotate/study.html#what_is_asked", "mhbench/annotate/study.py"),
         },
         "mhbench.ask.adapt": {
             "mhbench.ask.adapt._Adapts": ("ask/adapt.html#_adapts", "mhbench/ask/adapt.py"),
@@ -685,7 +686,10 @@ d = {
                 "mhbench/ask/progress.py",
             ),
             "mhbench.ask.progress.Progress.add": ("ask/progress.html#progress.add", "mhbench/ask/progress.py"),
+            "mhbench.ask.progress.Progress.left": ("ask/progress.html#progress.left", "mhbench/ask/progress.py"),
             "mhbench.ask.progress.Progress.line": ("ask/progress.html#progress.line", "mhbench/ask/progress.py"),
+            "mhbench.ask.progress.Progress.state": ("ask/progress.html#progress.state", "mhbench/ask/progress.py"),
+            "mhbench.ask.progress.Progress.tell": ("ask/progress.html#progress.tell", "mhbench/ask/progress.py"),
             "mhbench.ask.progress.Progress.tick": ("ask/progress.html#progress.tick", "mhbench/ask/progress.py"),
         },
         "mhbench.ask.prompts": {
@@ -888,6 +892,146 @@ d = {
         },
         "mhbench.ask.thinking": {
             "mhbench.ask.thinking.split_thinking": ("ask/thinking.html#split_thinking", "mhbench/ask/thinking.py")
+        },
+        "mhbench.corpus.adjudicate": {
+            "mhbench.corpus.adjudicate.Decision": ("corpus/adjudicate.html#decision", "mhbench/corpus/adjudicate.py"),
+            "mhbench.corpus.adjudicate.decide_keys": (
+                "corpus/adjudicate.html#decide_keys",
+                "mhbench/corpus/adjudicate.py",
+            ),
+            "mhbench.corpus.adjudicate.decided_items": (
+                "corpus/adjudicate.html#decided_items",
+                "mhbench/corpus/adjudicate.py",
+            ),
+            "mhbench.corpus.adjudicate.decision_table": (
+                "corpus/adjudicate.html#decision_table",
+                "mhbench/corpus/adjudicate.py",
+            ),
+            "mhbench.corpus.adjudicate.key_agreement": (
+                "corpus/adjudicate.html#key_agreement",
+                "mhbench/corpus/adjudicate.py",
+            ),
+            "mhbench.corpus.adjudicate.key_sheet": ("corpus/adjudicate.html#key_sheet", "mhbench/corpus/adjudicate.py"),
+            "mhbench.corpus.adjudicate.read_key_sheet": (
+                "corpus/adjudicate.html#read_key_sheet",
+                "mhbench/corpus/adjudicate.py",
+            ),
+        },
+        "mhbench.corpus.card": {
+            "mhbench.corpus.card.BankDescription": ("corpus/card.html#bankdescription", "mhbench/corpus/card.py"),
+            "mhbench.corpus.card.bank_table": ("corpus/card.html#bank_table", "mhbench/corpus/card.py"),
+            "mhbench.corpus.card.croissant": ("corpus/card.html#croissant", "mhbench/corpus/card.py"),
+            "mhbench.corpus.card.dataset_card": ("corpus/card.html#dataset_card", "mhbench/corpus/card.py"),
+            "mhbench.corpus.card.write_bank": ("corpus/card.html#write_bank", "mhbench/corpus/card.py"),
+        },
+        "mhbench.corpus.collect": {
+            "mhbench.corpus.collect.Eutils": ("corpus/collect.html#eutils", "mhbench/corpus/collect.py"),
+            "mhbench.corpus.collect.Eutils.__init__": (
+                "corpus/collect.html#eutils.__init__",
+                "mhbench/corpus/collect.py",
+            ),
+            "mhbench.corpus.collect.Eutils.get": ("corpus/collect.html#eutils.get", "mhbench/corpus/collect.py"),
+            "mhbench.corpus.collect.Found": ("corpus/collect.html#found", "mhbench/corpus/collect.py"),
+            "mhbench.corpus.collect._replace": ("corpus/collect.html#_replace", "mhbench/corpus/collect.py"),
+            "mhbench.corpus.collect.collect_baseline": (
+                "corpus/collect.html#collect_baseline",
+                "mhbench/corpus/collect.py",
+            ),
+            "mhbench.corpus.collect.collect_literature": (
+                "corpus/collect.html#collect_literature",
+                "mhbench/corpus/collect.py",
+            ),
+            "mhbench.corpus.collect.date_slices": ("corpus/collect.html#date_slices", "mhbench/corpus/collect.py"),
+            "mhbench.corpus.collect.fetch": ("corpus/collect.html#fetch", "mhbench/corpus/collect.py"),
+            "mhbench.corpus.collect.keyword_filter": (
+                "corpus/collect.html#keyword_filter",
+                "mhbench/corpus/collect.py",
+            ),
+            "mhbench.corpus.collect.keyword_query": ("corpus/collect.html#keyword_query", "mhbench/corpus/collect.py"),
+            "mhbench.corpus.collect.recipe": ("corpus/collect.html#recipe", "mhbench/corpus/collect.py"),
+            "mhbench.corpus.collect.search": ("corpus/collect.html#search", "mhbench/corpus/collect.py"),
+        },
+        "mhbench.corpus.compose": {
+            "mhbench.corpus.compose.Candidate": ("corpus/compose.html#candidate", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose.Candidate.kept": (
+                "corpus/compose.html#candidate.kept",
+                "mhbench/corpus/compose.py",
+            ),
+            "mhbench.corpus.compose.Candidate.rejected": (
+                "corpus/compose.html#candidate.rejected",
+                "mhbench/corpus/compose.py",
+            ),
+            "mhbench.corpus.compose._filled": ("corpus/compose.html#_filled", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose._form_fault": ("corpus/compose.html#_form_fault", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose._formed": ("corpus/compose.html#_formed", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose._messages": ("corpus/compose.html#_messages", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose._plain": ("corpus/compose.html#_plain", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose.candidate_items": (
+                "corpus/compose.html#candidate_items",
+                "mhbench/corpus/compose.py",
+            ),
+            "mhbench.corpus.compose.compose_requests": (
+                "corpus/compose.html#compose_requests",
+                "mhbench/corpus/compose.py",
+            ),
+            "mhbench.corpus.compose.funnel_table": ("corpus/compose.html#funnel_table", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose.making_recipe": ("corpus/compose.html#making_recipe", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose.prompt_hash": ("corpus/compose.html#prompt_hash", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose.read_composed": ("corpus/compose.html#read_composed", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose.read_verdict": ("corpus/compose.html#read_verdict", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose.reading_requests": (
+                "corpus/compose.html#reading_requests",
+                "mhbench/corpus/compose.py",
+            ),
+            "mhbench.corpus.compose.snippet_stands": (
+                "corpus/compose.html#snippet_stands",
+                "mhbench/corpus/compose.py",
+            ),
+            "mhbench.corpus.compose.wording_fault": ("corpus/compose.html#wording_fault", "mhbench/corpus/compose.py"),
+        },
+        "mhbench.corpus.cues": {
+            "mhbench.corpus.cues._keyed": ("corpus/cues.html#_keyed", "mhbench/corpus/cues.py"),
+            "mhbench.corpus.cues._shingles": ("corpus/cues.html#_shingles", "mhbench/corpus/cues.py"),
+            "mhbench.corpus.cues.book_table": ("corpus/cues.html#book_table", "mhbench/corpus/cues.py"),
+            "mhbench.corpus.cues.key_positions": ("corpus/cues.html#key_positions", "mhbench/corpus/cues.py"),
+            "mhbench.corpus.cues.length_cue": ("corpus/cues.html#length_cue", "mhbench/corpus/cues.py"),
+            "mhbench.corpus.cues.near_duplicates": ("corpus/cues.html#near_duplicates", "mhbench/corpus/cues.py"),
+        },
+        "mhbench.corpus.passages": {
+            "mhbench.corpus.passages.Passage": ("corpus/passages.html#passage", "mhbench/corpus/passages.py"),
+            "mhbench.corpus.passages.audit_table": ("corpus/passages.html#audit_table", "mhbench/corpus/passages.py"),
+            "mhbench.corpus.passages.chunk_text": ("corpus/passages.html#chunk_text", "mhbench/corpus/passages.py"),
+            "mhbench.corpus.passages.nearest_passages": (
+                "corpus/passages.html#nearest_passages",
+                "mhbench/corpus/passages.py",
+            ),
+            "mhbench.corpus.passages.passage_requests": (
+                "corpus/passages.html#passage_requests",
+                "mhbench/corpus/passages.py",
+            ),
+            "mhbench.corpus.passages.pseudo_label": ("corpus/passages.html#pseudo_label", "mhbench/corpus/passages.py"),
+            "mhbench.corpus.passages.pseudo_label_table": (
+                "corpus/passages.html#pseudo_label_table",
+                "mhbench/corpus/passages.py",
+            ),
+        },
+        "mhbench.corpus.pubmed": {
+            "mhbench.corpus.pubmed.Abstract": ("corpus/pubmed.html#abstract", "mhbench/corpus/pubmed.py"),
+            "mhbench.corpus.pubmed._article": ("corpus/pubmed.html#_article", "mhbench/corpus/pubmed.py"),
+            "mhbench.corpus.pubmed._entered": ("corpus/pubmed.html#_entered", "mhbench/corpus/pubmed.py"),
+            "mhbench.corpus.pubmed._stream": ("corpus/pubmed.html#_stream", "mhbench/corpus/pubmed.py"),
+            "mhbench.corpus.pubmed._text": ("corpus/pubmed.html#_text", "mhbench/corpus/pubmed.py"),
+            "mhbench.corpus.pubmed._year": ("corpus/pubmed.html#_year", "mhbench/corpus/pubmed.py"),
+            "mhbench.corpus.pubmed.literature_manifest": (
+                "corpus/pubmed.html#literature_manifest",
+                "mhbench/corpus/pubmed.py",
+            ),
+            "mhbench.corpus.pubmed.literature_table": (
+                "corpus/pubmed.html#literature_table",
+                "mhbench/corpus/pubmed.py",
+            ),
+            "mhbench.corpus.pubmed.merge_topics": ("corpus/pubmed.html#merge_topics", "mhbench/corpus/pubmed.py"),
+            "mhbench.corpus.pubmed.read_pubmed": ("corpus/pubmed.html#read_pubmed", "mhbench/corpus/pubmed.py"),
         },
         "mhbench.corpus.splits": {
             "mhbench.corpus.splits.folded": ("corpus/splits.html#folded", "mhbench/corpus/splits.py"),
@@ -1572,8 +1716,10 @@ d = {
         "mhbench.run.cli": {
             "mhbench.run.cli._cache": ("run/cli.html#_cache", "mhbench/run/cli.py"),
             "mhbench.run.cli._check": ("run/cli.html#_check", "mhbench/run/cli.py"),
+            "mhbench.run.cli._compare": ("run/cli.html#_compare", "mhbench/run/cli.py"),
             "mhbench.run.cli._import": ("run/cli.html#_import", "mhbench/run/cli.py"),
             "mhbench.run.cli._inputs": ("run/cli.html#_inputs", "mhbench/run/cli.py"),
+            "mhbench.run.cli._kept": ("run/cli.html#_kept", "mhbench/run/cli.py"),
             "mhbench.run.cli._merge": ("run/cli.html#_merge", "mhbench/run/cli.py"),
             "mhbench.run.cli._money": ("run/cli.html#_money", "mhbench/run/cli.py"),
             "mhbench.run.cli._names": ("run/cli.html#_names", "mhbench/run/cli.py"),
@@ -1581,21 +1727,45 @@ d = {
             "mhbench.run.cli._publish": ("run/cli.html#_publish", "mhbench/run/cli.py"),
             "mhbench.run.cli._report": ("run/cli.html#_report", "mhbench/run/cli.py"),
             "mhbench.run.cli._run": ("run/cli.html#_run", "mhbench/run/cli.py"),
+            "mhbench.run.cli._run_all": ("run/cli.html#_run_all", "mhbench/run/cli.py"),
             "mhbench.run.cli._select": ("run/cli.html#_select", "mhbench/run/cli.py"),
             "mhbench.run.cli._summary": ("run/cli.html#_summary", "mhbench/run/cli.py"),
+            "mhbench.run.cli._sweep": ("run/cli.html#_sweep", "mhbench/run/cli.py"),
             "mhbench.run.cli._without_bad_rows": ("run/cli.html#_without_bad_rows", "mhbench/run/cli.py"),
+            "mhbench.run.cli._without_controls": ("run/cli.html#_without_controls", "mhbench/run/cli.py"),
             "mhbench.run.cli.main": ("run/cli.html#main", "mhbench/run/cli.py"),
             "mhbench.run.cli.parser": ("run/cli.html#parser", "mhbench/run/cli.py"),
+            "mhbench.run.cli.selection": ("run/cli.html#selection", "mhbench/run/cli.py"),
+        },
+        "mhbench.run.compare": {
+            "mhbench.run.compare.Results": ("run/compare.html#results", "mhbench/run/compare.py"),
+            "mhbench.run.compare._fetch": ("run/compare.html#_fetch", "mhbench/run/compare.py"),
+            "mhbench.run.compare._inside": ("run/compare.html#_inside", "mhbench/run/compare.py"),
+            "mhbench.run.compare._per_item": ("run/compare.html#_per_item", "mhbench/run/compare.py"),
+            "mhbench.run.compare._read": ("run/compare.html#_read", "mhbench/run/compare.py"),
+            "mhbench.run.compare.headline_metrics": ("run/compare.html#headline_metrics", "mhbench/run/compare.py"),
+            "mhbench.run.compare.main_numbers": ("run/compare.html#main_numbers", "mhbench/run/compare.py"),
+            "mhbench.run.compare.paired_accuracies": ("run/compare.html#paired_accuracies", "mhbench/run/compare.py"),
+            "mhbench.run.compare.results_of": ("run/compare.html#results_of", "mhbench/run/compare.py"),
         },
         "mhbench.run.edit": {
             "mhbench.run.edit._check_parts": ("run/edit.html#_check_parts", "mhbench/run/edit.py"),
+            "mhbench.run.edit._chosen": ("run/edit.html#_chosen", "mhbench/run/edit.py"),
             "mhbench.run.edit._edit": ("run/edit.html#_edit", "mhbench/run/edit.py"),
             "mhbench.run.edit._flow": ("run/edit.html#_flow", "mhbench/run/edit.py"),
+            "mhbench.run.edit._following": ("run/edit.html#_following", "mhbench/run/edit.py"),
+            "mhbench.run.edit._write": ("run/edit.html#_write", "mhbench/run/edit.py"),
+            "mhbench.run.edit._yaml": ("run/edit.html#_yaml", "mhbench/run/edit.py"),
             "mhbench.run.edit.import_corpus": ("run/edit.html#import_corpus", "mhbench/run/edit.py"),
             "mhbench.run.edit.merge_shards": ("run/edit.html#merge_shards", "mhbench/run/edit.py"),
             "mhbench.run.edit.select": ("run/edit.html#select", "mhbench/run/edit.py"),
         },
         "mhbench.run.execute": {
+            "mhbench.run.execute._ended_from_outside": (
+                "run/execute.html#_ended_from_outside",
+                "mhbench/run/execute.py",
+            ),
+            "mhbench.run.execute._home": ("run/execute.html#_home", "mhbench/run/execute.py"),
             "mhbench.run.execute._normalise": ("run/execute.html#_normalise", "mhbench/run/execute.py"),
             "mhbench.run.execute.run_stage": ("run/execute.html#run_stage", "mhbench/run/execute.py"),
         },
@@ -1616,10 +1786,27 @@ d = {
             "mhbench.run.inputs._make_places": ("run/inputs.html#_make_places", "mhbench/run/inputs.py"),
             "mhbench.run.inputs._model_files": ("run/inputs.html#_model_files", "mhbench/run/inputs.py"),
             "mhbench.run.inputs._of_models": ("run/inputs.html#_of_models", "mhbench/run/inputs.py"),
+            "mhbench.run.inputs._record_asked": ("run/inputs.html#_record_asked", "mhbench/run/inputs.py"),
             "mhbench.run.inputs._weights": ("run/inputs.html#_weights", "mhbench/run/inputs.py"),
+            "mhbench.run.inputs._write": ("run/inputs.html#_write", "mhbench/run/inputs.py"),
             "mhbench.run.inputs.check_source": ("run/inputs.html#check_source", "mhbench/run/inputs.py"),
+            "mhbench.run.inputs.deciding": ("run/inputs.html#deciding", "mhbench/run/inputs.py"),
             "mhbench.run.inputs.record_inputs": ("run/inputs.html#record_inputs", "mhbench/run/inputs.py"),
             "mhbench.run.inputs.sha256": ("run/inputs.html#sha256", "mhbench/run/inputs.py"),
+        },
+        "mhbench.run.live": {
+            "mhbench.run.live.Live": ("run/live.html#live", "mhbench/run/live.py"),
+            "mhbench.run.live.Live.__enter__": ("run/live.html#live.__enter__", "mhbench/run/live.py"),
+            "mhbench.run.live.Live.__exit__": ("run/live.html#live.__exit__", "mhbench/run/live.py"),
+            "mhbench.run.live.Live.__init__": ("run/live.html#live.__init__", "mhbench/run/live.py"),
+            "mhbench.run.live.Live._move": ("run/live.html#live._move", "mhbench/run/live.py"),
+            "mhbench.run.live.Live._print": ("run/live.html#live._print", "mhbench/run/live.py"),
+            "mhbench.run.live.Live._spent": ("run/live.html#live._spent", "mhbench/run/live.py"),
+            "mhbench.run.live.Live._start_bar": ("run/live.html#live._start_bar", "mhbench/run/live.py"),
+            "mhbench.run.live.Live._state": ("run/live.html#live._state", "mhbench/run/live.py"),
+            "mhbench.run.live.Live._watch": ("run/live.html#live._watch", "mhbench/run/live.py"),
+            "mhbench.run.live._clock": ("run/live.html#_clock", "mhbench/run/live.py"),
+            "mhbench.run.live.position": ("run/live.html#position", "mhbench/run/live.py"),
         },
         "mhbench.run.mistakes": {
             "mhbench.run.mistakes.Fault": ("run/mistakes.html#fault", "mhbench/run/mistakes.py"),
@@ -1668,6 +1855,7 @@ d = {
             "mhbench.run.params._as_model": ("run/params.html#_as_model", "mhbench/run/params.py"),
             "mhbench.run.params._asked": ("run/params.html#_asked", "mhbench/run/params.py"),
             "mhbench.run.params._entries": ("run/params.html#_entries", "mhbench/run/params.py"),
+            "mhbench.run.params._families": ("run/params.html#_families", "mhbench/run/params.py"),
             "mhbench.run.params._lists": ("run/params.html#_lists", "mhbench/run/params.py"),
             "mhbench.run.params._map": ("run/params.html#_map", "mhbench/run/params.py"),
             "mhbench.run.params._named": ("run/params.html#_named", "mhbench/run/params.py"),
@@ -1677,7 +1865,10 @@ d = {
             "mhbench.run.params._texts": ("run/params.html#_texts", "mhbench/run/params.py"),
             "mhbench.run.params._ungiven": ("run/params.html#_ungiven", "mhbench/run/params.py"),
             "mhbench.run.params._varied": ("run/params.html#_varied", "mhbench/run/params.py"),
+            "mhbench.run.params.asked_by": ("run/params.html#asked_by", "mhbench/run/params.py"),
             "mhbench.run.params.check_params": ("run/params.html#check_params", "mhbench/run/params.py"),
+            "mhbench.run.params.goes_through": ("run/params.html#goes_through", "mhbench/run/params.py"),
+            "mhbench.run.params.kind_of": ("run/params.html#kind_of", "mhbench/run/params.py"),
             "mhbench.run.params.load_params": ("run/params.html#load_params", "mhbench/run/params.py"),
             "mhbench.run.params.stage_parameters": ("run/params.html#stage_parameters", "mhbench/run/params.py"),
         },
@@ -1702,9 +1893,11 @@ d = {
             "mhbench.run.plan._Study.later": ("run/plan.html#_study.later", "mhbench/run/plan.py"),
             "mhbench.run.plan._completed": ("run/plan.html#_completed", "mhbench/run/plan.py"),
             "mhbench.run.plan._duelled": ("run/plan.html#_duelled", "mhbench/run/plan.py"),
+            "mhbench.run.plan._fits": ("run/plan.html#_fits", "mhbench/run/plan.py"),
             "mhbench.run.plan._judged": ("run/plan.html#_judged", "mhbench/run/plan.py"),
             "mhbench.run.plan._known_of_encoder": ("run/plan.html#_known_of_encoder", "mhbench/run/plan.py"),
             "mhbench.run.plan._prepared": ("run/plan.html#_prepared", "mhbench/run/plan.py"),
+            "mhbench.run.plan._studied": ("run/plan.html#_studied", "mhbench/run/plan.py"),
             "mhbench.run.plan.plan_run": ("run/plan.html#plan_run", "mhbench/run/plan.py"),
             "mhbench.run.plan.run_with": ("run/plan.html#run_with", "mhbench/run/plan.py"),
             "mhbench.run.plan.stage_requests": ("run/plan.html#stage_requests", "mhbench/run/plan.py"),
@@ -1768,6 +1961,14 @@ d = {
             "mhbench.run.stage._plain": ("run/stage.html#_plain", "mhbench/run/stage.py"),
             "mhbench.run.stage.synthetic": ("run/stage.html#synthetic", "mhbench/run/stage.py"),
             "mhbench.run.stage.write_metrics": ("run/stage.html#write_metrics", "mhbench/run/stage.py"),
+        },
+        "mhbench.run.sweep": {
+            "mhbench.run.sweep._done": ("run/sweep.html#_done", "mhbench/run/sweep.py"),
+            "mhbench.run.sweep._written": ("run/sweep.html#_written", "mhbench/run/sweep.py"),
+            "mhbench.run.sweep.grid": ("run/sweep.html#grid", "mhbench/run/sweep.py"),
+            "mhbench.run.sweep.moved": ("run/sweep.html#moved", "mhbench/run/sweep.py"),
+            "mhbench.run.sweep.sweep": ("run/sweep.html#sweep", "mhbench/run/sweep.py"),
+            "mhbench.run.sweep.sweep_figure": ("run/sweep.html#sweep_figure", "mhbench/run/sweep.py"),
         },
         "mhbench.stats.abstention": {
             "mhbench.stats.abstention.Abstention": ("stats/abstention.html#abstention", "mhbench/stats/abstention.py"),
@@ -1967,6 +2168,8 @@ d = {
                 "stats/hierarchical.html#preferenceintervals",
                 "mhbench/stats/hierarchical.py",
             ),
+            "mhbench.stats.hierarchical._Arrow": ("stats/hierarchical.html#_arrow", "mhbench/stats/hierarchical.py"),
+            "mhbench.stats.hierarchical._Losses": ("stats/hierarchical.html#_losses", "mhbench/stats/hierarchical.py"),
             "mhbench.stats.hierarchical._Pairs": ("stats/hierarchical.html#_pairs", "mhbench/stats/hierarchical.py"),
             "mhbench.stats.hierarchical._Problem": (
                 "stats/hierarchical.html#_problem",
@@ -1974,6 +2177,19 @@ d = {
             ),
             "mhbench.stats.hierarchical._draws": ("stats/hierarchical.html#_draws", "mhbench/stats/hierarchical.py"),
             "mhbench.stats.hierarchical._fit": ("stats/hierarchical.html#_fit", "mhbench/stats/hierarchical.py"),
+            "mhbench.stats.hierarchical._hessian": (
+                "stats/hierarchical.html#_hessian",
+                "mhbench/stats/hierarchical.py",
+            ),
+            "mhbench.stats.hierarchical._losses": ("stats/hierarchical.html#_losses", "mhbench/stats/hierarchical.py"),
+            "mhbench.stats.hierarchical._minimised": (
+                "stats/hierarchical.html#_minimised",
+                "mhbench/stats/hierarchical.py",
+            ),
+            "mhbench.stats.hierarchical._newton_step": (
+                "stats/hierarchical.html#_newton_step",
+                "mhbench/stats/hierarchical.py",
+            ),
             "mhbench.stats.hierarchical._objective": (
                 "stats/hierarchical.html#_objective",
                 "mhbench/stats/hierarchical.py",
@@ -1990,6 +2206,39 @@ d = {
             "mhbench.stats.hierarchical.hierarchical_bradley_terry": (
                 "stats/hierarchical.html#hierarchical_bradley_terry",
                 "mhbench/stats/hierarchical.py",
+            ),
+        },
+        "mhbench.stats.judge_error": {
+            "mhbench.stats.judge_error.Calibrated": (
+                "stats/judge_error.html#calibrated",
+                "mhbench/stats/judge_error.py",
+            ),
+            "mhbench.stats.judge_error.Heaping": ("stats/judge_error.html#heaping", "mhbench/stats/judge_error.py"),
+            "mhbench.stats.judge_error.LeftOut": ("stats/judge_error.html#leftout", "mhbench/stats/judge_error.py"),
+            "mhbench.stats.judge_error.Limits": ("stats/judge_error.html#limits", "mhbench/stats/judge_error.py"),
+            "mhbench.stats.judge_error._both": ("stats/judge_error.html#_both", "mhbench/stats/judge_error.py"),
+            "mhbench.stats.judge_error._limits": ("stats/judge_error.html#_limits", "mhbench/stats/judge_error.py"),
+            "mhbench.stats.judge_error._mean_of": ("stats/judge_error.html#_mean_of", "mhbench/stats/judge_error.py"),
+            "mhbench.stats.judge_error.bland_altman": (
+                "stats/judge_error.html#bland_altman",
+                "mhbench/stats/judge_error.py",
+            ),
+            "mhbench.stats.judge_error.corrected_share": (
+                "stats/judge_error.html#corrected_share",
+                "mhbench/stats/judge_error.py",
+            ),
+            "mhbench.stats.judge_error.heaping": ("stats/judge_error.html#heaping", "mhbench/stats/judge_error.py"),
+            "mhbench.stats.judge_error.leave_one_rater_out": (
+                "stats/judge_error.html#leave_one_rater_out",
+                "mhbench/stats/judge_error.py",
+            ),
+            "mhbench.stats.judge_error.length_effect": (
+                "stats/judge_error.html#length_effect",
+                "mhbench/stats/judge_error.py",
+            ),
+            "mhbench.stats.judge_error.split_half_calibration": (
+                "stats/judge_error.html#split_half_calibration",
+                "mhbench/stats/judge_error.py",
             ),
         },
         "mhbench.stats.metrics": {
@@ -2064,6 +2313,33 @@ d = {
             "mhbench.stats.preference.plackett_luce": (
                 "stats/preference.html#plackett_luce",
                 "mhbench/stats/preference.py",
+            ),
+        },
+        "mhbench.stats.repeatability": {
+            "mhbench.stats.repeatability.Components": (
+                "stats/repeatability.html#components",
+                "mhbench/stats/repeatability.py",
+            ),
+            "mhbench.stats.repeatability._mean_squares": (
+                "stats/repeatability.html#_mean_squares",
+                "mhbench/stats/repeatability.py",
+            ),
+            "mhbench.stats.repeatability._runs": ("stats/repeatability.html#_runs", "mhbench/stats/repeatability.py"),
+            "mhbench.stats.repeatability.flip_rate": (
+                "stats/repeatability.html#flip_rate",
+                "mhbench/stats/repeatability.py",
+            ),
+            "mhbench.stats.repeatability.intraclass_correlation": (
+                "stats/repeatability.html#intraclass_correlation",
+                "mhbench/stats/repeatability.py",
+            ),
+            "mhbench.stats.repeatability.variance_components": (
+                "stats/repeatability.html#variance_components",
+                "mhbench/stats/repeatability.py",
+            ),
+            "mhbench.stats.repeatability.within_item_sd": (
+                "stats/repeatability.html#within_item_sd",
+                "mhbench/stats/repeatability.py",
             ),
         },
         "mhbench.stats.resample": {
@@ -2375,6 +2651,32 @@ d = {
                 "mhbench/steps/contamination_tables.py",
             ),
         },
+        "mhbench.steps.corruptions": {
+            "mhbench.steps.corruptions._chosen": ("steps/corruptions.html#_chosen", "mhbench/steps/corruptions.py"),
+            "mhbench.steps.corruptions._dangerous": (
+                "steps/corruptions.html#_dangerous",
+                "mhbench/steps/corruptions.py",
+            ),
+            "mhbench.steps.corruptions._fact_changed": (
+                "steps/corruptions.html#_fact_changed",
+                "mhbench/steps/corruptions.py",
+            ),
+            "mhbench.steps.corruptions._padded": ("steps/corruptions.html#_padded", "mhbench/steps/corruptions.py"),
+            "mhbench.steps.corruptions._shortened": (
+                "steps/corruptions.html#_shortened",
+                "mhbench/steps/corruptions.py",
+            ),
+            "mhbench.steps.corruptions._swapped": ("steps/corruptions.html#_swapped", "mhbench/steps/corruptions.py"),
+            "mhbench.steps.corruptions.corrupted": ("steps/corruptions.html#corrupted", "mhbench/steps/corruptions.py"),
+            "mhbench.steps.corruptions.corruption_rules": (
+                "steps/corruptions.html#corruption_rules",
+                "mhbench/steps/corruptions.py",
+            ),
+            "mhbench.steps.corruptions.known_group_answers": (
+                "steps/corruptions.html#known_group_answers",
+                "mhbench/steps/corruptions.py",
+            ),
+        },
         "mhbench.steps.demographics": {
             "mhbench.steps.demographics.LevelScores": (
                 "steps/demographics.html#levelscores",
@@ -2550,6 +2852,92 @@ d = {
             "mhbench.steps.judge.judge_requests": ("steps/judge.html#judge_requests", "mhbench/steps/judge.py"),
             "mhbench.steps.judge.judged_answers": ("steps/judge.html#judged_answers", "mhbench/steps/judge.py"),
         },
+        "mhbench.steps.judge_people": {
+            "mhbench.steps.judge_people._compared": (
+                "steps/judge_people.html#_compared",
+                "mhbench/steps/judge_people.py",
+            ),
+            "mhbench.steps.judge_people._labels": ("steps/judge_people.html#_labels", "mhbench/steps/judge_people.py"),
+            "mhbench.steps.judge_people._scores": ("steps/judge_people.html#_scores", "mhbench/steps/judge_people.py"),
+            "mhbench.steps.judge_people.people_table": (
+                "steps/judge_people.html#people_table",
+                "mhbench/steps/judge_people.py",
+            ),
+            "mhbench.steps.judge_people.rated_points": (
+                "steps/judge_people.html#rated_points",
+                "mhbench/steps/judge_people.py",
+            ),
+        },
+        "mhbench.steps.judge_study": {
+            "mhbench.steps.judge_study.Part": ("steps/judge_study.html#part", "mhbench/steps/judge_study.py"),
+            "mhbench.steps.judge_study._alone": ("steps/judge_study.html#_alone", "mhbench/steps/judge_study.py"),
+            "mhbench.steps.judge_study._by_rubric": (
+                "steps/judge_study.html#_by_rubric",
+                "mhbench/steps/judge_study.py",
+            ),
+            "mhbench.steps.judge_study.ask_parts": ("steps/judge_study.html#ask_parts", "mhbench/steps/judge_study.py"),
+            "mhbench.steps.judge_study.count_parts": (
+                "steps/judge_study.html#count_parts",
+                "mhbench/steps/judge_study.py",
+            ),
+            "mhbench.steps.judge_study.part_requests": (
+                "steps/judge_study.html#part_requests",
+                "mhbench/steps/judge_study.py",
+            ),
+            "mhbench.steps.judge_study.study_parts": (
+                "steps/judge_study.html#study_parts",
+                "mhbench/steps/judge_study.py",
+            ),
+        },
+        "mhbench.steps.judge_tables": {
+            "mhbench.steps.judge_tables._kept": ("steps/judge_tables.html#_kept", "mhbench/steps/judge_tables.py"),
+            "mhbench.steps.judge_tables._line": ("steps/judge_tables.html#_line", "mhbench/steps/judge_tables.py"),
+            "mhbench.steps.judge_tables._runs": ("steps/judge_tables.html#_runs", "mhbench/steps/judge_tables.py"),
+            "mhbench.steps.judge_tables.card_figure_rows": (
+                "steps/judge_tables.html#card_figure_rows",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.component_table": (
+                "steps/judge_tables.html#component_table",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.habit_table": (
+                "steps/judge_tables.html#habit_table",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.judge_card": (
+                "steps/judge_tables.html#judge_card",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.known_groups": (
+                "steps/judge_tables.html#known_groups",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.preference_table": (
+                "steps/judge_tables.html#preference_table",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.repeatability_table": (
+                "steps/judge_tables.html#repeatability_table",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.rewording_table": (
+                "steps/judge_tables.html#rewording_table",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.student_points": (
+                "steps/judge_tables.html#student_points",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.study_metrics": (
+                "steps/judge_tables.html#study_metrics",
+                "mhbench/steps/judge_tables.py",
+            ),
+            "mhbench.steps.judge_tables.word_counts": (
+                "steps/judge_tables.html#word_counts",
+                "mhbench/steps/judge_tables.py",
+            ),
+        },
         "mhbench.steps.jury": {
             "mhbench.steps.jury._majority": ("steps/jury.html#_majority", "mhbench/steps/jury.py"),
             "mhbench.steps.jury._mean": ("steps/jury.html#_mean", "mhbench/steps/jury.py"),
@@ -2569,8 +2957,10 @@ d = {
             ),
         },
         "mhbench.steps.rates": {
+            "mhbench.steps.rates._angle": ("steps/rates.html#_angle", "mhbench/steps/rates.py"),
             "mhbench.steps.rates._counts": ("steps/rates.html#_counts", "mhbench/steps/rates.py"),
             "mhbench.steps.rates._groups": ("steps/rates.html#_groups", "mhbench/steps/rates.py"),
+            "mhbench.steps.rates._taken_back": ("steps/rates.html#_taken_back", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.average_models": ("steps/rates.html#average_models", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.f1_table": ("steps/rates.html#f1_table", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.present_groups": ("steps/rates.html#present_groups", "mhbench/steps/rates.py"),
@@ -2604,6 +2994,16 @@ d = {
                 "steps/similarity.html#nearest_option",
                 "mhbench/steps/similarity.py",
             ),
+        },
+        "mhbench.steps.styles": {
+            "mhbench.steps.styles._alike": ("steps/styles.html#_alike", "mhbench/steps/styles.py"),
+            "mhbench.steps.styles._tier": ("steps/styles.html#_tier", "mhbench/steps/styles.py"),
+            "mhbench.steps.styles.alike_by_style": ("steps/styles.html#alike_by_style", "mhbench/steps/styles.py"),
+            "mhbench.steps.styles.final_scores": ("steps/styles.html#final_scores", "mhbench/steps/styles.py"),
+            "mhbench.steps.styles.judge_in_styles": ("steps/styles.html#judge_in_styles", "mhbench/steps/styles.py"),
+            "mhbench.steps.styles.linked_scores": ("steps/styles.html#linked_scores", "mhbench/steps/styles.py"),
+            "mhbench.steps.styles.mean_points": ("steps/styles.html#mean_points", "mhbench/steps/styles.py"),
+            "mhbench.steps.styles.style_rubric": ("steps/styles.html#style_rubric", "mhbench/steps/styles.py"),
         },
         "mhbench.steps.training": {
             "mhbench.steps.training.Run": ("steps/training.html#run", "mhbench/steps/training.py"),
@@ -2725,6 +3125,10 @@ d = {
             "mhbench.steps.verdicts.messages": ("steps/verdicts.html#messages", "mhbench/steps/verdicts.py"),
             "mhbench.steps.verdicts.schema": ("steps/verdicts.html#schema", "mhbench/steps/verdicts.py"),
             "mhbench.steps.verdicts.split_parts": ("steps/verdicts.html#split_parts", "mhbench/steps/verdicts.py"),
+        },
+        "mhbench.steps.wordings": {
+            "mhbench.steps.wordings._rescaled": ("steps/wordings.html#_rescaled", "mhbench/steps/wordings.py"),
+            "mhbench.steps.wordings.reworded": ("steps/wordings.html#reworded", "mhbench/steps/wordings.py"),
         },
         "mhbench.studies.corpus": {
             "mhbench.studies.corpus.Corpus": ("studies/corpus.html#corpus", "mhbench/studies/corpus.py"),
@@ -3898,6 +4302,50 @@ d = {
             "mhbench.studies.mhqa.load.mend_option": (
                 "studies/mhqa/load.html#mend_option",
                 "mhbench/studies/mhqa/load.py",
+            ),
+        },
+        "mhbench.studies.mhqa.medmcqa": {
+            "mhbench.studies.mhqa.medmcqa._first_option": (
+                "studies/mhqa/medmcqa.html#_first_option",
+                "mhbench/studies/mhqa/medmcqa.py",
+            ),
+            "mhbench.studies.mhqa.medmcqa.load_medmcqa": (
+                "studies/mhqa/medmcqa.html#load_medmcqa",
+                "mhbench/studies/mhqa/medmcqa.py",
+            ),
+        },
+        "mhbench.studies.mhqa.profile": {
+            "mhbench.studies.mhqa.profile._lettered": (
+                "studies/mhqa/profile.html#_lettered",
+                "mhbench/studies/mhqa/profile.py",
+            ),
+            "mhbench.studies.mhqa.profile.accuracy_and_f1": (
+                "studies/mhqa/profile.html#accuracy_and_f1",
+                "mhbench/studies/mhqa/profile.py",
+            ),
+            "mhbench.studies.mhqa.profile.flip_table": (
+                "studies/mhqa/profile.html#flip_table",
+                "mhbench/studies/mhqa/profile.py",
+            ),
+            "mhbench.studies.mhqa.profile.judged_shares": (
+                "studies/mhqa/profile.html#judged_shares",
+                "mhbench/studies/mhqa/profile.py",
+            ),
+            "mhbench.studies.mhqa.profile.label_test": (
+                "studies/mhqa/profile.html#label_test",
+                "mhbench/studies/mhqa/profile.py",
+            ),
+            "mhbench.studies.mhqa.profile.repeat_agreement": (
+                "studies/mhqa/profile.html#repeat_agreement",
+                "mhbench/studies/mhqa/profile.py",
+            ),
+            "mhbench.studies.mhqa.profile.wide_table": (
+                "studies/mhqa/profile.html#wide_table",
+                "mhbench/studies/mhqa/profile.py",
+            ),
+            "mhbench.studies.mhqa.profile.with_judged_label": (
+                "studies/mhqa/profile.html#with_judged_label",
+                "mhbench/studies/mhqa/profile.py",
             ),
         },
         "mhbench.studies.mhqa.simulate": {

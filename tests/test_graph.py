@@ -58,7 +58,9 @@ def test_dvc_knows_all_the_code_that_makes_a_stages_numbers(stage):
     covered = [Path(c) for c in STAGES[stage].code]
     needed = closure(imported(code_of(stage)))
     # what runs a stage (its kernel, its command line) makes no number of it
-    runs_it = {Path("mhbench/run/execute.py"), Path("mhbench/run/params.py")}
+    runs_it = {Path(f"mhbench/run/{f}.py") for f in ("execute", "params", "inputs", "mistakes", "shape")}
+    if stage == "generate":  # answers hang on nothing that is drawn, or written into tables for people
+        runs_it |= {Path("mhbench/report/style.py"), Path("mhbench/report/tables.py")}
     missing = sorted(str(f) for f in needed - runs_it if not any(f == c or c in f.parents for c in covered))
     assert needed and not missing, f"{stage} uses {missing}: add them to its deps in dvc.yaml"
 
@@ -99,13 +101,26 @@ def test_a_stage_leaves_what_dvc_keeps(stage):
     source = code_of(stage)
     assert ("s.records(" in source) == any(p.startswith("results/text/") for p, _ in outs)
     assert ("s.figure(" in source) == any(p.startswith("figures/") for p, _ in outs)
-    assert declared["metrics"] == ["results/metrics"] and declared["plots"] == ["figures"]
+    assert declared["metrics"] == ["results/metrics/headline.json"] and declared["plots"] == ["figures"]
 
 
 def test_the_parameters_of_this_repository_fit():
     p = load_params(ROOT / "params.yaml")
     assert before(graph(ROOT), "score") == ["inputs", "prepare", "finetune", "generate", "preferences"]
-    assert set(p["run"]) - {"studies", "models"} == {n.studies for n in STAGES.values()} - {"studies", None}
+    assert set(p["run"]) - {"studies", "models", "judges", "subjects", "items"} == {
+        n.studies for n in STAGES.values()
+    } - {"studies", None}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_stage_depends_on_what_decides_it(stage):
+    "The selection is in run.yaml; whom a stage asks is hashed by `inputs`, without what decides only how fast."
+    declared = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"][stage]
+    plain = [p for p in declared["params"] if isinstance(p, str)]
+    assert not [p for p in plain if p.split(".")[0] in ("run", "endpoints") or p == "models"]
+    if {"entries", "lineages"} & set(STAGES[stage].parameters):
+        asks = "models/${item.model}" if STAGES[stage].models else f"{stage}/${{item.study}}"
+        assert f"results/inputs/{asks}.json" in declared["deps"]
 
 
 def test_dvc_yaml_is_short():

@@ -130,6 +130,7 @@ def test_a_sweep_can_edit_the_parameters(root, tmp_path):
     modify = pytest.importorskip("dvc.utils.serialize").modify_yaml
     copy = tmp_path / "params.yaml"
     copy.write_bytes((root / "params.yaml").read_bytes())
+    (tmp_path / "run.yaml").write_bytes((root / "run.yaml").read_bytes())
     with modify(copy) as p:
         p["preferences"]["penalty"] = 2.5
     want = yaml.safe_load((root / "params.yaml").read_text())

@@ -20,6 +20,7 @@ FLOORS = [
     ["studies"],
     ["annotate", "report"],
     ["run"],
+    ["__main__"],
 ]
 FLOOR = {name: height for height, names in enumerate(FLOORS) for name in names}
 STUDIES = ("mentat", "psychiatrybench", "medqade", "counselingbench", "mhqa")

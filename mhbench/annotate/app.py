@@ -291,8 +291,10 @@ async def dashboard(request: web.Request) -> web.Response:
     if desk.gate.visitor(request, "owner") is None:
         return _closed(request)
     found = await asyncio.to_thread(_overview, desk.store.path, desk.study)  # reads much, and holds nobody up
-    title = translator(_language(request))("dashboard.title", name=desk.study.settings.title or desk.study.name)
-    return _render(request, "dashboard.html", title=title, time=when(now_ms()), **found)
+    t, known = translator(_language(request)), texts(_language(request))
+    title = t("dashboard.title", name=desk.study.settings.title or desk.study.name)
+    things = {a.of: t(f"dashboard.of.{a.of}") if f"dashboard.of.{a.of}" in known else a.of for a in found["agreement"]}
+    return _render(request, "dashboard.html", title=title, time=when(now_ms()), things=things, **found)
 
 
 # %% ../../nbs/annotate/11_app.ipynb #6766c0d3

@@ -140,7 +140,7 @@ def _print_overview(store: Store, study: Study) -> None:
         print(f"questions in conflict: {found['conflicts']}")
     for m in found["agreement"]:
         said = "too little to say" if m.estimate is None else f"{m.estimate:.3f}"
-        print(f"{m.measure}: {said} ({m.n} rated by two or more)")
+        print(f"Krippendorff's alpha, {m.level}: {m.of}: {said} ({m.n} rated by two or more)")
 
 
 def _status(a: argparse.Namespace) -> None:

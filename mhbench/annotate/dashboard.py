@@ -93,7 +93,10 @@ def progress(
 
 # %% ../../nbs/annotate/09_dashboard.ipynb #78a031da
 class Agreement(NamedTuple):
-    measure: str
+    "Krippendorff's alpha of one thing that is rated."
+
+    level: str  # interval, ordinal or nominal
+    of: str  # scores, labels, key, difficulty, main kind of error; or an axis, or what was asked
     n: int  # units that two raters or more rated
     estimate: float | None  # None where there is too little, or all are alike
 
@@ -133,9 +136,7 @@ def agreement(store: Store, study: Study) -> list[Agreement]:
         given = study.settings.difficulties if name == "difficulty" else None
         data = np.where(matrix == None, np.nan, matrix).astype(float) if number else matrix  # noqa: E711
         alpha = float(krippendorff_alpha(data, level, categories=given)) if shared else math.nan
-        out.append(
-            Agreement(f"Krippendorff's alpha, {level}: {name}", len(shared), None if math.isnan(alpha) else alpha)
-        )
+        out.append(Agreement(level, name, len(shared), None if math.isnan(alpha) else alpha))
     return out
 
 

@@ -20,6 +20,7 @@ from ..errors import refuse
 
 # %% auto #0
 __all__ = [
+    "SPEED",
     "COMPLETION_TEMPLATE",
     "LETTER",
     "TEXT_ROOM",
@@ -65,6 +66,12 @@ def _odd_number(value: Any, place: str = "") -> str:
         return place
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return next((at for k, v in inner if (at := _odd_number(v, f"{place}.{k}".strip(".")))), "")
+
+
+SPEED = frozenset(  # of an endpoint's entry: how fast it is asked, how patiently, by which key; not what it answers
+    "api_key_env concurrency headers_env log max_attempts max_reply_bytes patience_s pause_s rpm threads timeout_s"
+    " tpm".split()
+)
 
 
 class Endpoint(Entry):

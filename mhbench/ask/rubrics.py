@@ -55,6 +55,8 @@ class Rubric(NamedTuple):
     extra: dict[str, list[str]]  # further verdicts on the question itself, e.g. difficulty
     shown: dict[str, str]  # label -> how the judge sees it; itself where it is not named
     target: str  # response, or item where there is no answer to judge
+    scale: tuple[int, int] = (0, 100)  # of a score, as the judge sees it; verdicts are kept from 0 to 100
+    flipped: bool = False  # the judge gives the best answer the lowest number
 
     def show(self, label: str) -> str:
         return self.shown.get(label, label)

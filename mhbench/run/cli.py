@@ -8,8 +8,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import signal
+import subprocess
 import sys
 import tempfile
+import traceback
 from pathlib import Path
 
 import pandas as pd
@@ -17,16 +20,18 @@ import yaml
 
 from .. import __version__
 from ..annotate.command import add_annotate
+from ..ask.secrets import plain
 from ..errors import refuse
 from ..records.schema import STATUSES
 from . import edit, execute, inputs, new_study, plan, publish
 from .asking import asking, capped
 from .graph import root
-from .params import load_params
+from .live import Live, position
+from .params import asked_by, load_params
 from .people import add_people
 
 # %% auto #0
-__all__ = ["parser", "main"]
+__all__ = ["selection", "parser", "main"]
 
 
 # %% ../../nbs/run/11_cli.ipynb #dcec0ef1
@@ -36,7 +41,22 @@ def _names(text: str | None) -> list[str] | None:
     return names or None
 
 
+def _run_all(params: str) -> None:
+    "Every stage that is out of date, as `dvc repro` runs them, with our lines instead of DVC's."
+    if params != "params.yaml":
+        refuse("run", "--params", "be left out with --all", f"{params!r}", remedy="dvc.yaml names params.yaml")
+    load_params(root() / params)
+    done = subprocess.run([sys.executable, "-m", "dvc", "repro", "--quiet"], cwd=root())
+    if done.returncode:
+        raise RuntimeError("a stage ended with an error, which is told above; what was answered is kept")
+
+
 def _run(a):
+    if a.all == bool(a.stage):
+        refuse("run", "STAGE", "be named, or --all said", f"{a.stage!r} with{'' if a.all else 'out'} --all")
+    if a.all:
+        _run_all(a.params)
+        return
     overrides = None
     if a.shard:
         if a.stage != "generate":
@@ -45,13 +65,51 @@ def _run(a):
         if not (slash and i.isdigit() and n.isdigit()):
             refuse("run", "--shard", "be I/N with I counted from 0", f"{a.shard!r}")
         overrides = {"shard": [int(i), int(n)]}
-    done = execute.run_stage(a.stage, a.study, a.model, params=a.params, overrides=overrides)
+    k, n = position(load_params(root() / a.params)["run"], a.stage, a.study, a.model)
+    which = " ".join(x for x in (a.stage, a.study, a.model) if x)
+    with Live(f"stage {k} of {n}: {which}" if k else which):
+        done = execute.run_stage(a.stage, a.study, a.model, params=a.params, overrides=overrides)
     print(f"{a.stage} {a.study or ''} {a.model or ''}".rstrip() + f": {os.path.relpath(done)}")
 
 
 def _inputs(a):
     for study, hashes in inputs.record_inputs(a.params).items():
         print(f"{study}: corpus {hashes['corpus'][:12]}")
+
+
+def _compare(a):
+    from mhbench.report.page import ReportTable, Section, html_report, readable
+    from mhbench.run import compare
+
+    first, second = compare.results_of(a.first), compare.results_of(a.second)
+    paired = compare.paired_accuracies(first.scores, second.scores, seed=load_params(root() / a.params)["seed"])
+    main = compare.main_numbers(first, second)
+    told = f"{a.second} minus {a.first}, on the items that both scored; where the interval holds 0 nothing is shown."
+    print(told, readable(paired).to_string(index=False), sep="\n\n", end="\n\n")
+    changed = main[main["difference"].abs() > 1e-9]
+    print(f"{len(changed)} of {len(main)} main numbers differ" + (":" if len(changed) else ""))
+    print(changed.round(4).to_string(index=False) if len(changed) else "")
+    if a.page:
+        tables = [ReportTable("Right answers, item by item", paired), ReportTable("All main numbers", main)]
+        page = html_report(f"{a.first} and {a.second}", told, [Section("Two runs", tables=tables)])
+        Path(a.page).write_text(page, encoding="utf-8")
+        print(a.page)
+
+
+def _sweep(a):
+    from mhbench.report.style import save
+    from mhbench.run import sweep
+
+    table = sweep.sweep(a.axes, a.name, targets=a.target, params=a.params)
+    names = [x.partition("=")[0] for x in a.axes]
+    what = sweep.moved(table, names)
+    print(what.to_string(index=False) if len(what) else "no main number depends on what was varied")
+    folder = root() / "results" / "sweep" / a.name
+    table.to_csv(folder / "sweep.csv", index=False)
+    drawing = sweep.sweep_figure(what, names)
+    files = [folder / "sweep.csv", *(save(drawing, "sweep", folder) if drawing is not None else [])]
+    print("\n" + "\n".join(os.path.relpath(f) for f in files))
+    print("params.yaml is what it was; `dvc repro` brings its results back")
 
 
 def _report(a):
@@ -76,19 +134,29 @@ def _merge(a):
 def _select(a):
     if a.items and not a.items.isdecimal():
         refuse("select", "--items", "be a number of items, 0 for all", f"{a.items!r}")
-    for option, given in (("--studies", a.studies), ("--models", a.models)):
-        if given and not _names(given):
-            refuse("select", option, "name something, or be left out", f"{given!r}")
-    if (names := (_names(a.studies), _names(a.models), int(a.items) if a.items else None)) == (None, None, None):
-        load_params(root() / a.params)
+    for option, named in (("--studies", a.studies), ("--models", a.models), ("--judges", a.judges)):
+        if named and not _names(named):
+            refuse("select", option, "name something, or be left out", f"{named!r}")
+    given = {"studies": _names(a.studies), "models": _names(a.models), "judges": _names(a.judges)}
+    if a.demo or a.items or any(given.values()):
+        edit.select(**given, items=int(a.items) if a.items else None, demo=a.demo, params=root() / a.params)
+    p = load_params(root() / a.params)
+    if not (a.show or a.demo or a.items or any(given.values())):
         return
-    edit.select(*names, params=root() / a.params)
-    run = load_params(root() / a.params)["run"]
-    print(
-        f"selected: studies {', '.join(run['studies'])}; models {', '.join(run['models'])}"
-        + (f"; at most {a.items} items a study" if a.items not in ("", "0") else "")
-        + f" (written to {a.params}; `git checkout {a.params}` undoes it)"
-    )
+    print("\n".join(selection(p)))
+
+
+def selection(p: dict) -> list[str]:  # one a line
+    "What the next run takes, in words: studies, models, and whom each stage asks besides."
+    run = p["run"]
+    out = [f"studies: {', '.join(run['studies'])}", f"models: {', '.join(run['models'])}"]
+    for stage in [s for s in ("judge", "judge_study", "duels", "contamination") if run.get(s)]:
+        for study in run[stage]:
+            named = [f"{k} {', '.join(v)}" for k, v in asked_by(p, stage, study).items() if v]
+            out.append(f"{stage} of {study}: {'; '.join(named) or 'the models of the run'}")
+    if run.get("items") is not None:
+        out.append(f"items: at most {run['items']} a study" if run["items"] else "items: all")
+    return out
 
 
 def _without_bad_rows(loader: str, path: str, study: str, options: dict) -> str:
@@ -133,13 +201,14 @@ def _import(a):
                 corpus = load_corpus(prepare["loader"], a.path, study=a.study, **options, **aside)
             except ValueError as e:
                 raise ValueError(f"{e}{_without_bad_rows(prepare['loader'], a.path, a.study, options)}") from None
+    edit.import_corpus(a.study, a.path, options, params=path)
+    if prepare:
         print(
             f"{a.study}: {len(corpus.items)} items, {len(corpus.ratings)} ratings, {len(corpus.responses)} recorded"
             " answers"
         )
         for line in corpus.notes:
             print(f"  {line}")
-    edit.import_corpus(a.study, a.path, options, params=path)
     print(
         f"recorded in {a.params} with its SHA-256; every mode asks all of its items (the demo's limits are lifted), and"
         f" `make repro STUDIES={a.study} ITEMS=200` runs 200 of them"
@@ -255,8 +324,9 @@ def parser() -> argparse.ArgumentParser:
         s.set_defaults(function=function)
         return s
 
-    s = add("run", _run, "run one stage notebook with the parameters of params.yaml")
-    s.add_argument("stage", help="a notebook of nbs/stages")
+    s = add("run", _run, "run one stage notebook with the parameters of params.yaml, or all that are out of date")
+    s.add_argument("stage", nargs="?", help="a notebook of nbs/stages")
+    s.add_argument("--all", action="store_true", help="every stage that is out of date, as `dvc repro` does")
     s.add_argument("--study")
     s.add_argument("--model")
     s.add_argument(
@@ -266,6 +336,14 @@ def parser() -> argparse.ArgumentParser:
         help="ask only the I-th of N parts of the items (generate); merge puts them together",
     )
     add("inputs", _inputs, "hash the corpora, answers and templates that the run reads, for DVC to compare")
+    s = add("compare", _compare, "two runs side by side, with paired differences: folders, commits, experiments")
+    s.add_argument("first", metavar="RUN")
+    s.add_argument("second", metavar="RUN")
+    s.add_argument("--page", default="", metavar="FILE", help="write the comparison as a page, too")
+    s = add("sweep", _sweep, "run a grid of parameters one after the other; said again, it goes on where it was")
+    s.add_argument("axes", nargs="+", metavar="NAME=V1,V2", help="e.g. judge.threshold=0.6,0.7,0.8")
+    s.add_argument("--name", default="sweep", help="of the folder in results/sweep")
+    s.add_argument("--target", action="append", default=[], help="a stage of dvc.yaml; by default the whole pipeline")
     s = add("report", _report, "make the page of the run again, from what its stages have left")
     s.add_argument(
         "--private", action="store_true", help="with the texts of protected items, as results/private/report.html"
@@ -279,10 +357,13 @@ def parser() -> argparse.ArgumentParser:
     s = add("merge", _merge, "put the shards of a generate stage together, byte for byte as one process gives them")
     s.add_argument("study")
     s.add_argument("model")
-    s = add("select", _select, "narrow what the next `dvc repro` runs")
+    s = add("select", _select, "say what the next `dvc repro` runs: writes run.yaml, and nothing in params.yaml")
     s.add_argument("--studies", default="", help="comma-separated, or all")
     s.add_argument("--models", default="", help="comma-separated, or all")
     s.add_argument("--items", default="", help="at most this many items a study; 0 for all")
+    s.add_argument("--judges", default="", help="who judges, in every study; by default judges follow the models")
+    s.add_argument("--demo", action="store_true", help="go back to the selection that came with the repository")
+    s.add_argument("--show", action="store_true", help="print the selection as it is")
     s = add("import", _import, "point a study at a corpus on this machine")
     s.add_argument("study")
     s.add_argument("path")
@@ -316,18 +397,43 @@ def parser() -> argparse.ArgumentParser:
     return p
 
 
+def _without_controls(text: str) -> str:
+    "A message line by line, without what a terminal would take for a command."
+    lines = text.split("\n")
+    return "\n".join(" " * (len(line) - len(line.lstrip(" "))) + plain(line) for line in lines)
+
+
+def _kept() -> str:
+    "Keep the traceback of what nobody thought of, and say where."
+    try:
+        file = root() / ".mhbench" / "error.log"
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file.write_text(traceback.format_exc(), encoding="utf-8", errors="replace")
+    except OSError:
+        return "a fault of mhbench itself"
+    return f"a fault of mhbench itself: {os.path.relpath(file)} says where, and makes a good report"
+
+
 def main(argv: list[str] | None = None) -> int:
     "The entry point: 0, or 1 with one message on standard error."
     a = parser().parse_args(argv)
     try:
         a.function(a)
+        sys.stdout.flush()
+    except BrokenPipeError:  # `| head`: nobody reads on
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except (ValueError, RuntimeError, OSError, ImportError) as e:
-        print(f"mhbench {a.command}: {e}", file=sys.stderr)
+        print(f"mhbench {a.command}: {_without_controls(str(e))}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # once is enough
         print(
             f"mhbench {a.command}: interrupted; what was answered is kept, and the next run goes on from there",
             file=sys.stderr,
         )
         return 130
+    except Exception as e:
+        print(f"mhbench {a.command}: {type(e).__name__}: {_without_controls(str(e))} ({_kept()})", file=sys.stderr)
+        return 1
     return 0

@@ -5,8 +5,10 @@
 # %% ../../nbs/run/08_edit.ipynb #e045db06
 from __future__ import annotations
 
+import copy
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from ..errors import refuse
@@ -14,11 +16,11 @@ from ..records.schema import Item, Response, read_records, write_records
 from .asking import asked_with, capped
 from .graph import graph, place, root, selective
 from .inputs import sha256
-from .params import check_params, load_params, stage_parameters
+from .params import HERE, RUN_FILE, check_params, goes_through, kind_of, load_params, stage_parameters
 from ..steps.generate import merged
 
 # %% auto #0
-__all__ = ["merge_shards", "select", "import_corpus"]
+__all__ = ["DEMO", "merge_shards", "select", "import_corpus"]
 
 
 # %% ../../nbs/run/08_edit.ipynb #fa3ec30f
@@ -94,29 +96,52 @@ def merge_shards(
 
 
 # %% ../../nbs/run/08_edit.ipynb #7e16bdcd
-def _edit(path: str | Path, change) -> None:
+def _yaml():
     try:
         from ruamel.yaml import YAML
     except ImportError:
         raise ImportError(
             "mhbench: editing params.yaml needs ruamel.yaml, which comes with DVC; pip install 'mhbench[pipeline]'"
         ) from None
-    load_params(path, lists=False)
     y = YAML()
     y.preserve_quotes, y.width = True, 10**6
-    p = y.load(Path(path).read_text(encoding="utf-8"))
-    change(p)
-    for stage in selective(graph()):
-        p["run"][stage] = _flow([s for s in p["run"]["studies"] if stage in p["studies"][s]])
-    check_params(p, str(path))
-    new = Path(path).with_suffix(".yaml.new")
+    return y
+
+
+def _write(file: Path, content) -> None:
+    "All of a file or nothing of it."
+    new = file.with_suffix(".yaml.new")
     try:
         with new.open("w", encoding="utf-8") as f:
-            y.dump(p, f)
-        if new.read_bytes() != Path(path).read_bytes():
-            new.replace(path)
+            _yaml().dump(content, f)
+        new.replace(file)
     finally:
         new.unlink(missing_ok=True)
+
+
+def _edit(path: str | Path, change: Callable[[dict], None]) -> dict:  # the parameters as they are now
+    """Change the parameters and the run's selection, each in its own file, comments kept; a file in which nothing
+    changes is not touched.
+    """
+    path = Path(path)
+    load_params(path, lists=False)
+    selection = path.with_name(RUN_FILE)
+    p = _yaml().load(path.read_text(encoding="utf-8"))
+    chosen = _yaml().load(selection.read_text(encoding="utf-8")) if selection.exists() else None
+    if chosen is not None:
+        p["run"] = chosen["run"]
+    before = copy.deepcopy(p)
+    change(p)
+    for stage in selective(graph()):
+        p["run"][stage] = _flow(goes_through(p, stage))
+    check_params(p, str(path))
+    if chosen is not None:
+        if p["run"] != before.pop("run"):
+            _write(selection, {"run": p["run"]} if chosen["run"] is not p["run"] else chosen)
+        p.pop("run")
+    if p != before:
+        _write(path, p)
+    return load_params(path)
 
 
 def _flow(names: list[str]):
@@ -127,14 +152,52 @@ def _flow(names: list[str]):
     return seq
 
 
+# ---------------------------------------------------------------- what the next run takes
+
+DEMO = {  # the selection that the repository comes with
+    "studies": ["mentat", "psychiatrybench", "medqade", "counselingbench", "mhqa"],
+    "models": ["gemma", "gemma-cautious", "minilm", "minilm-mhqa"],
+    "judges": None,
+    "subjects": None,
+    "items": None,
+}
+
+
+def _chosen(p: dict, kind: str, names: list[str], where: str) -> list[str]:
+    "Names of `studies` or `models`, in the order in which they are entered."
+    known = list(p[kind])
+    names = known if names == ["all"] else names
+    for n in names:
+        if n not in known:
+            refuse("select", f"{kind}", f"be among {', '.join(known)}", f"{n!r}", place=where)
+    return [n for n in known if n in names]
+
+
+def _following(p: dict, stages: tuple[str, ...], keys: tuple[str, ...], silent: tuple[str, ...]) -> list[str] | None:
+    """Who of the models of the run takes the part that the studies give to others: None where all of those that they
+    name are selected, else those of them that are, or all models of the run.
+    """
+    sections = [p["studies"][s].get(stage) or {} for s in p["run"]["studies"] for stage in stages]
+    wanted = dict.fromkeys(name for section in sections for key in keys for name in section.get(key) or [])
+    models = [m for m in p["run"]["models"] if kind_of(p, m) not in silent]
+    if wanted.keys() <= set(models):
+        return None
+    return [m for m in wanted if m in models] or models
+
+
 def select(
     studies: list[str] | None = None,  # names in `studies`; ["all"] for all of them; None leaves them
     models: list[str] | None = None,  # the same for `models`
     items: int | None = None,  # at most this many items a study, drawn by seed; 0 for all
     *,
+    judges: list[str] | None = None,  # who judges, over all studies; None: they follow the models
+    demo: bool = False,  # go back to the demo's selection first
     params: str | Path = "params.yaml",
-) -> None:
-    """Narrow what the next `dvc repro` runs, in params.yaml.
+) -> dict:  # the parameters with the new selection
+    """Say what the next `dvc repro` runs. `run.yaml` is written, and nothing in `params.yaml`.
+
+    Where the models change, those who judge, duel and complete questions follow: the studies' own, as far as they are
+    selected, else the selected models; `judges` names others.
 
     Raises: ValueError for a name that is not there.
     """
@@ -142,20 +205,23 @@ def select(
         refuse("select", "items", "be 0 (all) or more", f"{items}")
 
     def change(p):
-        for kind, names in (("studies", studies), ("models", models)):
-            if names is None:
-                continue
-            known = list(p[kind])
-            names = known if names == ["all"] else names
-            for n in names:
-                if n not in known:
-                    refuse("select", f"{kind}", f"be among {', '.join(known)}", f"{n!r}", place=f"{params}")
-            p["run"][kind] = _flow([n for n in known if n in names])
+        run = p["run"]
+        for key, value in DEMO.items() if demo else ():
+            run[key] = _flow(value) if isinstance(value, list) else value
+        if studies is not None:
+            run["studies"] = _flow(_chosen(p, "studies", studies, str(params)))
+        if models is not None:
+            run["models"] = _flow(_chosen(p, "models", models, str(params)))
+            follow = _following(p, ("judge", "judge_study", "duels"), ("judges",), silent=HERE[1:])
+            run["judges"] = follow if follow is None else _flow(follow)
+            follow = _following(p, ("duels", "contamination"), ("contestants", "asked"), silent=HERE)
+            run["subjects"] = follow if follow is None else _flow(follow)
+        if judges is not None:
+            run["judges"] = _flow(_chosen(p, "models", judges, str(params)))
         if items is not None:
-            for s in p["run"]["studies"]:
-                p["studies"][s]["prepare"]["n_items"] = items or None
+            run["items"] = items
 
-    _edit(params, change)
+    return _edit(params, change)
 
 
 def import_corpus(

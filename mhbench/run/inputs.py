@@ -8,17 +8,20 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
 
 from ..annotate.export import hash_of_answers
+from ..ask.providers import preset, presets
+from ..ask.request import SPEED
 from ..errors import refuse
-from .graph import root
-from .params import load_params
+from .graph import graph, root, selective
+from .params import load_params, stage_parameters
 
 # %% auto #0
-__all__ = ["sha256", "check_source", "record_inputs"]
+__all__ = ["sha256", "check_source", "deciding", "record_inputs"]
 
 
 # %% ../../nbs/run/06_inputs.ipynb #d0e7ba62
@@ -58,6 +61,37 @@ def _hash(path: str | Path, top: Path) -> str:
     "SHA-256 of an input; `absent` where it is not there, which the stage that reads it refuses."
     file = top / Path(path).expanduser()
     return sha256(file) if file.exists() else "absent"
+
+
+def deciding(
+    endpoint: Mapping,  # an entry of `endpoints`
+) -> dict:
+    "What of an endpoint's entry decides its answers, its preset included: not how fast it is asked, nor by which key."
+    entry = dict(endpoint)
+    kind = entry.get("kind")
+    whole = (preset(kind) if kind in presets() else {}) | entry
+    if whole.get("identity"):  # says who answers, wherever that is
+        whole.pop("base_urls", None)
+    return {k: v for k, v in sorted(whole.items()) if k not in SPEED}
+
+
+def _write(file: Path, content: dict) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _record_asked(p: dict, folder: Path) -> None:
+    "Whom each stage asks and what decides the answers: for each model of the run, and each stage that reads answers."
+    for model in p["run"]["models"]:
+        where = p["models"][model]["endpoint"]
+        _write(folder / "models" / f"{model}.json", {"endpoint": deciding(p["endpoints"][where])})
+    stages = graph()
+    for name in [s for s in selective(stages) if {"entries", "lineages"} & set(stages[s].parameters)]:
+        for study in p["run"].get(name) or []:
+            v = stage_parameters(p, name, study)
+            kept = {k: v[k] for k in ("entries", "judges", "contestants", "asked", "lineages") if k in v}
+            endpoints = {k: deciding(e) for k, e in v.get("endpoints", {}).items()}
+            _write(folder / name / f"{study}.json", kept | {"endpoints": endpoints})
 
 
 def _make_places(top: Path, studies: list[str]) -> None:
@@ -116,7 +150,8 @@ def _of_models(p: dict, study: str, top: Path) -> dict[str, dict[str, str]]:
 
 def record_inputs(params: str | Path = "params.yaml") -> dict[str, dict]:  # study -> what was hashed
     """Write `results/inputs/<study>.json` for every study of the run, with the SHA-256 of its corpus, of the tables of
-    answers and the file of people's answers that its entry names, and of the folders of templates.
+    answers and the file of people's answers that its entry names, and of the folders of templates. Beside them, for
+    each model of the run and each stage that asks judges, what decides the answers.
     """
     top = root()
     p = load_params(top / params)
@@ -138,8 +173,7 @@ def record_inputs(params: str | Path = "params.yaml") -> dict[str, dict]:  # stu
         if prepare.get("ratings"):
             people = top / Path(prepare["ratings"]).expanduser()
             out[study]["people"] = hash_of_answers(people) if people.exists() else "absent"
-        file = top / "results" / "inputs" / f"{study}.json"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(out[study], indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        _write(top / "results" / "inputs" / f"{study}.json", out[study])
+    _record_asked(p, top / "results" / "inputs")
     _make_places(top, p["run"]["studies"])
     return out

@@ -371,7 +371,7 @@ def new_study(
             print("nothing was written")
             return
     write_study(proposal, params)
-    print(f"written to {a.params}; `dvc repro` runs it (`git checkout {a.params}` undoes it)")
+    print(f"written to {a.params} and selected: `dvc repro` runs it (`mhbench select` takes other studies)")
 
 
 def add_parser(

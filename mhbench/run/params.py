@@ -23,10 +23,12 @@ from .mistakes import TEXT_KEY, Fault, file_keys, listed, misshapen, nearest, re
 from .shape import GIVEN
 
 # %% auto #0
-__all__ = ["check_params", "load_params", "stage_parameters"]
-
+__all__ = ["RUN_FILE", "HERE", "kind_of", "asked_by", "goes_through", "check_params", "load_params", "stage_parameters"]
 
 # %% ../../nbs/run/02_params.ipynb #f259d467
+RUN_FILE = "run.yaml"  # beside params.yaml: what of it the next run takes
+
+
 def _map(value: Any) -> dict:
     "A mapping; an empty one where something else stands, which the schema refuses."
     return value if isinstance(value, dict) else {}
@@ -77,8 +79,8 @@ def _named(p: dict, path: tuple, names: Any, kind: str) -> Iterator[Fault]:
 
 def _names(p: dict) -> Iterator[Fault]:
     "Who and what is named, and is not there."
-    for kind in ("studies", "models"):
-        yield from _named(p, ("run", kind), _map(p.get("run")).get(kind), kind)
+    for part, kind in (("studies", "studies"), ("models", "models"), ("judges", "models"), ("subjects", "models")):
+        yield from _named(p, ("run", part), _map(p.get("run")).get(part), kind)
     for name, m in _map(p.get("models")).items():
         yield from _named(p, ("models", name, "endpoint"), [_map(m).get("endpoint")], "endpoints")
     for path, section in _sections(p):
@@ -124,12 +126,46 @@ def _varied(p: dict) -> Iterator[Fault]:
                     yield Fault(path, rule, shown(name), nearest(name, made, "add it there, or take it out"))
 
 
+HERE = ("encoder", "classifier")  # kinds of endpoints whose models compute in the stage, and write nothing
+_ASKED_IN = {
+    "judge": ("judges",),
+    "judge_study": ("judges",),
+    "duels": ("judges", "contestants"),
+    "contamination": ("asked",),
+}
+
+
+def kind_of(p: dict, model: str) -> str:
+    "The kind of the endpoint behind a model's entry."
+    return p["endpoints"][p["models"][model]["endpoint"]]["kind"]
+
+
+def asked_by(p: dict, stage: str, study: str) -> dict[str, list[str] | None]:
+    """Whom a stage of a study asks: `judges`, `contestants` or `asked`, as the run's selection names them, else as the
+    study does. An encoder judges answers; it neither duels nor completes a question.
+    """
+    given, run = dict(p.get(stage) or {}) | dict(p["studies"][study].get(stage) or {}), p["run"]
+    out = {k: given[k] for k in _ASKED_IN.get(stage, ()) if k in given}
+    chosen = {"judges": run.get("judges"), "contestants": run.get("subjects"), "asked": run.get("subjects")}
+    out |= {k: list(chosen[k]) for k in out if chosen[k] is not None}
+    silent = HERE[1:] if stage in ("judge", "judge_study") else HERE
+    return {k: v and [m for m in v if m not in p["models"] or kind_of(p, m) not in silent] for k, v in out.items()}
+
+
+def goes_through(p: dict, stage: str) -> list[str]:
+    "The studies of the run that a stage is run for: those with a section of its name, where there is somebody for it."
+    studies = [s for s in p["run"]["studies"] if stage in p["studies"][s]]
+    if stage == "finetune":  # it trains those of the run
+        return [s for s in studies if set(p["studies"][s][stage].get("asked") or []) & set(p["run"]["models"])]
+    return [s for s in studies if all(v is None or v for v in asked_by(p, stage, s).values())]
+
+
 def _lists(p: dict, stages: Mapping[str, Node]) -> Iterator[Fault]:
     "The lists of `run` that follow from the rest."
     for stage in selective(dict(stages)):
-        want = [s for s in p["run"]["studies"] if stage in p["studies"][s]]
+        want = goes_through(p, stage)
         if list(p["run"].get(stage) or []) != want:
-            rule = f"list the studies of run.studies that have a section {stage}, in that order: [{', '.join(want)}]"
+            rule = f"list the studies of the run that go through {stage}, in that order: [{', '.join(want)}]"
             got = f"[{', '.join(p['run'].get(stage) or [])}]"
             yield Fault(("run", stage), rule, got, "run `mhbench select`, which fills these lists in")
 
@@ -155,6 +191,7 @@ def check_params(
     *,
     lines: Mapping[tuple, int] | None = None,  # entry -> its line
     found: list[Fault] | None = None,  # what is wrong with the file's keys
+    run_file: str | None = None,  # where the section `run` stands, if elsewhere
     lists: bool = True,  # False: the lists of `run` that follow from the rest are not looked at
 ) -> None:
     """Refuse parameters that do not hold together, and say everything that is wrong with them.
@@ -163,11 +200,15 @@ def check_params(
     """
     stages = graph() if stages is None else stages
     wrong = list(found or [])
+    if isinstance(p, dict) and "run" not in p:
+        wrong.append(Fault(("run",), f"be there, in {RUN_FILE} beside it", "nothing", "`mhbench select --demo`"))
     if not any(f.rule == TEXT_KEY for f in wrong):  # the schema knows texts alone
         wrong += misshapen(p)
         wrong += [*_secrets(p), *_names(p), *_varied(p), *_entries(p, {f.path[:2] for f in wrong})]
     if not wrong:  # these follow from the rest
         wrong = [*(_lists(p, stages) if lists else ()), *_ungiven(p, stages)]
+    if run_file and any(f.path[:1] == ("run",) for f in wrong):
+        where = run_file if all(f.path[:1] == ("run",) for f in wrong) else f"{where} and {run_file}"
     refuse_all(wrong, where, lines or {})
 
 
@@ -176,15 +217,26 @@ def load_params(
     *,
     lists: bool = True,  # False: the lists of `run` that follow from the rest are not looked at
 ) -> dict:
-    """Read and check `params.yaml`.
+    """Read and check `params.yaml`, with the run's selection from the `run.yaml` beside it.
 
     Raises: ValueError that names every entry that is wrong, its line, its value and the remedy.
     """
     path = Path(path)
     p, node = read_tree(path)
     lines, found = file_keys(node)
-    check_params(p, path.name, lines=lines, found=found, lists=lists)
-    return p
+    selection = path.with_name(RUN_FILE)
+    if not selection.exists():
+        check_params(p, path.name, lines=lines, found=found, lists=lists)
+        return p
+    chosen, node = read_tree(selection)
+    of_run, more = file_keys(node)
+    if "run" in p or set(chosen) != {"run"}:
+        got = "one in params.yaml too" if "run" in p else f"the entries {listed(chosen)}"
+        remedy = f"the user's settings stand in {path.name}, the selection here"
+        refuse("load_params", selection.name, "hold the entry run, and it alone", got, remedy=remedy)
+    both = {**lines, **of_run}
+    check_params(p | chosen, path.name, lines=both, found=[*found, *more], run_file=selection.name, lists=lists)
+    return p | chosen
 
 
 # %% ../../nbs/run/02_params.ipynb #ba04e440
@@ -203,6 +255,15 @@ def _asked(p: dict, stage: str, study: str | None, model: str | None, given: dic
     entries = {m: dict(p["models"][m]) for m in names}
     endpoints = sorted({e["endpoint"] for e in entries.values()})
     return {"entries": entries, "endpoints": {e: dict(p["endpoints"][e]) for e in endpoints}}
+
+
+def _families(p: dict, study: str | None, given: dict) -> dict[str, str]:
+    "The families of whom a stage may meet: the models of the run, the judges, and whose answers a table holds."
+    answers = (p["studies"][study].get("prepare") or {}).get("answers") or {} if study else {}
+    judges = (asked_by(p, "judge", study).get("judges") or []) if study else []
+    met = [*p["run"]["models"], *judges, *(given.get("judges") or []), *answers]
+    known = {m: p["models"][m].get("lineage") or m for m in p["models"] if m in met}
+    return known | dict(given.get("lineages") or {})
 
 
 def stage_parameters(
@@ -229,14 +290,17 @@ def stage_parameters(
             refuse("stage_parameters", name, "be left out", f"{value!r}", place=f"{stage} is not run by {name}")
     own = p["studies"][study].get(stage) if study else None
     given = dict(p.get(stage) or {}) | dict(own or {})
-    families = {m: e.get("lineage") or m for m, e in p["models"].items()} | dict(given.get("lineages") or {})
+    if study:
+        given |= asked_by(p, stage, study)
+    if stage == "prepare" and p["run"].get("items") is not None:
+        given["n_items"] = p["run"]["items"] or None
     known = {
         "seed": p["seed"],
         "results": "results",
         "study": study,
         "model": model,
         "models": list(p["run"]["models"]),
-        "lineages": families,
+        "lineages": _families(p, study, given),
         "executor": dict(p.get("executor") or {}),
         "run": dict(p["run"]),
     }

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import ast
-import os
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -14,17 +14,17 @@ import pandas as pd
 
 from ..ask.budget import Plan, plan
 from ..ask.request import Endpoint, Model, Request
-from ..errors import refuse
 from ..records.schema import Item, Response, read_records
 from .asking import asking, cache_file, capped
+from .execute import run_stage
 from .graph import graph, place, root, selective
-from .params import load_params, stage_parameters
-from ..steps import contamination, duels, judge
+from .params import HERE, load_params, stage_parameters
+from ..steps import contamination, duels, judge, judge_study, styles
 from ..steps.generate import expected
 from ..steps.similarity import nearest_option
 
 # %% auto #0
-__all__ = ["HERE", "run_with", "stage_requests", "plan_run"]
+__all__ = ["run_with", "stage_requests", "plan_run"]
 
 
 # %% ../../nbs/run/07_plan.ipynb #c1d71d2d
@@ -37,23 +37,20 @@ def run_with(notebook: Path) -> dict:
     return {node.targets[0].id: ast.literal_eval(node.value) for node in ast.parse(cell.source).body}
 
 
-def _prepared(study: str, want: dict) -> Path:
-    "The folder of a study's items, which the parameters as they are must have made."
-    texts = place("results/text", "prepare", study)
-    remedy = "run `dvc repro prepare`, which asks nothing"
-    if not (texts / "items.parquet").exists():
-        missing = f"no {os.path.relpath(texts / 'items.parquet')}"
-        refuse("plan_run", f"the items of {study}", "be prepared", missing, remedy=remedy, error=FileNotFoundError)
-    had = run_with(place("results", "prepare", study) / "notebook.ipynb")
-    other = sorted(k for k in want | had if want.get(k) != had.get(k))
-    if other:
-        got = "; ".join(f"{k} {had.get(k)!r} instead of {want.get(k)!r}" for k in other)
-        rule = "be prepared with the parameters of params.yaml"
-        refuse("plan_run", f"the items of {study}", rule, got, remedy=remedy)
-    return texts
+def _fits(study: str, want: dict) -> bool:
+    "Whether a study's items are there, prepared with the parameters as they are."
+    if not (place("results/text", "prepare", study) / "items.parquet").exists():
+        return False
+    notebook = place("results", "prepare", study) / "notebook.ipynb"
+    return notebook.exists() and run_with(notebook) == want
 
 
-HERE = ("encoder", "classifier")  # endpoints that cost nothing: models that answer in this process
+def _prepared(study: str, want: dict, aside: Path) -> Path:
+    "The folder of a study's items: what the last run left where it fits, else prepared anew in a folder of its own."
+    if _fits(study, want):
+        return place("results/text", "prepare", study)
+    run_stage("prepare", study, overrides=want | {"results": str(aside)})
+    return aside / "text" / "prepare" / study
 
 
 def _known_of_encoder(items: list, study: str, model: str) -> list:  # Responses
@@ -70,9 +67,19 @@ def _known_of_encoder(items: list, study: str, model: str) -> list:  # Responses
 
 # %% ../../nbs/run/07_plan.ipynb #89aca02b
 def _judged(v: dict, items: list[Item], answers: list[Response], model: Model) -> list[Request]:
-    _, responses = judge.judged_answers(items, answers, kind=v["kind"], n_items=v["n_items"], seed=v["seed"])
+    drawn = {k: v[k] for k in ("kind", "n_items", "n_per_category", "seed")}
+    _, responses = judge.judged_answers(items, answers, **drawn)
     given = {k: v[k] for k in ("kind", "repeats", "seed", "prompts_dir")}
-    return list(judge.judge_requests(responses, items, model, **given))
+    linked = {i.item_id for i in items if i.task == "sequential"}
+    asked = []
+    for k, style in enumerate(v["styles"] if v["kind"] == "score" else ["basic"]):
+        for study in dict.fromkeys(r.study for r in responses):
+            name = styles.style_rubric(study, style, v["prompts_dir"])
+            plain = [r for r in responses if r.study == study and (k == 0 and not name or r.item_id not in linked)]
+            own = [r for r in responses if r.study == study and r.item_id in linked and k == 0 and name]
+            asked += [*judge.judge_requests(plain, items, model, rubric=name, **given)]
+            asked += [*judge.judge_requests(own, items, model, **given)]
+    return asked
 
 
 def _duelled(v: dict, items: list[Item], answers: list[Response], model: Model) -> list[Request]:
@@ -91,8 +98,27 @@ def _completed(v: dict, items: list[Item], endpoint: Endpoint, *, scored_here: b
     return [*halves, *whole]
 
 
+_DESIGN = (
+    "kind",
+    "n_items",
+    "n_known",
+    "repeats",
+    "temperatures",
+    "wordings",
+    "wording_repeats",
+    "seed",
+    "prompts_dir",
+)
+
+
+def _studied(v: dict, items: list[Item], answers: list[Response], model: Model) -> list[Request]:
+    design = {k: v[k] for k in _DESIGN} | {"rubric_name": v["rubric"], "judge_name": model.name}
+    parts = judge_study.study_parts(items, answers, **design)
+    return judge_study.part_requests(parts, items, model, prompts_dir=v["prompts_dir"])
+
+
 def stage_requests(
-    stage: str,  # judge, duels or contamination
+    stage: str,  # judge, judge_study, duels or contamination
     v: dict,  # its parameters
     items: list[Item],
     answers: list[Response],
@@ -102,6 +128,8 @@ def stage_requests(
     "What a stage that reads answers asks one model."
     if stage == "judge":
         return _judged(v, items, answers, model)
+    if stage == "judge_study":
+        return _studied(v, items, answers, model)
     if stage == "duels":
         return _duelled(v, items, answers, model)
     return _completed(v, items, endpoint, scored_here=model.name in (v["min_k"].get("lm") or {}))
@@ -121,10 +149,10 @@ _OF_GENERATE = (
 class _Study:
     "The plan of one study: what is known of its answers grows from model to model."
 
-    def __init__(self, p: dict, name: str):
+    def __init__(self, p: dict, name: str, aside: Path):
         self.p, self.name = p, name
         self.rows: list[tuple] = []
-        texts = _prepared(name, stage_parameters(p, "prepare", name))
+        texts = _prepared(name, stage_parameters(p, "prepare", name), aside)
         self.items = read_records(texts / "items.parquet", Item)
         self.answers = read_records(texts / "recorded.parquet", Response)
 
@@ -158,19 +186,20 @@ class _Study:
 def plan_run(
     params: str | Path = "params.yaml",
 ) -> pd.DataFrame:  # stage, study, model, and the fields of mhbench.ask.budget.Plan
-    """Count what the stages of a run would ask, without asking: one row a stage, study and model.
+    """Count what the stages of a run would ask, without asking: one row a stage, study and model. Items that are not
+    prepared as the parameters say are prepared for the count, and not kept.
 
-    Raises: FileNotFoundError where a study's items are not prepared; ValueError where they were prepared with other
-    parameters, or parameters do not fit.
+    Raises: ValueError where parameters do not fit; RuntimeError where a study cannot be prepared.
     """
     p, stages, rows = load_params(root() / params), graph(), []
     asking_later = [s for s in selective(stages) if "entries" in stages[s].parameters]
     for name in p["run"]["studies"]:
-        study = _Study(p, name)
+        with tempfile.TemporaryDirectory(prefix="mhbench-plan-") as aside:
+            study = _Study(p, name, Path(aside))
         for model in p["run"]["models"]:
             study.generate(model)
         for stage in asking_later:
-            if stage in p["studies"][name]:
+            if name in p["run"][stage]:
                 study.later(stage)
         rows += study.rows
     return pd.DataFrame(rows, columns=["stage", "study", "model", *Plan._fields])

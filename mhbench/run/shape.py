@@ -23,9 +23,11 @@ from ..encode.finetune import TrainingSettings
 from ..encode.parallel import Executor
 from ..records.schema import MODES
 from .graph import Node, graph, root
+from ..steps.corruptions import CORRUPTIONS
 from ..steps.generate import Setting
 from ..steps.score import _COLUMNS, _TYPES
 from ..steps.variants import SETS
+from ..steps.wordings import WORDINGS
 
 # %% auto #0
 __all__ = ["RULES", "GIVEN", "comments", "declared_defaults", "parameter", "params_schema", "write_schema"]
@@ -148,6 +150,20 @@ RULES: dict[str, dict[str, Any]] = {  # parameter -> what its default does not s
     "judges": _NAMES | {"minItems": 1},
     "asked": _NAMES | {"minItems": 1},
     "contestants": _NAMES_OR_NONE,
+    "styles": _NAMES | {"items": {"enum": ["basic", "points", "holistic"]}, "minItems": 1},
+    "rubric": _TEXT_OR_NONE,
+    "n_per_category": _count(1, "null"),
+    "n_known": {"type": ["integer", "object", "null"], "minimum": 1, "additionalProperties": _count(1, "null")},
+    "temperatures": {"type": "array", "items": {"type": "number", "minimum": 0, "maximum": 2}},
+    "wordings": _NAMES | {"items": {"enum": list(WORDINGS)}},
+    "wording_repeats": _count(1),
+    "margins": {
+        "type": "object",
+        "propertyNames": {"enum": list(CORRUPTIONS)},
+        "additionalProperties": {"type": "number"},
+    },
+    "cut": {"type": "number", "minimum": 0, "maximum": 100},
+    "most": _count(1),
     "threshold": {"type": "number", "minimum": -1, "maximum": 1},
     "thresholds": {"type": "array", "items": {"type": "number", "minimum": -1, "maximum": 1}},
     "encoder": _NAMED_MODEL,
@@ -204,7 +220,12 @@ def parameter(
 
 
 # %% ../../nbs/run/02_shape.ipynb #e007ad06
-_NAME = "^[A-Za-z0-9][A-Za-z0-9._-]*$"  # results and stages are named after studies and models
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*(?![\s\S])"  # of studies and models, after which results are named; no line break
+_CHOSEN: dict[str, dict[str, Any]] = {  # of `run`, beside the lists of studies
+    "judges": _NAMES_OR_NONE | {"description": "who judges, in every study; null: as each study says"},
+    "subjects": _NAMES_OR_NONE | {"description": "who duels and completes questions; null: as each study says"},
+    "items": _count(0, "null") | {"description": "at most this many a study; 0: all; null: as each study says"},
+}
 _MODES = {"type": "object", "propertyNames": {"enum": list(MODES)}}
 _SAMPLING = {
     "type": "object",
@@ -275,7 +296,8 @@ def params_schema(
 def _params_schema(top: Path, changed: tuple[int, ...]) -> str:
     sections = _sections(graph(top), top)
     lists = re.findall(r"run\.(\w+)", (top / "dvc.yaml").read_text(encoding="utf-8"))
-    run = _object({k: _NAMES for k in dict.fromkeys(["studies", "models", *lists])}, ("studies", "models"))
+    lists = [k for k in dict.fromkeys(["studies", "models", *lists]) if k not in ("yaml", *_CHOSEN)]
+    run = _object({k: _NAMES for k in lists} | _CHOSEN, ("studies", "models"))
     in_study = sections | {"annotate": {"type": ["object", "null"], "description": "the page where people answer"}}
     named = {"type": "object", "propertyNames": {"pattern": _NAME, "maxLength": 100}}
     endpoint, model = _entries()
@@ -287,7 +309,7 @@ def _params_schema(top: Path, changed: tuple[int, ...]) -> str:
         "studies": named | {"additionalProperties": _object(in_study, ("prepare",))},
         "executor": _object(_record(Executor), nullable=True),
     }
-    required = ("seed", "run", "studies", "models", "endpoints")
+    required = ("seed", "studies", "models", "endpoints")  # `run` stands in a file of its own
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "params.yaml of mhbench"}
     return json.dumps(head | _object(whole | sections, required))
 

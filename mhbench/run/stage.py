@@ -366,9 +366,8 @@ class Stage:
         }
         text = json.dumps(contents, indent=1, ensure_ascii=False)
         (self.out / "contents.json").write_text(text + "\n", encoding="utf-8")
-        if self.study:
-            folder = self.results.joinpath("metrics", *self._where[:-1])
-            write_metrics(metrics, folder / f"{self._where[-1]}.json")
+        folder = self.results.joinpath("metrics", *self._where[:-1])
+        write_metrics(metrics, folder / f"{self._where[-1] if self.study else 'headline'}.json")
         for sentence in NOTES:
             print(f"note: {sentence}")
         n = f"{len(self._tables)} tables, {len(self._figures)} figures"

@@ -36,6 +36,7 @@ def judged_answers(
     *,
     kind: str,  # label: any item; score: open answers only
     n_items: int | None,
+    n_per_category: int | None = None,  # at most so many base questions of each category; None: no such limit
     seed: int,  # a draw of this many base questions; None: all
 ) -> tuple[list[Item], list[Response]]:  # the items, and the answers to them
     """The items whose answers are judged, from those that every student was asked, and the answers.
@@ -47,7 +48,12 @@ def judged_answers(
     of = {m: {r.item_id for r in answers if r.model == m} & fits for m in dict.fromkeys(r.model for r in answers)}
     enough = [ids for ids in of.values() if len(ids) >= min(n_items or len(fits), len(fits))] or list(of.values())
     by_all = set.intersection(*enough) if enough else set()
-    drawn = draw_items([i for i in items if i.item_id in by_all], n_items, seed=seed)
+    there = [i for i in items if i.item_id in by_all]
+    if n_per_category is not None:
+        parts = {c: [i for i in there if i.category == c] for c in dict.fromkeys(i.category for i in there)}
+        kept = {i.item_id for part in parts.values() for i in draw_items(part, n_per_category, seed=seed)}
+        there = [i for i in there if i.item_id in kept]
+    drawn = draw_items(there, n_items, seed=seed)
     ids = {i.item_id for i in drawn}
     return drawn, [r for r in answers if r.item_id in ids]
 

@@ -34,7 +34,8 @@ def schema(
     def one_of(values):
         return {"type": "string", "enum": [rubric.show(v) for v in values]}
 
-    number = {"type": "integer", "minimum": 0, "maximum": 100}
+    low, high = rubric.scale
+    number = {"type": "integer", "minimum": low, "maximum": high}
     if rubric.kind == "score":
         fields = (
             {"score": number} if n == 1 and "part" not in rubric.text else {f"Q{i}": number for i in range(1, n + 1)}
@@ -91,6 +92,8 @@ def split_parts(
 def _scale(r: Rubric) -> dict[str, str]:
     "What a rubric says, laid out."
 
+    flipped = [f"On this scale {r.scale[0]} is the best and {r.scale[1]} the worst."] if r.flipped else []
+
     def example(e):
         return (
             e
@@ -100,7 +103,9 @@ def _scale(r: Rubric) -> dict[str, str]:
 
     return {
         "criteria": "\n".join(f"- {c}" for c in r.criteria),
-        "anchors": "\n".join(f"{k}: {v}" for k, v in sorted(r.anchors.items())),
+        "anchors": "\n".join([f"{k}: {v}" for k, v in sorted(r.anchors.items())] + flipped),
+        "low": str(r.scale[0]),
+        "high": str(r.scale[1]),
         "labels": "\n".join(f"{r.show(k)}: {v}" for k, v in r.labels.items()),
         "axes": "\n".join(f"- {k}: {v}" for k, v in r.axes.items()),
         "examples": "\n\n".join(("Example\n" if not isinstance(e, str) else "") + example(e) for e in r.examples),
@@ -147,10 +152,11 @@ def messages(rubric: Rubric, item: Item, texts: Sequence[str]) -> list[dict[str,
 def _form(rubric: Rubric, item: Item, texts: Sequence[str]) -> str:
     "The form of a verdict, for the eye: field names, and what may stand in each."
     fields = schema(rubric, _size(rubric, item, texts))["properties"]
+    low, high = rubric.scale
     return (
         "{"
         + ", ".join(
-            f'"{k}": ' + ("<0-100>" if v["type"] == "integer" else f'"<{"|".join(v["enum"])}>"')
+            f'"{k}": ' + (f"<{low}-{high}>" if v["type"] == "integer" else f'"<{"|".join(v["enum"])}>"')
             for k, v in fields.items()
         )
         + "}"
@@ -208,7 +214,7 @@ def _verdicts(case: _Case, answer: Answer) -> list[dict]:
         return [_failed("error", "the judge's answer is not a JSON object")] * n
     back = {r.show(k): k for k in (*r.labels, "first", "second", "tie", "yes", "no")}
     if r.kind == "score":
-        return [_score(answer.data, len(case.item.stems) if "part" in r.text else 0)]
+        return [_score(answer.data, len(case.item.stems) if "part" in r.text else 0, r)]
     fields = {"label": [f"answer_{i + 1}" for i in range(n)], "pairwise": list(r.axes), "yes_no": ["answer"]}[r.kind]
     allowed = {"label": set(r.labels), "pairwise": {"first", "second", "tie"}, "yes_no": {"yes", "no"}}[r.kind]
     values = [answer.data.get(f) for f in fields]
@@ -223,18 +229,23 @@ def _verdicts(case: _Case, answer: Answer) -> list[dict]:
     ]
 
 
-def _score(data: Mapping, parts: int) -> dict:
-    "One score, or the mean of one a question."
+def _score(data: Mapping, parts: int, rubric: Rubric) -> dict:
+    "One score, or the mean of one a question; from 0 to 100, whatever the judge's scale."
+    low, high = rubric.scale
     fields = [f"Q{i}" for i in range(1, parts + 1)] or ["score"]
     values: list[Any] = [data.get(f) for f in fields]
     bad = [
         (f, v)
         for f, v in zip(fields, values)
-        if isinstance(v, bool) or not isinstance(v, (int, float)) or not 0 <= v <= 100
+        if isinstance(v, bool) or not isinstance(v, (int, float)) or not low <= v <= high
     ]
     if bad:
-        return _failed("error", f"{bad[0][0]} must be a number from 0 to 100; got {bad[0][1]!r}")
-    return {"score": math.fsum(values) / len(values)}
+        return _failed("error", f"{bad[0][0]} must be a number from {low} to {high}; got {bad[0][1]!r}")
+    mean = math.fsum(values) / len(values)
+    if rubric.scale == (0, 100) and not rubric.flipped:
+        return {"score": mean}
+    share = (mean - low) / (high - low)
+    return {"score": 100 * (1 - share if rubric.flipped else share)}
 
 
 def _judgments(case: _Case, answer: Answer, judge: Model) -> list[Judgment]:

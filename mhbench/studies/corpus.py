@@ -156,6 +156,7 @@ LOADERS = {  # name -> "module:function"
     "medqade": "mhbench.studies.medqade.load:load",
     "counselingbench": "mhbench.studies.counselingbench.load:load",
     "mhqa": "mhbench.studies.mhqa.load:load",
+    "medmcqa": "mhbench.studies.mhqa.medmcqa:load_medmcqa",
     "table": "mhbench.studies.corpus:load_table",
     "items": "mhbench.studies.corpus:load_items",
 }

@@ -381,6 +381,33 @@ def test_raters_come_and_go_while_it_is_served(tmp_path):
     with_page(tmp_path, ENTRIES["agree"] | {"assignment": {"rule": "pairs"}}, check, found=items(6))
 
 
+def test_the_resolver_decides_what_two_raters_disagree_on(tmp_path):
+    "The list is empty, then holds the question in conflict, without what the others said; the verdict comes out."
+
+    async def check(client, path, tokens):
+        with open_store(path) as store:
+            study = store.study
+            token = enrol(store, study, ["judge"], role="resolver")["judge"]
+            q1, q2 = (q.question_id for q in study.questions)
+        judge = await Rater(client, path, "judge", token).come_in()
+        page = await client.get("/go")
+        assert page.url.path == "/thanks" and "nothing to decide" in await page.text()
+        for name, key in (("r1", "A"), ("r2", "C")):
+            async with TestClient(TestServer(make_app(path))) as other:
+                r = await Rater(other, path, name, tokens[name]).come_in()
+                await r.save(r.change(q1, "key", "", key), r.change(q2, "key", "", "B"))
+        page = await client.get("/go")
+        assert page.url.path == "/q/1" and "checked" not in await page.text()
+        await judge.save(judge.change(q1, "key", "", "C"))
+        assert (await client.get("/go")).url.path == "/thanks"
+        with open_store(path) as store:
+            said = {(r.rater, r.item_id): r.label for r in ratings(store).ratings}
+        pairs = {("r1", q1): "A", ("r2", q1): "C", ("r1", q2): "B", ("r2", q2): "B"}
+        assert said == pairs | {("judge", q1): "C"}
+
+    with_page(tmp_path, ENTRIES["agree"] | {"assignment": {"rule": "pairs"}}, check)
+
+
 def test_no_token_reaches_the_log(tmp_path, caplog, monkeypatch):
     monkeypatch.setattr(Register, "who", lambda self, token: 1 / 0)
 
@@ -435,6 +462,9 @@ def test_the_dashboard_is_for_the_owner_alone(tmp_path):
         assert reply.url.path == "/dashboard"
         assert re.search(r"r1</th><td>rater</td><td>2</td><td>2</td>", page)
         assert (await client.get("/q/1")).status == 200  # the rater's cookie is another
+        german = await (await client.get("/language/de?to=/dashboard")).text()
+        assert "Krippendorffs Alpha, intervallskaliert: Punkte" in german
+        assert "urteilt</td>" in german
 
     with_page(tmp_path, ENTRIES["sliders"], check)
 

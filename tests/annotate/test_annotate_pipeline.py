@@ -107,5 +107,5 @@ def test_an_entry_annotate_is_no_stage_and_no_mistake(answered):
     p = YAML(typ="safe").load(answered / "params.yaml")
     check_params(p)
     p["studies"]["mentat"]["anotate"] = {}
-    with pytest.raises(ValueError, match="or annotate"):
+    with pytest.raises(ValueError, match="mentat.anotate must be .*annotate"):
         check_params(p)

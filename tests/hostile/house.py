@@ -14,7 +14,8 @@ class House:
         self.top = top
         for name in ("dvc.yaml", "nbs", "mhbench", "data"):
             (top / name).symlink_to(ROOT / name)
-        self.params = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+        files = [(ROOT / name).read_text(encoding="utf-8") for name in ("params.yaml", "run.yaml")]
+        self.params = yaml.safe_load("\n".join(files))  # in one file
         self.write()
 
     def write(self):
@@ -24,7 +25,7 @@ class House:
         "Run these studies, and no others."
         run = self.params["run"]
         for name in run:
-            if name != "models":
+            if name not in ("models", "judges", "subjects", "items"):
                 run[name] = [s for s in studies if name == "studies" or name in self.params["studies"][s]]
 
     def lay(self, stage: str, name: str, records: list, *where: str):

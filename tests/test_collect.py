@@ -1,0 +1,213 @@
+"""A literature, collected from a server of our own that also misbehaves. Nothing here leaves the machine."""
+
+import datetime
+import gzip
+import hashlib
+import io
+import json
+import threading
+import urllib.parse
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from mhbench.corpus.collect import Eutils, collect_baseline, collect_literature, fetch, keyword_query
+from mhbench.corpus.pubmed import literature_manifest, literature_table, merge_topics, read_pubmed
+from mhbench.studies.mhqa.simulate import LITERATURE, simulate_pubmed
+
+DAY = datetime.date
+XML = simulate_pubmed(canary="mhbench-canary-test")
+RECORDS = list(read_pubmed(XML.encode()))
+ARTICLES = XML.split("\n")[3:-2]
+SINCE, UNTIL = DAY(2000, 1, 1), DAY(2024, 12, 31)
+
+
+class Server:
+    "Answers as NCBI does from the demo's records; `faults` are done first, one a request."
+
+    def __init__(self):
+        self.faults, self.asked, self.short = [], [], 0
+        self.held = {}
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def log_message(self, *args):
+                pass
+
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+                name = self.path.rpartition("/")[2].removesuffix(".fcgi")
+                given = dict(urllib.parse.parse_qsl(body))
+                outer.asked.append((name, given))
+                fault = outer.faults.pop(0) if outer.faults else None
+                status, out = outer.answer(name, given)
+                headers = {}
+                if fault == "429":
+                    status, out, headers = 429, b'{"error":"API rate limit exceeded"}', {"Retry-After": "0"}
+                if fault == "500":
+                    status, out = 500, b"<html>sorry</html>"
+                if fault == "400":
+                    status, out = 400, b'{"error":"API key invalid","api-key":"s3cret-key"}'
+                if fault == "cut":
+                    out = out[: len(out) // 2]
+                if fault == "html":
+                    out = b"<html>maintenance</html>"
+                self.send_response(status)
+                for k, v in headers.items():
+                    self.send_header(k, v)
+                self.send_header("Content-Length", str(len(out) + (50 if fault == "drop" else 0)))
+                self.end_headers()
+                self.wfile.write(out)
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+        self.base = f"http://127.0.0.1:{self.http.server_port}"
+
+    def answer(self, name, given):
+        if name == "esearch":
+            words = [w.strip('"').lower() for w in given["term"].replace("[Title/Abstract]", "").split(" OR ")]
+            low, high = (given[k].replace("/", "-") for k in ("mindate", "maxdate"))
+            hits = [
+                k
+                for k, r in enumerate(RECORDS)
+                if low <= r.entered <= high and any(w in f"{r.title} {r.text}".lower() for w in words)
+            ]
+            self.held[key := str(len(self.held))] = hits
+            found = {"count": str(len(hits)), "webenv": "W", "querykey": key, "idlist": []}
+            return 200, json.dumps({"esearchresult": found}).encode()
+        start, n = int(given["retstart"]), int(given["retmax"])
+        hits = self.held[given["query_key"]][start : start + n]
+        hits = hits[: len(hits) - self.short]
+        return 200, f"<PubmedArticleSet>{''.join(ARTICLES[k] for k in hits)}</PubmedArticleSet>".encode()
+
+
+@pytest.fixture
+def server():
+    s = Server()
+    yield s
+    s.http.shutdown()
+
+
+@pytest.fixture
+def client(server, monkeypatch):
+    monkeypatch.setenv("NCBI_API_KEY", "s3cret-key")
+    c = Eutils(email="someone@example.org", base=server.base, first_pause=0.001)
+    c.gap = 0.0
+    return c
+
+
+QUERIES = {"Depression": keyword_query(["depression"]), "Anxiety": keyword_query(["anxiety", "panic"])}
+
+
+def expected(words):
+    return {r.pmid for r in RECORDS if any(w in f"{r.title} {r.text}".lower() for w in words)}
+
+
+def test_every_record_that_is_announced_comes_once_with_all_its_topics(client, server, tmp_path):
+    found, slices = collect_literature(client, QUERIES, SINCE, UNTIL, tmp_path, most=5, batch=2)
+    assert {a.pmid for a in found["Depression"]} == expected(["depression"])
+    assert slices["records"].max() <= 5 and slices.groupby("topic").size().min() > 1
+    merged = merge_topics(found)
+    assert len(merged) == len({a.pmid for a in merged}) == len(expected(["depression", "anxiety", "panic"]))
+    both = [a for a in merged if len(a.topics) == 2]
+    assert {a.pmid for a in both} == expected(["depression"]) & expected(["anxiety", "panic"])
+    assert all(g["tool"] == "mhbench" and g["email"] and g["api_key"] == "s3cret-key" for _, g in server.asked)
+
+
+def test_a_server_that_misbehaves_costs_time_and_no_record(client, server, tmp_path):
+    server.faults = ["429", None, "500", "html", None, "cut", "drop", "cut"]
+    found, _ = collect_literature(
+        client, {"Depression": QUERIES["Depression"]}, SINCE, UNTIL, tmp_path, most=50, batch=5
+    )
+    assert {a.pmid for a in found["Depression"]} == expected(["depression"]) and not server.faults
+
+
+def test_a_slice_that_announces_more_than_it_gives_is_refused_and_kept_by_nobody(client, server, tmp_path):
+    server.short = 1
+    with pytest.raises(RuntimeError, match="a slice must give the .* records that it announces; got"):
+        collect_literature(client, QUERIES, SINCE, UNTIL, tmp_path, most=50)
+    assert not list(tmp_path.rglob("*.parquet"))
+    server.short = 0
+    assert collect_literature(client, QUERIES, SINCE, UNTIL, tmp_path, most=50)[0]
+
+
+def test_a_run_that_was_stopped_goes_on(client, server, tmp_path):
+    server.faults = [None] * 12 + ["400"]
+    with pytest.raises(RuntimeError, match="400"):
+        collect_literature(client, QUERIES, SINCE, UNTIL, tmp_path, most=10)
+    kept = {f: f.stat().st_mtime_ns for f in tmp_path.rglob("*.parquet")}
+    assert kept
+    (tmp_path / "depression" / "2000-01-01_x.part").write_bytes(b"half")  # what a kill leaves
+    server.asked.clear()
+    found, _ = collect_literature(client, QUERIES, SINCE, UNTIL, tmp_path, most=10)
+    assert {f: f.stat().st_mtime_ns for f in kept} == kept
+    assert {a.pmid for a in found["Anxiety"]} == expected(["anxiety", "panic"])
+    server.asked.clear()
+    assert collect_literature(client, QUERIES, SINCE, UNTIL, tmp_path, most=10)[0] == found and not server.asked
+
+
+def test_the_key_stands_in_no_message(client, server):
+    server.faults = ["400"]
+    with pytest.raises(RuntimeError) as e:
+        fetch(client, "x", SINCE, UNTIL)
+    assert "s3cret" not in str(e.value) and "400" in str(e.value)
+
+
+def test_no_more_requests_a_second_than_allowed(server, monkeypatch):
+    monkeypatch.delenv("NCBI_API_KEY", raising=False)
+    client, times = Eutils(email="a@example.org", base=server.base), []
+    for _ in range(3):
+        client.get("esearch", term='"x"', mindate="2000/01/01", maxdate="2001/01/01")
+        times.append(client.last)
+    assert min(b - a for a, b in zip(times, times[1:])) >= 1 / 3
+    assert "api_key" not in server.asked[-1][1]
+
+
+def test_biopython_reads_the_same_fields():
+    Entrez = pytest.importorskip("Bio.Entrez")
+    head = '<!DOCTYPE PubmedArticleSet PUBLIC "-//NLM//DTD PubMedArticle, 1st January 2025//EN" '
+    dtd = '"https://dtd.nlm.nih.gov/ncbi/pubmed/out/pubmed_250101.dtd">\n'
+    text = XML.replace("<PubmedArticleSet>", f"{head}{dtd}<PubmedArticleSet>", 1)
+    try:
+        theirs = Entrez.read(io.BytesIO(text.encode()), validate=False)["PubmedArticle"]
+    except (RuntimeError, OSError, NotImplementedError) as e:  # no copy of the DTD came with the package
+        pytest.skip(f"Biopython wants a DTD from the network: {e}")
+    assert len(theirs) == len(RECORDS) == len(LITERATURE)
+    for ours, t in zip(RECORDS, theirs):
+        citation = t["MedlineCitation"]
+        article = citation["Article"]
+        parts = article["Abstract"]["AbstractText"] if "Abstract" in article else []
+        assert ours.pmid == str(citation["PMID"]) and ours.version == int(citation["PMID"].attributes["Version"])
+        assert ours.title == str(article["ArticleTitle"]) and ours.languages == list(map(str, article["Language"]))
+        assert ours.text == "\n".join(f"{p.attributes['Label']}: {p}" for p in parts)
+        assert ours.types == list(map(str, article["PublicationTypeList"]))
+        assert str(ours.year) == str(article["Journal"]["JournalIssue"]["PubDate"]["Year"])
+        corrections = citation.get("CommentsCorrectionsList", [])
+        assert ours.retracted == any(c.attributes["RefType"] == "RetractionIn" for c in corrections)
+
+
+def test_a_baseline_file_gives_the_same_records(tmp_path):
+    file = tmp_path / "pubmed25n0001.xml.gz"
+    file.write_bytes(gzip.compress(XML.encode()))
+    beside = tmp_path / f"{file.name}.md5"
+    beside.write_text(f"MD5({file.name})= {hashlib.md5(file.read_bytes()).hexdigest()}\n")
+    found = collect_baseline([file], {"Depression": ["depression"]})
+    assert {a.pmid for a in found["Depression"]} == expected(["depression"])
+    late = collect_baseline([file], {"Depression": ["depression"]}, first_year=2012)["Depression"]
+    assert late and min(a.year for a in late) >= 2012
+    beside.write_text("0" * 32)
+    with pytest.raises(ValueError, match="have the MD5 beside it"):
+        collect_baseline([file], {"Depression": ["depression"]})
+    beside.unlink()
+    file.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(ValueError, match="be whole XML"):
+        collect_baseline([file], {"Depression": ["depression"]})
+
+
+def test_retractions_are_marked_and_texts_are_not_in_the_manifest():
+    assert [r.pmid for r in RECORDS if r.retracted] == ["910000014"]
+    table = literature_table([r.model_copy(update={"topics": ["x"]}) for r in RECORDS]).set_index("topic")
+    assert table.loc["all", ["articles", "retracted", "not_english"]].tolist() == [len(LITERATURE), 1, 1]
+    assert table.loc["all", "with_abstract"] == len(LITERATURE) - 1
+    manifest = literature_manifest(RECORDS).to_csv()
+    assert "synthetic" not in manifest.lower()

@@ -1,0 +1,171 @@
+"""What runs again after a change, and what does not: a table, compared with what DVC says of the stages' hashes."""
+
+import hashlib
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from mhbench.run.inputs import record_inputs
+from mhbench.run.params import load_params
+
+STUDIES = ("mentat", "psychiatrybench", "medqade", "counselingbench", "mhqa")
+MODELS = ("gemma", "gemma-cautious", "minilm", "minilm-mhqa", "other")
+ASKING = {"generate", "judge", "judge_study", "duels", "contamination"}  # stages that ask somebody
+CHANGED = ("params.yaml", "run.yaml", *(f"mhbench/{f}.py" for f in ("report/style", "report/figures", "run/cli")))
+
+
+@pytest.fixture(scope="module")
+def folder(root, tmp_path_factory):
+    "What dvc.yaml reads before anything has run, in a folder of DVC's own, with a second model behind an endpoint."
+    from dvc.repo import Repo
+
+    folder = tmp_path_factory.mktemp("reruns") / "mhbench"
+    shutil.copytree(root / "mhbench", folder / "mhbench", ignore=shutil.ignore_patterns("__pycache__", "*.gguf"))
+    shutil.copytree(root / "nbs" / "stages", folder / "nbs" / "stages")
+    for file in ("dvc.yaml", "params.yaml", "run.yaml"):
+        shutil.copy(root / file, folder / file)
+    (folder / "data").mkdir()
+    p = yaml.safe_load((folder / "params.yaml").read_text())
+    p["endpoints"]["remote"] = {"kind": "vllm", "base_urls": ["http://127.0.0.1:9/v1"], "concurrency": 4}
+    p["models"]["other"] = {"endpoint": "remote", "served": "other"}
+    (folder / "params.yaml").write_text(yaml.safe_dump(p, sort_keys=False))
+    run = yaml.safe_load((folder / "run.yaml").read_text())
+    run["run"]["models"].append("other")
+    (folder / "run.yaml").write_text(yaml.safe_dump(run, sort_keys=False))
+    with pytest.MonkeyPatch.context() as m:
+        m.setenv("MHBENCH_ROOT", str(folder))
+        m.chdir(folder)
+        Repo.init(".", no_scm=True).close()
+        yield folder
+
+
+def digest(path: Path) -> str:
+    "Of a file, or of a folder's files; what a stage before has left is not looked at."
+    h = hashlib.sha256()
+    for f in sorted(path.rglob("*")) if path.is_dir() else [path]:
+        if f.is_file():
+            h.update(str(f).encode() + f.read_bytes())
+    return h.hexdigest()
+
+
+def decided() -> dict[str, str]:
+    "For each stage as DVC resolves dvc.yaml: the hash of the code, the inputs and the parameters that it depends on."
+    from dvc.dependency import ParamsDependency
+    from dvc.repo import Repo
+
+    record_inputs()
+    out, known = {}, {}
+    with Repo(".") as repo:
+        for stage in repo.index.stages:
+            name = stage.addressing
+            facts = []
+            for dep in stage.deps:
+                if isinstance(dep, ParamsDependency):
+                    facts.append([dep.def_path, dep.read_params()])
+                elif not dep.def_path.startswith(("results/text", "figures")):
+                    path = Path(dep.def_path)
+                    known[path] = known.get(path) or digest(path)
+                    facts.append([dep.def_path, known[path]])
+            out[name] = json.dumps(facts, sort_keys=True, default=str)
+    return out
+
+
+@pytest.fixture(scope="module")
+def before(folder):
+    return decided()
+
+
+def of(stages: set[str], names: set[str]) -> set[str]:
+    return {s for s in stages if s.split("@")[0] in names}
+
+
+def params(change):
+    def do(folder):
+        p = yaml.safe_load((folder / "params.yaml").read_text())
+        change(p)
+        (folder / "params.yaml").write_text(yaml.safe_dump(p, sort_keys=False))
+
+    return do
+
+
+def text(file, old, new):
+    def do(folder):
+        path = folder / file
+        assert re.search(old, path.read_text())
+        path.write_text(re.sub(old, new, path.read_text(), count=1))
+
+    return do
+
+
+def put(*keys, value):
+    def change(p):
+        for k in keys[:-1]:
+            p = p[k]
+        p[keys[-1]] = value
+
+    return params(change)
+
+
+def every(*models: str) -> set[str]:
+    return {f"generate@{s}-{m}" for s in STUDIES for m in models}
+
+
+JUDGED = {"judge_study@psychiatrybench", "judge_study@medqade"} | {
+    "judge@psychiatrybench",
+    "judge@medqade",
+    "duels@counselingbench",
+    "contamination@counselingbench",
+}
+TABLE = {  # a change: (how, the stages that ask, and that it makes stale)
+    "nothing": (lambda folder: None, set()),
+    "more requests at once": (put("endpoints", "remote", "concurrency", value=64), set()),
+    "a limit a minute": (put("endpoints", "remote", "rpm", value=60), set()),
+    "another key's variable": (put("endpoints", "remote", "api_key_env", value="MY_KEY"), set()),
+    "threads of the bundled server": (put("endpoints", "local", "threads", value=1), set()),
+    "an endpoint for later": (
+        put("endpoints", "later", value={"kind": "openai", "base_urls": ["http://x/v1"]}),
+        set(),
+    ),
+    "a model for later": (put("models", "later", value={"endpoint": "remote", "served": "x", "lineage": "y"}), set()),
+    "where the cluster is": (put("executor", value={"kind": "threads", "workers": 1}), set()),
+    "a money budget": (put("generate", "budget", value={"max_cost_usd": 1.0}), set()),
+    # judges' figures stand in the judges' own stage: it runs again, and its verdicts come from the cache
+    "a colour": (text("mhbench/report/style.py", r"\Z", "\n# another colour\n"), JUDGED),
+    "a figure": (text("mhbench/report/figures.py", r"\Z", "\n# another figure\n"), JUDGED),
+    "the command line": (text("mhbench/run/cli.py", r"\Z", "\n# another word\n"), JUDGED),
+    "one model's entry": (put("models", "other", "served", value="new"), every("other")),
+    "its endpoint's address": (
+        put("endpoints", "remote", "base_urls", value=["http://127.0.0.1:8/v1"]),
+        every("other"),
+    ),
+    "what its endpoint lists": (put("endpoints", "remote", "top_logprobs", value=5), every("other")),
+    "the judge's entry": (
+        put("models", "gemma", "system", value="Be brief."),
+        every("gemma") | JUDGED - {"judge_study@medqade"},
+    ),
+    "one study's mode": (
+        put("studies", "mhqa", "generate", "modes", "zero_shot", "n_items", value=7),
+        {f"generate@mhqa-{m}" for m in MODELS},
+    ),
+    "the room for a letter": (put("generate", "max_tokens_letter", value=2), every(*MODELS)),
+}
+
+
+@pytest.mark.parametrize("change", TABLE)
+def test_a_change_makes_those_answers_stale_that_it_touches(folder, before, change):
+    how, want = TABLE[change]
+    kept = {f: (folder / f).read_text() for f in CHANGED}
+    try:
+        how(folder)
+        load_params(folder / "params.yaml")
+        after = decided()
+    finally:
+        for file, was in kept.items():
+            (folder / file).write_text(was)
+    stale = {s for s in after if after[s] != before.get(s)}
+    assert of(stale, ASKING) == want
+    assert set(after) == set(before) and (change != "a colour" or "score@mhqa" in stale)
