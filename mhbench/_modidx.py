@@ -1692,6 +1692,7 @@ d = {
         "mhbench.report.tables": {
             "mhbench.report.tables._folded": ("report/tables.html#_folded", "mhbench/report/tables.py"),
             "mhbench.report.tables._row": ("report/tables.html#_row", "mhbench/report/tables.py"),
+            "mhbench.report.tables.csv_text": ("report/tables.html#csv_text", "mhbench/report/tables.py"),
             "mhbench.report.tables.markdown_table": ("report/tables.html#markdown_table", "mhbench/report/tables.py"),
             "mhbench.report.tables.number": ("report/tables.html#number", "mhbench/report/tables.py"),
             "mhbench.report.tables.numeric": ("report/tables.html#numeric", "mhbench/report/tables.py"),
@@ -2937,6 +2938,7 @@ d = {
         "mhbench.steps.rates": {
             "mhbench.steps.rates._counts": ("steps/rates.html#_counts", "mhbench/steps/rates.py"),
             "mhbench.steps.rates._groups": ("steps/rates.html#_groups", "mhbench/steps/rates.py"),
+            "mhbench.steps.rates.absent_members": ("steps/rates.html#absent_members", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.average_models": ("steps/rates.html#average_models", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.f1_table": ("steps/rates.html#f1_table", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.present_groups": ("steps/rates.html#present_groups", "mhbench/steps/rates.py"),
@@ -3452,6 +3454,10 @@ d = {
             ),
             "mhbench.studies.counselingbench.tables.pairs_asked": (
                 "studies/counselingbench/tables.html#pairs_asked",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.pairs_not_asked": (
+                "studies/counselingbench/tables.html#pairs_not_asked",
                 "mhbench/studies/counselingbench/tables.py",
             ),
             "mhbench.studies.counselingbench.tables.question_counts": (
