@@ -1711,6 +1711,7 @@ d = {
             "mhbench.run.cli._cache": ("run/cli.html#_cache", "mhbench/run/cli.py"),
             "mhbench.run.cli._check": ("run/cli.html#_check", "mhbench/run/cli.py"),
             "mhbench.run.cli._compare": ("run/cli.html#_compare", "mhbench/run/cli.py"),
+            "mhbench.run.cli._held": ("run/cli.html#_held", "mhbench/run/cli.py"),
             "mhbench.run.cli._import": ("run/cli.html#_import", "mhbench/run/cli.py"),
             "mhbench.run.cli._inputs": ("run/cli.html#_inputs", "mhbench/run/cli.py"),
             "mhbench.run.cli._kept": ("run/cli.html#_kept", "mhbench/run/cli.py"),
