@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: repro test lab bench readme clean data data-update readers export licences audit
+.PHONY: docs repro test lab bench readme clean data data-update readers export licences audit
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -46,6 +46,9 @@ data-update: $(READY)  ## after a change of a demo bank: copy the banks, add the
 readers: data  ## the demo's executed notebooks and its page, for readers who run nothing
 	$(BIN)/dvc repro
 	$(BIN)/mhbench publish
+
+docs: $(READY)  ## the documentation as a site: _docs/html/index.html
+	$(BIN)/python docs/build.py
 
 lab: data
 	$(BIN)/jupyter lab nbs

@@ -447,6 +447,7 @@ d = {
             "mhbench.annotate.study._settings": ("annotate/study.html#_settings", "mhbench/annotate/study.py"),
             "mhbench.annotate.study._wordings": ("annotate/study.html#_wordings", "mhbench/annotate/study.py"),
             "mhbench.annotate.study.build_study": ("annotate/study.html#build_study", "mhbench/annotate/study.py"),
+            "mhbench.annotate.study.what_is_asked": ("annotate/study.html#what_is_asked", "mhbench/annotate/study.py"),
         },
         "mhbench.ask.adapt": {
             "mhbench.ask.adapt._Adapts": ("ask/adapt.html#_adapts", "mhbench/ask/adapt.py"),
@@ -685,7 +686,10 @@ d = {
                 "mhbench/ask/progress.py",
             ),
             "mhbench.ask.progress.Progress.add": ("ask/progress.html#progress.add", "mhbench/ask/progress.py"),
+            "mhbench.ask.progress.Progress.left": ("ask/progress.html#progress.left", "mhbench/ask/progress.py"),
             "mhbench.ask.progress.Progress.line": ("ask/progress.html#progress.line", "mhbench/ask/progress.py"),
+            "mhbench.ask.progress.Progress.state": ("ask/progress.html#progress.state", "mhbench/ask/progress.py"),
+            "mhbench.ask.progress.Progress.tell": ("ask/progress.html#progress.tell", "mhbench/ask/progress.py"),
             "mhbench.ask.progress.Progress.tick": ("ask/progress.html#progress.tick", "mhbench/ask/progress.py"),
         },
         "mhbench.ask.prompts": {
@@ -1675,6 +1679,9 @@ d = {
             "mhbench.report.reading.stage_prose": ("report/reading.html#stage_prose", "mhbench/report/reading.py"),
             "mhbench.report.reading.standing": ("report/reading.html#standing", "mhbench/report/reading.py"),
         },
+        "mhbench.report.sliders": {
+            "mhbench.report.sliders.sliders": ("report/sliders.html#sliders", "mhbench/report/sliders.py")
+        },
         "mhbench.report.style": {
             "mhbench.report.style.Look": ("report/style.html#look", "mhbench/report/style.py"),
             "mhbench.report.style.Look.dot": ("report/style.html#look.dot", "mhbench/report/style.py"),
@@ -1722,6 +1729,7 @@ d = {
             "mhbench.run.cli._publish": ("run/cli.html#_publish", "mhbench/run/cli.py"),
             "mhbench.run.cli._report": ("run/cli.html#_report", "mhbench/run/cli.py"),
             "mhbench.run.cli._run": ("run/cli.html#_run", "mhbench/run/cli.py"),
+            "mhbench.run.cli._run_all": ("run/cli.html#_run_all", "mhbench/run/cli.py"),
             "mhbench.run.cli._select": ("run/cli.html#_select", "mhbench/run/cli.py"),
             "mhbench.run.cli._summary": ("run/cli.html#_summary", "mhbench/run/cli.py"),
             "mhbench.run.cli._sweep": ("run/cli.html#_sweep", "mhbench/run/cli.py"),
@@ -1787,6 +1795,20 @@ d = {
             "mhbench.run.inputs.deciding": ("run/inputs.html#deciding", "mhbench/run/inputs.py"),
             "mhbench.run.inputs.record_inputs": ("run/inputs.html#record_inputs", "mhbench/run/inputs.py"),
             "mhbench.run.inputs.sha256": ("run/inputs.html#sha256", "mhbench/run/inputs.py"),
+        },
+        "mhbench.run.live": {
+            "mhbench.run.live.Live": ("run/live.html#live", "mhbench/run/live.py"),
+            "mhbench.run.live.Live.__enter__": ("run/live.html#live.__enter__", "mhbench/run/live.py"),
+            "mhbench.run.live.Live.__exit__": ("run/live.html#live.__exit__", "mhbench/run/live.py"),
+            "mhbench.run.live.Live.__init__": ("run/live.html#live.__init__", "mhbench/run/live.py"),
+            "mhbench.run.live.Live._move": ("run/live.html#live._move", "mhbench/run/live.py"),
+            "mhbench.run.live.Live._print": ("run/live.html#live._print", "mhbench/run/live.py"),
+            "mhbench.run.live.Live._spent": ("run/live.html#live._spent", "mhbench/run/live.py"),
+            "mhbench.run.live.Live._start_bar": ("run/live.html#live._start_bar", "mhbench/run/live.py"),
+            "mhbench.run.live.Live._state": ("run/live.html#live._state", "mhbench/run/live.py"),
+            "mhbench.run.live.Live._watch": ("run/live.html#live._watch", "mhbench/run/live.py"),
+            "mhbench.run.live._clock": ("run/live.html#_clock", "mhbench/run/live.py"),
+            "mhbench.run.live.position": ("run/live.html#position", "mhbench/run/live.py"),
         },
         "mhbench.run.mistakes": {
             "mhbench.run.mistakes.Fault": ("run/mistakes.html#fault", "mhbench/run/mistakes.py"),
@@ -2937,8 +2959,10 @@ d = {
             ),
         },
         "mhbench.steps.rates": {
+            "mhbench.steps.rates._angle": ("steps/rates.html#_angle", "mhbench/steps/rates.py"),
             "mhbench.steps.rates._counts": ("steps/rates.html#_counts", "mhbench/steps/rates.py"),
             "mhbench.steps.rates._groups": ("steps/rates.html#_groups", "mhbench/steps/rates.py"),
+            "mhbench.steps.rates._taken_back": ("steps/rates.html#_taken_back", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.absent_members": ("steps/rates.html#absent_members", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.average_models": ("steps/rates.html#average_models", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.f1_table": ("steps/rates.html#f1_table", "mhbench/steps/rates.py"),
@@ -4206,6 +4230,14 @@ d = {
             ),
             "mhbench.studies.mentat.tables.annotation_page": (
                 "studies/mentat/tables.html#annotation_page",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables.beside_each_other": (
+                "studies/mentat/tables.html#beside_each_other",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables.by_category": (
+                "studies/mentat/tables.html#by_category",
                 "mhbench/studies/mentat/tables.py",
             ),
             "mhbench.studies.mentat.tables.label_tables": (

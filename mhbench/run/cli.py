@@ -9,6 +9,7 @@ import argparse
 import contextlib
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import traceback
@@ -25,6 +26,7 @@ from ..records.schema import STATUSES
 from . import edit, execute, inputs, new_study, plan, publish
 from .asking import asking, capped
 from .graph import root
+from .live import Live, position
 from .params import asked_by, load_params
 from .people import add_people
 
@@ -39,7 +41,22 @@ def _names(text: str | None) -> list[str] | None:
     return names or None
 
 
+def _run_all(params: str) -> None:
+    "Every stage that is out of date, as `dvc repro` runs them, with our lines instead of DVC's."
+    if params != "params.yaml":
+        refuse("run", "--params", "be left out with --all", f"{params!r}", remedy="dvc.yaml names params.yaml")
+    load_params(root() / params)
+    done = subprocess.run([sys.executable, "-m", "dvc", "repro", "--quiet"], cwd=root())
+    if done.returncode:
+        raise RuntimeError("a stage ended with an error, which is told above; what was answered is kept")
+
+
 def _run(a):
+    if a.all == bool(a.stage):
+        refuse("run", "STAGE", "be named, or --all said", f"{a.stage!r} with{'' if a.all else 'out'} --all")
+    if a.all:
+        _run_all(a.params)
+        return
     overrides = None
     if a.shard:
         if a.stage != "generate":
@@ -48,7 +65,10 @@ def _run(a):
         if not (slash and i.isdigit() and n.isdigit()):
             refuse("run", "--shard", "be I/N with I counted from 0", f"{a.shard!r}")
         overrides = {"shard": [int(i), int(n)]}
-    done = execute.run_stage(a.stage, a.study, a.model, params=a.params, overrides=overrides)
+    k, n = position(load_params(root() / a.params)["run"], a.stage, a.study, a.model)
+    which = " ".join(x for x in (a.stage, a.study, a.model) if x)
+    with Live(f"stage {k} of {n}: {which}" if k else which):
+        done = execute.run_stage(a.stage, a.study, a.model, params=a.params, overrides=overrides)
     print(f"{a.stage} {a.study or ''} {a.model or ''}".rstrip() + f": {os.path.relpath(done)}")
 
 
@@ -323,8 +343,9 @@ def parser() -> argparse.ArgumentParser:
         s.set_defaults(function=function)
         return s
 
-    s = add("run", _run, "run one stage notebook with the parameters of params.yaml")
-    s.add_argument("stage", help="a notebook of nbs/stages")
+    s = add("run", _run, "run one stage notebook with the parameters of params.yaml, or all that are out of date")
+    s.add_argument("stage", nargs="?", help="a notebook of nbs/stages")
+    s.add_argument("--all", action="store_true", help="every stage that is out of date, as `dvc repro` does")
     s.add_argument("--study")
     s.add_argument("--model")
     s.add_argument(
