@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 FREE = re.compile(
     r"(?i)\b(?:MIT|BSD|0BSD|Apache|PSF|Python Software Foundation|Python-2\.0|MPL|Mozilla Public|ISC|LGPL"
-    r"|Lesser General|HPND|Unlicense|CC0|CNRI|Zlib|ZPL|Historical Permission|public domain|GPL-2\.0-or-later WITH|Gemma)\b"
+    r"|Lesser General|HPND|Unlicense|CC0|CNRI|Zlib|ZPL|Historical Permission|public domain|Gemma)\b"
 )
 
 
