@@ -4253,6 +4253,10 @@ d = {
                 "studies/mentat/tables.html#table_3",
                 "mhbench/studies/mentat/tables.py",
             ),
+            "mhbench.studies.mentat.tables.wordings_compared": (
+                "studies/mentat/tables.html#wordings_compared",
+                "mhbench/studies/mentat/tables.py",
+            ),
         },
         "mhbench.studies.mhqa.load": {
             "mhbench.studies.mhqa.load.MHQARow": ("studies/mhqa/load.html#mhqarow", "mhbench/studies/mhqa/load.py"),
