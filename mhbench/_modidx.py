@@ -1699,6 +1699,7 @@ d = {
         "mhbench.report.tables": {
             "mhbench.report.tables._folded": ("report/tables.html#_folded", "mhbench/report/tables.py"),
             "mhbench.report.tables._row": ("report/tables.html#_row", "mhbench/report/tables.py"),
+            "mhbench.report.tables.csv_text": ("report/tables.html#csv_text", "mhbench/report/tables.py"),
             "mhbench.report.tables.markdown_table": ("report/tables.html#markdown_table", "mhbench/report/tables.py"),
             "mhbench.report.tables.number": ("report/tables.html#number", "mhbench/report/tables.py"),
             "mhbench.report.tables.numeric": ("report/tables.html#numeric", "mhbench/report/tables.py"),
@@ -1717,6 +1718,7 @@ d = {
             "mhbench.run.cli._cache": ("run/cli.html#_cache", "mhbench/run/cli.py"),
             "mhbench.run.cli._check": ("run/cli.html#_check", "mhbench/run/cli.py"),
             "mhbench.run.cli._compare": ("run/cli.html#_compare", "mhbench/run/cli.py"),
+            "mhbench.run.cli._held": ("run/cli.html#_held", "mhbench/run/cli.py"),
             "mhbench.run.cli._import": ("run/cli.html#_import", "mhbench/run/cli.py"),
             "mhbench.run.cli._inputs": ("run/cli.html#_inputs", "mhbench/run/cli.py"),
             "mhbench.run.cli._kept": ("run/cli.html#_kept", "mhbench/run/cli.py"),
@@ -2961,6 +2963,7 @@ d = {
             "mhbench.steps.rates._counts": ("steps/rates.html#_counts", "mhbench/steps/rates.py"),
             "mhbench.steps.rates._groups": ("steps/rates.html#_groups", "mhbench/steps/rates.py"),
             "mhbench.steps.rates._taken_back": ("steps/rates.html#_taken_back", "mhbench/steps/rates.py"),
+            "mhbench.steps.rates.absent_members": ("steps/rates.html#absent_members", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.average_models": ("steps/rates.html#average_models", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.f1_table": ("steps/rates.html#f1_table", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.present_groups": ("steps/rates.html#present_groups", "mhbench/steps/rates.py"),
@@ -3476,6 +3479,10 @@ d = {
             ),
             "mhbench.studies.counselingbench.tables.pairs_asked": (
                 "studies/counselingbench/tables.html#pairs_asked",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.pairs_not_asked": (
+                "studies/counselingbench/tables.html#pairs_not_asked",
                 "mhbench/studies/counselingbench/tables.py",
             ),
             "mhbench.studies.counselingbench.tables.question_counts": (

@@ -264,6 +264,24 @@ def _plan(a):
         )
 
 
+def _held(rows: list[dict]) -> pd.DataFrame:
+    "What a cache holds, one row a model and endpoint: answers by status, tokens, money, and the days."
+    t = pd.DataFrame(rows)
+    who = ["model", "endpoint"]
+    counts = t.pivot_table(index=who, columns="status", values="rows", aggfunc="sum", fill_value=0)
+    counts = counts[[s for s in STATUSES if s in counts]].astype(int)
+    g = t.groupby(who)
+    sums = g[["prompt_tokens", "completion_tokens", "cost_usd"]].sum()
+    spent = sums.rename(columns={"prompt_tokens": "prompt tokens", "completion_tokens": "answer tokens"})
+    spent = spent.rename(columns={"cost_usd": "USD"})
+    days = {"from": g["oldest"].min(), "to": g["newest"].max()}
+    dates = pd.DataFrame(
+        {k: pd.to_datetime(v, unit="s", utc=True).dt.strftime("%Y-%m-%d %H:%M") for k, v in days.items()}
+    )
+    out = counts.join(spent).join(dates).reset_index()
+    return out.assign(endpoint=out["endpoint"].str.replace(r"^(.{40}).+", r"\1...", regex=True))
+
+
 def _cache(a):
     from mhbench.ask import cache
 
@@ -280,7 +298,8 @@ def _cache(a):
     reading = a.action in ("stats", "export")
     with contextlib.closing(cache.Cache(path, readonly=reading)) as c:
         if a.action == "stats":
-            print(pd.DataFrame(cache.stats(c)).to_string(index=False) if cache.stats(c) else "the cache is empty")
+            held = cache.stats(c)
+            print(_held(held).to_string(index=False) if held else "the cache is empty")
         elif a.action == "export":
             print(f"{cache.export(c, a.file, model=a.model)} answers written to {a.file}")
             print("answers may repeat the text of a protected corpus: look at the file before you hand it on")
