@@ -142,7 +142,7 @@ RULES: dict[str, dict[str, Any]] = {  # parameter -> what its default does not s
     "by": _NAMES | {"items": {"enum": [c for c in _COLUMNS if c not in _TYPES]}, "minItems": 1},
     "core": {"type": ["string", "array", "null"], "items": {"type": "string"}},
     "tie_breaker": _TEXT_OR_NONE,
-    "wordings": {"type": "object", "additionalProperties": {"type": "string"}},
+    "prompt_pairs": {"type": "object", "additionalProperties": {"type": "string"}},
     "quorum": _count(1),
     "charted": _NAMES,
     "groups": {"type": "object", "additionalProperties": _NAMES},
