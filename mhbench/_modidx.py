@@ -686,7 +686,10 @@ d = {
                 "mhbench/ask/progress.py",
             ),
             "mhbench.ask.progress.Progress.add": ("ask/progress.html#progress.add", "mhbench/ask/progress.py"),
+            "mhbench.ask.progress.Progress.left": ("ask/progress.html#progress.left", "mhbench/ask/progress.py"),
             "mhbench.ask.progress.Progress.line": ("ask/progress.html#progress.line", "mhbench/ask/progress.py"),
+            "mhbench.ask.progress.Progress.state": ("ask/progress.html#progress.state", "mhbench/ask/progress.py"),
+            "mhbench.ask.progress.Progress.tell": ("ask/progress.html#progress.tell", "mhbench/ask/progress.py"),
             "mhbench.ask.progress.Progress.tick": ("ask/progress.html#progress.tick", "mhbench/ask/progress.py"),
         },
         "mhbench.ask.prompts": {
@@ -1686,6 +1689,9 @@ d = {
             "mhbench.report.reading.stage_prose": ("report/reading.html#stage_prose", "mhbench/report/reading.py"),
             "mhbench.report.reading.standing": ("report/reading.html#standing", "mhbench/report/reading.py"),
         },
+        "mhbench.report.sliders": {
+            "mhbench.report.sliders.sliders": ("report/sliders.html#sliders", "mhbench/report/sliders.py")
+        },
         "mhbench.report.style": {
             "mhbench.report.style.Look": ("report/style.html#look", "mhbench/report/style.py"),
             "mhbench.report.style.Look.dot": ("report/style.html#look.dot", "mhbench/report/style.py"),
@@ -1703,6 +1709,7 @@ d = {
         "mhbench.report.tables": {
             "mhbench.report.tables._folded": ("report/tables.html#_folded", "mhbench/report/tables.py"),
             "mhbench.report.tables._row": ("report/tables.html#_row", "mhbench/report/tables.py"),
+            "mhbench.report.tables.csv_text": ("report/tables.html#csv_text", "mhbench/report/tables.py"),
             "mhbench.report.tables.markdown_table": ("report/tables.html#markdown_table", "mhbench/report/tables.py"),
             "mhbench.report.tables.number": ("report/tables.html#number", "mhbench/report/tables.py"),
             "mhbench.report.tables.numeric": ("report/tables.html#numeric", "mhbench/report/tables.py"),
@@ -1722,6 +1729,7 @@ d = {
             "mhbench.run.cli._check": ("run/cli.html#_check", "mhbench/run/cli.py"),
             "mhbench.run.cli._compare": ("run/cli.html#_compare", "mhbench/run/cli.py"),
             "mhbench.run.cli._export": ("run/cli.html#_export", "mhbench/run/cli.py"),
+            "mhbench.run.cli._held": ("run/cli.html#_held", "mhbench/run/cli.py"),
             "mhbench.run.cli._import": ("run/cli.html#_import", "mhbench/run/cli.py"),
             "mhbench.run.cli._inputs": ("run/cli.html#_inputs", "mhbench/run/cli.py"),
             "mhbench.run.cli._kept": ("run/cli.html#_kept", "mhbench/run/cli.py"),
@@ -1732,6 +1740,7 @@ d = {
             "mhbench.run.cli._publish": ("run/cli.html#_publish", "mhbench/run/cli.py"),
             "mhbench.run.cli._report": ("run/cli.html#_report", "mhbench/run/cli.py"),
             "mhbench.run.cli._run": ("run/cli.html#_run", "mhbench/run/cli.py"),
+            "mhbench.run.cli._run_all": ("run/cli.html#_run_all", "mhbench/run/cli.py"),
             "mhbench.run.cli._select": ("run/cli.html#_select", "mhbench/run/cli.py"),
             "mhbench.run.cli._summary": ("run/cli.html#_summary", "mhbench/run/cli.py"),
             "mhbench.run.cli._sweep": ("run/cli.html#_sweep", "mhbench/run/cli.py"),
@@ -1805,6 +1814,20 @@ d = {
             "mhbench.run.inputs.deciding": ("run/inputs.html#deciding", "mhbench/run/inputs.py"),
             "mhbench.run.inputs.record_inputs": ("run/inputs.html#record_inputs", "mhbench/run/inputs.py"),
             "mhbench.run.inputs.sha256": ("run/inputs.html#sha256", "mhbench/run/inputs.py"),
+        },
+        "mhbench.run.live": {
+            "mhbench.run.live.Live": ("run/live.html#live", "mhbench/run/live.py"),
+            "mhbench.run.live.Live.__enter__": ("run/live.html#live.__enter__", "mhbench/run/live.py"),
+            "mhbench.run.live.Live.__exit__": ("run/live.html#live.__exit__", "mhbench/run/live.py"),
+            "mhbench.run.live.Live.__init__": ("run/live.html#live.__init__", "mhbench/run/live.py"),
+            "mhbench.run.live.Live._move": ("run/live.html#live._move", "mhbench/run/live.py"),
+            "mhbench.run.live.Live._print": ("run/live.html#live._print", "mhbench/run/live.py"),
+            "mhbench.run.live.Live._spent": ("run/live.html#live._spent", "mhbench/run/live.py"),
+            "mhbench.run.live.Live._start_bar": ("run/live.html#live._start_bar", "mhbench/run/live.py"),
+            "mhbench.run.live.Live._state": ("run/live.html#live._state", "mhbench/run/live.py"),
+            "mhbench.run.live.Live._watch": ("run/live.html#live._watch", "mhbench/run/live.py"),
+            "mhbench.run.live._clock": ("run/live.html#_clock", "mhbench/run/live.py"),
+            "mhbench.run.live.position": ("run/live.html#position", "mhbench/run/live.py"),
         },
         "mhbench.run.mistakes": {
             "mhbench.run.mistakes.Fault": ("run/mistakes.html#fault", "mhbench/run/mistakes.py"),
@@ -2955,8 +2978,11 @@ d = {
             ),
         },
         "mhbench.steps.rates": {
+            "mhbench.steps.rates._angle": ("steps/rates.html#_angle", "mhbench/steps/rates.py"),
             "mhbench.steps.rates._counts": ("steps/rates.html#_counts", "mhbench/steps/rates.py"),
             "mhbench.steps.rates._groups": ("steps/rates.html#_groups", "mhbench/steps/rates.py"),
+            "mhbench.steps.rates._taken_back": ("steps/rates.html#_taken_back", "mhbench/steps/rates.py"),
+            "mhbench.steps.rates.absent_members": ("steps/rates.html#absent_members", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.average_models": ("steps/rates.html#average_models", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.f1_table": ("steps/rates.html#f1_table", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.present_groups": ("steps/rates.html#present_groups", "mhbench/steps/rates.py"),
@@ -3472,6 +3498,10 @@ d = {
             ),
             "mhbench.studies.counselingbench.tables.pairs_asked": (
                 "studies/counselingbench/tables.html#pairs_asked",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.pairs_not_asked": (
+                "studies/counselingbench/tables.html#pairs_not_asked",
                 "mhbench/studies/counselingbench/tables.py",
             ),
             "mhbench.studies.counselingbench.tables.question_counts": (
@@ -4219,6 +4249,14 @@ d = {
             ),
             "mhbench.studies.mentat.tables.annotation_page": (
                 "studies/mentat/tables.html#annotation_page",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables.beside_each_other": (
+                "studies/mentat/tables.html#beside_each_other",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables.by_category": (
+                "studies/mentat/tables.html#by_category",
                 "mhbench/studies/mentat/tables.py",
             ),
             "mhbench.studies.mentat.tables.label_tables": (

@@ -9,6 +9,7 @@ import argparse
 import contextlib
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import traceback
@@ -25,6 +26,7 @@ from ..records.schema import STATUSES
 from . import edit, execute, inputs, new_study, plan, publish
 from .asking import asking, capped
 from .graph import root
+from .live import Live, position
 from .params import asked_by, load_params
 from .people import add_people
 
@@ -39,7 +41,22 @@ def _names(text: str | None) -> list[str] | None:
     return names or None
 
 
+def _run_all(params: str) -> None:
+    "Every stage that is out of date, as `dvc repro` runs them, with our lines instead of DVC's."
+    if params != "params.yaml":
+        refuse("run", "--params", "be left out with --all", f"{params!r}", remedy="dvc.yaml names params.yaml")
+    load_params(root() / params)
+    done = subprocess.run([sys.executable, "-m", "dvc", "repro", "--quiet"], cwd=root())
+    if done.returncode:
+        raise RuntimeError("a stage ended with an error, which is told above; what was answered is kept")
+
+
 def _run(a):
+    if a.all == bool(a.stage):
+        refuse("run", "STAGE", "be named, or --all said", f"{a.stage!r} with{'' if a.all else 'out'} --all")
+    if a.all:
+        _run_all(a.params)
+        return
     overrides = None
     if a.shard:
         if a.stage != "generate":
@@ -48,7 +65,10 @@ def _run(a):
         if not (slash and i.isdigit() and n.isdigit()):
             refuse("run", "--shard", "be I/N with I counted from 0", f"{a.shard!r}")
         overrides = {"shard": [int(i), int(n)]}
-    done = execute.run_stage(a.stage, a.study, a.model, params=a.params, overrides=overrides)
+    k, n = position(load_params(root() / a.params)["run"], a.stage, a.study, a.model)
+    which = " ".join(x for x in (a.stage, a.study, a.model) if x)
+    with Live(f"stage {k} of {n}: {which}" if k else which):
+        done = execute.run_stage(a.stage, a.study, a.model, params=a.params, overrides=overrides)
     print(f"{a.stage} {a.study or ''} {a.model or ''}".rstrip() + f": {os.path.relpath(done)}")
 
 
@@ -253,6 +273,24 @@ def _plan(a):
         )
 
 
+def _held(rows: list[dict]) -> pd.DataFrame:
+    "What a cache holds, one row a model and endpoint: answers by status, tokens, money, and the days."
+    t = pd.DataFrame(rows)
+    who = ["model", "endpoint"]
+    counts = t.pivot_table(index=who, columns="status", values="rows", aggfunc="sum", fill_value=0)
+    counts = counts[[s for s in STATUSES if s in counts]].astype(int)
+    g = t.groupby(who)
+    sums = g[["prompt_tokens", "completion_tokens", "cost_usd"]].sum()
+    spent = sums.rename(columns={"prompt_tokens": "prompt tokens", "completion_tokens": "answer tokens"})
+    spent = spent.rename(columns={"cost_usd": "USD"})
+    days = {"from": g["oldest"].min(), "to": g["newest"].max()}
+    dates = pd.DataFrame(
+        {k: pd.to_datetime(v, unit="s", utc=True).dt.strftime("%Y-%m-%d %H:%M") for k, v in days.items()}
+    )
+    out = counts.join(spent).join(dates).reset_index()
+    return out.assign(endpoint=out["endpoint"].str.replace(r"^(.{40}).+", r"\1...", regex=True))
+
+
 def _cache(a):
     from mhbench.ask import cache
 
@@ -269,7 +307,8 @@ def _cache(a):
     reading = a.action in ("stats", "export")
     with contextlib.closing(cache.Cache(path, readonly=reading)) as c:
         if a.action == "stats":
-            print(pd.DataFrame(cache.stats(c)).to_string(index=False) if cache.stats(c) else "the cache is empty")
+            held = cache.stats(c)
+            print(_held(held).to_string(index=False) if held else "the cache is empty")
         elif a.action == "export":
             print(f"{cache.export(c, a.file, model=a.model)} answers written to {a.file}")
             print("answers may repeat the text of a protected corpus: look at the file before you hand it on")
@@ -313,8 +352,9 @@ def parser() -> argparse.ArgumentParser:
         s.set_defaults(function=function)
         return s
 
-    s = add("run", _run, "run one stage notebook with the parameters of params.yaml")
-    s.add_argument("stage", help="a notebook of nbs/stages")
+    s = add("run", _run, "run one stage notebook with the parameters of params.yaml, or all that are out of date")
+    s.add_argument("stage", nargs="?", help="a notebook of nbs/stages")
+    s.add_argument("--all", action="store_true", help="every stage that is out of date, as `dvc repro` does")
     s.add_argument("--study")
     s.add_argument("--model")
     s.add_argument(

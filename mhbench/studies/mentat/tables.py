@@ -28,6 +28,8 @@ __all__ = [
     "LabelTables",
     "label_tables",
     "table_1",
+    "by_category",
+    "beside_each_other",
     "table_2",
     "table_3",
     "prompt_wordings",
@@ -229,6 +231,33 @@ def table_1(
     wide = _wide(averages, ["group"])
     known = [c for c in PAPER_CATEGORIES if c in wide.index]
     return wide.loc[[*known, *(c for c in wide.index if c not in known)]].rename_axis("mean accuracy")
+
+
+def by_category(
+    averages: pd.DataFrame,  # of mhbench.steps.rates.average_models: mode, answered_by, by, group, models, ...
+    mode: str = "zero_shot",
+) -> pd.DataFrame:  # category, then a column a group of models; no row where no category was asked in that mode
+    """Mean accuracy by category of one mode, as table 1 shows it.
+
+    Source: Lamparth, Grabb et al. 2025, table 1.
+    """
+    plain = averages[(averages["mode"] == mode) & (averages["answered_by"] == "plain") & (averages["by"] == "category")]
+    return table_1(plain).rename_axis("category").reset_index() if len(plain) else pd.DataFrame(columns=["category"])
+
+
+def beside_each_other(
+    inconsistency: pd.DataFrame,
+    accuracy: pd.DataFrame,
+) -> pd.DataFrame:  # model, then a column of text a category and measure; no row without a free-form answer
+    """Table 3 with plain headings, as a file can hold them.
+
+    Source: Lamparth, Grabb et al. 2025, table 3.
+    """
+    if not len(inconsistency):
+        return pd.DataFrame(columns=["model"])
+    wide = table_3(inconsistency, accuracy)
+    wide.columns = [f"{category}, {measure}" for category, measure in wide.columns]
+    return wide.reset_index()
 
 
 def table_2(
