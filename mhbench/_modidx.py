@@ -1414,6 +1414,7 @@ d = {
         },
         "mhbench.records.answers": {
             "mhbench.records.answers._rows": ("records/answers.html#_rows", "mhbench/records/answers.py"),
+            "mhbench.records.answers._said": ("records/answers.html#_said", "mhbench/records/answers.py"),
             "mhbench.records.answers._sample": ("records/answers.html#_sample", "mhbench/records/answers.py"),
             "mhbench.records.answers.load_answers": ("records/answers.html#load_answers", "mhbench/records/answers.py"),
         },
@@ -1458,6 +1459,15 @@ d = {
                 "records/labelstudio.html#write_tasks",
                 "mhbench/records/labelstudio.py",
             ),
+        },
+        "mhbench.records.logs": {
+            "mhbench.records.logs._inspect_samples": ("records/logs.html#_inspect_samples", "mhbench/records/logs.py"),
+            "mhbench.records.logs._is_number": ("records/logs.html#_is_number", "mhbench/records/logs.py"),
+            "mhbench.records.logs._message": ("records/logs.html#_message", "mhbench/records/logs.py"),
+            "mhbench.records.logs._of_batch": ("records/logs.html#_of_batch", "mhbench/records/logs.py"),
+            "mhbench.records.logs._of_harness": ("records/logs.html#_of_harness", "mhbench/records/logs.py"),
+            "mhbench.records.logs._of_inspect": ("records/logs.html#_of_inspect", "mhbench/records/logs.py"),
+            "mhbench.records.logs.log_rows": ("records/logs.html#log_rows", "mhbench/records/logs.py"),
         },
         "mhbench.records.questions": {
             "mhbench.records.questions.Misfit": ("records/questions.html#misfit", "mhbench/records/questions.py"),
@@ -1718,6 +1728,7 @@ d = {
             "mhbench.run.cli._cache": ("run/cli.html#_cache", "mhbench/run/cli.py"),
             "mhbench.run.cli._check": ("run/cli.html#_check", "mhbench/run/cli.py"),
             "mhbench.run.cli._compare": ("run/cli.html#_compare", "mhbench/run/cli.py"),
+            "mhbench.run.cli._export": ("run/cli.html#_export", "mhbench/run/cli.py"),
             "mhbench.run.cli._held": ("run/cli.html#_held", "mhbench/run/cli.py"),
             "mhbench.run.cli._import": ("run/cli.html#_import", "mhbench/run/cli.py"),
             "mhbench.run.cli._inputs": ("run/cli.html#_inputs", "mhbench/run/cli.py"),
@@ -1770,6 +1781,14 @@ d = {
             "mhbench.run.execute._home": ("run/execute.html#_home", "mhbench/run/execute.py"),
             "mhbench.run.execute._normalise": ("run/execute.html#_normalise", "mhbench/run/execute.py"),
             "mhbench.run.execute.run_stage": ("run/execute.html#run_stage", "mhbench/run/execute.py"),
+        },
+        "mhbench.run.export": {
+            "mhbench.run.export._sample": ("run/export.html#_sample", "mhbench/run/export.py"),
+            "mhbench.run.export._short": ("run/export.html#_short", "mhbench/run/export.py"),
+            "mhbench.run.export.dataset_folder": ("run/export.html#dataset_folder", "mhbench/run/export.py"),
+            "mhbench.run.export.export_run": ("run/export.html#export_run", "mhbench/run/export.py"),
+            "mhbench.run.export.inspect_logs": ("run/export.html#inspect_logs", "mhbench/run/export.py"),
+            "mhbench.run.export.mlflow_run": ("run/export.html#mlflow_run", "mhbench/run/export.py"),
         },
         "mhbench.run.graph": {
             "mhbench.run.graph.Node": ("run/graph.html#node", "mhbench/run/graph.py"),
