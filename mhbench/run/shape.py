@@ -142,6 +142,7 @@ RULES: dict[str, dict[str, Any]] = {  # parameter -> what its default does not s
     "by": _NAMES | {"items": {"enum": [c for c in _COLUMNS if c not in _TYPES]}, "minItems": 1},
     "core": {"type": ["string", "array", "null"], "items": {"type": "string"}},
     "tie_breaker": _TEXT_OR_NONE,
+    "prompt_pairs": {"type": "object", "additionalProperties": {"type": "string"}},
     "quorum": _count(1),
     "charted": _NAMES,
     "groups": {"type": "object", "additionalProperties": _NAMES},
@@ -234,7 +235,7 @@ def parameter(
 
 
 # %% ../../nbs/run/02_shape.ipynb #e007ad06
-_NAME = "^[A-Za-z0-9][A-Za-z0-9._-]*$"  # results and stages are named after studies and models
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*(?![\s\S])"  # of studies and models, after which results are named; no line break
 _CHOSEN: dict[str, dict[str, Any]] = {  # of `run`, beside the lists of studies
     "judges": _NAMES_OR_NONE | {"description": "who judges, in every study; null: as each study says"},
     "subjects": _NAMES_OR_NONE | {"description": "who duels and completes questions; null: as each study says"},
