@@ -78,6 +78,16 @@ def slsqp(x, questions, raters):
     ).fun
 
 
+def panel(n_questions, n_raters=20, ratings=10, n_options=5):
+    "Simulated annotations, `ratings` a question, with raters of different slopes and rounded scores."
+    rng = np.random.default_rng(1)
+    worths, slopes = rng.normal(0, 1.5, (n_questions, n_options)), rng.uniform(0.6, 1.6, n_raters)
+    question = np.repeat(np.arange(n_questions), ratings)
+    rater = np.concatenate([rng.choice(n_raters, ratings, replace=False) for _ in range(n_questions)])
+    seen = slopes[rater][:, None] * worths[question] + rng.gumbel(0, 1.5, (len(question), n_options))
+    return np.clip(np.round(50 + 8 * seen), 0, 100), question, rater
+
+
 name, x, q, r = annotations()
 hierarchical_bradley_terry(x[:50], q[:50], r[:50])  # imports and first calls, out of the timing
 fit = timed("fit, paper's model", "0.5 s", lambda: hierarchical_bradley_terry(x, q, r))
@@ -87,14 +97,22 @@ boot = timed(
     "30 s for 100",
     lambda: bootstrap_preferences(x, q, r, n=args.refits, seed=1),
 )
+for n_questions in (500, 1000):
+    large = panel(n_questions)
+    for offset in ("paper", "symmetric"):
+        timed(
+            f"{args.refits} refits, {n_questions} questions, {offset}",
+            "120 s for 100 of both" if n_questions == 1000 else "",
+            lambda: bootstrap_preferences(*large, n=args.refits, seed=1, offset=offset),
+        )
 alphas = timed("alpha, 1,000 replicates a question", "5 s", lambda: question_alphas(x, q, n=1000, seed=1))
 few = np.isin(q, np.unique(q)[: len(np.unique(q)) if args.full else args.questions])
 ours = timed(f"fit, {len(np.unique(q[few]))} questions", "", lambda: hierarchical_bradley_terry(x[few], q[few], r[few]))
 theirs = timed(f"SLSQP, {len(np.unique(q[few]))} questions", "", lambda: slsqp(x[few], q[few], r[few]))
 
-print(f"{name}, {len(np.unique(q))} questions, {len(np.unique(r))} raters\n\n{'':36}{'wall s':>9}{'CPU s':>9}  bar")
+print(f"{name}, {len(np.unique(q))} questions, {len(np.unique(r))} raters\n\n{'':42}{'wall s':>9}{'CPU s':>9}  bar")
 for row in rows:
-    print(f"{row[0]:36}{row[1]:9.3f}{row[2]:9.3f}  {row[3]}")
+    print(f"{row[0]:42}{row[1]:9.3f}{row[2]:9.3f}  {row[3]}")
 package = np.array(
     [krippendorff.alpha(reliability_data=x[q == k], level_of_measurement="interval") for k in alphas.questions]
 )

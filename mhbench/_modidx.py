@@ -447,6 +447,7 @@ d = {
             "mhbench.annotate.study._settings": ("annotate/study.html#_settings", "mhbench/annotate/study.py"),
             "mhbench.annotate.study._wordings": ("annotate/study.html#_wordings", "mhbench/annotate/study.py"),
             "mhbench.annotate.study.build_study": ("annotate/study.html#build_study", "mhbench/annotate/study.py"),
+            "mhbench.annotate.study.what_is_asked": ("annotate/study.html#what_is_asked", "mhbench/annotate/study.py"),
         },
         "mhbench.ask.adapt": {
             "mhbench.ask.adapt._Adapts": ("ask/adapt.html#_adapts", "mhbench/ask/adapt.py"),
@@ -685,7 +686,10 @@ d = {
                 "mhbench/ask/progress.py",
             ),
             "mhbench.ask.progress.Progress.add": ("ask/progress.html#progress.add", "mhbench/ask/progress.py"),
+            "mhbench.ask.progress.Progress.left": ("ask/progress.html#progress.left", "mhbench/ask/progress.py"),
             "mhbench.ask.progress.Progress.line": ("ask/progress.html#progress.line", "mhbench/ask/progress.py"),
+            "mhbench.ask.progress.Progress.state": ("ask/progress.html#progress.state", "mhbench/ask/progress.py"),
+            "mhbench.ask.progress.Progress.tell": ("ask/progress.html#progress.tell", "mhbench/ask/progress.py"),
             "mhbench.ask.progress.Progress.tick": ("ask/progress.html#progress.tick", "mhbench/ask/progress.py"),
         },
         "mhbench.ask.prompts": {
@@ -966,21 +970,40 @@ d = {
                 "corpus/compose.html#candidate_items",
                 "mhbench/corpus/compose.py",
             ),
+            "mhbench.corpus.compose.candidate_table": (
+                "corpus/compose.html#candidate_table",
+                "mhbench/corpus/compose.py",
+            ),
             "mhbench.corpus.compose.compose_requests": (
                 "corpus/compose.html#compose_requests",
                 "mhbench/corpus/compose.py",
             ),
+            "mhbench.corpus.compose.compose_with": ("corpus/compose.html#compose_with", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose.funnel_figure": ("corpus/compose.html#funnel_figure", "mhbench/corpus/compose.py"),
             "mhbench.corpus.compose.funnel_table": ("corpus/compose.html#funnel_table", "mhbench/corpus/compose.py"),
             "mhbench.corpus.compose.making_recipe": ("corpus/compose.html#making_recipe", "mhbench/corpus/compose.py"),
             "mhbench.corpus.compose.prompt_hash": ("corpus/compose.html#prompt_hash", "mhbench/corpus/compose.py"),
             "mhbench.corpus.compose.read_composed": ("corpus/compose.html#read_composed", "mhbench/corpus/compose.py"),
             "mhbench.corpus.compose.read_verdict": ("corpus/compose.html#read_verdict", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose.read_with": ("corpus/compose.html#read_with", "mhbench/corpus/compose.py"),
             "mhbench.corpus.compose.reading_requests": (
                 "corpus/compose.html#reading_requests",
                 "mhbench/corpus/compose.py",
             ),
+            "mhbench.corpus.compose.recorded_candidates": (
+                "corpus/compose.html#recorded_candidates",
+                "mhbench/corpus/compose.py",
+            ),
             "mhbench.corpus.compose.snippet_stands": (
                 "corpus/compose.html#snippet_stands",
+                "mhbench/corpus/compose.py",
+            ),
+            "mhbench.corpus.compose.usable_articles": (
+                "corpus/compose.html#usable_articles",
+                "mhbench/corpus/compose.py",
+            ),
+            "mhbench.corpus.compose.without_duplicates": (
+                "corpus/compose.html#without_duplicates",
                 "mhbench/corpus/compose.py",
             ),
             "mhbench.corpus.compose.wording_fault": ("corpus/compose.html#wording_fault", "mhbench/corpus/compose.py"),
@@ -1410,6 +1433,7 @@ d = {
         },
         "mhbench.records.answers": {
             "mhbench.records.answers._rows": ("records/answers.html#_rows", "mhbench/records/answers.py"),
+            "mhbench.records.answers._said": ("records/answers.html#_said", "mhbench/records/answers.py"),
             "mhbench.records.answers._sample": ("records/answers.html#_sample", "mhbench/records/answers.py"),
             "mhbench.records.answers.load_answers": ("records/answers.html#load_answers", "mhbench/records/answers.py"),
         },
@@ -1454,6 +1478,15 @@ d = {
                 "records/labelstudio.html#write_tasks",
                 "mhbench/records/labelstudio.py",
             ),
+        },
+        "mhbench.records.logs": {
+            "mhbench.records.logs._inspect_samples": ("records/logs.html#_inspect_samples", "mhbench/records/logs.py"),
+            "mhbench.records.logs._is_number": ("records/logs.html#_is_number", "mhbench/records/logs.py"),
+            "mhbench.records.logs._message": ("records/logs.html#_message", "mhbench/records/logs.py"),
+            "mhbench.records.logs._of_batch": ("records/logs.html#_of_batch", "mhbench/records/logs.py"),
+            "mhbench.records.logs._of_harness": ("records/logs.html#_of_harness", "mhbench/records/logs.py"),
+            "mhbench.records.logs._of_inspect": ("records/logs.html#_of_inspect", "mhbench/records/logs.py"),
+            "mhbench.records.logs.log_rows": ("records/logs.html#log_rows", "mhbench/records/logs.py"),
         },
         "mhbench.records.questions": {
             "mhbench.records.questions.Misfit": ("records/questions.html#misfit", "mhbench/records/questions.py"),
@@ -1675,6 +1708,9 @@ d = {
             "mhbench.report.reading.stage_prose": ("report/reading.html#stage_prose", "mhbench/report/reading.py"),
             "mhbench.report.reading.standing": ("report/reading.html#standing", "mhbench/report/reading.py"),
         },
+        "mhbench.report.sliders": {
+            "mhbench.report.sliders.sliders": ("report/sliders.html#sliders", "mhbench/report/sliders.py")
+        },
         "mhbench.report.style": {
             "mhbench.report.style.Look": ("report/style.html#look", "mhbench/report/style.py"),
             "mhbench.report.style.Look.dot": ("report/style.html#look.dot", "mhbench/report/style.py"),
@@ -1692,6 +1728,7 @@ d = {
         "mhbench.report.tables": {
             "mhbench.report.tables._folded": ("report/tables.html#_folded", "mhbench/report/tables.py"),
             "mhbench.report.tables._row": ("report/tables.html#_row", "mhbench/report/tables.py"),
+            "mhbench.report.tables.csv_text": ("report/tables.html#csv_text", "mhbench/report/tables.py"),
             "mhbench.report.tables.markdown_table": ("report/tables.html#markdown_table", "mhbench/report/tables.py"),
             "mhbench.report.tables.number": ("report/tables.html#number", "mhbench/report/tables.py"),
             "mhbench.report.tables.numeric": ("report/tables.html#numeric", "mhbench/report/tables.py"),
@@ -1713,8 +1750,11 @@ d = {
             "mhbench.run.cli._cache": ("run/cli.html#_cache", "mhbench/run/cli.py"),
             "mhbench.run.cli._check": ("run/cli.html#_check", "mhbench/run/cli.py"),
             "mhbench.run.cli._compare": ("run/cli.html#_compare", "mhbench/run/cli.py"),
+            "mhbench.run.cli._export": ("run/cli.html#_export", "mhbench/run/cli.py"),
+            "mhbench.run.cli._held": ("run/cli.html#_held", "mhbench/run/cli.py"),
             "mhbench.run.cli._import": ("run/cli.html#_import", "mhbench/run/cli.py"),
             "mhbench.run.cli._inputs": ("run/cli.html#_inputs", "mhbench/run/cli.py"),
+            "mhbench.run.cli._kept": ("run/cli.html#_kept", "mhbench/run/cli.py"),
             "mhbench.run.cli._merge": ("run/cli.html#_merge", "mhbench/run/cli.py"),
             "mhbench.run.cli._money": ("run/cli.html#_money", "mhbench/run/cli.py"),
             "mhbench.run.cli._names": ("run/cli.html#_names", "mhbench/run/cli.py"),
@@ -1722,10 +1762,12 @@ d = {
             "mhbench.run.cli._publish": ("run/cli.html#_publish", "mhbench/run/cli.py"),
             "mhbench.run.cli._report": ("run/cli.html#_report", "mhbench/run/cli.py"),
             "mhbench.run.cli._run": ("run/cli.html#_run", "mhbench/run/cli.py"),
+            "mhbench.run.cli._run_all": ("run/cli.html#_run_all", "mhbench/run/cli.py"),
             "mhbench.run.cli._select": ("run/cli.html#_select", "mhbench/run/cli.py"),
             "mhbench.run.cli._summary": ("run/cli.html#_summary", "mhbench/run/cli.py"),
             "mhbench.run.cli._sweep": ("run/cli.html#_sweep", "mhbench/run/cli.py"),
             "mhbench.run.cli._without_bad_rows": ("run/cli.html#_without_bad_rows", "mhbench/run/cli.py"),
+            "mhbench.run.cli._without_controls": ("run/cli.html#_without_controls", "mhbench/run/cli.py"),
             "mhbench.run.cli.main": ("run/cli.html#main", "mhbench/run/cli.py"),
             "mhbench.run.cli.parser": ("run/cli.html#parser", "mhbench/run/cli.py"),
             "mhbench.run.cli.selection": ("run/cli.html#selection", "mhbench/run/cli.py"),
@@ -1754,8 +1796,21 @@ d = {
             "mhbench.run.edit.select": ("run/edit.html#select", "mhbench/run/edit.py"),
         },
         "mhbench.run.execute": {
+            "mhbench.run.execute._ended_from_outside": (
+                "run/execute.html#_ended_from_outside",
+                "mhbench/run/execute.py",
+            ),
+            "mhbench.run.execute._home": ("run/execute.html#_home", "mhbench/run/execute.py"),
             "mhbench.run.execute._normalise": ("run/execute.html#_normalise", "mhbench/run/execute.py"),
             "mhbench.run.execute.run_stage": ("run/execute.html#run_stage", "mhbench/run/execute.py"),
+        },
+        "mhbench.run.export": {
+            "mhbench.run.export._sample": ("run/export.html#_sample", "mhbench/run/export.py"),
+            "mhbench.run.export._short": ("run/export.html#_short", "mhbench/run/export.py"),
+            "mhbench.run.export.dataset_folder": ("run/export.html#dataset_folder", "mhbench/run/export.py"),
+            "mhbench.run.export.export_run": ("run/export.html#export_run", "mhbench/run/export.py"),
+            "mhbench.run.export.inspect_logs": ("run/export.html#inspect_logs", "mhbench/run/export.py"),
+            "mhbench.run.export.mlflow_run": ("run/export.html#mlflow_run", "mhbench/run/export.py"),
         },
         "mhbench.run.graph": {
             "mhbench.run.graph.Node": ("run/graph.html#node", "mhbench/run/graph.py"),
@@ -1781,6 +1836,20 @@ d = {
             "mhbench.run.inputs.deciding": ("run/inputs.html#deciding", "mhbench/run/inputs.py"),
             "mhbench.run.inputs.record_inputs": ("run/inputs.html#record_inputs", "mhbench/run/inputs.py"),
             "mhbench.run.inputs.sha256": ("run/inputs.html#sha256", "mhbench/run/inputs.py"),
+        },
+        "mhbench.run.live": {
+            "mhbench.run.live.Live": ("run/live.html#live", "mhbench/run/live.py"),
+            "mhbench.run.live.Live.__enter__": ("run/live.html#live.__enter__", "mhbench/run/live.py"),
+            "mhbench.run.live.Live.__exit__": ("run/live.html#live.__exit__", "mhbench/run/live.py"),
+            "mhbench.run.live.Live.__init__": ("run/live.html#live.__init__", "mhbench/run/live.py"),
+            "mhbench.run.live.Live._move": ("run/live.html#live._move", "mhbench/run/live.py"),
+            "mhbench.run.live.Live._print": ("run/live.html#live._print", "mhbench/run/live.py"),
+            "mhbench.run.live.Live._spent": ("run/live.html#live._spent", "mhbench/run/live.py"),
+            "mhbench.run.live.Live._start_bar": ("run/live.html#live._start_bar", "mhbench/run/live.py"),
+            "mhbench.run.live.Live._state": ("run/live.html#live._state", "mhbench/run/live.py"),
+            "mhbench.run.live.Live._watch": ("run/live.html#live._watch", "mhbench/run/live.py"),
+            "mhbench.run.live._clock": ("run/live.html#_clock", "mhbench/run/live.py"),
+            "mhbench.run.live.position": ("run/live.html#position", "mhbench/run/live.py"),
         },
         "mhbench.run.mistakes": {
             "mhbench.run.mistakes.Fault": ("run/mistakes.html#fault", "mhbench/run/mistakes.py"),
@@ -1867,11 +1936,13 @@ d = {
             "mhbench.run.plan._Study.generate": ("run/plan.html#_study.generate", "mhbench/run/plan.py"),
             "mhbench.run.plan._Study.later": ("run/plan.html#_study.later", "mhbench/run/plan.py"),
             "mhbench.run.plan._completed": ("run/plan.html#_completed", "mhbench/run/plan.py"),
+            "mhbench.run.plan._composed": ("run/plan.html#_composed", "mhbench/run/plan.py"),
             "mhbench.run.plan._duelled": ("run/plan.html#_duelled", "mhbench/run/plan.py"),
             "mhbench.run.plan._fits": ("run/plan.html#_fits", "mhbench/run/plan.py"),
             "mhbench.run.plan._judged": ("run/plan.html#_judged", "mhbench/run/plan.py"),
             "mhbench.run.plan._known_of_encoder": ("run/plan.html#_known_of_encoder", "mhbench/run/plan.py"),
             "mhbench.run.plan._prepared": ("run/plan.html#_prepared", "mhbench/run/plan.py"),
+            "mhbench.run.plan._sorted": ("run/plan.html#_sorted", "mhbench/run/plan.py"),
             "mhbench.run.plan._studied": ("run/plan.html#_studied", "mhbench/run/plan.py"),
             "mhbench.run.plan.plan_run": ("run/plan.html#plan_run", "mhbench/run/plan.py"),
             "mhbench.run.plan.run_with": ("run/plan.html#run_with", "mhbench/run/plan.py"),
@@ -1930,6 +2001,7 @@ d = {
             "mhbench.run.stage.Stage.simulated": ("run/stage.html#stage.simulated", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.table": ("run/stage.html#stage.table", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.texts": ("run/stage.html#stage.texts", "mhbench/run/stage.py"),
+            "mhbench.run.stage.Stage.texts_of": ("run/stage.html#stage.texts_of", "mhbench/run/stage.py"),
             "mhbench.run.stage._demo": ("run/stage.html#_demo", "mhbench/run/stage.py"),
             "mhbench.run.stage._everybody": ("run/stage.html#_everybody", "mhbench/run/stage.py"),
             "mhbench.run.stage._goes_through": ("run/stage.html#_goes_through", "mhbench/run/stage.py"),
@@ -2143,6 +2215,8 @@ d = {
                 "stats/hierarchical.html#preferenceintervals",
                 "mhbench/stats/hierarchical.py",
             ),
+            "mhbench.stats.hierarchical._Arrow": ("stats/hierarchical.html#_arrow", "mhbench/stats/hierarchical.py"),
+            "mhbench.stats.hierarchical._Losses": ("stats/hierarchical.html#_losses", "mhbench/stats/hierarchical.py"),
             "mhbench.stats.hierarchical._Pairs": ("stats/hierarchical.html#_pairs", "mhbench/stats/hierarchical.py"),
             "mhbench.stats.hierarchical._Problem": (
                 "stats/hierarchical.html#_problem",
@@ -2150,6 +2224,19 @@ d = {
             ),
             "mhbench.stats.hierarchical._draws": ("stats/hierarchical.html#_draws", "mhbench/stats/hierarchical.py"),
             "mhbench.stats.hierarchical._fit": ("stats/hierarchical.html#_fit", "mhbench/stats/hierarchical.py"),
+            "mhbench.stats.hierarchical._hessian": (
+                "stats/hierarchical.html#_hessian",
+                "mhbench/stats/hierarchical.py",
+            ),
+            "mhbench.stats.hierarchical._losses": ("stats/hierarchical.html#_losses", "mhbench/stats/hierarchical.py"),
+            "mhbench.stats.hierarchical._minimised": (
+                "stats/hierarchical.html#_minimised",
+                "mhbench/stats/hierarchical.py",
+            ),
+            "mhbench.stats.hierarchical._newton_step": (
+                "stats/hierarchical.html#_newton_step",
+                "mhbench/stats/hierarchical.py",
+            ),
             "mhbench.stats.hierarchical._objective": (
                 "stats/hierarchical.html#_objective",
                 "mhbench/stats/hierarchical.py",
@@ -2917,8 +3004,11 @@ d = {
             ),
         },
         "mhbench.steps.rates": {
+            "mhbench.steps.rates._angle": ("steps/rates.html#_angle", "mhbench/steps/rates.py"),
             "mhbench.steps.rates._counts": ("steps/rates.html#_counts", "mhbench/steps/rates.py"),
             "mhbench.steps.rates._groups": ("steps/rates.html#_groups", "mhbench/steps/rates.py"),
+            "mhbench.steps.rates._taken_back": ("steps/rates.html#_taken_back", "mhbench/steps/rates.py"),
+            "mhbench.steps.rates.absent_members": ("steps/rates.html#absent_members", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.average_models": ("steps/rates.html#average_models", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.f1_table": ("steps/rates.html#f1_table", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.present_groups": ("steps/rates.html#present_groups", "mhbench/steps/rates.py"),
@@ -3434,6 +3524,10 @@ d = {
             ),
             "mhbench.studies.counselingbench.tables.pairs_asked": (
                 "studies/counselingbench/tables.html#pairs_asked",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.pairs_not_asked": (
+                "studies/counselingbench/tables.html#pairs_not_asked",
                 "mhbench/studies/counselingbench/tables.py",
             ),
             "mhbench.studies.counselingbench.tables.question_counts": (
@@ -4183,6 +4277,14 @@ d = {
                 "studies/mentat/tables.html#annotation_page",
                 "mhbench/studies/mentat/tables.py",
             ),
+            "mhbench.studies.mentat.tables.beside_each_other": (
+                "studies/mentat/tables.html#beside_each_other",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables.by_category": (
+                "studies/mentat/tables.html#by_category",
+                "mhbench/studies/mentat/tables.py",
+            ),
             "mhbench.studies.mentat.tables.label_tables": (
                 "studies/mentat/tables.html#label_tables",
                 "mhbench/studies/mentat/tables.py",
@@ -4201,6 +4303,10 @@ d = {
             ),
             "mhbench.studies.mentat.tables.table_3": (
                 "studies/mentat/tables.html#table_3",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables.wordings_compared": (
+                "studies/mentat/tables.html#wordings_compared",
                 "mhbench/studies/mentat/tables.py",
             ),
         },
@@ -4327,8 +4433,16 @@ d = {
                 "studies/mhqa/simulate.html#abstract_of",
                 "mhbench/studies/mhqa/simulate.py",
             ),
+            "mhbench.studies.mhqa.simulate.literature_files": (
+                "studies/mhqa/simulate.html#literature_files",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
             "mhbench.studies.mhqa.simulate.simulate_bank": (
                 "studies/mhqa/simulate.html#simulate_bank",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
+            "mhbench.studies.mhqa.simulate.simulate_composed": (
+                "studies/mhqa/simulate.html#simulate_composed",
                 "mhbench/studies/mhqa/simulate.py",
             ),
             "mhbench.studies.mhqa.simulate.simulate_pubmed": (

@@ -33,7 +33,7 @@ def planned(clone, tmp_path, monkeypatch):
     with FaultServer(every=obliging) as s:
         p = yaml.safe_load((clone / "params.yaml").read_text())
         p["endpoints"]["remote"] = {"kind": "openai", "base_urls": [s.url], "prompt_logprobs": "echo"}
-        p["models"] = {
+        p["models"] |= {
             "remote": {
                 "endpoint": "remote",
                 "served": "m-1",
@@ -41,10 +41,10 @@ def planned(clone, tmp_path, monkeypatch):
                 "max_unread": 1.0,
                 "price": {"prompt": 1.0, "completion": 4.0},
             },
-            "minilm": p["models"]["minilm"],
         }
+        del p["studies"]["psychiatrybench"]["judge_study"]
         p |= yaml.safe_load((clone / "run.yaml").read_text())
-        p["run"] |= {"studies": list(STUDIES), "models": list(p["models"])} | {
+        p["run"] |= {"studies": list(STUDIES), "models": ["remote", "minilm"]} | {
             s: [name for name, has in STUDIES.items() if s in has] for s in ("judge", "duels", "contamination")
         }
         p["run"] |= {s: [name for name in STUDIES if s in p["studies"][name]] for s in selective(graph())}

@@ -8,6 +8,7 @@ import choix
 import krippendorff
 import numpy as np
 import pytest
+import scipy.linalg
 import scipy.optimize
 import scipy.sparse.csgraph
 import scipy.stats
@@ -237,6 +238,44 @@ def test_gradient_against_finite_differences(symmetric, seed):
         [(P._objective(at + h * e, *args)[0] - P._objective(at - h * e, *args)[0]) / (2 * h) for e in np.eye(len(at))]
     )
     assert P._objective(at, *args)[1] == pytest.approx(numeric, abs=1e-6, rel=1e-6)
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_hessian_against_finite_differences_of_the_gradient(symmetric):
+    rng = np.random.default_rng(6)
+    x, q, a = rng.integers(0, 4, (50, 4)).astype(float), rng.integers(0, 5, 50), rng.integers(0, 3, 50)
+    p, _ = P._problem(x, q, a, "symmetric" if symmetric else "paper", (0.5, 2), (-3, 3), 5, "test")
+    weight = rng.integers(0, 3, 50).astype(float)[p.pairs.unit]
+    at = np.r_[rng.normal(0, 2, 20), rng.uniform(0.5, 2, 3), rng.uniform(-3, 3, 3)]
+
+    def gradient(v):
+        return P._objective(v, p.pairs, weight, 20, 3, symmetric, 5.0)[1]
+
+    numeric = np.array([(gradient(at + 1e-5 * e) - gradient(at - 1e-5 * e)) / 2e-5 for e in np.eye(len(at))])
+    h = P._hessian(at, p, p.pairs, weight)
+    whole = np.block([[scipy.linalg.block_diag(*h.blocks), h.border], [h.border.T, h.corner]])
+    assert whole == pytest.approx(numeric, abs=1e-6)
+
+
+@pytest.mark.parametrize("offset", ["paper", "symmetric"])
+@pytest.mark.parametrize("seed", range(6))
+def test_no_better_optimum_by_lbfgs(offset, seed):
+    "The quasi-Newton method of SciPy with the same objective, on noisy raters, sparse ratings and narrow bounds."
+    rng = np.random.default_rng(seed)
+    x, q, a = rng.integers(0, 7, (150, 5)).astype(float), rng.integers(0, 12, 150), rng.integers(0, 4, 150)
+    x[rng.random(x.shape) < 0.2] = np.nan
+    p, _ = P._problem(x, q, a, offset, (0.8, 1.25) if seed % 2 else (0.5, 2), (-1, 1), 5, "test")
+    o = scipy.optimize.minimize(
+        P._objective,
+        np.r_[np.zeros(p.rated.size), np.ones(4), np.zeros(4)],
+        (p.pairs, np.ones(len(p.pairs.unit)), p.rated.size, 4, p.symmetric, 5.0),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(None, None)] * p.rated.size + list(p.bounds.T),
+        options={"maxiter": 10_000, "maxfun": 20_000, "ftol": 1e-14, "gtol": 1e-8},
+    )
+    _, nll, converged = P._minimised(p)
+    assert converged and nll <= o.fun + 1e-6
 
 
 @pytest.mark.parametrize("offset", ["paper", "symmetric"])

@@ -145,7 +145,7 @@ TABLE = {  # a change: (how, the stages that ask, and that it makes stale)
     "what its endpoint lists": (put("endpoints", "remote", "top_logprobs", value=5), every("other")),
     "the judge's entry": (
         put("models", "gemma", "system", value="Be brief."),
-        every("gemma") | JUDGED,
+        every("gemma") | JUDGED - {"judge_study@medqade"},
     ),
     "one study's mode": (
         put("studies", "mhqa", "generate", "modes", "zero_shot", "n_items", value=7),

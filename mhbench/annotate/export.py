@@ -18,7 +18,7 @@ from .assignment import main_error
 from .enrolment import complete_answers
 from .fields import RatedAnswer, passed
 from .store import Register, Store, open_store
-from .study import Question, Study
+from .study import Question, Study, what_is_asked
 from ..errors import refuse
 from ..records.labelstudio import load_label_studio
 from ..records.schema import Item, Rating, fingerprint, read_records, validate, write_records
@@ -52,7 +52,7 @@ class Exported(NamedTuple):
 
 
 def _variant(study: Study, q: Question, shown: dict, target: str, answers: dict[str, RatedAnswer]) -> dict[str, str]:
-    kind, out = study.settings.kind, {}
+    kind, out = study.settings.kind, dict[str, Any](asked=q.asked)
     if shown["wording"]:
         out["gender" if set(q.texts) <= MENTAT_WORDINGS else "wording"] = shown["wording"]
     if kind in ("sliders", "agree"):
@@ -248,9 +248,14 @@ def _of_table(table: pd.DataFrame, path: Path) -> list[Rating]:
     rows = []
     for k, row in enumerate(table.to_dict("records"), 2):
         fields: dict[str, Any] = {c: row[c] or None for c in Rating.model_fields if c in row}
-        if fields.get("value") is not None:
-            fields["value"] = float(fields["value"])
-        fields["variant"] = json.loads(fields.get("variant") or "{}")
+        try:
+            fields["value"] = float(row["value"]) if row.get("value") else None
+            fields["variant"] = json.loads(row.get("variant") or "{}")
+        except ValueError as e:
+            rule = "hold numbers in value and JSON in variant"
+            refuse(
+                "ratings_of_file", "a row", rule, str(e), place=f"{path.name}:{k}", remedy="export the answers again"
+            )
         fields["source"] = fields.get("source") or f"{path.name}:{k}"
         rows.append((f"{path.name}:{k}", fields))
     return validate(rows, Rating).records
@@ -361,12 +366,24 @@ def study_ratings(
 ) -> Rated:
     """The ratings of a corpus, or those of the file that a study's entry names, which take their place.
 
-    Raises: what `ratings_of_file` raises; ValueError where people and simulated raters stand in one file.
+    Raises: what `ratings_of_file` raises; ValueError where the items ask something else by now, or people and simulated
+    raters stand in one file.
     """
     if file is None:
         return Rated(list(own), [])
     path = Path(top) / Path(file).expanduser()
     found = ratings_of_file(path, items)
+    now = {i.item_id: what_is_asked(i) for i in items}
+    other = [r.item_id for r in found if r.variant.get("asked", now[r.item_id]) != now[r.item_id]]
+    if other:
+        refuse(
+            "study_ratings",
+            "items",
+            "ask what people were asked",
+            f"other words or options for {other[0]!r} and {len(set(other)) - 1} more",
+            place=path.name,
+            remedy="put the corpus back as it was, or ask again",
+        )
     raters = {r.rater: r.variant.get("simulated") == "true" for r in found}
     if len(set(raters.values())) > 1:
         refuse(

@@ -16,7 +16,17 @@ from ..errors import refuse
 from ..records.schema import Id, Item, Name, Record, Response, fingerprint, letters
 
 # %% auto #0
-__all__ = ["QUESTION_KINDS", "RESERVED", "Rule", "Extra", "StudySettings", "Question", "Study", "build_study"]
+__all__ = [
+    "QUESTION_KINDS",
+    "RESERVED",
+    "Rule",
+    "Extra",
+    "StudySettings",
+    "Question",
+    "Study",
+    "what_is_asked",
+    "build_study",
+]
 
 # %% ../../nbs/annotate/01_study.ipynb #d2d21c45
 QUESTION_KINDS = ("sliders", "labels", "agree", "errors", "duel", "score", "yes_no")
@@ -81,6 +91,7 @@ class Question(Record):
 
     question_id: Id  # unique within the study
     item_id: Id
+    asked: str = ""  # of the item, as `what_is_asked` has it
     role: Literal["item", "practice", "check"] = "item"
     texts: dict[str, str]  # wording -> the text that asks; {"": text} where there is one
     context: dict[str, str] = {}
@@ -118,6 +129,13 @@ class Study(Record):
 
 
 # %% ../../nbs/annotate/01_study.ipynb #6a42b7aa
+def what_is_asked(
+    item: Item,
+) -> str:  # 12 hexadecimal digits
+    "Changes with what a rater reads of an item: question, options, context, wordings; not with its key or its source."
+    return fingerprint([item.question, item.stems, item.options, item.context, item.variant])[:12]
+
+
 def _wordings(item: Item, replace: dict[str, str]) -> dict[str, str]:
     texts = {k.removeprefix("text_"): v for k, v in item.variant.items() if k.startswith("text_")}
     texts = texts or {"": "\n\n".join([item.question, *item.stems]).strip()}
@@ -166,6 +184,7 @@ def _questions(item: Item, answers: dict[str, str], settings: StudySettings) -> 
     kind = settings.kind
     shared: dict[str, Any] = {
         "item_id": item.item_id,
+        "asked": what_is_asked(item),
         "texts": _wordings(item, settings.replace),
         "context": item.context,
     }

@@ -5,17 +5,22 @@
 # %% ../../nbs/ask/19_progress.ipynb #2284db91
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import sys
 import time
+from pathlib import Path
 
 from .request import Answer
 
 # %% auto #0
-__all__ = ["Progress"]
-
+__all__ = ["LIVE", "Progress"]
 
 # %% ../../nbs/ask/19_progress.ipynb #8ee42b41
+LIVE = "MHBENCH_LIVE"  # the environment variable that names a file for `mhbench.run.live` to read
+
+
 class Progress:
     "One live line: done, failed, cached, items/s, tokens/s, spent, time left."
 
@@ -25,7 +30,8 @@ class Progress:
         self.show = show and not os.environ.get("CI") and (self.live or "ipykernel" not in sys.modules)
         self.done = self.failed = self.cached = self.tokens = 0
         self.usd, self.unpriced, self.began = 0.0, False, time.monotonic()
-        self.shown = self.began
+        self.shown = self.told = self.began
+        self.file = os.environ.get(LIVE)
 
     def add(self, a: Answer):
         self.done += 1
@@ -38,15 +44,39 @@ class Progress:
 
     def line(self, now: float) -> str:
         s = max(now - self.began, 1e-9)
-        rate = self.done / s
+        asked = self.done - self.cached  # what the cache holds comes at once, and says nothing of what is left
+        rate = (asked or self.done) / s
         spent = "cost unknown" if self.unpriced else f"{self.usd:.4f} USD"
-        left = f", {(self.total - self.done) / rate:.0f} s left" if self.total and rate else ""
+        left = f", {self.left(now):.0f} s left" if self.left(now) is not None else ""
         return (
             f"{self.label}: {self.done}{f'/{self.total}' if self.total else ''} done, {self.failed} failed,"
-            f" {self.cached} cached, {rate:.0f} items/s, {self.tokens / s:.0f} tokens/s, {spent}{left}"
+            f" {self.cached} cached, {rate:.3g} items/s, {self.tokens} tokens ({self.tokens / s:.0f}/s), {spent}{left}"
         )
 
+    def left(self, now: float) -> float | None:
+        "Seconds that the rest will take at the pace of what was asked so far; None where that is not known."
+        asked = self.done - self.cached
+        if not self.total or not (asked or self.done == self.total):
+            return None
+        return (self.total - self.done) * (now - self.began) / max(asked, 1)
+
+    def state(self, now: float) -> dict:
+        "What a view elsewhere shows."
+        numbers = {k: getattr(self, k) for k in ("label", "total", "done", "failed", "cached", "tokens")}
+        usd = None if self.unpriced else self.usd
+        return numbers | {"usd": usd, "seconds": now - self.began, "left": self.left(now), "line": self.line(now)}
+
+    def tell(self, now: float, last: bool):
+        "Write the state where whoever started this process looks; a view that fails stops no run."
+        if self.file and (last or now - self.told >= 0.2):
+            self.told = now
+            with contextlib.suppress(OSError):
+                new = Path(f"{self.file}.new")
+                new.write_text(json.dumps(self.state(now)), encoding="utf-8")
+                new.replace(self.file)
+
     def tick(self, last: bool = False):
+        self.tell(time.monotonic(), last)
         if not self.show:
             return
         now = time.monotonic()

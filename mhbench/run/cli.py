@@ -8,8 +8,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import signal
+import subprocess
 import sys
 import tempfile
+import traceback
 from pathlib import Path
 
 import pandas as pd
@@ -17,11 +20,13 @@ import yaml
 
 from .. import __version__
 from ..annotate.command import add_annotate
+from ..ask.secrets import plain
 from ..errors import refuse
 from ..records.schema import STATUSES
 from . import edit, execute, inputs, new_study, plan, publish
 from .asking import asking, capped
 from .graph import root
+from .live import Live, position
 from .params import asked_by, load_params
 from .people import add_people
 
@@ -36,7 +41,22 @@ def _names(text: str | None) -> list[str] | None:
     return names or None
 
 
+def _run_all(params: str) -> None:
+    "Every stage that is out of date, as `dvc repro` runs them, with our lines instead of DVC's."
+    if params != "params.yaml":
+        refuse("run", "--params", "be left out with --all", f"{params!r}", remedy="dvc.yaml names params.yaml")
+    load_params(root() / params)
+    done = subprocess.run([sys.executable, "-m", "dvc", "repro", "--quiet"], cwd=root())
+    if done.returncode:
+        raise RuntimeError("a stage ended with an error, which is told above; what was answered is kept")
+
+
 def _run(a):
+    if a.all == bool(a.stage):
+        refuse("run", "STAGE", "be named, or --all said", f"{a.stage!r} with{'' if a.all else 'out'} --all")
+    if a.all:
+        _run_all(a.params)
+        return
     overrides = None
     if a.shard:
         if a.stage != "generate":
@@ -45,7 +65,10 @@ def _run(a):
         if not (slash and i.isdigit() and n.isdigit()):
             refuse("run", "--shard", "be I/N with I counted from 0", f"{a.shard!r}")
         overrides = {"shard": [int(i), int(n)]}
-    done = execute.run_stage(a.stage, a.study, a.model, params=a.params, overrides=overrides)
+    k, n = position(load_params(root() / a.params)["run"], a.stage, a.study, a.model)
+    which = " ".join(x for x in (a.stage, a.study, a.model) if x)
+    with Live(f"stage {k} of {n}: {which}" if k else which):
+        done = execute.run_stage(a.stage, a.study, a.model, params=a.params, overrides=overrides)
     print(f"{a.stage} {a.study or ''} {a.model or ''}".rstrip() + f": {os.path.relpath(done)}")
 
 
@@ -54,12 +77,21 @@ def _inputs(a):
         print(f"{study}: corpus {hashes['corpus'][:12]}")
 
 
+def _export(a):
+    from mhbench.run.export import export_run
+    from mhbench.run.graph import runs
+
+    run = load_params(root() / a.params)["run"]
+    made = export_run(a.kind, a.to, root() / "results", run, runs(run), private=a.private)
+    print(*made[:20], *([f"and {len(made) - 20} more"] if len(made) > 20 else []), sep="\n")
+
+
 def _compare(a):
     from mhbench.report.page import ReportTable, Section, html_report, readable
     from mhbench.run import compare
 
     first, second = compare.results_of(a.first), compare.results_of(a.second)
-    paired = compare.paired_accuracies(first.scores, second.scores, seed=load_params(root() / a.params)["seed"])
+    paired = compare.paired_accuracies(first.scores, second.scores, seed=20250107)
     main = compare.main_numbers(first, second)
     told = f"{a.second} minus {a.first}, on the items that both scored; where the interval holds 0 nothing is shown."
     print(told, readable(paired).to_string(index=False), sep="\n\n", end="\n\n")
@@ -178,13 +210,14 @@ def _import(a):
                 corpus = load_corpus(prepare["loader"], a.path, study=a.study, **options, **aside)
             except ValueError as e:
                 raise ValueError(f"{e}{_without_bad_rows(prepare['loader'], a.path, a.study, options)}") from None
+    edit.import_corpus(a.study, a.path, options, params=path)
+    if prepare:
         print(
             f"{a.study}: {len(corpus.items)} items, {len(corpus.ratings)} ratings, {len(corpus.responses)} recorded"
             " answers"
         )
         for line in corpus.notes:
             print(f"  {line}")
-    edit.import_corpus(a.study, a.path, options, params=path)
     print(
         f"recorded in {a.params} with its SHA-256; every mode asks all of its items (the demo's limits are lifted), and"
         f" `make repro STUDIES={a.study} ITEMS=200` runs 200 of them"
@@ -240,6 +273,24 @@ def _plan(a):
         )
 
 
+def _held(rows: list[dict]) -> pd.DataFrame:
+    "What a cache holds, one row a model and endpoint: answers by status, tokens, money, and the days."
+    t = pd.DataFrame(rows)
+    who = ["model", "endpoint"]
+    counts = t.pivot_table(index=who, columns="status", values="rows", aggfunc="sum", fill_value=0)
+    counts = counts[[s for s in STATUSES if s in counts]].astype(int)
+    g = t.groupby(who)
+    sums = g[["prompt_tokens", "completion_tokens", "cost_usd"]].sum()
+    spent = sums.rename(columns={"prompt_tokens": "prompt tokens", "completion_tokens": "answer tokens"})
+    spent = spent.rename(columns={"cost_usd": "USD"})
+    days = {"from": g["oldest"].min(), "to": g["newest"].max()}
+    dates = pd.DataFrame(
+        {k: pd.to_datetime(v, unit="s", utc=True).dt.strftime("%Y-%m-%d %H:%M") for k, v in days.items()}
+    )
+    out = counts.join(spent).join(dates).reset_index()
+    return out.assign(endpoint=out["endpoint"].str.replace(r"^(.{40}).+", r"\1...", regex=True))
+
+
 def _cache(a):
     from mhbench.ask import cache
 
@@ -256,7 +307,8 @@ def _cache(a):
     reading = a.action in ("stats", "export")
     with contextlib.closing(cache.Cache(path, readonly=reading)) as c:
         if a.action == "stats":
-            print(pd.DataFrame(cache.stats(c)).to_string(index=False) if cache.stats(c) else "the cache is empty")
+            held = cache.stats(c)
+            print(_held(held).to_string(index=False) if held else "the cache is empty")
         elif a.action == "export":
             print(f"{cache.export(c, a.file, model=a.model)} answers written to {a.file}")
             print("answers may repeat the text of a protected corpus: look at the file before you hand it on")
@@ -300,8 +352,9 @@ def parser() -> argparse.ArgumentParser:
         s.set_defaults(function=function)
         return s
 
-    s = add("run", _run, "run one stage notebook with the parameters of params.yaml")
-    s.add_argument("stage", help="a notebook of nbs/stages")
+    s = add("run", _run, "run one stage notebook with the parameters of params.yaml, or all that are out of date")
+    s.add_argument("stage", nargs="?", help="a notebook of nbs/stages")
+    s.add_argument("--all", action="store_true", help="every stage that is out of date, as `dvc repro` does")
     s.add_argument("--study")
     s.add_argument("--model")
     s.add_argument(
@@ -311,6 +364,10 @@ def parser() -> argparse.ArgumentParser:
         help="ask only the I-th of N parts of the items (generate); merge puts them together",
     )
     add("inputs", _inputs, "hash the corpora, answers and templates that the run reads, for DVC to compare")
+    s = add("export", _export, "the run for another tool: logs for inspect, a dataset folder (hf), a run of MLflow")
+    s.add_argument("kind", choices=["inspect", "hf", "mlflow"])
+    s.add_argument("to", metavar="FOLDER", help="where to write; for MLflow the tracking address")
+    s.add_argument("--private", action="store_true", help="with the texts of protected items")
     s = add("compare", _compare, "two runs side by side, with paired differences: folders, commits, experiments")
     s.add_argument("first", metavar="RUN")
     s.add_argument("second", metavar="RUN")
@@ -372,18 +429,43 @@ def parser() -> argparse.ArgumentParser:
     return p
 
 
+def _without_controls(text: str) -> str:
+    "A message line by line, without what a terminal would take for a command."
+    lines = text.split("\n")
+    return "\n".join(" " * (len(line) - len(line.lstrip(" "))) + plain(line) for line in lines)
+
+
+def _kept() -> str:
+    "Keep the traceback of what nobody thought of, and say where."
+    try:
+        file = root() / ".mhbench" / "error.log"
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file.write_text(traceback.format_exc(), encoding="utf-8", errors="replace")
+    except OSError:
+        return "a fault of mhbench itself"
+    return f"a fault of mhbench itself: {os.path.relpath(file)} says where, and makes a good report"
+
+
 def main(argv: list[str] | None = None) -> int:
     "The entry point: 0, or 1 with one message on standard error."
     a = parser().parse_args(argv)
     try:
         a.function(a)
+        sys.stdout.flush()
+    except BrokenPipeError:  # `| head`: nobody reads on
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except (ValueError, RuntimeError, OSError, ImportError) as e:
-        print(f"mhbench {a.command}: {e}", file=sys.stderr)
+        print(f"mhbench {a.command}: {_without_controls(str(e))}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # once is enough
         print(
             f"mhbench {a.command}: interrupted; what was answered is kept, and the next run goes on from there",
             file=sys.stderr,
         )
         return 130
+    except Exception as e:
+        print(f"mhbench {a.command}: {type(e).__name__}: {_without_controls(str(e))} ({_kept()})", file=sys.stderr)
+        return 1
     return 0

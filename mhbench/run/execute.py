@@ -8,8 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
+import tempfile
 from pathlib import Path
+from typing import NoReturn
 
 from ..errors import refuse
 from .asking import asked_with
@@ -37,6 +38,27 @@ def _normalise(path: Path) -> None:
                 if "execution_count" in o:
                     o.execution_count = None
     nbformat.write(nb, path)
+
+
+def _home() -> None:
+    "Where the home cannot be written, the notebook's machinery gets a folder of its own."
+    if not os.access(Path.home(), os.W_OK):
+        folder = tempfile.mkdtemp(prefix="mhbench-home-")
+        for variable in ("JUPYTER_RUNTIME_DIR", "IPYTHONDIR", "MPLCONFIGDIR"):
+            os.environ.setdefault(variable, folder)
+
+
+def _ended_from_outside(stage: str, study: str | None, model: str | None) -> NoReturn:
+    "Say what became of a stage whose process is gone."
+    refuse(
+        "run_stage",
+        "the stage",
+        "end by itself",
+        "the end of its process from outside, often for want of memory",
+        place=" ".join(x for x in (stage, study, model) if x),
+        remedy="what was answered is cached: give it more memory, or fewer items (n_items), and run it again",
+        error=RuntimeError,
+    )
 
 
 def run_stage(
@@ -84,27 +106,31 @@ def run_stage(
     failed.unlink(missing_ok=True)
     os.environ["PYTHONHASHSEED"] = "0"
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    _home()
     settings = {"kernel_name": "python3", "cwd": str(top), "progress_bar": False, "log_output": False}
-    settings |= {"extra_arguments": ["--IPKernelApp.log_level=40"]}
+    settings |= {"extra_arguments": ["--IPKernelApp.log_level=50"]}  # its own troubles at an interrupt are nobody's
     try:
         try:
             papermill.execute_notebook(str(notebook), str(failed), parameters=values, **settings)
         except RuntimeError as e:
+            if str(e).startswith("Kernel died") and "before replying" not in str(e):
+                _ended_from_outside(stage, study, model)
             if not str(e).startswith("Kernel died before replying"):
                 raise
             # its ports were taken between being chosen and being bound; no cell has run
             papermill.execute_notebook(str(notebook), str(failed), parameters=values, **settings)
     except papermill.PapermillExecutionError as e:
-        trace = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(e.traceback[-3:]))
+        name, said = " ".join(x for x in (stage, study, model) if x), str(e.evalue)
+        said = said if len(said) <= 4000 else f"{said[:4000]} ..."
         raise RuntimeError(
-            f"run_stage: {stage} {study or ''} {model or ''} failed in cell {e.cell_index} of {stage}.ipynb: {e.ename}:"
-            f" {e.evalue}\n{trace}\n(the executed notebook is {failed})"
+            f"run_stage: {name} ended in cell {e.cell_index} of {stage}.ipynb: {e.ename}: {said}\n(the whole is in"
+            f" {failed})"
         ) from None
     _normalise(failed)
     failed.replace(done)
     if values.get("shard", [0, 1])[1] > 1:
         texts = Path(values["results"]) / "text"
-        said = asked_with(values, place(texts, "prepare", study) / "items.parquet")
+        settled = asked_with(values, place(texts, "prepare", study) / "items.parquet")
         name = "responses.{}of{}.json".format(*values["shard"])
-        (place(texts, stage, study, model) / name).write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
+        (place(texts, stage, study, model) / name).write_text(json.dumps(settled, indent=1) + "\n", encoding="utf-8")
     return done

@@ -142,6 +142,7 @@ RULES: dict[str, dict[str, Any]] = {  # parameter -> what its default does not s
     "by": _NAMES | {"items": {"enum": [c for c in _COLUMNS if c not in _TYPES]}, "minItems": 1},
     "core": {"type": ["string", "array", "null"], "items": {"type": "string"}},
     "tie_breaker": _TEXT_OR_NONE,
+    "prompt_pairs": {"type": "object", "additionalProperties": {"type": "string"}},
     "quorum": _count(1),
     "charted": _NAMES,
     "groups": {"type": "object", "additionalProperties": _NAMES},
@@ -189,6 +190,20 @@ RULES: dict[str, dict[str, Any]] = {  # parameter -> what its default does not s
     "pairs": {"type": "object", "additionalProperties": {"type": "string"}},
     "min_k": _object({"share": _SHARE, "lm": {"type": ["object", "null"]}}),
     "lineages": {"type": "object", "additionalProperties": {"type": "string"}},
+    "origin": _word("files", "eutils"),
+    "files": _NAMES,
+    "keywords": {"type": "object", "additionalProperties": _NAMES},
+    "first": _count(1800),
+    "last": _count(1800),
+    "email": _TEXT_OR_NONE,
+    "api_key_env": _TEXT_OR_NONE,
+    "recorded": _TEXT_OR_NONE,
+    "together": _count(1),
+    "max_tokens": _count(1, "null"),
+    "shares": {"type": "object", "additionalProperties": _SHARE},
+    "bank": {"type": "object", "additionalProperties": {"type": ["string", "array", "null"]}},
+    "settings_compared": {"type": "array", "items": {"enum": list(MODES)}, "minItems": 2, "maxItems": 2},
+    "beside": {"type": "object", "additionalProperties": {"type": "object"}},
     "validation": _TEXT_OR_NONE,
     "validation_share": _SHARE,
     "seeds": {"type": "array", "items": _count(0), "uniqueItems": True, "minItems": 1},
@@ -233,7 +248,7 @@ def parameter(
 
 
 # %% ../../nbs/run/02_shape.ipynb #e007ad06
-_NAME = "^[A-Za-z0-9][A-Za-z0-9._-]*$"  # results and stages are named after studies and models
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*(?![\s\S])"  # of studies and models, after which results are named; no line break
 _CHOSEN: dict[str, dict[str, Any]] = {  # of `run`, beside the lists of studies
     "judges": _NAMES_OR_NONE | {"description": "who judges, in every study; null: as each study says"},
     "subjects": _NAMES_OR_NONE | {"description": "who duels and completes questions; null: as each study says"},

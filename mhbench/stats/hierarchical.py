@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.special import expit
+from threadpoolctl import threadpool_limits
 
 from ..errors import refuse
 from .preference import _connected, _scores
@@ -30,7 +31,7 @@ class HierarchicalFit(NamedTuple):
     slopes: np.ndarray  # (A,)
     offsets: np.ndarray  # (A,) gamma ("paper"), or log nu ("symmetric")
     nll: float  # penalised negative log-likelihood
-    converged: bool  # the optimiser met its tolerance
+    converged: bool  # the gradient vanished
     finite: np.ndarray  # (Q,) bool, False where the betas have no finite optimum
     n_pairs: int  # comparisons with a winner
     n_ties: int  # comparisons without
@@ -56,31 +57,49 @@ def _pairs(x: np.ndarray, question: np.ndarray, rater: np.ndarray, ties: bool) -
     )
 
 
+class _Losses(NamedTuple):
+    "The loss of each comparison, and its derivatives by u (slope times gap of the worths) and by o (the offset)."
+
+    value: np.ndarray
+    by_u: np.ndarray
+    by_o: np.ndarray
+    by_uu: np.ndarray
+    by_uo: np.ndarray
+    by_oo: np.ndarray
+
+
+def _losses(u: np.ndarray, o: np.ndarray, tie: np.ndarray, symmetric: bool) -> _Losses:
+    if symmetric:
+        half = u / 2
+        most = np.maximum(np.abs(half), o)
+        won, lost, tied = np.exp(half - most), np.exp(-half - most), np.exp(o - most)
+        total = won + lost + tied
+        value = most + np.log(total) - np.where(tie == 1, o, half)
+        won, lost, tied = won / total, lost / total, tied / total
+        lead = won - lost
+        first = (lead - (1 - tie)) / 2, tied - tie
+        return _Losses(value, *first, (won + lost - lead**2) / 4, -tied * lead / 2, tied * (1 - tied))
+    wrong = expit(-o - u)  # equation 3 with y = 1
+    spread = wrong * (1 - wrong)
+    return _Losses(np.logaddexp(0, -o - u), -wrong, -wrong, spread, spread, spread)
+
+
 def _objective(
     x: np.ndarray, pairs: _Pairs, weight: np.ndarray, n_betas: int, n_raters: int, symmetric: bool, penalty: float
 ) -> tuple[float, np.ndarray]:
     "Penalised negative log-likelihood and its gradient; x holds betas, slopes, offsets."
     betas, slopes, offsets = np.split(x, [n_betas, n_betas + n_raters])
-    gap = betas[pairs.first] - betas[pairs.second]
-    a, o = slopes[pairs.rater], offsets[pairs.rater]
-    if symmetric:
-        half = a * gap / 2
-        log_total = np.logaddexp(np.logaddexp(half, -half), o)
-        loss = log_total - np.where(pairs.tie == 1, o, half)
-        by_offset = weight * (np.exp(o - log_total) - pairs.tie)
-        by_d = weight * (np.exp(half - log_total) - np.exp(-half - log_total) - (1 - pairs.tie)) / 2
-    else:
-        z = o + a * gap
-        loss = np.logaddexp(0, -z)  # equation 3 with y = 1
-        by_d = by_offset = -weight * expit(-z)
+    gap, a = betas[pairs.first] - betas[pairs.second], slopes[pairs.rater]
+    loss = _losses(a * gap, offsets[pairs.rater], pairs.tie, symmetric)
+    by_u, by_o = weight * loss.by_u, weight * loss.by_o
     g = np.concatenate(
         [
-            np.bincount(pairs.first, by_d * a, n_betas) - np.bincount(pairs.second, by_d * a, n_betas),
-            np.bincount(pairs.rater, by_d * gap, n_raters) - 2 * penalty * (1 - slopes),
-            np.bincount(pairs.rater, by_offset, n_raters) + 2 * penalty * offsets,
+            np.bincount(pairs.first, by_u * a, n_betas) - np.bincount(pairs.second, by_u * a, n_betas),
+            np.bincount(pairs.rater, by_u * gap, n_raters) - 2 * penalty * (1 - slopes),
+            np.bincount(pairs.rater, by_o, n_raters) + 2 * penalty * offsets,
         ]
     )
-    return weight @ loss + penalty * (offsets @ offsets + (1 - slopes) @ (1 - slopes)), g
+    return float((weight * loss.value).sum()) + penalty * (offsets @ offsets + (1 - slopes) @ (1 - slopes)), g
 
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #82398ea1
@@ -93,7 +112,7 @@ class _Problem(NamedTuple):
     rated: np.ndarray  # (Q, K) bool
     finite: np.ndarray  # (Q,) bool
     symmetric: bool
-    bounds: list
+    bounds: np.ndarray  # (2, 2 * A): lower and upper ones of slopes and offsets
     penalty: float
 
 
@@ -125,30 +144,117 @@ def _problem(
     beats[pairs.first, pairs.second % shape[1]] = True
     t = pairs.tie == 1
     beats[pairs.second[t], pairs.first[t] % shape[1]] = True
-    bounds = [(None, None)] * rated.size + [tuple(slope_bounds)] * len(ur) + [tuple(offset_bounds)] * len(ur)
+    bounds = np.repeat(np.array([slope_bounds, offset_bounds], dtype=float), len(ur), axis=0).T
     return (
         _Problem(pairs, uq, ur, rated, _connected(beats.reshape(*shape, shape[1]), rated), symmetric, bounds, penalty),
         q,
     )
 
 
-def _fit(
-    p: _Problem, weights: np.ndarray | None = None, tolerance: float = 1e-12, start: np.ndarray | None = None
-) -> HierarchicalFit:
+class _Arrow(NamedTuple):
+    "The Hessian of the objective."
+
+    blocks: np.ndarray  # (Q, K, K), the worths of each question
+    border: np.ndarray  # (Q * K, 2 * A), from worths to slopes and offsets
+    corner: np.ndarray  # (2 * A, 2 * A), slopes and offsets
+
+
+def _hessian(x: np.ndarray, p: _Problem, pairs: _Pairs, weight: np.ndarray) -> _Arrow:
+    k, n_betas, n_raters = p.rated.shape[1], p.rated.size, len(p.raters)
+    betas, slopes, offsets = np.split(x, [n_betas, n_betas + n_raters])
+    i, j, r = pairs.first, pairs.second, pairs.rater
+    gap, a = betas[i] - betas[j], slopes[r]
+    loss = _losses(a * gap, offsets[r], pairs.tie, p.symmetric)
+
+    apart = np.bincount(i * k + j % k, weight * a**2 * loss.by_uu, n_betas * k).reshape(-1, k, k)
+    apart = apart + apart.transpose(0, 2, 1)
+    blocks = apart.sum(2)[:, :, None] * np.eye(k) - apart
+
+    def to_raters(by):
+        signed = [np.bincount(at * n_raters + r, weight * by, n_betas * n_raters) for at in (i, j)]
+        return (signed[0] - signed[1]).reshape(n_betas, n_raters)
+
+    def of_raters(by, penalty=0.0):
+        return np.diag(np.bincount(r, weight * by, n_raters) + 2 * penalty)
+
+    mixed = of_raters(gap * loss.by_uo)
+    corner = [[of_raters(gap**2 * loss.by_uu, p.penalty), mixed], [mixed, of_raters(loss.by_oo, p.penalty)]]
+    border = np.hstack([to_raters(loss.by_u + a * gap * loss.by_uu), to_raters(a * loss.by_uo)])
+    return _Arrow(blocks, border, np.block(corner))
+
+
+def _newton_step(h: _Arrow, gradient: np.ndarray, free: np.ndarray, damping: float) -> np.ndarray | None:
+    "The step, with slopes and offsets that are not free held; None where the raters' system is not positive definite."
+    q, k, _ = h.blocks.shape
+    n, border, corner = q * k, h.border[:, free], h.corner[np.ix_(free, free)]
+    size = np.maximum(np.trace(h.blocks, axis1=1, axis2=2) / k, 1e-8)[:, None, None]
+    blocks = h.blocks + size / k + (size * damping + 1e-10) * np.eye(k)  # a constant in all entries fixes the mean
+    sides = np.column_stack([gradient[:n], border]).reshape(q, k, -1)
+    solved = np.linalg.solve(blocks, sides).reshape(n, -1)
+    by_gradient, by_border = solved[:, 0], solved[:, 1:]
+    raters = np.zeros(int(free.sum()))
+    if len(raters):
+        reduced = corner + damping * np.diag(np.diag(corner)) - border.T @ by_border
+        try:
+            raters = cho_solve(cho_factor(reduced), border.T @ by_gradient - gradient[n:][free])
+        except LinAlgError:
+            return None
+    step = np.zeros_like(gradient)
+    step[:n] = -by_gradient - by_border @ raters
+    step[n:][free] = raters
+    return step
+
+
+def _minimised(p: _Problem, weights: np.ndarray | None = None) -> tuple[np.ndarray, float, bool]:
+    "The optimum, its value, and whether the gradient vanished there; weights (n,) of annotations."
+    n_betas, n_raters = p.rated.size, len(p.raters)
+    weight = np.ones(len(p.pairs.unit)) if weights is None else weights[p.pairs.unit]
+    pairs, weight = _Pairs(*(v[weight > 0] for v in p.pairs)), weight[weight > 0]
+
+    def value(at):
+        return _objective(at, pairs, weight, n_betas, n_raters, p.symmetric, p.penalty)
+
+    def moved(x, step):
+        return np.r_[x[:n_betas] + step[:n_betas], np.clip(x[n_betas:] + step[n_betas:], *p.bounds)]
+
+    def better(x, f, g, step):
+        "Where the first of some ever shorter steps leads that improves enough, or as far as the digits go; else None."
+        for share in (1, 0.5, 0.25, 0.125):
+            at = moved(x, share * step)
+            found = value(at)
+            if found[0] <= f + 1e-4 * g @ (at - x) or abs(found[0] - f) <= 1e-12 * max(1, abs(f)):
+                return at, *found
+        return None
+
+    x = np.r_[np.zeros(n_betas), np.ones(n_raters), np.zeros(n_raters)]
+    is_slope = np.arange(2 * n_raters) < n_raters
+    convex, damping = True, 0.0  # convex: slopes are still held at 1
+    f, g = value(x)
+    for _ in range(200):
+        raters, by_rater = x[n_betas:], g[n_betas:]
+        rest = np.r_[g[:n_betas], np.clip(raters - by_rater, *p.bounds) - raters]
+        if convex and np.abs(np.delete(rest, n_betas + np.flatnonzero(is_slope))).max() < 0.1:
+            convex = False
+        if not convex and np.abs(rest).max() < 1e-6:
+            return x, f, True
+        outwards = (raters <= p.bounds[0]) & (by_rater > 0) | (raters >= p.bounds[1]) & (by_rater < 0)
+        free, h, at = ~outwards & ~(convex & is_slope), _hessian(x, p, pairs, weight), None
+        while at is None and damping < 1e8:
+            step = _newton_step(h, g, free, damping)
+            at = None if step is None else better(x, f, g, step)
+            if at is None:
+                damping = max(4 * damping, 1e-3)
+        if at is None:
+            break
+        (x, f, g), damping = at, damping / 8 if damping > 2e-3 else 0.0
+    return x, f, False
+
+
+def _fit(p: _Problem, weights: np.ndarray | None = None) -> HierarchicalFit:
     "One fit, with weights (n,) of annotations."
     (n_questions, k), n_raters, n_betas = p.rated.shape, len(p.raters), p.rated.size
-    weight = np.ones(len(p.pairs.unit)) if weights is None else weights[p.pairs.unit]
-    start = np.r_[np.zeros(n_betas), np.ones(n_raters), np.zeros(n_raters)] if start is None else start
-    o = minimize(
-        _objective,
-        start,
-        (p.pairs, weight, n_betas, n_raters, p.symmetric, p.penalty),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=p.bounds,
-        options={"maxiter": 10_000, "maxfun": 20_000, "ftol": tolerance, "gtol": 1e-6, "maxcor": 20},
-    )
-    betas, slopes, offsets = np.split(o.x, [n_betas, n_betas + n_raters])
+    x, nll, converged = _minimised(p, weights)
+    betas, slopes, offsets = np.split(x, [n_betas, n_betas + n_raters])
     betas = np.where(p.rated, betas.reshape(n_questions, k), np.nan)
     betas -= np.nanmean(betas, 1, keepdims=True)  # only differences count: sum to zero
     worth = np.exp(betas - np.nanmax(betas, 1, keepdims=True))
@@ -160,8 +266,8 @@ def _fit(
         p.raters,
         slopes,
         offsets,
-        float(o.fun),
-        bool(o.success),
+        nll,
+        converged,
         p.finite,
         len(p.pairs.unit) - n_ties,
         n_ties,
@@ -196,7 +302,8 @@ def hierarchical_bradley_terry(
             place=f"{problem.questions[~problem.rated.any(1)][0]}",
             remedy="leave it out",
         )
-    return _fit(problem)
+    with threadpool_limits(1, user_api="blas"):
+        return _fit(problem)
 
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #de7d7036
@@ -207,7 +314,7 @@ class PreferenceIntervals(NamedTuple):
     probs: Interval  # values (Q, K)
     slopes: Interval  # values (A,)
     offsets: Interval  # values (A,)
-    n_unconverged: int  # replicates in which the optimiser did not meet its tolerance
+    n_unconverged: int  # replicates in which the gradient did not vanish
     n_redrawn: int  # draws that were made again because a rater was missing
 
 
@@ -258,9 +365,9 @@ def bootstrap_preferences(
         scores, questions, raters, offset, slope_bounds, offset_bounds, penalty, "bootstrap_preferences"
     )
     rater = np.unique(np.asarray(raters), return_inverse=True)[1]
-    fit = _fit(problem)
     weights, vain = _draws(problem, question, rater, n, seed, "bootstrap_preferences")
-    fits = [_fit(problem, w, 1e-9) for w in weights]  # probs within 0.001 of the optimum, far below their spread
+    with threadpool_limits(1, user_api="blas"):  # many small products: threads would wait for each other
+        fit, *fits = [_fit(problem, w) for w in (None, *weights)]
 
     def interval(name):
         r = np.array([getattr(f, name) for f in fits])

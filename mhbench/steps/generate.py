@@ -351,19 +351,25 @@ def generate(
     n = sum(1 for _ in _every(items, model, **more))  # every prompt is built once before the first is paid for
     sent: list = []
 
-    def feed():
-        for one in _every(items, model, **more):
-            sent.append(one)
-            yield one[1]
+    class Feed:
+        "The requests, and how many there are."
+
+        def __len__(self):
+            return n
+
+        def __iter__(self):
+            for one in _every(items, model, **more):
+                sent.append(one)
+                yield one[1]
 
     out: list[Response] = []
     same: dict[str, Any] = dict(
         cache=cache, budget=budget, max_failed=max_failed, progress=f"{model.name}" if progress is True else progress
     )
     for answer in (
-        ask_batch(feed(), model, endpoint, **same)
+        ask_batch(Feed(), model, endpoint, **same)
         if delivery == "batch"
-        else ask(feed(), model, endpoint, replay=replay, **same)
+        else ask(Feed(), model, endpoint, replay=replay, **same)
     ):
         item, request, mode = sent[len(out)]
         votes = how[mode].votes(request.sample)

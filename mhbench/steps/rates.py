@@ -14,12 +14,12 @@ import pandas as pd
 from ..errors import refuse
 from ..stats.estimate import Estimate, estimate
 from ..stats.metrics import f1
-from ..stats.pooling import half_width_se, inverse_variance_mean
+from ..stats.pooling import WeightedMean, half_width_se, inverse_variance_mean
 from ..stats.resample import mean
 from .score import ANSWERED, RUN, UNSCORED
 
 # %% auto #0
-__all__ = ["COUNTS", "rate_table", "average_models", "present_groups", "status_table", "f1_table"]
+__all__ = ["COUNTS", "rate_table", "average_models", "present_groups", "absent_members", "status_table", "f1_table"]
 
 # %% ../../nbs/steps/08_rates.ipynb #1b2449fd
 _MEASURED = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level"]
@@ -112,19 +112,34 @@ def rate_table(
 
 
 # %% ../../nbs/steps/08_rates.ipynb #e44d4fb1
+def _angle(shares: pd.Series) -> np.ndarray:
+    "Shares on the scale on which their variance hardly hangs on them, from 0 to half of pi."
+    return np.arcsin(np.sqrt(np.clip(shares.to_numpy(float), 0, 1)))
+
+
+def _taken_back(m: WeightedMean) -> WeightedMean:
+    "A mean of angles as the share that it stands for."
+    value, low, high = (float(np.sin(np.clip(a, 0, np.pi / 2)) ** 2) for a in (m.estimate, m.ci_low, m.ci_high))
+    return m._replace(estimate=value, ci_low=low, ci_high=high)
+
+
 def average_models(
     table: pd.DataFrame,  # tidy: model, estimate, ci_low, ci_high, and the columns of `by`
     by: Sequence[str],  # one average for each combination of these
     groups: Mapping[str, Sequence[str]] | None = None,  # name -> models, beside all of them
     *,
+    share: bool = False,  # the estimates are shares: they are averaged on a scale that stays between 0 and 1
     level: float = 0.95,
 ) -> pd.DataFrame:
     """Inverse-variance weighted means over models, for all of them and for each named group.
 
+    With `share`, the mean and its interval are those of the arcsine of its square root, taken back; the tables of the
+    paper average the shares themselves, which leaves the range where intervals are wide.
+
     Columns: `by`, models (the group's name), n (models averaged), n_left_out (models without an interval), estimate,
     ci_low, ci_high, q.
 
-    Source: Lamparth, Grabb et al. 2025, tables 1 and 2.
+    Source: Lamparth, Grabb et al. 2025, tables 1 and 2; the scale, Freeman and Tukey 1950.
 
     Raises: ValueError for a column that is not there, or a group that names no model of the table.
     """
@@ -148,17 +163,16 @@ def average_models(
             )
     for name, members in ({"all models": known} | dict(groups or {})).items():
         for key, g in table[table["model"].isin(members)].groupby(list(by), sort=False):
-            se = half_width_se(g["ci_low"], g["ci_high"], level)
+            x, low, high = (_angle(g[c]) if share else g[c].to_numpy(float) for c in ("estimate", "ci_low", "ci_high"))
+            se = half_width_se(low, high, level)
             has = np.isfinite(se)
             head = dict(zip(by, key)) | {"models": name, "n": int(has.sum()), "n_left_out": int((~has).sum())}
             if not (se[has] > 0).any():
                 nothing = Estimate.from_limits(np.nan, n=head["n"], level=level)
                 rows.append(nothing.row() | head | {"q": np.nan})
                 continue
-            m = inverse_variance_mean(
-                g["estimate"].to_numpy()[has], se[has], floor=float(se[has][se[has] > 0].min()), level=level
-            )
-            rows.append(m.row() | head | {"q": m.q})
+            m = inverse_variance_mean(x[has], se[has], floor=float(se[has][se[has] > 0].min()), level=level)
+            rows.append((_taken_back(m) if share else m).row() | head | {"q": m.q})
     return pd.DataFrame(rows, columns=[*by, "models", "n", "n_left_out", "estimate", "ci_low", "ci_high", "q"])
 
 
@@ -170,6 +184,16 @@ def present_groups(
     "The groups that have a model in this run."
     known = set(models)
     return {name: members for name, members in groups.items() if known & set(members)}
+
+
+def absent_members(
+    groups: Mapping[str, Sequence[str]],  # name -> models
+    models: Iterable[str],  # of the run
+) -> dict[str, str]:  # "group NAME" -> who of it is not there
+    "The groups that are not whole in this run, so that a mean over some of them is not taken for one over all."
+    known = set(models)
+    gone = {name: [m for m in members if m not in known] for name, members in groups.items()}
+    return {f"group {name}": f"{', '.join(who)} did not answer here" for name, who in gone.items() if who}
 
 
 def status_table(scores: pd.DataFrame) -> pd.DataFrame:

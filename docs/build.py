@@ -1,0 +1,167 @@
+"""`make docs`: the site in `_docs/html`, from notebooks with their stored outputs and the executed stages."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import yaml
+from sphinx.cmd.build import main as sphinx
+
+TOP = Path(__file__).resolve().parents[1]
+SOURCE, HTML = TOP / "_docs" / "source", TOP / "_docs" / "html"
+FOLDERS = ["records", "stats", "ask", "encode", "corpus", "steps", "studies", "annotate", "report", "run"]
+STUDIES = {
+    "mentat": "MENTAT",
+    "psychiatrybench": "PsychiatryBench",
+    "medqade": "MedQADE",
+    "counselingbench": "CounselingBench",
+    "mhqa": "MHQA",
+}
+
+
+def write(path: str, text: str) -> None:
+    file = SOURCE / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+
+
+def toctree(pages: list[str], caption: str = "", depth: int = 1) -> str:
+    head = f":maxdepth: {depth}\n" + (f":caption: {caption}\n" if caption else "")
+    return "```{toctree}\n" + head + "\n" + "\n".join(pages) + "\n```\n"
+
+
+def title_of(notebook: Path) -> str:
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    heads = [
+        m[1] for c in cells if c["cell_type"] == "markdown" for m in [re.match(r"# (.+)", "".join(c["source"]))] if m
+    ]
+    return heads[0] if heads else notebook.stem
+
+
+def copied(notebook: Path) -> str:
+    "A notebook as a page: without its cells that are hidden, which test or export."
+    nb = json.loads(notebook.read_text(encoding="utf-8"))
+    hidden = ("#| hide", "#| default_exp", "#|hide")
+    nb["cells"] = [c for c in nb["cells"] if not "".join(c["source"]).lstrip().startswith(hidden)]
+    for c in nb["cells"]:
+        c["source"] = re.sub(r"^#\| export\n", "", "".join(c["source"]))
+    page = notebook.relative_to(TOP)
+    write(str(page), json.dumps(nb, ensure_ascii=False))
+    return str(page.with_suffix(""))
+
+
+def notebooks() -> None:
+    for folder in FOLDERS:
+        pages = [copied(f) for f in sorted((TOP / "nbs" / folder).rglob("*.ipynb"))]
+        links = [f"/{p}" for p in pages]
+        write(f"notebooks/{folder}.md", f"# {folder}\n\n" + toctree(links))
+    stages = [copied(f) for f in sorted((TOP / "nbs" / "stages").glob("*.ipynb"))]
+    write("notebooks/stages.md", "# stages\n\n" + toctree([f"/{p}" for p in stages]))
+    head = "# Notebooks\n\nThe source of the package: each explains, defines, shows and checks.\n\n"
+    write("notebooks/index.md", head + toctree([*FOLDERS, "stages"]))
+
+
+def executed() -> None:
+    pages = [copied(f) for f in sorted((TOP / "reports").rglob("*.ipynb"))]
+    text = (
+        "# The demo run\n\nEvery stage as it was executed on synthetic demonstration items, with two small models that"
+    )
+    text += " answer at about chance level: each step is real, and nothing clinical follows from a number.\n\n"
+    if (TOP / "reports" / "report.html").exists():
+        (SOURCE / "extra").mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(TOP / "reports" / "report.html", SOURCE / "extra" / "report.html")
+        text += '<p><a href="report.html">The report of that run, on one page</a></p>\n\n'
+    write("demo.md", text + toctree([f"/{p}" for p in pages]))
+
+
+def signature(source: str, node: ast.FunctionDef | ast.ClassDef) -> str:
+    "The head of a function with the comments that say shapes and units, as they stand in the source."
+    lines = source.splitlines()
+    first = node.body[0].lineno - 1
+    kept = lines[node.lineno - 1 : first]
+    if isinstance(node, ast.ClassDef):
+        fields = [n for n in node.body if isinstance(n, ast.AnnAssign)]
+        kept = [lines[node.lineno - 1], *(lines[n.lineno - 1] for n in fields)]
+    return "\n".join(kept)
+
+
+def api() -> None:
+    "One page a module: public names, their signatures with shapes, their docstrings with sources and errors."
+    pages = []
+    for file in sorted((TOP / "mhbench").rglob("*.py")):
+        source = file.read_text(encoding="utf-8")
+        tree = ast.parse(source)
+        nodes = [n for n in tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef)) and not n.name.startswith("_")]
+        if not nodes or file.name.startswith("_"):
+            continue
+        name = ".".join(file.relative_to(TOP).with_suffix("").parts)
+        notebook = re.search(r"File to edit: (?:\.\./)*(nbs/\S+)\.ipynb", source)
+        parts = [f"# {name}\n\n{ast.get_docstring(tree) or ''}\n"]
+        if notebook:
+            parts.append(f"Explained, with examples, in [its notebook](/{notebook[1]}.ipynb).\n")
+        for n in nodes:
+            doc = ast.get_docstring(n) or ""
+            parts.append(f"## {n.name}\n\n```python\n{signature(source, n)}\n```\n\n{doc}\n")
+        write(f"api/{name}.md", "\n".join(parts))
+        pages.append(name)
+    write("api/index.md", "# Functions\n\nWhat can be called, by module.\n\n" + toctree(pages))
+
+
+def says(notebook: Path) -> tuple[str, str]:  # the question, and what of the papers it makes
+    text = "\n\n".join("".join(c["source"]) for c in json.loads(notebook.read_text(encoding="utf-8"))["cells"][:2])
+    asked, makes = (
+        re.search(r"\*\*The question\.\*\* (.+)", text),
+        re.search(r"^(Makes .+?\.)(?: Input| Output|$)", text, re.M),
+    )
+    return asked[1] if asked else "", makes[1] if makes else ""
+
+
+def studies() -> None:
+    "A page a study: which stage makes which table and figure of its paper, and what the demo makes of it."
+    params = yaml.safe_load((TOP / "params.yaml").read_text(encoding="utf-8"))
+    order = [s for s in yaml.safe_load((TOP / "dvc.yaml").read_text(encoding="utf-8"))["stages"]]
+    for study, name in STUDIES.items():
+        through = {"prepare", "generate", "score", *params["studies"][study]}
+        rows = ["| stage | asks | makes | on the demo |", "|---|---|---|---|"]
+        for stage in order:
+            notebook = TOP / "nbs" / "stages" / f"{stage}.ipynb"
+            if stage not in through or not notebook.exists():
+                continue
+            asked, makes = says(notebook)
+            done = sorted((TOP / "reports" / stage).glob(f"{study}*")) if (TOP / "reports" / stage).exists() else []
+            files = [f for d in done for f in ([d] if d.suffix == ".ipynb" else sorted(d.glob("*.ipynb")))]
+            demo = ", ".join(f"[{f.stem}](/{f.relative_to(TOP)})" for f in files) or "not run"
+            rows.append(f"| [{stage}](/nbs/stages/{stage}.ipynb) | {asked} | {makes} | {demo} |".replace("\n", " "))
+        own = sorted((TOP / "nbs" / "studies" / study).glob("*.ipynb"))
+        listed = "\n".join(f"- [{title_of(f)}](/{f.relative_to(TOP)})" for f in own)
+        head = (TOP / "docs" / "studies.yaml").read_text(encoding="utf-8")
+        about = yaml.safe_load(head)[study]
+        text = f"# {name}\n\n{about}\n\n## Its tables and figures, by stage\n\n"
+        text += "\n".join(rows) + f"\n\n## Its own notebooks\n\n{listed}\n"
+        write(f"studies/{study}.md", text)
+    write("studies/index.md", "# Studies\n\nFive papers, one pipeline.\n\n" + toctree(list(STUDIES)))
+
+
+def main() -> int:
+    shutil.rmtree(TOP / "_docs", ignore_errors=True)
+    SOURCE.mkdir(parents=True)
+    for file in sorted((TOP / "docs").glob("*.md")):
+        shutil.copyfile(file, SOURCE / file.name)
+    notebooks()
+    executed()
+    api()
+    studies()
+    jobs = ["-j", "2", "-q", "-c", str(TOP / "docs")]
+    extra = ["-D", f"html_extra_path={SOURCE / 'extra'}"] if (SOURCE / "extra").exists() else []
+    code = sphinx([*jobs, *extra, "-b", "html", "-d", str(TOP / "_docs" / "trees"), str(SOURCE), str(HTML)])
+    print(f"{len(list(HTML.rglob('*.html')))} pages: {HTML / 'index.html'}")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

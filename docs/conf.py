@@ -1,0 +1,32 @@
+"""How the site looks: Sphinx, myst-nb, the pydata theme; nothing is executed, nothing is loaded from elsewhere."""
+
+import mhbench
+
+project = "mhbench"
+copyright = "the mhbench maintainers"
+release = mhbench.__version__
+extensions = ["myst_nb", "sphinx-mathjax-offline"]
+html_theme = "pydata_sphinx_theme"
+html_title = f"mhbench {release}"
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "navigation_depth": 2,
+    "show_toc_level": 2,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+nb_execution_mode = "off"
+nb_mime_priority_overrides = [("html", "text/html", 10)]
+myst_enable_extensions = ["dollarmath", "amsmath"]
+myst_heading_anchors = 3
+exclude_patterns = ["**/.ipynb_checkpoints"]
+# Notebooks are read on GitHub too: a link to a folder or to a file that is no page is fine there.
+suppress_warnings = [
+    "myst.xref_missing",
+    "myst.header",
+    "mystnb.unknown_mime_type",
+    "toc.not_included",
+    "misc.highlighting_failure",
+]
