@@ -1937,6 +1937,7 @@ d = {
             "mhbench.run.plan._fits": ("run/plan.html#_fits", "mhbench/run/plan.py"),
             "mhbench.run.plan._judged": ("run/plan.html#_judged", "mhbench/run/plan.py"),
             "mhbench.run.plan._known_of_encoder": ("run/plan.html#_known_of_encoder", "mhbench/run/plan.py"),
+            "mhbench.run.plan._labelled": ("run/plan.html#_labelled", "mhbench/run/plan.py"),
             "mhbench.run.plan._prepared": ("run/plan.html#_prepared", "mhbench/run/plan.py"),
             "mhbench.run.plan._sorted": ("run/plan.html#_sorted", "mhbench/run/plan.py"),
             "mhbench.run.plan._studied": ("run/plan.html#_studied", "mhbench/run/plan.py"),
@@ -4441,8 +4442,16 @@ d = {
                 "studies/mhqa/simulate.html#simulate_composed",
                 "mhbench/studies/mhqa/simulate.py",
             ),
+            "mhbench.studies.mhqa.simulate.simulate_passages": (
+                "studies/mhqa/simulate.html#simulate_passages",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
             "mhbench.studies.mhqa.simulate.simulate_pubmed": (
                 "studies/mhqa/simulate.html#simulate_pubmed",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
+            "mhbench.studies.mhqa.simulate.simulate_readers": (
+                "studies/mhqa/simulate.html#simulate_readers",
                 "mhbench/studies/mhqa/simulate.py",
             ),
             "mhbench.studies.mhqa.simulate.statement": (
