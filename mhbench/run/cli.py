@@ -77,12 +77,21 @@ def _inputs(a):
         print(f"{study}: corpus {hashes['corpus'][:12]}")
 
 
+def _export(a):
+    from mhbench.run.export import export_run
+    from mhbench.run.graph import runs
+
+    run = load_params(root() / a.params)["run"]
+    made = export_run(a.kind, a.to, root() / "results", run, runs(run), private=a.private)
+    print(*made[:20], *([f"and {len(made) - 20} more"] if len(made) > 20 else []), sep="\n")
+
+
 def _compare(a):
     from mhbench.report.page import ReportTable, Section, html_report, readable
     from mhbench.run import compare
 
     first, second = compare.results_of(a.first), compare.results_of(a.second)
-    paired = compare.paired_accuracies(first.scores, second.scores, seed=load_params(root() / a.params)["seed"])
+    paired = compare.paired_accuracies(first.scores, second.scores, seed=20250107)
     main = compare.main_numbers(first, second)
     told = f"{a.second} minus {a.first}, on the items that both scored; where the interval holds 0 nothing is shown."
     print(told, readable(paired).to_string(index=False), sep="\n\n", end="\n\n")
@@ -355,6 +364,10 @@ def parser() -> argparse.ArgumentParser:
         help="ask only the I-th of N parts of the items (generate); merge puts them together",
     )
     add("inputs", _inputs, "hash the corpora, answers and templates that the run reads, for DVC to compare")
+    s = add("export", _export, "the run for another tool: logs for inspect, a dataset folder (hf), a run of MLflow")
+    s.add_argument("kind", choices=["inspect", "hf", "mlflow"])
+    s.add_argument("to", metavar="FOLDER", help="where to write; for MLflow the tracking address")
+    s.add_argument("--private", action="store_true", help="with the texts of protected items")
     s = add("compare", _compare, "two runs side by side, with paired differences: folders, commits, experiments")
     s.add_argument("first", metavar="RUN")
     s.add_argument("second", metavar="RUN")

@@ -33,6 +33,7 @@ __all__ = [
     "table_2",
     "table_3",
     "prompt_wordings",
+    "wordings_compared",
     "annotation_page",
 ]
 
@@ -328,6 +329,27 @@ def prompt_wordings(
         for w in (a, b, f"{a} - {b}")
     ]
     return pd.DataFrame(rows)
+
+
+def wordings_compared(
+    scores: pd.DataFrame,  # of score_responses
+    wordings: Mapping[str, str],  # a model's entry with another wording of the prompt -> its entry with the first one
+    *,
+    n_boot: int = 1000,
+    seed: int,
+) -> pd.DataFrame:  # as prompt_wordings; no row where no such pair answered an item under both
+    """Every model that was asked under two wordings, as two entries: accuracy under each, and the paired difference.
+
+    Source: Lamparth, Grabb et al. 2025, figure 17.
+    """
+    columns = ["model", "wording", "n", "n_clusters", "estimate", "ci_low", "ci_high", "level", "interval"]
+    parts = []
+    for other, model in wordings.items():
+        plain = scores[(scores["answered_by"] == "plain") & (scores["mode"] == "zero_shot")]
+        two = {name: plain[plain["model"] == name].assign(model=model) for name in (model, other)}
+        if set(two[model]["item_id"]) & set(two[other]["item_id"]):
+            parts.append(prompt_wordings(two, n_boot=n_boot, seed=seed))
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
 
 
 def annotation_page(
