@@ -1963,6 +1963,7 @@ d = {
             "mhbench.run.shape.declared_defaults": ("run/shape.html#declared_defaults", "mhbench/run/shape.py"),
             "mhbench.run.shape.parameter": ("run/shape.html#parameter", "mhbench/run/shape.py"),
             "mhbench.run.shape.params_schema": ("run/shape.html#params_schema", "mhbench/run/shape.py"),
+            "mhbench.run.shape.schema_for_editors": ("run/shape.html#schema_for_editors", "mhbench/run/shape.py"),
             "mhbench.run.shape.write_schema": ("run/shape.html#write_schema", "mhbench/run/shape.py"),
         },
         "mhbench.run.stage": {
