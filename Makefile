@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: docs repro test lab bench readme clean data data-update readers export
+.PHONY: docs repro test lab bench readme clean data data-update readers export licences audit
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -62,6 +62,12 @@ export: $(READY)  ## after editing a notebook: the package, and the schema of pa
 	$(BIN)/nbdev_export
 	$(BIN)/ruff format --quiet mhbench
 	$(BIN)/python -c "from mhbench.run.shape import write_schema; write_schema('params.schema.json')"
+
+licences: $(READY)  ## what every pinned requirement says of its licence
+	$(BIN)/python tests/check_licences.py
+
+audit: $(READY)  ## known advisories on the pinned requirements; asks a service on the network, and needs `pip install pip-audit`
+	$(BIN)/python tests/check_licences.py --audit
 
 readme: export  ## README.md from nbs/index.ipynb
 	$(BIN)/python tests/check_readme.py --write

@@ -970,21 +970,40 @@ d = {
                 "corpus/compose.html#candidate_items",
                 "mhbench/corpus/compose.py",
             ),
+            "mhbench.corpus.compose.candidate_table": (
+                "corpus/compose.html#candidate_table",
+                "mhbench/corpus/compose.py",
+            ),
             "mhbench.corpus.compose.compose_requests": (
                 "corpus/compose.html#compose_requests",
                 "mhbench/corpus/compose.py",
             ),
+            "mhbench.corpus.compose.compose_with": ("corpus/compose.html#compose_with", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose.funnel_figure": ("corpus/compose.html#funnel_figure", "mhbench/corpus/compose.py"),
             "mhbench.corpus.compose.funnel_table": ("corpus/compose.html#funnel_table", "mhbench/corpus/compose.py"),
             "mhbench.corpus.compose.making_recipe": ("corpus/compose.html#making_recipe", "mhbench/corpus/compose.py"),
             "mhbench.corpus.compose.prompt_hash": ("corpus/compose.html#prompt_hash", "mhbench/corpus/compose.py"),
             "mhbench.corpus.compose.read_composed": ("corpus/compose.html#read_composed", "mhbench/corpus/compose.py"),
             "mhbench.corpus.compose.read_verdict": ("corpus/compose.html#read_verdict", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose.read_with": ("corpus/compose.html#read_with", "mhbench/corpus/compose.py"),
             "mhbench.corpus.compose.reading_requests": (
                 "corpus/compose.html#reading_requests",
                 "mhbench/corpus/compose.py",
             ),
+            "mhbench.corpus.compose.recorded_candidates": (
+                "corpus/compose.html#recorded_candidates",
+                "mhbench/corpus/compose.py",
+            ),
             "mhbench.corpus.compose.snippet_stands": (
                 "corpus/compose.html#snippet_stands",
+                "mhbench/corpus/compose.py",
+            ),
+            "mhbench.corpus.compose.usable_articles": (
+                "corpus/compose.html#usable_articles",
+                "mhbench/corpus/compose.py",
+            ),
+            "mhbench.corpus.compose.without_duplicates": (
+                "corpus/compose.html#without_duplicates",
                 "mhbench/corpus/compose.py",
             ),
             "mhbench.corpus.compose.wording_fault": ("corpus/compose.html#wording_fault", "mhbench/corpus/compose.py"),
@@ -1414,6 +1433,7 @@ d = {
         },
         "mhbench.records.answers": {
             "mhbench.records.answers._rows": ("records/answers.html#_rows", "mhbench/records/answers.py"),
+            "mhbench.records.answers._said": ("records/answers.html#_said", "mhbench/records/answers.py"),
             "mhbench.records.answers._sample": ("records/answers.html#_sample", "mhbench/records/answers.py"),
             "mhbench.records.answers.load_answers": ("records/answers.html#load_answers", "mhbench/records/answers.py"),
         },
@@ -1458,6 +1478,15 @@ d = {
                 "records/labelstudio.html#write_tasks",
                 "mhbench/records/labelstudio.py",
             ),
+        },
+        "mhbench.records.logs": {
+            "mhbench.records.logs._inspect_samples": ("records/logs.html#_inspect_samples", "mhbench/records/logs.py"),
+            "mhbench.records.logs._is_number": ("records/logs.html#_is_number", "mhbench/records/logs.py"),
+            "mhbench.records.logs._message": ("records/logs.html#_message", "mhbench/records/logs.py"),
+            "mhbench.records.logs._of_batch": ("records/logs.html#_of_batch", "mhbench/records/logs.py"),
+            "mhbench.records.logs._of_harness": ("records/logs.html#_of_harness", "mhbench/records/logs.py"),
+            "mhbench.records.logs._of_inspect": ("records/logs.html#_of_inspect", "mhbench/records/logs.py"),
+            "mhbench.records.logs.log_rows": ("records/logs.html#log_rows", "mhbench/records/logs.py"),
         },
         "mhbench.records.questions": {
             "mhbench.records.questions.Misfit": ("records/questions.html#misfit", "mhbench/records/questions.py"),
@@ -1679,6 +1708,9 @@ d = {
             "mhbench.report.reading.stage_prose": ("report/reading.html#stage_prose", "mhbench/report/reading.py"),
             "mhbench.report.reading.standing": ("report/reading.html#standing", "mhbench/report/reading.py"),
         },
+        "mhbench.report.sliders": {
+            "mhbench.report.sliders.sliders": ("report/sliders.html#sliders", "mhbench/report/sliders.py")
+        },
         "mhbench.report.style": {
             "mhbench.report.style.Look": ("report/style.html#look", "mhbench/report/style.py"),
             "mhbench.report.style.Look.dot": ("report/style.html#look.dot", "mhbench/report/style.py"),
@@ -1696,6 +1728,7 @@ d = {
         "mhbench.report.tables": {
             "mhbench.report.tables._folded": ("report/tables.html#_folded", "mhbench/report/tables.py"),
             "mhbench.report.tables._row": ("report/tables.html#_row", "mhbench/report/tables.py"),
+            "mhbench.report.tables.csv_text": ("report/tables.html#csv_text", "mhbench/report/tables.py"),
             "mhbench.report.tables.markdown_table": ("report/tables.html#markdown_table", "mhbench/report/tables.py"),
             "mhbench.report.tables.number": ("report/tables.html#number", "mhbench/report/tables.py"),
             "mhbench.report.tables.numeric": ("report/tables.html#numeric", "mhbench/report/tables.py"),
@@ -1714,6 +1747,8 @@ d = {
             "mhbench.run.cli._cache": ("run/cli.html#_cache", "mhbench/run/cli.py"),
             "mhbench.run.cli._check": ("run/cli.html#_check", "mhbench/run/cli.py"),
             "mhbench.run.cli._compare": ("run/cli.html#_compare", "mhbench/run/cli.py"),
+            "mhbench.run.cli._export": ("run/cli.html#_export", "mhbench/run/cli.py"),
+            "mhbench.run.cli._held": ("run/cli.html#_held", "mhbench/run/cli.py"),
             "mhbench.run.cli._import": ("run/cli.html#_import", "mhbench/run/cli.py"),
             "mhbench.run.cli._inputs": ("run/cli.html#_inputs", "mhbench/run/cli.py"),
             "mhbench.run.cli._kept": ("run/cli.html#_kept", "mhbench/run/cli.py"),
@@ -1765,6 +1800,14 @@ d = {
             "mhbench.run.execute._home": ("run/execute.html#_home", "mhbench/run/execute.py"),
             "mhbench.run.execute._normalise": ("run/execute.html#_normalise", "mhbench/run/execute.py"),
             "mhbench.run.execute.run_stage": ("run/execute.html#run_stage", "mhbench/run/execute.py"),
+        },
+        "mhbench.run.export": {
+            "mhbench.run.export._sample": ("run/export.html#_sample", "mhbench/run/export.py"),
+            "mhbench.run.export._short": ("run/export.html#_short", "mhbench/run/export.py"),
+            "mhbench.run.export.dataset_folder": ("run/export.html#dataset_folder", "mhbench/run/export.py"),
+            "mhbench.run.export.export_run": ("run/export.html#export_run", "mhbench/run/export.py"),
+            "mhbench.run.export.inspect_logs": ("run/export.html#inspect_logs", "mhbench/run/export.py"),
+            "mhbench.run.export.mlflow_run": ("run/export.html#mlflow_run", "mhbench/run/export.py"),
         },
         "mhbench.run.graph": {
             "mhbench.run.graph.Node": ("run/graph.html#node", "mhbench/run/graph.py"),
@@ -1889,11 +1932,13 @@ d = {
             "mhbench.run.plan._Study.generate": ("run/plan.html#_study.generate", "mhbench/run/plan.py"),
             "mhbench.run.plan._Study.later": ("run/plan.html#_study.later", "mhbench/run/plan.py"),
             "mhbench.run.plan._completed": ("run/plan.html#_completed", "mhbench/run/plan.py"),
+            "mhbench.run.plan._composed": ("run/plan.html#_composed", "mhbench/run/plan.py"),
             "mhbench.run.plan._duelled": ("run/plan.html#_duelled", "mhbench/run/plan.py"),
             "mhbench.run.plan._fits": ("run/plan.html#_fits", "mhbench/run/plan.py"),
             "mhbench.run.plan._judged": ("run/plan.html#_judged", "mhbench/run/plan.py"),
             "mhbench.run.plan._known_of_encoder": ("run/plan.html#_known_of_encoder", "mhbench/run/plan.py"),
             "mhbench.run.plan._prepared": ("run/plan.html#_prepared", "mhbench/run/plan.py"),
+            "mhbench.run.plan._sorted": ("run/plan.html#_sorted", "mhbench/run/plan.py"),
             "mhbench.run.plan._studied": ("run/plan.html#_studied", "mhbench/run/plan.py"),
             "mhbench.run.plan.plan_run": ("run/plan.html#plan_run", "mhbench/run/plan.py"),
             "mhbench.run.plan.run_with": ("run/plan.html#run_with", "mhbench/run/plan.py"),
@@ -1952,6 +1997,7 @@ d = {
             "mhbench.run.stage.Stage.simulated": ("run/stage.html#stage.simulated", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.table": ("run/stage.html#stage.table", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.texts": ("run/stage.html#stage.texts", "mhbench/run/stage.py"),
+            "mhbench.run.stage.Stage.texts_of": ("run/stage.html#stage.texts_of", "mhbench/run/stage.py"),
             "mhbench.run.stage._demo": ("run/stage.html#_demo", "mhbench/run/stage.py"),
             "mhbench.run.stage._everybody": ("run/stage.html#_everybody", "mhbench/run/stage.py"),
             "mhbench.run.stage._goes_through": ("run/stage.html#_goes_through", "mhbench/run/stage.py"),
@@ -2958,6 +3004,7 @@ d = {
             "mhbench.steps.rates._counts": ("steps/rates.html#_counts", "mhbench/steps/rates.py"),
             "mhbench.steps.rates._groups": ("steps/rates.html#_groups", "mhbench/steps/rates.py"),
             "mhbench.steps.rates._taken_back": ("steps/rates.html#_taken_back", "mhbench/steps/rates.py"),
+            "mhbench.steps.rates.absent_members": ("steps/rates.html#absent_members", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.average_models": ("steps/rates.html#average_models", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.f1_table": ("steps/rates.html#f1_table", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.present_groups": ("steps/rates.html#present_groups", "mhbench/steps/rates.py"),
@@ -3473,6 +3520,10 @@ d = {
             ),
             "mhbench.studies.counselingbench.tables.pairs_asked": (
                 "studies/counselingbench/tables.html#pairs_asked",
+                "mhbench/studies/counselingbench/tables.py",
+            ),
+            "mhbench.studies.counselingbench.tables.pairs_not_asked": (
+                "studies/counselingbench/tables.html#pairs_not_asked",
                 "mhbench/studies/counselingbench/tables.py",
             ),
             "mhbench.studies.counselingbench.tables.question_counts": (
@@ -4222,6 +4273,14 @@ d = {
                 "studies/mentat/tables.html#annotation_page",
                 "mhbench/studies/mentat/tables.py",
             ),
+            "mhbench.studies.mentat.tables.beside_each_other": (
+                "studies/mentat/tables.html#beside_each_other",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables.by_category": (
+                "studies/mentat/tables.html#by_category",
+                "mhbench/studies/mentat/tables.py",
+            ),
             "mhbench.studies.mentat.tables.label_tables": (
                 "studies/mentat/tables.html#label_tables",
                 "mhbench/studies/mentat/tables.py",
@@ -4240,6 +4299,10 @@ d = {
             ),
             "mhbench.studies.mentat.tables.table_3": (
                 "studies/mentat/tables.html#table_3",
+                "mhbench/studies/mentat/tables.py",
+            ),
+            "mhbench.studies.mentat.tables.wordings_compared": (
+                "studies/mentat/tables.html#wordings_compared",
                 "mhbench/studies/mentat/tables.py",
             ),
         },
@@ -4366,8 +4429,16 @@ d = {
                 "studies/mhqa/simulate.html#abstract_of",
                 "mhbench/studies/mhqa/simulate.py",
             ),
+            "mhbench.studies.mhqa.simulate.literature_files": (
+                "studies/mhqa/simulate.html#literature_files",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
             "mhbench.studies.mhqa.simulate.simulate_bank": (
                 "studies/mhqa/simulate.html#simulate_bank",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
+            "mhbench.studies.mhqa.simulate.simulate_composed": (
+                "studies/mhqa/simulate.html#simulate_composed",
                 "mhbench/studies/mhqa/simulate.py",
             ),
             "mhbench.studies.mhqa.simulate.simulate_pubmed": (

@@ -197,3 +197,44 @@ def test_every_set_is_compared_and_every_figure_drawn(asked, root):
     for o in outs:
         path = o.replace("${item.study}", "mentat")
         assert (asked / path.removeprefix("results/") if path.startswith("results/") else asked / path).exists(), path
+
+
+def test_the_labels_of_either_reading_and_the_question_file_s_score_the_same_answers(asked):
+    "Counted one by one: the letter of the most probable option, put back into the order that the model was shown."
+    out = stage("score", asked, models=["minilm"], n_boot=50, n_permutations=99)
+    table = pd.read_parquet(out / "by_labels.parquet").query("category == 'all'").set_index("labels")["estimate"]
+    labels = pd.read_parquet(asked / "preferences/mentat/labels_by_reading.parquet")
+    items = [i for i in read_records(asked / "text/prepare/mentat/items.parquet", Item) if i.variant["set"] == "D0"]
+    said = {
+        r.item_id: max(r.letter_logprobs, key=r.letter_logprobs.get)
+        for r in read_records(asked / "text/generate/mentat/minilm/responses.parquet", Response)
+    }
+    best = {
+        (reading, q): g.loc[g["probability"].idxmax(), "option"]
+        for (reading, q), g in labels.groupby(["reading", "question"])
+    }
+    right = {"as shown": [], "as released": [], "question file": []}
+    for i in items:
+        if ("shown", i.base) not in best or i.item_id not in said:
+            continue
+        shown = "ABCDE".index(said[i.item_id])
+        original = "ABCDE"[shown if i.order is None else i.order[shown]]
+        right["as shown"].append(original == best["shown", i.base])
+        right["as released"].append(original == best["release", i.base])
+        right["question file"].append(said[i.item_id] == "ABCDE"[int(np.argmax(i.soft_labels))])
+    assert len(right["as shown"]) > 3
+    for name, x in right.items():
+        assert table[name] == pytest.approx(np.mean(x)), name
+    assert table["as shown - as released"] == pytest.approx(np.mean(right["as shown"]) - np.mean(right["as released"]))
+
+
+def test_tables_in_the_paper_s_layout_say_what_the_tidy_ones_say(asked):
+    tidy = pd.read_parquet(asked / "score/mentat/averages.parquet").query("by == 'category'").set_index("group")
+    wide = pd.read_parquet(asked / "score/mentat/averages_wide.parquet").set_index("category").iloc[:, 0]
+    assert set(wide.index) == set(tidy.index)
+    for category, cell in wide.items():
+        r = tidy.loc[category]
+        half = (r["ci_high"] - r["ci_low"]) / 2
+        assert cell == (f"{r['estimate']:.2f} ± {half:.2f}" if np.isfinite(half) else f"{r['estimate']:.2f}")
+    page = pd.read_parquet(asked / "preferences/mentat/page.parquet")
+    assert page["place"].tolist() == [1, 2, 3, 4, 5] and sorted(page["option"]) == list("ABCDE")

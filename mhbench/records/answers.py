@@ -12,6 +12,7 @@ import pandas as pd
 import pyarrow as pa
 
 from ..errors import refuse
+from .logs import log_rows
 from .schema import Item, Response, validate
 from .table import csv_rows
 
@@ -26,6 +27,8 @@ def _rows(path: Path) -> list[tuple[str, dict]]:  # (place, fields)
         if path.suffix == ".parquet":
             table = pd.read_parquet(path).fillna("").astype(str)
             rows = [(f"{path.name}:row {k}", r) for k, r in enumerate(table.to_dict("records"), 1)]
+        elif (logged := log_rows(path)) is not None:
+            return logged
         else:
             rows = list(csv_rows(path))
     except (OSError, pa.ArrowException) as e:
@@ -46,8 +49,16 @@ def _sample(text: str | None, place: str) -> int:
     return int(text or 0)
 
 
+def _said(row: dict) -> dict:
+    "What was written, with the log-probabilities of the letters where a log has them; or why nothing was."
+    if row["text"]:
+        kept = ("text", "letter_logprobs")
+        return {k: row[k] for k in kept if k in row}
+    return {"status": "error", "error": row.get("error") or "the table has no text"}
+
+
 def load_answers(
-    path: str | Path,  # CSV or Parquet with item_id and text; mode and sample where given
+    path: str | Path,  # CSV or Parquet with item_id and text, mode and sample where given; or a log of another tool
     items: Sequence[Item],  # that were asked
     model: str,  # whose answers they are: a name for the tables
 ) -> list[Response]:  # one a row, in the order of the file; an empty text is status error
@@ -66,6 +77,12 @@ def load_answers(
         )
     table = _rows(path)
     study = {i.item_id: i.study for i in items}
+    if path.suffix in (".eval", ".json", ".jsonl"):  # a log of all questions, of which some are asked here
+        known = [(place, r) for place, r in table if r["item_id"] in study]
+        there = len({r["item_id"] for _, r in known})
+        of = f"{len(known)} of {len(table)} answers of {path.name}"
+        print(f"{model}: {of} are to {there} of the {len(study)} items asked")
+        table = known or table
     unknown = [r["item_id"] for _, r in table if r["item_id"] not in study]
     if unknown:
         refuse(
@@ -86,7 +103,7 @@ def load_answers(
                 mode=r.get("mode") or "zero_shot",
                 sample=_sample(r.get("sample"), place),
                 attempts=0,
-                **({"text": r["text"]} if r["text"] else {"status": "error", "error": "the table has no text"}),
+                **_said(r),
             ),
         )
         for place, r in table

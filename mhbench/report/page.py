@@ -22,7 +22,7 @@ from ..errors import refuse
 from .items import Answers, columnar, packed
 from .reading import Prose, doubts, stage_prose
 from .style import spaced
-from .tables import markdown_table, number, numeric, with_interval
+from .tables import csv_text, markdown_table, number, numeric, with_interval
 from ..steps.rates import COUNTS
 
 # %% auto #0
@@ -141,7 +141,7 @@ def write_headline(main: pd.DataFrame, folder: str | Path) -> list[Path]:
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     out = [folder / "headline.csv", folder / "headline.md"]
-    out[0].write_text(main.to_csv(index=False), encoding="utf-8")
+    out[0].write_text(csv_text(main), encoding="utf-8")
     out[1].write_text(f"# The main numbers\n\n{markdown_table(readable(main))}", encoding="utf-8")
     return out
 
@@ -158,7 +158,7 @@ def write_tables(sections: Sequence[Section], folder: str | Path) -> list[Path]:
         for t in s.given:
             stem = _stem(s.title, t.caption)
             out += [folder / f"{stem}.csv", folder / f"{stem}.md"]
-            out[-2].write_text(t.frame.to_csv(index=False), encoding="utf-8")
+            out[-2].write_text(csv_text(t.frame), encoding="utf-8")
             out[-1].write_text(f"# {t.caption}\n\n{markdown_table(readable(t.frame))}", encoding="utf-8")
     return out
 
@@ -237,7 +237,7 @@ def _cells(t: ReportTable, key: str, section: Section, answers: Answers | None, 
         "n": len(t.frame),
         "cut": len(t.frame) > ROWS_SHOWN,
         "doubts": doubts(t.frame),
-        "csv": base64.b64encode(t.frame.to_csv(index=False).encode()).decode(),
+        "csv": base64.b64encode(csv_text(t.frame).encode()).decode(),
         "file": f"{_stem(section.title, t.caption)}.csv",
         "text": t.about.text,
         "heading": t.about.heading,

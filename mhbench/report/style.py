@@ -44,6 +44,7 @@ PALETTE = ("#0072B2", "#D98E00", "#009E73", "#CC4C00", "#B5578F", "#3C9BD6", "#3
 MARKERS = "os^DvPX<"
 
 STYLE = {
+    "text.parse_math": False,  # a label with a dollar sign is a label
     "font.size": 9,
     "axes.spines.top": False,
     "axes.spines.right": False,

@@ -5,7 +5,9 @@
 # %% ../../nbs/report/01_tables.ipynb #7e70724d
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +15,7 @@ import pandas as pd
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ["number", "with_interval", "numeric", "markdown_table"]
+__all__ = ["number", "with_interval", "numeric", "markdown_table", "csv_text"]
 
 
 # %% ../../nbs/report/01_tables.ipynb #586e06ed
@@ -69,7 +71,7 @@ def with_interval(
 
 # %% ../../nbs/report/01_tables.ipynb #cf14335d
 def _row(cells: Iterable[object]) -> str:
-    return "| " + " | ".join(str(c).replace("|", "\\|").replace("\n", " ") for c in cells) + " |"
+    return "| " + " | ".join(str(c).replace("|", "\\|").replace("\n", " ").replace("<", "&lt;") for c in cells) + " |"
 
 
 def numeric(table: pd.DataFrame) -> list[bool]:
@@ -82,3 +84,18 @@ def markdown_table(table: pd.DataFrame, digits: int = 3) -> str:
     rule = "|" + "|".join(" ---: " if right else " --- " for right in numeric(table)) + "|"
     rows = [_row(number(v, digits) for v in r) for r in table.itertuples(index=False)]
     return "\n".join([_row(table.columns), rule, *rows]) + "\n"
+
+
+_FORMULA = re.compile(r"[=+@\t\r]|-(?![\d.])")  # what a spreadsheet would take for a formula
+
+
+def csv_text(table: pd.DataFrame) -> str:
+    "A DataFrame as CSV, the index left out; a text that a spreadsheet would run begins with an apostrophe."
+
+    def safe(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        text = value.replace("\r", " ")  # it would begin a line
+        return f"'{text}" if _FORMULA.match(value) else text
+
+    return table.map(safe).rename(columns=safe).to_csv(index=False)

@@ -77,12 +77,21 @@ def _inputs(a):
         print(f"{study}: corpus {hashes['corpus'][:12]}")
 
 
+def _export(a):
+    from mhbench.run.export import export_run
+    from mhbench.run.graph import runs
+
+    run = load_params(root() / a.params)["run"]
+    made = export_run(a.kind, a.to, root() / "results", run, runs(run), private=a.private)
+    print(*made[:20], *([f"and {len(made) - 20} more"] if len(made) > 20 else []), sep="\n")
+
+
 def _compare(a):
     from mhbench.report.page import ReportTable, Section, html_report, readable
     from mhbench.run import compare
 
     first, second = compare.results_of(a.first), compare.results_of(a.second)
-    paired = compare.paired_accuracies(first.scores, second.scores, seed=load_params(root() / a.params)["seed"])
+    paired = compare.paired_accuracies(first.scores, second.scores, seed=20250107)
     main = compare.main_numbers(first, second)
     told = f"{a.second} minus {a.first}, on the items that both scored; where the interval holds 0 nothing is shown."
     print(told, readable(paired).to_string(index=False), sep="\n\n", end="\n\n")
@@ -264,6 +273,24 @@ def _plan(a):
         )
 
 
+def _held(rows: list[dict]) -> pd.DataFrame:
+    "What a cache holds, one row a model and endpoint: answers by status, tokens, money, and the days."
+    t = pd.DataFrame(rows)
+    who = ["model", "endpoint"]
+    counts = t.pivot_table(index=who, columns="status", values="rows", aggfunc="sum", fill_value=0)
+    counts = counts[[s for s in STATUSES if s in counts]].astype(int)
+    g = t.groupby(who)
+    sums = g[["prompt_tokens", "completion_tokens", "cost_usd"]].sum()
+    spent = sums.rename(columns={"prompt_tokens": "prompt tokens", "completion_tokens": "answer tokens"})
+    spent = spent.rename(columns={"cost_usd": "USD"})
+    days = {"from": g["oldest"].min(), "to": g["newest"].max()}
+    dates = pd.DataFrame(
+        {k: pd.to_datetime(v, unit="s", utc=True).dt.strftime("%Y-%m-%d %H:%M") for k, v in days.items()}
+    )
+    out = counts.join(spent).join(dates).reset_index()
+    return out.assign(endpoint=out["endpoint"].str.replace(r"^(.{40}).+", r"\1...", regex=True))
+
+
 def _cache(a):
     from mhbench.ask import cache
 
@@ -280,7 +307,8 @@ def _cache(a):
     reading = a.action in ("stats", "export")
     with contextlib.closing(cache.Cache(path, readonly=reading)) as c:
         if a.action == "stats":
-            print(pd.DataFrame(cache.stats(c)).to_string(index=False) if cache.stats(c) else "the cache is empty")
+            held = cache.stats(c)
+            print(_held(held).to_string(index=False) if held else "the cache is empty")
         elif a.action == "export":
             print(f"{cache.export(c, a.file, model=a.model)} answers written to {a.file}")
             print("answers may repeat the text of a protected corpus: look at the file before you hand it on")
@@ -336,6 +364,10 @@ def parser() -> argparse.ArgumentParser:
         help="ask only the I-th of N parts of the items (generate); merge puts them together",
     )
     add("inputs", _inputs, "hash the corpora, answers and templates that the run reads, for DVC to compare")
+    s = add("export", _export, "the run for another tool: logs for inspect, a dataset folder (hf), a run of MLflow")
+    s.add_argument("kind", choices=["inspect", "hf", "mlflow"])
+    s.add_argument("to", metavar="FOLDER", help="where to write; for MLflow the tracking address")
+    s.add_argument("--private", action="store_true", help="with the texts of protected items")
     s = add("compare", _compare, "two runs side by side, with paired differences: folders, commits, experiments")
     s.add_argument("first", metavar="RUN")
     s.add_argument("second", metavar="RUN")

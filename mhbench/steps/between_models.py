@@ -173,7 +173,8 @@ def run_to_run(
 
 # %% ../../nbs/steps/20_between_models.ipynb #960063d9
 def pair_names(pairs: pd.DataFrame) -> pd.DataFrame:  # of model_pairs
-    "The pairs with an interval, with columns `pair` and `asked` that name them for people."
+    "The pairs with an interval, with a column `pair` that names them for people, and the mode where there are several."
     known = pairs.dropna(subset=["ci_low"])
     names = mode_names(known.assign(n_votes=0)).str.replace(", majority of 0", ", majority").str.replace("_", " ")
-    return known.assign(pair=known["first"] + " minus " + known["second"], asked=names)
+    pair = known["first"] + " minus " + known["second"]
+    return known.assign(pair=pair if names.nunique() < 2 else pair + ", " + names)

@@ -19,7 +19,7 @@ from ..stats.resample import mean
 from .score import ANSWERED, RUN, UNSCORED
 
 # %% auto #0
-__all__ = ["COUNTS", "rate_table", "average_models", "present_groups", "status_table", "f1_table"]
+__all__ = ["COUNTS", "rate_table", "average_models", "present_groups", "absent_members", "status_table", "f1_table"]
 
 # %% ../../nbs/steps/08_rates.ipynb #1b2449fd
 _MEASURED = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level"]
@@ -184,6 +184,16 @@ def present_groups(
     "The groups that have a model in this run."
     known = set(models)
     return {name: members for name, members in groups.items() if known & set(members)}
+
+
+def absent_members(
+    groups: Mapping[str, Sequence[str]],  # name -> models
+    models: Iterable[str],  # of the run
+) -> dict[str, str]:  # "group NAME" -> who of it is not there
+    "The groups that are not whole in this run, so that a mean over some of them is not taken for one over all."
+    known = set(models)
+    gone = {name: [m for m in members if m not in known] for name, members in groups.items()}
+    return {f"group {name}": f"{', '.join(who)} did not answer here" for name, who in gone.items() if who}
 
 
 def status_table(scores: pd.DataFrame) -> pd.DataFrame:

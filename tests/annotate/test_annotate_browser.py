@@ -228,7 +228,7 @@ def test_without_javascript_the_forms_post_and_are_kept_by_option(serve, no_scri
     page.until(lambda: "instructions" in no_script.current_url)
     no_script.get(f"{s.url}/q/1")
     said = page.one("#saved").get_property("innerText")  # selenium calls a <noscript> hidden, and it is not
-    assert said == "Your answers are saved when you press a button here."
+    assert said == "A button here saves your answers."
     assert page.all("input[type=range]") == []
     page.one("button[name=go]").click()
     page.until(lambda: no_script.current_url.endswith("/q/1?missing=1"))

@@ -14,7 +14,7 @@ from mhbench.annotate.fields import RatedAnswer
 from mhbench.annotate.simulate import opinion
 from mhbench.annotate.store import Change, open_store
 from mhbench.records.schema import Rating, read_records
-from mhbench.run.params import check_params
+from mhbench.run.params import check_params, load_params
 from mhbench.stats.hierarchical import hierarchical_bradley_terry
 from mhbench.studies.corpus import load_corpus
 
@@ -104,8 +104,7 @@ def test_people_and_simulated_raters_are_not_mixed(answered, tmp_path):
 
 
 def test_an_entry_annotate_is_no_stage_and_no_mistake(answered):
-    p = YAML(typ="safe").load(answered / "params.yaml")
-    check_params(p)
+    p = load_params(answered / "params.yaml")
     p["studies"]["mentat"]["anotate"] = {}
     with pytest.raises(ValueError, match="mentat.anotate must be .*annotate"):
         check_params(p)

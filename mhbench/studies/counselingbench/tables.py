@@ -47,6 +47,7 @@ __all__ = [
     "over_models",
     "over_cases",
     "pairs_asked",
+    "pairs_not_asked",
     "medical_models",
     "over_pairs",
     "annotator_agreement",
@@ -225,6 +226,12 @@ def pairs_asked(pairs: Mapping[str, str], choice: pd.DataFrame, mode: str) -> di
     "The pairs (medical model -> its general one) of which both answered in a mode."
     answered = set(choice.loc[choice["mode"] == mode, "model"])
     return {a: b for a, b in pairs.items() if {a, b} <= answered}
+
+
+def pairs_not_asked(pairs: Mapping[str, str], asked: Mapping[str, str], mode: str) -> dict[str, str]:
+    "The named pairs that cannot be compared, and why."
+    gone = {a: b for a, b in pairs.items() if a not in asked}
+    return {f"{a} beside {b}": f"not both of them answered in mode {mode}" for a, b in gone.items()}
 
 
 def medical_models(

@@ -28,9 +28,12 @@ __all__ = [
     "LabelTables",
     "label_tables",
     "table_1",
+    "by_category",
+    "beside_each_other",
     "table_2",
     "table_3",
     "prompt_wordings",
+    "wordings_compared",
     "annotation_page",
 ]
 
@@ -231,6 +234,33 @@ def table_1(
     return wide.loc[[*known, *(c for c in wide.index if c not in known)]].rename_axis("mean accuracy")
 
 
+def by_category(
+    averages: pd.DataFrame,  # of mhbench.steps.rates.average_models: mode, answered_by, by, group, models, ...
+    mode: str = "zero_shot",
+) -> pd.DataFrame:  # category, then a column a group of models; no row where no category was asked in that mode
+    """Mean accuracy by category of one mode, as table 1 shows it.
+
+    Source: Lamparth, Grabb et al. 2025, table 1.
+    """
+    plain = averages[(averages["mode"] == mode) & (averages["answered_by"] == "plain") & (averages["by"] == "category")]
+    return table_1(plain).rename_axis("category").reset_index() if len(plain) else pd.DataFrame(columns=["category"])
+
+
+def beside_each_other(
+    inconsistency: pd.DataFrame,
+    accuracy: pd.DataFrame,
+) -> pd.DataFrame:  # model, then a column of text a category and measure; no row without a free-form answer
+    """Table 3 with plain headings, as a file can hold them.
+
+    Source: Lamparth, Grabb et al. 2025, table 3.
+    """
+    if not len(inconsistency):
+        return pd.DataFrame(columns=["model"])
+    wide = table_3(inconsistency, accuracy)
+    wide.columns = [f"{category}, {measure}" for category, measure in wide.columns]
+    return wide.reset_index()
+
+
 def table_2(
     averages: pd.DataFrame,  # set, level, models, n, estimate, ci_low, ci_high
 ) -> pd.DataFrame:  # (set, level) by groups of models, as text
@@ -299,6 +329,27 @@ def prompt_wordings(
         for w in (a, b, f"{a} - {b}")
     ]
     return pd.DataFrame(rows)
+
+
+def wordings_compared(
+    scores: pd.DataFrame,  # of score_responses
+    wordings: Mapping[str, str],  # a model's entry with another wording of the prompt -> its entry with the first one
+    *,
+    n_boot: int = 1000,
+    seed: int,
+) -> pd.DataFrame:  # as prompt_wordings; no row where no such pair answered an item under both
+    """Every model that was asked under two wordings, as two entries: accuracy under each, and the paired difference.
+
+    Source: Lamparth, Grabb et al. 2025, figure 17.
+    """
+    columns = ["model", "wording", "n", "n_clusters", "estimate", "ci_low", "ci_high", "level", "interval"]
+    parts = []
+    for other, model in wordings.items():
+        plain = scores[(scores["answered_by"] == "plain") & (scores["mode"] == "zero_shot")]
+        two = {name: plain[plain["model"] == name].assign(model=model) for name in (model, other)}
+        if set(two[model]["item_id"]) & set(two[other]["item_id"]):
+            parts.append(prompt_wordings(two, n_boot=n_boot, seed=seed))
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
 
 
 def annotation_page(

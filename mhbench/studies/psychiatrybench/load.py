@@ -176,5 +176,9 @@ def load(
     path: Path,  # a folder of JSON lines, a file a task
     **options,  # of load_psychiatrybench
 ) -> Corpus:
-    "The study's corpus."
-    return Corpus(load_psychiatrybench(path, **options))
+    "The study's corpus; a note says how many rows were set aside."
+    items = load_psychiatrybench(path, **options)
+    file = options.get("set_aside")
+    aside = [json.loads(line) for line in Path(file).read_text(encoding="utf-8").split("\n")[:-1]] if file else []
+    first = "".join(f", the first: {b['place']}: {b['rule']}" for b in aside[:1])
+    return Corpus(items, notes=[f"{len(aside)} rows do not fit and are set aside{first}"] if aside else [])

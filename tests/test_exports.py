@@ -1,0 +1,98 @@
+"""Out to other tools and in from them: with the real packages where they are installed."""
+
+import json
+
+import pandas as pd
+import pytest
+
+from mhbench.records.answers import load_answers
+from mhbench.records.schema import Item
+from mhbench.report.items import ROW_COLUMNS, Answers
+from mhbench.run.export import dataset_folder, inspect_logs, mlflow_run
+
+ITEMS = [
+    Item(item_id=f"q{k}", study="s", task="multiple_choice", question="?", options=["x", "y"], key=["B"], source="x")
+    for k in (1, 2, 3)
+]
+
+
+def lines(rows):
+    return "".join(json.dumps(r) + "\n" for r in rows)
+
+
+def batch(name, text):
+    return {"custom_id": name, "response": {"status_code": 200, "body": {"choices": [{"message": {"content": text}}]}}}
+
+
+LOGS = {
+    "batch.jsonl": lines([batch("q1", "B"), batch("q2", "A"), batch("elsewhere", "A")]),
+    "samples_task.jsonl": lines(
+        [
+            {"doc_id": 0, "doc": {"item_id": "q1"}, "resps": [[["-3", "False"]], [["-1", "True"]]]}
+            | {"filtered_resps": [["-3", "False"], ["-1", "True"]]},
+            {"doc_id": 1, "doc": {"item_id": "q2"}, "resps": [["The answer is A"]], "filtered_resps": ["A"]},
+            {"doc_id": 2, "doc": {"item_id": "elsewhere"}, "resps": [["B"]], "filtered_resps": ["B"]},
+        ]
+    ),
+    "log.json": json.dumps(
+        {
+            "samples": [
+                {"id": "q1", "epoch": 1, "output": {"completion": "B"}},
+                {"id": "q2", "epoch": 1, "output": {"completion": "A"}},
+                {"id": "elsewhere", "epoch": 1, "output": {"completion": "A"}},
+            ]
+        }
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_a_log_is_read_as_answers_and_says_what_matched(name, tmp_path, capsys):
+    file = tmp_path / name
+    file.write_text(LOGS[name], encoding="utf-8")
+    got = load_answers(file, ITEMS, "other")
+    assert [(r.item_id, r.text, r.status) for r in got] == [("q1", "B", "ok"), ("q2", "A", "ok")]
+    assert "other: 2 of 3 answers" in capsys.readouterr().out
+    if name == "samples_task.jsonl":
+        assert got[0].letter_logprobs == {"A": -3.0, "B": -1.0}
+    with pytest.raises(ValueError, match="must name items of this run"):
+        load_answers(file, [ITEMS[2]], "other")
+
+
+@pytest.fixture
+def answers():
+    rows = pd.DataFrame({c: None for c in ROW_COLUMNS}, index=range(3))
+    rows = rows.assign(
+        study="s", item=["q1", "q2", "q3"], case="c", category="triage", model="m", asked="cot", sample=0
+    )
+    rows = rows.assign(what=["right", "wrong", "error"], right=[1.0, 0.0, None], answer=["A", "B", None], key="A")
+    return Answers(rows, {"s/q1": {"question": "What first?", "options": ["x", "y"]}}, {"0": {"text": "A, surely"}})
+
+
+def test_inspect_reads_our_logs_back(answers, tmp_path):
+    log = pytest.importorskip("inspect_ai.log", reason="inspect_ai is not installed: pip install inspect_ai")
+    (file,) = inspect_logs(answers, tmp_path)
+    back = log.read_eval_log(str(file))
+    assert back.status == "success" and back.eval.model == "mhbench/m"
+    assert [s.scores["mhbench"].value for s in back.samples] == ["C", "I", "N"]
+    assert back.samples[0].output.completion == "A, surely" and back.samples[0].choices == ["x", "y"]
+    assert back.samples[1].metadata["category"] == "triage"
+    assert back.results.scores[0].metrics["accuracy"].value == 0.5
+    again = load_answers(file, ITEMS, "m")
+    assert [r.text for r in again[:2]] == ["A, surely", "B"]
+
+
+def test_a_dataset_folder_is_read_by_datasets(answers, tmp_path):
+    made = dataset_folder(answers, pd.DataFrame({"measure": ["accuracy"], "estimate": [0.5]}), tmp_path / "out")
+    assert "config_name: answers" in made[0].read_text(encoding="utf-8")
+    assert pd.read_parquet(made[1])["question"].tolist()[0] == "What first?"
+    datasets = pytest.importorskip("datasets", reason="datasets is not installed: pip install datasets")
+    found = datasets.load_dataset(str(tmp_path / "out"), "answers", cache_dir=str(tmp_path / "cache"))
+    assert found["train"].num_rows == 3
+
+
+def test_mlflow_has_the_main_numbers(tmp_path):
+    mlflow = pytest.importorskip("mlflow", reason="mlflow is not installed: pip install mlflow")
+    main = {"study": ["s"], "stage": "score", "measure": "accuracy", "model": "m", "mode": None, "estimate": 0.25}
+    run = mlflow_run(pd.DataFrame(main), tmp_path / "none.html", f"sqlite:///{tmp_path}/mlflow.db")
+    assert list(mlflow.get_run(run).data.metrics.values()) == [0.25]

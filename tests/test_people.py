@@ -1,0 +1,157 @@
+"""`mhbench panel` and `mhbench errors` on what a run left: out, filled in as people would, and in again."""
+
+import csv
+import json
+
+import pandas as pd
+import pytest
+
+from mhbench.records.schema import Item, Response, read_records, write_records
+from mhbench.run.cli import main
+from mhbench.run.execute import run_stage
+from mhbench.studies.medqade.load import load
+
+CORE, OTHERS = 4, 8
+
+
+@pytest.fixture(scope="module")
+def results(root, tmp_path_factory):
+    "Both demo banks prepared, and three models' answers to each: two students, and one that reasons."
+    folder = tmp_path_factory.mktemp("people") / "results"
+    with pytest.MonkeyPatch.context() as m:
+        m.setenv("MHBENCH_ROOT", str(root))
+        m.chdir(root)
+        for study, options in (("medqade", {"language": "en"}), ("counselingbench", {})):
+            demo = {"path": f"mhbench/studies/{study}/demo", "sha256": None, "n_items": None, "options": options}
+            run_stage("prepare", study, overrides=demo | {"results": str(folder)})
+        items = read_records(folder / "text/prepare/medqade/items.parquet", Item)
+        for model, text in (("model-one", lambda i: i.key[0]), ("model-two", lambda i: f"not {i.key[0]}")):
+            said = [
+                Response(item_id=i.item_id, study="medqade", model=model, mode="zero_shot", text=text(i))
+                for i in items[1:]  # one item has no answer of these two
+            ]
+            write_records(said, folder / f"text/generate/medqade/{model}/responses.parquet", Response)
+        asked = read_records(folder / "text/prepare/counselingbench/items.parquet", Item)
+        chains = [
+            Response(
+                item_id=i.item_id,
+                study="counselingbench",
+                model="third",
+                mode="cot",
+                text=f"Some say so. Answer: {'A' if i.key != ['A'] else 'B'}",
+            )
+            for i in asked
+        ]
+        write_records(chains, folder / "text/generate/counselingbench/third/responses.parquet", Response)
+        yield folder
+
+
+def annotated(pages, label):
+    "A project's export of Label Studio: every answer labelled, the question called Medium."
+    out = []
+    for n, page in enumerate(pages):
+        names = [k for k in page["data"] if k.startswith("answer_")]
+        said = {k.replace("answer", "correctness"): label(page["data"], k) for k in names} | {"difficulty": "Medium"}
+        result = [{"from_name": k, "type": "choices", "value": {"choices": [v]}} for k, v in said.items()]
+        out.append({"id": n, "data": page["data"], "annotations": [{"id": n, "completed_by": 1, "result": result}]})
+    return json.dumps(out)
+
+
+def panel(*arguments, results):
+    return main(["panel", *arguments, "--results", str(results)])
+
+
+def test_a_round_with_the_run_s_own_models_as_students(results, tmp_path, capsys):
+    folder, raters = tmp_path / "round", "p1,p2,p3"
+    draw = ["draw", "--to", str(folder), "--raters", raters, "--tie-breaker", "p4", "--models", "model-one,model-two"]
+    draw += [
+        "--students",
+        "model-one,model-two",
+        "--items",
+        str(CORE + OTHERS),
+        "--core",
+        str(CORE),
+        "--share-match",
+        "1",
+    ]
+    assert panel(*draw, results=results) == 0
+    said = capsys.readouterr().out
+    assert (
+        "39 items answered by model-one, model-two; left out: 1" in said
+        and "1: no answer of model-one, model-two" in said
+    )
+    assert panel(*draw, results=results) == 1 and "must hold no round" in capsys.readouterr().err
+    assigned = pd.read_csv(folder / "assignment.csv").set_index("item_id")
+    assert sorted(assigned.sum(axis=1)) == [2] * OTHERS + [3] * CORE
+    shown = json.loads((folder / "tasks-p1.json").read_text())
+    assert len(shown) == assigned["p1"].sum() and "model-one" not in json.dumps(shown)  # raters do not see whose it is
+    # p1 calls what is not the key Incorrect, the others call everything Correct
+    strict = lambda data, k: "Incorrect" if data[k].startswith("not ") else "Correct"
+    for rater in raters.split(","):
+        pages = json.loads((folder / f"tasks-{rater}.json").read_text())
+        label = strict if rater == "p1" else lambda data, k: "Correct"
+        (folder / f"export-{rater}.json").write_text(annotated(pages, label))
+    assert main(["panel", "ties", str(folder)]) == 0
+    ties = pd.read_csv(folder / "ties.csv").set_index("item_id")["why"]
+    drawn = pd.read_csv(folder / "draw.csv").set_index("item_id")
+    outside = assigned[~drawn.loc[assigned.index, "core"]]
+    assert set(ties.index[ties == "tied"]) == set(outside.index[outside["p1"] == 1])
+    assert (ties == "core").sum() == CORE
+    pages = json.loads((folder / "tasks-p4.json").read_text())
+    (folder / "export-p4.json").write_text(annotated(pages, strict))
+    collected = tmp_path / "corpus" / "panel.csv"
+    study = ["--study", "medqade", "--models", "model-one,model-two"]
+    assert panel("collect", str(folder), "--to", str(collected), *study, results=results) == 0
+    deck = "mhbench/studies/medqade/demo/medqade_demo.txt"
+    (tmp_path / "corpus" / "deck.txt").write_text(open(deck, encoding="utf-8").read(), encoding="utf-8")
+    from_table = {(r.item_id, r.rater, r.target): r.label for r in load(tmp_path / "corpus", language="en").ratings}
+    for file in folder.glob("*.json"):
+        if file.name.startswith(("export", "key")):
+            (tmp_path / "corpus" / file.name).write_text(file.read_text())
+    collected.unlink()
+    exports = load(tmp_path / "corpus", language="en")
+    assert {(r.item_id, r.rater, r.target): r.label for r in exports.ratings} == from_table
+    assert len(from_table) == (assigned.to_numpy().sum() + len(ties)) * 3  # two answers and a difficulty
+    assert {r.rater for r in exports.ratings} == {"p1", "p2", "p3", "p4"}
+
+
+def test_labels_of_answers_that_have_changed_are_not_taken(results, tmp_path, capsys):
+    folder = tmp_path / "round"
+    draw = [
+        "draw",
+        "--to",
+        str(folder),
+        "--raters",
+        "p1,p2",
+        "--models",
+        "model-one,model-two",
+        "--students",
+        "model-one,model-two",
+    ]
+    assert panel(*draw, "--items", "4", "--core", "2", "--share-match", "1", results=results) == 0
+    for rater in ("p1", "p2"):
+        pages = json.loads((folder / f"tasks-{rater}.json").read_text())
+        pages = [{"data": p["data"] | {"answer_1": "another text"}} for p in pages]
+        (folder / f"tasks-{rater}.json").write_text(json.dumps(pages))
+        (folder / f"export-{rater}.json").write_text(annotated(pages, lambda data, k: "Correct"))
+    study = ["--study", "medqade", "--models", "model-one,model-two"]
+    assert panel("collect", str(folder), "--to", str(tmp_path / "panel.csv"), *study, results=results) == 1
+    assert "the run's answers must be those that the panel read; got 4 others" in capsys.readouterr().err
+
+
+def test_wrong_answers_out_and_their_labels_in(results, tmp_path, capsys):
+    sheet, back = tmp_path / "sheet.csv", tmp_path / "errors.csv"
+    draw = ["errors", "draw", "--to", str(sheet), "--models", "third", "--number", "5", "--results", str(results)]
+    assert main(draw) == 0 and "third: 5 wrong answers in mode cot" in capsys.readouterr().out
+    assert main(draw) == 1 and "not be there yet" in capsys.readouterr().err  # nobody's work is written over
+    rows = list(csv.DictReader(sheet.open(encoding="utf-8")))
+    assert len(rows) == 5 and {r["model"] for r in rows} == {"third"} and all(r["rationale"] for r in rows)
+    sheets = []
+    for rater, labels in (("e1", ["knowledge"] * 5), ("e2", ["context"] * 4 + [""])):
+        filled = [r | {"rater": rater, "label": x} for r, x in zip(rows, labels, strict=True)]
+        sheets.append(str(tmp_path / f"{rater}.csv"))
+        pd.DataFrame(filled).to_csv(sheets[-1], index=False)
+    assert main(["errors", "collect", *sheets, "--to", str(back), "--results", str(results)]) == 0
+    assert "9 labels by 2 annotators" in capsys.readouterr().out
+    labels = pd.read_csv(back)
+    assert labels.groupby("rater")["label"].first().to_dict() == {"e1": "knowledge", "e2": "context"}
