@@ -174,6 +174,8 @@ RULES: dict[str, dict[str, Any]] = {  # parameter -> what its default does not s
     },
     "cut": {"type": "number", "minimum": 0, "maximum": 100},
     "most": _count(1),
+    "thinking": {"type": "object", "additionalProperties": {"type": "string"}},
+    "judge": _TEXT_OR_NONE,
     "threshold": {"type": "number", "minimum": -1, "maximum": 1},
     "thresholds": {"type": "array", "items": {"type": "number", "minimum": -1, "maximum": 1}},
     "encoder": _NAMED_MODEL,
@@ -217,7 +219,18 @@ RULES: dict[str, dict[str, Any]] = {  # parameter -> what its default does not s
     "baseline_seeds": {"type": "array", "items": _count(0), "uniqueItems": True},
     "settings": _object(_record(TrainingSettings)),
 }
-GIVEN = ("seed", "results", "study", "model", "models", "entries", "endpoints", "executor", "run")  # by the run itself
+GIVEN = (
+    "seed",
+    "results",
+    "study",
+    "model",
+    "models",
+    "entries",
+    "endpoints",
+    "executor",
+    "run",
+    "registry",
+)  # by the run itself
 _KINDS = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
 
 
