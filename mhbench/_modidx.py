@@ -1734,6 +1734,9 @@ d = {
             "mhbench.report.tables.numeric": ("report/tables.html#numeric", "mhbench/report/tables.py"),
             "mhbench.report.tables.with_interval": ("report/tables.html#with_interval", "mhbench/report/tables.py"),
         },
+        "mhbench.report.timeline": {
+            "mhbench.report.timeline.released": ("report/timeline.html#released", "mhbench/report/timeline.py")
+        },
         "mhbench.run.asking": {
             "mhbench.run.asking._at_most": ("run/asking.html#_at_most", "mhbench/run/asking.py"),
             "mhbench.run.asking.asked_with": ("run/asking.html#asked_with", "mhbench/run/asking.py"),
@@ -1895,6 +1898,7 @@ d = {
             "mhbench.run.params._as_model": ("run/params.html#_as_model", "mhbench/run/params.py"),
             "mhbench.run.params._asked": ("run/params.html#_asked", "mhbench/run/params.py"),
             "mhbench.run.params._entries": ("run/params.html#_entries", "mhbench/run/params.py"),
+            "mhbench.run.params._facts": ("run/params.html#_facts", "mhbench/run/params.py"),
             "mhbench.run.params._families": ("run/params.html#_families", "mhbench/run/params.py"),
             "mhbench.run.params._lists": ("run/params.html#_lists", "mhbench/run/params.py"),
             "mhbench.run.params._map": ("run/params.html#_map", "mhbench/run/params.py"),
@@ -1964,6 +1968,7 @@ d = {
             "mhbench.run.shape.declared_defaults": ("run/shape.html#declared_defaults", "mhbench/run/shape.py"),
             "mhbench.run.shape.parameter": ("run/shape.html#parameter", "mhbench/run/shape.py"),
             "mhbench.run.shape.params_schema": ("run/shape.html#params_schema", "mhbench/run/shape.py"),
+            "mhbench.run.shape.schema_for_editors": ("run/shape.html#schema_for_editors", "mhbench/run/shape.py"),
             "mhbench.run.shape.write_schema": ("run/shape.html#write_schema", "mhbench/run/shape.py"),
         },
         "mhbench.run.stage": {
@@ -4711,6 +4716,104 @@ d = {
             "mhbench.studies.psychiatrybench.rows.rows_of": (
                 "studies/psychiatrybench/rows.html#rows_of",
                 "mhbench/studies/psychiatrybench/rows.py",
+            ),
+        },
+        "mhbench.studies.psychiatrybench.standings": {
+            "mhbench.studies.psychiatrybench.standings.Column": (
+                "studies/psychiatrybench/standings.html#column",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings.Standings": (
+                "studies/psychiatrybench/standings.html#standings",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings._column_sets": (
+                "studies/psychiatrybench/standings.html#_column_sets",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings._counted": (
+                "studies/psychiatrybench/standings.html#_counted",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings._estimate": (
+                "studies/psychiatrybench/standings.html#_estimate",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings._label_column": (
+                "studies/psychiatrybench/standings.html#_label_column",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings._point_column": (
+                "studies/psychiatrybench/standings.html#_point_column",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings._said": (
+                "studies/psychiatrybench/standings.html#_said",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings._spearman": (
+                "studies/psychiatrybench/standings.html#_spearman",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings._weighted": (
+                "studies/psychiatrybench/standings.html#_weighted",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings.counts_beside": (
+                "studies/psychiatrybench/standings.html#counts_beside",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings.draw_standings": (
+                "studies/psychiatrybench/standings.html#draw_standings",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings.medical_table": (
+                "studies/psychiatrybench/standings.html#medical_table",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings.of_judge": (
+                "studies/psychiatrybench/standings.html#of_judge",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings.paired_table": (
+                "studies/psychiatrybench/standings.html#paired_table",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings.plain_average": (
+                "studies/psychiatrybench/standings.html#plain_average",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings.published": (
+                "studies/psychiatrybench/standings.html#published",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings.rank_table": (
+                "studies/psychiatrybench/standings.html#rank_table",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings.registry_table": (
+                "studies/psychiatrybench/standings.html#registry_table",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings.released_rows": (
+                "studies/psychiatrybench/standings.html#released_rows",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings.result_columns": (
+                "studies/psychiatrybench/standings.html#result_columns",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings.results_table": (
+                "studies/psychiatrybench/standings.html#results_table",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings.stability_table": (
+                "studies/psychiatrybench/standings.html#stability_table",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings.standing_metrics": (
+                "studies/psychiatrybench/standings.html#standing_metrics",
+                "mhbench/studies/psychiatrybench/standings.py",
             ),
         },
     },
