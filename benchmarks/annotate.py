@@ -16,6 +16,13 @@ and Label Studio updates the draft of the task, as its own page does while one w
 runs as its command starts it: for potato and Label Studio that is a development server, and Label Studio's own advice
 for many people is uWSGI with PostgreSQL. All of Label Studio's raters share one account, and each has a draft of its
 own.
+
+Measured on two cores that others worked on as well, each line in one run; nothing confirmed was lost by any of the
+three (mhbench 0.2.0, potato 2.12.1, Label Studio 1.23.2; milliseconds, median and 99th percentile of a save):
+
+    raters    mhbench        potato               Label Studio
+       200    13.2  52.8    302.5  5101 (x97)    18808  56858 (x1076)
+        10    18.0  39.9     58.2  4190 (x105)     220   3689 (x92)
 """
 
 import argparse

@@ -970,21 +970,40 @@ d = {
                 "corpus/compose.html#candidate_items",
                 "mhbench/corpus/compose.py",
             ),
+            "mhbench.corpus.compose.candidate_table": (
+                "corpus/compose.html#candidate_table",
+                "mhbench/corpus/compose.py",
+            ),
             "mhbench.corpus.compose.compose_requests": (
                 "corpus/compose.html#compose_requests",
                 "mhbench/corpus/compose.py",
             ),
+            "mhbench.corpus.compose.compose_with": ("corpus/compose.html#compose_with", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose.funnel_figure": ("corpus/compose.html#funnel_figure", "mhbench/corpus/compose.py"),
             "mhbench.corpus.compose.funnel_table": ("corpus/compose.html#funnel_table", "mhbench/corpus/compose.py"),
             "mhbench.corpus.compose.making_recipe": ("corpus/compose.html#making_recipe", "mhbench/corpus/compose.py"),
             "mhbench.corpus.compose.prompt_hash": ("corpus/compose.html#prompt_hash", "mhbench/corpus/compose.py"),
             "mhbench.corpus.compose.read_composed": ("corpus/compose.html#read_composed", "mhbench/corpus/compose.py"),
             "mhbench.corpus.compose.read_verdict": ("corpus/compose.html#read_verdict", "mhbench/corpus/compose.py"),
+            "mhbench.corpus.compose.read_with": ("corpus/compose.html#read_with", "mhbench/corpus/compose.py"),
             "mhbench.corpus.compose.reading_requests": (
                 "corpus/compose.html#reading_requests",
                 "mhbench/corpus/compose.py",
             ),
+            "mhbench.corpus.compose.recorded_candidates": (
+                "corpus/compose.html#recorded_candidates",
+                "mhbench/corpus/compose.py",
+            ),
             "mhbench.corpus.compose.snippet_stands": (
                 "corpus/compose.html#snippet_stands",
+                "mhbench/corpus/compose.py",
+            ),
+            "mhbench.corpus.compose.usable_articles": (
+                "corpus/compose.html#usable_articles",
+                "mhbench/corpus/compose.py",
+            ),
+            "mhbench.corpus.compose.without_duplicates": (
+                "corpus/compose.html#without_duplicates",
                 "mhbench/corpus/compose.py",
             ),
             "mhbench.corpus.compose.wording_fault": ("corpus/compose.html#wording_fault", "mhbench/corpus/compose.py"),
@@ -1715,6 +1734,9 @@ d = {
             "mhbench.report.tables.numeric": ("report/tables.html#numeric", "mhbench/report/tables.py"),
             "mhbench.report.tables.with_interval": ("report/tables.html#with_interval", "mhbench/report/tables.py"),
         },
+        "mhbench.report.timeline": {
+            "mhbench.report.timeline.released": ("report/timeline.html#released", "mhbench/report/timeline.py")
+        },
         "mhbench.run.asking": {
             "mhbench.run.asking._at_most": ("run/asking.html#_at_most", "mhbench/run/asking.py"),
             "mhbench.run.asking.asked_with": ("run/asking.html#asked_with", "mhbench/run/asking.py"),
@@ -1876,6 +1898,7 @@ d = {
             "mhbench.run.params._as_model": ("run/params.html#_as_model", "mhbench/run/params.py"),
             "mhbench.run.params._asked": ("run/params.html#_asked", "mhbench/run/params.py"),
             "mhbench.run.params._entries": ("run/params.html#_entries", "mhbench/run/params.py"),
+            "mhbench.run.params._facts": ("run/params.html#_facts", "mhbench/run/params.py"),
             "mhbench.run.params._families": ("run/params.html#_families", "mhbench/run/params.py"),
             "mhbench.run.params._lists": ("run/params.html#_lists", "mhbench/run/params.py"),
             "mhbench.run.params._map": ("run/params.html#_map", "mhbench/run/params.py"),
@@ -1913,11 +1936,14 @@ d = {
             "mhbench.run.plan._Study.generate": ("run/plan.html#_study.generate", "mhbench/run/plan.py"),
             "mhbench.run.plan._Study.later": ("run/plan.html#_study.later", "mhbench/run/plan.py"),
             "mhbench.run.plan._completed": ("run/plan.html#_completed", "mhbench/run/plan.py"),
+            "mhbench.run.plan._composed": ("run/plan.html#_composed", "mhbench/run/plan.py"),
             "mhbench.run.plan._duelled": ("run/plan.html#_duelled", "mhbench/run/plan.py"),
             "mhbench.run.plan._fits": ("run/plan.html#_fits", "mhbench/run/plan.py"),
             "mhbench.run.plan._judged": ("run/plan.html#_judged", "mhbench/run/plan.py"),
             "mhbench.run.plan._known_of_encoder": ("run/plan.html#_known_of_encoder", "mhbench/run/plan.py"),
+            "mhbench.run.plan._labelled": ("run/plan.html#_labelled", "mhbench/run/plan.py"),
             "mhbench.run.plan._prepared": ("run/plan.html#_prepared", "mhbench/run/plan.py"),
+            "mhbench.run.plan._sorted": ("run/plan.html#_sorted", "mhbench/run/plan.py"),
             "mhbench.run.plan._studied": ("run/plan.html#_studied", "mhbench/run/plan.py"),
             "mhbench.run.plan.plan_run": ("run/plan.html#plan_run", "mhbench/run/plan.py"),
             "mhbench.run.plan.run_with": ("run/plan.html#run_with", "mhbench/run/plan.py"),
@@ -1942,6 +1968,7 @@ d = {
             "mhbench.run.shape.declared_defaults": ("run/shape.html#declared_defaults", "mhbench/run/shape.py"),
             "mhbench.run.shape.parameter": ("run/shape.html#parameter", "mhbench/run/shape.py"),
             "mhbench.run.shape.params_schema": ("run/shape.html#params_schema", "mhbench/run/shape.py"),
+            "mhbench.run.shape.schema_for_editors": ("run/shape.html#schema_for_editors", "mhbench/run/shape.py"),
             "mhbench.run.shape.write_schema": ("run/shape.html#write_schema", "mhbench/run/shape.py"),
         },
         "mhbench.run.stage": {
@@ -1976,6 +2003,7 @@ d = {
             "mhbench.run.stage.Stage.simulated": ("run/stage.html#stage.simulated", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.table": ("run/stage.html#stage.table", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.texts": ("run/stage.html#stage.texts", "mhbench/run/stage.py"),
+            "mhbench.run.stage.Stage.texts_of": ("run/stage.html#stage.texts_of", "mhbench/run/stage.py"),
             "mhbench.run.stage._demo": ("run/stage.html#_demo", "mhbench/run/stage.py"),
             "mhbench.run.stage._everybody": ("run/stage.html#_everybody", "mhbench/run/stage.py"),
             "mhbench.run.stage._goes_through": ("run/stage.html#_goes_through", "mhbench/run/stage.py"),
@@ -4407,12 +4435,28 @@ d = {
                 "studies/mhqa/simulate.html#abstract_of",
                 "mhbench/studies/mhqa/simulate.py",
             ),
+            "mhbench.studies.mhqa.simulate.literature_files": (
+                "studies/mhqa/simulate.html#literature_files",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
             "mhbench.studies.mhqa.simulate.simulate_bank": (
                 "studies/mhqa/simulate.html#simulate_bank",
                 "mhbench/studies/mhqa/simulate.py",
             ),
+            "mhbench.studies.mhqa.simulate.simulate_composed": (
+                "studies/mhqa/simulate.html#simulate_composed",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
+            "mhbench.studies.mhqa.simulate.simulate_passages": (
+                "studies/mhqa/simulate.html#simulate_passages",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
             "mhbench.studies.mhqa.simulate.simulate_pubmed": (
                 "studies/mhqa/simulate.html#simulate_pubmed",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
+            "mhbench.studies.mhqa.simulate.simulate_readers": (
+                "studies/mhqa/simulate.html#simulate_readers",
                 "mhbench/studies/mhqa/simulate.py",
             ),
             "mhbench.studies.mhqa.simulate.statement": (
@@ -4672,6 +4716,104 @@ d = {
             "mhbench.studies.psychiatrybench.rows.rows_of": (
                 "studies/psychiatrybench/rows.html#rows_of",
                 "mhbench/studies/psychiatrybench/rows.py",
+            ),
+        },
+        "mhbench.studies.psychiatrybench.standings": {
+            "mhbench.studies.psychiatrybench.standings.Column": (
+                "studies/psychiatrybench/standings.html#column",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings.Standings": (
+                "studies/psychiatrybench/standings.html#standings",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings._column_sets": (
+                "studies/psychiatrybench/standings.html#_column_sets",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings._counted": (
+                "studies/psychiatrybench/standings.html#_counted",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings._estimate": (
+                "studies/psychiatrybench/standings.html#_estimate",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings._label_column": (
+                "studies/psychiatrybench/standings.html#_label_column",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings._point_column": (
+                "studies/psychiatrybench/standings.html#_point_column",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings._said": (
+                "studies/psychiatrybench/standings.html#_said",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings._spearman": (
+                "studies/psychiatrybench/standings.html#_spearman",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings._weighted": (
+                "studies/psychiatrybench/standings.html#_weighted",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings.counts_beside": (
+                "studies/psychiatrybench/standings.html#counts_beside",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings.draw_standings": (
+                "studies/psychiatrybench/standings.html#draw_standings",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings.medical_table": (
+                "studies/psychiatrybench/standings.html#medical_table",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings.of_judge": (
+                "studies/psychiatrybench/standings.html#of_judge",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings.paired_table": (
+                "studies/psychiatrybench/standings.html#paired_table",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings.plain_average": (
+                "studies/psychiatrybench/standings.html#plain_average",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings.published": (
+                "studies/psychiatrybench/standings.html#published",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings.rank_table": (
+                "studies/psychiatrybench/standings.html#rank_table",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings.registry_table": (
+                "studies/psychiatrybench/standings.html#registry_table",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings.released_rows": (
+                "studies/psychiatrybench/standings.html#released_rows",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings.result_columns": (
+                "studies/psychiatrybench/standings.html#result_columns",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings.results_table": (
+                "studies/psychiatrybench/standings.html#results_table",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings.stability_table": (
+                "studies/psychiatrybench/standings.html#stability_table",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings.standing_metrics": (
+                "studies/psychiatrybench/standings.html#standing_metrics",
+                "mhbench/studies/psychiatrybench/standings.py",
             ),
         },
     },

@@ -29,7 +29,7 @@ from mhbench.studies.mentat.annotations import annotation_arrays, load_annotatio
 from mhbench.studies.mentat.questions import MENTAT_COLUMNS, load_mentat
 from mhbench.studies.mentat.simulate import simulate_annotations, simulated_panel
 from mhbench.studies.mhqa.load import inspect_mhqa, load_mhqa
-from mhbench.studies.mhqa.simulate import simulate_bank
+from mhbench.studies.mhqa.simulate import literature_files, simulate_bank
 from mhbench.studies.psychiatrybench.load import load_psychiatrybench
 from mhbench.studies.psychiatrybench.rows import PSYCHIATRY_TASKS
 
@@ -126,6 +126,12 @@ def test_mhqas_training_questions_are_made_from_facts_by_seed():
         assert path.read_bytes() == text.encode() and inspect_mhqa(path).query("kind != 'same abstract'").empty
         assert len(load_mhqa(path).records) == len(text.splitlines()) - 1
     assert simulate_bank(seed=1, canary="c") != simulate_bank(seed=2, canary="c")
+
+
+def test_mhqas_literature_is_made_by_seed_and_marked():
+    for name, text in literature_files(seed=SEED, canary=demo_canary()).items():
+        path = demo_path("mhqa") / "literature" / name
+        assert path.read_bytes() == text.encode() and demo_canary() in text
 
 
 def test_mhqa_is_clean_and_covers_every_cell(banks):

@@ -248,9 +248,14 @@ def _of_table(table: pd.DataFrame, path: Path) -> list[Rating]:
     rows = []
     for k, row in enumerate(table.to_dict("records"), 2):
         fields: dict[str, Any] = {c: row[c] or None for c in Rating.model_fields if c in row}
-        if fields.get("value") is not None:
-            fields["value"] = float(fields["value"])
-        fields["variant"] = json.loads(fields.get("variant") or "{}")
+        try:
+            fields["value"] = float(row["value"]) if row.get("value") else None
+            fields["variant"] = json.loads(row.get("variant") or "{}")
+        except ValueError as e:
+            rule = "hold numbers in value and JSON in variant"
+            refuse(
+                "ratings_of_file", "a row", rule, str(e), place=f"{path.name}:{k}", remedy="export the answers again"
+            )
         fields["source"] = fields.get("source") or f"{path.name}:{k}"
         rows.append((f"{path.name}:{k}", fields))
     return validate(rows, Rating).records

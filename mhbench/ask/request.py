@@ -146,6 +146,9 @@ class Model(Entry):
     ] = {}  # room by what is asked
     max_truncated: Annotated[float, Field(ge=0, le=1)] | None = None  # share of cut answers; None: as `generate` says
     max_unread: Annotated[float, Field(ge=0, le=1)] | None = None  # share of unreadable answers, likewise
+    provider: str | None = None  # who serves it, or made it
+    open: bool | None = None  # whether its weights are; None: not stated
+    medical: bool | None = None  # whether it was made for medicine
     released: str | None = None  # YYYY-MM-DD
     parameters: float | None = None  # how many, in billions
 

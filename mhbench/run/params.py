@@ -266,6 +266,11 @@ def _families(p: dict, study: str | None, given: dict) -> dict[str, str]:
     return known | dict(given.get("lineages") or {})
 
 
+def _facts(entry: dict) -> dict[str, Any]:
+    "What an entry says about a model beside how it is asked."
+    return {k: entry.get(k) for k in ("provider", "lineage", "open", "medical", "released", "parameters")}
+
+
 def stage_parameters(
     p: dict,  # what load_params returned
     stage: str,
@@ -303,6 +308,7 @@ def stage_parameters(
         "lineages": _families(p, study, given),
         "executor": dict(p.get("executor") or {}),
         "run": dict(p["run"]),
+        "registry": {m: _facts(p["models"][m]) for m in p["run"]["models"]},
     }
     if "entries" in takes:
         known |= _asked(p, stage, study, model, given)

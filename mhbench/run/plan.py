@@ -14,6 +14,9 @@ import pandas as pd
 
 from ..ask.budget import Plan, plan
 from ..ask.request import Endpoint, Model, Request
+from ..corpus import compose, passages
+from ..corpus.pubmed import Abstract
+from ..records.draw import draw_items
 from ..records.schema import Item, Response, read_records
 from .asking import asking, cache_file, capped
 from .execute import run_stage
@@ -98,6 +101,36 @@ def _completed(v: dict, items: list[Item], endpoint: Endpoint, *, scored_here: b
     return [*halves, *whole]
 
 
+def _sorted(v: dict, items: list[Item], model: Model) -> list[Request]:
+    drawn = [
+        Response(item_id=i.item_id, study=i.study, model="item", mode="zero_shot", text="", attempts=0)
+        for i in draw_items(items, v["n_items"], seed=v["seed"])
+    ]
+    given = {k: v[k] for k in ("repeats", "seed")}
+    whats = ("mhqa/difficulty", "mhqa/kind")
+    return [r for what in whats for r in judge.judge_requests(drawn, items, model, rubric=what, **given)]
+
+
+def _composed(v: dict) -> list[Request]:
+    "One request an article; the readings, of what will stand, are not known yet."
+    file = place("results/text", "collect", v["study"]) / "articles.parquet"
+    articles = compose.usable_articles(read_records(file, Abstract)) if file.exists() else []
+    recipe = compose.making_recipe(root() / v["texts"] / "compose.yaml")
+    how = {k: v[k] for k in ("together", "max_tokens")}
+    return [r for _, r in compose.compose_requests(articles[: v["n_items"]], recipe, **how)]
+
+
+def _labelled(v: dict) -> list[Request]:
+    "One request a question that compose left; how many have near passages is not known yet, nor how long these are."
+    file = place("results/text", "compose", v["study"]) / "items.parquet"
+    found = read_records(file, Item)[: v["n_items"]] if file.exists() else []
+    recipe = compose.making_recipe(root() / v["texts"] / "pseudolabel.yaml")
+    shelf = [passages.Passage(passage_id="none", source="none", text="")]
+    same, near = np.zeros((len(found), 1), int), np.ones((len(found), 1))
+    asked = passages.passage_requests(found, shelf, same, near, recipe, max_tokens=v["max_tokens"])
+    return [r for _, _, r in asked if r is not None]
+
+
 _DESIGN = (
     "kind",
     "n_items",
@@ -132,6 +165,12 @@ def stage_requests(
         return _studied(v, items, answers, model)
     if stage == "duels":
         return _duelled(v, items, answers, model)
+    if stage == "profile":
+        return _sorted(v, items, model)
+    if stage == "compose":
+        return _composed(v)
+    if stage == "keys":
+        return _labelled(v)
     return _completed(v, items, endpoint, scored_here=model.name in (v["min_k"].get("lm") or {}))
 
 

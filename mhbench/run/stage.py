@@ -276,6 +276,10 @@ class Stage:
         "What `records` has kept, read again."
         return read_records(self.texts / f"{name}.parquet", record)
 
+    def texts_of(self, stage: str, name: str, record: type[Record]) -> list:
+        "Records with texts that another stage left for this study."
+        return self._records(self.results / "text" / stage / self._one / f"{name}.parquet", record)
+
     def records(self, name: str, records: Iterable[Record], record: type[Record]) -> Path:
         "Keep records that hold texts, where nothing is pushed from."
         self.texts.mkdir(parents=True, exist_ok=True)

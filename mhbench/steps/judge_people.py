@@ -36,7 +36,7 @@ def rated_points(
         if r.target in known
     ]
     long = pd.DataFrame(rows, columns=["item_id", "model", "rater", "points"])
-    return long.pivot_table(index=["item_id", "model"], columns="rater", values="points", dropna=False)
+    return long.groupby(["item_id", "model", "rater"])["points"].mean().unstack("rater")
 
 
 def _compared(g: pd.DataFrame, rated: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:

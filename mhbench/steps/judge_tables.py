@@ -44,9 +44,7 @@ _ANSWER = ["item_id", "cluster", "model", "sample"]
 
 def _runs(table: pd.DataFrame) -> pd.DataFrame:
     "One row an answer, one column a run."
-    return table.pivot_table(index=_ANSWER, columns="repeat", values="points", dropna=False, aggfunc="first").dropna(
-        how="all"
-    )
+    return table.pivot(index=_ANSWER, columns="repeat", values="points")
 
 
 # %% ../../nbs/steps/24_judge_tables.ipynb #b2055ff1
@@ -90,7 +88,7 @@ def known_groups(
         refuse("known_groups", "margins", f"be of {', '.join(CORRUPTIONS)}", f"{unknown}")
     t, rows = table[table["experiment"] == "known groups"], []
     for judge, g in t.groupby("judge", sort=True):
-        wide = g.pivot_table(index=["item_id", "cluster"], columns="model", values="points", dropna=False)
+        wide = g.pivot(index=["item_id", "cluster"], columns="model", values="points")
         for group in CORRUPTIONS:
             name, margin = group.replace(" ", "-"), margins.get(group, np.nan)
             own = g[g["model"] == name]
@@ -162,7 +160,7 @@ def rewording_table(
     "What other words, another order or another scale do to the scores of the same answers."
     rows = []
     for judge, g in table[table["experiment"] == "wordings"].groupby("judge", sort=True):
-        wide = g.pivot_table(index=_ANSWER, columns="wording", values="points", aggfunc="mean", dropna=False)
+        wide = g.groupby([*_ANSWER, "wording"])["points"].mean().unstack("wording")
         for wording in dict.fromkeys(g["wording"]):
             if wording == "as it is" or "as it is" not in wide:
                 continue
@@ -185,7 +183,7 @@ def component_table(
     rows = []
     worded = table[(table["experiment"] == "wordings") & ~table["wording"].isin(_INSTRUMENTS)]
     for judge, g in worded.groupby("judge", sort=True):
-        wide = g.pivot_table(index=_ANSWER, columns=["wording", "repeat"], values="points", dropna=False)
+        wide = g.pivot(index=_ANSWER, columns=["wording", "repeat"], values="points").sort_index(axis=1)
         shape = (len(wide), g["wording"].nunique(), g["repeat"].nunique())
         if wide.size != np.prod(shape) or shape[1] * shape[2] < 2 or wide.notna().all(axis=1).sum() < 2:
             continue
@@ -271,7 +269,7 @@ def preference_table(
     of = {name: lineages.get(name, name) for name in [*judges, *students]}
     if len({of[j] for j in judges}) < 2 or not len(table):
         return pd.DataFrame()
-    cube = table.pivot_table(index=["judge", "model"], columns="item_id", values="points", dropna=False)
+    cube = table.groupby(["judge", "model", "item_id"])["points"].mean().unstack("item_id")
     cube = cube.reindex(pd.MultiIndex.from_product([judges, students]))
     clusters = table.drop_duplicates("item_id").set_index("item_id")["cluster"].reindex(cube.columns).to_numpy()
     x = cube.to_numpy(float).reshape(len(judges), len(students), -1)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Sequence
 from typing import NamedTuple
 from xml.sax.saxutils import escape
@@ -14,7 +15,18 @@ from xml.sax.saxutils import escape
 import numpy as np
 
 # %% auto #0
-__all__ = ["LITERATURE", "Fact", "simulate_bank", "statement", "abstract_of", "simulate_pubmed"]
+__all__ = [
+    "LITERATURE",
+    "Fact",
+    "simulate_bank",
+    "statement",
+    "abstract_of",
+    "simulate_pubmed",
+    "simulate_composed",
+    "literature_files",
+    "simulate_passages",
+    "simulate_readers",
+]
 
 
 # %% ../../../nbs/studies/mhqa/02_simulate.ipynb #40c6fdbf
@@ -236,3 +248,83 @@ def simulate_pubmed(*, canary: str, facts: Sequence[Fact] = LITERATURE) -> str:
     articles = "\n".join(_article(n, f, canary) for n, f in enumerate(facts))
     head = f'<?xml version="1.0" encoding="UTF-8"?>\n<!-- synthetic; {canary} -->\n'
     return f"{head}<PubmedArticleSet>\n{articles}\n</PubmedArticleSet>\n"
+
+
+# %% ../../../nbs/studies/mhqa/02_simulate.ipynb #aa245885
+_FLAWS = ("", "", "", "", "", "", "invalid", "study", "options", "key", "all", "snippet", "not valid", "repeat")
+
+
+def simulate_composed(
+    *,
+    seed: int,
+    canary: str,
+    facts: Sequence[Fact] = LITERATURE,
+) -> str:  # JSON lines: pmid, answer (as the composing schema has it), verdict (as the reading schema has it)
+    "One recorded answer and verdict an abstract, some of them flawed."
+    rng = np.random.default_rng([seed, 2])
+    lines = []
+    for n, fact in enumerate(facts):
+        flaw = str(rng.choice(_FLAWS))
+        options, right = _options(fact, rng)
+        question = _question(fact, int(rng.integers(3)))
+        answer: dict = {"id": fact.pmid, "valid": flaw != "invalid", "topic": fact.topic, "type": fact.kind}
+        answer |= {"question": question, "options": options, "correct": options[right]}
+        verdict = {"snippet": statement(fact), "justification": "The passage says it.", "decision": "Valid"}
+        if flaw == "study":
+            answer["question"] = f"According to the study, {question[0].lower()}{question[1:]}"
+        elif flaw == "options":
+            answer["options"] = options[:3]
+        elif flaw == "key":
+            answer["correct"] = "Something else"
+        elif flaw == "all":
+            answer["options"] = [*[o for o in options if o != options[right]][:2], options[right], "All of the above"]
+        elif flaw == "snippet":
+            verdict["snippet"] = f"It is well known that {fact.answer.lower()} is right."
+        elif flaw == "not valid":
+            verdict |= {"decision": "Not Valid", "justification": "The abstract only suggests it."}
+        elif flaw == "repeat" and n:
+            answer["question"] = _question(facts[0], 0)
+        row = {"pmid": fact.pmid, "answer": answer, "verdict": verdict, "synthetic": True, "canary": canary}
+        lines.append(json.dumps(row, ensure_ascii=False))
+    return "\n".join(lines) + "\n"
+
+
+def literature_files(*, seed: int, canary: str) -> dict[str, str]:  # file name -> content
+    "The demo's literature: records, a recorded composer, reference passages."
+    return {
+        "pubmed_demo.xml": simulate_pubmed(canary=canary),
+        "composed_demo.jsonl": simulate_composed(seed=seed, canary=canary),
+        "passages_demo.jsonl": simulate_passages(canary=canary),
+    }
+
+
+# %% ../../../nbs/studies/mhqa/02_simulate.ipynb #2d988f38
+def simulate_passages(*, canary: str, facts: Sequence[Fact] = LITERATURE) -> str:  # JSON lines
+    "Passages on two of every three facts."
+    rows = [
+        {"passage_id": f"ref-{f.pmid}", "source": "synthetic reference", "text": f"{_question(f, 0)} {f.answer}."}
+        for n, f in enumerate(facts)
+        if n % 3
+    ]
+    marked = [r | {"synthetic": True, "canary": canary} for r in rows]
+    return "\n".join(json.dumps(r, ensure_ascii=False) for r in marked) + "\n"
+
+
+def simulate_readers(
+    keys: Sequence[tuple[str, str]],  # (item_id, proposed letter)
+    *,
+    seed: int,
+) -> dict[str, dict[str, str]]:  # first, second, resolver -> item_id -> letter
+    "Two first readers who agree with some nine keys in ten, and a resolver where they differ."
+    rng = np.random.default_rng([seed, 3])
+    out: dict[str, dict[str, str]] = {"first": {}, "second": {}, "resolver": {}}
+    for item, key in keys:
+        others = [a for a in "ABCD" if a != key]
+        doubt = rng.random() < 0.1
+        named = str(rng.choice(others))
+        first = named if doubt else key
+        second = named if rng.random() < (0.6 if doubt else 0.03) else key
+        out["first"][item], out["second"][item] = first, second
+        if first != second:
+            out["resolver"][item] = str(rng.choice([first, second]))
+    return out
