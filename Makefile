@@ -12,7 +12,7 @@ export TOKENIZERS_PARALLELISM := false
 export DVC_NO_ANALYTICS := 1
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-# Narrow a run: make repro STUDIES=mhqa ITEMS=200 (see README). Nothing given: params.yaml as it stands.
+# Narrow a run: make repro STUDIES=mhqa ITEMS=200 (see README). Nothing given: run.yaml as it stands.
 STUDIES ?=
 MODELS ?=
 ITEMS ?=

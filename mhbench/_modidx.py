@@ -1674,6 +1674,7 @@ d = {
             "mhbench.report.items.answers_of": ("report/items.html#answers_of", "mhbench/report/items.py"),
             "mhbench.report.items.columnar": ("report/items.html#columnar", "mhbench/report/items.py"),
             "mhbench.report.items.packed": ("report/items.html#packed", "mhbench/report/items.py"),
+            "mhbench.report.items.protected_ids": ("report/items.html#protected_ids", "mhbench/report/items.py"),
         },
         "mhbench.report.page": {
             "mhbench.report.page.Picture": ("report/page.html#picture", "mhbench/report/page.py"),
@@ -1941,6 +1942,7 @@ d = {
             "mhbench.run.plan._fits": ("run/plan.html#_fits", "mhbench/run/plan.py"),
             "mhbench.run.plan._judged": ("run/plan.html#_judged", "mhbench/run/plan.py"),
             "mhbench.run.plan._known_of_encoder": ("run/plan.html#_known_of_encoder", "mhbench/run/plan.py"),
+            "mhbench.run.plan._labelled": ("run/plan.html#_labelled", "mhbench/run/plan.py"),
             "mhbench.run.plan._prepared": ("run/plan.html#_prepared", "mhbench/run/plan.py"),
             "mhbench.run.plan._sorted": ("run/plan.html#_sorted", "mhbench/run/plan.py"),
             "mhbench.run.plan._studied": ("run/plan.html#_studied", "mhbench/run/plan.py"),
@@ -1967,6 +1969,7 @@ d = {
             "mhbench.run.shape.declared_defaults": ("run/shape.html#declared_defaults", "mhbench/run/shape.py"),
             "mhbench.run.shape.parameter": ("run/shape.html#parameter", "mhbench/run/shape.py"),
             "mhbench.run.shape.params_schema": ("run/shape.html#params_schema", "mhbench/run/shape.py"),
+            "mhbench.run.shape.schema_for_editors": ("run/shape.html#schema_for_editors", "mhbench/run/shape.py"),
             "mhbench.run.shape.write_schema": ("run/shape.html#write_schema", "mhbench/run/shape.py"),
         },
         "mhbench.run.stage": {
@@ -4445,8 +4448,16 @@ d = {
                 "studies/mhqa/simulate.html#simulate_composed",
                 "mhbench/studies/mhqa/simulate.py",
             ),
+            "mhbench.studies.mhqa.simulate.simulate_passages": (
+                "studies/mhqa/simulate.html#simulate_passages",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
             "mhbench.studies.mhqa.simulate.simulate_pubmed": (
                 "studies/mhqa/simulate.html#simulate_pubmed",
+                "mhbench/studies/mhqa/simulate.py",
+            ),
+            "mhbench.studies.mhqa.simulate.simulate_readers": (
+                "studies/mhqa/simulate.html#simulate_readers",
                 "mhbench/studies/mhqa/simulate.py",
             ),
             "mhbench.studies.mhqa.simulate.statement": (

@@ -144,6 +144,7 @@ BAD = {
     "compose": ({"shares": {"train": 0.5}, "asked": [], "entries": {}, "endpoints": {}}, "sum to 1"),
     "finetune": ({"train": "data/nowhere.csv", "entries": {}, "endpoints": {}}, "path must be a file"),
     "profile": ({"asked": ["nobody"], "entries": {}, "endpoints": {}}, "nobody"),
+    "keys": ({"passages": "data/nowhere.jsonl", "entries": {}, "endpoints": {}}, "nowhere.jsonl"),
     "judge": ({"judges": ["nobody"]}, "nobody"),
     "freeform": ({"models": ["nobody"]}, "nobody"),
     "reasoning": ({"convention": "mine"}, "convention must be"),

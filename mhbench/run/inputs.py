@@ -167,7 +167,9 @@ def record_inputs(params: str | Path = "params.yaml") -> dict[str, dict]:  # stu
         if isinstance(ratings, dict) and "path" in ratings:
             out[study]["ratings"] = _hash(Path(prepare["path"]).expanduser().parent / ratings["path"], top)
         making = {"literature": p["studies"][study].get("collect"), "composed": p["studies"][study].get("compose")}
+        keys = p["studies"][study].get("keys") or {}
         files = [*((making["literature"] or {}).get("files") or []), (making["composed"] or {}).get("recorded")]
+        files += [keys.get("passages"), *(keys.get("sheets") or {}).values()]
         if any(files):
             out[study]["literature"] = {f: _hash(f, top) for f in files if f}
         if trained_on := {k: _hash(training[k], top) for k in ("train", "validation") if training.get(k)}:

@@ -14,7 +14,7 @@ import pandas as pd
 
 from ..ask.budget import Plan, plan
 from ..ask.request import Endpoint, Model, Request
-from ..corpus import compose
+from ..corpus import compose, passages
 from ..corpus.pubmed import Abstract
 from ..records.draw import draw_items
 from ..records.schema import Item, Response, read_records
@@ -120,6 +120,17 @@ def _composed(v: dict) -> list[Request]:
     return [r for _, r in compose.compose_requests(articles[: v["n_items"]], recipe, **how)]
 
 
+def _labelled(v: dict) -> list[Request]:
+    "One request a question that compose left; how many have near passages is not known yet, nor how long these are."
+    file = place("results/text", "compose", v["study"]) / "items.parquet"
+    found = read_records(file, Item)[: v["n_items"]] if file.exists() else []
+    recipe = compose.making_recipe(root() / v["texts"] / "pseudolabel.yaml")
+    shelf = [passages.Passage(passage_id="none", source="none", text="")]
+    same, near = np.zeros((len(found), 1), int), np.ones((len(found), 1))
+    asked = passages.passage_requests(found, shelf, same, near, recipe, max_tokens=v["max_tokens"])
+    return [r for _, _, r in asked if r is not None]
+
+
 _DESIGN = (
     "kind",
     "n_items",
@@ -158,6 +169,8 @@ def stage_requests(
         return _sorted(v, items, model)
     if stage == "compose":
         return _composed(v)
+    if stage == "keys":
+        return _labelled(v)
     return _completed(v, items, endpoint, scored_here=model.name in (v["min_k"].get("lm") or {}))
 
 

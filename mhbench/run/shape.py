@@ -30,7 +30,16 @@ from ..steps.variants import SETS
 from ..steps.wordings import WORDINGS
 
 # %% auto #0
-__all__ = ["RULES", "GIVEN", "comments", "declared_defaults", "parameter", "params_schema", "write_schema"]
+__all__ = [
+    "RULES",
+    "GIVEN",
+    "comments",
+    "declared_defaults",
+    "parameter",
+    "params_schema",
+    "schema_for_editors",
+    "write_schema",
+]
 
 
 # %% ../../nbs/run/02_shape.ipynb #9f1a7fc9
@@ -190,6 +199,9 @@ RULES: dict[str, dict[str, Any]] = {  # parameter -> what its default does not s
     "pairs": {"type": "object", "additionalProperties": {"type": "string"}},
     "min_k": _object({"share": _SHARE, "lm": {"type": ["object", "null"]}}),
     "lineages": {"type": "object", "additionalProperties": {"type": "string"}},
+    "sheets": {"type": "object", "additionalProperties": {"type": "string"}},
+    "near": {"type": "number", "minimum": -1, "maximum": 1},
+    "n_passages": _count(1),
     "origin": _word("files", "eutils"),
     "files": _NAMES,
     "keywords": {"type": "object", "additionalProperties": _NAMES},
@@ -342,11 +354,18 @@ def _params_schema(top: Path, changed: tuple[int, ...]) -> str:
     return json.dumps(head | _object(whole | sections, required))
 
 
+def schema_for_editors(
+    top: str | Path | None = None,
+) -> dict[str, Any]:
+    "The schema of `params.yaml` by itself: what the next run takes of it stands in another file."
+    return {k: v for k, v in params_schema(top).items() if k != "required"}
+
+
 def write_schema(
     path: str | Path,
     top: str | Path | None = None,
 ) -> Path:
     "Write the schema for editors."
-    text = json.dumps(params_schema(top), indent=1, ensure_ascii=False)
+    text = json.dumps(schema_for_editors(top), indent=1, ensure_ascii=False)
     Path(path).write_text(text + "\n", encoding="utf-8")
     return Path(path)

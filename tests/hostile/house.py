@@ -4,6 +4,9 @@ from pathlib import Path
 
 import yaml
 
+from mhbench.run.graph import graph, selective
+from mhbench.run.params import goes_through
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
@@ -19,14 +22,14 @@ class House:
         self.write()
 
     def write(self):
+        "params.yaml as it is now, with the lists that follow from the rest."
+        for stage in selective(graph(ROOT)):
+            self.params["run"][stage] = goes_through(self.params, stage)
         (self.top / "params.yaml").write_text(yaml.safe_dump(self.params, sort_keys=False), encoding="utf-8")
 
     def only(self, *studies: str):
         "Run these studies, and no others."
-        run = self.params["run"]
-        for name in run:
-            if name not in ("models", "judges", "subjects", "items"):
-                run[name] = [s for s in studies if name == "studies" or name in self.params["studies"][s]]
+        self.params["run"]["studies"] = list(studies)
 
     def lay(self, stage: str, name: str, records: list, *where: str):
         from mhbench.records.schema import write_records

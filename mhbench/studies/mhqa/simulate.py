@@ -24,6 +24,8 @@ __all__ = [
     "simulate_pubmed",
     "simulate_composed",
     "literature_files",
+    "simulate_passages",
+    "simulate_readers",
 ]
 
 
@@ -248,7 +250,7 @@ def simulate_pubmed(*, canary: str, facts: Sequence[Fact] = LITERATURE) -> str:
     return f"{head}<PubmedArticleSet>\n{articles}\n</PubmedArticleSet>\n"
 
 
-# %% ../../../nbs/studies/mhqa/02_simulate.ipynb #4b983768
+# %% ../../../nbs/studies/mhqa/02_simulate.ipynb #aa245885
 _FLAWS = ("", "", "", "", "", "", "invalid", "study", "options", "key", "all", "snippet", "not valid", "repeat")
 
 
@@ -288,8 +290,41 @@ def simulate_composed(
 
 
 def literature_files(*, seed: int, canary: str) -> dict[str, str]:  # file name -> content
-    "The demo's literature: records, and a recorded composer."
+    "The demo's literature: records, a recorded composer, reference passages."
     return {
         "pubmed_demo.xml": simulate_pubmed(canary=canary),
         "composed_demo.jsonl": simulate_composed(seed=seed, canary=canary),
+        "passages_demo.jsonl": simulate_passages(canary=canary),
     }
+
+
+# %% ../../../nbs/studies/mhqa/02_simulate.ipynb #2d988f38
+def simulate_passages(*, canary: str, facts: Sequence[Fact] = LITERATURE) -> str:  # JSON lines
+    "Passages on two of every three facts."
+    rows = [
+        {"passage_id": f"ref-{f.pmid}", "source": "synthetic reference", "text": f"{_question(f, 0)} {f.answer}."}
+        for n, f in enumerate(facts)
+        if n % 3
+    ]
+    marked = [r | {"synthetic": True, "canary": canary} for r in rows]
+    return "\n".join(json.dumps(r, ensure_ascii=False) for r in marked) + "\n"
+
+
+def simulate_readers(
+    keys: Sequence[tuple[str, str]],  # (item_id, proposed letter)
+    *,
+    seed: int,
+) -> dict[str, dict[str, str]]:  # first, second, resolver -> item_id -> letter
+    "Two first readers who agree with some nine keys in ten, and a resolver where they differ."
+    rng = np.random.default_rng([seed, 3])
+    out: dict[str, dict[str, str]] = {"first": {}, "second": {}, "resolver": {}}
+    for item, key in keys:
+        others = [a for a in "ABCD" if a != key]
+        doubt = rng.random() < 0.1
+        named = str(rng.choice(others))
+        first = named if doubt else key
+        second = named if rng.random() < (0.6 if doubt else 0.03) else key
+        out["first"][item], out["second"][item] = first, second
+        if first != second:
+            out["resolver"][item] = str(rng.choice([first, second]))
+    return out

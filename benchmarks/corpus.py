@@ -1,0 +1,67 @@
+"""Exact search of passages, and PubMed's XML, against plain loops.
+
+Run: python benchmarks/corpus.py [passages] [questions] [records]
+"""
+
+import io
+import resource
+import sys
+import time
+
+import numpy as np
+
+from mhbench.corpus.passages import nearest_passages
+from mhbench.corpus.pubmed import read_pubmed
+from mhbench.studies.mhqa.simulate import simulate_pubmed
+
+
+def vectors(n: int, seed: int) -> np.ndarray:
+    x = np.random.default_rng(seed).standard_normal((n, 384), dtype=np.float32)
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+def loop(questions: np.ndarray, passages: np.ndarray) -> list[list[int]]:
+    return [np.argsort(-(passages @ q), kind="stable")[:3].tolist() for q in questions]
+
+
+def search(m: int, n: int) -> None:
+    passages, questions = vectors(m, 1), vectors(n, 2)
+    start = time.perf_counter()
+    places, _ = nearest_passages(questions, passages)
+    took = time.perf_counter() - start
+    few = min(n, 50)
+    start = time.perf_counter()
+    slow = loop(questions[:few], passages)
+    each = (time.perf_counter() - start) / few
+    assert places[:few].tolist() == slow
+    print(f"{n} questions among {m} passages: {took:.1f} s; a loop {each * n:.1f} s; ratio {each * n / took:.1f}")
+
+
+class Many(io.RawIOBase):
+    "The demo's articles over and over, as a stream that is never held whole."
+
+    def __init__(self, n: int):
+        text = simulate_pubmed(canary="c").split("\n")
+        articles = text[3:-2]
+        self.parts = iter(
+            [b"<PubmedArticleSet>", *(articles[k % len(articles)].encode() for k in range(n)), b"</PubmedArticleSet>"]
+        )
+
+    def read(self, size: int = -1) -> bytes:
+        return b"".join(p for p, _ in zip(self.parts, range(64)))
+
+
+def parse(n: int) -> None:
+    for count in (n // 10, n):
+        start = time.perf_counter()
+        read = sum(1 for _ in read_pubmed(Many(count)))
+        took = time.perf_counter() - start
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(f"{read} records: {read / took * 60:,.0f} a minute, peak memory of the process {peak:.0f} MiB")
+
+
+if __name__ == "__main__":
+    given = [int(x) for x in sys.argv[1:]]
+    m, n, records = (*given, *(20_000, 5_600, 20_000)[len(given) :])
+    parse(records)
+    search(m, n)

@@ -1,0 +1,68 @@
+"""Fine-tuning adds nothing to transformers' Trainer: the same weights, in the same time.
+
+Run: python benchmarks/finetune.py [questions]
+"""
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from transformers import DataCollatorForMultipleChoice, Trainer, set_seed
+
+from mhbench.encode.finetune import _arguments, finetune, training_settings, untrained_model
+from mhbench.encode.multiple_choice import Choices, prepare_choices
+from mhbench.records.schema import Item
+from mhbench.studies.demo import demo_path
+from mhbench.studies.mhqa.load import load_mhqa
+
+N = int(sys.argv[1]) if len(sys.argv) > 1 else 64
+SETTINGS = training_settings({"epochs": 2, "batch_size": 16, "layers": 2, "max_length": 64})
+
+
+def plain(rows, folder) -> tuple[float, dict]:
+    "The Trainer as its documentation shows it, on the same rows and arguments."
+    model, tokenizer = untrained_model("minilm", SETTINGS, seed=0)
+    steps = SETTINGS.epochs * -(-len(rows) // SETTINGS.batch_size)
+    trainer = Trainer(
+        model, _arguments(folder, SETTINGS, 0, False, steps), DataCollatorForMultipleChoice(tokenizer), rows
+    )
+    start = time.perf_counter()
+    trainer.train()
+    return time.perf_counter() - start, {k: v.clone() for k, v in trainer.model.state_dict().items()}
+
+
+def ours(prepared, folder) -> tuple[float, dict]:
+    from mhbench.encode.multiple_choice import load_multiple_choice
+
+    none = Choices([], [], 0, [], 0)
+    start = time.perf_counter()
+    run = finetune("minilm", prepared, none, SETTINGS, seed=0, runs=folder)
+    took = time.perf_counter() - start
+    return took, load_multiple_choice(run.folder / "model").model.state_dict()
+
+
+def main() -> None:
+    items: list[Item] = load_mhqa(demo_path("mhqa") / "b" / "mhqa_b_train.csv").records[:N]
+    _, tokenizer = untrained_model("minilm", SETTINGS, seed=0)
+    start = time.perf_counter()
+    prepared = prepare_choices(items, tokenizer, max_length=64)
+    print(f"tokenised once: {len(items)} questions, {prepared.n_tokens} tokens, {time.perf_counter() - start:.2f} s")
+    home = Path(tempfile.mkdtemp())
+    set_seed(0)
+    times: dict[str, list[float]] = {"plain Trainer": [], "finetune": []}
+    for k in range(3):
+        t, a = plain(prepared.rows, home / f"plain{k}")
+        times["plain Trainer"].append(t)
+        t, b = ours(prepared, home / f"ours{k}")
+        times["finetune"].append(t)
+    same = a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
+    medians = {k: float(np.median(v)) for k, v in times.items()}
+    print(", ".join(f"{k}: {v:.2f} s" for k, v in medians.items()))
+    print(f"ratio {medians['finetune'] / medians['plain Trainer']:.2f}; the same weights: {same}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+"""The first hour of somebody with a model of today: each trap that ended in a wrong number, or in none.
+
+Two endpoints know the answers to three of four demonstration questions. One thinks, and refuses log-probabilities,
+`max_tokens` and `temperature`; one gives everything.
+"""
+
+import hashlib
+import json
+import os
+
+import pandas as pd
+import pytest
+import yaml
+from conftest import ROOT
+from faults.server import FaultServer, completion
+
+from mhbench.ask.budget import Budget, BudgetReached
+from mhbench.run import edit, plan
+from mhbench.run.cli import main
+from mhbench.run.execute import run_stage
+from mhbench.run.params import asked_by, goes_through, load_params
+
+N = 8
+
+
+def knows(item_id: str) -> bool:
+    return int(hashlib.sha256(item_id.encode()).hexdigest(), 16) % 4 != 0
+
+
+class Answers:
+    "The demonstration questions, and what these endpoints say of them."
+
+    def __init__(self):
+        from mhbench.studies.corpus import load_corpus
+
+        self.items = load_corpus("mhqa", ROOT / "data" / "mhqa", study="mhqa").items
+        self.by_question = {i.question: i for i in self.items}
+
+    def letter(self, body: dict) -> str:
+        text = body["messages"][-1]["content"]
+        item = next((i for q, i in self.by_question.items() if q in text), None)
+        if item is None:
+            return "B"
+        return item.key[0] if knows(item.item_id) else next(c for c in "ABCD" if c != item.key[0])
+
+
+def refused(message: str, param: str, status: int = 400):
+    return status, {"error": {"message": message, "type": "invalid_request_error", "param": param, "code": None}}
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory):
+    "A folder with entries for both endpoints, and the endpoints."
+    answers = Answers()
+
+    def thinker(n, body):
+        def reply(body):
+            if "max_tokens" in body:
+                return refused("'max_tokens' is not supported. Use 'max_completion_tokens' instead.", "max_tokens")
+            if body.get("logprobs"):
+                return refused("You are not allowed to request logprobs from this model", "logprobs", 403)
+            if body.get("temperature", 1) != 1:
+                return refused("'temperature' does not support 0 with this model. Only the default (1).", "temperature")
+            room = body.get("max_completion_tokens", 9999) > 200
+            out = completion(body, answers.letter(body) if room else "", "stop" if room else "length")
+            usage = {"prompt_tokens": 90, "completion_tokens": 201, "total_tokens": 291}
+            return 200, out | {"usage": usage | {"completion_tokens_details": {"reasoning_tokens": 200}}}
+
+        return reply
+
+    def open_one(n, body):
+        def reply(body):
+            said = answers.letter(body)
+            out = completion(body, said, "length" if body.get("max_tokens") == 1 else "stop")
+            if body.get("logprobs"):
+                top = [{"token": c, "logprob": -0.2 if c == said else -4.0} for c in "ABCD"]
+                out["choices"][0]["logprobs"] = {"content": [{"token": said, "logprob": -0.2, "top_logprobs": top}]}
+            return 200, out
+
+        return reply
+
+    def cut(n, body):
+        return lambda body: (200, completion(body, "<think>Let me see, the", "length"))
+
+    folder = tmp_path_factory.mktemp("first") / "mhbench"
+    folder.mkdir()
+    for name in ("dvc.yaml", "nbs", "data", "mhbench"):
+        (folder / name).symlink_to(ROOT / name)
+    with FaultServer(every=thinker) as a, FaultServer(every=open_one) as b, FaultServer(every=cut) as c:
+        p = yaml.safe_load((ROOT / "params.yaml").read_text())
+        for name, server in (("paid", a), ("lab", b), ("busy", c)):
+            p["endpoints"][name] = {"kind": "openai", "base_urls": [server.url]}
+        price = {"prompt": 1.0, "completion": 10.0}
+        p["models"]["thinker"] = {"endpoint": "paid", "served": "x", "price": price, "sampling": {"temperature": 0.0}}
+        p["models"]["open"] = {"endpoint": "lab", "served": "y", "sampling": {"temperature": 0.0}}
+        p["models"]["stuck"] = {"endpoint": "busy", "served": "z", "sampling": {"max_tokens": 512}}
+        p["studies"]["mhqa"]["generate"]["modes"] = {"zero_shot": {"n_items": N - 2}}
+        (folder / "params.yaml").write_text(yaml.safe_dump(p, sort_keys=False))
+        (folder / "run.yaml").write_text((ROOT / "run.yaml").read_text())
+        with pytest.MonkeyPatch.context() as m:
+            m.chdir(folder)
+            m.setenv("MHBENCH_ROOT", str(folder))
+            m.setenv("CI", "true")
+            m.delenv("MHBENCH_CACHE", raising=False)
+            m.mine = (folder / "params.yaml").read_bytes()
+            assert main(["select", "--studies", "mhqa", "--models", "thinker,open", "--items", str(N)]) == 0
+            yield folder, m.mine
+
+
+def test_an_unknown_price_is_not_zero(first):
+    t = plan.plan_run().set_index("model")
+    assert pd.isna(t.loc["open", "cost_usd"]) and t.loc["thinker", "cost_usd"] > 0
+    assert t.loc["open", "completion_tokens"] > 0 and not (first[0] / "results").exists(), "a plan prepares by itself"
+    p = load_params("params.yaml")
+    from mhbench.run.asking import asking, capped
+
+    with asking(capped(p["models"]["open"], {})[0], "open", p["endpoints"]) as (model, _):
+        with pytest.raises((ValueError, BudgetReached), match="price"):
+            Budget(max_cost_usd=0.000001).check(model)
+
+
+def test_both_are_scored_rightly(first):
+    run_stage("prepare", "mhqa")
+    for model in ("thinker", "open"):
+        run_stage("generate", "mhqa", model)
+    run_stage("score", "mhqa")
+    total = pd.read_parquet("results/score/mhqa/accuracy.parquet").query("by == 'all'").set_index("model")
+    scores = pd.read_parquet("results/score/mhqa/scores.parquet")
+    want = scores.drop_duplicates("item_id")["item_id"].map(knows).mean()
+    for model in ("thinker", "open"):
+        assert total.loc[model, "estimate"] == pytest.approx(want), model
+        counts = total.loc[model, ["n", "n_not_asked", "n_missing", "n_failed", "n_truncated", "n_unread"]]
+        assert counts.tolist() == [N - 2, 2, 0, 0, 0, 0], model
+    assert set(scores.groupby("model")["how"].first()) != {"logprobs"} and 0 < want < 1
+    head = pd.read_parquet("results/score/mhqa/headline.parquet")
+    assert {"n_unread", "n_truncated", "n_missing", "n_failed", "n_not_asked"} <= set(head)
+
+
+def test_answers_that_were_cut_end_the_stage_with_the_remedy(first):
+    with pytest.raises(RuntimeError) as e:
+        run_stage("generate", "mhqa", "stuck")
+    said = str(e.value)
+    assert f"truncated answers must be at most 0.05 of a mode's (max_truncated); got {N - 2} of {N - 2}" in said
+    assert "models.stuck" in said and "max_tokens" in said
+
+
+def test_a_selection_takes_its_judges_with_it_and_touches_nothing_else(first):
+    folder, mine = first
+    before = (folder / "run.yaml").read_text()
+    try:
+        p = edit.select(["all"], ["open"], params=folder / "params.yaml")
+        asked = {s: asked_by(p, s, study) for s in ("judge", "duels", "contamination") for study in goes_through(p, s)}
+        assert {name for who in asked.values() for names in who.values() for name in names or []} == {"open"}
+        assert edit.select(judges=["minilm"], params=folder / "params.yaml")["run"]["judges"] == ["minilm"]
+        back = edit.select(demo=True, params=folder / "params.yaml")
+        assert back == load_params(folder / "params.yaml")
+        assert yaml.safe_load((folder / "run.yaml").read_text()) == yaml.safe_load((ROOT / "run.yaml").read_text())
+        assert (folder / "params.yaml").read_bytes() == mine
+    finally:
+        (folder / "run.yaml").write_text(before)
+
+
+def test_check_prints_an_entry_that_works(first, capsys):
+    assert main(["check", "thinker"]) in (0, 1)
+    said = capsys.readouterr().out
+    assert "max_tokens is sent as max_completion_tokens" in said and "the model thinks first" in said
+    entry = yaml.safe_load(said[said.index("endpoints:") :])
+    assert (
+        entry["models"]["thinker"]["thinking"] is True and "temperature" not in entry["models"]["thinker"]["sampling"]
+    )
+    assert json.dumps(entry) and os.environ["CI"]
