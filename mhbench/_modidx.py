@@ -1674,6 +1674,7 @@ d = {
             "mhbench.report.items.answers_of": ("report/items.html#answers_of", "mhbench/report/items.py"),
             "mhbench.report.items.columnar": ("report/items.html#columnar", "mhbench/report/items.py"),
             "mhbench.report.items.packed": ("report/items.html#packed", "mhbench/report/items.py"),
+            "mhbench.report.items.protected_ids": ("report/items.html#protected_ids", "mhbench/report/items.py"),
         },
         "mhbench.report.page": {
             "mhbench.report.page.Picture": ("report/page.html#picture", "mhbench/report/page.py"),

@@ -320,6 +320,7 @@ def test_a_planted_key_is_nowhere_after_a_run(clone, tmp_path):
         p = yaml.safe_load((clone / "params.yaml").read_text())
         p["endpoints"]["remote"], p["models"]["remote"] = REMOTE | {"base_urls": [s.url]}, ASKED
         p["studies"]["psychiatrybench"]["judge"] |= {"judges": ["remote"]}
+        del p["studies"]["psychiatrybench"]["judge_study"]
         p["generate"]["max_failed"] = None
         (folder / "params.yaml").write_text(yaml.safe_dump(p, sort_keys=False))
         run(

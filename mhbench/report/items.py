@@ -19,7 +19,7 @@ from ..records.schema import Item, Judgment, Rating, Response, read_records
 from ..steps.score import mode_names
 
 # %% auto #0
-__all__ = ["ROW_COLUMNS", "Answers", "answers_of", "columnar", "packed"]
+__all__ = ["ROW_COLUMNS", "Answers", "protected_ids", "answers_of", "columnar", "packed"]
 
 # %% ../../nbs/report/07_items.ipynb #13eaf313
 ROW_COLUMNS = [
@@ -157,6 +157,12 @@ def _ratings(text: Path, study: str, ids: set) -> pd.DataFrame:  # item_id, targ
         value = f"mean {g['value'].mean():.1f}" if g["value"].notna().any() else said
         out.append((item_id, target, value, g["rater"].nunique()))
     return pd.DataFrame(out, columns=["item_id", "target", "value", "n"])
+
+
+def protected_ids(results: str | Path, studies: Iterable[str]) -> set[str]:  # "study/item"
+    "The items of a run whose texts belong to a protected corpus."
+    files = {s: Path(results) / "text" / "prepare" / s / "items.parquet" for s in studies}
+    return {f"{s}/{i.item_id}" for s, f in files.items() for i in _there(f, Item) if i.protected}
 
 
 def answers_of(
