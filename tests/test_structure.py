@@ -98,3 +98,11 @@ def test_what_is_asked_of_an_item_stands_in_its_properties():
     by_hand = re.compile(r"(base_id|group_id) or ")
     found = [short(p) for p in MODULES if by_hand.search(p.read_text(encoding="utf-8"))]
     assert found == ["records/schema.py"]
+
+
+def test_the_numbers_of_a_folder_are_a_reading_order():
+    for folder in [
+        p for p in (ROOT / "nbs").rglob("*") if p.is_dir() and p.name not in ("stages", ".ipynb_checkpoints")
+    ]:
+        numbers = sorted(int(n.name.split("_")[0]) for n in folder.glob("[0-9]*_*.ipynb"))
+        assert numbers in (list(range(len(numbers))), list(range(1, len(numbers) + 1))), folder
