@@ -476,7 +476,14 @@ def package(tmp_path, monkeypatch):
         del sys.modules[module]
 
 
-GOOD = "from mhbench.studies.corpus import Corpus\ndef load(path, study, n=0):\n    return Corpus([], notes=[study])\n"
+GOOD = """
+from mhbench.records.schema import Item
+from mhbench.studies.corpus import Corpus
+
+def load(path, study, n=0):
+    item = Item(item_id="q1", study=study, task="open", question="Why?", key=["because"], source="here")
+    return Corpus([item], notes=[study])
+"""
 
 
 def test_a_loader_of_another_package(package, tmp_path):

@@ -60,7 +60,7 @@ MISTAKES = {  # what is written instead, and what is said of it
     "a breakdown as a text": (("by: [category, topic]", "by: category"), "score.by must be a list", "[category]"),
     "an attribute": (("D_G: gender", "D_G: gendre"), "demographics.attributes.D_G", "did you mean gender?"),
     "a set that is not made": (("    demographics: {}", "    demographics: {attributes: {D_X: gender}}"), "D_X", "D_G"),
-    "a core that is not made": (("core: D0,", "core: D9,"), "studies.mentat.score.core", "add it there"),
+    "a core that is not made": (("core: D0", "core: D9"), "studies.mentat.score.core", "add it there"),
     "options of nothing": (
         ("options: {}, sha256", "options: null, sha256"),
         "studies.mentat.prepare.options",
