@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: docs repro test lab bench readme clean data data-update readers export licences audit
+.PHONY: docs outputs repro test lab bench readme clean data data-update readers export licences advisories audit
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -10,6 +10,8 @@ READY := .venv/.installed
 export PYTHONHASHSEED := 0
 export TOKENIZERS_PARALLELISM := false
 export DVC_NO_ANALYTICS := 1
+# DVC keeps pickles in a folder that every user of the machine may write, if not told otherwise (CVE-2025-69872).
+export DVC_SITE_CACHE_DIR := $(CURDIR)/.mhbench/dvc
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 # Narrow a run: make repro STUDIES=mhqa ITEMS=200 (see README). Nothing given: run.yaml as it stands.
@@ -25,6 +27,7 @@ $(READY): requirements.txt pyproject.toml
 	@touch $(READY)
 
 data: $(READY)  ## bring the bundled demo banks
+	@install -d -m 700 .mhbench .mhbench/dvc
 	$(BIN)/dvc pull --quiet data.dvc
 
 repro: data  ## run every stage that is out of date, then print the tables
@@ -47,6 +50,10 @@ readers: data  ## the demo's executed notebooks and its page, for readers who ru
 	$(BIN)/dvc repro
 	$(BIN)/mhbench publish
 
+outputs: $(READY)  ## what module notebooks show, stored in those that have no outputs; the site shows stored outputs
+	$(BIN)/python docs/outputs.py
+	$(BIN)/nbdev_clean
+
 docs: $(READY)  ## the documentation as a site: _docs/html/index.html
 	$(BIN)/python docs/build.py
 
@@ -66,8 +73,11 @@ export: $(READY)  ## after editing a notebook: the package, and the schema of pa
 licences: $(READY)  ## what every pinned requirement says of its licence
 	$(BIN)/python tests/check_licences.py
 
-audit: $(READY)  ## known advisories on the pinned requirements; asks a service on the network, and needs `pip install pip-audit`
-	$(BIN)/python tests/check_licences.py --audit
+advisories: $(READY)  ## known advisories on the pinned requirements, as far as tests/advisories.tsv has them; no network
+	$(BIN)/python tests/check_advisories.py
+
+audit: $(READY)  ## all known advisories; asks a service on the network, and needs `pip install pip-audit`
+	$(BIN)/python tests/check_advisories.py --audit
 
 readme: export  ## README.md from nbs/index.ipynb
 	$(BIN)/python tests/check_readme.py --write

@@ -112,38 +112,61 @@ def api() -> None:
     write("api/index.md", "# Functions\n\nWhat can be called, by module.\n\n" + toctree(pages))
 
 
-def says(notebook: Path) -> tuple[str, str]:  # the question, and what of the papers it makes
+def question_of(notebook: Path) -> str:
     text = "\n\n".join("".join(c["source"]) for c in json.loads(notebook.read_text(encoding="utf-8"))["cells"][:2])
-    asked, makes = (
-        re.search(r"\*\*The question\.\*\* (.+)", text),
-        re.search(r"^(Makes .+?\.)(?: Input| Output|$)", text, re.M),
-    )
-    return asked[1] if asked else "", makes[1] if makes else ""
+    asked = re.search(r"\*\*The question\.\*\* (.+)", text)
+    return asked[1] if asked else ""
+
+
+def on_the_demo(study: str, made: str) -> str:
+    "A table or figure of the papers as the demo has it: a figure itself, a table in the executed notebook."
+    stage, name = made.split("/")
+    executed = [f"reports/{stage}/{study}.ipynb", *(f"reports/{stage}/{study}/{m}.ipynb" for m in ("minilm",))]
+    notebook = next((f for f in executed if (TOP / f).exists()), None)
+    drawn = TOP / "figures" / stage / study / name
+    if drawn.suffix == ".svg" and drawn.exists():
+        write(f"studies/{study}/{stage}-{name}", drawn.read_text(encoding="utf-8"))
+        return f"[figure]({study}/{stage}-{name})"
+    return f"[table](/{notebook})" if notebook and drawn.suffix != ".svg" else ""
+
+
+def of_the_paper(study: str, entries: list[dict]) -> str:
+    rows = ["| in the paper | what it shows | made by | on the demo |", "|---|---|---|---|"]
+    for e in entries:
+        parts = [made.split("/") for made in e.get("by", [])]
+        by = [f"[{stage}](/nbs/stages/{stage}.ipynb): `{name.removesuffix('.svg')}`" for stage, name in parts]
+        by += [f"[{title_of(TOP / page)}](/{page})" for page in e.get("see", [])]
+        demo = [x for made in e.get("by", []) if (x := on_the_demo(study, made))]
+        makes = "; ".join([*by, *([e["note"]] if "note" in e else [])])
+        rows.append(f"| {e['what']} | {e['of']} | {makes} | {', '.join(demo) or '–'} |")
+    return "\n".join(rows)
+
+
+def stages_of(study: str) -> str:
+    params = yaml.safe_load((TOP / "params.yaml").read_text(encoding="utf-8"))
+    through = {"prepare", "generate", "score", *params["studies"][study]}
+    rows = ["| stage | asks | executed on the demo |", "|---|---|---|"]
+    for stage in yaml.safe_load((TOP / "dvc.yaml").read_text(encoding="utf-8"))["stages"]:
+        notebook = TOP / "nbs" / "stages" / f"{stage}.ipynb"
+        if stage not in through or not notebook.exists():
+            continue
+        done = sorted((TOP / "reports" / stage).glob(f"{study}*")) if (TOP / "reports" / stage).exists() else []
+        files = [f for d in done for f in ([d] if d.suffix == ".ipynb" else sorted(d.glob("*.ipynb")))]
+        demo = ", ".join(f"[{f.stem}](/{f.relative_to(TOP)})" for f in files) or "not run"
+        rows.append(f"| [{stage}](/nbs/stages/{stage}.ipynb) | {question_of(notebook)} | {demo} |".replace("\n", " "))
+    return "\n".join(rows)
 
 
 def studies() -> None:
-    "A page a study: which stage makes which table and figure of its paper, and what the demo makes of it."
-    params = yaml.safe_load((TOP / "params.yaml").read_text(encoding="utf-8"))
-    order = [s for s in yaml.safe_load((TOP / "dvc.yaml").read_text(encoding="utf-8"))["stages"]]
+    "A page a study: every table and figure of its paper, what makes it, and what the demo makes of it."
+    about = yaml.safe_load((TOP / "docs" / "studies.yaml").read_text(encoding="utf-8"))
+    papers = yaml.safe_load((TOP / "docs" / "papers.yaml").read_text(encoding="utf-8"))
     for study, name in STUDIES.items():
-        through = {"prepare", "generate", "score", *params["studies"][study]}
-        rows = ["| stage | asks | makes | on the demo |", "|---|---|---|---|"]
-        for stage in order:
-            notebook = TOP / "nbs" / "stages" / f"{stage}.ipynb"
-            if stage not in through or not notebook.exists():
-                continue
-            asked, makes = says(notebook)
-            done = sorted((TOP / "reports" / stage).glob(f"{study}*")) if (TOP / "reports" / stage).exists() else []
-            files = [f for d in done for f in ([d] if d.suffix == ".ipynb" else sorted(d.glob("*.ipynb")))]
-            demo = ", ".join(f"[{f.stem}](/{f.relative_to(TOP)})" for f in files) or "not run"
-            rows.append(f"| [{stage}](/nbs/stages/{stage}.ipynb) | {asked} | {makes} | {demo} |".replace("\n", " "))
         own = sorted((TOP / "nbs" / "studies" / study).glob("*.ipynb"))
         listed = "\n".join(f"- [{title_of(f)}](/{f.relative_to(TOP)})" for f in own)
-        head = (TOP / "docs" / "studies.yaml").read_text(encoding="utf-8")
-        about = yaml.safe_load(head)[study]
-        text = f"# {name}\n\n{about}\n\n## Its tables and figures, by stage\n\n"
-        text += "\n".join(rows) + f"\n\n## Its own notebooks\n\n{listed}\n"
-        write(f"studies/{study}.md", text)
+        text = f"# {name}\n\n{about[study]}\n\n## Every table and figure of the paper\n\n"
+        text += of_the_paper(study, papers[study]) + f"\n\n## Its stages\n\n{stages_of(study)}\n"
+        write(f"studies/{study}.md", text + f"\n## Its own notebooks\n\n{listed}\n")
     write("studies/index.md", "# Studies\n\nFive papers, one pipeline.\n\n" + toctree(list(STUDIES)))
 
 

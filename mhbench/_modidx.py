@@ -505,6 +505,28 @@ d = {
             "mhbench.ask.budget.max_completion": ("ask/budget.html#max_completion", "mhbench/ask/budget.py"),
             "mhbench.ask.budget.plan": ("ask/budget.html#plan", "mhbench/ask/budget.py"),
         },
+        "mhbench.ask.by_litellm": {
+            "mhbench.ask.by_litellm.LiteLine": ("ask/by_litellm.html#liteline", "mhbench/ask/by_litellm.py"),
+            "mhbench.ask.by_litellm.LiteLine.close": (
+                "ask/by_litellm.html#liteline.close",
+                "mhbench/ask/by_litellm.py",
+            ),
+            "mhbench.ask.by_litellm.LiteLine.connect": (
+                "ask/by_litellm.html#liteline.connect",
+                "mhbench/ask/by_litellm.py",
+            ),
+            "mhbench.ask.by_litellm.LiteLine.offered": (
+                "ask/by_litellm.html#liteline.offered",
+                "mhbench/ask/by_litellm.py",
+            ),
+            "mhbench.ask.by_litellm.LiteLine.post": ("ask/by_litellm.html#liteline.post", "mhbench/ask/by_litellm.py"),
+            "mhbench.ask.by_litellm._error": ("ask/by_litellm.html#_error", "mhbench/ask/by_litellm.py"),
+            "mhbench.ask.by_litellm._secrets_of_environment": (
+                "ask/by_litellm.html#_secrets_of_environment",
+                "mhbench/ask/by_litellm.py",
+            ),
+            "mhbench.ask.by_litellm.line_to": ("ask/by_litellm.html#line_to", "mhbench/ask/by_litellm.py"),
+        },
         "mhbench.ask.cache": {
             "mhbench.ask.cache.Cache": ("ask/cache.html#cache", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache.__enter__": ("ask/cache.html#cache.__enter__", "mhbench/ask/cache.py"),
@@ -648,6 +670,7 @@ d = {
             "mhbench.ask.negotiate.Report.__str__": ("ask/negotiate.html#report.__str__", "mhbench/ask/negotiate.py"),
             "mhbench.ask.negotiate.Report.entry": ("ask/negotiate.html#report.entry", "mhbench/ask/negotiate.py"),
             "mhbench.ask.negotiate.Report.ok": ("ask/negotiate.html#report.ok", "mhbench/ask/negotiate.py"),
+            "mhbench.ask.negotiate.Report.verdict": ("ask/negotiate.html#report.verdict", "mhbench/ask/negotiate.py"),
             "mhbench.ask.negotiate._entries": ("ask/negotiate.html#_entries", "mhbench/ask/negotiate.py"),
             "mhbench.ask.negotiate._said": ("ask/negotiate.html#_said", "mhbench/ask/negotiate.py"),
             "mhbench.ask.negotiate.check": ("ask/negotiate.html#check", "mhbench/ask/negotiate.py"),
@@ -668,10 +691,13 @@ d = {
             "mhbench.ask.parse._Text": ("ask/parse.html#_text", "mhbench/ask/parse.py"),
             "mhbench.ask.parse._answer_lines": ("ask/parse.html#_answer_lines", "mhbench/ask/parse.py"),
             "mhbench.ask.parse._answer_of": ("ask/parse.html#_answer_of", "mhbench/ask/parse.py"),
+            "mhbench.ask.parse._first_words": ("ask/parse.html#_first_words", "mhbench/ask/parse.py"),
             "mhbench.ask.parse._kind": ("ask/parse.html#_kind", "mhbench/ask/parse.py"),
             "mhbench.ask.parse._labels": ("ask/parse.html#_labels", "mhbench/ask/parse.py"),
             "mhbench.ask.parse._lettered_line": ("ask/parse.html#_lettered_line", "mhbench/ask/parse.py"),
             "mhbench.ask.parse._letters": ("ask/parse.html#_letters", "mhbench/ask/parse.py"),
+            "mhbench.ask.parse._parsed": ("ask/parse.html#_parsed", "mhbench/ask/parse.py"),
+            "mhbench.ask.parse._parsed_alone": ("ask/parse.html#_parsed_alone", "mhbench/ask/parse.py"),
             "mhbench.ask.parse._pattern": ("ask/parse.html#_pattern", "mhbench/ask/parse.py"),
             "mhbench.ask.parse._sentences": ("ask/parse.html#_sentences", "mhbench/ask/parse.py"),
             "mhbench.ask.parse._words": ("ask/parse.html#_words", "mhbench/ask/parse.py"),
@@ -680,6 +706,10 @@ d = {
             "mhbench.ask.parse.statements": ("ask/parse.html#statements", "mhbench/ask/parse.py"),
         },
         "mhbench.ask.progress": {
+            "mhbench.ask.progress.Counted": ("ask/progress.html#counted", "mhbench/ask/progress.py"),
+            "mhbench.ask.progress.Counted.__init__": ("ask/progress.html#counted.__init__", "mhbench/ask/progress.py"),
+            "mhbench.ask.progress.Counted.__iter__": ("ask/progress.html#counted.__iter__", "mhbench/ask/progress.py"),
+            "mhbench.ask.progress.Counted.__len__": ("ask/progress.html#counted.__len__", "mhbench/ask/progress.py"),
             "mhbench.ask.progress.Progress": ("ask/progress.html#progress", "mhbench/ask/progress.py"),
             "mhbench.ask.progress.Progress.__init__": (
                 "ask/progress.html#progress.__init__",
@@ -688,6 +718,7 @@ d = {
             "mhbench.ask.progress.Progress.add": ("ask/progress.html#progress.add", "mhbench/ask/progress.py"),
             "mhbench.ask.progress.Progress.left": ("ask/progress.html#progress.left", "mhbench/ask/progress.py"),
             "mhbench.ask.progress.Progress.line": ("ask/progress.html#progress.line", "mhbench/ask/progress.py"),
+            "mhbench.ask.progress.Progress.so_far": ("ask/progress.html#progress.so_far", "mhbench/ask/progress.py"),
             "mhbench.ask.progress.Progress.state": ("ask/progress.html#progress.state", "mhbench/ask/progress.py"),
             "mhbench.ask.progress.Progress.tell": ("ask/progress.html#progress.tell", "mhbench/ask/progress.py"),
             "mhbench.ask.progress.Progress.tick": ("ask/progress.html#progress.tick", "mhbench/ask/progress.py"),
@@ -895,6 +926,7 @@ d = {
         },
         "mhbench.corpus.adjudicate": {
             "mhbench.corpus.adjudicate.Decision": ("corpus/adjudicate.html#decision", "mhbench/corpus/adjudicate.py"),
+            "mhbench.corpus.adjudicate._letter": ("corpus/adjudicate.html#_letter", "mhbench/corpus/adjudicate.py"),
             "mhbench.corpus.adjudicate.decide_keys": (
                 "corpus/adjudicate.html#decide_keys",
                 "mhbench/corpus/adjudicate.py",
@@ -911,9 +943,20 @@ d = {
                 "corpus/adjudicate.html#key_agreement",
                 "mhbench/corpus/adjudicate.py",
             ),
+            "mhbench.corpus.adjudicate.key_page": ("corpus/adjudicate.html#key_page", "mhbench/corpus/adjudicate.py"),
             "mhbench.corpus.adjudicate.key_sheet": ("corpus/adjudicate.html#key_sheet", "mhbench/corpus/adjudicate.py"),
+            "mhbench.corpus.adjudicate.key_tasks": ("corpus/adjudicate.html#key_tasks", "mhbench/corpus/adjudicate.py"),
             "mhbench.corpus.adjudicate.read_key_sheet": (
                 "corpus/adjudicate.html#read_key_sheet",
+                "mhbench/corpus/adjudicate.py",
+            ),
+            "mhbench.corpus.adjudicate.read_key_tasks": (
+                "corpus/adjudicate.html#read_key_tasks",
+                "mhbench/corpus/adjudicate.py",
+            ),
+            "mhbench.corpus.adjudicate.read_keys": ("corpus/adjudicate.html#read_keys", "mhbench/corpus/adjudicate.py"),
+            "mhbench.corpus.adjudicate.write_key_files": (
+                "corpus/adjudicate.html#write_key_files",
                 "mhbench/corpus/adjudicate.py",
             ),
         },
@@ -1011,15 +1054,28 @@ d = {
         "mhbench.corpus.cues": {
             "mhbench.corpus.cues._keyed": ("corpus/cues.html#_keyed", "mhbench/corpus/cues.py"),
             "mhbench.corpus.cues._shingles": ("corpus/cues.html#_shingles", "mhbench/corpus/cues.py"),
-            "mhbench.corpus.cues.book_table": ("corpus/cues.html#book_table", "mhbench/corpus/cues.py"),
             "mhbench.corpus.cues.key_positions": ("corpus/cues.html#key_positions", "mhbench/corpus/cues.py"),
             "mhbench.corpus.cues.length_cue": ("corpus/cues.html#length_cue", "mhbench/corpus/cues.py"),
             "mhbench.corpus.cues.near_duplicates": ("corpus/cues.html#near_duplicates", "mhbench/corpus/cues.py"),
         },
+        "mhbench.corpus.expected": {
+            "mhbench.corpus.expected._known": ("corpus/expected.html#_known", "mhbench/corpus/expected.py"),
+            "mhbench.corpus.expected._longest": ("corpus/expected.html#_longest", "mhbench/corpus/expected.py"),
+            "mhbench.corpus.expected.expected_candidates": (
+                "corpus/expected.html#expected_candidates",
+                "mhbench/corpus/expected.py",
+            ),
+            "mhbench.corpus.expected.expected_passages": (
+                "corpus/expected.html#expected_passages",
+                "mhbench/corpus/expected.py",
+            ),
+        },
         "mhbench.corpus.passages": {
             "mhbench.corpus.passages.Passage": ("corpus/passages.html#passage", "mhbench/corpus/passages.py"),
+            "mhbench.corpus.passages._texts_of": ("corpus/passages.html#_texts_of", "mhbench/corpus/passages.py"),
             "mhbench.corpus.passages.audit_table": ("corpus/passages.html#audit_table", "mhbench/corpus/passages.py"),
             "mhbench.corpus.passages.chunk_text": ("corpus/passages.html#chunk_text", "mhbench/corpus/passages.py"),
+            "mhbench.corpus.passages.near_table": ("corpus/passages.html#near_table", "mhbench/corpus/passages.py"),
             "mhbench.corpus.passages.nearest_passages": (
                 "corpus/passages.html#nearest_passages",
                 "mhbench/corpus/passages.py",
@@ -1031,6 +1087,14 @@ d = {
             "mhbench.corpus.passages.pseudo_label": ("corpus/passages.html#pseudo_label", "mhbench/corpus/passages.py"),
             "mhbench.corpus.passages.pseudo_label_table": (
                 "corpus/passages.html#pseudo_label_table",
+                "mhbench/corpus/passages.py",
+            ),
+            "mhbench.corpus.passages.pseudo_labels": (
+                "corpus/passages.html#pseudo_labels",
+                "mhbench/corpus/passages.py",
+            ),
+            "mhbench.corpus.passages.read_passages": (
+                "corpus/passages.html#read_passages",
                 "mhbench/corpus/passages.py",
             ),
         },
@@ -1115,6 +1179,10 @@ d = {
                 "encode/classifiers.html#_classifier._batch",
                 "mhbench/encode/classifiers.py",
             ),
+            "mhbench.encode.classifiers._Classifier._probabilities": (
+                "encode/classifiers.html#_classifier._probabilities",
+                "mhbench/encode/classifiers.py",
+            ),
             "mhbench.encode.classifiers._Classifier._probability": (
                 "encode/classifiers.html#_classifier._probability",
                 "mhbench/encode/classifiers.py",
@@ -1142,8 +1210,20 @@ d = {
                 "encode/embeddings.html#encoder.__init__",
                 "mhbench/encode/embeddings.py",
             ),
+            "mhbench.encode.embeddings.Encoder._cut": (
+                "encode/embeddings.html#encoder._cut",
+                "mhbench/encode/embeddings.py",
+            ),
+            "mhbench.encode.embeddings.Encoder._lengths": (
+                "encode/embeddings.html#encoder._lengths",
+                "mhbench/encode/embeddings.py",
+            ),
             "mhbench.encode.embeddings.Encoder._sentence_batch": (
                 "encode/embeddings.html#encoder._sentence_batch",
+                "mhbench/encode/embeddings.py",
+            ),
+            "mhbench.encode.embeddings.Encoder._sentences": (
+                "encode/embeddings.html#encoder._sentences",
                 "mhbench/encode/embeddings.py",
             ),
             "mhbench.encode.embeddings.Encoder._token_batch": (
@@ -1162,7 +1242,15 @@ d = {
                 "encode/embeddings.html#encoder.tokens",
                 "mhbench/encode/embeddings.py",
             ),
+            "mhbench.encode.embeddings.Encoder.truncated": (
+                "encode/embeddings.html#encoder.truncated",
+                "mhbench/encode/embeddings.py",
+            ),
             "mhbench.encode.embeddings._Model": ("encode/embeddings.html#_model", "mhbench/encode/embeddings.py"),
+            "mhbench.encode.embeddings._Model.__getattr__": (
+                "encode/embeddings.html#_model.__getattr__",
+                "mhbench/encode/embeddings.py",
+            ),
             "mhbench.encode.embeddings._Model.__reduce__": (
                 "encode/embeddings.html#_model.__reduce__",
                 "mhbench/encode/embeddings.py",
@@ -1173,6 +1261,18 @@ d = {
             ),
             "mhbench.encode.embeddings._Model._from": (
                 "encode/embeddings.html#_model._from",
+                "mhbench/encode/embeddings.py",
+            ),
+            "mhbench.encode.embeddings._Model._recalled": (
+                "encode/embeddings.html#_model._recalled",
+                "mhbench/encode/embeddings.py",
+            ),
+            "mhbench.encode.embeddings._Model._when_needed": (
+                "encode/embeddings.html#_model._when_needed",
+                "mhbench/encode/embeddings.py",
+            ),
+            "mhbench.encode.embeddings._Model.identity": (
+                "encode/embeddings.html#_model.identity",
                 "mhbench/encode/embeddings.py",
             ),
             "mhbench.encode.embeddings._Pooled": ("encode/embeddings.html#_pooled", "mhbench/encode/embeddings.py"),
@@ -1202,6 +1302,10 @@ d = {
             ),
             "mhbench.encode.embeddings._is_loaded": (
                 "encode/embeddings.html#_is_loaded",
+                "mhbench/encode/embeddings.py",
+            ),
+            "mhbench.encode.embeddings._load_encoder": (
+                "encode/embeddings.html#_load_encoder",
                 "mhbench/encode/embeddings.py",
             ),
             "mhbench.encode.embeddings._mapped": ("encode/embeddings.html#_mapped", "mhbench/encode/embeddings.py"),
@@ -1268,11 +1372,16 @@ d = {
                 "encode/loading.html#length_batches",
                 "mhbench/encode/loading.py",
             ),
+            "mhbench.encode.loading.padded_widths": ("encode/loading.html#padded_widths", "mhbench/encode/loading.py"),
             "mhbench.encode.loading.run_batches": ("encode/loading.html#run_batches", "mhbench/encode/loading.py"),
         },
         "mhbench.encode.multiple_choice": {
             "mhbench.encode.multiple_choice.Choices": (
                 "encode/multiple_choice.html#choices",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice.Choices.n_truncated": (
+                "encode/multiple_choice.html#choices.n_truncated",
                 "mhbench/encode/multiple_choice.py",
             ),
             "mhbench.encode.multiple_choice.MultipleChoice": (
@@ -1283,12 +1392,16 @@ d = {
                 "encode/multiple_choice.html#multiplechoice.__init__",
                 "mhbench/encode/multiple_choice.py",
             ),
-            "mhbench.encode.multiple_choice.MultipleChoice.__repr__": (
-                "encode/multiple_choice.html#multiplechoice.__repr__",
+            "mhbench.encode.multiple_choice.MultipleChoice._log_probabilities": (
+                "encode/multiple_choice.html#multiplechoice._log_probabilities",
                 "mhbench/encode/multiple_choice.py",
             ),
             "mhbench.encode.multiple_choice.MultipleChoice.log_probabilities": (
                 "encode/multiple_choice.html#multiplechoice.log_probabilities",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice._check_task": (
+                "encode/multiple_choice.html#_check_task",
                 "mhbench/encode/multiple_choice.py",
             ),
             "mhbench.encode.multiple_choice._count": (
@@ -1297,6 +1410,10 @@ d = {
             ),
             "mhbench.encode.multiple_choice._first": (
                 "encode/multiple_choice.html#_first",
+                "mhbench/encode/multiple_choice.py",
+            ),
+            "mhbench.encode.multiple_choice._load_multiple_choice": (
+                "encode/multiple_choice.html#_load_multiple_choice",
                 "mhbench/encode/multiple_choice.py",
             ),
             "mhbench.encode.multiple_choice.base_folder": (
@@ -1348,6 +1465,10 @@ d = {
                 "encode/perplexity.html#languagemodel._batch",
                 "mhbench/encode/perplexity.py",
             ),
+            "mhbench.encode.perplexity.LanguageModel._logprobs": (
+                "encode/perplexity.html#languagemodel._logprobs",
+                "mhbench/encode/perplexity.py",
+            ),
             "mhbench.encode.perplexity.LanguageModel.logprobs": (
                 "encode/perplexity.html#languagemodel.logprobs",
                 "mhbench/encode/perplexity.py",
@@ -1356,12 +1477,64 @@ d = {
                 "encode/perplexity.html#languagemodel.perplexity",
                 "mhbench/encode/perplexity.py",
             ),
-            "mhbench.encode.perplexity._read_once": (
-                "encode/perplexity.html#_read_once",
+            "mhbench.encode.perplexity._from_gguf": (
+                "encode/perplexity.html#_from_gguf",
                 "mhbench/encode/perplexity.py",
             ),
+            "mhbench.encode.perplexity._load_lm": ("encode/perplexity.html#_load_lm", "mhbench/encode/perplexity.py"),
             "mhbench.encode.perplexity._windows": ("encode/perplexity.html#_windows", "mhbench/encode/perplexity.py"),
             "mhbench.encode.perplexity.load_lm": ("encode/perplexity.html#load_lm", "mhbench/encode/perplexity.py"),
+        },
+        "mhbench.encode.quantised": {
+            "mhbench.encode.quantised.Head": ("encode/quantised.html#head", "mhbench/encode/quantised.py"),
+            "mhbench.encode.quantised.Head.__init__": (
+                "encode/quantised.html#head.__init__",
+                "mhbench/encode/quantised.py",
+            ),
+            "mhbench.encode.quantised.Head.forward": (
+                "encode/quantised.html#head.forward",
+                "mhbench/encode/quantised.py",
+            ),
+            "mhbench.encode.quantised.Lookup": ("encode/quantised.html#lookup", "mhbench/encode/quantised.py"),
+            "mhbench.encode.quantised.Lookup.__init__": (
+                "encode/quantised.html#lookup.__init__",
+                "mhbench/encode/quantised.py",
+            ),
+            "mhbench.encode.quantised.Lookup.forward": (
+                "encode/quantised.html#lookup.forward",
+                "mhbench/encode/quantised.py",
+            ),
+            "mhbench.encode.quantised.Vocabulary": ("encode/quantised.html#vocabulary", "mhbench/encode/quantised.py"),
+            "mhbench.encode.quantised.Vocabulary.__init__": (
+                "encode/quantised.html#vocabulary.__init__",
+                "mhbench/encode/quantised.py",
+            ),
+            "mhbench.encode.quantised.Vocabulary.__len__": (
+                "encode/quantised.html#vocabulary.__len__",
+                "mhbench/encode/quantised.py",
+            ),
+            "mhbench.encode.quantised.Vocabulary._expanded": (
+                "encode/quantised.html#vocabulary._expanded",
+                "mhbench/encode/quantised.py",
+            ),
+            "mhbench.encode.quantised.Vocabulary.between": (
+                "encode/quantised.html#vocabulary.between",
+                "mhbench/encode/quantised.py",
+            ),
+            "mhbench.encode.quantised.Vocabulary.take": (
+                "encode/quantised.html#vocabulary.take",
+                "mhbench/encode/quantised.py",
+            ),
+            "mhbench.encode.quantised._Plain": ("encode/quantised.html#_plain", "mhbench/encode/quantised.py"),
+            "mhbench.encode.quantised._Plain.__getattr__": (
+                "encode/quantised.html#_plain.__getattr__",
+                "mhbench/encode/quantised.py",
+            ),
+            "mhbench.encode.quantised._reading": ("encode/quantised.html#_reading", "mhbench/encode/quantised.py"),
+            "mhbench.encode.quantised.family": ("encode/quantised.html#family", "mhbench/encode/quantised.py"),
+            "mhbench.encode.quantised.give_back": ("encode/quantised.html#give_back", "mhbench/encode/quantised.py"),
+            "mhbench.encode.quantised.network": ("encode/quantised.html#network", "mhbench/encode/quantised.py"),
+            "mhbench.encode.quantised.read_once": ("encode/quantised.html#read_once", "mhbench/encode/quantised.py"),
         },
         "mhbench.encode.roscoe": {
             "mhbench.encode.roscoe._Vectors": ("encode/roscoe.html#_vectors", "mhbench/encode/roscoe.py"),
@@ -1371,6 +1544,10 @@ d = {
             ),
             "mhbench.encode.roscoe._Vectors.sentences": (
                 "encode/roscoe.html#_vectors.sentences",
+                "mhbench/encode/roscoe.py",
+            ),
+            "mhbench.encode.roscoe._Vectors.token_scores": (
+                "encode/roscoe.html#_vectors.token_scores",
                 "mhbench/encode/roscoe.py",
             ),
             "mhbench.encode.roscoe._Vectors.tokens": ("encode/roscoe.html#_vectors.tokens", "mhbench/encode/roscoe.py"),
@@ -1400,7 +1577,97 @@ d = {
             "mhbench.encode.roscoe.step_scores": ("encode/roscoe.html#step_scores", "mhbench/encode/roscoe.py"),
             "mhbench.encode.roscoe.token_scores": ("encode/roscoe.html#token_scores", "mhbench/encode/roscoe.py"),
         },
-        "mhbench.errors": {"mhbench.errors.refuse": ("errors.html#refuse", "mhbench/errors.py")},
+        "mhbench.encode.store": {
+            "mhbench.encode.store.ResultStore": ("encode/store.html#resultstore", "mhbench/encode/store.py"),
+            "mhbench.encode.store.ResultStore.__init__": (
+                "encode/store.html#resultstore.__init__",
+                "mhbench/encode/store.py",
+            ),
+            "mhbench.encode.store.ResultStore.__repr__": (
+                "encode/store.html#resultstore.__repr__",
+                "mhbench/encode/store.py",
+            ),
+            "mhbench.encode.store.ResultStore._delete": (
+                "encode/store.html#resultstore._delete",
+                "mhbench/encode/store.py",
+            ),
+            "mhbench.encode.store.ResultStore._get": ("encode/store.html#resultstore._get", "mhbench/encode/store.py"),
+            "mhbench.encode.store.ResultStore._guard": (
+                "encode/store.html#resultstore._guard",
+                "mhbench/encode/store.py",
+            ),
+            "mhbench.encode.store.ResultStore._make": (
+                "encode/store.html#resultstore._make",
+                "mhbench/encode/store.py",
+            ),
+            "mhbench.encode.store.ResultStore._open": (
+                "encode/store.html#resultstore._open",
+                "mhbench/encode/store.py",
+            ),
+            "mhbench.encode.store.ResultStore._put": ("encode/store.html#resultstore._put", "mhbench/encode/store.py"),
+            "mhbench.encode.store.ResultStore._set_aside": (
+                "encode/store.html#resultstore._set_aside",
+                "mhbench/encode/store.py",
+            ),
+            "mhbench.encode.store.ResultStore._shrink": (
+                "encode/store.html#resultstore._shrink",
+                "mhbench/encode/store.py",
+            ),
+            "mhbench.encode.store.ResultStore._size": (
+                "encode/store.html#resultstore._size",
+                "mhbench/encode/store.py",
+            ),
+            "mhbench.encode.store.ResultStore._trim": (
+                "encode/store.html#resultstore._trim",
+                "mhbench/encode/store.py",
+            ),
+            "mhbench.encode.store.ResultStore._write": (
+                "encode/store.html#resultstore._write",
+                "mhbench/encode/store.py",
+            ),
+            "mhbench.encode.store.ResultStore.clear": (
+                "encode/store.html#resultstore.clear",
+                "mhbench/encode/store.py",
+            ),
+            "mhbench.encode.store.ResultStore.close": (
+                "encode/store.html#resultstore.close",
+                "mhbench/encode/store.py",
+            ),
+            "mhbench.encode.store.ResultStore.contents": (
+                "encode/store.html#resultstore.contents",
+                "mhbench/encode/store.py",
+            ),
+            "mhbench.encode.store.ResultStore.file_hash": (
+                "encode/store.html#resultstore.file_hash",
+                "mhbench/encode/store.py",
+            ),
+            "mhbench.encode.store.ResultStore.get": ("encode/store.html#resultstore.get", "mhbench/encode/store.py"),
+            "mhbench.encode.store.ResultStore.put": ("encode/store.html#resultstore.put", "mhbench/encode/store.py"),
+            "mhbench.encode.store.StoreSettings": ("encode/store.html#storesettings", "mhbench/encode/store.py"),
+            "mhbench.encode.store.Stored": ("encode/store.html#stored", "mhbench/encode/store.py"),
+            "mhbench.encode.store._damaged": ("encode/store.html#_damaged", "mhbench/encode/store.py"),
+            "mhbench.encode.store._digest": ("encode/store.html#_digest", "mhbench/encode/store.py"),
+            "mhbench.encode.store._key": ("encode/store.html#_key", "mhbench/encode/store.py"),
+            "mhbench.encode.store._model_files": ("encode/store.html#_model_files", "mhbench/encode/store.py"),
+            "mhbench.encode.store._or_none": ("encode/store.html#_or_none", "mhbench/encode/store.py"),
+            "mhbench.encode.store._result": ("encode/store.html#_result", "mhbench/encode/store.py"),
+            "mhbench.encode.store._row": ("encode/store.html#_row", "mhbench/encode/store.py"),
+            "mhbench.encode.store._today": ("encode/store.html#_today", "mhbench/encode/store.py"),
+            "mhbench.encode.store.close_store": ("encode/store.html#close_store", "mhbench/encode/store.py"),
+            "mhbench.encode.store.code_of": ("encode/store.html#code_of", "mhbench/encode/store.py"),
+            "mhbench.encode.store.fingerprint_of": ("encode/store.html#fingerprint_of", "mhbench/encode/store.py"),
+            "mhbench.encode.store.hash_of": ("encode/store.html#hash_of", "mhbench/encode/store.py"),
+            "mhbench.encode.store.keep_results": ("encode/store.html#keep_results", "mhbench/encode/store.py"),
+            "mhbench.encode.store.kept_in": ("encode/store.html#kept_in", "mhbench/encode/store.py"),
+            "mhbench.encode.store.opened": ("encode/store.html#opened", "mhbench/encode/store.py"),
+            "mhbench.encode.store.recalled": ("encode/store.html#recalled", "mhbench/encode/store.py"),
+            "mhbench.encode.store.store_path": ("encode/store.html#store_path", "mhbench/encode/store.py"),
+            "mhbench.encode.store.weights_at": ("encode/store.html#weights_at", "mhbench/encode/store.py"),
+        },
+        "mhbench.errors": {
+            "mhbench.errors.refuse": ("errors.html#refuse", "mhbench/errors.py"),
+            "mhbench.errors.system_remedy": ("errors.html#system_remedy", "mhbench/errors.py"),
+        },
         "mhbench.records.anki": {
             "mhbench.records.anki.Deck": ("records/anki.html#deck", "mhbench/records/anki.py"),
             "mhbench.records.anki.Deletion": ("records/anki.html#deletion", "mhbench/records/anki.py"),
@@ -1432,6 +1699,7 @@ d = {
             "mhbench.records.anki.parse_cloze": ("records/anki.html#parse_cloze", "mhbench/records/anki.py"),
         },
         "mhbench.records.answers": {
+            "mhbench.records.answers._logprobs": ("records/answers.html#_logprobs", "mhbench/records/answers.py"),
             "mhbench.records.answers._rows": ("records/answers.html#_rows", "mhbench/records/answers.py"),
             "mhbench.records.answers._said": ("records/answers.html#_said", "mhbench/records/answers.py"),
             "mhbench.records.answers._sample": ("records/answers.html#_sample", "mhbench/records/answers.py"),
@@ -1486,6 +1754,7 @@ d = {
             "mhbench.records.logs._of_batch": ("records/logs.html#_of_batch", "mhbench/records/logs.py"),
             "mhbench.records.logs._of_harness": ("records/logs.html#_of_harness", "mhbench/records/logs.py"),
             "mhbench.records.logs._of_inspect": ("records/logs.html#_of_inspect", "mhbench/records/logs.py"),
+            "mhbench.records.logs._unpacked": ("records/logs.html#_unpacked", "mhbench/records/logs.py"),
             "mhbench.records.logs.log_rows": ("records/logs.html#log_rows", "mhbench/records/logs.py"),
         },
         "mhbench.records.questions": {
@@ -1579,7 +1848,12 @@ d = {
             "mhbench.records.schema.frame": ("records/schema.html#frame", "mhbench/records/schema.py"),
             "mhbench.records.schema.letters": ("records/schema.html#letters", "mhbench/records/schema.py"),
             "mhbench.records.schema.of_kind": ("records/schema.html#of_kind", "mhbench/records/schema.py"),
+            "mhbench.records.schema.open_records": ("records/schema.html#open_records", "mhbench/records/schema.py"),
             "mhbench.records.schema.read_records": ("records/schema.html#read_records", "mhbench/records/schema.py"),
+            "mhbench.records.schema.stored_records": (
+                "records/schema.html#stored_records",
+                "mhbench/records/schema.py",
+            ),
             "mhbench.records.schema.validate": ("records/schema.html#validate", "mhbench/records/schema.py"),
             "mhbench.records.schema.write_records": ("records/schema.html#write_records", "mhbench/records/schema.py"),
             "mhbench.records.schema.write_set_aside": (
@@ -1591,6 +1865,33 @@ d = {
             "mhbench.records.shards.merge": ("records/shards.html#merge", "mhbench/records/shards.py"),
             "mhbench.records.shards.merge_records": ("records/shards.html#merge_records", "mhbench/records/shards.py"),
             "mhbench.records.shards.shard": ("records/shards.html#shard", "mhbench/records/shards.py"),
+        },
+        "mhbench.records.stored": {
+            "mhbench.records.stored.Columnar": ("records/stored.html#columnar", "mhbench/records/stored.py"),
+            "mhbench.records.stored.Columnar.__getitem__": (
+                "records/stored.html#columnar.__getitem__",
+                "mhbench/records/stored.py",
+            ),
+            "mhbench.records.stored.Columnar.__init__": (
+                "records/stored.html#columnar.__init__",
+                "mhbench/records/stored.py",
+            ),
+            "mhbench.records.stored.Columnar.__iter__": (
+                "records/stored.html#columnar.__iter__",
+                "mhbench/records/stored.py",
+            ),
+            "mhbench.records.stored.Columnar.__len__": (
+                "records/stored.html#columnar.__len__",
+                "mhbench/records/stored.py",
+            ),
+            "mhbench.records.stored.Columnar.column": (
+                "records/stored.html#columnar.column",
+                "mhbench/records/stored.py",
+            ),
+            "mhbench.records.stored._checked": ("records/stored.html#_checked", "mhbench/records/stored.py"),
+            "mhbench.records.stored._column": ("records/stored.html#_column", "mhbench/records/stored.py"),
+            "mhbench.records.stored._objects": ("records/stored.html#_objects", "mhbench/records/stored.py"),
+            "mhbench.records.stored.column_of": ("records/stored.html#column_of", "mhbench/records/stored.py"),
         },
         "mhbench.records.table": {
             "mhbench.records.table.Table": ("records/table.html#table", "mhbench/records/table.py"),
@@ -1606,14 +1907,17 @@ d = {
             "mhbench.records.table._records": ("records/table.html#_records", "mhbench/records/table.py"),
             "mhbench.records.table._sheet": ("records/table.html#_sheet", "mhbench/records/table.py"),
             "mhbench.records.table._table": ("records/table.html#_table", "mhbench/records/table.py"),
+            "mhbench.records.table._text": ("records/table.html#_text", "mhbench/records/table.py"),
             "mhbench.records.table._workbooks": ("records/table.html#_workbooks", "mhbench/records/table.py"),
             "mhbench.records.table.cell": ("records/table.html#cell", "mhbench/records/table.py"),
             "mhbench.records.table.csv_rows": ("records/table.html#csv_rows", "mhbench/records/table.py"),
+            "mhbench.records.table.json_rows": ("records/table.html#json_rows", "mhbench/records/table.py"),
             "mhbench.records.table.read_table": ("records/table.html#read_table", "mhbench/records/table.py"),
         },
         "mhbench.report.boxes": {"mhbench.report.boxes.boxes": ("report/boxes.html#boxes", "mhbench/report/boxes.py")},
         "mhbench.report.figures": {
             "mhbench.report.figures._bars": ("report/figures.html#_bars", "mhbench/report/figures.py"),
+            "mhbench.report.figures._dashes": ("report/figures.html#_dashes", "mhbench/report/figures.py"),
             "mhbench.report.figures._legend": ("report/figures.html#_legend", "mhbench/report/figures.py"),
             "mhbench.report.figures._polygon": ("report/figures.html#_polygon", "mhbench/report/figures.py"),
             "mhbench.report.figures._rim": ("report/figures.html#_rim", "mhbench/report/figures.py"),
@@ -1632,15 +1936,20 @@ d = {
         },
         "mhbench.report.findings": {
             "mhbench.report.findings._metrics": ("report/findings.html#_metrics", "mhbench/report/findings.py"),
+            "mhbench.report.findings._of_coverage": ("report/findings.html#_of_coverage", "mhbench/report/findings.py"),
             "mhbench.report.findings._of_judges": ("report/findings.html#_of_judges", "mhbench/report/findings.py"),
             "mhbench.report.findings._of_requests": ("report/findings.html#_of_requests", "mhbench/report/findings.py"),
             "mhbench.report.findings._table": ("report/findings.html#_table", "mhbench/report/findings.py"),
+            "mhbench.report.findings._where": ("report/findings.html#_where", "mhbench/report/findings.py"),
             "mhbench.report.findings.about_run": ("report/findings.html#about_run", "mhbench/report/findings.py"),
+            "mhbench.report.findings.about_truths": ("report/findings.html#about_truths", "mhbench/report/findings.py"),
             "mhbench.report.findings.against_lines": (
                 "report/findings.html#against_lines",
                 "mhbench/report/findings.py",
             ),
             "mhbench.report.findings.asked": ("report/findings.html#asked", "mhbench/report/findings.py"),
+            "mhbench.report.findings.truths": ("report/findings.html#truths", "mhbench/report/findings.py"),
+            "mhbench.report.findings.weak": ("report/findings.html#weak", "mhbench/report/findings.py"),
             "mhbench.report.findings.went_wrong": ("report/findings.html#went_wrong", "mhbench/report/findings.py"),
         },
         "mhbench.report.forest": {
@@ -1654,20 +1963,27 @@ d = {
             "mhbench.report.forest._lines": ("report/forest.html#_lines", "mhbench/report/forest.py"),
             "mhbench.report.forest._marked": ("report/forest.html#_marked", "mhbench/report/forest.py"),
             "mhbench.report.forest._name_lines": ("report/forest.html#_name_lines", "mhbench/report/forest.py"),
+            "mhbench.report.forest._notes": ("report/forest.html#_notes", "mhbench/report/forest.py"),
             "mhbench.report.forest._side_by_side": ("report/forest.html#_side_by_side", "mhbench/report/forest.py"),
+            "mhbench.report.forest._spread": ("report/forest.html#_spread", "mhbench/report/forest.py"),
             "mhbench.report.forest._told": ("report/forest.html#_told", "mhbench/report/forest.py"),
             "mhbench.report.forest._unsure": ("report/forest.html#_unsure", "mhbench/report/forest.py"),
             "mhbench.report.forest.intervals": ("report/forest.html#intervals", "mhbench/report/forest.py"),
         },
         "mhbench.report.items": {
             "mhbench.report.items.Answers": ("report/items.html#answers", "mhbench/report/items.py"),
+            "mhbench.report.items._Part": ("report/items.html#_part", "mhbench/report/items.py"),
             "mhbench.report.items._apart": ("report/items.html#_apart", "mhbench/report/items.py"),
             "mhbench.report.items._became": ("report/items.html#_became", "mhbench/report/items.py"),
+            "mhbench.report.items._check_selection": ("report/items.html#_check_selection", "mhbench/report/items.py"),
             "mhbench.report.items._item_texts": ("report/items.html#_item_texts", "mhbench/report/items.py"),
-            "mhbench.report.items._letters": ("report/items.html#_letters", "mhbench/report/items.py"),
+            "mhbench.report.items._joined": ("report/items.html#_joined", "mhbench/report/items.py"),
+            "mhbench.report.items._lengths": ("report/items.html#_lengths", "mhbench/report/items.py"),
             "mhbench.report.items._of_study": ("report/items.html#_of_study", "mhbench/report/items.py"),
+            "mhbench.report.items._places": ("report/items.html#_places", "mhbench/report/items.py"),
             "mhbench.report.items._ratings": ("report/items.html#_ratings", "mhbench/report/items.py"),
             "mhbench.report.items._responses": ("report/items.html#_responses", "mhbench/report/items.py"),
+            "mhbench.report.items._texts_of": ("report/items.html#_texts_of", "mhbench/report/items.py"),
             "mhbench.report.items._there": ("report/items.html#_there", "mhbench/report/items.py"),
             "mhbench.report.items._verdict": ("report/items.html#_verdict", "mhbench/report/items.py"),
             "mhbench.report.items._words": ("report/items.html#_words", "mhbench/report/items.py"),
@@ -1681,15 +1997,21 @@ d = {
             "mhbench.report.page.ReportTable": ("report/page.html#reporttable", "mhbench/report/page.py"),
             "mhbench.report.page.Section": ("report/page.html#section", "mhbench/report/page.py"),
             "mhbench.report.page.Section.given": ("report/page.html#section.given", "mhbench/report/page.py"),
+            "mhbench.report.page._card_ids": ("report/page.html#_card_ids", "mhbench/report/page.py"),
+            "mhbench.report.page._card_of": ("report/page.html#_card_of", "mhbench/report/page.py"),
+            "mhbench.report.page._card_pages": ("report/page.html#_card_pages", "mhbench/report/page.py"),
             "mhbench.report.page._cells": ("report/page.html#_cells", "mhbench/report/page.py"),
             "mhbench.report.page._embedded": ("report/page.html#_embedded", "mhbench/report/page.py"),
             "mhbench.report.page._groups": ("report/page.html#_groups", "mhbench/report/page.py"),
+            "mhbench.report.page._lean": ("report/page.html#_lean", "mhbench/report/page.py"),
             "mhbench.report.page._links": ("report/page.html#_links", "mhbench/report/page.py"),
             "mhbench.report.page._notebook_of": ("report/page.html#_notebook_of", "mhbench/report/page.py"),
             "mhbench.report.page._picture": ("report/page.html#_picture", "mhbench/report/page.py"),
             "mhbench.report.page._rests_on": ("report/page.html#_rests_on", "mhbench/report/page.py"),
+            "mhbench.report.page._scored": ("report/page.html#_scored", "mhbench/report/page.py"),
             "mhbench.report.page._section": ("report/page.html#_section", "mhbench/report/page.py"),
             "mhbench.report.page._stem": ("report/page.html#_stem", "mhbench/report/page.py"),
+            "mhbench.report.page._unused": ("report/page.html#_unused", "mhbench/report/page.py"),
             "mhbench.report.page.collect": ("report/page.html#collect", "mhbench/report/page.py"),
             "mhbench.report.page.headline": ("report/page.html#headline", "mhbench/report/page.py"),
             "mhbench.report.page.html_report": ("report/page.html#html_report", "mhbench/report/page.py"),
@@ -1703,6 +2025,7 @@ d = {
             "mhbench.report.reading._called": ("report/reading.html#_called", "mhbench/report/reading.py"),
             "mhbench.report.reading._imported": ("report/reading.html#_imported", "mhbench/report/reading.py"),
             "mhbench.report.reading._of_intervals": ("report/reading.html#_of_intervals", "mhbench/report/reading.py"),
+            "mhbench.report.reading._of_models": ("report/reading.html#_of_models", "mhbench/report/reading.py"),
             "mhbench.report.reading._plainly": ("report/reading.html#_plainly", "mhbench/report/reading.py"),
             "mhbench.report.reading._registered": ("report/reading.html#_registered", "mhbench/report/reading.py"),
             "mhbench.report.reading.doubts": ("report/reading.html#doubts", "mhbench/report/reading.py"),
@@ -1745,53 +2068,76 @@ d = {
             "mhbench.run.asking.cache_file": ("run/asking.html#cache_file", "mhbench/run/asking.py"),
             "mhbench.run.asking.capped": ("run/asking.html#capped", "mhbench/run/asking.py"),
             "mhbench.run.asking.settled": ("run/asking.html#settled", "mhbench/run/asking.py"),
+            "mhbench.run.asking.settled_together": ("run/asking.html#settled_together", "mhbench/run/asking.py"),
             "mhbench.run.asking.trained_classifier": ("run/asking.html#trained_classifier", "mhbench/run/asking.py"),
         },
+        "mhbench.run.cached": {
+            "mhbench.run.cached._answers": ("run/cached.html#_answers", "mhbench/run/cached.py"),
+            "mhbench.run.cached._clear": ("run/cached.html#_clear", "mhbench/run/cached.py"),
+            "mhbench.run.cached._export": ("run/cached.html#_export", "mhbench/run/cached.py"),
+            "mhbench.run.cached._import": ("run/cached.html#_import", "mhbench/run/cached.py"),
+            "mhbench.run.cached._places": ("run/cached.html#_places", "mhbench/run/cached.py"),
+            "mhbench.run.cached._prune": ("run/cached.html#_prune", "mhbench/run/cached.py"),
+            "mhbench.run.cached._stats": ("run/cached.html#_stats", "mhbench/run/cached.py"),
+            "mhbench.run.cached.add_cache": ("run/cached.html#add_cache", "mhbench/run/cached.py"),
+            "mhbench.run.cached.answers_kept": ("run/cached.html#answers_kept", "mhbench/run/cached.py"),
+            "mhbench.run.cached.computed_kept": ("run/cached.html#computed_kept", "mhbench/run/cached.py"),
+        },
         "mhbench.run.cli": {
-            "mhbench.run.cli._cache": ("run/cli.html#_cache", "mhbench/run/cli.py"),
-            "mhbench.run.cli._check": ("run/cli.html#_check", "mhbench/run/cli.py"),
-            "mhbench.run.cli._compare": ("run/cli.html#_compare", "mhbench/run/cli.py"),
-            "mhbench.run.cli._export": ("run/cli.html#_export", "mhbench/run/cli.py"),
-            "mhbench.run.cli._held": ("run/cli.html#_held", "mhbench/run/cli.py"),
-            "mhbench.run.cli._import": ("run/cli.html#_import", "mhbench/run/cli.py"),
             "mhbench.run.cli._inputs": ("run/cli.html#_inputs", "mhbench/run/cli.py"),
             "mhbench.run.cli._kept": ("run/cli.html#_kept", "mhbench/run/cli.py"),
-            "mhbench.run.cli._merge": ("run/cli.html#_merge", "mhbench/run/cli.py"),
-            "mhbench.run.cli._money": ("run/cli.html#_money", "mhbench/run/cli.py"),
-            "mhbench.run.cli._names": ("run/cli.html#_names", "mhbench/run/cli.py"),
-            "mhbench.run.cli._plan": ("run/cli.html#_plan", "mhbench/run/cli.py"),
-            "mhbench.run.cli._publish": ("run/cli.html#_publish", "mhbench/run/cli.py"),
-            "mhbench.run.cli._report": ("run/cli.html#_report", "mhbench/run/cli.py"),
             "mhbench.run.cli._run": ("run/cli.html#_run", "mhbench/run/cli.py"),
             "mhbench.run.cli._run_all": ("run/cli.html#_run_all", "mhbench/run/cli.py"),
-            "mhbench.run.cli._select": ("run/cli.html#_select", "mhbench/run/cli.py"),
-            "mhbench.run.cli._summary": ("run/cli.html#_summary", "mhbench/run/cli.py"),
-            "mhbench.run.cli._sweep": ("run/cli.html#_sweep", "mhbench/run/cli.py"),
-            "mhbench.run.cli._without_bad_rows": ("run/cli.html#_without_bad_rows", "mhbench/run/cli.py"),
+            "mhbench.run.cli._trained": ("run/cli.html#_trained", "mhbench/run/cli.py"),
             "mhbench.run.cli._without_controls": ("run/cli.html#_without_controls", "mhbench/run/cli.py"),
             "mhbench.run.cli.main": ("run/cli.html#main", "mhbench/run/cli.py"),
             "mhbench.run.cli.parser": ("run/cli.html#parser", "mhbench/run/cli.py"),
-            "mhbench.run.cli.selection": ("run/cli.html#selection", "mhbench/run/cli.py"),
+        },
+        "mhbench.run.commands": {
+            "mhbench.run.commands._check": ("run/commands.html#_check", "mhbench/run/commands.py"),
+            "mhbench.run.commands._export": ("run/commands.html#_export", "mhbench/run/commands.py"),
+            "mhbench.run.commands._import": ("run/commands.html#_import", "mhbench/run/commands.py"),
+            "mhbench.run.commands._merge": ("run/commands.html#_merge", "mhbench/run/commands.py"),
+            "mhbench.run.commands._money": ("run/commands.html#_money", "mhbench/run/commands.py"),
+            "mhbench.run.commands._names": ("run/commands.html#_names", "mhbench/run/commands.py"),
+            "mhbench.run.commands._plan": ("run/commands.html#_plan", "mhbench/run/commands.py"),
+            "mhbench.run.commands._publish": ("run/commands.html#_publish", "mhbench/run/commands.py"),
+            "mhbench.run.commands._report": ("run/commands.html#_report", "mhbench/run/commands.py"),
+            "mhbench.run.commands._select": ("run/commands.html#_select", "mhbench/run/commands.py"),
+            "mhbench.run.commands._without_bad_rows": (
+                "run/commands.html#_without_bad_rows",
+                "mhbench/run/commands.py",
+            ),
+            "mhbench.run.commands.add_commands": ("run/commands.html#add_commands", "mhbench/run/commands.py"),
+            "mhbench.run.commands.print_summary": ("run/commands.html#print_summary", "mhbench/run/commands.py"),
+            "mhbench.run.commands.selection": ("run/commands.html#selection", "mhbench/run/commands.py"),
         },
         "mhbench.run.compare": {
             "mhbench.run.compare.Results": ("run/compare.html#results", "mhbench/run/compare.py"),
+            "mhbench.run.compare._compare": ("run/compare.html#_compare", "mhbench/run/compare.py"),
             "mhbench.run.compare._fetch": ("run/compare.html#_fetch", "mhbench/run/compare.py"),
             "mhbench.run.compare._inside": ("run/compare.html#_inside", "mhbench/run/compare.py"),
+            "mhbench.run.compare._numbers": ("run/compare.html#_numbers", "mhbench/run/compare.py"),
+            "mhbench.run.compare._paired": ("run/compare.html#_paired", "mhbench/run/compare.py"),
             "mhbench.run.compare._per_item": ("run/compare.html#_per_item", "mhbench/run/compare.py"),
             "mhbench.run.compare._read": ("run/compare.html#_read", "mhbench/run/compare.py"),
+            "mhbench.run.compare.add_compare": ("run/compare.html#add_compare", "mhbench/run/compare.py"),
             "mhbench.run.compare.headline_metrics": ("run/compare.html#headline_metrics", "mhbench/run/compare.py"),
             "mhbench.run.compare.main_numbers": ("run/compare.html#main_numbers", "mhbench/run/compare.py"),
             "mhbench.run.compare.paired_accuracies": ("run/compare.html#paired_accuracies", "mhbench/run/compare.py"),
             "mhbench.run.compare.results_of": ("run/compare.html#results_of", "mhbench/run/compare.py"),
         },
         "mhbench.run.edit": {
+            "mhbench.run.edit._before_import": ("run/edit.html#_before_import", "mhbench/run/edit.py"),
             "mhbench.run.edit._check_parts": ("run/edit.html#_check_parts", "mhbench/run/edit.py"),
             "mhbench.run.edit._chosen": ("run/edit.html#_chosen", "mhbench/run/edit.py"),
             "mhbench.run.edit._edit": ("run/edit.html#_edit", "mhbench/run/edit.py"),
             "mhbench.run.edit._flow": ("run/edit.html#_flow", "mhbench/run/edit.py"),
             "mhbench.run.edit._following": ("run/edit.html#_following", "mhbench/run/edit.py"),
+            "mhbench.run.edit._simulated": ("run/edit.html#_simulated", "mhbench/run/edit.py"),
             "mhbench.run.edit._write": ("run/edit.html#_write", "mhbench/run/edit.py"),
             "mhbench.run.edit._yaml": ("run/edit.html#_yaml", "mhbench/run/edit.py"),
+            "mhbench.run.edit.forget_corpus": ("run/edit.html#forget_corpus", "mhbench/run/edit.py"),
             "mhbench.run.edit.import_corpus": ("run/edit.html#import_corpus", "mhbench/run/edit.py"),
             "mhbench.run.edit.merge_shards": ("run/edit.html#merge_shards", "mhbench/run/edit.py"),
             "mhbench.run.edit.select": ("run/edit.html#select", "mhbench/run/edit.py"),
@@ -1820,6 +2166,8 @@ d = {
             "mhbench.run.graph.before": ("run/graph.html#before", "mhbench/run/graph.py"),
             "mhbench.run.graph.declared": ("run/graph.html#declared", "mhbench/run/graph.py"),
             "mhbench.run.graph.graph": ("run/graph.html#graph", "mhbench/run/graph.py"),
+            "mhbench.run.graph.items_file": ("run/graph.html#items_file", "mhbench/run/graph.py"),
+            "mhbench.run.graph.keep_private": ("run/graph.html#keep_private", "mhbench/run/graph.py"),
             "mhbench.run.graph.place": ("run/graph.html#place", "mhbench/run/graph.py"),
             "mhbench.run.graph.root": ("run/graph.html#root", "mhbench/run/graph.py"),
             "mhbench.run.graph.runs": ("run/graph.html#runs", "mhbench/run/graph.py"),
@@ -1836,6 +2184,7 @@ d = {
             "mhbench.run.inputs.check_source": ("run/inputs.html#check_source", "mhbench/run/inputs.py"),
             "mhbench.run.inputs.deciding": ("run/inputs.html#deciding", "mhbench/run/inputs.py"),
             "mhbench.run.inputs.record_inputs": ("run/inputs.html#record_inputs", "mhbench/run/inputs.py"),
+            "mhbench.run.inputs.record_trained": ("run/inputs.html#record_trained", "mhbench/run/inputs.py"),
             "mhbench.run.inputs.sha256": ("run/inputs.html#sha256", "mhbench/run/inputs.py"),
         },
         "mhbench.run.live": {
@@ -1850,7 +2199,15 @@ d = {
             "mhbench.run.live.Live._state": ("run/live.html#live._state", "mhbench/run/live.py"),
             "mhbench.run.live.Live._watch": ("run/live.html#live._watch", "mhbench/run/live.py"),
             "mhbench.run.live._clock": ("run/live.html#_clock", "mhbench/run/live.py"),
+            "mhbench.run.live._money": ("run/live.html#_money", "mhbench/run/live.py"),
             "mhbench.run.live.position": ("run/live.html#position", "mhbench/run/live.py"),
+        },
+        "mhbench.run.made": {
+            "mhbench.run.made._sha256": ("run/made.html#_sha256", "mhbench/run/made.py"),
+            "mhbench.run.made._version": ("run/made.html#_version", "mhbench/run/made.py"),
+            "mhbench.run.made.commit_of": ("run/made.html#commit_of", "mhbench/run/made.py"),
+            "mhbench.run.made.how_made": ("run/made.html#how_made", "mhbench/run/made.py"),
+            "mhbench.run.made.made_in_words": ("run/made.html#made_in_words", "mhbench/run/made.py"),
         },
         "mhbench.run.mistakes": {
             "mhbench.run.mistakes.Fault": ("run/mistakes.html#fault", "mhbench/run/mistakes.py"),
@@ -1931,19 +2288,23 @@ d = {
             "mhbench.run.people.run_answers": ("run/people.html#run_answers", "mhbench/run/people.py"),
         },
         "mhbench.run.plan": {
+            "mhbench.run.plan._Bank": ("run/plan.html#_bank", "mhbench/run/plan.py"),
+            "mhbench.run.plan._Bank.__init__": ("run/plan.html#_bank.__init__", "mhbench/run/plan.py"),
+            "mhbench.run.plan._Bank.requests": ("run/plan.html#_bank.requests", "mhbench/run/plan.py"),
             "mhbench.run.plan._Study": ("run/plan.html#_study", "mhbench/run/plan.py"),
             "mhbench.run.plan._Study.__init__": ("run/plan.html#_study.__init__", "mhbench/run/plan.py"),
+            "mhbench.run.plan._Study.articles": ("run/plan.html#_study.articles", "mhbench/run/plan.py"),
             "mhbench.run.plan._Study.cache": ("run/plan.html#_study.cache", "mhbench/run/plan.py"),
             "mhbench.run.plan._Study.generate": ("run/plan.html#_study.generate", "mhbench/run/plan.py"),
             "mhbench.run.plan._Study.later": ("run/plan.html#_study.later", "mhbench/run/plan.py"),
+            "mhbench.run.plan._Study.questions": ("run/plan.html#_study.questions", "mhbench/run/plan.py"),
             "mhbench.run.plan._completed": ("run/plan.html#_completed", "mhbench/run/plan.py"),
-            "mhbench.run.plan._composed": ("run/plan.html#_composed", "mhbench/run/plan.py"),
             "mhbench.run.plan._duelled": ("run/plan.html#_duelled", "mhbench/run/plan.py"),
             "mhbench.run.plan._fits": ("run/plan.html#_fits", "mhbench/run/plan.py"),
             "mhbench.run.plan._judged": ("run/plan.html#_judged", "mhbench/run/plan.py"),
             "mhbench.run.plan._known_of_encoder": ("run/plan.html#_known_of_encoder", "mhbench/run/plan.py"),
             "mhbench.run.plan._labelled": ("run/plan.html#_labelled", "mhbench/run/plan.py"),
-            "mhbench.run.plan._prepared": ("run/plan.html#_prepared", "mhbench/run/plan.py"),
+            "mhbench.run.plan._made": ("run/plan.html#_made", "mhbench/run/plan.py"),
             "mhbench.run.plan._sorted": ("run/plan.html#_sorted", "mhbench/run/plan.py"),
             "mhbench.run.plan._studied": ("run/plan.html#_studied", "mhbench/run/plan.py"),
             "mhbench.run.plan.plan_run": ("run/plan.html#plan_run", "mhbench/run/plan.py"),
@@ -1973,14 +2334,23 @@ d = {
             "mhbench.run.shape.write_schema": ("run/shape.html#write_schema", "mhbench/run/shape.py"),
         },
         "mhbench.run.stage": {
+            "mhbench.run.stage.LimitedStream": ("run/stage.html#limitedstream", "mhbench/run/stage.py"),
+            "mhbench.run.stage.LimitedStream.__init__": (
+                "run/stage.html#limitedstream.__init__",
+                "mhbench/run/stage.py",
+            ),
+            "mhbench.run.stage.LimitedStream.begin": ("run/stage.html#limitedstream.begin", "mhbench/run/stage.py"),
+            "mhbench.run.stage.LimitedStream.write": ("run/stage.html#limitedstream.write", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage": ("run/stage.html#stage", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.__init__": ("run/stage.html#stage.__init__", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage._one": ("run/stage.html#stage._one", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage._prepared": ("run/stage.html#stage._prepared", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage._records": ("run/stage.html#stage._records", "mhbench/run/stage.py"),
+            "mhbench.run.stage.Stage._there": ("run/stage.html#stage._there", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage._where": ("run/stage.html#stage._where", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.absent": ("run/stage.html#stage.absent", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.answers": ("run/stage.html#stage.answers", "mhbench/run/stage.py"),
+            "mhbench.run.stage.Stage.declared": ("run/stage.html#stage.declared", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.done": ("run/stage.html#stage.done", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.figure": ("run/stage.html#stage.figure", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.has": ("run/stage.html#stage.has", "mhbench/run/stage.py"),
@@ -2002,23 +2372,56 @@ d = {
             "mhbench.run.stage.Stage.responses": ("run/stage.html#stage.responses", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.set_aside": ("run/stage.html#stage.set_aside", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.simulated": ("run/stage.html#stage.simulated", "mhbench/run/stage.py"),
+            "mhbench.run.stage.Stage.stored": ("run/stage.html#stage.stored", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.table": ("run/stage.html#stage.table", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.texts": ("run/stage.html#stage.texts", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.texts_of": ("run/stage.html#stage.texts_of", "mhbench/run/stage.py"),
+            "mhbench.run.stage._Forgets": ("run/stage.html#_forgets", "mhbench/run/stage.py"),
+            "mhbench.run.stage._Forgets.__missing__": ("run/stage.html#_forgets.__missing__", "mhbench/run/stage.py"),
             "mhbench.run.stage._demo": ("run/stage.html#_demo", "mhbench/run/stage.py"),
             "mhbench.run.stage._everybody": ("run/stage.html#_everybody", "mhbench/run/stage.py"),
             "mhbench.run.stage._goes_through": ("run/stage.html#_goes_through", "mhbench/run/stage.py"),
+            "mhbench.run.stage._marked": ("run/stage.html#_marked", "mhbench/run/stage.py"),
             "mhbench.run.stage._plain": ("run/stage.html#_plain", "mhbench/run/stage.py"),
+            "mhbench.run.stage.load_ipython_extension": (
+                "run/stage.html#load_ipython_extension",
+                "mhbench/run/stage.py",
+            ),
             "mhbench.run.stage.synthetic": ("run/stage.html#synthetic", "mhbench/run/stage.py"),
             "mhbench.run.stage.write_metrics": ("run/stage.html#write_metrics", "mhbench/run/stage.py"),
         },
         "mhbench.run.sweep": {
+            "mhbench.run.sweep._as_jobs": ("run/sweep.html#_as_jobs", "mhbench/run/sweep.py"),
+            "mhbench.run.sweep._base": ("run/sweep.html#_base", "mhbench/run/sweep.py"),
             "mhbench.run.sweep._done": ("run/sweep.html#_done", "mhbench/run/sweep.py"),
+            "mhbench.run.sweep._keep": ("run/sweep.html#_keep", "mhbench/run/sweep.py"),
+            "mhbench.run.sweep._main": ("run/sweep.html#_main", "mhbench/run/sweep.py"),
+            "mhbench.run.sweep._one_by_one": ("run/sweep.html#_one_by_one", "mhbench/run/sweep.py"),
+            "mhbench.run.sweep._said": ("run/sweep.html#_said", "mhbench/run/sweep.py"),
+            "mhbench.run.sweep._sweep": ("run/sweep.html#_sweep", "mhbench/run/sweep.py"),
+            "mhbench.run.sweep._working_copy": ("run/sweep.html#_working_copy", "mhbench/run/sweep.py"),
             "mhbench.run.sweep._written": ("run/sweep.html#_written", "mhbench/run/sweep.py"),
+            "mhbench.run.sweep.add_sweep": ("run/sweep.html#add_sweep", "mhbench/run/sweep.py"),
+            "mhbench.run.sweep.cluster": ("run/sweep.html#cluster", "mhbench/run/sweep.py"),
             "mhbench.run.sweep.grid": ("run/sweep.html#grid", "mhbench/run/sweep.py"),
             "mhbench.run.sweep.moved": ("run/sweep.html#moved", "mhbench/run/sweep.py"),
+            "mhbench.run.sweep.run_point": ("run/sweep.html#run_point", "mhbench/run/sweep.py"),
             "mhbench.run.sweep.sweep": ("run/sweep.html#sweep", "mhbench/run/sweep.py"),
             "mhbench.run.sweep.sweep_figure": ("run/sweep.html#sweep_figure", "mhbench/run/sweep.py"),
+        },
+        "mhbench.run.workplace": {
+            "mhbench.run.workplace._init": ("run/workplace.html#_init", "mhbench/run/workplace.py"),
+            "mhbench.run.workplace._quietly": ("run/workplace.html#_quietly", "mhbench/run/workplace.py"),
+            "mhbench.run.workplace._under_dvc": ("run/workplace.html#_under_dvc", "mhbench/run/workplace.py"),
+            "mhbench.run.workplace.add_init": ("run/workplace.html#add_init", "mhbench/run/workplace.py"),
+            "mhbench.run.workplace.init": ("run/workplace.html#init", "mhbench/run/workplace.py"),
+            "mhbench.run.workplace.package_identity": (
+                "run/workplace.html#package_identity",
+                "mhbench/run/workplace.py",
+            ),
+            "mhbench.run.workplace.pipeline_files": ("run/workplace.html#pipeline_files", "mhbench/run/workplace.py"),
+            "mhbench.run.workplace.record_package": ("run/workplace.html#record_package", "mhbench/run/workplace.py"),
+            "mhbench.run.workplace.without_code": ("run/workplace.html#without_code", "mhbench/run/workplace.py"),
         },
         "mhbench.stats.abstention": {
             "mhbench.stats.abstention.Abstention": ("stats/abstention.html#abstention", "mhbench/stats/abstention.py"),
@@ -2268,7 +2671,6 @@ d = {
             "mhbench.stats.judge_error.Limits": ("stats/judge_error.html#limits", "mhbench/stats/judge_error.py"),
             "mhbench.stats.judge_error._both": ("stats/judge_error.html#_both", "mhbench/stats/judge_error.py"),
             "mhbench.stats.judge_error._limits": ("stats/judge_error.html#_limits", "mhbench/stats/judge_error.py"),
-            "mhbench.stats.judge_error._mean_of": ("stats/judge_error.html#_mean_of", "mhbench/stats/judge_error.py"),
             "mhbench.stats.judge_error.bland_altman": (
                 "stats/judge_error.html#bland_altman",
                 "mhbench/stats/judge_error.py",
@@ -2288,6 +2690,10 @@ d = {
             ),
             "mhbench.stats.judge_error.split_half_calibration": (
                 "stats/judge_error.html#split_half_calibration",
+                "mhbench/stats/judge_error.py",
+            ),
+            "mhbench.stats.judge_error.within_slope": (
+                "stats/judge_error.html#within_slope",
                 "mhbench/stats/judge_error.py",
             ),
         },
@@ -2318,7 +2724,6 @@ d = {
             "mhbench.stats.metrics.precision": ("stats/metrics.html#precision", "mhbench/stats/metrics.py"),
             "mhbench.stats.metrics.recall": ("stats/metrics.html#recall", "mhbench/stats/metrics.py"),
             "mhbench.stats.metrics.set_scores": ("stats/metrics.html#set_scores", "mhbench/stats/metrics.py"),
-            "mhbench.stats.metrics.shared_sets": ("stats/metrics.html#shared_sets", "mhbench/stats/metrics.py"),
             "mhbench.stats.metrics.subset_accuracy": ("stats/metrics.html#subset_accuracy", "mhbench/stats/metrics.py"),
             "mhbench.stats.metrics.unknown_rate": ("stats/metrics.html#unknown_rate", "mhbench/stats/metrics.py"),
         },
@@ -2407,6 +2812,7 @@ d = {
                 "mhbench/stats/resample.py",
             ),
             "mhbench.stats.resample._draw": ("stats/resample.html#_draw", "mhbench/stats/resample.py"),
+            "mhbench.stats.resample._draw_kinds": ("stats/resample.html#_draw_kinds", "mhbench/stats/resample.py"),
             "mhbench.stats.resample._evaluator": ("stats/resample.html#_evaluator", "mhbench/stats/resample.py"),
             "mhbench.stats.resample._groups": ("stats/resample.html#_groups", "mhbench/stats/resample.py"),
             "mhbench.stats.resample._left_out": ("stats/resample.html#_left_out", "mhbench/stats/resample.py"),
@@ -2419,6 +2825,7 @@ d = {
                 "stats/resample.html#independent_difference",
                 "mhbench/stats/resample.py",
             ),
+            "mhbench.stats.resample.kinds": ("stats/resample.html#kinds", "mhbench/stats/resample.py"),
             "mhbench.stats.resample.mean": ("stats/resample.html#mean", "mhbench/stats/resample.py"),
             "mhbench.stats.resample.paired_difference": (
                 "stats/resample.html#paired_difference",
@@ -2469,6 +2876,7 @@ d = {
             "mhbench.stats.tests.Comparison": ("stats/tests.html#comparison", "mhbench/stats/tests.py"),
             "mhbench.stats.tests.LevelDifference": ("stats/tests.html#leveldifference", "mhbench/stats/tests.py"),
             "mhbench.stats.tests.PermutationTest": ("stats/tests.html#permutationtest", "mhbench/stats/tests.py"),
+            "mhbench.stats.tests._dealt_by_kind": ("stats/tests.html#_dealt_by_kind", "mhbench/stats/tests.py"),
             "mhbench.stats.tests._paired": ("stats/tests.html#_paired", "mhbench/stats/tests.py"),
             "mhbench.stats.tests.adjust_p": ("stats/tests.html#adjust_p", "mhbench/stats/tests.py"),
             "mhbench.stats.tests.chi_square": ("stats/tests.html#chi_square", "mhbench/stats/tests.py"),
@@ -2498,6 +2906,7 @@ d = {
                 "mhbench/steps/accuracy.py",
             ),
             "mhbench.steps.accuracy.chance_level": ("steps/accuracy.html#chance_level", "mhbench/steps/accuracy.py"),
+            "mhbench.steps.accuracy.in_panels": ("steps/accuracy.html#in_panels", "mhbench/steps/accuracy.py"),
             "mhbench.steps.accuracy.on_core": ("steps/accuracy.html#on_core", "mhbench/steps/accuracy.py"),
             "mhbench.steps.accuracy.probability_scores": (
                 "steps/accuracy.html#probability_scores",
@@ -2572,6 +2981,14 @@ d = {
                 "mhbench/steps/between_models.py",
             ),
         },
+        "mhbench.steps.books": {
+            "mhbench.steps.books._rights": ("steps/books.html#_rights", "mhbench/steps/books.py"),
+            "mhbench.steps.books._settings": ("steps/books.html#_settings", "mhbench/steps/books.py"),
+            "mhbench.steps.books.book_flags": ("steps/books.html#book_flags", "mhbench/steps/books.py"),
+            "mhbench.steps.books.book_table": ("steps/books.html#book_table", "mhbench/steps/books.py"),
+            "mhbench.steps.books.closed_and_open": ("steps/books.html#closed_and_open", "mhbench/steps/books.py"),
+            "mhbench.steps.books.with_texts": ("steps/books.html#with_texts", "mhbench/steps/books.py"),
+        },
         "mhbench.steps.chains": {
             "mhbench.steps.chains.ChainScores": ("steps/chains.html#chainscores", "mhbench/steps/chains.py"),
             "mhbench.steps.chains.Chains": ("steps/chains.html#chains", "mhbench/steps/chains.py"),
@@ -2633,14 +3050,6 @@ d = {
                 "mhbench/steps/contamination.py",
             ),
             "mhbench.steps.contamination.halves": ("steps/contamination.html#halves", "mhbench/steps/contamination.py"),
-            "mhbench.steps.contamination.levenshtein": (
-                "steps/contamination.html#levenshtein",
-                "mhbench/steps/contamination.py",
-            ),
-            "mhbench.steps.contamination.levenshtein_similarity": (
-                "steps/contamination.html#levenshtein_similarity",
-                "mhbench/steps/contamination.py",
-            ),
             "mhbench.steps.contamination.local_logprobs": (
                 "steps/contamination.html#local_logprobs",
                 "mhbench/steps/contamination.py",
@@ -2670,6 +3079,10 @@ d = {
             ),
             "mhbench.steps.contamination_tables.check_model": (
                 "steps/contamination_tables.html#check_model",
+                "mhbench/steps/contamination_tables.py",
+            ),
+            "mhbench.steps.contamination_tables.check_recorded": (
+                "steps/contamination_tables.html#check_recorded",
                 "mhbench/steps/contamination_tables.py",
             ),
             "mhbench.steps.contamination_tables.contamination_headline": (
@@ -2868,6 +3281,7 @@ d = {
             ),
             "mhbench.steps.generate.Votes": ("steps/generate.html#votes", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._distinct": ("steps/generate.html#_distinct", "mhbench/steps/generate.py"),
+            "mhbench.steps.generate._ends": ("steps/generate.html#_ends", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._every": ("steps/generate.html#_every", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._letters": ("steps/generate.html#_letters", "mhbench/steps/generate.py"),
             "mhbench.steps.generate._marks": ("steps/generate.html#_marks", "mhbench/steps/generate.py"),
@@ -2943,6 +3357,10 @@ d = {
             "mhbench.steps.judge_tables._kept": ("steps/judge_tables.html#_kept", "mhbench/steps/judge_tables.py"),
             "mhbench.steps.judge_tables._line": ("steps/judge_tables.html#_line", "mhbench/steps/judge_tables.py"),
             "mhbench.steps.judge_tables._runs": ("steps/judge_tables.html#_runs", "mhbench/steps/judge_tables.py"),
+            "mhbench.steps.judge_tables.answer_places": (
+                "steps/judge_tables.html#answer_places",
+                "mhbench/steps/judge_tables.py",
+            ),
             "mhbench.steps.judge_tables.card_figure_rows": (
                 "steps/judge_tables.html#card_figure_rows",
                 "mhbench/steps/judge_tables.py",
@@ -2999,7 +3417,9 @@ d = {
         },
         "mhbench.steps.prepare": {
             "mhbench.steps.prepare.count_items": ("steps/prepare.html#count_items", "mhbench/steps/prepare.py"),
+            "mhbench.steps.prepare.declared_skill": ("steps/prepare.html#declared_skill", "mhbench/steps/prepare.py"),
             "mhbench.steps.prepare.draw_and_vary": ("steps/prepare.html#draw_and_vary", "mhbench/steps/prepare.py"),
+            "mhbench.steps.prepare.every_prompt": ("steps/prepare.html#every_prompt", "mhbench/steps/prepare.py"),
             "mhbench.steps.prepare.prepare_metrics": ("steps/prepare.html#prepare_metrics", "mhbench/steps/prepare.py"),
             "mhbench.steps.prepare.recorded_answers": (
                 "steps/prepare.html#recorded_answers",
@@ -3010,16 +3430,22 @@ d = {
             "mhbench.steps.rates._angle": ("steps/rates.html#_angle", "mhbench/steps/rates.py"),
             "mhbench.steps.rates._counts": ("steps/rates.html#_counts", "mhbench/steps/rates.py"),
             "mhbench.steps.rates._groups": ("steps/rates.html#_groups", "mhbench/steps/rates.py"),
+            "mhbench.steps.rates._numbered": ("steps/rates.html#_numbered", "mhbench/steps/rates.py"),
             "mhbench.steps.rates._taken_back": ("steps/rates.html#_taken_back", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.absent_members": ("steps/rates.html#absent_members", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.average_models": ("steps/rates.html#average_models", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.f1_table": ("steps/rates.html#f1_table", "mhbench/steps/rates.py"),
+            "mhbench.steps.rates.of_group": ("steps/rates.html#of_group", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.present_groups": ("steps/rates.html#present_groups", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.rate_table": ("steps/rates.html#rate_table", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.status_table": ("steps/rates.html#status_table", "mhbench/steps/rates.py"),
         },
         "mhbench.steps.score": {
+            "mhbench.steps.score.Said": ("steps/score.html#said", "mhbench/steps/score.py"),
             "mhbench.steps.score._facts": ("steps/score.html#_facts", "mhbench/steps/score.py"),
+            "mhbench.steps.score._read_once": ("steps/score.html#_read_once", "mhbench/steps/score.py"),
+            "mhbench.steps.score._refuse_strangers": ("steps/score.html#_refuse_strangers", "mhbench/steps/score.py"),
+            "mhbench.steps.score._scored": ("steps/score.html#_scored", "mhbench/steps/score.py"),
             "mhbench.steps.score.is_correct": ("steps/score.html#is_correct", "mhbench/steps/score.py"),
             "mhbench.steps.score.key_of": ("steps/score.html#key_of", "mhbench/steps/score.py"),
             "mhbench.steps.score.mode_names": ("steps/score.html#mode_names", "mhbench/steps/score.py"),
@@ -3090,6 +3516,16 @@ d = {
                 "steps/training.html#training_parts",
                 "mhbench/steps/training.py",
             ),
+        },
+        "mhbench.steps.truth": {
+            "mhbench.steps.truth._beside": ("steps/truth.html#_beside", "mhbench/steps/truth.py"),
+            "mhbench.steps.truth._covered": ("steps/truth.html#_covered", "mhbench/steps/truth.py"),
+            "mhbench.steps.truth._known": ("steps/truth.html#_known", "mhbench/steps/truth.py"),
+            "mhbench.steps.truth.accuracy_truth": ("steps/truth.html#accuracy_truth", "mhbench/steps/truth.py"),
+            "mhbench.steps.truth.calibration_truth": ("steps/truth.html#calibration_truth", "mhbench/steps/truth.py"),
+            "mhbench.steps.truth.levels_truth": ("steps/truth.html#levels_truth", "mhbench/steps/truth.py"),
+            "mhbench.steps.truth.memory_truth": ("steps/truth.html#memory_truth", "mhbench/steps/truth.py"),
+            "mhbench.steps.truth.pairs_truth": ("steps/truth.html#pairs_truth", "mhbench/steps/truth.py"),
         },
         "mhbench.steps.variants": {
             "mhbench.steps.variants._drawn": ("steps/variants.html#_drawn", "mhbench/steps/variants.py"),
@@ -3559,6 +3995,42 @@ d = {
             "mhbench.studies.demo.demo_files": ("studies/demo.html#demo_files", "mhbench/studies/demo.py"),
             "mhbench.studies.demo.demo_path": ("studies/demo.html#demo_path", "mhbench/studies/demo.py"),
         },
+        "mhbench.studies.examinees": {
+            "mhbench.studies.examinees.Examinee": ("studies/examinees.html#examinee", "mhbench/studies/examinees.py"),
+            "mhbench.studies.examinees._answerable": (
+                "studies/examinees.html#_answerable",
+                "mhbench/studies/examinees.py",
+            ),
+            "mhbench.studies.examinees._check_read": (
+                "studies/examinees.html#_check_read",
+                "mhbench/studies/examinees.py",
+            ),
+            "mhbench.studies.examinees._chosen": ("studies/examinees.html#_chosen", "mhbench/studies/examinees.py"),
+            "mhbench.studies.examinees._level": ("studies/examinees.html#_level", "mhbench/studies/examinees.py"),
+            "mhbench.studies.examinees._logprobs": ("studies/examinees.html#_logprobs", "mhbench/studies/examinees.py"),
+            "mhbench.studies.examinees._written": ("studies/examinees.html#_written", "mhbench/studies/examinees.py"),
+            "mhbench.studies.examinees.chance_of": ("studies/examinees.html#chance_of", "mhbench/studies/examinees.py"),
+            "mhbench.studies.examinees.examinee_files": (
+                "studies/examinees.html#examinee_files",
+                "mhbench/studies/examinees.py",
+            ),
+            "mhbench.studies.examinees.known_by_heart": (
+                "studies/examinees.html#known_by_heart",
+                "mhbench/studies/examinees.py",
+            ),
+            "mhbench.studies.examinees.simulate_answers": (
+                "studies/examinees.html#simulate_answers",
+                "mhbench/studies/examinees.py",
+            ),
+            "mhbench.studies.examinees.simulate_completions": (
+                "studies/examinees.html#simulate_completions",
+                "mhbench/studies/examinees.py",
+            ),
+            "mhbench.studies.examinees.systematic": (
+                "studies/examinees.html#systematic",
+                "mhbench/studies/examinees.py",
+            ),
+        },
         "mhbench.studies.medqade.ensembles": {
             "mhbench.studies.medqade.ensembles._against_peers": (
                 "studies/medqade/ensembles.html#_against_peers",
@@ -3570,6 +4042,10 @@ d = {
             ),
             "mhbench.studies.medqade.ensembles.favouritism_table": (
                 "studies/medqade/ensembles.html#favouritism_table",
+                "mhbench/studies/medqade/ensembles.py",
+            ),
+            "mhbench.studies.medqade.ensembles.why_no_favouritism": (
+                "studies/medqade/ensembles.html#why_no_favouritism",
                 "mhbench/studies/medqade/ensembles.py",
             ),
             "mhbench.studies.medqade.ensembles.with_pair": (
@@ -4466,16 +4942,100 @@ d = {
             ),
         },
         "mhbench.studies.psychiatrybench.approach": {
-            "mhbench.studies.psychiatrybench.approach.Approach": (
-                "studies/psychiatrybench/approach.html#approach",
+            "mhbench.studies.psychiatrybench.approach.Check": (
+                "studies/psychiatrybench/approach.html#check",
+                "mhbench/studies/psychiatrybench/approach.py",
+            ),
+            "mhbench.studies.psychiatrybench.approach.Decided": (
+                "studies/psychiatrybench/approach.html#decided",
+                "mhbench/studies/psychiatrybench/approach.py",
+            ),
+            "mhbench.studies.psychiatrybench.approach.Tries": (
+                "studies/psychiatrybench/approach.html#tries",
+                "mhbench/studies/psychiatrybench/approach.py",
+            ),
+            "mhbench.studies.psychiatrybench.approach._decided": (
+                "studies/psychiatrybench/approach.html#_decided",
                 "mhbench/studies/psychiatrybench/approach.py",
             ),
             "mhbench.studies.psychiatrybench.approach._first_step": (
                 "studies/psychiatrybench/approach.html#_first_step",
                 "mhbench/studies/psychiatrybench/approach.py",
             ),
-            "mhbench.studies.psychiatrybench.approach.clinical_approach": (
-                "studies/psychiatrybench/approach.html#clinical_approach",
+            "mhbench.studies.psychiatrybench.approach._last": (
+                "studies/psychiatrybench/approach.html#_last",
+                "mhbench/studies/psychiatrybench/approach.py",
+            ),
+            "mhbench.studies.psychiatrybench.approach._relevant": (
+                "studies/psychiatrybench/approach.html#_relevant",
+                "mhbench/studies/psychiatrybench/approach.py",
+            ),
+            "mhbench.studies.psychiatrybench.approach._same": (
+                "studies/psychiatrybench/approach.html#_same",
+                "mhbench/studies/psychiatrybench/approach.py",
+            ),
+            "mhbench.studies.psychiatrybench.approach._supposed": (
+                "studies/psychiatrybench/approach.html#_supposed",
+                "mhbench/studies/psychiatrybench/approach.py",
+            ),
+            "mhbench.studies.psychiatrybench.approach._tries": (
+                "studies/psychiatrybench/approach.html#_tries",
+                "mhbench/studies/psychiatrybench/approach.py",
+            ),
+            "mhbench.studies.psychiatrybench.approach._whole": (
+                "studies/psychiatrybench/approach.html#_whole",
+                "mhbench/studies/psychiatrybench/approach.py",
+            ),
+            "mhbench.studies.psychiatrybench.approach._why": (
+                "studies/psychiatrybench/approach.html#_why",
+                "mhbench/studies/psychiatrybench/approach.py",
+            ),
+            "mhbench.studies.psychiatrybench.approach._writing": (
+                "studies/psychiatrybench/approach.html#_writing",
+                "mhbench/studies/psychiatrybench/approach.py",
+            ),
+            "mhbench.studies.psychiatrybench.approach.asked_items": (
+                "studies/psychiatrybench/approach.html#asked_items",
+                "mhbench/studies/psychiatrybench/approach.py",
+            ),
+            "mhbench.studies.psychiatrybench.approach.awaiting": (
+                "studies/psychiatrybench/approach.html#awaiting",
+                "mhbench/studies/psychiatrybench/approach.py",
+            ),
+            "mhbench.studies.psychiatrybench.approach.checked_table": (
+                "studies/psychiatrybench/approach.html#checked_table",
+                "mhbench/studies/psychiatrybench/approach.py",
+            ),
+            "mhbench.studies.psychiatrybench.approach.decide_questions": (
+                "studies/psychiatrybench/approach.html#decide_questions",
+                "mhbench/studies/psychiatrybench/approach.py",
+            ),
+            "mhbench.studies.psychiatrybench.approach.outcome_table": (
+                "studies/psychiatrybench/approach.html#outcome_table",
+                "mhbench/studies/psychiatrybench/approach.py",
+            ),
+            "mhbench.studies.psychiatrybench.approach.plan_questions": (
+                "studies/psychiatrybench/approach.html#plan_questions",
+                "mhbench/studies/psychiatrybench/approach.py",
+            ),
+            "mhbench.studies.psychiatrybench.approach.question_requests": (
+                "studies/psychiatrybench/approach.html#question_requests",
+                "mhbench/studies/psychiatrybench/approach.py",
+            ),
+            "mhbench.studies.psychiatrybench.approach.question_sheet": (
+                "studies/psychiatrybench/approach.html#question_sheet",
+                "mhbench/studies/psychiatrybench/approach.py",
+            ),
+            "mhbench.studies.psychiatrybench.approach.read_question_sheet": (
+                "studies/psychiatrybench/approach.html#read_question_sheet",
+                "mhbench/studies/psychiatrybench/approach.py",
+            ),
+            "mhbench.studies.psychiatrybench.approach.read_question_sheets": (
+                "studies/psychiatrybench/approach.html#read_question_sheets",
+                "mhbench/studies/psychiatrybench/approach.py",
+            ),
+            "mhbench.studies.psychiatrybench.approach.write_questions": (
+                "studies/psychiatrybench/approach.html#write_questions",
                 "mhbench/studies/psychiatrybench/approach.py",
             ),
         },
@@ -4576,12 +5136,20 @@ d = {
             ),
         },
         "mhbench.studies.psychiatrybench.load": {
+            "mhbench.studies.psychiatrybench.load._as_mcq": (
+                "studies/psychiatrybench/load.html#_as_mcq",
+                "mhbench/studies/psychiatrybench/load.py",
+            ),
             "mhbench.studies.psychiatrybench.load._items_of": (
                 "studies/psychiatrybench/load.html#_items_of",
                 "mhbench/studies/psychiatrybench/load.py",
             ),
             "mhbench.studies.psychiatrybench.load._left_out": (
                 "studies/psychiatrybench/load.html#_left_out",
+                "mhbench/studies/psychiatrybench/load.py",
+            ),
+            "mhbench.studies.psychiatrybench.load._single_choices": (
+                "studies/psychiatrybench/load.html#_single_choices",
                 "mhbench/studies/psychiatrybench/load.py",
             ),
             "mhbench.studies.psychiatrybench.load.load": (
@@ -4706,16 +5274,8 @@ d = {
                 "studies/psychiatrybench/rows.html#_named_labels",
                 "mhbench/studies/psychiatrybench/rows.py",
             ),
-            "mhbench.studies.psychiatrybench.rows._read": (
-                "studies/psychiatrybench/rows.html#_read",
-                "mhbench/studies/psychiatrybench/rows.py",
-            ),
             "mhbench.studies.psychiatrybench.rows.label_lists": (
                 "studies/psychiatrybench/rows.html#label_lists",
-                "mhbench/studies/psychiatrybench/rows.py",
-            ),
-            "mhbench.studies.psychiatrybench.rows.rows_of": (
-                "studies/psychiatrybench/rows.html#rows_of",
                 "mhbench/studies/psychiatrybench/rows.py",
             ),
         },
@@ -4738,6 +5298,10 @@ d = {
             ),
             "mhbench.studies.psychiatrybench.standings._estimate": (
                 "studies/psychiatrybench/standings.html#_estimate",
+                "mhbench/studies/psychiatrybench/standings.py",
+            ),
+            "mhbench.studies.psychiatrybench.standings._in_common": (
+                "studies/psychiatrybench/standings.html#_in_common",
                 "mhbench/studies/psychiatrybench/standings.py",
             ),
             "mhbench.studies.psychiatrybench.standings._label_column": (
@@ -4778,10 +5342,6 @@ d = {
             ),
             "mhbench.studies.psychiatrybench.standings.paired_table": (
                 "studies/psychiatrybench/standings.html#paired_table",
-                "mhbench/studies/psychiatrybench/standings.py",
-            ),
-            "mhbench.studies.psychiatrybench.standings.plain_average": (
-                "studies/psychiatrybench/standings.html#plain_average",
                 "mhbench/studies/psychiatrybench/standings.py",
             ),
             "mhbench.studies.psychiatrybench.standings.published": (

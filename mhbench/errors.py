@@ -5,10 +5,12 @@
 # %% ../nbs/00_errors.ipynb #fbbd0a46
 from __future__ import annotations
 
+import errno
+import re
 from typing import NoReturn
 
 # %% auto #0
-__all__ = ["refuse"]
+__all__ = ["refuse", "system_remedy"]
 
 
 # %% ../nbs/00_errors.ipynb #6758e755
@@ -29,3 +31,20 @@ def refuse(
     where = f" ({place})" if place else ""
     then = f"; {remedy}" if remedy else ""
     raise error(f"{function}: {argument} must {rule}; got {got}{where}{then}") from None
+
+
+# %% ../nbs/00_errors.ipynb #af7e129f
+_SYSTEM = {
+    errno.EROFS: "this file system cannot be written: copy the clone to one that can",
+    errno.ENOSPC: "free space there; where `df` shows some, there are too many files (`df -i`)",
+    errno.EDQUOT: "your quota is used up: free space there",
+    errno.EACCES: "mend the permissions, or copy the clone to where you may write",
+    errno.ENAMETOOLONG: "take a shorter name",
+}
+
+
+def system_remedy(said: str) -> str:  # "; ...", or nothing
+    "What helps where the system refused, by the number of its error in a message."
+    found = re.search(r"\[errno (\d+)\]", said, re.IGNORECASE)
+    told = _SYSTEM.get(int(found[1])) if found else None
+    return f"; {told}" if told else ""

@@ -1,15 +1,12 @@
 """The licence of every pinned requirement, as the package itself declares it.
 
     python tests/check_licences.py        # the list
-    python tests/check_licences.py --audit   # known advisories, where pip-audit and its service can be reached
 
 A licence that forbids what a research group does with this repository (use, change, pass on) is refused by the test
 `tests/hostile/test_hostile_requirements.py`, and so is one that nobody has looked at.
 """
 
 import re
-import subprocess
-import sys
 from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 
@@ -42,8 +39,5 @@ def licence(name: str) -> str:
 
 
 if __name__ == "__main__":
-    if "--audit" in sys.argv:
-        command = [sys.executable, "-m", "pip_audit", "--requirement", str(ROOT / "requirements.txt"), "--no-deps"]
-        sys.exit(subprocess.run([*command, "--disable-pip"]).returncode)
     for name, version in pinned():
         print(f"{name}=={version}\t{licence(name)}")

@@ -55,6 +55,14 @@ def root() -> Path:
     return ROOT
 
 
+@pytest.fixture(autouse=True)
+def _no_open_store():
+    "A stage that a test makes opens the repository's store: the next test finds none open."
+    yield
+    if "mhbench.encode.store" in sys.modules:
+        sys.modules["mhbench.encode.store"].close_store()
+
+
 @pytest.fixture
 def house(tmp_path, monkeypatch):
     "A small repository to break, which `mhbench` finds as its own; see hostile/house.py."

@@ -5,7 +5,10 @@ import gzip
 import hashlib
 import io
 import json
+import subprocess
+import sys
 import threading
+import time
 import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -144,6 +147,31 @@ def test_a_run_that_was_stopped_goes_on(client, server, tmp_path):
     assert {a.pmid for a in found["Anxiety"]} == expected(["anxiety", "panic"])
     server.asked.clear()
     assert collect_literature(client, QUERIES, SINCE, UNTIL, tmp_path, most=10)[0] == found and not server.asked
+
+
+COLLECTING = """
+import datetime, sys
+from mhbench.corpus.collect import Eutils, collect_literature
+client = Eutils(email="someone@example.org", base=sys.argv[1], api_key_env=None)
+client.gap = 0.02
+first, last = datetime.date(2000, 1, 1), datetime.date(2024, 12, 31)
+collect_literature(client, {"Depression": sys.argv[2]}, first, last, sys.argv[3], most=3, batch=1)
+"""
+
+
+def test_a_process_that_was_killed_costs_one_slice(client, server, tmp_path):
+    where = [server.base, QUERIES["Depression"], str(tmp_path)]
+    with subprocess.Popen([sys.executable, "-c", COLLECTING, *where]) as process:
+        while len(list(tmp_path.rglob("*.parquet"))) < 3 and process.poll() is None:
+            time.sleep(0.005)
+        process.kill()
+    assert process.returncode == -9, "killed while it was collecting"
+    kept = {f: f.stat().st_mtime_ns for f in tmp_path.rglob("*.parquet")}
+    server.asked.clear()
+    found, slices = collect_literature(client, {"Depression": QUERIES["Depression"]}, SINCE, UNTIL, tmp_path, most=3)
+    assert {f: f.stat().st_mtime_ns for f in kept} == kept and 3 <= len(kept) < len(slices)
+    assert sum(name == "esearch" for name, _ in server.asked) == len(slices) - len(kept)
+    assert sorted(a.pmid for a in found["Depression"]) == sorted(expected(["depression"]))
 
 
 def test_the_key_stands_in_no_message(client, server):

@@ -1,5 +1,7 @@
 """Two runs side by side, and a grid of parameters: from folders on the disk, by the command line."""
 
+import contextlib
+import os
 import shutil
 import subprocess
 import sys
@@ -11,8 +13,11 @@ import yaml
 
 from mhbench.run.cli import main
 from mhbench.run.compare import paired_accuracies, results_of
-from mhbench.run.sweep import sweep
+from mhbench.run.sweep import cluster, sweep
 from mhbench.stats.tests import mcnemar
+
+with contextlib.suppress(ImportError):  # here, since its import closes every handler of logs: absl's closes its stream
+    import submitit  # noqa: F401
 
 HEAD = {
     "measure": "accuracy",
@@ -38,7 +43,7 @@ open("ran.txt", "a").write("x")
 
 def run_of(folder, right):
     n = len(right)
-    scores = {"study": "s", "item_id": [f"q{k}" for k in range(n)], "cluster": [f"q{k}" for k in range(n)]}
+    scores = {"study": "s", "set": None, "item_id": [f"q{k}" for k in range(n)], "cluster": [f"q{k}" for k in range(n)]}
     scores |= {"model": "m", "mode": "zero_shot", "answered_by": "plain", "n_votes": 1, "correct": right}
     out = folder / "results" / "score" / "s"
     out.mkdir(parents=True)
@@ -64,6 +69,59 @@ def test_a_change_that_two_intervals_hide_is_seen_item_by_item(tmp_path, capsys)
     assert "must hold main numbers" in capsys.readouterr().err
 
 
+MAKE = """
+import pathlib, pandas as pd, yaml
+right = [float(k < yaml.safe_load(open("params.yaml"))["right"]) for k in range(40)]
+ids = [f"q{k}" for k in range(40)]
+rows = {"study": "s", "set": None, "item_id": ids, "cluster": ids, "model": "m", "mode": "zero_shot"}
+out = pathlib.Path("results/score/s")
+out.mkdir(parents=True, exist_ok=True)
+pd.DataFrame(rows | {"answered_by": "plain", "n_votes": 1, "correct": right}).to_parquet(out / "scores.parquet")
+main = {"measure": "accuracy", "model": "m", "mode": "zero_shot", "n": 40, "estimate": sum(right) / 40}
+pd.DataFrame([main | {"ci_low": 0.0, "ci_high": 1.0, "level": 0.95}]).to_parquet(out / "headline.parquet")
+"""
+STAGE = """
+stages:
+  score:
+    matrix: {study: [s]}
+    cmd: python make.py
+    deps: [make.py]
+    params: [right]
+    outs:
+      - results/score/${item.study}
+"""
+
+
+def test_commits_tags_and_experiments_are_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MHBENCH_ROOT", str(tmp_path))
+    for variable in ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"):
+        monkeypatch.setenv(variable, "tests@localhost")
+    monkeypatch.setenv("PATH", f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}")
+    files = {"make.py": MAKE, "dvc.yaml": STAGE, "params.yaml": "right: 10\n", ".gitignore": "/results\n"}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+
+    def do(*commands):
+        for c in commands:
+            subprocess.run(c.split(), check=True, capture_output=True, timeout=300)
+
+    do("git init -q", "dvc init -q", "dvc repro -q", "git add -A", "git commit -qm first", "git tag v1")
+    do("dvc exp run -q -n better -S right=20", "git checkout -q .", "dvc checkout -q")
+    assert main(["compare", "v1", "better", "--page", "both.html"]) == 0
+    said = capsys.readouterr().out
+    assert "1 of 1 main numbers differ" in said and "0.250 [" in said, said
+    page = (tmp_path / "both.html").read_text(encoding="utf-8")
+    assert "0.250 [" in page and "item by item" in page
+    assert main(["compare", "HEAD", "."]) == 0
+    assert "0 of 1 main numbers differ" in capsys.readouterr().out
+    assert main(["compare", "HEAD", "nowhere"]) == 1
+    assert "must be a folder or a revision" in capsys.readouterr().err
+    shutil.rmtree(tmp_path / ".dvc" / "cache")
+    assert main(["compare", "better", "."]) == 1
+    assert "must hold main numbers" in capsys.readouterr().err, "what no storage has is not compared as if it were none"
+
+
 def test_a_sweep_goes_on_where_it_was_and_leaves_params_as_they_were(tmp_path, root, monkeypatch):
     for name in ("params.yaml", "dvc.yaml"):
         shutil.copy(root / name, tmp_path / name)
@@ -77,6 +135,32 @@ def test_a_sweep_goes_on_where_it_was_and_leaves_params_as_they_were(tmp_path, r
     assert table["estimate"].tolist() == [0.5, 0.6, 0.7] == table["judge.threshold"].tolist()
     assert (tmp_path / "ran.txt").read_text() == "xxx", "what was run is not run again"
     assert yaml.safe_load(before)["judge"]["threshold"] == 0.8
+
+
+def test_points_run_as_jobs_in_copies_of_their_own(tmp_path, root, monkeypatch, capfd):
+    "With submitit's local executor: the clone stays as it is, what failed is named, and said again it goes on."
+    pytest.importorskip("submitit", reason="submitit is not installed: pip install 'mhbench[slurm]'")
+    top = tmp_path / "clone"
+    top.mkdir()
+    for name in ("params.yaml", "run.yaml", "dvc.yaml"):
+        shutil.copy(root / name, top / name)
+    (top / ".gitignore").write_text("/results\n/.mhbench\n", encoding="utf-8")
+    subprocess.run(["git", "init", "-q"], cwd=top, check=True)
+    monkeypatch.setenv("MHBENCH_ROOT", str(top))
+    before = (top / "params.yaml").read_text(encoding="utf-8")
+    command = [sys.executable, "-c", POINT]
+    executor = cluster("local", top / "results" / "jobs", ["timeout_min=5"])
+    with pytest.raises(RuntimeError, match=r"threshold=0.9: .*ended with 3.*log"):
+        sweep(["judge.threshold=0.5,0.6,0.9"], command=command, executor=executor)
+    assert (top / "params.yaml").read_text(encoding="utf-8") == before and not (top / "ran.txt").exists()
+    copies = top / "results" / "sweep" / "sweep" / "copies"
+    assert len(list(copies.iterdir())) == 1, "only the copy of what failed is kept"
+    capfd.readouterr()
+    table = sweep(["judge.threshold=0.5,0.6"], command=command, executor=executor)
+    assert table["estimate"].tolist() == [0.5, 0.6] and capfd.readouterr().out.count("there already") == 2
+    (top / "params.yaml").write_text(before + "# another\n", encoding="utf-8")
+    sweep(["judge.threshold=0.5"], command=command)
+    assert "there already" not in capfd.readouterr().out, "a point of other parameters is none of this sweep"
 
 
 def test_python_m_mhbench_is_the_command():

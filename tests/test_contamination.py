@@ -26,19 +26,8 @@ def table_distance(a: str, b: str) -> int:
     return row[-1]
 
 
-@settings(max_examples=300, deadline=None)
-@given(words, words)
-def test_levenshtein_equals_the_table(a, b):
-    assert c.levenshtein(a, b) == c.levenshtein(b, a) == table_distance(a, b)
-    assert 0 <= c.levenshtein_similarity(a, b) <= 1
-    assert (c.levenshtein_similarity(a, b) == 1) == (a == b)
-
-
-def test_levenshtein_beyond_a_machine_word():
-    rng = np.random.default_rng(1)
-    a, b = ("".join(rng.choice(list("abcd "), 1000)) for _ in range(2))
-    assert c.levenshtein(a, b) == table_distance(a, b)
-    assert c.levenshtein(a, a[:500] + "x" + a[500:]) == 1
+def table_similarity(a: str, b: str) -> float:
+    return 1 - table_distance(a, b) / max(len(a), len(b))
 
 
 @settings(max_examples=100, deadline=None)
@@ -68,8 +57,8 @@ def test_completions_by_loops():
     for i, row in got.table.iterrows():
         rest = [seconds[(i + s) % 12] for s in range(1, 5)]
         assert row["distance"] == table_distance(seconds[i], wrote[i])
-        assert row["levenshtein"] == pytest.approx(c.levenshtein_similarity(seconds[i], wrote[i]))
-        assert row["levenshtein_other"] == pytest.approx(max(c.levenshtein_similarity(wrote[i], r) for r in rest))
+        assert row["levenshtein"] == pytest.approx(table_similarity(seconds[i], wrote[i]))
+        assert row["levenshtein_other"] == pytest.approx(max(table_similarity(wrote[i], r) for r in rest))
         assert row["embedding"] == float(seconds[i] == wrote[i])
         assert row["embedding_margin"] == row["embedding"] - float(wrote[i] in rest)
     assert got.flagged["embedding > 0.9"] == sum(a == b for a, b in zip(seconds, wrote))
@@ -283,6 +272,7 @@ def test_the_stage_has_min_k_or_a_reason(case, tiny, root, tmp_path, monkeypatch
             overrides=folder
             | {
                 "asked": ["m"],
+                "completions": {},
                 "n_items": 5,
                 "encoder": None,
                 "max_failed": None if case == "refuse" else 0,  # a refusal would end the stage

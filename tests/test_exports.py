@@ -1,6 +1,7 @@
 """Out to other tools and in from them: with the real packages where they are installed."""
 
 import json
+import zipfile
 
 import pandas as pd
 import pytest
@@ -59,6 +60,37 @@ def test_a_log_is_read_as_answers_and_says_what_matched(name, tmp_path, capsys):
         load_answers(file, [ITEMS[2]], "other")
 
 
+def test_an_archive_of_inspect_is_read_whichever_way_it_is_packed(tmp_path, capsys):
+    "Entries by Python's own zipfile, and with method 93 (Zstandard) as inspect packs them, header by header."
+    zstandard = pytest.importorskip("zstandard")
+    entries = {
+        f"samples/{s['id']}_epoch_1.json": json.dumps(s).encode() for s in json.loads(LOGS["log.json"])["samples"]
+    }
+    plain, packed = tmp_path / "plain.eval", tmp_path / "packed.eval"
+    with zipfile.ZipFile(plain, "w", zipfile.ZIP_DEFLATED) as z:
+        for name, content in entries.items():
+            z.writestr(name, content)
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as z:
+        for name, content in entries.items():
+            z.writestr(name, zstandard.ZstdCompressor().compress(content))
+    raw = bytearray(packed.read_bytes())
+    for mark, at in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):  # the method, in both of a file's headers
+        start = raw.find(mark)
+        while start >= 0:
+            raw[start + at : start + at + 2] = (93).to_bytes(2, "little")
+            start = raw.find(mark, start + 1)
+    packed.write_bytes(bytes(raw))
+    both = [load_answers(file, ITEMS, "other") for file in (plain, packed)]
+    assert both[0] == both[1] and [(r.item_id, r.text) for r in both[0]] == [("q1", "B"), ("q2", "A")]
+    said = capsys.readouterr().out
+    assert (
+        "ids that name no item asked: 1, such as elsewhere" in said and "items without an answer: 1, such as q3" in said
+    )
+    packed.write_bytes(bytes(raw[:200]))
+    with pytest.raises(ValueError, match="must be an archive that can be unpacked"):
+        load_answers(packed, ITEMS, "other")
+
+
 @pytest.fixture
 def answers():
     rows = pd.DataFrame({c: None for c in ROW_COLUMNS}, index=range(3))
@@ -78,6 +110,8 @@ def test_inspect_reads_our_logs_back(answers, tmp_path):
     assert back.samples[0].output.completion == "A, surely" and back.samples[0].choices == ["x", "y"]
     assert back.samples[1].metadata["category"] == "triage"
     assert back.results.scores[0].metrics["accuracy"].value == 0.5
+    log.write_eval_log(back, str(tmp_path / "again.eval"))
+    assert [r.text for r in load_answers(tmp_path / "again.eval", ITEMS, "m")[:2]] == ["A, surely", "B"]
     again = load_answers(file, ITEMS, "m")
     assert [r.text for r in again[:2]] == ["A, surely", "B"]
 

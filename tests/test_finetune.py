@@ -12,7 +12,7 @@ from mhbench.encode.finetune import finetune, model_card, run_key, training_sett
 from mhbench.encode.multiple_choice import Choices, choice_responses, load_multiple_choice, prepare_choices
 from mhbench.records.schema import Item, letters
 
-NONE = Choices([], [], 0, [], 0)
+NONE = Choices([], [], [], [], 0)
 SETTINGS = {"learning_rate": 3.0e-3, "batch_size": 8, "epochs": 4, "patience": None}
 
 
@@ -176,8 +176,10 @@ def test_the_context_is_cut_and_never_question_or_options(base):
 
 def test_an_untrained_head_is_one_by_its_seed(base):
     settings = training_settings({"epochs": 0})
-    a, b, c = (untrained_model(base[0], settings, s)[0].classifier.weight for s in (1, 1, 2))
-    assert torch.equal(a, b) and not torch.equal(a, c)
+    a, b, c = (untrained_model(base[0], settings, s)[0] for s in (1, 1, 2))
+    assert torch.equal(a.classifier.weight, b.classifier.weight)
+    assert not torch.equal(a.classifier.weight, c.classifier.weight)
+    assert a.config.mhbench_new_weights == ["classifier.bias", "classifier.weight"], "the base itself was read whole"
 
 
 def test_no_epoch_leaves_the_random_head(base, parts, tmp_path):

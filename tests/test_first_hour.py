@@ -18,7 +18,8 @@ from mhbench.ask.budget import Budget, BudgetReached
 from mhbench.run import edit, plan
 from mhbench.run.cli import main
 from mhbench.run.execute import run_stage
-from mhbench.run.params import asked_by, goes_through, load_params
+from mhbench.run.params import ASKED_IN, asked_by, goes_through, load_params
+from mhbench.steps.rates import average_models
 
 N = 8
 
@@ -108,7 +109,9 @@ def first(tmp_path_factory):
 
 
 def test_an_unknown_price_is_not_zero(first):
-    t = plan.plan_run().set_index("model")
+    every = plan.plan_run()
+    assert "gemma" not in set(every["model"]), "whom nobody selected is asked nothing"
+    t = every[every["stage"] == "generate"].set_index("model")
     assert pd.isna(t.loc["open", "cost_usd"]) and t.loc["thinker", "cost_usd"] > 0
     assert t.loc["open", "completion_tokens"] > 0 and not (first[0] / "results").exists(), "a plan prepares by itself"
     p = load_params("params.yaml")
@@ -126,6 +129,7 @@ def test_both_are_scored_rightly(first):
     run_stage("score", "mhqa")
     total = pd.read_parquet("results/score/mhqa/accuracy.parquet").query("by == 'all'").set_index("model")
     scores = pd.read_parquet("results/score/mhqa/scores.parquet")
+    scores = scores[scores["model"].isin(("thinker", "open"))]  # simulated examinees answered, too
     want = scores.drop_duplicates("item_id")["item_id"].map(knows).mean()
     for model in ("thinker", "open"):
         assert total.loc[model, "estimate"] == pytest.approx(want), model
@@ -149,8 +153,13 @@ def test_a_selection_takes_its_judges_with_it_and_touches_nothing_else(first):
     before = (folder / "run.yaml").read_text()
     try:
         p = edit.select(["all"], ["open"], params=folder / "params.yaml")
-        asked = {s: asked_by(p, s, study) for s in ("judge", "duels", "contamination") for study in goes_through(p, s)}
-        assert {name for who in asked.values() for names in who.values() for name in names or []} == {"open"}
+        asked = {s: asked_by(p, s, study) for s in ASKED_IN for study in goes_through(p, s)}
+        assert set(asked) == set(ASKED_IN) and not any(not names for who in asked.values() for names in who.values())
+        assert {name for who in asked.values() for names in who.values() for name in names} == {"open"}
+        p = edit.select(["all"], ["minilm"], params=folder / "params.yaml")
+        assert asked_by(p, "compose", "mhqa")["examinees"] == ["minilm"]
+        assert {s for s in ASKED_IN if goes_through(p, s)} == {"judge", "judge_study", "compose", "keys", "profile"}
+        assert not [m for s in ("compose", "keys", "profile") for m in asked_by(p, s, "mhqa")["asked"]]
         assert edit.select(judges=["minilm"], params=folder / "params.yaml")["run"]["judges"] == ["minilm"]
         back = edit.select(demo=True, params=folder / "params.yaml")
         assert back == load_params(folder / "params.yaml")
@@ -160,8 +169,28 @@ def test_a_selection_takes_its_judges_with_it_and_touches_nothing_else(first):
         (folder / "run.yaml").write_text(before)
 
 
+def test_an_imported_corpus_has_a_way_back(first, capsys):
+    folder, mine = first
+    before = load_params(folder / "params.yaml")
+    assert main(["import", "mhqa", str(ROOT / "data" / "mhqa")]) == 0
+    there = load_params(folder / "params.yaml")["studies"]["mhqa"]
+    assert there["prepare"]["sha256"] and "n_items" not in there["generate"]["modes"]["zero_shot"]
+    assert main(["import", "mhqa", "--demo"]) == 0
+    assert load_params(folder / "params.yaml") == before
+    assert main(["import", "mhqa", "--demo"]) == 1 and "must have been imported here" in capsys.readouterr().err
+    assert main(["import", "mhqa"]) == 1 and "PATH must be given, or --demo alone" in capsys.readouterr().err
+
+
+def test_an_average_of_shares_stays_a_share():
+    t = pd.DataFrame({"model": ["a", "b"], "set": "D0", "estimate": [0.02, 0.05], "ci_low": [0.0, 0.0]})
+    t["ci_high"] = [0.6, 0.7]
+    shares = average_models(t, ["set"], share=True)
+    assert shares[["ci_low", "estimate", "ci_high"]].stack().between(0, 1).all()
+    assert average_models(t, ["set"])["ci_low"].min() < 0, "as the paper averages them, it leaves the range"
+
+
 def test_check_prints_an_entry_that_works(first, capsys):
-    assert main(["check", "thinker"]) in (0, 1)
+    assert main(["check", "thinker"]) == 0
     said = capsys.readouterr().out
     assert "max_tokens is sent as max_completion_tokens" in said and "the model thinks first" in said
     entry = yaml.safe_load(said[said.index("endpoints:") :])

@@ -71,9 +71,19 @@ def test_the_closure_sees_what_a_notebook_uses():
     assert Path("mhbench/report/figures.py") not in closure(imported(code_of("generate")))
 
 
+def test_no_stage_needs_code_that_dvc_does_not_look_at():
+    ".dvcignore leaves out what makes no result: a command, a page for raters; a loader is reached by its name."
+    lines = (ROOT / ".dvcignore").read_text(encoding="utf-8").splitlines()
+    left_out = {Path(line.lstrip("/")) for line in lines if line.startswith("/")}
+    assert len(left_out) > 15 and all((ROOT / f).is_file() for f in left_out)
+    for stage in STAGES:
+        assert not closure(imported(code_of(stage))) & left_out, stage
+    assert not [f for f in left_out if "studies" in f.parts or "steps" in f.parts]
+
+
 def test_every_notebook_is_a_stage_and_every_stage_a_notebook():
     notebooks = {p.stem for p in (ROOT / "nbs" / "stages").glob("*.ipynb")}
-    assert notebooks == set(STAGES) == set(graph(ROOT)) - {"inputs"}
+    assert notebooks == set(STAGES) == set(graph(ROOT)) - {"inputs", "trained"}
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -106,7 +116,15 @@ def test_a_stage_leaves_what_dvc_keeps(stage):
 
 def test_the_parameters_of_this_repository_fit():
     p = load_params(ROOT / "params.yaml")
-    assert before(graph(ROOT), "score") == ["inputs", "prepare", "finetune", "generate", "preferences"]
+    assert before(graph(ROOT), "score") == [
+        "inputs",
+        "prepare",
+        "finetune",
+        "trained",
+        "approach",
+        "generate",
+        "preferences",
+    ]
     assert set(p["run"]) - {"studies", "models", "judges", "subjects", "items"} == {
         n.studies for n in STAGES.values()
     } - {"studies", None}
@@ -124,7 +142,7 @@ def test_a_stage_depends_on_what_decides_it(stage):
 
 
 def test_dvc_yaml_is_short():
-    assert len((ROOT / "dvc.yaml").read_text(encoding="utf-8").splitlines()) <= 400
+    assert len((ROOT / "dvc.yaml").read_text(encoding="utf-8").splitlines()) <= 430
 
 
 def test_plots_have_something_to_show(tmp_path):

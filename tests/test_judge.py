@@ -6,6 +6,7 @@ import re
 from itertools import permutations
 
 import numpy as np
+import pandas as pd
 import pytest
 from answering import answering, refuse
 from hypothesis import HealthCheck, given, settings
@@ -13,11 +14,14 @@ from hypothesis import strategies as st
 
 from mhbench.ask.request import Answer, Model
 from mhbench.ask.rubrics import rubric, rubrics
-from mhbench.records.schema import Item, Judgment, Response
+from mhbench.records.schema import Item, Judgment, Response, write_records
+from mhbench.run.stage import Stage
+from mhbench.steps.answers import Asked
+from mhbench.steps.generate import generate
 from mhbench.steps.judge import extras, judge
 from mhbench.steps.jury import jury, outcomes, position_bias_table, same_lineage
 from mhbench.steps.verdicts import _Case, _verdicts, messages, schema, split_parts
-from mhbench.studies.psychiatrybench.approach import clinical_approach
+from mhbench.studies.psychiatrybench import approach
 
 DR = Model(name="dr", endpoint="here", served="judge", lineage="m", price={"prompt": 10.0, "completion": 0.0})
 WORDS = {"insulin": "Correct", "glucagon": "Incorrect", "hormone": "Abstain"}
@@ -433,7 +437,7 @@ def test_lineages():
     }
 
 
-def test_clinical_approach_answers_relevant_questions_only():
+def test_a_question_is_written_checked_and_then_asked_without_the_reference(tmp_path):
     items = [
         Item(
             item_id=f"a{k}",
@@ -441,38 +445,88 @@ def test_clinical_approach_answers_relevant_questions_only():
             category="clinical approach",
             task="open",
             question="Outline the approach.",
+            variant={"question": approach.AWAITING},
             key=["REFERENCE"],
             context={"history": f"Case {k}."},
             source="test",
         )
-        for k in range(4)
+        for k in range(5)
     ]
     tries = {}
 
     def reply(body):
         text = body["messages"][-1]["content"]
-        case = next((k for k in range(4) if f"Case {k}." in text), None)
+        case = next((k for k in range(5) if f"Case {k}." in text), None)
         if "bear directly" in text:
             return {"answer": "yes" if "good" in text.split("\n")[0] else "no"} if "broken" not in text else "what?"
         if "Write one question" in text:
             tries[case] = tries.get(case, 0) + 1
+            if case == 4:
+                return {"message": {"content": "good question, but"}, "finish_reason": "length"}
             if case == 0 or (case == 1 and tries[case] == 2):
                 return f"good question {case}?"
             return f"bad question {case}?" if case < 3 else "broken?"
         assert "REFERENCE" not in text
         return f"answer {case}"
 
+    cache = tmp_path / "cache.sqlite"
     with answering(reply) as (here, seen):
-        got = clinical_approach(items, DR, DR, DR, here, cache=None, attempts=2, progress=False)
-    assert [(r.item_id, r.status, r.text) for r in got.responses] == [
-        ("a0", "ok", "answer 0"),
-        ("a1", "ok", "answer 1"),
-        ("a2", "error", None),
-        ("a3", "error", None),
+        asker = Asked("dr", {}, DR, here)
+        before = approach.plan_questions(items, asker, asker, cache=None, attempts=2)
+        got = approach.write_questions(items, asker, asker, cache=cache, attempts=2, progress=False)
+        after = approach.plan_questions(items, asker, asker, cache=cache, attempts=2)
+        outcomes = approach.decide_questions(items, got)
+        asked = approach.asked_items(items, outcomes)
+        answers = generate(asked, DR, here, cache=None, progress=False)
+    assert tries == {0: 1, 1: 2, 2: 2, 3: 2, 4: 2} and len(got.checks) == 5 + 4
+    assert [len(x) for x in before[1:]] == [5, 5], "what is not known is asked once, and its question checked once"
+    assert [len(x) for x in after[1:]] == [9, 9 - 2], "a question that was cut is not checked"
+    assert after[0] == got, "after a run the plan finds every try"
+    assert [(o.item_id, o.question, o.tries) for o in outcomes if o.question] == [
+        ("a0", "good question 0?", 1),
+        ("a1", "good question 1?", 2),
     ]
-    assert tries == {0: 1, 1: 2, 2: 2, 3: 2} and len(got.checks) == 4 + 3
-    assert got.items[0].question == "good question 0?" and got.items[2].question == "Outline the approach."
-    assert [j.status for j in got.checks if j.item_id == "a3"] == ["error", "error"]
+    assert [o.why for o in outcomes[2:]] == [
+        "the question is not relevant",
+        "there is no verdict on the question",
+        "the question could not be had: truncated",
+    ]
+    assert [i.question for i in asked] == ["good question 0?", "good question 1?"]
+    assert [(r.item_id, r.text) for r in answers] == [("a0", "answer 0"), ("a1", "answer 1")]
+
+
+def test_questions_of_an_earlier_draw_do_not_stand_for_all_items(tmp_path):
+    "Run by hand, a stage is told to run approach again; one that does not rest on it reads what is prepared."
+    items = [i.model_copy(update={"study": "psychiatrybench"}) for i in cloze(4)]
+    waiting = items[3].model_copy(update={"task": "open", "variant": {"question": approach.AWAITING}})
+    for stage, kept in (("prepare", [*items[:3], waiting]), ("approach", items[:3])):
+        write_records(kept, tmp_path / "text" / stage / "psychiatrybench" / "items.parquet", Item)
+    made = lambda name: Stage(name, "psychiatrybench", tmp_path, models=["minilm"])
+    assert [i.item_id for i in made("judge").items] == ["c0", "c1", "c2"], "the fourth got no relevant question"
+    assert len(made("approach").items) == len(made("agreement").items) == 4
+    write_records(items[:2], tmp_path / "text" / "approach" / "psychiatrybench" / "items.parquet", Item)
+    with pytest.raises(ValueError, match="items of approach must be those that were prepared.*got 2 items of 4"):
+        made("judge").items
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"item_id": "b"}, r"item_id must be an item that got a question, once; got 'b' \(r.csv:2\)"),
+        ({"question": "Another?"}, r"question must be the one that was written; got a0 \(r.csv:2\)"),
+        ({"relevant": "perhaps"}, r"relevant must be yes or no, .* got 'perhaps' \(r.csv:2\)"),
+        ({"question_instead": "And sleep?"}, r"relevant must be yes or no, .* got '' \(r.csv:2\)"),
+    ],
+)
+def test_a_sheet_that_does_not_fit_is_refused_with_its_line(tmp_path, change, message):
+    question = said(cloze(1, item_id="a0")[0], "m", "How is the sleep?")
+    about = {k: getattr(question, k) for k in ("item_id", "study", "model", "mode")}
+    check = Judgment(**about, judge="m", kind="yes_no", rubric=approach.RELEVANCE, label="yes")
+    tries = approach.Tries([question], [check])
+    row = {"item_id": "a0", "question": "How is the sleep?", "relevant": "", "question_instead": ""} | change
+    pd.DataFrame([row]).to_csv(tmp_path / "r.csv", index=False)
+    with pytest.raises(ValueError, match=message):
+        approach.read_question_sheet(tmp_path / "r.csv", "r", tries)
 
 
 # ---------------------------------------------------------------- refusals of the call

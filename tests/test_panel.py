@@ -169,7 +169,17 @@ def test_tables_of_the_study():
         ).sum()  # noqa: E711
         np.testing.assert_allclose(r.estimate, (c[c != None] == "Correct").mean())  # noqa: E711
     rates = abstention_rates(x, [j.name for j in judges], n=20, seed=1)
-    assert rates.failed.tolist() == [0, 0, 5, 0] and rates.n_labels.tolist() == [120, 120, 115, 120]
+    asked = np.zeros(x.shape, bool)
+    asked[2, :, :3] = True  # the third was asked about three items alone
+    few = abstention_rates(x, [j.name for j in judges], asked=asked, n=20, seed=1)
+    assert (few.n_failed + few.n_not_asked).tolist() == [
+        0,
+        0,
+        5,
+        0,
+    ] and few.n_labels.tolist() == rates.n_labels.tolist()
+    assert few.n_failed[2] == sum(v is None for v in x[2, :, :3].reshape(-1)) < 5, "never asked is not failed"
+    assert rates.n_failed.tolist() == [0, 0, 5, 0] and rates.n_labels.tolist() == [120, 120, 115, 120]
     np.testing.assert_allclose(rates.estimate[2], (x[2] == "Abstain").sum() / 115)
 
 

@@ -1,5 +1,6 @@
 """The pipeline: what it refuses, and `dvc repro` in a fresh clone on a cut-down demo."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -21,11 +22,14 @@ from mhbench.studies.demo import demo_files
 
 
 @pytest.fixture(scope="session")
-def small(clone) -> Path:
-    "The same, narrowed to two studies and the encoder, and run."
-    run(BIN / "mhbench", "select", "--studies", "mhqa,mentat", "--models", "minilm", "--items", "10", cwd=clone)
-    run(BIN / "dvc", "repro", cwd=clone)
-    return clone
+def small(clone, tmp_path_factory) -> Path:
+    "A copy of it, narrowed to two studies and the encoder, and run: others read the clone as it is committed."
+    folder = tmp_path_factory.mktemp("small") / "mhbench"
+    shutil.copytree(clone, folder, symlinks=True)
+    run(BIN / "mhbench", "select", "--studies", "mhqa,mentat", "--models", "minilm", "--items", "10", cwd=folder)
+    said = run(BIN / "mhbench", "run", "--all", cwd=folder)
+    (folder.parent / "run.txt").write_text(said, encoding="utf-8")
+    return folder
 
 
 def test_the_pulled_data_are_the_packaged_banks(clone, root):
@@ -47,6 +51,9 @@ def test_repro_runs_every_stage_and_then_nothing(small):
         assert (small / "results" / "metrics" / stage / f"{study}.json").exists()
         assert (small / "results" / stage / study / "contents.json").exists()
         assert (small / "results" / stage / study / "notebook.ipynb").exists()
+    said = (small.parent / "run.txt").read_text(encoding="utf-8")
+    assert "| mhqa | score | accuracy | minilm |" in said, "`run --all` ends with the table"
+    assert "stage 1 of " in said or ENV.get("CI"), "and says which stage of how many it is at"
     again = run(BIN / "dvc", "repro", cwd=small)
     assert re.findall(r"Running stage '([^']+)'", again) == ["inputs"]  # the inputs are hashed, and nothing else runs
 
@@ -55,10 +62,13 @@ def test_nothing_is_dropped_on_the_way(small):
     items = read_records(small / "results/text/prepare/mhqa/items.parquet", Item)
     responses = read_records(small / "results/text/generate/mhqa/minilm/responses.parquet", Response)
     scores = pd.read_parquet(small / "results/score/mhqa/scores.parquet")
+    simulated = scores[scores["model"].str.startswith("sim-")]
+    assert len(simulated) == 4 * 10, "the demo's simulated examinees answer what is asked, and nothing else"
+    scores = scores[scores["model"] == "minilm"]
     assert len(items) == 10
     assert [r.item_id for r in responses] == [i.item_id for i in items]
     assert scores["item_id"].tolist() == [i.item_id for i in items]
-    accuracy = pd.read_parquet(small / "results/score/mhqa/accuracy.parquet").query("by == 'all'")
+    accuracy = pd.read_parquet(small / "results/score/mhqa/accuracy.parquet").query("by == 'all' and model == 'minilm'")
     by_hand = sum(list(a) == i.key for a, i in zip(scores["answer"], items)) / 10
     assert accuracy["estimate"].tolist() == pytest.approx([by_hand])
 
@@ -68,6 +78,16 @@ def test_the_report_loads_nothing_and_holds_every_figure(small):
     assert "src='http" not in page and 'src="http' not in page and "default-src 'none'" in page
     assert page.count("data:image/svg+xml;base64,") >= 4
     assert list((small / "results" / "report").glob("*.csv"))
+    corpus = json.loads((small / "results" / "inputs" / "mhqa.json").read_text())["corpus"]
+    commit = run("git", "rev-parse", "--short=12", "HEAD", cwd=small).strip()
+    for fact in (
+        corpus,
+        f"(commit {commit}, with changes",
+        "and seed 20250107;",
+        "Questions of mentat, mhqa were put to",
+    ):
+        assert fact in page, fact
+    assert re.search(r"Made on 20\d\d-\d\d-\d\d \d\d:\d\d UTC by mhbench", page)
     assert "accuracy" in run(BIN / "mhbench", "summary", cwd=small)
     main = pd.read_csv(small / "results" / "report" / "headline.csv")
     assert len(main) > 5 and main[["n", "estimate"]].notna().all().all(), "every main number has its n"
@@ -89,6 +109,21 @@ def test_the_same_run_gives_the_same_bytes(small):
     run(BIN / "dvc", "repro", "-f", "-s", "score@mhqa", cwd=small)
     changed = [str(f.relative_to(small)) for f, old in before.items() if f.read_bytes() != old]
     assert changed == []
+
+
+def test_an_experiment_of_dvc_runs_what_it_changes(small):
+    file, accuracy = small / "params.yaml", small / "results" / "score" / "mhqa" / "accuracy.parquet"
+    text, before = file.read_text(), pd.read_parquet(accuracy)
+    try:
+        said = run(BIN / "dvc", "exp", "run", "-S", "score.n_boot=50", "score@mhqa", cwd=small)
+        after = pd.read_parquet(accuracy)
+    finally:
+        file.write_text(text)
+        run(BIN / "dvc", "repro", "score@mhqa", cwd=small)
+    assert "Running stage 'score@mhqa'" in said and "Running stage 'generate@" not in said
+    assert after["estimate"].tolist() == before["estimate"].tolist()
+    assert after["ci_low"].tolist() != before["ci_low"].tolist(), "fewer draws, other limits"
+    assert pd.read_parquet(accuracy).equals(before)
 
 
 def test_a_new_colour_asks_no_model_anything(small):
@@ -321,7 +356,7 @@ def test_a_planted_key_is_nowhere_after_a_run(clone, tmp_path):
         p["endpoints"]["remote"], p["models"]["remote"] = REMOTE | {"base_urls": [s.url]}, ASKED
         p["studies"]["psychiatrybench"]["judge"] |= {"judges": ["remote"]}
         del p["studies"]["psychiatrybench"]["judge_study"]
-        p["generate"]["max_failed"] = None
+        p["generate"]["max_failed"] = p["approach"]["max_failed"] = None
         (folder / "params.yaml").write_text(yaml.safe_dump(p, sort_keys=False))
         run(
             BIN / "mhbench", "select", "--studies", "psychiatrybench", "--models", "remote", "--items", "12", cwd=folder

@@ -6,11 +6,22 @@ import pytest
 import yaml
 from faults.server import FaultServer, completion
 
+from mhbench.ask import budget
+from mhbench.ask.providers import endpoint as endpoint_of
+from mhbench.ask.request import Model
+from mhbench.corpus.compose import compose_with, making_recipe, read_with
+from mhbench.corpus.expected import expected_candidates
+from mhbench.corpus.pubmed import read_pubmed
 from mhbench.run import plan
 from mhbench.run.execute import run_stage
 from mhbench.run.graph import graph, root, selective
+from mhbench.studies.demo import demo_path
+from mhbench.studies.mhqa.simulate import simulate_pubmed
 
-STUDIES = {"psychiatrybench": {"generate", "judge"}, "counselingbench": {"generate", "duels", "contamination"}}
+STUDIES = {
+    "psychiatrybench": {"approach", "generate", "judge"},
+    "counselingbench": {"generate", "duels", "contamination"},
+}
 
 
 def obliging(n, body):
@@ -44,6 +55,7 @@ def planned(clone, tmp_path, monkeypatch):
         }
         del p["studies"]["psychiatrybench"]["judge_study"]
         p |= yaml.safe_load((clone / "run.yaml").read_text())
+        p["seed"] = 20250143  # whose draw of five has a case without a question, and open answers to judge
         p["run"] |= {"studies": list(STUDIES), "models": ["remote", "minilm"]} | {
             s: [name for name, has in STUDIES.items() if s in has] for s in ("judge", "duels", "contamination")
         }
@@ -54,6 +66,7 @@ def planned(clone, tmp_path, monkeypatch):
                 mode.pop("n_items")
                 mode.pop("demonstrations", None)  # three items do not hold the three that the study's entry asks for
         p["studies"]["psychiatrybench"]["judge"] |= {"judges": ["remote", "minilm"], "n_items": None}
+        p["studies"]["psychiatrybench"]["approach"] |= {"asked": ["remote"], "judges": ["remote"]}
         p["studies"]["counselingbench"]["duels"] |= {
             "judges": ["remote"],
             "contestants": None,
@@ -62,7 +75,7 @@ def planned(clone, tmp_path, monkeypatch):
         }
         p["studies"]["counselingbench"]["contamination"] |= {"asked": ["remote"], "n_items": None}
         p["studies"]["counselingbench"]["competency"]["pairs"] = {}
-        for section in (p["generate"], p["judge"], p["duels"], p["contamination"]):
+        for section in (p["approach"], p["generate"], p["judge"], p["duels"], p["contamination"]):
             section["cache"] = str(tmp_path / "cache.sqlite")
         folder = tmp_path / "mhbench"
         folder.mkdir()
@@ -88,10 +101,13 @@ def test_a_plan_counts_what_the_run_then_asks(planned):
     }
     asked = {}
     for study, stages in STUDIES.items():
+        if "approach" in stages:
+            run_stage("approach", study)
+            asked["approach", study] = len(server.asked) - sum(asked.values())
         for model in p["run"]["models"]:
             run_stage("generate", study, model)
         asked["generate", study] = len(server.asked) - sum(asked.values())
-        for stage in sorted(stages - {"generate"}):
+        for stage in sorted(stages - {"approach", "generate"}):
             run_stage(stage, study)
             asked[stage, study] = len(server.asked) - sum(asked.values())
     # Nobody named an option, so every answer is in error, as a plan must suppose.
@@ -111,8 +127,40 @@ def test_a_plan_counts_what_the_run_then_asks(planned):
         s: json.loads((root() / "results" / "metrics" / stage / f"{study}.json").read_text())
         for stage, study in asked
         for s in [(stage, study)]
-        if stage != "generate"
+        if stage not in ("approach", "generate")
     }
     for r in before.itertuples():
-        if r.stage != "generate":
+        if r.stage not in ("approach", "generate"):
             assert r.cost_usd >= spent[r.stage, r.study]["cost_usd"] > 0
+
+
+def composing(n, body):
+    "Two questions of three that stand, and a reader who finds them valid."
+    fields = body["response_format"]["json_schema"]["schema"]["properties"]
+    if "questions" not in fields:
+        verdict = {"snippet": "This text is synthetic", "justification": "It says so.", "decision": "Valid"}
+        return lambda _: (200, completion(body, json.dumps(verdict)))
+    pmid = body["messages"][-1]["content"].rpartition("Id: ")[2].split()[0]
+    made = {"id": pmid, "valid": pmid != "910000002", "topic": "Anxiety", "type": "Factoid"}
+    made |= {"question": f"Which word is on page {pmid}?", "options": ["one", "two", "three", "four"], "correct": "two"}
+    return lambda _: (200, completion(body, json.dumps({"questions": [made]})))
+
+
+def test_making_a_bank_asks_what_was_counted_or_less(tmp_path):
+    texts = demo_path("mhqa").parent / "making"
+    how, reading = (making_recipe(texts / f"{name}.yaml") for name in ("compose", "validate"))
+    articles = list(read_pubmed(simulate_pubmed(canary="c").encode()))[:3]
+    file, same = tmp_path / "cache.sqlite", {"max_tokens": 300, "seed": 1}
+    with FaultServer(every=composing) as s:
+        endpoint = endpoint_of("remote", "openai", base_urls=[s.url])
+        model = Model(name="m", endpoint="remote", served="m-1", lineage="m")
+        before, _ = expected_candidates(articles, how, reading, model, endpoint, cache=None, **same)
+        made = compose_with(articles, how, model, endpoint, cache=file, **same)
+        kept = read_with(
+            made, {a.pmid: a for a in articles}, reading, model, endpoint, cache=file, max_tokens=same["max_tokens"]
+        )
+        after, known = expected_candidates(articles, how, reading, model, endpoint, cache=file, **same)
+        assert (len(before), len(after), len(s.asked)) == (6, 5, 5)
+        assert known == kept and [c.kept for c in kept] == [True, False, True]
+        counted = budget.plan(after, model, endpoint, file)
+        assert (counted.requests, counted.cached, counted.to_ask) == (5, 5, 0)

@@ -1,5 +1,7 @@
 """The page of the report: in a real Chromium, with fifty thousand answers, without JavaScript, on a phone."""
 
+import base64
+import io
 import json
 import time
 
@@ -9,8 +11,9 @@ import pytest
 from annotate.conftest import axe, chromium, no_script  # noqa: F401 (the browser of the annotation page)
 
 from mhbench.records.schema import Item, Response, write_records
+from mhbench.report.figures import curves
 from mhbench.report.items import ROW_COLUMNS, Answers, answers_of
-from mhbench.report.page import ReportTable, Section, html_report
+from mhbench.report.page import ReportTable, Section, _lean, html_report
 from mhbench.stats.resample import mean, paired_difference
 from mhbench.stats.tests import mcnemar
 
@@ -44,7 +47,7 @@ def answers():
 
 @pytest.fixture(scope="module")
 def page(answers, tmp_path_factory):
-    table = pd.DataFrame({"model": ["alpha", "beta"], "mode": "cot", "n": [N, 3], "estimate": [0.5, 0.45]})
+    table = pd.DataFrame({"model": ["alpha", "beta"], "mode": "cot", "estimate": [0.5, 0.45], "n": [N, 3]})
     table = table.assign(ci_low=[0.49, np.nan], ci_high=[0.51, np.nan], level=0.95)
     sections = [Section("made-up: score", "How often.", [ReportTable("Accuracy", table, study="made-up")])]
     file = tmp_path_factory.mktemp("report") / "report.html"
@@ -141,6 +144,30 @@ def test_axe_finds_nothing(opened, axe, width, scheme):  # noqa: F811
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.parametrize("width", [1200, 360])
+def test_no_word_of_a_table_is_broken(opened, width):
+    browser = opened(width=width)
+    cell = "const r = document.createRange(); r.selectNodeContents(document.querySelector('#s1t1 tbody td'));"
+    lines = browser.execute_script(f"{cell} return new Set([...r.getClientRects()].map(x => x.top)).size")
+    assert lines == 1  # one column as wide as a letter would have five
+    reach = "document.querySelectorAll('#s1t1 tbody td')[2].getBoundingClientRect().right"
+    assert browser.execute_script(f"return {reach}") <= width  # the estimate is on the first screen of a phone
+
+
+def test_on_paper_it_is_a_document(opened):
+    pypdf = pytest.importorskip("pypdf", reason="pypdf is not installed: pip install pypdf")
+    browser = opened()
+    printed = browser.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})["data"]
+    pages = pypdf.PdfReader(io.BytesIO(base64.b64decode(printed))).pages
+    said = " ".join(" ".join(p.extract_text() for p in pages).split())
+    for words in ("What was asked.", "2 of 9 were not read.", "0.500 [0.490, 0.510]", "Read with care.", "alpha"):
+        assert words in said, words
+    assert "What the words mean" in said and "Show all" not in said and "Light or dark" not in said
+    assert len(pages) <= 6  # the list of 50,000 answers is not printed
+    width, height = pages[0].mediabox[2:]
+    assert width > height
+
+
 def test_without_javascript_it_is_a_document(no_script, page):  # noqa: F811
     no_script.get(page)
     said = no_script.find_element("css selector", "main").text
@@ -168,3 +195,22 @@ def test_texts_of_a_protected_item_are_only_on_the_private_page(tmp_path):
         assert (secret in held and words in held) == private
         text = html_report("r", [], [], answers=got, private=private)
         assert ("Private." in text) == private
+
+
+def test_a_figure_on_the_page_has_its_words_and_its_places():
+    svg = (
+        '<svg viewBox="0 0 9 9">\n <metadata>told\n twice</metadata>\n'
+        ' <g id="a">\n  <path d="M 1.234567 2.5 \nL 3 4.999"/>\n'
+        ' <use x="7.123456" y="8" transform="scale(0.015625)"/><text>n = 1.2345, <tspan>a  b</tspan></text></g></svg>'
+    )
+    assert _lean(svg) == (
+        '<svg viewBox="0 0 9 9"><g id="a"><path d="M 1.23 2.5  L 3 4.99"/>'
+        '<use x="7.12" y="8" transform="scale(0.015625)"/><text>n = 1.2345, <tspan>a  b</tspan></text></g></svg>'
+    )
+
+
+def test_two_lines_of_one_model_are_told_apart_though_it_has_one_colour():
+    rows = [{"epoch": e, "estimate": 0.5, "model": m} for e in (1, 2) for m in ("a, tuned", "a, plain", "b, tuned")]
+    lines = curves(pd.DataFrame(rows), x="epoch").axes[0].get_lines()
+    looks = [(line.get_color(), line.get_linestyle()) for line in lines]
+    assert len(set(looks)) == 3 and looks[0][0] == looks[1][0] != looks[2][0]

@@ -9,13 +9,24 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mhbench.run.inputs import record_inputs
+from mhbench.run.inputs import record_inputs, record_trained
 from mhbench.run.params import load_params
 
 STUDIES = ("mentat", "psychiatrybench", "medqade", "counselingbench", "mhqa")
 MODELS = ("gemma", "gemma-cautious", "minilm", "minilm-mhqa", "other")
-ASKING = {"generate", "judge", "judge_study", "duels", "contamination"}  # stages that ask somebody
-CHANGED = ("params.yaml", "run.yaml", *(f"mhbench/{f}.py" for f in ("report/style", "report/figures", "run/cli")))
+HASHED = {"inputs", "trained"}  # they look at what changed, and ask and compute nothing
+FINETUNED = "results/finetune/mhqa/models.json"
+MADE_HERE = {"every stage that computes"}
+
+
+def made_here(stages) -> set[str]:
+    "All stages with a notebook but those that ask."
+    return {s.split("@")[0] for s in stages} - ASKING - HASHED
+
+
+ASKING = {"approach", "generate", "judge", "judge_study", "duels", "contamination"}  # stages that ask somebody
+CODE = ("report/style", "report/figures", "run/cli", "annotate/app", "steps/score", "ask/prompts", "stats/resample")
+CHANGED = ("params.yaml", "run.yaml", *(f"mhbench/{f}.py" for f in CODE))
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +37,7 @@ def folder(root, tmp_path_factory):
     folder = tmp_path_factory.mktemp("reruns") / "mhbench"
     shutil.copytree(root / "mhbench", folder / "mhbench", ignore=shutil.ignore_patterns("__pycache__", "*.gguf"))
     shutil.copytree(root / "nbs" / "stages", folder / "nbs" / "stages")
-    for file in ("dvc.yaml", "params.yaml", "run.yaml"):
+    for file in ("dvc.yaml", "params.yaml", "run.yaml", ".dvcignore"):
         shutil.copy(root / file, folder / file)
     (folder / "data").mkdir()
     p = yaml.safe_load((folder / "params.yaml").read_text())
@@ -43,11 +54,11 @@ def folder(root, tmp_path_factory):
         yield folder
 
 
-def digest(path: Path) -> str:
-    "Of a file, or of a folder's files; what a stage before has left is not looked at."
+def digest(path: Path, repo) -> str:
+    "Of a file, or of a folder's files, without those that .dvcignore leaves out."
     h = hashlib.sha256()
     for f in sorted(path.rglob("*")) if path.is_dir() else [path]:
-        if f.is_file():
+        if f.is_file() and not repo.dvcignore.is_ignored_file(str(f.resolve())):
             h.update(str(f).encode() + f.read_bytes())
     return h.hexdigest()
 
@@ -58,6 +69,7 @@ def decided() -> dict[str, str]:
     from dvc.repo import Repo
 
     record_inputs()
+    record_trained()
     out, known = {}, {}
     with Repo(".") as repo:
         for stage in repo.index.stages:
@@ -68,7 +80,7 @@ def decided() -> dict[str, str]:
                     facts.append([dep.def_path, dep.read_params()])
                 elif not dep.def_path.startswith(("results/text", "figures")):
                     path = Path(dep.def_path)
-                    known[path] = known.get(path) or digest(path)
+                    known[path] = known.get(path) or digest(path, repo)
                     facts.append([dep.def_path, known[path]])
             out[name] = json.dumps(facts, sort_keys=True, default=str)
     return out
@@ -110,54 +122,91 @@ def put(*keys, value):
     return params(change)
 
 
+def run(**chosen):
+    def do(folder):
+        r = yaml.safe_load((folder / "run.yaml").read_text())
+        r["run"] |= chosen
+        (folder / "run.yaml").write_text(yaml.safe_dump(r, sort_keys=False))
+
+    return do
+
+
+def trained(name):
+    def do(folder):
+        (folder / FINETUNED).parent.mkdir(parents=True, exist_ok=True)
+        (folder / FINETUNED).write_text(json.dumps({"minilm-mhqa": {"folder": "x", "run": name, "seed": 0}}))
+
+    return do
+
+
 def every(*models: str) -> set[str]:
     return {f"generate@{s}-{m}" for s in STUDIES for m in models}
 
 
-JUDGED = {"judge_study@psychiatrybench", "judge_study@medqade"} | {
+JUDGED = {"judge_study@psychiatrybench", "judge_study@medqade", "approach@psychiatrybench"} | {
     "judge@psychiatrybench",
     "judge@medqade",
     "duels@counselingbench",
     "contamination@counselingbench",
 }
-TABLE = {  # a change: (how, the stages that ask, and that it makes stale)
-    "nothing": (lambda folder: None, set()),
-    "more requests at once": (put("endpoints", "remote", "concurrency", value=64), set()),
-    "a limit a minute": (put("endpoints", "remote", "rpm", value=60), set()),
-    "another key's variable": (put("endpoints", "remote", "api_key_env", value="MY_KEY"), set()),
-    "threads of the bundled server": (put("endpoints", "local", "threads", value=1), set()),
+TABLE = {  # a change: (how, the stages that ask, and that it makes stale; and the others, of any study)
+    "nothing": (lambda folder: None, set(), set()),
+    "more requests at once": (put("endpoints", "remote", "concurrency", value=64), set(), set()),
+    "a limit a minute": (put("endpoints", "remote", "rpm", value=60), set(), set()),
+    "another key's variable": (put("endpoints", "remote", "api_key_env", value="MY_KEY"), set(), set()),
+    "threads of the bundled server": (put("endpoints", "local", "threads", value=1), set(), set()),
     "an endpoint for later": (
         put("endpoints", "later", value={"kind": "openai", "base_urls": ["http://x/v1"]}),
         set(),
+        set(),
     ),
-    "a model for later": (put("models", "later", value={"endpoint": "remote", "served": "x", "lineage": "y"}), set()),
-    "where the cluster is": (put("executor", value={"kind": "threads", "workers": 1}), set()),
-    "a money budget": (put("generate", "budget", value={"max_cost_usd": 1.0}), set()),
-    # judges' figures stand in the judges' own stage: it runs again, and its verdicts come from the cache
-    "a colour": (text("mhbench/report/style.py", r"\Z", "\n# another colour\n"), JUDGED),
-    "a figure": (text("mhbench/report/figures.py", r"\Z", "\n# another figure\n"), JUDGED),
-    "the command line": (text("mhbench/run/cli.py", r"\Z", "\n# another word\n"), JUDGED),
-    "one model's entry": (put("models", "other", "served", value="new"), every("other")),
+    "a model for later": (
+        put("models", "later", value={"endpoint": "remote", "served": "x", "lineage": "y"}),
+        set(),
+        {"trained"},
+    ),
+    "where the cluster is": (put("executor", value={"kind": "threads", "workers": 1}), set(), set()),
+    "a money budget": (put("generate", "budget", value={"max_cost_usd": 1.0}), set(), set()),
+    "the command line": (text("mhbench/run/cli.py", r"\Z", "\n# another word\n"), set(), set()),
+    "the page for raters": (text("mhbench/annotate/app.py", r"\Z", "\n# another word\n"), set(), set()),
+    # figures stand in the notebooks of their stages, so these run again; no answer is stale, and verdicts come from
+    # the cache
+    "a colour": (text("mhbench/report/style.py", r"\Z", "\n# another colour\n"), JUDGED, MADE_HERE),
+    "a figure": (text("mhbench/report/figures.py", r"\Z", "\n# another figure\n"), JUDGED, MADE_HERE),
+    "a prompt's code": (text("mhbench/ask/prompts.py", r"\Z", "\n# other words\n"), every(*MODELS) | JUDGED, MADE_HERE),
+    "an interval's code": (
+        text("mhbench/stats/resample.py", r"\Z", "\n# other\n"),
+        every(*MODELS) | JUDGED,
+        MADE_HERE,
+    ),
+    "one model's entry": (put("models", "other", "served", value="new"), every("other"), {"trained"}),
     "its endpoint's address": (
         put("endpoints", "remote", "base_urls", value=["http://127.0.0.1:8/v1"]),
         every("other"),
+        set(),
     ),
-    "what its endpoint lists": (put("endpoints", "remote", "top_logprobs", value=5), every("other")),
+    "what its endpoint lists": (put("endpoints", "remote", "top_logprobs", value=5), every("other"), set()),
     "the judge's entry": (
         put("models", "gemma", "system", value="Be brief."),
         every("gemma") | JUDGED - {"judge_study@medqade"},
+        {"trained", "compose", "keys", "profile"},
     ),
+    "a trained model": (trained("another run"), every("minilm-mhqa"), {"trained", "compose", "report"}),
     "one study's mode": (
         put("studies", "mhqa", "generate", "modes", "zero_shot", "n_items", value=7),
         {f"generate@mhqa-{m}" for m in MODELS},
+        set(),
     ),
-    "the room for a letter": (put("generate", "max_tokens_letter", value=2), every(*MODELS)),
+    "one study's labels": (put("studies", "mentat", "preferences", "penalty", value=4.0), set(), {"preferences"}),
+    "a bootstrap's length": (put("score", "n_boot", value=500), set(), {"score"}),
+    "the items of a run": (run(items=7), set(), {"prepare", "report"}),
+    "the room for a letter": (put("generate", "max_tokens_letter", value=2), every(*MODELS), set()),
 }
 
 
 @pytest.mark.parametrize("change", TABLE)
-def test_a_change_makes_those_answers_stale_that_it_touches(folder, before, change):
-    how, want = TABLE[change]
+def test_a_change_makes_those_stages_stale_that_it_touches(folder, before, change):
+    how, asking, others = TABLE[change]
     kept = {f: (folder / f).read_text() for f in CHANGED}
     try:
         how(folder)
@@ -166,6 +215,8 @@ def test_a_change_makes_those_answers_stale_that_it_touches(folder, before, chan
     finally:
         for file, was in kept.items():
             (folder / file).write_text(was)
+        (folder / FINETUNED).unlink(missing_ok=True)
     stale = {s for s in after if after[s] != before.get(s)}
-    assert of(stale, ASKING) == want
-    assert set(after) == set(before) and (change != "a colour" or "score@mhqa" in stale)
+    assert of(stale, ASKING) == asking and set(after) == set(before)
+    rest = {s.split("@")[0] for s in stale} - ASKING - {"inputs"}  # inputs are looked at every time
+    assert rest == (others if others is not MADE_HERE else made_here(before))

@@ -9,6 +9,7 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -20,9 +21,10 @@ from .fields import RatedAnswer, passed
 from .store import Rater, Register, Store
 from .study import Study
 from ..stats.agreement import krippendorff_alpha
+from ..stats.estimate import estimate
 
 # %% auto #0
-__all__ = ["Complete", "COLUMNS", "when", "again", "progress", "Agreement", "agreement", "overview"]
+__all__ = ["Complete", "COLUMNS", "N_BOOT", "when", "again", "progress", "Agreement", "agreement", "overview"]
 
 # %% ../../nbs/annotate/09_dashboard.ipynb #7457f023
 Complete = dict[tuple[str, str, int], dict[str, RatedAnswer]]
@@ -92,6 +94,9 @@ def progress(
 
 
 # %% ../../nbs/annotate/09_dashboard.ipynb #78a031da
+N_BOOT = 500  # replicates: the page is drawn anew whenever somebody looks
+
+
 class Agreement(NamedTuple):
     "Krippendorff's alpha of one thing that is rated."
 
@@ -99,6 +104,7 @@ class Agreement(NamedTuple):
     of: str  # scores, labels, key, difficulty, main kind of error; or an axis, or what was asked
     n: int  # units that two raters or more rated
     estimate: float | None  # None where there is too little, or all are alike
+    ci: tuple[float, float] | None  # of 95%, over questions; None where too few differ
 
 
 def _verdicts(study: Study, complete: Complete, raters: set[str]) -> Mapping[str, Mapping[tuple, dict[str, Any]]]:
@@ -122,21 +128,27 @@ def _verdicts(study: Study, complete: Complete, raters: set[str]) -> Mapping[str
 
 
 def agreement(store: Store, study: Study) -> list[Agreement]:
-    "Krippendorff's alpha of the raters' complete answers so far."
+    """Krippendorff's alpha of the raters' complete answers so far, with a bootstrap interval over questions.
+
+    Source: Krippendorff 2011; Efron 1979.
+    """
     raters = sorted(r.rater for r in Register(store).raters() if r.role == "rater")
     out, at = [], {r: k for k, r in enumerate(raters)}
     for name, units in sorted(_verdicts(study, complete_answers(store, study), set(raters)).items()):
-        shared = [u for u in units.values() if len(u) > 1]
+        shared = {place: u for place, u in units.items() if len(u) > 1}
         matrix = np.full((len(raters), len(shared)), None, dtype=object)
-        for n, unit in enumerate(shared):
+        for n, unit in enumerate(shared.values()):
             for rater, verdict in unit.items():
                 matrix[at[rater], n] = verdict
         number = name == "scores"
         level = "interval" if number else "ordinal" if name == "difficulty" else "nominal"
         given = study.settings.difficulties if name == "difficulty" else None
         data = np.where(matrix == None, np.nan, matrix).astype(float) if number else matrix  # noqa: E711
-        alpha = float(krippendorff_alpha(data, level, categories=given)) if shared else math.nan
-        out.append(Agreement(level, name, len(shared), None if math.isnan(alpha) else alpha))
+        alpha = partial(krippendorff_alpha, level=level, categories=given)
+        questions = np.array([question for question, *_ in shared])
+        e = estimate(alpha, data, clusters=questions, n_boot=N_BOOT, seed=study.settings.seed, axis=1)
+        ci = None if math.isnan(e.ci_low) else (e.ci_low, e.ci_high)
+        out.append(Agreement(level, name, e.n, None if math.isnan(e.estimate) else e.estimate, ci))
     return out
 
 

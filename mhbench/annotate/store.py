@@ -344,7 +344,7 @@ def open_store(
             remedy="`mhbench annotate serve` makes it",
             error=FileNotFoundError,
         )
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)  # what people said is nobody else's
     store = Store(path)
     if study is not None and store.db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
         with store.writing() as db:

@@ -17,7 +17,7 @@ from ..records.schema import Id, Item, Name, Record, Response, fingerprint, lett
 
 # %% auto #0
 __all__ = [
-    "QUESTION_KINDS",
+    "QuestionKind",
     "RESERVED",
     "Rule",
     "Extra",
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 # %% ../../nbs/annotate/01_study.ipynb #d2d21c45
-QUESTION_KINDS = ("sliders", "labels", "agree", "errors", "duel", "score", "yes_no")
+QuestionKind = Literal["sliders", "labels", "agree", "errors", "duel", "score", "yes_no"]
 RESERVED = ("comment", "difficulty", "key", "main", "tie", "Abstain")  # targets and choices of the page's own
 
 
@@ -62,7 +62,7 @@ class Extra(Record):
 class StudySettings(Record):
     "The entry of a study, as far as the page is concerned."
 
-    kind: Literal["sliders", "labels", "agree", "errors", "duel", "score", "yes_no"]
+    kind: QuestionKind
     title: str | None = None
     seed: int = 20250107
     language: str = "en"  # of the page; a rater may choose another

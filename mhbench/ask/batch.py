@@ -173,9 +173,13 @@ class BatchUnreadable(RuntimeError):
 
 def _client(endpoint: Endpoint):
     "The openai package's client, with the key from the environment; proxies and .netrc as in `mhbench.ask.send`."
-    import httpx
-    from openai import OpenAI
-
+    try:
+        import httpx
+        from openai import OpenAI
+    except ImportError:
+        raise ImportError("ask_batch: the package openai must be installed; pip install 'mhbench[batch]'") from None
+    if endpoint.through != "http":
+        refuse("ask_batch", "delivery", "be live for an endpoint of kind litellm", "batch", place=endpoint.name)
     headers, _ = headers_of(endpoint)
     more = {h: v for h, v in headers.items() if h not in ("Content-Type", "Authorization")}
     proxy = proxy_for(endpoint.base_urls[0])

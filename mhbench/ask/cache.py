@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from . import marks
 from .notes import NOTES
@@ -90,7 +91,7 @@ class Cache:
 
     def _connect(self, how: str) -> sqlite3.Connection:
         return sqlite3.connect(
-            f"file:{str(self.path.absolute()).replace('?', '%3f').replace('#', '%23')}?{how}",
+            f"file:{quote(os.fsencode(self.path.absolute()))}?{how}",
             uri=True,
             timeout=30,
             isolation_level=None,

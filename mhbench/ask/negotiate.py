@@ -5,6 +5,7 @@
 # %% ../../nbs/ask/26_negotiate.ipynb #9edb900c
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -55,8 +56,16 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        "Whether all three were answered."
-        return bool(self.works) and all(w.startswith("ok") for w in self.works.values())
+        "Whether questions can be put to it: it gives a letter, and writes."
+        return all(self.works.get(name, "").startswith("ok") for name in ("letter", "sentence"))
+
+    @property
+    def verdict(self) -> str:
+        "What the model can be used for, in words."
+        if not self.ok:
+            return "does not work as it stands"
+        judges = self.works.get("verdict", "").startswith("ok")
+        return "works" if judges else "works, but gave no verdict as JSON: let another model judge"
 
     def entry(self) -> str:
         "The entries for params.yaml, as YAML: `models:` and `endpoints:`."
@@ -67,7 +76,7 @@ class Report:
         return yaml.safe_dump(both, sort_keys=False, allow_unicode=True)
 
     def __str__(self):
-        lines = [f"{self.model}: {'works' if self.ok else 'does not work as it stands'}"]
+        lines = [f"{self.model}: {self.verdict}"]
         lines += [f"  {name}: {said}" for name, said in self.works.items()]
         lines += [f"  learnt: {x}" for x in self.learnt]
         lines += [f"  letters come from: {self.letters_from}{'; the model thinks first' if self.thinks else ''}"]
@@ -78,6 +87,9 @@ class Report:
         return "\n".join(lines)
 
 
+_STOP = "where that is its way: stop in its sampling, max_tokens: {answer: ...}, max_truncated: 1.0"
+
+
 def _said(answer: Answer) -> str:
     "What came of a question, in words."
     if answer.status == "ok" and answer.id == "letter" and not answer.letter_logprobs:
@@ -85,22 +97,33 @@ def _said(answer: Answer) -> str:
         return f"ok, {read} is read from the text" if read else f"unread: {(answer.text or '')[:60]!r}"
     if answer.status == "ok":
         return "ok"
+    if answer.status == "truncated" and answer.id == "sentence" and (answer.text or "").strip():
+        return f"ok, but cut at {answer.completion_tokens} tokens: it does not stop by itself ({_STOP})"
     return f"{answer.status}: {answer.error or (answer.text or '')[:60]!r}"
 
 
-def _entries(model: Model, endpoint: Endpoint, terms: Terms) -> tuple[dict[str, Any], dict[str, Any]]:
+_OWN = ("local",)  # kinds whose server is started here, and takes what we send
+
+
+def _entries(
+    model: Model, endpoint: Endpoint, terms: Terms, entry: Mapping[str, Any] | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
     "Entries that ask rightly from the first request on."
     said = model.model_dump(exclude={"name"}, exclude_defaults=True)
     sampling = {dict(terms.renamed).get(k, k): v for k, v in model.sampling.items() if k not in terms.dropped}
     said |= {"endpoint": model.endpoint, "served": model.served, "sampling": sampling}
     if terms.thinks:
         said["thinking"] = True
-    where = {"kind": "openai", **endpoint.model_dump(exclude={"name"}, exclude_defaults=True)}
+    if entry is not None and entry.get("kind") in _OWN:
+        return said, dict(entry)
+    where = dict(entry or {"kind": "openai", **endpoint.model_dump(exclude={"name"}, exclude_defaults=True)})
     if terms.top_logprobs is not None:
         where["top_logprobs"] = min(endpoint.top_logprobs, terms.top_logprobs)
     if terms.structured is not None:
         where["structured"] = terms.structured
-    refuses = dict.fromkeys(terms.dropped) | dict(terms.renamed)
+    known = {} if entry is None else endpoint.refuses  # what its preset says need not be said again
+    learnt = {k: v for k, v in (dict.fromkeys(terms.dropped) | dict(terms.renamed)).items() if k not in known}
+    refuses = (where.get("refuses") or {}) | learnt
     return said, where | ({"refuses": refuses} if refuses else {})
 
 
@@ -109,6 +132,7 @@ def check(
     endpoint: Endpoint,
     *,
     cache: Cache | str | Path | None = None,  # what is learnt is kept there for the study; None: nowhere
+    entry: Mapping[str, Any] | None = None,  # the endpoint's in params.yaml, to which what is learnt is added
 ) -> Report:
     """Ask a model three questions, and report what works, what it costs, and how to enter it in params.yaml.
 
@@ -132,5 +156,5 @@ def check(
             report.tokens[a.id] = (a.prompt_tokens, a.completion_tokens)
             usd = cost(model, a.prompt_tokens, a.completion_tokens)
             report.usd_per_thousand[a.id] = None if usd is None else 1000 * usd
-    report.model_entry, report.endpoint_entry = _entries(model, endpoint, terms)
+    report.model_entry, report.endpoint_entry = _entries(model, endpoint, terms, entry)
     return report

@@ -459,7 +459,8 @@ def parse_choices(text: str | None, options: Sequence[str] | int, *, numbered: b
 
     Raises: ValueError where there are no options.
     """
-    if (options if isinstance(options, int) else len(options)) < 2:
+    n = options if isinstance(options, int) else len(options)
+    if n < 2:
         refuse(
             "parse_choices",
             "options",
@@ -467,10 +468,31 @@ def parse_choices(text: str | None, options: Sequence[str] | int, *, numbered: b
             f"{options!r}",
             remedy="pass the item's options or their number",
         )
-    said = statements(_answer_of(text), options, numbered)
+    answer = _answer_of(text)
+    if len(answer) <= _SHORT and (isinstance(options, int) or _first_words(*options).isdisjoint(_words(answer))):
+        return _parsed_alone(answer, n, numbered)
+    return _parsed(answer, options, numbered)
+
+
+def _parsed(answer: str, options: Sequence[str] | int, numbered: bool) -> Parsed:
+    said = statements(answer, options, numbered)
     found = tuple(f"{how}: {''.join(x)}" for how, x, _ in said)
     if not said:
         return Parsed((), "none")
     if len({x for _, x, _ in said}) > 1:
         return Parsed((), "conflict", " | ".join(dict.fromkeys(words for _, _, words in said)), found)
     return Parsed(said[0][1], said[0][0], said[0][2], found)
+
+
+_SHORT = 200  # characters of an answer that is likely to be given to other questions, too
+
+
+@lru_cache(maxsize=4096)
+def _parsed_alone(answer: str, n: int, numbered: bool) -> Parsed:
+    "An answer that has no option's words in it means the same whatever the options say."
+    return _parsed(answer, n, numbered)
+
+
+@lru_cache(maxsize=1024)
+def _first_words(*options: str) -> frozenset[str]:
+    return frozenset(words[0] for words in map(_words, options) if words)

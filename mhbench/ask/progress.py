@@ -10,15 +10,33 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from .request import Answer
 
 # %% auto #0
-__all__ = ["LIVE", "Progress"]
+__all__ = ["LIVE", "Counted", "Progress"]
+
 
 # %% ../../nbs/ask/19_progress.ipynb #8ee42b41
+class Counted:
+    "Requests that are made one by one as they are sent, of which it is known how many there are."
+
+    def __init__(self, n: int, made: Iterable):
+        self.n, self.made = n, made
+
+    def __len__(self):
+        return self.n
+
+    def __iter__(self):
+        return iter(self.made)
+
+
 LIVE = "MHBENCH_LIVE"  # the environment variable that names a file for `mhbench.run.live` to read
+
+
+_ENDED: list[Progress] = []  # the runs of this process that are over, where somebody looks on
 
 
 class Progress:
@@ -61,10 +79,17 @@ class Progress:
         return (self.total - self.done) * (now - self.began) / max(asked, 1)
 
     def state(self, now: float) -> dict:
-        "What a view elsewhere shows."
+        "What a view elsewhere shows: this run, and under `so_far` all runs of this process."
         numbers = {k: getattr(self, k) for k in ("label", "total", "done", "failed", "cached", "tokens")}
         usd = None if self.unpriced else self.usd
-        return numbers | {"usd": usd, "seconds": now - self.began, "left": self.left(now), "line": self.line(now)}
+        numbers |= {"usd": usd, "seconds": now - self.began, "left": self.left(now), "line": self.line(now)}
+        return numbers | {"so_far": self.so_far()}
+
+    def so_far(self) -> dict:
+        "Answers and money of all runs of this process."
+        runs = {r for r in [*_ENDED, self] if r.file == self.file}
+        sums = {k: sum(getattr(r, k) for r in runs) for k in ("done", "failed", "cached")}
+        return sums | {"usd": None if any(r.unpriced for r in runs) else sum(r.usd for r in runs)}
 
     def tell(self, now: float, last: bool):
         "Write the state where whoever started this process looks; a view that fails stops no run."
@@ -77,6 +102,8 @@ class Progress:
 
     def tick(self, last: bool = False):
         self.tell(time.monotonic(), last)
+        if last and self.file and self not in _ENDED:
+            _ENDED.append(self)
         if not self.show:
             return
         now = time.monotonic()

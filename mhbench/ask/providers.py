@@ -68,7 +68,7 @@ def endpoint(
     known = preset(kind)
     if "base_urls" in settings and settings["base_urls"] != known.get("base_urls") and "base_urls" in known:
         known.pop("api_key_env", None)
-    if "base_urls" not in settings and "base_urls" not in known:
+    if "base_urls" not in settings and "base_urls" not in known and known.get("through", "http") == "http":
         refuse(
             "endpoint",
             "base_urls",

@@ -78,7 +78,8 @@ class Endpoint(Entry):
     "A service that answers: where it is, what it allows, what its answers depend on."
 
     name: _Name
-    base_urls: Annotated[list[str], Field(min_length=1)]  # ending in /v1; several are replicas, least busy first
+    base_urls: list[str] = []  # ending in /v1; several are replicas, least busy first
+    through: Literal["http", "litellm"] = "http"  # litellm: its library asks, and base_urls may be left out
     identity: str = ""  # what answers; the base URLs where empty
     api_key_env: str | None = None  # the environment variable that holds the key
     concurrency: Annotated[int, Field(ge=1)] = 16  # requests in flight at once, over all replicas
@@ -101,6 +102,8 @@ class Endpoint(Entry):
 
     @model_validator(mode="after")
     def _urls(self):
+        if not self.base_urls and self.through == "http":
+            raise ValueError("base_urls must name where the endpoint is; got none")
         for i, url in enumerate(self.base_urls, 1):
             if fault := url_fault(url):
                 raise ValueError(f"base_urls must {fault}; number {i} does not")
@@ -124,7 +127,8 @@ class Endpoint(Entry):
     @property
     def who(self) -> str:
         "What answers: `identity`, or the base URLs."
-        return self.identity or "|".join(sorted(u.rstrip("/") for u in self.base_urls))
+        through = [] if self.through == "http" else [self.through]
+        return self.identity or "|".join([*through, *sorted(u.rstrip("/") for u in self.base_urls)])
 
 
 class Model(Entry):
@@ -144,6 +148,7 @@ class Model(Entry):
     max_tokens: dict[
         Literal["letter", "answer", "reasoning"], Annotated[int, Field(ge=1)]
     ] = {}  # room by what is asked
+    one_line: bool = False  # a base model, which does not know when to stop: an answer ends with its line, or its list
     max_truncated: Annotated[float, Field(ge=0, le=1)] | None = None  # share of cut answers; None: as `generate` says
     max_unread: Annotated[float, Field(ge=0, le=1)] | None = None  # share of unreadable answers, likewise
     provider: str | None = None  # who serves it, or made it

@@ -17,6 +17,7 @@ from typing import Any
 
 from .adapt import _Adapts
 from .budget import BudgetReached, TooManyFailed, cost, estimate_tokens
+from .by_litellm import line_to
 from .cache import Row
 from .gate import Gate, Replicas, pause, retry_after, verdict
 from .job import Came, _answer_of, _Job, _repair
@@ -24,7 +25,7 @@ from .marks import RENEW_S, new_owner
 from .progress import Progress
 from .reply import Malformed, read_reply, words
 from .request import Answer, kept, wire
-from .send import KEEPERS, Line
+from .send import KEEPERS
 from .terms import known_terms
 
 # %% auto #0
@@ -45,7 +46,7 @@ class _Run(_Adapts):
         self.source, self.model, self.endpoint, self.cache = iter(requests), model, endpoint, cache
         self.budget, self.max_failed, self.replay, self.study = budget, max_failed, replay, study
         self.gate = Gate(endpoint.concurrency, endpoint.rpm, endpoint.tpm, endpoint.pause_s)
-        self.replicas, self.line = Replicas(endpoint.base_urls), Line(endpoint)
+        self.replicas, self.line = Replicas(endpoint.base_urls or [""]), line_to(endpoint)
         self.shares = cache is not None and replay == "use"  # answers and marks are shared with other processes
         self.owner, self.terms = new_owner(), known_terms(None if replay == "off" else cache, endpoint, model)
         self.pending, self.waiting = deque(), []  # new; put off until a time

@@ -156,6 +156,7 @@ class Line:
     "The connection to an endpoint."
 
     session: Any  # an aiohttp.ClientSession; None before `connect`
+    no_key = "no key was sent: name its variable in api_key_env"  # said of a refusal where the entry names none
 
     def __init__(self, endpoint: Endpoint):
         self.endpoint, self.session, self.secrets = endpoint, None, Secrets()
@@ -219,9 +220,7 @@ class Line:
             )
         if reply.status in (401, 403):
             variable = self.endpoint.api_key_env
-            return f"{said}; " + (
-                f"the key was read from {variable}" if variable else "no key was sent: name its variable in api_key_env"
-            )
+            return f"{said}; {f'the key was read from {variable}' if variable else self.no_key}"
         if reply.status == 404 and (offer := offered_in_words(served, await self.offered(base))):
             return f"{said}; {offer}"
         return said

@@ -5,19 +5,36 @@
 # %% ../../nbs/corpus/07_adjudicate.ipynb #d0309e29
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.sax.saxutils import quoteattr
 
 import numpy as np
 import pandas as pd
 
 from ..errors import refuse
+from ..records.labelstudio import _exported, _value
 from ..records.schema import Item, letters
 from ..stats.agreement import cohen_kappa, percent_agreement
 from ..stats.estimate import estimate, proportion
 
 # %% auto #0
-__all__ = ["key_sheet", "read_key_sheet", "Decision", "decide_keys", "decided_items", "key_agreement", "decision_table"]
+__all__ = [
+    "key_sheet",
+    "read_key_sheet",
+    "key_page",
+    "key_tasks",
+    "read_key_tasks",
+    "read_keys",
+    "write_key_files",
+    "Decision",
+    "decide_keys",
+    "decided_items",
+    "key_agreement",
+    "decision_table",
+]
 
 
 # %% ../../nbs/corpus/07_adjudicate.ipynb #df9f6f87
@@ -54,15 +71,138 @@ def read_key_sheet(
             got = f"{name!r}" + (" twice" if name in out else "")
             refuse("read_key_sheet", "item_id", "be an item of the bank, once", got, place=f"row {place}")
         said = "" if pd.isna(row["answer"]) else str(row["answer"]).strip()
-        if not said:
-            continue
-        letter = by_id[name].key[0] if said.casefold() == "agree" else said.upper()
-        if letter not in letters(len(by_id[name].options)):
-            refuse(
-                "read_key_sheet", "answer", "be agree or an option's letter", f"{said!r}", place=f"row {place}, {name}"
-            )
-        out[name] = letter
+        if said:
+            out[name] = _letter(by_id[name], said, "read_key_sheet", f"row {place}, {name}")
     return out
+
+
+def _letter(item: Item, said: str, function: str, place: str) -> str:
+    letter = item.key[0] if said.casefold() == "agree" else said.upper()
+    if letter not in letters(len(item.options)):
+        refuse(function, "answer", "be agree or an option's letter", f"{said!r}", place=place)
+    return letter
+
+
+# %% ../../nbs/corpus/07_adjudicate.ipynb #b00b10fe
+def key_page(
+    n_options: int,  # of the question that has most
+) -> str:  # XML
+    "The labelling configuration of a page with one question, its options and its proposed key."
+    names = letters(n_options)
+    shown = [f'  <Text name="option_{a}" value="$option_{a}"/>' for a in names]
+    choice = "".join(f"<Choice value={quoteattr(a)} alias={quoteattr(a)}/>" for a in names)
+    agree = '<Choice value="I agree with the proposed answer" alias="agree"/>'
+    return "\n".join(
+        [
+            "<View>",
+            '  <Header value="Question"/>',
+            '  <Text name="question" value="$question"/>',
+            '  <Header value="Options"/>',
+            *shown,
+            '  <Header value="Proposed answer"/>',
+            '  <Text name="proposed" value="$proposed"/>',
+            '  <Header value="Is it right? If not, which option is?"/>',
+            f'  <Choices name="answer" toName="question" choice="single" required="true">{agree}{choice}</Choices>',
+            '  <Header value="Comment (optional)"/>',
+            '  <TextArea name="comment" toName="question" maxSubmissions="1" rows="2"/>',
+            "</View>\n",
+        ]
+    )
+
+
+def key_tasks(
+    items: Sequence[Item],  # multiple_choice, with one key each
+    rater: str,
+    *,
+    seed: int,  # of the order in which this rater sees them
+) -> list[dict[str, Any]]:  # what a reader's project imports
+    "A reader's tasks: what stands on the reader's sheet."
+    most = letters(max((len(i.options) for i in items), default=0))
+    sheet = key_sheet(items, rater, seed=seed).astype(object)
+    rows = sheet.where(sheet.notna(), "").to_dict("records")
+    return [
+        {
+            "data": {k: r[k] for k in ("item_id", "rater", "question")}
+            | {f"option_{a}": f"{a}. {text}" if (text := r[f"option {a}"]) else "" for a in most}
+            | {"proposed": f"{r['proposed']}. {r['option ' + r['proposed']]}"}
+        }
+        for r in rows
+    ]
+
+
+def read_key_tasks(
+    path: str | Path,  # the JSON export of one reader's project
+    items: Sequence[Item],
+) -> dict[str, str]:  # item_id -> letter; open questions are in none
+    """A reader's letters from Label Studio: of several annotations of a task the latest, and no cancelled one.
+
+    Raises: FileNotFoundError; ValueError for another kind of export, an item that is not known or stands twice, an
+    answer that is no option, or annotations of several people.
+    """
+    name = "read_key_tasks"
+    path, by_id = Path(path), {i.item_id: i for i in items}
+    out: dict[str, str] = {}
+    seen: set[str] = set()
+    people: set[str] = set()
+    for n, task in enumerate(_exported(path), 1):
+        item_id, place = task["data"]["item_id"], f"{path.name}, task {n}"
+        if item_id not in by_id or item_id in seen:
+            got = f"{item_id!r}" + (" twice" if item_id in seen else "")
+            refuse(name, "item_id", "be an item of the bank, once", got, place=place)
+        seen.add(item_id)
+        given = [a for a in task["annotations"] if not a.get("was_cancelled")]
+        people |= {json.dumps(a.get("completed_by"), sort_keys=True) for a in given}
+        if len(people) > 1:
+            remedy = "give each reader a project of their own"
+            refuse(
+                name,
+                "an export",
+                "hold one reader's annotations",
+                f"{len(people)} people's",
+                place=place,
+                remedy=remedy,
+            )
+        if given:
+            last = max(given, key=lambda a: (a.get("updated_at") or a.get("created_at") or "", a.get("id") or 0))
+            said = {r["from_name"]: _value(r, place) for r in last.get("result", [])}.get("answer")
+            if said:
+                out[item_id] = _letter(by_id[item_id], said, name, place)
+    return out
+
+
+def read_keys(
+    path: str | Path,  # a filled-in sheet (CSV), or an export of Label Studio (JSON)
+    items: Sequence[Item],
+) -> dict[str, str]:  # item_id -> letter
+    """A reader's letters, from either.
+
+    Raises: what `read_key_sheet` and `read_key_tasks` raise.
+    """
+    if Path(path).suffix.lower() == ".json":
+        return read_key_tasks(path, items)
+    return read_key_sheet(pd.read_csv(path, dtype=str), items)
+
+
+def write_key_files(
+    items: Sequence[Item],
+    folder: str | Path,
+    *,
+    readers: Sequence[str] = ("first", "second", "resolver"),
+    seed: int,
+) -> list[Path]:  # a sheet and a file of tasks for each reader, and the page of Label Studio
+    "What goes out to the readers."
+    home = Path(folder)
+    home.mkdir(parents=True, exist_ok=True)
+    page = home / "label_studio.xml"
+    page.write_text(key_page(max((len(i.options) for i in items), default=1)), encoding="utf-8")
+    written = [page]
+    for reader in readers:
+        sheet, tasks = home / f"{reader}.csv", home / f"{reader}.tasks.json"
+        key_sheet(items, reader, seed=seed).to_csv(sheet, index=False)
+        text = json.dumps(key_tasks(items, reader, seed=seed), ensure_ascii=False, indent=1)
+        tasks.write_text(text + "\n", encoding="utf-8")
+        written += [sheet, tasks]
+    return written
 
 
 # %% ../../nbs/corpus/07_adjudicate.ipynb #a1b339ab

@@ -97,6 +97,11 @@ def dataset_card(d: BankDescription, items: Sequence[Item]) -> str:  # Markdown 
     )
 
 
+_TERMS = (
+    "arrayShape citeAs column containedIn equivalentProperty extract field fileObject fileProperty fileSet format"
+    " includes isArray isLiveDataset jsonPath key md5 parentField path recordSet references regex repeated replace"
+    " samplingRate separator source subField transform"
+).split()
 _CONTEXT: dict[str, Any] = {
     "@language": "en",
     "@vocab": "https://schema.org/",
@@ -104,42 +109,20 @@ _CONTEXT: dict[str, Any] = {
     "cr": "http://mlcommons.org/croissant/",
     "rai": "http://mlcommons.org/croissant/RAI/",
     "dct": "http://purl.org/dc/terms/",
-    "citeAs": "cr:citeAs",
-    "column": "cr:column",
     "conformsTo": "dct:conformsTo",
     "data": {"@id": "cr:data", "@type": "@json"},
     "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "description": {"@container": "@language"},
     "examples": {"@id": "cr:examples", "@type": "@json"},
-    "extract": "cr:extract",
-    "field": "cr:field",
-    "fileObject": "cr:fileObject",
-    "fileProperty": "cr:fileProperty",
-    "fileSet": "cr:fileSet",
-    "format": "cr:format",
-    "includes": "cr:includes",
-    "isLiveDataset": "cr:isLiveDataset",
-    "jsonPath": "cr:jsonPath",
-    "key": "cr:key",
-    "md5": "cr:md5",
-    "parentField": "cr:parentField",
-    "path": "cr:path",
-    "recordSet": "cr:recordSet",
-    "references": "cr:references",
-    "regex": "cr:regex",
-    "repeated": "cr:repeated",
-    "replace": "cr:replace",
-    "separator": "cr:separator",
-    "source": "cr:source",
-    "subField": "cr:subField",
-    "transform": "cr:transform",
-}
+    "name": {"@container": "@language"},
+} | {term: f"cr:{term}" for term in _TERMS}
 
 
 def croissant(
     d: BankDescription,
     file: str | Path,  # the CSV of bank_table
 ) -> dict[str, Any]:  # JSON-LD
-    """Croissant 1.0 metadata with its RAI fields, of one CSV file.
+    """Croissant 1.1 metadata with its RAI fields, of one CSV file.
 
     Raises: FileNotFoundError where the file is not there.
     """
@@ -162,7 +145,7 @@ def croissant(
         "@type": "sc:Dataset",
         "name": d.name,
         "description": d.about,
-        "conformsTo": ["http://mlcommons.org/croissant/1.0", "http://mlcommons.org/croissant/RAI/1.0"],
+        "conformsTo": ["http://mlcommons.org/croissant/1.1", "http://mlcommons.org/croissant/RAI/1.0"],
         "license": d.licence if "://" in d.licence else f"https://spdx.org/licenses/{d.licence}.html",
         "url": d.address,
         "version": d.version,

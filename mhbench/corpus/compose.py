@@ -357,7 +357,9 @@ def recorded_candidates(
 ) -> list[Candidate]:
     "Candidates of answers and verdicts that were recorded; those on other articles are passed over."
     out = []
-    for line in Path(path).read_text(encoding="utf-8").splitlines():
+    for line in Path(path).read_text(encoding="utf-8").split("\n"):
+        if not line.strip():
+            continue
         row = json.loads(line)
         if row["pmid"] not in articles:
             continue

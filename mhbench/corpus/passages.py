@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from ..ask.request import Answer, Request
 from .compose import _messages
 from ..errors import refuse
 from ..records.schema import Id, Item, Record, letters
+from ..records.table import json_rows
 from ..stats.estimate import proportion
 
 # %% auto #0
@@ -24,11 +26,15 @@ __all__ = [
     "CONFIRMED",
     "CHANGED",
     "UNREAD",
+    "NOT_ASKED",
     "Passage",
     "chunk_text",
+    "read_passages",
     "nearest_passages",
+    "near_table",
     "passage_requests",
     "pseudo_label",
+    "pseudo_labels",
     "pseudo_label_table",
     "audit_table",
 ]
@@ -60,6 +66,49 @@ def chunk_text(
     return [" ".join(all_words[s : s + words]) for s in starts if all_words]
 
 
+# %% ../../nbs/corpus/06_passages.ipynb #adc5de78
+def _texts_of(file: Path) -> list[dict[str, str]]:
+    if file.suffix == ".txt":
+        return [{"passage_id": file.stem, "source": file.name, "text": file.read_text(encoding="utf-8")}]
+    out = []
+    for place, row in json_rows(file):
+        if not {"passage_id", "source", "text"} <= set(row):
+            rule = "be JSON lines of passage_id, source and text"
+            refuse("read_passages", "a file", rule, f"{sorted(row)}", place=place)
+        out.append(row)
+    return out
+
+
+def read_passages(
+    path: str | Path,  # JSON lines of passage_id, source and text; a plain text (.txt); or a folder of both
+    *,
+    words: int = 120,  # of a chunk; a longer text is cut
+    overlap: int = 20,  # words that two neighbours share
+) -> list[Passage]:
+    """Reference texts in chunks; the pieces of a text that is cut are numbered.
+
+    Raises: FileNotFoundError; ValueError for another form, a passage without a text, or a passage_id that stands twice.
+    """
+    home = Path(path)
+    files = sorted(f for f in home.glob("*") if f.suffix in (".jsonl", ".txt")) if home.is_dir() else [home]
+    out: list[Passage] = []
+    for row in (row for file in files for row in _texts_of(file)):
+        pieces = chunk_text(row["text"], words=words, overlap=overlap)
+        name, source = str(row["passage_id"]), str(row["source"])
+        if not pieces:
+            refuse("read_passages", "a passage", "have a text", "none", place=name, remedy="take it out")
+        whole = len(pieces) == 1
+        out += [
+            Passage(passage_id=name if whole else f"{name}-{n}", source=source, text=piece)
+            for n, piece in enumerate(pieces, 1)
+        ]
+    names = [p.passage_id for p in out]
+    if len(set(names)) != len(names):
+        twice = next(n for n in names if names.count(n) > 1)
+        refuse("read_passages", "passage_id", "stand once", f"{twice!r} twice", place=home.name)
+    return out
+
+
 # %% ../../nbs/corpus/06_passages.ipynb #c657ae65
 def nearest_passages(
     questions: np.ndarray,  # (n, d), rows of length one
@@ -88,6 +137,22 @@ def nearest_passages(
             order = np.lexsort((both_p, -both_c), axis=1)[:, :k]
             best_c[beats], best_p[beats] = (np.take_along_axis(x, order, 1) for x in (both_c, both_p))
     return places, np.where(places < 0, np.nan, cosines)
+
+
+def near_table(
+    items: Sequence[Item],
+    passages: Sequence[Passage],
+    places: np.ndarray,  # (n, k) of nearest_passages
+    cosines: np.ndarray,  # (n, k)
+) -> pd.DataFrame:  # item_id, passage_id, cosine; best first
+    "What was found for every question, by name."
+    rows = [
+        (i.item_id, passages[j].passage_id, float(c))
+        for i, where, near in zip(items, places, cosines)
+        for j, c in zip(where, near)
+        if j >= 0
+    ]
+    return pd.DataFrame(rows, columns=["item_id", "passage_id", "cosine"])
 
 
 # %% ../../nbs/corpus/06_passages.ipynb #bfa73eda
@@ -125,6 +190,7 @@ def passage_requests(
 
 
 NOT_NEAR, UNANSWERED, CONFIRMED, CHANGED, UNREAD = "no passage", "not answered", "confirmed", "changed", "unread"
+NOT_ASKED = "near passages, not asked"
 
 
 def pseudo_label(item: Item, answer: Answer | None) -> tuple[str, str]:  # the key; what became of it
@@ -141,6 +207,18 @@ def pseudo_label(item: Item, answer: Answer | None) -> tuple[str, str]:  # the k
     return (key, CONFIRMED) if option == key else (str(option), CHANGED)
 
 
+def pseudo_labels(
+    found: Sequence[tuple[Item, list[Passage], Request | None]],  # of passage_requests
+    answers: Mapping[str, Answer],  # item_id -> the model's; those that were not asked are in none
+) -> list[tuple[str, str]]:  # the key; what became of it
+    "The keys of all questions; a question with near passages that nobody was asked about keeps its key, and says so."
+    out = []
+    for item, _, request in found:
+        asked = request is None or item.item_id in answers
+        out.append(pseudo_label(item, answers.get(item.item_id)) if asked else (item.key[0], NOT_ASKED))
+    return out
+
+
 def pseudo_label_table(
     items: Sequence[Item],
     outcomes: Sequence[str],  # of pseudo_label
@@ -151,7 +229,7 @@ def pseudo_label_table(
         groups = [group_of(i) for i in items]
         for group in dict.fromkeys(groups):
             of = [o for o, g in zip(outcomes, groups) if g == group]
-            for outcome in (NOT_NEAR, UNANSWERED, CONFIRMED, CHANGED, UNREAD):
+            for outcome in (NOT_NEAR, UNANSWERED, CONFIRMED, CHANGED, UNREAD, NOT_ASKED):
                 e = proportion(of.count(outcome), len(of))
                 rows.append({"by": by, "group": group, "outcome": outcome} | e.row())
     return pd.DataFrame(rows)

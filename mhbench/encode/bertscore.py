@@ -14,6 +14,7 @@ import numpy as np
 
 from .embeddings import Encoder, _check_texts, load_encoder
 from .loading import Kept, _distinct, _loading, _need, held
+from .store import Stored, recalled
 from ..errors import refuse
 
 # %% auto #0
@@ -107,16 +108,21 @@ def bertscore(
     pads = zip(_is_padded(c, encoder, batch_size), _is_padded(r, encoder, batch_size))
     pairs, index = _distinct(zip(c, r, pads))
     vectors = Kept(lambda texts: map(_unit, encoder.tokens(texts, special=True)))
-    out = np.zeros((len(pairs), 3))
-    order = sorted(
-        range(len(pairs)), key=lambda i: (pairs[i][1], pairs[i][0])
-    )  # what shares a reference is scored together
+
+    def matched(pairs: list) -> list[Stored]:
+        out = []
+        for start in range(0, len(pairs), block):
+            rows = pairs[start : start + block]
+            found = vectors([t for pair in rows for t in pair[:2]])
+            out += [greedy_match(found[2 * k], found[2 * k + 1], pair[2]) for k, pair in enumerate(rows)]
+        return [Stored(np.array(row)) for row in out]
+
+    order = sorted(range(len(pairs)), key=lambda i: (pairs[i][1], pairs[i][0]))  # a reference's pairs together
     with held(encoder):
-        for start in range(0, len(order), block):
-            rows = order[start : start + block]
-            found = vectors([t for i in rows for t in pairs[i][:2]])
-            for k, i in enumerate(rows):
-                out[i] = greedy_match(found[2 * k], found[2 * k + 1], pairs[i][2])
+        who, code = getattr(encoder, "identity", None), (*getattr(encoder, "_code", ()), "mhbench.encode.bertscore")
+        scores = recalled(who, "bertscore", [pairs[i] for i in order], matched, code=code)
+    out = np.zeros((len(pairs), 3))
+    out[order] = [r.array for r in scores] or np.zeros((0, 3))
     return BERTScore(*out[index].T)
 
 

@@ -6,12 +6,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
 from .embeddings import _check_texts, _is_loaded, _mapped, _Model
-from .loading import _distinct, _loading, _max_length, _need, _packed, length_batches, run_batches
+from mhbench.encode.loading import (
+    _loading,
+    _max_length,
+    _need,
+    _packed,
+    _quiet,
+    length_batches,
+    padded_widths,
+    run_batches,
+)
 from .parallel import Executor
+from .store import Stored, weights_at
 from ..errors import refuse
 
 # %% auto #0
@@ -43,14 +54,16 @@ def _class_index(function: str, config, starts: tuple[str, ...], default: int, g
 class _Classifier(_Model):
     "Class probabilities of texts or pairs of texts, each distinct one computed once."
 
+    _code = (*_Model._code, "mhbench.encode.classifiers")
+
     def __init__(self, name: str, model, tokenizer, index: int, budget: int):
         self.name, self.model, self.tokenizer, self.index, self.budget = name, model, tokenizer, index, budget
         self.limit, self.computed = _max_length(tokenizer, model.config), 0
 
-    def _probability(self, inputs: Sequence) -> np.ndarray:
-        keys, index = _distinct(inputs)
-        if not keys:
-            return np.zeros(0)
+    def _probability(self, metric: str, inputs: Sequence) -> np.ndarray:
+        return np.array([r.array[0] for r in self._recalled(metric, inputs, self._probabilities)])
+
+    def _probabilities(self, keys: list) -> list[Stored]:
         sides = [list(side) for side in zip(*keys)] if isinstance(keys[0], tuple) else [keys]
         encoded = self.tokenizer(*sides, truncation=True, max_length=self.limit)
         rows = [{k: encoded[k][i] for k in encoded} for i in range(len(keys))]
@@ -60,13 +73,18 @@ class _Classifier(_Model):
         ):
             out[group] = found
         self.computed += len(keys)
-        return out[index]
+        with _quiet():
+            longer = lambda sides: len(self.tokenizer(*sides, verbose=False)["input_ids"]) > self.limit
+            cut = [len(r["input_ids"]) >= self.limit and longer(side) for r, side in zip(rows, zip(*sides))]
+        return [Stored(p, c) for p, c in zip(out[:, None], cut)]
 
     def _batch(self, rows: list[dict]) -> np.ndarray:
         import torch
 
+        width = int(padded_widths([max(len(r["input_ids"]) for r in rows)], self.limit)[0])
+        padded = self.tokenizer.pad(rows, padding="max_length", max_length=width, return_tensors="pt")
         with torch.inference_mode():
-            logits = self.model(**self.tokenizer.pad(rows, return_tensors="pt")).logits.double()
+            logits = self.model(**padded).logits.double()
         return torch.softmax(logits, -1)[:, self.index].numpy()
 
 
@@ -78,12 +96,12 @@ class NLI(_Classifier):
         pairs: Sequence[tuple[str, str]],  # (n,) premise and hypothesis
     ) -> np.ndarray:  # (n,) probabilities
         "The probability that each hypothesis contradicts its premise."
-        return self._probability([tuple(p) for p in pairs])
+        return self._probability("contradiction", [tuple(p) for p in pairs])
 
 
 def _load_classifier(
     loader: Callable,  # who is called
-    kind: type,
+    kind: type[_Classifier],
     name,
     starts: tuple[str, ...],
     default: int,
@@ -94,22 +112,22 @@ def _load_classifier(
 ):
     function = loader.__name__
     _need(function, "torch", "transformers")
-    import torch
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
+    which = partial(_class_index, function, starts=starts, default=default, given=given)
     if isinstance(name, tuple):
         model, tokenizer = name
-        return kind(
-            type(model).__name__, model, tokenizer, _class_index(function, model.config, starts, default, given), budget
-        )
-    with _loading(function, str(name)):
-        model, tokenizer = (
-            _packed(AutoModelForSequenceClassification.from_pretrained(str(name), dtype=torch.float32).eval()),
-            AutoTokenizer.from_pretrained(str(name)),
-        )
-    return kind(
-        str(name), model, tokenizer, _class_index(function, model.config, starts, default, given), budget
-    )._from(loader, executor, name=str(name), budget=budget, **{option: given})
+        return kind(type(model).__name__, model, tokenizer, which(model.config), budget)
+
+    def load():
+        import torch
+        from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+        with _loading(function, str(name)):
+            read = AutoModelForSequenceClassification.from_pretrained(str(name), dtype=torch.float32)
+            model, tokenizer = _packed(read.eval()), AutoTokenizer.from_pretrained(str(name))
+        return kind(str(name), model, tokenizer, which(model.config), budget)
+
+    made = kind._when_needed(str(name), {"name": weights_at(name)}, load)
+    return made._from(loader, executor, name=str(name), budget=budget, **{option: given})
 
 
 def load_nli(
@@ -139,7 +157,7 @@ class Grammar(_Classifier):
     def acceptability(self, texts: Sequence[str]) -> np.ndarray:  # (n,) probabilities
         "The probability that each text is grammatically acceptable."
         _check_texts("Grammar.acceptability", texts)
-        return self._probability(list(texts))
+        return self._probability("acceptability", list(texts))
 
 
 def load_grammar(

@@ -8,14 +8,25 @@ from __future__ import annotations
 import importlib.util
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
-from .loading import _distinct, _loading, _max_length, _need, _packed, _quiet, length_batches, run_batches
+from mhbench.encode.loading import (
+    _distinct,
+    _loading,
+    _max_length,
+    _need,
+    _packed,
+    _quiet,
+    length_batches,
+    padded_widths,
+    run_batches,
+)
 from .parallel import Executor
+from .store import Stored, fingerprint_of, opened, recalled, weights_at
 from ..errors import refuse
 
 # %% auto #0
@@ -44,15 +55,14 @@ def _check_texts(function: str, texts: Sequence[str], argument: str = "texts") -
             )
 
 
-def _token_ids(tokenizer, texts: list, limit: int) -> tuple[list[list[int]], int]:
-    "Token ids of texts, cut at `limit`, and how many were cut."
+def _token_ids(tokenizer, texts: list, limit: int) -> tuple[list[list[int]], list[bool]]:
+    "Token ids of texts, cut at `limit`, and which were cut."
     if not texts:
-        return [], 0
+        return [], []
     ids = tokenizer(texts, truncation=True, max_length=limit)["input_ids"]
-    full = [t for t, i in zip(texts, ids) if len(i) >= limit]
     with _quiet():
-        cut = sum(len(tokenizer(t, verbose=False)["input_ids"]) > limit for t in full)
-    return ids, cut
+        longer = lambda t: len(tokenizer(t, verbose=False)["input_ids"]) > limit
+        return ids, [len(i) >= limit and longer(t) for t, i in zip(texts, ids)]
 
 
 def _padded(
@@ -73,11 +83,46 @@ def _reload(loader: Callable, arguments: tuple) -> Any:
 
 
 class _Model:
-    "A model that runs here: where its batches are computed, and how it travels there."
+    "A model that runs here: when it is loaded, where its batches are computed, and how it travels there."
 
     name: str
     executor: Executor | None = None  # None: threads of this process
     loaded_from: tuple | None = None  # its loader, and what that was given
+    _places: Mapping[str, Path | None] = {}  # where its files lie, by the argument that names them
+    _code: tuple[str, ...] = ("mhbench.encode.embeddings", "mhbench.encode.loading")  # what computes
+
+    @classmethod
+    def _when_needed(cls, name: str, places: Mapping[str, Path | None], load: Callable[[], Any]):
+        "The model, loaded now; or, where a store may hold its numbers, when the first one is missing."
+        if opened() is None or None in places.values():
+            model = load()
+        else:
+            model = object.__new__(cls)
+            model.__dict__ |= {"name": name, "_load": load}
+        model._places = places
+        return model
+
+    def __getattr__(self, attribute: str) -> Any:
+        "What is not there yet: the model is loaded."
+        load = self.__dict__.get("_load")
+        if load is None or attribute.startswith("_"):
+            raise AttributeError(f"{type(self).__name__} has no attribute {attribute!r}")
+        self.__dict__ |= {**load().__dict__, "_load": None}
+        return getattr(self, attribute)
+
+    @cached_property
+    def identity(self) -> dict[str, Any] | None:
+        "Its name, and what decides its numbers; None for a model whose files are not known."
+        if self.loaded_from is None or None in self._places.values() or not self._places:
+            return None
+        loader, given = self.loaded_from
+        rest = {k: v for k, v in given if k not in ("name", "budget", *self._places)}
+        weights = {k: fingerprint_of(place, opened()) for k, place in self._places.items() if place is not None}
+        return {"model": self.name, "loader": loader.__name__, "weights": weights, **rest}
+
+    def _recalled(self, metric: str, inputs: Sequence, compute: Callable[[list], list[Stored]]) -> list[Stored]:
+        "Results of inputs, those of the store and those computed now."
+        return recalled(self.identity, metric, inputs, compute, code=self._code)
 
     def __repr__(self):
         return f"{type(self).__name__}({self.name!r})"
@@ -134,8 +179,16 @@ class Encoder(_Model):
             token_tokenizer,
         )
         self.layer, self.budget = layer, budget
-        self.truncated = {"sentences": 0, "tokens": 0}  # distinct texts that were cut, so far
         self.max_tokens = _max_length(token_tokenizer, token_model.config)
+
+    @cached_property
+    def _cut(self) -> dict[str, set[str]]:
+        return {"sentences": set(), "tokens": set()}
+
+    @property
+    def truncated(self) -> dict[str, int]:
+        "How many distinct texts were cut so far, as sentences and as tokens."
+        return {kind: len(texts) for kind, texts in self._cut.items()}
 
     def sentences(
         self,
@@ -143,9 +196,15 @@ class Encoder(_Model):
     ) -> np.ndarray:  # (n, d) float32, rows of length one
         "One vector of length one for each text."
         _check_texts("Encoder.sentences", texts)
-        distinct, index = _distinct(texts)
-        ids, cut = _token_ids(self.sentence_model.tokenizer, distinct, self.sentence_model.limit)
-        self.truncated["sentences"] += cut
+        if not len(texts):
+            return np.zeros((0, self.sentence_model.size), dtype=np.float32)
+        found = self._recalled("sentences", texts, self._sentences)
+        self._cut["sentences"].update(t for t, r in zip(texts, found) if r.cut)
+        return np.stack([r.array for r in found])
+
+    def _sentences(self, texts: list[str]) -> list[Stored]:
+        "The vectors of distinct texts."
+        ids, cut = _token_ids(self.sentence_model.tokenizer, texts, self.sentence_model.limit)
         ids, place = _distinct(map(tuple, ids))  # texts that are cut may be one from here on
         groups = length_batches([len(i) for i in ids], self.budget)
         out = np.zeros((len(ids), self.sentence_model.size), dtype=np.float32)
@@ -154,18 +213,21 @@ class Encoder(_Model):
         ):
             out[group] = found
         norm = np.linalg.norm(out, axis=1, keepdims=True)
-        return (out / np.where(norm > 0, norm, 1))[place[index]]
+        return list(map(Stored, (out / np.where(norm > 0, norm, 1))[place], cut))
 
     def _sentence_batch(self, rows: list[list[int]]) -> np.ndarray:
-        return self.sentence_model(*_padded(rows, self.sentence_model.tokenizer.pad_token_id or 0))
+        width = padded_widths([max(map(len, rows))], self.sentence_model.limit)[0]
+        return self.sentence_model(*_padded(rows, self.sentence_model.tokenizer.pad_token_id or 0, int(width)))
 
     def lengths(self, texts: Sequence[str]) -> np.ndarray:  # (n,) tokens with both special ones, after cutting
-        "How many tokens the token model sees of each text."
-        distinct, index = _distinct(texts)
-        if not distinct:
-            return np.zeros(0, dtype=np.int64)
-        ids = self.token_tokenizer(distinct, truncation=True, max_length=self.max_tokens)["input_ids"]
-        return np.asarray([len(i) for i in ids], dtype=np.int64)[index]
+        "How many tokens the token model sees of each text; those that it cuts are counted."
+        found = self._recalled("lengths", texts, self._lengths)
+        self._cut["tokens"].update(t for t, r in zip(texts, found) if r.cut)
+        return np.asarray([r.array[0] for r in found], dtype=np.int64)
+
+    def _lengths(self, texts: list[str]) -> list[Stored]:
+        ids, cut = _token_ids(self.token_tokenizer, texts, self.max_tokens)
+        return [Stored(np.array([len(i)], dtype=np.int64), c) for i, c in zip(ids, cut)]
 
     def tokens(
         self,
@@ -177,21 +239,18 @@ class Encoder(_Model):
         "One vector for each token of each text."
         _check_texts("Encoder.tokens", texts)
         keys, index = _distinct(texts if widths is None else zip(texts, map(int, widths)))
-        ids, cut = _token_ids(self.token_tokenizer, [k if widths is None else k[0] for k in keys], self.max_tokens)
-        self.truncated["tokens"] += cut
+        distinct = [k if widths is None else k[0] for k in keys]
+        ids, cut = _token_ids(self.token_tokenizer, distinct, self.max_tokens)
+        self._cut["tokens"].update(t for t, c in zip(distinct, cut) if c)
         n = np.asarray([len(i) for i in ids], dtype=np.int64)
-        width = n if widths is None else np.maximum(n, [k[1] for k in keys])
-        # under a mask, batches of like length; without, only texts of one width may share a batch
-        groups = (
-            length_batches(width, self.budget)
-            if widths is None
-            else [
-                rows[b]
-                for w in np.unique(width)
-                for rows in [np.flatnonzero(width == w)]
-                for b in length_batches(width[rows], self.budget)
-            ]
-        )
+        # without a mask the model sees the padding, so that a width is kept to the token
+        width = padded_widths(n, self.max_tokens) if widths is None else np.maximum(n, [k[1] for k in keys])
+        groups = [
+            rows[b]
+            for w in np.unique(width)
+            for rows in [np.flatnonzero(width == w)]
+            for b in length_batches(width[rows], self.budget)
+        ]
         out: list = [None] * len(keys)
         batches = [([ids[i] for i in g], int(width[g].max())) for g in groups]
         for group, found in zip(
@@ -296,14 +355,24 @@ def load_encoder(
     if pooling not in (None, *POOLINGS):
         refuse("load_encoder", "pooling", f"be one of {POOLINGS}", f"{pooling!r}")
     _need("load_encoder", "torch", "transformers", "sentence_transformers")
-    import torch
-    from sentence_transformers import SentenceTransformer
-    from transformers import AutoModel, AutoTokenizer
-
     label = "minilm" if name is None else str(name)
     source = str(bundled_encoder()) if label == "minilm" else label
     if pooling is None and any(k in Path(source).name.lower() for k in ("simcse", "roscoe")):
         pooling = "pooler"
+    load = partial(_load_encoder, label, source, tokens, layer, pooling, budget)
+    places = {"name": weights_at(source)} | ({} if tokens is None else {"tokens": weights_at(tokens)})
+    return Encoder._when_needed(label, places, load)._from(
+        load_encoder, executor, name=label, tokens=tokens, layer=layer, pooling=pooling, budget=budget
+    )
+
+
+def _load_encoder(
+    label: str, source: str, tokens: str | Path | None, layer: int | None, pooling: str | None, budget: int
+) -> Encoder:
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from transformers import AutoModel, AutoTokenizer
+
     with _loading("load_encoder", label):
         if pooling is None:
             st = _packed(SentenceTransformer(source, device="cpu", model_kwargs={"dtype": torch.float32}).eval())
@@ -324,6 +393,4 @@ def load_encoder(
             shared if tokens is None else _packed(AutoModel.from_pretrained(str(tokens), dtype=torch.float32).eval())
         )
         word_tokenizer = AutoTokenizer.from_pretrained(source if tokens is None else str(tokens))
-    return Encoder(label, sentence, words, word_tokenizer, layer=layer, budget=budget)._from(
-        load_encoder, executor, name=label, tokens=tokens, layer=layer, pooling=pooling, budget=budget
-    )
+    return Encoder(label, sentence, words, word_tokenizer, layer=layer, budget=budget)

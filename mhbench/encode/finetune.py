@@ -107,10 +107,11 @@ def untrained_model(
     settings: TrainingSettings,
     seed: int,  # of the head
 ) -> tuple[Any, Any]:  # model, tokenizer
-    "The base with a new head, drawn by the seed."
+    "The base with a new head, drawn by the seed; what was drawn anew stands in its configuration."
     _need("untrained_model", "torch", "transformers", "accelerate")
     import torch
     from transformers import AutoConfig, AutoModelForMultipleChoice, AutoTokenizer, set_seed
+    from transformers.utils import logging
 
     folder = base_folder(base)
     with _loading("untrained_model", str(base)):
@@ -119,7 +120,15 @@ def untrained_model(
             config.num_hidden_layers = min(settings.layers, config.num_hidden_layers)
         tokenizer = AutoTokenizer.from_pretrained(folder)
         set_seed(seed)
-        model = AutoModelForMultipleChoice.from_pretrained(folder, config=config, dtype=torch.float32)
+        level = logging.get_verbosity()
+        logging.set_verbosity_error()  # a new head is what is wanted here, and no reason for a warning
+        try:
+            model, seen = AutoModelForMultipleChoice.from_pretrained(
+                folder, config=config, dtype=torch.float32, output_loading_info=True
+            )
+        finally:
+            logging.set_verbosity(level)
+    model.config.mhbench_new_weights = sorted(seen["missing_keys"])
     model.config.mhbench_max_length = min(settings.max_length, _max_length(tokenizer, config))
     return model.eval(), tokenizer
 
@@ -256,6 +265,7 @@ def _train(base, train, validation, settings, seed, folder: Path, callbacks: lis
         "best_epoch": float(best["epoch"].iloc[0]) if len(best) else float(state.epoch or 0),
         "validation_loss": float(best["loss"].iloc[0]) if len(best) else None,
         "validation_accuracy": float(best["accuracy"].iloc[0]) if len(best) else None,
+        "new_weights": ", ".join(trainer.model.config.mhbench_new_weights),
         "precision": "bf16" if arguments.bf16 else "fp32",
         "device": str(arguments.device),
         "torch": torch.__version__,

@@ -20,27 +20,37 @@ from .parallel import Executor, dask_client, map_batches
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ["length_batches", "run_batches", "held", "Kept"]
-
+__all__ = ["padded_widths", "length_batches", "run_batches", "held", "Kept"]
 
 # %% ../../nbs/encode/02_loading.ipynb #a86cf750
+_STEP = 4  # tokens
+
+
+def padded_widths(
+    lengths: Sequence[int] | np.ndarray,  # (n,), tokens a text, at least 0
+    most: int | None = None,  # tokens that the model can read
+) -> np.ndarray:  # (n,), tokens with padding
+    "To how many tokens each text is padded: the next multiple of 4, which depends on the text alone."
+    widths = -(-np.asarray(lengths, dtype=np.int64) // _STEP) * _STEP
+    return widths if most is None else np.minimum(widths, most)
+
+
 def length_batches(
     lengths: Sequence[int] | np.ndarray,  # (n,), tokens a text, at least 0
     budget: int = 1024,  # the padded size of a batch in tokens, at least 1
 ) -> list[np.ndarray]:  # index arrays that partition range(n), shortest texts first
-    """Batches of like length: indices in order of length, cut where rows x longest would pass `budget`.
+    """Batches of one padded width each, of at most `budget` tokens.
 
     A text longer than the budget is a batch of its own. Ties keep the order given.
     Raises: ValueError where budget is below 1.
     """
     if budget < 1:
         refuse("length_batches", "budget", "be at least 1", f"{budget}", remedy="1024 suits a small encoder on a CPU")
-    n_tokens = np.asarray(lengths, dtype=np.int64)
-    order, batches, start = np.argsort(n_tokens, kind="stable"), [], 0
+    widths = padded_widths(lengths)
+    order, batches, start = np.argsort(widths, kind="stable"), [], 0
     for stop in range(1, len(order) + 1):
-        if (
-            stop == len(order) or (stop - start + 1) * n_tokens[order[stop]] > budget
-        ):  # the next row is the longest so far
+        first = widths[order[start]]
+        if stop == len(order) or widths[order[stop]] != first or (stop - start + 1) * first > budget:
             batches.append(order[start:stop])
             start = stop
     return batches
@@ -174,7 +184,11 @@ def _need(function: str, *packages: str, extra: str = "metrics") -> None:
             )
 
 
-def _packed(model, largest: int = 2**26):  # a torch module; layers with more weights than `largest` stay as they are
+def _packed(
+    model,  # a torch module
+    largest: int = 2**26,  # layers with more weights stay as they are
+    release: bool = False,  # forget the weights as they were laid out before, where nothing else reads them
+):
     """The model, its linear layers run by oneDNN where this build of PyTorch has it, with the GELU that follows one as
     its last step.
     """
@@ -204,6 +218,8 @@ def _packed(model, largest: int = 2**26):  # a torch module; layers with more we
             if layer in followed:
                 last, followed[layer].intermediate_act_fn = ("gelu", [], "none"), torch.nn.Identity()
             layer.forward = lambda x, w=w, b=b, last=last: apply(x, w, b, *last)
+            if release:
+                layer.weight = torch.nn.Parameter(layer.weight.new_empty(0), requires_grad=False)
     return model
 
 

@@ -6,13 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .embeddings import bundled_encoder
-from .loading import _loading, _max_length, _need, _quiet, length_batches
+from .embeddings import _Model, bundled_encoder
+from .loading import _loading, _max_length, _need, _quiet, length_batches, padded_widths
+from .store import Stored, weights_at
 from ..errors import refuse
 from ..records.schema import Item, Response, letters
 
@@ -35,9 +37,13 @@ class Choices(NamedTuple):
 
     rows: list[dict[str, Any]]  # one an item: input_ids and the like, a list an option; labels, where there is a key
     item_ids: list[str]  # of the rows
-    n_truncated: int  # items that lost a part of their context
+    truncated: list[str]  # item_ids of the rows that lost a part of their context
     too_long: list[str]  # item_ids whose question and option do not fit; in no row
     n_tokens: int  # of all pairs
+
+    @property
+    def n_truncated(self) -> int:
+        return len(self.truncated)
 
 
 def _first(item: Item, without_question: bool) -> str:
@@ -48,6 +54,12 @@ def _count(tokenizer, texts: list[str]) -> np.ndarray:  # (n,) tokens without sp
     with _quiet():
         ids = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"] if texts else []
     return np.array([len(i) for i in ids], dtype=np.int64)
+
+
+def _check_task(function: str, items: Sequence[Item]) -> None:
+    other = next((i for i in items if i.task != "multiple_choice"), None)
+    if other is not None:
+        refuse(function, "items", "be of task multiple_choice", f"{other.task}", place=other.item_id)
 
 
 def prepare_choices(
@@ -61,9 +73,7 @@ def prepare_choices(
 
     Raises: ValueError for an item of another task.
     """
-    other = next((i for i in items if i.task != "multiple_choice"), None)
-    if other is not None:
-        refuse("prepare_choices", "items", "be of task multiple_choice", f"{other.task}", place=other.item_id)
+    _check_task("prepare_choices", items)
     firsts = [_first(i, without_question) for i in items]
     n_options = np.array([len(i.options) for i in items], dtype=np.int64)
     start = np.concatenate([[0], np.cumsum(n_options)])
@@ -86,7 +96,8 @@ def prepare_choices(
         rows.append(row)
     n_tokens = sum(len(ids) for row in rows for ids in row["input_ids"])
     too_long = [items[k].item_id for k in np.flatnonzero(~fits).tolist()]
-    return Choices(rows, [items[k].item_id for k in kept], int(truncated[kept].sum()), too_long, n_tokens)
+    cut = [items[k].item_id for k in kept if truncated[k]]
+    return Choices(rows, [items[k].item_id for k in kept], cut, too_long, n_tokens)
 
 
 # %% ../../nbs/encode/09_multiple_choice.ipynb #dfb7867c
@@ -102,7 +113,8 @@ def option_scores(
 
     out: list[Any] = [None] * len(rows)
     sizes = np.array([len(r["input_ids"]) for r in rows], dtype=np.int64)
-    widths = np.array([max(map(len, r["input_ids"])) for r in rows], dtype=np.int64)
+    lengths = np.array([max(map(len, r["input_ids"])) for r in rows], dtype=np.int64)
+    widths = padded_widths(lengths, _max_length(tokenizer, model.config))
     device = next(model.parameters()).device
     for k in np.unique(sizes):
         of_size = np.flatnonzero(sizes == k)
@@ -110,7 +122,8 @@ def option_scores(
             group = of_size[batch]
             names = [n for n in rows[group[0]] if n != "labels"]
             flat = [{n: rows[i][n][o] for n in names} for i in group for o in range(k)]
-            padded = tokenizer.pad(flat, return_tensors="pt")
+            width = int(widths[group[0]])
+            padded = tokenizer.pad(flat, padding="max_length", max_length=width, return_tensors="pt")
             given = {n: v.view(len(group), k, -1).to(device) for n, v in padded.items()}
             with torch.inference_mode():
                 scores = model(**given).logits.double().cpu().numpy()
@@ -127,23 +140,32 @@ def log_softmax(
     return z - np.logaddexp.reduce(z)
 
 
-class MultipleChoice:
+class MultipleChoice(_Model):
     "A multiple-choice head with its tokenizer; made by `load_multiple_choice`."
+
+    _code = (*_Model._code, "mhbench.encode.multiple_choice")
 
     def __init__(self, name: str, model: Any, tokenizer: Any, max_length: int):
         self.name, self.model, self.tokenizer, self.max_length = name, model, tokenizer, max_length
-
-    def __repr__(self):
-        return f"MultipleChoice({self.name!r})"
 
     def log_probabilities(
         self,
         items: Sequence[Item],  # of task multiple_choice
     ) -> dict[str, np.ndarray]:  # item_id -> (options,); items that do not fit are in none
         "The log-probability of every option."
+        _check_task("log_probabilities", items)
+        read = {i.item_id: (_first(i, False), i.question, *i.options) for i in items}
+        by_text = {read[i.item_id]: i for i in items}
+        found = self._recalled("log_probabilities", list(read.values()), partial(self._log_probabilities, by_text))
+        return {i: r.array for i, r in zip(read, found) if r.array.size}
+
+    def _log_probabilities(self, by_text: Mapping[tuple, Item], texts: list[tuple]) -> list[Stored]:
+        "One array a text; an empty one where it does not fit."
+        items = [by_text[t] for t in texts]
         prepared = prepare_choices(items, self.tokenizer, max_length=self.max_length)
         scores = option_scores(self.model.eval(), self.tokenizer, prepared.rows)
-        return {i: log_softmax(z) for i, z in zip(prepared.item_ids, scores)}
+        found = {i: log_softmax(z) for i, z in zip(prepared.item_ids, scores)}
+        return [Stored(found.get(i.item_id, np.zeros(0)), i.item_id in prepared.truncated) for i in items]
 
 
 def base_folder(
@@ -164,14 +186,18 @@ def load_multiple_choice(
     Raises: ValueError where the name leads to no model, or to one that has no trained head.
     """
     _need("load_multiple_choice", "torch", "transformers")
+    load = partial(_load_multiple_choice, str(name), max_length, device)
+    made = MultipleChoice._when_needed(str(name), {"name": weights_at(name)}, load)
+    return made._from(load_multiple_choice, None, name=str(name), max_length=max_length, device=device)
+
+
+def _load_multiple_choice(name: str, max_length: int | None, device: str) -> MultipleChoice:
     import torch
     from transformers import AutoModelForMultipleChoice, AutoTokenizer
 
-    with _loading("load_multiple_choice", str(name)):
-        tokenizer = AutoTokenizer.from_pretrained(str(name))
-        model, seen = AutoModelForMultipleChoice.from_pretrained(
-            str(name), dtype=torch.float32, output_loading_info=True
-        )
+    with _loading("load_multiple_choice", name):
+        tokenizer = AutoTokenizer.from_pretrained(name)
+        model, seen = AutoModelForMultipleChoice.from_pretrained(name, dtype=torch.float32, output_loading_info=True)
     if seen["missing_keys"]:
         refuse(
             "load_multiple_choice",
@@ -182,7 +208,7 @@ def load_multiple_choice(
             remedy="fine-tune it first (the stage finetune, and trained_on in the model's entry)",
         )
     limit = max_length or getattr(model.config, "mhbench_max_length", None) or _max_length(tokenizer, model.config)
-    return MultipleChoice(str(name), model.to(device).eval(), tokenizer, int(limit))
+    return MultipleChoice(name, model.to(device).eval(), tokenizer, int(limit))
 
 
 # %% ../../nbs/encode/09_multiple_choice.ipynb #f1b051c7

@@ -5,16 +5,16 @@
 # %% ../../nbs/encode/05_perplexity.ipynb #5a09433b
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from .embeddings import _check_texts, _is_loaded, _mapped, _Model, _padded
-from .loading import _distinct, _loading, _need, _packed, length_batches, run_batches
+from .loading import _loading, _need, _packed, length_batches, padded_widths, run_batches
 from .parallel import Executor
+from .store import Stored, weights_at
 
 # %% auto #0
 __all__ = ["LanguageModel", "load_lm"]
@@ -32,11 +32,13 @@ def _windows(n: int, length: int) -> list[tuple[int, int, int]]:  # begin, end, 
 class LanguageModel(_Model):
     "Log-probabilities and perplexities of texts; made by `load_lm`."
 
+    _code = (*_Model._code, "mhbench.encode.perplexity")
+
     def __init__(self, name: str, model, tokenizer, *, window: int | None = None, budget: int = 1024):
         positions = getattr(model.config, "max_position_embeddings", None) or 1024
         self.name, self.model, self.tokenizer = name, model, tokenizer
         self.window = (window or min(1024, positions)) // 2 * 2
-        self.budget = min(budget, max(1, 2**26 // model.config.vocab_size))  # a batch's logits stay below 256 MiB
+        self.budget = min(budget, max(1, 2**24 // model.config.vocab_size))  # a batch's logits stay below 64 MiB
         self.start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
 
     def logprobs(
@@ -45,32 +47,35 @@ class LanguageModel(_Model):
     ) -> list[np.ndarray]:  # n arrays (t_i,), natural logs
         "The log-probability of each token of each text, given those before it and the start token."
         _check_texts("LanguageModel.logprobs", texts)
-        distinct, index = _distinct(texts)
-        ids = (
-            [[self.start, *i] for i in self.tokenizer(distinct, add_special_tokens=False, verbose=False)["input_ids"]]
-            if distinct
-            else []
-        )
+        return [r.array for r in self._recalled("logprobs", texts, self._logprobs)]
+
+    def _logprobs(self, texts: list[str]) -> list[Stored]:
+        said = self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
+        ids = [[self.start, *i] for i in said]
         spans = [(k, *w) for k, i in enumerate(ids) if len(i) > 1 for w in _windows(len(i), self.window)]
         groups, out = length_batches([b - a for _, a, b, _ in spans], self.budget), [np.zeros(len(i) - 1) for i in ids]
         batches = [[(ids[k][a:b], first - a) for k, a, b, first in (spans[g] for g in group)] for group in groups]
         for group, found in zip(groups, run_batches(self._batch, batches, self.executor)):
             for (k, _, b, first), logp in zip((spans[g] for g in group), found):
                 out[k][first - 1 : b - 1] = logp
-        return [out[i] for i in index]
+        return list(map(Stored, out))
 
     def _batch(
         self, pieces: list[tuple[list[int], int]]
     ) -> list[np.ndarray]:  # token ids, and the first position to score
         import torch
 
-        ids, mask = _padded([p for p, _ in pieces], self.tokenizer.pad_token_id or 0)
+        width = int(padded_widths([max(len(p) for p, _ in pieces)], self.window)[0])
+        ids, mask = _padded([p for p, _ in pieces], self.tokenizer.pad_token_id or 0, width)
         with torch.inference_mode():
             logits = self.model(input_ids=ids, attention_mask=mask).logits
 
-        def scored(row: int, first: int, end: int) -> np.ndarray:
+        def said(row: int, first: int, end: int):
             logp = torch.log_softmax(logits[row, first - 1 : end - 1].float(), -1)
-            return logp.gather(1, ids[row, first:end][:, None])[:, 0].double().numpy()
+            return logp.gather(1, ids[row, first:end][:, None])[:, 0].double()
+
+        def scored(row: int, first: int, end: int) -> np.ndarray:  # some tokens at a time: a copy of all is large
+            return torch.cat([said(row, a, min(a + 16, end)) for a in range(first, end, 16)]).numpy()
 
         return [scored(row, first, len(p)) for row, (p, first) in enumerate(pieces)]
 
@@ -83,19 +88,6 @@ class LanguageModel(_Model):
         return np.array([np.exp(-x.mean()) if len(x) else np.nan for x in found]), np.array(
             [len(x) for x in found], dtype=np.int64
         )
-
-
-@contextlib.contextmanager
-def _read_once() -> Iterator[None]:
-    "A GGUF file is parsed once, though its configuration, its weights and its tokenizer are each loaded from it."
-    import gguf
-
-    reader = gguf.GGUFReader
-    gguf.GGUFReader = lru_cache(maxsize=1)(reader)  # type: ignore[misc, assignment]  # a class, replaced for a while
-    try:
-        yield
-    finally:
-        gguf.GGUFReader = reader  # type: ignore[misc]  # put back
 
 
 def load_lm(
@@ -116,27 +108,47 @@ def load_lm(
     if _is_loaded("load_lm", name, ("perplexity",), executor):
         return name
     _need("load_lm", "torch", "transformers")
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
     if isinstance(name, tuple):
         return LanguageModel(type(name[0]).__name__, *name, window=window, budget=budget)
-    label, source, more = str(name), str(name), {}
-    reading: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+    label, path = str(name), Path(name)
     if label == "bundled" or label.endswith(".gguf"):
         _need("load_lm", "gguf", "accelerate")
         from mhbench.ask.local import bundled_gguf
 
-        path = bundled_gguf() if label == "bundled" else Path(label)
-        source, more, reading = str(path.parent), {"gguf_file": path.name}, _read_once()
-    import torch
+        path = bundled_gguf() if label == "bundled" else path
+    made = LanguageModel._when_needed(label, {"name": weights_at(path)}, partial(_load_lm, label, path, window, budget))
+    return made._from(load_lm, executor, name=label, window=window, budget=budget)
 
-    with _loading("load_lm", label), reading:  # in 32 bits, whatever the file holds
-        model, tokenizer = (
-            AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32, **more).eval(),
-            AutoTokenizer.from_pretrained(source, **more),
-        )
+
+def _load_lm(label: str, path: Path, window: int | None, budget: int) -> LanguageModel:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    if path.suffix == ".gguf":
+        with _loading("load_lm", label):
+            return LanguageModel(label, *_from_gguf(path), window=window, budget=budget)
+    with _loading("load_lm", label):  # in 32 bits, whatever the file holds
+        model = _packed(AutoModelForCausalLM.from_pretrained(label, dtype=torch.float32).eval())
+        tokenizer = AutoTokenizer.from_pretrained(label)
         if "GPT2" in type(tokenizer).__name__:  # the first word as it is spelled inside a sentence, as published
-            tokenizer = AutoTokenizer.from_pretrained(source, add_prefix_space=True)
-    return LanguageModel(label, _packed(model), tokenizer, window=window, budget=budget)._from(
-        load_lm, executor, name=label, window=window, budget=budget
-    )
+            tokenizer = AutoTokenizer.from_pretrained(label, add_prefix_space=True)
+    return LanguageModel(label, model, tokenizer, window=window, budget=budget)
+
+
+def _from_gguf(path: Path) -> tuple:  # model and tokenizer
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from mhbench.encode import quantised
+
+    with quantised.read_once():
+        tokenizer = AutoTokenizer.from_pretrained(str(path.parent), gguf_file=path.name)
+        known = quantised.family(path) in quantised.FAMILIES
+        if known:
+            model = _packed(quantised.network(path), release=True)
+    quantised.give_back()
+    if known:
+        return model, tokenizer
+    with quantised.read_once():
+        whole = AutoModelForCausalLM.from_pretrained(str(path.parent), gguf_file=path.name, dtype=torch.float32)
+    return _packed(whole.eval()), tokenizer

@@ -16,6 +16,7 @@ from .classifiers import NLI, Grammar, load_grammar, load_nli
 from .embeddings import Encoder, _check_texts, load_encoder
 from .loading import Kept, _distinct, held
 from .perplexity import LanguageModel, load_lm
+from .store import Stored, recalled
 from ..errors import refuse
 
 # %% auto #0
@@ -305,7 +306,7 @@ class _Vectors:
     "Sentence and token vectors of chains, the latest kept."
 
     def __init__(self, encoder: Encoder, convention: str):
-        self.encoder = encoder
+        self.encoder, self.convention = encoder, convention
         self.padded = convention == "official" and hasattr(
             encoder, "lengths"
         )  # the published code lets tokens see the padding
@@ -329,18 +330,35 @@ class _Vectors:
         rows = self.token(list(zip(flat, width)))
         return [rows[e - len(c) : e] for c, e in zip(chains, ends)]
 
+    def token_scores(self, h: list, s: list, aligned: list[np.ndarray]) -> list[dict[str, float]]:
+        "The two scores of chains and contexts that come from tokens."
+        by_chain = {pair: a for pair, a in zip(zip(h, s), aligned)}
+        names = ("faithfulness_ww", "repetition_word")
+
+        def compute(pairs: list) -> list[Stored]:
+            tok = self.tokens([x for x, _ in pairs] + [y for _, y in pairs])
+            both = zip(pairs, tok, tok[len(pairs) :])
+            rows = [token_scores(x, y, by_chain[p], convention=self.convention) for p, x, y in both]
+            return [Stored(np.array([row[n] for n in names])) for row in rows]
+
+        if hasattr(self.encoder, "lengths"):
+            self.encoder.lengths([t for c in {*h, *s} for t in c])  # what is cut is counted, stored scores or not
+        who, code = getattr(self.encoder, "identity", None), (*getattr(self.encoder, "_code", ()), __name__)
+        found = recalled(who, "token scores", zip(h, s), compute, code=code, convention=self.convention)
+        return [dict(zip(names, r.array.tolist())) for r in found]
+
 
 def _embedding_scores(h, s, r, vectors: _Vectors, convention: str) -> list[dict]:
     "The thirteen scores of a block of chains that have steps."
     chains = h + s + (r or [])
     sent = vectors.sentences(chains)
     whole = vectors.sentence([". ".join(c) for c in chains])
-    tok = vectors.tokens(h + s)
     n, out = len(h), []
+    of_tokens = vectors.token_scores(h, s, [align(sent[i], sent[n + i]) for i in range(n)])
     for i in range(n):
         a, b, c = sent[i], sent[n + i], sent[2 * n + i] if r else None
         row = step_scores(a, b, c, convention=convention)
-        row |= token_scores(tok[i], tok[n + i], align(a, b), convention=convention)
+        row |= of_tokens[i]
         row["informativeness_chain"] = chain_score(whole[i], whole[n + i], convention)
         if r:
             row["semantic_coverage_chain"] = chain_score(whole[i], whole[2 * n + i], convention)

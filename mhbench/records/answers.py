@@ -5,7 +5,8 @@
 # %% ../../nbs/records/07_answers.ipynb #44cab379
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -49,11 +50,21 @@ def _sample(text: str | None, place: str) -> int:
     return int(text or 0)
 
 
-def _said(row: dict) -> dict:
-    "What was written, with the log-probabilities of the letters where a log has them; or why nothing was."
+def _logprobs(cell: str, place: str) -> dict[str, float]:
+    try:
+        found = json.loads(cell)
+        return {str(letter): float(x) for letter, x in found.items()}
+    except (ValueError, TypeError, AttributeError):
+        rule, example = "be a JSON object of numbers by letter", '{"A": -0.05, "B": -3.0}'
+        refuse("load_answers", "letter_logprobs", rule, f"{cell!r}", place=place, remedy=f"write it as {example}")
+
+
+def _said(row: dict, place: str) -> dict:
+    "What was written, with the log-probabilities of the letters where they are known; or why nothing was."
     if row["text"]:
-        kept = ("text", "letter_logprobs")
-        return {k: row[k] for k in kept if k in row}
+        known = row.get("letter_logprobs") or None
+        letters = {"letter_logprobs": _logprobs(known, place) if isinstance(known, str) else known}
+        return {"text": row["text"]} | (letters if known else {})
     return {"status": "error", "error": row.get("error") or "the table has no text"}
 
 
@@ -61,10 +72,12 @@ def load_answers(
     path: str | Path,  # CSV or Parquet with item_id and text, mode and sample where given; or a log of another tool
     items: Sequence[Item],  # that were asked
     model: str,  # whose answers they are: a name for the tables
+    *,
+    others: Collection[str] = (),  # ids of items that are not asked in this run: answers to them are passed over
 ) -> list[Response]:  # one a row, in the order of the file; an empty text is status error
     """Somebody's answers as responses.
 
-    Raises: FileNotFoundError; ValueError for a missing column, or an item that was not asked.
+    Raises: FileNotFoundError; ValueError for a missing column, or an item that neither was asked nor is among `others`.
     """
     path = Path(path).expanduser()
     if not path.exists():
@@ -79,10 +92,20 @@ def load_answers(
     study = {i.item_id: i.study for i in items}
     if path.suffix in (".eval", ".json", ".jsonl"):  # a log of all questions, of which some are asked here
         known = [(place, r) for place, r in table if r["item_id"] in study]
-        there = len({r["item_id"] for _, r in known})
+        there = {r["item_id"] for _, r in known}
         of = f"{len(known)} of {len(table)} answers of {path.name}"
-        print(f"{model}: {of} are to {there} of the {len(study)} items asked")
+        print(f"{model}: {of} are to {len(there)} of the {len(study)} items asked")
+        strange = list(dict.fromkeys(r["item_id"] for _, r in table if r["item_id"] not in study))
+        for what, ids in (
+            ("ids that name no item asked", strange),
+            ("items without an answer", [*study.keys() - there]),
+        ):
+            if ids:
+                print(f"  {what}: {len(ids)}, such as {', '.join(sorted(ids)[:3])}")
         table = known or table
+    elif passed := [place for place, r in table if r["item_id"] not in study and r["item_id"] in others]:
+        print(f"{model}: {len(passed)} of {len(table)} answers of {path.name} are to items that are not asked here")
+        table = [(place, r) for place, r in table if place not in set(passed)]
     unknown = [r["item_id"] for _, r in table if r["item_id"] not in study]
     if unknown:
         refuse(
@@ -103,7 +126,7 @@ def load_answers(
                 mode=r.get("mode") or "zero_shot",
                 sample=_sample(r.get("sample"), place),
                 attempts=0,
-                **_said(r),
+                **_said(r, place),
             ),
         )
         for place, r in table

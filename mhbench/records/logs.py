@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import struct
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,16 +42,29 @@ def _inspect_samples(path: Path) -> list[dict]:
         return json.loads(path.read_text(encoding="utf-8"))["samples"]
     try:
         with zipfile.ZipFile(path) as z:
-            names = [n for n in z.namelist() if n.startswith("samples/") and n.endswith(".json")]
-            return [json.loads(z.read(n)) for n in names]
-    except (NotImplementedError, zipfile.BadZipFile):
-        try:
-            from inspect_ai.log import read_eval_log
-        except ImportError:
-            remedy = "`pip install inspect_ai`, or `inspect log convert --to json`"
-            refuse("load_answers", "path", "be a log that can be unpacked here", path.name, remedy=remedy)
-        log = read_eval_log(str(path))
-        return [s.model_dump(mode="json") for s in log.samples or []]
+            found = [i for i in z.infolist() if i.filename.startswith("samples/") and i.filename.endswith(".json")]
+            return [json.loads(_unpacked(z, i)) for i in found]
+    except (NotImplementedError, zipfile.BadZipFile) as e:
+        remedy = "write it anew with `inspect log convert --to json`"
+        refuse("load_answers", "path", "be an archive that can be unpacked", f"{e}", place=path.name, remedy=remedy)
+
+
+_ZSTANDARD = 93  # of the ZIP format's methods
+
+
+def _unpacked(z: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+    "An entry's content, also of a method that Python's own module does not know."
+    if entry.compress_type != _ZSTANDARD or z.fp is None:
+        return z.read(entry)
+    try:
+        import zstandard
+    except ImportError:
+        needed = "the package zstandard must be installed to read this log; pip install 'mhbench[sources]'"
+        raise ImportError(f"load_answers: {needed}") from None
+    z.fp.seek(entry.header_offset + 26)  # the local header: lengths of the name and of the extra field, then both
+    name, extra = struct.unpack("<HH", z.fp.read(4))
+    z.fp.seek(name + extra, 1)
+    return zstandard.ZstdDecompressor().decompressobj().decompress(z.fp.read(entry.compress_size))
 
 
 def _of_batch(lines: list[dict], name: str) -> Iterator[Logged]:
@@ -65,7 +79,10 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def _of_harness(lines: list[dict], name: str) -> Iterator[Logged]:
+    kept = lines[0].get("filter")
     for k, line in enumerate(lines, 1):
+        if line.get("filter") != kept:
+            continue
         doc = line.get("doc") or {}
         said: dict[str, Any] = {"item_id": str(doc.get("item_id", doc.get("id", line.get("doc_id"))))}
         found = line.get("filtered_resps") or line.get("resps") or []
@@ -102,7 +119,7 @@ def log_rows(path: str | Path) -> list[Logged] | None:  # None: it is no log tha
             return list(_of_inspect(_inspect_samples(path), path.name))
         if path.suffix != ".jsonl":
             return None
-        lines = [json.loads(x) for x in path.read_text(encoding="utf-8").splitlines() if x.strip()]
+        lines = [json.loads(x) for x in path.read_text(encoding="utf-8").split("\n") if x.strip()]
     except (KeyError, ValueError) as e:
         refuse("load_answers", "path", "be a whole log", f"{type(e).__name__}: {e}"[:200], place=path.name)
     if lines and "custom_id" in lines[0]:

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
 import types
 import typing
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
@@ -24,6 +25,7 @@ from ..errors import refuse
 # %% auto #0
 __all__ = [
     "TASKS",
+    "SIMULATED",
     "MODES",
     "STATUSES",
     "Name",
@@ -32,6 +34,7 @@ __all__ = [
     "Mode",
     "R",
     "OR_WITHOUT",
+    "ROW_GROUP",
     "letters",
     "Record",
     "Item",
@@ -47,12 +50,15 @@ __all__ = [
     "arrow_schema",
     "frame",
     "write_records",
+    "open_records",
+    "stored_records",
     "read_records",
     "fingerprint",
 ]
 
 # %% ../../nbs/records/01_schema.ipynb #f30d1d36
 TASKS = ("multiple_choice", "extended_matching", "cloze", "open", "sequential", "multi_label")
+SIMULATED = "sim-"  # what the names of simulated examinees, raters and judges begin with
 MODES = ("zero_shot", "few_shot", "cot", "few_shot_cot", "free_form")
 STATUSES = ("ok", "refused", "filtered", "truncated", "error")
 
@@ -397,35 +403,78 @@ def frame(
     records = list(records)
     record = record or (type(records[0]) if records else None)
     if record is None:
-        refuse(
-            "frame",
-            "record",
-            "be given where records is empty",
-            "None",
-            remedy="pass Item, Response, Judgment or Rating",
-        )
+        refuse("frame", "record", "be given where records is empty", "None", remedy="pass Item, Response or another")
     return pd.DataFrame([r.model_dump() for r in records], columns=list(record.model_fields))
 
 
+ROW_GROUP = 50_000  # rows that are held at once as records are written and read
+
+
 def write_records(records: Iterable[Record], path: str | Path, record: type[Record] | None = None) -> Path:
-    "Write records of one kind as Parquet; the same records give the same bytes."
-    records = list(records)
-    record = record or (type(records[0]) if records else None)
+    "Write records of one kind as Parquet, a row group at a time; the same records give the same bytes."
+    rest = iter(records)
+    part = list(itertools.islice(rest, ROW_GROUP))
+    record = record or (type(part[0]) if part else None)
     if record is None:
         refuse("write_records", "record", "be given where records is empty", "None", place=f"{path}")
-    other = next((r for r in records if not isinstance(r, record)), None)
-    if other is not None:
-        refuse("write_records", "records", f"all be {record.__name__}", f"a {type(other).__name__}", place=f"{path}")
-    dicts = _dict_fields(record)
-    rows = [r.model_dump() for r in records]
-    for row in rows:
-        for d in dicts:
-            if row[d] is not None:
-                row[d] = json.dumps(row[d], ensure_ascii=False)
-    path = Path(path)
+    path, schema, dicts = Path(path), arrow_schema(record), _dict_fields(record)
     path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.Table.from_pylist(rows, schema=arrow_schema(record)), path, compression="zstd")
+    begun = path.with_name(f"{path.name}.part")  # so that half a file is never taken for a whole one
+    with pq.ParquetWriter(begun, schema, compression="zstd") as writer:
+        while True:
+            other = next((r for r in part if not isinstance(r, record)), None)
+            if other is not None:
+                rule = f"all be {record.__name__}"
+                refuse("write_records", "records", rule, f"a {type(other).__name__}", place=f"{path}")
+            columns = {name: [getattr(r, name) for r in part] for name in schema.names}
+            for d in dicts:
+                columns[d] = [None if v is None else json.dumps(v, ensure_ascii=False) for v in columns[d]]
+            writer.write_table(pa.Table.from_pydict(columns, schema=schema))
+            if not (part := list(itertools.islice(rest, ROW_GROUP))):
+                break
+    begun.replace(path)
     return path
+
+
+def open_records(path: str | Path, record: type[Record]) -> pq.ParquetFile:
+    """A Parquet file of records, its columns looked at.
+
+    Raises: FileNotFoundError; ValueError where the file holds something else.
+    """
+    path = Path(path)
+    if not path.exists():
+        rule, remedy = f"be a Parquet file of {record.__name__} records", "run the stage that writes it (`dvc repro`)"
+        gone = f"{str(path)!r}, which is not there"
+        refuse("read_records", "path", rule, gone, remedy=remedy, error=FileNotFoundError)
+    try:
+        file = pq.ParquetFile(path)
+    except pa.ArrowInvalid as e:
+        remedy = "run the stage that writes it again"
+        refuse("read_records", "path", "be a Parquet file", f"{str(path)!r}", place=f"{e}", remedy=remedy)
+    want, have = set(record.model_fields), set(file.schema_arrow.names)
+    if want != have:
+        refuse(
+            "read_records",
+            "columns",
+            f"be those of {record.__name__}",
+            f"{str(path)!r} with missing {sorted(want - have)} and unknown {sorted(have - want)}",
+            remedy="it was written by another version or as another record: run its stage again",
+        )
+    return file
+
+
+def stored_records(path: str | Path, record: type[R]) -> Iterator[R]:
+    """Records of a Parquet file one after the other, validated again; a row group of them is held at once.
+
+    Raises: as `open_records`; ValueError for a row that does not fit.
+    """
+    file, dicts, start = open_records(path, record), _dict_fields(record), 0
+    for batch in file.iter_batches(batch_size=ROW_GROUP):
+        rows = batch.to_pylist()
+        for row in rows:
+            row |= {d: json.loads(row[d]) for d in dicts if row[d] is not None}
+        yield from validate(((f"{path}:row {k}", row) for k, row in enumerate(rows, start)), record).records
+        start += len(rows)
 
 
 def read_records(path: str | Path, record: type[R]) -> list[R]:
@@ -433,46 +482,7 @@ def read_records(path: str | Path, record: type[R]) -> list[R]:
 
     Raises: FileNotFoundError; ValueError where the file holds something else.
     """
-    path = Path(path)
-    if not path.exists():
-        refuse(
-            "read_records",
-            "path",
-            f"be a Parquet file of {record.__name__} records",
-            f"{str(path)!r}, which is not there",
-            remedy="run the stage that writes it (`dvc repro`)",
-            error=FileNotFoundError,
-        )
-    try:
-        table = pq.read_table(path)
-    except pa.ArrowInvalid as e:
-        refuse(
-            "read_records",
-            "path",
-            "be a Parquet file",
-            f"{str(path)!r}",
-            place=f"{e}",
-            remedy="run the stage that writes it again",
-        )
-    want, have = list(record.model_fields), table.column_names
-    if set(want) != set(have):
-        refuse(
-            "read_records",
-            "columns",
-            f"be those of {record.__name__}",
-            f"{str(path)!r} with missing {sorted(set(want) - set(have))} and unknown {sorted(set(have) - set(want))}",
-            remedy="it was written by another version or as another record: run its stage again",
-        )
-    dicts = _dict_fields(record)
-
-    def rows():
-        for i, row in enumerate(table.to_pylist()):
-            for d in dicts:
-                if row[d] is not None:
-                    row[d] = json.loads(row[d])
-            yield f"{path}:row {i}", row
-
-    return validate(rows(), record).records
+    return list(stored_records(path, record))
 
 
 # %% ../../nbs/records/01_schema.ipynb #508f0c55

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ["MOST_OF_A_FIELD", "csv_rows", "Unreadable", "cell", "Table", "read_table"]
+__all__ = ["MOST_OF_A_FIELD", "csv_rows", "Unreadable", "cell", "Table", "json_rows", "read_table"]
 
 # %% ../../nbs/records/02_table.ipynb #9d4e6c79
 MOST_OF_A_FIELD = 16 << 20  # characters; Python's own limit of 131,072 is less than a long case has
@@ -178,24 +178,46 @@ def _csv(path: Path, encoding: str, delimiter: str | None) -> Table:
     return _table(columns, [(place, {c.strip(): cell(v) for c, v in row.items()}) for place, row in rows], [])
 
 
-def _jsonl(path: Path, encoding: str) -> Table:
-    rows: list[tuple[str, dict]] = []
-    columns: dict[str, None] = {}  # in the order in which they come up
+def _text(path: Path, encoding: str = "utf-8-sig") -> str:
+    "The text of a file; a byte that does not fit is named with its line."
     try:
-        lines = path.read_text(encoding=encoding).split("\n")
-    except (UnicodeDecodeError, LookupError) as e:
-        refuse("read_table", "encoding", "be that of the file", f"{encoding!r}: {e}", place=path.name)
-    for number, line in enumerate(lines, 1):
+        return path.read_text(encoding=encoding)
+    except LookupError:
+        refuse("json_rows", "encoding", "be one that Python knows", f"{encoding!r}", remedy="say utf-8 or cp1252")
+    except UnicodeDecodeError as e:
+        line = path.read_bytes()[: e.start].count(b"\n") + 1
+        got = f"{encoding!r}, which a byte {e.object[e.start]:#04x} does not fit"
+        remedy = "save it as UTF-8, or name the encoding"
+        refuse("json_rows", "encoding", "be that of the file", got, place=f"{path.name}:{line}", remedy=remedy)
+
+
+def json_rows(
+    path: str | Path,  # a file of JSON lines
+    encoding: str = "utf-8-sig",
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The objects of a file as (place, fields), with place as "file:line"; empty lines are passed over.
+
+    Raises: ValueError for a line that is no object, or bytes of another encoding.
+    """
+    path = Path(path)
+    for number, line in enumerate(_text(path, encoding).split("\n"), 1):
         if not line.strip():
             continue
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as e:
-            refuse("read_table", "a line", "be a JSON object", f"{e}", place=f"{path.name}:{number}")
-        if not isinstance(row, dict):
-            refuse("read_table", "a line", "be a JSON object", f"{line[:40]!r}", place=f"{path.name}:{number}")
-        columns |= dict.fromkeys(row)
-        rows.append((f"{path.name}:{number}", {c: cell(v) for c, v in row.items()}))
+            got = f"{e.msg} at column {e.colno}" if isinstance(e, json.JSONDecodeError) else str(e)
+        else:
+            got = "" if isinstance(row, dict) else type(row).__name__
+        if got:
+            remedy = "write one object a line"
+            refuse("json_rows", "a line", "be a JSON object", got, place=f"{path.name}:{number}", remedy=remedy)
+        yield f"{path.name}:{number}", row
+
+
+def _jsonl(path: Path, encoding: str) -> Table:
+    rows = [(place, {c: cell(v) for c, v in row.items()}) for place, row in json_rows(path, encoding)]
+    columns = dict.fromkeys(c for _, row in rows for c in row)  # in the order in which they come up
     return _table(_named(list(columns), f"{path.name}:1"), rows, [])
 
 

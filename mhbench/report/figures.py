@@ -5,6 +5,7 @@
 # %% ../../nbs/report/04_figures.ipynb #ee405f0c
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from matplotlib.figure import Figure
 
 from ..errors import refuse
 from .forest import PEOPLE, intervals  # noqa: F401 (for those who draw, it is one of these)
-from .style import MARKERS, PALETTE, canvas, drawable, looks, occurring, six_digits, spaced
+from .style import MARKERS, PALETTE, canvas, drawable, looks, occurring, six_digits, spaced, who
 from ..stats.estimate import wilson
 
 # %% auto #0
@@ -198,7 +199,7 @@ def radar(
     over = f"{', '.join(map(str, hues))} over {', '.join(map(str, axes))}"
     told = f"Radar charts, {title}: {over}; the forest plot beside has the numbers."
     grid = {"nrows": down, "ncols": across, "squeeze": False, "subplot_kw": {"projection": "polar"}}
-    fig, places = canvas(6.9, 0.6 + 2.75 * down, told, **grid)
+    fig, places = canvas(6.9, 0.6 + 2.3 * down, told, **grid)
     for ax in places.ravel()[len(hues) :]:
         ax.set_visible(False)
     for h, ax in zip(hues, places.ravel()):
@@ -324,6 +325,16 @@ def reliability_diagram(
 
 
 # %% ../../nbs/report/04_figures.ipynb #1a8de391
+def _dashes(labels: Sequence) -> dict[Any, str]:
+    "Line styles that tell apart what belongs to one model, and so has one colour."
+    styles, seen = ("-", "--", ":", "-."), Counter[str]()
+    out = {}
+    for x in labels:
+        out[x] = styles[seen[who(x)] % len(styles)]
+        seen[who(x)] += 1
+    return out
+
+
 def curves(
     table: pd.DataFrame,  # columns: `x`, estimate, `hue`; ci_low and ci_high where there is an interval
     *,
@@ -341,10 +352,10 @@ def curves(
     table = given
     told = f"Curves, {title or ylabel}: {spaced(ylabel)} against {spaced(xlabel or x)}, {table[hue].nunique()} lines."
     fig, ax = canvas(6.0, 3.4, told)
-    named = _series(occurring(table[hue]), hue)
+    named, lines = _series(occurring(table[hue]), hue), _dashes(occurring(table[hue]))
     for h in occurring(table[hue]):
         t = table[table[hue] == h]
-        ax.plot(t[x], t["estimate"], lw=1.5, ms=4, label=spaced(h), **named[h])
+        ax.plot(t[x], t["estimate"], lw=1.5, ms=4, label=spaced(h), **named[h] | {"ls": lines[h]})
         if {"ci_low", "ci_high"} <= set(t.columns):
             low, high = t["ci_low"].astype(float), t["ci_high"].astype(float)
             ax.fill_between(t[x], low, high, color=named[h]["color"], alpha=0.15, lw=0)

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from .reading import standing
-from .style import SIMULATED, spaced
+from ..records.schema import SIMULATED
+from .reading import SMALL, standing
+from .style import spaced
 from ..steps.score import mode_names
 
 # %% auto #0
-__all__ = ["asked", "against_lines", "went_wrong", "about_run"]
+__all__ = ["asked", "against_lines", "went_wrong", "truths", "about_truths", "weak", "about_run"]
 
 
 # %% ../../nbs/report/09_findings.ipynb #e0466c00
@@ -56,7 +57,7 @@ def asked(
 def against_lines(
     results: str | Path,
     studies: Sequence[str],
-) -> pd.DataFrame:  # study, model, asked as, n, n_unread, estimate, ci_low, ci_high, level, lines, reading
+) -> pd.DataFrame:  # study, model, asked as, n, n_not_asked, n_missing, n_unread, estimate, ..., lines, reading
     "The accuracy of each model and way of asking, and where it stands against chance and the marks."
     parts = []
     for study in studies:
@@ -70,11 +71,11 @@ def against_lines(
         read = [standing(r.estimate, r.ci_low, r.ci_high, lines) for r in main.itertuples()]
         kept = main.assign(study=study, lines=named or "–", reading=read, **{"asked as": mode_names(main).map(spaced)})
         parts.append(kept)
-    columns = ["study", "model", "asked as", "n", "n_unread", "estimate", "ci_low", "ci_high", "level"]
-    columns += ["lines", "reading"]
+    columns = ["study", "model", "estimate", "ci_low", "ci_high", "level", "n", "n_not_asked"]
+    columns += ["n_missing", "n_unread", "asked as", "lines", "reading"]  # a phone's screen ends after the estimate
     if not parts:
         return pd.DataFrame(columns=columns)
-    return pd.concat(parts, ignore_index=True)[columns]
+    return pd.concat(parts, ignore_index=True).reindex(columns=columns)
 
 
 # %% ../../nbs/report/09_findings.ipynb #c5517c1b
@@ -98,6 +99,20 @@ def _of_requests(counts: pd.DataFrame, study: str) -> list[str]:
     return out
 
 
+def _of_coverage(accuracy: pd.DataFrame, study: str) -> list[str]:
+    "Whose share is one of some questions only."
+    if "n_not_asked" not in accuracy:
+        return []
+    main = accuracy[(accuracy["by"] == "all") & (accuracy["n_not_asked"] > 0)]
+    if not len(main):
+        return []
+    of = [
+        f"{r.model}, {spaced(how)}: {r.n_not_asked} of {r.n_not_asked + r.n + r.n_missing}"
+        for r, how in zip(main.itertuples(), mode_names(main))
+    ]
+    return [f"{study}: questions that were never answered stand in no share ({'; '.join(of)})."]
+
+
 def _of_judges(counts: pd.DataFrame, guard: pd.DataFrame, study: str, stage: str) -> list[str]:
     out = []
     if {"status", "n"} <= set(counts):
@@ -116,10 +131,61 @@ def went_wrong(results: str | Path, studies: Sequence[str]) -> list[str]:  # sen
     for study in studies:
         aside = _metrics(Path(results), "prepare", study).get("n_set_aside", 0)
         out += [f"{study}: {aside} rows of the source did not fit and were set aside."] if aside else []
+        without = _metrics(Path(results), "approach", study).get("n_without", 0)
+        out += [f"{study}: {without} cases got no relevant question and were asked of nobody."] if without else []
         out += _of_requests(_table(Path(results), "score", study, "counts"), study)
+        out += _of_coverage(_table(Path(results), "score", study, "accuracy"), study)
         for stage in ("judge", "duels"):
             counts, guard = (_table(Path(results), stage, study, t) for t in ("counts", "guard"))
             out += _of_judges(counts, guard, study, stage)
+    return out
+
+
+# %% ../../nbs/report/09_findings.ipynb #346f7f60
+def truths(
+    results: str | Path,
+    stages: Iterable[tuple[str, str]],  # (stage, study)
+) -> pd.DataFrame:  # study, stage, model, quantity, truth, n, estimate, ci_low, ci_high, level, covered
+    "What was declared of simulated examinees beside what was estimated, over all stages; no row where nothing was."
+    found = [(stage, study, _table(Path(results), stage, study, "truth")) for stage, study in stages]
+    parts = [t.assign(study=study, stage=stage) for stage, study, t in found if len(t)]
+    if not parts:
+        return pd.DataFrame()
+    whole = pd.concat(parts, ignore_index=True)
+    return whole[["study", "stage", *(c for c in whole if c not in ("study", "stage"))]]
+
+
+def about_truths(table: pd.DataFrame) -> str:  # of truths
+    "In a sentence, how many intervals cover the truth."
+    known = table[table["covered"] != "no interval"]
+    n, missed = len(known), int((known["covered"] == "no").sum())
+    bare = len(table) - n
+    return (
+        f"Simulated examinees answered with a skill that was declared beforehand. Of {n} intervals, {n - missed} cover"
+        f" the truth and {missed} do not; of intervals at 95%, one in twenty may miss."
+        + (f" {bare} estimates have no interval." if bare else "")
+    )
+
+
+# %% ../../nbs/report/09_findings.ipynb #0e750def
+def _where(t: pd.DataFrame) -> str:
+    "Models, each with the studies and ways of asking of some rows."
+    at = (t["study"] + ", " + t["asked as"]).groupby(t["model"], sort=False).agg(lambda x: "; ".join(dict.fromkeys(x)))
+    return "; ".join(f"{model} ({named})" for model, named in at.items())
+
+
+def weak(
+    standings: pd.DataFrame,  # of `against_lines`
+) -> list[str]:  # sentences
+    "Who cannot be told from chance, and which accuracies rest on few items."
+    if not len(standings):
+        return ["No accuracy could be computed in this run."]
+    unsure = standings["reading"].str.contains(r"(?:cannot be told from|below)[^;]*\bchance\b", regex=True)
+    few = standings["n"] < SMALL
+    out = [f"Not shown to be better than chance: {_where(standings[unsure])}."] if unsure.any() else []
+    if few.any():
+        rests = "Every accuracy rests" if few.all() else f"{int(few.sum())} of {len(few)} accuracies rest"
+        out.append(f"{rests} on fewer than {SMALL} items: read the intervals, not the order of models.")
     return out
 
 
@@ -129,11 +195,13 @@ def about_run(
     models: Iterable[str],
     synthetic: Mapping[str, bool],  # study -> whether its items are synthetic
     examinees: Iterable[str] = (),  # whose answers were scored
+    standings: pd.DataFrame | None = None,  # of `against_lines`
 ) -> list[str]:  # sentences
     "What every reader should know first."
     made = [s for s, is_so in synthetic.items() if is_so]
     real = [s for s, is_so in synthetic.items() if not is_so]
-    out = [f"{len(list(studies))} studies were put to {', '.join(models)}. n is how many items a number rests on."]
+    put = f"Questions of {', '.join(studies)} were put to {', '.join(models)}"
+    out = [f"{put}. n is how many items a number rests on."]
     if made:
         out.append(
             f"The items of {', '.join(made)} are synthetic demonstration items, written for this project: nothing"
@@ -143,6 +211,7 @@ def about_run(
         out.append(f"The items of {', '.join(real)} come from the study's own corpus.")
     if sim := [e for e in examinees if str(e).startswith(SIMULATED)]:
         out.append(f"Names that begin with {SIMULATED} are simulated, not models: {', '.join(sim)}.")
+    out += weak(standings) if standings is not None else []
     out.append(
         "A number whose interval covers chance says nothing about a model, high or low. This page is no medical device"
         " and gives no clinical advice."

@@ -16,11 +16,20 @@ from matplotlib.figure import Figure
 from .style import PLAIN, Look, canvas, drawable, looks, occurring, spaced
 
 # %% auto #0
-__all__ = ["PEOPLE", "LINE", "PAGE", "intervals"]
+__all__ = ["PEOPLE", "LINE", "PAGE", "MOST_LINES", "intervals"]
 
 # %% ../../nbs/report/03_forest.ipynb #7ba4ad72
-PEOPLE = ("model", "run", "judge", "student", "answered_by")  # columns whose values are models: they have a look
+PEOPLE = (
+    "model",
+    "run",
+    "judge",
+    "student",
+    "who",
+    "annotator",
+    "answered_by",
+)  # columns whose values are models: they have a look
 LINE, PAGE = 0.165, 50  # inches a line; lines a page
+MOST_LINES = 4 * PAGE  # groups of a figure; nobody reads more, and thousands of them are not drawn
 
 
 class _Line(NamedTuple):
@@ -110,13 +119,22 @@ def _draw(ax: Any, lines: list[_Line], brief: bool, limits: tuple[float, float] 
             inside = limits is None or limits[0] <= row.estimate <= limits[1]
             ax.plot([row.estimate], [at], ls="", ms=4.5, clip_on=not inside, zorder=3, **line.look.dot)
             where = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 7, "color": "0.25"}
-            ax.annotate(_beside(row, brief), (1.02, at), **where)
+            ax.annotate(_beside(row, brief), (1.04, at), **where)
         y += 1 + high / 2
     ax.set_ylim(y - 0.4, -0.7)
     return places
 
 
 # %% ../../nbs/report/03_forest.ipynb #7f3bd86b
+def _spread(table: pd.DataFrame, group: str) -> tuple[pd.DataFrame, str]:  # and what to say of those left out
+    "The groups that are drawn: all, or where there are too many, `MOST_LINES` of them, evenly spaced."
+    every = table[group].drop_duplicates()
+    if len(every) <= MOST_LINES:
+        return table, ""
+    drawn = every.iloc[np.linspace(0, len(every) - 1, MOST_LINES).round().astype(int)]
+    return table[table[group].isin(drawn)], f"{MOST_LINES} of {len(every)} lines, evenly spaced in their order"
+
+
 _BETTER = {"higher": "higher is better \N{RIGHTWARDS ARROW}", "lower": "\N{LEFTWARDS ARROW} lower is better"}
 _BETTER["zero"] = "0 is best"
 
@@ -143,7 +161,7 @@ def intervals(
     column: str | None = None,  # a panel each, side by side on the same lines
     marks: dict[str, float] | None = None,  # label -> position of a vertical line
     xlabel: str = "accuracy",
-    better: str | None = None,  # higher, lower or zero; None: neither way is good. Accuracy is better when higher
+    better: str | None = None,  # higher, lower, zero, or in words; None: neither way is. Accuracy is better when higher
     title: str = "",
     limits: tuple[float, float] | None = None,
     level: float = 0.95,  # of the intervals; the axis says it
@@ -165,15 +183,20 @@ def intervals(
     named = looks(occurring(table[people[0]])) if people else {}
     if column:
         return _side_by_side(table, group, hue, column, named, marks, (xlabel, better, title, level, none), limits)
-    panels = _in_columns(_lines(table, group, hue, named))
+    kept, fewer = _spread(table, group)
+    panels = _in_columns(_lines(kept, group, hue, named))
     lines = max(sum(1 + line.label.count("\n") for line in p) for p in panels)
     told = _told(title, xlabel, table, used, level)
     fig, axes = canvas(6.9, 1.15 + LINE * lines, told, ncols=len(panels), sharex=True, squeeze=False)
     for ax, drawn in zip(axes[0], panels):
         places = _draw(ax, drawn, len(panels) > 1, limits, none)
         _name_lines(ax, drawn, places)
-        _finish(ax, limits, marks)
-    _frame(fig, xlabel, better, level, title, named, _unsure(table) and len(panels) > 1)
+        _finish(ax, limits, marks, top=len(panels) == 1)
+    deepest = max(ax.get_ylim()[0] for ax in axes[0])
+    for ax in axes[0]:  # a line is as high in every column
+        ax.set_ylim(deepest, -0.7)
+    notes = _notes(named, marks if len(panels) > 1 else None, _unsure(table) and len(panels) > 1)
+    _frame(fig, xlabel, better, level, title, [*notes, fewer] if fewer else notes)
     return fig
 
 
@@ -192,18 +215,23 @@ def _name_lines(ax: Any, lines: list[_Line], places: list[float]) -> None:
 def _finish(ax: Any, limits: tuple[float, float] | None, marks: dict[str, float] | None, top: bool = True) -> None:
     if limits:
         ax.set_xlim(*limits)
-    ax.xaxis.get_major_locator().set_params(nbins=6 if ax.get_subplotspec().get_gridspec().ncols < 3 else 3)
+    ax.xaxis.get_major_locator().set_params(nbins={1: 6, 2: 4}.get(ax.get_subplotspec().get_gridspec().ncols, 2))
     ax.grid(axis="x", color="0.93", lw=0.6)
     ax.set_axisbelow(True)
     _marked(ax, marks or {}, top)
 
 
-def _frame(fig: Figure, xlabel: str, better: str | None, level: float, title: str, named: dict, star: bool) -> None:
-    below = f"{spaced(xlabel)}, with {level:.0%} interval" + (f"   ({_BETTER[better]})" if better else "")
-    if any(v.hollow for v in named.values()):
-        below += "\nhollow: simulated (sim-)"
-    if star:
-        below += "\n* no interval: one unit, or nothing that varies"
+def _notes(named: dict, marks: dict[str, float] | None, star: bool) -> list[str]:
+    "What a reader has to know of the signs; the names of the dashed lines, where these do not stand above them."
+    lines = ", ".join(label if "/" in label else f"{spaced(label)} {at:.2f}" for label, at in (marks or {}).items())
+    hollow = any(v.hollow for v in named.values())
+    every = (f"dashed: {lines}" * bool(marks), "hollow: simulated (sim-)" * hollow)
+    return [*filter(None, every), *["* no interval: one unit, or nothing that varies"] * star]
+
+
+def _frame(fig: Figure, xlabel: str, better: str | None, level: float, title: str, notes: Sequence[str]) -> None:
+    below = f"{spaced(xlabel)}, with {level:.0%} interval" + (f"   ({_BETTER.get(better, better)})" if better else "")
+    below = "\n".join([below, *notes])
     fig.supxlabel("\n".join(line for part in below.split("\n") for line in textwrap.wrap(part, 100)), fontsize=8.5)
     if title:
         fig.suptitle(spaced(title), x=0.01, ha="left", fontsize=10)
@@ -213,7 +241,8 @@ def _side_by_side(table, group, hue, column, named, marks, frame, limits) -> Fig
     "One panel a value of `column`, all on the same lines."
     xlabel, better, title, level, none = frame
     columns = occurring(table[column])
-    across = min(4, len(columns))
+    long = max(len(spaced(g)) for g in table[group].unique()) > 24
+    across = min(3 if long else 4, len(columns))
     down = -(-len(columns) // across)
     frames = [_lines(table, group, hue, named)]
     places = sum(1 + line.label.count("\n") for g in frames[0] for line in g)
@@ -238,6 +267,7 @@ def _side_by_side(table, group, hue, column, named, marks, frame, limits) -> Fig
         if mine["estimate"].isna().all():
             ax.text(0.5, 0.5, textwrap.fill(none, 18), transform=ax.transAxes, ha="center", fontsize=8, color="0.4")
         _finish(ax, limits, marks, top=False)
-        ax.set_title(spaced(c), fontsize=9, loc="left")
-    _frame(fig, xlabel, better, level, title, named, _unsure(table))
+        ax.tick_params(labelbottom=k + across >= len(columns))  # the lowest panel of each column
+        ax.set_title(textwrap.fill(spaced(c), 22), fontsize=8.5, loc="left")
+    _frame(fig, xlabel, better, level, title, _notes(named, marks, _unsure(table)))
     return fig

@@ -8,18 +8,22 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from ..errors import refuse
 from ..records.schema import Item, Judgment, Rating, Response, read_records
+from ..records.stored import Columnar
 from ..steps.score import mode_names
 
 # %% auto #0
-__all__ = ["ROW_COLUMNS", "Answers", "protected_ids", "answers_of", "columnar", "packed"]
+__all__ = ["ROW_COLUMNS", "MOST_WORDS", "Answers", "protected_ids", "answers_of", "columnar", "packed"]
 
 # %% ../../nbs/report/10_items.ipynb #13eaf313
 ROW_COLUMNS = [
@@ -45,6 +49,7 @@ class Answers(NamedTuple):
     rows: pd.DataFrame  # one row an answer, the columns ROW_COLUMNS
     items: dict[str, dict]  # "study/item" -> its texts and ratings; none of a protected one
     texts: dict[str, dict]  # row number as text -> the answer's own words, and the judges'
+    wordless: int = 0  # answers whose words are left out, since the page would grow too large
 
 
 def _became(scores: pd.DataFrame) -> pd.Series:
@@ -54,10 +59,6 @@ def _became(scores: pd.DataFrame) -> pd.Series:
     what = np.where(right.isna(), "not scored", what)
     what = np.where(~read & (right == 0), "unread", what)
     return pd.Series(np.where(scores["status"].isin(["ok", "truncated"]), what, scores["status"]), scores.index)
-
-
-def _letters(x: Any) -> str | None:
-    return " ".join(map(str, x)) if x is not None and len(x) else None
 
 
 def _verdict(j: Judgment) -> str:
@@ -80,22 +81,49 @@ def _there(file: Path, record: type) -> list:
     return read_records(file, record) if file.exists() else []
 
 
-def _of_study(results: Path, study: str, models: Iterable[str], private: bool, start: int) -> Answers:
+class _Part(NamedTuple):
+    "One study's answers, before their words are looked up."
+
+    rows: pd.DataFrame
+    items: dict[str, dict]
+    said: np.ndarray  # (rows,) the place of each answer in `stored`; -1 where its words are not to be shown
+    stored: Columnar[Response]
+    judged: list[list[Judgment]]  # of each row
+
+
+_ONE = ["item_id", "model", "mode", "sample"]  # what makes an answer one of its kind
+
+
+def _places(scores: pd.DataFrame, stored: Columnar[Response]) -> np.ndarray:  # (rows,) -1 where there is none
+    "Which stored response each row of the scores is of."
+    own = pd.DataFrame({name: stored.column(name) for name in _ONE}).astype({"sample": int})
+    own = own.assign(_at=np.arange(len(own))).drop_duplicates(_ONE, keep="last")
+    return scores[_ONE].merge(own, how="left", on=_ONE)["_at"].fillna(-1).to_numpy(int)
+
+
+def _joined(lists: pd.Series) -> pd.Series:  # of text; missing where a list is empty
+    "Letters or labels of each row, with spaces between them."
+    text = pc.binary_join(pa.array(lists, pa.list_(pa.string())), " ").to_numpy(zero_copy_only=False)
+    return pd.Series(text, lists.index).where(lambda s: s != "", None)
+
+
+def _of_study(results: Path, study: str, models: Iterable[str], private: bool) -> _Part | None:
     file = results / "score" / study / "scores.parquet"
     if not file.exists():
-        return Answers(pd.DataFrame(columns=ROW_COLUMNS), {}, {})
+        return None
     text = results / "text"
     scores = pd.read_parquet(file)
-    items = {i.item_id: i for i in _there(text / "prepare" / study / "items.parquet", Item)}
+    asked = [i for stage in ("prepare", "approach") for i in _there(text / stage / study / "items.parquet", Item)]
+    items = {i.item_id: i for i in asked}  # with the question that was asked, where the stage approach had it written
     judged: dict[tuple, list[Judgment]] = {}
     for j in _there(text / "judge" / study / "judgments.parquet", Judgment):
         judged.setdefault((j.item_id, j.model, j.mode, j.sample), []).append(j)
-    said = {(r.item_id, r.model, r.mode, r.sample): r for r in _responses(text, study, models)}
     open_ids = {k for k, i in items.items() if private or not i.protected}
     free = scores["item_id"].isin(open_ids)
-    keys = list(zip(scores["item_id"], scores["model"], scores["mode"], scores["sample"]))
     plain = scores["answered_by"] == "plain"
-    of = [judged.get(k, []) if p else [] for k, p in zip(keys, plain)]
+    of: list[list[Judgment]] = [[]] * len(scores)
+    if judged:
+        of = [judged.get(k, []) if p else [] for k, p in zip(zip(*(scores[c] for c in _ONE)), plain)]
     rows = pd.DataFrame(
         {
             "study": study,
@@ -110,28 +138,38 @@ def _of_study(results: Path, study: str, models: Iterable[str], private: bool, s
             "sample": scores["sample"],
             "what": _became(scores),
             "right": scores["correct"],
-            "answer": scores["answer"].map(_letters).where(free),
-            "key": scores["key"].map(_letters).where(free),
+            "answer": _joined(scores["answer"]).where(free),
+            "key": _joined(scores["key"]).where(free),
             "confidence": scores["confidence"].round(3),
             "judged": ["; ".join(f"{j.judge}: {_verdict(j)}" for j in js) or None for js in of],
             "judges": [_apart(js) for js in of],
         },
         columns=ROW_COLUMNS,
     )
-    shown = {f"{study}/{k}": _item_texts(items[k]) for k in sorted(open_ids & set(scores["item_id"]))}
-    for target in _ratings(text, study, open_ids & set(scores["item_id"])).itertuples():
+    told = open_ids & set(scores["item_id"])
+    shown = {f"{study}/{k}": _item_texts(items[k]) for k in sorted(told)}
+    for target in _ratings(text, study, told).itertuples():
         line = f"{target.target}: {target.value} ({target.n} people)"
         shown[f"{study}/{target.item_id}"].setdefault("rated", []).append(line)
-    texts = {}
-    for n, (k, js, is_free, is_plain) in enumerate(zip(keys, of, free, plain)):
-        if is_free and is_plain and k in said:
-            texts[str(start + n)] = _words(said[k], js)
-    return Answers(rows, shown, texts)
+    stored = _responses(text, study, models)
+    _check_selection(set(scores["model"]), set(stored.column("model")), study)
+    return _Part(rows, shown, np.where(free & plain, _places(scores, stored), -1), stored, of)
 
 
-def _responses(text: Path, study: str, models: Iterable[str]) -> list[Response]:
-    own = [r for m in models for r in _there(text / "generate" / study / m / "responses.parquet", Response)]
-    return _there(text / "prepare" / study / "recorded.parquet", Response) + own
+def _check_selection(scored: set[str], answered: set[str], study: str) -> None:
+    "Refuse scores that were made for another selection of models than that of the run whose page this is."
+    if not answered or scored == answered:  # without texts, as where only numbers were pulled, nothing can be said
+        return
+    of = [f"scores of {', '.join(sorted(w))}, not of the run" for w in (scored - answered,) if w]
+    of += [f"none of {', '.join(sorted(w))}" for w in (answered - scored,) if w]
+    remedy = f"run `dvc repro`, or `dvc repro score@{study}` and the report"
+    refuse("answers_of", f"the scores of {study}", "be those of the models of the run", "; ".join(of), remedy=remedy)
+
+
+def _responses(text: Path, study: str, models: Iterable[str]) -> Columnar[Response]:
+    own = [text / "generate" / study / m / "responses.parquet" for m in models]
+    files = [text / "prepare" / study / "recorded.parquet", *own]
+    return Columnar([f for f in files if f.exists()], Response)
 
 
 def _item_texts(i: Item) -> dict[str, Any]:
@@ -140,10 +178,44 @@ def _item_texts(i: Item) -> dict[str, Any]:
     return {k: v for k, v in kept.items() if v}
 
 
-def _words(r: Response, judgments: Sequence[Judgment]) -> dict[str, Any]:
+def _words(said: Mapping[str, Any], judgments: Sequence[Judgment]) -> dict[str, Any]:
+    "What an answer says: its text, the thought before it, what went wrong, and the judges' words."
     verdicts = [{"judge": j.judge, "verdict": _verdict(j), "text": (j.text or j.error or "")[:2000]} for j in judgments]
-    kept = {"text": (r.text or "").strip() or None, "reasoning": r.reasoning, "error": r.error, "verdicts": verdicts}
-    return {k: v for k, v in kept.items() if v}
+    kept = {"text": (said["text"] or "").strip() or None, "reasoning": said["reasoning"], "error": said["error"]}
+    return {k: v for k, v in (kept | {"verdicts": verdicts}).items() if v}
+
+
+_WRITTEN = ("text", "reasoning", "error")
+
+
+def _lengths(words: np.ndarray) -> np.ndarray:
+    return np.array([len(x) if x else 0 for x in words], int)
+
+
+def _texts_of(parts: Sequence[_Part], most: int | None) -> tuple[dict[str, dict], int]:  # by row; how many are left out
+    "The words of the answers, first of those that were not right, as long as there is room."
+    found = []  # row, whether it was right, characters, part, place
+    columns = [{name: p.stored.column(name) for name in _WRITTEN} for p in parts]
+    start = 0
+    for p, written in zip(parts, columns):
+        length = np.sum([_lengths(written[name]) for name in _WRITTEN], axis=0)
+        row = np.flatnonzero(p.said >= 0)
+        right = (p.rows["what"] == "right").to_numpy()[row]
+        found.append(pd.DataFrame({"row": start + row, "right": right, "length": length[p.said[row]]}))
+        start += len(p.rows)
+    every = pd.concat([pd.DataFrame({"row": [], "right": [], "length": []}, dtype=int), *found], ignore_index=True)
+    most = int(every["length"].sum()) if most is None else most
+    if every["length"].sum() > most:
+        every = every.sort_values("right", kind="stable")
+    kept = set(every.loc[every["length"].cumsum() <= most, "row"])
+    texts, start = {}, 0
+    for p, written in zip(parts, columns):
+        for k in np.flatnonzero(p.said >= 0):
+            if start + k in kept:
+                said = {name: written[name][p.said[k]] for name in _WRITTEN}
+                texts[str(start + k)] = _words(said, p.judged[k])
+        start += len(p.rows)
+    return texts, len(every) - len(kept)
 
 
 def _ratings(text: Path, study: str, ids: set) -> pd.DataFrame:  # item_id, target, value, n
@@ -165,23 +237,31 @@ def protected_ids(results: str | Path, studies: Iterable[str]) -> set[str]:  # "
     return {f"{s}/{i.item_id}" for s, f in files.items() for i in _there(f, Item) if i.protected}
 
 
+MOST_WORDS = 50_000_000  # characters of answers that a page holds
+
+
 def answers_of(
     results: str | Path,
     studies: Sequence[str],
     models: Sequence[str],  # whose responses the run holds, besides the recorded ones
     *,
     private: bool = False,  # True: the texts of protected items, too
+    most: int | None = MOST_WORDS,  # characters of answers, those that were not right first; None: all
 ) -> Answers:
-    "All answers of a run."
-    parts: list[Answers] = []
-    n = 0
-    for study in studies:
-        parts.append(_of_study(Path(results), study, models, private, n))
-        n += len(parts[-1].rows)
-    full = [p.rows for p in parts if len(p.rows)]
-    rows = pd.concat(full, ignore_index=True) if full else pd.DataFrame(columns=ROW_COLUMNS)
-    items = {k: v for p in parts for k, v in p.items.items()}
-    return Answers(rows, items, {k: v for p in parts for k, v in p.texts.items()})
+    """All answers of a run.
+
+    Raises: ValueError where the scores are those of another selection of models.
+    """
+    found = [_of_study(Path(results), study, models, private) for study in studies]
+    parts = [p for p in found if p is not None and len(p.rows)]
+    rows = [p.rows for p in parts]
+    texts, left_out = _texts_of(parts, most)
+    return Answers(
+        pd.concat(rows, ignore_index=True) if rows else pd.DataFrame(columns=ROW_COLUMNS),
+        {k: v for p in parts for k, v in p.items.items()},
+        texts,
+        left_out,
+    )
 
 
 # %% ../../nbs/report/10_items.ipynb #0db8a077
@@ -190,10 +270,11 @@ def columnar(rows: pd.DataFrame) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for name in rows:
         column = rows[name]
+        codes, values = pd.factorize(column)
         if pd.api.types.is_numeric_dtype(column):
-            out[str(name)] = [None if pd.isna(x) else int(x) if float(x).is_integer() else float(x) for x in column]
+            each = [*(int(x) if float(x).is_integer() else float(x) for x in values), None]  # code -1 is missing
+            out[str(name)] = np.array(each, object)[codes].tolist()
         else:
-            codes, values = pd.factorize(column)
             out[str(name)] = {"values": [str(v) for v in values], "codes": codes.tolist()}
     return {"n": len(rows), "columns": out}
 

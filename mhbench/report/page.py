@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -49,6 +50,7 @@ class ReportTable(NamedTuple):
     frame: pd.DataFrame  # as it was kept, every digit
     about: Prose = Prose()  # what the notebook says of it
     study: str | None = None  # whose items it rests on
+    card: str = ""  # a column: the rows of each of its values are a card, one printed page; "": a plain table
 
 
 class Picture(NamedTuple):
@@ -99,7 +101,8 @@ def _section(results: Path, figures: Path, stage: str, study: str, notebooks: Pa
     for t in c["tables"]:
         if t["show"]:
             frame = pd.read_parquet(folder / f"{t['name']}.parquet").drop(columns=t["hide"])
-            tables.append(ReportTable(t["caption"], frame, said.get(t["name"], Prose()), study))
+            about = said.get(t["name"], Prose())
+            tables.append(ReportTable(t["caption"], frame, about, study, t.get("card", "")))
     drawn = figures / stage / study
     pictures = [Picture(f["caption"], drawn / f"{f['name']}.svg", f.get("alt", "")) for f in c["figures"]]
     absent = [f"{a['name']}: {a['why']}" for a in c["absent"]]
@@ -150,13 +153,22 @@ def _stem(*words: str) -> str:
     return "-".join(re.sub(r"[^a-z0-9]+", " ", " ".join(words).lower()).split())[:80]
 
 
+def _unused(stem: str, taken: set[str]) -> str:
+    "A name that no other table has: captions that are alike where names are cut must not cost a table."
+    names = (f"{stem}-{n}" if n > 1 else stem for n in count(1))
+    name = next(x for x in names if x not in taken)
+    taken.add(name)
+    return name
+
+
 def write_tables(sections: Sequence[Section], folder: str | Path) -> list[Path]:
     "Every table of the sections as CSV and as Markdown, named after section and caption."
     out, folder = [], Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    taken: set[str] = set()
     for s in sections:
         for t in s.given:
-            stem = _stem(s.title, t.caption)
+            stem = _unused(_stem(s.title, t.caption), taken)
             out += [folder / f"{stem}.csv", folder / f"{stem}.md"]
             out[-2].write_text(csv_text(t.frame), encoding="utf-8")
             out[-1].write_text(f"# {t.caption}\n\n{markdown_table(readable(t.frame))}", encoding="utf-8")
@@ -201,17 +213,24 @@ def _rests_on(row: dict, study: str | None, rows: pd.DataFrame) -> str:
         here = here[here[column] == value]
     if here["item"].nunique() == row["n"]:
         return f"items?{urlencode(wanted)}"
-    for name, part in here.groupby("set"):  # a table of the core set alone
+    for name, part in here.groupby("set", observed=True):  # a table of the core set alone
         if part["item"].nunique() == row["n"]:
             return f"items?{urlencode(wanted | {'set': name})}"
     return ""
 
 
-def _links(t: ReportTable, answers: Answers | None) -> list[str]:  # one a row
+def _scored(answers: Answers | None) -> pd.DataFrame | None:
+    "The answers that were right or wrong, with what a row of a table may choose them by."
+    if answers is None:
+        return None
+    chosen_by = ["study", "model", "asked", "category", "topic", "set", "item"]
+    return answers.rows[answers.rows["right"].notna()].filter(chosen_by).astype("category")
+
+
+def _links(t: ReportTable, scored: pd.DataFrame | None) -> list[str]:  # one a row
     "For each row a link to the answers that it rests on, where these are as many as it says."
-    if answers is None or not {"model", "n"} <= set(t.frame):
+    if scored is None or not {"model", "n"} <= set(t.frame):
         return [""] * len(t.frame)
-    scored = answers.rows[answers.rows["right"].notna()]
     return [_rests_on(row, t.study, scored) for row in t.frame.head(ROWS_SHOWN).to_dict("records")]
 
 
@@ -223,16 +242,55 @@ def _notebook_of(function: str) -> str:
     return f"../{found[1]}" if found else ""
 
 
-def _cells(t: ReportTable, key: str, section: Section, answers: Answers | None, digits: int) -> dict[str, Any]:
+def _card_ids(sections: Sequence[Section]) -> dict[tuple[str, str], str]:  # (study, who) -> its place on the page
+    "The cards of a page."
+    named = [(s.study, str(who)) for s in sections for t in s.given if t.card for who in t.frame[t.card].unique()]
+    return {key: _stem("card", *key) for key in named}
+
+
+def _card_of(row: dict, study: str | None, cards: Mapping[tuple[str, str], str]) -> str:
+    "The card of the judge that a row names: in `judge`, or where its `measure` ends."
+    of, measure = row.get("study", study), str(row.get("measure", ""))
+    own = [key for key in cards if key[0] == of and (row.get("judge") == key[1] or measure.endswith(f" by {key[1]}"))]
+    return f"#{cards[own[0]]}" if own else ""
+
+
+_NOT_ON_A_CARD = ("n_clusters", "interval", "undefined")
+
+
+def _card_pages(t: ReportTable, cards: Mapping[tuple[str, str], str], digits: int) -> list[dict[str, Any]]:
+    "A table cut into cards."
+    out = []
+    for who, g in t.frame.groupby(t.card, sort=False) if t.card else ():
+        kept = g.drop(columns=[t.card, *(c for c in _NOT_ON_A_CARD if c in g)])
+        shown = readable(kept.astype({"n": "Int64"}) if "n" in kept else kept)
+        rows = [[number(v, digits) for v in r] for r in shown.itertuples(index=False)]
+        head = {"head": [spaced(c) for c in shown.columns], "right": numeric(shown)}
+        out.append(head | {"id": cards[str(t.study), str(who)], "who": who, "study": t.study, "rows": rows})
+    return out
+
+
+def _cells(
+    t: ReportTable,
+    key: str,
+    section: Section,
+    scored: pd.DataFrame | None,
+    digits: int,
+    cards: Mapping[tuple[str, str], str],
+) -> dict[str, Any]:
     shown = readable(t.frame).head(ROWS_SHOWN)
     rows = [[number(v, digits) for v in r] for r in shown.itertuples(index=False)]
+    named = [_card_of(row, t.study, cards) for row in t.frame.head(ROWS_SHOWN).to_dict("records")]
+    judge = next((c for c in ("judge", "measure") if c in shown), None)
     code = [{"name": f.rsplit(".", 1)[-1], "notebook": _notebook_of(f)} for f in t.about.functions]
     return {
         "id": key,
         "caption": t.caption,
         "head": [spaced(c) for c in shown.columns],
         "right": numeric(shown),
-        "rows": [{"cells": cells, "link": link} for cells, link in zip(rows, _links(t, answers))],
+        "rows": [{"cells": c, "link": link, "card": k} for c, link, k in zip(rows, _links(t, scored), named)],
+        "card_at": list(shown.columns).index(judge) if judge else -1,
+        "cards": _card_pages(t, cards, digits),
         "n_at": list(shown.columns).index("n") if "n" in shown else -1,
         "n": len(t.frame),
         "cut": len(t.frame) > ROWS_SHOWN,
@@ -249,6 +307,14 @@ def _cells(t: ReportTable, key: str, section: Section, answers: Answers | None, 
 _KINDS = {".png": "image/png", ".svg": "image/svg+xml"}
 
 
+def _lean(svg: str) -> str:
+    "An SVG for a page: places to a hundredth of a point, no description (the page has it), no space between tags."
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    at = re.compile(r'(?<=\s)(?:d|x|y)="[^"]*"')
+    svg = at.sub(lambda m: re.sub(r"(\.\d\d)\d+", r"\1", m[0]).replace("\n", " "), svg)
+    return re.sub(r">\s+<", "><", svg)
+
+
 def _picture(p: Picture, title: str) -> dict:
     if not Path(p.file).exists():
         refuse(
@@ -260,17 +326,22 @@ def _picture(p: Picture, title: str) -> dict:
             remedy="run the stage that draws it",
             error=FileNotFoundError,
         )
-    data = base64.b64encode(Path(p.file).read_bytes()).decode()
+    drawn = Path(p.file).read_bytes()
+    if Path(p.file).suffix == ".svg":
+        drawn = _lean(drawn.decode()).encode()
+    data = base64.b64encode(drawn).decode()
     return {"caption": p.caption, "alt": p.alt or p.caption, "kind": _KINDS[Path(p.file).suffix], "data": data}
 
 
-def _groups(sections: Sequence[Section], answers: Answers | None, digits: int) -> list[dict]:
+def _groups(
+    sections: Sequence[Section], scored: pd.DataFrame | None, digits: int, cards: Mapping[tuple[str, str], str]
+) -> list[dict]:
     "The sections by study, in their order."
     out: dict[str, dict] = {}
     for k, s in enumerate(sections, 1):
         name = s.study or s.title
         group = out.setdefault(name, {"id": f"g{len(out) + 1}", "name": name, "sections": []})
-        tables = [_cells(t, f"s{k}t{j}", s, answers, digits) for j, t in enumerate(s.given, 1)]
+        tables = [_cells(t, f"s{k}t{j}", s, scored, digits, cards) for j, t in enumerate(s.given, 1)]
         figures = [_picture(Picture(*p), s.title) for p in s.figures]
         shown = {"id": f"s{k}", "name": s.stage or s.title, "text": s.text, "absent": s.absent}
         group["sections"].append(shown | {"tables": tables, "figures": figures})
@@ -285,6 +356,7 @@ def _embedded(answers: Answers) -> dict[str, Any]:
     known = answers.rows["study"] + "/" + answers.rows["item"]
     return {
         "n": len(answers.rows),
+        "wordless": answers.wordless,
         "head": head,
         "shown": shown,
         "protected": bool((~known.isin(list(answers.items))).any()),
@@ -299,6 +371,7 @@ def html_report(
     sections: Sequence[Section],
     *,
     first: Section | None = None,  # the tables of the first screen
+    last: Section | None = None,  # what closes the page
     wrong: Sequence[str] | None = None,  # what went wrong, in sentences; None: nobody looked
     answers: Answers | None = None,  # every answer, for the list; None: no list
     private: bool = False,  # True: a banner says that the page holds protected texts
@@ -313,14 +386,17 @@ def html_report(
         loader=jinja2.PackageLoader("mhbench.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     static = resources.files("mhbench.report") / "static"
+    more = (_scored(answers), digits, _card_ids(sections))
     text = introduction.split("\n\n") if isinstance(introduction, str) else introduction
     return env.get_template("page.html").render(
         title=title,
         introduction=[p for p in text if p.strip()],
         private=private,
         wrong=None if wrong is None else list(wrong),
-        first=[_cells(t, f"f{k}", first, answers, digits) for k, t in enumerate(first.given, 1)] if first else [],
-        groups=_groups(sections, answers, digits),
+        first=[_cells(t, f"f{k}", first, *more) for k, t in enumerate(first.given, 1)] if first else [],
+        last=last,
+        closing=[_cells(t, f"c{k}", last, *more) for k, t in enumerate(last.given, 1)] if last else [],
+        groups=_groups(sections, *more),
         answers=_embedded(answers) if answers is not None and len(answers.rows) else None,
         glossary=dict(glossary),
         style=(static / "report.css").read_text(encoding="utf-8"),

@@ -96,6 +96,7 @@ def doubts(table: pd.DataFrame) -> list[str]:  # sentences; none where there is 
             out.append(f"{few} of {len(rows)} rows rest on fewer than {FEW}: read them as not known")
         elif small:
             out.append(f"{small} of {len(rows)} rows rest on fewer than {SMALL}: one item more or less moves them")
+        out += _of_models(rows.assign(n=n))
     if {"estimate", "ci_low", "ci_high"} <= set(table):
         out += _of_intervals(table.dropna(subset=["estimate"]))
     plain = [c for c in table if c in ("p", "p_value")]
@@ -104,6 +105,25 @@ def doubts(table: pd.DataFrame) -> list[str]:  # sentences; none where there is 
         rather = f"read {' or '.join(corrected)}" if corrected else "they are not corrected"
         out.append(f"{len(table)} tests side by side: of 20 without any difference, one has p below 0.05; {rather}")
     return out
+
+
+_ASIDE = ("model", "mark", "interval", "reading")  # texts that follow from a model's answers
+
+
+def _of_models(rows: pd.DataFrame) -> list[str]:
+    "Models in one place of a table, of whom one was asked, or answered, less than another."
+    if "model" not in rows:
+        return []
+    named = [c for c in rows if c not in _ASIDE and not pd.api.types.is_numeric_dtype(rows[c])]
+    places = [g["n"] for _, g in rows.groupby(named, dropna=False)] if named else [rows["n"]]
+    uneven = [n for n in places if n.nunique() > 1]
+    if not uneven:
+        return []
+    least, most = min(int(n.min()) for n in uneven), max(int(n.max()) for n in uneven)
+    return [
+        f"models rest on different items here (n from {least} to {most}): one may have had the easy ones; only tables"
+        " of pairs compare them on the same"
+    ]
 
 
 def _of_intervals(rows: pd.DataFrame) -> list[str]:

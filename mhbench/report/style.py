@@ -17,13 +17,13 @@ from matplotlib.figure import Figure
 from matplotlib.rcsetup import cycler
 
 from ..errors import refuse
+from ..records.schema import SIMULATED
 
 # %% auto #0
 __all__ = [
     "PALETTE",
     "MARKERS",
     "STYLE",
-    "SIMULATED",
     "PLAIN",
     "EVERYBODY",
     "Look",
@@ -40,12 +40,13 @@ __all__ = [
 ]
 
 # %% ../../nbs/report/02_style.ipynb #f8ed7fa7
-PALETTE = ("#0072B2", "#D98E00", "#009E73", "#CC4C00", "#B5578F", "#3C9BD6", "#333333")
-MARKERS = "os^DvPX<"
+PALETTE = ("#0072B2", "#D98E00", "#009E73", "#CC4C00", "#B5578F", "#3C9BD6", "#333333", "#6A3D9A", "#8C6D46")
+MARKERS = "os^DvPX<"  # one fewer than colours: of 72 names no two look alike
 
 STYLE = {
     "text.parse_math": False,  # a label with a dollar sign is a label
     "font.size": 9,
+    "font.sans-serif": ["DejaVu Sans", "Arial"],  # named again at every text of an SVG
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.titlesize": 10,
@@ -74,9 +75,14 @@ class Look(NamedTuple):
         return {"color": self.color, "marker": self.marker, "markerfacecolor": face, "markeredgecolor": self.color}
 
 
-SIMULATED = "sim-"
 PLAIN = Look("#3a3f45", "o", False)  # what is no model, and needs no colour of its own
-EVERYBODY = {"all", "average", "people", "raters"}  # rows of several, that are nobody's
+EVERYBODY = {
+    "all",
+    "average",
+    "people",
+    "raters",
+    "ceiling: a member of the panel",
+}  # rows of several, that are nobody's
 _INTRODUCED: dict[str, int] = {}
 
 

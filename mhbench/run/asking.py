@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from ..ask.providers import endpoint as endpoint_of
@@ -24,7 +24,7 @@ from .graph import root
 from ..steps.answers import Asked
 
 # %% auto #0
-__all__ = ["cache_file", "capped", "asking", "asked_with", "trained_classifier", "settled"]
+__all__ = ["cache_file", "capped", "asking", "asked_with", "trained_classifier", "settled", "settled_together"]
 
 
 # %% ../../nbs/run/07_asking.ipynb #9ef2affe
@@ -171,3 +171,13 @@ def settled(
         return
     with asking(rest, name, endpoints) as (model, endpoint):
         yield Asked(name, capped_modes, model, endpoint)
+
+
+@contextmanager
+def settled_together(
+    entries: Mapping[str, dict],  # name -> a model's entry in params.yaml
+    endpoints: dict,
+) -> Iterator[dict[str, Asked]]:  # by name
+    "Several models that are asked in turn, all of them ready."
+    with ExitStack() as stack:
+        yield {name: stack.enter_context(settled(entry, name, endpoints)) for name, entry in entries.items()}

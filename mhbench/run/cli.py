@@ -6,41 +6,26 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import signal
 import subprocess
 import sys
-import tempfile
 import traceback
-from pathlib import Path
-
-import pandas as pd
-import yaml
+from collections.abc import Sequence
 
 from .. import __version__
-from ..annotate.command import add_annotate
 from ..ask.secrets import plain
-from ..errors import refuse
-from ..records.schema import STATUSES
-from . import edit, execute, inputs, new_study, plan, publish
-from .asking import asking, capped
+from ..errors import refuse, system_remedy
+from . import execute, inputs
 from .graph import root
 from .live import Live, position
-from .params import asked_by, load_params
-from .people import add_people
+from .params import load_params
 
 # %% auto #0
-__all__ = ["selection", "parser", "main"]
+__all__ = ["parser", "main"]
 
 
 # %% ../../nbs/run/18_cli.ipynb #dcec0ef1
-def _names(text: str | None) -> list[str] | None:
-    "A comma-separated list; None where nothing was given."
-    names = [x.strip() for x in (text or "").split(",") if x.strip()]
-    return names or None
-
-
 def _run_all(params: str) -> None:
     "Every stage that is out of date, as `dvc repro` runs them, with our lines instead of DVC's."
     if params != "params.yaml":
@@ -56,7 +41,9 @@ def _run(a):
         refuse("run", "STAGE", "be named, or --all said", f"{a.stage!r} with{'' if a.all else 'out'} --all")
     if a.all:
         _run_all(a.params)
-        return
+        from mhbench.run.commands import print_summary
+
+        return print_summary(a)
     overrides = None
     if a.shard:
         if a.stage != "generate":
@@ -77,269 +64,19 @@ def _inputs(a):
         print(f"{study}: corpus {hashes['corpus'][:12]}")
 
 
-def _export(a):
-    from mhbench.run.export import export_run
-    from mhbench.run.graph import runs
-
-    run = load_params(root() / a.params)["run"]
-    made = export_run(a.kind, a.to, root() / "results", run, runs(run), private=a.private)
-    print(*made[:20], *([f"and {len(made) - 20} more"] if len(made) > 20 else []), sep="\n")
-
-
-def _compare(a):
-    from mhbench.report.page import ReportTable, Section, html_report, readable
-    from mhbench.run import compare
-
-    first, second = compare.results_of(a.first), compare.results_of(a.second)
-    paired = compare.paired_accuracies(first.scores, second.scores, seed=20250107)
-    main = compare.main_numbers(first, second)
-    told = f"{a.second} minus {a.first}, on the items that both scored; where the interval holds 0 nothing is shown."
-    print(told, readable(paired).to_string(index=False), sep="\n\n", end="\n\n")
-    changed = main[main["difference"].abs() > 1e-9]
-    print(f"{len(changed)} of {len(main)} main numbers differ" + (":" if len(changed) else ""))
-    print(changed.round(4).to_string(index=False) if len(changed) else "")
-    if a.page:
-        tables = [ReportTable("Right answers, item by item", paired), ReportTable("All main numbers", main)]
-        page = html_report(f"{a.first} and {a.second}", told, [Section("Two runs", tables=tables)])
-        Path(a.page).write_text(page, encoding="utf-8")
-        print(a.page)
-
-
-def _sweep(a):
-    from mhbench.report.style import save
-    from mhbench.run import sweep
-
-    table = sweep.sweep(a.axes, a.name, targets=a.target, params=a.params)
-    names = [x.partition("=")[0] for x in a.axes]
-    what = sweep.moved(table, names)
-    print(what.to_string(index=False) if len(what) else "no main number depends on what was varied")
-    folder = root() / "results" / "sweep" / a.name
-    table.to_csv(folder / "sweep.csv", index=False)
-    drawing = sweep.sweep_figure(what, names)
-    files = [folder / "sweep.csv", *(save(drawing, "sweep", folder) if drawing is not None else [])]
-    print("\n" + "\n".join(os.path.relpath(f) for f in files))
-    print("params.yaml is what it was; `dvc repro` brings its results back")
-
-
-def _report(a):
-    execute.run_stage("report", params=a.params, overrides={"private": True} if a.private else None)
-    print(f"results/{'private/' if a.private else ''}report.html")
-    if a.private:
-        print("it holds texts of protected corpora: for those who may read them, and never published")
-
-
-def _publish(a):
-    files = publish.publish(a.to, params=a.params)
-    print(f"{len(files)} files in {a.to}")
-
-
-def _merge(a):
-    out = edit.merge_shards(a.study, a.model, params=a.params)
-    print(
-        f"generate {a.study} {a.model}: {os.path.relpath(out)}; `dvc commit -f generate@{a.study}-{a.model}` records it"
-    )
-
-
-def _select(a):
-    if a.items and not a.items.isdecimal():
-        refuse("select", "--items", "be a number of items, 0 for all", f"{a.items!r}")
-    for option, named in (("--studies", a.studies), ("--models", a.models), ("--judges", a.judges)):
-        if named and not _names(named):
-            refuse("select", option, "name something, or be left out", f"{named!r}")
-    given = {"studies": _names(a.studies), "models": _names(a.models), "judges": _names(a.judges)}
-    if a.demo or a.items or any(given.values()):
-        edit.select(**given, items=int(a.items) if a.items else None, demo=a.demo, params=root() / a.params)
-    p = load_params(root() / a.params)
-    if not (a.show or a.demo or a.items or any(given.values())):
-        return
-    print("\n".join(selection(p)))
-
-
-def selection(p: dict) -> list[str]:  # one a line
-    "What the next run takes, in words: studies, models, and whom each stage asks besides."
-    run = p["run"]
-    out = [f"studies: {', '.join(run['studies'])}", f"models: {', '.join(run['models'])}"]
-    for stage in [s for s in ("judge", "judge_study", "duels", "contamination") if run.get(s)]:
-        for study in run[stage]:
-            named = [f"{k} {', '.join(v)}" for k, v in asked_by(p, stage, study).items() if v]
-            out.append(f"{stage} of {study}: {'; '.join(named) or 'the models of the run'}")
-    if run.get("items") is not None:
-        out.append(f"items: at most {run['items']} a study" if run["items"] else "items: all")
-    return out
-
-
-def _without_bad_rows(loader: str, path: str, study: str, options: dict) -> str:
-    "What `strict=false` would do about a corpus that was refused; nothing where it would not help."
-    from mhbench.studies.corpus import load_corpus
-
-    if "strict" in options:
-        return ""
-    with tempfile.TemporaryDirectory() as d:
-        file = Path(d) / "set_aside.jsonl"
-        try:
-            corpus = load_corpus(loader, path, study=study, **options, strict=False, set_aside=str(file))
-        except (ValueError, OSError):
-            return ""
-        n = len(file.read_text(encoding="utf-8").splitlines()) if file.exists() else 0
-    rows = "1 row does" if n == 1 else f"{n} rows do"
-    kept = f"the {len(corpus.items)} items that do are kept"
-    return f"; {rows} not fit: with `--option strict=false` they are set aside and counted, and {kept}" if n else ""
-
-
-def _import(a):
-    path = root() / a.params
-    options = {}
-    for text in a.option:
-        name, eq, value = text.partition("=")
-        if not eq:
-            refuse("import", "--option", "be NAME=VALUE", f"{text!r}")
-        try:
-            options[name] = yaml.safe_load(value)
-        except yaml.YAMLError:
-            refuse("import", f"--option {name}", "have a value that is YAML", f"{value!r}", remedy="look for a bracket")
-    prepare = load_params(path)["studies"].get(a.study, {}).get("prepare", {})
-    if prepare.get("loader") == "table":
-        remedy = f"say `mhbench new-study {a.study} FILE --replace`"
-        refuse("import", "study", "not be a table with a layout of its own", f"{a.study!r}", remedy=remedy)
-    if prepare:
-        from mhbench.studies.corpus import load_corpus
-
-        with tempfile.TemporaryDirectory() as d:
-            aside = {"set_aside": f"{d}/set_aside.jsonl"} if options.get("strict") is False else {}
-            try:
-                corpus = load_corpus(prepare["loader"], a.path, study=a.study, **options, **aside)
-            except ValueError as e:
-                raise ValueError(f"{e}{_without_bad_rows(prepare['loader'], a.path, a.study, options)}") from None
-    edit.import_corpus(a.study, a.path, options, params=path)
-    if prepare:
-        print(
-            f"{a.study}: {len(corpus.items)} items, {len(corpus.ratings)} ratings, {len(corpus.responses)} recorded"
-            " answers"
-        )
-        for line in corpus.notes:
-            print(f"  {line}")
-    print(
-        f"recorded in {a.params} with its SHA-256; every mode asks all of its items (the demo's limits are lifted), and"
-        f" `make repro STUDIES={a.study} ITEMS=200` runs 200 of them"
-    )
-
-
-_COLUMNS = {
-    "requests": "requests",
-    "cached": "cached",
-    "to_ask": "to ask",
-    "prompt_tokens": "prompt tokens",
-    "completion_tokens": "answer tokens at most",
-    "cost_usd": "USD at most",
-}
-
-
-def _summary(a):
-    top = root()
-    folder = top / "results" / "report"
-    if not (folder / "headline.md").exists():
-        refuse(
-            "summary",
-            "results/report",
-            "hold the report's tables",
-            "none",
-            remedy="run `dvc repro`",
-            error=FileNotFoundError,
-        )
-    for t in [folder / "headline.md", *sorted(folder.glob("*-score-accuracy*.md"))]:
-        print(f"\n{t.read_text(encoding='utf-8').rstrip()}")
-    print(f"\n{len(list(folder.glob('*.csv')))} tables as CSV and Markdown in results/report/")
-    figures = sorted((top / "figures").rglob("*.png"))
-    print(f"{len(figures)} figures in figures/ (PNG and SVG); everything on one page: results/report.html")
-
-
-def _money(usd: float) -> str:
-    return "unknown" if pd.isna(usd) else f"{usd:.4f}"
-
-
-def _plan(a):
-    t = plan.plan_run(a.params)
-    shown = t.rename(columns=_COLUMNS)[["stage", "study", "model", *_COLUMNS.values()]]
-    total = {"stage": "all", "study": "", "model": "", **{c: shown[c].sum(skipna=False) for c in _COLUMNS.values()}}
-    print(pd.concat([shown, pd.DataFrame([total])]).to_string(index=False, formatters={"USD at most": _money}))
-    print(
-        "\nPrompt tokens are estimated from the texts' lengths. Answers that judges would read and that are not there"
-        " yet count at their longest."
-    )
-    if t["unlimited"].sum():
-        print(
-            f"{t['unlimited'].sum()} of the requests to ask have no max_tokens, so that their answers are not in the"
-            f" bounds; set it in the sampling of {', '.join(t.loc[t['unlimited'] > 0, 'model'].unique())}"
-        )
-
-
-def _held(rows: list[dict]) -> pd.DataFrame:
-    "What a cache holds, one row a model and endpoint: answers by status, tokens, money, and the days."
-    t = pd.DataFrame(rows)
-    who = ["model", "endpoint"]
-    counts = t.pivot_table(index=who, columns="status", values="rows", aggfunc="sum", fill_value=0)
-    counts = counts[[s for s in STATUSES if s in counts]].astype(int)
-    g = t.groupby(who)
-    sums = g[["prompt_tokens", "completion_tokens", "cost_usd"]].sum()
-    spent = sums.rename(columns={"prompt_tokens": "prompt tokens", "completion_tokens": "answer tokens"})
-    spent = spent.rename(columns={"cost_usd": "USD"})
-    days = {"from": g["oldest"].min(), "to": g["newest"].max()}
-    dates = pd.DataFrame(
-        {k: pd.to_datetime(v, unit="s", utc=True).dt.strftime("%Y-%m-%d %H:%M") for k, v in days.items()}
-    )
-    out = counts.join(spent).join(dates).reset_index()
-    return out.assign(endpoint=out["endpoint"].str.replace(r"^(.{40}).+", r"\1...", regex=True))
-
-
-def _cache(a):
-    from mhbench.ask import cache
-
-    path = Path(a.cache) if a.cache else cache.cache_path(root())
-    if a.action != "import" and not path.exists():
-        refuse(
-            "cache",
-            "the file",
-            "be there",
-            f"{os.path.relpath(path)!r}",
-            remedy="name it with --cache, or run a stage that asks a model",
-            error=FileNotFoundError,
-        )
-    reading = a.action in ("stats", "export")
-    with contextlib.closing(cache.Cache(path, readonly=reading)) as c:
-        if a.action == "stats":
-            held = cache.stats(c)
-            print(_held(held).to_string(index=False) if held else "the cache is empty")
-        elif a.action == "export":
-            print(f"{cache.export(c, a.file, model=a.model)} answers written to {a.file}")
-            print("answers may repeat the text of a protected corpus: look at the file before you hand it on")
-        elif a.action == "import":
-            got = cache.import_file(c, a.file)
-            kept = f"{len(got.kept)} differ from the stored ones, which stay"
-            print(f"{got.added} answers added, {got.already} were there already, {kept}")
-        else:
-            n = cache.prune(c, model=a.model, status=a.status, older_than_days=a.older_than_days)
-            print(f"{n} answers deleted")
-
-
-def _check(a):
-    from mhbench.ask.cache import cache_path
-    from mhbench.ask.negotiate import check
-
-    p = load_params(root() / a.params)
-    if a.model not in p["models"]:
-        refuse("check", "MODEL", f"be among {', '.join(p['models'])}", f"{a.model!r}", place=a.params)
-    entry, _ = capped(p["models"][a.model], {})
-    with asking(entry, a.model, p["endpoints"]) as (model, endpoint):
-        report = check(model, endpoint, cache=cache_path(root()))
-    print(report)
-    print(report.entry())
-    if not report.ok:
-        raise RuntimeError(f"{a.model} cannot be used as it is entered; the lines above say why")
+def _trained(a):
+    named = {model: made["run"] for model, made in inputs.record_trained(a.params).items() if made}
+    print(", ".join(f"{model}: run {run}" for model, run in named.items()) or "no model of the run was trained here")
 
 
 # %% ../../nbs/run/18_cli.ipynb #6edf4f2a
-def parser() -> argparse.ArgumentParser:
-    "The command line's parser."
+def parser(
+    words: Sequence[str] = (),  # what was said
+) -> argparse.ArgumentParser:
+    """The command line's parser.
+
+    DVC says `run` once a stage, and does not wait for the other commands to be imported.
+    """
     p = argparse.ArgumentParser(prog="mhbench", description="Evaluate language models in mental health, reproducibly.")
     p.add_argument("--version", action="version", version=f"mhbench {__version__}")
     sub = p.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -364,68 +101,11 @@ def parser() -> argparse.ArgumentParser:
         help="ask only the I-th of N parts of the items (generate); merge puts them together",
     )
     add("inputs", _inputs, "hash the corpora, answers and templates that the run reads, for DVC to compare")
-    s = add("export", _export, "the run for another tool: logs for inspect, a dataset folder (hf), a run of MLflow")
-    s.add_argument("kind", choices=["inspect", "hf", "mlflow"])
-    s.add_argument("to", metavar="FOLDER", help="where to write; for MLflow the tracking address")
-    s.add_argument("--private", action="store_true", help="with the texts of protected items")
-    s = add("compare", _compare, "two runs side by side, with paired differences: folders, commits, experiments")
-    s.add_argument("first", metavar="RUN")
-    s.add_argument("second", metavar="RUN")
-    s.add_argument("--page", default="", metavar="FILE", help="write the comparison as a page, too")
-    s = add("sweep", _sweep, "run a grid of parameters one after the other; said again, it goes on where it was")
-    s.add_argument("axes", nargs="+", metavar="NAME=V1,V2", help="e.g. judge.threshold=0.6,0.7,0.8")
-    s.add_argument("--name", default="sweep", help="of the folder in results/sweep")
-    s.add_argument("--target", action="append", default=[], help="a stage of dvc.yaml; by default the whole pipeline")
-    s = add("report", _report, "make the page of the run again, from what its stages have left")
-    s.add_argument(
-        "--private", action="store_true", help="with the texts of protected items, as results/private/report.html"
-    )
-    s = add("publish", _publish, "copy the executed notebooks and the page of the run to a folder for readers")
-    s.add_argument("--to", default="reports")
-    add_annotate(sub)
-    add_people(sub)
-    s = add("check", _check, "ask a model three questions: what works, what it costs, and its entry for params.yaml")
-    s.add_argument("model", metavar="MODEL")
-    s = add("merge", _merge, "put the shards of a generate stage together, byte for byte as one process gives them")
-    s.add_argument("study")
-    s.add_argument("model")
-    s = add("select", _select, "say what the next `dvc repro` runs: writes run.yaml, and nothing in params.yaml")
-    s.add_argument("--studies", default="", help="comma-separated, or all")
-    s.add_argument("--models", default="", help="comma-separated, or all")
-    s.add_argument("--items", default="", help="at most this many items a study; 0 for all")
-    s.add_argument("--judges", default="", help="who judges, in every study; by default judges follow the models")
-    s.add_argument("--demo", action="store_true", help="go back to the selection that came with the repository")
-    s.add_argument("--show", action="store_true", help="print the selection as it is")
-    s = add("import", _import, "point a study at a corpus on this machine")
-    s.add_argument("study")
-    s.add_argument("path")
-    s.add_argument(
-        "--option",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="what the loader takes besides, e.g. key=number, strict=false",
-    )
-    new_study.add_parser(add)
-    add("summary", _summary, "print the result tables")
-    add("plan", _plan, "count the requests, tokens and money that a `dvc repro` would take, and ask nothing")
-    s = add("cache", _cache, "look at, share or prune the cache of answers")
-    actions = s.add_subparsers(dest="action", required=True, metavar="ACTION")
-    for name, text in (
-        ("stats", "what it holds, by model"),
-        ("export", "write it to a file that can be shared"),
-        ("import", "read such a file in"),
-        ("prune", "delete answers"),
-    ):
-        t = actions.add_parser(name, help=text, description=text)
-        t.add_argument("--cache", default="", help="the cache; by default .mhbench/cache.sqlite in the repository")
-        if name in ("export", "import"):
-            t.add_argument("file", help="JSON lines under gzip")
-        if name in ("export", "prune"):
-            t.add_argument("--model")
-        if name == "prune":
-            t.add_argument("--status", choices=STATUSES)
-            t.add_argument("--older-than-days", type=float)
+    add("trained", _trained, "note what the stage finetune has made of each model of the run, for DVC to compare")
+    if list(words[:1]) not in (["run"], ["inputs"], ["trained"]):
+        from mhbench.run.commands import add_commands
+
+        add_commands(sub, add)
     return p
 
 
@@ -448,7 +128,8 @@ def _kept() -> str:
 
 def main(argv: list[str] | None = None) -> int:
     "The entry point: 0, or 1 with one message on standard error."
-    a = parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    a = parser(words).parse_args(words)
     try:
         a.function(a)
         sys.stdout.flush()
@@ -456,7 +137,7 @@ def main(argv: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (ValueError, RuntimeError, OSError, ImportError) as e:
-        print(f"mhbench {a.command}: {_without_controls(str(e))}", file=sys.stderr)
+        print(f"mhbench {a.command}: {_without_controls(str(e))}{system_remedy(str(e))}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # once is enough

@@ -18,7 +18,7 @@ from ..stats.resample import mean, paired_difference
 from ..steps.score import mode_names
 
 # %% auto #0
-__all__ = ["Results", "results_of", "paired_accuracies", "main_numbers", "headline_metrics"]
+__all__ = ["Results", "results_of", "paired_accuracies", "main_numbers", "headline_metrics", "add_compare"]
 
 
 # %% ../../nbs/run/15_compare.ipynb #e3d16b0f
@@ -27,13 +27,14 @@ class Results(NamedTuple):
 
     name: str
     main: pd.DataFrame  # the main numbers: study, stage, measure, model, mode, n, estimate, ...
-    scores: pd.DataFrame  # one row a response: study, item_id, cluster, model, mode, correct, ...
+    scores: pd.DataFrame  # one row a response: study, set, item_id, cluster, model, mode, correct, ...
+    gone: tuple[str, ...] = ()  # stages and studies of that commit whose results are nowhere here
 
 
-_OF_SCORES = ["study", "item_id", "cluster", "model", "mode", "answered_by", "n_votes", "correct"]
+_OF_SCORES = ["study", "set", "item_id", "cluster", "model", "mode", "answered_by", "n_votes", "correct"]
 
 
-def _read(folder: Path, name: str) -> Results:
+def _read(folder: Path, name: str, gone: tuple[str, ...] = ()) -> Results:
     found = []
     for file in sorted(folder.glob("*/*/headline.parquet")):
         found.append(pd.read_parquet(file).assign(stage=file.parts[-3], study=file.parts[-2]))
@@ -42,7 +43,7 @@ def _read(folder: Path, name: str) -> Results:
         remedy = "run `dvc repro` there, or `dvc fetch` for a commit whose results are not in the cache"
         refuse("compare", "a run", "hold main numbers", f"none in {name!r}", remedy=remedy, error=FileNotFoundError)
     scores = pd.concat(scored, ignore_index=True) if scored else pd.DataFrame(columns=_OF_SCORES)
-    return Results(name, pd.concat(found, ignore_index=True), scores)
+    return Results(name, pd.concat(found, ignore_index=True), scores, gone)
 
 
 def results_of(
@@ -65,40 +66,41 @@ def results_of(
     except Exception as e:  # DVC's and git's own errors have no common base
         refuse("compare", "a run", "be a folder or a revision that git knows", f"{run!r}", place=str(e)[:200])
     with tempfile.TemporaryDirectory() as d:
-        for stage in stages:
-            for study in _inside(files, stage):
-                _fetch(files, study, Path(d))
-        return _read(Path(d) / "results", run)
-
-
-_GONE = (FileNotFoundError, NotADirectoryError)  # not in DVC's cache, or no folder
+        found = [study for stage in stages for study in _inside(files, stage)]
+        gone = [study for study in found if not _fetch(files, study, Path(d))]
+        return _read(Path(d) / "results", run, tuple(g.removeprefix("results/") for g in gone))
 
 
 def _inside(files: Any, folder: str) -> list[str]:
-    try:
-        return files.ls(folder, detail=False)
-    except _GONE:
+    "The studies of a stage; nothing for a file, and for the folders of texts and metrics."
+    if folder in ("results/text", "results/metrics", "results/inputs") or not files.isdir(folder):
         return []
+    return [study for study in files.ls(folder, detail=False) if files.isdir(study)]
 
 
-def _fetch(files: Any, study: str, to: Path) -> None:
-    "The two tables that a comparison reads, of one stage and study; what the cache does not hold is not there."
-    for name in ("headline.parquet", "scores.parquet"):
-        target = to / study / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            target.write_bytes(files.cat_file(f"{study}/{name}"))
-        except (
-            Exception
-        ):  # DVC says in many ways that its cache has not got something; _read refuses where nothing came
-            target.unlink(missing_ok=True)
+def _fetch(files: Any, study: str, to: Path) -> bool:  # False: DVC names it, and its cache has not got it
+    "The two tables that a comparison reads, of one stage and study."
+    try:
+        names = {Path(f).name for f in files.ls(study, detail=False)} & {"headline.parquet", "scores.parquet"}
+        held = {name: files.cat_file(f"{study}/{name}") for name in names}
+    except OSError:  # DVC's word for what no storage has
+        return False
+    (to / study).mkdir(parents=True, exist_ok=True)
+    for name, content in held.items():
+        (to / study / name).write_bytes(content)
+    return True
 
 
 # %% ../../nbs/run/15_compare.ipynb #e891cfe6
-def _per_item(scores: pd.DataFrame) -> pd.DataFrame:  # study, model, asked, item_id, cluster, correct
-    keys = ["study", "model", "asked", "item_id", "cluster"]
+_RUN = ["study", "set", "model", "asked"]
+
+
+def _per_item(scores: pd.DataFrame) -> pd.DataFrame:  # study, set, model, asked, item_id, cluster, correct
     known = scores.assign(asked=mode_names(scores)).dropna(subset=["correct"])
-    return known.groupby(keys, as_index=False)["correct"].mean()
+    apart = known.assign(set=known["set"].fillna("").astype(str))
+    several = apart.groupby("study")["set"].transform("nunique") > 1
+    both = pd.concat([apart[several], apart.assign(set="all")], ignore_index=True)
+    return both.groupby([*_RUN, "item_id", "cluster"], as_index=False)["correct"].mean()
 
 
 def paired_accuracies(
@@ -107,44 +109,106 @@ def paired_accuracies(
     *,
     n_boot: int = 1000,
     seed: int,
-) -> pd.DataFrame:  # study, model, asked, n, first, second, estimate (second minus first), ci_low, ci_high
-    "How far right answers differ on the items that both runs scored."
-    keys = ["study", "model", "asked", "item_id"]
-    both = _per_item(a).merge(_per_item(b).drop(columns="cluster"), on=keys, suffixes=("_a", "_b"))
+) -> pd.DataFrame:  # study, set, model, asked, n, first, second, estimate (second minus first), ci_low, ci_high
+    "How far right answers differ on the items that both runs scored: over all of them, and set by set."
+    both = _per_item(a).merge(_per_item(b).drop(columns="cluster"), on=[*_RUN, "item_id"], suffixes=("_a", "_b"))
     rows = []
-    for run, g in both.groupby(keys[:3], sort=False):
+    for run, g in both.groupby(_RUN, sort=False):
         x, y = g["correct_b"].to_numpy(float), g["correct_a"].to_numpy(float)
-        row = dict(zip(keys, run)) | {"n": len(g), "first": y.mean(), "second": x.mean(), "estimate": (x - y).mean()}
+        row = dict(zip(_RUN, run)) | {"n": len(g), "first": y.mean(), "second": x.mean(), "estimate": (x - y).mean()}
         d = paired_difference(mean, x, y, clusters=g["cluster"].to_numpy(), n=n_boot, seed=seed)
         width = d.ci_high > d.ci_low
         low, high = (d.ci_low, d.ci_high) if width else (np.nan, np.nan)
         rows.append(row | {"ci_low": low, "ci_high": high, "n_changed": int((x != y).sum())})
-    columns = [*keys[:3], "n", "first", "second", "estimate", "ci_low", "ci_high", "n_changed"]
+    columns = [*_RUN, "n", "first", "second", "estimate", "ci_low", "ci_high", "n_changed"]
     return pd.DataFrame(rows, columns=columns)
 
 
+_NUMBER = ["study", "stage", "measure", "model", "mode"]
+
+
+def _numbers(main: pd.DataFrame) -> pd.DataFrame:
+    "The main numbers, those of one name counted, so that none takes another's place."
+    kept = main.assign(mode=main["mode"].fillna(""), model=main["model"].fillna(""))[[*_NUMBER, "n", "estimate"]]
+    return kept.assign(nth=kept.groupby(_NUMBER).cumcount())
+
+
+def _paired(row: Any, paired: pd.DataFrame) -> tuple[float, float]:
+    "The interval of a difference where it is that of the items which both runs scored; else none."
+    if (row.stage, row.measure) != ("score", "accuracy") or row.n_first != row.n_second:
+        return np.nan, np.nan
+    of = (paired["study"] == row.study) & (paired["model"] == row.model) & (paired["asked"] == row.mode)
+    same = paired[of & (paired["n"] == row.n_first)]
+    same = same[np.isclose(same["estimate"], row.estimate, atol=1e-9)]
+    return (same["ci_low"].iloc[0], same["ci_high"].iloc[0]) if len(same) else (np.nan, np.nan)
+
+
 def main_numbers(
-    a: Results, b: Results
-) -> pd.DataFrame:  # study, stage, measure, model, mode, first, second, difference
-    "Every main number of either run, side by side."
-    keys = ["study", "stage", "measure", "model", "mode"]
-    first, second = (
-        r.main.assign(mode=r.main["mode"].fillna(""))[[*keys, "n", "estimate"]].drop_duplicates(keys) for r in (a, b)
+    a: Results,
+    b: Results,
+    paired: pd.DataFrame,  # of paired_accuracies
+) -> pd.DataFrame:  # study, stage, measure, model, mode, n_first, n_second, first, second, estimate, ci_low, ci_high
+    """Every main number of either run, side by side; `estimate` is the second minus the first, with its interval where
+    both runs scored the same items.
+    """
+    both = _numbers(a.main).merge(
+        _numbers(b.main), on=[*_NUMBER, "nth"], how="outer", suffixes=("_first", "_second"), sort=False
     )
-    both = first.merge(second, on=keys, how="outer", suffixes=("_first", "_second"))
-    both["difference"] = both["estimate_second"] - both["estimate_first"]
-    return both.rename(columns={"estimate_first": "first", "estimate_second": "second"})
+    both["estimate"] = both["estimate_second"] - both["estimate_first"]
+    both[["ci_low", "ci_high"]] = [_paired(row, paired) for row in both.itertuples()]
+    named = both.rename(columns={"estimate_first": "first", "estimate_second": "second"})
+    return named[[*_NUMBER, "n_first", "n_second", "first", "second", "estimate", "ci_low", "ci_high"]]
 
 
 # %% ../../nbs/run/15_compare.ipynb #51be267a
 def headline_metrics(main: pd.DataFrame) -> dict:  # study -> stage -> "measure, model, mode" -> estimate
-    "The numbers that a glance should see: each model's accuracy; of the other stages the first measure of each model."
+    """The numbers that a glance should see: the accuracy of each model of the run in the mode that asked the most
+    items, and two numbers of every other stage. Simulated examinees are left out: they are the same in every run.
+    """
     known = main.dropna(subset=["estimate"])
-    score = known[known["stage"] == "score"]
+    known = known[~known["model"].fillna("").str.startswith("sim-")]
+    most = known.sort_values("n", ascending=False, kind="stable")
+    score = most[most["stage"] == "score"].drop_duplicates(["study", "model"]).sort_index()
     others = known[known["stage"] != "score"].drop_duplicates(["study", "stage", "model"])
     out: dict = {}
-    for r in pd.concat([score, others.groupby(["study", "stage"], sort=False).head(3)]).to_dict("records"):
+    for r in pd.concat([score, others.groupby(["study", "stage"], sort=False).head(2)]).to_dict("records"):
         words = [str(r[c]) for c in ("measure", "model", "mode") if isinstance(r[c], str) and r[c]]
         name = ", ".join(words).split(";")[0].replace(".", " ")
         out.setdefault(r["study"], {}).setdefault(r["stage"], {})[name] = float(r["estimate"])
     return out
+
+
+# %% ../../nbs/run/15_compare.ipynb #b3b077a9
+def _compare(a):
+    from mhbench.report.page import ReportTable, Section, html_report, readable
+
+    first, second = results_of(a.first), results_of(a.second)
+    paired = paired_accuracies(first.scores, second.scores, seed=20250107)
+    main = main_numbers(first, second, paired)
+    told = [
+        f"{a.second} minus {a.first}. An interval stands where both runs scored the same items; where it holds 0,"
+        " nothing is shown."
+    ]
+    for run in (first, second):
+        if run.gone:
+            told.append(f"{run.name} had results that are not in DVC's cache and not compared: {', '.join(run.gone)}")
+    changed = main[~(main["estimate"].abs() <= 1e-9)]
+    print(*told, sep="\n")
+    print(f"\n{len(changed)} of {len(main)} main numbers differ" + (":" if len(changed) else ""))
+    if len(changed):
+        print(readable(changed.round({"first": 3, "second": 3})).to_string(index=False, na_rep="–"))
+    print("\nRight answers on the items that both scored:")
+    print(readable(paired.round({"first": 3, "second": 3})).to_string(index=False) if len(paired) else "none")
+    if a.page:
+        tables = [ReportTable("All main numbers", main), ReportTable("Right answers, item by item", paired)]
+        page = html_report(f"{a.first} and {a.second}", told, [Section("Two runs", tables=tables)])
+        Path(a.page).write_text(page, encoding="utf-8")
+        print(a.page)
+
+
+def add_compare(add) -> None:
+    "The command `compare`, for the parser of the command line."
+    s = add("compare", _compare, "two runs side by side, with paired differences: folders, commits, experiments")
+    s.add_argument("first", metavar="RUN")
+    s.add_argument("second", metavar="RUN")
+    s.add_argument("--page", default="", metavar="FILE", help="write the comparison as a page, too")

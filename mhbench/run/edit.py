@@ -12,15 +12,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..errors import refuse
-from ..records.schema import Item, Response, read_records, write_records
+from ..records.schema import SIMULATED, Item, Response, read_records, write_records
 from .asking import asked_with, capped
-from .graph import graph, place, root, selective
+from .graph import graph, items_file, place, root, selective
 from .inputs import sha256
 from .params import HERE, RUN_FILE, check_params, goes_through, kind_of, load_params, stage_parameters
 from ..steps.generate import merged
 
 # %% auto #0
-__all__ = ["DEMO", "merge_shards", "select", "import_corpus"]
+__all__ = ["DEMO", "merge_shards", "select", "import_corpus", "forget_corpus"]
 
 
 # %% ../../nbs/run/10_edit.ipynb #fa3ec30f
@@ -48,8 +48,7 @@ def merge_shards(
     Raises: FileNotFoundError where there are no parts; ValueError where one is missing, two overlap, or one was asked
     with other settings.
     """
-    texts = Path(results) / "text"
-    folder = place(texts, "generate", study, model)
+    folder = place(results, "text/generate", study, model)
     found = {
         f: re.fullmatch(r"responses\.(\d+)of(\d+)\.parquet", f.name)
         for f in sorted(folder.glob("responses.*of*.parquet"))
@@ -85,8 +84,8 @@ def merge_shards(
             remedy="run those with --shard",
         )
     values = stage_parameters(load_params(root() / params), "generate", study, model)
-    _check_parts(folder, n, asked_with(values, place(texts, "prepare", study) / "items.parquet"))
-    items = read_records(place(texts, "prepare", study) / "items.parquet", Item)
+    _check_parts(folder, n, asked_with(values, items_file(results, study)))
+    items = read_records(items_file(results, study), Item)
     parts = [read_records(folder / f"responses.{i}of{n}.parquet", Response) for i in range(n)]
     return write_records(
         merged(parts, items, capped(values["entries"][model], values["modes"])[1]),
@@ -163,6 +162,9 @@ DEMO = {  # the selection that the repository comes with
 }
 
 
+_WRITING = ("duels", "contamination", "approach", "compose", "keys", "profile")  # stages whose models have to write
+
+
 def _chosen(p: dict, kind: str, names: list[str], where: str) -> list[str]:
     "Names of `studies` or `models`, in the order in which they are entered."
     known = list(p[kind])
@@ -212,9 +214,9 @@ def select(
             run["studies"] = _flow(_chosen(p, "studies", studies, str(params)))
         if models is not None:
             run["models"] = _flow(_chosen(p, "models", models, str(params)))
-            follow = _following(p, ("judge", "judge_study", "duels"), ("judges",), silent=HERE[1:])
+            follow = _following(p, ("judge", "judge_study", "approach", "duels"), ("judges",), silent=HERE[1:])
             run["judges"] = follow if follow is None else _flow(follow)
-            follow = _following(p, ("duels", "contamination"), ("contestants", "asked"), silent=HERE)
+            follow = _following(p, _WRITING, ("contestants", "asked"), silent=HERE)
             run["subjects"] = follow if follow is None else _flow(follow)
         if judges is not None:
             run["judges"] = _flow(_chosen(p, "models", judges, str(params)))
@@ -231,19 +233,83 @@ def import_corpus(
     *,
     params: str | Path = "params.yaml",
 ) -> None:
-    """Point a study at a corpus on this machine, record what the file holds, and lift the demo's limits on how many
-    items a mode asks.
+    """Point a study at a corpus on this machine, record what the file holds, lift the demo's limits on how many items a
+    mode asks, and leave out the demo's simulated examinees, who know only the demo's items. What stood there before is
+    kept for `forget_corpus`.
     """
     path = Path(path).resolve()
     digest = sha256(path)
+    kept: dict = {}
 
     def change(p):
         if study not in p["studies"]:  # load_params has seen to it that a study has a section prepare
             refuse("import_corpus", "study", f"be among {', '.join(p['studies'])}", f"{study!r}", place=f"{params}")
         prepare = p["studies"][study]["prepare"]
+        modes = p["studies"][study].get("generate", {}).get("modes", {})
+        if not prepare.get("sha256"):
+            kept["prepare"] = {k: prepare.get(k) for k in _IMPORTED}
+            kept["simulated"] = {at: _simulated(p["studies"][study], *at.split(".")) for at in _EXAMINEES}
+            kept["n_items"] = {name: mode["n_items"] for name, mode in modes.items() if mode and "n_items" in mode}
         prepare["path"], prepare["sha256"], prepare["options"] = str(path), digest, options or {}
-        for mode in p["studies"][study].get("generate", {}).get("modes", {}).values():
+        for section, key in ((prepare, "answers"), (p["studies"][study].get("contamination") or {}, "completions")):
+            if key in section:
+                section[key] = {n: f for n, f in (section[key] or {}).items() if not n.startswith(SIMULATED)}
+        for mode in modes.values():
             if mode:
                 mode.pop("n_items", None)
 
     _edit(params, change)
+    if kept:
+        file = _before_import(study, params)
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+_IMPORTED = ("path", "sha256", "options")  # what an import changes in a study's entry
+_EXAMINEES = ("prepare.answers", "contamination.completions")  # where files of examinees are named
+
+
+def _simulated(study: dict, stage: str, key: str) -> dict:
+    "The files of simulated examinees that a study's section names."
+    named = (study.get(stage) or {}).get(key) or {}
+    return {n: f for n, f in named.items() if n.startswith(SIMULATED)}
+
+
+def _before_import(study: str, params: str | Path) -> Path:
+    "Where the entry is kept that an import replaced."
+    return Path(params).resolve().parent / ".mhbench" / "imports" / f"{study}.json"
+
+
+def forget_corpus(
+    study: str,
+    *,
+    params: str | Path = "params.yaml",
+) -> str:  # the path that the study has now
+    """Point a study back at the corpus that it had before `import_corpus`: the demo's, with its limits.
+
+    Raises: FileNotFoundError where nothing was imported here.
+    """
+    file = _before_import(study, params)
+    if not file.exists():
+        remedy = (
+            f"where params.yaml names another corpus, set studies.{study}.prepare.path to data/{study}, sha256: null"
+        )
+        refuse(
+            "forget_corpus", "study", "have been imported here", f"{study!r}", remedy=remedy, error=FileNotFoundError
+        )
+    kept = json.loads(file.read_text(encoding="utf-8"))
+
+    def change(p):
+        p["studies"][study]["prepare"].update(kept["prepare"])
+        for at, files in kept["simulated"].items():
+            stage, key = at.split(".")
+            if files and stage in p["studies"][study]:
+                section = p["studies"][study][stage]
+                section[key] = files | dict(section.get(key) or {})
+        modes = p["studies"][study].get("generate", {}).get("modes", {})
+        for name in kept["n_items"].keys() & modes.keys():
+            modes[name] = (modes[name] or {}) | {"n_items": kept["n_items"][name]}
+
+    _edit(params, change)
+    file.unlink()
+    return kept["prepare"]["path"]

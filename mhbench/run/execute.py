@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from ..errors import refuse
 from .asking import asked_with
-from .graph import graph, place, root
+from .graph import graph, items_file, keep_private, place, root
 from .params import load_params, stage_parameters
 
 # %% auto #0
@@ -100,6 +100,8 @@ def run_stage(
             place=f"{stage}.ipynb",
             remedy=f"add them to the section {stage} of params.yaml",
         )
+    if place(values["results"], "text") == place("results", "text"):  # a trial in another folder leaves nothing here
+        keep_private(top)
     out = place(values["results"], stage, study, model)
     out.mkdir(parents=True, exist_ok=True)
     done, failed = out / "notebook.ipynb", out / "notebook.failed.ipynb"
@@ -108,7 +110,8 @@ def run_stage(
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     _home()
     settings = {"kernel_name": "python3", "cwd": str(top), "progress_bar": False, "log_output": False}
-    settings |= {"extra_arguments": ["--IPKernelApp.log_level=50"]}  # its own troubles at an interrupt are nobody's
+    quiet = "--IPKernelApp.log_level=50"  # the kernel's own troubles at an interrupt are nobody's
+    settings |= {"extra_arguments": [quiet, "--IPKernelApp.extra_extensions=mhbench.run.stage"]}
     try:
         try:
             papermill.execute_notebook(str(notebook), str(failed), parameters=values, **settings)
@@ -129,8 +132,9 @@ def run_stage(
     _normalise(failed)
     failed.replace(done)
     if values.get("shard", [0, 1])[1] > 1:
-        texts = Path(values["results"]) / "text"
-        settled = asked_with(values, place(texts, "prepare", study) / "items.parquet")
+        settled = asked_with(values, items_file(values["results"], str(study)))
         name = "responses.{}of{}.json".format(*values["shard"])
-        (place(texts, stage, study, model) / name).write_text(json.dumps(settled, indent=1) + "\n", encoding="utf-8")
+        (place(values["results"], f"text/{stage}", study, model) / name).write_text(
+            json.dumps(settled, indent=1) + "\n", encoding="utf-8"
+        )
     return done

@@ -187,7 +187,7 @@ def export_run(
     private: bool = False,
 ) -> list[str]:  # what was made
     "A run for another tool."
-    answers = answers_of(results, run["studies"], run["models"], private=private)
+    answers = answers_of(results, run["studies"], run["models"], private=private, most=None)
     main = headline(results, stages)
     if kind == "inspect":
         return [str(f) for f in inspect_logs(answers, to)]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 import re
 from functools import lru_cache
@@ -17,7 +18,19 @@ import yaml
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ["root", "place", "Node", "declared", "graph", "selective", "runs", "before"]
+__all__ = [
+    "PRIVATE",
+    "root",
+    "place",
+    "items_file",
+    "keep_private",
+    "Node",
+    "declared",
+    "graph",
+    "selective",
+    "runs",
+    "before",
+]
 
 
 # %% ../../nbs/run/01_graph.ipynb #3c366475
@@ -53,6 +66,30 @@ def place(
     if not base.is_absolute():
         base = root() / base
     return base.joinpath(*[x for x in (stage, study, model) if x])
+
+
+def items_file(
+    results: str | Path,  # the results folder
+    study: str,
+) -> Path:
+    "The items that models are asked: with the questions that the stage approach had written, where it left some."
+    written = place(results, "text/approach", study) / "items.parquet"
+    return written if written.exists() else place(results, "text/prepare", study) / "items.parquet"
+
+
+# %% ../../nbs/run/01_graph.ipynb #a1f9dd6a
+PRIVATE = ("results/text", ".dvc/cache", ".mhbench")  # folders that hold texts, answers, or copies of them
+
+
+def keep_private(top: str | Path) -> None:
+    "Make these folders where they are not there, and shut them to everybody who is neither owner nor sharer."
+    for name in PRIVATE:
+        folder = Path(top) / name
+        if name.startswith(".dvc") and not folder.parent.is_dir():
+            continue
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with contextlib.suppress(PermissionError):  # somebody else's
+            folder.chmod(0o770 if folder.stat().st_mode & 0o020 else 0o700)
 
 
 # %% ../../nbs/run/01_graph.ipynb #c8cf8934

@@ -17,11 +17,12 @@ from ..annotate.export import hash_of_answers
 from ..ask.providers import preset, presets
 from ..ask.request import SPEED
 from ..errors import refuse
-from .graph import graph, root, selective
+from .graph import graph, keep_private, root, selective
 from .params import load_params, stage_parameters
+from .workplace import record_package
 
 # %% auto #0
-__all__ = ["sha256", "check_source", "deciding", "record_inputs"]
+__all__ = ["sha256", "check_source", "deciding", "record_inputs", "record_trained"]
 
 
 # %% ../../nbs/run/08_inputs.ipynb #d0e7ba62
@@ -30,6 +31,8 @@ def sha256(path: str | Path) -> str:
     path, h = Path(path), hashlib.sha256()
     if not path.exists():
         refuse("sha256", "path", "be a file or a folder", f"{str(path)!r}, which is not there", error=FileNotFoundError)
+    if not (path.is_file() or path.is_dir()):
+        refuse("sha256", "path", "be a file or a folder", f"{str(path)!r}, which is a pipe or a device")
     for f in [path] if path.is_file() else sorted(x for x in path.rglob("*") if x.is_file()):
         if path.is_dir():
             h.update(str(f.relative_to(path)).encode() + b"\0")
@@ -89,7 +92,7 @@ def _record_asked(p: dict, folder: Path) -> None:
     for name in [s for s in selective(stages) if {"entries", "lineages"} & set(stages[s].parameters)]:
         for study in p["run"].get(name) or []:
             v = stage_parameters(p, name, study)
-            kept = {k: v[k] for k in ("entries", "judges", "contestants", "asked", "lineages") if k in v}
+            kept = {k: v[k] for k in ("entries", "judges", "contestants", "asked", "examinees", "lineages") if k in v}
             endpoints = {k: deciding(e) for k, e in v.get("endpoints", {}).items()}
             _write(folder / name / f"{study}.json", kept | {"endpoints": endpoints})
 
@@ -134,7 +137,7 @@ def _model_files(section: dict) -> list[str]:
 
 def _of_models(p: dict, study: str, top: Path) -> dict[str, dict[str, str]]:
     "Hashes of templates, presets and weights that a study's stages may read."
-    stages = {k: v for k, v in p.items() if k not in ("run", "studies", "models", "endpoints", "executor")}
+    stages = {k: v for k, v in p.items() if k not in ("run", "studies", "models", "endpoints", "executor", "store")}
     sections = {k: v for k, v in (stages | p["studies"][study]).items() if isinstance(v, dict)}
     sections |= {f"{k} of all": v for k, v in stages.items() if isinstance(v, dict)}
     folders = {k: v["prompts_dir"] for k, v in sections.items() if v.get("prompts_dir")}
@@ -169,17 +172,40 @@ def record_inputs(params: str | Path = "params.yaml") -> dict[str, dict]:  # stu
         making = {"literature": p["studies"][study].get("collect"), "composed": p["studies"][study].get("compose")}
         keys = p["studies"][study].get("keys") or {}
         files = [*((making["literature"] or {}).get("files") or []), (making["composed"] or {}).get("recorded")]
+        questions = p["studies"][study].get("approach") or {}
         files += [keys.get("passages"), *(keys.get("sheets") or {}).values()]
+        files += (questions.get("sheets") or {}).values()
         if any(files):
             out[study]["literature"] = {f: _hash(f, top) for f in files if f}
         if trained_on := {k: _hash(training[k], top) for k in ("train", "validation") if training.get(k)}:
             out[study]["training"] = trained_on
         if creators:
             out[study]["creators"] = _hash(creators, top)
+        if completions := (p["studies"][study].get("contamination") or {}).get("completions"):
+            out[study]["completions"] = {name: _hash(file, top) for name, file in completions.items()}
         if prepare.get("ratings"):
             people = top / Path(prepare["ratings"]).expanduser()
             out[study]["people"] = hash_of_answers(people) if people.exists() else "absent"
         _write(top / "results" / "inputs" / f"{study}.json", out[study])
+    keep_private(top)
     _record_asked(p, top / "results" / "inputs")
+    record_package(top)
     _make_places(top, p["run"]["studies"])
+    for study in set(p["run"]["studies"]) - set(p["run"].get("approach") or []):
+        (top / "results/text/approach" / study / "items.parquet").unlink(missing_ok=True)  # of another selection
+    return out
+
+
+# %% ../../nbs/run/08_inputs.ipynb #b6090f3b
+def record_trained(params: str | Path = "params.yaml") -> dict[str, dict]:  # model -> its run; {} where there is none
+    "Write `results/trained/<model>.json` for every model of the run: what the stage finetune has left for it."
+    top = root()
+    p = load_params(top / params)
+    out: dict[str, dict] = {}
+    for model in p["run"]["models"]:
+        study = p["models"][model].get("trained_on")
+        file = top / "results" / "finetune" / str(study) / "models.json"
+        made = json.loads(file.read_text(encoding="utf-8")) if study and file.exists() else {}
+        out[model] = made.get(model) or {}
+        _write(top / "results" / "trained" / f"{model}.json", out[model])
     return out

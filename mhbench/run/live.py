@@ -53,6 +53,11 @@ def _clock(seconds: float) -> str:
     return f"{hours}:{m:02d}:{s:02d}" if hours else f"{m}:{s:02d}"
 
 
+def _money(usd: float | None) -> str:
+    "What was spent, where prices are known."
+    return "cost unknown" if usd is None else f"{usd:.4f} USD"
+
+
 class Live:
     """`with Live("stage 3 of 6: generate mhqa gemma"): ...`: shows how far the processes are that are started within.
 
@@ -112,8 +117,9 @@ class Live:
     def _spent(self, state: dict) -> str:
         if not state:
             return ""
-        usd = "cost unknown" if state["usd"] is None else f"{state['usd']:.4f} USD"
-        return f", {state['done']} answers ({state['cached']} cached, {state['failed']} failed), {usd}"
+        every = state["so_far"]  # a stage may ask several times
+        counts = f"{every['done']} answers ({every['cached']} cached, {every['failed']} failed)"
+        return f", {counts}, {_money(every['usd'])}"
 
     def _start_bar(self):
         try:
@@ -143,9 +149,8 @@ class Live:
             self.bar.update(self.task, description=f"{now - self.began:.0f} s")
             return
         left = "" if state["left"] is None else f"{_clock(state['left'])} left, "
-        usd = "cost unknown" if state["usd"] is None else f"{state['usd']:.4f} USD"
         asked = state["done"] - state["cached"]
-        counts = (
-            f"{state['failed']} failed, {asked / max(state['seconds'], 1e-9):.3g}/s, {state['tokens']} tokens, {usd}"
-        )
+        rate = asked / max(state["seconds"], 1e-9)
+        money = _money(state["usd"])
+        counts = f"{state['failed']} failed, {rate:.3g}/s, {state['tokens']} tokens, {money}"
         self.bar.update(self.task, completed=state["done"], total=state["total"], description=left + counts)

@@ -23,7 +23,17 @@ from .mistakes import TEXT_KEY, Fault, file_keys, listed, misshapen, nearest, re
 from .shape import GIVEN
 
 # %% auto #0
-__all__ = ["RUN_FILE", "HERE", "kind_of", "asked_by", "goes_through", "check_params", "load_params", "stage_parameters"]
+__all__ = [
+    "RUN_FILE",
+    "HERE",
+    "ASKED_IN",
+    "kind_of",
+    "asked_by",
+    "goes_through",
+    "check_params",
+    "load_params",
+    "stage_parameters",
+]
 
 # %% ../../nbs/run/04_params.ipynb #f259d467
 RUN_FILE = "run.yaml"  # beside params.yaml: what of it the next run takes
@@ -84,7 +94,7 @@ def _names(p: dict) -> Iterator[Fault]:
     for name, m in _map(p.get("models")).items():
         yield from _named(p, ("models", name, "endpoint"), [_map(m).get("endpoint")], "endpoints")
     for path, section in _sections(p):
-        for field in ("judges", "asked", "contestants"):
+        for field in ("judges", "asked", "contestants", "examinees"):
             yield from _named(p, (*path, field), section.get(field), "models")
 
 
@@ -107,7 +117,7 @@ def _sections(p: dict) -> Iterator[tuple[tuple, dict]]:
         for stage, section in _map(sections).items():
             yield ("studies", study, stage), _map(section)
     for stage, section in p.items():
-        if stage not in ("seed", "run", "studies", "models", "endpoints", "executor"):
+        if stage not in ("seed", "run", "studies", "models", "endpoints", "executor", "store"):
             yield (stage,), _map(section)
 
 
@@ -127,12 +137,17 @@ def _varied(p: dict) -> Iterator[Fault]:
 
 
 HERE = ("encoder", "classifier")  # kinds of endpoints whose models compute in the stage, and write nothing
-_ASKED_IN = {
+ASKED_IN = {  # stage -> the parameters that say whom it asks
+    "approach": ("asked", "judges"),
     "judge": ("judges",),
     "judge_study": ("judges",),
     "duels": ("judges", "contestants"),
     "contamination": ("asked",),
+    "compose": ("asked", "examinees"),
+    "keys": ("asked",),
+    "profile": ("asked",),
 }
+_NOBODY = ("compose", "keys", "profile")  # stages that have something to say where nobody is asked
 
 
 def kind_of(p: dict, model: str) -> str:
@@ -142,14 +157,20 @@ def kind_of(p: dict, model: str) -> str:
 
 def asked_by(p: dict, stage: str, study: str) -> dict[str, list[str] | None]:
     """Whom a stage of a study asks: `judges`, `contestants` or `asked`, as the run's selection names them, else as the
-    study does. An encoder judges answers; it neither duels nor completes a question.
+    study does. An encoder judges answers; it neither duels nor completes a question. Where nobody is needed, no more of
+    the run's are asked than the study names. Examinees are those models of the run that the study names, else as many
+    others.
     """
     given, run = dict(p.get(stage) or {}) | dict(p["studies"][study].get(stage) or {}), p["run"]
-    out = {k: given[k] for k in _ASKED_IN.get(stage, ()) if k in given}
+    out = {k: given[k] for k in ASKED_IN.get(stage, ()) if k in given}
     chosen = {"judges": run.get("judges"), "contestants": run.get("subjects"), "asked": run.get("subjects")}
-    out |= {k: list(chosen[k]) for k in out if chosen[k] is not None}
+    most = {k: len(v or []) if stage in _NOBODY else None for k, v in out.items()}
+    out |= {k: list(chosen[k])[: most[k]] for k in out if chosen.get(k) is not None}
     silent = HERE[1:] if stage in ("judge", "judge_study") else HERE
-    return {k: v and [m for m in v if m not in p["models"] or kind_of(p, m) not in silent] for k, v in out.items()}
+    out = {k: v and [m for m in v if m not in p["models"] or kind_of(p, m) not in silent] for k, v in out.items()}
+    if named := given.get("examinees"):
+        out["examinees"] = [m for m in named if m in run["models"]] or run["models"][: len(named)]
+    return out
 
 
 def goes_through(p: dict, stage: str) -> list[str]:
@@ -157,7 +178,7 @@ def goes_through(p: dict, stage: str) -> list[str]:
     studies = [s for s in p["run"]["studies"] if stage in p["studies"][s]]
     if stage == "finetune":  # it trains those of the run
         return [s for s in studies if set(p["studies"][s][stage].get("asked") or []) & set(p["run"]["models"])]
-    return [s for s in studies if all(v is None or v for v in asked_by(p, stage, s).values())]
+    return [s for s in studies if stage in _NOBODY or all(v is None or v for v in asked_by(p, stage, s).values())]
 
 
 def _lists(p: dict, stages: Mapping[str, Node]) -> Iterator[Fault]:
@@ -242,7 +263,8 @@ def load_params(
 # %% ../../nbs/run/04_params.ipynb #ba04e440
 def _asked(p: dict, stage: str, study: str | None, model: str | None, given: dict) -> dict:
     "The entries of the models that a stage asks, and their endpoints."
-    names = [model] if model else given.get("judges") or given.get("asked") or []
+    among = [n for k in ("judges", "asked", "examinees") for n in given.get(k) or []]
+    names = [model] if model else list(dict.fromkeys(among))
     gone = [m for m in names if m not in p["models"]]
     if gone:
         refuse(
@@ -261,9 +283,10 @@ def _families(p: dict, study: str | None, given: dict) -> dict[str, str]:
     "The families of whom a stage may meet: the models of the run, the judges, and whose answers a table holds."
     answers = (p["studies"][study].get("prepare") or {}).get("answers") or {} if study else {}
     judges = (asked_by(p, "judge", study).get("judges") or []) if study else []
-    met = [*p["run"]["models"], *judges, *(given.get("judges") or []), *answers]
+    met = [*p["run"]["models"], *judges, *(given.get("judges") or []), *(given.get("asked") or []), *answers]
     known = {m: p["models"][m].get("lineage") or m for m in p["models"] if m in met}
-    return known | dict(given.get("lineages") or {})
+    stated = [_map(section).get("lineages") for section in (p["studies"][study] if study else {}).values()]
+    return known | {k: v for one in stated for k, v in _map(one).items()} | dict(given.get("lineages") or {})
 
 
 def _facts(entry: dict) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,12 @@ import pandas as pd
 
 from ..ask.budget import Plan, plan
 from ..ask.request import Endpoint, Model, Request
-from ..corpus import compose, passages
+from ..corpus import compose
+from ..corpus.expected import expected_candidates, expected_passages
+from ..corpus.passages import read_passages
 from ..corpus.pubmed import Abstract
+from ..corpus.splits import split_by_group
+from ..errors import refuse
 from ..records.draw import draw_items
 from ..records.schema import Item, Response, read_records
 from .asking import asking, cache_file, capped
@@ -23,8 +28,11 @@ from .execute import run_stage
 from .graph import graph, place, root, selective
 from .params import HERE, load_params, stage_parameters
 from ..steps import contamination, duels, judge, judge_study, styles
-from ..steps.generate import expected
+from ..steps.answers import Asked
+from ..steps.books import with_texts
+from ..steps.generate import expected, generation_requests, select_items, settings
 from ..steps.similarity import nearest_option
+from ..studies.psychiatrybench import approach
 
 # %% auto #0
 __all__ = ["run_with", "stage_requests", "plan_run"]
@@ -40,20 +48,18 @@ def run_with(notebook: Path) -> dict:
     return {node.targets[0].id: ast.literal_eval(node.value) for node in ast.parse(cell.source).body}
 
 
-def _fits(study: str, want: dict) -> bool:
-    "Whether a study's items are there, prepared with the parameters as they are."
-    if not (place("results/text", "prepare", study) / "items.parquet").exists():
-        return False
-    notebook = place("results", "prepare", study) / "notebook.ipynb"
-    return notebook.exists() and run_with(notebook) == want
+def _fits(stage: str, study: str, want: dict) -> bool:
+    "Whether what a stage leaves of a study is there, made with the parameters as they are."
+    notebook = place("results", stage, study) / "notebook.ipynb"
+    return place("results/text", stage, study).exists() and notebook.exists() and run_with(notebook) == want
 
 
-def _prepared(study: str, want: dict, aside: Path) -> Path:
-    "The folder of a study's items: what the last run left where it fits, else prepared anew in a folder of its own."
-    if _fits(study, want):
-        return place("results/text", "prepare", study)
-    run_stage("prepare", study, overrides=want | {"results": str(aside)})
-    return aside / "text" / "prepare" / study
+def _made(stage: str, study: str, want: dict, aside: Path) -> Path:
+    "The folder that a stage left where it fits, else that of one run in a folder of its own; it asks nobody."
+    if _fits(stage, study, want):
+        return place("results/text", stage, study)
+    run_stage(stage, study, overrides=want | {"results": str(aside)})
+    return aside / "text" / stage / study
 
 
 def _known_of_encoder(items: list, study: str, model: str) -> list:  # Responses
@@ -111,24 +117,53 @@ def _sorted(v: dict, items: list[Item], model: Model) -> list[Request]:
     return [r for what in whats for r in judge.judge_requests(drawn, items, model, rubric=what, **given)]
 
 
-def _composed(v: dict) -> list[Request]:
-    "One request an article; the readings, of what will stand, are not known yet."
-    file = place("results/text", "collect", v["study"]) / "articles.parquet"
-    articles = compose.usable_articles(read_records(file, Abstract)) if file.exists() else []
-    recipe = compose.making_recipe(root() / v["texts"] / "compose.yaml")
-    how = {k: v[k] for k in ("together", "max_tokens")}
-    return [r for _, r in compose.compose_requests(articles[: v["n_items"]], recipe, **how)]
+class _Bank:
+    "The bank that compose makes, as far as it is known before anybody is asked."
+
+    def __init__(self, v: dict, articles: list[Abstract], cache: Path | None):
+        self.v, self.texts = v, {f"pmid-{a.pmid}": a.text for a in articles}
+        usable = compose.usable_articles(articles)
+        how, reading = (compose.making_recipe(root() / v["texts"] / f"{n}.yaml") for n in ("compose", "validate"))
+        by_id, given = {a.pmid: a for a in usable}, {k: v[k] for k in ("together", "max_tokens", "seed")}
+        recorded = root() / v["recorded"] if v["recorded"] else None
+        found = compose.recorded_candidates(recorded, by_id, how, seed=v["seed"]) if recorded else []
+        self.composing: dict[str, list[Request]] = {}
+        for name in v["asked"]:
+            entry, _ = capped(v["entries"][name], {})
+            with asking(entry, name, v["endpoints"], start=False) as (model, endpoint):
+                of = usable[: v["n_items"]]
+                made = expected_candidates(of, how, reading, model, endpoint, cache=cache, **given)
+            self.composing[name] = made[0]
+            found += made[1]
+        kept = compose.candidate_items(compose.without_duplicates(found, v["threshold"]), v["study"])
+        parts = split_by_group(kept, v["shares"], seed=v["seed"])
+        self.items = [i for part in parts.values() for i in part]
+
+    def requests(self, model: Model) -> list[Request]:
+        "What a model is asked: composing and reading, and the answers without the abstract and with it."
+        v, asked = self.v, list(self.composing.get(model.name, []))
+        if model.name not in (v["examinees"] or []):
+            return asked
+        _, modes = capped(v["entries"][model.name], {"zero_shot": {}})
+        [setting] = settings(modes).values()
+        drawn = select_items(draw_items(self.items, v["n_examined"], seed=v["seed"]), setting, v["seed"])
+        room = {"max_tokens_letter": 1, "max_tokens_answer": v["max_tokens"], "seed": v["seed"]}
+        for items in (drawn, with_texts(drawn, self.texts)):
+            asked += [r for _, r in generation_requests(items, model, "zero_shot", setting=setting, **room)]
+        return asked
 
 
-def _labelled(v: dict) -> list[Request]:
-    "One request a question that compose left; how many have near passages is not known yet, nor how long these are."
-    file = place("results/text", "compose", v["study"]) / "items.parquet"
-    found = read_records(file, Item)[: v["n_items"]] if file.exists() else []
+def _labelled(v: dict, bank: _Bank) -> list[Request]:
+    "What the first of those that are asked is asked about the passages."
+    shelf = read_passages(root() / v["passages"], words=v["words"], overlap=v["overlap"])
+    left = place("results", "keys", v["study"])
+    deciding = ("encoder", "passages", "words", "overlap", "n_passages")
+    there = (left / "near.parquet").exists() and (left / "notebook.ipynb").exists()
+    then = run_with(left / "notebook.ipynb") if there else {}
+    near = pd.read_parquet(left / "near.parquet") if there and all(then.get(k) == v[k] for k in deciding) else None
     recipe = compose.making_recipe(root() / v["texts"] / "pseudolabel.yaml")
-    shelf = [passages.Passage(passage_id="none", source="none", text="")]
-    same, near = np.zeros((len(found), 1), int), np.ones((len(found), 1))
-    asked = passages.passage_requests(found, shelf, same, near, recipe, max_tokens=v["max_tokens"])
-    return [r for _, _, r in asked if r is not None]
+    how = {"k": v["n_passages"], "threshold": v["near"], "max_tokens": v["max_tokens"]}
+    return expected_passages(bank.items, shelf, near, recipe, **how)[: v["n_items"]]
 
 
 _DESIGN = (
@@ -151,14 +186,15 @@ def _studied(v: dict, items: list[Item], answers: list[Response], model: Model) 
 
 
 def stage_requests(
-    stage: str,  # judge, judge_study, duels or contamination
+    stage: str,  # one that asks
     v: dict,  # its parameters
     items: list[Item],
     answers: list[Response],
     model: Model,
     endpoint: Endpoint,
+    bank: _Bank | None = None,  # of the stages compose and keys
 ) -> list[Request]:
-    "What a stage that reads answers asks one model."
+    "What a stage other than generate asks one model."
     if stage == "judge":
         return _judged(v, items, answers, model)
     if stage == "judge_study":
@@ -167,10 +203,10 @@ def stage_requests(
         return _duelled(v, items, answers, model)
     if stage == "profile":
         return _sorted(v, items, model)
-    if stage == "compose":
-        return _composed(v)
-    if stage == "keys":
-        return _labelled(v)
+    if bank is not None and stage == "compose":
+        return bank.requests(model)
+    if bank is not None and stage == "keys":
+        return _labelled(v, bank) if model.name in v["asked"][:1] else []
     return _completed(v, items, endpoint, scored_here=model.name in (v["min_k"].get("lm") or {}))
 
 
@@ -191,9 +227,27 @@ class _Study:
     def __init__(self, p: dict, name: str, aside: Path):
         self.p, self.name = p, name
         self.rows: list[tuple] = []
-        texts = _prepared(name, stage_parameters(p, "prepare", name), aside)
+        texts = _made("prepare", name, stage_parameters(p, "prepare", name), aside)
         self.items = read_records(texts / "items.parquet", Item)
         self.answers = read_records(texts / "recorded.parquet", Response)
+        self.bank: _Bank | None = None
+        if name in (p["run"].get("compose") or []):
+            v = stage_parameters(p, "compose", name)
+            self.bank = _Bank(v, self.articles(aside), self.cache(v))
+
+    def articles(self, aside: Path) -> list[Abstract]:
+        "What is collected; from files it is collected for the count, from a service it must be there."
+        want = stage_parameters(self.p, "collect", self.name)
+        if want["origin"] != "files" and not _fits("collect", self.name, want):
+            refuse(
+                "plan",
+                "the literature",
+                "be collected before what it is asked about is counted",
+                "none that fits the parameters",
+                place=f"studies.{self.name}.collect",
+                remedy=f"run `dvc repro collect@{self.name}`, which asks no model",
+            )
+        return read_records(_made("collect", self.name, want, aside) / "articles.parquet", Abstract)
 
     def cache(self, v: dict) -> Path | None:
         file = cache_file(v["cache"], root() / "results")
@@ -211,6 +265,28 @@ class _Study:
         self.rows.append(("generate", self.name, name, *counted))
         self.answers += known
 
+    def questions(self) -> None:
+        "What the stage approach asks, and from then on the items with the questions that it writes."
+        v = stage_parameters(self.p, "approach", self.name)
+        waiting = approach.awaiting(self.items)
+        there: dict[str, tuple[Model, Endpoint]] = {}
+        with ExitStack() as stack:
+            for name, whole in v["entries"].items():
+                entry, _ = capped(whole, {})
+                there[name] = stack.enter_context(asking(entry, name, v["endpoints"], start=False))
+        writer, checker = (Asked(name, {}, *there[name]) for name in (v["asked"][0], v["judges"][0]))
+        given = {k: v[k] for k in ("attempts", "max_tokens", "prompts_dir")}
+        tries, *requests = approach.plan_questions(waiting, writer, checker, cache=self.cache(v), **given)
+        of: dict[str, list[Request]] = {}
+        for who, asked in zip((writer, checker), requests):
+            of.setdefault(who.name, []).extend(asked)
+        for name, asked in of.items():
+            self.rows.append(("approach", self.name, name, *plan(asked, *there[name], self.cache(v))))
+        known = all(q.attempts for q in tries.questions)  # a stand-in was on no sheet
+        sheets = {who: root() / file for who, file in v["sheets"].items() if known}
+        people = approach.read_question_sheets(sheets, tries)
+        self.items = approach.asked_items(self.items, approach.decide_questions(waiting, tries, people))
+
     def later(self, stage: str) -> None:
         v = stage_parameters(self.p, stage, self.name)
         for name, whole in v["entries"].items():
@@ -218,7 +294,7 @@ class _Study:
             if v["endpoints"][entry["endpoint"]]["kind"] in HERE:
                 continue
             with asking(entry, name, v["endpoints"], start=False) as (model, endpoint):
-                asked = stage_requests(stage, v, self.items, self.answers, model, endpoint)
+                asked = stage_requests(stage, v, self.items, self.answers, model, endpoint, self.bank)
                 self.rows.append((stage, self.name, name, *plan(asked, model, endpoint, self.cache(v))))
 
 
@@ -231,10 +307,12 @@ def plan_run(
     Raises: ValueError where parameters do not fit; RuntimeError where a study cannot be prepared.
     """
     p, stages, rows = load_params(root() / params), graph(), []
-    asking_later = [s for s in selective(stages) if "entries" in stages[s].parameters]
+    asking_later = [s for s in selective(stages) if "entries" in stages[s].parameters and s != "approach"]
     for name in p["run"]["studies"]:
         with tempfile.TemporaryDirectory(prefix="mhbench-plan-") as aside:
             study = _Study(p, name, Path(aside))
+        if name in p["run"]["approach"]:
+            study.questions()
         for model in p["run"]["models"]:
             study.generate(model)
         for stage in asking_later:

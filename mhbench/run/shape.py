@@ -21,6 +21,7 @@ from ..ask.providers import presets
 from ..ask.request import Endpoint, Model
 from ..encode.finetune import TrainingSettings
 from ..encode.parallel import Executor
+from ..encode.store import StoreSettings
 from ..records.schema import MODES
 from .graph import Node, graph, root
 from ..steps.corruptions import CORRUPTIONS
@@ -199,6 +200,7 @@ RULES: dict[str, dict[str, Any]] = {  # parameter -> what its default does not s
     "pairs": {"type": "object", "additionalProperties": {"type": "string"}},
     "min_k": _object({"share": _SHARE, "lm": {"type": ["object", "null"]}}),
     "lineages": {"type": "object", "additionalProperties": {"type": "string"}},
+    "attempts": _count(1),
     "sheets": {"type": "object", "additionalProperties": {"type": "string"}},
     "near": {"type": "number", "minimum": -1, "maximum": 1},
     "n_passages": _count(1),
@@ -263,7 +265,8 @@ def parameter(
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*(?![\s\S])"  # of studies and models, after which results are named; no line break
 _CHOSEN: dict[str, dict[str, Any]] = {  # of `run`, beside the lists of studies
     "judges": _NAMES_OR_NONE | {"description": "who judges, in every study; null: as each study says"},
-    "subjects": _NAMES_OR_NONE | {"description": "who duels and completes questions; null: as each study says"},
+    "subjects": _NAMES_OR_NONE
+    | {"description": "who duels, completes, composes and sorts questions; null: as each study says"},
     "items": _count(0, "null") | {"description": "at most this many a study; 0: all; null: as each study says"},
 }
 _MODES = {"type": "object", "propertyNames": {"enum": list(MODES)}}
@@ -348,6 +351,7 @@ def _params_schema(top: Path, changed: tuple[int, ...]) -> str:
         "models": named | {"additionalProperties": model},
         "studies": named | {"additionalProperties": _object(in_study, ("prepare",))},
         "executor": _object(_record(Executor), nullable=True),
+        "store": _object(_record(StoreSettings), nullable=True),
     }
     required = ("seed", "studies", "models", "endpoints")  # `run` stands in a file of its own
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "params.yaml of mhbench"}

@@ -7,25 +7,76 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import pandas as pd
+from matplotlib.text import Text
 
 from ..ask.notes import NOTES
+from ..encode.store import StoreSettings, keep_results, store_path
 from ..errors import refuse
-from ..records.schema import Item, Judgment, Rating, Record, Response, read_records, write_records
+from mhbench.records.schema import (
+    SIMULATED,
+    Item,
+    Judgment,
+    Rating,
+    Record,
+    Response,
+    read_records,
+    write_records,
+)
+from ..records.stored import Columnar
 from ..report.style import introduce, save
 from ..report.tables import with_interval
-from .graph import before, graph, root
+from .graph import before, graph, items_file, root
 from ..steps.rates import COUNTS
+from ..studies.psychiatrybench.approach import awaiting
 
 # %% auto #0
-__all__ = ["write_metrics", "synthetic", "Stage"]
+__all__ = ["PRINTED", "LimitedStream", "load_ipython_extension", "write_metrics", "synthetic", "Stage"]
+
+# %% ../../nbs/run/05_stage.ipynb #f957c581
+PRINTED = 1_000_000  # characters a cell, of each stream
+
+
+class LimitedStream:
+    "Lets a stream take so many characters, and says so where there were more."
+
+    def __init__(self, stream: TextIO, most: int = PRINTED):
+        self.pass_on, self.most, self.left = stream.write, most, most
+        stream.write = self.write  # type: ignore[method-assign]
+
+    def begin(self, *_: Any) -> None:
+        "Count anew, for the next cell."
+        self.left = self.most
+
+    def write(self, text: str) -> int:
+        had, self.left = self.left, self.left - len(text)
+        if had > 0:
+            self.pass_on(text[:had])
+        if self.left < 0 <= had:
+            self.pass_on(f"\n[what was printed after {self.most:,} characters is left out]\n")
+        return len(text)
+
+
+class _Forgets(dict):
+    "What IPython takes for its history of outputs, and keeps nothing."
+
+    def __missing__(self, key: Any) -> list:
+        return []
+
+
+def load_ipython_extension(shell: Any) -> None:
+    "What the kernel of a stage does first."
+    shell.history_manager.outputs = _Forgets()
+    for stream in (sys.stdout, sys.stderr):
+        shell.events.register("pre_run_cell", LimitedStream(stream).begin)
 
 
 # %% ../../nbs/run/05_stage.ipynb #b5d2561b
@@ -80,11 +131,18 @@ def synthetic(results: str | Path, studies: Iterable[str]) -> dict[str, bool]:  
     return {s: any(i.canary for i in read_records(f, Item)) for s, f in files.items() if f.exists()}
 
 
-def _everybody() -> list[str]:
-    "The models of params.yaml and those whose answers come in a table: they keep their looks in every figure."
-    from mhbench.run.params import load_params
+def _marked(caption: str, words: Iterable[str]) -> str:
+    "A caption that says which names are simulated, where some of the words below it are such names."
+    said = SIMULATED in caption or "simulated" in caption.lower()
+    return (
+        caption
+        if said or not any(SIMULATED in w for w in words)
+        else f"{caption}; names with {SIMULATED} are simulated"
+    )
 
-    params = load_params(root() / "params.yaml")
+
+def _everybody(params: dict) -> list[str]:
+    "The models of params.yaml and those whose answers come in a table: they keep their looks in every figure."
     answers = [s.get("prepare", {}).get("answers") or {} for s in params["studies"].values()]
     return [*params["models"], *sorted({name for a in answers for name in a})]
 
@@ -119,6 +177,8 @@ class Stage:
         about: str = "",  # one or two sentences for the report: what its numbers say
         n_items: int | None = 6,  # demo items, where results is ""
     ):
+        from mhbench.run.params import load_params
+
         self.name, self.study, self.model = name, study, model
         self.models, self.about = list(models), about
         self.alone = not results
@@ -133,7 +193,9 @@ class Stage:
         self._absent: list[dict] = []
         self._lines: dict[str, float] = {}
         self._main: list[pd.DataFrame] = []
-        introduce(_everybody())
+        params = load_params(root() / "params.yaml")
+        introduce(_everybody(params))
+        keep_results(StoreSettings(**(params.get("store") or {})), store_path(root()))
 
     @property
     def _where(self) -> list[str]:
@@ -165,6 +227,9 @@ class Stage:
     # ---------------------------------------------------------------- what it reads
 
     def _records(self, file: Path, record: type[Record]) -> list:
+        return read_records(self._there(file), record)
+
+    def _there(self, file: Path) -> Path:
         if not file.exists():
             refuse(
                 f"Stage {self.name}",
@@ -175,15 +240,32 @@ class Stage:
                 remedy=f"run `dvc repro`, or the stage {file.relative_to(self.results).parts[1]} first",
                 error=FileNotFoundError,
             )
-        return read_records(file, record)
+        return file
 
     def _prepared(self, name: str, record: type[Record]) -> list:
         return self._records(self.results / "text" / "prepare" / self._one / f"{name}.parquet", record)
 
     @cached_property
     def items(self) -> list[Item]:
-        "What is asked."
-        return self._prepared("items", Item)
+        "What is asked; with the questions that the stage approach had written, where this stage rests on it."
+        prepared = self._prepared("items", Item)
+        written = items_file(self.results, self._one)
+        if written.parent.parent.name != "approach" or "approach" not in before(graph(), self.name):
+            return prepared
+        asked = self._records(written, Item)
+        waited = {i.item_id for i in awaiting(prepared)}
+        there, known = ({i.item_id for i in x} for x in (asked, prepared))
+        if (there ^ known) - waited:
+            got = f"{len(there)} items of {len(known)}"
+            refuse(
+                f"Stage {self.name}",
+                "the items of approach",
+                "be those that were prepared, but for cases without a question",
+                got,
+                place=self._one,
+                remedy="run `dvc repro approach`, or that stage, again",
+            )
+        return asked
 
     @cached_property
     def ratings(self) -> list[Rating]:
@@ -201,6 +283,14 @@ class Stage:
         folder = self.results / "text" / "generate" / self._one
         return [r for m in self.models for r in self._records(folder / m / "responses.parquet", Response)]
 
+    @property
+    def stored(self) -> Columnar[Response]:
+        "The same as `responses`, by column: for what goes through a million of them."
+        text = self.results / "text"
+        own = [text / "generate" / self._one / m / "responses.parquet" for m in self.models]
+        files = [text / "prepare" / self._one / "recorded.parquet", *own]
+        return Columnar([self._there(file) for file in files], Response)
+
     @cached_property
     def responses(self) -> list[Response]:
         "Recorded answers first, then those of the models of the run."
@@ -211,6 +301,13 @@ class Stage:
         "What the judge stage left for this study; none where it did not go through it."
         file = self.results / "text" / "judge" / self._one / "judgments.parquet"
         return read_records(file, Judgment) if file.exists() else []
+
+    @cached_property
+    def declared(self) -> pd.DataFrame:
+        "What simulated examinees were declared to be, as `mhbench.steps.prepare.declared_skill` has it; mostly no row."
+        from mhbench.steps.prepare import declared_skill
+
+        return self.read("prepare", "declared") if self.has("prepare", "declared") else declared_skill({}, [])
 
     @cached_property
     def simulated(self) -> bool:
@@ -281,9 +378,9 @@ class Stage:
         return self._records(self.results / "text" / stage / self._one / f"{name}.parquet", record)
 
     def records(self, name: str, records: Iterable[Record], record: type[Record]) -> Path:
-        "Keep records that hold texts, where nothing is pushed from."
+        "Keep records that hold texts, where nothing is pushed from; an iterator is written as it comes."
         self.texts.mkdir(parents=True, exist_ok=True)
-        return write_records(list(records), self.texts / f"{name}.parquet", record)
+        return write_records(records, self.texts / f"{name}.parquet", record)
 
     def absent(self, name: str, why: str) -> str:
         "Say once why something is not there; the report says it too."
@@ -296,8 +393,9 @@ class Stage:
         frame: pd.DataFrame,
         caption: str,
         *,
-        absent: str = "nothing to show for this study",  # why, where it has no row
+        absent: str = "nothing to show for this study",  # why, where it has no row; "" says nothing
         hide: Sequence[str] = (),  # columns that are kept and not shown
+        card: str = "",  # a column: the report makes a card, one printed page, of the rows of each of its values
         show: bool = True,  # False: kept and registered, and too long for a page
     ) -> pd.DataFrame | str:  # as a reader sees it; or the reason why there is none
         """Show a table, keep it as Parquet and register it for the report.
@@ -307,10 +405,13 @@ class Stage:
         if name in [t["name"] for t in self._tables]:
             refuse("Stage.table", "name", "be used once in a stage", f"{name!r}", place=self.name)
         if not len(frame):
-            return self.absent(caption, absent)
+            return self.absent(caption, absent) if absent else "none"
         frame.to_parquet(self.out / f"{name}.parquet", index=False, compression="zstd")
         kept = frame.drop(columns=list(hide))
-        entry = {"name": name, "caption": caption, "rows": len(frame), "hide": list(hide), "show": show}
+        words = [str(x) for c in kept.select_dtypes("object") for x in kept[c].unique()] if show else []
+        shown = _marked(caption, words)
+        entry = {"name": name, "caption": shown, "rows": len(frame), "hide": list(hide), "show": show}
+        entry |= {"card": card} if card else {}
         self._tables.append(entry)
         if not show:
             return f"{name}: {len(frame)} rows kept"
@@ -334,13 +435,14 @@ class Stage:
         if drawing is None:
             return self.absent(caption, absent)
         save(drawing, name, self.figures)
-        self._figures.append({"name": name, "caption": caption, "alt": str(drawing.get_label() or caption)})
+        shown = _marked(caption, [t.get_text() for t in drawing.findobj(Text)])
+        self._figures.append({"name": name, "caption": shown, "alt": str(drawing.get_label() or shown)})
         return drawing
 
     def page(self, html: str, *, private: bool = False) -> Path:
         "Keep the page of the report beside the results; one with protected texts lies apart, and is never pushed."
         file = self.results.joinpath(*(["private"] if private else []), f"{self.name}.html")
-        file.parent.mkdir(exist_ok=True)
+        file.parent.mkdir(exist_ok=True, mode=0o700 if private else 0o777)
         file.write_text(html, encoding="utf-8")
         return file
 

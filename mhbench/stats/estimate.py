@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from ..errors import refuse
 from .resample import Interval, bootstrap
@@ -31,7 +31,7 @@ def wilson(
     """
     if not (n >= 1 and 0 <= k <= n):
         refuse("wilson", "k", "be between 0 and n, and n at least 1", f"k={k}, n={n}")
-    z = float(norm.ppf(0.5 + level / 2))
+    z = float(ndtri(0.5 + level / 2))
     p = k / n
     middle = p + z * z / (2 * n)
     half = z * float(np.sqrt(p * (1 - p) / n + z * z / (4 * n * n)))

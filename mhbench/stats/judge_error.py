@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from ..errors import refuse
 from .estimate import Estimate, estimate
-from .resample import bootstrap
+from .resample import bootstrap, mean
 
 # %% auto #0
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "leave_one_rater_out",
     "Heaping",
     "heaping",
+    "within_slope",
     "length_effect",
 ]
 
@@ -79,7 +80,7 @@ def bland_altman(
     if len(y) < 3:
         refuse("bland_altman", "judge and people", "share three answers or more", f"{len(y)}")
     of = None if clusters is None else np.asarray(clusters)[there]
-    z = float(norm.ppf(0.975))
+    z = float(ndtri(0.975))
 
     def every(y, x, *, weights):
         return _limits(y, x, z, weights=weights)
@@ -101,10 +102,6 @@ class Calibrated(NamedTuple):
     before: Estimate  # mean absolute error on the other half, in points
     after: Estimate  # the same with the line
     gain: Estimate  # before minus after, on the same answers
-
-
-def _mean_of(d: np.ndarray, *, weights: np.ndarray) -> np.ndarray:
-    return (weights @ d) / weights.sum(1)
 
 
 def split_half_calibration(
@@ -132,7 +129,7 @@ def split_half_calibration(
     intercept = float(x[fit].mean() - slope * y[fit].mean())
     before, after = np.abs(y[test] - x[test]), np.abs(intercept + slope * y[test] - x[test])
     settings: dict[str, Any] = dict(clusters=of[test], n_boot=n_boot, seed=seed, level=level)
-    parts = [estimate(_mean_of, d, **settings) for d in (before, after, before - after)]
+    parts = [estimate(mean, d, **settings) for d in (before, after, before - after)]
     return Calibrated(intercept, slope, *parts)
 
 
@@ -159,7 +156,7 @@ def corrected_share(
     if q0 + q1 <= 1:
         rule, got = "be better than a coin: q0 + q1 above 1", f"q0 = {q0:.3f}, q1 = {q1:.3f}"
         refuse("corrected_share", "the judge", rule, got, remedy="report people's labels alone, or take another judge")
-    z = float(norm.ppf(0.5 + level / 2))
+    z = float(ndtri(0.5 + level / 2))
     theta = (p + q0 - 1) / (q0 + q1 - 1)
     p_, q0_, q1_ = (
         (n_positive + z * z / 2) / (n + z * z),
@@ -212,7 +209,7 @@ def leave_one_rater_out(
         of = None if clusters is None else np.asarray(clusters)[use]
         settings: dict[str, Any] = dict(clusters=of, n_boot=n_boot, seed=seed, level=level)
         won = (its < mine) + 0.5 * (its == mine)
-        found = (estimate(_mean_of, its - mine, **settings), estimate(_mean_of, won, **settings, share=True))
+        found = (estimate(mean, its - mine, **settings), estimate(mean, won, **settings, share=True))
         out.append(LeftOut(name, *found))
     return out
 
@@ -243,26 +240,26 @@ def heaping(
     on = {step: (np.abs(y - step * np.round(y / step)) < 1e-9).astype(float) for step in EVEN_DIGITS}
     values, counts = np.unique(y, return_counts=True)
     commonest = float(values[counts.argmax()]) if len(values) else np.nan
-    shares = {step: estimate(_mean_of, x, **settings) for step, x in on.items()}
-    return Heaping(shares, len(values), commonest, estimate(_mean_of, (y == commonest).astype(float), **settings))
+    shares = {step: estimate(mean, x, **settings) for step, x in on.items()}
+    return Heaping(shares, len(values), commonest, estimate(mean, (y == commonest).astype(float), **settings))
 
 
 EVEN_DIGITS = {5: 21 / 101, 10: 11 / 101}  # shares of multiples where last digits are even
 
 
-def length_effect(
+def within_slope(
     scores: Any,  # (N,)
-    words: Any,  # (N,) how long each answer is, 1 or more
-    items: Any,  # (N,) which item it answers
+    x: Any,  # (N,) what may move them; NaN: not known
+    items: Any,  # (N,) which item is answered
     *,
     n_boot: int = 1000,
     seed: int,
     level: float = 0.95,
-) -> Estimate:  # points a doubling, within items
-    "The slope of the score on the logarithm of the length, within items."
-    y, n, of = np.asarray(scores, float), np.asarray(words, float), np.asarray(items)
-    there = ~np.isnan(y) & (n >= 1)
-    y, x, of = y[there], np.log2(np.maximum(n[there], 1)), np.unique(of[there], return_inverse=True)[1]
+) -> Estimate:  # points a unit of x
+    "The slope of the score on x among the answers to one item, over all items."
+    y, x, of = np.asarray(scores, float), np.asarray(x, float), np.asarray(items)
+    there = ~np.isnan(y) & ~np.isnan(x)
+    y, x, of = y[there], x[there], np.unique(of[there], return_inverse=True)[1]
     size = np.bincount(of) if len(of) else np.zeros(0)
     x_, y_ = (v - (np.bincount(of, v) / size)[of] if len(of) else v for v in (x, y))
     if not len(x_) or not (np.abs(x_) > 0).any():
@@ -274,3 +271,14 @@ def length_effect(
 
     several = (size > 1)[of]
     return estimate(slope, x_[several], y_[several], clusters=of[several], n_boot=n_boot, seed=seed, level=level)
+
+
+def length_effect(
+    scores: Any,  # (N,)
+    words: Any,  # (N,) how long each answer is; an empty one is left out
+    items: Any,  # (N,) which item it answers
+    **settings: Any,  # n_boot, seed, level
+) -> Estimate:  # points a doubling, within items
+    "The slope of the score on the logarithm of the length, within items."
+    n = np.asarray(words, float)
+    return within_slope(scores, np.where(n >= 1, np.log2(np.maximum(n, 1)), np.nan), items, **settings)

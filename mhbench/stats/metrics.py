@@ -25,7 +25,6 @@ __all__ = [
     "compare_settings",
     "SetScores",
     "set_scores",
-    "shared_sets",
     "indicator",
     "subset_accuracy",
     "multilabel_f1",
@@ -285,26 +284,6 @@ def set_scores(
     codes = np.argsort(np.argsort(first))[codes]
     sizes = np.bincount(codes)
     return SetScores(names[np.sort(first)], np.bincount(codes, c) / sizes, sizes)
-
-
-# %% ../../nbs/stats/10_metrics.ipynb #875b43d1
-def shared_sets(
-    first_sets: Sequence, first_keys: Sequence[str], second_sets: Sequence, second_keys: Sequence[str]
-) -> list:
-    """The sets that have the same keys in the same order in both formats, letters case-folded; in the first format's
-    order.
-
-    Source: Fouda et al. 2025 (PsychiatryBench), appendix 1.1.
-    """
-
-    def keys(sets, letters):
-        out: dict[Hashable, list[str]] = {}
-        for s, k in zip(sets, letters, strict=True):
-            out.setdefault(s, []).append(str(k).strip().casefold())
-        return out
-
-    a, b = keys(first_sets, first_keys), keys(second_sets, second_keys)
-    return [s for s in a if b.get(s) == a[s]]
 
 
 # %% ../../nbs/stats/10_metrics.ipynb #ed9f523a

@@ -10,16 +10,19 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from scipy.special import ndtr, ndtri
 
 from ..errors import refuse
 
 # %% auto #0
 __all__ = [
+    "MOST_DRAWS",
     "draw_weights",
     "Interval",
     "percentile_interval",
     "bca_interval",
+    "kinds",
     "bootstrap",
     "mean",
     "paired_difference",
@@ -41,8 +44,7 @@ def _groups(labels: np.ndarray | None, n: int, name: str) -> np.ndarray:
             f"shape {labels.shape}",
             remedy="units lie along `axis`",
         )
-    _, first, codes = np.unique(labels, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[codes]
+    return pd.factorize(labels, use_na_sentinel=False)[0]
 
 
 def draw_weights(
@@ -205,6 +207,33 @@ def bca_interval(
     return _scalar(low), _scalar(high)
 
 
+# %% ../../nbs/stats/01_resample.ipynb #c83d6006
+MOST_DRAWS = 20_000_000  # units drawn one by one in all replicates together; beyond, by kind where kinds are few
+
+
+def kinds(
+    arrays: tuple[np.ndarray, ...],  # N units along `axis` of each
+    axis: int = 0,
+) -> np.ndarray | None:  # (N,) codes 0..k-1 in order of first appearance; None where there are more than N / 20
+    "Which units are equal in every array."
+    n = arrays[0].shape[axis]
+    code, size = np.zeros(n, int), 1
+    for a in arrays:
+        for column in np.moveaxis(a, axis, 0).reshape(n, -1).T:
+            part, values = pd.factorize(column, use_na_sentinel=False)
+            code = pd.factorize(code * len(values) + part)[0]
+            size = int(code.max()) + 1
+            if size > n / 20:
+                return None
+    return code
+
+
+def _draw_kinds(code: np.ndarray, n: int, seed: int | np.random.SeedSequence) -> np.ndarray:
+    "How many units of each kind are in each replicate, (n, k) float64; every row sums to the number of units."
+    share = np.bincount(code) / len(code)
+    return np.random.default_rng(_sequence(seed)).multinomial(len(code), share, size=n).astype(float)
+
+
 # %% ../../nbs/stats/01_resample.ipynb #0b1f3978
 def _evaluator(statistic: Callable, arrays: tuple, axis: int) -> Callable[[np.ndarray], np.ndarray]:
     "A function from weights (b, N) to values (b, ...), whichever form the statistic has."
@@ -272,10 +301,17 @@ def bootstrap(
         refuse("bootstrap", "method", "be 'percentile' or 'bca'", f"{method!r}")
     n_units, evaluate = sizes[0], _evaluator(statistic, arrays, axis)
     estimate = evaluate(np.ones((1, n_units)))[0]
-    replicates = np.concatenate(
-        [evaluate(w) for w in draw_weights(n_units, n, seed=seed, clusters=clusters, strata=strata)]
-    )
     cluster = _groups(clusters, n_units, "clusters")
+    alone = strata is None and int(cluster.max()) + 1 == n_units
+    weighted = "weights" in inspect.signature(statistic).parameters
+    code = kinds(arrays, axis) if n * n_units > MOST_DRAWS and alone and weighted else None
+    if code is not None:
+        first = np.unique(code, return_index=True)[1]
+        one_each = tuple(np.take(a, first, axis) for a in arrays)
+        replicates = _evaluator(statistic, one_each, axis)(_draw_kinds(code, n, seed))
+    else:
+        draws = draw_weights(n_units, n, seed=seed, clusters=clusters, strata=strata)
+        replicates = np.concatenate([evaluate(w) for w in draws])
     if method == "bca":
         jackknife = np.concatenate([evaluate(w) for w in _left_out(cluster)])
         of = None if strata is None else np.asarray(strata)[np.unique(cluster, return_index=True)[1]]

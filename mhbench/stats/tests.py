@@ -16,7 +16,7 @@ from scipy.special import ndtri
 from ..errors import refuse
 from .estimate import Estimate, estimate
 from .metrics import compare_settings
-from .resample import mean
+from .resample import MOST_DRAWS, kinds, mean
 
 # %% auto #0
 __all__ = [
@@ -116,6 +116,34 @@ def adjust_p(
     return out
 
 
+# %% ../../nbs/stats/12_tests.ipynb #e023f9a5
+def _dealt_by_kind(
+    x: np.ndarray,  # (N,) scores, sorted by stratum
+    s: np.ndarray,  # (N,) bool
+    code: np.ndarray,  # (N,) strata 0..Q-1, sorted
+    n: int,
+    rng: np.random.Generator,
+) -> np.ndarray | None:  # (n,) of T before the shift; None where strata are large, or of many kinds
+    "Sums over strata of what each of n dealings gives the second label, strata of one kind together."
+    size, n_second = np.bincount(code), np.bincount(code[s], minlength=code[-1] + 1)
+    if size.max() > 8:
+        return None
+    inside = np.arange(len(x)) - np.repeat(np.cumsum(size) - size, size)
+    rows = np.full((len(size), size.max() + 1), np.nan)
+    rows[code, inside] = x[np.lexsort((x, code))]
+    rows[:, -1] = n_second
+    kind = kinds((rows,))
+    if kind is None:
+        return None
+    out = np.zeros(n)
+    for k, q in enumerate(np.unique(kind, return_index=True)[1]):
+        a, b = size[q] - n_second[q], n_second[q]
+        values, ways = np.unique([sum(dealt) for dealt in combinations(rows[q, : size[q]], b)], return_counts=True)
+        drawn = rng.multinomial(int((kind == k).sum()), ways / ways.sum(), size=n)
+        out += drawn @ values * (1 / a + 1 / b) / len(size)
+    return out
+
+
 # %% ../../nbs/stats/12_tests.ipynb #dec92188
 class PermutationTest(NamedTuple):
     "A difference, and how often chance gives one as large."
@@ -166,7 +194,10 @@ def stratified_permutation_test(
     # T is linear in the labels: T = sum_i x_i (z_i / n_qb - (1 - z_i) / n_qa) / Q
     gain, base = x * (1 / counts[0] + 1 / counts[1])[code] / n_strata, (x / counts[0][code]).sum() / n_strata
     observed, rng, r, rows = gain[s].sum() - base, np.random.default_rng(seed), [], max(1, 2_000_000 // len(x))
-    for done in range(0, n, rows):
+    together = _dealt_by_kind(x, s, code, n, rng) if n * len(x) > MOST_DRAWS else None
+    if together is not None:
+        r.append(together - base)
+    for done in range(0, n if together is None else 0, rows):
         u = rng.random((min(rows, n - done), len(x)))
         r.append((s[np.argsort(code + u, 1)] @ gain) - base)  # sorted by stratum, then at random
     as_large = int((np.abs(np.concatenate(r)) >= abs(observed) - 1e-12).sum())
@@ -308,6 +339,12 @@ def sign_flip_test(
         signs = 1 - 2 * ((np.arange(2 ** len(total))[:, None] >> np.arange(len(total))) & 1)
         return float((np.abs(signs @ total) >= observed).mean())
     rng, rows, as_large = np.random.default_rng(seed), max(1, 4_000_000 // len(total)), 0
+    size = np.abs(total)
+    kind = kinds((size,)) if n * len(total) > MOST_DRAWS else None
+    if kind is not None:  # of each size, how many are left positive is binomial
+        many, each = np.bincount(kind), size[np.unique(kind, return_index=True)[1]]
+        sums = (2 * rng.binomial(many, 0.5, (n, len(many))) - many) @ each
+        return (int((np.abs(sums) >= observed).sum()) + 1) / (n + 1)
     for done in range(0, n, rows):
         signs = 1 - 2 * rng.integers(0, 2, (min(rows, n - done), len(total)), dtype=np.int8)
         as_large += int((np.abs(signs @ total) >= observed).sum())

@@ -24,6 +24,7 @@ __all__ = [
     "breakdowns",
     "probability_scores",
     "with_run",
+    "in_panels",
     "chance_level",
     "calibration_table",
     "reliability_curves",
@@ -87,6 +88,14 @@ def with_run(table: pd.DataFrame) -> pd.DataFrame:
     "A column `run` that names model and way of answering for people."
     names = mode_names(table) if "answered_by" in table else table["mode"]
     return table.assign(run=table["model"] + ", " + names.str.replace("_", " "))
+
+
+def in_panels(table: pd.DataFrame) -> pd.DataFrame:
+    "Rates ready for a figure with one panel a group, all items first; single samples of a vote are left out."
+    kept = table[table["answered_by"] != "sample"]
+    names = kept["group"].where(kept["by"] != "all", "all items")
+    order = ["all items", *sorted(set(names) - {"all items"})]
+    return kept.assign(panel=pd.Categorical(names, order))
 
 
 def chance_level(items: Sequence[Item]) -> dict[str, float]:  # label -> the share that guessing gets right

@@ -75,6 +75,7 @@ def model_pairs(
     rows = []
     settings = {"n_boot": n_boot, "n_permutations": n_permutations, "seed": seed}
     kept = scores[(scores["answered_by"] != "sample") & scores[value].notna()]
+    kept = kept.assign(**{c: pd.factorize(kept[c], sort=True)[0] for c in ("item_id", "cluster")})  # fast to group
     for (mode, answered_by), g in kept.groupby(["mode", "answered_by"], sort=True):
         wide = g.pivot_table(index=["item_id", "cluster"], columns="model", values=value, aggfunc="mean")
         wide = wide.reset_index("cluster")

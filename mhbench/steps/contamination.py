@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from rapidfuzz.distance import Levenshtein
 
 from ..ask import prompts
 from ..ask.client import ask
@@ -25,8 +26,6 @@ from ..records.schema import Item
 # %% auto #0
 __all__ = [
     "halves",
-    "levenshtein",
-    "levenshtein_similarity",
     "Completions",
     "compare_completions",
     "SecondHalves",
@@ -55,36 +54,6 @@ def halves(
     if len(words) < max(min_words, 2):
         return None
     return " ".join(words[: len(words) // 2]), " ".join(words[len(words) // 2 :])
-
-
-# %% ../../nbs/steps/10_contamination.ipynb #85544d7b
-def levenshtein(a: str, b: str) -> int:
-    """The fewest insertions, deletions and replacements of a character that turn `a` into `b`.
-
-    Source: Levenshtein 1966; the algorithm of Hyyrö 2003.
-    """
-    if len(a) < len(b):
-        a, b = b, a
-    if not b:
-        return len(a)
-    at: dict[str, int] = {}
-    for i, c in enumerate(a):
-        at[c] = at.get(c, 0) | 1 << i
-    mask, last = (1 << len(a)) - 1, 1 << (len(a) - 1)
-    plus, minus, distance = mask, 0, len(a)  # vertical differences of +1 and of -1
-    for c in b:
-        same = at.get(c, 0)
-        diagonal = (((same & plus) + plus) ^ plus) | same | minus
-        up, down = minus | ~(diagonal | plus) & mask, plus & diagonal  # horizontal differences
-        distance += bool(up & last) - bool(down & last)
-        up, down = (up << 1 | 1) & mask, down << 1 & mask
-        plus, minus = down | ~(diagonal | up) & mask, up & diagonal
-    return distance
-
-
-def levenshtein_similarity(a: str, b: str) -> float:
-    "1 - distance over the longer length, in [0, 1]; 1 for two empty texts."
-    return 1 - levenshtein(a, b) / max(len(a), len(b), 1)
 
 
 # %% ../../nbs/steps/10_contamination.ipynb #df47227d
@@ -148,8 +117,8 @@ def compare_completions(
     truth, rows = [s for s in seconds if s], [halved[j] for j in kept]  # one of `truth` for each of `halved`
     wrote = [" ".join(said[i].split()[: len(truth[j].split())]) for i, j in zip(rows, kept)]
     if kept:
-        table.loc[rows, "distance"] = [levenshtein(truth[j], w) for j, w in zip(kept, wrote)]
-        scores = {"levenshtein": lambda c, t: levenshtein_similarity(wrote[c], truth[t])}
+        table.loc[rows, "distance"] = [Levenshtein.distance(truth[j], w) for j, w in zip(kept, wrote)]
+        scores = {"levenshtein": lambda c, t: Levenshtein.normalized_similarity(wrote[c], truth[t])}
         if encoder is not None:
             v = np.asarray(encoder.sentences([*wrote, *truth]), float)
             scores["embedding"] = lambda c, t: float(v[c] @ v[len(wrote) + t])

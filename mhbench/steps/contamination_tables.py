@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,16 +15,18 @@ import pandas as pd
 from ..encode.perplexity import load_lm
 from ..errors import refuse
 from ..records.schema import Item
+from ..records.table import csv_rows
 from ..stats.estimate import Estimate, estimate, proportion
 from ..stats.resample import mean
 from .answers import Asked
-from .contamination import ask_logprobs, compare_completions, complete, local_logprobs, min_k
+from .contamination import ask_logprobs, compare_completions, complete, halves, local_logprobs, min_k
 
 # %% auto #0
 __all__ = [
     "local_weights",
     "Checked",
     "check_model",
+    "check_recorded",
     "similarity_columns",
     "similarity_table",
     "flag_table",
@@ -92,6 +95,33 @@ def check_model(
     known = pd.DataFrame(about, columns=["model", "item_id", "cluster"])
     source = source if table["min_k"].notna().any() else "–"
     return Checked(known.join(table), {"model": asked.name} | counts, source, likely.reason)
+
+
+def check_recorded(
+    items: Sequence[Item],  # the questions
+    name: str,  # whose completions they are
+    file: str | Path,  # a CSV of item_id and text, the second halves that somebody wrote
+    *,
+    vectors: Any = None,
+    thresholds: Sequence[float] = (0.8, 0.9),
+    others: int = 20,
+    **_: Any,  # what only an endpoint needs
+) -> Checked:
+    """Compare second halves that somebody has written before.
+
+    Raises: ValueError for a table without these columns.
+    """
+    wrote = {r["item_id"]: r["text"] for _, r in csv_rows(file, ("item_id", "text"))}
+    parts = [halves(i.question) for i in items]
+    seconds = [p[1] if p else None for p in parts]
+    completions = [wrote.get(i.item_id) for i in items]
+    compared = compare_completions(seconds, completions, encoder=vectors, thresholds=thresholds, others=others)
+    table = _likelihoods([None] * len(items), 0.2).join(compared.table)
+    about = [(name, i.item_id, i.cluster) for i in items]
+    known = pd.DataFrame(about, columns=["model", "item_id", "cluster"])
+    counts = {"model": name, "questions": len(items), "compared": compared.n, **compared.skipped, "scored": 0}
+    counts |= {"prompt_tokens": 0, "completion_tokens": 0, "cost_usd": 0.0}
+    return Checked(known.join(table), counts, "–", "its completions were recorded, and nothing was asked")
 
 
 def _likelihoods(logprobs: Sequence[Sequence[float] | None], share: float) -> pd.DataFrame:

@@ -184,6 +184,19 @@ def _with_system(messages: list[dict[str, str]], system: str | None) -> list[dic
     return [{"role": "system", "content": f"{system.strip()}\n\n{messages[0]['content']}"}, *messages[1:]]
 
 
+def _ends(item: Item, mode: str, model: Model) -> dict[str, list[str]]:
+    """Where the answer of a base model ends, if its entry says so: with the line, where one line is an answer; before
+    the number after the last, where linked questions are answered in a list.
+    """
+    more = len(item.stems) + 1
+    ends = dict.fromkeys(("open", "cloze", "multi_label"), ["\n"])
+    ends |= dict.fromkeys(("sequential", "extended_matching"), [f"\n{more}.", f"\nQ{more}"])
+    if not model.one_line or "cot" in mode or item.task not in ends:
+        return {}
+    own = model.sampling.get("stop") or []
+    return {"stop": [*([own] if isinstance(own, str) else own), *ends[item.task]]}
+
+
 def generation_requests(
     items: Sequence[Item],  # what is asked
     model: Model,  # whom
@@ -224,7 +237,8 @@ def generation_requests(
             wanted = _letters(
                 item, mode, model, model.sampling.get("temperature") if temperature is None else temperature
             )
-            sampling = {} if temperature is None else {"temperature": temperature}
+            sampling: dict[str, Any] = {} if temperature is None else {"temperature": temperature}
+            sampling |= _ends(item, mode, model)
             room = _room(model, mode, setting, wanted, budgets)
             yield item, Request(name(item, mode, sample), messages, sampling, sample, letters=wanted, room=room)
 

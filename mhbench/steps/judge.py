@@ -10,12 +10,13 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import pandas as pd
 
 from ..ask import rubrics
 from ..ask.client import ask
+from ..ask.progress import Counted
 from ..ask.request import Answer, Endpoint, Model, Request
 from ..ask.rubrics import Rubric, rubric_for
 from ..ask.rubrics import rubric as _rubric
@@ -58,7 +59,10 @@ def judged_answers(
     return drawn, [r for r in answers if r.item_id in ids]
 
 
-def _order(rs: Sequence[Response], seed: int | None) -> tuple[Response, ...]:
+_Named = TypeVar("_Named", Response, Judgment)
+
+
+def _order(rs: Sequence[_Named], seed: int | None) -> tuple[_Named, ...]:
     "The order in which answers are shown: drawn for each item, or as given."
     if seed is None:
         return tuple(rs)
@@ -197,7 +201,8 @@ def judge(
     cases, out = list(_cases(responses, by_id, find, repeats, seed)), []
     for j in [judges] if isinstance(judges, Model) else judges:
         endpoint = endpoints if isinstance(endpoints, Endpoint) else _endpoint(endpoints, j)
-        asked = (_request(c, j, temperature, max_tokens) for c in cases if not _mute(c))
+        heard = [c for c in cases if not _mute(c)]
+        asked = Counted(len(heard), (_request(c, j, temperature, max_tokens) for c in heard))
         answers = ask(
             asked,
             j,

@@ -15,10 +15,11 @@ from ..errors import refuse
 from ..records.schema import Item, Judgment, Response
 from ..stats.bias import family_bias, self_enhancement
 from ..stats.estimate import Estimate, estimate
-from ..stats.judge_error import EVEN_DIGITS, heaping, length_effect
+from ..stats.judge_error import EVEN_DIGITS, heaping, length_effect, within_slope
 from ..stats.repeatability import flip_rate, intraclass_correlation, variance_components, within_item_sd
 from ..stats.resample import mean
 from .corruptions import CORRUPTIONS
+from .judge import _order
 from .verdict_tables import verdict_frame
 
 # %% auto #0
@@ -30,6 +31,7 @@ __all__ = [
     "component_table",
     "student_points",
     "word_counts",
+    "answer_places",
     "study_metrics",
     "habit_table",
     "preference_table",
@@ -216,6 +218,22 @@ def word_counts(responses: Sequence[Response]) -> dict[tuple[str, str], int]:  #
     return {(r.item_id, r.model): len((r.text or "").split()) for r in first}
 
 
+def answer_places(
+    judgments: Sequence[Judgment],  # of the judge stage
+    seed: int,  # of the order in which it showed them
+) -> dict[tuple[str, str, str], int]:  # (judge, item_id, model) -> place, from 1
+    "Where each answer stood in the prompt of a judge of labels, which shows all answers to an item at once."
+    shown: dict[tuple, list[Judgment]] = {}
+    for j in judgments:
+        if j.kind == "label" and j.attempts and j.sample == 0 and j.repeat == 0:  # an encoder is shown nothing
+            shown.setdefault((j.judge, j.study, j.item_id, j.mode), []).append(j)
+    return {
+        (j.judge, j.item_id, j.model): place
+        for together in shown.values()
+        for place, j in enumerate(_order(together, seed), 1)
+    }
+
+
 def study_metrics(table: pd.DataFrame, groups: pd.DataFrame, repeats: pd.DataFrame, words: pd.DataFrame) -> dict:
     "The main numbers of the study of a judge."
     kept = ["n", "estimate", "ci_low", "ci_high"]
@@ -233,12 +251,15 @@ def study_metrics(table: pd.DataFrame, groups: pd.DataFrame, repeats: pd.DataFra
 def habit_table(
     table: pd.DataFrame,  # verdicts: judge, item_id, cluster, model, points
     words: Mapping[tuple[str, str], int],  # (item_id, model) -> how long the answer is
+    places: Mapping[tuple[str, str, str], int] = {},  # of answer_places
     *,
     n_boot: int = 1000,
     seed: int,
     level: float = 0.95,
 ) -> pd.DataFrame:  # judge, measure, n, ..., expected
-    "Whether a judge heaps its scores on round numbers, and what a doubling of length is worth within items."
+    """Whether a judge heaps its scores on round numbers; what a doubling of length, and a place further down in its
+    prompt, is worth within items.
+    """
     rows: list[dict] = []
     settings: dict[str, Any] = {"n_boot": n_boot, "seed": seed, "level": level}
     for judge, g in table.groupby("judge", sort=True):
@@ -253,6 +274,10 @@ def habit_table(
         long = [words.get(k, 0) for k in zip(g["item_id"], g["model"])]
         e = length_effect(g["points"], long, g["item_id"], **settings)
         rows.append({"judge": judge, "measure": "points a doubling of length"} | e.row() | {"expected": 0.0})
+        at = [places.get((judge, *k), np.nan) for k in zip(g["item_id"], g["model"])]
+        if not np.isnan(at).all():
+            e = within_slope(g["points"], at, g["item_id"], **settings)
+            rows.append({"judge": judge, "measure": "points a place further down"} | e.row() | {"expected": 0.0})
     return pd.DataFrame(rows, columns=["judge", "measure", *_ESTIMATE, "expected"])
 
 

@@ -6,18 +6,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from ..records.answers import load_answers
 from ..records.draw import draw_items
-from ..records.schema import Item, Rating, Response, fingerprint
+from ..records.schema import SIMULATED, Item, Rating, Response, fingerprint
+from ..records.table import csv_rows
 from .variants import evaluation_set
 
 # %% auto #0
-__all__ = ["draw_and_vary", "recorded_answers", "count_items", "prepare_metrics"]
+__all__ = [
+    "DECLARED",
+    "draw_and_vary",
+    "recorded_answers",
+    "every_prompt",
+    "declared_skill",
+    "count_items",
+    "prepare_metrics",
+]
 
 
 # %% ../../nbs/steps/11_prepare.ipynb #8dec6282
@@ -40,13 +49,53 @@ def recorded_answers(
     items: Sequence[Item],  # that will be asked
     tables: Mapping[str, str | Path],  # name -> a table of that person's or model's answers
     top: str | Path = ".",  # relative paths are taken from here
-) -> list[Response]:
-    "Answers that were given before: those of the corpus to the items that are asked, and those of the tables."
+    *,
+    others: Collection[str] = (),  # ids of items that this run does not ask
+) -> Iterator[Response]:
+    """Answers that were given before, one after the other: those of the corpus to the items that are asked, and those
+    of the tables, one table at a time.
+    """
     kept = {i.item_id for i in items}
-    out = [r for r in responses if r.item_id in kept]
+    yield from (r for r in responses if r.item_id in kept)
     for name, file in tables.items():
-        out += load_answers(Path(top) / Path(file).expanduser(), items, name)
-    return out
+        yield from load_answers(Path(top) / Path(file).expanduser(), items, name, others=others)
+
+
+def every_prompt(
+    items: Sequence[Item],  # base questions
+    sets: Sequence[str],  # evaluation sets; none: the items as they stand
+    *,
+    seed: int,
+) -> list[Item]:
+    "All that a run could ask: every question in every set, whichever are drawn or kept back for examples."
+
+    def whole(name: str) -> list[Item]:
+        split = "few_shot" if name == "few_shot" else "test"
+        return [i.model_copy(update={"split": split}) for i in items]
+
+    return [i for name in sets for i in evaluation_set(whole(name), name, seed)] if sets else list(items)
+
+
+# %% ../../nbs/steps/11_prepare.ipynb #8285480c
+DECLARED = {"declared_right": "right", "declared_sureness": "sureness", "declared_memorised": "memorised"}
+
+
+def declared_skill(
+    tables: Mapping[str, str | Path],  # name -> a table of answers, as for `recorded_answers`
+    items: Sequence[Item],  # that will be asked
+    top: str | Path = ".",
+) -> pd.DataFrame:  # model, item_id, right (a chance), sureness (a probability or NaN), memorised (bool)
+    "What the tables of simulated examinees declare of their answers; no row for tables that declare nothing."
+    asked, rows = {i.item_id for i in items}, []
+    for name, file in tables.items():
+        path = Path(top) / Path(file).expanduser()
+        if not name.startswith(SIMULATED) or path.suffix != ".csv":
+            continue
+        told = [r for _, r in csv_rows(path) if r.get("declared_right") and r["item_id"] in asked]
+        rows += [(name, r["item_id"], *(r.get(k) for k in DECLARED)) for r in told]
+    out = pd.DataFrame(rows, columns=["model", "item_id", *DECLARED.values()])
+    numbers = {k: pd.to_numeric(out[k]) for k in ("right", "sureness")}
+    return out.assign(**numbers, memorised=out["memorised"].eq("yes"))
 
 
 # %% ../../nbs/steps/11_prepare.ipynb #04f21487

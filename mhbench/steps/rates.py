@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import refuse
+from ..records.schema import SIMULATED
 from ..stats.estimate import Estimate, estimate
 from ..stats.metrics import f1
 from ..stats.pooling import WeightedMean, half_width_se, inverse_variance_mean
@@ -19,12 +20,22 @@ from ..stats.resample import mean
 from .score import ANSWERED, RUN, UNSCORED
 
 # %% auto #0
-__all__ = ["COUNTS", "rate_table", "average_models", "present_groups", "absent_members", "status_table", "f1_table"]
+__all__ = [
+    "COUNTS",
+    "of_group",
+    "rate_table",
+    "average_models",
+    "present_groups",
+    "absent_members",
+    "status_table",
+    "f1_table",
+]
 
 # %% ../../nbs/steps/08_rates.ipynb #1b2449fd
 _MEASURED = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level"]
 COUNTS = ["n_not_asked", "n_missing", "n_failed", "n_truncated", "n_unread"]  # what stands beside every rate
 _RATES = [*RUN, "by", "group", "n", "n_clusters", *COUNTS, *_MEASURED[2:]]
+_READ = ["item_id", "cluster", "status", "read", "how"]
 
 
 def _groups(
@@ -37,12 +48,26 @@ def _groups(
             yield breakdown, str(name), g
 
 
-def _counts(g: pd.DataFrame, whole: pd.DataFrame | None, breakdown: str, name: str) -> dict:
+def of_group(whole: pd.DataFrame, breakdown: str, name: str) -> pd.DataFrame:
+    "The items of one group of a breakdown; all of them for `all`."
+    return whole if breakdown == "all" else whole[whole[breakdown].astype(str) == name]
+
+
+def _numbered(
+    scores: pd.DataFrame, whole: pd.DataFrame | None
+) -> tuple[pd.DataFrame, pd.DataFrame | None]:  # the same, item_id and cluster as numbers in the order of their names
+    "Numbers are grouped and looked up many times as fast as names."
+    n = len(scores)
+    every = scores["item_id"] if whole is None else pd.concat([scores["item_id"], whole["item_id"]])
+    item, cluster = (pd.factorize(x, sort=True)[0] for x in (every, scores["cluster"]))
+    return scores.assign(item_id=item[:n], cluster=cluster), None if whole is None else whole.assign(item_id=item[n:])
+
+
+def _counts(g: pd.DataFrame, whole: pd.DataFrame | None, part: pd.DataFrame | None) -> dict:
     "How many items of a group were not asked or got no answer, and what became of the requests."
     missed: Any = pd.NA
     if whole is not None:
-        of_group = whole if breakdown == "all" else whole[whole[breakdown].astype(str) == name]
-        missed = len(set(of_group["item_id"]) - set(g["item_id"]))
+        missed = 0 if part is None else len(np.setdiff1d(part["item_id"], g["item_id"]))
         g = g[g["item_id"].isin(whole["item_id"])]
     answered = g["status"].isin(ANSWERED)
     return {
@@ -84,13 +109,14 @@ def rate_table(
             f"{gone}, which are not among {list(scores.columns)}",
         )
     rows = []
+    scores, whole = _numbered(scores[[*dict.fromkeys([*RUN, *_READ, value, *by])]], whole)
+    part = {} if whole is None else {(b, name): w for b, name, w in _groups(whole, by)}
     for run, m in scores.groupby(RUN, sort=True):
+        if m[value].isna().all():
+            continue
         for breakdown, name, g in _groups(m, by):
-            items = (
-                g.groupby("item_id", sort=True)
-                .agg(x=(value, "mean"), cluster=("cluster", "first"))
-                .dropna(subset=["x"])
-            )
+            by_item = g.groupby("item_id", sort=True)
+            items = by_item.agg(x=(value, "mean"), cluster=("cluster", "first")).dropna(subset=["x"])
             if not len(items):
                 continue
             mean_of_items = estimate(
@@ -104,7 +130,7 @@ def rate_table(
             )
             rows.append(
                 dict(zip(RUN, run))
-                | {"by": breakdown, "group": name, **_counts(g, whole, breakdown, name)}
+                | {"by": breakdown, "group": name, **_counts(g, whole, part.get((breakdown, name)))}
                 | mean_of_items.row()
             )
     columns = _RATES if whole is not None else [c for c in _RATES if c != "n_not_asked"]
@@ -136,6 +162,8 @@ def average_models(
     With `share`, the mean and its interval are those of the arcsine of its square root, taken back; the tables of the
     paper average the shares themselves, which leaves the range where intervals are wide.
 
+    Simulated examinees are in no mean over all models; in a group, where one is named.
+
     Columns: `by`, models (the group's name), n (models averaged), n_left_out (models without an interval), estimate,
     ci_low, ci_high, q.
 
@@ -152,6 +180,7 @@ def average_models(
             f"{list(table.columns)}, without {gone}",
         )
     known, rows = list(dict.fromkeys(table["model"])), []
+    models = [m for m in known if not str(m).startswith(SIMULATED)]
     for name, members in (groups or {}).items():
         if len(table) and not set(members) & set(known):
             refuse(
@@ -161,7 +190,7 @@ def average_models(
                 f"{list(members)} ({name}) for {known}",
                 remedy="mend groups in params.yaml",
             )
-    for name, members in ({"all models": known} | dict(groups or {})).items():
+    for name, members in ({"all models": models} | dict(groups or {})).items():
         for key, g in table[table["model"].isin(members)].groupby(list(by), sort=False):
             x, low, high = (_angle(g[c]) if share else g[c].to_numpy(float) for c in ("estimate", "ci_low", "ci_high"))
             se = half_width_se(low, high, level)

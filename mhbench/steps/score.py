@@ -5,7 +5,8 @@
 # %% ../../nbs/steps/07_score.ipynb #931ee83a
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from ..ask.labels import parse_extended_matching, parse_labels
 from ..ask.parse import parse_choice, parse_choices
 from ..errors import refuse
 from ..records.schema import Item, Response, letters
+from ..records.stored import column_of
 from ..stats.calibration import brier, cross_entropy, letter_probabilities
 from ..stats.metrics import majority_vote
 
@@ -29,6 +31,7 @@ __all__ = [
     "is_correct",
     "mode_names",
     "scorable",
+    "Said",
     "score_responses",
     "with_soft_labels",
     "self_consistency",
@@ -53,7 +56,7 @@ def key_of(item: Item) -> list[str]:  # letters, labels, terms; empty where noth
     return [letters(len(item.options))[int(np.argmax(item.soft_labels))]]
 
 
-def probabilities(response: Response, n_options: int) -> np.ndarray | None:  # (n_options,), sums to 1
+def probabilities(response: Response | Said, n_options: int) -> np.ndarray | None:  # (n_options,), sums to 1
     "The model's probabilities over the letters, renormalised; None where the endpoint gave none."
     if not response.letter_logprobs:
         return None
@@ -62,7 +65,7 @@ def probabilities(response: Response, n_options: int) -> np.ndarray | None:  # (
 
 
 def read_answer(
-    item: Item, response: Response
+    item: Item, response: Response | Said
 ) -> tuple[list[str], str]:  # (letters, labels or the term; how it was found)
     "The answer in a response, and how it was found; an empty list where there is none."
     if response.status not in ANSWERED:
@@ -178,7 +181,72 @@ def scorable(items: Sequence[Item]) -> pd.DataFrame:
     return pd.DataFrame([_facts(i) for i in known], columns=_OF_ITEM)
 
 
-def score_responses(items: Sequence[Item], responses: Sequence[Response]) -> pd.DataFrame:
+class Said(NamedTuple):
+    "What of a response decides how it is read and scored."
+
+    status: str
+    mode: str
+    text: str | None
+    letter_logprobs: dict[str, float] | None
+
+
+def _scored(i: Item, r: Said) -> tuple:
+    "The columns that an item and what was said decide: from `how` to `brier`."
+    answer, how = read_answer(i, r)
+    p = probabilities(r, len(i.options)) if i.task == "multiple_choice" else None
+    confidence, log_loss, squared_loss = np.nan, np.nan, np.nan
+    if p is not None:
+        target = np.array(
+            i.soft_labels
+            if i.soft_labels is not None
+            else [float(a in key_of(i)) / max(len(key_of(i)), 1) for a in letters(len(p))]
+        )
+        confidence = float(p.max())
+        log_loss = float(cross_entropy(target[None], p[None]))
+        squared_loss = float(brier(target[None], p[None]))
+    right = is_correct(i, answer) if r.status in ANSWERED and r.mode != "free_form" else np.nan
+    kept = answer if i.task != "cloze" else []
+    return how, kept, key_of(i) if i.options else [], right, bool(answer), confidence, log_loss, squared_loss
+
+
+_OF_ANSWER = _COLUMNS[19:27]  # the columns of `_scored`
+
+
+def _read_once(items: Sequence[Item], at: np.ndarray, said: list[np.ndarray]) -> tuple[list[tuple], np.ndarray]:
+    "What is scored of each item and each thing said of it, once; and which of these every response is."
+    found: list[tuple] = []
+    which = np.empty(len(at), int)
+    here = -1
+    known: dict[tuple, int] = {}  # of one item, what was said of it -> its place in `found`
+    for k in np.argsort(at, kind="stable"):
+        if at[k] != here:
+            here, known = at[k], {}
+        status, mode, text, logprobs = (column[k] for column in said)
+        same = (status, mode, text, None if logprobs is None else tuple(logprobs.items()))
+        if same not in known:
+            known[same] = len(found)
+            found.append(_scored(items[here], Said(status, mode, text, logprobs)))
+        which[k] = known[same]
+    return found, which
+
+
+def _refuse_strangers(at: np.ndarray, responses: Sequence[Response]) -> None:
+    if len(at) and at.min() < 0:
+        k = int(np.argmin(at >= 0))
+        refuse(
+            "score_responses",
+            "every response",
+            "belong to an item",
+            f"{column_of(responses, 'item_id')[k]!r}",
+            place=f"{column_of(responses, 'study')[k]}, {column_of(responses, 'model')[k]}",
+            remedy="score it with the items it was made from",
+        )
+
+
+def score_responses(
+    items: Iterable[Item],
+    responses: Sequence[Response],  # a list, or a `Columnar`, of which only the columns needed are read
+) -> pd.DataFrame:
     """One row a response: what was answered, how it was read, whether it was right. No text of an item or an answer is
     in it, but for the letters and labels.
 
@@ -187,66 +255,31 @@ def score_responses(items: Sequence[Item], responses: Sequence[Response]) -> pd.
 
     Raises: ValueError where a response belongs to no item, or two responses are the same sample.
     """
-    by_id = {i.item_id: i for i in items}
-    rows, seen = [], set()
-    for r in responses:
-        if r.item_id not in by_id:
-            refuse(
-                "score_responses",
-                "every response",
-                "belong to an item",
-                f"{r.item_id!r}",
-                place=f"{r.study}, {r.model}",
-                remedy="score it with the items it was made from",
-            )
-        same = (r.item_id, r.model, r.mode, r.temperature, r.sample)
-        if same in seen:
-            refuse(
-                "score_responses",
-                "a sample",
-                "appear once",
-                f"{same} twice",
-                remedy="do not concatenate two runs of one stage",
-            )
-        seen.add(same)
-        i = by_id[r.item_id]
-        answer, how = read_answer(i, r)
-        p = probabilities(r, len(i.options)) if i.task == "multiple_choice" else None
-        confidence, log_loss, squared_loss = np.nan, np.nan, np.nan
-        if p is not None:
-            target = np.array(
-                i.soft_labels
-                if i.soft_labels is not None
-                else [float(a in key_of(i)) / max(len(key_of(i)), 1) for a in letters(len(p))]
-            )
-            confidence = float(p.max())
-            log_loss = float(cross_entropy(target[None], p[None]))
-            squared_loss = float(brier(target[None], p[None]))
-        rows.append(
-            (
-                *_facts(i),
-                r.model,
-                r.mode,
-                "sample" if r.votes else "plain",
-                1,
-                r.sample,
-                r.temperature,
-                r.status,
-                how,
-                answer if i.task != "cloze" else [],
-                key_of(i) if i.options else [],
-                is_correct(i, answer) if r.status in ANSWERED and r.mode != "free_form" else np.nan,
-                bool(answer),
-                confidence,
-                log_loss,
-                squared_loss,
-                r.attempts,
-                r.prompt_tokens,
-                r.completion_tokens,
-                r.cost_usd,
-            )
-        )
-    return pd.DataFrame(rows, columns=_COLUMNS).astype(_TYPES)
+    items, of = list(items), {name: column_of(responses, name) for name in ("item_id", "model", "mode", "status")}
+    place = {i.item_id: k for k, i in enumerate(items)}
+    at = np.array([place.get(x, -1) for x in of["item_id"]], int)
+    _refuse_strangers(at, responses)
+    if not len(at):
+        return pd.DataFrame([], columns=_COLUMNS).astype(_TYPES)
+    of |= {name: column_of(responses, name) for name in ("temperature", "sample")}
+    sample = ("item_id", "model", "mode", "temperature", "sample")
+    again = pd.DataFrame({name: of[name] for name in sample}).duplicated().to_numpy()
+    if again.any():
+        same = tuple(of[name][int(np.argmax(again))] for name in sample)
+        remedy = "do not concatenate two runs of one stage"
+        refuse("score_responses", "a sample", "appear once", f"{same} twice", remedy=remedy)
+    said = [of["status"], of["mode"], column_of(responses, "text"), column_of(responses, "letter_logprobs")]
+    found, which = _read_once(items, at, said)
+    used, at = np.unique(at, return_inverse=True)
+    about = pd.DataFrame([_facts(items[k]) for k in used], columns=_OF_ITEM).take(at)
+    scored = pd.DataFrame(found, columns=_OF_ANSWER).take(which)
+    votes = column_of(responses, "votes").astype(bool)
+    own = {name: of[name] for name in ("model", "mode")}
+    own |= {"answered_by": np.where(votes, "sample", "plain"), "n_votes": np.ones(len(at), int)}
+    own |= {name: of[name] for name in ("sample", "temperature", "status")}
+    own |= {c: column_of(responses, c) for c in ("attempts", "prompt_tokens", "completion_tokens", "cost_usd")}
+    parts = [x.reset_index(drop=True) for x in (about, pd.DataFrame(own), scored)]
+    return pd.concat(parts, axis=1)[_COLUMNS].astype(_TYPES)
 
 
 # %% ../../nbs/steps/07_score.ipynb #2882f5b4
@@ -293,9 +326,8 @@ def self_consistency(
     """
     by_id, rows = {i.item_id: i for i in items}, []
     choice = scores[scores["task"].isin(["multiple_choice"]) & (scores["mode"] != "free_form")]
+    choice = choice[choice.duplicated(["item_id", *RUN], keep=False)]  # asked several times
     for (item_id, *_), g in choice.groupby(["item_id", *RUN], sort=False):
-        if len(g) < 2:
-            continue
         g = g.sort_values("sample", kind="stable")
         vote = majority_vote([[tuple(a) or None for a in g["answer"]]])
         answer = list(vote.answers[0] or ())

@@ -6,8 +6,10 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,6 +20,8 @@ from mhbench.annotate.fields import RatedAnswer
 from mhbench.annotate.store import Change, Register, Store, differences, open_store, replay
 from mhbench.annotate.study import build_study
 from mhbench.records.schema import Response
+from mhbench.stats.agreement import krippendorff_alpha
+from mhbench.stats.estimate import estimate
 
 from .conftest import items
 
@@ -149,7 +153,25 @@ def test_an_abstention_is_no_label_to_agree_on(tmp_path):
                 for (q, m), x in zip(units, labels, strict=True)
             )
         (found,) = agreement(store, study)
-    assert (found.n, found.estimate) == (3, 1.0)
+    assert (found.n, found.estimate, found.ci) == (3, 1.0, None)
+
+
+def test_agreement_so_far_has_the_interval_of_the_library(tmp_path):
+    "Three raters' yes and no on ten questions: the estimate that the stages make of them, over questions."
+    said = np.random.default_rng(3).random((3, 10)) < np.linspace(0.1, 0.9, 10)
+    study = build_study("example", {"kind": "yes_no", "asks": {"relevant": "Is this relevant?"}}, items(10))
+    with open_store(tmp_path / "a.sqlite", study) as store:
+        enrol(store, study, ["r1", "r2", "r3"])
+        store.save(
+            Change(f"{r}{q}", f"r{r + 1}", f"q{q + 1}", 0, "relevant", RatedAnswer(label=label), "{}", 1, None)
+            for (r, q), label in np.ndenumerate(np.where(said, "yes", "no"))
+        )
+        (found,) = agreement(store, study)
+    settings = {"n_boot": 500, "seed": study.settings.seed, "axis": 1}
+    expected = estimate(partial(krippendorff_alpha, level="nominal"), np.where(said, "yes", "no"), **settings)
+    assert found.estimate == pytest.approx(expected.estimate)
+    assert found.ci[0] < found.estimate < found.ci[1]
+    assert found.ci == pytest.approx((expected.ci_low, expected.ci_high), abs=0.1)
 
 
 def test_a_file_that_is_no_file_of_answers_is_refused(tmp_path):

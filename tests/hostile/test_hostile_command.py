@@ -11,7 +11,7 @@ from faults.server import FaultServer
 
 from mhbench.ask.cache import Cache
 from mhbench.records.schema import Item
-from mhbench.run import cli
+from mhbench.run import cli, commands
 
 ITEMS = [
     Item(item_id=f"q{n}", study="mhqa", task="open", question=f"What helps {n}?", key=["sleep"], source="made")
@@ -73,7 +73,7 @@ def test_a_stage_that_is_ended_from_outside_says_so(running):
 
 
 def said_by(function, house, monkeypatch, capsys):
-    monkeypatch.setattr(cli.plan, "plan_run", function)
+    monkeypatch.setattr(commands.plan, "plan_run", function)
     code = cli.main(["plan"])
     return code, capsys.readouterr().err
 
@@ -146,6 +146,7 @@ FORBIDDEN = {
     "arrays that run": r"allow_pickle\s*=\s*True|read_pickle|to_pickle",
     "YAML that runs": r"yaml\.(?:load|load_all|unsafe_load|full_load)\(",
     "a shell": r"shell\s*=\s*True|os\.system\(|os\.popen\(",
+    "lines that a question may hold": r"read_text\([^)]*\)\.splitlines\(",
     "text that runs": r"(?<![\w.])(?:eval|exec)\(",
 }
 
@@ -167,6 +168,6 @@ def test_the_check_sees_what_it_is_for():
     import re
 
     bad = ["import pickle", "trust_remote_code=True", "torch.load(f)", "allow_pickle=True", "yaml.load(x)"]
-    bad += ["subprocess.run(x, shell=True)", "eval(x)"]
+    bad += ["subprocess.run(x, shell=True)", "p.read_text(encoding='utf-8').splitlines()", "eval(x)"]
     assert all(re.search(rule, line) for rule, line in zip(FORBIDDEN.values(), bad, strict=True))
     assert not re.search(FORBIDDEN["weights that run"], "torch.load(f, weights_only=True)")

@@ -62,7 +62,7 @@ MISTAKES = {  # what is written instead, and what is said of it
     "a set that is not made": (("    demographics: {}", "    demographics: {attributes: {D_X: gender}}"), "D_X", "D_G"),
     "a core that is not made": (("core: D0", "core: D9"), "studies.mentat.score.core", "add it there"),
     "options of nothing": (
-        ("options: {}, sha256", "options: null, sha256"),
+        ("options: {}\n", "options: null\n"),
         "studies.mentat.prepare.options",
         "nothing",
     ),

@@ -1,7 +1,9 @@
-"What is installed beside this package: every one pinned, under a licence that somebody has looked at."
+"What is installed beside this package: pinned, under a licence that was looked at, without an unlooked-at advisory."
 
 import ast
 
+import pytest
+from check_advisories import ACCEPTED, advisories, affected
 from check_licences import FREE, ROOT, licence, pinned
 
 LOOKED_AT = {  # what is not plain from the declaration, and what it is
@@ -36,3 +38,39 @@ def test_the_package_imports_none_whose_licence_would_bind_it():
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
             found |= {n.split(".")[0] for n in names}
     assert "numpy" in found and not found & NOT_IMPORTED
+
+
+def test_no_pin_is_affected_by_an_advisory_that_nobody_has_looked_at():
+    found = {a.identifier: f"{a.name} {a.affected}: {a.what}" for a in affected(pinned())}
+    assert {i: x for i, x in found.items() if i not in ACCEPTED} == {}
+    assert set(found) == set(ACCEPTED), "take out of ACCEPTED what does not concern a pin any more"
+
+
+def test_every_advisory_that_is_written_down_is_of_a_pinned_package():
+    names = {a.name for a in advisories()}
+    assert len(advisories()) >= 100 and len(names) >= 40
+    assert names <= {n.lower().replace("_", "-").replace(".", "-") for n, _ in pinned()}
+    assert len({(a.identifier, a.name) for a in advisories()}) == len(advisories())
+
+
+@pytest.mark.parametrize(
+    "name, version, identifier",
+    [
+        ("torch", "2.5.1", "CVE-2025-32434"),
+        ("Jupyter.Server", "2.19.0", "CVE-2026-44727"),
+        ("h11", "0.15", "CVE-2025-43859"),
+    ],
+)
+def test_a_pin_that_is_put_back_is_found(name, version, identifier):
+    assert identifier in {a.identifier for a in affected([(name, version)])}
+    assert affected([(name, "9999")]) == []
+
+
+def test_dvc_keeps_its_pickles_where_the_owner_alone_may_write():
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert "export DVC_SITE_CACHE_DIR := $(CURDIR)/.mhbench/dvc" in text and "install -d -m 700 .mhbench" in text
+    assert ".mhbench" in (ROOT / ".gitignore").read_text(encoding="utf-8")
+
+
+def test_continuous_integration_prints_licences_and_advisories():
+    assert "make licences advisories" in (ROOT / ".ci/run").read_text(encoding="utf-8")

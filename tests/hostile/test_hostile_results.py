@@ -6,12 +6,23 @@ import matplotlib
 import pandas as pd
 import pytest
 
+from mhbench.records.schema import Item, Response, write_records
+from mhbench.report.findings import against_lines, went_wrong
+from mhbench.report.items import answers_of
 from mhbench.report.page import collect
+from mhbench.report.reading import doubts
 from mhbench.report.style import STYLE
 from mhbench.report.tables import csv_text, markdown_table
 from mhbench.run.graph import Node, runs
+from mhbench.run.stage import Stage
+from mhbench.steps.accuracy import breakdowns
+from mhbench.steps.between_models import model_pairs
 from mhbench.steps.rates import absent_members, present_groups
+from mhbench.steps.score import scorable, score_responses
+from mhbench.studies.counselingbench.competency import competency_table
 from mhbench.studies.counselingbench.tables import pairs_not_asked
+from mhbench.studies.mhqa.profile import accuracy_and_f1
+from mhbench.studies.psychiatrybench.standings import draw_standings, result_columns, results_table
 
 FORMULAS = ["=cmd|'/C calc'!A0", "@SUM(A1)", "+1+cmd", "-cmd", "\t=1", "\r=1"]
 
@@ -64,3 +75,73 @@ def test_the_report_takes_the_studies_of_the_run_and_no_other(tmp_path):
     assert [(s.stage, s.study) for s in collect(tmp_path, tmp_path, parts)] == [("score", "new")]
     with pytest.raises(FileNotFoundError, match="must have left its contents"):
         collect(tmp_path, tmp_path, runs({"studies": ["new"], "models": [], "judge": ["new"]}, stages))
+
+
+@pytest.mark.parametrize("models, said", [(["a"], "scores of b, not of the run"), (["a", "b", "c"], "none of c")])
+def test_a_report_of_another_selection_of_models_is_refused(models, said, tmp_path):
+    same = dict(study="mhqa", mode="zero_shot")
+    item = Item(item_id="q", study="mhqa", task="cloze", question="?", key=["x"], source="made")
+    answers = {m: [Response(item_id="q", model=m, text="x", **same)] for m in "abc"}
+    write_records([item], tmp_path / "text/prepare/mhqa/items.parquet", Item)
+    for m, found in answers.items():
+        write_records(found, tmp_path / f"text/generate/mhqa/{m}/responses.parquet", Response)
+    (tmp_path / "score/mhqa").mkdir(parents=True)
+    score_responses([item], answers["a"] + answers["b"]).to_parquet(tmp_path / "score/mhqa/scores.parquet")
+    assert len(answers_of(tmp_path, ["mhqa"], ["a", "b"]).rows) == 2
+    with pytest.raises(ValueError, match=f"be those of the models of the run; got {said}; run `dvc repro`"):
+        answers_of(tmp_path, ["mhqa"], models)
+
+
+# -- somebody who answered the easy ones only
+
+
+@pytest.fixture
+def forty():
+    "Forty questions; `whole` answered all and knows half, `easy` answered ten, all of them right."
+    made = dict(study="psychiatrybench", task="multiple_choice", options=["a", "b"], key=["A"], source="made")
+    items = [Item(item_id=f"q{n}", question=f"Which {n}?", category="mcq", topic="x", **made) for n in range(40)]
+    said = [("whole", n, "AB"[n % 2]) for n in range(40)] + [("easy", n, "A") for n in range(10)]
+    same = dict(study="psychiatrybench", mode="zero_shot")
+    return items, score_responses(items, [Response(item_id=f"q{n}", model=m, text=a, **same) for m, n, a in said])
+
+
+def of_easy(table: pd.DataFrame) -> pd.DataFrame:
+    return table[table["model"] == "easy"]
+
+
+def test_a_share_of_ten_of_forty_says_so_wherever_it_stands(forty):
+    items, scores = forty
+    how = dict(n_boot=20, seed=1)
+    whole = scorable(items)
+    accuracy = breakdowns(scores, ["category"], whole=whole, **how)["correct"]
+    measures = competency_table(scores, whole=whole, **how)
+    profile = accuracy_and_f1(scores, "category", whole=whole, **how)
+    for table in (accuracy, measures, profile):
+        assert (of_easy(table)["n"] == 10).all() and (of_easy(table)["n_not_asked"] == 30).all()
+        assert (table.loc[table["model"] == "whole", "n_not_asked"] == 0).all()
+    columns = result_columns(
+        scores, pd.DataFrame(columns=["item_id", "cluster", "category", "model", "points"]), items, ["whole", "easy"]
+    )
+    placed = of_easy(results_table(draw_standings(columns, ["whole", "easy"], **how)))
+    assert (placed["n_without"] == 30).all()
+    [pair] = model_pairs(scores, n_permutations=50, **how).to_dict("records")
+    assert pair["n"] == 10, "compared on what both answered"
+
+
+def test_the_first_screen_says_who_answered_the_easy_ones_only(forty, tmp_path):
+    items, scores = forty
+    s = Stage("score", "psychiatrybench", tmp_path, models=["whole", "easy"])
+    accuracy = breakdowns(scores, [], whole=scorable(items), n_boot=20, seed=1)["correct"]
+    s.table("scores", scores, "One row a response", show=False)
+    s.table("accuracy", accuracy, "Accuracy")
+    s.headline(accuracy, measure="accuracy")
+    s.done({})
+    main = pd.read_parquet(tmp_path / "score/psychiatrybench/headline.parquet")
+    first = against_lines(tmp_path, ["psychiatrybench"])
+    for table in (main, first):
+        assert of_easy(table)["n_not_asked"].tolist() == [30] and of_easy(table)["estimate"].tolist() == [1.0]
+        assert any("models rest on different items here (n from 10 to 40)" in d for d in doubts(table))
+    assert any(
+        "never answered stand in no share (easy, zero shot: 30 of 40)" in w
+        for w in went_wrong(tmp_path, ["psychiatrybench"])
+    )

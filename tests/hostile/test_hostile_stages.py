@@ -8,6 +8,7 @@ from faults.server import FaultServer, completion
 
 from mhbench.records.schema import Item, Judgment, Response, read_records
 from mhbench.run.execute import run_stage
+from mhbench.run.graph import graph
 
 ITEMS = [
     Item(item_id=f"q{n}", study="mhqa", task="open", question=f"What helps {n}?", key=["sleep"], source="made")
@@ -17,11 +18,21 @@ ANSWERS = [Response(item_id=i.item_id, study="mhqa", model="student", mode="zero
 JUDGE = {"endpoint": "remote", "served": "j", "sampling": {"temperature": 0.0, "max_tokens": 64}}
 
 
-@pytest.mark.parametrize("stage", ["generate", "judge", "duels", "contamination"])
+ASKING = sorted(name for name, node in graph(ROOT).items() if "max_failed" in node.parameters)
+
+
+def test_every_stage_that_asks_has_a_limit_of_failures():
+    source = {n.stem: n.read_text(encoding="utf-8") for n in (ROOT / "nbs" / "stages").glob("*.ipynb")}
+    assert sorted(name for name, text in source.items() if "replay=replay" in text) == ASKING
+    assert {"generate", "judge", "duels", "contamination"} < set(ASKING)
+
+
+@pytest.mark.parametrize("stage", ASKING)
 def test_no_request_may_fail_unless_somebody_says_so(stage):
     assert yaml.safe_load((ROOT / "params.yaml").read_text())[stage]["max_failed"] == 0
     cells = nbformat.read(ROOT / "nbs" / "stages" / f"{stage}.ipynb", 4).cells
-    assert any("max_failed = 0 " in c.source for c in cells if "parameters" in c.metadata.get("tags", []))
+    [given] = [c.source for c in cells if "parameters" in c.metadata.get("tags", [])]
+    assert "\nmax_failed = 0" in given and any("max_failed=max_failed" in c.source for c in cells)
 
 
 @pytest.fixture

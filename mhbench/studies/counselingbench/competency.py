@@ -19,6 +19,7 @@ from ...stats.estimate import Estimate, estimate
 from ...stats.metrics import accuracy, f1, precision, recall
 from ...stats.resample import Interval, bootstrap, mean, percentile_interval
 from ...stats.tests import adjust_p, paired_t
+from ...steps.rates import of_group
 from ...steps.score import ANSWERED, RUN
 
 # %% auto #0
@@ -122,12 +123,12 @@ def competency_table(
     seed: int,
     level: float | None = None,  # None: 0.95, and 0.99 for the paper's
     size: int = 100,  # questions in a sample of the paper's
+    whole: pd.DataFrame | None = None,  # every question, asked or not, as `mhbench.steps.score.scorable` gives them
 ) -> pd.DataFrame:
     """The four measures with intervals by model, way of answering and group; "all" is always there.
 
-    Columns: model, mode, answered_by, n_votes, by, group, measure, n (questions), n_clusters (cases), n_missing,
-    n_unread, estimate, ci_low,
-    ci_high, interval, level.
+    Columns: model, mode, answered_by, n_votes, by, group, measure, n (questions), n_clusters (cases),
+    n_not_asked (with `whole`), n_missing, n_unread, estimate, ci_low, ci_high, interval, level.
     Source: Nguyen et al. 2025, tables 2, 3, A8 and A9.
     Raises: ValueError for an unknown interval, or a question without one right letter.
     """
@@ -152,25 +153,13 @@ def competency_table(
                 n_unread=int((g["status"].isin(ANSWERED) & ~g["read"]).sum()),
                 level=level,
             )
+            if whole is not None:
+                every = of_group(whole[whole["task"] == "multiple_choice"], breakdown, name)
+                head["n_not_asked"] = len(set(every["item_id"]) - set(g["item_id"]))
             rows += [r | head for r in _measured(known, interval, n_boot, seed, level, size)]
-    return pd.DataFrame(
-        rows,
-        columns=[
-            *RUN,
-            "by",
-            "group",
-            "measure",
-            "n",
-            "n_clusters",
-            "n_missing",
-            "n_unread",
-            "estimate",
-            "ci_low",
-            "ci_high",
-            "interval",
-            "level",
-        ],
-    )
+    columns = [*RUN, "by", "group", "measure", "n", "n_clusters", "n_not_asked", "n_missing", "n_unread"]
+    columns += ["estimate", "ci_low", "ci_high", "interval", "level"]
+    return pd.DataFrame(rows, columns=[c for c in columns if whole is not None or c != "n_not_asked"])
 
 
 def _measured(g: pd.DataFrame, interval: str, n_boot: int, seed: int, level: float, size: int) -> list[dict]:

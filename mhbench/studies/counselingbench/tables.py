@@ -104,7 +104,8 @@ def choice_scores(scores: pd.DataFrame) -> Choice:  # scores: of the score stage
 
 
 # %% ../../../nbs/studies/counselingbench/05_tables.ipynb #117af13b
-_STANDING = ["model", "mode", "n", "n_clusters", "n_missing", "n_unread", "n_tied", "estimate", "ci_low", "ci_high"]
+_STANDING = ["model", "mode", "n", "n_clusters", "n_not_asked", "n_missing", "n_unread", "n_tied"]
+_STANDING += ["estimate", "ci_low", "ci_high"]
 
 
 def measure_table(
@@ -113,12 +114,13 @@ def measure_table(
     interval: Literal["case", "question", "paper"] = "case",
     n_boot: int = 1000,
     seed: int,
+    whole: pd.DataFrame | None = None,  # every question, asked or not
 ) -> pd.DataFrame:  # of competency_table, competencies abbreviated
     """Accuracy and macro precision, recall and F1 by setting and competency.
 
     Raises: ValueError for an unknown interval, or a question without one right letter.
     """
-    table = competency_table(choice, interval=interval, n_boot=n_boot, seed=seed)
+    table = competency_table(choice, interval=interval, n_boot=n_boot, seed=seed, whole=whole)
     return table.assign(group=short_names(table["group"]))
 
 
@@ -137,7 +139,7 @@ def standings(accuracy: pd.DataFrame, choice: pd.DataFrame, marks: Mapping[str, 
     total = against_marks(accuracy[accuracy["by"] == "all"], marks)
     tied = choice[choice["how"] == "majority: tie"].groupby(["model", "mode"]).size().rename("n_tied").reset_index()
     out = total.merge(tied, how="left", on=["model", "mode"]).fillna({"n_tied": 0}).astype({"n_tied": int})
-    return out[[*_STANDING, "level", "interval", *marks]]
+    return out[[c for c in (*_STANDING, "level", "interval", *marks) if c in out]]
 
 
 def by_setting(accuracy: pd.DataFrame) -> pd.DataFrame:  # model, then a column a mode

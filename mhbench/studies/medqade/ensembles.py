@@ -18,7 +18,7 @@ from ...stats.tests import adjust_p
 from .panel_tables import JudgeLabels, Panel
 
 # %% auto #0
-__all__ = ["ensemble_table", "favouritism_table", "with_pair"]
+__all__ = ["ensemble_table", "favouritism_table", "why_no_favouritism", "with_pair"]
 
 
 # %% ../../../nbs/studies/medqade/08_ensembles.ipynb #94e77589
@@ -104,6 +104,22 @@ def favouritism_table(
     out.loc[related, "p_adjusted"] = adjust_p(out.loc[related, "p_value"].tolist(), "holm")
     order = out["kind"].map({"self": 0, "family": 1, "other": 2})
     return out.assign(_at=order).sort_values("_at", kind="stable", ignore_index=True).drop(columns="_at")
+
+
+def why_no_favouritism(
+    said: JudgeLabels,
+    students: Sequence[str],
+    lineages: Mapping[str, str],  # as for `favouritism_table`
+) -> str:
+    "Why `favouritism_table` has no row: a shared lineage is named, whether or not its bias can be computed."
+    if not len(said.judges):
+        return "no judge has labelled these answers"
+    families = {name: lineages.get(name) or name for name in [*said.judges, *students]}
+    pairs = [(j, s) for j in said.judges for s in students if families[j] == families[s]]
+    if not pairs:
+        return "no judge shares a lineage with a student"
+    named = ", ".join(f"{j} with {s}" for j, s in pairs[:4]) + (f" and {len(pairs) - 4} more" if len(pairs) > 4 else "")
+    return f"judges share a lineage with a student ({named}), and none of another has labelled two of the same answers"
 
 
 def with_pair(bias: pd.DataFrame) -> pd.DataFrame:  # of favouritism_table

@@ -313,6 +313,7 @@ class JudgeLabels(NamedTuple):
 
     judges: list[str]  # A
     labels: np.ndarray  # (A, S, N); None where a judge gave no label
+    asked: np.ndarray | None = None  # (A, S, N) bool: about which answers each was asked; None: not known
 
     @property
     def flat(self) -> np.ndarray:  # (A, S * N)
@@ -326,9 +327,11 @@ def judge_labels(judgments: Iterable[Judgment], panel: Panel) -> JudgeLabels:
     here = [g for g in judgments if g.kind == "label" and g.repeat == 0 and g.model in at[0] and g.item_id in at[1]]
     judges = sorted({g.judge for g in here})
     labels = np.full((len(judges), len(at[0]), len(at[1])), None, dtype=object)
+    asked = np.zeros(labels.shape, bool)
     for g in here:
-        labels[judges.index(g.judge), at[0][g.model], at[1][g.item_id]] = g.label
-    return JudgeLabels(judges, labels)
+        place = judges.index(g.judge), at[0][g.model], at[1][g.item_id]
+        labels[place], asked[place] = g.label, True
+    return JudgeLabels(judges, labels, asked)
 
 
 def beside_majority(panel: Panel, said: JudgeLabels) -> np.ndarray:  # (A, S * N) bool

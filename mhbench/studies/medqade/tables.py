@@ -101,11 +101,15 @@ def abstention_rates(
     labels: np.ndarray,  # (A, S, N); None where an annotator gave no label
     annotators: Sequence[str],  # A names
     *,
+    asked: np.ndarray | None = None,  # (A, S, N) bool: about which answers each was asked; None: about all
     n: int = 1000,
     seed: int,
     level: float = 0.95,
-) -> pd.DataFrame:  # annotator, the columns of an estimate (n: labels, n_clusters: items), n_labels, failed
-    """The share of an annotator's labels that are abstentions; what is no label is counted apart.
+) -> (
+    pd.DataFrame
+):  # annotator, the columns of an estimate (n: labels, n_clusters: items), n_labels, n_failed, n_not_asked
+    """The share of an annotator's labels that are abstentions; who was asked and gave no label has failed, and what
+    nobody asked is counted apart.
 
     Source: MedQADE, figure 7.
     """
@@ -118,12 +122,14 @@ def abstention_rates(
             f"{x.shape}",
         )
     rows, clusters = [], np.tile(np.arange(x.shape[2]), x.shape[1])
-    for name, its in zip(annotators, x):
-        flat = its.reshape(-1)
+    put = np.ones(x.shape, bool) if asked is None else np.asarray(asked, bool)
+    for name, its, one in zip(annotators, x, put):
+        flat, was = its.reshape(-1), one.reshape(-1)
         gone = pd.isna(flat)
         abstained = np.where(gone, np.nan, flat == ABSTAIN).astype(float)
         share = estimate(mean, abstained, clusters=clusters, n_boot=n, seed=seed, level=level, share=True)
-        rows.append({"annotator": name, **share.row(), "n_labels": int((~gone).sum()), "failed": int(gone.sum())})
+        counts = {"n_labels": (~gone).sum(), "n_failed": (gone & was).sum(), "n_not_asked": (gone & ~was).sum()}
+        rows.append({"annotator": name, **share.row(), **{k: int(v) for k, v in counts.items()}})
     return pd.DataFrame(rows)
 
 

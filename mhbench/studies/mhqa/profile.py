@@ -17,6 +17,7 @@ from ...stats.estimate import Estimate, estimate, proportion
 from ...stats.metrics import f1
 from ...stats.resample import mean
 from ...stats.tests import adjust_p, chi_square, mcnemar
+from ...steps.rates import of_group
 
 # %% auto #0
 __all__ = [
@@ -45,9 +46,11 @@ def accuracy_and_f1(
     *,
     n_boot: int = 1000,
     seed: int,
+    whole: pd.DataFrame | None = None,  # every question, asked or not, as `mhbench.steps.score.scorable` gives them
 ) -> pd.DataFrame:  # model, mode, group, measure (accuracy, macro F1, weighted F1), and the columns of an estimate
     "Accuracy and both averages of F1 in each group and overall, with bootstrap intervals over abstracts."
     rows = []
+    asked = scores.groupby(["model", "mode"])["item_id"].unique()
     for (model, mode), run in _lettered(scores).groupby(["model", "mode"], sort=True):
         groups = [*((str(g), part) for g, part in run.groupby(by, sort=True)), ("Overall", run)]
         for group, part in groups:
@@ -63,9 +66,12 @@ def accuracy_and_f1(
 
                 found[f"{average} F1"] = estimate(score, truth, said, **same)  # type: ignore[arg-type]
             head = {"model": model, "mode": mode, "group": group}
+            if whole is not None:
+                every = of_group(whole, "all" if group == "Overall" else by, group)
+                head["n_not_asked"] = len(set(every["item_id"]) - set(asked[model, mode]))
             rows += [head | {"measure": name} | e.row() for name, e in found.items()]
     columns = ["model", "mode", "group", "measure", *Estimate.from_limits(np.nan, n=0).row()]
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows, columns=[*columns, "n_not_asked"] if whole is not None else columns)
 
 
 def wide_table(measures: pd.DataFrame) -> pd.DataFrame:  # model, mode, and a column a group and measure

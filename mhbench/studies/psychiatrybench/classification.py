@@ -118,6 +118,7 @@ def _parts(scores: pd.DataFrame, items: Sequence[Item]) -> Iterable[tuple[dict, 
 
 
 _ESTIMATE = list(Estimate.from_limits(np.nan, n=0).row())
+_COUNTED = ["n_not_asked", "n_missing", "n_unread"]
 
 
 def classification_table(
@@ -127,21 +128,23 @@ def classification_table(
     n_boot: int = 1000,
     seed: int,
     level: float = 0.95,
-) -> pd.DataFrame:  # model, mode, task, measure, n, ..., n_missing, n_unread
+) -> pd.DataFrame:  # model, mode, task, measure, n, ..., n_not_asked, n_missing, n_unread
     "Every measure of every model on each classification task, with its interval over cases."
+    n_items = Counter(i.category for i in items if i.task == "multi_label")
     rows = []
     for head, g, labels, missing in _parts(scores, items):
         truth, said, unknown = key_and_answer(g["answer"], g["key"], labels)
         normal = labels.index(NORMAL) if NORMAL in labels else None
         unread = int((~said.any(1) & (unknown == 0)).sum())
-        about = head | {"n_missing": missing, "n_unread": unread}
+        about = head | {"n_not_asked": n_items[head["task"]] - len(g) - missing, "n_missing": missing}
+        about |= {"n_unread": unread}
         if not len(g):
             nothing = Estimate.from_limits(np.nan, n=0, level=level).row()
             rows += [about | {"measure": name} | nothing for name in LABEL_MEASURES]
             continue
         found = _bootstrapped(truth, said, unknown, normal, g["cluster"].to_numpy(), n_boot, seed, level)
         rows += [about | {"measure": name} | e.row() for name, e in found.items()]
-    return pd.DataFrame(rows, columns=["model", "mode", "task", "measure", *_ESTIMATE, "n_missing", "n_unread"])
+    return pd.DataFrame(rows, columns=["model", "mode", "task", "measure", *_ESTIMATE, *_COUNTED])
 
 
 def _bootstrapped(truth, said, unknown, normal, clusters, n_boot, seed, level) -> dict[str, Estimate]:

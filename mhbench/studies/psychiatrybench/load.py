@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ...errors import refuse
-from ...records.schema import Item, validate
+from ...records.schema import Item, Validated, validate
+from ...records.table import json_rows
 from ..corpus import Corpus
+from ..mhqa.load import load_mhqa
 from mhbench.studies.psychiatrybench.rows import (
     EMI_FORMS,
     PSYCHIATRY_TASKS,
@@ -20,7 +22,6 @@ from mhbench.studies.psychiatrybench.rows import (
     _ExamMCQ,
     _Row,
     label_lists,
-    rows_of,
 )
 
 # %% auto #0
@@ -33,12 +34,14 @@ def load_psychiatrybench(
     *,
     emi: Literal["both", "sets", "separated"] = "both",  # the forms of extended matching
     protected: bool | None = None,  # None: every row that is not marked synthetic
+    mcq_key: Literal["agree", "number", "text"] = "agree",  # of mcq.csv: what decides where a key's two forms differ
     strict: bool = True,  # False: set bad rows aside rather than stop
     set_aside: str | Path | None = None,  # JSON lines file for the bad rows; needed with strict=False
-) -> list[Item]:  # in the order of the tasks, then of the lines
+) -> list[Item]:  # in the order of the tasks, then of the lines; those of mcq.csv last
     """The items of PsychiatryBench's eleven tasks.
 
-    Extended matching is taken apart into single questions, unless emi_separated.jsonl holds them.
+    Extended matching is taken apart into single questions, unless emi_separated.jsonl holds them. A file mcq.csv, in
+    the columns of MHQA's release, may stand for the single choices.
 
     Source: PsychiatryBench, section 3.2 and templates 1 to 17.
 
@@ -57,6 +60,9 @@ def load_psychiatrybench(
             error=FileNotFoundError,
         )
     found = sorted(f.stem for f in folder.glob("*.jsonl"))
+    other = folder / "mcq.csv"
+    if other.exists() and "mcq" in found:
+        refuse("load_psychiatrybench", "files", "be one a task", "mcq.jsonl and mcq.csv", place=folder.name)
     if unknown := [t for t in found if t not in PSYCHIATRY_TASKS]:
         refuse(
             "load_psychiatrybench",
@@ -66,7 +72,7 @@ def load_psychiatrybench(
             place=f"{folder.name}",
             remedy="rename them",
         )
-    if not found:
+    if not found and not other.exists():
         refuse(
             "load_psychiatrybench",
             "folder",
@@ -81,7 +87,7 @@ def load_psychiatrybench(
     rows = []
     for task in PSYCHIATRY_TASKS:
         if task in found:
-            rows += [(place, {"task": task, **row}) for place, row in rows_of(folder / f"{task}.jsonl")]
+            rows += [(place, {"task": task, **row}) for place, row in json_rows(folder / f"{task}.jsonl")]
     good, bad = [], []
     first: dict[str, str] = {}  # item ids, and where each was first
     for place, row in rows:  # a row makes one item or several: all of them, or none
@@ -103,6 +109,10 @@ def load_psychiatrybench(
             if strict:
                 raise
             bad.append({"place": place, "rule": str(e), "row": row})
+    if other.exists():
+        taken = _single_choices(other, mcq_key, protected, strict, set_aside)
+        good += taken.records
+        bad += taken.set_aside
     if not strict:
         if set_aside is None:
             refuse(
@@ -160,6 +170,22 @@ def _items_of(
         )
         out.append((place, item | fields))
     return validate(out, Item).records
+
+
+def _single_choices(
+    file: Path, key: str, protected: bool | None, strict: bool, set_aside: str | Path | None
+) -> Validated:
+    "Questions of a release of MHQA as the task of single choices: topic and type stand in their origin."
+    found = load_mhqa(file, key=key, strict=strict, set_aside=set_aside)  # type: ignore[arg-type]
+    return found._replace(records=[_as_mcq(i, protected) for i in found.records])
+
+
+def _as_mcq(item: Item, protected: bool | None) -> Item:
+    own: dict[str, Any] = {"item_id": f"psychiatrybench-{item.item_id}", "study": "psychiatrybench"}
+    own |= {"base_id": item.base_id and f"psychiatrybench-{item.base_id}"}
+    own |= {"origin": {"corpus": "mhqa", "topic": str(item.topic), "type": str(item.category)}}
+    own |= {"protected": item.protected if protected is None else protected}
+    return item.model_copy(update=own | {"category": "mcq", "topic": "mcq"})
 
 
 def _left_out(fields: Mapping[str, Any], task: str, emi: str, separate: bool) -> bool:

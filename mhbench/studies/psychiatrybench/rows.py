@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,9 +17,10 @@ from pydantic import Field, model_validator
 from ...ask.labels import parse_labels
 from ...errors import refuse
 from ...records.schema import Id, Record, letters
+from ...records.table import _text
 
 # %% auto #0
-__all__ = ["NORMAL", "PSYCHIATRY_TASKS", "EMI_FORMS", "FACTS", "rows_of", "label_lists"]
+__all__ = ["NORMAL", "AWAITING", "PSYCHIATRY_TASKS", "EMI_FORMS", "FACTS", "label_lists"]
 
 # %% ../../../nbs/studies/psychiatrybench/01_rows.ipynb #4a98f919
 _Text = Annotated[str, Field(pattern=r"\S")]
@@ -86,7 +87,7 @@ class _Approach(_Row):
     question: _Text | None = None
 
     def items(self, labels):
-        asked = {"variant": {"question": "to be generated"}} if self.question is None else {}
+        asked = {"variant": {"question": AWAITING}} if self.question is None else {}
         return [
             dict(
                 task="open",
@@ -253,6 +254,7 @@ class _ExamEMI(_EMI):
 
 
 NORMAL = "Normal"  # the label, and the answer, of a healthy patient
+AWAITING = "to be generated"  # a question that the stage approach has a model write
 PSYCHIATRY_TASKS: dict[str, type[_Row]] = {
     "diagnosis": _Open,
     "treatment": _Open,
@@ -268,50 +270,6 @@ PSYCHIATRY_TASKS: dict[str, type[_Row]] = {
     "exams": _Choices,
 }
 EMI_FORMS = ("both", "sets", "separated")
-
-
-# %% ../../../nbs/studies/psychiatrybench/01_rows.ipynb #9278fa4d
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as e:
-        line = path.read_bytes()[: e.start].count(b"\n") + 1
-        place, got = f"{path.name}:{line}", f"a byte {e.object[e.start]:#04x}"
-        refuse("load_psychiatrybench", "a file", "be UTF-8", got, place=place, remedy="save it as UTF-8")
-
-
-def rows_of(
-    path: Path,  # a file of JSON lines
-) -> Iterator[tuple[str, dict]]:
-    """The objects of a file as (file:line, fields).
-
-    Raises: ValueError for a line that is none.
-    """
-    for n, line in enumerate(_read(path).split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as e:
-            refuse(
-                "load_psychiatrybench",
-                "a line",
-                "be a JSON object",
-                f"{e.msg} at column {e.colno}",
-                place=f"{path.name}:{n}",
-                remedy="write one object a line",
-            )
-        if not isinstance(row, dict):
-            refuse(
-                "load_psychiatrybench",
-                "a line",
-                "be a JSON object",
-                f"{type(row).__name__}",
-                place=f"{path.name}:{n}",
-                remedy="write one object a line",
-            )
-        yield f"{path.name}:{n}", row
-
 
 # %% ../../../nbs/studies/psychiatrybench/01_rows.ipynb #a66e270e
 FACTS = Path(str(files("mhbench"))) / "studies" / "psychiatrybench" / "facts"
@@ -329,7 +287,7 @@ def label_lists(
     """
     path = path or FACTS / "labels.json"
     try:
-        labels = json.loads(_read(path))
+        labels = json.loads(_text(path))
     except json.JSONDecodeError as e:
         refuse("load_psychiatrybench", "labels.json", "be a JSON object", e.msg, place=f"{path.name}:{e.lineno}")
     if not isinstance(labels, dict):
@@ -346,7 +304,7 @@ def label_lists(
             refuse("load_psychiatrybench", form, rule, got, place=path.name, remedy="mend the list")
         out[form] = [n for n in names if n != NORMAL]
     known = {*out["categories"], *out["disorders"], NORMAL}
-    aliases = labels.get("aliases", json.loads(_read(FACTS / "labels.json"))["aliases"])
+    aliases = labels.get("aliases", json.loads(_text(FACTS / "labels.json"))["aliases"])
     if "aliases" in labels and (bad := {a: n for a, n in aliases.items() if n not in known}):
         refuse("load_psychiatrybench", "aliases", "stand for names of the lists", f"{bad}", place=path.name)
     return out | {"aliases": {a: n for a, n in aliases.items() if n in known and a not in known}}

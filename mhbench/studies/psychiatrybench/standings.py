@@ -24,7 +24,6 @@ from .rows import FACTS
 __all__ = [
     "RESULT_COLUMNS",
     "published",
-    "plain_average",
     "counts_beside",
     "Column",
     "result_columns",
@@ -66,11 +65,6 @@ def published() -> dict[str, Any]:  # counts, books, table_6, table_5, formats
     Source: PsychiatryBench, tables 1, 2, 5 and 6, and table 1 of the appendix.
     """
     return json.loads((FACTS / "published.json").read_text(encoding="utf-8"))
-
-
-def plain_average(row: Mapping[str, float]) -> float:
-    "The mean of the twelve columns, F1 times 100."
-    return float(np.mean([row[c] * (100 if c in _LABELS else 1) for c in RESULT_COLUMNS]))
 
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #c5680d52
@@ -177,6 +171,7 @@ class Standings(NamedTuple):
     draws: np.ndarray  # (B, C + 1, M)
     n: np.ndarray  # (C + 1, M) items with a value
     n_clusters: np.ndarray  # (C + 1,)
+    n_items: np.ndarray  # (C + 1,) items that some model has a value for
 
 
 def draw_standings(
@@ -210,7 +205,8 @@ def draw_standings(
     n = np.stack([*counts, np.sum(counts, axis=0)])
     clusters = np.array([*(len(set(codes[at].tolist())) for at in parts), len(set(codes.tolist()))])
     names = (*columns, "average")
-    return Standings(tuple(models), names, table(ones)[0], draws, n, clusters)
+    sizes = [len(c.cluster) for c in columns.values()]
+    return Standings(tuple(models), names, table(ones)[0], draws, n, clusters, np.array([*sizes, sum(sizes)]))
 
 
 def _column_sets(codes: np.ndarray, parts: Sequence[slice]) -> np.ndarray:
@@ -238,8 +234,9 @@ def _estimate(value: float, draws: np.ndarray, n: int, n_clusters: int, level: f
     return Estimate.from_limits(value, *limits, n=n, n_clusters=n_clusters, level=level, kind="bootstrap")
 
 
-def results_table(s: Standings, level: float = 0.95) -> pd.DataFrame:  # model, task, mark, n, ..., points
-    """Every column of every model, and the average; best, second and lowest of each column marked.
+def results_table(s: Standings, level: float = 0.95) -> pd.DataFrame:  # model, task, mark, n, n_without, ..., points
+    """Every column of every model, and the average; best, second and lowest of each column marked. `n_without` counts
+    the items of a column for which this model has no value: a mark beside such a count says on how many it rests.
 
     Source: PsychiatryBench, table 6.
     """
@@ -252,9 +249,12 @@ def results_table(s: Standings, level: float = 0.95) -> pd.DataFrame:  # model, 
             mark = {0: "best", 1: "second", len(order) - 1: "lowest"}.get(place, "") if place is not None else ""
             if name == "average" and len(s.columns) - 1 < len(RESULT_COLUMNS):
                 mark = f"{mark} of {len(s.columns) - 1} of {len(RESULT_COLUMNS)} columns".strip()
+            without = int(s.n_items[c] - s.n[c, m])
+            if mark and without and name != "average":
+                mark = f"{mark}, on {s.n[c, m]} of {s.n_items[c]} items"
             e = _estimate(s.values[c, m], s.draws[:, c, m], int(s.n[c, m]), int(s.n_clusters[c]), level)
-            rows.append({"model": model, "task": name, "mark": mark} | e.row())
-    return pd.DataFrame(rows, columns=["model", "task", "mark", *_ESTIMATE])
+            rows.append({"model": model, "task": name, "mark": mark, "n_without": without} | e.row())
+    return pd.DataFrame(rows, columns=["model", "task", "mark", *_ESTIMATE[:1], "n_without", *_ESTIMATE[1:]])
 
 
 def rank_table(
@@ -277,24 +277,55 @@ def rank_table(
     return pd.DataFrame(rows, columns=columns).sort_values("estimate", ignore_index=True)
 
 
+def _in_common(column: Column, at: Sequence[int]) -> Column:
+    "A column with the items alone to which all of some models have a value."
+    if column.points is not None:
+        points = column.points[:, at]
+        both = ~np.isnan(points).any(axis=1)
+        return Column(column.cluster[both], points[both])
+    assert column.truth is not None and column.said is not None and column.there is not None
+    both = column.there[at].all(axis=0)
+    return Column(column.cluster[both], None, column.truth[both], column.said[at][:, both], column.there[at][:, both])
+
+
 def paired_table(
-    s: Standings, pairs: Mapping[str, str], level: float = 0.95
-) -> pd.DataFrame:  # model, against, task, n, ... (difference in points)
-    """Differences of two models on the same draws, task by task: thinking against standard models of one family.
+    columns: Mapping[str, Column],
+    models: Sequence[str],  # of the columns
+    pairs: Mapping[str, str],  # model -> the one that it is set against
+    *,
+    n_boot: int = 1000,
+    seed: int,
+    level: float = 0.95,
+) -> pd.DataFrame:  # model, against, task, n_left_out, n, ... (difference in points)
+    """Differences of two models on the items that both have a value for, on the same draws, task by task: thinking
+    against standard models of one family. Without a common item in one of the columns there is no average.
 
     Raises: ValueError for a pair that is not in the run.
     """
-    rows = []
+    rows, order = [], list(models)
     for one, other in pairs.items():
-        if gone := [m for m in (one, other) if m not in s.models]:
-            refuse("paired_table", "thinking", f"name models of the run ({', '.join(s.models)})", f"{gone}")
-        a, b = s.models.index(one), s.models.index(other)
-        for c, name in enumerate(s.columns):
-            d = s.values[c, a] - s.values[c, b]
-            n = int(min(s.n[c, a], s.n[c, b]))
-            e = _estimate(d, s.draws[:, c, a] - s.draws[:, c, b], n, int(s.n_clusters[c]), level)
-            rows.append({"model": one, "against": other, "task": name} | e.row())
-    return pd.DataFrame(rows, columns=["model", "against", "task", *_ESTIMATE])
+        if gone := [m for m in (one, other) if m not in order]:
+            refuse("paired_table", "thinking", f"name models of the run ({', '.join(order)})", f"{gone}")
+        common = {name: _in_common(c, [order.index(one), order.index(other)]) for name, c in columns.items()}
+        there = {name: c for name, c in common.items() if len(c.cluster)}
+        out = {name: len(columns[name].cluster) - len(c.cluster) for name, c in common.items()}
+        head, found = {"model": one, "against": other}, {}
+        if there:
+            s = draw_standings(there, [one, other], n_boot=n_boot, seed=seed)
+            for c, name in enumerate(s.columns):
+                d = s.values[c, 0] - s.values[c, 1]
+                found[name] = _estimate(
+                    d, s.draws[:, c, 0] - s.draws[:, c, 1], int(s.n[c, 0]), int(s.n_clusters[c]), level
+                )
+        if len(there) < len(common):
+            found |= {
+                name: Estimate.from_limits(np.nan, n=0, level=level) for name in [*set(common) - set(there), "average"]
+            }
+        left = out | {"average": sum(out.values())}
+        rows += [
+            head | {"task": k, "n_left_out": left[k]} | found[k].row() for k in [*columns, "average"] if k in found
+        ]
+    return pd.DataFrame(rows, columns=["model", "against", "task", "n_left_out", *_ESTIMATE])
 
 
 def stability_table(s: Standings, level: float = 0.95) -> pd.DataFrame:  # model, measure, n (tasks), ..., weakest

@@ -1,0 +1,213 @@
+"""The store of what was computed: same bits, several processes, damage, limits, and no model where all is there."""
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from hashlib import sha256
+
+import numpy as np
+import pytest
+
+from mhbench.ask.notes import NOTES
+from mhbench.encode import bertscore, classifiers, embeddings, perplexity, roscoe, store
+from mhbench.encode.store import ResultStore, Stored, kept_in
+
+TEXTS = ["She sleeps badly.", "", "He drinks.", "word " * 300, "He has not slept for years, she says.", "He drinks."]
+CHAIN = (["She sleeps badly.", "So she is tired."], ["A woman of 30 sleeps badly.", "What follows?"], ["She is tired."])
+
+
+@pytest.fixture
+def kept(tmp_path):
+    with kept_in(ResultStore(tmp_path / "computed.sqlite")) as opened:
+        yield opened
+
+
+def numbers(tiny):
+    "Every number that is kept, as bytes, and what was cut."
+    encoder = embeddings.load_encoder()
+    nli, lm = classifiers.load_nli(tiny["nli"]), perplexity.load_lm(tiny["lm"])
+    grammar = classifiers.load_grammar(tiny["cola"])
+    h, s, r = [[c] for c in CHAIN]
+    suite = roscoe.roscoe(h, s, r, encoder=encoder, nli=nli, lm=lm, grammar=grammar)
+    found = {
+        "sentences": encoder.sentences(TEXTS),
+        "bertscore": np.array(bertscore.bertscore(TEXTS, TEXTS[::-1], encoder=encoder)),
+        "contradiction": nli.contradiction([("He drinks.", t) for t in TEXTS]),
+        "acceptability": grammar.acceptability(TEXTS),
+        "perplexity": np.array(lm.perplexity(TEXTS)),
+        "roscoe": suite.to_numpy(),
+    }
+    return {k: v.tobytes() for k, v in found.items()}, encoder.truncated
+
+
+def test_the_store_gives_the_bits_that_were_computed_and_loads_no_model(tiny, kept, monkeypatch):
+    computed = numbers(tiny)
+    n = sum(r["results"] for r in kept.contents())
+    for module, loads in ((embeddings, "_load_encoder"), (perplexity, "_load_lm"), (classifiers, "_packed")):
+        monkeypatch.setattr(module, loads, lambda *a: pytest.fail("a model was loaded"))
+    assert numbers(tiny) == computed
+    assert computed[1] == {"sentences": 1, "tokens": 0}
+    assert sum(r["results"] for r in kept.contents()) == n
+    assert {r["metric"] for r in kept.contents()} == {
+        *("sentences", "lengths", "bertscore", "token scores", "contradiction", "acceptability", "logprobs")
+    }
+
+
+def test_without_a_store_the_bits_are_the_same(tiny, kept):
+    inside = numbers(tiny)
+    with kept_in(None):
+        assert numbers(tiny) == inside
+
+
+def test_what_is_missing_is_computed_to_the_same_bits_as_all_of_it(kept):
+    whole = embeddings.load_encoder().sentences(TEXTS)
+    kept.clear()
+    embeddings.load_encoder().sentences(TEXTS[2:4])
+    assert embeddings.load_encoder().sentences(TEXTS).tobytes() == whole.tobytes()
+
+
+ALONE = """
+import json, os, sys
+from pathlib import Path
+from mhbench.encode import store
+from mhbench.encode.bertscore import bertscore
+from mhbench.encode.embeddings import load_encoder
+from mhbench.encode.roscoe import roscoe
+store.keep_results(store.StoreSettings(), Path(sys.argv[1]))
+encoder = load_encoder()
+vectors = encoder.sentences(json.loads(sys.argv[2]))
+f1 = bertscore(["She is tired."], ["She sleeps badly."], encoder=encoder).f1
+table = roscoe(*[[c] for c in json.loads(sys.argv[3])], encoder=encoder)
+libraries = [m for m in ("torch", "transformers", "sentence_transformers", "tokenizers") if m in sys.modules]
+print(json.dumps([vectors.tobytes().hex(), f1.tobytes().hex(), table.to_numpy().tobytes().hex(), libraries]))
+"""
+
+
+def alone(path):
+    command = [sys.executable, "-c", ALONE, str(path), json.dumps(TEXTS), json.dumps(CHAIN)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+
+
+def test_two_processes_fill_one_store_and_a_third_imports_no_torch(tmp_path):
+    first, second = [alone(tmp_path / "computed.sqlite") for _ in range(2)]
+    a, b = [json.loads(p.communicate(timeout=300)[0]) for p in (first, second)]
+    third = json.loads(alone(tmp_path / "computed.sqlite").communicate(timeout=300)[0])
+    assert a[:3] == b[:3] == third[:3]
+    assert third[3] == [] and "torch" in a[3] + b[3]
+
+
+WRITE = """
+import sys
+from hashlib import sha256
+import numpy as np
+from mhbench.encode.store import ResultStore, Stored
+store = ResultStore(sys.argv[1])
+for n in range(300):
+    key = sha256(f"{sys.argv[2]} {n}".encode()).digest()
+    store.put("m", sys.argv[2], {key: Stored(np.full(8, n, np.float64))})
+"""
+
+
+def test_processes_that_write_at_once_lose_nothing(tmp_path):
+    file = tmp_path / "computed.sqlite"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    writers = [subprocess.Popen([sys.executable, "-c", WRITE, str(file), w], env=environment) for w in "ab"]
+    assert [w.wait(timeout=120) for w in writers] == [0, 0]
+    there = ResultStore(file)
+    assert {r["metric"]: r["results"] for r in there.contents()} == {"a": 300, "b": 300}
+    key = sha256(b"b 299").digest()
+    assert there.get([key])[key].array.tolist() == [299.0] * 8
+
+
+def one(n=0):
+    return {sha256(bytes([n])).digest(): Stored(np.arange(4, dtype=np.float32) + n)}
+
+
+@pytest.mark.parametrize("damage", ["not a database", "a page overwritten"])
+def test_a_damaged_file_is_set_aside_and_named(tmp_path, damage):
+    file = tmp_path / "computed.sqlite"
+    first = ResultStore(file)
+    for n in range(200):
+        first.put("m", "x", one(n))
+    first.close()
+    content = bytearray(file.read_bytes())
+    content[:100] = b"x" * 100 if damage == "not a database" else content[:100]
+    content[4096 * 2 : 4096 * 6] = os.urandom(4096 * 4)
+    file.write_bytes(content)
+    again = ResultStore(file)
+    again.get([k for n in range(200) for k in one(n)])
+    again.put("m", "x", one())
+    assert list(again.get(list(one()))) == list(one())
+    assert (tmp_path / "computed.sqlite.damaged-1").exists()
+    assert any("damaged-1" in sentence for sentence in NOTES)
+
+
+def test_a_row_that_is_not_as_written_is_computed_again(tmp_path):
+    file = tmp_path / "computed.sqlite"
+    ResultStore(file).put("m", "x", one())
+    with sqlite3.connect(file) as db:
+        db.execute("UPDATE results SET value = zeroblob(16)")
+    again = ResultStore(file)
+    assert again.get(list(one())) == {}
+    again.put("m", "x", one())
+    assert list(again.get(list(one())).values())[0].array.tolist() == [0, 1, 2, 3]
+
+
+def test_another_programs_database_is_left_as_it_is(tmp_path):
+    file = tmp_path / "computed.sqlite"
+    with sqlite3.connect(file) as db:
+        db.execute("CREATE TABLE recipes (name TEXT)")
+    with pytest.raises(
+        ValueError, match="ResultStore: path must be a store of mhbench; got another program's database"
+    ):
+        ResultStore(file)
+
+
+def test_what_was_unused_longest_goes_first(tmp_path, monkeypatch):
+    file = tmp_path / "computed.sqlite"
+    rows = [{sha256(f"{n}".encode()).digest(): Stored(np.zeros(500))} for n in range(100)]
+    keys = [k for r in rows for k in r]
+    old = ResultStore(file)
+    for r in rows:
+        old.put("m", "x", r)
+    monkeypatch.setattr(store, "_today", lambda: int(store.time.time() // 86400) + 1)
+    old.get(keys[:10])  # used tomorrow
+    old.close()
+    small = ResultStore(file, max_bytes=250_000)
+    assert set(keys[:10]) <= set(small.get(keys)) and keys[10] not in small.get(keys)
+    assert file.stat().st_size <= 300_000
+
+
+def test_weights_that_change_are_another_model(tiny, kept, tmp_path):
+    import shutil
+
+    folder = tmp_path / "model"
+    shutil.copytree(tiny["nli"], folder)
+    before = classifiers.load_nli(folder).identity
+    moved = shutil.move(folder, tmp_path / "moved")
+    assert classifiers.load_nli(moved).identity["weights"] == before["weights"]
+    with open(tmp_path / "moved" / "model.safetensors", "r+b") as f:
+        f.seek(-4, os.SEEK_END)
+        f.write(b"\0\0\x80?")
+    assert classifiers.load_nli(moved).identity["weights"] != before["weights"]
+
+
+def test_a_folder_that_cannot_be_written_stops_nobody(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("no folder")
+    assert store.keep_results(store.StoreSettings(), tmp_path / "file" / "computed.sqlite") is None
+    assert "what is computed is not kept" in NOTES[-1]
+    found = store.recalled({"model": "m"}, "x", ["a"], lambda texts: [Stored(np.zeros(1)) for _ in texts])
+    assert found[0].array.tolist() == [0.0]
+
+
+def test_code_that_changes_computes_again_and_a_comment_does_not(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    seen = []
+    for n, text in enumerate(("x = 1\n", "x = 1  # one\n", '"What it is."\nx = 1\n', "x = 2\n")):
+        (tmp_path / "small.py").write_text(text)
+        store.code_of.cache_clear()
+        seen.append(store.code_of("small"))
+    assert seen[0] == seen[1] == seen[2] != seen[3]
