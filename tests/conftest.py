@@ -7,6 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from here import stages_here, stages_in_kernels
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test asks the hub, or waits for it
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
@@ -47,6 +50,20 @@ def clone(root, tmp_path_factory) -> Path:
     run("git", "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qm", "t", cwd=folder)
     run(BIN / "dvc", "pull", "-q", "data.dvc", cwd=folder)
     return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _stages_here():
+    "Where a test itself runs a stage, no kernel starts; where a command does that a test started, one does."
+    with stages_here():
+        yield
+
+
+@pytest.fixture
+def kernels():
+    "For a test of what a kernel does."
+    with stages_in_kernels():
+        yield
 
 
 @pytest.fixture(scope="session")
