@@ -12,6 +12,14 @@ from here import stages_here, stages_in_kernels
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test asks the hub, or waits for it
 
 ROOT = Path(__file__).resolve().parent.parent
+LONG = (
+    "test_pipeline",
+    "test_new_study",
+    "test_stages",
+    "test_annotate_pipeline",
+    "test_annotate_browser",
+    "test_wheel",
+)
 BIN = Path(sys.executable).parent
 ENV = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "PYTHONHASHSEED": "0", "DVC_NO_ANALYTICS": "1"}
 
@@ -28,6 +36,11 @@ def run(*command, cwd, ok=True) -> str:
         f"{command} ended with {done.returncode}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
     )
     return done.stdout + done.stderr
+
+
+def pytest_collection_modifyitems(items):
+    "The longest files first, so that two workers end together (`--dist loadfile --no-loadscope-reorder`)."
+    items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))
 
 
 def listed(root: Path) -> list[Path]:
