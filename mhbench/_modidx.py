@@ -1326,6 +1326,19 @@ d = {
         },
         "mhbench.encode.finetune": {
             "mhbench.encode.finetune.Trained": ("encode/finetune.html#trained", "mhbench/encode/finetune.py"),
+            "mhbench.encode.finetune.TrainingData": ("encode/finetune.html#trainingdata", "mhbench/encode/finetune.py"),
+            "mhbench.encode.finetune.TrainingData.__init__": (
+                "encode/finetune.html#trainingdata.__init__",
+                "mhbench/encode/finetune.py",
+            ),
+            "mhbench.encode.finetune.TrainingData.identity": (
+                "encode/finetune.html#trainingdata.identity",
+                "mhbench/encode/finetune.py",
+            ),
+            "mhbench.encode.finetune.TrainingData.prepared": (
+                "encode/finetune.html#trainingdata.prepared",
+                "mhbench/encode/finetune.py",
+            ),
             "mhbench.encode.finetune.TrainingSettings": (
                 "encode/finetune.html#trainingsettings",
                 "mhbench/encode/finetune.py",
@@ -3415,6 +3428,11 @@ d = {
             "mhbench.steps.jury.same_lineage": ("steps/jury.html#same_lineage", "mhbench/steps/jury.py"),
             "mhbench.steps.jury.scored_alike": ("steps/jury.html#scored_alike", "mhbench/steps/jury.py"),
         },
+        "mhbench.steps.orders": {
+            "mhbench.steps.orders.answers_by_order": ("steps/orders.html#answers_by_order", "mhbench/steps/orders.py"),
+            "mhbench.steps.orders.option_orders": ("steps/orders.html#option_orders", "mhbench/steps/orders.py"),
+            "mhbench.steps.orders.order_row": ("steps/orders.html#order_row", "mhbench/steps/orders.py"),
+        },
         "mhbench.steps.prepare": {
             "mhbench.steps.prepare.count_items": ("steps/prepare.html#count_items", "mhbench/steps/prepare.py"),
             "mhbench.steps.prepare.declared_skill": ("steps/prepare.html#declared_skill", "mhbench/steps/prepare.py"),
@@ -3485,9 +3503,11 @@ d = {
         "mhbench.steps.training": {
             "mhbench.steps.training.Run": ("steps/training.html#run", "mhbench/steps/training.py"),
             "mhbench.steps.training.TrainingParts": ("steps/training.html#trainingparts", "mhbench/steps/training.py"),
+            "mhbench.steps.training._always": ("steps/training.html#_always", "mhbench/steps/training.py"),
+            "mhbench.steps.training._answers": ("steps/training.html#_answers", "mhbench/steps/training.py"),
             "mhbench.steps.training._by_variant": ("steps/training.html#_by_variant", "mhbench/steps/training.py"),
             "mhbench.steps.training._choosable": ("steps/training.html#_choosable", "mhbench/steps/training.py"),
-            "mhbench.steps.training._flips": ("steps/training.html#_flips", "mhbench/steps/training.py"),
+            "mhbench.steps.training._longest": ("steps/training.html#_longest", "mhbench/steps/training.py"),
             "mhbench.steps.training._row": ("steps/training.html#_row", "mhbench/steps/training.py"),
             "mhbench.steps.training._said": ("steps/training.html#_said", "mhbench/steps/training.py"),
             "mhbench.steps.training._scores": ("steps/training.html#_scores", "mhbench/steps/training.py"),
@@ -3496,14 +3516,12 @@ d = {
                 "steps/training.html#answering_runs",
                 "mhbench/steps/training.py",
             ),
-            "mhbench.steps.training.baseline_answers": (
-                "steps/training.html#baseline_answers",
-                "mhbench/steps/training.py",
-            ),
+            "mhbench.steps.training.baselines": ("steps/training.html#baselines", "mhbench/steps/training.py"),
             "mhbench.steps.training.learning_curves": (
                 "steps/training.html#learning_curves",
                 "mhbench/steps/training.py",
             ),
+            "mhbench.steps.training.order_table": ("steps/training.html#order_table", "mhbench/steps/training.py"),
             "mhbench.steps.training.run_cards": ("steps/training.html#run_cards", "mhbench/steps/training.py"),
             "mhbench.steps.training.run_table": ("steps/training.html#run_table", "mhbench/steps/training.py"),
             "mhbench.steps.training.seed_table": ("steps/training.html#seed_table", "mhbench/steps/training.py"),
