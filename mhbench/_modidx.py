@@ -939,6 +939,10 @@ d = {
                 "corpus/adjudicate.html#decision_table",
                 "mhbench/corpus/adjudicate.py",
             ),
+            "mhbench.corpus.adjudicate.decisions_in_words": (
+                "corpus/adjudicate.html#decisions_in_words",
+                "mhbench/corpus/adjudicate.py",
+            ),
             "mhbench.corpus.adjudicate.key_agreement": (
                 "corpus/adjudicate.html#key_agreement",
                 "mhbench/corpus/adjudicate.py",
@@ -962,6 +966,7 @@ d = {
         },
         "mhbench.corpus.card": {
             "mhbench.corpus.card.BankDescription": ("corpus/card.html#bankdescription", "mhbench/corpus/card.py"),
+            "mhbench.corpus.card.bank_description": ("corpus/card.html#bank_description", "mhbench/corpus/card.py"),
             "mhbench.corpus.card.bank_table": ("corpus/card.html#bank_table", "mhbench/corpus/card.py"),
             "mhbench.corpus.card.croissant": ("corpus/card.html#croissant", "mhbench/corpus/card.py"),
             "mhbench.corpus.card.dataset_card": ("corpus/card.html#dataset_card", "mhbench/corpus/card.py"),
@@ -2083,6 +2088,17 @@ d = {
             "mhbench.run.asking.settled": ("run/asking.html#settled", "mhbench/run/asking.py"),
             "mhbench.run.asking.settled_together": ("run/asking.html#settled_together", "mhbench/run/asking.py"),
             "mhbench.run.asking.trained_classifier": ("run/asking.html#trained_classifier", "mhbench/run/asking.py"),
+        },
+        "mhbench.run.bank": {
+            "mhbench.run.bank.Part": ("run/bank.html#part", "mhbench/run/bank.py"),
+            "mhbench.run.bank._card": ("run/bank.html#_card", "mhbench/run/bank.py"),
+            "mhbench.run.bank._make": ("run/bank.html#_make", "mhbench/run/bank.py"),
+            "mhbench.run.bank._new_folder": ("run/bank.html#_new_folder", "mhbench/run/bank.py"),
+            "mhbench.run.bank._on_study": ("run/bank.html#_on_study", "mhbench/run/bank.py"),
+            "mhbench.run.bank._sheets": ("run/bank.html#_sheets", "mhbench/run/bank.py"),
+            "mhbench.run.bank.add_corpus": ("run/bank.html#add_corpus", "mhbench/run/bank.py"),
+            "mhbench.run.bank.bank_items": ("run/bank.html#bank_items", "mhbench/run/bank.py"),
+            "mhbench.run.bank.printed_tables": ("run/bank.html#printed_tables", "mhbench/run/bank.py"),
         },
         "mhbench.run.cached": {
             "mhbench.run.cached._answers": ("run/cached.html#_answers", "mhbench/run/cached.py"),
