@@ -1939,6 +1939,7 @@ d = {
             "mhbench.report.findings._of_coverage": ("report/findings.html#_of_coverage", "mhbench/report/findings.py"),
             "mhbench.report.findings._of_judges": ("report/findings.html#_of_judges", "mhbench/report/findings.py"),
             "mhbench.report.findings._of_requests": ("report/findings.html#_of_requests", "mhbench/report/findings.py"),
+            "mhbench.report.findings._of_unread": ("report/findings.html#_of_unread", "mhbench/report/findings.py"),
             "mhbench.report.findings._table": ("report/findings.html#_table", "mhbench/report/findings.py"),
             "mhbench.report.findings._where": ("report/findings.html#_where", "mhbench/report/findings.py"),
             "mhbench.report.findings.about_run": ("report/findings.html#about_run", "mhbench/report/findings.py"),
@@ -3454,6 +3455,8 @@ d = {
             "mhbench.steps.score.scorable": ("steps/score.html#scorable", "mhbench/steps/score.py"),
             "mhbench.steps.score.score_responses": ("steps/score.html#score_responses", "mhbench/steps/score.py"),
             "mhbench.steps.score.self_consistency": ("steps/score.html#self_consistency", "mhbench/steps/score.py"),
+            "mhbench.steps.score.unread": ("steps/score.html#unread", "mhbench/steps/score.py"),
+            "mhbench.steps.score.where_read": ("steps/score.html#where_read", "mhbench/steps/score.py"),
             "mhbench.steps.score.with_soft_labels": ("steps/score.html#with_soft_labels", "mhbench/steps/score.py"),
         },
         "mhbench.steps.similarity": {
