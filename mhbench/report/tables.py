@@ -65,7 +65,8 @@ def with_interval(
     values = table[["estimate", "ci_low", "ci_high"]].astype(float).to_numpy()
     unread = table["n_unread"] if "n_unread" in table else [0] * len(table)
     nothing = [NONE_READ if k > 0 else number(None) for k in unread]
-    text = [_folded(*row, digits) if np.isfinite(row[0]) else none for row, none in zip(values, nothing)]
+    known = [_folded(estimate, low, high, digits) for estimate, low, high in values]
+    text = [none if np.isnan(row[0]) else k for row, k, none in zip(values, known, nothing)]
     own = "level" in table and pd.api.types.is_float_dtype(table["level"])  # a column of words has another meaning
     levels = [level] if level is not None else sorted(set(table["level"].dropna())) if own else [0.95]
     head = f"estimate [{round(100 * levels[0], 3):g}% interval]" if len(levels) == 1 else "estimate [interval]"
