@@ -183,8 +183,8 @@ GLOSSARY = {
     " are drawn where questions share one.",
     "chance": "What guessing reaches: one over the number of options.",
     "zero shot, few shot, cot": "Asked plainly; after worked examples; told to reason first (chain of thought).",
-    "unread": "An answer in which no choice could be found. It counts as wrong, and is not missing; where not one answer"
-    " could be read, there is no number (none read).",
+    "unread": "An answer in which no choice could be found. It counts as wrong, and is not missing; where not one"
+    " answer could be read, there is no number (none read).",
     "macro F1": "Precision and recall joined, averaged over the letters; 1 is best.",
     "cross-entropy, Brier score": "How far probabilities are from the key, or from people's spread; 0 is best.",
     "expected calibration error": "How far what a model says of its sureness is from how often it is right; 0 is best.",
