@@ -15,7 +15,7 @@ from ...errors import refuse
 from ...records.schema import Item, Response
 from ...stats.estimate import estimate
 from ...stats.resample import mean
-from ...steps.score import score_responses
+from ...steps.score import score_responses, where_read
 from .fields import COMPETENCIES
 
 # %% auto #0
@@ -108,7 +108,7 @@ def accuracy_beside_bertscore(
         right = plain[plain["model"].isin(both)].groupby("model")["correct"].mean()
         models = right.sort_values(ascending=False, kind="stable").index[:most].tolist()
     plain, reasoned = (t[t["model"].isin(models)] for t in (plain, chains))
-    rows = _measured(plain, "correct", "accuracy", n_boot, seed)
+    rows = _measured(where_read(plain, ["model", "category"]), "correct", "accuracy", n_boot, seed)
     rows += _measured(reasoned, "bertscore_f1", "BERTScore", n_boot, seed)
     order = {g: k for k, g in enumerate(COMPETENCIES.values())}
     out = pd.DataFrame(rows, columns=columns)
