@@ -2092,7 +2092,7 @@ d = {
             "mhbench.run.asking.trained_classifier": ("run/asking.html#trained_classifier", "mhbench/run/asking.py"),
         },
         "mhbench.run.bank": {
-            "mhbench.run.bank.Part": ("run/bank.html#part", "mhbench/run/bank.py"),
+            "mhbench.run.bank.StageShown": ("run/bank.html#stageshown", "mhbench/run/bank.py"),
             "mhbench.run.bank._card": ("run/bank.html#_card", "mhbench/run/bank.py"),
             "mhbench.run.bank._make": ("run/bank.html#_make", "mhbench/run/bank.py"),
             "mhbench.run.bank._new_folder": ("run/bank.html#_new_folder", "mhbench/run/bank.py"),
