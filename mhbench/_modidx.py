@@ -1108,6 +1108,7 @@ d = {
             "mhbench.corpus.pubmed.Abstract": ("corpus/pubmed.html#abstract", "mhbench/corpus/pubmed.py"),
             "mhbench.corpus.pubmed._article": ("corpus/pubmed.html#_article", "mhbench/corpus/pubmed.py"),
             "mhbench.corpus.pubmed._entered": ("corpus/pubmed.html#_entered", "mhbench/corpus/pubmed.py"),
+            "mhbench.corpus.pubmed._mean": ("corpus/pubmed.html#_mean", "mhbench/corpus/pubmed.py"),
             "mhbench.corpus.pubmed._stream": ("corpus/pubmed.html#_stream", "mhbench/corpus/pubmed.py"),
             "mhbench.corpus.pubmed._text": ("corpus/pubmed.html#_text", "mhbench/corpus/pubmed.py"),
             "mhbench.corpus.pubmed._year": ("corpus/pubmed.html#_year", "mhbench/corpus/pubmed.py"),
