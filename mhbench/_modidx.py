@@ -1108,6 +1108,7 @@ d = {
             "mhbench.corpus.pubmed.Abstract": ("corpus/pubmed.html#abstract", "mhbench/corpus/pubmed.py"),
             "mhbench.corpus.pubmed._article": ("corpus/pubmed.html#_article", "mhbench/corpus/pubmed.py"),
             "mhbench.corpus.pubmed._entered": ("corpus/pubmed.html#_entered", "mhbench/corpus/pubmed.py"),
+            "mhbench.corpus.pubmed._mean": ("corpus/pubmed.html#_mean", "mhbench/corpus/pubmed.py"),
             "mhbench.corpus.pubmed._stream": ("corpus/pubmed.html#_stream", "mhbench/corpus/pubmed.py"),
             "mhbench.corpus.pubmed._text": ("corpus/pubmed.html#_text", "mhbench/corpus/pubmed.py"),
             "mhbench.corpus.pubmed._year": ("corpus/pubmed.html#_year", "mhbench/corpus/pubmed.py"),
@@ -2093,7 +2094,7 @@ d = {
             "mhbench.run.asking.trained_classifier": ("run/asking.html#trained_classifier", "mhbench/run/asking.py"),
         },
         "mhbench.run.bank": {
-            "mhbench.run.bank.Part": ("run/bank.html#part", "mhbench/run/bank.py"),
+            "mhbench.run.bank.StageShown": ("run/bank.html#stageshown", "mhbench/run/bank.py"),
             "mhbench.run.bank._card": ("run/bank.html#_card", "mhbench/run/bank.py"),
             "mhbench.run.bank._make": ("run/bank.html#_make", "mhbench/run/bank.py"),
             "mhbench.run.bank._new_folder": ("run/bank.html#_new_folder", "mhbench/run/bank.py"),

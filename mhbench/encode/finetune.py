@@ -9,7 +9,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -136,9 +136,8 @@ class TrainingData:
     ) -> tuple[Choices, Choices]:  # train, validation
         "Both parts as a multiple-choice head reads them."
         if max_length not in self._prepared:
-            how = dict(max_length=max_length, without_question=self.without_question)
-            train, validation = (prepare_choices(p, tokenizer, **how) for p in (self.train, self.validation))
-            self._prepared[max_length] = train, validation
+            read = partial(prepare_choices, max_length=max_length, without_question=self.without_question)
+            self._prepared[max_length] = read(self.train, tokenizer), read(self.validation, tokenizer)
         return self._prepared[max_length]
 
 

@@ -23,11 +23,11 @@ from .graph import place, root
 from .params import load_params
 
 # %% auto #0
-__all__ = ["PARTS", "BANKS", "Part", "printed_tables", "bank_items", "add_corpus"]
+__all__ = ["PARTS", "BANKS", "StageShown", "printed_tables", "bank_items", "add_corpus"]
 
 
 # %% ../../nbs/run/23_bank.ipynb #da9c4d73
-class Part(NamedTuple):
+class StageShown(NamedTuple):
     "A stage, and what of it is printed."
 
     stage: str
@@ -37,14 +37,14 @@ class Part(NamedTuple):
 
 
 PARTS = (
-    Part("collect", "", "get the literature, from PubMed or from its files", ("literature",)),
-    Part(
+    StageShown("collect", "", "get the literature, from PubMed or from its files", ("literature",)),
+    StageShown(
         "compose",
         "validate",
         "have questions written from the abstracts, and checked against them",
         ("funnel", "kinds", "positions", "lengths", "books"),
     ),
-    Part(
+    StageShown(
         "keys",
         "pseudolabel",
         "what the readers' sheets and the reference passages make of the keys",
@@ -70,7 +70,7 @@ def printed_tables(
 
 
 def _make(a: argparse.Namespace) -> None:
-    part: Part = a.part
+    part: StageShown = a.part
     elsewhere = {} if a.results == "results" else {"results": a.results}
     execute.run_stage(part.stage, a.study, params=a.params, overrides=elsewhere)
     print(printed_tables(place(a.results, part.stage, a.study), part.shown))
