@@ -920,6 +920,7 @@ d = {
         },
         "mhbench.corpus.adjudicate": {
             "mhbench.corpus.adjudicate.Decision": ("corpus/adjudicate.html#decision", "mhbench/corpus/adjudicate.py"),
+            "mhbench.corpus.adjudicate._in_order": ("corpus/adjudicate.html#_in_order", "mhbench/corpus/adjudicate.py"),
             "mhbench.corpus.adjudicate._letter": ("corpus/adjudicate.html#_letter", "mhbench/corpus/adjudicate.py"),
             "mhbench.corpus.adjudicate.decide_keys": (
                 "corpus/adjudicate.html#decide_keys",
@@ -3562,6 +3563,7 @@ d = {
             "mhbench.steps.truth._beside": ("steps/truth.html#_beside", "mhbench/steps/truth.py"),
             "mhbench.steps.truth._covered": ("steps/truth.html#_covered", "mhbench/steps/truth.py"),
             "mhbench.steps.truth._known": ("steps/truth.html#_known", "mhbench/steps/truth.py"),
+            "mhbench.steps.truth._row": ("steps/truth.html#_row", "mhbench/steps/truth.py"),
             "mhbench.steps.truth.accuracy_truth": ("steps/truth.html#accuracy_truth", "mhbench/steps/truth.py"),
             "mhbench.steps.truth.calibration_truth": ("steps/truth.html#calibration_truth", "mhbench/steps/truth.py"),
             "mhbench.steps.truth.levels_truth": ("steps/truth.html#levels_truth", "mhbench/steps/truth.py"),
