@@ -1325,6 +1325,7 @@ d = {
                 "encode/finetune.html#trainingsettings",
                 "mhbench/encode/finetune.py",
             ),
+            "mhbench.encode.finetune._alone": ("encode/finetune.html#_alone", "mhbench/encode/finetune.py"),
             "mhbench.encode.finetune._arguments": ("encode/finetune.html#_arguments", "mhbench/encode/finetune.py"),
             "mhbench.encode.finetune._check_parts": ("encode/finetune.html#_check_parts", "mhbench/encode/finetune.py"),
             "mhbench.encode.finetune._history": ("encode/finetune.html#_history", "mhbench/encode/finetune.py"),
