@@ -3292,6 +3292,10 @@ d = {
                 "steps/freeform.html#accuracy_beside",
                 "mhbench/steps/freeform.py",
             ),
+            "mhbench.steps.freeform.could_be_asked": (
+                "steps/freeform.html#could_be_asked",
+                "mhbench/steps/freeform.py",
+            ),
             "mhbench.steps.freeform.count_free_form": (
                 "steps/freeform.html#count_free_form",
                 "mhbench/steps/freeform.py",
