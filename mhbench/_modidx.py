@@ -641,6 +641,7 @@ d = {
             "mhbench.ask.local._endpoint": ("ask/local.html#_endpoint", "mhbench/ask/local.py"),
             "mhbench.ask.local._identity": ("ask/local.html#_identity", "mhbench/ask/local.py"),
             "mhbench.ask.local._settings": ("ask/local.html#_settings", "mhbench/ask/local.py"),
+            "mhbench.ask.local._threads": ("ask/local.html#_threads", "mhbench/ask/local.py"),
             "mhbench.ask.local.bundled_gguf": ("ask/local.html#bundled_gguf", "mhbench/ask/local.py"),
             "mhbench.ask.local.bundled_model": ("ask/local.html#bundled_model", "mhbench/ask/local.py"),
             "mhbench.ask.local.described": ("ask/local.html#described", "mhbench/ask/local.py"),
@@ -934,6 +935,10 @@ d = {
                 "corpus/adjudicate.html#decision_table",
                 "mhbench/corpus/adjudicate.py",
             ),
+            "mhbench.corpus.adjudicate.decisions_in_words": (
+                "corpus/adjudicate.html#decisions_in_words",
+                "mhbench/corpus/adjudicate.py",
+            ),
             "mhbench.corpus.adjudicate.key_agreement": (
                 "corpus/adjudicate.html#key_agreement",
                 "mhbench/corpus/adjudicate.py",
@@ -957,6 +962,7 @@ d = {
         },
         "mhbench.corpus.card": {
             "mhbench.corpus.card.BankDescription": ("corpus/card.html#bankdescription", "mhbench/corpus/card.py"),
+            "mhbench.corpus.card.bank_description": ("corpus/card.html#bank_description", "mhbench/corpus/card.py"),
             "mhbench.corpus.card.bank_table": ("corpus/card.html#bank_table", "mhbench/corpus/card.py"),
             "mhbench.corpus.card.croissant": ("corpus/card.html#croissant", "mhbench/corpus/card.py"),
             "mhbench.corpus.card.dataset_card": ("corpus/card.html#dataset_card", "mhbench/corpus/card.py"),
@@ -1097,6 +1103,7 @@ d = {
             "mhbench.corpus.pubmed.Abstract": ("corpus/pubmed.html#abstract", "mhbench/corpus/pubmed.py"),
             "mhbench.corpus.pubmed._article": ("corpus/pubmed.html#_article", "mhbench/corpus/pubmed.py"),
             "mhbench.corpus.pubmed._entered": ("corpus/pubmed.html#_entered", "mhbench/corpus/pubmed.py"),
+            "mhbench.corpus.pubmed._mean": ("corpus/pubmed.html#_mean", "mhbench/corpus/pubmed.py"),
             "mhbench.corpus.pubmed._stream": ("corpus/pubmed.html#_stream", "mhbench/corpus/pubmed.py"),
             "mhbench.corpus.pubmed._text": ("corpus/pubmed.html#_text", "mhbench/corpus/pubmed.py"),
             "mhbench.corpus.pubmed._year": ("corpus/pubmed.html#_year", "mhbench/corpus/pubmed.py"),
@@ -1321,6 +1328,19 @@ d = {
         },
         "mhbench.encode.finetune": {
             "mhbench.encode.finetune.Trained": ("encode/finetune.html#trained", "mhbench/encode/finetune.py"),
+            "mhbench.encode.finetune.TrainingData": ("encode/finetune.html#trainingdata", "mhbench/encode/finetune.py"),
+            "mhbench.encode.finetune.TrainingData.__init__": (
+                "encode/finetune.html#trainingdata.__init__",
+                "mhbench/encode/finetune.py",
+            ),
+            "mhbench.encode.finetune.TrainingData.identity": (
+                "encode/finetune.html#trainingdata.identity",
+                "mhbench/encode/finetune.py",
+            ),
+            "mhbench.encode.finetune.TrainingData.prepared": (
+                "encode/finetune.html#trainingdata.prepared",
+                "mhbench/encode/finetune.py",
+            ),
             "mhbench.encode.finetune.TrainingSettings": (
                 "encode/finetune.html#trainingsettings",
                 "mhbench/encode/finetune.py",
@@ -1982,6 +2002,7 @@ d = {
             "mhbench.report.findings._of_coverage": ("report/findings.html#_of_coverage", "mhbench/report/findings.py"),
             "mhbench.report.findings._of_judges": ("report/findings.html#_of_judges", "mhbench/report/findings.py"),
             "mhbench.report.findings._of_requests": ("report/findings.html#_of_requests", "mhbench/report/findings.py"),
+            "mhbench.report.findings._of_unread": ("report/findings.html#_of_unread", "mhbench/report/findings.py"),
             "mhbench.report.findings._table": ("report/findings.html#_table", "mhbench/report/findings.py"),
             "mhbench.report.findings._where": ("report/findings.html#_where", "mhbench/report/findings.py"),
             "mhbench.report.findings.about_run": ("report/findings.html#about_run", "mhbench/report/findings.py"),
@@ -2053,6 +2074,7 @@ d = {
             "mhbench.report.page._rests_on": ("report/page.html#_rests_on", "mhbench/report/page.py"),
             "mhbench.report.page._scored": ("report/page.html#_scored", "mhbench/report/page.py"),
             "mhbench.report.page._section": ("report/page.html#_section", "mhbench/report/page.py"),
+            "mhbench.report.page._source_url": ("report/page.html#_source_url", "mhbench/report/page.py"),
             "mhbench.report.page._stem": ("report/page.html#_stem", "mhbench/report/page.py"),
             "mhbench.report.page._unused": ("report/page.html#_unused", "mhbench/report/page.py"),
             "mhbench.report.page.collect": ("report/page.html#collect", "mhbench/report/page.py"),
@@ -2113,6 +2135,17 @@ d = {
             "mhbench.run.asking.settled": ("run/asking.html#settled", "mhbench/run/asking.py"),
             "mhbench.run.asking.settled_together": ("run/asking.html#settled_together", "mhbench/run/asking.py"),
             "mhbench.run.asking.trained_classifier": ("run/asking.html#trained_classifier", "mhbench/run/asking.py"),
+        },
+        "mhbench.run.bank": {
+            "mhbench.run.bank.StageShown": ("run/bank.html#stageshown", "mhbench/run/bank.py"),
+            "mhbench.run.bank._card": ("run/bank.html#_card", "mhbench/run/bank.py"),
+            "mhbench.run.bank._make": ("run/bank.html#_make", "mhbench/run/bank.py"),
+            "mhbench.run.bank._new_folder": ("run/bank.html#_new_folder", "mhbench/run/bank.py"),
+            "mhbench.run.bank._on_study": ("run/bank.html#_on_study", "mhbench/run/bank.py"),
+            "mhbench.run.bank._sheets": ("run/bank.html#_sheets", "mhbench/run/bank.py"),
+            "mhbench.run.bank.add_corpus": ("run/bank.html#add_corpus", "mhbench/run/bank.py"),
+            "mhbench.run.bank.bank_items": ("run/bank.html#bank_items", "mhbench/run/bank.py"),
+            "mhbench.run.bank.printed_tables": ("run/bank.html#printed_tables", "mhbench/run/bank.py"),
         },
         "mhbench.run.cached": {
             "mhbench.run.cached._answers": ("run/cached.html#_answers", "mhbench/run/cached.py"),
@@ -2919,6 +2952,7 @@ d = {
             "mhbench.stats.tests.Comparison": ("stats/tests.html#comparison", "mhbench/stats/tests.py"),
             "mhbench.stats.tests.LevelDifference": ("stats/tests.html#leveldifference", "mhbench/stats/tests.py"),
             "mhbench.stats.tests.PermutationTest": ("stats/tests.html#permutationtest", "mhbench/stats/tests.py"),
+            "mhbench.stats.tests._dealt": ("stats/tests.html#_dealt", "mhbench/stats/tests.py"),
             "mhbench.stats.tests._dealt_by_kind": ("stats/tests.html#_dealt_by_kind", "mhbench/stats/tests.py"),
             "mhbench.stats.tests._paired": ("stats/tests.html#_paired", "mhbench/stats/tests.py"),
             "mhbench.stats.tests.adjust_p": ("stats/tests.html#adjust_p", "mhbench/stats/tests.py"),
@@ -3462,6 +3496,11 @@ d = {
             "mhbench.steps.jury.same_lineage": ("steps/jury.html#same_lineage", "mhbench/steps/jury.py"),
             "mhbench.steps.jury.scored_alike": ("steps/jury.html#scored_alike", "mhbench/steps/jury.py"),
         },
+        "mhbench.steps.orders": {
+            "mhbench.steps.orders.answers_by_order": ("steps/orders.html#answers_by_order", "mhbench/steps/orders.py"),
+            "mhbench.steps.orders.option_orders": ("steps/orders.html#option_orders", "mhbench/steps/orders.py"),
+            "mhbench.steps.orders.order_row": ("steps/orders.html#order_row", "mhbench/steps/orders.py"),
+        },
         "mhbench.steps.prepare": {
             "mhbench.steps.prepare.count_items": ("steps/prepare.html#count_items", "mhbench/steps/prepare.py"),
             "mhbench.steps.prepare.declared_skill": ("steps/prepare.html#declared_skill", "mhbench/steps/prepare.py"),
@@ -3501,6 +3540,8 @@ d = {
             "mhbench.steps.score.scorable": ("steps/score.html#scorable", "mhbench/steps/score.py"),
             "mhbench.steps.score.score_responses": ("steps/score.html#score_responses", "mhbench/steps/score.py"),
             "mhbench.steps.score.self_consistency": ("steps/score.html#self_consistency", "mhbench/steps/score.py"),
+            "mhbench.steps.score.unread": ("steps/score.html#unread", "mhbench/steps/score.py"),
+            "mhbench.steps.score.where_read": ("steps/score.html#where_read", "mhbench/steps/score.py"),
             "mhbench.steps.score.with_soft_labels": ("steps/score.html#with_soft_labels", "mhbench/steps/score.py"),
         },
         "mhbench.steps.similarity": {
@@ -3532,9 +3573,11 @@ d = {
         "mhbench.steps.training": {
             "mhbench.steps.training.Run": ("steps/training.html#run", "mhbench/steps/training.py"),
             "mhbench.steps.training.TrainingParts": ("steps/training.html#trainingparts", "mhbench/steps/training.py"),
+            "mhbench.steps.training._always": ("steps/training.html#_always", "mhbench/steps/training.py"),
+            "mhbench.steps.training._answers": ("steps/training.html#_answers", "mhbench/steps/training.py"),
             "mhbench.steps.training._by_variant": ("steps/training.html#_by_variant", "mhbench/steps/training.py"),
             "mhbench.steps.training._choosable": ("steps/training.html#_choosable", "mhbench/steps/training.py"),
-            "mhbench.steps.training._flips": ("steps/training.html#_flips", "mhbench/steps/training.py"),
+            "mhbench.steps.training._longest": ("steps/training.html#_longest", "mhbench/steps/training.py"),
             "mhbench.steps.training._row": ("steps/training.html#_row", "mhbench/steps/training.py"),
             "mhbench.steps.training._said": ("steps/training.html#_said", "mhbench/steps/training.py"),
             "mhbench.steps.training._scores": ("steps/training.html#_scores", "mhbench/steps/training.py"),
@@ -3543,14 +3586,12 @@ d = {
                 "steps/training.html#answering_runs",
                 "mhbench/steps/training.py",
             ),
-            "mhbench.steps.training.baseline_answers": (
-                "steps/training.html#baseline_answers",
-                "mhbench/steps/training.py",
-            ),
+            "mhbench.steps.training.baselines": ("steps/training.html#baselines", "mhbench/steps/training.py"),
             "mhbench.steps.training.learning_curves": (
                 "steps/training.html#learning_curves",
                 "mhbench/steps/training.py",
             ),
+            "mhbench.steps.training.order_table": ("steps/training.html#order_table", "mhbench/steps/training.py"),
             "mhbench.steps.training.run_cards": ("steps/training.html#run_cards", "mhbench/steps/training.py"),
             "mhbench.steps.training.run_table": ("steps/training.html#run_table", "mhbench/steps/training.py"),
             "mhbench.steps.training.seed_table": ("steps/training.html#seed_table", "mhbench/steps/training.py"),

@@ -127,6 +127,12 @@ def _identity(settings: dict[str, Any]) -> str:
     )
 
 
+def _threads() -> int:
+    "How many threads a model gets that is given no number: those of OMP_NUM_THREADS, as in PyTorch; or all cores."
+    said = os.environ.get("OMP_NUM_THREADS", "")
+    return int(said) if said.isdigit() and int(said) else os.cpu_count() or 1
+
+
 def _settings(gguf, served, template, n_ctx, threads, parallel, seed) -> dict[str, Any]:
     path = Path(gguf) if gguf is not None else bundled_gguf()
     if not path.is_file():
@@ -143,7 +149,7 @@ def _settings(gguf, served, template, n_ctx, threads, parallel, seed) -> dict[st
         "served": served,
         "template": template,
         "n_ctx": n_ctx,
-        "threads": threads or os.cpu_count() or 1,
+        "threads": threads or _threads(),
         "parallel": parallel,
         "seed": seed,
     }
@@ -180,6 +186,9 @@ def described(
     yield _endpoint(name, "http://127.0.0.1:0/v1", _settings(gguf, served, template, n_ctx, threads, parallel, seed))
 
 
+_SPINS = "1000"  # turns that a thread waits for the others before it sleeps: on a busy machine it waits for long
+
+
 class _Server:
     "A llama.cpp server in a child process, which is seen to."
 
@@ -200,7 +209,7 @@ class _Server:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.words,
-            env={**os.environ, "PYTHONPATH": paths},
+            env={"GOMP_SPINCOUNT": _SPINS, **os.environ, "PYTHONPATH": paths},
         )
         assert child.stdin is not None
         try:
@@ -290,7 +299,7 @@ def serve(
     served: str = "gemma-3-270m",  # the model id on the wire
     template: str | None = CHAT_TEMPLATE,  # a Jinja chat template; None: the model's own
     n_ctx: int = 4096,  # tokens, prompt and answer
-    threads: int | None = None,  # all cores by default
+    threads: int | None = None,  # OMP_NUM_THREADS, or all cores, by default
     parallel: int = 1,  # slots; above 1 answers are faster and not bit-reproducible
     seed: int = 0,  # of requests that bring none
     start_s: float = 120.0,  # how long starting may take

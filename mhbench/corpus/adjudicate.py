@@ -34,6 +34,7 @@ __all__ = [
     "decided_items",
     "key_agreement",
     "decision_table",
+    "decisions_in_words",
 ]
 
 
@@ -280,3 +281,11 @@ def decision_table(decisions: Sequence[Decision]) -> pd.DataFrame:  # outcome, a
     return pd.DataFrame(
         [{"outcome": o, "k": k} | proportion(k, len(decisions)).row() for o, k in zip(outcomes, counts)]
     )
+
+
+def decisions_in_words(
+    table: pd.DataFrame,  # of decision_table
+) -> str:
+    "What became of the keys, as the card of a bank says it."
+    counts = ", ".join(f"{r.k} {r.outcome}" for r in table.itertuples() if r.k)
+    return f"Two readers, and a resolver where they differ; of {table['k'].sum()} keys: {counts}."

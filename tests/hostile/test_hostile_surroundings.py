@@ -274,7 +274,7 @@ def test_answers_from_the_future_are_not_old(tmp_path):
 # -- floods
 
 
-def test_a_kernel_that_prints_a_gigabyte_leaves_a_notebook_that_opens(tmp_path, monkeypatch):
+def test_a_kernel_that_prints_a_gigabyte_leaves_a_notebook_that_opens(tmp_path, monkeypatch, kernels):
     import papermill
 
     seen = {}
