@@ -3257,8 +3257,16 @@ d = {
                 "steps/duel_tables.html#count_proposals",
                 "mhbench/steps/duel_tables.py",
             ),
+            "mhbench.steps.duel_tables.declared_duels": (
+                "steps/duel_tables.html#declared_duels",
+                "mhbench/steps/duel_tables.py",
+            ),
             "mhbench.steps.duel_tables.duel_metrics": (
                 "steps/duel_tables.html#duel_metrics",
+                "mhbench/steps/duel_tables.py",
+            ),
+            "mhbench.steps.duel_tables.duel_truth": (
+                "steps/duel_tables.html#duel_truth",
                 "mhbench/steps/duel_tables.py",
             ),
             "mhbench.steps.duel_tables.n_pairs": ("steps/duel_tables.html#n_pairs", "mhbench/steps/duel_tables.py"),
@@ -3286,6 +3294,7 @@ d = {
                 "steps/freeform.html#count_free_form",
                 "mhbench/steps/freeform.py",
             ),
+            "mhbench.steps.freeform.echo_truth": ("steps/freeform.html#echo_truth", "mhbench/steps/freeform.py"),
             "mhbench.steps.freeform.freeform_metrics": (
                 "steps/freeform.html#freeform_metrics",
                 "mhbench/steps/freeform.py",
@@ -3562,6 +3571,7 @@ d = {
             "mhbench.steps.truth._covered": ("steps/truth.html#_covered", "mhbench/steps/truth.py"),
             "mhbench.steps.truth._known": ("steps/truth.html#_known", "mhbench/steps/truth.py"),
             "mhbench.steps.truth.accuracy_truth": ("steps/truth.html#accuracy_truth", "mhbench/steps/truth.py"),
+            "mhbench.steps.truth.beside_truth": ("steps/truth.html#beside_truth", "mhbench/steps/truth.py"),
             "mhbench.steps.truth.calibration_truth": ("steps/truth.html#calibration_truth", "mhbench/steps/truth.py"),
             "mhbench.steps.truth.levels_truth": ("steps/truth.html#levels_truth", "mhbench/steps/truth.py"),
             "mhbench.steps.truth.memory_truth": ("steps/truth.html#memory_truth", "mhbench/steps/truth.py"),
@@ -4413,6 +4423,10 @@ d = {
                 "studies/medqade/simulate.html#expected_bias",
                 "mhbench/studies/medqade/simulate.py",
             ),
+            "mhbench.studies.medqade.simulate.planted_truth": (
+                "studies/medqade/simulate.html#planted_truth",
+                "mhbench/studies/medqade/simulate.py",
+            ),
             "mhbench.studies.medqade.simulate.share_right": (
                 "studies/medqade/simulate.html#share_right",
                 "mhbench/studies/medqade/simulate.py",
@@ -4582,6 +4596,10 @@ d = {
             ),
             "mhbench.studies.mentat.preferences.same_as_source": (
                 "studies/mentat/preferences.html#same_as_source",
+                "mhbench/studies/mentat/preferences.py",
+            ),
+            "mhbench.studies.mentat.preferences.simulated_truth": (
+                "studies/mentat/preferences.html#simulated_truth",
                 "mhbench/studies/mentat/preferences.py",
             ),
             "mhbench.studies.mentat.preferences.wording_table": (
