@@ -4574,6 +4574,10 @@ d = {
                 "studies/mentat/preferences.html#creators",
                 "mhbench/studies/mentat/preferences.py",
             ),
+            "mhbench.studies.mentat.preferences._as_written": (
+                "studies/mentat/preferences.html#_as_written",
+                "mhbench/studies/mentat/preferences.py",
+            ),
             "mhbench.studies.mentat.preferences.chosen_labels": (
                 "studies/mentat/preferences.html#chosen_labels",
                 "mhbench/studies/mentat/preferences.py",

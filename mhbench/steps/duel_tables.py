@@ -110,7 +110,7 @@ def strength_headline(strengths: pd.DataFrame) -> pd.DataFrame:  # of duel_stren
     return known.assign(measure="worth in duels, " + axis + ", by " + known["judge"])
 
 
-# %% ../../nbs/steps/17_duel_tables.ipynb #e9bb62e4
+# %% ../../nbs/steps/17_duel_tables.ipynb #3fafa034
 DECLARED = {"sim-strong": 0.6, "sim-middle": 0.3, "sim-weak": 0.1}  # worths of simulated contestants
 
 
@@ -120,10 +120,14 @@ def declared_duels(
     *,
     seed: int,
 ) -> list[Judgment]:
-    "A simulated judge's verdicts on every two contestants for each item, in both orders."
+    """A simulated judge's verdicts on every two contestants for each item, in both orders: every two meet with as many
+    wins as their worths say, to the nearest one (a systematic draw).
+    """
     rng, out = np.random.default_rng(seed), []
-    for item, (a, b) in product(items, combinations(worths, 2)):
-        won = rng.random() < worths[a] / (worths[a] + worths[b])
+    start = {pair: rng.random() for pair in combinations(worths, 2)}
+    for (k, item), (a, b) in product(enumerate(items), start):
+        share = worths[a] / (worths[a] + worths[b])
+        won = int((k + 1) * share + start[a, b]) > int(k * share + start[a, b])
         about = {"item_id": item.item_id, "study": item.study, "judge": "sim-judge", "kind": "pairwise"}
         about |= {"rubric": "declared worths", "axis": "declared"}
         out.append(Judgment(model=a, other=b, label="first" if won else "second", **about))

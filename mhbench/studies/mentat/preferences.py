@@ -169,7 +169,13 @@ def preference_metrics(
     }
 
 
-# %% ../../../nbs/studies/mentat/10_preferences.ipynb #197bb844
+# %% ../../../nbs/studies/mentat/10_preferences.ipynb #9d30ab20
+def _as_written(item: Item) -> Item:
+    "An item whose soft labels are in the order of its base question."
+    order = range(len(item.options)) if item.order is None else item.order
+    return item.model_copy(update={"soft_labels": [s for _, s in sorted(zip(order, item.soft_labels or []))]})
+
+
 def simulated_truth(
     raters: pd.DataFrame,  # of rater_table
     labels: pd.DataFrame,  # of chosen_labels, symmetric
@@ -182,8 +188,8 @@ def simulated_truth(
 
     Raises: ValueError where other raters rated than were made.
     """
-    asked = {i.base: i for i in reversed(list(items)) if i.soft_labels is not None and i.order is None}
-    asked = {q: i for q, i in asked.items() if q in set(labels["question"])}
+    rated = set(labels["question"])
+    asked = {i.base: _as_written(i) for i in reversed(list(items)) if i.soft_labels is not None and i.base in rated}
     if made_with is None or not asked:
         return beside_truth(pd.DataFrame(columns=["truth", "estimate"]))
     names = [f"r{k}" for k in range(n_raters)]
