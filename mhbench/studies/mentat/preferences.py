@@ -169,7 +169,13 @@ def preference_metrics(
     }
 
 
-# %% ../../../nbs/studies/mentat/10_preferences.ipynb #9d30ab20
+# %% ../../../nbs/studies/mentat/10_preferences.ipynb #6f5eccec
+_FITTED = {
+    "slope": "slope (pulled towards 1 by the penalty)",
+    "offset": "readiness to tie (pulled towards 0 by the penalty)",
+}
+
+
 def _as_written(item: Item) -> Item:
     "An item whose soft labels are in the order of its base question."
     order = range(len(item.options)) if item.order is None else item.order
@@ -200,7 +206,7 @@ def simulated_truth(
     declared = {("slope", r): x for r, x in zip(names, panel.slopes)}
     declared |= {("offset", r): x for r, x in zip(names, panel.ties)}
     fitted = own.assign(truth=[declared[key] for key in zip(own["quantity"], own["rater"])])
-    fitted = fitted.assign(model="sim. rater " + own["rater"], quantity=own["quantity"] + ", symmetric model")
+    fitted = fitted.assign(model="sim. rater " + own["rater"], quantity=own["quantity"].map(_FITTED))
     weights = softmax(panel.worths, axis=1)
     place = {q: k for k, q in enumerate(asked)}
     here = labels[labels["question"].isin(place)]
