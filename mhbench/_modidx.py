@@ -529,27 +529,22 @@ d = {
         },
         "mhbench.ask.cache": {
             "mhbench.ask.cache.Cache": ("ask/cache.html#cache", "mhbench/ask/cache.py"),
-            "mhbench.ask.cache.Cache.__enter__": ("ask/cache.html#cache.__enter__", "mhbench/ask/cache.py"),
-            "mhbench.ask.cache.Cache.__exit__": ("ask/cache.html#cache.__exit__", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache.__init__": ("ask/cache.html#cache.__init__", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache.__len__": ("ask/cache.html#cache.__len__", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache.__repr__": ("ask/cache.html#cache.__repr__", "mhbench/ask/cache.py"),
-            "mhbench.ask.cache.Cache._aside_name": ("ask/cache.html#cache._aside_name", "mhbench/ask/cache.py"),
+            "mhbench.ask.cache.Cache._bring_up_to_date": (
+                "ask/cache.html#cache._bring_up_to_date",
+                "mhbench/ask/cache.py",
+            ),
             "mhbench.ask.cache.Cache._commit": ("ask/cache.html#cache._commit", "mhbench/ask/cache.py"),
-            "mhbench.ask.cache.Cache._connect": ("ask/cache.html#cache._connect", "mhbench/ask/cache.py"),
-            "mhbench.ask.cache.Cache._create": ("ask/cache.html#cache._create", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache._follow": ("ask/cache.html#cache._follow", "mhbench/ask/cache.py"),
-            "mhbench.ask.cache.Cache._guard": ("ask/cache.html#cache._guard", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache._lost": ("ask/cache.html#cache._lost", "mhbench/ask/cache.py"),
-            "mhbench.ask.cache.Cache._make_tables": ("ask/cache.html#cache._make_tables", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache._note": ("ask/cache.html#cache._note", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache._open": ("ask/cache.html#cache._open", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache._ours": ("ask/cache.html#cache._ours", "mhbench/ask/cache.py"),
-            "mhbench.ask.cache.Cache._rename": ("ask/cache.html#cache._rename", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache._set_aside": ("ask/cache.html#cache._set_aside", "mhbench/ask/cache.py"),
-            "mhbench.ask.cache.Cache._to_wal": ("ask/cache.html#cache._to_wal", "mhbench/ask/cache.py"),
+            "mhbench.ask.cache.Cache._trouble": ("ask/cache.html#cache._trouble", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache._write": ("ask/cache.html#cache._write", "mhbench/ask/cache.py"),
-            "mhbench.ask.cache.Cache.close": ("ask/cache.html#cache.close", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache.get_many": ("ask/cache.html#cache.get_many", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache.put_aside": ("ask/cache.html#cache.put_aside", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache.put_many": ("ask/cache.html#cache.put_many", "mhbench/ask/cache.py"),
@@ -812,7 +807,6 @@ d = {
             "mhbench.ask.rows.Row": ("ask/rows.html#row", "mhbench/ask/rows.py"),
             "mhbench.ask.rows._sound": ("ask/rows.html#_sound", "mhbench/ask/rows.py"),
             "mhbench.ask.rows.columns_of": ("ask/rows.html#columns_of", "mhbench/ask/rows.py"),
-            "mhbench.ask.rows.damaged": ("ask/rows.html#damaged", "mhbench/ask/rows.py"),
             "mhbench.ask.rows.digest": ("ask/rows.html#digest", "mhbench/ask/rows.py"),
             "mhbench.ask.rows.ours_if_broken": ("ask/rows.html#ours_if_broken", "mhbench/ask/rows.py"),
             "mhbench.ask.rows.salvaged": ("ask/rows.html#salvaged", "mhbench/ask/rows.py"),
@@ -927,6 +921,7 @@ d = {
         },
         "mhbench.corpus.adjudicate": {
             "mhbench.corpus.adjudicate.Decision": ("corpus/adjudicate.html#decision", "mhbench/corpus/adjudicate.py"),
+            "mhbench.corpus.adjudicate._in_order": ("corpus/adjudicate.html#_in_order", "mhbench/corpus/adjudicate.py"),
             "mhbench.corpus.adjudicate._letter": ("corpus/adjudicate.html#_letter", "mhbench/corpus/adjudicate.py"),
             "mhbench.corpus.adjudicate.decide_keys": (
                 "corpus/adjudicate.html#decide_keys",
@@ -1350,6 +1345,7 @@ d = {
                 "encode/finetune.html#trainingsettings",
                 "mhbench/encode/finetune.py",
             ),
+            "mhbench.encode.finetune._alone": ("encode/finetune.html#_alone", "mhbench/encode/finetune.py"),
             "mhbench.encode.finetune._arguments": ("encode/finetune.html#_arguments", "mhbench/encode/finetune.py"),
             "mhbench.encode.finetune._check_parts": ("encode/finetune.html#_check_parts", "mhbench/encode/finetune.py"),
             "mhbench.encode.finetune._history": ("encode/finetune.html#_history", "mhbench/encode/finetune.py"),
@@ -1383,10 +1379,14 @@ d = {
             "mhbench.encode.loading._distinct": ("encode/loading.html#_distinct", "mhbench/encode/loading.py"),
             "mhbench.encode.loading._loading": ("encode/loading.html#_loading", "mhbench/encode/loading.py"),
             "mhbench.encode.loading._max_length": ("encode/loading.html#_max_length", "mhbench/encode/loading.py"),
+            "mhbench.encode.loading._moved": ("encode/loading.html#_moved", "mhbench/encode/loading.py"),
             "mhbench.encode.loading._need": ("encode/loading.html#_need", "mhbench/encode/loading.py"),
             "mhbench.encode.loading._on_one_core": ("encode/loading.html#_on_one_core", "mhbench/encode/loading.py"),
             "mhbench.encode.loading._packed": ("encode/loading.html#_packed", "mhbench/encode/loading.py"),
+            "mhbench.encode.loading._placed": ("encode/loading.html#_placed", "mhbench/encode/loading.py"),
             "mhbench.encode.loading._quiet": ("encode/loading.html#_quiet", "mhbench/encode/loading.py"),
+            "mhbench.encode.loading._room": ("encode/loading.html#_room", "mhbench/encode/loading.py"),
+            "mhbench.encode.loading.check_device": ("encode/loading.html#check_device", "mhbench/encode/loading.py"),
             "mhbench.encode.loading.held": ("encode/loading.html#held", "mhbench/encode/loading.py"),
             "mhbench.encode.loading.length_batches": (
                 "encode/loading.html#length_batches",
@@ -1612,14 +1612,6 @@ d = {
                 "mhbench/encode/store.py",
             ),
             "mhbench.encode.store.ResultStore._get": ("encode/store.html#resultstore._get", "mhbench/encode/store.py"),
-            "mhbench.encode.store.ResultStore._guard": (
-                "encode/store.html#resultstore._guard",
-                "mhbench/encode/store.py",
-            ),
-            "mhbench.encode.store.ResultStore._make": (
-                "encode/store.html#resultstore._make",
-                "mhbench/encode/store.py",
-            ),
             "mhbench.encode.store.ResultStore._open": (
                 "encode/store.html#resultstore._open",
                 "mhbench/encode/store.py",
@@ -1649,10 +1641,6 @@ d = {
                 "encode/store.html#resultstore.clear",
                 "mhbench/encode/store.py",
             ),
-            "mhbench.encode.store.ResultStore.close": (
-                "encode/store.html#resultstore.close",
-                "mhbench/encode/store.py",
-            ),
             "mhbench.encode.store.ResultStore.contents": (
                 "encode/store.html#resultstore.contents",
                 "mhbench/encode/store.py",
@@ -1665,7 +1653,6 @@ d = {
             "mhbench.encode.store.ResultStore.put": ("encode/store.html#resultstore.put", "mhbench/encode/store.py"),
             "mhbench.encode.store.StoreSettings": ("encode/store.html#storesettings", "mhbench/encode/store.py"),
             "mhbench.encode.store.Stored": ("encode/store.html#stored", "mhbench/encode/store.py"),
-            "mhbench.encode.store._damaged": ("encode/store.html#_damaged", "mhbench/encode/store.py"),
             "mhbench.encode.store._digest": ("encode/store.html#_digest", "mhbench/encode/store.py"),
             "mhbench.encode.store._key": ("encode/store.html#_key", "mhbench/encode/store.py"),
             "mhbench.encode.store._model_files": ("encode/store.html#_model_files", "mhbench/encode/store.py"),
@@ -1724,6 +1711,66 @@ d = {
             "mhbench.records.answers._said": ("records/answers.html#_said", "mhbench/records/answers.py"),
             "mhbench.records.answers._sample": ("records/answers.html#_sample", "mhbench/records/answers.py"),
             "mhbench.records.answers.load_answers": ("records/answers.html#load_answers", "mhbench/records/answers.py"),
+        },
+        "mhbench.records.database": {
+            "mhbench.records.database.Database": ("records/database.html#database", "mhbench/records/database.py"),
+            "mhbench.records.database.Database.__enter__": (
+                "records/database.html#database.__enter__",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.Database.__exit__": (
+                "records/database.html#database.__exit__",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.Database.__init__": (
+                "records/database.html#database.__init__",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.Database._connect": (
+                "records/database.html#database._connect",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.Database._create": (
+                "records/database.html#database._create",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.Database._guard": (
+                "records/database.html#database._guard",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.Database._make_tables": (
+                "records/database.html#database._make_tables",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.Database._open": (
+                "records/database.html#database._open",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.Database._rename": (
+                "records/database.html#database._rename",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.Database._set_aside": (
+                "records/database.html#database._set_aside",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.Database._trouble": (
+                "records/database.html#database._trouble",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.Database._write_ahead": (
+                "records/database.html#database._write_ahead",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.Database.close": (
+                "records/database.html#database.close",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.damaged": ("records/database.html#damaged", "mhbench/records/database.py"),
+            "mhbench.records.database.transaction": (
+                "records/database.html#transaction",
+                "mhbench/records/database.py",
+            ),
         },
         "mhbench.records.draw": {
             "mhbench.records.draw.draw_items": ("records/draw.html#draw_items", "mhbench/records/draw.py")
@@ -2909,6 +2956,7 @@ d = {
             "mhbench.stats.tests.Comparison": ("stats/tests.html#comparison", "mhbench/stats/tests.py"),
             "mhbench.stats.tests.LevelDifference": ("stats/tests.html#leveldifference", "mhbench/stats/tests.py"),
             "mhbench.stats.tests.PermutationTest": ("stats/tests.html#permutationtest", "mhbench/stats/tests.py"),
+            "mhbench.stats.tests._dealt": ("stats/tests.html#_dealt", "mhbench/stats/tests.py"),
             "mhbench.stats.tests._dealt_by_kind": ("stats/tests.html#_dealt_by_kind", "mhbench/stats/tests.py"),
             "mhbench.stats.tests._paired": ("stats/tests.html#_paired", "mhbench/stats/tests.py"),
             "mhbench.stats.tests.adjust_p": ("stats/tests.html#adjust_p", "mhbench/stats/tests.py"),
@@ -3290,6 +3338,10 @@ d = {
                 "steps/freeform.html#accuracy_beside",
                 "mhbench/steps/freeform.py",
             ),
+            "mhbench.steps.freeform.could_be_asked": (
+                "steps/freeform.html#could_be_asked",
+                "mhbench/steps/freeform.py",
+            ),
             "mhbench.steps.freeform.count_free_form": (
                 "steps/freeform.html#count_free_form",
                 "mhbench/steps/freeform.py",
@@ -3570,6 +3622,7 @@ d = {
             "mhbench.steps.truth._beside": ("steps/truth.html#_beside", "mhbench/steps/truth.py"),
             "mhbench.steps.truth._covered": ("steps/truth.html#_covered", "mhbench/steps/truth.py"),
             "mhbench.steps.truth._known": ("steps/truth.html#_known", "mhbench/steps/truth.py"),
+            "mhbench.steps.truth._row": ("steps/truth.html#_row", "mhbench/steps/truth.py"),
             "mhbench.steps.truth.accuracy_truth": ("steps/truth.html#accuracy_truth", "mhbench/steps/truth.py"),
             "mhbench.steps.truth.beside_truth": ("steps/truth.html#beside_truth", "mhbench/steps/truth.py"),
             "mhbench.steps.truth.calibration_truth": ("steps/truth.html#calibration_truth", "mhbench/steps/truth.py"),

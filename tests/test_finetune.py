@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+from mhbench.encode import finetune as finetuning
 from mhbench.encode.finetune import TrainingData, finetune, model_card, run_key, training_settings, untrained_model
 from mhbench.encode.multiple_choice import choice_responses, load_multiple_choice, prepare_choices
 from mhbench.encode.store import ResultStore, kept_in
@@ -32,6 +34,14 @@ class KillAt(transformers.TrainerCallback):
     def on_step_end(self, args, state, control, **kwargs):
         if state.global_step == self.step:
             raise Killed
+
+
+class Counted(transformers.TrainerCallback):
+    def __init__(self):
+        self.steps = []
+
+    def on_step_end(self, args, state, control, **kwargs):
+        self.steps.append(state.global_step)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -108,6 +118,39 @@ def test_a_run_that_was_killed_ends_with_the_same_weights(base, parts, whole, tm
     assert equal(resumed.folder, whole.folder)
     assert resumed.facts["steps"] == whole.facts["steps"] == 12
     assert not (folder / "checkpoints").exists()
+
+
+class Hold(transformers.TrainerCallback):
+    "Say after four steps that they are done, and go on when told to."
+
+    def __init__(self, pipe):
+        self.pipe = pipe
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if state.global_step == 4:
+            self.pipe.send("training")
+            self.pipe.recv()
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_run_that_another_process_trains_is_waited_for(parts, whole, tmp_path, monkeypatch, killed):
+    fork, said, mine = multiprocessing.get_context("fork"), [], Counted()  # it has the libraries already
+    here, there = fork.Pipe()
+    asked = {"seed": 7, "runs": tmp_path, "callbacks": [Hold(there)]}
+    of = (parts, training_settings(SETTINGS))
+    other = fork.Process(target=finetune, args=of, kwargs=asked, daemon=True)
+    other.start()
+    assert here.recv() == "training"
+
+    def end_it(sentence):
+        said.append(sentence)
+        other.kill() if killed else here.send("go on")
+
+    monkeypatch.setattr(finetuning, "say", end_it)
+    run = finetune(*of, **asked | {"callbacks": [mine]})
+    assert said == [f"another process trains the run {run.folder.name}; its end is waited for"]
+    assert mine.steps == (list(range(4, 13)) if killed else []), "three steps were in its checkpoint"
+    assert equal(run.folder, whole.folder)
 
 
 def test_early_stopping_counts_through_a_kill(base, parts, tmp_path):

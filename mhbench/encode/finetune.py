@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -18,6 +19,7 @@ import pandas as pd
 from pydantic import Field, ValidationError
 
 from ..ask.local import sha256_file
+from ..ask.notes import say
 from .loading import _loading, _max_length, _need
 from .multiple_choice import Choices, _first, base_folder, prepare_choices
 from ..errors import refuse
@@ -232,6 +234,24 @@ def _history(log: Sequence[dict]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["part", "epoch", "step", "loss", "accuracy"])
 
 
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    "A run is trained by one process at a time; the system gives the lock back when that process ends, however it ends."
+    from filelock import FileLock, Timeout
+
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / "lock")
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        say(f"another process trains the run {folder.name}; its end is waited for")
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
 def _check_parts(train: Choices, validation: Choices) -> None:
     for name, part in (("train", train), ("validation", validation)):
         sizes = {len(r["input_ids"]) for r in part.rows}
@@ -252,7 +272,8 @@ def finetune(
     runs: str | Path,  # the folder of all runs
     callbacks: Sequence[Any] = (),  # of transformers, besides early stopping
 ) -> Trained:
-    """Train one run, or read it where it is done; a run that was stopped is resumed.
+    """Train one run, or read it where it is done; a run that was stopped is resumed. One that another process trains is
+    waited for.
 
     Raises: ValueError where an item has no single key, or items differ in their number of options.
     """
@@ -260,7 +281,9 @@ def finetune(
     folder = Path(runs) / key[:16]
     done = folder / "done.json"
     if not done.exists():
-        _train(data, settings, seed, folder, list(callbacks))
+        with _alone(folder):
+            if not done.exists():  # the process that was waited for may have ended it
+                _train(data, settings, seed, folder, list(callbacks))
     facts = json.loads(done.read_text(encoding="utf-8"))
     return Trained(folder, key, pd.DataFrame(facts.pop("history")), facts)
 
@@ -317,8 +340,10 @@ def _train(data: TrainingData, settings: TrainingSettings, seed: int, folder: Pa
         "transformers": transformers.__version__,
         "history": history.to_dict("records"),
     }
+    begun = folder / "done.json.part"  # so that half a file is never taken for a run that is done
+    begun.write_text(json.dumps(facts, indent=1), encoding="utf-8")
+    begun.replace(folder / "done.json")
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
-    (folder / "done.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
 
 
 # %% ../../nbs/encode/10_finetune.ipynb #0584a857
