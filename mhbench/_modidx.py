@@ -2177,6 +2177,7 @@ d = {
         },
         "mhbench.run.inputs": {
             "mhbench.run.inputs._hash": ("run/inputs.html#_hash", "mhbench/run/inputs.py"),
+            "mhbench.run.inputs._made_here": ("run/inputs.html#_made_here", "mhbench/run/inputs.py"),
             "mhbench.run.inputs._make_places": ("run/inputs.html#_make_places", "mhbench/run/inputs.py"),
             "mhbench.run.inputs._model_files": ("run/inputs.html#_model_files", "mhbench/run/inputs.py"),
             "mhbench.run.inputs._of_models": ("run/inputs.html#_of_models", "mhbench/run/inputs.py"),
