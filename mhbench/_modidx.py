@@ -529,27 +529,22 @@ d = {
         },
         "mhbench.ask.cache": {
             "mhbench.ask.cache.Cache": ("ask/cache.html#cache", "mhbench/ask/cache.py"),
-            "mhbench.ask.cache.Cache.__enter__": ("ask/cache.html#cache.__enter__", "mhbench/ask/cache.py"),
-            "mhbench.ask.cache.Cache.__exit__": ("ask/cache.html#cache.__exit__", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache.__init__": ("ask/cache.html#cache.__init__", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache.__len__": ("ask/cache.html#cache.__len__", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache.__repr__": ("ask/cache.html#cache.__repr__", "mhbench/ask/cache.py"),
-            "mhbench.ask.cache.Cache._aside_name": ("ask/cache.html#cache._aside_name", "mhbench/ask/cache.py"),
+            "mhbench.ask.cache.Cache._bring_up_to_date": (
+                "ask/cache.html#cache._bring_up_to_date",
+                "mhbench/ask/cache.py",
+            ),
             "mhbench.ask.cache.Cache._commit": ("ask/cache.html#cache._commit", "mhbench/ask/cache.py"),
-            "mhbench.ask.cache.Cache._connect": ("ask/cache.html#cache._connect", "mhbench/ask/cache.py"),
-            "mhbench.ask.cache.Cache._create": ("ask/cache.html#cache._create", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache._follow": ("ask/cache.html#cache._follow", "mhbench/ask/cache.py"),
-            "mhbench.ask.cache.Cache._guard": ("ask/cache.html#cache._guard", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache._lost": ("ask/cache.html#cache._lost", "mhbench/ask/cache.py"),
-            "mhbench.ask.cache.Cache._make_tables": ("ask/cache.html#cache._make_tables", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache._note": ("ask/cache.html#cache._note", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache._open": ("ask/cache.html#cache._open", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache._ours": ("ask/cache.html#cache._ours", "mhbench/ask/cache.py"),
-            "mhbench.ask.cache.Cache._rename": ("ask/cache.html#cache._rename", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache._set_aside": ("ask/cache.html#cache._set_aside", "mhbench/ask/cache.py"),
-            "mhbench.ask.cache.Cache._to_wal": ("ask/cache.html#cache._to_wal", "mhbench/ask/cache.py"),
+            "mhbench.ask.cache.Cache._trouble": ("ask/cache.html#cache._trouble", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache._write": ("ask/cache.html#cache._write", "mhbench/ask/cache.py"),
-            "mhbench.ask.cache.Cache.close": ("ask/cache.html#cache.close", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache.get_many": ("ask/cache.html#cache.get_many", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache.put_aside": ("ask/cache.html#cache.put_aside", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache.put_many": ("ask/cache.html#cache.put_many", "mhbench/ask/cache.py"),
@@ -646,6 +641,7 @@ d = {
             "mhbench.ask.local._endpoint": ("ask/local.html#_endpoint", "mhbench/ask/local.py"),
             "mhbench.ask.local._identity": ("ask/local.html#_identity", "mhbench/ask/local.py"),
             "mhbench.ask.local._settings": ("ask/local.html#_settings", "mhbench/ask/local.py"),
+            "mhbench.ask.local._threads": ("ask/local.html#_threads", "mhbench/ask/local.py"),
             "mhbench.ask.local.bundled_gguf": ("ask/local.html#bundled_gguf", "mhbench/ask/local.py"),
             "mhbench.ask.local.bundled_model": ("ask/local.html#bundled_model", "mhbench/ask/local.py"),
             "mhbench.ask.local.described": ("ask/local.html#described", "mhbench/ask/local.py"),
@@ -811,7 +807,6 @@ d = {
             "mhbench.ask.rows.Row": ("ask/rows.html#row", "mhbench/ask/rows.py"),
             "mhbench.ask.rows._sound": ("ask/rows.html#_sound", "mhbench/ask/rows.py"),
             "mhbench.ask.rows.columns_of": ("ask/rows.html#columns_of", "mhbench/ask/rows.py"),
-            "mhbench.ask.rows.damaged": ("ask/rows.html#damaged", "mhbench/ask/rows.py"),
             "mhbench.ask.rows.digest": ("ask/rows.html#digest", "mhbench/ask/rows.py"),
             "mhbench.ask.rows.ours_if_broken": ("ask/rows.html#ours_if_broken", "mhbench/ask/rows.py"),
             "mhbench.ask.rows.salvaged": ("ask/rows.html#salvaged", "mhbench/ask/rows.py"),
@@ -926,6 +921,7 @@ d = {
         },
         "mhbench.corpus.adjudicate": {
             "mhbench.corpus.adjudicate.Decision": ("corpus/adjudicate.html#decision", "mhbench/corpus/adjudicate.py"),
+            "mhbench.corpus.adjudicate._in_order": ("corpus/adjudicate.html#_in_order", "mhbench/corpus/adjudicate.py"),
             "mhbench.corpus.adjudicate._letter": ("corpus/adjudicate.html#_letter", "mhbench/corpus/adjudicate.py"),
             "mhbench.corpus.adjudicate.decide_keys": (
                 "corpus/adjudicate.html#decide_keys",
@@ -937,6 +933,10 @@ d = {
             ),
             "mhbench.corpus.adjudicate.decision_table": (
                 "corpus/adjudicate.html#decision_table",
+                "mhbench/corpus/adjudicate.py",
+            ),
+            "mhbench.corpus.adjudicate.decisions_in_words": (
+                "corpus/adjudicate.html#decisions_in_words",
                 "mhbench/corpus/adjudicate.py",
             ),
             "mhbench.corpus.adjudicate.key_agreement": (
@@ -962,6 +962,7 @@ d = {
         },
         "mhbench.corpus.card": {
             "mhbench.corpus.card.BankDescription": ("corpus/card.html#bankdescription", "mhbench/corpus/card.py"),
+            "mhbench.corpus.card.bank_description": ("corpus/card.html#bank_description", "mhbench/corpus/card.py"),
             "mhbench.corpus.card.bank_table": ("corpus/card.html#bank_table", "mhbench/corpus/card.py"),
             "mhbench.corpus.card.croissant": ("corpus/card.html#croissant", "mhbench/corpus/card.py"),
             "mhbench.corpus.card.dataset_card": ("corpus/card.html#dataset_card", "mhbench/corpus/card.py"),
@@ -1102,6 +1103,7 @@ d = {
             "mhbench.corpus.pubmed.Abstract": ("corpus/pubmed.html#abstract", "mhbench/corpus/pubmed.py"),
             "mhbench.corpus.pubmed._article": ("corpus/pubmed.html#_article", "mhbench/corpus/pubmed.py"),
             "mhbench.corpus.pubmed._entered": ("corpus/pubmed.html#_entered", "mhbench/corpus/pubmed.py"),
+            "mhbench.corpus.pubmed._mean": ("corpus/pubmed.html#_mean", "mhbench/corpus/pubmed.py"),
             "mhbench.corpus.pubmed._stream": ("corpus/pubmed.html#_stream", "mhbench/corpus/pubmed.py"),
             "mhbench.corpus.pubmed._text": ("corpus/pubmed.html#_text", "mhbench/corpus/pubmed.py"),
             "mhbench.corpus.pubmed._year": ("corpus/pubmed.html#_year", "mhbench/corpus/pubmed.py"),
@@ -1326,10 +1328,24 @@ d = {
         },
         "mhbench.encode.finetune": {
             "mhbench.encode.finetune.Trained": ("encode/finetune.html#trained", "mhbench/encode/finetune.py"),
+            "mhbench.encode.finetune.TrainingData": ("encode/finetune.html#trainingdata", "mhbench/encode/finetune.py"),
+            "mhbench.encode.finetune.TrainingData.__init__": (
+                "encode/finetune.html#trainingdata.__init__",
+                "mhbench/encode/finetune.py",
+            ),
+            "mhbench.encode.finetune.TrainingData.identity": (
+                "encode/finetune.html#trainingdata.identity",
+                "mhbench/encode/finetune.py",
+            ),
+            "mhbench.encode.finetune.TrainingData.prepared": (
+                "encode/finetune.html#trainingdata.prepared",
+                "mhbench/encode/finetune.py",
+            ),
             "mhbench.encode.finetune.TrainingSettings": (
                 "encode/finetune.html#trainingsettings",
                 "mhbench/encode/finetune.py",
             ),
+            "mhbench.encode.finetune._alone": ("encode/finetune.html#_alone", "mhbench/encode/finetune.py"),
             "mhbench.encode.finetune._arguments": ("encode/finetune.html#_arguments", "mhbench/encode/finetune.py"),
             "mhbench.encode.finetune._check_parts": ("encode/finetune.html#_check_parts", "mhbench/encode/finetune.py"),
             "mhbench.encode.finetune._history": ("encode/finetune.html#_history", "mhbench/encode/finetune.py"),
@@ -1592,14 +1608,6 @@ d = {
                 "mhbench/encode/store.py",
             ),
             "mhbench.encode.store.ResultStore._get": ("encode/store.html#resultstore._get", "mhbench/encode/store.py"),
-            "mhbench.encode.store.ResultStore._guard": (
-                "encode/store.html#resultstore._guard",
-                "mhbench/encode/store.py",
-            ),
-            "mhbench.encode.store.ResultStore._make": (
-                "encode/store.html#resultstore._make",
-                "mhbench/encode/store.py",
-            ),
             "mhbench.encode.store.ResultStore._open": (
                 "encode/store.html#resultstore._open",
                 "mhbench/encode/store.py",
@@ -1629,10 +1637,6 @@ d = {
                 "encode/store.html#resultstore.clear",
                 "mhbench/encode/store.py",
             ),
-            "mhbench.encode.store.ResultStore.close": (
-                "encode/store.html#resultstore.close",
-                "mhbench/encode/store.py",
-            ),
             "mhbench.encode.store.ResultStore.contents": (
                 "encode/store.html#resultstore.contents",
                 "mhbench/encode/store.py",
@@ -1645,7 +1649,6 @@ d = {
             "mhbench.encode.store.ResultStore.put": ("encode/store.html#resultstore.put", "mhbench/encode/store.py"),
             "mhbench.encode.store.StoreSettings": ("encode/store.html#storesettings", "mhbench/encode/store.py"),
             "mhbench.encode.store.Stored": ("encode/store.html#stored", "mhbench/encode/store.py"),
-            "mhbench.encode.store._damaged": ("encode/store.html#_damaged", "mhbench/encode/store.py"),
             "mhbench.encode.store._digest": ("encode/store.html#_digest", "mhbench/encode/store.py"),
             "mhbench.encode.store._key": ("encode/store.html#_key", "mhbench/encode/store.py"),
             "mhbench.encode.store._model_files": ("encode/store.html#_model_files", "mhbench/encode/store.py"),
@@ -1704,6 +1707,66 @@ d = {
             "mhbench.records.answers._said": ("records/answers.html#_said", "mhbench/records/answers.py"),
             "mhbench.records.answers._sample": ("records/answers.html#_sample", "mhbench/records/answers.py"),
             "mhbench.records.answers.load_answers": ("records/answers.html#load_answers", "mhbench/records/answers.py"),
+        },
+        "mhbench.records.database": {
+            "mhbench.records.database.Database": ("records/database.html#database", "mhbench/records/database.py"),
+            "mhbench.records.database.Database.__enter__": (
+                "records/database.html#database.__enter__",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.Database.__exit__": (
+                "records/database.html#database.__exit__",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.Database.__init__": (
+                "records/database.html#database.__init__",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.Database._connect": (
+                "records/database.html#database._connect",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.Database._create": (
+                "records/database.html#database._create",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.Database._guard": (
+                "records/database.html#database._guard",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.Database._make_tables": (
+                "records/database.html#database._make_tables",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.Database._open": (
+                "records/database.html#database._open",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.Database._rename": (
+                "records/database.html#database._rename",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.Database._set_aside": (
+                "records/database.html#database._set_aside",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.Database._trouble": (
+                "records/database.html#database._trouble",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.Database._write_ahead": (
+                "records/database.html#database._write_ahead",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.Database.close": (
+                "records/database.html#database.close",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.damaged": ("records/database.html#damaged", "mhbench/records/database.py"),
+            "mhbench.records.database.transaction": (
+                "records/database.html#transaction",
+                "mhbench/records/database.py",
+            ),
         },
         "mhbench.records.draw": {
             "mhbench.records.draw.draw_items": ("records/draw.html#draw_items", "mhbench/records/draw.py")
@@ -2072,6 +2135,17 @@ d = {
             "mhbench.run.asking.settled": ("run/asking.html#settled", "mhbench/run/asking.py"),
             "mhbench.run.asking.settled_together": ("run/asking.html#settled_together", "mhbench/run/asking.py"),
             "mhbench.run.asking.trained_classifier": ("run/asking.html#trained_classifier", "mhbench/run/asking.py"),
+        },
+        "mhbench.run.bank": {
+            "mhbench.run.bank.StageShown": ("run/bank.html#stageshown", "mhbench/run/bank.py"),
+            "mhbench.run.bank._card": ("run/bank.html#_card", "mhbench/run/bank.py"),
+            "mhbench.run.bank._make": ("run/bank.html#_make", "mhbench/run/bank.py"),
+            "mhbench.run.bank._new_folder": ("run/bank.html#_new_folder", "mhbench/run/bank.py"),
+            "mhbench.run.bank._on_study": ("run/bank.html#_on_study", "mhbench/run/bank.py"),
+            "mhbench.run.bank._sheets": ("run/bank.html#_sheets", "mhbench/run/bank.py"),
+            "mhbench.run.bank.add_corpus": ("run/bank.html#add_corpus", "mhbench/run/bank.py"),
+            "mhbench.run.bank.bank_items": ("run/bank.html#bank_items", "mhbench/run/bank.py"),
+            "mhbench.run.bank.printed_tables": ("run/bank.html#printed_tables", "mhbench/run/bank.py"),
         },
         "mhbench.run.cached": {
             "mhbench.run.cached._answers": ("run/cached.html#_answers", "mhbench/run/cached.py"),
@@ -2879,6 +2953,7 @@ d = {
             "mhbench.stats.tests.Comparison": ("stats/tests.html#comparison", "mhbench/stats/tests.py"),
             "mhbench.stats.tests.LevelDifference": ("stats/tests.html#leveldifference", "mhbench/stats/tests.py"),
             "mhbench.stats.tests.PermutationTest": ("stats/tests.html#permutationtest", "mhbench/stats/tests.py"),
+            "mhbench.stats.tests._dealt": ("stats/tests.html#_dealt", "mhbench/stats/tests.py"),
             "mhbench.stats.tests._dealt_by_kind": ("stats/tests.html#_dealt_by_kind", "mhbench/stats/tests.py"),
             "mhbench.stats.tests._paired": ("stats/tests.html#_paired", "mhbench/stats/tests.py"),
             "mhbench.stats.tests.adjust_p": ("stats/tests.html#adjust_p", "mhbench/stats/tests.py"),
@@ -3252,6 +3327,10 @@ d = {
                 "steps/freeform.html#accuracy_beside",
                 "mhbench/steps/freeform.py",
             ),
+            "mhbench.steps.freeform.could_be_asked": (
+                "steps/freeform.html#could_be_asked",
+                "mhbench/steps/freeform.py",
+            ),
             "mhbench.steps.freeform.count_free_form": (
                 "steps/freeform.html#count_free_form",
                 "mhbench/steps/freeform.py",
@@ -3418,6 +3497,11 @@ d = {
             "mhbench.steps.jury.same_lineage": ("steps/jury.html#same_lineage", "mhbench/steps/jury.py"),
             "mhbench.steps.jury.scored_alike": ("steps/jury.html#scored_alike", "mhbench/steps/jury.py"),
         },
+        "mhbench.steps.orders": {
+            "mhbench.steps.orders.answers_by_order": ("steps/orders.html#answers_by_order", "mhbench/steps/orders.py"),
+            "mhbench.steps.orders.option_orders": ("steps/orders.html#option_orders", "mhbench/steps/orders.py"),
+            "mhbench.steps.orders.order_row": ("steps/orders.html#order_row", "mhbench/steps/orders.py"),
+        },
         "mhbench.steps.prepare": {
             "mhbench.steps.prepare.count_items": ("steps/prepare.html#count_items", "mhbench/steps/prepare.py"),
             "mhbench.steps.prepare.declared_skill": ("steps/prepare.html#declared_skill", "mhbench/steps/prepare.py"),
@@ -3490,9 +3574,11 @@ d = {
         "mhbench.steps.training": {
             "mhbench.steps.training.Run": ("steps/training.html#run", "mhbench/steps/training.py"),
             "mhbench.steps.training.TrainingParts": ("steps/training.html#trainingparts", "mhbench/steps/training.py"),
+            "mhbench.steps.training._always": ("steps/training.html#_always", "mhbench/steps/training.py"),
+            "mhbench.steps.training._answers": ("steps/training.html#_answers", "mhbench/steps/training.py"),
             "mhbench.steps.training._by_variant": ("steps/training.html#_by_variant", "mhbench/steps/training.py"),
             "mhbench.steps.training._choosable": ("steps/training.html#_choosable", "mhbench/steps/training.py"),
-            "mhbench.steps.training._flips": ("steps/training.html#_flips", "mhbench/steps/training.py"),
+            "mhbench.steps.training._longest": ("steps/training.html#_longest", "mhbench/steps/training.py"),
             "mhbench.steps.training._row": ("steps/training.html#_row", "mhbench/steps/training.py"),
             "mhbench.steps.training._said": ("steps/training.html#_said", "mhbench/steps/training.py"),
             "mhbench.steps.training._scores": ("steps/training.html#_scores", "mhbench/steps/training.py"),
@@ -3501,14 +3587,12 @@ d = {
                 "steps/training.html#answering_runs",
                 "mhbench/steps/training.py",
             ),
-            "mhbench.steps.training.baseline_answers": (
-                "steps/training.html#baseline_answers",
-                "mhbench/steps/training.py",
-            ),
+            "mhbench.steps.training.baselines": ("steps/training.html#baselines", "mhbench/steps/training.py"),
             "mhbench.steps.training.learning_curves": (
                 "steps/training.html#learning_curves",
                 "mhbench/steps/training.py",
             ),
+            "mhbench.steps.training.order_table": ("steps/training.html#order_table", "mhbench/steps/training.py"),
             "mhbench.steps.training.run_cards": ("steps/training.html#run_cards", "mhbench/steps/training.py"),
             "mhbench.steps.training.run_table": ("steps/training.html#run_table", "mhbench/steps/training.py"),
             "mhbench.steps.training.seed_table": ("steps/training.html#seed_table", "mhbench/steps/training.py"),
@@ -3526,6 +3610,7 @@ d = {
             "mhbench.steps.truth._beside": ("steps/truth.html#_beside", "mhbench/steps/truth.py"),
             "mhbench.steps.truth._covered": ("steps/truth.html#_covered", "mhbench/steps/truth.py"),
             "mhbench.steps.truth._known": ("steps/truth.html#_known", "mhbench/steps/truth.py"),
+            "mhbench.steps.truth._row": ("steps/truth.html#_row", "mhbench/steps/truth.py"),
             "mhbench.steps.truth.accuracy_truth": ("steps/truth.html#accuracy_truth", "mhbench/steps/truth.py"),
             "mhbench.steps.truth.calibration_truth": ("steps/truth.html#calibration_truth", "mhbench/steps/truth.py"),
             "mhbench.steps.truth.levels_truth": ("steps/truth.html#levels_truth", "mhbench/steps/truth.py"),

@@ -7,8 +7,19 @@ import sys
 from pathlib import Path
 
 import pytest
+from here import stages_here, stages_in_kernels
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test asks the hub, or waits for it
 
 ROOT = Path(__file__).resolve().parent.parent
+LONG = (
+    "test_pipeline",
+    "test_new_study",
+    "test_stages",
+    "test_annotate_pipeline",
+    "test_annotate_browser",
+    "test_wheel",
+)
 BIN = Path(sys.executable).parent
 ENV = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "PYTHONHASHSEED": "0", "DVC_NO_ANALYTICS": "1"}
 
@@ -25,6 +36,11 @@ def run(*command, cwd, ok=True) -> str:
         f"{command} ended with {done.returncode}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
     )
     return done.stdout + done.stderr
+
+
+def pytest_collection_modifyitems(items):
+    "The longest files first, so that two workers end together (`--dist loadfile --no-loadscope-reorder`)."
+    items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))
 
 
 def listed(root: Path) -> list[Path]:
@@ -47,6 +63,20 @@ def clone(root, tmp_path_factory) -> Path:
     run("git", "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qm", "t", cwd=folder)
     run(BIN / "dvc", "pull", "-q", "data.dvc", cwd=folder)
     return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _stages_here():
+    "Where a test itself runs a stage, no kernel starts; where a command does that a test started, one does."
+    with stages_here():
+        yield
+
+
+@pytest.fixture
+def kernels():
+    "For a test of what a kernel does."
+    with stages_in_kernels():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -254,7 +254,7 @@ def test_a_changed_source_is_refused(small, tmp_path, monkeypatch):
         run_stage("prepare", "mhqa", overrides={"results": str(tmp_path / "r"), "path": str(source), "sha256": digest})
 
 
-def test_a_kernel_whose_port_was_taken_is_started_again(small, tmp_path, monkeypatch):
+def test_a_kernel_whose_port_was_taken_is_started_again(small, tmp_path, monkeypatch, kernels):
     import papermill
 
     monkeypatch.chdir(small)

@@ -8,19 +8,20 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import yaml
+from pydantic import ValidationError
 
 from .splits import item_fingerprint
 from ..errors import refuse
 from ..records.schema import Item, Record
 
 # %% auto #0
-__all__ = ["BankDescription", "bank_table", "dataset_card", "croissant", "write_bank"]
+__all__ = ["BankDescription", "bank_description", "bank_table", "dataset_card", "croissant", "write_bank"]
 
 
 # %% ../../nbs/corpus/08_card.ipynb #490603f1
@@ -40,6 +41,42 @@ class BankDescription(Record):
     published: str | None = None  # YYYY-MM-DD
     address: str = "https://example.org/bank"
     cite: str = ""
+
+
+def bank_description(
+    given: Mapping[str, Any],  # of params.yaml: name, version, licence, and whatever else of BankDescription
+    *,
+    n_items: int,
+    composers: Sequence[str],
+    annotators: str = "none",  # who confirmed the keys, and what became of them
+    labels: str = "",  # what reference passages made of the keys
+) -> BankDescription:
+    """What is known of a bank that was made here, where nothing else is given.
+
+    Raises: ValueError for an entry that is unknown, missing or does not fit.
+    """
+    rules = "rules and a second reading rejected the others."
+    limits = "Questions of general knowledge; they describe no patient."
+    if annotators == "none":
+        limits = "Keys were not confirmed by people: for research on methods, not on models."
+    facts = {
+        "about": f"{n_items} questions that were made from abstracts.",
+        "source": "The stage collect's recipe.",
+        "making": f"Composed by {', '.join(composers)}; {rules} {labels}".strip(),
+        "annotators": annotators,
+        "limits": limits,
+    }
+    try:
+        return BankDescription(**facts | dict(given))
+    except ValidationError as e:
+        first = e.errors()[0]
+        refuse(
+            "bank_description",
+            f"bank.{'.'.join(map(str, first['loc']))}",
+            f"fit ({first['msg']})",
+            f"{first.get('input')!r}",
+            remedy=f"its entries are {', '.join(BankDescription.model_fields)}",
+        )
 
 
 _COLUMNS = {

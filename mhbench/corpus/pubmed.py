@@ -126,26 +126,36 @@ def merge_topics(
     return [newest[p].model_copy(update={"topics": topics[p]}) for p in order]
 
 
-def literature_table(articles: Sequence[Abstract]) -> pd.DataFrame:  # topic, articles, with_abstract, ..., mean_words
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+
+
+def literature_table(
+    articles: Sequence[Abstract],
+) -> pd.DataFrame:  # topic, articles, with_abstract, ..., mean_words (between white space), mean_tokens (words, marks)
     "What was collected, by topic and in all: an article of two topics counts in both, and once in all."
     rows = []
     for topic in [*dict.fromkeys(t for a in articles for t in a.topics), "all"]:
         of = [a for a in articles if topic == "all" or topic in a.topics]
-        words = [len(a.text.split()) for a in of if a.text]
+        texts = [a.text for a in of if a.text]
         years = [a.year for a in of if a.year is not None]
         rows.append(
             {
                 "topic": topic,
                 "articles": len(of),
-                "with_abstract": len(words),
+                "with_abstract": len(texts),
                 "retracted": sum(a.retracted for a in of),
                 "not_english": sum("eng" not in a.languages for a in of),
                 "first_year": min(years, default=None),
                 "last_year": max(years, default=None),
-                "mean_words": sum(words) / len(words) if words else float("nan"),
+                "mean_words": _mean([len(t.split()) for t in texts]),
+                "mean_tokens": _mean([len(_TOKEN.findall(t)) for t in texts]),
             }
         )
     return pd.DataFrame(rows)
+
+
+def _mean(counts: Sequence[int]) -> float:
+    return sum(counts) / len(counts) if counts else float("nan")
 
 
 # %% ../../nbs/corpus/02_pubmed.ipynb #a1ebe5ca

@@ -222,6 +222,7 @@ RULES: dict[str, dict[str, Any]] = {  # parameter -> what its default does not s
     "validation_share": _SHARE,
     "seeds": {"type": "array", "items": _count(0), "uniqueItems": True, "minItems": 1},
     "baseline_seeds": {"type": "array", "items": _count(0), "uniqueItems": True},
+    "n_orders": _count(1),
     "settings": _object(_record(TrainingSettings)),
 }
 GIVEN = (

@@ -15,13 +15,14 @@ from ..encode.embeddings import Encoder
 from ..errors import refuse
 from ..records.schema import Item, Response, letters
 from .rates import rate_table
-from .score import ANSWERED, key_of, score_responses
+from .score import ANSWERED, key_of, scorable, score_responses
 
 # %% auto #0
 __all__ = [
     "preferred_option",
     "inconsistency_scores",
     "count_free_form",
+    "could_be_asked",
     "inconsistency_table",
     "accuracy_beside",
     "freeform_metrics",
@@ -69,9 +70,22 @@ def count_free_form(scores: pd.DataFrame) -> pd.DataFrame:  # one row
 
 
 # %% ../../nbs/steps/19_freeform.ipynb #9c259d44
-def inconsistency_table(scores: pd.DataFrame, *, n_boot: int = 1000, seed: int) -> pd.DataFrame:
+def could_be_asked(items: Sequence[Item], scores: pd.DataFrame) -> pd.DataFrame:  # as `scorable` gives them
+    "The items of the evaluation sets of which somebody was asked some in free form; all items where there are no sets."
+    whole = scorable(items)
+    return whole[whole["set"].fillna("").isin(scores["set"].fillna(""))]
+
+
+def inconsistency_table(
+    scores: pd.DataFrame,  # of inconsistency_scores
+    *,
+    whole: pd.DataFrame | None = None,  # of could_be_asked: counts what was not asked
+    n_boot: int = 1000,
+    seed: int,
+) -> pd.DataFrame:
     "Mean inconsistency by model and category, with a bootstrap over questions; lower is better."
-    return rate_table(scores, "inconsistency", ["category"], n_boot=n_boot, seed=seed).drop(columns="n_unread")
+    table = rate_table(scores, "inconsistency", ["category"], n_boot=n_boot, seed=seed, whole=whole)
+    return table.drop(columns="n_unread")
 
 
 def accuracy_beside(
@@ -86,7 +100,8 @@ def accuracy_beside(
     asked = {(r.model, r.item_id) for r in responses if r.mode == "free_form"}
     chosen = [r for r in responses if r.mode == "zero_shot" and (r.model, r.item_id) in asked]
     scores = score_responses(list(items), chosen)
-    return rate_table(scores, "correct", ["category"], n_boot=n_boot, seed=seed)
+    whole = could_be_asked(items, scores)
+    return rate_table(scores, "correct", ["category"], n_boot=n_boot, seed=seed, whole=whole)
 
 
 def freeform_metrics(scores: pd.DataFrame, table: pd.DataFrame) -> dict:

@@ -8,7 +8,7 @@ import zipfile
 import pytest
 from conftest import BIN, ENV, ROOT
 
-from mhbench.records.anki import load_anki
+from mhbench.records.anki import Note, cloze_question, load_anki
 from mhbench.records.answers import load_answers
 from mhbench.records.labelstudio import load_label_studio
 from mhbench.records.schema import Item, Response
@@ -122,6 +122,20 @@ def test_a_deck_that_unpacks_without_end_is_refused_while_it_is_read(tmp_path):
 def test_a_note_without_end_is_counted_and_left_out(tmp_path):
     got = load_anki(deck(tmp_path / "d.apkg", "create table decks (id, name)", "{{c1::x}}" * 600_000), language="de")
     assert got.excluded == {"too_long": 1} and got.items == []
+
+
+CLOZES = {  # the first with a hundredth of its openings once took six seconds
+    "inside each other": ("{{c1::" * 300_000 + "x" + "}}" * 300_000, "nested_cloze"),
+    "beside each other": ("{{c1::a::b}}" * 100_000, "several_clozes"),
+    "never closed": ("{{c1::" * 600_000, "unclosed_cloze"),
+    "hints without end": ("{{c1::" + "::" * 1_500_000 + "}}", "empty_answer"),
+}
+
+
+@pytest.mark.parametrize("what", CLOZES)
+def test_a_note_of_hundreds_of_thousands_of_clozes_is_read_in_one_pass(what):
+    text, reason = CLOZES[what]
+    assert cloze_question(Note("g", [text], None, [], "here")) == reason
 
 
 TEXTS = {

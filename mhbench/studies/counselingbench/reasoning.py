@@ -121,4 +121,7 @@ def radar_charts(beside: pd.DataFrame) -> pd.DataFrame:  # of accuracy_beside_be
     groups = beside.groupby("group")["measure"].nunique()
     if (groups == len(RADAR)).sum() < 3:
         return beside[:0].assign(chart=[])
-    return beside.assign(chart=beside["model"] + ", " + beside["measure"])
+    order = [g for g in COMPETENCIES.values() if g in set(groups.index)]
+    order += [g for g in groups.index if g not in order]
+    in_order = pd.Categorical(beside["group"], order)
+    return beside.assign(chart=beside["model"] + ", " + beside["measure"], group=in_order)

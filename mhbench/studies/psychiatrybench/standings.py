@@ -260,10 +260,12 @@ def results_table(s: Standings, level: float = 0.95) -> pd.DataFrame:  # model, 
 
 def rank_table(
     s: Standings, level: float = 0.95
-) -> pd.DataFrame:  # model, n, ... (rank), first (share of draws in front)
-    "The rank of each model by its average, 1 the best, with its interval over draws of cases."
+) -> pd.DataFrame:  # model, n, n_without, ... (rank), first (share of draws in front)
+    """The rank of each model by its average, 1 the best, with its interval over draws of cases, and how many items of
+    all columns it has no value for.
+    """
     whole = [m for m in range(len(s.models)) if not np.isnan(s.values[-1, m])]
-    columns = ["model", *_ESTIMATE, "first"]
+    columns = ["model", *_ESTIMATE[:1], "n_without", *_ESTIMATE[1:], "first"]
     if len(whole) < 2:
         return pd.DataFrame(columns=columns)
     values, draws = s.values[-1, whole], s.draws[:, -1, whole]
@@ -274,7 +276,8 @@ def rank_table(
     rows = []
     for k, m in enumerate(whole):
         e = _estimate(float(rank[k]), ranks[:, k], int(s.n[-1, m]), int(s.n_clusters[-1]), level)
-        rows.append({"model": s.models[m]} | e.row() | {"first": float((ranks[:, k] < 1.5).mean())})
+        counted = {"model": s.models[m], "n_without": int(s.n_items[-1] - s.n[-1, m])}
+        rows.append(counted | e.row() | {"first": float((ranks[:, k] < 1.5).mean())})
     return pd.DataFrame(rows, columns=columns).sort_values("estimate", ignore_index=True)
 
 
