@@ -1730,10 +1730,6 @@ d = {
                 "records/database.html#database._connect",
                 "mhbench/records/database.py",
             ),
-            "mhbench.records.database.Database._create": (
-                "records/database.html#database._create",
-                "mhbench/records/database.py",
-            ),
             "mhbench.records.database.Database._guard": (
                 "records/database.html#database._guard",
                 "mhbench/records/database.py",
@@ -1767,6 +1763,10 @@ d = {
                 "mhbench/records/database.py",
             ),
             "mhbench.records.database.damaged": ("records/database.html#damaged", "mhbench/records/database.py"),
+            "mhbench.records.database.private_file": (
+                "records/database.html#private_file",
+                "mhbench/records/database.py",
+            ),
             "mhbench.records.database.transaction": (
                 "records/database.html#transaction",
                 "mhbench/records/database.py",
