@@ -1379,10 +1379,14 @@ d = {
             "mhbench.encode.loading._distinct": ("encode/loading.html#_distinct", "mhbench/encode/loading.py"),
             "mhbench.encode.loading._loading": ("encode/loading.html#_loading", "mhbench/encode/loading.py"),
             "mhbench.encode.loading._max_length": ("encode/loading.html#_max_length", "mhbench/encode/loading.py"),
+            "mhbench.encode.loading._moved": ("encode/loading.html#_moved", "mhbench/encode/loading.py"),
             "mhbench.encode.loading._need": ("encode/loading.html#_need", "mhbench/encode/loading.py"),
             "mhbench.encode.loading._on_one_core": ("encode/loading.html#_on_one_core", "mhbench/encode/loading.py"),
             "mhbench.encode.loading._packed": ("encode/loading.html#_packed", "mhbench/encode/loading.py"),
+            "mhbench.encode.loading._placed": ("encode/loading.html#_placed", "mhbench/encode/loading.py"),
             "mhbench.encode.loading._quiet": ("encode/loading.html#_quiet", "mhbench/encode/loading.py"),
+            "mhbench.encode.loading._room": ("encode/loading.html#_room", "mhbench/encode/loading.py"),
+            "mhbench.encode.loading.check_device": ("encode/loading.html#check_device", "mhbench/encode/loading.py"),
             "mhbench.encode.loading.held": ("encode/loading.html#held", "mhbench/encode/loading.py"),
             "mhbench.encode.loading.length_batches": (
                 "encode/loading.html#length_batches",
@@ -1726,10 +1730,6 @@ d = {
                 "records/database.html#database._connect",
                 "mhbench/records/database.py",
             ),
-            "mhbench.records.database.Database._create": (
-                "records/database.html#database._create",
-                "mhbench/records/database.py",
-            ),
             "mhbench.records.database.Database._guard": (
                 "records/database.html#database._guard",
                 "mhbench/records/database.py",
@@ -1763,6 +1763,10 @@ d = {
                 "mhbench/records/database.py",
             ),
             "mhbench.records.database.damaged": ("records/database.html#damaged", "mhbench/records/database.py"),
+            "mhbench.records.database.private_file": (
+                "records/database.html#private_file",
+                "mhbench/records/database.py",
+            ),
             "mhbench.records.database.transaction": (
                 "records/database.html#transaction",
                 "mhbench/records/database.py",
@@ -3302,8 +3306,16 @@ d = {
                 "steps/duel_tables.html#count_proposals",
                 "mhbench/steps/duel_tables.py",
             ),
+            "mhbench.steps.duel_tables.declared_duels": (
+                "steps/duel_tables.html#declared_duels",
+                "mhbench/steps/duel_tables.py",
+            ),
             "mhbench.steps.duel_tables.duel_metrics": (
                 "steps/duel_tables.html#duel_metrics",
+                "mhbench/steps/duel_tables.py",
+            ),
+            "mhbench.steps.duel_tables.duel_truth": (
+                "steps/duel_tables.html#duel_truth",
                 "mhbench/steps/duel_tables.py",
             ),
             "mhbench.steps.duel_tables.n_pairs": ("steps/duel_tables.html#n_pairs", "mhbench/steps/duel_tables.py"),
@@ -3335,6 +3347,7 @@ d = {
                 "steps/freeform.html#count_free_form",
                 "mhbench/steps/freeform.py",
             ),
+            "mhbench.steps.freeform.echo_truth": ("steps/freeform.html#echo_truth", "mhbench/steps/freeform.py"),
             "mhbench.steps.freeform.freeform_metrics": (
                 "steps/freeform.html#freeform_metrics",
                 "mhbench/steps/freeform.py",
@@ -3612,6 +3625,7 @@ d = {
             "mhbench.steps.truth._known": ("steps/truth.html#_known", "mhbench/steps/truth.py"),
             "mhbench.steps.truth._row": ("steps/truth.html#_row", "mhbench/steps/truth.py"),
             "mhbench.steps.truth.accuracy_truth": ("steps/truth.html#accuracy_truth", "mhbench/steps/truth.py"),
+            "mhbench.steps.truth.beside_truth": ("steps/truth.html#beside_truth", "mhbench/steps/truth.py"),
             "mhbench.steps.truth.calibration_truth": ("steps/truth.html#calibration_truth", "mhbench/steps/truth.py"),
             "mhbench.steps.truth.levels_truth": ("steps/truth.html#levels_truth", "mhbench/steps/truth.py"),
             "mhbench.steps.truth.memory_truth": ("steps/truth.html#memory_truth", "mhbench/steps/truth.py"),
@@ -4463,6 +4477,10 @@ d = {
                 "studies/medqade/simulate.html#expected_bias",
                 "mhbench/studies/medqade/simulate.py",
             ),
+            "mhbench.studies.medqade.simulate.planted_truth": (
+                "studies/medqade/simulate.html#planted_truth",
+                "mhbench/studies/medqade/simulate.py",
+            ),
             "mhbench.studies.medqade.simulate.share_right": (
                 "studies/medqade/simulate.html#share_right",
                 "mhbench/studies/medqade/simulate.py",
@@ -4610,6 +4628,10 @@ d = {
                 "studies/mentat/preferences.html#creators",
                 "mhbench/studies/mentat/preferences.py",
             ),
+            "mhbench.studies.mentat.preferences._as_written": (
+                "studies/mentat/preferences.html#_as_written",
+                "mhbench/studies/mentat/preferences.py",
+            ),
             "mhbench.studies.mentat.preferences.chosen_labels": (
                 "studies/mentat/preferences.html#chosen_labels",
                 "mhbench/studies/mentat/preferences.py",
@@ -4632,6 +4654,10 @@ d = {
             ),
             "mhbench.studies.mentat.preferences.same_as_source": (
                 "studies/mentat/preferences.html#same_as_source",
+                "mhbench/studies/mentat/preferences.py",
+            ),
+            "mhbench.studies.mentat.preferences.simulated_truth": (
+                "studies/mentat/preferences.html#simulated_truth",
                 "mhbench/studies/mentat/preferences.py",
             ),
             "mhbench.studies.mentat.preferences.wording_table": (

@@ -86,11 +86,13 @@ def root() -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _no_open_store():
-    "A stage that a test makes opens the repository's store: the next test finds none open."
+def _as_it_was():
+    "What a stage that runs here leaves in the process: its store is closed, and no model has looks of its own."
     yield
     if "mhbench.encode.store" in sys.modules:
         sys.modules["mhbench.encode.store"].close_store()
+    if "mhbench.report.style" in sys.modules:
+        sys.modules["mhbench.report.style"].introduce(())
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from typing import Any
 
 from .notes import say
 from .request import Endpoint, Model
-from .send import KEEPERS, KEYS
+from .send import KEEPERS, SERVER_KEYS
 from ..errors import refuse
 
 # %% auto #0
@@ -319,11 +319,11 @@ def serve(
         try:
             server = _Server(settings, start_s, words)
             url = f"{server.address}/v1"
-            KEEPERS[url], KEYS[url] = server.see_to, server.key
+            KEEPERS[url], SERVER_KEYS[url] = server.see_to, server.key
             yield _endpoint(name, url, settings)
         finally:
             if server is not None:
-                for known in (KEEPERS, KEYS):
+                for known in (KEEPERS, SERVER_KEYS):
                     known.pop(f"{server.address}/v1", None)
                 server.stop()
 

@@ -23,7 +23,7 @@ from ..errors import refuse
 # %% auto #0
 __all__ = [
     "KEEPERS",
-    "KEYS",
+    "SERVER_KEYS",
     "is_loopback",
     "proxy_for",
     "api_key",
@@ -36,7 +36,7 @@ __all__ = [
 
 # %% ../../nbs/ask/20_send.ipynb #b8a30673
 KEEPERS: dict[str, Callable[[], None]] = {}  # servers of our own, by base URL: what sees to one that is not there
-KEYS: dict[str, str] = {}  # their keys, by base URL; made anew at every start, and nowhere but here
+SERVER_KEYS: dict[str, str] = {}  # their keys, by base URL; made anew at every start, and nowhere but here
 
 
 def is_loopback(
@@ -80,13 +80,13 @@ def _from_environment(variable: str, what: str, endpoint: Endpoint) -> str:
 
 
 def api_key(endpoint: Endpoint) -> str | None:
-    """The key to an endpoint, from the environment; that of a server of our own, from `KEYS`.
+    """The key to an endpoint, from the environment; that of a server of our own, from `SERVER_KEYS`.
 
     Raises: ValueError where the variable that the entry names is empty.
     """
     if endpoint.api_key_env is not None:
         return _from_environment(endpoint.api_key_env, "the key to", endpoint)
-    return KEYS.get(endpoint.base_urls[0].rstrip("/")) if len(endpoint.base_urls) == 1 else None
+    return SERVER_KEYS.get(endpoint.base_urls[0].rstrip("/")) if len(endpoint.base_urls) == 1 else None
 
 
 def headers_of(

@@ -88,7 +88,8 @@ def read_pubmed(
 ) -> Iterator[Abstract]:
     """The articles of a `PubmedArticleSet`, one after the other; books in it are passed over.
 
-    Raises: ValueError where the XML is cut or is none; what came before the cut has been given by then.
+    Raises: ValueError where the XML is cut or is none; what came before the cut, but for the last article, has been
+    given by then.
     """
     if isinstance(source, (str, Path)):
         with (gzip.open if str(source).endswith(".gz") else open)(source, "rb") as stream:
@@ -98,15 +99,20 @@ def read_pubmed(
 
 
 def _stream(stream: Any, place: str) -> Iterator[Abstract]:
-    root = None
+    root = article = None
     try:
-        for event, node in ElementTree.iterparse(stream, events=("start", "end")):
+        for _, node in ElementTree.iterparse(stream, events=("start",)):  # an article is whole where the next begins
             root = node if root is None else root
-            if event == "end" and node.tag == "PubmedArticle":
-                yield Abstract(**_article(node))
-                root.clear()
+            if node.tag != "PubmedArticle":
+                continue
+            if article is not None:
+                yield Abstract(**_article(article))
+            article = node
+            del root[:-1]
     except (ElementTree.ParseError, EOFError, gzip.BadGzipFile) as e:
         refuse("read_pubmed", "source", "be whole XML of PubMed", f"{e}", place=place, remedy="fetch it again")
+    if article is not None:
+        yield Abstract(**_article(article))
 
 
 # %% ../../nbs/corpus/02_pubmed.ipynb #56e1d0b0

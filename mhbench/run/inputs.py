@@ -84,7 +84,7 @@ def _write(file: Path, content: dict) -> None:
     file.write_text(json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _record_asked(p: dict, folder: Path) -> None:
+def _record_asked(p: dict, folder: Path, top: Path) -> None:
     "Whom each stage asks and what decides the answers: for each model of the run, and each stage that reads answers."
     for model in p["run"]["models"]:
         where = p["models"][model]["endpoint"]
@@ -94,6 +94,7 @@ def _record_asked(p: dict, folder: Path) -> None:
         for study in p["run"].get(name) or []:
             v = stage_parameters(p, name, study)
             kept = {k: v[k] for k in ("entries", "judges", "contestants", "asked", "examinees", "lineages") if k in v}
+            kept |= {"pool": _hash(v["pool"], top)} if v.get("pool") else {}
             endpoints = {k: deciding(e) for k, e in v.get("endpoints", {}).items()}
             _write(folder / name / f"{study}.json", kept | {"endpoints": endpoints})
 
@@ -201,7 +202,7 @@ def record_inputs(params: str | Path = "params.yaml") -> dict[str, dict]:  # stu
             out[study]["people"] = hash_of_answers(people) if people.exists() else "absent"
         _write(top / "results" / "inputs" / f"{study}.json", out[study])
     keep_private(top)
-    _record_asked(p, top / "results" / "inputs")
+    _record_asked(p, top / "results" / "inputs", top)
     record_package(top)
     for study in set(p["run"]["studies"]) - set(p["run"].get("approach") or []):
         (top / "results/text/approach" / study / "items.parquet").unlink(missing_ok=True)  # of another selection
