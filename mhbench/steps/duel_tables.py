@@ -24,7 +24,7 @@ from .verdict_tables import spending
 
 # %% auto #0
 __all__ = [
-    "DECLARED",
+    "WORTHS",
     "compare_and_name",
     "n_pairs",
     "count_proposals",
@@ -110,13 +110,13 @@ def strength_headline(strengths: pd.DataFrame) -> pd.DataFrame:  # of duel_stren
     return known.assign(measure="worth in duels, " + axis + ", by " + known["judge"])
 
 
-# %% ../../nbs/steps/17_duel_tables.ipynb #3fafa034
-DECLARED = {"sim-strong": 0.6, "sim-middle": 0.3, "sim-weak": 0.1}  # worths of simulated contestants
+# %% ../../nbs/steps/17_duel_tables.ipynb #61348451
+WORTHS = {"sim-strong": 0.6, "sim-middle": 0.3, "sim-weak": 0.1}  # worths of simulated contestants
 
 
 def declared_duels(
     items: Sequence[Item],
-    worths: Mapping[str, float] = MappingProxyType(DECLARED),  # contestant -> worth; they sum to 1
+    worths: Mapping[str, float] = MappingProxyType(WORTHS),  # contestant -> worth; they sum to 1
     *,
     seed: int,
 ) -> list[Judgment]:
@@ -128,7 +128,7 @@ def declared_duels(
     for (k, item), (a, b) in product(enumerate(items), start):
         share = worths[a] / (worths[a] + worths[b])
         won = int((k + 1) * share + start[a, b]) > int(k * share + start[a, b])
-        about = {"item_id": item.item_id, "study": item.study, "judge": "sim-judge", "kind": "pairwise"}
+        about: dict[str, Any] = {"item_id": item.item_id, "study": item.study, "judge": "sim-judge", "kind": "pairwise"}
         about |= {"rubric": "declared worths", "axis": "declared"}
         out.append(Judgment(model=a, other=b, label="first" if won else "second", **about))
         out.append(Judgment(model=b, other=a, label="second" if won else "first", **about))
@@ -137,7 +137,7 @@ def declared_duels(
 
 def duel_truth(
     strengths: pd.DataFrame,  # of mhbench.steps.duels.duel_strengths, of declared_duels
-    worths: Mapping[str, float] = MappingProxyType(DECLARED),
+    worths: Mapping[str, float] = MappingProxyType(WORTHS),
 ) -> pd.DataFrame:  # columns of mhbench.steps.truth.TRUTH
     "Declared and fitted worths."
     return beside_truth(strengths.assign(truth=strengths["model"].map(dict(worths)), quantity="worth in duels"))
