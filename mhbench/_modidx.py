@@ -1730,10 +1730,6 @@ d = {
                 "records/database.html#database._connect",
                 "mhbench/records/database.py",
             ),
-            "mhbench.records.database.Database._create": (
-                "records/database.html#database._create",
-                "mhbench/records/database.py",
-            ),
             "mhbench.records.database.Database._guard": (
                 "records/database.html#database._guard",
                 "mhbench/records/database.py",
@@ -1767,6 +1763,10 @@ d = {
                 "mhbench/records/database.py",
             ),
             "mhbench.records.database.damaged": ("records/database.html#damaged", "mhbench/records/database.py"),
+            "mhbench.records.database.private_file": (
+                "records/database.html#private_file",
+                "mhbench/records/database.py",
+            ),
             "mhbench.records.database.transaction": (
                 "records/database.html#transaction",
                 "mhbench/records/database.py",
@@ -2234,6 +2234,7 @@ d = {
         "mhbench.run.export": {
             "mhbench.run.export._sample": ("run/export.html#_sample", "mhbench/run/export.py"),
             "mhbench.run.export._short": ("run/export.html#_short", "mhbench/run/export.py"),
+            "mhbench.run.export.bank_cards": ("run/export.html#bank_cards", "mhbench/run/export.py"),
             "mhbench.run.export.dataset_folder": ("run/export.html#dataset_folder", "mhbench/run/export.py"),
             "mhbench.run.export.export_run": ("run/export.html#export_run", "mhbench/run/export.py"),
             "mhbench.run.export.inspect_logs": ("run/export.html#inspect_logs", "mhbench/run/export.py"),
@@ -2255,6 +2256,7 @@ d = {
         },
         "mhbench.run.inputs": {
             "mhbench.run.inputs._hash": ("run/inputs.html#_hash", "mhbench/run/inputs.py"),
+            "mhbench.run.inputs._made_here": ("run/inputs.html#_made_here", "mhbench/run/inputs.py"),
             "mhbench.run.inputs._make_places": ("run/inputs.html#_make_places", "mhbench/run/inputs.py"),
             "mhbench.run.inputs._model_files": ("run/inputs.html#_model_files", "mhbench/run/inputs.py"),
             "mhbench.run.inputs._of_models": ("run/inputs.html#_of_models", "mhbench/run/inputs.py"),
@@ -3305,8 +3307,16 @@ d = {
                 "steps/duel_tables.html#count_proposals",
                 "mhbench/steps/duel_tables.py",
             ),
+            "mhbench.steps.duel_tables.declared_duels": (
+                "steps/duel_tables.html#declared_duels",
+                "mhbench/steps/duel_tables.py",
+            ),
             "mhbench.steps.duel_tables.duel_metrics": (
                 "steps/duel_tables.html#duel_metrics",
+                "mhbench/steps/duel_tables.py",
+            ),
+            "mhbench.steps.duel_tables.duel_truth": (
+                "steps/duel_tables.html#duel_truth",
                 "mhbench/steps/duel_tables.py",
             ),
             "mhbench.steps.duel_tables.n_pairs": ("steps/duel_tables.html#n_pairs", "mhbench/steps/duel_tables.py"),
@@ -3338,6 +3348,7 @@ d = {
                 "steps/freeform.html#count_free_form",
                 "mhbench/steps/freeform.py",
             ),
+            "mhbench.steps.freeform.echo_truth": ("steps/freeform.html#echo_truth", "mhbench/steps/freeform.py"),
             "mhbench.steps.freeform.freeform_metrics": (
                 "steps/freeform.html#freeform_metrics",
                 "mhbench/steps/freeform.py",
@@ -3615,6 +3626,7 @@ d = {
             "mhbench.steps.truth._known": ("steps/truth.html#_known", "mhbench/steps/truth.py"),
             "mhbench.steps.truth._row": ("steps/truth.html#_row", "mhbench/steps/truth.py"),
             "mhbench.steps.truth.accuracy_truth": ("steps/truth.html#accuracy_truth", "mhbench/steps/truth.py"),
+            "mhbench.steps.truth.beside_truth": ("steps/truth.html#beside_truth", "mhbench/steps/truth.py"),
             "mhbench.steps.truth.calibration_truth": ("steps/truth.html#calibration_truth", "mhbench/steps/truth.py"),
             "mhbench.steps.truth.levels_truth": ("steps/truth.html#levels_truth", "mhbench/steps/truth.py"),
             "mhbench.steps.truth.memory_truth": ("steps/truth.html#memory_truth", "mhbench/steps/truth.py"),
@@ -4085,6 +4097,7 @@ d = {
         },
         "mhbench.studies.demo": {
             "mhbench.studies.demo.demo_canary": ("studies/demo.html#demo_canary", "mhbench/studies/demo.py"),
+            "mhbench.studies.demo.demo_card": ("studies/demo.html#demo_card", "mhbench/studies/demo.py"),
             "mhbench.studies.demo.demo_files": ("studies/demo.html#demo_files", "mhbench/studies/demo.py"),
             "mhbench.studies.demo.demo_path": ("studies/demo.html#demo_path", "mhbench/studies/demo.py"),
         },
@@ -4466,6 +4479,10 @@ d = {
                 "studies/medqade/simulate.html#expected_bias",
                 "mhbench/studies/medqade/simulate.py",
             ),
+            "mhbench.studies.medqade.simulate.planted_truth": (
+                "studies/medqade/simulate.html#planted_truth",
+                "mhbench/studies/medqade/simulate.py",
+            ),
             "mhbench.studies.medqade.simulate.share_right": (
                 "studies/medqade/simulate.html#share_right",
                 "mhbench/studies/medqade/simulate.py",
@@ -4613,6 +4630,10 @@ d = {
                 "studies/mentat/preferences.html#creators",
                 "mhbench/studies/mentat/preferences.py",
             ),
+            "mhbench.studies.mentat.preferences._as_written": (
+                "studies/mentat/preferences.html#_as_written",
+                "mhbench/studies/mentat/preferences.py",
+            ),
             "mhbench.studies.mentat.preferences.chosen_labels": (
                 "studies/mentat/preferences.html#chosen_labels",
                 "mhbench/studies/mentat/preferences.py",
@@ -4635,6 +4656,10 @@ d = {
             ),
             "mhbench.studies.mentat.preferences.same_as_source": (
                 "studies/mentat/preferences.html#same_as_source",
+                "mhbench/studies/mentat/preferences.py",
+            ),
+            "mhbench.studies.mentat.preferences.simulated_truth": (
+                "studies/mentat/preferences.html#simulated_truth",
                 "mhbench/studies/mentat/preferences.py",
             ),
             "mhbench.studies.mentat.preferences.wording_table": (

@@ -33,7 +33,7 @@ from mhbench.ask.rows import (
     to_tuple,
 )
 from ..errors import refuse
-from ..records.database import Database, transaction
+from ..records.database import Database, private_file, transaction
 
 # %% auto #0
 __all__ = ["cache_path", "Cache", "stats", "contents", "export", "Imported", "import_file", "prune"]
@@ -93,7 +93,7 @@ class Cache(Database):
                 self._columns = self._ours()
             return
         try:
-            self._create()
+            private_file(self.path)
         except OSError as e:
             raise CacheError(
                 f"Cache: {str(self.path)!r} cannot be made ({e.strerror}); set MHBENCH_CACHE to a file on a disk"

@@ -25,7 +25,7 @@ from pydantic import Field
 from ..ask.cache import cache_path
 from ..ask.notes import say
 from ..errors import refuse
-from ..records.database import Database, transaction
+from ..records.database import Database, private_file, transaction
 from ..records.schema import Record
 
 # %% auto #0
@@ -127,7 +127,7 @@ class ResultStore(Database):
     # -- opening
 
     def _open(self):
-        self._create()
+        private_file(self.path)
         self._db = self._connect()
         tables = {r[0] for r in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         version = self._db.execute("PRAGMA user_version").fetchone()[0]

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from urllib.parse import quote
 
 # %% auto #0
-__all__ = ["damaged", "transaction", "Database"]
+__all__ = ["damaged", "transaction", "private_file", "Database"]
 
 
 # %% ../../nbs/records/12_database.ipynb #9154e749
@@ -45,6 +45,15 @@ def transaction(
 
 
 # %% ../../nbs/records/12_database.ipynb #e58a09ec
+def private_file(path: Path) -> None:
+    "Make a file and its folder, readable by their owner alone, where they are not there; what is there stays."
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        pass
+
+
 class Database:
     "One SQLite file that several processes may share; what is in it, a subclass says."
 
@@ -64,14 +73,6 @@ class Database:
         if self._db is not None:
             self._db.close()
             self._db = None
-
-    def _create(self):
-        "Make folder and file, readable by their owner alone, where they are not there."
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL, 0o600))
-        except FileExistsError:
-            pass
 
     def _connect(self, how: str = "mode=rw") -> sqlite3.Connection:
         return sqlite3.connect(
@@ -127,7 +128,7 @@ class Database:
 
     def _open(self) -> None:
         "Open the file, and prove that it is ours."
-        self._create()
+        private_file(self.path)
         self._db = self._connect()
         self._write_ahead()
 

@@ -170,13 +170,16 @@ def truths(
 
 def about_truths(table: pd.DataFrame) -> str:  # of truths
     "In a sentence, how many intervals cover the truth."
-    known = table[table["covered"] != "no interval"]
-    n, missed = len(known), int((known["covered"] == "no").sum())
-    bare = len(table) - n
+    covered = table["covered"].value_counts()
+    yes, no, exact, bare = (int(covered.get(c, 0)) for c in ("yes", "no", "exact", "no interval"))
     return (
-        f"Simulated examinees answered with a skill that was declared beforehand. Of {n} intervals, {n - missed} cover"
-        f" the truth and {missed} do not; of intervals at 95%, one in twenty may miss."
+        "Simulated examinees answered with a skill that was declared beforehand, simulated raters and judges leaned by"
+        f" declared amounts, and simulated contestants had declared worths. Of {yes + no} intervals, {yes} cover the"
+        f" truth and {no} do not; of intervals at 95%, one in twenty may miss."
+        + (f" {exact} estimates have no interval and are exact." if exact else "")
         + (f" {bare} estimates have no interval." if bare else "")
+        + " Nothing can be declared of the steps of a chain of reasoning (ROSCOE), of how far two sentences that mean"
+        " the same are apart, and of judges that are models: their known groups and repetitions take its place."
     )
 
 

@@ -14,17 +14,20 @@ from ..encode.bertscore import Scorer, inconsistency
 from ..encode.embeddings import Encoder
 from ..errors import refuse
 from ..records.schema import Item, Response, letters
-from .rates import rate_table
+from .rates import of_group, rate_table
 from .score import ANSWERED, key_of, scorable, score_responses
+from .truth import beside_truth
 
 # %% auto #0
 __all__ = [
+    "ECHO",
     "preferred_option",
     "inconsistency_scores",
     "count_free_form",
     "could_be_asked",
     "inconsistency_table",
     "accuracy_beside",
+    "echo_truth",
     "freeform_metrics",
 ]
 
@@ -83,8 +86,13 @@ def inconsistency_table(
     n_boot: int = 1000,
     seed: int,
 ) -> pd.DataFrame:
-    "Mean inconsistency by model and category, with a bootstrap over questions; lower is better."
+    """Mean inconsistency by model and category, with a bootstrap over questions; lower is better. With `whole`,
+    `n_missing` counts the questions that were asked and have no value: no answer, or one without a text.
+    """
     table = rate_table(scores, "inconsistency", ["category"], n_boot=n_boot, seed=seed, whole=whole)
+    if whole is not None:
+        size = [len(of_group(whole, by, group)) for by, group in zip(table["by"], table["group"])]
+        table["n_missing"] = size - table["n_not_asked"] - table["n"]
     return table.drop(columns="n_unread")
 
 
@@ -102,6 +110,27 @@ def accuracy_beside(
     scores = score_responses(list(items), chosen)
     whole = could_be_asked(items, scores)
     return rate_table(scores, "correct", ["category"], n_boot=n_boot, seed=seed, whole=whole)
+
+
+ECHO = "sim-echo"  # repeats the preferred option word for word
+
+
+def echo_truth(
+    items: Sequence[Item],  # with a key or soft labels
+    scorer: Scorer | Encoder | str | None = None,
+    *,
+    n_boot: int = 1000,
+    seed: int,
+) -> pd.DataFrame:  # columns of mhbench.steps.truth.TRUTH; no row without items
+    "What the inconsistency of somebody who repeats the preferred option is: 0 by construction, under every encoder."
+    once = {i.base: i for i in reversed(list(items)) if i.options and key_of(i)}
+    said = [
+        Response(item_id=i.item_id, study=i.study, model=ECHO, mode="free_form", text=preferred_option(i))
+        for i in once.values()
+    ]
+    table = inconsistency_table(inconsistency_scores(once.values(), said, scorer), n_boot=n_boot, seed=seed)
+    whole = table[table["by"] == "all"]
+    return beside_truth(whole.assign(quantity="free-form inconsistency of the preferred option itself", truth=0.0))
 
 
 def freeform_metrics(scores: pd.DataFrame, table: pd.DataFrame) -> dict:

@@ -11,23 +11,42 @@ import numpy as np
 import pandas as pd
 
 # %% auto #0
-__all__ = ["TRUTH", "APART", "accuracy_truth", "pairs_truth", "calibration_truth", "levels_truth", "memory_truth"]
+__all__ = [
+    "TRUTH",
+    "APART",
+    "beside_truth",
+    "accuracy_truth",
+    "pairs_truth",
+    "calibration_truth",
+    "levels_truth",
+    "memory_truth",
+]
 
 # %% ../../nbs/steps/29_truth.ipynb #a5b1d257
 TRUTH = ["model", "quantity", "truth", "n", "estimate", "ci_low", "ci_high", "level", "covered"]
 APART = 0.1  # truths of groups that are closer than this are one finding, and not listed one by one
 
 
-def _covered(low: float, high: float, truth: float) -> str:
+def _covered(low: float, high: float, truth: float, found: float) -> str:
     if np.isnan(low) or np.isnan(high):
-        return "no interval"
+        return "exact" if abs(found - truth) < 1e-6 else "no interval"
     return "yes" if low - 1e-9 <= truth <= high + 1e-9 else "no"
 
 
 def _beside(rows: Iterable[Mapping]) -> pd.DataFrame:
     "Rows of truth and estimate, each with whether its interval covers the truth."
-    made = [{"level": 0.95} | dict(r) | {"covered": _covered(r["ci_low"], r["ci_high"], r["truth"])} for r in rows]
+    made = [
+        {"level": 0.95} | dict(r) | {"covered": _covered(r["ci_low"], r["ci_high"], r["truth"], r["estimate"])}
+        for r in rows
+    ]
     return pd.DataFrame(made, columns=TRUTH)
+
+
+def beside_truth(
+    found: pd.DataFrame,  # columns model, quantity, truth, n, estimate, ci_low, ci_high
+) -> pd.DataFrame:  # columns TRUTH
+    "Estimates of any kind, each beside its truth; rows without one of the two are left out."
+    return _beside(found.dropna(subset=["truth", "estimate"]).to_dict("records"))
 
 
 def _known(scores: pd.DataFrame, declared: pd.DataFrame) -> pd.DataFrame:

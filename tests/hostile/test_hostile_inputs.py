@@ -217,11 +217,16 @@ def test_import_says_what_is_missing_and_changes_nothing(house):
     deck.write_text("{{c1::a}}\tb\n")
     before = (house.top / "params.yaml").read_bytes()
     env = ENV | {"MHBENCH_ROOT": str(house.top)}
-    for more in ([], ["--option", "language=[d"], ["--option", "nosuch=1", "--option", "language=de"]):
+    wrong = {
+        "got no language (deck.txt); say --option language=VALUE": [],
+        "must have a value that is YAML; got '[d'": ["--option", "language=[d"],
+        "got one that it does not know, 'nosuch'": ["--option", "nosuch=1", "--option", "language=de"],
+    }
+    for sentence, more in wrong.items():
         done = subprocess.run(
             [BIN / "mhbench", "import", "medqade", deck, *more], capture_output=True, text=True, env=env
         )
-        assert done.returncode == 1 and "Traceback" not in done.stderr and " must " in done.stderr
+        assert done.returncode == 1 and " must " in done.stderr and sentence in done.stderr, done.stderr
     assert (house.top / "params.yaml").read_bytes() == before
 
 
