@@ -35,10 +35,11 @@ repro: data  ## run every stage that is out of date, then print the tables
 	$(BIN)/dvc repro
 	$(BIN)/mhbench summary
 
-test: data  ## export in step, notebooks as tests, pytest, every stage notebook
+test: export OMP_NUM_THREADS := 1
+test: data  ## export in step, notebooks as tests (those of stages by tests/test_stages.py), pytest; two at a time, each on one core
 	$(BIN)/python tests/check_export.py
 	$(BIN)/nbdev_test --n_workers 2
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 data-update: $(READY)  ## after a change of a demo bank: copy the banks, add them to DVC, push them to the bundled remote
 	rm -rf data

@@ -44,13 +44,32 @@ def search(m: int, n: int) -> None:
         print(f"by the product of both, {WHOLE[1]} among {WHOLE[0]} are {whole:.0f} s of one core")
 
 
+AUTHOR = """<Author ValidYN="Y"><LastName>Made</LastName><ForeName>Up</ForeName><Initials>U</Initials><AffiliationInfo>
+<Affiliation>Department of Examples, University of Nowhere, Nowhere.</Affiliation></AffiliationInfo></Author>"""
+HEADING = """<MeshHeading><DescriptorName UI="D000000" MajorTopicYN="N">A Heading</DescriptorName>
+<QualifierName UI="Q000000" MajorTopicYN="N">made up</QualifierName></MeshHeading>"""
+REFERENCE = """<Reference><Citation>Made U. A reference that nobody wrote. J Ex. 2000;1(1):1-2.</Citation>
+<ArticleIdList><ArticleId IdType="pubmed">910000000</ArticleId></ArticleIdList></Reference>"""
+
+
+def grown(article: str) -> str:
+    "A demo article with what real records hold besides: a longer abstract, authors, headings, references."
+    sentence = "This text is synthetic: it was made for a demonstration, and no study stands behind it."
+    article = article.replace(sentence, " ".join([sentence] * 12))
+    article = article.replace("</Abstract>", f"</Abstract><AuthorList>{AUTHOR * 6}</AuthorList>")
+    headings = f"<MeshHeadingList>{HEADING * 10}</MeshHeadingList>"
+    article = article.replace("</MedlineCitation>", f"{headings}</MedlineCitation>")
+    return article.replace("</PubmedData>", f"<ReferenceList>{REFERENCE * 15}</ReferenceList></PubmedData>")
+
+
 class Many(io.RawIOBase):
-    "The demo's articles over and over, as a stream that is never held whole."
+    "The demo's articles, grown, over and over, as a stream that is never held whole."
 
     def __init__(self, n: int):
         text = simulate_pubmed(canary="c").split("\n")
-        articles = text[3:-2]
-        body = (articles[k % len(articles)].encode() for k in range(n))
+        articles = [grown(a).encode() for a in text[3:-2]]
+        self.mean_size = sum(map(len, articles)) / len(articles)  # bytes
+        body = (articles[k % len(articles)] for k in range(n))
         self.parts = chain([b"<PubmedArticleSet>"], body, [b"</PubmedArticleSet>"])
 
     def read(self, size: int = -1) -> bytes:
@@ -59,13 +78,13 @@ class Many(io.RawIOBase):
 
 def parse(n: int) -> None:
     for count in (n // 10, n):
+        source = Many(count)
         start = time.process_time()
-        read = sum(1 for _ in read_pubmed(Many(count)))
+        read = sum(1 for _ in read_pubmed(source))
         took = time.process_time() - start
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(
-            f"{read} records: {read / took * 60:,.0f} a minute of one core, peak memory of the process {peak:.0f} MiB"
-        )
+        rate = f"{read / took * 60:,.0f} a minute of one core"
+        print(f"{read} records of {source.mean_size / 1000:.1f} kB: {rate}, peak memory of the process {peak:.0f} MiB")
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from transformers import DataCollatorForMultipleChoice, Trainer, set_seed
 
-from mhbench.encode.finetune import _arguments, finetune, training_settings, untrained_model
-from mhbench.encode.multiple_choice import Choices, load_multiple_choice, prepare_choices
+from mhbench.encode.finetune import TrainingData, _arguments, finetune, training_settings, untrained_model
+from mhbench.encode.multiple_choice import load_multiple_choice
 from mhbench.records.schema import Item
 from mhbench.studies.demo import demo_path
 from mhbench.studies.mhqa.load import load_mhqa
@@ -35,11 +35,10 @@ def plain(rows, folder) -> tuple[float, dict]:
     return time.process_time() - start, {k: v.clone() for k, v in trainer.model.state_dict().items()}
 
 
-def ours(prepared, folder) -> tuple[float, dict]:
+def ours(data, folder) -> tuple[float, dict]:
     "The same by this package, which resumes, stops early and writes down what it did besides."
-    none = Choices([], [], 0, [], 0)
     start = time.process_time()
-    run = finetune("minilm", prepared, none, SETTINGS, seed=0, runs=folder)
+    run = finetune(data, SETTINGS, seed=0, runs=folder)
     took = time.process_time() - start
     return took, load_multiple_choice(run.folder / "model").model.state_dict()
 
@@ -48,7 +47,8 @@ def main() -> None:
     items: list[Item] = load_mhqa(demo_path("mhqa") / "b" / "mhqa_b_train.csv").records[:N]
     _, tokenizer = untrained_model("minilm", SETTINGS, seed=0)
     start = time.process_time()
-    prepared = prepare_choices(items, tokenizer, max_length=64)
+    data = TrainingData("minilm", items)
+    prepared, _ = data.prepared(tokenizer, SETTINGS.max_length)
     print(f"tokenised once: {len(items)} questions, {prepared.n_tokens} tokens, {time.process_time() - start:.2f} s")
     home = Path(tempfile.mkdtemp())
     set_seed(0)
@@ -56,7 +56,7 @@ def main() -> None:
     for k in range(3):
         t, a = plain(prepared.rows, home / f"plain{k}")
         times["plain Trainer"].append(t)
-        t, b = ours(prepared, home / f"ours{k}")
+        t, b = ours(data, home / f"ours{k}")
         times["finetune"].append(t)
     same = a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
     medians = {k: float(np.median(v)) for k, v in times.items()}

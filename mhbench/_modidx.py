@@ -529,27 +529,22 @@ d = {
         },
         "mhbench.ask.cache": {
             "mhbench.ask.cache.Cache": ("ask/cache.html#cache", "mhbench/ask/cache.py"),
-            "mhbench.ask.cache.Cache.__enter__": ("ask/cache.html#cache.__enter__", "mhbench/ask/cache.py"),
-            "mhbench.ask.cache.Cache.__exit__": ("ask/cache.html#cache.__exit__", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache.__init__": ("ask/cache.html#cache.__init__", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache.__len__": ("ask/cache.html#cache.__len__", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache.__repr__": ("ask/cache.html#cache.__repr__", "mhbench/ask/cache.py"),
-            "mhbench.ask.cache.Cache._aside_name": ("ask/cache.html#cache._aside_name", "mhbench/ask/cache.py"),
+            "mhbench.ask.cache.Cache._bring_up_to_date": (
+                "ask/cache.html#cache._bring_up_to_date",
+                "mhbench/ask/cache.py",
+            ),
             "mhbench.ask.cache.Cache._commit": ("ask/cache.html#cache._commit", "mhbench/ask/cache.py"),
-            "mhbench.ask.cache.Cache._connect": ("ask/cache.html#cache._connect", "mhbench/ask/cache.py"),
-            "mhbench.ask.cache.Cache._create": ("ask/cache.html#cache._create", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache._follow": ("ask/cache.html#cache._follow", "mhbench/ask/cache.py"),
-            "mhbench.ask.cache.Cache._guard": ("ask/cache.html#cache._guard", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache._lost": ("ask/cache.html#cache._lost", "mhbench/ask/cache.py"),
-            "mhbench.ask.cache.Cache._make_tables": ("ask/cache.html#cache._make_tables", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache._note": ("ask/cache.html#cache._note", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache._open": ("ask/cache.html#cache._open", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache._ours": ("ask/cache.html#cache._ours", "mhbench/ask/cache.py"),
-            "mhbench.ask.cache.Cache._rename": ("ask/cache.html#cache._rename", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache._set_aside": ("ask/cache.html#cache._set_aside", "mhbench/ask/cache.py"),
-            "mhbench.ask.cache.Cache._to_wal": ("ask/cache.html#cache._to_wal", "mhbench/ask/cache.py"),
+            "mhbench.ask.cache.Cache._trouble": ("ask/cache.html#cache._trouble", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache._write": ("ask/cache.html#cache._write", "mhbench/ask/cache.py"),
-            "mhbench.ask.cache.Cache.close": ("ask/cache.html#cache.close", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache.get_many": ("ask/cache.html#cache.get_many", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache.put_aside": ("ask/cache.html#cache.put_aside", "mhbench/ask/cache.py"),
             "mhbench.ask.cache.Cache.put_many": ("ask/cache.html#cache.put_many", "mhbench/ask/cache.py"),
@@ -646,6 +641,7 @@ d = {
             "mhbench.ask.local._endpoint": ("ask/local.html#_endpoint", "mhbench/ask/local.py"),
             "mhbench.ask.local._identity": ("ask/local.html#_identity", "mhbench/ask/local.py"),
             "mhbench.ask.local._settings": ("ask/local.html#_settings", "mhbench/ask/local.py"),
+            "mhbench.ask.local._threads": ("ask/local.html#_threads", "mhbench/ask/local.py"),
             "mhbench.ask.local.bundled_gguf": ("ask/local.html#bundled_gguf", "mhbench/ask/local.py"),
             "mhbench.ask.local.bundled_model": ("ask/local.html#bundled_model", "mhbench/ask/local.py"),
             "mhbench.ask.local.described": ("ask/local.html#described", "mhbench/ask/local.py"),
@@ -811,7 +807,6 @@ d = {
             "mhbench.ask.rows.Row": ("ask/rows.html#row", "mhbench/ask/rows.py"),
             "mhbench.ask.rows._sound": ("ask/rows.html#_sound", "mhbench/ask/rows.py"),
             "mhbench.ask.rows.columns_of": ("ask/rows.html#columns_of", "mhbench/ask/rows.py"),
-            "mhbench.ask.rows.damaged": ("ask/rows.html#damaged", "mhbench/ask/rows.py"),
             "mhbench.ask.rows.digest": ("ask/rows.html#digest", "mhbench/ask/rows.py"),
             "mhbench.ask.rows.ours_if_broken": ("ask/rows.html#ours_if_broken", "mhbench/ask/rows.py"),
             "mhbench.ask.rows.salvaged": ("ask/rows.html#salvaged", "mhbench/ask/rows.py"),
@@ -926,6 +921,7 @@ d = {
         },
         "mhbench.corpus.adjudicate": {
             "mhbench.corpus.adjudicate.Decision": ("corpus/adjudicate.html#decision", "mhbench/corpus/adjudicate.py"),
+            "mhbench.corpus.adjudicate._in_order": ("corpus/adjudicate.html#_in_order", "mhbench/corpus/adjudicate.py"),
             "mhbench.corpus.adjudicate._letter": ("corpus/adjudicate.html#_letter", "mhbench/corpus/adjudicate.py"),
             "mhbench.corpus.adjudicate.decide_keys": (
                 "corpus/adjudicate.html#decide_keys",
@@ -937,6 +933,10 @@ d = {
             ),
             "mhbench.corpus.adjudicate.decision_table": (
                 "corpus/adjudicate.html#decision_table",
+                "mhbench/corpus/adjudicate.py",
+            ),
+            "mhbench.corpus.adjudicate.decisions_in_words": (
+                "corpus/adjudicate.html#decisions_in_words",
                 "mhbench/corpus/adjudicate.py",
             ),
             "mhbench.corpus.adjudicate.key_agreement": (
@@ -962,6 +962,7 @@ d = {
         },
         "mhbench.corpus.card": {
             "mhbench.corpus.card.BankDescription": ("corpus/card.html#bankdescription", "mhbench/corpus/card.py"),
+            "mhbench.corpus.card.bank_description": ("corpus/card.html#bank_description", "mhbench/corpus/card.py"),
             "mhbench.corpus.card.bank_table": ("corpus/card.html#bank_table", "mhbench/corpus/card.py"),
             "mhbench.corpus.card.croissant": ("corpus/card.html#croissant", "mhbench/corpus/card.py"),
             "mhbench.corpus.card.dataset_card": ("corpus/card.html#dataset_card", "mhbench/corpus/card.py"),
@@ -1102,6 +1103,7 @@ d = {
             "mhbench.corpus.pubmed.Abstract": ("corpus/pubmed.html#abstract", "mhbench/corpus/pubmed.py"),
             "mhbench.corpus.pubmed._article": ("corpus/pubmed.html#_article", "mhbench/corpus/pubmed.py"),
             "mhbench.corpus.pubmed._entered": ("corpus/pubmed.html#_entered", "mhbench/corpus/pubmed.py"),
+            "mhbench.corpus.pubmed._mean": ("corpus/pubmed.html#_mean", "mhbench/corpus/pubmed.py"),
             "mhbench.corpus.pubmed._stream": ("corpus/pubmed.html#_stream", "mhbench/corpus/pubmed.py"),
             "mhbench.corpus.pubmed._text": ("corpus/pubmed.html#_text", "mhbench/corpus/pubmed.py"),
             "mhbench.corpus.pubmed._year": ("corpus/pubmed.html#_year", "mhbench/corpus/pubmed.py"),
@@ -1326,10 +1328,24 @@ d = {
         },
         "mhbench.encode.finetune": {
             "mhbench.encode.finetune.Trained": ("encode/finetune.html#trained", "mhbench/encode/finetune.py"),
+            "mhbench.encode.finetune.TrainingData": ("encode/finetune.html#trainingdata", "mhbench/encode/finetune.py"),
+            "mhbench.encode.finetune.TrainingData.__init__": (
+                "encode/finetune.html#trainingdata.__init__",
+                "mhbench/encode/finetune.py",
+            ),
+            "mhbench.encode.finetune.TrainingData.identity": (
+                "encode/finetune.html#trainingdata.identity",
+                "mhbench/encode/finetune.py",
+            ),
+            "mhbench.encode.finetune.TrainingData.prepared": (
+                "encode/finetune.html#trainingdata.prepared",
+                "mhbench/encode/finetune.py",
+            ),
             "mhbench.encode.finetune.TrainingSettings": (
                 "encode/finetune.html#trainingsettings",
                 "mhbench/encode/finetune.py",
             ),
+            "mhbench.encode.finetune._alone": ("encode/finetune.html#_alone", "mhbench/encode/finetune.py"),
             "mhbench.encode.finetune._arguments": ("encode/finetune.html#_arguments", "mhbench/encode/finetune.py"),
             "mhbench.encode.finetune._check_parts": ("encode/finetune.html#_check_parts", "mhbench/encode/finetune.py"),
             "mhbench.encode.finetune._history": ("encode/finetune.html#_history", "mhbench/encode/finetune.py"),
@@ -1363,10 +1379,14 @@ d = {
             "mhbench.encode.loading._distinct": ("encode/loading.html#_distinct", "mhbench/encode/loading.py"),
             "mhbench.encode.loading._loading": ("encode/loading.html#_loading", "mhbench/encode/loading.py"),
             "mhbench.encode.loading._max_length": ("encode/loading.html#_max_length", "mhbench/encode/loading.py"),
+            "mhbench.encode.loading._moved": ("encode/loading.html#_moved", "mhbench/encode/loading.py"),
             "mhbench.encode.loading._need": ("encode/loading.html#_need", "mhbench/encode/loading.py"),
             "mhbench.encode.loading._on_one_core": ("encode/loading.html#_on_one_core", "mhbench/encode/loading.py"),
             "mhbench.encode.loading._packed": ("encode/loading.html#_packed", "mhbench/encode/loading.py"),
+            "mhbench.encode.loading._placed": ("encode/loading.html#_placed", "mhbench/encode/loading.py"),
             "mhbench.encode.loading._quiet": ("encode/loading.html#_quiet", "mhbench/encode/loading.py"),
+            "mhbench.encode.loading._room": ("encode/loading.html#_room", "mhbench/encode/loading.py"),
+            "mhbench.encode.loading.check_device": ("encode/loading.html#check_device", "mhbench/encode/loading.py"),
             "mhbench.encode.loading.held": ("encode/loading.html#held", "mhbench/encode/loading.py"),
             "mhbench.encode.loading.length_batches": (
                 "encode/loading.html#length_batches",
@@ -1592,14 +1612,6 @@ d = {
                 "mhbench/encode/store.py",
             ),
             "mhbench.encode.store.ResultStore._get": ("encode/store.html#resultstore._get", "mhbench/encode/store.py"),
-            "mhbench.encode.store.ResultStore._guard": (
-                "encode/store.html#resultstore._guard",
-                "mhbench/encode/store.py",
-            ),
-            "mhbench.encode.store.ResultStore._make": (
-                "encode/store.html#resultstore._make",
-                "mhbench/encode/store.py",
-            ),
             "mhbench.encode.store.ResultStore._open": (
                 "encode/store.html#resultstore._open",
                 "mhbench/encode/store.py",
@@ -1629,10 +1641,6 @@ d = {
                 "encode/store.html#resultstore.clear",
                 "mhbench/encode/store.py",
             ),
-            "mhbench.encode.store.ResultStore.close": (
-                "encode/store.html#resultstore.close",
-                "mhbench/encode/store.py",
-            ),
             "mhbench.encode.store.ResultStore.contents": (
                 "encode/store.html#resultstore.contents",
                 "mhbench/encode/store.py",
@@ -1645,7 +1653,6 @@ d = {
             "mhbench.encode.store.ResultStore.put": ("encode/store.html#resultstore.put", "mhbench/encode/store.py"),
             "mhbench.encode.store.StoreSettings": ("encode/store.html#storesettings", "mhbench/encode/store.py"),
             "mhbench.encode.store.Stored": ("encode/store.html#stored", "mhbench/encode/store.py"),
-            "mhbench.encode.store._damaged": ("encode/store.html#_damaged", "mhbench/encode/store.py"),
             "mhbench.encode.store._digest": ("encode/store.html#_digest", "mhbench/encode/store.py"),
             "mhbench.encode.store._key": ("encode/store.html#_key", "mhbench/encode/store.py"),
             "mhbench.encode.store._model_files": ("encode/store.html#_model_files", "mhbench/encode/store.py"),
@@ -1704,6 +1711,66 @@ d = {
             "mhbench.records.answers._said": ("records/answers.html#_said", "mhbench/records/answers.py"),
             "mhbench.records.answers._sample": ("records/answers.html#_sample", "mhbench/records/answers.py"),
             "mhbench.records.answers.load_answers": ("records/answers.html#load_answers", "mhbench/records/answers.py"),
+        },
+        "mhbench.records.database": {
+            "mhbench.records.database.Database": ("records/database.html#database", "mhbench/records/database.py"),
+            "mhbench.records.database.Database.__enter__": (
+                "records/database.html#database.__enter__",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.Database.__exit__": (
+                "records/database.html#database.__exit__",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.Database.__init__": (
+                "records/database.html#database.__init__",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.Database._connect": (
+                "records/database.html#database._connect",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.Database._guard": (
+                "records/database.html#database._guard",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.Database._make_tables": (
+                "records/database.html#database._make_tables",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.Database._open": (
+                "records/database.html#database._open",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.Database._rename": (
+                "records/database.html#database._rename",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.Database._set_aside": (
+                "records/database.html#database._set_aside",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.Database._trouble": (
+                "records/database.html#database._trouble",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.Database._write_ahead": (
+                "records/database.html#database._write_ahead",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.Database.close": (
+                "records/database.html#database.close",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.damaged": ("records/database.html#damaged", "mhbench/records/database.py"),
+            "mhbench.records.database.private_file": (
+                "records/database.html#private_file",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.transaction": (
+                "records/database.html#transaction",
+                "mhbench/records/database.py",
+            ),
         },
         "mhbench.records.draw": {
             "mhbench.records.draw.draw_items": ("records/draw.html#draw_items", "mhbench/records/draw.py")
@@ -1939,6 +2006,7 @@ d = {
             "mhbench.report.findings._of_coverage": ("report/findings.html#_of_coverage", "mhbench/report/findings.py"),
             "mhbench.report.findings._of_judges": ("report/findings.html#_of_judges", "mhbench/report/findings.py"),
             "mhbench.report.findings._of_requests": ("report/findings.html#_of_requests", "mhbench/report/findings.py"),
+            "mhbench.report.findings._of_unread": ("report/findings.html#_of_unread", "mhbench/report/findings.py"),
             "mhbench.report.findings._table": ("report/findings.html#_table", "mhbench/report/findings.py"),
             "mhbench.report.findings._where": ("report/findings.html#_where", "mhbench/report/findings.py"),
             "mhbench.report.findings.about_run": ("report/findings.html#about_run", "mhbench/report/findings.py"),
@@ -2010,6 +2078,7 @@ d = {
             "mhbench.report.page._rests_on": ("report/page.html#_rests_on", "mhbench/report/page.py"),
             "mhbench.report.page._scored": ("report/page.html#_scored", "mhbench/report/page.py"),
             "mhbench.report.page._section": ("report/page.html#_section", "mhbench/report/page.py"),
+            "mhbench.report.page._source_url": ("report/page.html#_source_url", "mhbench/report/page.py"),
             "mhbench.report.page._stem": ("report/page.html#_stem", "mhbench/report/page.py"),
             "mhbench.report.page._unused": ("report/page.html#_unused", "mhbench/report/page.py"),
             "mhbench.report.page.collect": ("report/page.html#collect", "mhbench/report/page.py"),
@@ -2070,6 +2139,17 @@ d = {
             "mhbench.run.asking.settled": ("run/asking.html#settled", "mhbench/run/asking.py"),
             "mhbench.run.asking.settled_together": ("run/asking.html#settled_together", "mhbench/run/asking.py"),
             "mhbench.run.asking.trained_classifier": ("run/asking.html#trained_classifier", "mhbench/run/asking.py"),
+        },
+        "mhbench.run.bank": {
+            "mhbench.run.bank.StageShown": ("run/bank.html#stageshown", "mhbench/run/bank.py"),
+            "mhbench.run.bank._card": ("run/bank.html#_card", "mhbench/run/bank.py"),
+            "mhbench.run.bank._make": ("run/bank.html#_make", "mhbench/run/bank.py"),
+            "mhbench.run.bank._new_folder": ("run/bank.html#_new_folder", "mhbench/run/bank.py"),
+            "mhbench.run.bank._on_study": ("run/bank.html#_on_study", "mhbench/run/bank.py"),
+            "mhbench.run.bank._sheets": ("run/bank.html#_sheets", "mhbench/run/bank.py"),
+            "mhbench.run.bank.add_corpus": ("run/bank.html#add_corpus", "mhbench/run/bank.py"),
+            "mhbench.run.bank.bank_items": ("run/bank.html#bank_items", "mhbench/run/bank.py"),
+            "mhbench.run.bank.printed_tables": ("run/bank.html#printed_tables", "mhbench/run/bank.py"),
         },
         "mhbench.run.cached": {
             "mhbench.run.cached._answers": ("run/cached.html#_answers", "mhbench/run/cached.py"),
@@ -2159,6 +2239,7 @@ d = {
         "mhbench.run.export": {
             "mhbench.run.export._sample": ("run/export.html#_sample", "mhbench/run/export.py"),
             "mhbench.run.export._short": ("run/export.html#_short", "mhbench/run/export.py"),
+            "mhbench.run.export.bank_cards": ("run/export.html#bank_cards", "mhbench/run/export.py"),
             "mhbench.run.export.dataset_folder": ("run/export.html#dataset_folder", "mhbench/run/export.py"),
             "mhbench.run.export.export_run": ("run/export.html#export_run", "mhbench/run/export.py"),
             "mhbench.run.export.inspect_logs": ("run/export.html#inspect_logs", "mhbench/run/export.py"),
@@ -2180,6 +2261,7 @@ d = {
         },
         "mhbench.run.inputs": {
             "mhbench.run.inputs._hash": ("run/inputs.html#_hash", "mhbench/run/inputs.py"),
+            "mhbench.run.inputs._made_here": ("run/inputs.html#_made_here", "mhbench/run/inputs.py"),
             "mhbench.run.inputs._make_places": ("run/inputs.html#_make_places", "mhbench/run/inputs.py"),
             "mhbench.run.inputs._model_files": ("run/inputs.html#_model_files", "mhbench/run/inputs.py"),
             "mhbench.run.inputs._of_models": ("run/inputs.html#_of_models", "mhbench/run/inputs.py"),
@@ -2946,6 +3028,7 @@ d = {
             "mhbench.stats.tests.Comparison": ("stats/tests.html#comparison", "mhbench/stats/tests.py"),
             "mhbench.stats.tests.LevelDifference": ("stats/tests.html#leveldifference", "mhbench/stats/tests.py"),
             "mhbench.stats.tests.PermutationTest": ("stats/tests.html#permutationtest", "mhbench/stats/tests.py"),
+            "mhbench.stats.tests._dealt": ("stats/tests.html#_dealt", "mhbench/stats/tests.py"),
             "mhbench.stats.tests._dealt_by_kind": ("stats/tests.html#_dealt_by_kind", "mhbench/stats/tests.py"),
             "mhbench.stats.tests._paired": ("stats/tests.html#_paired", "mhbench/stats/tests.py"),
             "mhbench.stats.tests.adjust_p": ("stats/tests.html#adjust_p", "mhbench/stats/tests.py"),
@@ -3294,8 +3377,16 @@ d = {
                 "steps/duel_tables.html#count_proposals",
                 "mhbench/steps/duel_tables.py",
             ),
+            "mhbench.steps.duel_tables.declared_duels": (
+                "steps/duel_tables.html#declared_duels",
+                "mhbench/steps/duel_tables.py",
+            ),
             "mhbench.steps.duel_tables.duel_metrics": (
                 "steps/duel_tables.html#duel_metrics",
+                "mhbench/steps/duel_tables.py",
+            ),
+            "mhbench.steps.duel_tables.duel_truth": (
+                "steps/duel_tables.html#duel_truth",
                 "mhbench/steps/duel_tables.py",
             ),
             "mhbench.steps.duel_tables.n_pairs": ("steps/duel_tables.html#n_pairs", "mhbench/steps/duel_tables.py"),
@@ -3319,10 +3410,15 @@ d = {
                 "steps/freeform.html#accuracy_beside",
                 "mhbench/steps/freeform.py",
             ),
+            "mhbench.steps.freeform.could_be_asked": (
+                "steps/freeform.html#could_be_asked",
+                "mhbench/steps/freeform.py",
+            ),
             "mhbench.steps.freeform.count_free_form": (
                 "steps/freeform.html#count_free_form",
                 "mhbench/steps/freeform.py",
             ),
+            "mhbench.steps.freeform.echo_truth": ("steps/freeform.html#echo_truth", "mhbench/steps/freeform.py"),
             "mhbench.steps.freeform.freeform_metrics": (
                 "steps/freeform.html#freeform_metrics",
                 "mhbench/steps/freeform.py",
@@ -3485,6 +3581,11 @@ d = {
             "mhbench.steps.jury.same_lineage": ("steps/jury.html#same_lineage", "mhbench/steps/jury.py"),
             "mhbench.steps.jury.scored_alike": ("steps/jury.html#scored_alike", "mhbench/steps/jury.py"),
         },
+        "mhbench.steps.orders": {
+            "mhbench.steps.orders.answers_by_order": ("steps/orders.html#answers_by_order", "mhbench/steps/orders.py"),
+            "mhbench.steps.orders.option_orders": ("steps/orders.html#option_orders", "mhbench/steps/orders.py"),
+            "mhbench.steps.orders.order_row": ("steps/orders.html#order_row", "mhbench/steps/orders.py"),
+        },
         "mhbench.steps.prepare": {
             "mhbench.steps.prepare.count_items": ("steps/prepare.html#count_items", "mhbench/steps/prepare.py"),
             "mhbench.steps.prepare.declared_skill": ("steps/prepare.html#declared_skill", "mhbench/steps/prepare.py"),
@@ -3524,6 +3625,8 @@ d = {
             "mhbench.steps.score.scorable": ("steps/score.html#scorable", "mhbench/steps/score.py"),
             "mhbench.steps.score.score_responses": ("steps/score.html#score_responses", "mhbench/steps/score.py"),
             "mhbench.steps.score.self_consistency": ("steps/score.html#self_consistency", "mhbench/steps/score.py"),
+            "mhbench.steps.score.unread": ("steps/score.html#unread", "mhbench/steps/score.py"),
+            "mhbench.steps.score.where_read": ("steps/score.html#where_read", "mhbench/steps/score.py"),
             "mhbench.steps.score.with_soft_labels": ("steps/score.html#with_soft_labels", "mhbench/steps/score.py"),
         },
         "mhbench.steps.similarity": {
@@ -3555,9 +3658,11 @@ d = {
         "mhbench.steps.training": {
             "mhbench.steps.training.Run": ("steps/training.html#run", "mhbench/steps/training.py"),
             "mhbench.steps.training.TrainingParts": ("steps/training.html#trainingparts", "mhbench/steps/training.py"),
+            "mhbench.steps.training._always": ("steps/training.html#_always", "mhbench/steps/training.py"),
+            "mhbench.steps.training._answers": ("steps/training.html#_answers", "mhbench/steps/training.py"),
             "mhbench.steps.training._by_variant": ("steps/training.html#_by_variant", "mhbench/steps/training.py"),
             "mhbench.steps.training._choosable": ("steps/training.html#_choosable", "mhbench/steps/training.py"),
-            "mhbench.steps.training._flips": ("steps/training.html#_flips", "mhbench/steps/training.py"),
+            "mhbench.steps.training._longest": ("steps/training.html#_longest", "mhbench/steps/training.py"),
             "mhbench.steps.training._row": ("steps/training.html#_row", "mhbench/steps/training.py"),
             "mhbench.steps.training._said": ("steps/training.html#_said", "mhbench/steps/training.py"),
             "mhbench.steps.training._scores": ("steps/training.html#_scores", "mhbench/steps/training.py"),
@@ -3566,14 +3671,12 @@ d = {
                 "steps/training.html#answering_runs",
                 "mhbench/steps/training.py",
             ),
-            "mhbench.steps.training.baseline_answers": (
-                "steps/training.html#baseline_answers",
-                "mhbench/steps/training.py",
-            ),
+            "mhbench.steps.training.baselines": ("steps/training.html#baselines", "mhbench/steps/training.py"),
             "mhbench.steps.training.learning_curves": (
                 "steps/training.html#learning_curves",
                 "mhbench/steps/training.py",
             ),
+            "mhbench.steps.training.order_table": ("steps/training.html#order_table", "mhbench/steps/training.py"),
             "mhbench.steps.training.run_cards": ("steps/training.html#run_cards", "mhbench/steps/training.py"),
             "mhbench.steps.training.run_table": ("steps/training.html#run_table", "mhbench/steps/training.py"),
             "mhbench.steps.training.seed_table": ("steps/training.html#seed_table", "mhbench/steps/training.py"),
@@ -3591,7 +3694,9 @@ d = {
             "mhbench.steps.truth._beside": ("steps/truth.html#_beside", "mhbench/steps/truth.py"),
             "mhbench.steps.truth._covered": ("steps/truth.html#_covered", "mhbench/steps/truth.py"),
             "mhbench.steps.truth._known": ("steps/truth.html#_known", "mhbench/steps/truth.py"),
+            "mhbench.steps.truth._row": ("steps/truth.html#_row", "mhbench/steps/truth.py"),
             "mhbench.steps.truth.accuracy_truth": ("steps/truth.html#accuracy_truth", "mhbench/steps/truth.py"),
+            "mhbench.steps.truth.beside_truth": ("steps/truth.html#beside_truth", "mhbench/steps/truth.py"),
             "mhbench.steps.truth.calibration_truth": ("steps/truth.html#calibration_truth", "mhbench/steps/truth.py"),
             "mhbench.steps.truth.levels_truth": ("steps/truth.html#levels_truth", "mhbench/steps/truth.py"),
             "mhbench.steps.truth.memory_truth": ("steps/truth.html#memory_truth", "mhbench/steps/truth.py"),
@@ -4062,6 +4167,7 @@ d = {
         },
         "mhbench.studies.demo": {
             "mhbench.studies.demo.demo_canary": ("studies/demo.html#demo_canary", "mhbench/studies/demo.py"),
+            "mhbench.studies.demo.demo_card": ("studies/demo.html#demo_card", "mhbench/studies/demo.py"),
             "mhbench.studies.demo.demo_files": ("studies/demo.html#demo_files", "mhbench/studies/demo.py"),
             "mhbench.studies.demo.demo_path": ("studies/demo.html#demo_path", "mhbench/studies/demo.py"),
         },
@@ -4443,6 +4549,10 @@ d = {
                 "studies/medqade/simulate.html#expected_bias",
                 "mhbench/studies/medqade/simulate.py",
             ),
+            "mhbench.studies.medqade.simulate.planted_truth": (
+                "studies/medqade/simulate.html#planted_truth",
+                "mhbench/studies/medqade/simulate.py",
+            ),
             "mhbench.studies.medqade.simulate.share_right": (
                 "studies/medqade/simulate.html#share_right",
                 "mhbench/studies/medqade/simulate.py",
@@ -4590,6 +4700,10 @@ d = {
                 "studies/mentat/preferences.html#creators",
                 "mhbench/studies/mentat/preferences.py",
             ),
+            "mhbench.studies.mentat.preferences._as_written": (
+                "studies/mentat/preferences.html#_as_written",
+                "mhbench/studies/mentat/preferences.py",
+            ),
             "mhbench.studies.mentat.preferences.chosen_labels": (
                 "studies/mentat/preferences.html#chosen_labels",
                 "mhbench/studies/mentat/preferences.py",
@@ -4612,6 +4726,10 @@ d = {
             ),
             "mhbench.studies.mentat.preferences.same_as_source": (
                 "studies/mentat/preferences.html#same_as_source",
+                "mhbench/studies/mentat/preferences.py",
+            ),
+            "mhbench.studies.mentat.preferences.simulated_truth": (
+                "studies/mentat/preferences.html#simulated_truth",
                 "mhbench/studies/mentat/preferences.py",
             ),
             "mhbench.studies.mentat.preferences.wording_table": (

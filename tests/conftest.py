@@ -7,8 +7,19 @@ import sys
 from pathlib import Path
 
 import pytest
+from here import stages_here
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test asks the hub, or waits for it
 
 ROOT = Path(__file__).resolve().parent.parent
+LONG = (
+    "test_pipeline",
+    "test_new_study",
+    "test_stages",
+    "test_annotate_pipeline",
+    "test_annotate_browser",
+    "test_wheel",
+)
 BIN = Path(sys.executable).parent
 ENV = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "PYTHONHASHSEED": "0", "DVC_NO_ANALYTICS": "1"}
 
@@ -25,6 +36,11 @@ def run(*command, cwd, ok=True) -> str:
         f"{command} ended with {done.returncode}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
     )
     return done.stdout + done.stderr
+
+
+def pytest_collection_modifyitems(items):
+    "The longest files first, so that two workers end together (`--dist loadfile --no-loadscope-reorder`)."
+    items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))
 
 
 def listed(root: Path) -> list[Path]:
@@ -49,6 +65,13 @@ def clone(root, tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _stages_here():
+    "Where a test itself runs a stage, no process starts; where a command does that a test started, one does."
+    with stages_here():
+        yield
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     "The repository."
@@ -56,11 +79,13 @@ def root() -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _no_open_store():
-    "A stage that a test makes opens the repository's store: the next test finds none open."
+def _as_it_was():
+    "What a stage that runs here leaves in the process: its store is closed, and no model has looks of its own."
     yield
     if "mhbench.encode.store" in sys.modules:
         sys.modules["mhbench.encode.store"].close_store()
+    if "mhbench.report.style" in sys.modules:
+        sys.modules["mhbench.report.style"].introduce(())
 
 
 @pytest.fixture

@@ -45,6 +45,7 @@ def run_of(folder, right):
     n = len(right)
     scores = {"study": "s", "set": None, "item_id": [f"q{k}" for k in range(n)], "cluster": [f"q{k}" for k in range(n)]}
     scores |= {"model": "m", "mode": "zero_shot", "answered_by": "plain", "n_votes": 1, "correct": right}
+    scores |= {"status": "ok", "how": "text", "read": True}
     out = folder / "results" / "score" / "s"
     out.mkdir(parents=True)
     pd.DataFrame(scores).to_parquet(out / "scores.parquet")
@@ -74,6 +75,7 @@ import pathlib, pandas as pd, yaml
 right = [float(k < yaml.safe_load(open("params.yaml"))["right"]) for k in range(40)]
 ids = [f"q{k}" for k in range(40)]
 rows = {"study": "s", "set": None, "item_id": ids, "cluster": ids, "model": "m", "mode": "zero_shot"}
+rows |= {"status": "ok", "how": "text", "read": True}
 out = pathlib.Path("results/score/s")
 out.mkdir(parents=True, exist_ok=True)
 pd.DataFrame(rows | {"answered_by": "plain", "n_votes": 1, "correct": right}).to_parquet(out / "scores.parquet")

@@ -214,6 +214,31 @@ def test_a_name_that_leads_nowhere(load, name):
         load(name)
 
 
+def test_another_device_has_the_same_numbers(tiny):
+    "`cpu:0` goes the way of a GPU: no layer is packed, batches are moved to the network and back."
+    texts = ["he sleeps", "", "she has slept badly for weeks and drinks every evening", "he sleeps"]
+    here, there = (embeddings.load_encoder(tiny["bert"], device=d) for d in ("cpu", "cpu:0"))
+    np.testing.assert_allclose(there.sentences(texts), here.sentences(texts), atol=1e-5)
+    for a, b in zip(there.tokens(texts), here.tokens(texts), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+    assert there.identity["device"] == "cpu:0" and "device" not in here.identity, "the store keeps them apart"
+    pairs = [(texts[0], texts[2]), (texts[2], texts[0])]
+    a, b = (classifiers.load_nli(tiny["nli"], device=d).contradiction(pairs) for d in ("cpu:0", "cpu"))
+    np.testing.assert_allclose(a, b, atol=1e-5)
+    a, b = (classifiers.load_grammar(tiny["cola"], device=d).acceptability(texts) for d in ("cpu:0", "cpu"))
+    np.testing.assert_allclose(a, b, atol=1e-5)
+    a, b = (perplexity.load_lm(tiny["lm"], device=d).perplexity(texts)[0] for d in ("cpu:0", "cpu"))
+    np.testing.assert_allclose(a, b, rtol=1e-5)
+
+
+@pytest.mark.parametrize("load", [embeddings.load_encoder, classifiers.load_nli, perplexity.load_lm])
+def test_a_device_that_is_not_here_is_refused(load, tiny):
+    with pytest.raises(ValueError, match=f"{load.__name__}: device must be one that PyTorch finds here; got 'cuda:99'"):
+        load(tiny["bert"], device="cuda:99")
+    with pytest.raises(ValueError, match="load_lm: device must be cpu for a GGUF file"):
+        perplexity.load_lm("bundled", device="cpu:0")
+
+
 def test_importing_loads_no_model_library():
     code = (
         "import sys, mhbench.encode.embeddings, mhbench.encode.bertscore, mhbench.encode.roscoe\n"

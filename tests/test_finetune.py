@@ -1,6 +1,11 @@
 """Encoders that learn: by heart, the same bits twice, the same weights after a kill, and nothing cut in silence."""
 
+import inspect
 import json
+import multiprocessing
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -8,11 +13,13 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from mhbench.encode.finetune import finetune, model_card, run_key, training_settings, untrained_model
-from mhbench.encode.multiple_choice import Choices, choice_responses, load_multiple_choice, prepare_choices
-from mhbench.records.schema import Item, letters
+from mhbench.encode import finetune as finetuning
+from mhbench.encode.finetune import TrainingData, finetune, model_card, run_key, training_settings, untrained_model
+from mhbench.encode.multiple_choice import choice_responses, load_multiple_choice, prepare_choices
+from mhbench.encode.store import ResultStore, kept_in
+from mhbench.records.schema import Item, letters, read_records, write_records
+from mhbench.steps.training import order_table, run_table, train_runs, training_parts
 
-NONE = Choices([], [], [], [], 0)
 SETTINGS = {"learning_rate": 3.0e-3, "batch_size": 8, "epochs": 4, "patience": None}
 
 
@@ -27,6 +34,14 @@ class KillAt(transformers.TrainerCallback):
     def on_step_end(self, args, state, control, **kwargs):
         if state.global_step == self.step:
             raise Killed
+
+
+class Counted(transformers.TrainerCallback):
+    def __init__(self):
+        self.steps = []
+
+    def on_step_end(self, args, state, control, **kwargs):
+        self.steps.append(state.global_step)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -63,8 +78,7 @@ def bank(words, n, seed, k=4, distinct=False):
 
 @pytest.fixture(scope="module")
 def parts(base):
-    tokenizer = transformers.AutoTokenizer.from_pretrained(base[0])
-    return [prepare_choices(bank(base[1], n, seed), tokenizer, max_length=64) for n, seed in ((24, 1), (12, 2))]
+    return TrainingData(base[0], *(bank(base[1], n, seed) for n, seed in ((24, 1), (12, 2))))
 
 
 def weights(folder):
@@ -80,13 +94,13 @@ def equal(a, b):
 
 @pytest.fixture(scope="module")
 def whole(base, parts, tmp_path_factory):
-    return finetune(base[0], *parts, training_settings(SETTINGS), seed=7, runs=tmp_path_factory.mktemp("whole"))
+    return finetune(parts, training_settings(SETTINGS), seed=7, runs=tmp_path_factory.mktemp("whole"))
 
 
 def test_the_same_bits_twice_and_others_for_another_seed(base, parts, whole, tmp_path):
     settings = training_settings(SETTINGS)
-    assert equal(finetune(base[0], *parts, settings, seed=7, runs=tmp_path).folder, whole.folder)
-    other = finetune(base[0], *parts, settings, seed=8, runs=tmp_path)
+    assert equal(finetune(parts, settings, seed=7, runs=tmp_path).folder, whole.folder)
+    other = finetune(parts, settings, seed=8, runs=tmp_path)
     assert not equal(other.folder, whole.folder) and other.key != whole.key
 
 
@@ -94,52 +108,90 @@ def test_the_same_bits_twice_and_others_for_another_seed(base, parts, whole, tmp
 def test_a_run_that_was_killed_ends_with_the_same_weights(base, parts, whole, tmp_path, step):
     settings = training_settings(SETTINGS)
     with pytest.raises(Killed):
-        finetune(base[0], *parts, settings, seed=7, runs=tmp_path, callbacks=[KillAt(step)])
+        finetune(parts, settings, seed=7, runs=tmp_path, callbacks=[KillAt(step)])
     [folder] = tmp_path.iterdir()
     assert not (folder / "done.json").exists() and list(folder.glob("checkpoints/checkpoint-*"))
     half = folder / "checkpoints" / "checkpoint-99"  # what a kill in the middle of saving leaves
     half.mkdir()
     (half / "model.safetensors").write_bytes(b"half")
-    resumed = finetune(base[0], *parts, settings, seed=7, runs=tmp_path)
+    resumed = finetune(parts, settings, seed=7, runs=tmp_path)
     assert equal(resumed.folder, whole.folder)
     assert resumed.facts["steps"] == whole.facts["steps"] == 12
     assert not (folder / "checkpoints").exists()
 
 
+class Hold(transformers.TrainerCallback):
+    "Say after four steps that they are done, and go on when told to."
+
+    def __init__(self, pipe):
+        self.pipe = pipe
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if state.global_step == 4:
+            self.pipe.send("training")
+            self.pipe.recv()
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_run_that_another_process_trains_is_waited_for(parts, whole, tmp_path, monkeypatch, killed):
+    fork, said, mine = multiprocessing.get_context("fork"), [], Counted()  # it has the libraries already
+    here, there = fork.Pipe()
+    asked = {"seed": 7, "runs": tmp_path, "callbacks": [Hold(there)]}
+    of = (parts, training_settings(SETTINGS))
+    other = fork.Process(target=finetune, args=of, kwargs=asked, daemon=True)
+    other.start()
+    assert here.recv() == "training"
+
+    def end_it(sentence):
+        said.append(sentence)
+        other.kill() if killed else here.send("go on")
+
+    monkeypatch.setattr(finetuning, "say", end_it)
+    run = finetune(*of, **asked | {"callbacks": [mine]})
+    assert said == [f"another process trains the run {run.folder.name}; its end is waited for"]
+    assert mine.steps == (list(range(4, 13)) if killed else []), "three steps were in its checkpoint"
+    assert equal(run.folder, whole.folder)
+
+
 def test_early_stopping_counts_through_a_kill(base, parts, tmp_path):
     settings = training_settings(SETTINGS | {"epochs": 30, "patience": 2, "learning_rate": 1.0e-2})
-    straight = finetune(base[0], *parts, settings, seed=7, runs=tmp_path / "a")
+    straight = finetune(parts, settings, seed=7, runs=tmp_path / "a")
     assert straight.facts["epochs_trained"] < 30, "nonsense cannot be learnt: the validation loss must rise"
     best = straight.history.query("part == 'validation'").sort_values("loss").iloc[0]
     assert straight.facts["best_epoch"] == best["epoch"]
     assert straight.facts["epochs_trained"] == best["epoch"] + 2
     stop = int(straight.facts["steps"]) - 2
     with pytest.raises(Killed):
-        finetune(base[0], *parts, settings, seed=7, runs=tmp_path / "b", callbacks=[KillAt(stop)])
-    resumed = finetune(base[0], *parts, settings, seed=7, runs=tmp_path / "b")
+        finetune(parts, settings, seed=7, runs=tmp_path / "b", callbacks=[KillAt(stop)])
+    resumed = finetune(parts, settings, seed=7, runs=tmp_path / "b")
     assert equal(resumed.folder, straight.folder) and resumed.facts["steps"] == straight.facts["steps"]
 
 
 def test_sixteen_questions_by_heart(base, tmp_path):
     items = bank(base[1], 16, 5, distinct=True)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(base[0])
     settings = training_settings({"learning_rate": 3.0e-3, "batch_size": 8, "epochs": 30, "warmup": 0.0})
-    run = finetune(base[0], prepare_choices(items, tokenizer), NONE, settings, seed=0, runs=tmp_path)
+    run = finetune(TrainingData(base[0], items), settings, seed=0, runs=tmp_path)
     answers = choice_responses(items, load_multiple_choice(run.folder / "model"), model="tiny")
     assert [r.text for r in answers] == [i.key[0] for i in items]
 
 
 def test_everything_that_shapes_a_run_is_in_its_key(base, parts):
     settings = training_settings(SETTINGS)
+    turned = {"A": "B", "B": "C", "C": "D", "D": "A"}
+    other_key = [parts.train[0].model_copy(update={"key": [turned[parts.train[0].key[0]]]}), *parts.train[1:]]
     keys = {
-        run_key(base[0], *parts, settings, 1),
-        run_key(base[0], *parts, settings, 2),
-        run_key(base[0], *parts[::-1], settings, 1),
-        run_key(base[0], *parts, settings.model_copy(update={"weight_decay": 0.5}), 1),
-        run_key("minilm", *parts, settings, 1),
+        run_key(parts, settings, 1),
+        run_key(parts, settings, 2),
+        run_key(TrainingData(base[0], parts.validation, parts.train), settings, 1),
+        run_key(TrainingData(base[0], parts.train, parts.validation, without_question=True), settings, 1),
+        run_key(TrainingData(base[0], other_key, parts.validation), settings, 1),
+        run_key(parts, settings.model_copy(update={"weight_decay": 0.5}), 1),
+        run_key(TrainingData("minilm", parts.train, parts.validation), settings, 1),
     }
-    assert len(keys) == 5
-    assert run_key(base[0], *parts, settings.model_copy(update={"device": "cpu"}), 1) in keys, "a device is no setting"
+    assert len(keys) == 7
+    assert run_key(parts, settings.model_copy(update={"device": "cpu"}), 1) in keys, "a device is no setting"
+    renamed = [i.model_copy(update={"item_id": f"other-{i.item_id}"}) for i in parts.train]
+    assert run_key(TrainingData(base[0], renamed, parts.validation), settings, 1) in keys, "nor is a name"
 
 
 def test_options_are_scored_by_themselves(base, whole):
@@ -157,9 +209,8 @@ def test_numbers_of_options_may_differ_where_nothing_is_trained(base, whole):
     items = bank(base[1], 3, 11, k=5) + bank(base[1], 3, 12, k=2)
     found = load_multiple_choice(whole.folder / "model").log_probabilities(items)
     assert [len(found[i.item_id]) for i in items] == [5, 5, 5, 2, 2, 2]
-    tokenizer = transformers.AutoTokenizer.from_pretrained(base[0])
     with pytest.raises(ValueError, match="as many options in every item"):
-        finetune(base[0], prepare_choices(items, tokenizer), NONE, training_settings({}), seed=0, runs=whole.folder)
+        finetune(TrainingData(base[0], items), training_settings({}), seed=0, runs=whole.folder)
 
 
 def test_the_context_is_cut_and_never_question_or_options(base):
@@ -183,7 +234,7 @@ def test_an_untrained_head_is_one_by_its_seed(base):
 
 
 def test_no_epoch_leaves_the_random_head(base, parts, tmp_path):
-    run = finetune(base[0], *parts, training_settings({"epochs": 0}), seed=1, runs=tmp_path)
+    run = finetune(parts, training_settings({"epochs": 0}), seed=1, runs=tmp_path)
     model, _ = untrained_model(base[0], training_settings({"epochs": 0}), 1)
     assert torch.equal(weights(run.folder)["classifier.weight"], model.classifier.weight) and not len(run.history)
 
@@ -192,3 +243,39 @@ def test_a_card_says_what_it_was_trained_on(whole):
     card = model_card("tiny", whole, training_settings(SETTINGS), {"items": 24}, {"accuracy": "0.25 [0.1, 0.4]"})
     assert card.startswith("---\nbase_model:") and "| items | 24 |" in card and "no medical device" in card
     assert json.loads((whole.folder / "done.json").read_text())["n_train"] == 24
+
+
+def trained(folder, base):
+    "Two tables of the stage: what every run came to, and in other orders of the options."
+    entries, settings = {"tiny": {"served": str(base)}}, SETTINGS | {"epochs": 1}
+    parts = training_parts(*(read_records(folder / f"{n}.parquet", Item) for n in ("train", "held", "test")), seed=1)
+    runs = train_runs(entries, parts, settings, seeds=[7], baseline_seeds=[7], runs=folder / "runs")
+    return [
+        t.to_json() for t in (run_table(runs, parts, n_boot=50, seed=1), order_table(runs, parts, n_boot=50, seed=1))
+    ]
+
+
+ALONE = """
+import json, sys
+from pathlib import Path
+from mhbench.encode.store import StoreSettings, keep_results
+from mhbench.records.schema import Item, read_records
+from mhbench.steps.training import order_table, run_table, train_runs, training_parts
+{trained}
+folder, base, SETTINGS = Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3])
+keep_results(StoreSettings(), folder / "computed.sqlite")
+tables = trained(folder, base)
+print(json.dumps([tables, [m for m in ("torch", "transformers", "tokenizers") if m in sys.modules]]))
+"""
+
+
+def test_runs_that_are_there_are_read_without_torch(base, tmp_path):
+    for n, seed in (("train", 21), ("held", 22), ("test", 23)):
+        write_records(bank(base[1], 12, seed), tmp_path / f"{n}.parquet", Item)
+    with kept_in(ResultStore(tmp_path / "computed.sqlite")):
+        tables = trained(tmp_path, base[0])
+    script = ALONE.format(trained=inspect.getsource(trained))
+    command = [sys.executable, "-c", script, str(tmp_path), str(base[0]), json.dumps(SETTINGS)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, timeout=120, check=True)
+    assert json.loads(done.stdout) == [tables, []]

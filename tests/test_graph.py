@@ -3,6 +3,7 @@
 import ast
 import re
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import nbformat
@@ -16,6 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 STAGES = {name: node for name, node in graph(ROOT).items() if node.parameters}
 
 
+@cache
 def imported(source: str, package: str = "") -> set[str]:
     "The modules of mhbench that a source imports, in functions too; `package` is where its relative imports start."
     out = set()

@@ -52,7 +52,7 @@ def asked(endpoint, requests=REQUESTS, model=None, **more):
 
 @pytest.fixture(scope="module")
 def endpoint():
-    with serve() as e:
+    with serve(threads=1) as e:
         yield e
 
 
@@ -70,7 +70,7 @@ def test_the_same_bytes_eight_at_once(endpoint, first):
 
 
 def test_the_same_bytes_from_another_process_with_other_threads_and_context(endpoint, first):
-    with serve(threads=1, n_ctx=2048) as other:
+    with serve(threads=2, n_ctx=2048) as other:
         assert other.base_urls != endpoint.base_urls and other.identity == endpoint.identity
         assert outcome(asked(other)) == first
 

@@ -16,6 +16,7 @@ from faults.server import FaultServer
 
 from mhbench.records.schema import Item, Response, read_records
 from mhbench.run import inputs
+from mhbench.run.cli import main
 from mhbench.run.execute import run_stage
 from mhbench.run.graph import graph, selective
 from mhbench.studies.demo import demo_files
@@ -30,6 +31,20 @@ def small(clone, tmp_path_factory) -> Path:
     said = run(BIN / "mhbench", "run", "--all", cwd=folder)
     (folder.parent / "run.txt").write_text(said, encoding="utf-8")
     return folder
+
+
+@pytest.fixture
+def command(monkeypatch, capfd):
+    "A command of mhbench, given here: what it says."
+
+    def said(*words, cwd, ok=True) -> str:
+        monkeypatch.chdir(cwd)
+        ended = main(list(words))
+        said = "".join(capfd.readouterr())
+        assert (ended == 0) == ok, said
+        return said
+
+    return said
 
 
 def test_the_pulled_data_are_the_packaged_banks(clone, root):
@@ -54,6 +69,7 @@ def test_repro_runs_every_stage_and_then_nothing(small):
     said = (small.parent / "run.txt").read_text(encoding="utf-8")
     assert "| mhqa | score | accuracy | minilm |" in said, "`run --all` ends with the table"
     assert "stage 1 of " in said or ENV.get("CI"), "and says which stage of how many it is at"
+    assert "is empty" not in said, "DVC warns of empty folders: one that no stage fills says so in a file"
     again = run(BIN / "dvc", "repro", cwd=small)
     assert re.findall(r"Running stage '([^']+)'", again) == ["inputs"]  # the inputs are hashed, and nothing else runs
 
@@ -73,7 +89,7 @@ def test_nothing_is_dropped_on_the_way(small):
     assert accuracy["estimate"].tolist() == pytest.approx([by_hand])
 
 
-def test_the_report_loads_nothing_and_holds_every_figure(small):
+def test_the_report_loads_nothing_and_holds_every_figure(small, command):
     page = (small / "results" / "report.html").read_text(encoding="utf-8")
     assert "src='http" not in page and 'src="http' not in page and "default-src 'none'" in page
     assert page.count("data:image/svg+xml;base64,") >= 4
@@ -88,7 +104,7 @@ def test_the_report_loads_nothing_and_holds_every_figure(small):
     ):
         assert fact in page, fact
     assert re.search(r"Made on 20\d\d-\d\d-\d\d \d\d:\d\d UTC by mhbench", page)
-    assert "accuracy" in run(BIN / "mhbench", "summary", cwd=small)
+    assert "accuracy" in command("summary", cwd=small)
     main = pd.read_csv(small / "results" / "report" / "headline.csv")
     assert len(main) > 5 and main[["n", "estimate"]].notna().all().all(), "every main number has its n"
 
@@ -137,27 +153,27 @@ def test_a_new_colour_asks_no_model_anything(small):
     assert "score@mhqa" in out and "generate@" not in out and "judge@" not in out
 
 
-def test_an_unknown_parameter_is_refused(clone):
+def test_an_unknown_parameter_is_refused(clone, command):
     p = clone / "params.yaml"
     text = p.read_text()
     y = yaml.safe_load(text)
     y["score"]["n_boots"] = 10
     p.write_text(yaml.safe_dump(y, sort_keys=False))
     try:
-        out = run(BIN / "mhbench", "run", "score", "--study", "mhqa", cwd=clone, ok=False)
+        out = command("run", "score", "--study", "mhqa", cwd=clone, ok=False)
     finally:
         p.write_text(text)
     assert "score.n_boots must be one of" in out and "did you mean n_boot?" in out
 
 
-def test_a_missing_parameter_is_refused(clone):
+def test_a_missing_parameter_is_refused(clone, command):
     p = clone / "params.yaml"
     text = p.read_text()
     y = yaml.safe_load(text)
     del y["score"]["n_boot"]
     p.write_text(yaml.safe_dump(y, sort_keys=False))
     try:
-        out = run(BIN / "mhbench", "run", "score", "--study", "mhqa", cwd=clone, ok=False)
+        out = command("run", "score", "--study", "mhqa", cwd=clone, ok=False)
     finally:
         p.write_text(text)
     assert "studies.mhqa.score.n_boot must be given; got nothing" in out
@@ -198,7 +214,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("stage", sorted(BAD))
-def test_each_stage_refuses_bad_input(stage, small, monkeypatch):
+def test_each_stage_refuses_bad_input(stage, small, tmp_path, monkeypatch):
     bad, words = BAD[stage]
     monkeypatch.chdir(small)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -216,8 +232,8 @@ def test_each_stage_refuses_bad_input(stage, small, monkeypatch):
             "contamination": "counselingbench",
         }.get(stage, "mhqa")
     )
-    values = {"results": str(small / "bad")}
-    shutil.copytree(small / "results", small / "bad", dirs_exist_ok=True)
+    values = {"results": str(tmp_path / "bad")}
+    shutil.copytree(small / "results", tmp_path / "bad")
     if study == "counselingbench":
         for s, m in (("prepare", None), ("generate", "minilm"), ("score", None)):
             run_stage(
@@ -267,17 +283,14 @@ def test_two_tagged_cells_are_refused(clone, monkeypatch):
         f.write_text(text)
 
 
-def test_shards_merge_to_the_bytes_of_one_process(small, monkeypatch):
-    monkeypatch.chdir(small)
+def test_shards_merge_to_the_bytes_of_one_process(small, command):
     whole = (small / "results/text/generate/mhqa/minilm/responses.parquet").read_bytes()
     for i in range(3):
-        run(BIN / "mhbench", "run", "generate", "--study", "mhqa", "--model", "minilm", "--shard", f"{i}/3", cwd=small)
+        command("run", "generate", "--study", "mhqa", "--model", "minilm", "--shard", f"{i}/3", cwd=small)
     (small / "results/text/generate/mhqa/minilm/responses.1of3.parquet").rename(small / "part")
-    assert "every part must be there; got none for [1] of 3" in run(
-        BIN / "mhbench", "merge", "mhqa", "minilm", cwd=small, ok=False
-    )
+    assert "every part must be there; got none for [1] of 3" in command("merge", "mhqa", "minilm", cwd=small, ok=False)
     (small / "part").rename(small / "results/text/generate/mhqa/minilm/responses.1of3.parquet")
-    run(BIN / "mhbench", "merge", "mhqa", "minilm", cwd=small)
+    command("merge", "mhqa", "minilm", cwd=small)
     assert (small / "results/text/generate/mhqa/minilm/responses.parquet").read_bytes() == whole
     for f in (small / "results/text/generate/mhqa/minilm").glob("responses.*of3.*"):
         f.unlink()

@@ -15,6 +15,7 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import softmax
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from mhbench.stats import hierarchical as P
 from mhbench.stats.hierarchical import bootstrap_preferences, hierarchical_bradley_terry
@@ -446,6 +447,32 @@ def test_bootstrap_covers_the_truth():
 
 
 # ---------------------------------------------------------------- what goes around it
+
+
+@pytest.mark.parametrize("offset", ["paper", "symmetric"])
+def test_a_fit_takes_as_few_steps_for_a_whole_benchmark_as_for_a_part(offset, monkeypatch):
+    "MENTAT has 203 questions. Beyond 10,000 comparisons threads of the BLAS waited for each other, at every step."
+    steps, threads = [], set()
+    objective, hessian = P._objective, P._hessian
+
+    def counted(*args):
+        threads.update(library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas")
+        return objective(*args)
+
+    monkeypatch.setattr(P, "_objective", counted)
+    monkeypatch.setattr(P, "_hessian", lambda *args: steps.append(None) or hessian(*args))
+    taken = {}
+    for n_questions in (25, 203):
+        rng, k = np.random.default_rng(1), 10  # five raters, twice each
+        worths, question = rng.normal(0, 1.5, (n_questions, 5)), np.repeat(np.arange(n_questions), k)
+        seen = worths[question] + rng.gumbel(0, 1.5, (len(question), 5))
+        x, rater = np.clip(np.round(50 + 8 * seen), 0, 100), np.tile(np.arange(5), 2 * n_questions)
+        with threadpool_limits(2, user_api="blas"):
+            b = bootstrap_preferences(x, question, rater, n=2, seed=1, offset=offset)
+        assert b.fit.converged and b.n_unconverged == 0
+        taken[n_questions], steps[:] = len(steps) / 3, []
+    assert b.fit.n_pairs > 10_000 and threads == {1}
+    assert 5 < taken[203] <= 1.5 * taken[25] < 60
 
 
 @given(st.lists(st.floats(0.01, 10), min_size=3, max_size=3), st.lists(st.booleans(), min_size=3, max_size=3))

@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import re
 import time
 
 import numpy as np
@@ -14,6 +15,7 @@ from mhbench.records.schema import Item, Response, write_records
 from mhbench.report.figures import curves
 from mhbench.report.items import ROW_COLUMNS, Answers, answers_of
 from mhbench.report.page import ReportTable, Section, _lean, html_report
+from mhbench.report.reading import Prose
 from mhbench.stats.resample import mean, paired_difference
 from mhbench.stats.tests import mcnemar
 
@@ -214,3 +216,22 @@ def test_two_lines_of_one_model_are_told_apart_though_it_has_one_colour():
     lines = curves(pd.DataFrame(rows), x="epoch").axes[0].get_lines()
     looks = [(line.get_color(), line.get_linestyle()) for line in lines]
     assert len(set(looks)) == 3 and looks[0][0] == looks[1][0] != looks[2][0]
+
+
+def test_a_function_leads_to_its_notebook_where_there_is_one(root, tmp_path, monkeypatch):
+    about = Prose("A heading", "What it says.", ("mhbench.steps.rates.rate_table",))
+    table = ReportTable("Accuracy", pd.DataFrame({"model": ["m"]}), about)
+
+    def code(**how):
+        return html_report("r", [], [Section("s: score", tables=[table], stage="score", study="s")], **how)
+
+    def leads(text):
+        return [a for a in re.findall(r'href="([^"]+[.]ipynb)"', text) if "rates" in a]
+
+    [at] = leads(code(nbs=root / "nbs"))
+    assert (root / "results" / at).resolve().exists(), "in a clone, beside the page"
+    assert leads(code(nbs=root / "nbs", private=True)) == [f"../{at}"], "the private page lies one folder deeper"
+    away = code(nbs=tmp_path / "nbs")
+    assert not leads(away) and "<code>mhbench.steps.rates.rate_table</code>" in away, "in a working folder, its name"
+    monkeypatch.setattr("mhbench.report.page._source_url", lambda: "https://example.org/mhbench")
+    assert leads(code(nbs=tmp_path / "nbs")) == [f"https://example.org/mhbench/blob/main/{at.removeprefix('../')}"]

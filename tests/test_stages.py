@@ -2,33 +2,26 @@
 pipeline.)
 """
 
-import subprocess
+import tempfile
 
+import papermill
 import pytest
-from conftest import BIN, ENV
+from conftest import BIN, run
 
 from mhbench.run.graph import graph
 
 
 @pytest.mark.parametrize("stage", [n.name for n in graph().values() if n.parameters])
-def test_each_stage_notebook_runs_with_its_defaults(stage, clone, tmp_path):
-    out = tmp_path / "out.ipynb"
-    env = {**ENV, "TMPDIR": str(tmp_path)}
-    done = subprocess.run(
-        [
-            BIN / "papermill",
-            clone / "nbs" / "stages" / f"{stage}.ipynb",
-            out,
-            "--cwd",
-            clone / "nbs" / "stages",
-            "-k",
-            "python3",
-            "--no-progress-bar",
-        ],
-        cwd=clone,
-        env=env,
-        capture_output=True,
-        text=True,
+def test_each_stage_notebook_runs_with_its_defaults(stage, clone, tmp_path, monkeypatch):
+    folder = clone / "nbs" / "stages"
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    papermill.execute_notebook(
+        folder / f"{stage}.ipynb", tmp_path / "out.ipynb", cwd=folder, kernel_name="python3", progress_bar=False
     )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1500:]
     assert not [f for f in (clone / "results").rglob("notebook.failed.ipynb")]
+
+
+def test_a_stage_notebook_runs_from_the_command_line(clone, tmp_path):
+    folder = clone / "nbs" / "stages"
+    given = ["--cwd", folder, "-k", "python3", "--no-progress-bar"]
+    run(BIN / "papermill", folder / "agreement.ipynb", tmp_path / "out.ipynb", *given, cwd=clone)

@@ -18,6 +18,7 @@ from .assignment import Place
 from .fields import RatedAnswer
 from .study import Study
 from ..errors import refuse
+from ..records.database import private_file
 
 # %% auto #0
 __all__ = [
@@ -344,7 +345,7 @@ def open_store(
             remedy="`mhbench annotate serve` makes it",
             error=FileNotFoundError,
         )
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)  # what people said is nobody else's
+    private_file(path)  # what people said is nobody else's
     store = Store(path)
     if study is not None and store.db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
         with store.writing() as db:

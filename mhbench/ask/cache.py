@@ -10,14 +10,12 @@ import json
 import math
 import os
 import sqlite3
-import threading
 import time
 import warnings
 from collections import deque
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
-from urllib.parse import quote
+from typing import Any, NamedTuple, NoReturn
 
 from . import marks
 from .notes import NOTES
@@ -29,13 +27,13 @@ from mhbench.ask.rows import (
     CacheError,
     Row,
     columns_of,
-    damaged,
     ours_if_broken,
     salvaged,
     to_row,
     to_tuple,
 )
 from ..errors import refuse
+from ..records.database import Database, private_file, transaction
 
 # %% auto #0
 __all__ = ["cache_path", "Cache", "stats", "contents", "export", "Imported", "import_file", "prune"]
@@ -54,10 +52,9 @@ def cache_path(
 
 
 # %% ../../nbs/ask/16_cache.ipynb #293fccd0
-class Cache:
+class Cache(Database):
     "Answers by request key, in one SQLite file that several processes may share."
 
-    _db: Any  # the sqlite3.Connection; None where closed
     _columns: tuple[str, ...]
     _stat: Any  # the file's os.stat_result, once it is open for writing
 
@@ -67,9 +64,10 @@ class Cache:
         *,
         readonly: bool = False,  # True: a replay or a count, which writes nothing
     ):
-        self.path, self.readonly = Path(path) if path is not None else cache_path(), readonly
+        super().__init__(Path(path) if path is not None else cache_path())
+        self.readonly = readonly
         self.notes: list[str] = []  # what happened to the file, for the stage to show
-        self._lock, self._db, self._columns, self._stat = threading.RLock(), None, ANSWER_COLUMNS, None
+        self._columns, self._stat = ANSWER_COLUMNS, None
         self._recent: deque[Row] = deque(maxlen=10_000)  # rows of this process, in case the file is lost under it
         if readonly and not self.path.exists():
             raise CacheError(
@@ -81,22 +79,7 @@ class Cache:
     def __repr__(self):
         return f"Cache({str(self.path)!r}{', readonly=True' if self.readonly else ''})"
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
-
     # -- opening
-
-    def _connect(self, how: str) -> sqlite3.Connection:
-        return sqlite3.connect(
-            f"file:{quote(os.fsencode(self.path.absolute()))}?{how}",
-            uri=True,
-            timeout=30,
-            isolation_level=None,
-            check_same_thread=False,
-        )
 
     def _open(self):
         "Open the file; prove that it is ours, and that it can be read and, unless readonly, written."
@@ -109,40 +92,28 @@ class Cache:
                 self._db = self._connect("immutable=1")
                 self._columns = self._ours()
             return
-        self._create()
-        self._db = self._connect("mode=rw")
-        self._ours()
-        self._to_wal()
-        self._db.execute("PRAGMA synchronous=NORMAL")
-        if self._db.execute("PRAGMA user_version").fetchone()[0] != VERSION:
-            self._make_tables()
-        self._db.execute("BEGIN IMMEDIATE")
-        self._db.execute("ROLLBACK")
-        self._columns, self._stat = ANSWER_COLUMNS, os.stat(self.path)
-
-    def _make_tables(self):
-        "Make the tables that are missing, and bring an older file up to date; one process of several does it."
-        self._db.execute("BEGIN IMMEDIATE")
-        columns = self._ours()
-        for statement in SCHEMA.split(";"):
-            self._db.execute(statement)
-        if columns and columns != ANSWER_COLUMNS:
-            self._db.execute("ALTER TABLE answers ADD COLUMN study TEXT NOT NULL DEFAULT ''")
-        self._db.execute(f"PRAGMA user_version = {VERSION}")
-        self._db.execute("COMMIT")
-
-    def _create(self):
-        "Make folder and file, readable by their owner alone, where they are not there."
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL, 0o600))
-        except FileExistsError:
-            pass
+            private_file(self.path)
         except OSError as e:
             raise CacheError(
                 f"Cache: {str(self.path)!r} cannot be made ({e.strerror}); set MHBENCH_CACHE to a file on a disk"
                 " that can be written"
             ) from None
+        self._db = self._connect()
+        self._ours()
+        self._write_ahead()
+        if self._db.execute("PRAGMA user_version").fetchone()[0] != VERSION:
+            self._bring_up_to_date()
+        with transaction(self._db):
+            pass  # it can be written
+        self._columns, self._stat = ANSWER_COLUMNS, os.stat(self.path)
+
+    def _bring_up_to_date(self):
+        "Give a file from before studies its column, and make the tables that are missing."
+        with transaction(self._db):
+            if self._ours() not in ((), ANSWER_COLUMNS):
+                self._db.execute("ALTER TABLE answers ADD COLUMN study TEXT NOT NULL DEFAULT ''")
+        self._make_tables(SCHEMA, VERSION)
 
     def _ours(self) -> tuple[str, ...]:
         "The columns of our table; a database that is not ours is refused as it stands."
@@ -152,42 +123,15 @@ class Cache:
             raise CacheError(f"Cache: {str(self.path)!r} must be a cache of mhbench; got {what}; name another file")
         return what
 
-    def _to_wal(self):
-        "Switch to write-ahead logging; SQLite does not wait for another process that makes the same file: we do."
-        for wait in (*(0.05,) * 100, None):
-            try:
-                self._db.execute("PRAGMA journal_mode=WAL")
-                return
-            except sqlite3.OperationalError as e:
-                if wait is None or "locked" not in str(e):
-                    raise
-                time.sleep(wait)
-
-    def close(self):
-        "Close the file."
-        if self._db is not None:
-            self._db.close()
-            self._db = None
-
     # -- trouble
 
-    def _guard(self, do, *args):
-        "Run a step; set a damaged file aside and try once more; put any other trouble in words."
-        with self._lock:
-            for again in (True, False):
-                try:
-                    if self._db is None and do != self._open:
-                        self._open()
-                    return do(*args)
-                except sqlite3.Error as e:
-                    if again and damaged(e) and not self.readonly:
-                        self._set_aside(e)
-                        continue
-                    raise CacheError(
-                        f"Cache: {str(self.path)!r} must be a database that can be"
-                        f" {'read' if self.readonly else 'written'}; got '{e}'; what was committed before is still"
-                        " there: free space, mend permissions, or set MHBENCH_CACHE to another file"
-                    ) from e
+    def _trouble(self, error: sqlite3.Error) -> NoReturn:
+        "Put trouble in words."
+        raise CacheError(
+            f"Cache: {str(self.path)!r} must be a database that can be {'read' if self.readonly else 'written'}; got"
+            f" '{error}'; what was committed before is still there: free space, mend permissions, or set MHBENCH_CACHE"
+            " to another file"
+        ) from error
 
     def _note(self, text: str):
         "Say what happened to the file, and keep it for the stage to show."
@@ -195,20 +139,10 @@ class Cache:
         NOTES.append(text)
         warnings.warn(text, RuntimeWarning, stacklevel=5)
 
-    def _aside_name(self) -> Path:
-        n = next(n for n in range(1, 10_000) if not self.path.with_name(f"{self.path.name}.damaged-{n}").exists())
-        return self.path.with_name(f"{self.path.name}.damaged-{n}")
-
-    def _rename(self) -> Path:
-        "Give file, log and index another name."
-        aside = self._aside_name()
-        for end in ("", "-wal", "-shm"):
-            if (f := self.path.with_name(self.path.name + end)).exists():
-                f.rename(aside.with_name(aside.name + end))
-        return aside
-
     def _set_aside(self, error: sqlite3.Error):
         "Rename a damaged file, start a new one, and copy what is still readable."
+        if self.readonly:
+            self._trouble(error)
         self.close()
         if not self._stat and not ours_if_broken(self.path):
             raise CacheError(
@@ -276,17 +210,11 @@ class Cache:
 
     def _write(self, rows):
         "Commit rows, and take the marks of their keys away; how many rows that changed."
-        try:
-            self._db.execute("BEGIN IMMEDIATE")
+        with transaction(self._db):
             before = self._db.total_changes
             self._db.executemany(PUT, (to_tuple(r) for r in rows))
             written = self._db.total_changes - before
             self._db.executemany("DELETE FROM asking WHERE key = ?", ((bytes.fromhex(r.key),) for r in rows))
-            self._db.execute("COMMIT")
-        except BaseException:
-            if self._db is not None and self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise
         return written
 
     def put_aside(self, key: str, why: str):
@@ -294,12 +222,10 @@ class Cache:
 
         def move():
             key_ = bytes.fromhex(key)
-            self._db.execute("BEGIN IMMEDIATE")
-            self._db.execute(
-                "INSERT INTO aside SELECT key, ?, model, created, value FROM answers WHERE key = ?", (why, key_)
-            )
-            self._db.execute("DELETE FROM answers WHERE key = ?", (key_,))
-            self._db.execute("COMMIT")
+            copy = "INSERT INTO aside SELECT key, ?, model, created, value FROM answers WHERE key = ?"
+            with transaction(self._db):
+                self._db.execute(copy, (why, key_))
+                self._db.execute("DELETE FROM answers WHERE key = ?", (key_,))
 
         self._guard(move)
         self._note(f"Cache: the answer {key[:16]}... in {str(self.path)!r} cannot be used ({why}); it is asked again")

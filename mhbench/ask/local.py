@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
 import subprocess
 import sys
 import tempfile
@@ -19,7 +20,7 @@ from typing import Any
 
 from .notes import say
 from .request import Endpoint, Model
-from .send import KEEPERS
+from .send import KEEPERS, SERVER_KEYS
 from ..errors import refuse
 
 # %% auto #0
@@ -77,10 +78,10 @@ CHAT_TEMPLATE = (
 
 
 def _child():
-    """Run the server: settings as JSON in the first argument, the address on standard output, until standard input
-    closes.
+    """Run the server: settings as a line of JSON on standard input, where nobody else reads the key, the address on
+    standard output, until standard input closes.
     """
-    settings = json.loads(sys.argv[1])
+    settings = json.loads(sys.stdin.readline())
     try:
         import xllamacpp
     except ImportError:
@@ -104,6 +105,8 @@ def _child():
         512,
         xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED,
     )
+    # to whoever has the key, to no page of a browser, and nothing besides answers
+    p.api_keys, p.cors_origins, p.cors_credentials, p.ui, p.endpoint_slots = [settings["key"]], "", False, False, False
     p.use_jinja, p.sampling.seed, p.timeout_read, p.timeout_write = True, settings["seed"], 3600, 3600
     if settings["template"]:
         p.chat_template = settings["template"]
@@ -124,6 +127,12 @@ def _identity(settings: dict[str, Any]) -> str:
     )
 
 
+def _threads() -> int:
+    "How many threads a model gets that is given no number: those of OMP_NUM_THREADS, as in PyTorch; or all cores."
+    said = os.environ.get("OMP_NUM_THREADS", "")
+    return int(said) if said.isdigit() and int(said) else os.cpu_count() or 1
+
+
 def _settings(gguf, served, template, n_ctx, threads, parallel, seed) -> dict[str, Any]:
     path = Path(gguf) if gguf is not None else bundled_gguf()
     if not path.is_file():
@@ -140,7 +149,7 @@ def _settings(gguf, served, template, n_ctx, threads, parallel, seed) -> dict[st
         "served": served,
         "template": template,
         "n_ctx": n_ctx,
-        "threads": threads or os.cpu_count() or 1,
+        "threads": threads or _threads(),
         "parallel": parallel,
         "seed": seed,
     }
@@ -177,12 +186,15 @@ def described(
     yield _endpoint(name, "http://127.0.0.1:0/v1", _settings(gguf, served, template, n_ctx, threads, parallel, seed))
 
 
+_SPINS = "1000"  # turns that a thread waits for the others before it sleeps: on a busy machine it waits for long
+
+
 class _Server:
     "A llama.cpp server in a child process, which is seen to."
 
     def __init__(self, settings: dict[str, Any], start_s: float, words):
         self.settings, self.start_s, self.words = settings, start_s, words
-        self.lock, self.died = threading.Lock(), 0
+        self.lock, self.died, self.key = threading.Lock(), 0, secrets.token_urlsafe(32)
         self.child: subprocess.Popen = self._spawn({})
         self.address = self._listens()
 
@@ -191,14 +203,21 @@ class _Server:
         assert file is not None
         here = str(Path(file).resolve().parents[2])
         paths = os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
-        return subprocess.Popen(
-            [sys.executable, "-c", "from mhbench.ask.local import _child; _child()", json.dumps(self.settings | more)],
+        child = subprocess.Popen(
+            [sys.executable, "-c", "from mhbench.ask.local import _child; _child()"],
             text=True,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.words,
-            env={**os.environ, "PYTHONPATH": paths},
+            env={"GOMP_SPINCOUNT": _SPINS, **os.environ, "PYTHONPATH": paths},
         )
+        assert child.stdin is not None
+        try:
+            child.stdin.write(json.dumps(self.settings | more | {"key": self.key}) + "\n")
+            child.stdin.flush()
+        except BrokenPipeError:
+            pass  # it has ended; `_listens` says so
+        return child
 
     def last_words(self) -> str:
         "The end of what the server said."
@@ -280,7 +299,7 @@ def serve(
     served: str = "gemma-3-270m",  # the model id on the wire
     template: str | None = CHAT_TEMPLATE,  # a Jinja chat template; None: the model's own
     n_ctx: int = 4096,  # tokens, prompt and answer
-    threads: int | None = None,  # all cores by default
+    threads: int | None = None,  # OMP_NUM_THREADS, or all cores, by default
     parallel: int = 1,  # slots; above 1 answers are faster and not bit-reproducible
     seed: int = 0,  # of requests that bring none
     start_s: float = 120.0,  # how long starting may take
@@ -300,11 +319,12 @@ def serve(
         try:
             server = _Server(settings, start_s, words)
             url = f"{server.address}/v1"
-            KEEPERS[url.rstrip("/")] = server.see_to
+            KEEPERS[url], SERVER_KEYS[url] = server.see_to, server.key
             yield _endpoint(name, url, settings)
         finally:
             if server is not None:
-                KEEPERS.pop(f"{server.address}/v1", None)
+                for known in (KEEPERS, SERVER_KEYS):
+                    known.pop(f"{server.address}/v1", None)
                 server.stop()
 
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from .rows import Row, to_row
+from ..records.database import transaction
 
 # %% auto #0
 __all__ = ["HOLDS_S", "RENEW_S", "new_owner", "ended", "Taken", "read_answers", "take", "renew", "release"]
@@ -119,8 +120,7 @@ def take(
     free = [k for k in rest if k not in held]
     if not free:
         return Taken(found, set())
-    db.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(db):
         found |= read_answers(db, columns, free)
         held = _held(db, free, owner, now)
         mine = {k for k in free if k not in found and k not in held}
@@ -128,11 +128,6 @@ def take(
             "INSERT OR REPLACE INTO asking VALUES (?,?,?)",
             ((bytes.fromhex(k), owner, now + HOLDS_S) for k in mine),
         )
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise
     return Taken(found, mine)
 
 

@@ -23,7 +23,6 @@ __all__ = [
     "digest",
     "to_tuple",
     "to_row",
-    "damaged",
     "columns_of",
     "ours_if_broken",
     "salvaged",
@@ -97,15 +96,6 @@ def to_row(r: tuple) -> Row:
     if digest(r[6]) != r[7]:
         raise sqlite3.DatabaseError(f"row {r[0].hex()} does not match its digest")
     return Row(r[0].hex(), r[1], r[2], r[3], bool(r[4]), r[5], r[6], r[8])
-
-
-def damaged(error: sqlite3.Error) -> bool:
-    "Whether an error of SQLite means a damaged file, as against a full disk, a lock or another program's tables."
-    if isinstance(error, sqlite3.OperationalError):
-        return "malformed" in str(error)
-    return isinstance(error, sqlite3.DatabaseError) and not isinstance(
-        error, (sqlite3.IntegrityError, sqlite3.ProgrammingError)
-    )
 
 
 # %% ../../nbs/ask/17_rows.ipynb #50595a29

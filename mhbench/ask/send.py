@@ -23,6 +23,7 @@ from ..errors import refuse
 # %% auto #0
 __all__ = [
     "KEEPERS",
+    "SERVER_KEYS",
     "is_loopback",
     "proxy_for",
     "api_key",
@@ -35,6 +36,7 @@ __all__ = [
 
 # %% ../../nbs/ask/20_send.ipynb #b8a30673
 KEEPERS: dict[str, Callable[[], None]] = {}  # servers of our own, by base URL: what sees to one that is not there
+SERVER_KEYS: dict[str, str] = {}  # their keys, by base URL; made anew at every start, and nowhere but here
 
 
 def is_loopback(
@@ -78,11 +80,13 @@ def _from_environment(variable: str, what: str, endpoint: Endpoint) -> str:
 
 
 def api_key(endpoint: Endpoint) -> str | None:
-    """The key to an endpoint, from the environment.
+    """The key to an endpoint, from the environment; that of a server of our own, from `SERVER_KEYS`.
 
     Raises: ValueError where the variable that the entry names is empty.
     """
-    return None if endpoint.api_key_env is None else _from_environment(endpoint.api_key_env, "the key to", endpoint)
+    if endpoint.api_key_env is not None:
+        return _from_environment(endpoint.api_key_env, "the key to", endpoint)
+    return SERVER_KEYS.get(endpoint.base_urls[0].rstrip("/")) if len(endpoint.base_urls) == 1 else None
 
 
 def headers_of(

@@ -34,10 +34,17 @@ __all__ = [
     "decided_items",
     "key_agreement",
     "decision_table",
+    "decisions_in_words",
 ]
 
 
 # %% ../../nbs/corpus/07_adjudicate.ipynb #df9f6f87
+def _in_order(items: Sequence[Item], rater: str, seed: int) -> list[Item]:
+    "The items in the order in which this reader sees them."
+    order = np.random.default_rng([seed, *rater.encode()]).permutation(len(items))
+    return [items[k] for k in order]
+
+
 def key_sheet(
     items: Sequence[Item],  # multiple_choice, with one key each
     rater: str,
@@ -45,11 +52,8 @@ def key_sheet(
     seed: int,  # of the order in which this rater sees them
 ) -> pd.DataFrame:  # rater, item_id, question, option A ..., proposed, answer (to be filled in), comment
     "A reader's sheet: every question with its proposed key, in an order of the reader's own."
-    digest = [seed, *rater.encode()]
-    order = np.random.default_rng(digest).permutation(len(items))
     rows = []
-    for k in order:
-        i = items[k]
+    for i in _in_order(items, rater, seed):
         options = {f"option {a}": o for a, o in zip(letters(len(i.options)), i.options)}
         rows.append({"rater": rater, "item_id": i.item_id, "question": i.question} | options | {"proposed": i.key[0]})
     return pd.DataFrame(rows).assign(answer="", comment="")
@@ -118,16 +122,13 @@ def key_tasks(
 ) -> list[dict[str, Any]]:  # what a reader's project imports
     "A reader's tasks: what stands on the reader's sheet."
     most = letters(max((len(i.options) for i in items), default=0))
-    sheet = key_sheet(items, rater, seed=seed).astype(object)
-    rows = sheet.where(sheet.notna(), "").to_dict("records")
-    return [
-        {
-            "data": {k: r[k] for k in ("item_id", "rater", "question")}
-            | {f"option_{a}": f"{a}. {text}" if (text := r[f"option {a}"]) else "" for a in most}
-            | {"proposed": f"{r['proposed']}. {r['option ' + r['proposed']]}"}
-        }
-        for r in rows
-    ]
+    tasks = []
+    for i in _in_order(items, rater, seed):
+        options = {a: f"{a}. {o}" for a, o in zip(letters(len(i.options)), i.options)}
+        data = {"item_id": i.item_id, "rater": rater, "question": i.question}
+        data |= {f"option_{a}": options.get(a, "") for a in most} | {"proposed": options[i.key[0]]}
+        tasks.append({"data": data})
+    return tasks
 
 
 def read_key_tasks(
@@ -280,3 +281,11 @@ def decision_table(decisions: Sequence[Decision]) -> pd.DataFrame:  # outcome, a
     return pd.DataFrame(
         [{"outcome": o, "k": k} | proportion(k, len(decisions)).row() for o, k in zip(outcomes, counts)]
     )
+
+
+def decisions_in_words(
+    table: pd.DataFrame,  # of decision_table
+) -> str:
+    "What became of the keys, as the card of a bank says it."
+    counts = ", ".join(f"{r.k} {r.outcome}" for r in table.itertuples() if r.k)
+    return f"Two readers, and a resolver where they differ; of {table['k'].sum()} keys: {counts}."

@@ -8,19 +8,21 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import yaml
+from pydantic import ValidationError
 
 from .splits import item_fingerprint
 from ..errors import refuse
 from ..records.schema import Item, Record
 
 # %% auto #0
-__all__ = ["BankDescription", "bank_table", "dataset_card", "croissant", "write_bank"]
+__all__ = ["BankDescription", "bank_description", "bank_table", "dataset_card", "croissant", "write_bank"]
 
 
 # %% ../../nbs/corpus/08_card.ipynb #490603f1
@@ -40,6 +42,42 @@ class BankDescription(Record):
     published: str | None = None  # YYYY-MM-DD
     address: str = "https://example.org/bank"
     cite: str = ""
+
+
+def bank_description(
+    given: Mapping[str, Any],  # of params.yaml: name, version, licence, and whatever else of BankDescription
+    *,
+    n_items: int,
+    composers: Sequence[str],
+    annotators: str = "none",  # who confirmed the keys, and what became of them
+    labels: str = "",  # what reference passages made of the keys
+) -> BankDescription:
+    """What is known of a bank that was made here, where nothing else is given.
+
+    Raises: ValueError for an entry that is unknown, missing or does not fit.
+    """
+    rules = "rules and a second reading rejected the others."
+    limits = "Questions of general knowledge; they describe no patient."
+    if annotators == "none":
+        limits = "Keys were not confirmed by people: for research on methods, not on models."
+    facts = {
+        "about": f"{n_items} questions that were made from abstracts.",
+        "source": "The stage collect's recipe.",
+        "making": f"Composed by {', '.join(composers)}; {rules} {labels}".strip(),
+        "annotators": annotators,
+        "limits": limits,
+    }
+    try:
+        return BankDescription(**facts | dict(given))
+    except ValidationError as e:
+        first = e.errors()[0]
+        refuse(
+            "bank_description",
+            f"bank.{'.'.join(map(str, first['loc']))}",
+            f"fit ({first['msg']})",
+            f"{first.get('input')!r}",
+            remedy=f"its entries are {', '.join(BankDescription.model_fields)}",
+        )
 
 
 _COLUMNS = {
@@ -76,10 +114,17 @@ def bank_table(items: Sequence[Item]) -> pd.DataFrame:  # the columns of a publi
     return pd.DataFrame(rows, columns=list(_COLUMNS))
 
 
+_ASKED = {"multiple_choice": "multiple-choice", "extended_matching": "multiple-choice"}
+_ASKED |= {"multi_label": "text-classification", "cloze": "fill-mask"}
+_SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (np.inf, "n>100K"))  # the hub's words
+
+
 def dataset_card(d: BankDescription, items: Sequence[Item]) -> str:  # Markdown with a YAML head
     "The page that people read."
     head = {"pretty_name": d.name, "license": d.licence, "language": list(d.languages), "version": d.version}
-    head |= {"task_categories": ["multiple-choice"], "size_categories": [f"n={len(items)}"]}
+    asked = sorted({_ASKED.get(i.task, "question-answering") for i in items})
+    size = next(name for most, name in _SIZES if len(items) < most)
+    head |= {"task_categories": asked, "size_categories": [size]}
     by = Counter((i.topic or "–", i.category or "–", i.split or "–") for i in items)
     rows = [f"| {t} | {c} | {s} | {n} |" for (t, c, s), n in sorted(by.items())]
     sections = [
@@ -89,6 +134,11 @@ def dataset_card(d: BankDescription, items: Sequence[Item]) -> str:  # Markdown 
         ("Sensitive data", d.sensitive),
         ("Limits", d.limits),
     ]
+    if marks := sorted({i.canary for i in items if i.canary}):
+        keep = (
+            "Leave it in when you copy a file, and leave files that hold it out of the text that a model is trained on."
+        )
+        sections.append(("Canary", f"`{', '.join(marks)}`\n\n{keep}"))
     text = "\n\n".join(f"## {title}\n\n{body}" for title, body in sections)
     table = "\n".join(["| topic | type | part | questions |", "|---|---|---|---|", *rows])
     yaml_head = yaml.safe_dump(head, sort_keys=True, allow_unicode=True)

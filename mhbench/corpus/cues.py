@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -43,21 +44,24 @@ def key_positions(
     return pd.DataFrame(rows).assign(chi2=float(test.statistic), p=float(test.pvalue))
 
 
-def length_cue(items: Sequence[Item]) -> dict[str, float]:
-    "How often the longest option is right, by chance and in truth, and how much longer the key is than the others."
+def length_cue(
+    items: Sequence[Item],
+) -> dict[str, Any]:  # n, k, n_tied, chance, median_length_ratio, and the columns of an estimate
+    """How often the longest option is right, in truth (k of n) and by chance, where one is longer than all others.
+
+    `n_tied` counts the questions with several longest options, which are not in n; `median_length_ratio` is the key's
+    length beside the other options' mean, over all questions.
+    """
     keyed = _keyed(items)
-    right, ratio = [], []
-    for i in keyed:
-        sizes = np.array([len(o) for o in i.options])
-        at = ord(i.key[0]) - 65
-        longest = sizes == sizes.max()
-        right.append(longest[at] / longest.sum())
-        ratio.append(sizes[at] / np.delete(sizes, at).mean())
-    n = len(keyed)
-    e = proportion(round(sum(right)), n)
-    row = {"n": n, "estimate": float(np.mean(right)) if n else np.nan, "ci_low": e.ci_low, "ci_high": e.ci_high}
-    chance = float(np.mean([1 / len(i.options) for i in keyed])) if n else np.nan
-    return row | {"chance": chance, "median_length_ratio": float(np.median(ratio)) if n else np.nan}
+    lengths = [np.array([len(o) for o in i.options]) for i in keyed]
+    at = [letters(26).index(i.key[0]) for i in keyed]
+    alone = [int((sizes == sizes.max()).sum()) == 1 for sizes in lengths]
+    right = [int(sizes.argmax()) == k for sizes, k, one in zip(lengths, at, alone) if one]
+    ratio = [sizes[k] / np.delete(sizes, k).mean() for sizes, k in zip(lengths, at)]
+    chance = float(np.mean([1 / len(sizes) for sizes, one in zip(lengths, alone) if one])) if right else np.nan
+    counts = {"k": sum(right), "n_tied": len(keyed) - len(right), "chance": chance}
+    counts |= {"median_length_ratio": float(np.median(ratio)) if ratio else np.nan}
+    return proportion(sum(right), len(right)).row() | counts
 
 
 # %% ../../nbs/corpus/04_cues.ipynb #6fb41820

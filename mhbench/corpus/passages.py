@@ -132,6 +132,9 @@ def nearest_passages(
                 continue
             rows = found[beats]
             top = np.argpartition(-rows, few - 1, axis=1)[:, :few]
+            least = np.take_along_axis(rows, top, 1).min(axis=1, keepdims=True)
+            tied = (rows >= least).sum(axis=1) > few  # more are as near as the last: the earlier ones count
+            top[tied] = np.argsort(-rows[tied], axis=1, kind="stable")[:, :few]
             both_c = np.hstack([best_c[beats], np.take_along_axis(rows, top, 1)])
             both_p = np.hstack([best_p[beats], top + b])
             order = np.lexsort((both_p, -both_c), axis=1)[:, :k]

@@ -88,7 +88,8 @@ def read_pubmed(
 ) -> Iterator[Abstract]:
     """The articles of a `PubmedArticleSet`, one after the other; books in it are passed over.
 
-    Raises: ValueError where the XML is cut or is none; what came before the cut has been given by then.
+    Raises: ValueError where the XML is cut or is none; what came before the cut, but for the last article, has been
+    given by then.
     """
     if isinstance(source, (str, Path)):
         with (gzip.open if str(source).endswith(".gz") else open)(source, "rb") as stream:
@@ -98,15 +99,20 @@ def read_pubmed(
 
 
 def _stream(stream: Any, place: str) -> Iterator[Abstract]:
-    root = None
+    root = article = None
     try:
-        for event, node in ElementTree.iterparse(stream, events=("start", "end")):
+        for _, node in ElementTree.iterparse(stream, events=("start",)):  # an article is whole where the next begins
             root = node if root is None else root
-            if event == "end" and node.tag == "PubmedArticle":
-                yield Abstract(**_article(node))
-                root.clear()
+            if node.tag != "PubmedArticle":
+                continue
+            if article is not None:
+                yield Abstract(**_article(article))
+            article = node
+            del root[:-1]
     except (ElementTree.ParseError, EOFError, gzip.BadGzipFile) as e:
         refuse("read_pubmed", "source", "be whole XML of PubMed", f"{e}", place=place, remedy="fetch it again")
+    if article is not None:
+        yield Abstract(**_article(article))
 
 
 # %% ../../nbs/corpus/02_pubmed.ipynb #56e1d0b0
@@ -126,26 +132,36 @@ def merge_topics(
     return [newest[p].model_copy(update={"topics": topics[p]}) for p in order]
 
 
-def literature_table(articles: Sequence[Abstract]) -> pd.DataFrame:  # topic, articles, with_abstract, ..., mean_words
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+
+
+def literature_table(
+    articles: Sequence[Abstract],
+) -> pd.DataFrame:  # topic, articles, with_abstract, ..., mean_words (between white space), mean_tokens (words, marks)
     "What was collected, by topic and in all: an article of two topics counts in both, and once in all."
     rows = []
     for topic in [*dict.fromkeys(t for a in articles for t in a.topics), "all"]:
         of = [a for a in articles if topic == "all" or topic in a.topics]
-        words = [len(a.text.split()) for a in of if a.text]
+        texts = [a.text for a in of if a.text]
         years = [a.year for a in of if a.year is not None]
         rows.append(
             {
                 "topic": topic,
                 "articles": len(of),
-                "with_abstract": len(words),
+                "with_abstract": len(texts),
                 "retracted": sum(a.retracted for a in of),
                 "not_english": sum("eng" not in a.languages for a in of),
                 "first_year": min(years, default=None),
                 "last_year": max(years, default=None),
-                "mean_words": sum(words) / len(words) if words else float("nan"),
+                "mean_words": _mean([len(t.split()) for t in texts]),
+                "mean_tokens": _mean([len(_TOKEN.findall(t)) for t in texts]),
             }
         )
     return pd.DataFrame(rows)
+
+
+def _mean(counts: Sequence[int]) -> float:
+    return sum(counts) / len(counts) if counts else float("nan")
 
 
 # %% ../../nbs/corpus/02_pubmed.ipynb #a1ebe5ca

@@ -14,9 +14,12 @@ from .embeddings import _check_texts, _is_loaded, _mapped, _Model
 from mhbench.encode.loading import (
     _loading,
     _max_length,
+    _moved,
     _need,
-    _packed,
+    _placed,
     _quiet,
+    _room,
+    check_device,
     length_batches,
     padded_widths,
     run_batches,
@@ -83,8 +86,9 @@ class _Classifier(_Model):
 
         width = int(padded_widths([max(len(r["input_ids"]) for r in rows)], self.limit)[0])
         padded = self.tokenizer.pad(rows, padding="max_length", max_length=width, return_tensors="pt")
+        given = dict(zip(padded, _moved(self.model, *padded.values()), strict=True))
         with torch.inference_mode():
-            logits = self.model(**padded).logits.double()
+            logits = self.model(**given).logits.cpu().double()
         return torch.softmax(logits, -1)[:, self.index].numpy()
 
 
@@ -108,10 +112,12 @@ def _load_classifier(
     option: str,
     given: int | None,
     budget: int,
+    device: str,
     executor: Executor | None,
 ):
     function = loader.__name__
     _need(function, "torch", "transformers")
+    check_device(function, device)
     which = partial(_class_index, function, starts=starts, default=default, given=given)
     if isinstance(name, tuple):
         model, tokenizer = name
@@ -123,11 +129,11 @@ def _load_classifier(
 
         with _loading(function, str(name)):
             read = AutoModelForSequenceClassification.from_pretrained(str(name), dtype=torch.float32)
-            model, tokenizer = _packed(read.eval()), AutoTokenizer.from_pretrained(str(name))
-        return kind(str(name), model, tokenizer, which(model.config), budget)
+            model, tokenizer = _placed(read.eval(), device), AutoTokenizer.from_pretrained(str(name))
+        return kind(str(name), model, tokenizer, which(model.config), _room(model, budget))
 
     made = kind._when_needed(str(name), {"name": weights_at(name)}, load)
-    return made._from(loader, executor, name=str(name), budget=budget, **{option: given})
+    return made._from(loader, executor, name=str(name), budget=budget, device=device, **{option: given})
 
 
 def load_nli(
@@ -136,7 +142,8 @@ def load_nli(
     name,
     *,
     contradiction: int | None = None,  # the class; None: by its label
-    budget: int = 1024,  # tokens in a batch, padding included
+    budget: int = 1024,  # tokens in a batch, padding included; a GPU takes more where its memory holds them
+    device: str = "cpu",  # or cuda, or another that PyTorch knows
     executor: Executor | None = None,  # where its batches are computed; None: threads
 ) -> NLI:
     """An entailment model by name, by folder, or as it is where it is loaded already.
@@ -147,7 +154,9 @@ def load_nli(
         return _mapped(load_nli, name, executor)
     if _is_loaded("load_nli", name, ("contradiction",), executor):
         return name
-    return _load_classifier(load_nli, NLI, name, ("contradict",), 2, "contradiction", contradiction, budget, executor)
+    return _load_classifier(
+        load_nli, NLI, name, ("contradict",), 2, "contradiction", contradiction, budget, device, executor
+    )
 
 
 # %% ../../nbs/encode/04_classifiers.ipynb #f8a8c0ad
@@ -166,7 +175,8 @@ def load_grammar(
     name,
     *,
     acceptable: int | None = None,  # the class; None: by its label
-    budget: int = 1024,  # tokens in a batch, padding included
+    budget: int = 1024,  # tokens in a batch, padding included; a GPU takes more where its memory holds them
+    device: str = "cpu",  # or cuda, or another that PyTorch knows
     executor: Executor | None = None,  # where its batches are computed; None: threads
 ) -> Grammar:
     """A grammar classifier by name, by folder, or as it is where it is loaded already.
@@ -186,5 +196,6 @@ def load_grammar(
         "acceptable",
         acceptable,
         budget,
+        device,
         executor,
     )

@@ -18,9 +18,12 @@ from mhbench.encode.loading import (
     _distinct,
     _loading,
     _max_length,
+    _moved,
     _need,
-    _packed,
+    _placed,
     _quiet,
+    _room,
+    check_device,
     length_batches,
     padded_widths,
     run_batches,
@@ -116,7 +119,8 @@ class _Model:
         if self.loaded_from is None or None in self._places.values() or not self._places:
             return None
         loader, given = self.loaded_from
-        rest = {k: v for k, v in given if k not in ("name", "budget", *self._places)}
+        ordinary = ("device", "cpu")  # results of another device are others in their last digits
+        rest = {k: v for k, v in given if k not in ("name", "budget", *self._places) and (k, v) != ordinary}
         weights = {k: fingerprint_of(place, opened()) for k, place in self._places.items() if place is not None}
         return {"model": self.name, "loader": loader.__name__, "weights": weights, **rest}
 
@@ -266,13 +270,15 @@ class Encoder(_Model):
 
         rows, width = batch
         ids, mask = _padded(rows, self.token_tokenizer.pad_token_id or 0, width)
+        ids, mask = _moved(self.token_model, ids, mask)
         with torch.inference_mode():
             found = self.token_model(
                 input_ids=ids,
                 attention_mask=mask if masked else torch.ones_like(mask),
                 output_hidden_states=self.layer is not None,
             )
-        hidden = (found.last_hidden_state if self.layer is None else found.hidden_states[self.layer]).float().numpy()
+        hidden = found.last_hidden_state if self.layer is None else found.hidden_states[self.layer]
+        hidden = hidden.float().cpu().numpy()
         return [(h[: len(r)] if special else h[1 : len(r) - 1]).copy() for h, r in zip(hidden, rows)]
 
 
@@ -287,8 +293,9 @@ class _SentenceTransformer:
     def __call__(self, ids, mask) -> np.ndarray:
         import torch
 
+        ids, mask = _moved(self.model, ids, mask)
         with torch.inference_mode():
-            return self.model({"input_ids": ids, "attention_mask": mask})["sentence_embedding"].float().numpy()
+            return self.model({"input_ids": ids, "attention_mask": mask})["sentence_embedding"].float().cpu().numpy()
 
 
 class _Pooled:
@@ -306,14 +313,15 @@ class _Pooled:
     def __call__(self, ids, mask) -> np.ndarray:
         import torch
 
+        ids, mask = _moved(self.model, ids, mask)
         with torch.inference_mode():
             found = self.model(input_ids=ids, attention_mask=mask)
         if self.pooling == "pooler":
-            return found.pooler_output.float().numpy()
+            return found.pooler_output.float().cpu().numpy()
         if self.pooling == "first":
-            return found.last_hidden_state[:, 0].float().numpy()
+            return found.last_hidden_state[:, 0].float().cpu().numpy()
         weight = mask[:, :, None].to(found.last_hidden_state.dtype)
-        return ((found.last_hidden_state * weight).sum(1) / weight.sum(1)).float().numpy()
+        return ((found.last_hidden_state * weight).sum(1) / weight.sum(1)).float().cpu().numpy()
 
 
 def bundled_encoder() -> Path:  # a folder in sentence-transformers format
@@ -341,12 +349,13 @@ def load_encoder(
     tokens: str | Path | None = None,  # the model that gives token vectors; None: the same one
     layer: int | None = None,  # the layer of the token vectors; None: the last
     pooling: str | None = None,  # mean, first or pooler, for a model that is not a sentence-transformers one
-    budget: int = 1024,  # tokens in a batch, padding included
+    budget: int = 1024,  # tokens in a batch, padding included; a GPU takes more where its memory holds them
+    device: str = "cpu",  # or cuda, or another that PyTorch knows
     executor: Executor | None = None,  # where its batches are computed; None: threads
 ) -> Encoder:
     """An encoder by name, by folder, or as it is where it is loaded already.
 
-    Raises: ValueError where the name leads to no model; ModuleNotFoundError where a package is missing.
+    Raises: ValueError for a name that leads to no model or an absent device; ModuleNotFoundError for a missing package.
     """
     if isinstance(name, Mapping):
         return _mapped(load_encoder, name, executor)
@@ -355,19 +364,20 @@ def load_encoder(
     if pooling not in (None, *POOLINGS):
         refuse("load_encoder", "pooling", f"be one of {POOLINGS}", f"{pooling!r}")
     _need("load_encoder", "torch", "transformers", "sentence_transformers")
+    check_device("load_encoder", device)
     label = "minilm" if name is None else str(name)
     source = str(bundled_encoder()) if label == "minilm" else label
     if pooling is None and any(k in Path(source).name.lower() for k in ("simcse", "roscoe")):
         pooling = "pooler"
-    load = partial(_load_encoder, label, source, tokens, layer, pooling, budget)
+    load = partial(_load_encoder, label, source, tokens, layer, pooling, budget, device)
     places = {"name": weights_at(source)} | ({} if tokens is None else {"tokens": weights_at(tokens)})
     return Encoder._when_needed(label, places, load)._from(
-        load_encoder, executor, name=label, tokens=tokens, layer=layer, pooling=pooling, budget=budget
+        load_encoder, executor, name=label, tokens=tokens, layer=layer, pooling=pooling, budget=budget, device=device
     )
 
 
 def _load_encoder(
-    label: str, source: str, tokens: str | Path | None, layer: int | None, pooling: str | None, budget: int
+    label: str, source: str, tokens: str | Path | None, layer: int | None, pooling: str | None, budget: int, device: str
 ) -> Encoder:
     import torch
     from sentence_transformers import SentenceTransformer
@@ -375,12 +385,13 @@ def _load_encoder(
 
     with _loading("load_encoder", label):
         if pooling is None:
-            st = _packed(SentenceTransformer(source, device="cpu", model_kwargs={"dtype": torch.float32}).eval())
+            read = SentenceTransformer(source, device="cpu", model_kwargs={"dtype": torch.float32}).eval()
+            st = _placed(read, device)
             sentence: _SentenceTransformer | _Pooled = _SentenceTransformer(st)
             shared = st[0].auto_model
         else:
             shared, tokenizer = (
-                _packed(AutoModel.from_pretrained(source, dtype=torch.float32).eval()),
+                _placed(AutoModel.from_pretrained(source, dtype=torch.float32).eval(), device),
                 AutoTokenizer.from_pretrained(source),
             )
             sentence = _Pooled(
@@ -389,8 +400,8 @@ def _load_encoder(
                 pooling,
                 min(128 if pooling == "pooler" else 512, _max_length(tokenizer, shared.config)),
             )
-        words = (
-            shared if tokens is None else _packed(AutoModel.from_pretrained(str(tokens), dtype=torch.float32).eval())
-        )
+        words = shared
+        if tokens is not None:
+            words = _placed(AutoModel.from_pretrained(str(tokens), dtype=torch.float32).eval(), device)
         word_tokenizer = AutoTokenizer.from_pretrained(source if tokens is None else str(tokens))
-    return Encoder(label, sentence, words, word_tokenizer, layer=layer, budget=budget)
+    return Encoder(label, sentence, words, word_tokenizer, layer=layer, budget=_room(words, budget))

@@ -8,7 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -17,10 +19,11 @@ import pandas as pd
 from pydantic import Field, ValidationError
 
 from ..ask.local import sha256_file
+from ..ask.notes import say
 from .loading import _loading, _max_length, _need
-from .multiple_choice import Choices, base_folder
+from .multiple_choice import Choices, _first, base_folder, prepare_choices
 from ..errors import refuse
-from ..records.schema import Record, fingerprint
+from ..records.schema import Item, Record, fingerprint
 
 # %% auto #0
 __all__ = [
@@ -28,6 +31,7 @@ __all__ = [
     "training_settings",
     "Trained",
     "base_identity",
+    "TrainingData",
     "run_key",
     "untrained_model",
     "finetune",
@@ -89,17 +93,59 @@ def base_identity(
     weights = sorted(f for f in folder.glob("*") if f.suffix in (".safetensors", ".bin", ".json"))
     if weights:
         return hashlib.sha256("".join(sha256_file(f) for f in weights).encode()).hexdigest()
-    from transformers import AutoConfig
+    from huggingface_hub import try_to_load_from_cache
 
     with _loading("base_identity", str(base)):
+        known = try_to_load_from_cache(str(base), "config.json")
+        if isinstance(known, str):
+            return f"{base}@{Path(known).parent.name}"
+        from transformers import AutoConfig
+
         return f"{base}@{getattr(AutoConfig.from_pretrained(str(base)), '_commit_hash', None)}"
 
 
-def run_key(base: str | Path, train: Choices, validation: Choices, settings: TrainingSettings, seed: int) -> str:
+class TrainingData:
+    "Questions to train on and to choose the epoch by; tokenised when a run is trained on them, and once for all runs."
+
+    _pairs = 1  # how a question becomes pairs of texts: with another number, every run is another
+
+    def __init__(
+        self,
+        base: str | Path,  # minilm, a hub id or a folder
+        train: Sequence[Item],  # of task multiple_choice, one key each
+        validation: Sequence[Item] = (),  # stops the training and chooses the epoch
+        *,
+        without_question: bool = False,  # True: the options alone, as a baseline
+    ):
+        self.base, self.train, self.validation = base, list(train), list(validation)
+        self.without_question = without_question
+        self._prepared: dict[int, tuple[Choices, Choices]] = {}
+
+    @cached_property
+    def identity(self) -> list[Any]:
+        "What shapes every run on these questions: the base, and both parts as they are read."
+        parts = [
+            [(_first(i, self.without_question), i.options, i.key) for i in part]
+            for part in (self.train, self.validation)
+        ]
+        digests = [hashlib.sha256(json.dumps(p).encode()).hexdigest() for p in parts]
+        return [base_identity(self.base), self._pairs, *digests]
+
+    def prepared(
+        self,
+        tokenizer: Any,  # the base's
+        max_length: int,  # tokens of a pair at most
+    ) -> tuple[Choices, Choices]:  # train, validation
+        "Both parts as a multiple-choice head reads them."
+        if max_length not in self._prepared:
+            read = partial(prepare_choices, max_length=max_length, without_question=self.without_question)
+            self._prepared[max_length] = read(self.train, tokenizer), read(self.validation, tokenizer)
+        return self._prepared[max_length]
+
+
+def run_key(data: TrainingData, settings: TrainingSettings, seed: int) -> str:
     "The fingerprint of a run."
-    parts = [hashlib.sha256(json.dumps(p.rows).encode()).hexdigest() for p in (train, validation)]
-    shaping = settings.model_dump(exclude={"device"})
-    return fingerprint([base_identity(base), *parts, shaping, seed])
+    return fingerprint([*data.identity, settings.model_dump(exclude={"device"}), seed])
 
 
 def untrained_model(
@@ -188,6 +234,24 @@ def _history(log: Sequence[dict]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["part", "epoch", "step", "loss", "accuracy"])
 
 
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    "A run is trained by one process at a time; the system gives the lock back when that process ends, however it ends."
+    from filelock import FileLock, Timeout
+
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / "lock")
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        say(f"another process trains the run {folder.name}; its end is waited for")
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
 def _check_parts(train: Choices, validation: Choices) -> None:
     for name, part in (("train", train), ("validation", validation)):
         sizes = {len(r["input_ids"]) for r in part.rows}
@@ -201,35 +265,37 @@ def _check_parts(train: Choices, validation: Choices) -> None:
 
 
 def finetune(
-    base: str | Path,  # minilm, a hub id or a folder
-    train: Choices,  # of prepare_choices, with the base's tokenizer
-    validation: Choices,  # stops the training and chooses the epoch; may be empty
+    data: TrainingData,
     settings: TrainingSettings,
     *,
     seed: int,  # of the head, the dropout and the order of the items
     runs: str | Path,  # the folder of all runs
     callbacks: Sequence[Any] = (),  # of transformers, besides early stopping
 ) -> Trained:
-    """Train one run, or read it where it is done; a run that was stopped is resumed.
+    """Train one run, or read it where it is done; a run that was stopped is resumed. One that another process trains is
+    waited for.
 
     Raises: ValueError where an item has no single key, or items differ in their number of options.
     """
-    _check_parts(train, validation)
-    key = run_key(base, train, validation, settings, seed)
+    key = run_key(data, settings, seed)
     folder = Path(runs) / key[:16]
     done = folder / "done.json"
     if not done.exists():
-        _train(base, train, validation, settings, seed, folder, list(callbacks))
+        with _alone(folder):
+            if not done.exists():  # the process that was waited for may have ended it
+                _train(data, settings, seed, folder, list(callbacks))
     facts = json.loads(done.read_text(encoding="utf-8"))
     return Trained(folder, key, pd.DataFrame(facts.pop("history")), facts)
 
 
-def _train(base, train, validation, settings, seed, folder: Path, callbacks: list) -> None:
+def _train(data: TrainingData, settings: TrainingSettings, seed: int, folder: Path, callbacks: list) -> None:
+    model, tokenizer = untrained_model(data.base, settings, seed)
     import torch
     import transformers
     from transformers import DataCollatorForMultipleChoice, EarlyStoppingCallback, Trainer
 
-    model, tokenizer = untrained_model(base, settings, seed)
+    train, validation = data.prepared(tokenizer, model.config.mhbench_max_length)
+    _check_parts(train, validation)
     steps = settings.epochs * -(-len(train.rows) // settings.batch_size)
     evaluates = bool(validation.rows)
     arguments = _arguments(folder, settings, seed, evaluates, steps)
@@ -256,10 +322,12 @@ def _train(base, train, validation, settings, seed, folder: Path, callbacks: lis
     trainer.model.save_pretrained(folder / "model")
     tokenizer.save_pretrained(folder / "model")
     facts = {
-        "base": str(base),
+        "base": str(data.base),
         "seed": seed,
         "n_train": len(train.rows),
         "n_validation": len(validation.rows),
+        "n_truncated": train.n_truncated,
+        "n_too_long": len(train.too_long),
         "steps": state.global_step,
         "epochs_trained": float(state.epoch or 0),
         "best_epoch": float(best["epoch"].iloc[0]) if len(best) else float(state.epoch or 0),
@@ -272,8 +340,10 @@ def _train(base, train, validation, settings, seed, folder: Path, callbacks: lis
         "transformers": transformers.__version__,
         "history": history.to_dict("records"),
     }
+    begun = folder / "done.json.part"  # so that half a file is never taken for a run that is done
+    begun.write_text(json.dumps(facts, indent=1), encoding="utf-8")
+    begun.replace(folder / "done.json")
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
-    (folder / "done.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
 
 
 # %% ../../nbs/encode/10_finetune.ipynb #0584a857

@@ -20,7 +20,7 @@ from .parallel import Executor, dask_client, map_batches
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ["padded_widths", "length_batches", "run_batches", "held", "Kept"]
+__all__ = ["padded_widths", "length_batches", "run_batches", "held", "Kept", "check_device"]
 
 # %% ../../nbs/encode/02_loading.ipynb #a86cf750
 _STEP = 4  # tokens
@@ -221,6 +221,46 @@ def _packed(
             if release:
                 layer.weight = torch.nn.Parameter(layer.weight.new_empty(0), requires_grad=False)
     return model
+
+
+def check_device(function: str, device: str) -> None:
+    """See that PyTorch can compute there; `cpu` loads nothing to see it.
+
+    Raises: ValueError for a device that PyTorch does not find on this machine.
+    """
+    if device == "cpu":
+        return
+    import torch
+
+    try:
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as e:
+        said = str(e).partition("\n")[0][:120]
+        remedy = "cpu, or cuda where PyTorch was built for the GPU of this machine"
+        refuse(function, "device", "be one that PyTorch finds here", f"{device!r}", place=said, remedy=remedy)
+
+
+def _placed(model, device: str):
+    "The network where it computes: packed for the cores of this machine, or on another device."
+    return _packed(model) if device == "cpu" else model.to(device)
+
+
+def _moved(model, *tensors) -> list:
+    "Tensors where the network's weights are."
+    device = next(model.parameters()).device
+    return [t.to(device) for t in tensors]
+
+
+def _room(model, budget: int) -> int:
+    "Tokens in a batch: as many as were said, or on a GPU what a quarter of its free memory holds, if that is more."
+    import torch
+
+    device = next(model.parameters()).device
+    if device.type != "cuda":
+        return budget
+    free, of = torch.cuda.mem_get_info(device)[0], model.config
+    numbers = 24 * of.hidden_size + 512 * of.num_attention_heads  # of a layer, a token, in 32 bits
+    return max(budget, free // (4 * 4 * numbers))
 
 
 def _max_length(tokenizer, config, cap: int = 512) -> int:

@@ -12,9 +12,20 @@ from pathlib import Path
 import numpy as np
 
 from .embeddings import _check_texts, _is_loaded, _mapped, _Model, _padded
-from .loading import _loading, _need, _packed, length_batches, padded_widths, run_batches
+from mhbench.encode.loading import (
+    _loading,
+    _moved,
+    _need,
+    _packed,
+    _placed,
+    check_device,
+    length_batches,
+    padded_widths,
+    run_batches,
+)
 from .parallel import Executor
 from .store import Stored, weights_at
+from ..errors import refuse
 
 # %% auto #0
 __all__ = ["LanguageModel", "load_lm"]
@@ -67,6 +78,7 @@ class LanguageModel(_Model):
 
         width = int(padded_widths([max(len(p) for p, _ in pieces)], self.window)[0])
         ids, mask = _padded([p for p, _ in pieces], self.tokenizer.pad_token_id or 0, width)
+        ids, mask = _moved(self.model, ids, mask)
         with torch.inference_mode():
             logits = self.model(input_ids=ids, attention_mask=mask).logits
 
@@ -75,7 +87,7 @@ class LanguageModel(_Model):
             return logp.gather(1, ids[row, first:end][:, None])[:, 0].double()
 
         def scored(row: int, first: int, end: int) -> np.ndarray:  # some tokens at a time: a copy of all is large
-            return torch.cat([said(row, a, min(a + 16, end)) for a in range(first, end, 16)]).numpy()
+            return torch.cat([said(row, a, min(a + 16, end)) for a in range(first, end, 16)]).cpu().numpy()
 
         return [scored(row, first, len(p)) for row, (p, first) in enumerate(pieces)]
 
@@ -97,11 +109,12 @@ def load_lm(
     *,
     window: int | None = None,  # tokens read at once; None: what the model has positions for, at most 1,024
     budget: int = 1024,  # tokens in a batch, less where the vocabulary is large
+    device: str = "cpu",  # or cuda, or another that PyTorch knows; a GGUF file is read on the cpu
     executor: Executor | None = None,  # where its batches are computed; None: threads
 ) -> LanguageModel:
     """A causal language model by name, by folder, by GGUF file, or as it is where it is loaded already.
 
-    Raises: ValueError where the name leads to no model; ModuleNotFoundError where a package is missing.
+    Raises: ValueError for a name that leads to no model or an absent device; ModuleNotFoundError for a missing package.
     """
     if isinstance(name, Mapping):
         return _mapped(load_lm, name, executor)
@@ -111,16 +124,20 @@ def load_lm(
     if isinstance(name, tuple):
         return LanguageModel(type(name[0]).__name__, *name, window=window, budget=budget)
     label, path = str(name), Path(name)
+    check_device("load_lm", device)
     if label == "bundled" or label.endswith(".gguf"):
+        if device != "cpu":
+            refuse("load_lm", "device", "be cpu for a GGUF file", f"{device!r}", place=label, remedy="leave it out")
         _need("load_lm", "gguf", "accelerate")
         from mhbench.ask.local import bundled_gguf
 
         path = bundled_gguf() if label == "bundled" else path
-    made = LanguageModel._when_needed(label, {"name": weights_at(path)}, partial(_load_lm, label, path, window, budget))
-    return made._from(load_lm, executor, name=label, window=window, budget=budget)
+    load = partial(_load_lm, label, path, window, budget, device)
+    made = LanguageModel._when_needed(label, {"name": weights_at(path)}, load)
+    return made._from(load_lm, executor, name=label, window=window, budget=budget, device=device)
 
 
-def _load_lm(label: str, path: Path, window: int | None, budget: int) -> LanguageModel:
+def _load_lm(label: str, path: Path, window: int | None, budget: int, device: str) -> LanguageModel:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -128,7 +145,7 @@ def _load_lm(label: str, path: Path, window: int | None, budget: int) -> Languag
         with _loading("load_lm", label):
             return LanguageModel(label, *_from_gguf(path), window=window, budget=budget)
     with _loading("load_lm", label):  # in 32 bits, whatever the file holds
-        model = _packed(AutoModelForCausalLM.from_pretrained(label, dtype=torch.float32).eval())
+        model = _placed(AutoModelForCausalLM.from_pretrained(label, dtype=torch.float32).eval(), device)
         tokenizer = AutoTokenizer.from_pretrained(label)
         if "GPT2" in type(tokenizer).__name__:  # the first word as it is spelled inside a sentence, as published
             tokenizer = AutoTokenizer.from_pretrained(label, add_prefix_space=True)

@@ -10,10 +10,8 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import json
-import os
 import re
 import sqlite3
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,6 +25,7 @@ from pydantic import Field
 from ..ask.cache import cache_path
 from ..ask.notes import say
 from ..errors import refuse
+from ..records.database import Database, private_file, transaction
 from ..records.schema import Record
 
 # %% auto #0
@@ -109,7 +108,7 @@ def _today() -> int:
     return int(time.time() // 86400)
 
 
-class ResultStore:
+class ResultStore(Database):
     "Results by key, in one SQLite file that several processes may share."
 
     def __init__(
@@ -118,11 +117,9 @@ class ResultStore:
         *,
         max_bytes: int = 2 * 10**9,  # of the file
     ):
-        self.path, self.max_bytes = Path(path) if path is not None else store_path(), max_bytes
-        self._lock, self._db = threading.RLock(), None
+        super().__init__(Path(path) if path is not None else store_path())
+        self.max_bytes = max_bytes
         self._guard(self._open)
-
-    _db: Any  # the sqlite3.Connection; None where closed
 
     def __repr__(self):
         return f"ResultStore({str(self.path)!r})"
@@ -130,69 +127,25 @@ class ResultStore:
     # -- opening
 
     def _open(self):
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        try:
-            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL, 0o600))
-        except FileExistsError:
-            pass
-        self._db = sqlite3.connect(self.path, timeout=30, isolation_level=None, check_same_thread=False)
+        private_file(self.path)
+        self._db = self._connect()
         tables = {r[0] for r in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         version = self._db.execute("PRAGMA user_version").fetchone()[0]
         if tables and (not tables >= _TABLES or version > _VERSION):
             self.close()
             what = f"a later mhbench's (version {version})" if tables >= _TABLES else "another program's database"
             refuse("ResultStore", "path", "be a store of mhbench", what, place=str(self.path), remedy="move it away")
+        self._write_ahead()
         if not tables:
-            self._make()
-        self._db.execute("PRAGMA synchronous=NORMAL")
+            self._make_tables(_SCHEMA, _VERSION)
         if self._size() > self.max_bytes:
             self._trim()
             self._shrink()
 
-    def _make(self):
-        "Tables and write-ahead mode; SQLite does not wait for another process that makes the same file: we do."
-        for wait in (*(0.05,) * 100, None):
-            try:
-                self._db.execute("PRAGMA journal_mode=WAL")
-                self._db.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}PRAGMA user_version = {_VERSION};COMMIT;")
-                return
-            except sqlite3.OperationalError as e:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                if wait is None or "locked" not in str(e):
-                    raise
-                time.sleep(wait)
-
-    def close(self):
-        "Close the file."
-        if self._db is not None:
-            self._db.close()
-            self._db = None
-
-    def _guard(self, do: Callable, *args: Any) -> Any:
-        "Run a step; set a damaged file aside, and try once more with a new one."
-        with self._lock:
-            for again in (True, False):
-                try:
-                    if self._db is None and do != self._open:
-                        self._open()
-                    return do(*args)
-                except sqlite3.Error as e:
-                    if self._db is not None and self._db.in_transaction:
-                        self._db.execute("ROLLBACK")
-                    if not again or not _damaged(e):
-                        raise
-                    self._set_aside(e)
-
     def _set_aside(self, error: sqlite3.Error):
         self.close()
-        aside = next(
-            f for n in range(1, 10_000) if not (f := self.path.with_name(f"{self.path.name}.damaged-{n}")).exists()
-        )
-        for end in ("", "-wal", "-shm"):
-            if (f := self.path.with_name(self.path.name + end)).exists():
-                f.rename(aside.with_name(aside.name + end))
-        say(f"the store {str(self.path)!r} was damaged ({error}); it is set aside as {aside.name}, and a new one begun")
+        aside = self._rename().name
+        say(f"the store {str(self.path)!r} was damaged ({error}); it is set aside as {aside}, and a new one begun")
 
     # -- results
 
@@ -242,9 +195,8 @@ class ResultStore:
             self._trim()
 
     def _write(self, sql, rows):
-        self._db.execute("BEGIN IMMEDIATE")
-        self._db.executemany(sql, rows)
-        self._db.execute("COMMIT")
+        with transaction(self._db):
+            self._db.executemany(sql, rows)
 
     def _size(self) -> int:
         "Bytes of the pages that are in use."
@@ -308,12 +260,6 @@ class ResultStore:
             put = "INSERT OR REPLACE INTO files VALUES (?,?,?)"
             self._guard(lambda: self._db.execute(put, (str(path), state, found)))
         return found
-
-
-def _damaged(error: sqlite3.Error) -> bool:
-    if isinstance(error, sqlite3.OperationalError):
-        return "malformed" in str(error)
-    return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.IntegrityError)
 
 
 def hash_of(path: Path) -> str:

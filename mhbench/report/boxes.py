@@ -48,6 +48,7 @@ def boxes(
             patch.set(facecolor=named[h].color, edgecolor="0.25", lw=0.7, alpha=0.85)
         for line in [x for part in ("whiskers", "caps", "medians") for x in drawn[part]]:
             line.set(color="0.25", lw=0.9)
+        ax.plot(at, [q[2] for q in five], ls="", ms=4, clip_on=False, zorder=3, **named[h].dot)
         ax.bar(0, 0, color=named[h].color, label=spaced(h))  # for the legend
     ax.set_xticks(range(len(groups)), [spaced(g) for g in groups])
     ax.set_xlim(-0.6, len(groups) - 0.4)
@@ -55,6 +56,6 @@ def boxes(
     if limits:
         ax.set_ylim(*limits)
     if title:
-        ax.set_title(title, loc="left")
+        fig.suptitle(spaced(title), x=0.01, ha="left", fontsize=10)
     fig.legend(loc="outside lower center", ncols=min(len(hues), 5), fontsize=8, frameon=False)
     return fig

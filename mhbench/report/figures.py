@@ -192,14 +192,16 @@ def radar(
     if given is None:
         return None
     table = given
-    axes, hues, named = list(dict.fromkeys(table[axis])), occurring(table[hue]), looks(occurring(table[hue]))
+    ordered = isinstance(table[axis].dtype, pd.CategoricalDtype)
+    axes = occurring(table[axis]) if ordered else list(dict.fromkeys(table[axis]))
+    hues, named = occurring(table[hue]), looks(occurring(table[hue]))
     angle = np.linspace(0, 2 * np.pi, len(axes), endpoint=False)
     across = min(3, len(hues))
     down = -(-len(hues) // across)
     over = f"{', '.join(map(str, hues))} over {', '.join(map(str, axes))}"
     told = f"Radar charts, {title}: {over}; the forest plot beside has the numbers."
     grid = {"nrows": down, "ncols": across, "squeeze": False, "subplot_kw": {"projection": "polar"}}
-    fig, places = canvas(6.9, 0.6 + 2.3 * down, told, **grid)
+    fig, places = canvas(6.9, 0.7 + 2.25 * down, told, **grid)
     for ax in places.ravel()[len(hues) :]:
         ax.set_visible(False)
     for h, ax in zip(hues, places.ravel()):
@@ -212,17 +214,19 @@ def radar(
         ax.plot(angle, v, ls="", ms=4, clip_on=False, zorder=3, **named[h].dot)
         rim = [_rim(name, x, n) for name, x, n in zip(axes, v, one["n"] if "n" in one else [None] * len(axes))]
         _rings(ax, angle, rim, marks or {})
-        ax.set_title(spaced(h), fontsize=9, loc="center", pad=12)
+        ax.set_title(spaced(h), fontsize=9, loc="center", pad=26)
     _titled(fig, title)
-    if marks:
-        fig.supxlabel("rings: " + ", ".join(f"{spaced(k)} {v:.2f}" for k, v in marks.items()), fontsize=8)
+    below = ["bars: 95% intervals; further out is better"] if {"ci_low", "ci_high"} <= set(table) else []
+    below += ["dashed: " + ", ".join(f"{spaced(k)} {v:.2f}" for k, v in marks.items())] if marks else []
+    below += ["hollow: simulated (sim-)"] if any(v.hollow for v in named.values()) else []
+    fig.supxlabel("; ".join(below), fontsize=8)
     return fig
 
 
 def _rim(name: object, value: float, n: Any) -> str:
     label = spaced(name).replace(" and ", "\nand ").replace(", ", ",\n")
     if np.isnan(value):
-        return f"{label}\n(not asked)"
+        return f"{label}\n(none)"
     return label if n is None else f"{label}\n(n = {int(n)})"
 
 
@@ -233,8 +237,13 @@ def _rings(ax: Any, angle: np.ndarray, rim: Sequence[str], marks: dict[str, floa
     ax.set_theta_offset(np.pi / 2)
     ax.set_theta_direction(-1)
     ax.set_ylim(0, 1)
-    ax.set_xticks(angle, rim, fontsize=7)
-    ax.tick_params(axis="x", pad=1)
+    ax.set_xticks(angle, [""] * len(rim))
+    for a, label in zip(angle, rim):  # beside the circle, not across it
+        side = np.sin(a) if abs(np.sin(a)) > 0.1 else 0.0
+        where = {"ha": {1: "left", -1: "right"}.get(int(np.sign(side)), "center")}
+        up = np.cos(a)
+        where["va"] = "bottom" if up > 0.9 else "top" if up < -0.5 else "center"
+        ax.text(a, 1.09, label, fontsize=7, **where)
     ax.set_yticks([0.5, 1.0], ["0.5", "1"], fontsize=6, color="0.4")
     ax.spines["polar"].set_color("0.8")
     ax.grid(color="0.9", lw=0.6)
@@ -267,6 +276,7 @@ def matrix(
     told = f"Matrix of {label}, {title}: {len(rows)} by {len(columns)}, {ends}."
     size = (min(6.9, 1.9 + 0.55 * len(columns)), min(9.0, 1.1 + 0.42 * len(rows)))
     fig, ax = canvas(*size, told)
+    below, above = np.nanmin(values) < limits[0], np.nanmax(values) > limits[1]
     im = ax.imshow(values, vmin=limits[0], vmax=limits[1], cmap="cividis", aspect="auto")
     for i, j in zip(*np.nonzero(~np.isnan(values))):
         dark = (values[i, j] - limits[0]) / (limits[1] - limits[0]) < 0.55
@@ -274,7 +284,8 @@ def matrix(
     ax.set_xticks(range(len(columns)), [spaced(c) for c in columns], rotation=40, ha="right", fontsize=8)
     ax.set_yticks(range(len(rows)), [spaced(r) for r in rows], fontsize=8)
     ax.spines[:].set_visible(False)
-    fig.colorbar(im, ax=ax, label=label, shrink=0.8)
+    beyond = {(True, True): "both", (True, False): "min", (False, True): "max"}
+    fig.colorbar(im, ax=ax, label=label, shrink=0.8, extend=beyond.get((below, above), "neither"))
     _titled(fig, title)
     return fig
 
@@ -285,6 +296,8 @@ def reliability_diagram(
     *,
     hue: str = "model",
     title: str = "",
+    xlabel: str = "confidence",
+    ylabel: str = "share right",
 ) -> Figure | None:  # None where the table has no row
     """Accuracy against confidence by bin; Wilson's 95% interval where the table has none.
 
@@ -317,9 +330,9 @@ def reliability_diagram(
         ax.set(xlim=(0, 1), ylim=(0, 1))
         ax.set_title(f"{spaced(h)}\n(n = {int(t['n'].sum())})", fontsize=8, loc="left", pad=10)
         ax.set_xticks([0, 0.5, 1])
-    below = "confidence (the number at a bin is its n; 95% intervals; on the dashed line a model means what it says)"
+    below = f"{xlabel} (the number at a bin is its n; 95% intervals; on the dashed line it means what it says)"
     fig.supxlabel(below, fontsize=8)
-    fig.supylabel("share right", fontsize=9)
+    fig.supylabel(ylabel, fontsize=9)
     _titled(fig, title)
     return fig
 

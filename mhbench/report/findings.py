@@ -54,6 +54,9 @@ def asked(
 
 
 # %% ../../nbs/report/09_findings.ipynb #126dff4c
+_UNKNOWN = "nothing can be said: not one of its answers could be read"
+
+
 def against_lines(
     results: str | Path,
     studies: Sequence[str],
@@ -68,7 +71,8 @@ def against_lines(
         file = Path(results) / "score" / study / "contents.json"
         lines = json.loads(file.read_text(encoding="utf-8")).get("lines", {})
         named = ", ".join(f"{spaced(k)} {v:.2f}" for k, v in lines.items())
-        read = [standing(r.estimate, r.ci_low, r.ci_high, lines) for r in main.itertuples()]
+        ends = zip(main["estimate"], main["ci_low"], main["ci_high"])
+        read = [_UNKNOWN if pd.isna(x) else standing(x, low, high, lines) for x, low, high in ends]
         kept = main.assign(study=study, lines=named or "–", reading=read, **{"asked as": mode_names(main).map(spaced)})
         parts.append(kept)
     columns = ["study", "model", "estimate", "ci_low", "ci_high", "level", "n", "n_not_asked"]
@@ -84,7 +88,7 @@ _WRONG = {
     "refused": "answers were refused by the model",
     "filtered": "answers were stopped by the provider's filter",
     "truncated": "answers were cut off at the limit of tokens",
-    "unread": "answers could not be read, and count as wrong",
+    "unread": "answers could not be read, and count as wrong beside others that could",
 }
 
 
@@ -125,6 +129,15 @@ def _of_judges(counts: pd.DataFrame, guard: pd.DataFrame, study: str, stage: str
     return out
 
 
+def _of_unread(accuracy: pd.DataFrame, study: str) -> list[str]:
+    "Who gave answers of which not one could be read."
+    main = accuracy[(accuracy["by"] == "all") & accuracy["estimate"].isna()] if len(accuracy) else accuracy
+    if not len(main):
+        return []
+    of = [f"{r.model}, {spaced(how)}: {r.n_unread}" for r, how in zip(main.itertuples(), mode_names(main))]
+    return [f"{study}: not one answer could be read, and no share is given ({'; '.join(of)})."]
+
+
 def went_wrong(results: str | Path, studies: Sequence[str]) -> list[str]:  # sentences
     "What is missing, unread, unusable or suspicious in a run."
     out = []
@@ -133,8 +146,8 @@ def went_wrong(results: str | Path, studies: Sequence[str]) -> list[str]:  # sen
         out += [f"{study}: {aside} rows of the source did not fit and were set aside."] if aside else []
         without = _metrics(Path(results), "approach", study).get("n_without", 0)
         out += [f"{study}: {without} cases got no relevant question and were asked of nobody."] if without else []
-        out += _of_requests(_table(Path(results), "score", study, "counts"), study)
-        out += _of_coverage(_table(Path(results), "score", study, "accuracy"), study)
+        counts, accuracy = (_table(Path(results), "score", study, name) for name in ("counts", "accuracy"))
+        out += _of_requests(counts, study) + _of_unread(accuracy, study) + _of_coverage(accuracy, study)
         for stage in ("judge", "duels"):
             counts, guard = (_table(Path(results), stage, study, t) for t in ("counts", "guard"))
             out += _of_judges(counts, guard, study, stage)
@@ -157,13 +170,16 @@ def truths(
 
 def about_truths(table: pd.DataFrame) -> str:  # of truths
     "In a sentence, how many intervals cover the truth."
-    known = table[table["covered"] != "no interval"]
-    n, missed = len(known), int((known["covered"] == "no").sum())
-    bare = len(table) - n
+    covered = table["covered"].value_counts()
+    yes, no, exact, bare = (int(covered.get(c, 0)) for c in ("yes", "no", "exact", "no interval"))
     return (
-        f"Simulated examinees answered with a skill that was declared beforehand. Of {n} intervals, {n - missed} cover"
-        f" the truth and {missed} do not; of intervals at 95%, one in twenty may miss."
+        "Simulated examinees answered with a skill that was declared beforehand, simulated raters and judges leaned by"
+        f" declared amounts, and simulated contestants had declared worths. Of {yes + no} intervals, {yes} cover the"
+        f" truth and {no} do not; of intervals at 95%, one in twenty may miss."
+        + (f" {exact} estimates have no interval and are exact." if exact else "")
         + (f" {bare} estimates have no interval." if bare else "")
+        + " Nothing can be declared of the steps of a chain of reasoning (ROSCOE), of how far two sentences that mean"
+        " the same are apart, and of judges that are models: their known groups and repetitions take its place."
     )
 
 

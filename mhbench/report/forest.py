@@ -94,6 +94,11 @@ def _told(title: str, what: str, table: pd.DataFrame, named: Sequence[str], leve
     return f"{head} {'; '.join(some)}{more}."
 
 
+_CLEAR = (7, 0)  # points from the axis to what stands beside it: a dot at the axis' end touches nothing
+_BESIDE: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+_BESIDE |= {"va": "center", "fontsize": 7}
+
+
 def _draw(ax: Any, lines: list[_Line], brief: bool, limits: tuple[float, float] | None, none: str) -> list[float]:
     "Dots and intervals of one panel; returns the places of its lines."
     y, places = 0.0, []
@@ -103,14 +108,7 @@ def _draw(ax: Any, lines: list[_Line], brief: bool, limits: tuple[float, float] 
         places.append(y)
         rows = line.rows.dropna(subset=["estimate"]) if line.rows is not None else None
         if rows is not None and not len(rows):
-            ax.annotate(
-                "\N{EN DASH}" if brief else none,
-                (1.02, y),
-                xycoords=("axes fraction", "data"),
-                va="center",
-                fontsize=7,
-                color="0.45",
-            )
+            ax.annotate("\N{EN DASH}" if brief else none, (1, y), _CLEAR, color="0.45", **_BESIDE)
         values: list[Any] = list(rows.itertuples()) if rows is not None else []
         for k, row in enumerate(values):
             at = y + (k - (len(values) - 1) / 2) * 0.45
@@ -118,8 +116,7 @@ def _draw(ax: Any, lines: list[_Line], brief: bool, limits: tuple[float, float] 
                 ax.plot([row.ci_low, row.ci_high], [at, at], color=line.look.color, lw=1.4, solid_capstyle="butt")
             inside = limits is None or limits[0] <= row.estimate <= limits[1]
             ax.plot([row.estimate], [at], ls="", ms=4.5, clip_on=not inside, zorder=3, **line.look.dot)
-            where = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 7, "color": "0.25"}
-            ax.annotate(_beside(row, brief), (1.04, at), **where)
+            ax.annotate(_beside(row, brief), (1, at), _CLEAR, color="0.25", **_BESIDE)
         y += 1 + high / 2
     ax.set_ylim(y - 0.4, -0.7)
     return places
@@ -207,7 +204,7 @@ def _unsure(table: pd.DataFrame) -> bool:
 
 def _name_lines(ax: Any, lines: list[_Line], places: list[float]) -> None:
     ax.set_yticks(places, [line.label for line in lines], fontsize=7.5)
-    ax.tick_params(axis="y", length=0)
+    ax.tick_params(axis="y", length=0, pad=_CLEAR[0])
     for text, line in zip(ax.get_yticklabels(), lines):
         text.set_fontweight("bold" if line.heading else "normal")
 

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
+from importlib.metadata import PackageNotFoundError, metadata
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -182,7 +183,8 @@ GLOSSARY = {
     " are drawn where questions share one.",
     "chance": "What guessing reaches: one over the number of options.",
     "zero shot, few shot, cot": "Asked plainly; after worked examples; told to reason first (chain of thought).",
-    "unread": "An answer in which no choice could be found. It counts as wrong, and is not missing.",
+    "unread": "An answer in which no choice could be found. It counts as wrong, and is not missing; where not one"
+    " answer could be read, there is no number (none read).",
     "macro F1": "Precision and recall joined, averaged over the letters; 1 is best.",
     "cross-entropy, Brier score": "How far probabilities are from the key, or from people's spread; 0 is best.",
     "expected calibration error": "How far what a model says of its sureness is from how often it is right; 0 is best.",
@@ -234,12 +236,27 @@ def _links(t: ReportTable, scored: pd.DataFrame | None) -> list[str]:  # one a r
     return [_rests_on(row, t.study, scored) for row in t.frame.head(ROWS_SHOWN).to_dict("records")]
 
 
-def _notebook_of(function: str) -> str:
-    "The notebook that a function of the package is written in; nothing where the module does not say."
+def _source_url() -> str:
+    "Where the package's metadata says that its source is public; nothing where they do not."
+    try:
+        urls = metadata("mhbench").get_all("Project-URL") or []
+    except PackageNotFoundError:
+        return ""
+    named = dict(u.split(", ", 1) for u in urls)
+    return named.get("Source", "")
+
+
+def _notebook_of(function: str, nbs: Path | None) -> str:
+    """The notebook that a function of the package is written in: in the clone that the page lies in, else at the
+    source's public address; nothing where it is in neither, as in a folder that `mhbench init` made.
+    """
     module = importlib.util.find_spec(function.rsplit(".", 1)[0])
     head = Path(module.origin).read_text(encoding="utf-8")[:2000] if module and module.origin else ""
     found = re.search(r"File to edit: (?:\.\./)*(nbs/\S+\.ipynb)", head)
-    return f"../{found[1]}" if found else ""
+    if found and nbs and (nbs.parent / found[1]).exists():
+        return f"../{found[1]}"
+    url = _source_url()
+    return f"{url}/blob/main/{found[1]}" if found and url else ""
 
 
 def _card_ids(sections: Sequence[Section]) -> dict[tuple[str, str], str]:  # (study, who) -> its place on the page
@@ -277,12 +294,14 @@ def _cells(
     scored: pd.DataFrame | None,
     digits: int,
     cards: Mapping[tuple[str, str], str],
+    nbs: Path | None,
 ) -> dict[str, Any]:
     shown = readable(t.frame).head(ROWS_SHOWN)
     rows = [[number(v, digits) for v in r] for r in shown.itertuples(index=False)]
     named = [_card_of(row, t.study, cards) for row in t.frame.head(ROWS_SHOWN).to_dict("records")]
     judge = next((c for c in ("judge", "measure") if c in shown), None)
-    code = [{"name": f.rsplit(".", 1)[-1], "notebook": _notebook_of(f)} for f in t.about.functions]
+    found = [(f, _notebook_of(f, nbs)) for f in t.about.functions]
+    code = [{"name": f.rsplit(".", 1)[-1] if at else f, "notebook": at} for f, at in found]
     return {
         "id": key,
         "caption": t.caption,
@@ -334,14 +353,18 @@ def _picture(p: Picture, title: str) -> dict:
 
 
 def _groups(
-    sections: Sequence[Section], scored: pd.DataFrame | None, digits: int, cards: Mapping[tuple[str, str], str]
+    sections: Sequence[Section],
+    scored: pd.DataFrame | None,
+    digits: int,
+    cards: Mapping[tuple[str, str], str],
+    nbs: Path | None,
 ) -> list[dict]:
     "The sections by study, in their order."
     out: dict[str, dict] = {}
     for k, s in enumerate(sections, 1):
         name = s.study or s.title
         group = out.setdefault(name, {"id": f"g{len(out) + 1}", "name": name, "sections": []})
-        tables = [_cells(t, f"s{k}t{j}", s, scored, digits, cards) for j, t in enumerate(s.given, 1)]
+        tables = [_cells(t, f"s{k}t{j}", s, scored, digits, cards, nbs) for j, t in enumerate(s.given, 1)]
         figures = [_picture(Picture(*p), s.title) for p in s.figures]
         shown = {"id": f"s{k}", "name": s.stage or s.title, "text": s.text, "absent": s.absent}
         group["sections"].append(shown | {"tables": tables, "figures": figures})
@@ -377,6 +400,7 @@ def html_report(
     private: bool = False,  # True: a banner says that the page holds protected texts
     glossary: Mapping[str, str] = GLOSSARY,
     digits: int = 3,
+    nbs: Path | None = None,  # the folder of the notebooks, beside that of the page; None: they are not there
 ) -> str:
     """One self-contained page.
 
@@ -386,12 +410,13 @@ def html_report(
         loader=jinja2.PackageLoader("mhbench.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     static = resources.files("mhbench.report") / "static"
-    more = (_scored(answers), digits, _card_ids(sections))
+    more = (_scored(answers), digits, _card_ids(sections), nbs)
     text = introduction.split("\n\n") if isinstance(introduction, str) else introduction
     return env.get_template("page.html").render(
         title=title,
         introduction=[p for p in text if p.strip()],
         private=private,
+        up="../" if private else "",  # the private page lies in a folder of its own
         wrong=None if wrong is None else list(wrong),
         first=[_cells(t, f"f{k}", first, *more) for k, t in enumerate(first.given, 1)] if first else [],
         last=last,

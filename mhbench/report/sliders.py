@@ -40,5 +40,5 @@ def sliders(
     ax.spines[:].set_visible(False)
     ax.tick_params(length=0)
     if title:
-        ax.set_title(title, loc="left")
+        fig.suptitle(title, x=0.01, ha="left", fontsize=10)
     return fig

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import refuse
+from ..steps.score import NONE_READ
 
 # %% auto #0
 __all__ = ["number", "with_interval", "numeric", "markdown_table", "csv_text"]
@@ -47,7 +48,8 @@ def with_interval(
     digits: int = 3,
     level: float | None = None,  # of the intervals; None: the table's column `level`, 0.95 where it has none
 ) -> pd.DataFrame:  # the three folded into `estimate [95% interval]`
-    """A tidy table for reading; the heading says the level. Where rows differ in it, the column `level` stays.
+    """A tidy table for reading; the heading says the level. Where rows differ in it, the column `level` stays. Where
+    there is no estimate and `n_unread` counts answers, it says so.
 
     Raises: ValueError for a missing column.
     """
@@ -61,7 +63,10 @@ def with_interval(
             remedy="compute the interval first",
         )
     values = table[["estimate", "ci_low", "ci_high"]].astype(float).to_numpy()
-    text = [_folded(estimate, low, high, digits) for estimate, low, high in values]
+    unread = table["n_unread"].fillna(0) if "n_unread" in table else [0] * len(table)
+    nothing = [NONE_READ if k > 0 else number(None) for k in unread]
+    known = [_folded(estimate, low, high, digits) for estimate, low, high in values]
+    text = [none if np.isnan(row[0]) else k for row, k, none in zip(values, known, nothing)]
     own = "level" in table and pd.api.types.is_float_dtype(table["level"])  # a column of words has another meaning
     levels = [level] if level is not None else sorted(set(table["level"].dropna())) if own else [0.95]
     head = f"estimate [{round(100 * levels[0], 3):g}% interval]" if len(levels) == 1 else "estimate [interval]"

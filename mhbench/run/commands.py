@@ -18,6 +18,7 @@ from ..annotate.command import add_annotate
 from ..errors import refuse
 from . import edit, execute, new_study, plan, publish
 from .asking import asking, capped
+from .bank import add_corpus
 from .cached import add_cache
 from .compare import add_compare
 from .graph import root
@@ -244,6 +245,7 @@ def add_commands(
     s.add_argument("--to", default="reports")
     add_annotate(sub)
     add_people(sub)
+    add_corpus(sub)
     s = add("check", _check, "ask a model three questions: what works, what it costs, and its entry for params.yaml")
     s.add_argument("model", metavar="MODEL")
     s = add("merge", _merge, "put the shards of a generate stage together, byte for byte as one process gives them")

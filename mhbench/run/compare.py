@@ -15,7 +15,7 @@ import pandas as pd
 from ..errors import refuse
 from .graph import root
 from ..stats.resample import mean, paired_difference
-from ..steps.score import mode_names
+from ..steps.score import RUN, mode_names, where_read
 
 # %% auto #0
 __all__ = ["Results", "results_of", "paired_accuracies", "main_numbers", "headline_metrics", "add_compare"]
@@ -32,6 +32,7 @@ class Results(NamedTuple):
 
 
 _OF_SCORES = ["study", "set", "item_id", "cluster", "model", "mode", "answered_by", "n_votes", "correct"]
+_OF_SCORES += ["status", "how", "read"]
 
 
 def _read(folder: Path, name: str, gone: tuple[str, ...] = ()) -> Results:
@@ -96,7 +97,8 @@ _RUN = ["study", "set", "model", "asked"]
 
 
 def _per_item(scores: pd.DataFrame) -> pd.DataFrame:  # study, set, model, asked, item_id, cluster, correct
-    known = scores.assign(asked=mode_names(scores)).dropna(subset=["correct"])
+    known = where_read(scores, ["study", *RUN])
+    known = known.assign(asked=mode_names(scores)).dropna(subset=["correct"])
     apart = known.assign(set=known["set"].fillna("").astype(str))
     several = apart.groupby("study")["set"].transform("nunique") > 1
     both = pd.concat([apart[several], apart.assign(set="all")], ignore_index=True)

@@ -191,6 +191,8 @@ RULES: dict[str, dict[str, Any]] = {  # parameter -> what its default does not s
     "ridge": {"type": "number", "minimum": 0},
     "leave_out": _NAMES,
     "creators": _TEXT_OR_NONE,
+    "pool": _TEXT_OR_NONE,
+    "made_with": {"type": ["integer", "null"], "minimum": 0},
     "level": _word("ordinal", "interval", "ratio"),
     "value": _word("correct", "cross_entropy", "brier"),
     "method": _word("holm", "bh", "bonferroni"),
@@ -222,6 +224,7 @@ RULES: dict[str, dict[str, Any]] = {  # parameter -> what its default does not s
     "validation_share": _SHARE,
     "seeds": {"type": "array", "items": _count(0), "uniqueItems": True, "minItems": 1},
     "baseline_seeds": {"type": "array", "items": _count(0), "uniqueItems": True},
+    "n_orders": _count(1),
     "settings": _object(_record(TrainingSettings)),
 }
 GIVEN = (

@@ -145,6 +145,23 @@ def _dealt_by_kind(
 
 
 # %% ../../nbs/stats/12_tests.ipynb #dec92188
+def _dealt(
+    s: np.ndarray,  # (N,) bool
+    code: np.ndarray,  # (N,) strata 0..Q-1, sorted
+    u: np.ndarray,  # (b, N) random numbers
+) -> np.ndarray:  # (b, N) bool
+    "Labels dealt anew within strata: those of a stratum in the order of their random numbers."
+    size = np.bincount(code)
+    if (size == 2).all():  # pairs, as most are: no copy of the random numbers
+        swapped = (u[:, 1::2] < u[:, ::2]) & (s[::2] != s[1::2])
+        return np.stack([s[::2] ^ swapped, s[1::2] ^ swapped], -1).reshape(u.shape)
+    first, out = np.cumsum(size) - size, np.tile(s, (len(u), 1))
+    for k in np.unique(size[size > 1]):
+        at = first[size == k, None] + np.arange(k)
+        out[:, at] = np.take_along_axis(np.broadcast_to(s[at], (len(u), *at.shape)), u[:, at].argsort(-1), -1)
+    return out
+
+
 class PermutationTest(NamedTuple):
     "A difference, and how often chance gives one as large."
 
@@ -193,13 +210,13 @@ def stratified_permutation_test(
     n_strata, counts = int(code[-1]) + 1, np.stack([np.bincount(code[~s]), np.bincount(code[s])])
     # T is linear in the labels: T = sum_i x_i (z_i / n_qb - (1 - z_i) / n_qa) / Q
     gain, base = x * (1 / counts[0] + 1 / counts[1])[code] / n_strata, (x / counts[0][code]).sum() / n_strata
-    observed, rng, r, rows = gain[s].sum() - base, np.random.default_rng(seed), [], max(1, 2_000_000 // len(x))
+    observed, rng, r, rows = gain[s].sum() - base, np.random.default_rng(seed), [], max(1, 200_000 // len(x))
     together = _dealt_by_kind(x, s, code, n, rng) if n * len(x) > MOST_DRAWS else None
     if together is not None:
         r.append(together - base)
     for done in range(0, n if together is None else 0, rows):
         u = rng.random((min(rows, n - done), len(x)))
-        r.append((s[np.argsort(code + u, 1)] @ gain) - base)  # sorted by stratum, then at random
+        r.append((_dealt(s, code, u) @ gain) - base)
     as_large = int((np.abs(np.concatenate(r)) >= abs(observed) - 1e-12).sum())
     return PermutationTest(float(observed), (as_large + 1) / (n + 1), n_strata, int(len(has) - len(x)))
 

@@ -16,7 +16,7 @@ from ..stats.agreement import krippendorff_alpha
 from ..stats.estimate import Estimate, estimate
 from ..stats.resample import mean
 from ..stats.tests import adjust_p, mcnemar, minimal_detectable_difference, sign_flip_test
-from .score import ANSWERED, UNSCORED, mode_names
+from .score import ANSWERED, RUN, UNSCORED, mode_names, where_read
 
 # %% auto #0
 __all__ = ["model_pairs", "run_to_run", "pair_names"]
@@ -64,7 +64,8 @@ def model_pairs(
     seed: int,
     level: float = 0.95,
 ) -> pd.DataFrame:  # one row a way of answering and pair; `estimate` is first minus second
-    """Every two models on the items that both answered, with p-values corrected over the whole table.
+    """Every two models on the items that both answered, with p-values corrected over the whole table. A model of
+    whose answers not one could be read is in no pair.
 
     Columns: mode, answered_by, first, second, n (common items), n_clusters, estimate, ci_low, ci_high, level, interval,
     only_first and only_second (items on which one does better), p (signs flipped by cluster), p_mcnemar (exact; NaN
@@ -74,7 +75,8 @@ def model_pairs(
     """
     rows = []
     settings = {"n_boot": n_boot, "n_permutations": n_permutations, "seed": seed}
-    kept = scores[(scores["answered_by"] != "sample") & scores[value].notna()]
+    kept = where_read(scores, RUN)
+    kept = kept[(kept["answered_by"] != "sample") & kept[value].notna()]
     kept = kept.assign(**{c: pd.factorize(kept[c], sort=True)[0] for c in ("item_id", "cluster")})  # fast to group
     for (mode, answered_by), g in kept.groupby(["mode", "answered_by"], sort=True):
         wide = g.pivot_table(index=["item_id", "cluster"], columns="model", values=value, aggfunc="mean")
@@ -168,7 +170,11 @@ def run_to_run(
         again = again.assign(sample=again.groupby("item_id")["sample"].rank(method="first").astype(int))
         counts = {"n_unread": int((~again["read"]).sum()), "n_missing": len(g) - len(answered)}
         head = dict(zip(_RUNS, run)) | {"n_runs": int(again.groupby("item_id").size().max())}
-        rows += [head | r | counts for r in _run_rows(again, settings)]
+        if again["read"].any():
+            rows += [head | r | counts for r in _run_rows(again, settings)]
+        else:
+            nothing = Estimate.from_limits(np.nan, n=again["item_id"].nunique(), level=level)
+            rows.append(head | {"measure": "same answer"} | nothing.row() | counts)
     return pd.DataFrame(rows, columns=_RUNS)
 
 

@@ -57,6 +57,7 @@ class Chains(NamedTuple):
     contexts: list[list[str]]
     references: list[list[str]]
     left_out: dict[str, int]  # why a response of these modes is no chain -> how many
+    others: list[Response]  # of these, those to questions that have an expert rationale
 
     @property
     def said(self) -> list[str]:
@@ -84,22 +85,26 @@ def _context(item: Item) -> list[str]:
 
 def reasoning_chains(items: Iterable[Item], responses: Iterable[Response]) -> Chains:
     "The chains among the responses of the modes that ask for reasoning."
-    by_id, kept = {i.item_id: i for i in items}, []
+    by_id, kept, others = {i.item_id: i for i in items}, [], []
     left_out: Counter[str] = Counter()
     for r in responses:
         if r.mode not in CHAIN_MODES:
             continue
-        why = _no_chain(by_id[r.item_id], r)
-        if why:
-            left_out[why] += 1
-        else:
+        item = by_id[r.item_id]
+        why = _no_chain(item, r)
+        if why is None:
             kept.append(r)
+            continue
+        left_out[why] += 1
+        if item.rationale:
+            others.append(r)
     return Chains(
         kept,
         [split_steps(r.reasoning or r.text or "") for r in kept],
         [_context(by_id[r.item_id]) for r in kept],
         [split_steps(by_id[r.item_id].rationale or "") for r in kept],
         dict(left_out),
+        others,
     )
 
 
@@ -226,7 +231,8 @@ def absent_scores(scores: ChainScores) -> pd.DataFrame:  # score, why
 
 
 # %% ../../nbs/steps/18_chains.ipynb #0b49981c
-_MEANS = ["score", "model", "mode", "n", "n_clusters", "estimate", "ci_low", "ci_high"]
+_COUNTED = ["n", "n_clusters", "n_not_asked", "n_missing"]
+_MEANS = ["score", "model", "mode", *_COUNTED, "estimate", "ci_low", "ci_high"]
 MAIN_SCORES = (
     "faithfulness",
     "informativeness_step",
@@ -251,14 +257,18 @@ def mean_scores(
     *,
     n_boot: int = 1000,
     seed: int,
-) -> pd.DataFrame:  # score, model, mode, n, n_clusters, estimate, ci_low, ci_high
-    "Each score's mean by model and mode, with a bootstrap over items (whole cases where items share one)."
-    scored = score_responses(items, chains.responses).reset_index(drop=True)
+) -> pd.DataFrame:  # score, model, mode, n, n_clusters, n_not_asked, n_missing, estimate, ci_low, ci_high
+    """Each score's mean by model and mode, with a bootstrap over items (whole cases where items share one). Beside it
+    stand the questions with a rationale that were not asked, and those that were asked and got no answer.
+    """
+    scored = score_responses(items, [*chains.responses, *chains.others]).reset_index(drop=True)
     scored = scored.assign(mode=mode_names(scored))
+    whole = pd.DataFrame({"item_id": [i.item_id for i in items if i.rationale]})
     parts = [pd.DataFrame(columns=_MEANS)]
     for name in values.columns if len(values) else ():
-        with_score = scored.assign(**{name: values[name].to_numpy()})
-        parts.append(rate_table(with_score, name, [], n_boot=n_boot, seed=seed).assign(score=name)[_MEANS])
+        with_score = scored.assign(**{name: values[name].reset_index(drop=True)})  # none for the others
+        table = rate_table(with_score, name, [], n_boot=n_boot, seed=seed, whole=whole)
+        parts.append(table.assign(score=name)[_MEANS])
     return pd.concat(parts[1:] or parts, ignore_index=True)
 
 

@@ -15,6 +15,7 @@ from ..errors import refuse
 from ..stats.simultaneous import simultaneous_intervals
 from ..stats.tests import adjust_p, compare_levels, minimal_detectable_difference
 from .rates import average_models, rate_table
+from .score import where_read
 from .variants import AGE_BANDS, ETHNICITIES, GENDERS, age_band
 
 # %% auto #0
@@ -216,7 +217,8 @@ def level_pairs(
     Source: Good 2005, section 3.2; Holm 1979; Benjamini and Hochberg 1995.
     """
     rows = []
-    for (name, model), g in scores.dropna(subset=[value]).groupby(["set", "model"]):
+    known = where_read(scores, ["set", "model"])
+    for (name, model), g in known.dropna(subset=[value]).groupby(["set", "model"]):
         if g["level"].nunique() > 1:
             found = _pairs_of(g, value, n_boot, n_permutations, seed, method)
             rows += [{"set": name, "model": model} | r for r in found]

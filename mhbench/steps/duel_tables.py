@@ -6,9 +6,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations, product
+from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ..errors import refuse
@@ -16,10 +19,20 @@ from ..records.schema import Item, Judgment, Response, frame
 from .answers import Asked
 from .duels import Matched
 from .judge import judge
+from .truth import beside_truth
 from .verdict_tables import spending
 
 # %% auto #0
-__all__ = ["compare_and_name", "n_pairs", "count_proposals", "duel_metrics", "strength_headline"]
+__all__ = [
+    "WORTHS",
+    "compare_and_name",
+    "n_pairs",
+    "count_proposals",
+    "duel_metrics",
+    "strength_headline",
+    "declared_duels",
+    "duel_truth",
+]
 
 
 # %% ../../nbs/steps/17_duel_tables.ipynb #328daa38
@@ -92,6 +105,39 @@ def duel_metrics(
 
 def strength_headline(strengths: pd.DataFrame) -> pd.DataFrame:  # of duel_strengths; measure, model, n, estimate, ...
     "The worths that are known, for the first page of the report."
-    known = strengths.dropna(subset=["estimate"])
+    known = strengths[strengths["estimate"].notna() & (strengths["n_decided"] > 0)]
     axis = known["axis"].str.replace("_", " ") if len(known) else known["axis"]
     return known.assign(measure="worth in duels, " + axis + ", by " + known["judge"])
+
+
+# %% ../../nbs/steps/17_duel_tables.ipynb #61348451
+WORTHS = {"sim-strong": 0.6, "sim-middle": 0.3, "sim-weak": 0.1}  # worths of simulated contestants
+
+
+def declared_duels(
+    items: Sequence[Item],
+    worths: Mapping[str, float] = MappingProxyType(WORTHS),  # contestant -> worth; they sum to 1
+    *,
+    seed: int,
+) -> list[Judgment]:
+    """A simulated judge's verdicts on every two contestants for each item, in both orders: every two meet with as many
+    wins as their worths say, to the nearest one (a systematic draw).
+    """
+    rng, out = np.random.default_rng(seed), []
+    start = {pair: rng.random() for pair in combinations(worths, 2)}
+    for (k, item), (a, b) in product(enumerate(items), start):
+        share = worths[a] / (worths[a] + worths[b])
+        won = int((k + 1) * share + start[a, b]) > int(k * share + start[a, b])
+        about: dict[str, Any] = {"item_id": item.item_id, "study": item.study, "judge": "sim-judge", "kind": "pairwise"}
+        about |= {"rubric": "declared worths", "axis": "declared"}
+        out.append(Judgment(model=a, other=b, label="first" if won else "second", **about))
+        out.append(Judgment(model=b, other=a, label="second" if won else "first", **about))
+    return out
+
+
+def duel_truth(
+    strengths: pd.DataFrame,  # of mhbench.steps.duels.duel_strengths, of declared_duels
+    worths: Mapping[str, float] = MappingProxyType(WORTHS),
+) -> pd.DataFrame:  # columns of mhbench.steps.truth.TRUTH
+    "Declared and fitted worths."
+    return beside_truth(strengths.assign(truth=strengths["model"].map(dict(worths)), quantity="worth in duels"))

@@ -15,15 +15,19 @@ from ..encode.embeddings import Encoder
 from ..errors import refuse
 from ..records.schema import Item, Response, letters
 from .rates import rate_table
-from .score import ANSWERED, key_of, score_responses
+from .score import ANSWERED, key_of, scorable, score_responses
+from .truth import beside_truth
 
 # %% auto #0
 __all__ = [
+    "ECHO",
     "preferred_option",
     "inconsistency_scores",
     "count_free_form",
+    "could_be_asked",
     "inconsistency_table",
     "accuracy_beside",
+    "echo_truth",
     "freeform_metrics",
 ]
 
@@ -69,9 +73,22 @@ def count_free_form(scores: pd.DataFrame) -> pd.DataFrame:  # one row
 
 
 # %% ../../nbs/steps/19_freeform.ipynb #9c259d44
-def inconsistency_table(scores: pd.DataFrame, *, n_boot: int = 1000, seed: int) -> pd.DataFrame:
+def could_be_asked(items: Sequence[Item], scores: pd.DataFrame) -> pd.DataFrame:  # as `scorable` gives them
+    "The items of the evaluation sets of which somebody was asked some in free form; all items where there are no sets."
+    whole = scorable(items)
+    return whole[whole["set"].fillna("").isin(scores["set"].fillna(""))]
+
+
+def inconsistency_table(
+    scores: pd.DataFrame,  # of inconsistency_scores
+    *,
+    whole: pd.DataFrame | None = None,  # of could_be_asked: counts what was not asked
+    n_boot: int = 1000,
+    seed: int,
+) -> pd.DataFrame:
     "Mean inconsistency by model and category, with a bootstrap over questions; lower is better."
-    return rate_table(scores, "inconsistency", ["category"], n_boot=n_boot, seed=seed).drop(columns="n_unread")
+    table = rate_table(scores, "inconsistency", ["category"], n_boot=n_boot, seed=seed, whole=whole)
+    return table.drop(columns="n_unread")
 
 
 def accuracy_beside(
@@ -86,7 +103,29 @@ def accuracy_beside(
     asked = {(r.model, r.item_id) for r in responses if r.mode == "free_form"}
     chosen = [r for r in responses if r.mode == "zero_shot" and (r.model, r.item_id) in asked]
     scores = score_responses(list(items), chosen)
-    return rate_table(scores, "correct", ["category"], n_boot=n_boot, seed=seed)
+    whole = could_be_asked(items, scores)
+    return rate_table(scores, "correct", ["category"], n_boot=n_boot, seed=seed, whole=whole)
+
+
+ECHO = "sim-echo"  # repeats the preferred option word for word
+
+
+def echo_truth(
+    items: Sequence[Item],  # with a key or soft labels
+    scorer: Scorer | Encoder | str | None = None,
+    *,
+    n_boot: int = 1000,
+    seed: int,
+) -> pd.DataFrame:  # columns of mhbench.steps.truth.TRUTH; no row without items
+    "What the inconsistency of somebody who repeats the preferred option is: 0 by construction, under every encoder."
+    once = {i.base: i for i in reversed(list(items)) if i.options and key_of(i)}
+    said = [
+        Response(item_id=i.item_id, study=i.study, model=ECHO, mode="free_form", text=preferred_option(i))
+        for i in once.values()
+    ]
+    table = inconsistency_table(inconsistency_scores(once.values(), said, scorer), n_boot=n_boot, seed=seed)
+    whole = table[table["by"] == "all"]
+    return beside_truth(whole.assign(quantity="free-form inconsistency of the preferred option itself", truth=0.0))
 
 
 def freeform_metrics(scores: pd.DataFrame, table: pd.DataFrame) -> dict:

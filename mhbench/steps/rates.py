@@ -17,7 +17,7 @@ from ..stats.estimate import Estimate, estimate
 from ..stats.metrics import f1
 from ..stats.pooling import WeightedMean, half_width_se, inverse_variance_mean
 from ..stats.resample import mean
-from .score import ANSWERED, RUN, UNSCORED
+from .score import ANSWERED, RUN, unread, where_read
 
 # %% auto #0
 __all__ = [
@@ -75,7 +75,7 @@ def _counts(g: pd.DataFrame, whole: pd.DataFrame | None, part: pd.DataFrame | No
         "n_missing": int((~answered.groupby(g["item_id"]).any()).sum()),
         "n_failed": int((~answered).sum()),
         "n_truncated": int((g["status"] == "truncated").sum()),
-        "n_unread": int((answered & ~g["read"] & ~g["how"].isin(UNSCORED)).sum()),
+        "n_unread": int(unread(g).sum()),
     }
 
 
@@ -96,7 +96,7 @@ def rate_table(
     Columns: model, mode, answered_by, n_votes, by, group, n (items with a value), n_clusters, n_not_asked (items that
     were never asked; there with `whole`), n_missing (items that were asked and got no answer), n_failed (requests
     without an answer), n_truncated (answers that were cut), n_unread (answers that could not be read, which are
-    wrong), estimate, ci_low, ci_high, interval, level.
+    wrong; where that is all of them there is no estimate), estimate, ci_low, ci_high, interval, level.
 
     Raises: ValueError for a column that is not there.
     """
@@ -119,20 +119,13 @@ def rate_table(
             items = by_item.agg(x=(value, "mean"), cluster=("cluster", "first")).dropna(subset=["x"])
             if not len(items):
                 continue
-            mean_of_items = estimate(
-                mean,
-                items["x"].to_numpy(float),
-                clusters=items["cluster"].to_numpy(),
-                n_boot=n_boot,
-                seed=seed,
-                level=level,
-                share=value == "correct",
-            )
-            rows.append(
-                dict(zip(RUN, run))
-                | {"by": breakdown, "group": name, **_counts(g, whole, part.get((breakdown, name)))}
-                | mean_of_items.row()
-            )
+            about = {"by": breakdown, "group": name, **_counts(g, whole, part.get((breakdown, name)))}
+            if value == "correct" and unread(g.dropna(subset=[value])).all():
+                found = Estimate.from_limits(np.nan, n=len(items), n_clusters=items["cluster"].nunique(), level=level)
+            else:
+                settings: dict[str, Any] = {"n_boot": n_boot, "seed": seed, "level": level, "share": value == "correct"}
+                found = estimate(mean, items["x"].to_numpy(float), clusters=items["cluster"].to_numpy(), **settings)
+            rows.append(dict(zip(RUN, run)) | about | found.row())
     columns = _RATES if whole is not None else [c for c in _RATES if c != "n_not_asked"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -233,8 +226,7 @@ def status_table(scores: pd.DataFrame) -> pd.DataFrame:
     out = g.agg(n=("item_id", "size"), n_items=("item_id", "nunique")).reset_index()
     for s in ("ok", "truncated", "refused", "filtered", "error"):
         out[s] = g["status"].agg(lambda x, s=s: int((x == s).sum())).to_numpy()
-    unread = scores["status"].isin(ANSWERED) & ~scores["read"] & ~scores["how"].isin(UNSCORED)
-    out["unread"] = unread.groupby([scores[c] for c in RUN], sort=True).sum().to_numpy().astype(int)
+    out["unread"] = unread(scores).groupby([scores[c] for c in RUN], sort=True).sum().to_numpy().astype(int)
     for c in ("prompt_tokens", "completion_tokens"):
         out[c] = g[c].sum().to_numpy()
     out["cost_usd"] = g["cost_usd"].agg(lambda x: x.sum(skipna=False)).to_numpy()  # NaN where a price is unknown
@@ -243,11 +235,11 @@ def status_table(scores: pd.DataFrame) -> pd.DataFrame:
 
 def f1_table(scores: pd.DataFrame, *, n_boot: int = 1000, seed: int, level: float = 0.95) -> pd.DataFrame:
     """Macro F1 over the option letters by model and way of answering, for single-letter items that were answered, with
-    a bootstrap
-    interval over clusters.
+    a bootstrap interval over clusters; no row where not one answer could be read.
     """
     rows = []
-    one = scores[(scores["task"] == "multiple_choice") & scores["correct"].notna() & (scores["sample"] == 0)]
+    one = where_read(scores, RUN)
+    one = one[(one["task"] == "multiple_choice") & one["correct"].notna() & (one["sample"] == 0)]
     one = one[one["key"].map(len) == 1]
     for run, g in one.groupby(RUN, sort=True):
         truth = np.array([k[0] for k in g["key"]])

@@ -25,6 +25,7 @@ __all__ = [
     "UNSCORED",
     "NOTHING",
     "RUN",
+    "NONE_READ",
     "key_of",
     "probabilities",
     "read_answer",
@@ -33,6 +34,8 @@ __all__ = [
     "scorable",
     "Said",
     "score_responses",
+    "unread",
+    "where_read",
     "with_soft_labels",
     "self_consistency",
 ]
@@ -280,6 +283,29 @@ def score_responses(
     own |= {c: column_of(responses, c) for c in ("attempts", "prompt_tokens", "completion_tokens", "cost_usd")}
     parts = [x.reset_index(drop=True) for x in (about, pd.DataFrame(own), scored)]
     return pd.concat(parts, axis=1)[_COLUMNS].astype(_TYPES)
+
+
+# %% ../../nbs/steps/07_score.ipynb #bde44050
+NONE_READ = "none read"  # what a page writes in place of a share of such answers
+
+
+def unread(scores: pd.DataFrame) -> pd.Series:  # bool, one a row
+    """Which answers were given, should be right or wrong by themselves, and could not be read; none of a table that
+    does not say how answers were read.
+    """
+    if not {"status", "read", "how"} <= set(scores):
+        return pd.Series(False, scores.index)
+    return scores["status"].isin(ANSWERED) & ~scores["read"].astype(bool) & ~scores["how"].isin(UNSCORED)
+
+
+def where_read(
+    scores: pd.DataFrame,  # what score_responses returned
+    groups: Sequence[str],  # columns: the answers of one rate are those that agree in all of them
+) -> pd.DataFrame:
+    "The same rows; `correct` is missing in a group of whose answers not one could be read."
+    known = scores["correct"].notna() & ~unread(scores)
+    some = known.groupby([scores[g] for g in groups], observed=True, dropna=False).transform("any").astype(bool)
+    return scores.assign(correct=scores["correct"].where(some))
 
 
 # %% ../../nbs/steps/07_score.ipynb #2882f5b4

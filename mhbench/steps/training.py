@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,13 +15,14 @@ import numpy as np
 import pandas as pd
 
 from ..corpus.splits import split_by_group, without_shared
-from ..encode.finetune import Trained, TrainingSettings, finetune, model_card, training_settings, untrained_model
-from ..encode.multiple_choice import Choices, load_multiple_choice, option_scores, prepare_choices
+from ..encode.finetune import Trained, TrainingData, TrainingSettings, finetune, model_card, training_settings
+from ..encode.multiple_choice import load_multiple_choice
 from ..errors import refuse
 from ..records.draw import draw_items
 from ..records.schema import Item, letters
 from ..stats.estimate import estimate
 from ..stats.resample import mean
+from .orders import answers_by_order, order_row
 
 # %% auto #0
 __all__ = [
@@ -31,8 +33,9 @@ __all__ = [
     "training_parts",
     "Run",
     "train_runs",
-    "baseline_answers",
+    "baselines",
     "run_table",
+    "order_table",
     "seed_table",
     "learning_curves",
     "run_cards",
@@ -98,21 +101,21 @@ UNTRAINED, TUNED, OPTIONS_ONLY = "untrained head", "fine-tuned", "options only"
 
 
 class Run(NamedTuple):
-    "One model after one training, and its scores of the test part's options."
+    "One model after one training, and what it makes of the test part."
 
     model: str  # the entry in params.yaml
     variant: str  # untrained head, fine-tuned, or options only
     seed: int
     trained: Trained
     settings: TrainingSettings
-    prepared: Choices  # the training part, as it was tokenised
-    scores: dict[str, np.ndarray]  # item_id -> (options,)
+    scores: dict[str, np.ndarray]  # item_id -> (options,) log-probabilities; items that do not fit are in none
 
 
-def _scores(run: Trained, items: Sequence[Item], settings: TrainingSettings, alone: bool) -> dict[str, np.ndarray]:
-    loaded = load_multiple_choice(run.folder / "model")
-    rows = prepare_choices(items, loaded.tokenizer, max_length=loaded.max_length, without_question=alone)
-    return dict(zip(rows.item_ids, option_scores(loaded.model, loaded.tokenizer, rows.rows)))
+def _scores(trained: Trained, variant: str, items: Sequence[Item]) -> dict[str, np.ndarray]:
+    "Log-probabilities of options: those of the store, and the model is loaded for the others."
+    if variant == OPTIONS_ONLY:
+        items = [i.model_copy(update={"question": "", "context": {}}) for i in items]
+    return load_multiple_choice(trained.folder / "model").log_probabilities(items)
 
 
 def train_runs(
@@ -124,7 +127,8 @@ def train_runs(
     baseline_seeds: Sequence[int] = (),  # of the runs on the options alone
     runs: str | Path,  # the folder of all runs
 ) -> list[Run]:
-    """Every base, untrained and fine-tuned by every seed, and on the options alone. The data are tokenised once a base.
+    """Every base, untrained and fine-tuned by every seed, and on the options alone. The data are tokenised once a base,
+    and only where something is to train: runs that are there are read, and PyTorch is not loaded.
 
     Raises: ValueError for settings that do not fit.
     """
@@ -132,23 +136,15 @@ def train_runs(
     none = chosen.model_copy(update={"epochs": 0})
     out = []
     for name, entry in entries.items():
-        model, tokenizer = untrained_model(entry["served"], chosen, seed=0)
-        limit = model.config.mhbench_max_length
-        wanted = [(TUNED, chosen, seeds), (UNTRAINED, none, seeds), (OPTIONS_ONLY, chosen, baseline_seeds)]
-        tokenised = {
-            alone: [
-                prepare_choices(p, tokenizer, max_length=limit, without_question=alone)
-                for p in (parts.train, parts.validation)
-            ]
-            for alone in {variant == OPTIONS_ONLY for variant, _, s in wanted if s}
+        data = {
+            alone: TrainingData(entry["served"], parts.train, parts.validation, without_question=alone)
+            for alone in (False, True)
         }
+        wanted = [(TUNED, chosen, seeds), (UNTRAINED, none, seeds), (OPTIONS_ONLY, chosen, baseline_seeds)]
         for variant, how, of_seeds in wanted:
-            alone = variant == OPTIONS_ONLY
             for seed in of_seeds:
-                train, validation = tokenised[alone]
-                trained = finetune(entry["served"], train, validation, how, seed=seed, runs=runs)
-                found = _scores(trained, parts.test, how, alone)
-                out.append(Run(name, variant, seed, trained, how, train, found))
+                trained = finetune(data[variant == OPTIONS_ONLY], how, seed=seed, runs=runs)
+                out.append(Run(name, variant, seed, trained, how, _scores(trained, variant, parts.test)))
     return out
 
 
@@ -166,22 +162,21 @@ def _said(scores: Mapping[str, np.ndarray]) -> dict[str, str]:
     return {i: letters(len(z))[int(z.argmax())] for i, z in scores.items()}
 
 
-def baseline_answers(
+def _longest(items: Sequence[Item]) -> dict[str, str]:
+    return {i.item_id: letters(len(i.options))[int(np.argmax([len(o) for o in i.options]))] for i in items}
+
+
+def _always(letter: str, items: Sequence[Item]) -> dict[str, str]:
+    return {i.item_id: letter for i in items}
+
+
+def baselines(
     train: Sequence[Item],
-    test: Sequence[Item],
-) -> dict[str, dict[str, str]]:  # longest option, majority letter -> item_id -> letter
-    "Answers that no question was read for; of several longest options, the first."
-    longest = {i.item_id: letters(len(i.options))[int(np.argmax([len(o) for o in i.options]))] for i in test}
+) -> dict[str, Callable[[Sequence[Item]], dict[str, str]]]:  # longest option, majority letter -> items to letters
+    "Ways to answer that read no question; of several longest options, the first."
     keys = pd.Series([i.key[0] for i in train]).value_counts()
     most = min(keys.index[keys == keys.iloc[0]])
-    return {"longest option": longest, f"always {most}": {i.item_id: most for i in test}}
-
-
-def _flips(run: Run, items: Sequence[Item]) -> int:
-    "Items whose answer changes when their options are turned round."
-    turned = [i.model_copy(update={"options": i.options[::-1]}) for i in items]
-    found = _scores(run.trained, turned, run.settings, run.variant == OPTIONS_ONLY)
-    return sum(int(z.argmax()) != len(z) - 1 - int(found[i].argmax()) for i, z in run.scores.items())
+    return {"longest option": _longest, f"always {most}": partial(_always, most)}
 
 
 def run_table(
@@ -190,18 +185,41 @@ def run_table(
     *,
     n_boot: int = 1000,
     seed: int,
-) -> pd.DataFrame:  # model, variant, seed, epochs, best_epoch, flips, n_truncated, and the columns of an estimate
+) -> pd.DataFrame:  # model, variant, seed, epochs, best_epoch, n_truncated, and the columns of an estimate
     "Accuracy on the test part of every run and baseline."
     rows = []
     for r in runs:
         facts = r.trained.facts
         head = {"model": r.model, "variant": r.variant, "seed": r.seed, "run": r.trained.key[:16]}
-        head |= {"epochs": facts["epochs_trained"], "best_epoch": facts["best_epoch"], "flips": _flips(r, parts.test)}
-        head |= {"n_truncated": r.prepared.n_truncated, "n_too_long": len(r.prepared.too_long)}
+        head |= {"epochs": facts["epochs_trained"], "best_epoch": facts["best_epoch"]}
+        head |= {"n_truncated": facts["n_truncated"], "n_too_long": facts["n_too_long"]}
         rows.append(head | _row(parts.test, _said(r.scores), n_boot, seed))
-    for name, said in baseline_answers(parts.train, parts.test).items():
-        rows.append({"model": "–", "variant": name} | _row(parts.test, said, n_boot, seed))
+    for name, answer in baselines(parts.train).items():
+        rows.append({"model": "–", "variant": name} | _row(parts.test, answer(parts.test), n_boot, seed))
     return pd.DataFrame(rows)
+
+
+def order_table(
+    runs: Sequence[Run],
+    parts: TrainingParts,
+    *,
+    n_orders: int = 4,  # of the options, in whole cycles
+    n_boot: int = 1000,
+    seed: int,
+) -> pd.DataFrame:  # model, variant, seed, and the columns of order_row
+    "The test part with its options in several orders: the mean, and how much the order decides."
+    who: list[tuple[dict[str, Any], Callable]]
+    who = [({"model": r.model, "variant": r.variant, "seed": r.seed}, partial(_answers, r)) for r in runs]
+    who += [({"model": "–", "variant": name}, answer) for name, answer in baselines(parts.train).items()]
+    rows = []
+    for head, answer in who:
+        found = answers_by_order(parts.test, answer, n_orders, seed=seed)
+        rows.append(head | order_row(found, n_boot=n_boot, seed=seed))
+    return pd.DataFrame(rows)
+
+
+def _answers(run: Run, items: Sequence[Item]) -> dict[str, str]:
+    return _said(_scores(run.trained, run.variant, items))
 
 
 def seed_table(
@@ -273,10 +291,10 @@ def run_cards(
         row = by_run.loc[(r.trained.key[:16], r.variant)]
         data = {
             "study": study,
-            "questions": len(r.prepared.rows),
+            "questions": r.trained.facts["n_train"],
             "taken out, shared with another part": int(of_part.loc["train", ["same_question", "same_abstract"]].sum()),
-            "context cut": r.prepared.n_truncated,
-            "too long, not trained on": len(r.prepared.too_long),
+            "context cut": r.trained.facts["n_truncated"],
+            "too long, not trained on": r.trained.facts["n_too_long"],
         }
         shown = f"{row['estimate']:.3f} [{row['ci_low']:.3f}, {row['ci_high']:.3f}], n = {int(row['n'])}"
         out[f"{r.model}-{r.seed}.md"] = model_card(r.model, r.trained, r.settings, data, {"accuracy on test": shown})

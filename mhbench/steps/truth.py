@@ -11,23 +11,42 @@ import numpy as np
 import pandas as pd
 
 # %% auto #0
-__all__ = ["TRUTH", "APART", "accuracy_truth", "pairs_truth", "calibration_truth", "levels_truth", "memory_truth"]
+__all__ = [
+    "TRUTH",
+    "APART",
+    "beside_truth",
+    "accuracy_truth",
+    "pairs_truth",
+    "calibration_truth",
+    "levels_truth",
+    "memory_truth",
+]
 
 # %% ../../nbs/steps/29_truth.ipynb #a5b1d257
 TRUTH = ["model", "quantity", "truth", "n", "estimate", "ci_low", "ci_high", "level", "covered"]
 APART = 0.1  # truths of groups that are closer than this are one finding, and not listed one by one
 
 
-def _covered(low: float, high: float, truth: float) -> str:
+def _covered(low: float, high: float, truth: float, found: float) -> str:
     if np.isnan(low) or np.isnan(high):
-        return "no interval"
+        return "exact" if abs(found - truth) < 1e-6 else "no interval"
     return "yes" if low - 1e-9 <= truth <= high + 1e-9 else "no"
 
 
 def _beside(rows: Iterable[Mapping]) -> pd.DataFrame:
     "Rows of truth and estimate, each with whether its interval covers the truth."
-    made = [{"level": 0.95} | dict(r) | {"covered": _covered(r["ci_low"], r["ci_high"], r["truth"])} for r in rows]
+    made = [
+        {"level": 0.95} | dict(r) | {"covered": _covered(r["ci_low"], r["ci_high"], r["truth"], r["estimate"])}
+        for r in rows
+    ]
     return pd.DataFrame(made, columns=TRUTH)
+
+
+def beside_truth(
+    found: pd.DataFrame,  # columns model, quantity, truth, n, estimate, ci_low, ci_high
+) -> pd.DataFrame:  # columns TRUTH
+    "Estimates of any kind, each beside its truth; rows without one of the two are left out."
+    return _beside(found.dropna(subset=["truth", "estimate"]).to_dict("records"))
 
 
 def _known(scores: pd.DataFrame, declared: pd.DataFrame) -> pd.DataFrame:
@@ -35,7 +54,10 @@ def _known(scores: pd.DataFrame, declared: pd.DataFrame) -> pd.DataFrame:
     return scores[scores["answered_by"] == "plain"].merge(declared, on=["model", "item_id"])
 
 
-_MEASURED = ["n", "estimate", "ci_low", "ci_high"]
+def _row(model: str, quantity: str, truth: float, found: Mapping) -> dict:
+    "One truth beside what a table found."
+    told = {"model": model, "quantity": quantity, "truth": truth}
+    return told | {k: found[k] for k in ("n", "estimate", "ci_low", "ci_high")}
 
 
 # %% ../../nbs/steps/29_truth.ipynb #e17c381e
@@ -52,7 +74,7 @@ def accuracy_truth(
         truth = part["right"].mean()
         if r["by"] == "all" and len(part) or abs(truth - mine["right"].mean()) > APART:
             quantity = "accuracy" if r["by"] == "all" else f"accuracy, {r['group']}"
-            rows.append({"model": r["model"], "quantity": quantity, "truth": truth} | {k: r[k] for k in _MEASURED})
+            rows.append(_row(r["model"], quantity, truth, r))
     return _beside(rows)
 
 
@@ -67,7 +89,7 @@ def pairs_truth(
     for r in pairs[pairs["first"].isin(wide.columns) & pairs["second"].isin(wide.columns)].to_dict("records"):
         truth = (wide[r["first"]] - wide[r["second"]]).mean()
         quantity = f"difference in accuracy: minus {r['second']}"
-        rows.append({"model": r["first"], "quantity": quantity, "truth": truth} | {k: r[k] for k in _MEASURED})
+        rows.append(_row(r["first"], quantity, truth, r))
     return _beside(rows)
 
 
@@ -82,8 +104,7 @@ def calibration_truth(
         mine = known[known["model"] == r["model"]]
         if len(mine):
             truth = abs(mine["sureness"].mean() - mine["right"].mean())
-            told = {"model": r["model"], "quantity": "expected calibration error", "truth": truth}
-            rows.append(told | {k: r[k] for k in _MEASURED})
+            rows.append(_row(r["model"], "expected calibration error", truth, r))
     return _beside(rows)
 
 
@@ -103,14 +124,12 @@ def levels_truth(
         truth = g.groupby("level")["right"].mean()
         here = table[(table["set"] == name) & (table["model"] == model) & (table["by"] == "level")]
         for r in here.to_dict("records"):
-            told = {"model": model, "quantity": f"accuracy, {r['group']} patients", "truth": truth[r["group"]]}
-            rows.append(told | {k: r[k] for k in _MEASURED})
+            rows.append(_row(model, f"accuracy, {r['group']} patients", truth[r["group"]], r))
         for r in pairs[(pairs["set"] == name) & (pairs["model"] == model)].to_dict("records"):
             differs = (wide[r["second"]] - wide[r["first"]]).mean()
             if abs(differs) > APART:
                 ends = {"ci_low": r["simultaneous_low"], "ci_high": r["simultaneous_high"]}
-                told = {"model": model, "quantity": f"{r['second']} minus {r['first']} patients", "truth": differs}
-                rows.append(told | {"n": r["n"], "estimate": r["estimate"]} | ends)
+                rows.append(_row(model, f"{r['second']} minus {r['first']} patients", differs, r | ends))
     return _beside(rows)
 
 
@@ -127,6 +146,5 @@ def memory_truth(
         mine = known[(known["model"] == r["model"])].groupby("base")["memorised"].max()
         asked = completions.loc[completions["model"] == r["model"], "item_id"].map(bases)
         quantity = f"questions known by heart ({r['similarity']} similarity above {r['above']:g})"
-        told = {"model": r["model"], "quantity": quantity, "truth": float(mine.reindex(asked).mean())}
-        rows.append(told | {k: r[k] for k in _MEASURED})
+        rows.append(_row(r["model"], quantity, float(mine.reindex(asked).mean()), r))
     return _beside(rows)

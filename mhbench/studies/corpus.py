@@ -248,8 +248,10 @@ def _called(load: Callable[..., Corpus], loader: str, path: Path, study: str | N
         if "keyword" not in str(e):
             _unread(loader, path, e)
         option = (re.findall(r"'(\w+)'", str(e)) or ["NAME"])[0]
-        rule, remedy = f"be those that loader {loader} takes", f"say --option {option}=VALUE, or leave it out"
-        refuse("load_corpus", "options", rule, f"{e}", place=path.name, remedy=remedy)
+        got, remedy = f"one that it does not know, {option!r}", "leave it out"
+        if "missing" in str(e):
+            got, remedy = f"no {option}", f"say --option {option}=VALUE"
+        refuse("load_corpus", "options", f"be those that loader {loader} takes", got, place=path.name, remedy=remedy)
     except _OF_A_FILE as e:
         _unread(loader, path, e)
     if not isinstance(getattr(corpus, "items", None), list):

@@ -199,6 +199,14 @@ def test_forgetting_a_rater_leaves_no_byte_of_the_answers(tmp_path):
     assert b"kept" in found
 
 
+def test_what_raters_said_is_the_owners_alone_in_a_folder_of_others(tmp_path):
+    tmp_path.chmod(0o755)
+    with open_store(tmp_path / "a.sqlite", STUDY) as store:
+        store.db.execute("SELECT count(*) FROM events").fetchone()
+        modes = {f.name: f.stat().st_mode & 0o777 for f in tmp_path.iterdir()}
+    assert modes.pop("a.sqlite") == 0o600 and set(modes.values()) <= {0o600}
+
+
 def test_a_reader_sees_what_two_writers_save_at_once(tmp_path):
     "Two connections write in turn from two threads; nothing is lost to a lock."
     path = tmp_path / "a.sqlite"

@@ -17,6 +17,8 @@ from mhbench.run.graph import Node, runs
 from mhbench.run.stage import Stage
 from mhbench.steps.accuracy import breakdowns
 from mhbench.steps.between_models import model_pairs
+from mhbench.steps.chains import mean_scores, reasoning_chains
+from mhbench.steps.freeform import accuracy_beside, could_be_asked, inconsistency_table
 from mhbench.steps.rates import absent_members, present_groups
 from mhbench.steps.score import scorable, score_responses
 from mhbench.studies.counselingbench.competency import competency_table
@@ -126,6 +128,23 @@ def test_a_share_of_ten_of_forty_says_so_wherever_it_stands(forty):
     assert (placed["n_without"] == 30).all()
     [pair] = model_pairs(scores, n_permutations=50, **how).to_dict("records")
     assert pair["n"] == 10, "compared on what both answered"
+
+
+def test_answers_in_free_form_and_chains_of_ten_of_forty_say_so(forty):
+    items = [i.model_copy(update={"rationale": "Because it helps."}) for i in forty[0]]
+    same = dict(study="psychiatrybench", model="easy")
+    said = [Response(item_id=f"q{n}", mode="free_form", text="a", **same) for n in range(10)]
+    said += [Response(item_id=f"q{n}", mode="zero_shot", text="A", **same) for n in range(10)]
+    said += [Response(item_id=f"q{n}", mode="cot", text="It helps. A.", **same) for n in range(9)]
+    said += [Response(item_id="q9", mode="cot", status="error", **same)]
+    own = score_responses(items, said[:10]).assign(inconsistency=0.0)
+    how = dict(n_boot=20, seed=1)
+    free = inconsistency_table(own, whole=could_be_asked(items, own), **how)
+    beside = accuracy_beside(items, said, **how)
+    chains = reasoning_chains(items, said)
+    means = mean_scores(items, chains, pd.DataFrame({"rougeL": [0.5] * 9}), **how)
+    for table, counts in ((free, (10, 30, 0)), (beside, (10, 30, 0)), (means, (9, 30, 1))):
+        assert set(table[["n", "n_not_asked", "n_missing"]].itertuples(index=False, name=None)) == {counts}
 
 
 def test_the_first_screen_says_who_answered_the_easy_ones_only(forty, tmp_path):

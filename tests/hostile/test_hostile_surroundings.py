@@ -224,6 +224,31 @@ def test_every_stage_comes_after_the_one_that_checks_the_parameters():
     assert commands["inputs"]["cmd"] == "mhbench inputs" and commands["inputs"]["always_changed"]
 
 
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_name_that_a_shell_would_read_runs_nothing_through_dvc(alone, house, monkeypatch):
+    from dvc.exceptions import ReproductionError
+    from dvc.repo import Repo
+
+    name = "x; touch pwned; $(touch pwned) #"
+    house.params["studies"] = {name: house.params["studies"]["mhqa"]}
+    house.only(name)
+    house.write()
+    run = yaml.safe_dump({"run": house.params.pop("run")})
+    (house.top / "run.yaml").write_text(run)
+    (house.top / "params.yaml").write_text(yaml.safe_dump(house.params))
+    (house.top / "dvc.yaml").unlink()
+    shutil.copy(ROOT / "dvc.yaml", house.top)
+    monkeypatch.chdir(house.top)
+    monkeypatch.setenv("PATH", f"{BIN}{os.pathsep}{os.environ['PATH']}")
+    with Repo.init(".", no_scm=True) as repo, pytest.raises(ReproductionError) as e:
+        assert [s.cmd for s in repo.index.stages if s.name == f"prepare@{name}"] == [
+            f"mhbench run prepare --study {name}"
+        ]
+        repo.reproduce(f"prepare@{name}", single_item=True) if alone else repo.reproduce()
+    assert "touch" in str(e.value) if alone else "inputs" in str(e.value), "refused before the name reaches a shell"
+    assert not list(house.top.rglob("pwned*")) and not (house.top / "results/prepare").exists()
+
+
 # -- clocks
 
 YEAR = 365 * 86400.0

@@ -20,7 +20,7 @@ from ...stats.metrics import accuracy, f1, precision, recall
 from ...stats.resample import Interval, bootstrap, mean, percentile_interval
 from ...stats.tests import adjust_p, paired_t
 from ...steps.rates import of_group
-from ...steps.score import ANSWERED, RUN
+from ...steps.score import ANSWERED, RUN, unread, where_read
 
 # %% auto #0
 __all__ = [
@@ -150,12 +150,16 @@ def competency_table(
                 n=known["item_id"].nunique(),
                 n_clusters=known["cluster"].nunique(),
                 n_missing=int((~g["status"].isin(ANSWERED)).sum()),
-                n_unread=int((g["status"].isin(ANSWERED) & ~g["read"]).sum()),
+                n_unread=int(unread(g).sum()),
                 level=level,
             )
             if whole is not None:
                 every = of_group(whole[whole["task"] == "multiple_choice"], breakdown, name)
                 head["n_not_asked"] = len(set(every["item_id"]) - set(g["item_id"]))
+            if unread(known).all():
+                nothing = Estimate.from_limits(np.nan, n=head["n"], n_clusters=head["n_clusters"], level=level).row()
+                rows += [nothing | {"measure": m} | head for m in MEASURES]
+                continue
             rows += [r | head for r in _measured(known, interval, n_boot, seed, level, size)]
     columns = [*RUN, "by", "group", "measure", "n", "n_clusters", "n_not_asked", "n_missing", "n_unread"]
     columns += ["estimate", "ci_low", "ci_high", "interval", "level"]
@@ -202,6 +206,7 @@ def against_marks(
 def _items(scores: pd.DataFrame, mode: str, value: str, by: str) -> pd.DataFrame:
     "One row a question: its case, its group, and each model's mean."
     of = scores[(scores["mode"] == mode) & (scores["answered_by"] == "plain")]
+    of = where_read(of, ["model"])
     if of.empty:
         refuse("competency", "scores", f"have answers in mode {mode!r}", f"{sorted(scores['mode'].unique())}")
     wide = of.pivot_table(index="item_id", columns="model", values=value, aggfunc="mean", dropna=False)

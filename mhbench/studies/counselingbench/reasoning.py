@@ -15,7 +15,7 @@ from ...errors import refuse
 from ...records.schema import Item, Response
 from ...stats.estimate import estimate
 from ...stats.resample import mean
-from ...steps.score import score_responses
+from ...steps.score import score_responses, where_read
 from .fields import COMPETENCIES
 
 # %% auto #0
@@ -108,7 +108,7 @@ def accuracy_beside_bertscore(
         right = plain[plain["model"].isin(both)].groupby("model")["correct"].mean()
         models = right.sort_values(ascending=False, kind="stable").index[:most].tolist()
     plain, reasoned = (t[t["model"].isin(models)] for t in (plain, chains))
-    rows = _measured(plain, "correct", "accuracy", n_boot, seed)
+    rows = _measured(where_read(plain, ["model", "category"]), "correct", "accuracy", n_boot, seed)
     rows += _measured(reasoned, "bertscore_f1", "BERTScore", n_boot, seed)
     order = {g: k for k, g in enumerate(COMPETENCIES.values())}
     out = pd.DataFrame(rows, columns=columns)
@@ -121,4 +121,7 @@ def radar_charts(beside: pd.DataFrame) -> pd.DataFrame:  # of accuracy_beside_be
     groups = beside.groupby("group")["measure"].nunique()
     if (groups == len(RADAR)).sum() < 3:
         return beside[:0].assign(chart=[])
-    return beside.assign(chart=beside["model"] + ", " + beside["measure"])
+    order = [g for g in COMPETENCIES.values() if g in set(groups.index)]
+    order += [g for g in groups.index if g not in order]
+    in_order = pd.Categorical(beside["group"], order)
+    return beside.assign(chart=beside["model"] + ", " + beside["measure"], group=in_order)

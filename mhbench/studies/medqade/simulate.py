@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from ...errors import refuse
-from ...records.schema import Rating
+from ...records.schema import Rating, Response
 from ...records.table import csv_rows
 from ...stats.agreement import ABSTAIN
+from ...steps.truth import beside_truth
 from .load import PANEL_DIFFICULTIES
 from .panel import Assignment
 
@@ -33,6 +35,7 @@ __all__ = [
     "simulate_panel_files",
     "simulate_judge_file",
     "expected_bias",
+    "planted_truth",
 ]
 
 
@@ -336,3 +339,28 @@ def expected_bias(
     lean = (judge.lean_self if judge.name == student else judge.lean_family) if related else 0.0
     own = calls(judge) + lean * (1 - calls(judge))
     return float((own - np.mean([calls(j) for j in judges if j.lineage != judge.lineage], axis=0)).mean())
+
+
+# %% ../../../nbs/studies/medqade/03_simulate.ipynb #d45ad1e1
+def planted_truth(
+    bias: pd.DataFrame,  # annotator, student, kind, n, estimate, ci_low, ci_high: of favouritism_table
+    students: pd.DataFrame,  # student, n, estimate, ci_low, ci_high: the share that the panel's majority calls correct
+    responses: Iterable[Response],  # the simulated students' answers
+    pool: str | Path,  # CSV: item_id, key, accepted, wrong_1, wrong_2, hardness: what they were drawn from
+    judges: Sequence[Judge] = SIMULATED_JUDGES,
+) -> pd.DataFrame:  # columns of mhbench.steps.truth.TRUTH; no row where none of them answered
+    "How right the answers truly are, and the favouritism of judges towards themselves and their family, as declared."
+    fine = {r["item_id"]: (r["key"], r["accepted"]) for r in _pool(pool)}
+    known = {j.name: j for j in judges}
+    right: dict[str, list[bool]] = {}
+    for r in responses:
+        if r.model in known and r.item_id in fine:
+            right.setdefault(r.model, []).append(r.text in fine[r.item_id])
+    shares = students[students["student"].isin(right)]
+    shares = shares.assign(model=shares["student"], quantity="share of right answers, by the panel's majority")
+    shares = shares.assign(truth=[float(np.mean(right[m])) for m in shares["model"]])
+    own = bias[bias["kind"].isin(["self", "family"]) & bias["annotator"].isin(known) & bias["student"].isin(right)]
+    pairs = list(zip(own["annotator"], own["student"]))
+    truth = [expected_bias(known[a], m, np.array(right[m]), judges) for a, m in pairs]
+    leans = own.assign(model=own["annotator"], truth=truth, quantity="favouritism towards " + own["student"])
+    return beside_truth(pd.concat([shares, leans], ignore_index=True))

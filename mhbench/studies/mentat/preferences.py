@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.special import softmax
 
 from ...errors import refuse
 from ...records.schema import Item, letters
@@ -18,8 +19,10 @@ from ...stats.estimate import estimate
 from ...stats.hierarchical import bootstrap_preferences
 from ...stats.resample import mean
 from ...stats.soft_labels import group_means
+from ...steps.truth import beside_truth
 from .annotations import AnnotationArrays
 from .labels import wording_distances
+from .simulate import simulated_panel
 
 # %% auto #0
 __all__ = [
@@ -32,6 +35,7 @@ __all__ = [
     "chosen_labels",
     "from_sure_to_divided",
     "preference_metrics",
+    "simulated_truth",
 ]
 
 # %% ../../../nbs/studies/mentat/10_preferences.ipynb #eb4e0c9a
@@ -163,3 +167,52 @@ def preference_metrics(
         "headline": {r["measure"]: {k: r[k] for k in kept} for r in headline.to_dict("records")},
         "wording_p_values": {f"{r.first}/{r.second}": r.p_value for r in wordings.itertuples()},
     }
+
+
+# %% ../../../nbs/studies/mentat/10_preferences.ipynb #6f5eccec
+_FITTED = {
+    "slope": "slope (pulled towards 1 by the penalty)",
+    "offset": "readiness to tie (pulled towards 0 by the penalty)",
+}
+
+
+def _as_written(item: Item) -> Item:
+    "An item whose soft labels are in the order of its base question."
+    order = range(len(item.options)) if item.order is None else item.order
+    return item.model_copy(update={"soft_labels": [s for _, s in sorted(zip(order, item.soft_labels or []))]})
+
+
+def simulated_truth(
+    raters: pd.DataFrame,  # of rater_table
+    labels: pd.DataFrame,  # of chosen_labels, symmetric
+    items: Sequence[Item],  # with the soft labels that the raters drew from
+    *,
+    made_with: int | None,  # the seed of simulate_annotations; None: nothing was declared
+    n_raters: int = 8,
+) -> pd.DataFrame:  # columns of mhbench.steps.truth.TRUTH; no row where nothing was declared
+    """Declared and fitted slopes, readiness to tie, and the weight of each question's most preferred option.
+
+    Raises: ValueError where other raters rated than were made.
+    """
+    rated = set(labels["question"])
+    asked = {i.base: _as_written(i) for i in reversed(list(items)) if i.soft_labels is not None and i.base in rated}
+    if made_with is None or not asked:
+        return beside_truth(pd.DataFrame(columns=["truth", "estimate"]))
+    names = [f"r{k}" for k in range(n_raters)]
+    if strangers := sorted(set(raters["rater"]) - set(names)):
+        refuse("simulated_truth", "made_with", f"be the seed of raters {names[0]} to {names[-1]}", f"{strangers}")
+    panel = simulated_panel(list(asked.values()), n_raters=n_raters, seed=made_with)
+    own = raters[raters["model"] == "symmetric"]
+    declared = {("slope", r): x for r, x in zip(names, panel.slopes)}
+    declared |= {("offset", r): x for r, x in zip(names, panel.ties)}
+    fitted = own.assign(truth=[declared[key] for key in zip(own["quantity"], own["rater"])])
+    fitted = fitted.assign(model="sim. rater " + own["rater"], quantity=own["quantity"].map(_FITTED))
+    weights = softmax(panel.worths, axis=1)
+    place = {q: k for k, q in enumerate(asked)}
+    here = labels[labels["question"].isin(place)]
+    at = [(place[q], ord(o) - ord("A")) for q, o in zip(here["question"], here["option"])]
+    here = here.assign(truth=[weights[k] for k in at]).rename(columns={"probability": "estimate"})
+    here = here.rename(columns={"probability_low": "ci_low", "probability_high": "ci_high"})
+    most = here.loc[here.groupby("question")["truth"].idxmax()]
+    most = most.assign(model="simulated raters", quantity="preference for " + most["question"] + ", " + most["option"])
+    return beside_truth(pd.concat([fitted, most], ignore_index=True))

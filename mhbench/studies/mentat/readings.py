@@ -20,7 +20,7 @@ from ...stats.estimate import estimate
 from ...stats.hierarchical import HierarchicalFit, hierarchical_bradley_terry
 from ...stats.resample import mean
 from ...stats.soft_labels import question_alphas
-from ...steps.score import score_responses, with_soft_labels
+from ...steps.score import score_responses, where_read, with_soft_labels
 from mhbench.studies.mentat.annotations import (
     MAPPINGS,
     AnnotationArrays,
@@ -386,7 +386,7 @@ def score_by_labels(
     for name, frame in labels.items():
         scored = score_responses(kept if frame is None else with_soft_labels(kept, frame), asked)
         head = scored.groupby(keys, sort=True).agg(category=("category", "first"), cluster=("cluster", "first"))
-        correct[name] = scored.groupby(keys, sort=True)["correct"].mean()
+        correct[name] = where_read(scored, ["model", "mode"]).groupby(keys, sort=True)["correct"].mean()
     table = head.assign(**correct).dropna(subset=list(correct))
     for a, b in combinations(correct, 2):
         table[f"{a} - {b}"] = table[a] - table[b]

@@ -18,6 +18,7 @@ from ...stats.hierarchical import bootstrap_preferences
 from ...stats.preference import bradley_terry, pairwise_ties, pairwise_wins, plackett_luce
 from ...stats.resample import bootstrap, draw_weights, mean, percentile_interval
 from ...stats.soft_labels import group_means, soft_labels
+from ...steps.score import where_read
 from .annotations import AnnotationArrays, sliders_from_scores
 from .labels import add_creator, top_k
 
@@ -309,7 +310,8 @@ def prompt_wordings(
     """
     if len(scores) != 2:
         refuse("prompt_wordings", "scores", "have two wordings", f"{list(scores)}")
-    means = [t.groupby(["model", "item_id", "cluster"], sort=True)["correct"].mean() for t in scores.values()]
+    known = [where_read(t, ["model"]) for t in scores.values()]
+    means = [t.groupby(["model", "item_id", "cluster"], sort=True)["correct"].mean() for t in known]
     both = pd.concat(dict(zip(scores, means, strict=True)), axis=1).dropna().reset_index()
     if not len(both):
         refuse("prompt_wordings", "scores", "hold answers of a model to one item under both wordings", "none")

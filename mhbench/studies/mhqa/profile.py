@@ -18,6 +18,7 @@ from ...stats.metrics import f1
 from ...stats.resample import mean
 from ...stats.tests import adjust_p, chi_square, mcnemar
 from ...steps.rates import of_group
+from ...steps.score import NONE_READ, unread, where_read
 
 # %% auto #0
 __all__ = [
@@ -59,7 +60,10 @@ def accuracy_and_f1(
             same = dict(clusters=clusters, n_boot=n_boot, seed=seed)
             right = part["correct"].to_numpy(float)
             found = {"accuracy": estimate(mean, right, share=True, **same)}  # type: ignore[arg-type]
-            for average in ("macro", "weighted"):
+            if unread(part).all():
+                nothing = Estimate.from_limits(np.nan, n=len(part), n_clusters=len(set(clusters)))
+                found = dict.fromkeys(("accuracy", "macro F1", "weighted F1"), nothing)
+            for average in ("macro", "weighted") if unread(part).sum() < len(part) else ():
 
                 def score(t, s, weights, average=average, classes=classes):
                     return f1(t, s, average=average, classes=classes, weights=weights)
@@ -80,6 +84,8 @@ def wide_table(measures: pd.DataFrame) -> pd.DataFrame:  # model, mode, and a co
         return pd.DataFrame()
     cells = [
         f"{100 * r.estimate:.1f} [{100 * r.ci_low:.1f}, {100 * r.ci_high:.1f}] (n = {r.n})"
+        if np.isfinite(r.estimate)
+        else f"{NONE_READ} (n = {r.n})"
         for r in measures.itertuples()
     ]
     named = measures.assign(cell=cells, column=measures["group"] + ", " + measures["measure"])
@@ -96,7 +102,7 @@ def flip_table(
 ) -> pd.DataFrame:  # model, change, k, and the columns of an estimate; p (McNemar, exact), p_holm
     "Questions whose answer turned right or wrong between two settings, with denominators."
     rows: list[dict] = []
-    of_mode = {m: g for m, g in _lettered(scores).groupby("mode")}
+    of_mode = {m: g for m, g in _lettered(where_read(scores, ["model", "mode"])).groupby("mode")}
     if not {first, second} <= set(of_mode):
         return pd.DataFrame(rows)
     for model in sorted(set(of_mode[first]["model"]) & set(of_mode[second]["model"])):

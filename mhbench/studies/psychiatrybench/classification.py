@@ -16,7 +16,7 @@ from ...records.schema import Item
 from ...stats.estimate import Estimate
 from ...stats.metrics import indicator
 from ...stats.resample import bootstrap, percentile_interval
-from ...steps.score import ANSWERED
+from ...steps.score import ANSWERED, unread
 from .rows import NORMAL
 
 # %% auto #0
@@ -135,11 +135,11 @@ def classification_table(
     for head, g, labels, missing in _parts(scores, items):
         truth, said, unknown = key_and_answer(g["answer"], g["key"], labels)
         normal = labels.index(NORMAL) if NORMAL in labels else None
-        unread = int((~said.any(1) & (unknown == 0)).sum())
+        mute = int((~said.any(1) & (unknown == 0)).sum())
         about = head | {"n_not_asked": n_items[head["task"]] - len(g) - missing, "n_missing": missing}
-        about |= {"n_unread": unread}
-        if not len(g):
-            nothing = Estimate.from_limits(np.nan, n=0, level=level).row()
+        about |= {"n_unread": mute}
+        if unread(g).all():  # of those that answered, if anybody did
+            nothing = Estimate.from_limits(np.nan, n=len(g), n_clusters=g["cluster"].nunique(), level=level).row()
             rows += [about | {"measure": name} | nothing for name in LABEL_MEASURES]
             continue
         found = _bootstrapped(truth, said, unknown, normal, g["cluster"].to_numpy(), n_boot, seed, level)
@@ -176,7 +176,7 @@ def label_scores(
     "Every label that a case has or a model names: how often, and its F1 with an interval over cases."
     rows = []
     for head, g, labels, _ in _parts(scores, items):
-        if not len(g):
+        if unread(g).all():
             continue
         truth, said, _unknown = key_and_answer(g["answer"], g["key"], labels)
         occurs = np.flatnonzero(truth.any(0) | said.any(0))
@@ -209,6 +209,8 @@ def confusions(
     """
     rows = []
     for head, g, _, _missing in _parts(scores, items):
+        if unread(g).all():
+            continue
         pairs: Counter = Counter()
         true = Counter(k for key in g["key"] for k in key)
         for answer, key in zip(g["answer"], g["key"]):

@@ -15,7 +15,7 @@ from ...records.schema import Item
 from ...stats.estimate import Estimate, estimate
 from ...stats.metrics import compare_settings
 from ...stats.tests import mcnemar
-from ...steps.score import ANSWERED
+from ...steps.score import where_read
 
 # %% auto #0
 __all__ = [
@@ -84,9 +84,10 @@ def format_units(
     structure = set_structures(items).set_index("set")["shared"]
     by_id = {i.item_id: i for i in items}
     plain = scores[(scores["sample"] == 0) & (scores["answered_by"] == "plain")]
+    plain = where_read(plain, ["model", "mode", "category"])
     rows: dict[tuple, dict] = {}
     for r in plain[plain["category"].isin(["emi", "emi separated"])].itertuples():
-        item, answered = by_id[r.item_id], r.status in ANSWERED
+        item, answered = by_id[r.item_id], not np.isnan(r.correct)
         said = list(r.answer)
         if item.task == "extended_matching":
             letters = said if len(said) == len(item.key) else [""] * len(item.key)

@@ -16,7 +16,7 @@ from ...errors import refuse
 from ...records.schema import Item
 from ...stats.estimate import Estimate
 from ...stats.resample import draw_weights, percentile_interval
-from ...steps.score import ANSWERED
+from ...steps.score import where_read
 from .classification import key_and_answer, multi_label_scores
 from .rows import FACTS
 
@@ -106,9 +106,10 @@ def result_columns(
     out: dict[str, Column] = {}
     for name in RESULT_COLUMNS:
         if name in _LABELS:
-            column = _label_column(multi_label_scores(plain), f"classification {name}", options, models)
+            labels = where_read(multi_label_scores(plain), ["model", "category"])
+            column = _label_column(labels, f"classification {name}", options, models)
         elif name in _RIGHT:
-            rows = plain[(plain["category"] == name) & plain["correct"].notna()]
+            rows = where_read(plain[plain["category"] == name], ["model", "task"]).dropna(subset=["correct"])
             rows = rows[rows["task"] == "extended_matching"] if name == "emi" else rows
             column = _point_column(rows.assign(points=100 * rows["correct"]), models)
         else:
@@ -137,7 +138,7 @@ def _label_column(rows: pd.DataFrame, category: str, options: Mapping, models: S
     said, there = np.zeros((len(models), *truth.shape), bool), np.zeros((len(models), len(ids)), bool)
     for m, model in enumerate(models):
         mine = own[own["model"] == model].drop_duplicates("item_id").set_index("item_id").reindex(ids)
-        there[m] = mine["status"].isin(ANSWERED)
+        there[m] = mine["correct"].notna()
         answers = [list(a) if isinstance(a, (list, np.ndarray)) else [] for a in mine["answer"]]
         said[m] = key_and_answer(answers, [[]] * len(ids), labels)[1]
     return Column(first["cluster"].to_numpy(), None, truth, said, there)
@@ -259,10 +260,12 @@ def results_table(s: Standings, level: float = 0.95) -> pd.DataFrame:  # model, 
 
 def rank_table(
     s: Standings, level: float = 0.95
-) -> pd.DataFrame:  # model, n, ... (rank), first (share of draws in front)
-    "The rank of each model by its average, 1 the best, with its interval over draws of cases."
+) -> pd.DataFrame:  # model, n, n_without, ... (rank), first (share of draws in front)
+    """The rank of each model by its average, 1 the best, with its interval over draws of cases, and how many items of
+    all columns it has no value for.
+    """
     whole = [m for m in range(len(s.models)) if not np.isnan(s.values[-1, m])]
-    columns = ["model", *_ESTIMATE, "first"]
+    columns = ["model", *_ESTIMATE[:1], "n_without", *_ESTIMATE[1:], "first"]
     if len(whole) < 2:
         return pd.DataFrame(columns=columns)
     values, draws = s.values[-1, whole], s.draws[:, -1, whole]
@@ -273,7 +276,8 @@ def rank_table(
     rows = []
     for k, m in enumerate(whole):
         e = _estimate(float(rank[k]), ranks[:, k], int(s.n[-1, m]), int(s.n_clusters[-1]), level)
-        rows.append({"model": s.models[m]} | e.row() | {"first": float((ranks[:, k] < 1.5).mean())})
+        counted = {"model": s.models[m], "n_without": int(s.n_items[-1] - s.n[-1, m])}
+        rows.append(counted | e.row() | {"first": float((ranks[:, k] < 1.5).mean())})
     return pd.DataFrame(rows, columns=columns).sort_values("estimate", ignore_index=True)
 
 
