@@ -12,6 +12,9 @@ from pathlib import Path
 import yaml
 from sphinx.cmd.build import main as sphinx
 
+from mhbench.studies.corpus import load_corpus
+from mhbench.studies.demo import demo_card, demo_path
+
 TOP = Path(__file__).resolve().parents[1]
 SOURCE, HTML = TOP / "_docs" / "source", TOP / "_docs" / "html"
 FOLDERS = ["records", "stats", "ask", "encode", "corpus", "steps", "studies", "annotate", "report", "run"]
@@ -164,7 +167,12 @@ def studies() -> None:
     for study, name in STUDIES.items():
         own = sorted((TOP / "nbs" / "studies" / study).glob("*.ipynb"))
         listed = "\n".join(f"- [{title_of(f)}](/{f.relative_to(TOP)})" for f in own)
-        text = f"# {name}\n\n{about[study]}\n\n## Every table and figure of the paper\n\n"
+        text = f"# {name}\n\n{about[study]}\n\n"
+        where = {"language": "en"} if study == "medqade" else {}
+        items = load_corpus(study, demo_path(study), **where).items
+        write(f"studies/{study}-demo.md", demo_card(study, items))
+        text += f"[What the demo's questions are]({study}-demo.md), and what they are not fit for.\n\n"
+        text += "## Every table and figure of the paper\n\n"
         text += of_the_paper(study, papers[study]) + f"\n\n## Its stages\n\n{stages_of(study)}\n"
         write(f"studies/{study}.md", text + f"\n## Its own notebooks\n\n{listed}\n")
     write("studies/index.md", "# Studies\n\nFive papers, one pipeline.\n\n" + toctree(list(STUDIES)))

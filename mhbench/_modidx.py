@@ -2234,6 +2234,7 @@ d = {
         "mhbench.run.export": {
             "mhbench.run.export._sample": ("run/export.html#_sample", "mhbench/run/export.py"),
             "mhbench.run.export._short": ("run/export.html#_short", "mhbench/run/export.py"),
+            "mhbench.run.export.bank_cards": ("run/export.html#bank_cards", "mhbench/run/export.py"),
             "mhbench.run.export.dataset_folder": ("run/export.html#dataset_folder", "mhbench/run/export.py"),
             "mhbench.run.export.export_run": ("run/export.html#export_run", "mhbench/run/export.py"),
             "mhbench.run.export.inspect_logs": ("run/export.html#inspect_logs", "mhbench/run/export.py"),
@@ -2255,6 +2256,7 @@ d = {
         },
         "mhbench.run.inputs": {
             "mhbench.run.inputs._hash": ("run/inputs.html#_hash", "mhbench/run/inputs.py"),
+            "mhbench.run.inputs._made_here": ("run/inputs.html#_made_here", "mhbench/run/inputs.py"),
             "mhbench.run.inputs._make_places": ("run/inputs.html#_make_places", "mhbench/run/inputs.py"),
             "mhbench.run.inputs._model_files": ("run/inputs.html#_model_files", "mhbench/run/inputs.py"),
             "mhbench.run.inputs._of_models": ("run/inputs.html#_of_models", "mhbench/run/inputs.py"),
@@ -4095,6 +4097,7 @@ d = {
         },
         "mhbench.studies.demo": {
             "mhbench.studies.demo.demo_canary": ("studies/demo.html#demo_canary", "mhbench/studies/demo.py"),
+            "mhbench.studies.demo.demo_card": ("studies/demo.html#demo_card", "mhbench/studies/demo.py"),
             "mhbench.studies.demo.demo_files": ("studies/demo.html#demo_files", "mhbench/studies/demo.py"),
             "mhbench.studies.demo.demo_path": ("studies/demo.html#demo_path", "mhbench/studies/demo.py"),
         },

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import yaml
 from pydantic import ValidationError
@@ -113,10 +114,17 @@ def bank_table(items: Sequence[Item]) -> pd.DataFrame:  # the columns of a publi
     return pd.DataFrame(rows, columns=list(_COLUMNS))
 
 
+_ASKED = {"multiple_choice": "multiple-choice", "extended_matching": "multiple-choice"}
+_ASKED |= {"multi_label": "text-classification", "cloze": "fill-mask"}
+_SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (np.inf, "n>100K"))  # the hub's words
+
+
 def dataset_card(d: BankDescription, items: Sequence[Item]) -> str:  # Markdown with a YAML head
     "The page that people read."
     head = {"pretty_name": d.name, "license": d.licence, "language": list(d.languages), "version": d.version}
-    head |= {"task_categories": ["multiple-choice"], "size_categories": [f"n={len(items)}"]}
+    asked = sorted({_ASKED.get(i.task, "question-answering") for i in items})
+    size = next(name for most, name in _SIZES if len(items) < most)
+    head |= {"task_categories": asked, "size_categories": [size]}
     by = Counter((i.topic or "–", i.category or "–", i.split or "–") for i in items)
     rows = [f"| {t} | {c} | {s} | {n} |" for (t, c, s), n in sorted(by.items())]
     sections = [
@@ -126,6 +134,11 @@ def dataset_card(d: BankDescription, items: Sequence[Item]) -> str:  # Markdown 
         ("Sensitive data", d.sensitive),
         ("Limits", d.limits),
     ]
+    if marks := sorted({i.canary for i in items if i.canary}):
+        keep = (
+            "Leave it in when you copy a file, and leave files that hold it out of the text that a model is trained on."
+        )
+        sections.append(("Canary", f"`{', '.join(marks)}`\n\n{keep}"))
     text = "\n\n".join(f"## {title}\n\n{body}" for title, body in sections)
     table = "\n".join(["| topic | type | part | questions |", "|---|---|---|---|", *rows])
     yaml_head = yaml.safe_dump(head, sort_keys=True, allow_unicode=True)

@@ -63,7 +63,7 @@ def with_interval(
             remedy="compute the interval first",
         )
     values = table[["estimate", "ci_low", "ci_high"]].astype(float).to_numpy()
-    unread = table["n_unread"] if "n_unread" in table else [0] * len(table)
+    unread = table["n_unread"].fillna(0) if "n_unread" in table else [0] * len(table)
     nothing = [NONE_READ if k > 0 else number(None) for k in unread]
     known = [_folded(estimate, low, high, digits) for estimate, low, high in values]
     text = [none if np.isnan(row[0]) else k for row, k, none in zip(values, known, nothing)]

@@ -14,11 +14,13 @@ from typing import Any
 import pandas as pd
 
 from .. import __version__
+from ..records.schema import Item, read_records
 from ..report.items import Answers, answers_of
 from ..report.page import headline
+from ..studies.demo import DEMO_STUDIES, demo_canary, demo_card
 
 # %% auto #0
-__all__ = ["inspect_logs", "dataset_folder", "mlflow_run", "export_run"]
+__all__ = ["inspect_logs", "dataset_folder", "bank_cards", "mlflow_run", "export_run"]
 
 # %% ../../nbs/run/17_export.ipynb #bb7d4b96
 _BEGAN = "2026-01-01T00:00:00+00:00"  # a log wants a time; the same run gives the same bytes
@@ -132,6 +134,8 @@ empty where nothing was scored; `what` says what became of it. One row of `headl
 
 **Texts.** {texts}
 
+**Questions.** `cards/` has a page for each demonstration bank: what its items are, and what they are not fit for.
+
 **Not to be concluded.** Nothing clinical. A number whose interval covers chance says nothing about a model. Names that
 begin with `sim-` are simulated. Made by mhbench {version}.
 """
@@ -155,6 +159,21 @@ def dataset_folder(answers: Answers, main: pd.DataFrame, to: str | Path, *, priv
     card = _CARD.format(**named, texts=said, version=__version__)
     (folder / "README.md").write_text(card, encoding="utf-8")
     return [folder / n for n in ("README.md", "answers.parquet", "headline.parquet")]
+
+
+# %% ../../nbs/run/17_export.ipynb #1bbf6436
+def bank_cards(results: str | Path, studies: Iterable[str], to: str | Path) -> list[Path]:
+    "Beside the answers, what the questions are: a card of each demonstration bank; a study's own corpus has its own."
+    out = []
+    for study in [s for s in studies if s in DEMO_STUDIES]:
+        file = Path(results) / "text" / "prepare" / study / "items.parquet"
+        items = read_records(file, Item) if file.exists() else []
+        once = list({i.base: i for i in reversed(items)}.values())
+        if once and all(i.canary == demo_canary() for i in once):
+            out.append(Path(to) / "cards" / f"{study}.md")
+            out[-1].parent.mkdir(exist_ok=True)
+            out[-1].write_text(demo_card(study, once), encoding="utf-8")
+    return out
 
 
 # %% ../../nbs/run/17_export.ipynb #053cb688
@@ -192,5 +211,6 @@ def export_run(
     if kind == "inspect":
         return [str(f) for f in inspect_logs(answers, to)]
     if kind == "hf":
-        return [str(f) for f in dataset_folder(answers, main, to, private=private)]
+        made = dataset_folder(answers, main, to, private=private) + bank_cards(results, run["studies"], to)
+        return [str(f) for f in made]
     return [mlflow_run(main, Path(results) / "report.html", to)]

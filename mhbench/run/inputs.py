@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
 
 import yaml
@@ -98,14 +99,26 @@ def _record_asked(p: dict, folder: Path, top: Path) -> None:
             _write(folder / name / f"{study}.json", kept | {"endpoints": endpoints})
 
 
-def _make_places(top: Path, studies: list[str]) -> None:
-    "The folders that `dvc.yaml` names as dependencies, empty where a study does not go through the stage before."
+def _made_here(path: str) -> bool:
+    return path.startswith(("results/", "figures")) and not path.endswith(".json")
+
+
+def _make_places(top: Path, p: dict) -> None:
+    """The folders that `dvc.yaml` names as dependencies. Where a study does not go through the stage before, a line in
+    its folder says so: DVC warns of empty folders.
+    """
     declared = yaml.safe_load((top / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
-    for stage in declared.values():
-        for path in stage.get("deps", []):
-            if path.startswith(("results/", "figures")) and not path.endswith(".json"):
-                for study in studies:
-                    (top / path.replace("${item.study}", study)).mkdir(parents=True, exist_ok=True)
+    paths = {path for stage in declared.values() for path in stage.get("deps", []) if _made_here(path)}
+    stages = graph().values()
+    for path, study in product(sorted(paths), p["run"]["studies"]):
+        folder = top / path.replace("${item.study}", study)
+        folder.mkdir(parents=True, exist_ok=True)
+        without = [
+            n.name for n in stages if n.name in Path(path).parts and study not in (p["run"].get(n.studies) or [])
+        ]
+        if without and folder.name == study and not any(folder.iterdir()):
+            said = f"{study} does not go through {without[0]} in this run.\n"
+            (folder / "absent.txt").write_text(said, encoding="utf-8")
 
 
 _WEIGHTS = ("encoder", "nli", "lm", "grammar", "bertscore", "gguf")  # parameters that name a model, or its files
@@ -191,9 +204,9 @@ def record_inputs(params: str | Path = "params.yaml") -> dict[str, dict]:  # stu
     keep_private(top)
     _record_asked(p, top / "results" / "inputs", top)
     record_package(top)
-    _make_places(top, p["run"]["studies"])
     for study in set(p["run"]["studies"]) - set(p["run"].get("approach") or []):
         (top / "results/text/approach" / study / "items.parquet").unlink(missing_ok=True)  # of another selection
+    _make_places(top, p)
     return out
 
 

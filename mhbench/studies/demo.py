@@ -6,13 +6,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
+from .. import __version__
+from ..corpus.card import BankDescription, dataset_card
 from ..errors import refuse
+from ..records.schema import Item
 
 # %% auto #0
-__all__ = ["DEMO_STUDIES", "demo_path", "demo_files", "demo_canary"]
+__all__ = ["DEMO_STUDIES", "demo_path", "demo_files", "demo_canary", "demo_card"]
 
 # %% ../../nbs/studies/02_demo.ipynb #f044b19d
 _STUDIES = Path(str(files("mhbench"))) / "studies"
@@ -63,3 +67,38 @@ def demo_canary() -> str:
     if found is None:
         refuse("demo_canary", "demo.md", "hold the canary", "a text without it", remedy="install the package again")
     return found.group()
+
+
+# %% ../../nbs/studies/02_demo.ipynb #e6838ae9
+_MAKING = (
+    "Each item was written or simulated for mhbench, in the form of the study's own data; see the folder's README."
+)
+
+
+def demo_card(
+    study: str,  # one of DEMO_STUDIES
+    items: Sequence[Item],  # of its bank
+) -> str:  # Markdown with a YAML head
+    """The dataset card of a demonstration bank.
+
+    Raises: ValueError for an unknown study.
+    """
+    demo_path(study)
+    text = (_STUDIES / "demo.md").read_text(encoding="utf-8")
+    [(named, holds)] = re.findall(rf"(?m)^\| `{study}/` \| ([^|]*) \| (.*) \|$", text)
+    limits = (
+        "Not validated by a panel: nothing clinical follows from a number on these items. No medical device, no advice."
+    )
+    described = BankDescription(
+        name=f"mhbench demonstration bank: {named}",
+        version=__version__,
+        about=f"**Synthetic**, in the form of {named}'s data; no item of that study is in it. {holds}.",
+        licence="MIT",
+        languages=sorted({i.language for i in items}),
+        source="Written for mhbench; no corpus, no literature.",
+        making=_MAKING,
+        annotators="nobody; who rates or answers in it is simulated, with declared parameters.",
+        limits=limits,
+        sensitive="No patient, no clinician and no annotator is in it.",
+    )
+    return dataset_card(described, items)
