@@ -51,12 +51,10 @@ class Here(Engine):
             for k, cell in enumerate(nb_man.nb.cells):
                 if cell.cell_type != "code":
                     continue
-                nb_man.cell_start(cell, k)
                 cell.outputs = cell_outputs(cell.source, space)
                 if any(o.output_type == "error" for o in cell.outputs):
                     nb_man.cell_exception(cell, k)
                     break
-                nb_man.cell_complete(cell, k)
         finally:
             plt.close("all")
 
