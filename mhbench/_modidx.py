@@ -974,6 +974,7 @@ d = {
                 "corpus/collect.html#eutils.__init__",
                 "mhbench/corpus/collect.py",
             ),
+            "mhbench.corpus.collect.Eutils._body": ("corpus/collect.html#eutils._body", "mhbench/corpus/collect.py"),
             "mhbench.corpus.collect.Eutils.get": ("corpus/collect.html#eutils.get", "mhbench/corpus/collect.py"),
             "mhbench.corpus.collect.Found": ("corpus/collect.html#found", "mhbench/corpus/collect.py"),
             "mhbench.corpus.collect._replace": ("corpus/collect.html#_replace", "mhbench/corpus/collect.py"),
