@@ -259,7 +259,8 @@ def mean_scores(
     seed: int,
 ) -> pd.DataFrame:  # score, model, mode, n, n_clusters, n_not_asked, n_missing, estimate, ci_low, ci_high
     """Each score's mean by model and mode, with a bootstrap over items (whole cases where items share one). Beside it
-    stand the questions with a rationale that were not asked, and those that were asked and got no answer.
+    stand the questions with a rationale that were not asked, and those that were asked and have no value: no answer, or
+    one without a text.
     """
     scored = score_responses(items, [*chains.responses, *chains.others]).reset_index(drop=True)
     scored = scored.assign(mode=mode_names(scored))
@@ -268,7 +269,8 @@ def mean_scores(
     for name in values.columns if len(values) else ():
         with_score = scored.assign(**{name: values[name].reset_index(drop=True)})  # none for the others
         table = rate_table(with_score, name, [], n_boot=n_boot, seed=seed, whole=whole)
-        parts.append(table.assign(score=name)[_MEANS])
+        missing = len(whole) - table["n_not_asked"] - table["n"]
+        parts.append(table.assign(score=name, n_missing=missing)[_MEANS])
     return pd.concat(parts[1:] or parts, ignore_index=True)
 
 

@@ -14,7 +14,7 @@ from ..encode.bertscore import Scorer, inconsistency
 from ..encode.embeddings import Encoder
 from ..errors import refuse
 from ..records.schema import Item, Response, letters
-from .rates import rate_table
+from .rates import of_group, rate_table
 from .score import ANSWERED, key_of, scorable, score_responses
 from .truth import beside_truth
 
@@ -86,8 +86,13 @@ def inconsistency_table(
     n_boot: int = 1000,
     seed: int,
 ) -> pd.DataFrame:
-    "Mean inconsistency by model and category, with a bootstrap over questions; lower is better."
+    """Mean inconsistency by model and category, with a bootstrap over questions; lower is better. With `whole`,
+    `n_missing` counts the questions that were asked and have no value: no answer, or one without a text.
+    """
     table = rate_table(scores, "inconsistency", ["category"], n_boot=n_boot, seed=seed, whole=whole)
+    if whole is not None:
+        size = [len(of_group(whole, by, group)) for by, group in zip(table["by"], table["group"])]
+        table["n_missing"] = size - table["n_not_asked"] - table["n"]
     return table.drop(columns="n_unread")
 
 

@@ -3,6 +3,7 @@
 import io
 
 import matplotlib
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -135,15 +136,16 @@ def test_answers_in_free_form_and_chains_of_ten_of_forty_say_so(forty):
     same = dict(study="psychiatrybench", model="easy")
     said = [Response(item_id=f"q{n}", mode="free_form", text="a", **same) for n in range(10)]
     said += [Response(item_id=f"q{n}", mode="zero_shot", text="A", **same) for n in range(10)]
-    said += [Response(item_id=f"q{n}", mode="cot", text="It helps. A.", **same) for n in range(9)]
-    said += [Response(item_id="q9", mode="cot", status="error", **same)]
-    own = score_responses(items, said[:10]).assign(inconsistency=0.0)
+    said += [Response(item_id=f"q{n}", mode="cot", text="It helps. A.", **same) for n in range(8)]
+    said += [Response(item_id="q8", mode="cot", status="error", **same)]
+    said += [Response(item_id="q9", mode="cot", text=" ", **same)]
+    own = score_responses(items, said[:10]).assign(inconsistency=[0.0] * 9 + [np.nan])
     how = dict(n_boot=20, seed=1)
     free = inconsistency_table(own, whole=could_be_asked(items, own), **how)
     beside = accuracy_beside(items, said, **how)
     chains = reasoning_chains(items, said)
-    means = mean_scores(items, chains, pd.DataFrame({"rougeL": [0.5] * 9}), **how)
-    for table, counts in ((free, (10, 30, 0)), (beside, (10, 30, 0)), (means, (9, 30, 1))):
+    means = mean_scores(items, chains, pd.DataFrame({"rougeL": [0.5] * 8}), **how)
+    for table, counts in ((free, (9, 30, 1)), (beside, (10, 30, 0)), (means, (8, 30, 2))):
         assert set(table[["n", "n_not_asked", "n_missing"]].itertuples(index=False, name=None)) == {counts}
 
 
