@@ -521,6 +521,10 @@ d = {
             ),
             "mhbench.ask.by_litellm.LiteLine.post": ("ask/by_litellm.html#liteline.post", "mhbench/ask/by_litellm.py"),
             "mhbench.ask.by_litellm._error": ("ask/by_litellm.html#_error", "mhbench/ask/by_litellm.py"),
+            "mhbench.ask.by_litellm._past_the_proxy": (
+                "ask/by_litellm.html#_past_the_proxy",
+                "mhbench/ask/by_litellm.py",
+            ),
             "mhbench.ask.by_litellm._secrets_of_environment": (
                 "ask/by_litellm.html#_secrets_of_environment",
                 "mhbench/ask/by_litellm.py",
@@ -974,6 +978,7 @@ d = {
                 "corpus/collect.html#eutils.__init__",
                 "mhbench/corpus/collect.py",
             ),
+            "mhbench.corpus.collect.Eutils._body": ("corpus/collect.html#eutils._body", "mhbench/corpus/collect.py"),
             "mhbench.corpus.collect.Eutils.get": ("corpus/collect.html#eutils.get", "mhbench/corpus/collect.py"),
             "mhbench.corpus.collect.Found": ("corpus/collect.html#found", "mhbench/corpus/collect.py"),
             "mhbench.corpus.collect._replace": ("corpus/collect.html#_replace", "mhbench/corpus/collect.py"),
@@ -2163,6 +2168,15 @@ d = {
             "mhbench.run.cached.answers_kept": ("run/cached.html#answers_kept", "mhbench/run/cached.py"),
             "mhbench.run.cached.computed_kept": ("run/cached.html#computed_kept", "mhbench/run/cached.py"),
         },
+        "mhbench.run.child": {
+            "mhbench.run.child._become": ("run/child.html#_become", "mhbench/run/child.py"),
+            "mhbench.run.child._called": ("run/child.html#_called", "mhbench/run/child.py"),
+            "mhbench.run.child._end_with": ("run/child.html#_end_with", "mhbench/run/child.py"),
+            "mhbench.run.child._interrupted": ("run/child.html#_interrupted", "mhbench/run/child.py"),
+            "mhbench.run.child._main": ("run/child.html#_main", "mhbench/run/child.py"),
+            "mhbench.run.child._own_streams": ("run/child.html#_own_streams", "mhbench/run/child.py"),
+            "mhbench.run.child._serve": ("run/child.html#_serve", "mhbench/run/child.py"),
+        },
         "mhbench.run.cli": {
             "mhbench.run.cli._inputs": ("run/cli.html#_inputs", "mhbench/run/cli.py"),
             "mhbench.run.cli._kept": ("run/cli.html#_kept", "mhbench/run/cli.py"),
@@ -2223,10 +2237,6 @@ d = {
             "mhbench.run.edit.select": ("run/edit.html#select", "mhbench/run/edit.py"),
         },
         "mhbench.run.execute": {
-            "mhbench.run.execute._ended_from_outside": (
-                "run/execute.html#_ended_from_outside",
-                "mhbench/run/execute.py",
-            ),
             "mhbench.run.execute._home": ("run/execute.html#_home", "mhbench/run/execute.py"),
             "mhbench.run.execute._normalise": ("run/execute.html#_normalise", "mhbench/run/execute.py"),
             "mhbench.run.execute.run_stage": ("run/execute.html#run_stage", "mhbench/run/execute.py"),
@@ -2333,6 +2343,72 @@ d = {
             "mhbench.run.new_study.understood": ("run/new_study.html#understood", "mhbench/run/new_study.py"),
             "mhbench.run.new_study.write_study": ("run/new_study.html#write_study", "mhbench/run/new_study.py"),
         },
+        "mhbench.run.notebook": {
+            "mhbench.run.notebook.CellOutputs": ("run/notebook.html#celloutputs", "mhbench/run/notebook.py"),
+            "mhbench.run.notebook.CellOutputs.__init__": (
+                "run/notebook.html#celloutputs.__init__",
+                "mhbench/run/notebook.py",
+            ),
+            "mhbench.run.notebook.CellOutputs.add": ("run/notebook.html#celloutputs.add", "mhbench/run/notebook.py"),
+            "mhbench.run.notebook.CellOutputs.clear": (
+                "run/notebook.html#celloutputs.clear",
+                "mhbench/run/notebook.py",
+            ),
+            "mhbench.run.notebook.CellOutputs.nodes": (
+                "run/notebook.html#celloutputs.nodes",
+                "mhbench/run/notebook.py",
+            ),
+            "mhbench.run.notebook.CellOutputs.write": (
+                "run/notebook.html#celloutputs.write",
+                "mhbench/run/notebook.py",
+            ),
+            "mhbench.run.notebook.Here": ("run/notebook.html#here", "mhbench/run/notebook.py"),
+            "mhbench.run.notebook.Here.execute_managed_notebook": (
+                "run/notebook.html#here.execute_managed_notebook",
+                "mhbench/run/notebook.py",
+            ),
+            "mhbench.run.notebook.Printed": ("run/notebook.html#printed", "mhbench/run/notebook.py"),
+            "mhbench.run.notebook.Printed.__init__": ("run/notebook.html#printed.__init__", "mhbench/run/notebook.py"),
+            "mhbench.run.notebook.Printed.writable": ("run/notebook.html#printed.writable", "mhbench/run/notebook.py"),
+            "mhbench.run.notebook.Printed.write": ("run/notebook.html#printed.write", "mhbench/run/notebook.py"),
+            "mhbench.run.notebook.ShellWithoutZMQ": ("run/notebook.html#shellwithoutzmq", "mhbench/run/notebook.py"),
+            "mhbench.run.notebook.ShellWithoutZMQ.__init__": (
+                "run/notebook.html#shellwithoutzmq.__init__",
+                "mhbench/run/notebook.py",
+            ),
+            "mhbench.run.notebook.ShellWithoutZMQ._showtraceback": (
+                "run/notebook.html#shellwithoutzmq._showtraceback",
+                "mhbench/run/notebook.py",
+            ),
+            "mhbench.run.notebook.ShellWithoutZMQ.outputs_of": (
+                "run/notebook.html#shellwithoutzmq.outputs_of",
+                "mhbench/run/notebook.py",
+            ),
+            "mhbench.run.notebook._Displayed": ("run/notebook.html#_displayed", "mhbench/run/notebook.py"),
+            "mhbench.run.notebook._Displayed.clear_output": (
+                "run/notebook.html#_displayed.clear_output",
+                "mhbench/run/notebook.py",
+            ),
+            "mhbench.run.notebook._Displayed.publish": (
+                "run/notebook.html#_displayed.publish",
+                "mhbench/run/notebook.py",
+            ),
+            "mhbench.run.notebook._Forgets": ("run/notebook.html#_forgets", "mhbench/run/notebook.py"),
+            "mhbench.run.notebook._Forgets.__missing__": (
+                "run/notebook.html#_forgets.__missing__",
+                "mhbench/run/notebook.py",
+            ),
+            "mhbench.run.notebook._Result": ("run/notebook.html#_result", "mhbench/run/notebook.py"),
+            "mhbench.run.notebook._Result.write_format_data": (
+                "run/notebook.html#_result.write_format_data",
+                "mhbench/run/notebook.py",
+            ),
+            "mhbench.run.notebook._Result.write_output_prompt": (
+                "run/notebook.html#_result.write_output_prompt",
+                "mhbench/run/notebook.py",
+            ),
+            "mhbench.run.notebook._bundle": ("run/notebook.html#_bundle", "mhbench/run/notebook.py"),
+        },
         "mhbench.run.params": {
             "mhbench.run.params._as_endpoint": ("run/params.html#_as_endpoint", "mhbench/run/params.py"),
             "mhbench.run.params._as_model": ("run/params.html#_as_model", "mhbench/run/params.py"),
@@ -2393,6 +2469,18 @@ d = {
             "mhbench.run.plan.run_with": ("run/plan.html#run_with", "mhbench/run/plan.py"),
             "mhbench.run.plan.stage_requests": ("run/plan.html#stage_requests", "mhbench/run/plan.py"),
         },
+        "mhbench.run.process": {
+            "mhbench.run.process._code": ("run/process.html#_code", "mhbench/run/process.py"),
+            "mhbench.run.process._command": ("run/process.html#_command", "mhbench/run/process.py"),
+            "mhbench.run.process._connected": ("run/process.html#_connected", "mhbench/run/process.py"),
+            "mhbench.run.process._forked": ("run/process.html#_forked", "mhbench/run/process.py"),
+            "mhbench.run.process._fresh": ("run/process.html#_fresh", "mhbench/run/process.py"),
+            "mhbench.run.process._name": ("run/process.html#_name", "mhbench/run/process.py"),
+            "mhbench.run.process._seeded": ("run/process.html#_seeded", "mhbench/run/process.py"),
+            "mhbench.run.process.apart": ("run/process.html#apart", "mhbench/run/process.py"),
+            "mhbench.run.process.call": ("run/process.html#call", "mhbench/run/process.py"),
+            "mhbench.run.process.ended_from_outside": ("run/process.html#ended_from_outside", "mhbench/run/process.py"),
+        },
         "mhbench.run.publish": {
             "mhbench.run.publish._notebooks": ("run/publish.html#_notebooks", "mhbench/run/publish.py"),
             "mhbench.run.publish.publish": ("run/publish.html#publish", "mhbench/run/publish.py"),
@@ -2416,13 +2504,6 @@ d = {
             "mhbench.run.shape.write_schema": ("run/shape.html#write_schema", "mhbench/run/shape.py"),
         },
         "mhbench.run.stage": {
-            "mhbench.run.stage.LimitedStream": ("run/stage.html#limitedstream", "mhbench/run/stage.py"),
-            "mhbench.run.stage.LimitedStream.__init__": (
-                "run/stage.html#limitedstream.__init__",
-                "mhbench/run/stage.py",
-            ),
-            "mhbench.run.stage.LimitedStream.begin": ("run/stage.html#limitedstream.begin", "mhbench/run/stage.py"),
-            "mhbench.run.stage.LimitedStream.write": ("run/stage.html#limitedstream.write", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage": ("run/stage.html#stage", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.__init__": ("run/stage.html#stage.__init__", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage._one": ("run/stage.html#stage._one", "mhbench/run/stage.py"),
@@ -2458,17 +2539,11 @@ d = {
             "mhbench.run.stage.Stage.table": ("run/stage.html#stage.table", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.texts": ("run/stage.html#stage.texts", "mhbench/run/stage.py"),
             "mhbench.run.stage.Stage.texts_of": ("run/stage.html#stage.texts_of", "mhbench/run/stage.py"),
-            "mhbench.run.stage._Forgets": ("run/stage.html#_forgets", "mhbench/run/stage.py"),
-            "mhbench.run.stage._Forgets.__missing__": ("run/stage.html#_forgets.__missing__", "mhbench/run/stage.py"),
             "mhbench.run.stage._demo": ("run/stage.html#_demo", "mhbench/run/stage.py"),
             "mhbench.run.stage._everybody": ("run/stage.html#_everybody", "mhbench/run/stage.py"),
             "mhbench.run.stage._goes_through": ("run/stage.html#_goes_through", "mhbench/run/stage.py"),
             "mhbench.run.stage._marked": ("run/stage.html#_marked", "mhbench/run/stage.py"),
             "mhbench.run.stage._plain": ("run/stage.html#_plain", "mhbench/run/stage.py"),
-            "mhbench.run.stage.load_ipython_extension": (
-                "run/stage.html#load_ipython_extension",
-                "mhbench/run/stage.py",
-            ),
             "mhbench.run.stage.synthetic": ("run/stage.html#synthetic", "mhbench/run/stage.py"),
             "mhbench.run.stage.write_metrics": ("run/stage.html#write_metrics", "mhbench/run/stage.py"),
         },

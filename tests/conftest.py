@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from here import stages_here, stages_in_kernels
+from here import stages_here
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test asks the hub, or waits for it
 
@@ -67,15 +67,8 @@ def clone(root, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def _stages_here():
-    "Where a test itself runs a stage, no kernel starts; where a command does that a test started, one does."
+    "Where a test itself runs a stage, no process starts; where a command does that a test started, one does."
     with stages_here():
-        yield
-
-
-@pytest.fixture
-def kernels():
-    "For a test of what a kernel does."
-    with stages_in_kernels():
         yield
 
 

@@ -1,6 +1,6 @@
-"""Stages whose notebooks run in this process: no kernel starts, and what one imported the next one has.
+"""Stages whose notebooks run in this process: no other one starts, and what one imported the next one has.
 
-For tests of what a stage makes. That its notebook runs in a kernel of its own is what tests/test_pipeline.py shows.
+For tests of what a stage makes. That it runs in a process of its own is what tests/test_process.py shows.
 """
 
 import ast
@@ -11,7 +11,10 @@ import traceback
 import pytest
 from IPython.core.formatters import DisplayFormatter
 from nbformat.v4 import new_output
-from papermill.engines import Engine, NBClientEngine, papermill_engines
+from papermill.engines import Engine, papermill_engines
+
+import mhbench.run.notebook  # noqa: F401  registers the engine of stages
+from mhbench.run import cli, execute
 
 
 def cell_outputs(source: str, space: dict) -> list:
@@ -37,7 +40,7 @@ def cell_outputs(source: str, space: dict) -> list:
 
 
 class Here(Engine):
-    "papermill's engine without a kernel."
+    "papermill's engine without a shell."
 
     @classmethod
     def execute_managed_notebook(cls, nb_man, kernel_name, **_):
@@ -57,17 +60,10 @@ class Here(Engine):
 
 
 @contextlib.contextmanager
-def stages_by(engine: type[Engine]):
-    with pytest.MonkeyPatch.context() as m:
-        m.setitem(papermill_engines._engines, None, engine)
-        yield
-
-
 def stages_here():
-    "Until its end, `run_stage` starts no kernel."
-    return stages_by(Here)
-
-
-def stages_in_kernels():
-    "Until its end, `run_stage` starts a kernel, as it does for everybody but the tests."
-    return stages_by(NBClientEngine)
+    "Until its end, `run_stage` and `mhbench run` start no process."
+    with pytest.MonkeyPatch.context() as m:
+        m.setitem(papermill_engines._engines, "here", Here)
+        m.setattr(execute, "call", lambda job: execute.run_stage(**job, here=True))
+        m.setattr(cli, "apart", lambda words: cli.main(words, here=True))
+        yield

@@ -51,6 +51,8 @@ class Server:
                     status, out = 500, b"<html>sorry</html>"
                 if fault == "400":
                     status, out = 400, b'{"error":"API key invalid","api-key":"s3cret-key"}'
+                if fault == "escape":
+                    status, out = 400, b"\x1b]0;owned\x07\x1b[31mno\r\nmore"
                 if fault == "cut":
                     out = out[: len(out) // 2]
                 if fault == "html":
@@ -104,6 +106,17 @@ QUERIES = {"Depression": keyword_query(["depression"]), "Anxiety": keyword_query
 
 def expected(words):
     return {r.pmid for r in RECORDS if any(w in f"{r.title} {r.text}".lower() for w in words)}
+
+
+def test_a_reply_without_end_is_given_up_and_its_words_are_plain(client, server):
+    asked = {"term": QUERIES["Depression"], "mindate": "2000/01/01", "maxdate": "2024/12/31"}
+    held = json.loads(client.get("esearch", **asked))["esearchresult"]["querykey"]
+    client.max_reply_bytes = 1000
+    with pytest.raises(RuntimeError, match="a reply must have at most 1000 bytes; got a longer one"):
+        client.get("efetch", query_key=held, retstart=0, retmax=20)
+    server.faults = ["escape"]
+    with pytest.raises(RuntimeError, match="got 400: no more; run it again"):
+        client.get("esearch", **asked)
 
 
 def test_every_record_that_is_announced_comes_once_with_all_its_topics(client, server, tmp_path):

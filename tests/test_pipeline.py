@@ -269,23 +269,6 @@ def test_a_changed_source_is_refused(small, tmp_path, monkeypatch):
         run_stage("prepare", "mhqa", overrides={"results": str(tmp_path / "r"), "path": str(source), "sha256": digest})
 
 
-def test_a_kernel_whose_port_was_taken_is_started_again(small, tmp_path, monkeypatch, kernels):
-    import papermill
-
-    monkeypatch.chdir(small)
-    execute, calls = papermill.execute_notebook, []
-
-    def unlucky(*a, **k):
-        calls.append(a)
-        if len(calls) == 1:
-            raise RuntimeError("Kernel died before replying to kernel_info")
-        return execute(*a, **k)
-
-    monkeypatch.setattr(papermill, "execute_notebook", unlucky)
-    run_stage("prepare", "mhqa", overrides={"results": str(tmp_path)})
-    assert len(calls) == 2 and (tmp_path / "text/prepare/mhqa/items.parquet").exists()
-
-
 def test_two_tagged_cells_are_refused(clone, monkeypatch):
     monkeypatch.chdir(clone)
     f = clone / "nbs" / "stages" / "prepare.ipynb"

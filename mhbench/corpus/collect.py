@@ -15,14 +15,14 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from http.client import HTTPException
+from http.client import HTTPException, IncompleteRead
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from ..ask.gate import pause, retry_after, verdict
-from ..ask.secrets import Secrets
+from ..ask.secrets import Secrets, plain
 from .pubmed import Abstract, read_pubmed
 from ..errors import refuse
 from ..records.schema import read_records, write_records
@@ -77,6 +77,7 @@ class Eutils:
         tries: int = 6,
         timeout_s: float = 120.0,
         first_pause: float = 1.0,
+        max_reply_bytes: int = 128 << 20,  # of one reply
     ):
         if "@" not in email:
             refuse("Eutils", "email", "be an address, as NCBI asks", f"{email!r}", remedy="set collect.email")
@@ -84,8 +85,19 @@ class Eutils:
         self.base, self.tries, self.timeout_s, self.first_pause = base, tries, timeout_s, first_pause
         self.same = {"db": "pubmed", "tool": tool, "email": email} | ({"api_key": key} if key else {})
         self.secrets = Secrets(key) if key else Secrets()
-        self.gap = 1 / (10 if key else 3)
+        self.gap, self.max_reply_bytes = 1 / (10 if key else 3), max_reply_bytes
         self.last = self.requests = 0.0
+
+    def _body(self, reply: Any) -> bytes:
+        "A whole reply, up to the limit."
+        raw, most = reply.read(self.max_reply_bytes + 1), self.max_reply_bytes
+        if len(raw) > most:
+            remedy = "ask for fewer records at once, or raise max_reply_bytes"
+            got = "a longer one"
+            refuse("Eutils", "a reply", f"have at most {most} bytes", got, remedy=remedy, error=RuntimeError)
+        if reply.length:  # a limited read does not say by itself that the reply was cut
+            raise IncompleteRead(raw, reply.length)
+        return raw
 
     def get(self, name: str, **given: Any) -> bytes:
         """A reply of status 200.
@@ -105,15 +117,15 @@ class Eutils:
                     f"{self.base}/{name}.fcgi", data=body
                 )  # POST: ids and queries are long
                 with urllib.request.urlopen(request, timeout=self.timeout_s) as reply:
-                    return reply.read()
+                    return self._body(reply)
             except urllib.error.HTTPError as e:
-                raw = e.read()
+                raw = e.read(1 << 16)
                 said, asked = f"{e.code}: {raw[:300].decode('utf-8', 'replace')}", retry_after(e.headers)
                 if verdict(e.code, raw) == "refused":
                     break
             except (OSError, HTTPException) as e:  # no connection, or a reply that is cut
                 said, asked = f"{type(e).__name__}: {e}", None
-        what = self.secrets.clean(said)
+        what = self.secrets.clean(plain(said))
         refuse("Eutils", "the service", f"answer {name}", what, remedy="run it again: it goes on", error=RuntimeError)
 
 
@@ -148,7 +160,7 @@ def search(
             return Found(int(got["count"]), str(got["webenv"]), str(got["querykey"]))
         except (ValueError, KeyError, TypeError):
             if not left:
-                said = client.secrets.clean(raw[:200].decode("utf-8", "replace"))
+                said = client.secrets.clean(plain(raw[:200].decode("utf-8", "replace")))
                 refuse("search", "the reply", "hold a count", said, remedy="look at the query", error=RuntimeError)
     raise AssertionError
 

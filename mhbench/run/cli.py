@@ -16,18 +16,20 @@ from collections.abc import Sequence
 from .. import __version__
 from ..ask.secrets import plain
 from ..errors import refuse, system_remedy
-from . import execute, inputs
 from .graph import root
-from .live import Live, position
-from .params import load_params
+from .process import apart
 
 # %% auto #0
 __all__ = ["parser", "main"]
 
-
 # %% ../../nbs/run/18_cli.ipynb #dcec0ef1
+_APART = ("run", "inputs", "trained")  # what DVC runs: each in a process of its own, which may be there already
+
+
 def _run_all(params: str) -> None:
     "Every stage that is out of date, as `dvc repro` runs them, with our lines instead of DVC's."
+    from mhbench.run.params import load_params
+
     if params != "params.yaml":
         refuse("run", "--params", "be left out with --all", f"{params!r}", remedy="dvc.yaml names params.yaml")
     load_params(root() / params)
@@ -37,6 +39,10 @@ def _run_all(params: str) -> None:
 
 
 def _run(a):
+    from mhbench.run.execute import run_stage
+    from mhbench.run.live import Live, position
+    from mhbench.run.params import load_params
+
     if a.all == bool(a.stage):
         refuse("run", "STAGE", "be named, or --all said", f"{a.stage!r} with{'' if a.all else 'out'} --all")
     if a.all:
@@ -55,17 +61,21 @@ def _run(a):
     k, n = position(load_params(root() / a.params)["run"], a.stage, a.study, a.model)
     which = " ".join(x for x in (a.stage, a.study, a.model) if x)
     with Live(f"stage {k} of {n}: {which}" if k else which):
-        done = execute.run_stage(a.stage, a.study, a.model, params=a.params, overrides=overrides)
+        done = run_stage(a.stage, a.study, a.model, params=a.params, overrides=overrides, here=True)
     print(f"{a.stage} {a.study or ''} {a.model or ''}".rstrip() + f": {os.path.relpath(done)}")
 
 
 def _inputs(a):
-    for study, hashes in inputs.record_inputs(a.params).items():
+    from mhbench.run.inputs import record_inputs
+
+    for study, hashes in record_inputs(a.params).items():
         print(f"{study}: corpus {hashes['corpus'][:12]}")
 
 
 def _trained(a):
-    named = {model: made["run"] for model, made in inputs.record_trained(a.params).items() if made}
+    from mhbench.run.inputs import record_trained
+
+    named = {model: made["run"] for model, made in record_trained(a.params).items() if made}
     print(", ".join(f"{model}: run {run}" for model, run in named.items()) or "no model of the run was trained here")
 
 
@@ -126,11 +136,17 @@ def _kept() -> str:
     return f"a fault of mhbench itself: {os.path.relpath(file)} says where, and makes a good report"
 
 
-def main(argv: list[str] | None = None) -> int:
+def main(
+    argv: list[str] | None = None,
+    *,
+    here: bool = False,  # in this process, which is for nothing else
+) -> int:
     "The entry point: 0, or 1 with one message on standard error."
     words = sys.argv[1:] if argv is None else argv
     a = parser(words).parse_args(words)
     try:
+        if a.command in _APART and not here and not getattr(a, "all", False):
+            return apart(list(words))
         a.function(a)
         sys.stdout.flush()
     except BrokenPipeError:  # `| head`: nobody reads on

@@ -10,23 +10,21 @@ import json
 import os
 import tempfile
 from pathlib import Path
-from typing import NoReturn
+from typing import Any
 
 from ..errors import refuse
 from .asking import asked_with
 from .graph import graph, items_file, keep_private, place, root
 from .params import load_params, stage_parameters
+from .process import call
 
 # %% auto #0
 __all__ = ["run_stage"]
 
 
 # %% ../../nbs/run/06_execute.ipynb #e297d6ff
-def _normalise(path: Path) -> None:
+def _normalise(nb: Any) -> Any:
     "Take time stamps, execution counts, progress lines and papermill's bookkeeping out of an executed notebook."
-    import nbformat
-
-    nb = nbformat.read(path, 4)
     nb.metadata = {"kernelspec": {"display_name": "python3", "language": "python", "name": "python3"}}
     for i, cell in enumerate(nb.cells):
         cell.metadata = {"tags": cell.metadata["tags"]} if cell.metadata.get("tags") else {}
@@ -37,7 +35,7 @@ def _normalise(path: Path) -> None:
             for o in cell.outputs:
                 if "execution_count" in o:
                     o.execution_count = None
-    nbformat.write(nb, path)
+    return nb
 
 
 def _home() -> None:
@@ -48,19 +46,6 @@ def _home() -> None:
             os.environ.setdefault(variable, folder)
 
 
-def _ended_from_outside(stage: str, study: str | None, model: str | None) -> NoReturn:
-    "Say what became of a stage whose process is gone."
-    refuse(
-        "run_stage",
-        "the stage",
-        "end by itself",
-        "the end of its process from outside, often for want of memory",
-        place=" ".join(x for x in (stage, study, model) if x),
-        remedy="what was answered is cached: give it more memory, or fewer items (n_items), and run it again",
-        error=RuntimeError,
-    )
-
-
 def run_stage(
     stage: str,
     study: str | None = None,
@@ -68,13 +53,21 @@ def run_stage(
     *,
     params: str | Path = "params.yaml",
     overrides: dict | None = None,  # e.g. {"results": "trial"}: for trials and tests
+    here: bool = False,  # in this process, which is for nothing else; False: in a process of its own
 ) -> Path:  # the executed notebook
     """Run one stage's notebook with the parameters of `params.yaml`.
 
     Raises: ValueError for parameters that do not fit the notebook; RuntimeError where a cell failed, with its error.
     """
+    if not here:
+        given = {"stage": stage, "study": study, "model": model, "params": str(params), "overrides": overrides}
+        return call(given)
+    _home()
     try:
+        import nbformat
         import papermill
+
+        import mhbench.run.notebook  # noqa: F401  the engine
     except ImportError:
         raise ImportError("run_stage: papermill must be installed; pip install 'mhbench[pipeline]'") from None
     top = root()
@@ -106,22 +99,10 @@ def run_stage(
     out.mkdir(parents=True, exist_ok=True)
     done, failed = out / "notebook.ipynb", out / "notebook.failed.ipynb"
     failed.unlink(missing_ok=True)
-    os.environ["PYTHONHASHSEED"] = "0"
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    _home()
-    settings = {"kernel_name": "python3", "cwd": str(top), "progress_bar": False, "log_output": False}
-    quiet = "--IPKernelApp.log_level=50"  # the kernel's own troubles at an interrupt are nobody's
-    settings |= {"extra_arguments": [quiet, "--IPKernelApp.extra_extensions=mhbench.run.stage"]}
+    settings = {"engine_name": "here", "kernel_name": "python3", "cwd": str(top), "progress_bar": False}
     try:
-        try:
-            papermill.execute_notebook(str(notebook), str(failed), parameters=values, **settings)
-        except RuntimeError as e:
-            if str(e).startswith("Kernel died") and "before replying" not in str(e):
-                _ended_from_outside(stage, study, model)
-            if not str(e).startswith("Kernel died before replying"):
-                raise
-            # its ports were taken between being chosen and being bound; no cell has run
-            papermill.execute_notebook(str(notebook), str(failed), parameters=values, **settings)
+        nb = papermill.execute_notebook(str(notebook), str(failed), parameters=values, **settings)
     except papermill.PapermillExecutionError as e:
         name, said = " ".join(x for x in (stage, study, model) if x), str(e.evalue)
         said = said if len(said) <= 4000 else f"{said[:4000]} ..."
@@ -129,7 +110,7 @@ def run_stage(
             f"run_stage: {name} ended in cell {e.cell_index} of {stage}.ipynb: {e.ename}: {said}\n(the whole is in"
             f" {failed})"
         ) from None
-    _normalise(failed)
+    nbformat.write(_normalise(nb), failed)
     failed.replace(done)
     if values.get("shard", [0, 1])[1] > 1:
         settled = asked_with(values, items_file(values["results"], str(study)))

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -39,44 +38,7 @@ from ..steps.rates import COUNTS
 from ..studies.psychiatrybench.approach import awaiting
 
 # %% auto #0
-__all__ = ["PRINTED", "LimitedStream", "load_ipython_extension", "write_metrics", "synthetic", "Stage"]
-
-# %% ../../nbs/run/05_stage.ipynb #f957c581
-PRINTED = 1_000_000  # characters a cell, of each stream
-
-
-class LimitedStream:
-    "Lets a stream take so many characters, and says so where there were more."
-
-    def __init__(self, stream: TextIO, most: int = PRINTED):
-        self.pass_on, self.most, self.left = stream.write, most, most
-        stream.write = self.write  # type: ignore[method-assign]
-
-    def begin(self, *_: Any) -> None:
-        "Count anew, for the next cell."
-        self.left = self.most
-
-    def write(self, text: str) -> int:
-        had, self.left = self.left, self.left - len(text)
-        if had > 0:
-            self.pass_on(text[:had])
-        if self.left < 0 <= had:
-            self.pass_on(f"\n[what was printed after {self.most:,} characters is left out]\n")
-        return len(text)
-
-
-class _Forgets(dict):
-    "What IPython takes for its history of outputs, and keeps nothing."
-
-    def __missing__(self, key: Any) -> list:
-        return []
-
-
-def load_ipython_extension(shell: Any) -> None:
-    "What the kernel of a stage does first."
-    shell.history_manager.outputs = _Forgets()
-    for stream in (sys.stdout, sys.stderr):
-        shell.events.register("pre_run_cell", LimitedStream(stream).begin)
+__all__ = ["write_metrics", "synthetic", "Stage"]
 
 
 # %% ../../nbs/run/05_stage.ipynb #b5d2561b

@@ -1,9 +1,11 @@
 "The command line: interrupts, ends from outside, faults of our own, odd surroundings. One sentence, and nothing lost."
 
+import contextlib
 import os
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 from conftest import BIN, ENV, ROOT
@@ -19,9 +21,9 @@ ITEMS = [
 ]
 
 
-@pytest.fixture
-def running(house):
-    "A generate stage that asks one question after the other, once three were asked."
+@pytest.fixture(params=["fresh", "warm"])
+def running(house, request):
+    "A generate stage that asks one question after the other, once three were asked; in either kind of process."
     house.only("mhqa")
     house.params["run"]["models"] = ["slow"]
     house.params["models"]["slow"] = {"endpoint": "remote", "served": "x", "sampling": {"max_tokens": 8}}
@@ -32,16 +34,15 @@ def running(house):
         house.write()
         command = [BIN / "mhbench", "run", "generate", "--study", "mhqa", "--model", "slow"]
         pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        p = subprocess.Popen(
-            command, cwd=house.top, env=ENV | {"MHBENCH_ROOT": str(house.top)}, start_new_session=True, **pipes
-        )
+        env = ENV | {"MHBENCH_ROOT": str(house.top)} | ({"DVC_STAGE": "generate"} if request.param == "warm" else {})
+        p = subprocess.Popen(command, cwd=house.top, env=env, start_new_session=True, **pipes)
         try:
             while len(s.asked) < 3 and p.poll() is None:
                 time.sleep(0.05)
-            p.house, p.server = house, s
+            p.house, p.server, p.kind = house, s, request.param
             yield p
         finally:
-            if p.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(p.pid, signal.SIGKILL)
             p.communicate()
 
@@ -65,9 +66,26 @@ def test_an_interrupt_is_one_sentence_and_loses_nothing(times, running):
     assert len(Cache(running.house.top / ".mhbench/cache.sqlite")) >= 2
 
 
+def child_of(pid: int) -> int:
+    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True).stdout
+    return int(found.split()[0])
+
+
+def test_a_stage_ends_with_the_command_that_asked_for_it(running):
+    child = child_of(running.pid)
+    stage = child if running.kind == "fresh" else child_of(child)
+    running.kill()
+    until = time.monotonic() + 20
+    while Path(f"/proc/{stage}/stat").exists() and time.monotonic() < until:
+        if Path(f"/proc/{stage}/stat").read_text().split()[2] == "Z":
+            break
+        time.sleep(0.05)
+    assert time.monotonic() < until, "the stage went on asking"
+
+
 def test_a_stage_that_is_ended_from_outside_says_so(running):
-    children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(running.pid)], capture_output=True, text=True).stdout
-    os.kill(int(children.split()[0]), signal.SIGKILL)
+    child = child_of(running.pid)
+    os.kill(child if running.kind == "fresh" else child_of(child), signal.SIGKILL)
     out, err = running.communicate(timeout=60)
     assert running.returncode == 1 and "often for want of memory" in err and "fewer items" in err, err
 

@@ -1,0 +1,92 @@
+"""The process of a stage: what a cell leaves in it, and who forks it."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+
+import nbformat
+import pytest
+from conftest import BIN, ENV, ROOT
+
+CELLS = (
+    "seed = 1",
+    "import pandas as pd\nfrom IPython.display import HTML, display\nprint('one')\nprint('two', end='')",
+    "pd.DataFrame({f'a long name {k}': range(3) for k in range(15)})",
+    "display(HTML('<b>x</b>'), pd.Series([1.5], name='y')); display({'image/png': b'PNG'}, raw=True)",
+    "from matplotlib.figure import Figure\nFigure(figsize=(2, 1)).subplots().figure",
+    "shown = display('first', display_id=True)\nshown.update('second');",
+    "import sys, warnings\nprint('said', file=sys.stderr)\n'last'",
+    "None",
+    "await __import__('asyncio').sleep(0)\nseed + 1",
+    "import os\n(os.environ['PYTHONHASHSEED'], __name__, pd.get_option('display.width'))",
+    "1 / 0",
+    "print('never')",
+)
+RUN = """
+import sys, papermill, mhbench.run.notebook
+try:
+    papermill.execute_notebook(
+        "in.ipynb", sys.argv[1] + ".ipynb", None, sys.argv[1], kernel_name="python3", progress_bar=False
+    )
+except papermill.PapermillExecutionError as e:
+    print(e.cell_index, e.ename, e.evalue)
+"""
+
+
+def plain(cell) -> list:
+    "What a cell leaves but for its standard error, where a kernel logs too, and without the colours of a traceback."
+    outputs = [dict(o) for o in cell.outputs if o.get("name") != "stderr"]
+    for o in outputs:
+        o |= {"traceback": re.sub(r"\x1b\[[\d;]*m", "", "\n".join(o.get("traceback", [])))}
+    return outputs
+
+
+def test_a_cell_leaves_what_it_leaves_in_a_kernel(tmp_path):
+    cells = [nbformat.v4.new_code_cell(c) for c in CELLS]
+    kernel = {"name": "python3", "display_name": "python3", "language": "python"}
+    book = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
+    nbformat.write(book, tmp_path / "in.ipynb")
+    env, left = {**ENV, "PYTHONPATH": str(ROOT)}, {}
+    for engine in ("here", "nbclient"):
+        done = subprocess.run(
+            [sys.executable, "-c", RUN, engine], cwd=tmp_path, env=env, capture_output=True, text=True, check=True
+        )
+        assert done.stdout.split() == ["10", "ZeroDivisionError", "division", "by", "zero"]
+        left[engine] = [c for c in nbformat.read(tmp_path / f"{engine}.ipynb", 4).cells if c.cell_type == "code"]
+    for here, there in zip(left["here"], left["nbclient"], strict=True):
+        assert here.source == there.source and here.execution_count == there.execution_count
+        assert plain(here) == plain(there), here.source
+    assert [o.text for o in left["here"][6].outputs if o.get("name") == "stderr"] == ["said\n"]
+
+
+ASKED = """
+mhbench run prepare --study nobody 2> first; echo $?
+ls .mhbench | grep -c warm
+mhbench run prepare --study nobody 2> second; echo $?
+ls .mhbench | grep -c warm
+OTHER=1 mhbench run prepare --study nobody; ls .mhbench | grep -c warm
+touch "$MHBENCH/errors.py"; mhbench run prepare --study nobody; ls .mhbench | grep -c warm
+mhbench run prepare --study mhqa
+: # or bash would become that command, and another would be its parent
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a warm process is forked on Linux alone")
+def test_stages_of_one_repro_are_forked_from_a_process_that_ends_with_it(house, tmp_path):
+    package = tmp_path / "code" / "mhbench"
+    package.parent.mkdir()
+    subprocess.run(["cp", "-r", ROOT / "mhbench", package], check=True)
+    env = ENV | {"MHBENCH_ROOT": str(house.top), "DVC_STAGE": "prepare", "MHBENCH": str(package)}
+    env |= {"PYTHONPATH": str(package.parent), "PATH": f"{BIN}{os.pathsep}{ENV['PATH']}"}
+    done = subprocess.run(["bash", "-c", ASKED], cwd=house.top, env=env, capture_output=True, text=True)
+    said = (house.top / "first").read_text()
+    assert "study must be one of studies" in said and said == (house.top / "second").read_text()
+    counted = [line for line in done.stdout.splitlines() if line.isdigit()]
+    assert counted == ["1", "1", "1", "1", "2", "3"], "another for another environment, and for changed code"
+    assert "prepare mhqa: results" in done.stdout and "stage" in done.stderr
+    until = time.monotonic() + 10
+    while left := [f.name for f in (house.top / ".mhbench").glob("warm-*")]:
+        assert time.monotonic() < until, f"{left} outlived the process that ran the stages"
+        time.sleep(0.05)
