@@ -247,6 +247,8 @@ def _placed(model, device: str):
 
 def _moved(model, *tensors) -> list:
     "Tensors where the network's weights are."
+    if not hasattr(model, "parameters"):
+        return list(tensors)  # a function in a network's place
     device = next(model.parameters()).device
     return [t.to(device) for t in tensors]
 
