@@ -521,6 +521,10 @@ d = {
             ),
             "mhbench.ask.by_litellm.LiteLine.post": ("ask/by_litellm.html#liteline.post", "mhbench/ask/by_litellm.py"),
             "mhbench.ask.by_litellm._error": ("ask/by_litellm.html#_error", "mhbench/ask/by_litellm.py"),
+            "mhbench.ask.by_litellm._past_the_proxy": (
+                "ask/by_litellm.html#_past_the_proxy",
+                "mhbench/ask/by_litellm.py",
+            ),
             "mhbench.ask.by_litellm._secrets_of_environment": (
                 "ask/by_litellm.html#_secrets_of_environment",
                 "mhbench/ask/by_litellm.py",

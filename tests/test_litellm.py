@@ -1,7 +1,9 @@
 "Endpoints of kind litellm: the library stood in for, and the library itself where it is installed."
 
 import json
+import os
 import types
+import urllib.request
 
 import pytest
 from faults.server import FaultServer, completion
@@ -59,6 +61,19 @@ def library(monkeypatch, answer):
     lib = Library(answer)
     monkeypatch.setitem(__import__("sys").modules, "litellm", lib)
     return lib
+
+
+def test_what_is_on_this_machine_is_asked_past_the_proxy(monkeypatch):
+    for name, value in (("no_proxy", "intranet.example"), ("NO_PROXY", "intranet.example"), ("http_proxy", "http://p")):
+        monkeypatch.setenv(name, value)
+    past = lambda host: bool(urllib.request.proxy_bypass_environment(host))
+    assert [past(h) for h in ("127.0.0.1", "localhost")] == [False, False]
+    library(monkeypatch, lambda n, fields: completion(fields, "B"))
+    for _ in range(2):
+        list(ask([letter()], model(), endpoint(), cache=None, progress=False))
+    hosts = ("127.0.0.1", "localhost", "::1", "intranet.example", "service.example")
+    assert [past(h) for h in hosts] == [True, True, True, True, False]
+    assert os.environ["NO_PROXY"] == os.environ["no_proxy"] == "intranet.example,localhost,127.0.0.1,::1"
 
 
 def test_what_a_service_refuses_is_learnt_once_and_answers_are_cached(monkeypatch, tmp_path):

@@ -206,7 +206,7 @@ def test_a_figure_on_the_page_has_its_words_and_its_places():
         ' <use x="7.123456" y="8" transform="scale(0.015625)"/><text>n = 1.2345, <tspan>a  b</tspan></text></g></svg>'
     )
     assert _lean(svg) == (
-        '<svg viewBox="0 0 9 9"><g id="a"><path d="M 1.23 2.5  L 3 4.99"/>'
+        '<svg viewBox="0 0 9 9"><g><path d="M1.23 2.5L3 4.99"/>'
         '<use x="7.12" y="8" transform="scale(0.015625)"/><text>n = 1.2345, <tspan>a  b</tspan></text></g></svg>'
     )
 

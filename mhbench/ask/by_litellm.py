@@ -26,6 +26,13 @@ def _secrets_of_environment() -> list[str]:
     return [value for name, value in os.environ.items() if _SECRET.search(name) and len(value) >= 8]
 
 
+def _past_the_proxy() -> None:
+    "What is on this machine is asked without a proxy: the libraries that litellm sends with read this variable."
+    known = os.environ.get("no_proxy", os.environ.get("NO_PROXY", ""))
+    names = [n for n in known.split(",") if n] + [n for n in ("localhost", "127.0.0.1", "::1") if n not in known]
+    os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join(names)
+
+
 def _error(e: Exception) -> tuple[int, dict[str, Any]]:
     "An exception of litellm as a status and a body."
     blocked = type(e).__name__ == "ContentPolicyViolationError"
@@ -49,6 +56,7 @@ class LiteLine(Line):
             import litellm
         except ImportError:
             raise ImportError("ask: kind litellm needs its package; pip install 'mhbench[litellm]'") from None
+        _past_the_proxy()
         litellm.suppress_debug_info, litellm.drop_params, litellm.telemetry = True, False, False
         self.secrets = Secrets(api_key(self.endpoint), *_secrets_of_environment())
         self.session = litellm

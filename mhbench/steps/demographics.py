@@ -278,12 +278,13 @@ def demographics_headline(
     rows = []
     for (name, model), g in tested_pairs(pairs).groupby(["set", "model"]):
         largest = g.loc[g["estimate"].abs().idxmax()]
-        differ = f"{name}: {int((g[f'p_{method}'] < ALPHA).sum())} of {len(g)} pairs differ after correction ({method})"
-        which = f"largest difference, simultaneous interval: {largest['second']} minus {largest['first']}"
+        differ = f"{int((g[f'p_{method}'] < ALPHA).sum())} of {len(g)} pairs differ after correction ({method})"
+        which = f"simultaneous interval: {largest['second']} minus {largest['first']}"
         if largest["estimate"] == 0:
             which = "all means are equal"
         ends = {"ci_low": largest["simultaneous_low"], "ci_high": largest["simultaneous_high"]}
-        rows.append({"measure": f"{differ}; {which}", "model": model, **largest[["n", "estimate"]].to_dict(), **ends})
+        what = f"{name}: largest difference of two levels; {differ}; {which}"
+        rows.append({"measure": what, "model": model, **largest[["n", "estimate"]].to_dict(), **ends})
     return pd.DataFrame(rows, columns=["measure", "model", "n", "estimate", "ci_low", "ci_high"])
 
 
