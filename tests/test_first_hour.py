@@ -105,15 +105,23 @@ def first(tmp_path_factory):
             m.delenv("MHBENCH_CACHE", raising=False)
             m.mine = (folder / "params.yaml").read_bytes()
             assert main(["select", "--studies", "mhqa", "--models", "thinker,open", "--items", str(N)]) == 0
-            yield folder, m.mine
+            every = plan.plan_run()
+            assert not (folder / "results").exists(), "a plan prepares by itself"
+            yield folder, m.mine, every
+
+
+@pytest.fixture(scope="module")
+def prepared(first):
+    run_stage("prepare", "mhqa")
+    return first
 
 
 def test_an_unknown_price_is_not_zero(first):
-    every = plan.plan_run()
+    every = first[2]  # before anything was asked
     assert "gemma" not in set(every["model"]), "whom nobody selected is asked nothing"
     t = every[every["stage"] == "generate"].set_index("model")
     assert pd.isna(t.loc["open", "cost_usd"]) and t.loc["thinker", "cost_usd"] > 0
-    assert t.loc["open", "completion_tokens"] > 0 and not (first[0] / "results").exists(), "a plan prepares by itself"
+    assert t.loc["open", "completion_tokens"] > 0
     p = load_params("params.yaml")
     from mhbench.run.asking import asking, capped
 
@@ -122,8 +130,7 @@ def test_an_unknown_price_is_not_zero(first):
             Budget(max_cost_usd=0.000001).check(model)
 
 
-def test_both_are_scored_rightly(first):
-    run_stage("prepare", "mhqa")
+def test_both_are_scored_rightly(prepared):
     for model in ("thinker", "open"):
         run_stage("generate", "mhqa", model)
     run_stage("score", "mhqa")
@@ -140,7 +147,7 @@ def test_both_are_scored_rightly(first):
     assert {"n_unread", "n_truncated", "n_missing", "n_failed", "n_not_asked"} <= set(head)
 
 
-def test_answers_that_were_cut_end_the_stage_with_the_remedy(first):
+def test_answers_that_were_cut_end_the_stage_with_the_remedy(prepared):
     with pytest.raises(RuntimeError) as e:
         run_stage("generate", "mhqa", "stuck")
     said = str(e.value)
@@ -149,7 +156,7 @@ def test_answers_that_were_cut_end_the_stage_with_the_remedy(first):
 
 
 def test_a_selection_takes_its_judges_with_it_and_touches_nothing_else(first):
-    folder, mine = first
+    folder, mine, _ = first
     before = (folder / "run.yaml").read_text()
     try:
         p = edit.select(["all"], ["open"], params=folder / "params.yaml")
@@ -170,13 +177,14 @@ def test_a_selection_takes_its_judges_with_it_and_touches_nothing_else(first):
 
 
 def test_an_imported_corpus_has_a_way_back(first, capsys):
-    folder, mine = first
+    folder, mine, _ = first
     before = load_params(folder / "params.yaml")
     assert main(["import", "mhqa", str(ROOT / "data" / "mhqa")]) == 0
     there = load_params(folder / "params.yaml")["studies"]["mhqa"]
     assert there["prepare"]["sha256"] and "n_items" not in there["generate"]["modes"]["zero_shot"]
     assert main(["import", "mhqa", "--demo"]) == 0
     assert load_params(folder / "params.yaml") == before
+    (folder / "params.yaml").write_bytes(mine)  # it says the same, in other bytes
     assert main(["import", "mhqa", "--demo"]) == 1 and "must have been imported here" in capsys.readouterr().err
     assert main(["import", "mhqa"]) == 1 and "PATH must be given, or --demo alone" in capsys.readouterr().err
 
