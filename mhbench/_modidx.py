@@ -1475,6 +1475,7 @@ d = {
             "mhbench.encode.parallel._apply": ("encode/parallel.html#_apply", "mhbench/encode/parallel.py"),
             "mhbench.encode.parallel._on_dask": ("encode/parallel.html#_on_dask", "mhbench/encode/parallel.py"),
             "mhbench.encode.parallel.dask_client": ("encode/parallel.html#dask_client", "mhbench/encode/parallel.py"),
+            "mhbench.encode.parallel.dask_kept": ("encode/parallel.html#dask_kept", "mhbench/encode/parallel.py"),
             "mhbench.encode.parallel.map_batches": ("encode/parallel.html#map_batches", "mhbench/encode/parallel.py"),
         },
         "mhbench.encode.perplexity": {

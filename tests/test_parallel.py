@@ -1,15 +1,17 @@
 "Shards and batches: every number of shards, a real cluster of two workers, a worker killed in the middle."
 
+import contextlib
 import os
 import signal
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mhbench.encode.parallel import Executor, dask_client, map_batches
+from mhbench.encode.parallel import Executor, dask_client, dask_kept, map_batches
 from mhbench.records.schema import Response, write_records
 from mhbench.records.shards import merge, merge_records, shard
 
@@ -118,3 +120,21 @@ def test_a_killed_worker_loses_nothing(client, numbers):
     assert out == map_batches(centred, numbers, batch_size=16)
     client.wait_for_workers(2, timeout=60)
     assert victim not in client.run(os.getpid).values(), "the worker that was killed is another process now"
+
+
+def test_a_cluster_starts_when_it_is_first_needed_and_lasts_as_long_as_its_block(monkeypatch):
+    distributed, started = pytest.importorskip("dask.distributed"), []
+    ended = contextlib.closing(SimpleNamespace(close=lambda: started.append("ended")))
+    monkeypatch.setattr(distributed, "LocalCluster", lambda **_: started.append("started") or ended)
+    monkeypatch.setattr(distributed, "Client", contextlib.nullcontext)
+    executor = Executor(kind="dask", workers=1)
+    with dask_kept(executor):
+        assert started == [], "what is stored needs no cluster"
+        with dask_kept(executor), dask_client(executor) as first:
+            pass
+        with dask_client(executor) as second:
+            assert first is second and started == ["started"]
+    assert started == ["started", "ended"]
+    with dask_client(executor):
+        assert started == ["started", "ended", "started"]
+    assert started == ["started", "ended", "started", "ended"]

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .parallel import Executor, dask_client, map_batches
+from .parallel import Executor, dask_kept, map_batches
 from ..errors import refuse
 
 # %% auto #0
@@ -85,11 +85,11 @@ def run_batches(
 
 @contextlib.contextmanager
 def held(*models: Any) -> Iterator[None]:  # loaded models, or None
-    "Keep the clusters that models compute on, so that the calls of a block share them."
+    "Keep the clusters that models compute on, so that the calls of a block share them; one starts when it is needed."
     with contextlib.ExitStack() as stack:
         for executor in (getattr(m, "executor", None) for m in models):
             if executor is not None and executor.kind == "dask":
-                stack.enter_context(dask_client(executor))
+                stack.enter_context(dask_kept(executor))
         yield
 
 

@@ -19,7 +19,7 @@ from ..errors import refuse
 from ..records.schema import Record
 
 # %% auto #0
-__all__ = ["Executor", "dask_client", "map_batches"]
+__all__ = ["Executor", "dask_kept", "dask_client", "map_batches"]
 
 # %% ../../nbs/encode/01_parallel.ipynb #49bad510
 _T = TypeVar("_T")
@@ -40,6 +40,7 @@ class Executor(Record):
 
 _made: dict[str, Any] = {}  # what `setup` made, in this process
 _open: dict[str, Any] = {}  # the clients that are open, by executor
+_kept: dict[str, ExitStack] = {}  # the executors of the blocks of `dask_kept` that are open
 
 
 def _apply(function, batch: list, number: int, setup, token: str) -> list:
@@ -65,9 +66,24 @@ def _apply(function, batch: list, number: int, setup, token: str) -> list:
 
 
 @contextmanager
+def dask_kept(executor: Executor):
+    "What a call of the block starts of the executor's cluster lasts as long as the block; nothing starts before."
+    key = executor.model_dump_json()
+    if key in _kept:
+        yield
+        return
+    with ExitStack() as stack:
+        _kept[key] = stack
+        try:
+            yield
+        finally:
+            del _kept[key]
+
+
+@contextmanager
 def dask_client(executor: Executor):
-    """A client of the executor's cluster; a cluster on this machine lasts as long as the block, and blocks inside it
-    share it.
+    """A client of the executor's cluster; a cluster on this machine lasts as long as the block, or the block of
+    `dask_kept` around it, and blocks inside it share it.
 
     Raises: ImportError where Dask is not installed.
     """
@@ -82,15 +98,14 @@ def dask_client(executor: Executor):
             "map_batches: the executor dask needs a package of its own; got no dask.distributed; pip install"
             " 'mhbench[dask]'"
         ) from None
-    with ExitStack() as stack:
+    with ExitStack() as own:
+        stack = _kept.get(key, own)
         cluster = executor.address or stack.enter_context(
             LocalCluster(n_workers=executor.workers, threads_per_worker=1, dashboard_address=None)
         )
         _open[key] = stack.enter_context(Client(cluster))
-        try:
-            yield _open[key]
-        finally:
-            del _open[key]
+        stack.callback(_open.pop, key)
+        yield _open[key]
 
 
 def map_batches(

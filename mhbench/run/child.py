@@ -19,6 +19,8 @@ import threading
 from pathlib import Path
 from typing import Any, NoReturn
 
+from .graph import root
+
 # %% auto #0
 __all__ = []
 
@@ -71,6 +73,8 @@ def _serve(listening: socket.socket, caller: int) -> list[str] | None:  # a chil
         ends = os.pidfd_open(caller)
         for module in _USED:
             importlib.import_module(module)
+        with contextlib.suppress(Exception):  # what is wrong with them, a stage says
+            importlib.import_module("mhbench.run.params").load_params(root() / "params.yaml")
         gc.freeze()  # the children share these pages
         waited: list[Any] = [listening, ends]
         while ends not in select.select(waited, [], [])[0]:

@@ -5,10 +5,12 @@
 # %% ../../nbs/run/03_mistakes.ipynb #0414f2ad
 from __future__ import annotations
 
+import copy
 import datetime
 import difflib
 import math
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -66,9 +68,10 @@ def read_tree(path: Path) -> tuple[Any, yaml.Node]:
             got,
             "compare it with `git diff params.yaml`",
         )
-    return said, node
+    return copy.deepcopy(said), node
 
 
+@lru_cache(maxsize=8)  # a command reads the same text several times
 def _composed(path: Path, text: str) -> tuple[Any, Any]:
     "The file's content and its nodes."
     try:
