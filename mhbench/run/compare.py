@@ -165,17 +165,20 @@ def main_numbers(
 # %% ../../nbs/run/15_compare.ipynb #51be267a
 def headline_metrics(main: pd.DataFrame) -> dict:  # study -> stage -> "measure, model, mode" -> estimate
     """The numbers that a glance should see: the accuracy of each model of the run in the mode that asked the most
-    items, and two numbers of every other stage. Simulated examinees are left out: they are the same in every run.
+    items, and of every other stage the numbers of two models that rest on the most items. Simulated examinees are left
+    out: they are the same in every run. So are numbers whose name qualifies them after a semicolon, as the largest of
+    many differences is: here they would stand without their interval.
     """
     known = main.dropna(subset=["estimate"])
-    known = known[~known["model"].fillna("").str.startswith("sim-")]
+    known = known[~known["model"].fillna("").str.startswith("sim-") & ~known["measure"].str.contains(";")]
     most = known.sort_values("n", ascending=False, kind="stable")
     score = most[most["stage"] == "score"].drop_duplicates(["study", "model"]).sort_index()
-    others = known[known["stage"] != "score"].drop_duplicates(["study", "stage", "model"])
+    others = most[most["stage"] != "score"].drop_duplicates(["study", "stage", "model"])
+    others = others.groupby(["study", "stage"], sort=False).head(2).sort_index()
     out: dict = {}
-    for r in pd.concat([score, others.groupby(["study", "stage"], sort=False).head(2)]).to_dict("records"):
-        words = [str(r[c]) for c in ("measure", "model", "mode") if isinstance(r[c], str) and r[c]]
-        name = ", ".join(words).split(";")[0].replace(".", " ")
+    for r in pd.concat([score, others]).to_dict("records"):
+        words = [r[c] for c in ("measure", "model", "mode") if isinstance(r[c], str) and r[c]]
+        name = ", ".join(words).replace(".", " ")
         out.setdefault(r["study"], {}).setdefault(r["stage"], {})[name] = float(r["estimate"])
     return out
 
