@@ -139,5 +139,7 @@ def _main(kind: str, fd: str, *words: str) -> int:
     return cli.main(list(words), here=True)
 
 
+# %% ../../nbs/run/26_child.ipynb #3338eb0b
+#| eval: false
 if __name__ == "__main__":
     raise SystemExit(_main(*sys.argv[1:]))
