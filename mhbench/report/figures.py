@@ -109,7 +109,7 @@ def _legend(fig: Figure, axes: Sequence) -> None:
     if found:
         across = max(1, min(len(found), int(95 / (max(map(len, found)) + 6))))
         place = {"loc": "outside lower center", "ncols": across, "fontsize": 8, "frameon": False}
-        fig.legend(found.values(), found.keys(), **place)
+        fig.legend(found.values(), found.keys(), handlelength=4, **place)  # long enough for a dash beside the marker
 
 
 # %% ../../nbs/report/04_figures.ipynb #48aaa5c5
