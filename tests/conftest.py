@@ -22,6 +22,7 @@ LONG = (
 )
 BIN = Path(sys.executable).parent
 ENV = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "PYTHONHASHSEED": "0", "DVC_NO_ANALYTICS": "1"}
+ENV.pop("PYTHONDONTWRITEBYTECODE", None)  # users have compiled files beside the package's
 
 
 def run(*command, cwd, ok=True) -> str:

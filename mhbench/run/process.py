@@ -61,7 +61,9 @@ def _seeded() -> dict[str, str]:
 
 
 def _command(*words: str) -> list[str]:
-    return [sys.executable, "-m", "mhbench.run.child", *words]
+    "An interpreter that imports from where this one does: not from the folder it runs in, if this one does not."
+    apart = [] if {"", os.getcwd()} & set(sys.path) else ["-P"]
+    return [sys.executable, *apart, "-m", "mhbench.run.child", *words]
 
 
 def _connected(file: Path, caller: int) -> socket.socket:
