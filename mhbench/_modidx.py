@@ -2570,6 +2570,7 @@ d = {
         "mhbench.run.workplace": {
             "mhbench.run.workplace._init": ("run/workplace.html#_init", "mhbench/run/workplace.py"),
             "mhbench.run.workplace._quietly": ("run/workplace.html#_quietly", "mhbench/run/workplace.py"),
+            "mhbench.run.workplace._sha256": ("run/workplace.html#_sha256", "mhbench/run/workplace.py"),
             "mhbench.run.workplace._under_dvc": ("run/workplace.html#_under_dvc", "mhbench/run/workplace.py"),
             "mhbench.run.workplace.add_init": ("run/workplace.html#add_init", "mhbench/run/workplace.py"),
             "mhbench.run.workplace.init": ("run/workplace.html#init", "mhbench/run/workplace.py"),
