@@ -635,8 +635,9 @@ d = {
         "mhbench.ask.local": {
             "mhbench.ask.local._Server": ("ask/local.html#_server", "mhbench/ask/local.py"),
             "mhbench.ask.local._Server.__init__": ("ask/local.html#_server.__init__", "mhbench/ask/local.py"),
+            "mhbench.ask.local._Server._begin": ("ask/local.html#_server._begin", "mhbench/ask/local.py"),
             "mhbench.ask.local._Server._end_pipes": ("ask/local.html#_server._end_pipes", "mhbench/ask/local.py"),
-            "mhbench.ask.local._Server._listens": ("ask/local.html#_server._listens", "mhbench/ask/local.py"),
+            "mhbench.ask.local._Server._open_log": ("ask/local.html#_server._open_log", "mhbench/ask/local.py"),
             "mhbench.ask.local._Server._spawn": ("ask/local.html#_server._spawn", "mhbench/ask/local.py"),
             "mhbench.ask.local._Server.last_words": ("ask/local.html#_server.last_words", "mhbench/ask/local.py"),
             "mhbench.ask.local._Server.see_to": ("ask/local.html#_server.see_to", "mhbench/ask/local.py"),
@@ -648,7 +649,6 @@ d = {
             "mhbench.ask.local._threads": ("ask/local.html#_threads", "mhbench/ask/local.py"),
             "mhbench.ask.local.bundled_gguf": ("ask/local.html#bundled_gguf", "mhbench/ask/local.py"),
             "mhbench.ask.local.bundled_model": ("ask/local.html#bundled_model", "mhbench/ask/local.py"),
-            "mhbench.ask.local.described": ("ask/local.html#described", "mhbench/ask/local.py"),
             "mhbench.ask.local.serve": ("ask/local.html#serve", "mhbench/ask/local.py"),
             "mhbench.ask.local.sha256_file": ("ask/local.html#sha256_file", "mhbench/ask/local.py"),
         },
@@ -2570,6 +2570,7 @@ d = {
         "mhbench.run.workplace": {
             "mhbench.run.workplace._init": ("run/workplace.html#_init", "mhbench/run/workplace.py"),
             "mhbench.run.workplace._quietly": ("run/workplace.html#_quietly", "mhbench/run/workplace.py"),
+            "mhbench.run.workplace._sha256": ("run/workplace.html#_sha256", "mhbench/run/workplace.py"),
             "mhbench.run.workplace._under_dvc": ("run/workplace.html#_under_dvc", "mhbench/run/workplace.py"),
             "mhbench.run.workplace.add_init": ("run/workplace.html#add_init", "mhbench/run/workplace.py"),
             "mhbench.run.workplace.init": ("run/workplace.html#init", "mhbench/run/workplace.py"),

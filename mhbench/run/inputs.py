@@ -88,7 +88,8 @@ def _record_asked(p: dict, folder: Path, top: Path) -> None:
     "Whom each stage asks and what decides the answers: for each model of the run, and each stage that reads answers."
     for model in p["run"]["models"]:
         where = p["models"][model]["endpoint"]
-        _write(folder / "models" / f"{model}.json", {"endpoint": deciding(p["endpoints"][where])})
+        whom = {"entry": p["models"][model], "endpoint": deciding(p["endpoints"][where])}
+        _write(folder / "models" / f"{model}.json", whom)
     stages = graph()
     for name in [s for s in selective(stages) if {"entries", "lineages"} & set(stages[s].parameters)]:
         for study in p["run"].get(name) or []:
