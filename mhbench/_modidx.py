@@ -3608,9 +3608,11 @@ d = {
         },
         "mhbench.steps.rates": {
             "mhbench.steps.rates._angle": ("steps/rates.html#_angle", "mhbench/steps/rates.py"),
+            "mhbench.steps.rates._breakdowns": ("steps/rates.html#_breakdowns", "mhbench/steps/rates.py"),
+            "mhbench.steps.rates._by_item": ("steps/rates.html#_by_item", "mhbench/steps/rates.py"),
+            "mhbench.steps.rates._counted": ("steps/rates.html#_counted", "mhbench/steps/rates.py"),
             "mhbench.steps.rates._counts": ("steps/rates.html#_counts", "mhbench/steps/rates.py"),
-            "mhbench.steps.rates._groups": ("steps/rates.html#_groups", "mhbench/steps/rates.py"),
-            "mhbench.steps.rates._numbered": ("steps/rates.html#_numbered", "mhbench/steps/rates.py"),
+            "mhbench.steps.rates._grouped": ("steps/rates.html#_grouped", "mhbench/steps/rates.py"),
             "mhbench.steps.rates._taken_back": ("steps/rates.html#_taken_back", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.absent_members": ("steps/rates.html#absent_members", "mhbench/steps/rates.py"),
             "mhbench.steps.rates.average_models": ("steps/rates.html#average_models", "mhbench/steps/rates.py"),
