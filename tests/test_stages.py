@@ -1,6 +1,4 @@
-"""Each stage's notebook by itself, with its defaults. (A file of its own, so that it runs beside the tests of the
-pipeline.)
-"""
+"""Each stage's notebook by itself, with its defaults: here, as tests/here.py has it, and once in a kernel."""
 
 import tempfile
 
@@ -15,9 +13,8 @@ from mhbench.run.graph import graph
 def test_each_stage_notebook_runs_with_its_defaults(stage, clone, tmp_path, monkeypatch):
     folder = clone / "nbs" / "stages"
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    papermill.execute_notebook(
-        folder / f"{stage}.ipynb", tmp_path / "out.ipynb", cwd=folder, kernel_name="python3", progress_bar=False
-    )
+    given = {"engine_name": "here", "kernel_name": "python3", "progress_bar": False}
+    papermill.execute_notebook(folder / f"{stage}.ipynb", tmp_path / "out.ipynb", cwd=folder, **given)
     assert not [f for f in (clone / "results").rglob("notebook.failed.ipynb")]
 
 
