@@ -60,7 +60,7 @@ def fewer_draws(params: str) -> str:
 
 @pytest.fixture(scope="session")
 def clone(root, tmp_path_factory) -> Path:
-    "A clone of the working tree, with the data from its own remote, and with fewer draws: their number decides no test."
+    "A clone of the working tree, with the data from its own remote; `params.yaml` has fewer draws."
     folder = tmp_path_factory.mktemp("clone") / "mhbench"
     for f in listed(root):
         copy = folder / f.relative_to(root)
