@@ -646,11 +646,12 @@ d = {
             "mhbench.ask.local._endpoint": ("ask/local.html#_endpoint", "mhbench/ask/local.py"),
             "mhbench.ask.local._identity": ("ask/local.html#_identity", "mhbench/ask/local.py"),
             "mhbench.ask.local._settings": ("ask/local.html#_settings", "mhbench/ask/local.py"),
+            "mhbench.ask.local._sha256": ("ask/local.html#_sha256", "mhbench/ask/local.py"),
+            "mhbench.ask.local._sha256_of": ("ask/local.html#_sha256_of", "mhbench/ask/local.py"),
             "mhbench.ask.local._threads": ("ask/local.html#_threads", "mhbench/ask/local.py"),
             "mhbench.ask.local.bundled_gguf": ("ask/local.html#bundled_gguf", "mhbench/ask/local.py"),
             "mhbench.ask.local.bundled_model": ("ask/local.html#bundled_model", "mhbench/ask/local.py"),
             "mhbench.ask.local.serve": ("ask/local.html#serve", "mhbench/ask/local.py"),
-            "mhbench.ask.local.sha256_file": ("ask/local.html#sha256_file", "mhbench/ask/local.py"),
         },
         "mhbench.ask.marks": {
             "mhbench.ask.marks.Taken": ("ask/marks.html#taken", "mhbench/ask/marks.py"),
@@ -1669,7 +1670,6 @@ d = {
             "mhbench.encode.store.close_store": ("encode/store.html#close_store", "mhbench/encode/store.py"),
             "mhbench.encode.store.code_of": ("encode/store.html#code_of", "mhbench/encode/store.py"),
             "mhbench.encode.store.fingerprint_of": ("encode/store.html#fingerprint_of", "mhbench/encode/store.py"),
-            "mhbench.encode.store.hash_of": ("encode/store.html#hash_of", "mhbench/encode/store.py"),
             "mhbench.encode.store.keep_results": ("encode/store.html#keep_results", "mhbench/encode/store.py"),
             "mhbench.encode.store.kept_in": ("encode/store.html#kept_in", "mhbench/encode/store.py"),
             "mhbench.encode.store.opened": ("encode/store.html#opened", "mhbench/encode/store.py"),
@@ -1771,6 +1771,10 @@ d = {
             "mhbench.records.database.damaged": ("records/database.html#damaged", "mhbench/records/database.py"),
             "mhbench.records.database.private_file": (
                 "records/database.html#private_file",
+                "mhbench/records/database.py",
+            ),
+            "mhbench.records.database.sha256_file": (
+                "records/database.html#sha256_file",
                 "mhbench/records/database.py",
             ),
             "mhbench.records.database.transaction": (
@@ -2473,16 +2477,20 @@ d = {
             "mhbench.run.plan.stage_requests": ("run/plan.html#stage_requests", "mhbench/run/plan.py"),
         },
         "mhbench.run.process": {
+            "mhbench.run.process._begin": ("run/process.html#_begin", "mhbench/run/process.py"),
             "mhbench.run.process._code": ("run/process.html#_code", "mhbench/run/process.py"),
             "mhbench.run.process._command": ("run/process.html#_command", "mhbench/run/process.py"),
             "mhbench.run.process._connected": ("run/process.html#_connected", "mhbench/run/process.py"),
             "mhbench.run.process._forked": ("run/process.html#_forked", "mhbench/run/process.py"),
             "mhbench.run.process._fresh": ("run/process.html#_fresh", "mhbench/run/process.py"),
+            "mhbench.run.process._may_be_forked": ("run/process.html#_may_be_forked", "mhbench/run/process.py"),
             "mhbench.run.process._name": ("run/process.html#_name", "mhbench/run/process.py"),
             "mhbench.run.process._seeded": ("run/process.html#_seeded", "mhbench/run/process.py"),
+            "mhbench.run.process._warm": ("run/process.html#_warm", "mhbench/run/process.py"),
             "mhbench.run.process.apart": ("run/process.html#apart", "mhbench/run/process.py"),
             "mhbench.run.process.call": ("run/process.html#call", "mhbench/run/process.py"),
             "mhbench.run.process.ended_from_outside": ("run/process.html#ended_from_outside", "mhbench/run/process.py"),
+            "mhbench.run.process.warm_up": ("run/process.html#warm_up", "mhbench/run/process.py"),
         },
         "mhbench.run.publish": {
             "mhbench.run.publish._notebooks": ("run/publish.html#_notebooks", "mhbench/run/publish.py"),

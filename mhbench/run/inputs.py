@@ -18,6 +18,7 @@ from ..annotate.export import hash_of_answers
 from ..ask.providers import preset, presets
 from ..ask.request import SPEED
 from ..errors import refuse
+from ..records.database import sha256_file
 from .graph import graph, keep_private, root, selective
 from .params import load_params, stage_parameters
 from .workplace import record_package
@@ -29,14 +30,16 @@ __all__ = ["sha256", "check_source", "deciding", "record_inputs", "record_traine
 # %% ../../nbs/run/08_inputs.ipynb #d0e7ba62
 def sha256(path: str | Path) -> str:
     "SHA-256 of a file, or of a folder's files by name and content."
-    path, h = Path(path), hashlib.sha256()
+    path = Path(path)
     if not path.exists():
         refuse("sha256", "path", "be a file or a folder", f"{str(path)!r}, which is not there", error=FileNotFoundError)
     if not (path.is_file() or path.is_dir()):
         refuse("sha256", "path", "be a file or a folder", f"{str(path)!r}, which is a pipe or a device")
-    for f in [path] if path.is_file() else sorted(x for x in path.rglob("*") if x.is_file()):
-        if path.is_dir():
-            h.update(str(f.relative_to(path)).encode() + b"\0")
+    if path.is_file():
+        return sha256_file(path)
+    h = hashlib.sha256()
+    for f in sorted(x for x in path.rglob("*") if x.is_file()):
+        h.update(str(f.relative_to(path)).encode() + b"\0")
         with f.open("rb") as stream:
             while block := stream.read(1 << 20):
                 h.update(block)
