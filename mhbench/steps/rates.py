@@ -139,7 +139,7 @@ def rate_table(
     every = scores["item_id"] if whole is None else pd.concat([scores["item_id"], whole["item_id"]])
     item = pd.factorize(every, sort=True)[0]  # numbers are looked up many times as fast as names
     asked, scorable = item[: len(scores)], item[len(scores) :]
-    parts = {}
+    parts: dict[tuple[str, str], np.ndarray] = {}
     for breakdown, place, names in [] if whole is None else _breakdowns(whole, by):
         parts |= {(breakdown, name): scorable[place == k] for k, name in enumerate(names)}
     answers = _counted(scores, value, asked, None if whole is None else scorable)
