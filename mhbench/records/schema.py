@@ -11,7 +11,7 @@ import json
 import math
 import types
 import typing
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
@@ -33,6 +33,7 @@ __all__ = [
     "Probability",
     "Mode",
     "R",
+    "M",
     "OR_WITHOUT",
     "ROW_GROUP",
     "letters",
@@ -45,6 +46,7 @@ __all__ = [
     "of_kind",
     "Rating",
     "Validated",
+    "settings_from",
     "write_set_aside",
     "validate",
     "arrow_schema",
@@ -284,6 +286,7 @@ class Rating(Record):
 
 # %% ../../nbs/records/01_schema.ipynb #7bdb55ce
 R = TypeVar("R", bound=Record)
+M = TypeVar("M", bound=BaseModel)
 OR_WITHOUT = "mend the row, or go on without it (--option strict=false; strict=False and set_aside=FILE in Python)"
 
 
@@ -301,6 +304,30 @@ def _first_error(error: ValidationError, row: dict) -> tuple[str, str, str]:
     )
     value = row.get(str(e["loc"][0])) if e["loc"] else row.get(column)
     return column, repr(value)[:200], e["msg"].replace("Value error, ", "")
+
+
+def settings_from(
+    given: Mapping[str, Any],  # of params.yaml
+    record: type[M],
+    function: str,  # whose argument it is
+    inside: str = "",  # what the section is called there
+    also: str = "",  # that the remedy says besides
+) -> M:
+    """A section of settings as a record.
+
+    Raises: ValueError for a setting that is unknown or does not fit.
+    """
+    try:
+        return record(**given)
+    except ValidationError as e:
+        first = e.errors()[0]
+        return refuse(
+            function,
+            ".".join(map(str, [*filter(None, [inside]), *first["loc"]])),
+            f"fit ({first['msg']})",
+            f"{first.get('input')!r}",
+            remedy=f"its entries are {', '.join(record.model_fields)}{also}",
+        )
 
 
 def write_set_aside(
