@@ -12,7 +12,6 @@ import literal_roscoe as literal  # noqa: E402
 from mhbench.encode import embeddings as encode
 from mhbench.encode import overlap, roscoe
 
-
 CONTEXT = [
     "The client is a man of 65 who lives with his wife.",
     "He has felt low for several years.",
