@@ -113,6 +113,15 @@ def test_a_stage_reads_what_dvc_knows(stage):
 
 
 @pytest.mark.parametrize("stage", STAGES)
+def test_who_depends_on_one_table_reads_no_other(stage):
+    declared = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"][stage]["deps"]
+    tables = [re.fullmatch(r"results/(\w+)/\$\{item.study\}/(\w+)\.parquet", d) for d in declared]
+    for other, table in (m.groups() for m in tables if m):
+        assert set(re.findall(rf'(?:read|has)\("{other}", "(\w+)"', code_of(stage))) == {table}
+        assert f"results/{other}/${{item.study}}" not in declared
+
+
+@pytest.mark.parametrize("stage", STAGES)
 def test_a_stage_leaves_what_dvc_keeps(stage):
     "Texts lie apart and are never pushed; metrics and figures are in git; nothing else is."
     declared = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))
