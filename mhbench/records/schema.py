@@ -306,28 +306,15 @@ def _first_error(error: ValidationError, row: dict) -> tuple[str, str, str]:
     return column, repr(value)[:200], e["msg"].replace("Value error, ", "")
 
 
-def settings_from(
-    given: Mapping[str, Any],  # of params.yaml
-    record: type[M],
-    function: str,  # whose argument it is
-    inside: str = "",  # what the section is called there
-    also: str = "",  # that the remedy says besides
-) -> M:
-    """A section of settings as a record.
-
-    Raises: ValueError for a setting that is unknown or does not fit.
-    """
+def settings_from(given: Mapping[str, Any], record: type[M], function: str, inside: str = "", also: str = "") -> M:
+    "Settings as a record, or ValueError: which of them, in the section `inside`, does not fit; the remedy says `also`."
     try:
         return record(**given)
     except ValidationError as e:
         first = e.errors()[0]
-        return refuse(
-            function,
-            ".".join(map(str, [*filter(None, [inside]), *first["loc"]])),
-            f"fit ({first['msg']})",
-            f"{first.get('input')!r}",
-            remedy=f"its entries are {', '.join(record.model_fields)}{also}",
-        )
+    argument = ".".join(map(str, [*filter(None, [inside]), *first["loc"]]))
+    remedy = f"its entries are {', '.join(record.model_fields)}{also}"
+    return refuse(function, argument, f"fit ({first['msg']})", repr(first.get("input")), remedy=remedy)
 
 
 def write_set_aside(
