@@ -1679,6 +1679,7 @@ d = {
         },
         "mhbench.errors": {
             "mhbench.errors.refuse": ("errors.html#refuse", "mhbench/errors.py"),
+            "mhbench.errors.settings_from": ("errors.html#settings_from", "mhbench/errors.py"),
             "mhbench.errors.system_remedy": ("errors.html#system_remedy", "mhbench/errors.py"),
         },
         "mhbench.records.anki": {
@@ -1927,7 +1928,6 @@ d = {
             "mhbench.records.schema.of_kind": ("records/schema.html#of_kind", "mhbench/records/schema.py"),
             "mhbench.records.schema.open_records": ("records/schema.html#open_records", "mhbench/records/schema.py"),
             "mhbench.records.schema.read_records": ("records/schema.html#read_records", "mhbench/records/schema.py"),
-            "mhbench.records.schema.settings_from": ("records/schema.html#settings_from", "mhbench/records/schema.py"),
             "mhbench.records.schema.stored_records": (
                 "records/schema.html#stored_records",
                 "mhbench/records/schema.py",

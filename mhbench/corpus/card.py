@@ -17,8 +17,8 @@ import pandas as pd
 import yaml
 
 from .splits import item_fingerprint
-from ..errors import refuse
-from ..records.schema import Item, Record, settings_from
+from ..errors import refuse, settings_from
+from ..records.schema import Item, Record
 
 # %% auto #0
 __all__ = ["BankDescription", "bank_description", "bank_table", "dataset_card", "croissant", "write_bank"]

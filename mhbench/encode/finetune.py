@@ -21,9 +21,9 @@ from pydantic import Field
 from ..ask.notes import say
 from .loading import _loading, _max_length, _need
 from .multiple_choice import Choices, _first, base_folder, prepare_choices
-from ..errors import refuse
+from ..errors import refuse, settings_from
 from ..records.database import sha256_file
-from ..records.schema import Item, Record, fingerprint, settings_from
+from ..records.schema import Item, Record, fingerprint
 
 # %% auto #0
 __all__ = [

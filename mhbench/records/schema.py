@@ -11,7 +11,7 @@ import json
 import math
 import types
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
@@ -33,7 +33,6 @@ __all__ = [
     "Probability",
     "Mode",
     "R",
-    "M",
     "OR_WITHOUT",
     "ROW_GROUP",
     "letters",
@@ -46,7 +45,6 @@ __all__ = [
     "of_kind",
     "Rating",
     "Validated",
-    "settings_from",
     "write_set_aside",
     "validate",
     "arrow_schema",
@@ -286,7 +284,6 @@ class Rating(Record):
 
 # %% ../../nbs/records/01_schema.ipynb #7bdb55ce
 R = TypeVar("R", bound=Record)
-M = TypeVar("M", bound=BaseModel)
 OR_WITHOUT = "mend the row, or go on without it (--option strict=false; strict=False and set_aside=FILE in Python)"
 
 
@@ -304,17 +301,6 @@ def _first_error(error: ValidationError, row: dict) -> tuple[str, str, str]:
     )
     value = row.get(str(e["loc"][0])) if e["loc"] else row.get(column)
     return column, repr(value)[:200], e["msg"].replace("Value error, ", "")
-
-
-def settings_from(given: Mapping[str, Any], record: type[M], function: str, inside: str = "", also: str = "") -> M:
-    "Settings as a record, or ValueError: which of them, in the section `inside`, does not fit; the remedy says `also`."
-    try:
-        return record(**given)
-    except ValidationError as e:
-        first = e.errors()[0]
-    argument = ".".join(map(str, [*filter(None, [inside]), *first["loc"]]))
-    remedy = f"its entries are {', '.join(record.model_fields)}{also}"
-    return refuse(function, argument, f"fit ({first['msg']})", repr(first.get("input")), remedy=remedy)
 
 
 def write_set_aside(

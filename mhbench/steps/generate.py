@@ -17,9 +17,9 @@ from ..ask.batch import ask_batch
 from ..ask.budget import BYTES_PER_TOKEN, Plan, max_completion, plan
 from ..ask.client import ask
 from ..ask.request import Answer, Endpoint, Model, Request
-from ..errors import refuse
+from ..errors import refuse, settings_from
 from ..records.draw import draw_items
-from ..records.schema import MODES, Item, Record, Response, carried, letters, settings_from
+from ..records.schema import MODES, Item, Record, Response, carried, letters
 from ..records.shards import merge, shard
 
 # %% auto #0
