@@ -15,11 +15,17 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test asks the hub, or waits f
 ROOT = Path(__file__).resolve().parent.parent
 LONG = (
     "test_pipeline",
-    "test_new_study",
     "test_stages",
-    "test_annotate_pipeline",
+    "test_new_study",
+    "test_hostile_command",
+    "test_reasoning",
+    "test_encode",
     "test_annotate_browser",
+    "test_local",
+    "test_annotate_pipeline",
+    "test_hostile_surroundings",
     "test_wheel",
+    "test_finetune",
 )
 BIN = Path(sys.executable).parent
 ENV = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "PYTHONHASHSEED": "0", "DVC_NO_ANALYTICS": "1"}
