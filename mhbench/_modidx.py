@@ -1326,10 +1326,12 @@ d = {
                 "encode/embeddings.html#bundled_encoder",
                 "mhbench/encode/embeddings.py",
             ),
+            "mhbench.encode.embeddings.cosines": ("encode/embeddings.html#cosines", "mhbench/encode/embeddings.py"),
             "mhbench.encode.embeddings.load_encoder": (
                 "encode/embeddings.html#load_encoder",
                 "mhbench/encode/embeddings.py",
             ),
+            "mhbench.encode.embeddings.settled": ("encode/embeddings.html#settled", "mhbench/encode/embeddings.py"),
         },
         "mhbench.encode.finetune": {
             "mhbench.encode.finetune.Trained": ("encode/finetune.html#trained", "mhbench/encode/finetune.py"),
