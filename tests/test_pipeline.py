@@ -131,7 +131,7 @@ def test_an_experiment_of_dvc_runs_what_it_changes(small):
     file, accuracy = small / "params.yaml", small / "results" / "score" / "mhqa" / "accuracy.parquet"
     text, before = file.read_text(), pd.read_parquet(accuracy)
     try:
-        said = run(BIN / "dvc", "exp", "run", "-S", "score.n_boot=50", "score@mhqa", cwd=small)
+        said = run(BIN / "dvc", "exp", "run", "-S", "score.n_boot=20", "score@mhqa", cwd=small)
         after = pd.read_parquet(accuracy)
     finally:
         file.write_text(text)

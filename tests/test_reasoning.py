@@ -12,8 +12,6 @@ import literal_roscoe as literal  # noqa: E402
 from mhbench.encode import embeddings as encode
 from mhbench.encode import overlap, roscoe
 
-torch.set_num_threads(2)
-
 CONTEXT = [
     "The client is a man of 65 who lives with his wife.",
     "He has felt low for several years.",

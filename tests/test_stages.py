@@ -1,24 +1,39 @@
-"""Each stage's notebook by itself, with its defaults. (A file of its own, so that it runs beside the tests of the
-pipeline.)
-"""
+"""Each stage's notebook by itself, with its defaults: here, as tests/here.py has it, and once in a kernel."""
 
+import shutil
 import tempfile
 
 import papermill
 import pytest
+import yaml
 from conftest import BIN, run
 
 from mhbench.run.graph import graph
 
 
+@pytest.fixture(scope="module")
+def demo(clone, tmp_path_factory):
+    "A copy of the clone in which the stages before another ask the bundled model little."
+    folder = tmp_path_factory.mktemp("demo") / "mhbench"
+    shutil.copytree(clone, folder, symlinks=True)
+    p = yaml.safe_load((folder / "params.yaml").read_text(encoding="utf-8"))
+    few = {"n_items": 1, "demonstrations": 1}
+    p["studies"]["counselingbench"]["generate"]["modes"] = {"zero_shot": {"n_items": 2}, "few_shot": few, "cot": few}
+    p["studies"]["mhqa"]["compose"] |= {"n_examined": 2}
+    p["compose"]["max_tokens"] = 20
+    for study in ("psychiatrybench", "medqade"):
+        p["studies"][study]["judge"]["judges"] = ["minilm"]
+    (folder / "params.yaml").write_text(yaml.safe_dump(p, sort_keys=False), encoding="utf-8")
+    return folder
+
+
 @pytest.mark.parametrize("stage", [n.name for n in graph().values() if n.parameters])
-def test_each_stage_notebook_runs_with_its_defaults(stage, clone, tmp_path, monkeypatch):
-    folder = clone / "nbs" / "stages"
+def test_each_stage_notebook_runs_with_its_defaults(stage, demo, tmp_path, monkeypatch):
+    folder = demo / "nbs" / "stages"
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    papermill.execute_notebook(
-        folder / f"{stage}.ipynb", tmp_path / "out.ipynb", cwd=folder, kernel_name="python3", progress_bar=False
-    )
-    assert not [f for f in (clone / "results").rglob("notebook.failed.ipynb")]
+    given = {"engine_name": "here", "kernel_name": "python3", "progress_bar": False}
+    papermill.execute_notebook(folder / f"{stage}.ipynb", tmp_path / "out.ipynb", cwd=folder, **given)
+    assert not [f for f in (demo / "results").rglob("notebook.failed.ipynb")]
 
 
 def test_a_stage_notebook_runs_from_the_command_line(clone, tmp_path):

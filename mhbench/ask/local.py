@@ -9,12 +9,14 @@ import hashlib
 import json
 import os
 import secrets
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +24,22 @@ from .notes import say
 from .request import Endpoint, Model
 from .send import KEEPERS, SERVER_KEYS
 from ..errors import refuse
+from ..records.database import sha256_file
 
 # %% auto #0
-__all__ = ["CHAT_TEMPLATE", "sha256_file", "bundled_gguf", "described", "serve", "bundled_model"]
+__all__ = ["CHAT_TEMPLATE", "bundled_gguf", "serve", "bundled_model"]
 
 
 # %% ../../nbs/ask/27_local.ipynb #af4b7dfa
-def sha256_file(path: str | Path) -> str:
-    "SHA-256 of a file, 64 hexadecimal digits."
-    with open(path, "rb") as f:
-        return hashlib.file_digest(f, "sha256").hexdigest()
+@lru_cache(maxsize=8)
+def _sha256(path: Path, size: int, written_ns: int) -> str:
+    return sha256_file(path)
+
+
+def _sha256_of(path: Path) -> str:
+    "SHA-256 of a model's file, computed once in a process as long as it stays the same."
+    now = path.stat()
+    return _sha256(path.resolve(), now.st_size, now.st_mtime_ns)
 
 
 def bundled_gguf(
@@ -50,7 +58,7 @@ def bundled_gguf(
         ) from None
     folder = Path(folder or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mhbench")
     path = folder / parts.MODEL_NAME
-    if path.exists() and sha256_file(path) == parts.EXPECTED_SHA256:
+    if path.exists() and _sha256_of(path) == parts.EXPECTED_SHA256:
         return path
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=folder, prefix=path.name, delete=False) as out:
@@ -88,7 +96,7 @@ def _child():
         sys.exit("serve: the server is a package of its own; got no xllamacpp; pip install 'mhbench[local]'")
     p = xllamacpp.CommonParams()
     p.model.path, p.model_alias = settings["gguf"], {settings["served"]}
-    p.hostnames, p.port = ["127.0.0.1"], settings.get("port", 0)
+    p.hostnames, p.port = ["127.0.0.1"], settings["port"]
     p.n_parallel, p.n_ctx, p.cache_prompt, p.cache_ram_mib, p.warmup = (
         settings["parallel"],
         settings["n_ctx"] * settings["parallel"],
@@ -122,7 +130,7 @@ def _identity(settings: dict[str, Any]) -> str:
 
     template = hashlib.sha256((settings["template"] or "").encode()).hexdigest()[:12]
     return (
-        f"llama.cpp (xllamacpp {version('xllamacpp')}), sha256 {sha256_file(settings['gguf'])[:16]}, template"
+        f"llama.cpp (xllamacpp {version('xllamacpp')}), sha256 {_sha256_of(Path(settings['gguf']))[:16]}, template"
         f" {template}, slots {settings['parallel']}, seed {settings['seed']}"
     )
 
@@ -166,39 +174,33 @@ def _endpoint(name: str, address: str, settings: dict[str, Any]) -> Endpoint:
     )
 
 
-@contextmanager
-def described(
-    gguf: str | Path | None = None,
-    *,
-    name: str = "local",
-    served: str = "gemma-3-270m",
-    template: str | None = CHAT_TEMPLATE,
-    n_ctx: int = 4096,
-    threads: int | None = None,
-    parallel: int = 1,
-    seed: int = 0,
-    start_s: float = 120.0,
-    log: str | Path | None = None,
-) -> Iterator[Endpoint]:
-    """The endpoint that `serve` with the same arguments would give, without starting it: enough to find its answers in
-    the cache.
-    """
-    yield _endpoint(name, "http://127.0.0.1:0/v1", _settings(gguf, served, template, n_ctx, threads, parallel, seed))
-
-
 _SPINS = "1000"  # turns that a thread waits for the others before it sleeps: on a busy machine it waits for long
 
 
 class _Server:
-    "A llama.cpp server in a child process, which is seen to."
+    "A llama.cpp server in a child process, which is seen to. Its port is held from the beginning."
 
-    def __init__(self, settings: dict[str, Any], start_s: float, words):
-        self.settings, self.start_s, self.words = settings, start_s, words
-        self.lock, self.died, self.key = threading.Lock(), 0, secrets.token_urlsafe(32)
-        self.child: subprocess.Popen = self._spawn({})
-        self.address = self._listens()
+    def __init__(self, settings: dict[str, Any], start_s: float, log: str | Path | None):
+        self.held = socket.socket()  # bound, and not listening: the server may take its port, nobody else's process
+        for shared in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
+            self.held.setsockopt(socket.SOL_SOCKET, shared, 1)
+        self.held.bind(("127.0.0.1", 0))
+        port = self.held.getsockname()[1]
+        self.address, self.key = f"http://127.0.0.1:{port}", secrets.token_urlsafe(32)
+        self.settings, self.start_s, self.log = settings | {"port": port, "key": self.key}, start_s, log
+        self.lock, self.died = threading.Lock(), 0
+        self.child: subprocess.Popen | None = None
+        self.words: Any = None
 
-    def _spawn(self, more: dict[str, Any]) -> subprocess.Popen:
+    def _open_log(self):
+        "A file for what the server says."
+        if self.log is None:
+            self.words = tempfile.NamedTemporaryFile("w+", suffix=".log")
+        else:
+            Path(self.log).parent.mkdir(parents=True, exist_ok=True)
+            self.words = open(self.log, "w+")
+
+    def _spawn(self) -> subprocess.Popen:
         file = sys.modules[Endpoint.__module__].__file__
         assert file is not None
         here = str(Path(file).resolve().parents[2])
@@ -213,7 +215,7 @@ class _Server:
         )
         assert child.stdin is not None
         try:
-            child.stdin.write(json.dumps(self.settings | more | {"key": self.key}) + "\n")
+            child.stdin.write(json.dumps(self.settings) + "\n")
             child.stdin.flush()
         except BrokenPipeError:
             pass  # it has ended; `_listens` says so
@@ -225,8 +227,9 @@ class _Server:
         with open(self.words.name, encoding="utf-8", errors="replace") as f:
             return f.read()[-500:].strip()
 
-    def _listens(self) -> str:
-        "Wait for the address."
+    def _begin(self):
+        "Start the server, and wait until it listens."
+        self.child = self._spawn()
         late = threading.Timer(self.start_s, self.child.kill)
         late.start()
         assert self.child.stdout is not None
@@ -242,16 +245,18 @@ class _Server:
                 remedy=f"see whether {Path(self.settings['gguf']).name} is a GGUF file and the memory suffices",
                 error=RuntimeError,
             )
-        return address
 
     def see_to(self) -> None:
-        """Start the server again where it has died; once.
+        """Start the server where that has not been done, and again where it has died; once.
 
         Raises: RuntimeError with its last words where it has died before, or does not start.
         """
         with self.lock:
+            if self.child is None:
+                self._open_log()
+                return self._begin()
             if self.child.poll() is None:
-                return
+                return None
             self.died += 1
             code = self.child.returncode
             if self.died > 1:
@@ -264,12 +269,11 @@ class _Server:
                     error=RuntimeError,
                 )
             say(f"the server of {self.settings['served']} ended with exit code {code}; it is started again, once")
-            self._end_pipes()
-            self.child = self._spawn({"port": int(self.address.rpartition(":")[2].strip("/"))})
-            self._listens()
+            self._end_pipes(self.child)
+            return self._begin()
 
-    def _end_pipes(self):
-        for pipe in (self.child.stdin, self.child.stdout):
+    def _end_pipes(self, child: subprocess.Popen):
+        for pipe in (child.stdin, child.stdout):
             assert pipe is not None
             try:
                 pipe.close()
@@ -278,17 +282,16 @@ class _Server:
 
     def stop(self):
         "End the server: its standard input closes."
-        assert self.child.stdin is not None and self.child.stdout is not None
-        try:
-            self.child.stdin.close()
-        except OSError:
-            pass
+        self.held.close()
+        if self.child is None:
+            return
+        self._end_pipes(self.child)
         try:
             self.child.wait(timeout=10)
         except subprocess.TimeoutExpired:
             self.child.kill()
             self.child.wait()
-        self.child.stdout.close()
+        self.words.close()
 
 
 @contextmanager
@@ -302,6 +305,7 @@ def serve(
     threads: int | None = None,  # OMP_NUM_THREADS, or all cores, by default
     parallel: int = 1,  # slots; above 1 answers are faster and not bit-reproducible
     seed: int = 0,  # of requests that bring none
+    start: bool = True,  # False: not before a request is sent; nobody may, and the answers in a cache are found
     start_s: float = 120.0,  # how long starting may take
     log: (
         str | Path | None
@@ -312,20 +316,16 @@ def serve(
     Raises: FileNotFoundError; RuntimeError with the server's last words where it does not start.
     """
     settings = _settings(gguf, served, template, n_ctx, threads, parallel, seed)
-    if log is not None:
-        Path(log).parent.mkdir(parents=True, exist_ok=True)
-    with open(log, "w+") if log is not None else tempfile.NamedTemporaryFile("w+", suffix=".log") as words:
-        server = None
-        try:
-            server = _Server(settings, start_s, words)
-            url = f"{server.address}/v1"
-            KEEPERS[url], SERVER_KEYS[url] = server.see_to, server.key
-            yield _endpoint(name, url, settings)
-        finally:
-            if server is not None:
-                for known in (KEEPERS, SERVER_KEYS):
-                    known.pop(f"{server.address}/v1", None)
-                server.stop()
+    server = _Server(settings, start_s, log)
+    url = f"{server.address}/v1"
+    KEEPERS[url], SERVER_KEYS[url] = server.see_to, server.key
+    try:
+        if start:
+            server.see_to()
+        yield _endpoint(name, url, settings)
+    finally:
+        del KEEPERS[url], SERVER_KEYS[url]
+        server.stop()
 
 
 def bundled_model(name: str = "gemma-3-270m", endpoint: str = "local", **more) -> Model:

@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 # %% ../../nbs/ask/20_send.ipynb #b8a30673
-KEEPERS: dict[str, Callable[[], None]] = {}  # servers of our own, by base URL: what sees to one that is not there
+KEEPERS: dict[str, Callable[[], None]] = {}  # servers of our own, by base URL: what sees to it that one is there
 SERVER_KEYS: dict[str, str] = {}  # their keys, by base URL; made anew at every start, and nowhere but here
 
 
@@ -171,6 +171,8 @@ class Line:
         "Open the pool, with the key; not before something has to be sent, so that a replay needs neither."
         import aiohttp
 
+        for url in self.endpoint.base_urls:
+            KEEPERS.get(url, lambda: None)()
         headers, self.secrets = headers_of(self.endpoint)
         most = self.endpoint.timeout_s
         self.session = aiohttp.ClientSession(

@@ -18,11 +18,11 @@ import numpy as np
 import pandas as pd
 from pydantic import Field, ValidationError
 
-from ..ask.local import sha256_file
 from ..ask.notes import say
 from .loading import _loading, _max_length, _need
 from .multiple_choice import Choices, _first, base_folder, prepare_choices
 from ..errors import refuse
+from ..records.database import sha256_file
 from ..records.schema import Item, Record, fingerprint
 
 # %% auto #0

@@ -25,7 +25,7 @@ from pydantic import Field
 from ..ask.cache import cache_path
 from ..ask.notes import say
 from ..errors import refuse
-from ..records.database import Database, private_file, transaction
+from ..records.database import Database, private_file, sha256_file, transaction
 from ..records.schema import Record
 
 # %% auto #0
@@ -34,7 +34,6 @@ __all__ = [
     "StoreSettings",
     "store_path",
     "ResultStore",
-    "hash_of",
     "weights_at",
     "fingerprint_of",
     "code_of",
@@ -255,17 +254,11 @@ class ResultStore(Database):
         known = self._guard(lambda: self._db.execute(sql, (str(path), state)).fetchone())
         if known:
             return known[0]
-        found = hash_of(path)
+        found = sha256_file(path)
         if time.time() - seen.st_mtime > 2:  # a file that was just written may be written again in the same instant
             put = "INSERT OR REPLACE INTO files VALUES (?,?,?)"
             self._guard(lambda: self._db.execute(put, (str(path), state, found)))
         return found
-
-
-def hash_of(path: Path) -> str:
-    "SHA-256 of a file, hexadecimal."
-    with open(path, "rb") as f:
-        return hashlib.file_digest(f, "sha256").hexdigest()
 
 
 # %% ../../nbs/encode/11_store.ipynb #58a660cf
@@ -302,7 +295,7 @@ def fingerprint_of(
     store: ResultStore | None = None,  # remembers the hashes of files
 ) -> str:  # SHA-256, hexadecimal
     "What weights, configuration and tokenizer a model has."
-    one = store.file_hash if store is not None else hash_of
+    one = store.file_hash if store is not None else sha256_file
     if place.is_file():
         return one(place)
     lines = [f"{f.relative_to(place).as_posix()} {one(f)}" for f in _model_files(place)]

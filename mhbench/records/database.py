@@ -5,6 +5,7 @@
 # %% ../../nbs/records/12_database.ipynb #49c588d2
 from __future__ import annotations
 
+import hashlib
 import os
 import sqlite3
 import threading
@@ -16,7 +17,7 @@ from typing import Any, NoReturn
 from urllib.parse import quote
 
 # %% auto #0
-__all__ = ["damaged", "transaction", "private_file", "Database"]
+__all__ = ["damaged", "transaction", "sha256_file", "private_file", "Database"]
 
 
 # %% ../../nbs/records/12_database.ipynb #9154e749
@@ -45,6 +46,12 @@ def transaction(
 
 
 # %% ../../nbs/records/12_database.ipynb #e58a09ec
+def sha256_file(path: str | Path) -> str:
+    "SHA-256 of a file, 64 hexadecimal digits."
+    with open(path, "rb") as f:
+        return hashlib.file_digest(f, "sha256").hexdigest()
+
+
 def private_file(path: Path) -> None:
     "Make a file and its folder, readable by their owner alone, where they are not there; what is there stays."
     try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,7 +35,7 @@ MOST_LINES = 4 * PAGE  # groups of a figure; nobody reads more, and thousands of
 
 class _Line(NamedTuple):
     label: str
-    rows: pd.DataFrame | None = None  # None: a heading
+    rows: list[Any] | None = None  # of the table, as tuples with names; None: a heading
     look: Look = PLAIN
     heading: bool = False
 
@@ -47,13 +48,16 @@ def _lines(table: pd.DataFrame, group: str, hue: str | None, named: dict) -> lis
     "The lines of each group; a heading first where a group has several hues. A hue of one group alone is only there."
     hues, out = occurring(table[hue]) if hue else [None], []
     nested = bool(hue) and (table.groupby(hue, observed=True)[group].nunique() == 1).all() and len(hues) > 1
-    for g in dict.fromkeys(table[group]):
-        here = table[table[group] == g]
+    inside: dict[Any, list[tuple[Any, Any]]] = {}  # group -> hue and row of each of its rows
+    for g, h, row in zip(table[group], table[hue] if hue else repeat(None), table.itertuples()):
+        inside.setdefault(g, []).append((h, row))
+    for g, here in inside.items():
         if len(hues) == 1:
-            out.append([_Line(_broken(g), here, named.get(hues[0], named.get(g, PLAIN)))])
+            out.append([_Line(_broken(g), [row for _, row in here], named.get(hues[0], named.get(g, PLAIN)))])
             continue
-        inside = [h for h in hues if not nested or (here[hue] == h).any()]
-        dots = [_Line(_broken(h), here[here[hue] == h], named.get(h, named.get(g, PLAIN))) for h in inside]
+        rows = {h: [row for own, row in here if own == h] for h in hues}
+        shown = [h for h in hues if rows[h] or not nested]
+        dots = [_Line(_broken(h), rows[h], named.get(h, named.get(g, PLAIN))) for h in shown]
         out.append([_Line(_broken(g), heading=True), *dots])
     return out
 
@@ -106,10 +110,9 @@ def _draw(ax: Any, lines: list[_Line], brief: bool, limits: tuple[float, float] 
         high = line.label.count("\n")
         y += high / 2
         places.append(y)
-        rows = line.rows.dropna(subset=["estimate"]) if line.rows is not None else None
-        if rows is not None and not len(rows):
+        values = [row for row in line.rows or () if not pd.isna(row.estimate)]
+        if line.rows is not None and not values:
             ax.annotate("\N{EN DASH}" if brief else none, (1, y), _CLEAR, color="0.45", **_BESIDE)
-        values: list[Any] = list(rows.itertuples()) if rows is not None else []
         for k, row in enumerate(values):
             at = y + (k - (len(values) - 1) / 2) * 0.45
             if np.isfinite([row.ci_low, row.ci_high]).all():
@@ -250,12 +253,12 @@ def _side_by_side(table, group, hue, column, named, marks, frame, limits) -> Fig
         ax.set_visible(False)
     for k, (c, ax) in enumerate(zip(columns, axes.ravel())):
         mine = table[table[column] == c]
+        kept = set(mine.index)
+        lines = [line._replace(look=named.get(c, line.look)) for g in frames[0] for line in g]
         lines = [
-            line._replace(rows=None if line.rows is None else line.rows.loc[line.rows.index.intersection(mine.index)])
-            for g in frames[0]
-            for line in g
+            line if line.rows is None else line._replace(rows=[row for row in line.rows if row.Index in kept])
+            for line in lines
         ]
-        lines = [line._replace(look=named.get(c, line.look)) for line in lines]
         at = _draw(ax, lines, True, limits, none)
         if k % across == 0:
             _name_lines(ax, lines, at)

@@ -203,33 +203,40 @@ GLOSSARY = {
 ROWS_SHOWN = 200  # rows of a table that stand on the page
 
 
-def _rests_on(row: dict, study: str | None, rows: pd.DataFrame) -> str:
+class _Scored:
+    "The answers that were right or wrong, by what a row of a table may choose them by."
+
+    def __init__(self, answers: Answers):
+        chosen_by = ["study", "model", "asked", "category", "topic", "set", "item"]
+        rows = answers.rows
+        self.rows = rows[rows["right"].notna()].filter(chosen_by).astype("category")
+        self.sets = list(self.rows["set"].cat.categories)
+        self._counted: dict[tuple[str, ...], dict[tuple, int]] = {}
+
+    def n_items(self, wanted: dict[str, Any]) -> int:  # column -> its value
+        "Of how many items the answers are that a row wants."
+        by = tuple(wanted)
+        if by not in self._counted:
+            self._counted[by] = self.rows.groupby(list(by), observed=True)["item"].nunique().to_dict()
+        return self._counted[by].get(tuple(wanted.values()), 0)
+
+
+def _rests_on(row: dict, study: str | None, scored: _Scored) -> str:
     "The answers that a row of a table rests on, as a part of the page's address; nothing where they are others."
     wanted = {"study": row.get("study", study), "model": row["model"]}
     if isinstance(way := row.get("asked as", row.get("mode")), str):
         wanted["asked"] = way.replace(" ", "_")
     if row.get("by") in ("category", "topic", "set"):
         wanted[row["by"]] = row["group"]
-    here = rows
-    for column, value in wanted.items():
-        here = here[here[column] == value]
-    if here["item"].nunique() == row["n"]:
+    if scored.n_items(wanted) == row["n"]:
         return f"items?{urlencode(wanted)}"
-    for name, part in here.groupby("set", observed=True):  # a table of the core set alone
-        if part["item"].nunique() == row["n"]:
+    for name in scored.sets:  # a table of the core set alone
+        if 0 < scored.n_items(wanted | {"set": name}) == row["n"]:
             return f"items?{urlencode(wanted | {'set': name})}"
     return ""
 
 
-def _scored(answers: Answers | None) -> pd.DataFrame | None:
-    "The answers that were right or wrong, with what a row of a table may choose them by."
-    if answers is None:
-        return None
-    chosen_by = ["study", "model", "asked", "category", "topic", "set", "item"]
-    return answers.rows[answers.rows["right"].notna()].filter(chosen_by).astype("category")
-
-
-def _links(t: ReportTable, scored: pd.DataFrame | None) -> list[str]:  # one a row
+def _links(t: ReportTable, scored: _Scored | None) -> list[str]:  # one a row
     "For each row a link to the answers that it rests on, where these are as many as it says."
     if scored is None or not {"model", "n"} <= set(t.frame):
         return [""] * len(t.frame)
@@ -291,7 +298,7 @@ def _cells(
     t: ReportTable,
     key: str,
     section: Section,
-    scored: pd.DataFrame | None,
+    scored: _Scored | None,
     digits: int,
     cards: Mapping[tuple[str, str], str],
     nbs: Path | None,
@@ -360,7 +367,7 @@ def _picture(p: Picture, title: str) -> dict:
 
 def _groups(
     sections: Sequence[Section],
-    scored: pd.DataFrame | None,
+    scored: _Scored | None,
     digits: int,
     cards: Mapping[tuple[str, str], str],
     nbs: Path | None,
@@ -416,7 +423,7 @@ def html_report(
         loader=jinja2.PackageLoader("mhbench.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     static = resources.files("mhbench.report") / "static"
-    more = (_scored(answers), digits, _card_ids(sections), nbs)
+    more = (_Scored(answers) if answers is not None else None, digits, _card_ids(sections), nbs)
     text = introduction.split("\n\n") if isinstance(introduction, str) else introduction
     return env.get_template("page.html").render(
         title=title,

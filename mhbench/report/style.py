@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import matplotlib
 import numpy as np
 import pandas as pd
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.rcsetup import cycler
 
@@ -175,6 +177,9 @@ def save(
     told = str(fig.get_label() or "") or None
     with matplotlib.rc_context(STYLE):
         out = [folder / f"{stem}.png", folder / f"{stem}.svg"]
-        fig.savefig(out[0], metadata={"Software": None, "Description": told})
-        fig.savefig(out[1], metadata={"Date": None, "Creator": None, "Description": told})
+        shown, fig.dpi = fig.dpi, STYLE["savefig.dpi"]
+        FigureCanvasAgg(fig).print_png(out[0], metadata={"Software": None, "Description": told})
+        fig.set_layout_engine("none")  # both have the places that the first was given
+        FigureCanvasSVG(fig).print_svg(out[1], metadata={"Date": None, "Creator": None, "Description": told})
+        fig.dpi = shown
     return out

@@ -67,9 +67,7 @@ def asking(
     entry: dict,  # a model's entry in params.yaml
     name: str,  # its name
     endpoints: dict,  # the endpoints' entries
-    *,
-    start: bool = True,  # False: nothing is started, for counting what is cached
-) -> Iterator[tuple]:  # (Model, Endpoint): an endpoint of kind local is started here, and stopped at the end
+) -> Iterator[tuple]:  # (Model, Endpoint): one of kind local starts with the first request, and is stopped at the end
     """The model and endpoint of an entry, ready to be asked.
 
     Raises: ValueError for an unknown kind, or a field that the entry may not have.
@@ -78,12 +76,11 @@ def asking(
     kind = settings.pop("kind", None)
     model = Model(name=name, **entry)
     if kind == "local":
-        from mhbench.ask.local import described, serve
+        from mhbench.ask.local import serve
 
         log = root() / ".mhbench" / f"{entry['endpoint']}.log"  # of the latest server, for when something goes wrong
-        with (serve if start else described)(
-            name=entry["endpoint"], served=model.served, **{"log": log, **settings}
-        ) as endpoint:
+        known = {"name": entry["endpoint"], "served": model.served, "log": log, **settings}
+        with serve(start=False, **known) as endpoint:
             yield model, endpoint
     elif kind in ("encoder", "classifier"):
         refuse(

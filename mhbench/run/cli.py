@@ -17,13 +17,13 @@ from .. import __version__
 from ..ask.secrets import plain
 from ..errors import refuse, system_remedy
 from .graph import root
-from .process import apart
+from .process import apart, warm_up
 
 # %% auto #0
 __all__ = ["parser", "main"]
 
 # %% ../../nbs/run/18_cli.ipynb #dcec0ef1
-_APART = ("run", "inputs", "trained")  # what DVC runs: each in a process of its own, which may be there already
+_APART = ("run", "trained")  # what DVC runs: each in a process of its own, which may be there already
 
 
 def _run_all(params: str) -> None:
@@ -147,6 +147,8 @@ def main(
     try:
         if a.command in _APART and not here and not getattr(a, "all", False):
             return apart(list(words))
+        if a.command == "inputs":  # the first that DVC runs
+            warm_up()
         a.function(a)
         sys.stdout.flush()
     except BrokenPipeError:  # `| head`: nobody reads on

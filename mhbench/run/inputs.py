@@ -18,6 +18,7 @@ from ..annotate.export import hash_of_answers
 from ..ask.providers import preset, presets
 from ..ask.request import SPEED
 from ..errors import refuse
+from ..records.database import sha256_file
 from .graph import graph, keep_private, root, selective
 from .params import load_params, stage_parameters
 from .workplace import record_package
@@ -29,14 +30,16 @@ __all__ = ["sha256", "check_source", "deciding", "record_inputs", "record_traine
 # %% ../../nbs/run/08_inputs.ipynb #d0e7ba62
 def sha256(path: str | Path) -> str:
     "SHA-256 of a file, or of a folder's files by name and content."
-    path, h = Path(path), hashlib.sha256()
+    path = Path(path)
     if not path.exists():
         refuse("sha256", "path", "be a file or a folder", f"{str(path)!r}, which is not there", error=FileNotFoundError)
     if not (path.is_file() or path.is_dir()):
         refuse("sha256", "path", "be a file or a folder", f"{str(path)!r}, which is a pipe or a device")
-    for f in [path] if path.is_file() else sorted(x for x in path.rglob("*") if x.is_file()):
-        if path.is_dir():
-            h.update(str(f.relative_to(path)).encode() + b"\0")
+    if path.is_file():
+        return sha256_file(path)
+    h = hashlib.sha256()
+    for f in sorted(x for x in path.rglob("*") if x.is_file()):
+        h.update(str(f.relative_to(path)).encode() + b"\0")
         with f.open("rb") as stream:
             while block := stream.read(1 << 20):
                 h.update(block)
@@ -88,7 +91,8 @@ def _record_asked(p: dict, folder: Path, top: Path) -> None:
     "Whom each stage asks and what decides the answers: for each model of the run, and each stage that reads answers."
     for model in p["run"]["models"]:
         where = p["models"][model]["endpoint"]
-        _write(folder / "models" / f"{model}.json", {"endpoint": deciding(p["endpoints"][where])})
+        whom = {"entry": p["models"][model], "endpoint": deciding(p["endpoints"][where])}
+        _write(folder / "models" / f"{model}.json", whom)
     stages = graph()
     for name in [s for s in selective(stages) if {"entries", "lineages"} & set(stages[s].parameters)]:
         for study in p["run"].get(name) or []:
@@ -100,7 +104,7 @@ def _record_asked(p: dict, folder: Path, top: Path) -> None:
 
 
 def _made_here(path: str) -> bool:
-    return path.startswith(("results/", "figures")) and not path.endswith(".json")
+    return path.startswith(("results/", "figures")) and not Path(path).suffix
 
 
 def _make_places(top: Path, p: dict) -> None:

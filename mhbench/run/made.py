@@ -5,7 +5,6 @@
 # %% ../../nbs/run/20_made.ipynb #38aee55a
 from __future__ import annotations
 
-import hashlib
 import json
 import platform
 import subprocess
@@ -17,6 +16,7 @@ from pathlib import Path
 import pandas as pd
 
 from .. import __version__
+from ..records.database import sha256_file
 from .graph import root
 
 # %% auto #0
@@ -50,7 +50,7 @@ def _version(package: str) -> str:
 
 
 def _sha256(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest() if file.exists() else "absent"
+    return sha256_file(file) if file.exists() else "absent"
 
 
 def how_made(

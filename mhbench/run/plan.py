@@ -130,7 +130,7 @@ class _Bank:
         self.composing: dict[str, list[Request]] = {}
         for name in v["asked"]:
             entry, _ = capped(v["entries"][name], {})
-            with asking(entry, name, v["endpoints"], start=False) as (model, endpoint):
+            with asking(entry, name, v["endpoints"]) as (model, endpoint):
                 of = usable[: v["n_items"]]
                 made = expected_candidates(of, how, reading, model, endpoint, cache=cache, **given)
             self.composing[name] = made[0]
@@ -260,7 +260,7 @@ class _Study:
             self.answers += _known_of_encoder(self.items, self.name, name)
             return
         given = {k: v[k] for k in _OF_GENERATE}
-        with asking(entry, name, v["endpoints"], start=False) as (model, endpoint):
+        with asking(entry, name, v["endpoints"]) as (model, endpoint):
             counted, known = expected(self.items, model, endpoint, cache=self.cache(v), modes=modes, **given)
         self.rows.append(("generate", self.name, name, *counted))
         self.answers += known
@@ -273,7 +273,7 @@ class _Study:
         with ExitStack() as stack:
             for name, whole in v["entries"].items():
                 entry, _ = capped(whole, {})
-                there[name] = stack.enter_context(asking(entry, name, v["endpoints"], start=False))
+                there[name] = stack.enter_context(asking(entry, name, v["endpoints"]))
         writer, checker = (Asked(name, {}, *there[name]) for name in (v["asked"][0], v["judges"][0]))
         given = {k: v[k] for k in ("attempts", "max_tokens", "prompts_dir")}
         tries, *requests = approach.plan_questions(waiting, writer, checker, cache=self.cache(v), **given)
@@ -293,7 +293,7 @@ class _Study:
             entry, _ = capped(whole, {})
             if v["endpoints"][entry["endpoint"]]["kind"] in HERE:
                 continue
-            with asking(entry, name, v["endpoints"], start=False) as (model, endpoint):
+            with asking(entry, name, v["endpoints"]) as (model, endpoint):
                 asked = stage_requests(stage, v, self.items, self.answers, model, endpoint, self.bank)
                 self.rows.append((stage, self.name, name, *plan(asked, model, endpoint, self.cache(v))))
 

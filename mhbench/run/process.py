@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,7 +23,7 @@ from ..errors import refuse
 from .graph import keep_private, root
 
 # %% auto #0
-__all__ = ["apart", "ended_from_outside", "call"]
+__all__ = ["warm_up", "apart", "ended_from_outside", "call"]
 
 # %% ../../nbs/run/25_process.ipynb #d450ef02
 _PASSING = {
@@ -66,12 +67,8 @@ def _command(*words: str) -> list[str]:
     return [sys.executable, *apart, "-m", "mhbench.run.child", *words]
 
 
-def _connected(file: Path, caller: int) -> socket.socket:
-    "A connection to the warm process of that name, which begins where there is none."
-    conn = socket.socket(socket.AF_UNIX)
-    with contextlib.suppress(FileNotFoundError, ConnectionRefusedError):
-        conn.connect(str(file))
-        return conn
+def _begin(file: Path, caller: int) -> None:
+    "Begin the warm process of that name."
     file.unlink(missing_ok=True)  # of one that was killed
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(file))
@@ -80,20 +77,50 @@ def _connected(file: Path, caller: int) -> socket.socket:
         fd = listening.fileno()
         nowhere: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
         subprocess.Popen(_command("warm", str(fd), str(caller)), pass_fds=[fd], env=_seeded(), **nowhere)
+
+
+def _connected(file: Path, caller: int) -> socket.socket:
+    "A connection to the warm process of that name, which begins where there is none."
+    conn = socket.socket(socket.AF_UNIX)
+    with contextlib.suppress(FileNotFoundError, ConnectionRefusedError):
+        conn.connect(str(file))
+        return conn
+    _begin(file, caller)
     conn.connect(str(file))
     return conn
 
 
+def _may_be_forked() -> bool:
+    "Whether DVC runs this command, as one of many, where a process can fork itself for the next."
+    return "DVC_STAGE" in os.environ and sys.platform == "linux"
+
+
+@contextlib.contextmanager
+def _warm() -> Iterator[tuple[Path, int]]:  # within the repository's root: the name of a socket may not be long
+    "The socket of the warm process for the caller of this one."
+    caller = os.getppid()
+    keep_private(root())
+    with contextlib.chdir(root()):
+        yield Path(".mhbench", f"warm-{_name(caller)}"), caller
+
+
+def warm_up() -> None:
+    "Begin the process that the stages after this command are forked from: it imports what they use beside the command."
+    if _may_be_forked():
+        with contextlib.suppress(OSError), _warm() as (file, caller):
+            if not file.exists():
+                _begin(file, caller)
+
+
 def _forked(words: list[str]) -> int | None:  # None where no warm process can be had
     "Run a command in a child of the warm process: its exit status."
-    if "DVC_STAGE" not in os.environ or sys.platform != "linux":
+    if not _may_be_forked():
         return None
-    caller, begun = os.getppid(), False
+    begun = False
     job = {"words": words, "environment": _seeded(), "folder": os.getcwd()}
     try:
-        keep_private(root())
-        with contextlib.chdir(root()):  # the name of a socket may not be long
-            conn = _connected(Path(".mhbench", f"warm-{_name(caller)}"), caller)
+        with _warm() as (file, caller):
+            conn = _connected(file, caller)
         with conn, conn.makefile("rb") as said:
             socket.send_fds(conn, [b"."], [0, 1, 2])
             conn.sendall(json.dumps(job).encode() + b"\n")

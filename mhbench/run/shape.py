@@ -314,7 +314,7 @@ def _entries() -> tuple[dict[str, Any], dict[str, Any]]:
         "examples": ["local", "encoder", "classifier", *presets()],
         "description": "what speaks there",
     }
-    of_endpoint = {"kind": kind} | _arguments(serve, ("name", "served", "log")) | _record(Endpoint, ("name",))
+    of_endpoint = {"kind": kind} | _arguments(serve, ("name", "served", "start", "log")) | _record(Endpoint, ("name",))
     of_model = _record(Model, ("name",)) | {
         "sampling": _SAMPLING,
         "price": {"type": "object", "additionalProperties": {"type": "number", "minimum": 0}},

@@ -10,6 +10,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import mhbench
@@ -17,31 +18,58 @@ from ..errors import refuse
 from ..studies.demo import demo_files
 
 # %% auto #0
-__all__ = ["PACKAGE_FILE", "package_identity", "record_package", "pipeline_files", "without_code", "init", "add_init"]
+__all__ = [
+    "PACKAGE_FILE",
+    "ASKING_FILE",
+    "ASKING",
+    "package_identity",
+    "record_package",
+    "pipeline_files",
+    "without_code",
+    "init",
+    "add_init",
+]
 
 # %% ../../nbs/run/19_workplace.ipynb #19607838
 _PACKAGE = Path(mhbench.__file__).resolve().parent
 PACKAGE_FILE = "results/inputs/package.json"  # in a working folder, what the stages depend on instead of their code
+ASKING_FILE = "results/inputs/asking.json"  # what `generate` depends on: one file for the code of each of its runs
+ASKING = (
+    *("ask", "encode", "errors.py", "records", "run/asking.py", "run/graph.py", "run/stage.py"),
+    *("stats", "steps", "studies"),
+)
+
+
+def _sha256(package: Path, parts: Sequence[str]) -> str:
+    "SHA-256 over the files of these parts of the package, by name and content."
+    h = hashlib.sha256()
+    files = {f for part in parts for f in (package / part, *(package / part).rglob("*")) if f.is_file()}
+    for file in sorted(files):
+        name = file.relative_to(package)
+        if "__pycache__" not in name.parts and name.parts[0] != "pipeline":
+            h.update(name.as_posix().encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
+    return h.hexdigest()
 
 
 def package_identity(package: str | Path = _PACKAGE) -> dict[str, str]:  # version, sha256
     "Which code computes: the version of the installed package, and SHA-256 over its files."
-    top, h = Path(package), hashlib.sha256()
-    for file in sorted(f for f in top.rglob("*") if f.is_file()):
-        name = file.relative_to(top)
-        if "__pycache__" not in name.parts and name.parts[0] != "pipeline":
-            h.update(name.as_posix().encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
-    return {"version": mhbench.__version__, "sha256": h.hexdigest()}
+    return {"version": mhbench.__version__, "sha256": _sha256(Path(package), ["."])}
 
 
-def record_package(top: str | Path) -> Path | None:  # None: a clone, whose code DVC hashes itself
-    "Write the package's identity where the stages of a working folder depend on it."
-    if PACKAGE_FILE not in (Path(top) / "dvc.yaml").read_text(encoding="utf-8"):
-        return None
-    file = Path(top) / PACKAGE_FILE
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(package_identity(), indent=1) + "\n", encoding="utf-8")
-    return file
+def record_package(top: str | Path) -> None:
+    """Write what the stages of a folder depend on: the code that asks, by its parts; and where it is a working folder
+    and no clone, whose other code DVC hashes itself, the package's identity.
+    """
+    top = Path(top)
+    working_folder = PACKAGE_FILE in (top / "dvc.yaml").read_text(encoding="utf-8")
+    package = _PACKAGE if working_folder else top / "mhbench"
+    written: dict[str, dict] = {ASKING_FILE: {part: _sha256(package, [part]) for part in ASKING}}
+    if working_folder:
+        written[PACKAGE_FILE] = package_identity()
+    for name, content in written.items():
+        file = top / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 # %% ../../nbs/run/19_workplace.ipynb #04943e2c

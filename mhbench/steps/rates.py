@@ -38,44 +38,72 @@ _RATES = [*RUN, "by", "group", "n", "n_clusters", *COUNTS, *_MEASURED[2:]]
 _READ = ["item_id", "cluster", "status", "read", "how"]
 
 
-def _groups(
-    scores: pd.DataFrame, by: Sequence[str]
-) -> Iterator[tuple[str, str, pd.DataFrame]]:  # breakdown, group, rows
-    "All rows, then those of each group of each breakdown; rows without a group are in none."
-    yield "all", "all", scores
-    for breakdown in by:
-        for name, g in scores.dropna(subset=[breakdown]).groupby(breakdown, sort=True, observed=True):
-            yield breakdown, str(name), g
-
-
 def of_group(whole: pd.DataFrame, breakdown: str, name: str) -> pd.DataFrame:
     "The items of one group of a breakdown; all of them for `all`."
     return whole if breakdown == "all" else whole[whole[breakdown].astype(str) == name]
 
 
-def _numbered(
-    scores: pd.DataFrame, whole: pd.DataFrame | None
-) -> tuple[pd.DataFrame, pd.DataFrame | None]:  # the same, item_id and cluster as numbers in the order of their names
-    "Numbers are grouped and looked up many times as fast as names."
-    n = len(scores)
-    every = scores["item_id"] if whole is None else pd.concat([scores["item_id"], whole["item_id"]])
-    item, cluster = (pd.factorize(x, sort=True)[0] for x in (every, scores["cluster"]))
-    return scores.assign(item_id=item[:n], cluster=cluster), None if whole is None else whole.assign(item_id=item[n:])
+def _grouped(column: pd.Series) -> tuple[np.ndarray, list[str]]:  # (N,) places in the names, -1 in no group; the names
+    "The groups of a column, in the order of its categories where it has them."
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return column.cat.codes.to_numpy(), [str(x) for x in column.cat.categories]
+    codes, names = pd.factorize(column, sort=True)
+    return codes, [str(x) for x in names]
 
 
-def _counts(g: pd.DataFrame, whole: pd.DataFrame | None, part: pd.DataFrame | None) -> dict:
+def _breakdowns(
+    table: pd.DataFrame, by: Sequence[str]
+) -> Iterator[tuple[str, np.ndarray, list[str]]]:  # breakdown, the place of each row's group, groups
+    "All rows as one group, then the groups of each breakdown."
+    yield "all", np.zeros(len(table), int), ["all"]
+    for breakdown in by:
+        yield breakdown, *_grouped(table[breakdown])
+
+
+def _counted(scores: pd.DataFrame, value: str, item: np.ndarray, whole: np.ndarray | None) -> pd.DataFrame:
+    "What is counted of each answer; `item` and `whole` are items as numbers."
+    answered, lost, x = scores["status"].isin(ANSWERED), unread(scores), scores[value]
+    return pd.DataFrame(
+        {
+            "run": scores.groupby(RUN, sort=True).ngroup().fillna(-1).astype(int),  # -1: not said how it was answered
+            "item": item,
+            "cluster": pd.factorize(scores["cluster"], sort=True)[0],
+            "x": x,
+            "known": True if whole is None else np.isin(item, whole),
+            "answered": answered,
+            "failed": ~answered,
+            "truncated": scores["status"] == "truncated",
+            "unread": lost,
+            "read": x.notna() & ~lost,
+        }
+    )
+
+
+_OF_AN_ITEM = {"x": "mean", "cluster": "first", "known": "first", "answered": "any"}
+_OF_AN_ITEM |= dict.fromkeys(["failed", "truncated", "unread", "read"], "sum")
+
+
+def _by_item(
+    answers: pd.DataFrame,  # of _counted
+    group: np.ndarray,  # (N,) the place of each one's group; -1: in none
+) -> Iterator[tuple[int, int, dict[str, np.ndarray]]]:  # run, group, what is known of each of its items
+    "The items of each way of answering and group, grouped all together: group by group would cost a pass each."
+    here = answers.assign(group=group)[(group >= 0) & (answers["run"] >= 0)]
+    found = here.groupby(["run", "group", "item"], sort=True).agg(_OF_AN_ITEM).reset_index()
+    columns = {c: found[c].to_numpy() for c in found}
+    run, group = columns["run"], columns["group"]
+    starts = np.flatnonzero(np.diff(run, prepend=-1) | np.diff(group, prepend=-1))
+    for a, b in zip(starts, [*starts[1:], len(found)]):
+        yield run[a], group[a], {c: x[a:b] for c, x in columns.items()}
+
+
+def _counts(items: dict[str, np.ndarray], part: np.ndarray | None) -> dict:
     "How many items of a group were not asked or got no answer, and what became of the requests."
-    missed: Any = pd.NA
-    if whole is not None:
-        missed = 0 if part is None else len(np.setdiff1d(part["item_id"], g["item_id"]))
-        g = g[g["item_id"].isin(whole["item_id"])]
-    answered = g["status"].isin(ANSWERED)
+    known = items["known"]
     return {
-        "n_not_asked": missed,
-        "n_missing": int((~answered.groupby(g["item_id"]).any()).sum()),
-        "n_failed": int((~answered).sum()),
-        "n_truncated": int((g["status"] == "truncated").sum()),
-        "n_unread": int(unread(g).sum()),
+        "n_not_asked": pd.NA if part is None else len(np.setdiff1d(part, items["item"])),
+        "n_missing": int((known & ~items["answered"]).sum()),
+        **{f"n_{what}": int(items[what][known].sum()) for what in ("failed", "truncated", "unread")},
     }
 
 
@@ -108,26 +136,31 @@ def rate_table(
             "name columns of scores",
             f"{gone}, which are not among {list(scores.columns)}",
         )
-    rows = []
-    scores, whole = _numbered(scores[[*dict.fromkeys([*RUN, *_READ, value, *by])]], whole)
-    part = {} if whole is None else {(b, name): w for b, name, w in _groups(whole, by)}
-    for run, m in scores.groupby(RUN, sort=True):
-        if m[value].isna().all():
-            continue
-        for breakdown, name, g in _groups(m, by):
-            by_item = g.groupby("item_id", sort=True)
-            items = by_item.agg(x=(value, "mean"), cluster=("cluster", "first")).dropna(subset=["x"])
-            if not len(items):
+    every = scores["item_id"] if whole is None else pd.concat([scores["item_id"], whole["item_id"]])
+    item = pd.factorize(every, sort=True)[0]  # numbers are looked up many times as fast as names
+    asked, scorable = item[: len(scores)], item[len(scores) :]
+    parts: dict[tuple[str, str], np.ndarray] = {}
+    for breakdown, place, names in [] if whole is None else _breakdowns(whole, by):
+        parts |= {(breakdown, name): scorable[place == k] for k, name in enumerate(names)}
+    answers = _counted(scores, value, asked, None if whole is None else scorable)
+    runs = scores.groupby(RUN, sort=True).size().index
+    settings: dict[str, Any] = {"n_boot": n_boot, "seed": seed, "level": level, "share": value == "correct"}
+    rows: list[list[dict]] = [[] for _ in runs]
+    for breakdown, place, names in _breakdowns(scores, by):
+        for run, group, items in _by_item(answers, place):
+            name, there = names[group], pd.notna(items["x"])
+            if not there.any():
                 continue
-            about = {"by": breakdown, "group": name, **_counts(g, whole, part.get((breakdown, name)))}
-            if value == "correct" and unread(g.dropna(subset=[value])).all():
-                found = Estimate.from_limits(np.nan, n=len(items), n_clusters=items["cluster"].nunique(), level=level)
+            part = None if whole is None else parts.get((breakdown, name), scorable[:0])
+            about = {"by": breakdown, "group": name, **_counts(items, part)}
+            x, clusters = items["x"][there].astype(float), items["cluster"][there]
+            if value == "correct" and not items["read"].any():
+                found = Estimate.from_limits(np.nan, n=len(x), n_clusters=len(set(clusters)), level=level)
             else:
-                settings: dict[str, Any] = {"n_boot": n_boot, "seed": seed, "level": level, "share": value == "correct"}
-                found = estimate(mean, items["x"].to_numpy(float), clusters=items["cluster"].to_numpy(), **settings)
-            rows.append(dict(zip(RUN, run)) | about | found.row())
+                found = estimate(mean, x, clusters=clusters, **settings)
+            rows[run].append(dict(zip(RUN, runs[run])) | about | found.row())
     columns = _RATES if whole is not None else [c for c in _RATES if c != "n_not_asked"]
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame([r for of_run in rows for r in of_run], columns=columns)
 
 
 # %% ../../nbs/steps/08_rates.ipynb #e44d4fb1

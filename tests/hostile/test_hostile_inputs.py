@@ -2,17 +2,17 @@
 
 import json
 import sqlite3
-import subprocess
 import zipfile
 
 import pytest
-from conftest import BIN, ENV, ROOT
+from conftest import ROOT
 
 from mhbench.records.anki import Note, cloze_question, load_anki
 from mhbench.records.answers import load_answers
 from mhbench.records.labelstudio import load_label_studio
 from mhbench.records.schema import Item, Response
 from mhbench.run.asking import asked_with
+from mhbench.run.cli import main
 from mhbench.run.edit import merge_shards
 from mhbench.run.inputs import record_inputs
 from mhbench.run.params import load_params, stage_parameters
@@ -212,21 +212,18 @@ def test_a_corpus_that_is_none_is_refused(what, tmp_path):
         assert "--option language=" in message
 
 
-def test_import_says_what_is_missing_and_changes_nothing(house):
+def test_import_says_what_is_missing_and_changes_nothing(house, capsys):
     deck = house.top / "deck.txt"
     deck.write_text("{{c1::a}}\tb\n")
     before = (house.top / "params.yaml").read_bytes()
-    env = ENV | {"MHBENCH_ROOT": str(house.top)}
     wrong = {
         "got no language (deck.txt); say --option language=VALUE": [],
         "must have a value that is YAML; got '[d'": ["--option", "language=[d"],
         "got one that it does not know, 'nosuch'": ["--option", "nosuch=1", "--option", "language=de"],
     }
     for sentence, more in wrong.items():
-        done = subprocess.run(
-            [BIN / "mhbench", "import", "medqade", deck, *more], capture_output=True, text=True, env=env
-        )
-        assert done.returncode == 1 and " must " in done.stderr and sentence in done.stderr, done.stderr
+        ended, said = main(["import", "medqade", str(deck), *more]), capsys.readouterr().err
+        assert ended == 1 and " must " in said and sentence in said, said
     assert (house.top / "params.yaml").read_bytes() == before
 
 

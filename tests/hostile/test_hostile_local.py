@@ -46,7 +46,8 @@ def knock(url, key=None):
 
 def test_who_has_no_key_gets_no_answer_and_the_key_is_nowhere_to_be_read(tmp_path):
     asked = [Request("q", [{"role": "user", "content": "Name one."}], {"max_tokens": 2})]
-    with local.serve(threads=2, log=tmp_path / "server.log") as endpoint, local.described(threads=2) as alike:
+    lazy = local.serve(threads=2, start=False)
+    with local.serve(threads=2, log=tmp_path / "server.log") as endpoint, lazy as alike:
         url = endpoint.base_urls[0]
         key, child = SERVER_KEYS[url], KEEPERS[url].__self__.child
         said = [knock(url), knock(url, "another"), knock(url, key)]

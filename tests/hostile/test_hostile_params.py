@@ -1,11 +1,11 @@
 "Whatever stands in params.yaml, what is wrong with it is said in our words, with its line, and before anything runs."
 
 import json
-import subprocess
 
 import pytest
-from conftest import BIN, ENV, ROOT
+from conftest import ROOT
 
+from mhbench.run.cli import main
 from mhbench.run.params import load_params
 from mhbench.run.shape import schema_for_editors
 
@@ -203,13 +203,13 @@ def test_what_is_no_file_is_refused(tmp_path):
 @pytest.mark.parametrize(
     "command", [["plan"], ["inputs"], ["select", "--studies", "mhqa"], ["select"], ["run", "report"]]
 )
-def test_every_command_says_it_before_it_does_anything(command, house):
+def test_every_command_says_it_before_it_does_anything(command, house, monkeypatch, capsys):
     text = WRITTEN.replace("lineage: minilm", "linage: minilm", 1).replace("replay: use  ", "replay: never", 1)
     (house.top / "params.yaml").write_text(text, encoding="utf-8")
-    env = ENV | {"MHBENCH_ROOT": str(house.top)}
-    done = subprocess.run([BIN / "mhbench", *command], capture_output=True, text=True, env=env, cwd=house.top)
-    assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert "got 2 mistakes" in done.stderr and "did you mean lineage?" in done.stderr
+    monkeypatch.chdir(house.top)
+    ended, said = main(command), capsys.readouterr().err
+    assert ended == 1 and "Traceback" not in said
+    assert "got 2 mistakes" in said and "did you mean lineage?" in said
     assert (house.top / "params.yaml").read_text(encoding="utf-8") == text and not (house.top / "results").exists()
 
 
