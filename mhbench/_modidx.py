@@ -1332,7 +1332,10 @@ d = {
                 "encode/embeddings.html#load_encoder",
                 "mhbench/encode/embeddings.py",
             ),
-            "mhbench.encode.embeddings.settled": ("encode/embeddings.html#settled", "mhbench/encode/embeddings.py"),
+            "mhbench.encode.embeddings.six_decimals": (
+                "encode/embeddings.html#six_decimals",
+                "mhbench/encode/embeddings.py",
+            ),
         },
         "mhbench.encode.finetune": {
             "mhbench.encode.finetune.Trained": ("encode/finetune.html#trained", "mhbench/encode/finetune.py"),

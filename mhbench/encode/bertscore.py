@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .embeddings import Encoder, _check_texts, cosines, load_encoder, settled
+from .embeddings import Encoder, _check_texts, cosines, load_encoder, six_decimals
 from .loading import Kept, _distinct, _loading, _need, held
 from .store import Stored, recalled
 from ..errors import refuse
@@ -123,7 +123,7 @@ def bertscore(
         scores = recalled(who, "bertscore", [pairs[i] for i in order], matched, code=code)
     out = np.zeros((len(pairs), 3))
     out[order] = [r.array for r in scores] or np.zeros((0, 3))
-    return BERTScore(*settled(out[index]).T)
+    return BERTScore(*six_decimals(out[index]).T)
 
 
 # %% ../../nbs/encode/06_bertscore.ipynb #7f237d96

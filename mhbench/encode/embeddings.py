@@ -33,7 +33,7 @@ from .store import Stored, fingerprint_of, opened, recalled, weights_at
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ["POOLINGS", "Encoder", "bundled_encoder", "load_encoder", "cosines", "settled"]
+__all__ = ["POOLINGS", "Encoder", "bundled_encoder", "load_encoder", "cosines", "six_decimals"]
 
 
 # %% ../../nbs/encode/03_embeddings.ipynb #7bc1cc4e
@@ -420,7 +420,7 @@ def cosines(
     return x64 @ (x64 if y is x else np.asarray(y, dtype=np.float64)).T
 
 
-def settled(
+def six_decimals(
     scores: np.ndarray | float,  # made from cosines, float64, any shape
 ) -> np.ndarray:  # the same shape
     "Scores to six decimals, which do not depend on the order that their terms were summed in."

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from .classifiers import NLI, Grammar, load_grammar, load_nli
-from .embeddings import Encoder, _check_texts, cosines, load_encoder, settled
+from .embeddings import Encoder, _check_texts, cosines, load_encoder, six_decimals
 from .loading import Kept, _distinct, held
 from .perplexity import LanguageModel, load_lm
 from .store import Stored, recalled
@@ -461,7 +461,7 @@ def roscoe(
                 found = [a | b for a, b in zip(found, _embedding_scores(hs, ss, rs, vectors, convention))]
             for i, row in zip(rows, found):
                 out[i] = [row.get(m, np.nan) for m in SCORES]
-    table = pd.DataFrame(settled(out), columns=list(SCORES)).drop(columns=list(absent))
+    table = pd.DataFrame(six_decimals(out), columns=list(SCORES)).drop(columns=list(absent))
     table.attrs |= {"convention": convention, "absent": absent, "truncated": dict(getattr(embed, "truncated", {}))}
     return table
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..encode.embeddings import cosines, settled
+from ..encode.embeddings import cosines, six_decimals
 from ..errors import refuse
 from ..records.schema import Item, Judgment, Response, letters
 from .judge import _check
@@ -81,7 +81,9 @@ def _nearest(item: Item, plan, vectors: np.ndarray, row: Mapping[str, int], mode
     if isinstance(plan, str):
         return Response(**same, status="refused", error=plan)
     queries, candidates = plan
-    z = scale * settled(cosines(vectors[[row[q] for q in queries]], vectors[[row[c] for c in candidates]]))  # (Q, K)
+    z = scale * six_decimals(
+        cosines(vectors[[row[q] for q in queries]], vectors[[row[c] for c in candidates]])
+    )  # (Q, K)
     logp = z - np.logaddexp.reduce(z, axis=1, keepdims=True)
     probabilities = (
         {c: float(x) for c, x in zip(letters(len(item.options)), logp[0])} if item.task == "multiple_choice" else None
@@ -135,7 +137,7 @@ def judge_by_similarity(
         if not s:
             out.append(_silent(r, **by))
             continue
-        near = float(settled(max(vectors[row[k]] @ vectors[row[s]] for k in keys)))
+        near = float(six_decimals(max(vectors[row[k]] @ vectors[row[s]] for k in keys)))
         verdict: dict[str, Any] = (
             {"label": "Correct" if near >= threshold else "Incorrect"}
             if kind == "label"
