@@ -1679,6 +1679,7 @@ d = {
         },
         "mhbench.errors": {
             "mhbench.errors.refuse": ("errors.html#refuse", "mhbench/errors.py"),
+            "mhbench.errors.settings_from": ("errors.html#settings_from", "mhbench/errors.py"),
             "mhbench.errors.system_remedy": ("errors.html#system_remedy", "mhbench/errors.py"),
         },
         "mhbench.records.anki": {

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import errno
 import re
-from typing import NoReturn
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 # %% auto #0
-__all__ = ["refuse", "system_remedy"]
+__all__ = ["M", "refuse", "settings_from", "system_remedy"]
 
 
 # %% ../nbs/00_errors.ipynb #6758e755
@@ -31,6 +35,32 @@ def refuse(
     where = f" ({place})" if place else ""
     then = f"; {remedy}" if remedy else ""
     raise error(f"{function}: {argument} must {rule}; got {got}{where}{then}") from None
+
+
+# %% ../nbs/00_errors.ipynb #152cb6de
+M = TypeVar("M", bound="BaseModel")
+
+
+def settings_from(
+    given: Mapping[str, Any],
+    record: type[M],
+    function: str,  # whose argument the settings are
+    inside: str = "",  # the section that they stand in
+    also: str = "",  # that the remedy says besides
+) -> M:
+    """Settings as a record.
+
+    Raises: ValueError for one that is unknown or does not fit.
+    """
+    from pydantic import ValidationError
+
+    try:
+        return record(**given)
+    except ValidationError as e:
+        first = e.errors()[0]
+    argument = ".".join(map(str, [*filter(None, [inside]), *first["loc"]]))
+    remedy = f"its entries are {', '.join(record.model_fields)}{also}"
+    return refuse(function, argument, f"fit ({first['msg']})", repr(first.get("input")), remedy=remedy)
 
 
 # %% ../nbs/00_errors.ipynb #af7e129f

@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import yaml
-from pydantic import ValidationError
 
 from .splits import item_fingerprint
-from ..errors import refuse
+from ..errors import refuse, settings_from
 from ..records.schema import Item, Record
 
 # %% auto #0
@@ -67,17 +66,7 @@ def bank_description(
         "annotators": annotators,
         "limits": limits,
     }
-    try:
-        return BankDescription(**facts | dict(given))
-    except ValidationError as e:
-        first = e.errors()[0]
-        refuse(
-            "bank_description",
-            f"bank.{'.'.join(map(str, first['loc']))}",
-            f"fit ({first['msg']})",
-            f"{first.get('input')!r}",
-            remedy=f"its entries are {', '.join(BankDescription.model_fields)}",
-        )
+    return settings_from(facts | dict(given), BankDescription, "bank_description", "bank")
 
 
 _COLUMNS = {

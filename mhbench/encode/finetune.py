@@ -16,12 +16,12 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from ..ask.notes import say
 from .loading import _loading, _max_length, _need
 from .multiple_choice import Choices, _first, base_folder, prepare_choices
-from ..errors import refuse
+from ..errors import refuse, settings_from
 from ..records.database import sha256_file
 from ..records.schema import Item, Record, fingerprint
 
@@ -62,17 +62,7 @@ def training_settings(
 
     Raises: ValueError for a setting that is unknown or does not fit.
     """
-    try:
-        return TrainingSettings(**given)
-    except ValidationError as e:
-        first = e.errors()[0]
-        refuse(
-            "training_settings",
-            ".".join(map(str, first["loc"])),
-            f"fit ({first['msg']})",
-            f"{first.get('input')!r}",
-            remedy=f"the settings are {', '.join(TrainingSettings.model_fields)}; YAML wants 2.0e-5, not 2e-5",
-        )
+    return settings_from(given, TrainingSettings, "training_settings", also="; YAML wants 2.0e-5, not 2e-5")
 
 
 # %% ../../nbs/encode/10_finetune.ipynb #527cb658

@@ -10,14 +10,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from ..ask import demonstrations, prompts
 from ..ask.batch import ask_batch
 from ..ask.budget import BYTES_PER_TOKEN, Plan, max_completion, plan
 from ..ask.client import ask
 from ..ask.request import Answer, Endpoint, Model, Request
-from ..errors import refuse
+from ..errors import refuse, settings_from
 from ..records.draw import draw_items
 from ..records.schema import MODES, Item, Record, Response, carried, letters
 from ..records.shards import merge, shard
@@ -106,17 +106,7 @@ def settings(
         given = dict(given or {})
         if given.get("temperatures") is not None:
             given["temperatures"] = [float(t) for t in given["temperatures"]]
-        try:
-            out[mode] = Setting(**{**DEFAULTS.get(mode, {}), **given})
-        except ValidationError as e:
-            first = e.errors()[0]
-            refuse(
-                "settings",
-                f"{mode}.{'.'.join(map(str, first['loc']))}",
-                f"fit ({first['msg']})",
-                f"{first.get('input')!r}",
-                remedy=f"the settings of a mode are {', '.join(Setting.model_fields)}",
-            )
+        out[mode] = settings_from({**DEFAULTS.get(mode, {}), **given}, Setting, "settings", mode)
     return out
 
 

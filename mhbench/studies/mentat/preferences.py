@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,7 @@ from scipy.special import softmax
 from ...errors import refuse
 from ...records.schema import Item, letters
 from ...stats.estimate import estimate
-from ...stats.hierarchical import bootstrap_preferences
+from ...stats.hierarchical import PreferenceIntervals
 from ...stats.resample import mean
 from ...stats.soft_labels import group_means
 from ...steps.truth import beside_truth
@@ -39,14 +39,13 @@ __all__ = [
 ]
 
 # %% ../../../nbs/studies/mentat/10_preferences.ipynb #eb4e0c9a
-OFFSETS: tuple[Literal["paper", "symmetric"], ...] = ("paper", "symmetric")
+OFFSETS = ("paper", "symmetric")
 
 
 def rater_table(
     arrays: AnnotationArrays,
+    fits: Mapping[str, PreferenceIntervals],  # offset -> the hierarchical model, as label_tables fits it
     *,
-    penalty: float = 5.0,  # on slopes and offsets
-    n_boot: int = 100,
     seed: int,
 ) -> pd.DataFrame:  # rater, quantity, model, n (annotations), estimate, ci_low, ci_high
     "Mean score, slope and offset of every rater, with intervals."
@@ -54,9 +53,7 @@ def rater_table(
     i = own.mean
     columns = {"rater": own.groups, "n": own.n, "estimate": i.estimate, "ci_low": i.ci_low, "ci_high": i.ci_high}
     parts = [pd.DataFrame(columns).assign(quantity="mean score", model="all")]
-    for offset in OFFSETS:
-        data = (arrays.scores, arrays.questions, arrays.raters)
-        boot = bootstrap_preferences(*data, n=n_boot, seed=seed, offset=offset, penalty=penalty)
+    for offset, boot in fits.items():
         for quantity, i in (("slope", boot.slopes), ("offset", boot.offsets)):
             columns = {"estimate": i.estimate, "ci_low": i.ci_low, "ci_high": i.ci_high}
             part = pd.DataFrame({"rater": boot.fit.raters, "n": own.n, **columns})

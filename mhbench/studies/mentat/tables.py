@@ -14,7 +14,7 @@ import pandas as pd
 from ...errors import refuse
 from ...records.schema import letters
 from ...stats.estimate import estimate, wilson
-from ...stats.hierarchical import bootstrap_preferences
+from ...stats.hierarchical import PreferenceIntervals, bootstrap_preferences
 from ...stats.preference import bradley_terry, pairwise_ties, pairwise_wins, plackett_luce
 from ...stats.resample import bootstrap, draw_weights, mean, percentile_interval
 from ...stats.soft_labels import group_means, soft_labels
@@ -48,6 +48,7 @@ class LabelTables(NamedTuple):
     labels: pd.DataFrame  # model, creators, question, option, n, mean score and probability with intervals, wrong
     models: pd.DataFrame  # model, creators, n, n_boot, n_pairs, n_ties, nll, n_unconverged
     top_k: pd.DataFrame  # model, creators, in_sample, label, k, n, estimate, ci_low, ci_high; empty without creators
+    fits: dict[str, PreferenceIntervals]  # offset -> the hierarchical model of the raters alone, where it was asked for
 
 
 class _Labels(NamedTuple):
@@ -55,6 +56,7 @@ class _Labels(NamedTuple):
     probs: np.ndarray  # (Q, K)
     replicates: np.ndarray  # (B, Q, K)
     facts: dict
+    fit: PreferenceIntervals | None = None  # of all questions together
 
 
 def _alone(model: str, data: tuple, ridge: float, n_boot: int, seed: int) -> _Labels:
@@ -84,7 +86,7 @@ def _together(model: str, data: tuple, penalty: float, n_boot: int, seed: int) -
     boot = bootstrap_preferences(*data, n=n_boot, seed=seed, offset=offset, penalty=penalty)
     f = boot.fit
     facts = dict(n_pairs=f.n_pairs, n_ties=int(pairwise_ties(data[0]).sum() / 2), nll=f.nll)
-    return _Labels(f.questions, f.probs, boot.probs.replicates, facts | {"n_unconverged": boot.n_unconverged})
+    return _Labels(f.questions, f.probs, boot.probs.replicates, facts | {"n_unconverged": boot.n_unconverged}, boot)
 
 
 def _wrong(questions: np.ndarray, n_options: int, wrong_options: Mapping[str, Iterable[str]]) -> np.ndarray:
@@ -140,11 +142,14 @@ def label_tables(
     if creators:
         data[True] = add_creator(*data[False], creators)
     labels, facts, top = [], [], []
+    fits: dict[str, PreferenceIntervals] = {}
     for model in models:
         for with_creators, rows in data.items():
             fit, weight = (_together, penalty) if model.startswith("hier") else (_alone, ridge)
             refits = n_boot_rankings if model == "Plackett-Luce" else n_boot
             got = fit(model, rows, weight, refits, seed)
+            if got.fit is not None and not with_creators:
+                fits[model.split(", ")[1]] = got.fit
             wrong = _wrong(got.questions, got.probs.shape[1], wrong_options or {})
             probs = soft_labels(got.probs, wrong)
             low, high = _ends(got.replicates, wrong)
@@ -161,6 +166,7 @@ def label_tables(
         pd.concat(labels, ignore_index=True).merge(means, on=["question", "option"], how="left"),
         pd.DataFrame(facts),
         pd.DataFrame(top, columns=columns),
+        fits,
     )
 
 
