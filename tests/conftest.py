@@ -18,6 +18,8 @@ LONG = (
     "test_stages",
     "test_new_study",
     "test_annotate_browser",
+    "test_docs",
+    "test_cluster",
     "test_hostile_command",
     "test_reasoning",
     "test_encode",
