@@ -1327,8 +1327,13 @@ d = {
                 "encode/embeddings.html#bundled_encoder",
                 "mhbench/encode/embeddings.py",
             ),
+            "mhbench.encode.embeddings.cosines": ("encode/embeddings.html#cosines", "mhbench/encode/embeddings.py"),
             "mhbench.encode.embeddings.load_encoder": (
                 "encode/embeddings.html#load_encoder",
+                "mhbench/encode/embeddings.py",
+            ),
+            "mhbench.encode.embeddings.six_decimals": (
+                "encode/embeddings.html#six_decimals",
                 "mhbench/encode/embeddings.py",
             ),
         },

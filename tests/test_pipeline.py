@@ -1,5 +1,6 @@
 """The pipeline: what it refuses, and `dvc repro` in a fresh clone on a cut-down demo."""
 
+import contextlib
 import json
 import re
 import shutil
@@ -213,8 +214,19 @@ BAD = {
 }
 
 
+@pytest.fixture(scope="module")
+def counselled(small, tmp_path_factory) -> Path:
+    "The results of the small run, with a third study's."
+    results = tmp_path_factory.mktemp("counselled") / "results"
+    shutil.copytree(small / "results", results)
+    with contextlib.chdir(small):
+        for stage, model, more in (("prepare", None, {"n_items": 4}), ("generate", "minilm", {}), ("score", None, {})):
+            run_stage(stage, "counselingbench", model, overrides={"results": str(results)} | more)
+    return results
+
+
 @pytest.mark.parametrize("stage", sorted(BAD))
-def test_each_stage_refuses_bad_input(stage, small, tmp_path, monkeypatch):
+def test_each_stage_refuses_bad_input(stage, small, counselled, tmp_path, monkeypatch):
     bad, words = BAD[stage]
     monkeypatch.chdir(small)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -233,15 +245,7 @@ def test_each_stage_refuses_bad_input(stage, small, tmp_path, monkeypatch):
         }.get(stage, "mhqa")
     )
     values = {"results": str(tmp_path / "bad")}
-    shutil.copytree(small / "results", tmp_path / "bad")
-    if study == "counselingbench":
-        for s, m in (("prepare", None), ("generate", "minilm"), ("score", None)):
-            run_stage(
-                s,
-                study,
-                m,
-                overrides=values | ({"n_items": 4} if s == "prepare" else {}),
-            )
+    shutil.copytree(counselled if study == "counselingbench" else small / "results", tmp_path / "bad")
     if stage == "judge":
         values |= {
             "kind": "label",

@@ -9,6 +9,7 @@ from hashlib import sha256
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from mhbench.ask.notes import NOTES
 from mhbench.encode import bertscore, classifiers, embeddings, perplexity, roscoe, store
@@ -59,6 +60,27 @@ def test_without_a_store_the_bits_are_the_same(tiny, kept):
     inside = numbers(tiny)
     with kept_in(None):
         assert numbers(tiny) == inside
+
+
+def test_what_one_thread_has_stored_and_two_complete_is_what_two_compute(tmp_path):
+    encoder, rng = embeddings.load_encoder(), np.random.default_rng(0)
+    words = np.array("client sleep work family mood risk history session plan of the and has been most days".split())
+    said = lambda: " ".join(rng.choice(words, 17)) + "."
+    contexts, chains, experts = ([[said() for _ in range(k)] for _ in range(4)] for k in (6, 3, 3))
+
+    def scores(threads: int, rows: slice) -> bytes:
+        with threadpool_limits(threads, user_api="blas"):
+            suite = roscoe.roscoe(chains[rows], contexts[rows], experts[rows], encoder=encoder)
+            joined = [[" ".join(c) for c in of[rows]] for of in (chains, experts)]
+            return suite.to_numpy().tobytes() + np.array(bertscore.bertscore(*joined, encoder=encoder)).tobytes()
+
+    everything = slice(None)
+    with kept_in(None):
+        cold = scores(2, everything)
+    for part in (slice(1, 3), slice(0, 4, 3)):  # two states of the store
+        with kept_in(ResultStore(tmp_path / f"{part.start}.sqlite")):
+            scores(1, part)
+            assert scores(2, everything) == cold
 
 
 def test_what_is_missing_is_computed_to_the_same_bits_as_all_of_it(kept):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .embeddings import Encoder, _check_texts, load_encoder
+from .embeddings import Encoder, _check_texts, cosines, load_encoder, six_decimals
 from .loading import Kept, _distinct, _loading, _need, held
 from .store import Stored, recalled
 from ..errors import refuse
@@ -55,7 +55,7 @@ def greedy_match(
         return 0.0, 0.0, 0.0
     if np.array_equal(candidate, reference):
         return 1.0, 1.0, 1.0  # each token finds itself, and no cosine is higher
-    similarity = np.minimum(candidate @ reference.T, 1)  # the product of float32 vectors overshoots by some 1e-7
+    similarity = np.minimum(cosines(candidate, reference), 1)  # float32 vectors are longer than one by some 1e-7
     best = similarity.max(axis=1)[1:-1], similarity.max(axis=0)[1:-1]
     p = float((best[0].clip(0) if padded[1] else best[0]).mean(dtype=np.float64))
     r = float((best[1].clip(0) if padded[0] else best[1]).mean(dtype=np.float64))
@@ -123,7 +123,7 @@ def bertscore(
         scores = recalled(who, "bertscore", [pairs[i] for i in order], matched, code=code)
     out = np.zeros((len(pairs), 3))
     out[order] = [r.array for r in scores] or np.zeros((0, 3))
-    return BERTScore(*out[index].T)
+    return BERTScore(*six_decimals(out[index]).T)
 
 
 # %% ../../nbs/encode/06_bertscore.ipynb #7f237d96

@@ -33,7 +33,7 @@ from .store import Stored, fingerprint_of, opened, recalled, weights_at
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ["POOLINGS", "Encoder", "bundled_encoder", "load_encoder"]
+__all__ = ["POOLINGS", "Encoder", "bundled_encoder", "load_encoder", "cosines", "six_decimals"]
 
 
 # %% ../../nbs/encode/03_embeddings.ipynb #7bc1cc4e
@@ -405,3 +405,23 @@ def _load_encoder(
             words = _placed(AutoModel.from_pretrained(str(tokens), dtype=torch.float32).eval(), device)
         word_tokenizer = AutoTokenizer.from_pretrained(source if tokens is None else str(tokens))
     return Encoder(label, sentence, words, word_tokenizer, layer=layer, budget=_room(words, budget))
+
+
+# %% ../../nbs/encode/03_embeddings.ipynb #43db612f
+_DECIMALS = 6
+
+
+def cosines(
+    x: np.ndarray,  # (n, d) rows of length one
+    y: np.ndarray,  # (m, d) the same
+) -> np.ndarray:  # (n, m) float64
+    "The cosine of each row of `x` with each of `y`, summed in 64 bits."
+    x64 = np.asarray(x, dtype=np.float64)
+    return x64 @ (x64 if y is x else np.asarray(y, dtype=np.float64)).T
+
+
+def six_decimals(
+    scores: np.ndarray | float,  # made from cosines, float64, any shape
+) -> np.ndarray:  # the same shape
+    "Scores to six decimals, which do not depend on the order that their terms were summed in."
+    return np.round(scores, _DECIMALS) + 0.0  # and no -0

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .embeddings import Encoder, _check_texts, load_encoder
+from .embeddings import Encoder, _check_texts, load_encoder, six_decimals
 from .loading import _distinct, _need
 from ..errors import refuse
 
@@ -57,4 +57,5 @@ def chain_cosine(
     if len(hypotheses) != len(references):
         refuse("chain_cosine", "references", "be as many as hypotheses", f"{len(references)} and {len(hypotheses)}")
     both = load_encoder(encoder).sentences([*hypotheses, *references])
-    return np.einsum("nd,nd->n", both[: len(hypotheses)], both[len(hypotheses) :])
+    both = both.astype(np.float64)
+    return six_decimals(np.einsum("nd,nd->n", both[: len(hypotheses)], both[len(hypotheses) :]))

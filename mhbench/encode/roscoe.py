@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from .classifiers import NLI, Grammar, load_grammar, load_nli
-from .embeddings import Encoder, _check_texts, load_encoder
+from .embeddings import Encoder, _check_texts, cosines, load_encoder, six_decimals
 from .loading import Kept, _distinct, held
 from .perplexity import LanguageModel, load_lm
 from .store import Stored, recalled
@@ -124,7 +124,7 @@ def align(
     """
     if len(x) == 0 or len(y) == 0:
         return np.full(len(x), np.nan)
-    return (1 + (x @ y.T).max(axis=1)) / 2  # alpha(x_i -> y)
+    return (1 + cosines(x, y).max(axis=1)) / 2  # alpha(x_i -> y)
 
 
 def _mean(a: np.ndarray, empty: float) -> float:
@@ -177,7 +177,7 @@ def repetition_step(
     """
     if len(h) < 2:
         return 1.0
-    cos = float((h @ h.T)[np.tril_indices(len(h), -1)].max())  # max over i > j
+    cos = float(cosines(h, h)[np.tril_indices(len(h), -1)].max())  # max over i > j
     if convention == "official":
         return (1 - (1 + cos) / 2) / 2
     if convention == "counselingbench":
@@ -208,7 +208,7 @@ def token_scores(
     if len(steps) < 2:
         return out  # what has no token repeats no token
     starts = np.cumsum([0] + [len(x) for x in steps[:-1]])
-    best = np.maximum.reduceat(words @ words.T, starts, axis=1)  # (M, N) max over the tokens of step j
+    best = np.maximum.reduceat(cosines(words, words), starts, axis=1)  # (M, N) max over the tokens of step j
     mean = np.add.reduceat((1 + best) / 2, starts, axis=0) / np.array([len(x) for x in steps])[:, None]
     return out | {"repetition_word": 1 - float(mean[np.tril_indices(len(steps), -1)].max())}
 
@@ -228,7 +228,7 @@ def chain_score(
 
     Source: Golovneva et al. 2022, table 5.
     """
-    cos = float(x @ y)
+    cos = float(cosines(x[None], y[None])[0, 0])
     return (1 + (1 + cos) / 2) / 2 if convention == "official" else (1 + cos) / 2
 
 
@@ -461,7 +461,7 @@ def roscoe(
                 found = [a | b for a, b in zip(found, _embedding_scores(hs, ss, rs, vectors, convention))]
             for i, row in zip(rows, found):
                 out[i] = [row.get(m, np.nan) for m in SCORES]
-    table = pd.DataFrame(out, columns=list(SCORES)).drop(columns=list(absent))
+    table = pd.DataFrame(six_decimals(out), columns=list(SCORES)).drop(columns=list(absent))
     table.attrs |= {"convention": convention, "absent": absent, "truncated": dict(getattr(embed, "truncated", {}))}
     return table
 

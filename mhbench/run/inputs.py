@@ -104,7 +104,7 @@ def _record_asked(p: dict, folder: Path, top: Path) -> None:
 
 
 def _made_here(path: str) -> bool:
-    return path.startswith(("results/", "figures")) and not Path(path).suffix
+    return path.startswith(("results/", "figures")) and not path.endswith((".json", ".parquet"))
 
 
 def _make_places(top: Path, p: dict) -> None:

@@ -19,6 +19,7 @@ from ..ask import prompts
 from ..ask.client import ask
 from ..ask.request import Answer, Endpoint, Model, Request
 from ..ask.template import render
+from ..encode.embeddings import six_decimals
 from ..errors import refuse
 from ..records.draw import draw_items
 from ..records.schema import Item
@@ -121,7 +122,7 @@ def compare_completions(
         scores = {"levenshtein": lambda c, t: Levenshtein.normalized_similarity(wrote[c], truth[t])}
         if encoder is not None:
             v = np.asarray(encoder.sentences([*wrote, *truth]), float)
-            scores["embedding"] = lambda c, t: float(v[c] @ v[len(wrote) + t])
+            scores["embedding"] = lambda c, t: float(six_decimals(v[c] @ v[len(wrote) + t]))
         for name, score in scores.items():
             own, other = _own_and_other(score, kept, len(halved), others)
             for suffix, values in (("", own), ("_other", other), ("_margin", own - other)):

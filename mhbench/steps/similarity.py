@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..encode.embeddings import cosines, six_decimals
 from ..errors import refuse
 from ..records.schema import Item, Judgment, Response, letters
 from .judge import _check
@@ -80,8 +81,8 @@ def _nearest(item: Item, plan, vectors: np.ndarray, row: Mapping[str, int], mode
     if isinstance(plan, str):
         return Response(**same, status="refused", error=plan)
     queries, candidates = plan
-    z = scale * (vectors[[row[q] for q in queries]] @ vectors[[row[c] for c in candidates]].T).astype(
-        np.float64
+    z = scale * six_decimals(
+        cosines(vectors[[row[q] for q in queries]], vectors[[row[c] for c in candidates]])
     )  # (Q, K)
     logp = z - np.logaddexp.reduce(z, axis=1, keepdims=True)
     probabilities = (
@@ -136,7 +137,7 @@ def judge_by_similarity(
         if not s:
             out.append(_silent(r, **by))
             continue
-        near = float(max(vectors[row[k]] @ vectors[row[s]] for k in keys))
+        near = float(six_decimals(max(vectors[row[k]] @ vectors[row[s]] for k in keys)))
         verdict: dict[str, Any] = (
             {"label": "Correct" if near >= threshold else "Incorrect"}
             if kind == "label"
