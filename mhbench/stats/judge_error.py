@@ -163,11 +163,14 @@ def corrected_share(
         (right_negative + 1) / (m0 + 2),
         (right_positive + 1) / (m1 + 2),
     )
-    t = (p_ + q0_ - 1) / (q0_ + q1_ - 1)
+    value, better = float(np.clip(theta, 0, 1)), q0_ + q1_ - 1
+    if better < 1e-9:  # with so few labels it may be a coin, of which no share follows
+        return Estimate.from_limits(value, 0.0, 1.0, n=n, level=level, kind="corrected")
+    t = (p_ + q0_ - 1) / better
     v0, v1 = q0_ * (1 - q0_) / (m0 + 2), q1_ * (1 - q1_) / (m1 + 2)
     moved = t + 2 * z * z * (t * v1 - (1 - t) * v0)
-    half = z * np.sqrt(p_ * (1 - p_) / (n + z * z) + (1 - t) ** 2 * v0 + t**2 * v1) / (q0_ + q1_ - 1)
-    value, low, high = (float(np.clip(v, 0, 1)) for v in (theta, moved - half, moved + half))
+    half = z * np.sqrt(p_ * (1 - p_) / (n + z * z) + (1 - t) ** 2 * v0 + t**2 * v1) / better
+    low, high = (float(np.clip(v, 0, 1)) for v in (moved - half, moved + half))
     return Estimate.from_limits(value, low, high, n=n, level=level, kind="corrected")
 
 
