@@ -166,10 +166,11 @@ def main_numbers(
 def headline_metrics(main: pd.DataFrame) -> dict:  # study -> stage -> "measure, model, mode" -> estimate
     """The numbers that a glance should see: the accuracy of each model of the run in the mode that asked the most
     items, and of every other stage the numbers of two models that rest on the most items. Simulated examinees are left
-    out: they are the same in every run. So are numbers whose name qualifies them after a semicolon, as the largest of
-    many differences is: here they would stand without their interval.
+    out: they are the same in every run. So are numbers that mislead without their interval, which has no place here:
+    those of one item or two, and those whose name qualifies them after a semicolon, as the largest of many differences.
     """
     known = main.dropna(subset=["estimate"])
+    known = known[known["n"] > 2]
     known = known[~known["model"].fillna("").str.startswith("sim-") & ~known["measure"].str.contains(";")]
     most = known.sort_values("n", ascending=False, kind="stable")
     score = most[most["stage"] == "score"].drop_duplicates(["study", "model"]).sort_index()

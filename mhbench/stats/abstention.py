@@ -90,7 +90,7 @@ class Abstention(NamedTuple):
 
     bins: list[str]
     rate: Interval  # its values have one entry a bin; NaN where a bin is empty
-    n_items: np.ndarray  # by bin
+    n_items: np.ndarray  # by bin: those that somebody labelled
     n_clusters: np.ndarray  # by bin: independent units among them
     n_ratings: np.ndarray  # by bin
     slope: Interval  # of the rate on mean difficulty
@@ -144,7 +144,7 @@ def abstention_by_difficulty(
     return Abstention(
         names,
         _column(i, slice(0, len(names))),
-        z.sum(0),
+        z.T @ (asked > 0),
         n_clusters,
         z.T @ asked,
         _column(i, len(names)),
