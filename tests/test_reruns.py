@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import logging
 import re
 import shutil
 from pathlib import Path
@@ -50,6 +51,7 @@ def folder(root, tmp_path_factory):
     with pytest.MonkeyPatch.context() as m:
         m.setenv("MHBENCH_ROOT", str(folder))
         m.chdir(folder)
+        m.setattr(logging.getLogger("dvc"), "handlers", [])  # a command of DVC before may have left one that is closed
         Repo.init(".", no_scm=True).close()
         yield folder
 

@@ -149,12 +149,13 @@ def apart(
     """
     main_thread = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGINT, lambda *_: None) if main_thread else None  # the child says what became of it
+    ended = None
     try:
         ended = _forked(words)
         ended = _fresh(words) if ended is None else ended
     finally:
         if main_thread:
-            signal.signal(signal.SIGINT, before)
+            signal.signal(signal.SIGINT, signal.SIG_IGN if ended == 130 else before)  # one interrupt is enough
     if ended < 0:
         ended_from_outside(" ".join(words))
     return ended
