@@ -2484,6 +2484,7 @@ d = {
         },
         "mhbench.run.process": {
             "mhbench.run.process._begin": ("run/process.html#_begin", "mhbench/run/process.py"),
+            "mhbench.run.process._caller": ("run/process.html#_caller", "mhbench/run/process.py"),
             "mhbench.run.process._code": ("run/process.html#_code", "mhbench/run/process.py"),
             "mhbench.run.process._command": ("run/process.html#_command", "mhbench/run/process.py"),
             "mhbench.run.process._connected": ("run/process.html#_connected", "mhbench/run/process.py"),

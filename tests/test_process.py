@@ -62,9 +62,10 @@ def test_a_cell_leaves_what_it_leaves_in_a_kernel(tmp_path):
 
 
 ASKED = """
+export DVC_STAGE=prepare
 mhbench run prepare --study nobody 2> first; echo $?
 ls .mhbench | grep -c warm
-mhbench run prepare --study nobody 2> second; echo $?
+sh -c 'mhbench run prepare --study nobody; exit $?' 2> second; echo $?
 ls .mhbench | grep -c warm
 OTHER=1 mhbench run prepare --study nobody; ls .mhbench | grep -c warm
 touch "$MHBENCH/errors.py"; mhbench run prepare --study nobody; ls .mhbench | grep -c warm
@@ -78,7 +79,7 @@ def test_stages_of_one_repro_are_forked_from_a_process_that_ends_with_it(house, 
     package = tmp_path / "code" / "mhbench"
     package.parent.mkdir()
     subprocess.run(["cp", "-r", ROOT / "mhbench", package], check=True)
-    env = ENV | {"MHBENCH_ROOT": str(house.top), "DVC_STAGE": "prepare", "MHBENCH": str(package)}
+    env = ENV | {"MHBENCH_ROOT": str(house.top), "MHBENCH": str(package)}
     env |= {"PYTHONPATH": str(package.parent), "PATH": f"{BIN}{os.pathsep}{ENV['PATH']}"}
     done = subprocess.run(["bash", "-c", ASKED], cwd=house.top, env=env, capture_output=True, text=True)
     said = (house.top / "first").read_text()

@@ -95,10 +95,19 @@ def _may_be_forked() -> bool:
     return "DVC_STAGE" in os.environ and sys.platform == "linux"
 
 
+def _caller() -> int:
+    "The process of DVC: the nearest one above that DVC did not begin itself, as it does the shell of a command."
+    pid = os.getppid()
+    with contextlib.suppress(OSError):
+        while b"\0DVC_STAGE=" in b"\0" + Path(f"/proc/{pid}/environ").read_bytes():
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return pid
+
+
 @contextlib.contextmanager
 def _warm() -> Iterator[tuple[Path, int]]:  # within the repository's root: the name of a socket may not be long
     "The socket of the warm process for the caller of this one."
-    caller = os.getppid()
+    caller = _caller()
     keep_private(root())
     with contextlib.chdir(root()):
         yield Path(".mhbench", f"warm-{_name(caller)}"), caller
