@@ -75,6 +75,10 @@ def _serve(listening: socket.socket, caller: int) -> list[str] | None:  # a chil
             importlib.import_module(module)
         with contextlib.suppress(Exception):  # what is wrong with them, a stage says
             importlib.import_module("mhbench.run.params").load_params(root() / "params.yaml")
+            for n_options in (2, 3, 4, 5):
+                importlib.import_module("mhbench.ask.parse").parse_choice(
+                    "A", n_options
+                )  # its patterns are compiled once
         gc.freeze()  # the children share these pages
         waited: list[Any] = [listening, ends]
         while ends not in select.select(waited, [], [])[0]:

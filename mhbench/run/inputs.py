@@ -12,14 +12,11 @@ from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
 
-import yaml
-
-from ..annotate.export import hash_of_answers
 from ..ask.providers import preset, presets
 from ..ask.request import SPEED
 from ..errors import refuse
 from ..records.database import sha256_file
-from .graph import graph, keep_private, root, selective
+from .graph import graph, keep_private, pipeline, root, selective
 from .params import load_params, stage_parameters
 from .workplace import record_package
 
@@ -87,8 +84,18 @@ def _write(file: Path, content: dict) -> None:
     file.write_text(json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _record_asked(p: dict, folder: Path, top: Path) -> None:
-    "Whom each stage asks and what decides the answers: for each model of the run, and each stage that reads answers."
+_WHEREVER = ("cache", "delivery", "budget")  # of `generate`: where answers are kept, how they come, what they may cost
+
+
+def _record_asked(p: dict, folder: Path, top: Path, hashes: dict[str, dict]) -> None:
+    """What each study asks, whom each stage asks, and what decides the answers: for each study and each model of the
+    run, and each stage that reads answers.
+    """
+    settings = {k: v for k, v in p["generate"].items() if k not in _WHEREVER}
+    for study, found in hashes.items():
+        own = p["studies"][study].get("generate") or {}
+        asks = {"seed": p["seed"], "settings": settings, "study": own, "inputs": found}
+        _write(folder / "generate" / f"{study}.json", asks)
     for model in p["run"]["models"]:
         where = p["models"][model]["endpoint"]
         whom = {"entry": p["models"][model], "endpoint": deciding(p["endpoints"][where])}
@@ -111,8 +118,7 @@ def _make_places(top: Path, p: dict) -> None:
     """The folders that `dvc.yaml` names as dependencies. Where a study does not go through the stage before, a line in
     its folder says so: DVC warns of empty folders.
     """
-    declared = yaml.safe_load((top / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
-    paths = {path for stage in declared.values() for path in stage.get("deps", []) if _made_here(path)}
+    paths = {path for stage in pipeline(top).values() for path in stage.get("deps", []) if _made_here(path)}
     stages = graph().values()
     for path, study in product(sorted(paths), p["run"]["studies"]):
         folder = top / path.replace("${item.study}", study)
@@ -202,11 +208,13 @@ def record_inputs(params: str | Path = "params.yaml") -> dict[str, dict]:  # stu
         if completions := (p["studies"][study].get("contamination") or {}).get("completions"):
             out[study]["completions"] = {name: _hash(file, top) for name, file in completions.items()}
         if prepare.get("ratings"):
+            from mhbench.annotate.export import hash_of_answers
+
             people = top / Path(prepare["ratings"]).expanduser()
             out[study]["people"] = hash_of_answers(people) if people.exists() else "absent"
         _write(top / "results" / "inputs" / f"{study}.json", out[study])
     keep_private(top)
-    _record_asked(p, top / "results" / "inputs", top)
+    _record_asked(p, top / "results" / "inputs", top, out)
     record_package(top)
     for study in set(p["run"]["studies"]) - set(p["run"].get("approach") or []):
         (top / "results/text/approach" / study / "items.parquet").unlink(missing_ok=True)  # of another selection

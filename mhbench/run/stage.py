@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from mhbench.records.schema import (
 from ..records.stored import Columnar
 from ..report.style import introduce, save
 from ..report.tables import with_interval
+from .beside import Beside
 from .graph import before, graph, items_file, root
 from ..steps.rates import COUNTS
 from ..studies.psychiatrybench.approach import awaiting
@@ -155,6 +156,7 @@ class Stage:
         self._absent: list[dict] = []
         self._lines: dict[str, float] = {}
         self._main: list[pd.DataFrame] = []
+        self._beside = Beside()
         params = load_params(root() / "params.yaml")
         introduce(_everybody(params))
         keep_results(StoreSettings(**(params.get("store") or {})), store_path(root()))
@@ -396,10 +398,14 @@ class Stage:
         self.figures.mkdir(parents=True, exist_ok=True)  # DVC wants the folder, empty or not
         if drawing is None:
             return self.absent(caption, absent)
-        save(drawing, name, self.figures)
+        self.beside(save, drawing, name, self.figures)
         shown = _marked(caption, [t.get_text() for t in drawing.findobj(Text)])
         self._figures.append({"name": name, "caption": shown, "alt": str(drawing.get_label() or shown)})
         return drawing
+
+    def beside(self, work: Callable, *given: Any) -> None:
+        "Begin work that leaves files, and that nothing of this stage waits for but its end."
+        self._beside.begin(work, *given)
 
     def page(self, html: str, *, private: bool = False) -> Path:
         "Keep the page of the report beside the results; one with protected texts lies apart, and is never pushed."
@@ -420,6 +426,7 @@ class Stage:
 
     def done(self, metrics: dict) -> str:
         "Write the metrics and what was registered; the last call of a stage."
+        self._beside.end()
         main = pd.concat(self._main, ignore_index=True) if self._main else pd.DataFrame(columns=_HEADLINE)
         if len(main):
             main.to_parquet(self.out / "headline.parquet", index=False, compression="zstd")
