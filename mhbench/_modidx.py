@@ -2193,10 +2193,13 @@ d = {
             "mhbench.run.child._become": ("run/child.html#_become", "mhbench/run/child.py"),
             "mhbench.run.child._called": ("run/child.html#_called", "mhbench/run/child.py"),
             "mhbench.run.child._end_with": ("run/child.html#_end_with", "mhbench/run/child.py"),
+            "mhbench.run.child._import_told": ("run/child.html#_import_told", "mhbench/run/child.py"),
+            "mhbench.run.child._import_used": ("run/child.html#_import_used", "mhbench/run/child.py"),
             "mhbench.run.child._interrupted": ("run/child.html#_interrupted", "mhbench/run/child.py"),
             "mhbench.run.child._main": ("run/child.html#_main", "mhbench/run/child.py"),
             "mhbench.run.child._own_streams": ("run/child.html#_own_streams", "mhbench/run/child.py"),
             "mhbench.run.child._serve": ("run/child.html#_serve", "mhbench/run/child.py"),
+            "mhbench.run.child._tell": ("run/child.html#_tell", "mhbench/run/child.py"),
         },
         "mhbench.run.cli": {
             "mhbench.run.cli._inputs": ("run/cli.html#_inputs", "mhbench/run/cli.py"),

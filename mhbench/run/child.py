@@ -15,9 +15,10 @@ import select
 import signal
 import socket
 import sys
+import tempfile
 import threading
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 from .graph import root
 
@@ -36,6 +37,12 @@ _USED = (  # by most stages; nothing that starts a thread, and no model's librar
     "mhbench.run.stage",
     "scipy.stats",
 )
+_LIBRARIES = (
+    "sentence_transformers",
+    "tokenizers",
+    "torch",
+    "transformers",
+)  # seconds to import, and not for every run
 
 
 def _end_with(conn: socket.socket) -> None:
@@ -65,31 +72,53 @@ def _become(conn: socket.socket) -> list[str]:
     return job["words"]
 
 
-def _serve(listening: socket.socket, caller: int) -> list[str] | None:  # a child's words; None at the end
-    "Fork a child for everybody who asks, until the caller ends."
+def _import_used() -> None:
+    "Import what stages use, compile the patterns that answers are read by, and read the parameters once."
+    for module in _USED:
+        importlib.import_module(module)
+    parse = importlib.import_module("mhbench.ask.parse")
+    for n_options in (2, 3, 4, 5):
+        parse.parse_choice("A", n_options)
+    with contextlib.suppress(Exception):  # what is wrong with them, a stage says
+        importlib.import_module("mhbench.run.params").load_params(root() / "params.yaml")
+    gc.freeze()  # the children share these pages
+
+
+def _tell(told: IO[str]) -> None:
+    "In a child: which modules of the libraries of models it has imported."
+    told.write("\n".join(name for name in sys.modules if name.partition(".")[0] in _LIBRARIES))
+    told.flush()
+
+
+def _import_told(told: IO[str]) -> None:
+    "Import what a child has imported: the next that needs a model has its library in memory."
+    told.seek(0)
+    for name in told.read().split():
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+    gc.freeze()
+
+
+def _serve(listening: socket.socket, caller: int) -> tuple[list[str], IO[str]] | None:
+    "Fork a child for everybody who asks, until the caller ends. In a child: its words, and the file for `_tell`."
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a child's affair
     name = listening.getsockname()
     try:
         ends = os.pidfd_open(caller)
-        for module in _USED:
-            importlib.import_module(module)
-        with contextlib.suppress(Exception):  # what is wrong with them, a stage says
-            importlib.import_module("mhbench.run.params").load_params(root() / "params.yaml")
-            for n_options in (2, 3, 4, 5):
-                importlib.import_module("mhbench.ask.parse").parse_choice(
-                    "A", n_options
-                )  # its patterns are compiled once
-        gc.freeze()  # the children share these pages
+        _import_used()
         waited: list[Any] = [listening, ends]
         while ends not in select.select(waited, [], [])[0]:
             conn, _ = listening.accept()
+            told = tempfile.TemporaryFile("w+")
             child = os.fork()
             if child == 0:
                 listening.close()
-                return _become(conn)
+                return _become(conn), told
             ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
             with conn, contextlib.suppress(OSError):  # a caller that is gone wants no answer
                 conn.sendall(f"{ended}\n".encode())
+            with told:
+                _import_told(told)
     finally:
         if listening.fileno() != -1:
             Path(name).unlink(missing_ok=True)
@@ -125,12 +154,12 @@ def _own_streams() -> None:
 
 def _main(kind: str, fd: str, *words: str) -> int:
     "What a process that this module began does: be warm, or run one command."
-    conn = socket.socket(fileno=int(fd))
+    conn, told = socket.socket(fileno=int(fd)), None
     if kind == "warm":
         asked = _serve(conn, int(words[0]))
         if asked is None:
             return 0
-        words = tuple(asked)
+        words, told = tuple(asked[0]), asked[1]
     else:
         _end_with(conn)
     signal.signal(signal.SIGINT, _interrupted)
@@ -140,7 +169,10 @@ def _main(kind: str, fd: str, *words: str) -> int:
         return 0
     from mhbench.run import cli
 
-    return cli.main(list(words), here=True)
+    ended = cli.main(list(words), here=True)
+    if told:
+        _tell(told)
+    return ended
 
 
 # %% ../../nbs/run/26_child.ipynb #3338eb0b
