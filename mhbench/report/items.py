@@ -222,13 +222,15 @@ def _ratings(text: Path, study: str, ids: set) -> pd.DataFrame:  # item_id, targ
     "What people said of each target, in a word: the mean score, or the labels with their counts."
     ratings = [r for r in _there(text / "prepare" / study / "ratings.parquet", Rating) if r.item_id in ids]
     rows = [(r.item_id, r.target, r.value, r.label, r.rater) for r in ratings]
-    table = pd.DataFrame(rows, columns=["item_id", "target", "value", "label", "rater"])
-    out = []
-    for (item_id, target), g in table.groupby(["item_id", "target"], sort=True):
-        said = ", ".join(f"{label} {n}" for label, n in g["label"].value_counts().items())
-        value = f"mean {g['value'].mean():.1f}" if g["value"].notna().any() else said
-        out.append((item_id, target, value, g["rater"].nunique()))
-    return pd.DataFrame(out, columns=["item_id", "target", "value", "n"])
+    table = pd.DataFrame(rows, columns=["item_id", "target", "value", "label", "rater"]).astype({"value": float})
+    of = table.groupby(["item_id", "target"], sort=True)
+    out = pd.DataFrame({"value": of["value"].mean(), "n": of["rater"].nunique()}).astype({"value": object})
+    scored = out["value"].notna()
+    out.loc[scored, "value"] = [f"mean {x:.1f}" for x in out.loc[scored, "value"]]
+    for target in out.index[~scored]:
+        counts = of.get_group(target)["label"].value_counts()
+        out.at[target, "value"] = ", ".join(f"{label} {n}" for label, n in counts.items())
+    return out.reset_index()
 
 
 def protected_ids(results: str | Path, studies: Iterable[str]) -> set[str]:  # "study/item"

@@ -84,7 +84,7 @@ def readable(table: pd.DataFrame) -> pd.DataFrame:
     return with_interval(table) if {"estimate", "ci_low", "ci_high"} <= set(table.columns) else table
 
 
-def _section(results: Path, figures: Path, stage: str, study: str, notebooks: Path | None) -> Section:
+def _section(results: Path, figures: Path, stage: str, study: str, said: Mapping[str, Prose]) -> Section:
     folder = results / stage / study
     if not (folder / "contents.json").exists():
         refuse(
@@ -96,8 +96,6 @@ def _section(results: Path, figures: Path, stage: str, study: str, notebooks: Pa
             error=FileNotFoundError,
         )
     c = json.loads((folder / "contents.json").read_text(encoding="utf-8"))
-    notebook = notebooks / f"{stage}.ipynb" if notebooks else None
-    said = stage_prose(notebook) if notebook and notebook.exists() else {}
     tables = []
     for t in c["tables"]:
         if t["show"]:
@@ -120,8 +118,10 @@ def collect(
 
     Raises: FileNotFoundError where a stage of the run has left nothing.
     """
-    prose = Path(notebooks) if notebooks else None
-    return [_section(Path(results), Path(figures), stage, study, prose) for stage, study in stages]
+    stages = list(stages)
+    files = {stage: Path(notebooks) / f"{stage}.ipynb" for stage, _ in stages} if notebooks else {}
+    prose = {stage: stage_prose(file) for stage, file in files.items() if file.exists()}
+    return [_section(Path(results), Path(figures), stage, study, prose.get(stage, {})) for stage, study in stages]
 
 
 def headline(
@@ -221,6 +221,11 @@ class _Scored:
         return self._counted[by].get(tuple(wanted.values()), 0)
 
 
+def _rows(t: ReportTable) -> list[dict]:
+    "The rows that a page shows."
+    return t.frame.head(ROWS_SHOWN).to_dict("records")
+
+
 def _rests_on(row: dict, study: str | None, scored: _Scored) -> str:
     "The answers that a row of a table rests on, as a part of the page's address; nothing where they are others."
     wanted = {"study": row.get("study", study), "model": row["model"]}
@@ -240,7 +245,7 @@ def _links(t: ReportTable, scored: _Scored | None) -> list[str]:  # one a row
     "For each row a link to the answers that it rests on, where these are as many as it says."
     if scored is None or not {"model", "n"} <= set(t.frame):
         return [""] * len(t.frame)
-    return [_rests_on(row, t.study, scored) for row in t.frame.head(ROWS_SHOWN).to_dict("records")]
+    return [_rests_on(row, t.study, scored) for row in _rows(t)]
 
 
 def _source_url() -> str:
@@ -270,6 +275,13 @@ def _card_ids(sections: Sequence[Section]) -> dict[tuple[str, str], str]:  # (st
     "The cards of a page."
     named = [(s.study, str(who)) for s in sections for t in s.given if t.card for who in t.frame[t.card].unique()]
     return {key: _stem("card", *key) for key in named}
+
+
+def _card_links(t: ReportTable, cards: Mapping[tuple[str, str], str]) -> list[str]:  # one a row
+    "For each row the card of the judge that it names."
+    if not (cards and {"judge", "measure"} & set(t.frame)):
+        return [""] * len(t.frame)
+    return [_card_of(row, t.study, cards) for row in _rows(t)]
 
 
 def _card_of(row: dict, study: str | None, cards: Mapping[tuple[str, str], str]) -> str:
@@ -305,7 +317,6 @@ def _cells(
 ) -> dict[str, Any]:
     shown = readable(t.frame).head(ROWS_SHOWN)
     rows = [[number(v, digits) for v in r] for r in shown.itertuples(index=False)]
-    named = [_card_of(row, t.study, cards) for row in t.frame.head(ROWS_SHOWN).to_dict("records")]
     judge = next((c for c in ("judge", "measure") if c in shown), None)
     found = [(f, _notebook_of(f, nbs)) for f in t.about.functions]
     code = [{"name": f.rsplit(".", 1)[-1] if at else f, "notebook": at} for f, at in found]
@@ -314,7 +325,10 @@ def _cells(
         "caption": t.caption,
         "head": [spaced(c) for c in shown.columns],
         "right": numeric(shown),
-        "rows": [{"cells": c, "link": link, "card": k} for c, link, k in zip(rows, _links(t, scored), named)],
+        "rows": [
+            {"cells": c, "link": link, "card": card}
+            for c, link, card in zip(rows, _links(t, scored), _card_links(t, cards))
+        ],
         "card_at": list(shown.columns).index(judge) if judge else -1,
         "cards": _card_pages(t, cards, digits),
         "n_at": list(shown.columns).index("n") if "n" in shown else -1,

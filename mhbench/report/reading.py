@@ -112,14 +112,15 @@ _ASIDE = ("model", "mark", "interval", "reading")  # texts that follow from a mo
 
 def _of_models(rows: pd.DataFrame) -> list[str]:
     "Models in one place of a table, of whom one was asked, or answered, less than another."
-    if "model" not in rows:
+    if "model" not in rows or rows["n"].nunique() < 2:
         return []
     named = [c for c in rows if c not in _ASIDE and not pd.api.types.is_numeric_dtype(rows[c])]
-    places = [g["n"] for _, g in rows.groupby(named, dropna=False)] if named else [rows["n"]]
-    uneven = [n for n in places if n.nunique() > 1]
-    if not uneven:
+    places = rows.groupby(named, dropna=False)["n"] if named else rows.groupby(lambda _: "all")["n"]
+    spans = places.agg(["min", "max"])
+    uneven = spans[spans["min"] < spans["max"]]
+    if not len(uneven):
         return []
-    least, most = min(int(n.min()) for n in uneven), max(int(n.max()) for n in uneven)
+    least, most = int(uneven["min"].min()), int(uneven["max"].max())
     return [
         f"models rest on different items here (n from {least} to {most}): one may have had the easy ones; only tables"
         " of pairs compare them on the same"

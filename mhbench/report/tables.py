@@ -103,4 +103,7 @@ def csv_text(table: pd.DataFrame) -> str:
         text = value.replace("\r", " ")  # it would begin a line
         return f"'{text}" if _FORMULA.match(value) else text
 
-    return table.map(safe).rename(columns=safe).to_csv(index=False)
+    written = table.copy(deep=False)
+    for k in [k for k, number in enumerate(numeric(table)) if not number]:
+        written.isetitem(k, [safe(v) for v in table.iloc[:, k]])
+    return written.rename(columns=safe).to_csv(index=False)

@@ -398,8 +398,8 @@ class Stage:
         self.figures.mkdir(parents=True, exist_ok=True)  # DVC wants the folder, empty or not
         if drawing is None:
             return self.absent(caption, absent)
-        self.beside(save, drawing, name, self.figures)
         shown = _marked(caption, [t.get_text() for t in drawing.findobj(Text)])
+        self.beside(save, drawing, name, self.figures)
         self._figures.append({"name": name, "caption": shown, "alt": str(drawing.get_label() or shown)})
         return drawing
 
