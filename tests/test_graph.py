@@ -56,7 +56,7 @@ def code_of(stage: str) -> str:
     return "\n".join(c.source for c in cells if c.cell_type == "code")
 
 
-RUNS_IT = ("execute", "inputs", "mistakes", "notebook", "params", "process", "shape")
+RUNS_IT = ("beside", "execute", "inputs", "mistakes", "notebook", "params", "process", "shape")
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -157,7 +157,8 @@ def test_the_parameters_of_this_repository_fit():
 def test_a_stage_depends_on_what_decides_it(stage):
     "The selection is in run.yaml; whom a stage asks is hashed by `inputs`, without what decides only how fast."
     declared = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"][stage]
-    plain = [p for p in declared["params"] if isinstance(p, str)]
+    plain = [p for p in declared.get("params", []) if isinstance(p, str)]
+    assert plain or f"results/inputs/{stage}/${{item.study}}.json" in declared["deps"]
     assert not [p for p in plain if p.split(".")[0] in ("run", "endpoints") or p == "models"]
     if {"entries", "lineages"} & set(STAGES[stage].parameters):
         asks = "models/${item.model}" if STAGES[stage].models else f"{stage}/${{item.study}}"

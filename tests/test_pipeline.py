@@ -24,10 +24,11 @@ from mhbench.studies.demo import demo_files
 
 
 @pytest.fixture(scope="session")
-def small(clone, tmp_path_factory) -> Path:
+def small(clone, root, tmp_path_factory) -> Path:
     "A copy of it, narrowed to two studies and the encoder, and run: others read the clone as it is committed."
     folder = tmp_path_factory.mktemp("small") / "mhbench"
     shutil.copytree(clone, folder, symlinks=True)
+    shutil.copy(root / "dvc.lock", folder)  # with which a clone comes: of a run of everything
     run(BIN / "mhbench", "select", "--studies", "mhqa,mentat", "--models", "minilm", "--items", "10", cwd=folder)
     said = run(BIN / "mhbench", "run", "--all", cwd=folder)
     (folder.parent / "run.txt").write_text(said, encoding="utf-8")

@@ -91,3 +91,32 @@ def test_stages_of_one_repro_are_forked_from_a_process_that_ends_with_it(house, 
     while left := [f.name for f in (house.top / ".mhbench").glob("warm-*")]:
         assert time.monotonic() < until, f"{left} outlived the process that ran the stages"
         time.sleep(0.05)
+
+
+LEARNT = """
+import os, sys, tempfile, types
+from mhbench.run import child
+
+child._LIBRARIES = ("slow",)
+told = tempfile.TemporaryFile("w+")
+if os.fork() == 0:
+    import colorsys
+    import slow.part
+    sys.modules["slow.made"] = types.ModuleType("slow.made")  # nobody can import it again
+    child._tell(told)
+    os._exit(0)
+os.wait()
+before = "slow" in sys.modules
+child._import_told(told)
+print(before, *(name in sys.modules for name in ("slow", "slow.part", "slow.made", "colorsys")))
+"""
+
+
+def test_the_library_that_one_stage_needed_is_in_memory_for_the_next(tmp_path):
+    "Modules of the libraries that a child names, and no others; one that cannot be imported is left out."
+    (tmp_path / "slow").mkdir()
+    for name in ("__init__", "part"):
+        (tmp_path / "slow" / f"{name}.py").write_text("", encoding="utf-8")
+    env = {**ENV, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
+    done = subprocess.run([sys.executable, "-c", LEARNT], env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True", "True", "False", "False"]

@@ -165,7 +165,7 @@ TABLE = {  # a change: (how, the stages that ask, and that it makes stale; and t
     "a model for later": (
         put("models", "later", value={"endpoint": "remote", "served": "x", "lineage": "y"}),
         set(),
-        {"trained"},
+        set(),
     ),
     "where the cluster is": (put("executor", value={"kind": "threads", "workers": 1}), set(), set()),
     "a money budget": (put("generate", "budget", value={"max_cost_usd": 1.0}), set(), set()),
@@ -185,9 +185,9 @@ TABLE = {  # a change: (how, the stages that ask, and that it makes stale; and t
     "its endpoint's address": (
         put("endpoints", "remote", "base_urls", value=["http://127.0.0.1:8/v1"]),
         every("other"),
-        set(),
+        {"trained"},
     ),
-    "what its endpoint lists": (put("endpoints", "remote", "top_logprobs", value=5), every("other"), set()),
+    "what its endpoint lists": (put("endpoints", "remote", "top_logprobs", value=5), every("other"), {"trained"}),
     "the judge's entry": (
         put("models", "gemma", "system", value="Be brief."),
         every("gemma") | JUDGED - {"judge_study@medqade"},

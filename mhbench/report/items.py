@@ -220,9 +220,10 @@ def _texts_of(parts: Sequence[_Part], most: int | None) -> tuple[dict[str, dict]
 
 def _ratings(text: Path, study: str, ids: set) -> pd.DataFrame:  # item_id, target, value, n
     "What people said of each target, in a word: the mean score, or the labels with their counts."
-    ratings = [r for r in _there(text / "prepare" / study / "ratings.parquet", Rating) if r.item_id in ids]
-    rows = [(r.item_id, r.target, r.value, r.label, r.rater) for r in ratings]
-    table = pd.DataFrame(rows, columns=["item_id", "target", "value", "label", "rater"]).astype({"value": float})
+    file = text / "prepare" / study / "ratings.parquet"
+    stored = Columnar([file] if file.exists() else [], Rating)
+    table = pd.DataFrame({name: stored.column(name) for name in ("item_id", "target", "value", "label", "rater")})
+    table = table[table["item_id"].isin(ids)].astype({"value": float})
     of = table.groupby(["item_id", "target"], sort=True)
     out = pd.DataFrame({"value": of["value"].mean(), "n": of["rater"].nunique()}).astype({"value": object})
     scored = out["value"].notna()

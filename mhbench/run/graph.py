@@ -145,7 +145,7 @@ def graph(top: str | Path | None = None) -> dict[str, Node]:  # in the order of 
 def pipeline(top: str | Path) -> dict[str, dict]:
     "The stages as `dvc.yaml` has them."
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where libyaml is there
-    return yaml.load((Path(top) / "dvc.yaml").read_text(encoding="utf-8"), loader)["stages"]
+    return loader((Path(top) / "dvc.yaml").read_text(encoding="utf-8")).get_single_data()["stages"]
 
 
 @lru_cache(maxsize=8)

@@ -278,8 +278,17 @@ def test_the_stages_that_read_an_input_depend_on_it():
     import yaml
 
     stages = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
-    for stage in ("prepare", "generate", "preferences", "judge", "duels", "contamination", "freeform", "reasoning"):
+    for stage in ("prepare", "preferences", "judge", "duels", "contamination", "freeform", "reasoning"):
         assert "results/inputs/${item.study}.json" in stages[stage]["deps"], stage
+    assert "results/inputs/generate/${item.study}.json" in stages["generate"]["deps"]
+
+
+def test_what_a_study_asks_has_the_hashes_of_its_inputs(house):
+    record_inputs()
+    for study in house.params["run"]["studies"]:
+        asks = json.loads((house.top / f"results/inputs/generate/{study}.json").read_text())
+        assert asks["inputs"] == json.loads((house.top / f"results/inputs/{study}.json").read_text())
+        assert asks["seed"] == house.params["seed"] and asks["settings"]["n_demonstrations"] == 2
 
 
 # -- shards
