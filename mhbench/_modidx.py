@@ -2605,14 +2605,15 @@ d = {
             "mhbench.run.workplace._sha256": ("run/workplace.html#_sha256", "mhbench/run/workplace.py"),
             "mhbench.run.workplace._under_dvc": ("run/workplace.html#_under_dvc", "mhbench/run/workplace.py"),
             "mhbench.run.workplace.add_init": ("run/workplace.html#add_init", "mhbench/run/workplace.py"),
+            "mhbench.run.workplace.code_files": ("run/workplace.html#code_files", "mhbench/run/workplace.py"),
             "mhbench.run.workplace.init": ("run/workplace.html#init", "mhbench/run/workplace.py"),
+            "mhbench.run.workplace.is_clone": ("run/workplace.html#is_clone", "mhbench/run/workplace.py"),
             "mhbench.run.workplace.package_identity": (
                 "run/workplace.html#package_identity",
                 "mhbench/run/workplace.py",
             ),
             "mhbench.run.workplace.pipeline_files": ("run/workplace.html#pipeline_files", "mhbench/run/workplace.py"),
             "mhbench.run.workplace.record_package": ("run/workplace.html#record_package", "mhbench/run/workplace.py"),
-            "mhbench.run.workplace.without_code": ("run/workplace.html#without_code", "mhbench/run/workplace.py"),
         },
         "mhbench.stats.abstention": {
             "mhbench.stats.abstention.Abstention": ("stats/abstention.html#abstention", "mhbench/stats/abstention.py"),

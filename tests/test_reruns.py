@@ -49,7 +49,7 @@ def folder(root, tmp_path_factory):
     folder = tmp_path_factory.mktemp("reruns") / "mhbench"
     shutil.copytree(root / "mhbench", folder / "mhbench", ignore=shutil.ignore_patterns("__pycache__", "*.gguf"))
     shutil.copytree(root / "nbs" / "stages", folder / "nbs" / "stages")
-    for file in ("dvc.yaml", "params.yaml", "run.yaml", ".dvcignore"):
+    for file in ("dvc.yaml", "params.yaml", "run.yaml"):
         shutil.copy(root / file, folder / file)
     (folder / "data").mkdir()
     p = yaml.safe_load((folder / "params.yaml").read_text())
@@ -68,23 +68,12 @@ def folder(root, tmp_path_factory):
         yield folder
 
 
-PACKAGE: list[Path] = []  # no change here adds a file to it, or takes one away
-
-
-def looked_at(path: Path, repo) -> list[Path]:
-    "A file, or a folder's files, without those that .dvcignore leaves out."
-    if path == Path("mhbench") and PACKAGE:
-        return PACKAGE
-    files = [f for f in (sorted(path.rglob("*")) if path.is_dir() else [path]) if f.is_file()]
-    kept = [f for f in files if not repo.dvcignore.is_ignored_file(str(f.resolve()))]
-    PACKAGE[:] = kept if path == Path("mhbench") else PACKAGE
-    return kept
-
-
-def digest(path: Path, repo) -> str:
+def digest(path: Path) -> str:
+    "Of a file, or of a folder's files."
     h = hashlib.sha256()
-    for f in looked_at(path, repo):
-        h.update(str(f).encode() + f.read_bytes())
+    for f in sorted(path.rglob("*")) if path.is_dir() else [path]:
+        if f.is_file():
+            h.update(str(f).encode() + f.read_bytes())
     return h.hexdigest()
 
 
@@ -105,7 +94,7 @@ def decided() -> dict[str, str]:
                     facts.append([dep.def_path, dep.read_params()])
                 elif not dep.def_path.startswith(("results/text", "figures")):
                     path = Path(dep.def_path)
-                    known[path] = known.get(path) or digest(path, repo)
+                    known[path] = known.get(path) or digest(path)
                     facts.append([dep.def_path, known[path]])
             out[name] = json.dumps(facts, sort_keys=True, default=str)
     return out

@@ -102,7 +102,6 @@ class Node(NamedTuple):
     studies: str | None  # the list in the section `run` that names its studies; None: it is run once
     models: bool  # run once for each model, too
     reads: tuple[str, ...]  # the stages whose results it depends on
-    code: tuple[str, ...]  # the files and folders of the package that it depends on
     parameters: tuple[str, ...]  # what the cell tagged `parameters` declares; () where there is no notebook
 
 
@@ -162,7 +161,6 @@ def _graph(top: Path, changed: tuple[int, ...]) -> dict[str, Node]:
             _list_of(matrix.get("study")),
             "model" in matrix,
             tuple(dict.fromkeys(m[1] for m in of if m and m[1] in stages)),
-            tuple(d for d in deps if d.startswith("mhbench")),
             declared(notebook) if notebook.exists() else (),
         )
     return out

@@ -10,7 +10,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import mhbench
@@ -22,52 +22,61 @@ __all__ = [
     "PACKAGE_FILE",
     "ASKING_FILE",
     "ASKING",
+    "NO_RESULT",
+    "code_files",
     "package_identity",
+    "is_clone",
     "record_package",
     "pipeline_files",
-    "without_code",
     "init",
     "add_init",
 ]
 
 # %% ../../nbs/run/19_workplace.ipynb #19607838
 _PACKAGE = Path(mhbench.__file__).resolve().parent
-PACKAGE_FILE = "results/inputs/package.json"  # in a working folder, what the stages depend on instead of their code
-ASKING_FILE = "results/inputs/asking.json"  # what `generate` depends on: one file for the code of each of its runs
+PACKAGE_FILE = "results/inputs/package.json"  # what stages depend on: the code that computes
+ASKING_FILE = "results/inputs/asking.json"  # what `generate` depends on: the code that asks
 ASKING = (
     *("ask", "encode", "errors.py", "records", "run/asking.py", "run/graph.py", "run/stage.py"),
     *("stats", "steps", "studies"),
 )
+NO_RESULT = (  # parts of the package that make none
+    *("__main__.py", "_modidx.py", "py.typed", "pipeline", "ask/negotiate.py"),
+    *(f"annotate/{f}.py" for f in ("app", "command", "dashboard", "desk", "gate", "pages", "simulate", "sources")),
+    *(f"run/{f}.py" for f in ("child", "cli", "commands", "edit", "export", "live", "new_study", "people", "plan")),
+    *(f"run/{f}.py" for f in ("publish", "sweep")),
+)
 
 
-def _sha256(package: Path, parts: Sequence[str]) -> str:
-    "SHA-256 over the files of these parts of the package, by name and content."
-    h = hashlib.sha256()
-    files = {f for part in parts for f in (package / part, *(package / part).rglob("*")) if f.is_file()}
-    for file in sorted(files):
-        name = file.relative_to(package)
-        if "__pycache__" not in name.parts and name.parts[0] != "pipeline":
-            h.update(name.as_posix().encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
-    return h.hexdigest()
+def code_files(package: Path) -> dict[str, str]:  # name -> SHA-256
+    "The files of the package that make results."
+    found = {f.relative_to(package).as_posix(): f for f in sorted(package.rglob("*")) if f.is_file()}
+    kept = {name: f for name, f in found.items() if f.suffix != ".pyc" and not name.startswith(NO_RESULT)}
+    return {name: hashlib.sha256(f.read_bytes()).hexdigest() for name, f in kept.items()}
 
 
-def package_identity(package: str | Path = _PACKAGE) -> dict[str, str]:  # version, sha256
-    "Which code computes: the version of the installed package, and SHA-256 over its files."
-    return {"version": mhbench.__version__, "sha256": _sha256(Path(package), ["."])}
+def _sha256(files: Mapping[str, str], part: str = "") -> str:
+    "SHA-256 over the files of a part of the package, by name and content."
+    of = [(name, known) for name, known in files.items() if not part or name == part or name.startswith(f"{part}/")]
+    return hashlib.sha256(json.dumps(of).encode()).hexdigest()
+
+
+def package_identity(files: Mapping[str, str]) -> dict[str, str]:  # version, sha256
+    "Which code computes: the version of the package, and SHA-256 over its files."
+    return {"version": mhbench.__version__, "sha256": _sha256(files)}
+
+
+def is_clone(top: str | Path) -> bool:
+    "Whether a folder holds the package's code, and no installed package runs in it."
+    return (Path(top) / "mhbench" / "__init__.py").exists()
 
 
 def record_package(top: str | Path) -> None:
-    """Write what the stages of a folder depend on: the code that asks, by its parts; and where it is a working folder
-    and no clone, whose other code DVC hashes itself, the package's identity.
-    """
-    top = Path(top)
-    working_folder = PACKAGE_FILE in (top / "dvc.yaml").read_text(encoding="utf-8")
-    package = _PACKAGE if working_folder else top / "mhbench"
-    written: dict[str, dict] = {ASKING_FILE: {part: _sha256(package, [part]) for part in ASKING}}
-    if working_folder:
-        written[PACKAGE_FILE] = package_identity()
-    for name, content in written.items():
-        file = top / name
+    "Write what the stages of a folder depend on: the code that computes, and the code that asks by its parts."
+    files = code_files(Path(top) / "mhbench" if is_clone(top) else _PACKAGE)
+    asking = {part: _sha256(files, part) for part in ASKING}
+    for name, content in ((PACKAGE_FILE, package_identity(files)), (ASKING_FILE, asking)):
+        file = Path(top) / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
@@ -87,14 +96,6 @@ def pipeline_files() -> dict[str, Path]:  # by name in the folder: params.yaml, 
             return {f.relative_to(top).as_posix(): f for f in [*(top / name for name in _FILES), *stages]}
     remedy = "install a wheel that was built in a clone"
     refuse("init", "the package", "hold its pipeline", "no stage notebooks", remedy=remedy, error=FileNotFoundError)
-
-
-_CODE = re.compile(r"(?m)^( +)- mhbench(?:/\S+)?\n(?:\1- mhbench(?:/\S+)?\n)*")
-
-
-def without_code(declared: str) -> str:
-    "`dvc.yaml` of a clone, with the package's identity in place of the folders of its code."
-    return _CODE.sub(rf"\1- {PACKAGE_FILE}\n", declared)
 
 
 # %% ../../nbs/run/19_workplace.ipynb #6aaa6836
@@ -152,10 +153,9 @@ def init(
     if update and not there:
         remedy = "leave --update out"
         refuse("init", "the folder", "hold a pipeline", str(folder), remedy=remedy, error=FileNotFoundError)
-    if update and PACKAGE_FILE not in (top / "dvc.yaml").read_text(encoding="utf-8"):
+    if update and is_clone(top):
         refuse("init", "the folder", "be one that `mhbench init` made", str(folder), remedy="a clone has git for this")
     texts = {name: file.read_bytes() for name, file in pipeline_files().items()}
-    texts["dvc.yaml"] = without_code(texts["dvc.yaml"].decode()).encode()
     if update:
         texts = {name: text for name, text in texts.items() if name not in ("params.yaml", "run.yaml")}
     else:
