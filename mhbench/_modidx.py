@@ -2100,6 +2100,7 @@ d = {
             "mhbench.report.page._section": ("report/page.html#_section", "mhbench/report/page.py"),
             "mhbench.report.page._source_url": ("report/page.html#_source_url", "mhbench/report/page.py"),
             "mhbench.report.page._stem": ("report/page.html#_stem", "mhbench/report/page.py"),
+            "mhbench.report.page._stored": ("report/page.html#_stored", "mhbench/report/page.py"),
             "mhbench.report.page._unused": ("report/page.html#_unused", "mhbench/report/page.py"),
             "mhbench.report.page.collect": ("report/page.html#collect", "mhbench/report/page.py"),
             "mhbench.report.page.headline": ("report/page.html#headline", "mhbench/report/page.py"),

@@ -19,6 +19,7 @@ from urllib.parse import urlencode
 
 import jinja2
 import pandas as pd
+from pyarrow.parquet import ParquetFile
 
 from ..errors import refuse
 from .items import Answers, columnar, packed
@@ -84,6 +85,11 @@ def readable(table: pd.DataFrame) -> pd.DataFrame:
     return with_interval(table) if {"estimate", "ci_low", "ci_high"} <= set(table.columns) else table
 
 
+def _stored(file: Path) -> pd.DataFrame:
+    "A table as it was kept; of hundreds of small ones, threads would take most of the time."
+    return ParquetFile(file).read(use_threads=False).to_pandas(use_threads=False)
+
+
 def _section(results: Path, figures: Path, stage: str, study: str, said: Mapping[str, Prose]) -> Section:
     folder = results / stage / study
     if not (folder / "contents.json").exists():
@@ -99,7 +105,7 @@ def _section(results: Path, figures: Path, stage: str, study: str, said: Mapping
     tables = []
     for t in c["tables"]:
         if t["show"]:
-            frame = pd.read_parquet(folder / f"{t['name']}.parquet").drop(columns=t["hide"])
+            frame = _stored(folder / f"{t['name']}.parquet").drop(columns=t["hide"])
             about = said.get(t["name"], Prose())
             tables.append(ReportTable(t["caption"], frame, about, study, t.get("card", "")))
     drawn = figures / stage / study

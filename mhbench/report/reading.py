@@ -89,14 +89,15 @@ def doubts(table: pd.DataFrame) -> list[str]:  # sentences; none where there is 
     "What in a table should keep a reader from taking its numbers for more than they are."
     out = []
     if "estimate" in table and "n" in table:
-        rows = table.dropna(subset=["estimate"])
-        n = pd.to_numeric(rows["n"], errors="coerce")
+        known = table["estimate"].notna().to_numpy()
+        n = pd.to_numeric(table["n"], errors="coerce").to_numpy(float, na_value=np.nan)[known]
         few, small = int((n < FEW).sum()), int((n < SMALL).sum())
         if few:
-            out.append(f"{few} of {len(rows)} rows rest on fewer than {FEW}: read them as not known")
+            out.append(f"{few} of {len(n)} rows rest on fewer than {FEW}: read them as not known")
         elif small:
-            out.append(f"{small} of {len(rows)} rows rest on fewer than {SMALL}: one item more or less moves them")
-        out += _of_models(rows.assign(n=n))
+            out.append(f"{small} of {len(n)} rows rest on fewer than {SMALL}: one item more or less moves them")
+        if len(np.unique(n)) > 1:
+            out += _of_models(table[known].assign(n=n))
     if {"estimate", "ci_low", "ci_high"} <= set(table):
         out += _of_intervals(table.dropna(subset=["estimate"]))
     plain = [c for c in table if c in ("p", "p_value")]
@@ -112,7 +113,7 @@ _ASIDE = ("model", "mark", "interval", "reading")  # texts that follow from a mo
 
 def _of_models(rows: pd.DataFrame) -> list[str]:
     "Models in one place of a table, of whom one was asked, or answered, less than another."
-    if "model" not in rows or rows["n"].nunique() < 2:
+    if "model" not in rows:
         return []
     named = [c for c in rows if c not in _ASIDE and not pd.api.types.is_numeric_dtype(rows[c])]
     places = rows.groupby(named, dropna=False)["n"] if named else rows.groupby(lambda _: "all")["n"]

@@ -172,6 +172,7 @@ def _main(kind: str, fd: str, *words: str) -> int:
     ended = cli.main(list(words), here=True)
     if told:
         _tell(told)
+    gc.freeze()  # or the interpreter would look through all of it before it ends
     return ended
 
 
