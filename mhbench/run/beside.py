@@ -14,8 +14,10 @@ from typing import Any
 # %% auto #0
 __all__ = ["Beside"]
 
-
 # %% ../../nbs/run/27_beside.ipynb #6719fb4b
+_PATIENCE = 600  # seconds; a child may wait for a lock that a thread of its parent held when it was forked
+
+
 def _cores() -> int:
     "How many children may run at once; 0 where none may."
     n = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
@@ -46,6 +48,9 @@ class Beside:
 
     def _end_first(self) -> None:
         child, work, given = self._begun.pop(0)
-        child.join()
+        child.join(_PATIENCE)
+        if child.exitcode is None:
+            child.kill()
+            child.join()
         if child.exitcode:
             work(*given)

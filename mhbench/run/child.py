@@ -37,12 +37,8 @@ _USED = (  # by most stages; nothing that starts a thread, and no model's librar
     "mhbench.run.stage",
     "scipy.stats",
 )
-_LIBRARIES = (
-    "sentence_transformers",
-    "tokenizers",
-    "torch",
-    "transformers",
-)  # seconds to import, and not for every run
+# seconds to import, and not for every run
+_LIBRARIES = ("sentence_transformers", "tokenizers", "torch", "transformers")
 
 
 def _end_with(conn: socket.socket) -> None:
