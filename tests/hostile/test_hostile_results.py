@@ -68,7 +68,7 @@ def test_a_pair_that_is_not_there_is_said():
 
 
 def test_the_report_takes_the_studies_of_the_run_and_no_other(tmp_path):
-    nodes = [Node(s, "studies" if s == "score" else s, False, (), (), ("study",)) for s in ("score", "judge")]
+    nodes = [Node(s, "studies" if s == "score" else s, False, (), ("study",)) for s in ("score", "judge")]
     stages = {n.name: n for n in nodes}
     for stage, study in (("score", "old"), ("score", "new"), ("judge", "old")):
         (tmp_path / stage / study).mkdir(parents=True)
