@@ -38,8 +38,12 @@ class Beside:
         while len(self._begun) >= _cores():
             self._end_first()
         child = get_context("fork").Process(target=work, args=given)
-        child.start()
-        self._begun.append((child, work, given))
+        try:
+            child.start()
+        except OSError:  # no memory for another process, or as many as this user may have
+            work(*given)
+        else:
+            self._begun.append((child, work, given))
 
     def end(self) -> None:
         "Wait for what was begun; do again here what did not end well, which says why."
