@@ -10,14 +10,9 @@ import asyncio
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from aiohttp import web
-
-from .app import make_app
-from .dashboard import overview
 from .enrolment import enrol, leave, share_conflicts
 from .export import Exported, left_out, write_export
 from .simulate import simulate
-from .sources import entry_corpus, entry_of, responses_of, study_of
 from .store import Register, Store, differences, open_store
 from .study import Study
 from ..errors import refuse
@@ -36,6 +31,8 @@ def _path(a: argparse.Namespace) -> Path:
 
 
 def _study(a: argparse.Namespace) -> Study:
+    from mhbench.annotate.sources import entry_of, study_of
+
     return study_of(a.study, *entry_of(a.study, a.params, a.file))
 
 
@@ -78,6 +75,10 @@ def _prepare(a: argparse.Namespace) -> Path:
 
 
 def _serve(a: argparse.Namespace) -> None:
+    from aiohttp import web
+
+    from mhbench.annotate.app import make_app
+
     path, public = _prepare(a), urlsplit(a.public_url)
     app = make_app(path, prefix=public.path.rstrip("/"), secure=public.scheme == "https")
     print("Ctrl-C stops it; every answer is on the disk.", flush=True)
@@ -85,6 +86,10 @@ def _serve(a: argparse.Namespace) -> None:
 
 
 async def _simulated(a: argparse.Namespace, path: Path, tokens: dict[str, str]) -> int:
+    from aiohttp import web
+
+    from mhbench.annotate.app import make_app
+
     runner = web.AppRunner(make_app(path, rate=1000, burst=10_000), access_log=None)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -128,6 +133,8 @@ def _forget(a: argparse.Namespace) -> None:
 
 # %% ../../nbs/annotate/15_command.ipynb #53e935fd
 def _print_overview(store: Store, study: Study) -> None:
+    from mhbench.annotate.dashboard import overview
+
     found = overview(store, study)
     columns = found["columns"]
     named = [r | {"rater": " ".join([r["rater"], *(f"({m})" for m in r["marks"])])} for r in found["rows"]]
@@ -177,6 +184,8 @@ def _export(a: argparse.Namespace) -> None:
 
 
 def _tasks(a: argparse.Namespace) -> None:
+    from mhbench.annotate.sources import entry_corpus, entry_of, responses_of
+
     entry, folder = entry_of(a.study, a.params, a.file)
     if entry.get("kind") != "labels":
         refuse("tasks", "kind", "be labels for Label Studio", f"{entry.get('kind')}", place=a.study)

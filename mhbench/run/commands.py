@@ -16,7 +16,7 @@ import yaml
 
 from ..annotate.command import add_annotate
 from ..errors import refuse
-from . import edit, execute, new_study, plan, publish
+from . import edit, execute, new_study, publish
 from .asking import asking, capped
 from .bank import add_corpus
 from .cached import add_cache
@@ -192,7 +192,9 @@ def _money(usd: float) -> str:
 
 
 def _plan(a):
-    t = plan.plan_run(a.params)
+    from mhbench.run.plan import plan_run
+
+    t = plan_run(a.params)
     shown = t.rename(columns=_COLUMNS)[["stage", "study", "model", *_COLUMNS.values()]]
     total = {"stage": "all", "study": "", "model": "", **{c: shown[c].sum(skipna=False) for c in _COLUMNS.values()}}
     print(pd.concat([shown, pd.DataFrame([total])]).to_string(index=False, formatters={"USD at most": _money}))

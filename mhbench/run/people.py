@@ -13,7 +13,6 @@ from ..records.schema import Item, Response, read_records
 from .graph import place, root
 from .params import load_params
 from ..steps.score import score_responses
-from ..studies.counselingbench.errors import error_sample, error_sheet, write_errors
 from ..studies.medqade.load import load_exports
 from mhbench.studies.medqade.rounds import (
     changed_answers,
@@ -125,6 +124,8 @@ def _panel_collect(a: argparse.Namespace) -> None:
 
 # %% ../../nbs/run/14_people.ipynb #9965e0b2
 def _errors_draw(a: argparse.Namespace) -> None:
+    from mhbench.studies.counselingbench.errors import error_sample, error_sheet
+
     p = load_params(root() / a.params)
     models = _names(a.models) if a.models else p["run"]["models"]
     items, responses = run_answers(a.study, models, a.results)
@@ -139,6 +140,8 @@ def _errors_draw(a: argparse.Namespace) -> None:
 
 
 def _errors_collect(a: argparse.Namespace) -> None:
+    from mhbench.studies.counselingbench.errors import write_errors
+
     p = load_params(root() / a.params)
     items, _ = run_answers(a.study, [], a.results)
     target = _new(Path(a.to))
