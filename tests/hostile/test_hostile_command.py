@@ -13,7 +13,7 @@ from faults.server import FaultServer
 
 from mhbench.ask.cache import Cache
 from mhbench.records.schema import Item
-from mhbench.run import cli, commands
+from mhbench.run import cli
 
 ITEMS = [
     Item(item_id=f"q{n}", study="mhqa", task="open", question=f"What helps {n}?", key=["sleep"], source="made")
