@@ -37,10 +37,10 @@ repro: data  ## run every stage that is out of date, then print the tables
 
 test: export OMP_NUM_THREADS := 1
 test: export HF_HUB_OFFLINE := 1
-test: data  ## export in step, notebooks as tests (those of stages by tests/test_stages.py), pytest; three at a time, each on one core: they wait, too; no hub is asked or waited for
+test: data  ## export in step, notebooks as tests (those of stages by tests/test_stages.py), pytest; two at a time, each on one core, and no hub is asked or waited for
 	$(BIN)/python tests/check_export.py
-	$(BIN)/nbdev_test --n_workers 3
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/nbdev_test --n_workers 2
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 data-update: $(READY)  ## after a change of a demo bank: copy the banks, add them to DVC, push them to the bundled remote
 	rm -rf data

@@ -50,7 +50,7 @@ def run(*command, cwd, ok=True) -> str:
 
 
 def pytest_collection_modifyitems(items):
-    "The longest files first, so that the workers end together (`--dist loadfile --no-loadscope-reorder`)."
+    "The longest files first, so that two workers end together (`--dist loadfile --no-loadscope-reorder`)."
     items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))
 
 
