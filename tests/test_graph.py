@@ -10,13 +10,13 @@ import nbformat
 import pytest
 import yaml
 
-from mhbench.run.graph import before, graph
+from mhbench.run.graph import before, graph, pipeline
 from mhbench.run.params import load_params
 from mhbench.run.workplace import ASKING, ASKING_FILE, NO_RESULT, PACKAGE_FILE, code_files
 
 ROOT = Path(__file__).resolve().parent.parent
 STAGES = {name: node for name, node in graph(ROOT).items() if node.parameters}
-DECLARED = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
+DECLARED = pipeline(ROOT)
 
 
 @cache
@@ -115,7 +115,7 @@ def test_a_stage_reads_what_dvc_knows(stage):
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_who_depends_on_one_table_reads_no_other(stage):
-    declared = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"][stage]["deps"]
+    declared = DECLARED[stage]["deps"]
     tables = [re.fullmatch(r"results/(\w+)/\$\{item.study\}/(\w+)\.parquet", d) for d in declared]
     for other, table in (m.groups() for m in tables if m):
         assert set(re.findall(rf'(?:read|has)\("{other}", "(\w+)"', code_of(stage))) == {table}
@@ -157,7 +157,7 @@ def test_the_parameters_of_this_repository_fit():
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_stage_depends_on_what_decides_it(stage):
     "The selection is in run.yaml; whom a stage asks is hashed by `inputs`, without what decides only how fast."
-    declared = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"][stage]
+    declared = DECLARED[stage]
     plain = [p for p in declared.get("params", []) if isinstance(p, str)]
     assert plain or f"results/inputs/{stage}/${{item.study}}.json" in declared["deps"]
     assert not [p for p in plain if p.split(".")[0] in ("run", "endpoints") or p == "models"]
