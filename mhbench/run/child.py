@@ -86,12 +86,15 @@ def _tell(told: IO[str]) -> None:
     told.flush()
 
 
-def _import_told(told: IO[str]) -> None:
-    "Import what a child has imported: the next that needs a model has its library in memory."
+def _import_told(told: IO[str], before: set[str]) -> None:
+    "Import what a second child has imported: the next that needs a model has its library in memory."
     told.seek(0)
-    for name in told.read().split():
-        with contextlib.suppress(Exception):
-            importlib.import_module(name)
+    names = told.read().split()
+    for name in names:
+        if name in before and name not in sys.modules:
+            with contextlib.suppress(Exception):
+                importlib.import_module(name)
+    before.update(names)
     gc.freeze()
 
 
@@ -102,6 +105,7 @@ def _serve(listening: socket.socket, caller: int) -> tuple[list[str], IO[str]] |
     try:
         ends = os.pidfd_open(caller)
         _import_used()
+        told_before: set[str] = set()
         waited: list[Any] = [listening, ends]
         while ends not in select.select(waited, [], [])[0]:
             conn, _ = listening.accept()
@@ -114,7 +118,7 @@ def _serve(listening: socket.socket, caller: int) -> tuple[list[str], IO[str]] |
             with conn, contextlib.suppress(OSError):  # a caller that is gone wants no answer
                 conn.sendall(f"{ended}\n".encode())
             with told:
-                _import_told(told)
+                _import_told(told, told_before)
     finally:
         if listening.fileno() != -1:
             Path(name).unlink(missing_ok=True)

@@ -39,7 +39,7 @@ _PASSING = {
 def _code() -> list[tuple]:
     "The files of the package, and the folders that others are installed in, with their times."
     package = Path(__file__).resolve().parent.parent
-    files = [f for f in package.rglob("*") if "__pycache__" not in f.parts]
+    files = [f for f in package.rglob("*") if f.is_file() and f.suffix != ".pyc"]
     installed = [Path(p) for p in sys.path if p.endswith("-packages") and Path(p).exists()]
     stats = [(f, f.stat()) for f in (*files, *installed)]
     return sorted((str(f), s.st_mtime_ns, s.st_size) for f, s in stats)
