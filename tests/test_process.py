@@ -95,30 +95,70 @@ def test_stages_of_one_repro_are_forked_from_a_process_that_ends_with_it(house, 
 
 
 LEARNT = """
-import os, sys, tempfile, types
+import json, os, socket, sys, types
 from mhbench.run import child
 
-child._LIBRARIES, before = ("slow",), set()
-for name in ("slow.once", "slow.part"):
-    told = tempfile.TemporaryFile("w+")
-    if os.fork() == 0:
-        import colorsys
-        __import__(name)
-        sys.modules["slow.made"] = types.ModuleType("slow.made")  # nobody can import it again
+child._LIBRARIES, child._import_used = ("slow",), lambda: None
+listening = socket.socket(socket.AF_UNIX)
+listening.bind("warm")
+listening.listen()
+if os.fork() == 0:
+    asked = child._serve(listening, os.getppid())
+    if asked:  # in the process of a stage
+        (_, stage), told = asked
+        print(stage, *(name for name in ("slow", "slow.part", "slow.made", "colorsys") if name in sys.modules))
+        if stage == "judge":
+            import colorsys, slow.part
+            sys.modules["slow.made"] = types.ModuleType("slow.made")  # nobody can import it again
         child._tell(told)
-        os._exit(0)
-    os.wait()
-    child._import_told(told, before)
-    print(*(name in sys.modules for name in ("slow", "slow.once", "slow.part", "slow.made", "colorsys")))
+        sys.stdout.flush()
+    os._exit(0)
+for stage in ("judge", "score", None, "judge", "score"):
+    with socket.socket(socket.AF_UNIX) as conn:
+        conn.connect("warm")
+        if stage:  # or this caller goes before it has asked
+            socket.send_fds(conn, [b"."], [0, 1, 2])
+            conn.sendall(json.dumps({"words": ["run", stage], "environment": {}, "folder": "."}).encode() + b"\\n")
+            assert conn.makefile().readlines() == ["begun\\n", "0\\n"]
 """
 
 
-def test_the_library_that_two_stages_needed_is_in_memory_for_the_third(tmp_path):
-    "Modules of the libraries that both name, and no others; one that cannot be imported is left out."
+def test_a_stage_finds_in_memory_what_one_of_its_name_has_imported(tmp_path):
+    "Modules of the libraries of models, and no others; and so does every stage after it."
     (tmp_path / "slow").mkdir()
-    for name in ("__init__", "once", "part"):
+    for name in ("__init__", "part"):
         (tmp_path / "slow" / f"{name}.py").write_text("", encoding="utf-8")
     env = {**ENV, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
-    done = subprocess.run([sys.executable, "-c", LEARNT], env=env, capture_output=True, text=True, check=True)
-    first, second = done.stdout.splitlines()
-    assert set(first.split()) == {"False"} and second.split() == ["True", "False", "False", "False", "False"]
+    done = subprocess.run([sys.executable, "-c", LEARNT], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["judge", "score", "judge slow slow.part", "score slow slow.part"], done.stderr
+
+
+BUSY = """
+import contextlib, os, signal, socket, threading
+from pathlib import Path
+from mhbench.run import process
+
+@contextlib.contextmanager
+def warm():
+    yield Path("warm"), 0
+
+process._may_be_forked, process._warm = lambda: True, warm
+listening, taken = socket.socket(socket.AF_UNIX), []
+listening.bind("warm")
+listening.listen()
+
+def interrupt():
+    taken.append(listening.accept())  # and nothing begins
+    os.kill(os.getpid(), signal.SIGINT)
+
+threading.Thread(target=interrupt, daemon=True).start()
+process.apart(["run", "score"])
+"""
+
+
+def test_an_interrupt_before_the_stage_has_begun_is_not_lost(tmp_path):
+    env = {**ENV, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", BUSY], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=30
+    )
+    assert done.stderr.endswith("KeyboardInterrupt\n"), done.stderr

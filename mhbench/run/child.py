@@ -52,11 +52,18 @@ def _end_with(conn: socket.socket) -> None:
     threading.Thread(target=watch, name="caller", daemon=True).start()
 
 
-def _become(conn: socket.socket) -> list[str]:
-    "In a child: take over what the caller sent; returns the words of its command."
-    _, streams, _, _ = socket.recv_fds(conn, 1, 3)
-    with conn.makefile("rb") as sent:
-        job = json.loads(sent.readline())
+def _received(conn: socket.socket) -> tuple[dict, list[int]] | None:  # None: it is gone
+    "What a caller sends: the words of its command, its environment and folder; and its streams."
+    try:
+        _, streams, _, _ = socket.recv_fds(conn, 1, 3)
+        with conn.makefile("rb") as sent:
+            return json.loads(sent.readline()), streams
+    except (OSError, ValueError):
+        return None
+
+
+def _become(conn: socket.socket, job: dict, streams: list[int]) -> None:
+    "In a child: take the caller's place."
     for theirs, ours in zip(streams, (0, 1, 2), strict=True):
         os.dup2(theirs, ours)
         os.close(theirs)
@@ -65,7 +72,6 @@ def _become(conn: socket.socket) -> list[str]:
     os.chdir(job["folder"])
     _end_with(conn)
     conn.sendall(b"begun\n")
-    return job["words"]
 
 
 def _import_used() -> None:
@@ -86,39 +92,51 @@ def _tell(told: IO[str]) -> None:
     told.flush()
 
 
-def _import_told(told: IO[str], before: set[str]) -> None:
-    "Import what a second child has imported: the next that needs a model has its library in memory."
-    told.seek(0)
-    names = told.read().split()
+def _import_needed(names: list[str]) -> None:
+    "Import what a stage of that name has imported before: it needs seconds, and all that follow have it in memory too."
     for name in names:
-        if name in before and name not in sys.modules:
-            with contextlib.suppress(Exception):
-                importlib.import_module(name)
-    before.update(names)
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
     gc.freeze()
+
+
+def _answer(conn: socket.socket, child: int, told: IO[str]) -> list[str]:
+    "Wait for a child, and tell its caller how it ended; returns what it has told."
+    ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    with conn, contextlib.suppress(OSError):  # a caller that is gone wants no answer
+        conn.sendall(f"{ended}\n".encode())
+    with told:
+        told.seek(0)
+        return told.read().split()
 
 
 def _serve(listening: socket.socket, caller: int) -> tuple[list[str], IO[str]] | None:
     "Fork a child for everybody who asks, until the caller ends. In a child: its words, and the file for `_tell`."
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a child's affair
     name = listening.getsockname()
+    needed: dict[tuple, list[str]] = {}  # modules, by stage
     try:
         ends = os.pidfd_open(caller)
         _import_used()
-        told_before: set[str] = set()
         waited: list[Any] = [listening, ends]
         while ends not in select.select(waited, [], [])[0]:
             conn, _ = listening.accept()
+            received = _received(conn)
+            if received is None:
+                conn.close()
+                continue
+            job, streams = received
+            stage = tuple(job["words"][:2])  # run, score
+            _import_needed(needed.get(stage, []))
             told = tempfile.TemporaryFile("w+")
             child = os.fork()
             if child == 0:
                 listening.close()
-                return _become(conn), told
-            ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-            with conn, contextlib.suppress(OSError):  # a caller that is gone wants no answer
-                conn.sendall(f"{ended}\n".encode())
-            with told:
-                _import_told(told, told_before)
+                _become(conn, job, streams)
+                return job["words"], told
+            for stream in streams:
+                os.close(stream)
+            needed[stage] = _answer(conn, child, told)
     finally:
         if listening.fileno() != -1:
             Path(name).unlink(missing_ok=True)

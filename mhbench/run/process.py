@@ -121,6 +121,12 @@ def warm_up() -> None:
                 _begin(file, caller)
 
 
+def _leave_interrupts() -> None:
+    "From here on an interrupt is the child's affair, which says what became of it."
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, lambda *_: None)
+
+
 def _forked(words: list[str]) -> int | None:  # None where no warm process can be had
     "Run a command in a child of the warm process: its exit status."
     if not _may_be_forked():
@@ -134,6 +140,7 @@ def _forked(words: list[str]) -> int | None:  # None where no warm process can b
             socket.send_fds(conn, [b"."], [0, 1, 2])
             conn.sendall(json.dumps(job).encode() + b"\n")
             begun = said.readline() == b"begun\n"
+            _leave_interrupts()
             return int(said.readline() or -signal.SIGKILL) if begun else None
     except OSError:
         return -signal.SIGKILL if begun else None
@@ -145,6 +152,7 @@ def _fresh(words: list[str]) -> int:
     with ours:
         with theirs:
             fd = theirs.fileno()
+            _leave_interrupts()
             child = subprocess.Popen(_command("fresh", str(fd), *words), pass_fds=[fd], env=_seeded())
         return child.wait()
 
@@ -156,14 +164,12 @@ def apart(
 
     Raises: RuntimeError where that process was ended from outside.
     """
-    main_thread = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGINT, lambda *_: None) if main_thread else None  # the child says what became of it
-    ended = None
+    before, ended = signal.getsignal(signal.SIGINT), None
     try:
         ended = _forked(words)
         ended = _fresh(words) if ended is None else ended
     finally:
-        if main_thread:
+        if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, signal.SIG_IGN if ended == 130 else before)  # one interrupt is enough
     if ended < 0:
         ended_from_outside(" ".join(words))
