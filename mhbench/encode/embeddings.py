@@ -380,11 +380,15 @@ def _load_encoder(
     label: str, source: str, tokens: str | Path | None, layer: int | None, pooling: str | None, budget: int, device: str
 ) -> Encoder:
     import torch
-    from sentence_transformers import SentenceTransformer
     from transformers import AutoModel, AutoTokenizer
 
+    limit = 512
+    if label == "minilm" and pooling is None:  # as its folder says; the package that reads such folders takes a second
+        pooling, limit = "mean", 256
     with _loading("load_encoder", label):
         if pooling is None:
+            from sentence_transformers import SentenceTransformer
+
             read = SentenceTransformer(source, device="cpu", model_kwargs={"dtype": torch.float32}).eval()
             st = _placed(read, device)
             sentence: _SentenceTransformer | _Pooled = _SentenceTransformer(st)
@@ -398,7 +402,7 @@ def _load_encoder(
                 shared,
                 tokenizer,
                 pooling,
-                min(128 if pooling == "pooler" else 512, _max_length(tokenizer, shared.config)),
+                min(128 if pooling == "pooler" else limit, _max_length(tokenizer, shared.config)),
             )
         words = shared
         if tokens is not None:
