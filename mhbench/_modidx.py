@@ -1497,6 +1497,14 @@ d = {
                 "encode/perplexity.html#languagemodel._batch",
                 "mhbench/encode/perplexity.py",
             ),
+            "mhbench.encode.perplexity.LanguageModel._block": (
+                "encode/perplexity.html#languagemodel._block",
+                "mhbench/encode/perplexity.py",
+            ),
+            "mhbench.encode.perplexity.LanguageModel._by_head": (
+                "encode/perplexity.html#languagemodel._by_head",
+                "mhbench/encode/perplexity.py",
+            ),
             "mhbench.encode.perplexity.LanguageModel._logprobs": (
                 "encode/perplexity.html#languagemodel._logprobs",
                 "mhbench/encode/perplexity.py",
@@ -1525,6 +1533,10 @@ d = {
             ),
             "mhbench.encode.quantised.Head.forward": (
                 "encode/quantised.html#head.forward",
+                "mhbench/encode/quantised.py",
+            ),
+            "mhbench.encode.quantised.Head.logprobs": (
+                "encode/quantised.html#head.logprobs",
                 "mhbench/encode/quantised.py",
             ),
             "mhbench.encode.quantised.Lookup": ("encode/quantised.html#lookup", "mhbench/encode/quantised.py"),

@@ -40,6 +40,9 @@ def _windows(n: int, length: int) -> list[tuple[int, int, int]]:  # begin, end, 
     return out
 
 
+_AT_ONCE = 32  # batches whose states are in memory
+
+
 class LanguageModel(_Model):
     "Log-probabilities and perplexities of texts; made by `load_lm`."
 
@@ -49,7 +52,10 @@ class LanguageModel(_Model):
         positions = getattr(model.config, "max_position_embeddings", None) or 1024
         self.name, self.model, self.tokenizer = name, model, tokenizer
         self.window = (window or min(1024, positions)) // 2 * 2
-        self.budget = min(budget, max(1, 2**24 // model.config.vocab_size))  # a batch's logits stay below 64 MiB
+        head = model.get_output_embeddings()
+        self.head = head if hasattr(head, "logprobs") else None  # of a GGUF file: it makes no table of logits
+        logits = max(1, 2**24 // model.config.vocab_size)  # tokens whose logits take 64 MiB
+        self.budget = budget if self.head else min(budget, logits)
         self.start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
 
     def logprobs(
@@ -66,19 +72,46 @@ class LanguageModel(_Model):
         spans = [(k, *w) for k, i in enumerate(ids) if len(i) > 1 for w in _windows(len(i), self.window)]
         groups, out = length_batches([b - a for _, a, b, _ in spans], self.budget), [np.zeros(len(i) - 1) for i in ids]
         batches = [[(ids[k][a:b], first - a) for k, a, b, first in (spans[g] for g in group)] for group in groups]
-        for group, found in zip(groups, run_batches(self._batch, batches, self.executor)):
-            for (k, _, b, first), logp in zip((spans[g] for g in group), found):
+        for some in range(0, len(groups), _AT_ONCE):
+            found = run_batches(self._batch, batches[some : some + _AT_ONCE], self.executor)
+            here = [spans[g] for group in groups[some : some + _AT_ONCE] for g in group]
+            values = [x for of_batch in found for x in of_batch]
+            if self.head:
+                values = self._by_head(values, [ids[k][first:b] for k, _, b, first in here])
+            for (k, _, b, first), logp in zip(here, values):
                 out[k][first - 1 : b - 1] = logp
         return list(map(Stored, out))
 
+    def _by_head(self, states: list[np.ndarray], tokens: list[list[int]]) -> list[np.ndarray]:
+        "Log-probabilities from the last layer's states: the vocabulary is read once for all of them."
+        h, following = np.concatenate(states), np.concatenate(tokens)
+        blocks = [(h[i : i + self.budget], following[i : i + self.budget]) for i in range(0, len(h), self.budget)]
+        found = np.concatenate(run_batches(self._block, blocks, self.executor))
+        return np.split(found, np.cumsum([len(t) for t in tokens])[:-1])
+
+    def _block(self, block: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        import torch
+
+        h, tokens = block
+        fill = -len(h) % 32  # a product of few rows sums in another order: a text alone would have other last digits
+        h, tokens = np.pad(h, ((0, fill), (0, 0))), np.pad(tokens, (0, fill))
+        with torch.inference_mode():
+            cap = getattr(self.model.config, "final_logit_softcapping", None)
+            found = self.head.logprobs(torch.from_numpy(h), torch.from_numpy(tokens), cap)
+        return found[: len(block[0])].numpy()
+
     def _batch(
         self, pieces: list[tuple[list[int], int]]
-    ) -> list[np.ndarray]:  # token ids, and the first position to score
+    ) -> list[np.ndarray]:  # the log-probability of each scored token; or, for a head, the state before it
         import torch
 
         width = int(padded_widths([max(len(p) for p, _ in pieces)], self.window)[0])
         ids, mask = _padded([p for p, _ in pieces], self.tokenizer.pad_token_id or 0, width)
         ids, mask = _moved(self.model, ids, mask)
+        if self.head:
+            with torch.inference_mode():
+                states = self.model.base_model(input_ids=ids, attention_mask=mask).last_hidden_state.numpy()
+            return [states[row, first - 1 : len(p) - 1] for row, (p, first) in enumerate(pieces)]
         with torch.inference_mode():
             logits = self.model(input_ids=ids, attention_mask=mask).logits
 

@@ -68,7 +68,7 @@ class Lookup(torch.nn.Module):
 class Head(torch.nn.Module):
     "The last layer of a language model: the product with every row, some thousand at a time."
 
-    def __init__(self, table: Vocabulary, step: int = 8192):
+    def __init__(self, table: Vocabulary, step: int = 4096):
         super().__init__()
         self.table, self.step = table, step
 
@@ -77,6 +77,23 @@ class Head(torch.nn.Module):
         for start in range(0, len(self.table), self.step):
             out[..., start : start + self.step] = h @ self.table.between(start, start + self.step).T
         return out
+
+    def logprobs(
+        self,
+        h: torch.Tensor,  # (n, d), float32: the last layer's states
+        tokens: torch.Tensor,  # (n,), int64: what follows each
+        cap: float | None = None,  # of the model's `final_logit_softcapping`
+    ) -> torch.Tensor:  # (n,), float64, natural logs
+        "The log-probability of the token after each state; no table of all V of them is made."
+        total, own = h.new_full((len(h),), -torch.inf, dtype=torch.float64), h.new_zeros(len(h), dtype=torch.float64)
+        for start in range(0, len(self.table), self.step):
+            z = h @ self.table.between(start, start + self.step).T
+            if cap is not None:
+                z = torch.tanh(z / cap) * cap
+            total = torch.logaddexp(total, torch.logsumexp(z, 1).double())
+            row = torch.nonzero((tokens >= start) & (tokens < start + self.step))[:, 0]
+            own[row] = z[row, tokens[row] - start].double()
+        return own - total
 
 
 # %% ../../nbs/encode/12_quantised.ipynb #a9247daf
