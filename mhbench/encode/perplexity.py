@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -53,7 +54,7 @@ class LanguageModel(_Model):
         self.name, self.model, self.tokenizer = name, model, tokenizer
         self.window = (window or min(1024, positions)) // 2 * 2
         head = model.get_output_embeddings()
-        self.head = head if hasattr(head, "logprobs") else None  # of a GGUF file: it makes no table of logits
+        self.head: Any = head if hasattr(head, "logprobs") else None  # of a GGUF file: it makes no table of logits
         logits = max(1, 2**24 // model.config.vocab_size)  # tokens whose logits take 64 MiB
         self.budget = budget if self.head else min(budget, logits)
         self.start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
