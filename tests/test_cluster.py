@@ -62,7 +62,7 @@ def test_the_suite_has_the_same_bits_on_a_cluster(client, tiny):
 
 def test_bertscore_survives_a_killed_worker(client):
     "SIGKILL to one of two workers while batches run: the same bits, and none missing."
-    candidates, references = sentences(700, 4), sentences(700, 5)
+    candidates, references = sentences(400, 4), sentences(400, 5)
     here = freeform.bertscore(candidates, references, encoder=embeddings.load_encoder())
     pids, killed, asked = client.run(os.getpid), threading.Event(), threading.Event()
     victim = sorted(pids.values())[0]
