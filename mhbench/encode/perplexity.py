@@ -53,7 +53,7 @@ class LanguageModel(_Model):
         positions = getattr(model.config, "max_position_embeddings", None) or 1024
         self.name, self.model, self.tokenizer = name, model, tokenizer
         self.window = (window or min(1024, positions)) // 2 * 2
-        head = model.get_output_embeddings()
+        head = getattr(model, "get_output_embeddings", lambda: None)()
         self.head: Any = head if hasattr(head, "logprobs") else None  # of a GGUF file: it makes no table of logits
         logits = max(1, 2**24 // model.config.vocab_size)  # tokens whose logits take 64 MiB
         self.budget = budget if self.head else min(budget, logits)
