@@ -143,6 +143,7 @@ def warm():
     yield Path("warm"), 0
 
 process._may_be_forked, process._warm = lambda: True, warm
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever the tests were started with
 listening, taken = socket.socket(socket.AF_UNIX), []
 listening.bind("warm")
 listening.listen()
