@@ -37,8 +37,7 @@ repro: data  ## run every stage that is out of date, then print the tables
 
 test: export OMP_NUM_THREADS := 1
 test: export HF_HUB_OFFLINE := 1
-test: data  ## export in step, notebooks as tests (those of stages by tests/test_stages.py), pytest; two at a time, each on one core, and no hub is asked or waited for
-	$(BIN)/python tests/check_export.py
+test: data  ## notebooks as tests (those of stages by tests/test_stages.py), pytest, the export in step among it; two at a time, each on one core, and no hub is asked or waited for
 	$(BIN)/nbdev_test --n_workers 2
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 

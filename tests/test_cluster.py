@@ -7,12 +7,12 @@ import pickle
 import random
 import signal
 import threading
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
 
 pytest.importorskip("torch")
-pytest.importorskip("sentence_transformers")
 pytest.importorskip("dask.distributed", reason="the extra dask is not installed")
 
 from mhbench.encode import bertscore as freeform
@@ -20,6 +20,9 @@ from mhbench.encode import classifiers, embeddings, perplexity
 from mhbench.encode import roscoe as reasoning
 from mhbench.encode.parallel import Executor, dask_client
 
+pytestmark = pytest.mark.skipif(
+    find_spec("sentence_transformers") is None, reason="sentence_transformers is not installed"
+)
 TWO = Executor(kind="dask", workers=2)
 WORDS = (
     "client mood sleep appetite family work drinking risk history reports feels most days for weeks goal plan support"

@@ -4,18 +4,21 @@ import os
 import pickle
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
-pytest.importorskip("sentence_transformers")
 
 import literal_roscoe as literal  # noqa: E402
 
 from mhbench.encode import classifiers, embeddings, perplexity
 
+pytestmark = pytest.mark.skipif(
+    find_spec("sentence_transformers") is None, reason="sentence_transformers is not installed"
+)
 TEXTS = [
     "He drinks every evening.",
     "She sleeps badly.",

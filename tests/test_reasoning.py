@@ -1,17 +1,21 @@
 """Steps, the ROSCOE suite against a literal reading of the published scorer, ROUGE and whole chains."""
 
+from importlib.util import find_spec
+
 import numpy as np
 import pandas as pd
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("sentence_transformers")
 
 import literal_roscoe as literal  # noqa: E402
 
 from mhbench.encode import embeddings as encode
 from mhbench.encode import overlap, roscoe
 
+pytestmark = pytest.mark.skipif(
+    find_spec("sentence_transformers") is None, reason="sentence_transformers is not installed"
+)
 CONTEXT = [
     "The client is a man of 65 who lives with his wife.",
     "He has felt low for several years.",
