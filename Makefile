@@ -68,7 +68,6 @@ export: $(READY)  ## after editing a notebook: the package, and the schema of pa
 	$(BIN)/nbdev_clean
 	$(BIN)/ruff format --quiet nbs tests benchmarks
 	$(BIN)/nbdev_export
-	$(BIN)/ruff format --quiet mhbench
 	$(BIN)/python -c "from mhbench.run.shape import write_schema; write_schema('params.schema.json')"
 
 licences: $(READY)  ## what every pinned requirement says of its licence

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 # %% auto #0
-__all__ = ["M", "refuse", "settings_from", "system_remedy"]
-
+__all__ = ['M', 'refuse', 'settings_from', 'system_remedy']
 
 # %% ../nbs/00_errors.ipynb #6758e755
 def refuse(
@@ -35,7 +34,6 @@ def refuse(
     where = f" ({place})" if place else ""
     then = f"; {remedy}" if remedy else ""
     raise error(f"{function}: {argument} must {rule}; got {got}{where}{then}") from None
-
 
 # %% ../nbs/00_errors.ipynb #152cb6de
 M = TypeVar("M", bound="BaseModel")
@@ -61,7 +59,6 @@ def settings_from(
     argument = ".".join(map(str, [*filter(None, [inside]), *first["loc"]]))
     remedy = f"its entries are {', '.join(record.model_fields)}{also}"
     return refuse(function, argument, f"fit ({first['msg']})", repr(first.get("input")), remedy=remedy)
-
 
 # %% ../nbs/00_errors.ipynb #af7e129f
 _SYSTEM = {

@@ -24,7 +24,7 @@ def differences() -> list[str]:
                 ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints")
             )
         bin = Path(sys.executable).parent
-        for command in (["nbdev_clean"], ["ruff", "format", "nbs"], ["nbdev_export"], ["ruff", "format", "mhbench"]):
+        for command in (["nbdev_clean"], ["ruff", "format", "nbs"], ["nbdev_export"]):
             subprocess.run([bin / command[0], *command[1:]], cwd=copy, check=True, stdout=subprocess.DEVNULL)
         out = []
         for pattern, remedy in (("nbs/**/*.ipynb", "make export"), ("mhbench/**/*.py", "make export")):

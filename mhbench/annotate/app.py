@@ -41,28 +41,9 @@ from .study import Study
 from ..errors import refuse
 
 # %% auto #0
-__all__ = [
-    "LOG",
-    "DESK",
-    "guard",
-    "come_in",
-    "consent",
-    "instructions",
-    "go_on",
-    "review",
-    "pause_page",
-    "leave_device",
-    "thanks",
-    "language",
-    "static",
-    "dashboard",
-    "question",
-    "post_question",
-    "onward",
-    "state",
-    "save_changes",
-    "make_app",
-]
+__all__ = ['LOG', 'DESK', 'guard', 'come_in', 'consent', 'instructions', 'go_on', 'review', 'pause_page', 'leave_device',
+           'thanks', 'language', 'static', 'dashboard', 'question', 'post_question', 'onward', 'state', 'save_changes',
+           'make_app']
 
 # %% ../../nbs/annotate/11_app.ipynb #aeb9b200
 LOG = logging.getLogger("mhbench.annotate")
@@ -157,7 +138,6 @@ async def _posted(request: web.Request, visitor: Visitor) -> dict[str, str]:
     if not request.app[DESK].gate.genuine(request, visitor, form.get("csrf", "")):
         raise web.HTTPForbidden
     return form
-
 
 # %% ../../nbs/annotate/11_app.ipynb #30be78b3
 async def come_in(request: web.Request) -> web.Response:
@@ -295,7 +275,6 @@ async def dashboard(request: web.Request) -> web.Response:
     title = t("dashboard.title", name=desk.study.settings.title or desk.study.name)
     things = {a.of: t(f"dashboard.of.{a.of}") if f"dashboard.of.{a.of}" in known else a.of for a in found["agreement"]}
     return _render(request, "dashboard.html", title=title, time=when(now_ms()), things=things, **found)
-
 
 # %% ../../nbs/annotate/11_app.ipynb #6766c0d3
 def _nth(request: web.Request, rater: str) -> tuple[int, Place, int]:
@@ -436,7 +415,6 @@ async def save_changes(request: web.Request) -> web.Response:
             refused.append({"event": c.get("event"), "why": str(e)})
     await desk.writer.save(changes, desk.visit(rater, body.get("visit")))
     return web.json_response({"saved": [c.event for c in changes], "refused": refused, "now": now_ms()})
-
 
 # %% ../../nbs/annotate/11_app.ipynb #aa603cf8
 def make_app(

@@ -16,8 +16,7 @@ from ..errors import refuse
 from ..studies.medqade.panel import assign
 
 # %% auto #0
-__all__ = ["core", "first_assignment", "reassign", "Place", "rater_list", "conflicting", "main_error"]
-
+__all__ = ['core', 'first_assignment', 'reassign', 'Place', 'rater_list', 'conflicting', 'main_error']
 
 # %% ../../nbs/annotate/04_assignment.ipynb #c342acd1
 def _seeded(ids: Sequence[str], seed: int) -> list[str]:
@@ -59,7 +58,6 @@ def first_assignment(
     per_item = min(2 if rule.rule == "pairs" else rule.per_item, len(raters))
     split = assign(rest, raters, n_core=0, per_item=per_item, seed=seed).by_rater() if rest else {}
     return {r: all_core + list(split.get(r, [])) for r in raters}
-
 
 # %% ../../nbs/annotate/04_assignment.ipynb #bb537e31
 def _short(rule: Rule, ids: list[str], held: dict[str, set], active: list[str]) -> None:
@@ -111,7 +109,6 @@ def reassign(
     place = {i: k for k, i in enumerate(order)}
     return {r: sorted(of, key=place.__getitem__) for r, of in now.items() if of}
 
-
 # %% ../../nbs/annotate/04_assignment.ipynb #ede05c87
 class Place(NamedTuple):
     "One page of one rater."
@@ -135,7 +132,6 @@ def rater_list(
         pages.insert(round((k + 1) * len(items) / (len(checks) + 1)) + k, c)
     repeats = [Place(i, 1) for i in items if i in set(again)]
     return [Place(q.question_id) for q in study.of_role("practice")] + [Place(i) for i in pages] + repeats
-
 
 # %% ../../nbs/annotate/04_assignment.ipynb #80fb1970
 def _tied(labels: Sequence[str | None]) -> bool:

@@ -19,7 +19,7 @@ from ..errors import refuse
 from ..records.labelstudio import label_studio_tasks, write_tasks
 
 # %% auto #0
-__all__ = ["DEFAULT", "PORT", "add_annotate"]
+__all__ = ['DEFAULT', 'PORT', 'add_annotate']
 
 # %% ../../nbs/annotate/15_command.ipynb #ee90598b
 DEFAULT = "mentat"
@@ -48,7 +48,6 @@ def _base(a: argparse.Namespace) -> str:
 def _print_links(a: argparse.Namespace, tokens: dict[str, str]) -> None:
     for rater, token in tokens.items():
         print(f"  {rater}: {_base(a)}/in/{token}")
-
 
 # %% ../../nbs/annotate/15_command.ipynb #5b2edc94
 def _prepare(a: argparse.Namespace) -> Path:
@@ -112,7 +111,6 @@ def _demo(a: argparse.Namespace) -> None:
     with open_store(path) as store:
         _print_overview(store, study)
 
-
 # %% ../../nbs/annotate/15_command.ipynb #791cc208
 def _invite(a: argparse.Namespace) -> None:
     with open_store(_path(a)) as store:
@@ -129,7 +127,6 @@ def _forget(a: argparse.Namespace) -> None:
     with open_store(_path(a)) as store:
         n = leave(store, store.study, a.rater, forget=True)
     print(f"{a.rater}: deleted, with {n} events")
-
 
 # %% ../../nbs/annotate/15_command.ipynb #53e935fd
 def _print_overview(store: Store, study: Study) -> None:
@@ -201,7 +198,6 @@ def _tasks(a: argparse.Namespace) -> None:
     answers = [r for r in responses_of(entry, corpus, folder) if r.item_id in ids]
     made = label_studio_tasks(corpus.items, answers, lists, seed=study.settings.seed, language=study.settings.language)
     print(*write_tasks(made, a.out), sep="\n")
-
 
 # %% ../../nbs/annotate/15_command.ipynb #6ff373bb
 def _hosted(s: argparse.ArgumentParser) -> None:

@@ -24,7 +24,7 @@ from ..stats.agreement import krippendorff_alpha
 from ..stats.estimate import estimate
 
 # %% auto #0
-__all__ = ["Complete", "COLUMNS", "N_BOOT", "when", "again", "progress", "Agreement", "agreement", "overview"]
+__all__ = ['Complete', 'COLUMNS', 'N_BOOT', 'when', 'again', 'progress', 'Agreement', 'agreement', 'overview']
 
 # %% ../../nbs/annotate/09_dashboard.ipynb #7457f023
 Complete = dict[tuple[str, str, int], dict[str, RatedAnswer]]
@@ -91,7 +91,6 @@ def progress(
     complete, started, seconds = complete_answers(store, study), store.all_answers(), store.active_ms()
     raters = [r for r in Register(store).raters() if r.role != "owner"]
     return [_row(r, study, store, complete, started, seconds) for r in raters]
-
 
 # %% ../../nbs/annotate/09_dashboard.ipynb #78a031da
 N_BOOT = 500  # replicates: the page is drawn anew whenever somebody looks

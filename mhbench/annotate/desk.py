@@ -20,8 +20,7 @@ from .presentation import code, present
 from .store import Change, Register, Store, Visit, open_store
 
 # %% auto #0
-__all__ = ["MOST_CHANGES", "MOST_MS", "Writer", "Refused", "Desk"]
-
+__all__ = ['MOST_CHANGES', 'MOST_MS', 'Writer', 'Refused', 'Desk']
 
 # %% ../../nbs/annotate/10_desk.ipynb #045d9be6
 class Writer:
@@ -66,7 +65,6 @@ class Writer:
     def close(self) -> None:
         self.thread.shutdown()
         self.store.close()
-
 
 # %% ../../nbs/annotate/10_desk.ipynb #b7f01495
 MOST_CHANGES = 200  # in one request

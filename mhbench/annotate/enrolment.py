@@ -15,7 +15,7 @@ from .study import Question, Study
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ["Page", "complete_answers", "share_out", "enrol", "leave", "conflicts", "share_conflicts"]
+__all__ = ['Page', 'complete_answers', 'share_out', 'enrol', 'leave', 'conflicts', 'share_conflicts']
 
 # %% ../../nbs/annotate/06_enrolment.ipynb #2d9f3f32
 Page = tuple[str, str, int]  # rater, question, occasion
@@ -34,7 +34,6 @@ def complete_answers(
         if page[1] in at
     }
     return {page: a for page, a in said.items() if a and not missing(study, at[page[1]], a)}
-
 
 # %% ../../nbs/annotate/06_enrolment.ipynb #497c91fd
 def _items(study: Study) -> list[Question]:
@@ -88,7 +87,6 @@ def leave(store: Store, study: Study, rater: str, *, forget: bool = False) -> in
         n = 0
     share_out(store, study)
     return n
-
 
 # %% ../../nbs/annotate/06_enrolment.ipynb #60b36266
 def conflicts(store: Store, study: Study) -> list[str]:  # question ids, in the study's order

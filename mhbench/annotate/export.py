@@ -24,19 +24,8 @@ from ..records.labelstudio import load_label_studio
 from ..records.schema import Item, Rating, fingerprint, read_records, validate, write_records
 
 # %% auto #0
-__all__ = [
-    "MENTAT_WORDINGS",
-    "Exported",
-    "ratings",
-    "all_answers",
-    "all_events",
-    "write_export",
-    "ratings_of_file",
-    "Rated",
-    "left_out",
-    "study_ratings",
-    "hash_of_answers",
-]
+__all__ = ['MENTAT_WORDINGS', 'Exported', 'ratings', 'all_answers', 'all_events', 'write_export', 'ratings_of_file', 'Rated',
+           'left_out', 'study_ratings', 'hash_of_answers']
 
 # %% ../../nbs/annotate/12_export.ipynb #85ffed5a
 MENTAT_WORDINGS = {"male", "female", "nonbinary"}
@@ -116,7 +105,6 @@ def ratings(store: Store) -> Exported:
             (out.repeats if occasion else out.ratings).append(rating)
     return out
 
-
 # %% ../../nbs/annotate/12_export.ipynb #67b6b31a
 def _time(ms: int | None) -> str:
     return "" if ms is None else datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
@@ -161,7 +149,6 @@ def all_events(store: Store) -> pd.DataFrame:  # a row a change, in the order of
         client=log.pop("client_ms").map(lambda x: _time(None if pd.isna(x) else int(x))),
         server=log.pop("server_ms").map(_time),
     )
-
 
 # %% ../../nbs/annotate/12_export.ipynb #a3df5ac7
 def _rows(records: Iterable[Rating]) -> pd.DataFrame:
@@ -226,7 +213,6 @@ def write_export(
     if sheet:
         _sheet(tables, folder / "answers.xlsx")
     return out
-
 
 # %% ../../nbs/annotate/12_export.ipynb #13a904c2
 def _of_csv(path: Path) -> list[Rating]:
@@ -338,7 +324,6 @@ def ratings_of_file(
             )
     return found
 
-
 # %% ../../nbs/annotate/12_export.ipynb #1945c618
 class Rated(NamedTuple):
     "People's verdicts as a study reads them."
@@ -401,7 +386,6 @@ def study_ratings(
         with open_store(path) as store:
             notes += left_out(ratings(store))
     return Rated(found, notes)
-
 
 # %% ../../nbs/annotate/12_export.ipynb #a3a65c26
 def hash_of_answers(

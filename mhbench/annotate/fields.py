@@ -13,7 +13,7 @@ from .study import Question, Study
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ["LONGEST", "Field", "RatedAnswer", "fields", "read", "missing", "passed", "fits"]
+__all__ = ['LONGEST', 'Field', 'RatedAnswer', 'fields', 'read', 'missing', 'passed', 'fits']
 
 # %% ../../nbs/annotate/03_fields.ipynb #19571096
 LONGEST = 10_000  # characters of a comment
@@ -64,7 +64,6 @@ def fields(study: Study, question: Question) -> list[Field]:
         out = [Field(t, "choice", ("yes", "no")) for t in question.targets]
     return [*out, Field("comment", "text", required=False)]
 
-
 # %% ../../nbs/annotate/03_fields.ipynb #db666f01
 def _number(text: str) -> float:
     if not re.fullmatch(r"\d{1,3}", text) or int(text) > 100:
@@ -104,7 +103,6 @@ def read(
         refuse("read", field.target, f"be {e}", f"{text[:40]!r}", place=question.question_id)
     return RatedAnswer(label=text)
 
-
 # %% ../../nbs/annotate/03_fields.ipynb #672e91b9
 def missing(
     study: Study,
@@ -122,7 +120,6 @@ def missing(
         return [next(iter(study.settings.errors))]
     named = answers.get("main", RatedAnswer()).label
     return [] if len(kinds) == 1 or named in kinds else ["main"]
-
 
 # %% ../../nbs/annotate/03_fields.ipynb #b0df744f
 def passed(

@@ -15,7 +15,7 @@ from aiohttp import web
 from .store import Rater, Register
 
 # %% auto #0
-__all__ = ["CONTENT_POLICY", "HEADERS", "MONTHS_S", "protect", "Limit", "Visitor", "second_word", "Entrance"]
+__all__ = ['CONTENT_POLICY', 'HEADERS', 'MONTHS_S', 'protect', 'Limit', 'Visitor', 'second_word', 'Entrance']
 
 # %% ../../nbs/annotate/08_gate.ipynb #ca1ccb1d
 CONTENT_POLICY = (
@@ -40,7 +40,6 @@ def protect(response: web.StreamResponse) -> web.StreamResponse:
     response.headers.setdefault("Cache-Control", "no-store")
     return response
 
-
 # %% ../../nbs/annotate/08_gate.ipynb #765fbf87
 class Limit:
     "A bucket of requests for everyone who asks."
@@ -57,7 +56,6 @@ class Limit:
             self.left.clear()  # rather forget who asked how often than grow without end
         self.left[who] = (max(left - 1, 0) if left >= 1 else left, now)
         return left >= 1
-
 
 # %% ../../nbs/annotate/08_gate.ipynb #e3d5c902
 MONTHS_S = 180 * 24 * 3600  # how long a browser keeps the cookie

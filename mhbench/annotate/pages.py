@@ -21,21 +21,8 @@ from .study import Question, Study
 from ..errors import refuse
 
 # %% auto #0
-__all__ = [
-    "LANGUAGES",
-    "CONTENT_TYPES",
-    "texts",
-    "translator",
-    "label_words",
-    "static_files",
-    "static_hash",
-    "environment",
-    "Sheet",
-    "sentences",
-    "question_view",
-    "feedback",
-    "answers_in_words",
-]
+__all__ = ['LANGUAGES', 'CONTENT_TYPES', 'texts', 'translator', 'label_words', 'static_files', 'static_hash', 'environment',
+           'Sheet', 'sentences', 'question_view', 'feedback', 'answers_in_words']
 
 # %% ../../nbs/annotate/07_pages.ipynb #e0ee6b5a
 LANGUAGES = ("en", "de")
@@ -60,7 +47,6 @@ def translator(language: str) -> Callable[..., str]:
 def label_words(t: Callable[..., str], language: str, label: str) -> str:
     "A label in the page's words, or as it is where a study has labels of its own."
     return t(f"label.{label}") if f"label.{label}" in texts(language) else label
-
 
 # %% ../../nbs/annotate/07_pages.ipynb #019c51fc
 CONTENT_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -90,7 +76,6 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-
 
 # %% ../../nbs/annotate/07_pages.ipynb #3fa5bf95
 class Sheet(NamedTuple):
@@ -134,7 +119,6 @@ def sentences(text: str) -> list[tuple[int, int]]:  # first character and the on
     spans = [m.span() for m in re.finditer(r"[^.!?\n]+[.!?]*[\"'”’)]*", text)]
     cut = [(a + len(text[a:b]) - len(text[a:b].lstrip()), a + len(text[a:b].rstrip())) for a, b in spans]
     return [(a, b) for a, b in cut if b > a]
-
 
 # %% ../../nbs/annotate/07_pages.ipynb #335c7478
 class _View:
@@ -274,7 +258,6 @@ def _notes(t: Callable[..., str], kind: str, opened: list[str]) -> list[str]:
         return [t("question.main" if opened[0] == "main" else "question.both")]
     return [t("question.missing", n=len(opened))]
 
-
 # %% ../../nbs/annotate/07_pages.ipynb #4604dd61
 def feedback(
     sheet: Sheet,
@@ -293,7 +276,6 @@ def feedback(
         line = t("feedback.right") if right else f"{t('feedback.wrong')} {t('feedback.expected', what=what)}"
         out.append(f"{q.targets.get(target, target)}: {line}")
     return out + ([q.feedback] if q.feedback else [])
-
 
 # %% ../../nbs/annotate/07_pages.ipynb #673c973b
 def answers_in_words(

@@ -13,8 +13,7 @@ from typing import NamedTuple
 from .study import Question, Study
 
 # %% auto #0
-__all__ = ["draw", "Shown", "present", "code"]
-
+__all__ = ['draw', 'Shown', 'present', 'code']
 
 # %% ../../nbs/annotate/02_presentation.ipynb #77c6dd21
 def draw(
@@ -23,7 +22,6 @@ def draw(
     "A number that looks random and depends on the words alone."
     text = json.dumps(words, ensure_ascii=False, separators=(",", ":"))
     return int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest(), "big")
-
 
 # %% ../../nbs/annotate/02_presentation.ipynb #11617d09
 class Shown(NamedTuple):
@@ -57,7 +55,6 @@ def present(
         {t: draw(*seed, "start", t) % 101 for t in targets} if sliding else {},
         sorted(question.sides, key=lambda s: draw(*seed, "side", s)) if kind == "duel" else [],
     )
-
 
 # %% ../../nbs/annotate/02_presentation.ipynb #97becb9a
 def code(

@@ -23,8 +23,7 @@ from .study import Question, Study
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ["opinion", "answer_all", "simulate"]
-
+__all__ = ['opinion', 'answer_all', 'simulate']
 
 # %% ../../nbs/annotate/14_simulate.ipynb #2153c8a5
 def opinion(
@@ -49,7 +48,6 @@ def opinion(
         kinds = [*study.settings.errors]
         out[kinds[draw(seed, question.question_id, rater) % len(kinds)]] = RatedAnswer(label="yes")
     return out
-
 
 # %% ../../nbs/annotate/14_simulate.ipynb #12be986e
 async def _save(client: aiohttp.ClientSession, word: str, change: dict) -> None:

@@ -22,8 +22,7 @@ from ..studies.counselingbench.errors import error_sample
 from ..studies.demo import demo_path
 
 # %% auto #0
-__all__ = ["demo_names", "demo_entry", "entry_of", "responses_of", "entry_corpus", "study_of"]
-
+__all__ = ['demo_names', 'demo_entry', 'entry_of', 'responses_of', 'entry_corpus', 'study_of']
 
 # %% ../../nbs/annotate/13_sources.ipynb #7a6652b6
 def demo_names() -> list[str]:
@@ -73,7 +72,6 @@ def entry_of(
         place=str(params),
         remedy=f"add studies.{name}.annotate, or pass --file",
     )
-
 
 # %% ../../nbs/annotate/13_sources.ipynb #014fafd6
 def _read(answers: str, folder: Path) -> list[Response]:

@@ -21,21 +21,8 @@ from ..errors import refuse
 from ..records.database import private_file
 
 # %% auto #0
-__all__ = [
-    "ROLES",
-    "ANSWER_KEY",
-    "Change",
-    "Visit",
-    "Given",
-    "Rater",
-    "now_ms",
-    "token_hash",
-    "Store",
-    "Register",
-    "open_store",
-    "replay",
-    "differences",
-]
+__all__ = ['ROLES', 'ANSWER_KEY', 'Change', 'Visit', 'Given', 'Rater', 'now_ms', 'token_hash', 'Store', 'Register', 'open_store',
+           'replay', 'differences']
 
 # %% ../../nbs/annotate/05_store.ipynb #2e1a72fd
 ROLES = ("rater", "resolver", "owner")
@@ -131,7 +118,6 @@ def now_ms() -> int:
 def token_hash(token: str) -> str:
     "What is kept of an invitation."
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
-
 
 # %% ../../nbs/annotate/05_store.ipynb #b2760936
 class Store:
@@ -246,7 +232,6 @@ class Store:
         rows = self.db.execute("SELECT rater, question, occasion, sum(active_ms) FROM visits GROUP BY 1, 2, 3")
         return {(r, q, o): ms for r, q, o, ms in rows}
 
-
 # %% ../../nbs/annotate/05_store.ipynb #7f3be1ab
 class Register:
     "Who takes part: invitations, lists of pages, and leaving."
@@ -325,7 +310,6 @@ class Register:
         if rater not in names:
             refuse(function, "rater", f"be one of {', '.join(names) or 'none yet'}", f"{rater!r}")
 
-
 # %% ../../nbs/annotate/05_store.ipynb #b26e5a69
 def open_store(
     path: str | Path,
@@ -384,7 +368,6 @@ def _statements(script: str) -> Iterator[str]:
         if sqlite3.complete_statement(part):
             yield part
             part = ""
-
 
 # %% ../../nbs/annotate/05_store.ipynb #95a24c7a
 def replay(store: Store) -> dict[tuple, tuple]:  # (rater, question, occasion, target) -> (value, label)

@@ -16,17 +16,7 @@ from ..errors import refuse
 from ..records.schema import Id, Item, Name, Record, Response, fingerprint, letters
 
 # %% auto #0
-__all__ = [
-    "QuestionKind",
-    "RESERVED",
-    "Rule",
-    "Extra",
-    "StudySettings",
-    "Question",
-    "Study",
-    "what_is_asked",
-    "build_study",
-]
+__all__ = ['QuestionKind', 'RESERVED', 'Rule', 'Extra', 'StudySettings', 'Question', 'Study', 'what_is_asked', 'build_study']
 
 # %% ../../nbs/annotate/01_study.ipynb #d2d21c45
 QuestionKind = Literal["sliders", "labels", "agree", "errors", "duel", "score", "yes_no"]
@@ -84,7 +74,6 @@ class StudySettings(Record):
     checks: list[Extra] = []
     assignment: Rule = Rule()
 
-
 # %% ../../nbs/annotate/01_study.ipynb #a57d7cee
 class Question(Record):
     "One page, with all that it may show."
@@ -126,7 +115,6 @@ class Study(Record):
 
     def of_role(self, role: str) -> list[Question]:
         return [q for q in self.questions if q.role == role]
-
 
 # %% ../../nbs/annotate/01_study.ipynb #6a42b7aa
 def what_is_asked(
@@ -224,7 +212,6 @@ def _extra(extra: Extra, role: Literal["practice", "check"], settings: StudySett
         targets=targets,
         **extra.model_dump(include={"context", "sides", "reference", "key", "expected", "feedback", "loud"}),
     )
-
 
 # %% ../../nbs/annotate/01_study.ipynb #bc47501b
 def _settings(name: str, entry: dict[str, Any]) -> StudySettings:

@@ -22,7 +22,6 @@ from .terms import Terms, changes_of_terms, keep_terms, learn
 # %% auto #0
 __all__ = []
 
-
 # %% ../../nbs/ask/22_adapt.ipynb #2279dc6c
 class _Adapts:
     "The part of a run that learns what its endpoint takes; the rest of the run gives it what is named here."

@@ -26,21 +26,8 @@ from .terms import Terms, known_terms
 from ..errors import refuse
 
 # %% auto #0
-__all__ = [
-    "ENDED",
-    "BatchPending",
-    "batch_folder",
-    "load_state",
-    "save_state",
-    "write_parts",
-    "BatchUnreadable",
-    "submit",
-    "poll",
-    "read_line",
-    "merge_part",
-    "ask_batch",
-]
-
+__all__ = ['ENDED', 'BatchPending', 'batch_folder', 'load_state', 'save_state', 'write_parts', 'BatchUnreadable', 'submit',
+           'poll', 'read_line', 'merge_part', 'ask_batch']
 
 # %% ../../nbs/ask/25_batch.ipynb #e811cc72
 class BatchPending(RuntimeError):
@@ -87,7 +74,6 @@ def save_state(folder: str | Path, parts: list[dict[str, Any]]) -> None:
         f.flush()
         os.fsync(f.fileno())
     os.replace(new, Path(folder) / "state.json")
-
 
 # %% ../../nbs/ask/25_batch.ipynb #d21fbe5d
 def write_parts(
@@ -161,7 +147,6 @@ def write_parts(
         )
     close()
     return parts
-
 
 # %% ../../nbs/ask/25_batch.ipynb #6eafc0b5
 ENDED = ("completed", "failed", "expired", "cancelled")
@@ -351,7 +336,6 @@ def _content(client, file_id: str, part: dict[str, Any], folder: str | Path) -> 
             f"ask_batch: the service must have the file {file_id} of batch {part['batch_id']}; got 404;"
             f" {_remedy(part, folder)}"
         ) from None
-
 
 # %% ../../nbs/ask/25_batch.ipynb #6ca0abdb
 def ask_batch(

@@ -16,18 +16,8 @@ from .terms import Terms, known_terms
 from ..errors import refuse
 
 # %% auto #0
-__all__ = [
-    "BYTES_PER_TOKEN",
-    "BudgetReached",
-    "TooManyFailed",
-    "cost",
-    "Budget",
-    "estimate_tokens",
-    "max_completion",
-    "Plan",
-    "plan",
-]
-
+__all__ = ['BYTES_PER_TOKEN', 'BudgetReached', 'TooManyFailed', 'cost', 'Budget', 'estimate_tokens', 'max_completion', 'Plan',
+           'plan']
 
 # %% ../../nbs/ask/15_budget.ipynb #9ee5b50c
 class BudgetReached(RuntimeError):
@@ -101,7 +91,6 @@ class Budget:
 
     def __repr__(self):
         return f"Budget({self.cost_usd:.4f} of {self.max_cost_usd} USD, {self.tokens} of {self.max_tokens} tokens)"
-
 
 # %% ../../nbs/ask/15_budget.ipynb #97cc7aca
 BYTES_PER_TOKEN = 3.5

@@ -15,7 +15,7 @@ from .secrets import Secrets
 from .send import Line, Reply, api_key
 
 # %% auto #0
-__all__ = ["LiteLine", "line_to"]
+__all__ = ['LiteLine', 'line_to']
 
 # %% ../../nbs/ask/28_by_litellm.ipynb #e12cba16
 _SECRET = re.compile(r"(?i)(api_?key|access_key|secret|token|password|credentials)$")

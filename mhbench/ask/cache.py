@@ -36,8 +36,7 @@ from ..errors import refuse
 from ..records.database import Database, private_file, transaction
 
 # %% auto #0
-__all__ = ["cache_path", "Cache", "stats", "contents", "export", "Imported", "import_file", "prune"]
-
+__all__ = ['cache_path', 'Cache', 'stats', 'contents', 'export', 'Imported', 'import_file', 'prune']
 
 # %% ../../nbs/ask/16_cache.ipynb #750ef708
 def cache_path(
@@ -49,7 +48,6 @@ def cache_path(
     here = Path(start or ".").resolve()
     root = next((p for p in (here, *here.parents) if any((p / m).exists() for m in ("dvc.yaml", ".git", ".dvc"))), here)
     return root / ".mhbench" / "cache.sqlite"
-
 
 # %% ../../nbs/ask/16_cache.ipynb #293fccd0
 class Cache(Database):
@@ -256,7 +254,6 @@ class Cache(Database):
                 f"SELECT {', '.join(self._columns)} FROM answers WHERE {where} ORDER BY key", args
             ):
                 yield to_row(r)
-
 
 # %% ../../nbs/ask/16_cache.ipynb #c9e6a606
 def stats(cache: Cache) -> list[dict[str, Any]]:  # one dict per model, endpoint and status

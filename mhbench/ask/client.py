@@ -19,8 +19,7 @@ from .run import _Run
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ["aask", "ask"]
-
+__all__ = ['aask', 'ask']
 
 # %% ../../nbs/ask/24_client.ipynb #dc0c9e02
 def _run(requests, model, endpoint, cache, budget, max_failed, replay, progress, study) -> _Run:
@@ -67,7 +66,6 @@ async def aask(
                 yield answer
     finally:
         await batches.aclose()
-
 
 # %% ../../nbs/ask/24_client.ipynb #30fbefda
 class _Thread:

@@ -13,8 +13,7 @@ from ..errors import refuse
 from ..records.schema import Item
 
 # %% auto #0
-__all__ = ["demonstrations"]
-
+__all__ = ['demonstrations']
 
 # %% ../../nbs/ask/03_demonstrations.ipynb #a065f05f
 def _ordered(items: Iterable[Item], seed: int) -> list[Item]:

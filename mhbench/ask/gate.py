@@ -11,8 +11,7 @@ import time
 from typing import Any
 
 # %% auto #0
-__all__ = ["verdict", "retry_after", "pause", "Gate", "Replicas"]
-
+__all__ = ['verdict', 'retry_after', 'pause', 'Gate', 'Replicas']
 
 # %% ../../nbs/ask/14_gate.ipynb #1dd43fd1
 def verdict(
@@ -63,7 +62,6 @@ def pause(
     endpoint asks.
     """
     return max(min(60.0, 2.0 ** min(tries - 1, 10)) * first * (0.5 + 0.5 * draw), (asked or 0.0) * (1 + 0.05 * draw))
-
 
 # %% ../../nbs/ask/14_gate.ipynb #eb749553
 class Gate:
@@ -122,7 +120,6 @@ class Gate:
         elif started >= self.cut_at:
             self.limit = self.aim = max(self.least, self.limit * 0.7)
             self.cut_at = now
-
 
 # %% ../../nbs/ask/14_gate.ipynb #1521334e
 class Replicas:

@@ -14,8 +14,7 @@ from .request import Answer, Request, Wire, _dumps
 from .terms import Terms
 
 # %% auto #0
-__all__ = ["Came"]
-
+__all__ = ['Came']
 
 # %% ../../nbs/ask/21_job.ipynb #a863dd81
 class _Job:
@@ -78,7 +77,6 @@ class Came(NamedTuple):
     tokens: tuple[int, int] = (0, 0)  # of a reply that cannot be used
     billed: bool = False  # it had status 200, so that it is paid for though it cannot be used
     unreached: bool = False  # nobody was there
-
 
 # %% ../../nbs/ask/21_job.ipynb #33c261f0
 _ANSWER = frozenset(f.name for f in fields(Answer)) - {"id", "request_key", "cached"}

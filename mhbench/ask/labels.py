@@ -16,8 +16,7 @@ from .thinking import split_thinking
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ["parse_extended_matching", "Labels", "parse_labels", "Verdict", "parse_yes_no", "parse_score"]
-
+__all__ = ['parse_extended_matching', 'Labels', 'parse_labels', 'Verdict', 'parse_yes_no', 'parse_score']
 
 # %% ../../nbs/ask/07_labels.ipynb #7bdcd890
 def _json_in(text: str) -> Any:
@@ -77,7 +76,6 @@ def parse_extended_matching(
         else:
             out.append(next((p for p in parts if p.letters), Parsed((), "none")))
     return out
-
 
 # %% ../../nbs/ask/07_labels.ipynb #c68efafd
 class Labels(NamedTuple):
@@ -189,7 +187,6 @@ def parse_labels(
         labels, tuple(dict.fromkeys(p.strip() for n, p in found if n is None and p.strip())), how if found else "none"
     )
 
-
 # %% ../../nbs/ask/07_labels.ipynb #da8ad65c
 class Verdict(NamedTuple):
     "A yes or no, or a score, and how the text says so."
@@ -220,7 +217,6 @@ def parse_yes_no(text: str | None) -> Verdict:
     if len(values) > 1:
         return Verdict(None, "conflict", " | ".join(m.group(0).strip() for _, m in found))
     return Verdict(values.pop(), found[0][0], found[0][1].group(0).strip()) if found else Verdict(None, "none")
-
 
 # %% ../../nbs/ask/07_labels.ipynb #6e5ad5c4
 def parse_score(text: str | None, low: float = 0, high: float = 100) -> Verdict:

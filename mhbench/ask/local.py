@@ -27,8 +27,7 @@ from ..errors import refuse
 from ..records.database import sha256_file
 
 # %% auto #0
-__all__ = ["CHAT_TEMPLATE", "bundled_gguf", "serve", "bundled_model"]
-
+__all__ = ['CHAT_TEMPLATE', 'bundled_gguf', 'serve', 'bundled_model']
 
 # %% ../../nbs/ask/27_local.ipynb #af4b7dfa
 @lru_cache(maxsize=8)
@@ -76,7 +75,6 @@ def bundled_gguf(
         )
     os.replace(out.name, path)
     return path
-
 
 # %% ../../nbs/ask/27_local.ipynb #d743a19e
 CHAT_TEMPLATE = (

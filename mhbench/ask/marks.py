@@ -17,7 +17,7 @@ from .rows import Row, to_row
 from ..records.database import transaction
 
 # %% auto #0
-__all__ = ["HOLDS_S", "RENEW_S", "new_owner", "ended", "Taken", "read_answers", "take", "renew", "release"]
+__all__ = ['HOLDS_S', 'RENEW_S', 'new_owner', 'ended', 'Taken', 'read_answers', 'take', 'renew', 'release']
 
 # %% ../../nbs/ask/18_marks.ipynb #1e3a8c2d
 HOLDS_S = 60.0  # how long a mark holds
@@ -61,7 +61,6 @@ def _is_zombie(pid: int) -> bool:
             return f.read().rpartition(")")[2].split()[0] in "ZX"
     except (OSError, IndexError):
         return False
-
 
 # %% ../../nbs/ask/18_marks.ipynb #955b2459
 class Taken(NamedTuple):

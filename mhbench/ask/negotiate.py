@@ -18,7 +18,7 @@ from .request import Answer, Endpoint, Model, Request
 from .terms import Terms, changes_of_terms, known_terms
 
 # %% auto #0
-__all__ = ["questions", "Report", "check"]
+__all__ = ['questions', 'Report', 'check']
 
 # %% ../../nbs/ask/26_negotiate.ipynb #84aa53b7
 _VERDICT = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 # %% auto #0
-__all__ = ["NOTES", "say"]
+__all__ = ['NOTES', 'say']
 
 # %% ../../nbs/ask/09_notes.ipynb #7879d7a2
 NOTES: list[str] = []  # everything that was said in this process, oldest first, no sentence twice

@@ -15,8 +15,7 @@ from ..errors import refuse
 from ..records.schema import letters as option_letters
 
 # %% auto #0
-__all__ = ["Parsed", "statements", "parse_choice", "parse_choices"]
-
+__all__ = ['Parsed', 'statements', 'parse_choice', 'parse_choices']
 
 # %% ../../nbs/ask/06_parse.ipynb #121dfbc6
 class Parsed(NamedTuple):
@@ -103,7 +102,6 @@ class _Options:
         if is_own:
             return _JOINED if gap.isspace() else _OWN
         return _OTHER if not gap.isspace() and "\n" not in gap and _WHOLE.match(text, end) else None
-
 
 # %% ../../nbs/ask/06_parse.ipynb #1fe33f2f
 _PARTS = {  # a space is a space or more, · one or none; a name in angles is another part
@@ -256,7 +254,6 @@ def _pattern(form: str, parts: Mapping[str, str] = _PARTS) -> re.Pattern:
         form = filled
     return re.compile(form.replace("·", r"\s{0,9}").replace(" ", r"\s{1,9}"), re.I | re.M)
 
-
 # %% ../../nbs/ask/06_parse.ipynb #33ec7942
 _BEFORE = [  # what a statement must not follow, up to its own first word
     _pattern(  # in its clause, a word that denies, supposes or doubts
@@ -300,7 +297,6 @@ _NOT_READ = _pattern(  # our own signs, HTML, and the field of a JSON object tha
     r"\"(?:[^\"\\]|\\.)*\""
 )
 
-
 # %% ../../nbs/ask/06_parse.ipynb #22a8d1d9
 class _Grammar:
     "The forms for a number of options."
@@ -331,7 +327,6 @@ class _Grammar:
 
 
 _grammar = lru_cache(maxsize=64)(_Grammar)
-
 
 # %% ../../nbs/ask/06_parse.ipynb #a37acb95
 class _Text(NamedTuple):
@@ -424,7 +419,6 @@ def statements(
     stated = [(how, x, text[slice(*at)].strip()) for how, at, said in places for x in _letters(g, t, *said)]
     return list(dict.fromkeys(stated))
 
-
 # %% ../../nbs/ask/06_parse.ipynb #28d1c9cb
 _NEW_QUESTION = re.compile(r"(?im)^[\s#*>]{0,12}(?:question|frage|q)\s*\d*\s*[:.)]")
 _STOP = re.compile(r"</s>|<\|(?:eot_id|im_end|endoftext|end)\|>|<end_of_turn>")
@@ -435,7 +429,6 @@ def _answer_of(text: str | None) -> str:
     answer = split_thinking(text or "")[1]
     ends = [m.start() for p in (_STOP, _NEW_QUESTION) for m in p.finditer(answer) if answer[: m.start()].strip()]
     return answer[: min(ends)] if ends else answer
-
 
 # %% ../../nbs/ask/06_parse.ipynb #646e7254
 def parse_choice(

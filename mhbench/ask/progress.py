@@ -16,8 +16,7 @@ from pathlib import Path
 from .request import Answer
 
 # %% auto #0
-__all__ = ["LIVE", "Counted", "Progress"]
-
+__all__ = ['LIVE', 'Counted', 'Progress']
 
 # %% ../../nbs/ask/19_progress.ipynb #8ee42b41
 class Counted:

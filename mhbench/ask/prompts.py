@@ -19,7 +19,7 @@ from ..errors import refuse
 from ..records.schema import MODES, Item, letters
 
 # %% auto #0
-__all__ = ["bundled_texts", "find", "Template", "slug", "template", "build", "related"]
+__all__ = ['bundled_texts', 'find', 'Template', 'slug', 'template', 'build', 'related']
 
 # %% ../../nbs/ask/02_prompts.ipynb #e9352c6a
 _PACKAGE = Path(str(importlib.resources.files("mhbench")))
@@ -106,7 +106,6 @@ def _load(path: Path, known: set[str]) -> dict:
             remedy="mend the spelling",
         )
     return data
-
 
 # %% ../../nbs/ask/02_prompts.ipynb #dc9e72b2
 class Template(NamedTuple):
@@ -195,7 +194,6 @@ def _checked(over: dict, path: Path, mode: str) -> dict:
             place=f"{path}",
         )
     return over
-
 
 # %% ../../nbs/ask/02_prompts.ipynb #f9f8c6b2
 def _label(field: str, labels: Mapping[str, str]) -> str:
@@ -383,7 +381,6 @@ def _shots(item: Item, mode: str, demonstrations: Sequence[Item], t: Template) -
             remedy="draw them with exclude=item",
         )
     return shots
-
 
 # %% ../../nbs/ask/02_prompts.ipynb #6a501b90
 def related(a: Item, b: Item) -> bool:

@@ -14,7 +14,7 @@ from .request import Endpoint
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ["FOLDER", "presets", "preset", "endpoint"]
+__all__ = ['FOLDER', 'presets', 'preset', 'endpoint']
 
 # %% ../../nbs/ask/12_providers.ipynb #3ae45260
 FOLDER = Path(__file__).parent / "providers" if "__file__" in globals() else Path("../../mhbench/ask/providers")

@@ -15,21 +15,8 @@ from typing import Any, NamedTuple, TypeVar
 from .request import LETTER, Model, Request, limit_of
 
 # %% auto #0
-__all__ = [
-    "spellings",
-    "Letters",
-    "letter_logprobs",
-    "Malformed",
-    "first_top",
-    "opens_thought",
-    "split_reasoning",
-    "read_json",
-    "prompt_logprobs",
-    "read_usage",
-    "read_reply",
-    "words",
-]
-
+__all__ = ['spellings', 'Letters', 'letter_logprobs', 'Malformed', 'first_top', 'opens_thought', 'split_reasoning', 'read_json',
+           'prompt_logprobs', 'read_usage', 'read_reply', 'words']
 
 # %% ../../nbs/ask/13_reply.ipynb #56d42730
 def spellings(
@@ -73,7 +60,6 @@ def letter_logprobs(
     return Letters(
         {c: math.log(min(p or bound, 1.0)) for c, p in found.items()}, [c for c, p in found.items() if not p]
     )
-
 
 # %% ../../nbs/ask/13_reply.ipynb #675ec4b3
 _OPENING = frozenset(" \n\t(*[\"'`$\\")
@@ -134,7 +120,6 @@ def opens_thought(
     head = text.strip().lower()
     return bool(_OPENS.match(text)) or (cut and head != "" and "<think>".startswith(head))
 
-
 # %% ../../nbs/ask/13_reply.ipynb #3f0f9dfc
 def split_reasoning(
     text: str,  # a reply's text
@@ -148,7 +133,6 @@ def split_reasoning(
     from mhbench.ask.thinking import split_thinking
 
     return split_thinking(text)
-
 
 # %% ../../nbs/ask/13_reply.ipynb #e2102e00
 _FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*", re.S)
@@ -173,7 +157,6 @@ def read_json(text: str, schema: dict[str, Any]) -> tuple[Any, str | None]:  # (
         return None, f"not JSON: {e}"
     return (value, None) if worst is None else (None, f"at {worst.json_path}: {worst.message:.300}")
 
-
 # %% ../../nbs/ask/13_reply.ipynb #37a2e70c
 def prompt_logprobs(
     reply: dict[str, Any],  # a reply of the completions API
@@ -197,7 +180,6 @@ def prompt_logprobs(
     if got[0] is None:
         got = got[1:]
     return None if any(x is None or x > 1e-3 for x in got) else [min(float(x), 0.0) for x in got]
-
 
 # %% ../../nbs/ask/13_reply.ipynb #95a0abe9
 def _count(usage: dict[str, Any], name: str) -> int:

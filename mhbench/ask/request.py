@@ -19,24 +19,8 @@ from .terms import LIMITS, Terms
 from ..errors import refuse
 
 # %% auto #0
-__all__ = [
-    "SPEED",
-    "COMPLETION_TEMPLATE",
-    "LETTER",
-    "TEXT_ROOM",
-    "Entry",
-    "Endpoint",
-    "Model",
-    "Request",
-    "Answer",
-    "kept",
-    "completion_prompt",
-    "Wire",
-    "limit_of",
-    "body_of",
-    "changes",
-    "wire",
-]
+__all__ = ['SPEED', 'COMPLETION_TEMPLATE', 'LETTER', 'TEXT_ROOM', 'Entry', 'Endpoint', 'Model', 'Request', 'Answer', 'kept',
+           'completion_prompt', 'Wire', 'limit_of', 'body_of', 'changes', 'wire']
 
 # %% ../../nbs/ask/10_request.ipynb #351a4ff4
 _Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
@@ -169,7 +153,6 @@ class Model(Entry):
             raise ValueError(f"template must hold {{prompt}}; got {self.template!r}")
         return self
 
-
 # %% ../../nbs/ask/10_request.ipynb #da9bdbff
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -232,7 +215,6 @@ def kept(
     text.encode("utf-8")
     return text
 
-
 # %% ../../nbs/ask/10_request.ipynb #ef782dc0
 COMPLETION_TEMPLATE = "{system}Question: {prompt}\nAnswer:"
 
@@ -251,7 +233,6 @@ def completion_prompt(
         elif m["role"] == "assistant":
             parts.append(" " + m["content"].strip() + "\n\n")
     return "".join(parts)
-
 
 # %% ../../nbs/ask/10_request.ipynb #ec775232
 class Wire(NamedTuple):

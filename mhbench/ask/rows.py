@@ -12,22 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 # %% auto #0
-__all__ = [
-    "VERSION",
-    "SCHEMA",
-    "ANSWER_COLUMNS",
-    "OLD_ANSWER_COLUMNS",
-    "PUT",
-    "CacheError",
-    "Row",
-    "digest",
-    "to_tuple",
-    "to_row",
-    "columns_of",
-    "ours_if_broken",
-    "salvaged",
-]
-
+__all__ = ['VERSION', 'SCHEMA', 'ANSWER_COLUMNS', 'OLD_ANSWER_COLUMNS', 'PUT', 'CacheError', 'Row', 'digest', 'to_tuple',
+           'to_row', 'columns_of', 'ours_if_broken', 'salvaged']
 
 # %% ../../nbs/ask/17_rows.ipynb #d9d5b7f3
 class CacheError(RuntimeError):
@@ -52,7 +38,6 @@ def digest(
 ) -> bytes:  # 8 bytes
     "BLAKE2b over a row's value."
     return hashlib.blake2b(value.encode("utf-8"), digest_size=8).digest()
-
 
 # %% ../../nbs/ask/17_rows.ipynb #f1fa1439
 VERSION = 1  # PRAGMA user_version; 0: a file from before studies and marks
@@ -96,7 +81,6 @@ def to_row(r: tuple) -> Row:
     if digest(r[6]) != r[7]:
         raise sqlite3.DatabaseError(f"row {r[0].hex()} does not match its digest")
     return Row(r[0].hex(), r[1], r[2], r[3], bool(r[4]), r[5], r[6], r[8])
-
 
 # %% ../../nbs/ask/17_rows.ipynb #50595a29
 _SUFFIXES = (".sqlite", ".sqlite3", ".db")

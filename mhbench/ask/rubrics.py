@@ -15,7 +15,7 @@ from ..errors import refuse
 from ..records.schema import Item
 
 # %% auto #0
-__all__ = ["KINDS", "Rubric", "rubric", "rubrics", "languages", "rubric_for", "provenance"]
+__all__ = ['KINDS', 'Rubric', 'rubric', 'rubrics', 'languages', 'rubric_for', 'provenance']
 
 # %% ../../nbs/ask/04_rubrics.ipynb #84276a37
 KINDS = ("label", "score", "pairwise", "yes_no")
@@ -170,7 +170,6 @@ def rubric_for(
         place=f"{item.item_id}, {item.study}",
         remedy=f"name one of {', '.join(KINDS)}",
     )
-
 
 # %% ../../nbs/ask/04_rubrics.ipynb #051ca9d8
 def provenance(

@@ -29,12 +29,11 @@ from .send import KEEPERS
 from .terms import known_terms
 
 # %% auto #0
-__all__ = ["REFUSALS", "WATCH_S"]
+__all__ = ['REFUSALS', 'WATCH_S']
 
 # %% ../../nbs/ask/23_run.ipynb #22b67ad3
 REFUSALS = 16  # so many requests refused from the first on (401, 403, 404), and nothing more is asked
 WATCH_S = 0.25  # how often answers are looked for that another process is asking
-
 
 # %% ../../nbs/ask/23_run.ipynb #25565291
 class _Run(_Adapts):

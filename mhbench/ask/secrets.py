@@ -10,7 +10,7 @@ import re
 from urllib.parse import urlsplit
 
 # %% auto #0
-__all__ = ["SHORTEST", "secret_header", "url_fault", "plain", "Secrets"]
+__all__ = ['SHORTEST', 'secret_header', 'url_fault', 'plain', 'Secrets']
 
 # %% ../../nbs/ask/08_secrets.ipynb #d83ec2bc
 _NAME = re.compile(r"(?i)key|token|secret|cookie|passw|passwd|credential|signature|session|auth(?!ors?(?:[-_]|$))")
@@ -41,7 +41,6 @@ def url_fault(
     if parts.query or parts.fragment or "?" in url or "#" in url:
         return "hold no query (a key goes into api_key_env or headers_env; a path is written behind the URL)"
     return None
-
 
 # %% ../../nbs/ask/08_secrets.ipynb #ab5d29e1
 SHORTEST = 8  # a prefix of a secret of this many characters is replaced

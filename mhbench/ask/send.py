@@ -21,18 +21,8 @@ from .secrets import Secrets, plain
 from ..errors import refuse
 
 # %% auto #0
-__all__ = [
-    "KEEPERS",
-    "SERVER_KEYS",
-    "is_loopback",
-    "proxy_for",
-    "api_key",
-    "headers_of",
-    "Reply",
-    "read_body",
-    "offered_in_words",
-    "Line",
-]
+__all__ = ['KEEPERS', 'SERVER_KEYS', 'is_loopback', 'proxy_for', 'api_key', 'headers_of', 'Reply', 'read_body',
+           'offered_in_words', 'Line']
 
 # %% ../../nbs/ask/20_send.ipynb #b8a30673
 KEEPERS: dict[str, Callable[[], None]] = {}  # servers of our own, by base URL: what sees to it that one is there
@@ -62,7 +52,6 @@ def proxy_for(
     if urllib.request.proxy_bypass_environment(parts.hostname or ""):  # type: ignore[attr-defined]  # not in typeshed
         return None
     return urllib.request.getproxies_environment().get(parts.scheme)
-
 
 # %% ../../nbs/ask/20_send.ipynb #38a7b06c
 def _from_environment(variable: str, what: str, endpoint: Endpoint) -> str:
@@ -98,7 +87,6 @@ def headers_of(
     if key := api_key(endpoint):
         headers["Authorization"] = f"Bearer {key}"
     return headers, Secrets(key, *hidden.values())
-
 
 # %% ../../nbs/ask/20_send.ipynb #b57ff5e3
 class Reply(NamedTuple):
@@ -142,7 +130,6 @@ def _unpacked(unpack, piece: bytes, most: int) -> bytes:
         return unpack.decompress(piece, most)
     except zlib.error:
         raise Malformed("a body that is not packed as it says") from None
-
 
 # %% ../../nbs/ask/20_send.ipynb #1908de4b
 def offered_in_words(

@@ -12,7 +12,7 @@ from functools import lru_cache
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ["names", "render"]
+__all__ = ['names', 'render']
 
 # %% ../../nbs/ask/01_template.ipynb #88a12d1d
 _TOKEN = re.compile(r"\{\{|\}\}|\[\[|\]\]|\{([A-Za-z_][\w.]*)\}|[{}]")

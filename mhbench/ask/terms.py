@@ -15,7 +15,7 @@ from typing import Any
 from .rows import Row
 
 # %% auto #0
-__all__ = ["STRUCTURED", "LIMITS", "Terms", "changes_of_terms", "terms_key", "known_terms", "keep_terms", "learn"]
+__all__ = ['STRUCTURED', 'LIMITS', 'Terms', 'changes_of_terms', 'terms_key', 'known_terms', 'keep_terms', 'learn']
 
 # %% ../../nbs/ask/11_terms.ipynb #5c80cb64
 STRUCTURED = ("json_schema", "json_object", "none")  # each is tried where the one before is refused
@@ -72,7 +72,6 @@ def changes_of_terms(old: Terms, new: Terms) -> list[str]:
         out.append("the model thinks first: it is given room, and read after the thought")
     return out
 
-
 # %% ../../nbs/ask/11_terms.ipynb #afcf0025
 def terms_key(endpoint: Any, model: Any) -> str:
     "The key of what is known of an endpoint and a model."
@@ -101,7 +100,6 @@ def keep_terms(cache: Any, endpoint: Any, model: Any, terms: Terms) -> None:
     "Keep what was found out, for the next run."
     row = Row(terms_key(endpoint, model), model.name, endpoint.who, "terms", False, time.time(), terms.to_json())
     cache.put_many([row])
-
 
 # %% ../../nbs/ask/11_terms.ipynb #e7eaa841
 _REFUSED = re.compile(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 # %% auto #0
-__all__ = ["split_thinking"]
+__all__ = ['split_thinking']
 
 # %% ../../nbs/ask/05_thinking.ipynb #b8d5aa01
 _TAGS = "think thinking thought thoughts reasoning reflection scratchpad analysis seed:think".split()

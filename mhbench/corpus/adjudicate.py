@@ -21,22 +21,8 @@ from ..stats.agreement import cohen_kappa, percent_agreement
 from ..stats.estimate import estimate, proportion
 
 # %% auto #0
-__all__ = [
-    "key_sheet",
-    "read_key_sheet",
-    "key_page",
-    "key_tasks",
-    "read_key_tasks",
-    "read_keys",
-    "write_key_files",
-    "Decision",
-    "decide_keys",
-    "decided_items",
-    "key_agreement",
-    "decision_table",
-    "decisions_in_words",
-]
-
+__all__ = ['key_sheet', 'read_key_sheet', 'key_page', 'key_tasks', 'read_key_tasks', 'read_keys', 'write_key_files', 'Decision',
+           'decide_keys', 'decided_items', 'key_agreement', 'decision_table', 'decisions_in_words']
 
 # %% ../../nbs/corpus/07_adjudicate.ipynb #df9f6f87
 def _in_order(items: Sequence[Item], rater: str, seed: int) -> list[Item]:
@@ -85,7 +71,6 @@ def _letter(item: Item, said: str, function: str, place: str) -> str:
     if letter not in letters(len(item.options)):
         refuse(function, "answer", "be agree or an option's letter", f"{said!r}", place=place)
     return letter
-
 
 # %% ../../nbs/corpus/07_adjudicate.ipynb #b00b10fe
 def key_page(
@@ -205,7 +190,6 @@ def write_key_files(
         written += [sheet, tasks]
     return written
 
-
 # %% ../../nbs/corpus/07_adjudicate.ipynb #a1b339ab
 class Decision(NamedTuple):
     "What became of one key."
@@ -246,7 +230,6 @@ def decided_items(items: Sequence[Item], decisions: Sequence[Decision]) -> list[
     "The items whose key is decided, with that key."
     keys = {d.item_id: d.key for d in decisions if d.key is not None}
     return [i.model_copy(update={"key": [keys[i.item_id]]}) for i in items if i.item_id in keys]
-
 
 # %% ../../nbs/corpus/07_adjudicate.ipynb #1e95e4bf
 def key_agreement(

@@ -21,8 +21,7 @@ from ..errors import refuse, settings_from
 from ..records.schema import Item, Record
 
 # %% auto #0
-__all__ = ["BankDescription", "bank_description", "bank_table", "dataset_card", "croissant", "write_bank"]
-
+__all__ = ['BankDescription', 'bank_description', 'bank_table', 'dataset_card', 'croissant', 'write_bank']
 
 # %% ../../nbs/corpus/08_card.ipynb #490603f1
 class BankDescription(Record):

@@ -28,20 +28,8 @@ from ..errors import refuse
 from ..records.schema import read_records, write_records
 
 # %% auto #0
-__all__ = [
-    "MOST",
-    "keyword_query",
-    "keyword_filter",
-    "Eutils",
-    "Found",
-    "search",
-    "date_slices",
-    "fetch",
-    "collect_literature",
-    "collect_baseline",
-    "recipe",
-]
-
+__all__ = ['MOST', 'keyword_query', 'keyword_filter', 'Eutils', 'Found', 'search', 'date_slices', 'fetch', 'collect_literature',
+           'collect_baseline', 'recipe']
 
 # %% ../../nbs/corpus/03_collect.ipynb #97505994
 def keyword_query(
@@ -58,7 +46,6 @@ def keyword_filter(
     words = "|".join(re.escape(k).replace(r"\ ", r"[\s-]+").replace(r"\-", r"[\s-]+") for k in keywords)
     found = re.compile(rf"(?<!\w)(?:{words})(?!\w)", re.IGNORECASE)
     return lambda a: bool(found.search(a.title) or found.search(a.text))
-
 
 # %% ../../nbs/corpus/03_collect.ipynb #24cfd6fd
 _HOST = "https://eutils.ncbi.nlm.nih.gov/entrez/eutils"
@@ -164,7 +151,6 @@ def search(
                 refuse("search", "the reply", "hold a count", said, remedy="look at the query", error=RuntimeError)
     raise AssertionError
 
-
 # %% ../../nbs/corpus/03_collect.ipynb #8e5a61d4
 MOST = 9_999  # records of one ESearch; what lies beyond is never given
 
@@ -191,7 +177,6 @@ def date_slices(
     middle = first + (last - first) // 2
     yield from date_slices(count, first, middle, most)
     yield from date_slices(count, middle + datetime.timedelta(days=1), last, most)
-
 
 # %% ../../nbs/corpus/03_collect.ipynb #8ef17c7d
 def fetch(
@@ -282,7 +267,6 @@ def _replace(path: Path, text: str) -> None:
     part = path.with_suffix(".part")
     part.write_text(text, encoding="utf-8")
     os.replace(part, path)
-
 
 # %% ../../nbs/corpus/03_collect.ipynb #a4311949
 def collect_baseline(

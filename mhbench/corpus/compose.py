@@ -25,28 +25,10 @@ from ..errors import refuse
 from ..records.schema import Id, Item, Record, letters
 
 # %% auto #0
-__all__ = [
-    "STEPS",
-    "Candidate",
-    "making_recipe",
-    "prompt_hash",
-    "compose_requests",
-    "wording_fault",
-    "read_composed",
-    "snippet_stands",
-    "reading_requests",
-    "read_verdict",
-    "candidate_items",
-    "compose_with",
-    "read_with",
-    "recorded_candidates",
-    "usable_articles",
-    "without_duplicates",
-    "funnel_table",
-    "candidate_table",
-    "funnel_figure",
-]
-
+__all__ = ['STEPS', 'Candidate', 'making_recipe', 'prompt_hash', 'compose_requests', 'wording_fault', 'read_composed',
+           'snippet_stands', 'reading_requests', 'read_verdict', 'candidate_items', 'compose_with', 'read_with',
+           'recorded_candidates', 'usable_articles', 'without_duplicates', 'funnel_table', 'candidate_table',
+           'funnel_figure']
 
 # %% ../../nbs/corpus/05_compose.ipynb #b8b68d70
 class Candidate(Record):
@@ -106,7 +88,6 @@ def _messages(recipe: Mapping[str, Any], **values: Any) -> list[dict[str, str]]:
 def prompt_hash(messages: Sequence[Mapping[str, str]]) -> str:
     "SHA-256 of what was asked."
     return hashlib.sha256(json.dumps(list(messages), ensure_ascii=False).encode()).hexdigest()
-
 
 # %% ../../nbs/corpus/05_compose.ipynb #1cd2156f
 def compose_requests(
@@ -235,7 +216,6 @@ def _formed(c: Candidate, one: Mapping[str, Any], recipe: Mapping[str, Any]) -> 
     fault = wording_fault(made.question, made.options)
     return made.rejected("wording", fault) if fault else made
 
-
 # %% ../../nbs/corpus/05_compose.ipynb #c831f3a4
 def _plain(text: str) -> str:
     return " ".join(re.sub(r"[^\w%<>=.]+", " ", text.casefold()).split())
@@ -283,7 +263,6 @@ def read_verdict(c: Candidate, answer: Answer, abstract: Abstract, *, reader: st
         return read.rejected("reading", "the passage does not stand in the abstract")
     return read
 
-
 # %% ../../nbs/corpus/05_compose.ipynb #0ddc3cc0
 def candidate_items(candidates: Iterable[Candidate], study: str, canary: str | None = None) -> list[Item]:
     "The candidates that are kept, as items; questions of one abstract share a group."
@@ -304,7 +283,6 @@ def candidate_items(candidates: Iterable[Candidate], study: str, canary: str | N
         for c in candidates
         if c.kept
     ]
-
 
 # %% ../../nbs/corpus/05_compose.ipynb #562fd0b0
 def compose_with(
@@ -388,7 +366,6 @@ def without_duplicates(
         for c in candidates
     ]
 
-
 # %% ../../nbs/corpus/05_compose.ipynb #ad0c42f5
 STEPS = ("composing", "form", "wording", "reading", "duplicates")
 
@@ -409,7 +386,6 @@ def funnel_table(
             left -= int(n)
             rows.append({"step": step, "reason": reason, "rejected": int(n), "left": left})
     return pd.DataFrame(rows)
-
 
 # %% ../../nbs/corpus/05_compose.ipynb #42ba5952
 def candidate_table(candidates: Sequence[Candidate]) -> pd.DataFrame:  # lineage and outcome, no text

@@ -18,8 +18,7 @@ from ..records.schema import Item, letters
 from ..stats.estimate import proportion
 
 # %% auto #0
-__all__ = ["key_positions", "length_cue", "near_duplicates"]
-
+__all__ = ['key_positions', 'length_cue', 'near_duplicates']
 
 # %% ../../nbs/corpus/04_cues.ipynb #da224249
 def _keyed(items: Sequence[Item]) -> list[Item]:
@@ -62,7 +61,6 @@ def length_cue(
     counts = {"k": sum(right), "n_tied": len(keyed) - len(right), "chance": chance}
     counts |= {"median_length_ratio": float(np.median(ratio)) if ratio else np.nan}
     return proportion(sum(right), len(right)).row() | counts
-
 
 # %% ../../nbs/corpus/04_cues.ipynb #6fb41820
 def _shingles(text: str, size: int = 3) -> frozenset[str]:

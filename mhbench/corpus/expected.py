@@ -28,8 +28,7 @@ from .pubmed import Abstract
 from ..records.schema import Item
 
 # %% auto #0
-__all__ = ["expected_candidates", "expected_passages"]
-
+__all__ = ['expected_candidates', 'expected_passages']
 
 # %% ../../nbs/corpus/09_expected.ipynb #c0cb1281
 def _known(requests: list[Request], model: Model, endpoint: Endpoint, cache: Any) -> Iterator[Answer | None]:
@@ -89,7 +88,6 @@ def expected_candidates(
         if v is not None
     }
     return [*composing, *(r for _, r in to_read)], [read.get(c.candidate_id, c) for c in made]
-
 
 # %% ../../nbs/corpus/09_expected.ipynb #2a009ff2
 def expected_passages(

@@ -20,25 +20,9 @@ from ..records.table import json_rows
 from ..stats.estimate import proportion
 
 # %% auto #0
-__all__ = [
-    "NOT_NEAR",
-    "UNANSWERED",
-    "CONFIRMED",
-    "CHANGED",
-    "UNREAD",
-    "NOT_ASKED",
-    "Passage",
-    "chunk_text",
-    "read_passages",
-    "nearest_passages",
-    "near_table",
-    "passage_requests",
-    "pseudo_label",
-    "pseudo_labels",
-    "pseudo_label_table",
-    "audit_table",
-]
-
+__all__ = ['NOT_NEAR', 'UNANSWERED', 'CONFIRMED', 'CHANGED', 'UNREAD', 'NOT_ASKED', 'Passage', 'chunk_text', 'read_passages',
+           'nearest_passages', 'near_table', 'passage_requests', 'pseudo_label', 'pseudo_labels', 'pseudo_label_table',
+           'audit_table']
 
 # %% ../../nbs/corpus/06_passages.ipynb #cc287d80
 class Passage(Record):
@@ -64,7 +48,6 @@ def chunk_text(
     all_words = text.split()
     starts = range(0, max(1, len(all_words) - overlap), words - overlap)
     return [" ".join(all_words[s : s + words]) for s in starts if all_words]
-
 
 # %% ../../nbs/corpus/06_passages.ipynb #adc5de78
 def _texts_of(file: Path) -> list[dict[str, str]]:
@@ -107,7 +90,6 @@ def read_passages(
         twice = next(n for n in names if names.count(n) > 1)
         refuse("read_passages", "passage_id", "stand once", f"{twice!r} twice", place=home.name)
     return out
-
 
 # %% ../../nbs/corpus/06_passages.ipynb #c657ae65
 def nearest_passages(
@@ -156,7 +138,6 @@ def near_table(
         if j >= 0
     ]
     return pd.DataFrame(rows, columns=["item_id", "passage_id", "cosine"])
-
 
 # %% ../../nbs/corpus/06_passages.ipynb #bfa73eda
 def passage_requests(

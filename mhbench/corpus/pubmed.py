@@ -20,8 +20,7 @@ from ..errors import refuse
 from ..records.schema import Id, Record
 
 # %% auto #0
-__all__ = ["Abstract", "read_pubmed", "merge_topics", "literature_table", "literature_manifest"]
-
+__all__ = ['Abstract', 'read_pubmed', 'merge_topics', 'literature_table', 'literature_manifest']
 
 # %% ../../nbs/corpus/02_pubmed.ipynb #980a053d
 class Abstract(Record):
@@ -114,7 +113,6 @@ def _stream(stream: Any, place: str) -> Iterator[Abstract]:
     if article is not None:
         yield Abstract(**_article(article))
 
-
 # %% ../../nbs/corpus/02_pubmed.ipynb #56e1d0b0
 def merge_topics(
     found: Mapping[str, Iterable[Abstract]],  # topic -> articles
@@ -162,7 +160,6 @@ def literature_table(
 
 def _mean(counts: Sequence[int]) -> float:
     return sum(counts) / len(counts) if counts else float("nan")
-
 
 # %% ../../nbs/corpus/02_pubmed.ipynb #a1ebe5ca
 def literature_manifest(articles: Sequence[Abstract]) -> pd.DataFrame:  # pmid, topics, retracted, sha256

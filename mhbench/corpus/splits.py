@@ -15,8 +15,7 @@ from ..errors import refuse
 from ..records.schema import Item, fingerprint
 
 # %% auto #0
-__all__ = ["folded", "shared_items", "without_shared", "split_by_group", "item_fingerprint"]
-
+__all__ = ['folded', 'shared_items', 'without_shared', 'split_by_group', 'item_fingerprint']
 
 # %% ../../nbs/corpus/01_splits.ipynb #c9b78b48
 def folded(text: str) -> str:
@@ -53,7 +52,6 @@ def without_shared(
     gone = set(shared["item_id"])
     return [i for i in items if i.item_id not in gone], shared
 
-
 # %% ../../nbs/corpus/01_splits.ipynb #920dd2dd
 def split_by_group(
     items: Sequence[Item],
@@ -77,7 +75,6 @@ def split_by_group(
         part_of |= {g: part for g in groups[start:stop]}
         start = stop
     return {part: [i for i in items if part_of[i.cluster] == part] for part in shares}
-
 
 # %% ../../nbs/corpus/01_splits.ipynb #fa1fb3fc
 def item_fingerprint(item: Item) -> str:  # 16 hexadecimal digits

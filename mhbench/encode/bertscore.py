@@ -18,20 +18,8 @@ from .store import Stored, recalled
 from ..errors import refuse
 
 # %% auto #0
-__all__ = [
-    "Scorer",
-    "PAPER_SCORER",
-    "BERTScore",
-    "greedy_match",
-    "bertscore",
-    "Baseline",
-    "rescale",
-    "published_baseline",
-    "unrelated_baseline",
-    "package_scorer",
-    "inconsistency",
-]
-
+__all__ = ['Scorer', 'PAPER_SCORER', 'BERTScore', 'greedy_match', 'bertscore', 'Baseline', 'rescale', 'published_baseline',
+           'unrelated_baseline', 'package_scorer', 'inconsistency']
 
 # %% ../../nbs/encode/06_bertscore.ipynb #670adecf
 class BERTScore(NamedTuple):
@@ -60,7 +48,6 @@ def greedy_match(
     p = float((best[0].clip(0) if padded[1] else best[0]).mean(dtype=np.float64))
     r = float((best[1].clip(0) if padded[0] else best[1]).mean(dtype=np.float64))
     return p, r, 2 * p * r / (p + r) if p + r else 0.0
-
 
 # %% ../../nbs/encode/06_bertscore.ipynb #4fdef9ef
 def _unit(x: np.ndarray) -> np.ndarray:
@@ -124,7 +111,6 @@ def bertscore(
     out = np.zeros((len(pairs), 3))
     out[order] = [r.array for r in scores] or np.zeros((0, 3))
     return BERTScore(*six_decimals(out[index]).T)
-
 
 # %% ../../nbs/encode/06_bertscore.ipynb #7f237d96
 class Baseline(NamedTuple):
@@ -200,7 +186,6 @@ def unrelated_baseline(
     found = _scorer(scorer)([distinct[i] for i in first], [distinct[i] for i in second])
     return Baseline(*(float(np.mean(x)) for x in found))
 
-
 # %% ../../nbs/encode/06_bertscore.ipynb #af2e03ee
 Scorer = Callable[[Sequence[str], Sequence[str]], BERTScore]
 PAPER_SCORER = ("microsoft/deberta-xlarge-mnli", 40)  # model and layer of the MENTAT and CounselingBench papers
@@ -248,7 +233,6 @@ def _scorer(scorer: Scorer | Encoder | str | Path | None) -> Scorer:
         return scorer
     encoder = load_encoder(scorer)
     return lambda c, r: bertscore(c, r, encoder=encoder)
-
 
 # %% ../../nbs/encode/06_bertscore.ipynb #8569ff66
 def inconsistency(

@@ -29,8 +29,7 @@ from .store import Stored, weights_at
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ["NLI", "load_nli", "Grammar", "load_grammar"]
-
+__all__ = ['NLI', 'load_nli', 'Grammar', 'load_grammar']
 
 # %% ../../nbs/encode/04_classifiers.ipynb #3a2d7fa7
 def _class_index(function: str, config, starts: tuple[str, ...], default: int, given: int | None) -> int:
@@ -157,7 +156,6 @@ def load_nli(
     return _load_classifier(
         load_nli, NLI, name, ("contradict",), 2, "contradiction", contradiction, budget, device, executor
     )
-
 
 # %% ../../nbs/encode/04_classifiers.ipynb #f8a8c0ad
 class Grammar(_Classifier):

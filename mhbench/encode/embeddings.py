@@ -33,8 +33,7 @@ from .store import Stored, fingerprint_of, opened, recalled, weights_at
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ["POOLINGS", "Encoder", "bundled_encoder", "load_encoder", "cosines", "six_decimals"]
-
+__all__ = ['POOLINGS', 'Encoder', 'bundled_encoder', 'load_encoder', 'cosines', 'six_decimals']
 
 # %% ../../nbs/encode/03_embeddings.ipynb #7bc1cc4e
 def _check_texts(function: str, texts: Sequence[str], argument: str = "texts") -> None:
@@ -281,7 +280,6 @@ class Encoder(_Model):
         hidden = hidden.float().cpu().numpy()
         return [(h[: len(r)] if special else h[1 : len(r) - 1]).copy() for h, r in zip(hidden, rows)]
 
-
 # %% ../../nbs/encode/03_embeddings.ipynb #0b77d6f9
 class _SentenceTransformer:
     "Sentence vectors of a sentence-transformers model."
@@ -409,7 +407,6 @@ def _load_encoder(
             words = _placed(AutoModel.from_pretrained(str(tokens), dtype=torch.float32).eval(), device)
         word_tokenizer = AutoTokenizer.from_pretrained(source if tokens is None else str(tokens))
     return Encoder(label, sentence, words, word_tokenizer, layer=layer, budget=_room(words, budget))
-
 
 # %% ../../nbs/encode/03_embeddings.ipynb #43db612f
 _DECIMALS = 6

@@ -26,18 +26,8 @@ from ..records.database import sha256_file
 from ..records.schema import Item, Record, fingerprint
 
 # %% auto #0
-__all__ = [
-    "TrainingSettings",
-    "training_settings",
-    "Trained",
-    "base_identity",
-    "TrainingData",
-    "run_key",
-    "untrained_model",
-    "finetune",
-    "model_card",
-]
-
+__all__ = ['TrainingSettings', 'training_settings', 'Trained', 'base_identity', 'TrainingData', 'run_key', 'untrained_model',
+           'finetune', 'model_card']
 
 # %% ../../nbs/encode/10_finetune.ipynb #52173f49
 class TrainingSettings(Record):
@@ -63,7 +53,6 @@ def training_settings(
     Raises: ValueError for a setting that is unknown or does not fit.
     """
     return settings_from(given, TrainingSettings, "training_settings", also="; YAML wants 2.0e-5, not 2e-5")
-
 
 # %% ../../nbs/encode/10_finetune.ipynb #527cb658
 class Trained(NamedTuple):
@@ -167,7 +156,6 @@ def untrained_model(
     model.config.mhbench_new_weights = sorted(seen["missing_keys"])
     model.config.mhbench_max_length = min(settings.max_length, _max_length(tokenizer, config))
     return model.eval(), tokenizer
-
 
 # %% ../../nbs/encode/10_finetune.ipynb #19fd877d
 def _arguments(folder: Path, settings: TrainingSettings, seed: int, evaluates: bool, steps: int) -> Any:
@@ -334,7 +322,6 @@ def _train(data: TrainingData, settings: TrainingSettings, seed: int, folder: Pa
     begun.write_text(json.dumps(facts, indent=1), encoding="utf-8")
     begun.replace(folder / "done.json")
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
-
 
 # %% ../../nbs/encode/10_finetune.ipynb #0584a857
 def model_card(

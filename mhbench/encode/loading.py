@@ -20,7 +20,7 @@ from .parallel import Executor, dask_kept, map_batches
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ["padded_widths", "length_batches", "run_batches", "held", "Kept", "check_device"]
+__all__ = ['padded_widths', 'length_batches', 'run_batches', 'held', 'Kept', 'check_device']
 
 # %% ../../nbs/encode/02_loading.ipynb #a86cf750
 _STEP = 4  # tokens
@@ -54,7 +54,6 @@ def length_batches(
             batches.append(order[start:stop])
             start = stop
     return batches
-
 
 # %% ../../nbs/encode/02_loading.ipynb #7ca16f31
 def _on_one_core(function, batches: list) -> list:
@@ -91,7 +90,6 @@ def held(*models: Any) -> Iterator[None]:  # loaded models, or None
             if executor is not None and executor.kind == "dask":
                 stack.enter_context(dask_kept(executor))
         yield
-
 
 # %% ../../nbs/encode/02_loading.ipynb #561ed502
 def _distinct(values: Iterable) -> tuple[list, np.ndarray]:
@@ -141,7 +139,6 @@ class Kept:
         while self.bytes > self.max_bytes and self.held:
             self.bytes -= self.held.popitem(last=False)[1].nbytes + self.overhead
         return [values[i] for i in index]
-
 
 # %% ../../nbs/encode/02_loading.ipynb #9126ea0e
 @contextlib.contextmanager

@@ -19,17 +19,8 @@ from ..errors import refuse
 from ..records.schema import Item, Response, letters
 
 # %% auto #0
-__all__ = [
-    "Choices",
-    "prepare_choices",
-    "option_scores",
-    "log_softmax",
-    "MultipleChoice",
-    "base_folder",
-    "load_multiple_choice",
-    "choice_responses",
-]
-
+__all__ = ['Choices', 'prepare_choices', 'option_scores', 'log_softmax', 'MultipleChoice', 'base_folder', 'load_multiple_choice',
+           'choice_responses']
 
 # %% ../../nbs/encode/09_multiple_choice.ipynb #71a1cce0
 class Choices(NamedTuple):
@@ -99,7 +90,6 @@ def prepare_choices(
     cut = [items[k].item_id for k in kept if truncated[k]]
     return Choices(rows, [items[k].item_id for k in kept], cut, too_long, n_tokens)
 
-
 # %% ../../nbs/encode/09_multiple_choice.ipynb #dfb7867c
 def option_scores(
     model: Any,  # a multiple-choice head of transformers
@@ -130,7 +120,6 @@ def option_scores(
             for i, z in zip(group, scores):
                 out[i] = z
     return out
-
 
 # %% ../../nbs/encode/09_multiple_choice.ipynb #57b6f348
 def log_softmax(
@@ -209,7 +198,6 @@ def _load_multiple_choice(name: str, max_length: int | None, device: str) -> Mul
         )
     limit = max_length or getattr(model.config, "mhbench_max_length", None) or _max_length(tokenizer, model.config)
     return MultipleChoice(name, model.to(device).eval(), tokenizer, int(limit))
-
 
 # %% ../../nbs/encode/09_multiple_choice.ipynb #f1b051c7
 def choice_responses(

@@ -16,8 +16,7 @@ from .loading import _distinct, _need
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ["rouge", "chain_cosine"]
-
+__all__ = ['rouge', 'chain_cosine']
 
 # %% ../../nbs/encode/08_overlap.ipynb #fd514a8b
 def rouge(

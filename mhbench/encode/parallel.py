@@ -19,12 +19,11 @@ from ..errors import refuse
 from ..records.schema import Record
 
 # %% auto #0
-__all__ = ["Executor", "dask_kept", "dask_client", "map_batches"]
+__all__ = ['Executor', 'dask_kept', 'dask_client', 'map_batches']
 
 # %% ../../nbs/encode/01_parallel.ipynb #49bad510
 _T = TypeVar("_T")
 _U = TypeVar("_U")
-
 
 # %% ../../nbs/encode/01_parallel.ipynb #45306b1f
 class Executor(Record):

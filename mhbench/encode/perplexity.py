@@ -29,8 +29,7 @@ from .store import Stored, weights_at
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ["LanguageModel", "load_lm"]
-
+__all__ = ['LanguageModel', 'load_lm']
 
 # %% ../../nbs/encode/05_perplexity.ipynb #13b4115a
 def _windows(n: int, length: int) -> list[tuple[int, int, int]]:  # begin, end, and the first position to score

@@ -21,8 +21,7 @@ import torch
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ["FAMILIES", "Vocabulary", "Lookup", "Head", "read_once", "give_back", "family", "network"]
-
+__all__ = ['FAMILIES', 'Vocabulary', 'Lookup', 'Head', 'read_once', 'give_back', 'family', 'network']
 
 # %% ../../nbs/encode/12_quantised.ipynb #ce2853b6
 class Vocabulary:
@@ -94,7 +93,6 @@ class Head(torch.nn.Module):
             row = torch.nonzero((tokens >= start) & (tokens < start + self.step))[:, 0]
             own[row] = z[row, tokens[row] - start].double()
         return own - total
-
 
 # %% ../../nbs/encode/12_quantised.ipynb #a9247daf
 class _Plain:

@@ -20,26 +20,9 @@ from .store import Stored, recalled
 from ..errors import refuse
 
 # %% auto #0
-__all__ = [
-    "ABBREVIATIONS",
-    "SEMANTIC_ALIGNMENT",
-    "SEMANTIC_SIMILARITY",
-    "LOGICAL_INFERENCE",
-    "LANGUAGE_COHERENCE",
-    "SCORES",
-    "REFERENCE_SCORES",
-    "CONVENTIONS",
-    "NEEDS",
-    "split_steps",
-    "align",
-    "step_scores",
-    "repetition_step",
-    "token_scores",
-    "chain_score",
-    "inference_pairs",
-    "perplexity_scores",
-    "roscoe",
-]
+__all__ = ['ABBREVIATIONS', 'SEMANTIC_ALIGNMENT', 'SEMANTIC_SIMILARITY', 'LOGICAL_INFERENCE', 'LANGUAGE_COHERENCE', 'SCORES',
+           'REFERENCE_SCORES', 'CONVENTIONS', 'NEEDS', 'split_steps', 'align', 'step_scores', 'repetition_step',
+           'token_scores', 'chain_score', 'inference_pairs', 'perplexity_scores', 'roscoe']
 
 # %% ../../nbs/encode/07_roscoe.ipynb #5524ca9b
 ABBREVIATIONS = frozenset(
@@ -81,7 +64,6 @@ def split_steps(
         line = _BULLET.sub("", line)
         steps += [s for s in _sentences(line) if re.search(r"\w", s)]
     return steps
-
 
 # %% ../../nbs/encode/07_roscoe.ipynb #85ff63eb
 SEMANTIC_ALIGNMENT = (
@@ -165,7 +147,6 @@ def step_scores(
         "semantic_coverage_step": 1 - abs(_mean(rs, empty) - faithful),
     }
 
-
 # %% ../../nbs/encode/07_roscoe.ipynb #f6a23a54
 def repetition_step(
     h: np.ndarray,  # (N, d) steps, rows of length one
@@ -183,7 +164,6 @@ def repetition_step(
     if convention == "counselingbench":
         return 1 - cos / 2
     return (1 - cos) / 2
-
 
 # %% ../../nbs/encode/07_roscoe.ipynb #40169e72
 def token_scores(
@@ -217,7 +197,6 @@ def _unit(x: np.ndarray) -> np.ndarray:
     norm = np.linalg.norm(x, axis=1, keepdims=True)
     return x / np.where(norm > 0, norm, 1)
 
-
 # %% ../../nbs/encode/07_roscoe.ipynb #55206eeb
 def chain_score(
     x: np.ndarray,
@@ -230,7 +209,6 @@ def chain_score(
     """
     cos = float(cosines(x[None], y[None])[0, 0])
     return (1 + (1 + cos) / 2) / 2 if convention == "official" else (1 + cos) / 2
-
 
 # %% ../../nbs/encode/07_roscoe.ipynb #7d6cc6a0
 def inference_pairs(
@@ -249,7 +227,6 @@ def inference_pairs(
         else [(h[j], h[i]) for i in range(n) for j in range(i)]
     )
     return {"discourse_representation": [(x, y) for x in s for y in h], "coherence_step_vs_step": among}
-
 
 # %% ../../nbs/encode/07_roscoe.ipynb #2becc97a
 def perplexity_scores(
@@ -271,7 +248,6 @@ def perplexity_scores(
         "perplexity_step": 1 / float(np.average(steps[known], weights=weight)),
         "perplexity_step_max": 1 / float(steps[known].max()),
     }
-
 
 # %% ../../nbs/encode/07_roscoe.ipynb #a7499b8f
 def _check_chains(name: str, chains: Sequence[Sequence[str]], n: int | None = None) -> list[tuple[str, ...]]:

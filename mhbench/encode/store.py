@@ -29,21 +29,8 @@ from ..records.database import Database, private_file, sha256_file, transaction
 from ..records.schema import Record
 
 # %% auto #0
-__all__ = [
-    "Stored",
-    "StoreSettings",
-    "store_path",
-    "ResultStore",
-    "weights_at",
-    "fingerprint_of",
-    "code_of",
-    "kept_in",
-    "keep_results",
-    "close_store",
-    "opened",
-    "recalled",
-]
-
+__all__ = ['Stored', 'StoreSettings', 'store_path', 'ResultStore', 'weights_at', 'fingerprint_of', 'code_of', 'kept_in',
+           'keep_results', 'close_store', 'opened', 'recalled']
 
 # %% ../../nbs/encode/11_store.ipynb #817abcb6
 class Stored(NamedTuple):
@@ -75,7 +62,6 @@ def _result(cut: int, dtype: str, shape: str, value: bytes, digest: bytes) -> St
         return None
     sides = tuple(int(n) for n in shape.split(",") if n)
     return Stored(np.frombuffer(value, dtype).reshape(sides), bool(cut))
-
 
 # %% ../../nbs/encode/11_store.ipynb #be9d5cae
 _VERSION = 1  # PRAGMA user_version
@@ -260,7 +246,6 @@ class ResultStore(Database):
             self._guard(lambda: self._db.execute(put, (str(path), state, found)))
         return found
 
-
 # %% ../../nbs/encode/11_store.ipynb #58a660cf
 _OTHER_FORMATS = {"onnx", "openvino", "tf", "flax", "coreml"}
 _WEIGHTS = (".safetensors", ".bin", ".gguf", ".pt")
@@ -323,7 +308,6 @@ def code_of(
         except importlib.metadata.PackageNotFoundError:
             h.update(f"no {package}".encode())
     return h.hexdigest()
-
 
 # %% ../../nbs/encode/11_store.ipynb #f4eb63a4
 _open: dict[str, ResultStore] = {}  # the store of this process, under "store"

@@ -23,18 +23,7 @@ from ..errors import refuse
 from .schema import Item, validate
 
 # %% auto #0
-__all__ = [
-    "GAP",
-    "MOST_BYTES",
-    "REASONS",
-    "Deletion",
-    "parse_cloze",
-    "field_text",
-    "Note",
-    "Deck",
-    "cloze_question",
-    "load_anki",
-]
+__all__ = ['GAP', 'MOST_BYTES', 'REASONS', 'Deletion', 'parse_cloze', 'field_text', 'Note', 'Deck', 'cloze_question', 'load_anki']
 
 # %% ../../nbs/records/05_anki.ipynb #21416e7c
 _TOKEN = re.compile(r"\{\{c\d+(?:,\d+)*::|::|\}\}")
@@ -78,7 +67,6 @@ def parse_cloze(text: str) -> list[Deletion]:  # in the order in which they open
     if stack:
         refuse("parse_cloze", "every deletion", "be closed with }}", f"{text[stack[-1].start() :][:60]!r}")
     return sorted(found)
-
 
 # %% ../../nbs/records/05_anki.ipynb #90466e11
 _BLOCKS = {
@@ -145,7 +133,6 @@ def field_text(
     field = unicodedata.normalize("NFC", field.replace("\xa0", " ").replace("\u200b", "").replace("\xad", ""))
     lines = (re.sub(r"[^\S\n]+", " ", line).strip() for line in field.split("\n"))
     return "\n".join(line for line in lines if line), media
-
 
 # %% ../../nbs/records/05_anki.ipynb #69cbb8ee
 class Note(NamedTuple):
@@ -327,7 +314,6 @@ def _text_notes(path: Path) -> Iterator[Note]:
             f"{path.name}:{skipped + line}",
             head.get("html", "true").lower() == "true",
         )
-
 
 # %% ../../nbs/records/05_anki.ipynb #3dae07f4
 REASONS = (

@@ -18,8 +18,7 @@ from .schema import Item, Response, validate
 from .table import csv_rows
 
 # %% auto #0
-__all__ = ["load_answers"]
-
+__all__ = ['load_answers']
 
 # %% ../../nbs/records/07_answers.ipynb #fbbbb6ba
 def _rows(path: Path) -> list[tuple[str, dict]]:  # (place, fields)

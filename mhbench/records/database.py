@@ -17,8 +17,7 @@ from typing import Any, NoReturn
 from urllib.parse import quote
 
 # %% auto #0
-__all__ = ["damaged", "transaction", "sha256_file", "private_file", "Database"]
-
+__all__ = ['damaged', 'transaction', 'sha256_file', 'private_file', 'Database']
 
 # %% ../../nbs/records/12_database.ipynb #9154e749
 def damaged(error: sqlite3.Error) -> bool:
@@ -43,7 +42,6 @@ def transaction(
         if db.in_transaction:
             db.execute("ROLLBACK")
         raise
-
 
 # %% ../../nbs/records/12_database.ipynb #e58a09ec
 def sha256_file(path: str | Path) -> str:

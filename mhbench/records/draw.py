@@ -12,8 +12,7 @@ from ..errors import refuse
 from .schema import Item
 
 # %% auto #0
-__all__ = ["draw_items"]
-
+__all__ = ['draw_items']
 
 # %% ../../nbs/records/03_draw.ipynb #9dd010fa
 def draw_items(

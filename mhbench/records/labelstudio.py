@@ -17,17 +17,8 @@ from ..errors import refuse
 from .schema import Item, Rating, Response, validate
 
 # %% auto #0
-__all__ = [
-    "LABELS",
-    "DIFFICULTIES",
-    "WORDS",
-    "labelling_config",
-    "Tasks",
-    "label_studio_tasks",
-    "write_tasks",
-    "Annotated",
-    "load_label_studio",
-]
+__all__ = ['LABELS', 'DIFFICULTIES', 'WORDS', 'labelling_config', 'Tasks', 'label_studio_tasks', 'write_tasks', 'Annotated',
+           'load_label_studio']
 
 # %% ../../nbs/records/06_labelstudio.ipynb #c7a99663
 LABELS = ("Correct", "Incorrect", "Abstain")
@@ -106,7 +97,6 @@ def labelling_config(
         "</View>",
     ]
     return "\n".join(lines) + "\n"
-
 
 # %% ../../nbs/records/06_labelstudio.ipynb #a1bc13c3
 class Tasks(NamedTuple):
@@ -206,7 +196,6 @@ def write_tasks(
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
     return [folder / name for name in texts]
-
 
 # %% ../../nbs/records/06_labelstudio.ipynb #2e57ed4c
 class Annotated(NamedTuple):

@@ -15,7 +15,7 @@ from typing import Any
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ["Logged", "LETTERS", "log_rows"]
+__all__ = ['Logged', 'LETTERS', 'log_rows']
 
 # %% ../../nbs/records/10_logs.ipynb #e3fe7ac6
 Logged = tuple[str, dict[str, Any]]  # (place, fields): item_id, text, sample, error, letter_logprobs

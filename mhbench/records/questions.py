@@ -17,17 +17,7 @@ from .schema import OR_WITHOUT, Item, Validated, fingerprint, letters, validate,
 from .table import Table, Unreadable
 
 # %% auto #0
-__all__ = [
-    "NAMES",
-    "NUMBERED",
-    "FIELDS",
-    "SEPARATORS",
-    "KEYS",
-    "guess_columns",
-    "Misfit",
-    "guess_layout",
-    "load_questions",
-]
+__all__ = ['NAMES', 'NUMBERED', 'FIELDS', 'SEPARATORS', 'KEYS', 'guess_columns', 'Misfit', 'guess_layout', 'load_questions']
 
 # %% ../../nbs/records/08_questions.ipynb #bd8aa12e
 NAMES = {  # field -> what a column for it is often called, in English and German
@@ -123,7 +113,6 @@ def _known(field: str, named: str | list[str], columns: list[str], fields: tuple
     if gone:
         refuse("guess_columns", f"the column for {field}", f"be one of {', '.join(columns)}", f"{', '.join(gone)}")
 
-
 # %% ../../nbs/records/08_questions.ipynb #5c90b7c2
 SEPARATORS = ("\n", "|", ";")  # between options in one cell, in the order in which they are tried
 
@@ -198,7 +187,6 @@ def _options(row: dict[str, Any], columns: str | list[str] | None, separator: st
 def _folded(text: str) -> str:
     return " ".join(text.casefold().split())
 
-
 # %% ../../nbs/records/08_questions.ipynb #b4abc1bb
 KEYS = ("letter", "number", "number0", "text")  # number counts from 1, number0 from 0
 
@@ -256,7 +244,6 @@ def _key_form(rows: list[tuple[str, Any, list[str]]]) -> str | None:  # (place, 
             remedy=f"say --key {best[0]}, or another",
         )
     return best[0]
-
 
 # %% ../../nbs/records/08_questions.ipynb #c1843a15
 def _separator(table: Table, columns: str | list[str] | None) -> str | None:
@@ -329,7 +316,6 @@ def _keyed(table: Table, columns: dict, separator: str | None) -> list[tuple[str
         if options and value and not isinstance(value, Unreadable):
             out.append((place, value, options))
     return out
-
 
 # %% ../../nbs/records/08_questions.ipynb #fc48ecc6
 def _share(text: str, column: str) -> float:

@@ -16,7 +16,7 @@ from .schema import OR_WITHOUT, Item, Rating, Validated, letters, validate, writ
 from .table import Table
 
 # %% auto #0
-__all__ = ["RATING_NAMES", "guess_rating_columns", "load_ratings"]
+__all__ = ['RATING_NAMES', 'guess_rating_columns', 'load_ratings']
 
 # %% ../../nbs/records/09_ratings.ipynb #d11e0a27
 RATING_NAMES = {  # field -> what a column for it is often called, in English and German
@@ -50,7 +50,6 @@ def guess_rating_columns(
             remedy="name them as item, rater, target, and value or label",
         )
     return cast(dict[str, str], found)  # no field of a rating has several columns
-
 
 # %% ../../nbs/records/09_ratings.ipynb #12313674
 def _target(text: str, item: Item, column: str) -> str:

@@ -23,38 +23,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from ..errors import refuse
 
 # %% auto #0
-__all__ = [
-    "TASKS",
-    "SIMULATED",
-    "MODES",
-    "STATUSES",
-    "Name",
-    "Id",
-    "Probability",
-    "Mode",
-    "R",
-    "OR_WITHOUT",
-    "ROW_GROUP",
-    "letters",
-    "Record",
-    "Item",
-    "Outcome",
-    "carried",
-    "Response",
-    "Judgment",
-    "of_kind",
-    "Rating",
-    "Validated",
-    "write_set_aside",
-    "validate",
-    "arrow_schema",
-    "frame",
-    "write_records",
-    "open_records",
-    "stored_records",
-    "read_records",
-    "fingerprint",
-]
+__all__ = ['TASKS', 'SIMULATED', 'MODES', 'STATUSES', 'Name', 'Id', 'Probability', 'Mode', 'R', 'OR_WITHOUT', 'ROW_GROUP',
+           'letters', 'Record', 'Item', 'Outcome', 'carried', 'Response', 'Judgment', 'of_kind', 'Rating', 'Validated',
+           'write_set_aside', 'validate', 'arrow_schema', 'frame', 'write_records', 'open_records', 'stored_records',
+           'read_records', 'fingerprint']
 
 # %% ../../nbs/records/01_schema.ipynb #f30d1d36
 TASKS = ("multiple_choice", "extended_matching", "cloze", "open", "sequential", "multi_label")
@@ -74,7 +46,6 @@ def letters(
     if not 0 <= n <= 26:
         refuse("letters", "n", "be between 0 and 26", f"{n}", remedy="name longer lists in full (task multi_label)")
     return [chr(65 + i) for i in range(n)]
-
 
 # %% ../../nbs/records/01_schema.ipynb #3061c2b0
 class Record(BaseModel):
@@ -161,7 +132,6 @@ class Item(Record):
             raise ValueError("question must not be empty")
         return self
 
-
 # %% ../../nbs/records/01_schema.ipynb #11e54f90
 class Outcome(Record):
     "What a response and a judgment share: whose answer to what, what came of the request, and at what cost."
@@ -213,7 +183,6 @@ class Response(Outcome):
         if self.status == "ok" and self.text is None and self.letter_logprobs is None:
             raise ValueError("text must be present where status is ok; got None")
         return self
-
 
 # %% ../../nbs/records/01_schema.ipynb #cb89704f
 class Judgment(Outcome):
@@ -280,7 +249,6 @@ class Rating(Record):
         if (self.value is None) == (self.label is None):
             raise ValueError(f"exactly one of value and label must be given; got {self.value!r} and {self.label!r}")
         return self
-
 
 # %% ../../nbs/records/01_schema.ipynb #7bdb55ce
 R = TypeVar("R", bound=Record)
@@ -359,7 +327,6 @@ def validate(
     if set_aside is not None:
         write_set_aside(bad, set_aside)
     return Validated(good, bad)
-
 
 # %% ../../nbs/records/01_schema.ipynb #1a6fd0a6
 def _plain(annotation: Any) -> Any:
@@ -483,7 +450,6 @@ def read_records(path: str | Path, record: type[R]) -> list[R]:
     Raises: FileNotFoundError; ValueError where the file holds something else.
     """
     return list(stored_records(path, record))
-
 
 # %% ../../nbs/records/01_schema.ipynb #508f0c55
 def fingerprint(

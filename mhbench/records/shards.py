@@ -14,7 +14,7 @@ from ..errors import refuse
 from .schema import R, read_records, write_records
 
 # %% auto #0
-__all__ = ["shard", "merge", "merge_records"]
+__all__ = ['shard', 'merge', 'merge_records']
 
 # %% ../../nbs/records/04_shards.ipynb #cafa8d4d
 _T = TypeVar("_T")

@@ -18,8 +18,7 @@ from ..errors import refuse
 from .schema import R, Record, _dict_fields, open_records, stored_records
 
 # %% auto #0
-__all__ = ["Columnar", "column_of"]
-
+__all__ = ['Columnar', 'column_of']
 
 # %% ../../nbs/records/11_stored.ipynb #5ae3450c
 def _checked(values: list, record: type[Record], name: str, place: str) -> None:

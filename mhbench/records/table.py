@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ["MOST_OF_A_FIELD", "csv_rows", "Unreadable", "cell", "Table", "json_rows", "read_table"]
+__all__ = ['MOST_OF_A_FIELD', 'csv_rows', 'Unreadable', 'cell', 'Table', 'json_rows', 'read_table']
 
 # %% ../../nbs/records/02_table.ipynb #9d4e6c79
 MOST_OF_A_FIELD = 16 << 20  # characters; Python's own limit of 131,072 is less than a long case has
@@ -91,7 +91,6 @@ def csv_rows(
             )
         yield f"{path.name}:{line}", dict(zip(header, row))
 
-
 # %% ../../nbs/records/02_table.ipynb #a30ac561
 class Unreadable(NamedTuple):
     "A cell that has no text that a person could be asked, and why."
@@ -121,7 +120,6 @@ def cell(
     if isinstance(value, (datetime.date, datetime.time, datetime.timedelta)):
         return Unreadable(str(value), "a cell must be text or a number, not a date: look whether it was typed as 3-4")
     return Unreadable(str(value)[:80], f"a cell must be text, a number or a list, not {type(value).__name__}")
-
 
 # %% ../../nbs/records/02_table.ipynb #6f6dc0e5
 class Table(NamedTuple):
@@ -230,7 +228,6 @@ def _parquet(path: Path) -> Table:
     rows = [(f"{path.name}:row {n}", row) for n, row in enumerate(table.to_pylist(), 1)]
     return _table(columns, [(place, {c: cell(v) for c, v in row.items()}) for place, row in rows], [])
 
-
 # %% ../../nbs/records/02_table.ipynb #c98ec8ef
 def _workbooks(path: Path):
     try:
@@ -312,7 +309,6 @@ def _excel(path: Path, sheet: str | None) -> Table:
         for row in range(top + 1, last + 1)
     ]
     return _table(columns, rows, [f"{n} {what}" for n, what in counts if n])
-
 
 # %% ../../nbs/records/02_table.ipynb #4102bcd6
 def read_table(

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from .style import canvas, drawable, looks, occurring, six_digits, spaced
 
 # %% auto #0
-__all__ = ["boxes"]
+__all__ = ['boxes']
 
 # %% ../../nbs/report/05_boxes.ipynb #1d942170
 _PARTS = ("whislo", "q1", "med", "q3", "whishi")  # as matplotlib calls them

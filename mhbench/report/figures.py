@@ -19,7 +19,7 @@ from .style import MARKERS, PALETTE, canvas, drawable, looks, occurring, six_dig
 from ..stats.estimate import wilson
 
 # %% auto #0
-__all__ = ["panels", "histogram", "radar", "matrix", "reliability_diagram", "curves"]
+__all__ = ['panels', 'histogram', 'radar', 'matrix', 'reliability_diagram', 'curves']
 
 # %% ../../nbs/report/04_figures.ipynb #7b1a1f66
 _GREYS = [("#23272c", "o", "-"), ("#7b8188", "s", "--"), ("#4d6a86", "^", ":"), ("#8a6f4e", "D", "-.")]
@@ -43,7 +43,6 @@ def _bars(low: np.ndarray, middle: np.ndarray, high: np.ndarray) -> np.ndarray:
 def _titled(fig: Figure, title: str) -> None:
     if title:
         fig.suptitle(spaced(title), x=0.01, ha="left", fontsize=10)
-
 
 # %% ../../nbs/report/04_figures.ipynb #542f97cc
 def panels(
@@ -111,7 +110,6 @@ def _legend(fig: Figure, axes: Sequence) -> None:
         place = {"loc": "outside lower center", "ncols": across, "fontsize": 8, "frameon": False}
         fig.legend(found.values(), found.keys(), handlelength=4, **place)  # long enough for a dash beside the marker
 
-
 # %% ../../nbs/report/04_figures.ipynb #48aaa5c5
 def histogram(
     table: pd.DataFrame,  # columns `x` and `hue`, one row a unit
@@ -162,7 +160,6 @@ def histogram(
     _titled(fig, title)
     _legend(fig, [ax])
     return fig
-
 
 # %% ../../nbs/report/04_figures.ipynb #afc227e1
 def _polygon(ax: Any, angle: np.ndarray, v: np.ndarray, color: str) -> None:
@@ -248,7 +245,6 @@ def _rings(ax: Any, angle: np.ndarray, rim: Sequence[str], marks: dict[str, floa
     ax.spines["polar"].set_color("0.8")
     ax.grid(color="0.9", lw=0.6)
 
-
 # %% ../../nbs/report/04_figures.ipynb #5efec2a5
 def matrix(
     values: np.ndarray,  # (n, n) or (n, m); NaN is left white
@@ -288,7 +284,6 @@ def matrix(
     fig.colorbar(im, ax=ax, label=label, shrink=0.8, extend=beyond.get((below, above), "neither"))
     _titled(fig, title)
     return fig
-
 
 # %% ../../nbs/report/04_figures.ipynb #9c2deeb0
 def reliability_diagram(
@@ -335,7 +330,6 @@ def reliability_diagram(
     fig.supylabel(ylabel, fontsize=9)
     _titled(fig, title)
     return fig
-
 
 # %% ../../nbs/report/04_figures.ipynb #1a8de391
 def _dashes(labels: Sequence) -> dict[Any, str]:

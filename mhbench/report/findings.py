@@ -17,8 +17,7 @@ from .style import spaced
 from ..steps.score import mode_names
 
 # %% auto #0
-__all__ = ["asked", "against_lines", "went_wrong", "truths", "about_truths", "weak", "about_run"]
-
+__all__ = ['asked', 'against_lines', 'went_wrong', 'truths', 'about_truths', 'weak', 'about_run']
 
 # %% ../../nbs/report/09_findings.ipynb #e0466c00
 def _metrics(results: Path, stage: str, study: str) -> dict:
@@ -52,7 +51,6 @@ def asked(
         )
     return pd.DataFrame(rows)
 
-
 # %% ../../nbs/report/09_findings.ipynb #126dff4c
 _UNKNOWN = "nothing can be said: not one of its answers could be read"
 
@@ -80,7 +78,6 @@ def against_lines(
     if not parts:
         return pd.DataFrame(columns=columns)
     return pd.concat(parts, ignore_index=True).reindex(columns=columns)
-
 
 # %% ../../nbs/report/09_findings.ipynb #c5517c1b
 _WRONG = {
@@ -153,7 +150,6 @@ def went_wrong(results: str | Path, studies: Sequence[str]) -> list[str]:  # sen
             out += _of_judges(counts, guard, study, stage)
     return out
 
-
 # %% ../../nbs/report/09_findings.ipynb #346f7f60
 def truths(
     results: str | Path,
@@ -182,7 +178,6 @@ def about_truths(table: pd.DataFrame) -> str:  # of truths
         " the same are apart, and of judges that are models: their known groups and repetitions take its place."
     )
 
-
 # %% ../../nbs/report/09_findings.ipynb #0e750def
 def _where(t: pd.DataFrame) -> str:
     "Models, each with the studies and ways of asking of some rows."
@@ -203,7 +198,6 @@ def weak(
         rests = "Every accuracy rests" if few.all() else f"{int(few.sum())} of {len(few)} accuracies rest"
         out.append(f"{rests} on fewer than {SMALL} items: read the intervals, not the order of models.")
     return out
-
 
 # %% ../../nbs/report/09_findings.ipynb #6477b8c5
 def about_run(

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from .style import PLAIN, Look, canvas, drawable, looks, occurring, spaced
 
 # %% auto #0
-__all__ = ["PEOPLE", "LINE", "PAGE", "MOST_LINES", "intervals"]
+__all__ = ['PEOPLE', 'LINE', 'PAGE', 'MOST_LINES', 'intervals']
 
 # %% ../../nbs/report/03_forest.ipynb #7ba4ad72
 PEOPLE = (
@@ -73,7 +73,6 @@ def _in_columns(groups: list[list[_Line]]) -> list[list[_Line]]:
         columns[-1] += g
     return columns
 
-
 # %% ../../nbs/report/03_forest.ipynb #e224d4a5
 def _beside(row: Any, brief: bool) -> str:
     n = f"n = {int(row.n)}" if "n" in row._fields and not pd.isna(row.n) else ""
@@ -123,7 +122,6 @@ def _draw(ax: Any, lines: list[_Line], brief: bool, limits: tuple[float, float] 
         y += 1 + high / 2
     ax.set_ylim(y - 0.4, -0.7)
     return places
-
 
 # %% ../../nbs/report/03_forest.ipynb #7f3bd86b
 def _spread(table: pd.DataFrame, group: str) -> tuple[pd.DataFrame, str]:  # and what to say of those left out

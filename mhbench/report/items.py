@@ -23,7 +23,7 @@ from ..records.stored import Columnar
 from ..steps.score import mode_names
 
 # %% auto #0
-__all__ = ["ROW_COLUMNS", "MOST_WORDS", "Answers", "protected_ids", "answers_of", "columnar", "packed"]
+__all__ = ['ROW_COLUMNS', 'MOST_WORDS', 'Answers', 'protected_ids', 'answers_of', 'columnar', 'packed']
 
 # %% ../../nbs/report/10_items.ipynb #13eaf313
 ROW_COLUMNS = [
@@ -265,7 +265,6 @@ def answers_of(
         texts,
         left_out,
     )
-
 
 # %% ../../nbs/report/10_items.ipynb #0db8a077
 def columnar(rows: pd.DataFrame) -> dict[str, Any]:

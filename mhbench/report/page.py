@@ -29,20 +29,8 @@ from .tables import csv_text, markdown_table, number, numeric, with_interval
 from ..steps.rates import COUNTS
 
 # %% auto #0
-__all__ = [
-    "GLOSSARY",
-    "ROWS_SHOWN",
-    "ReportTable",
-    "Picture",
-    "Section",
-    "readable",
-    "collect",
-    "headline",
-    "write_headline",
-    "write_tables",
-    "html_report",
-]
-
+__all__ = ['GLOSSARY', 'ROWS_SHOWN', 'ReportTable', 'Picture', 'Section', 'readable', 'collect', 'headline', 'write_headline',
+           'write_tables', 'html_report']
 
 # %% ../../nbs/report/11_page.ipynb #298ff3bf
 class ReportTable(NamedTuple):
@@ -180,7 +168,6 @@ def write_tables(sections: Sequence[Section], folder: str | Path) -> list[Path]:
             out[-2].write_text(csv_text(t.frame), encoding="utf-8")
             out[-1].write_text(f"# {t.caption}\n\n{markdown_table(readable(t.frame))}", encoding="utf-8")
     return out
-
 
 # %% ../../nbs/report/11_page.ipynb #231f83af
 GLOSSARY = {

@@ -16,8 +16,7 @@ import numpy as np
 import pandas as pd
 
 # %% auto #0
-__all__ = ["FEW", "SMALL", "Prose", "stage_prose", "doubts", "standing"]
-
+__all__ = ['FEW', 'SMALL', 'Prose', 'stage_prose', 'doubts', 'standing']
 
 # %% ../../nbs/report/08_reading.ipynb #5488ca9f
 class Prose(NamedTuple):
@@ -80,7 +79,6 @@ def stage_prose(notebook: str | Path) -> dict[str, Prose]:  # by the name of the
             out[name] = Prose(heading, prose, tuple(dict.fromkeys(before)))
     return out
 
-
 # %% ../../nbs/report/08_reading.ipynb #1f18b902
 FEW, SMALL = 10, 30  # items below which a number is nearly nothing, or is rough
 
@@ -140,7 +138,6 @@ def _of_intervals(rows: pd.DataFrame) -> list[str]:
     if len(rows) > 20:
         out.append(f"{len(rows)} estimates side by side: the largest and the smallest differ by luck alone, too")
     return out
-
 
 # %% ../../nbs/report/08_reading.ipynb #1beb5d87
 def standing(

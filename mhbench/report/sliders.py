@@ -11,8 +11,7 @@ from matplotlib.figure import Figure
 from .style import PLAIN, canvas, drawable
 
 # %% auto #0
-__all__ = ["sliders"]
-
+__all__ = ['sliders']
 
 # %% ../../nbs/report/06_sliders.ipynb #8c5a61cb
 def sliders(

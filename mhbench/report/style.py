@@ -22,24 +22,8 @@ from ..errors import refuse
 from ..records.schema import SIMULATED
 
 # %% auto #0
-__all__ = [
-    "PALETTE",
-    "MARKERS",
-    "STYLE",
-    "PLAIN",
-    "EVERYBODY",
-    "Look",
-    "introduce",
-    "who",
-    "natural",
-    "spaced",
-    "looks",
-    "six_digits",
-    "drawable",
-    "occurring",
-    "canvas",
-    "save",
-]
+__all__ = ['PALETTE', 'MARKERS', 'STYLE', 'PLAIN', 'EVERYBODY', 'Look', 'introduce', 'who', 'natural', 'spaced', 'looks',
+           'six_digits', 'drawable', 'occurring', 'canvas', 'save']
 
 # %% ../../nbs/report/02_style.ipynb #f8ed7fa7
 PALETTE = ("#0072B2", "#D98E00", "#009E73", "#CC4C00", "#B5578F", "#3C9BD6", "#333333", "#6A3D9A", "#8C6D46")
@@ -60,7 +44,6 @@ STYLE = {
     "svg.fonttype": "none",
     "axes.prop_cycle": cycler(color=PALETTE),
 }
-
 
 # %% ../../nbs/report/02_style.ipynb #759e970e
 class Look(NamedTuple):
@@ -119,7 +102,6 @@ def looks(labels: Sequence[object]) -> dict[Any, Look]:  # label -> how it is dr
         for x, k in of.items()
     }
 
-
 # %% ../../nbs/report/02_style.ipynb #6f224e80
 def six_digits(x: np.ndarray) -> np.ndarray:
     "Six significant digits."
@@ -163,7 +145,6 @@ def canvas(
         fig = Figure(figsize=(width, height), layout="constrained", label=told)
         axes = fig.subplots(**kw)
     return fig, axes
-
 
 # %% ../../nbs/report/02_style.ipynb #3a7208b5
 def save(

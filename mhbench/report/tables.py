@@ -16,8 +16,7 @@ from ..errors import refuse
 from ..steps.score import NONE_READ
 
 # %% auto #0
-__all__ = ["number", "with_interval", "numeric", "markdown_table", "csv_text"]
-
+__all__ = ['number', 'with_interval', 'numeric', 'markdown_table', 'csv_text']
 
 # %% ../../nbs/report/01_tables.ipynb #586e06ed
 def number(
@@ -34,7 +33,6 @@ def number(
     if isinstance(x, (float, np.floating)):
         return f"{x:.{digits}f}"
     return str(x)
-
 
 # %% ../../nbs/report/01_tables.ipynb #e6ee96b1
 def _folded(estimate: float, low: float, high: float, digits: int) -> str:
@@ -72,7 +70,6 @@ def with_interval(
     head = f"estimate [{round(100 * levels[0], 3):g}% interval]" if len(levels) == 1 else "estimate [interval]"
     folded = ["ci_low", "ci_high"] + (["level"] if own and len(levels) <= 1 else [])
     return table.drop(columns=folded).rename(columns={"estimate": head}).assign(**{head: text})
-
 
 # %% ../../nbs/report/01_tables.ipynb #cf14335d
 def _row(cells: Iterable[object]) -> str:

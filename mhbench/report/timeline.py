@@ -14,8 +14,7 @@ from matplotlib.figure import Figure
 from .style import PALETTE, STYLE
 
 # %% auto #0
-__all__ = ["released"]
-
+__all__ = ['released']
 
 # %% ../../nbs/report/07_timeline.ipynb #84f639de
 def released(

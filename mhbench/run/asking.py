@@ -24,8 +24,7 @@ from .graph import root
 from ..steps.answers import Asked
 
 # %% auto #0
-__all__ = ["cache_file", "capped", "asking", "asked_with", "trained_classifier", "settled", "settled_together"]
-
+__all__ = ['cache_file', 'capped', 'asking', 'asked_with', 'trained_classifier', 'settled', 'settled_together']
 
 # %% ../../nbs/run/07_asking.ipynb #9ef2affe
 def cache_file(
@@ -94,7 +93,6 @@ def asking(
     else:
         yield model, endpoint_of(entry["endpoint"], kind, **settings)
 
-
 # %% ../../nbs/run/07_asking.ipynb #1491d4a4
 _OWN_AFFAIR = set("results shard cache replay delivery budget executor max_failed max_truncated max_unread".split())
 _OF_A_MACHINE = {
@@ -113,7 +111,6 @@ def asked_with(
         name: {k: v for k, v in e.items() if k not in _OF_A_MACHINE} for name, e in values["endpoints"].items()
     }
     return {k: fingerprint(v) for k, v in rest.items()} | {"items": hashlib.sha256(items.read_bytes()).hexdigest()}
-
 
 # %% ../../nbs/run/07_asking.ipynb #44cf1b2f
 def trained_classifier(

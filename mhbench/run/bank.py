@@ -23,8 +23,7 @@ from .graph import place, root
 from .params import load_params
 
 # %% auto #0
-__all__ = ["PARTS", "BANKS", "StageShown", "printed_tables", "bank_items", "add_corpus"]
-
+__all__ = ['PARTS', 'BANKS', 'StageShown', 'printed_tables', 'bank_items', 'add_corpus']
 
 # %% ../../nbs/run/23_bank.ipynb #da9c4d73
 class StageShown(NamedTuple):
@@ -77,7 +76,6 @@ def _make(a: argparse.Namespace) -> None:
     print(os.path.relpath(place(a.results, "text", part.stage) / a.study))
     if not elsewhere:
         print(f"`dvc commit -f {part.stage}@{a.study}` records it")
-
 
 # %% ../../nbs/run/23_bank.ipynb #5ab37e9d
 BANKS = {"composed": ("compose", "items"), "gold": ("keys", "gold"), "labelled": ("keys", "labelled")}
@@ -134,7 +132,6 @@ def _card(a: argparse.Namespace) -> None:
     for file in write_bank(d, items, _new_folder(a.to)).values():
         print(file)
     print(f"{len(items)} questions; annotators: {d.annotators}")
-
 
 # %% ../../nbs/run/23_bank.ipynb #39106635
 def _on_study(s: argparse.ArgumentParser, **defaults: Any) -> argparse.ArgumentParser:

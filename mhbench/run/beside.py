@@ -12,7 +12,7 @@ from multiprocessing import get_context
 from typing import Any
 
 # %% auto #0
-__all__ = ["Beside"]
+__all__ = ['Beside']
 
 # %% ../../nbs/run/27_beside.ipynb #6719fb4b
 _PATIENCE = 600  # seconds; a child may wait for a lock that a thread of its parent held when it was forked

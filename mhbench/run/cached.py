@@ -20,8 +20,7 @@ from ..records.schema import STATUSES
 from .graph import root
 
 # %% auto #0
-__all__ = ["answers_kept", "computed_kept", "add_cache"]
-
+__all__ = ['answers_kept', 'computed_kept', 'add_cache']
 
 # %% ../../nbs/run/21_cached.ipynb #40af84b8
 def answers_kept(
@@ -52,7 +51,6 @@ def computed_kept(
     days = pd.to_datetime(t["used"], unit="D", utc=True).dt.strftime("%Y-%m-%d")
     shown = {"model": t["model"].str.replace(r"^.+(.{40})$", r"...\1", regex=True), "metric": t["metric"]}
     return pd.DataFrame(shown | {"results": t["results"], "kB": t["bytes"] / 1e3, "cut": t["cut"], "last used": days})
-
 
 # %% ../../nbs/run/21_cached.ipynb #2b618b09
 def _places(a: argparse.Namespace) -> tuple[Path, Path]:

@@ -142,7 +142,6 @@ def _serve(listening: socket.socket, caller: int) -> tuple[list[str], IO[str]] |
             Path(name).unlink(missing_ok=True)
     return None
 
-
 # %% ../../nbs/run/26_child.ipynb #ab771df6
 def _called(job: dict) -> dict:
     "What became of a stage, for the program that called it."
@@ -192,7 +191,6 @@ def _main(kind: str, fd: str, *words: str) -> int:
         _tell(told)
     gc.freeze()  # or the interpreter would look through all of it before it ends
     return ended
-
 
 # %% ../../nbs/run/26_child.ipynb #3338eb0b
 #| eval: false

@@ -20,7 +20,7 @@ from .graph import root
 from .process import apart, warm_up
 
 # %% auto #0
-__all__ = ["parser", "main"]
+__all__ = ['parser', 'main']
 
 # %% ../../nbs/run/18_cli.ipynb #dcec0ef1
 _APART = ("run", "trained")  # what DVC runs: each in a process of its own, which may be there already
@@ -77,7 +77,6 @@ def _trained(a):
 
     named = {model: made["run"] for model, made in record_trained(a.params).items() if made}
     print(", ".join(f"{model}: run {run}" for model, run in named.items()) or "no model of the run was trained here")
-
 
 # %% ../../nbs/run/18_cli.ipynb #6edf4f2a
 def parser(

@@ -28,8 +28,7 @@ from .sweep import add_sweep
 from .workplace import add_init
 
 # %% auto #0
-__all__ = ["selection", "print_summary", "add_commands"]
-
+__all__ = ['selection', 'print_summary', 'add_commands']
 
 # %% ../../nbs/run/22_commands.ipynb #40e9af74
 def _names(text: str | None) -> list[str] | None:
@@ -224,7 +223,6 @@ def _check(a):
     print(report.entry())
     if not report.ok:
         raise RuntimeError(f"{a.model} cannot be used as it is entered; the lines above say why")
-
 
 # %% ../../nbs/run/22_commands.ipynb #70d72203
 def add_commands(

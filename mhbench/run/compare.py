@@ -18,8 +18,7 @@ from ..stats.resample import mean, paired_difference
 from ..steps.score import RUN, mode_names, where_read
 
 # %% auto #0
-__all__ = ["Results", "results_of", "paired_accuracies", "main_numbers", "headline_metrics", "add_compare"]
-
+__all__ = ['Results', 'results_of', 'paired_accuracies', 'main_numbers', 'headline_metrics', 'add_compare']
 
 # %% ../../nbs/run/15_compare.ipynb #e3d16b0f
 class Results(NamedTuple):
@@ -91,7 +90,6 @@ def _fetch(files: Any, study: str, to: Path) -> bool:  # False: DVC names it, an
         (to / study / name).write_bytes(content)
     return True
 
-
 # %% ../../nbs/run/15_compare.ipynb #e891cfe6
 _RUN = ["study", "set", "model", "asked"]
 
@@ -161,7 +159,6 @@ def main_numbers(
     named = both.rename(columns={"estimate_first": "first", "estimate_second": "second"})
     return named[[*_NUMBER, "n_first", "n_second", "first", "second", "estimate", "ci_low", "ci_high"]]
 
-
 # %% ../../nbs/run/15_compare.ipynb #51be267a
 def headline_metrics(main: pd.DataFrame) -> dict:  # study -> stage -> "measure, model, mode" -> estimate
     """The numbers that a glance should see: the accuracy of each model of the run in the mode that asked the most
@@ -182,7 +179,6 @@ def headline_metrics(main: pd.DataFrame) -> dict:  # study -> stage -> "measure,
         name = ", ".join(words).replace(".", " ")
         out.setdefault(r["study"], {}).setdefault(r["stage"], {})[name] = float(r["estimate"])
     return out
-
 
 # %% ../../nbs/run/15_compare.ipynb #b3b077a9
 def _compare(a):

@@ -20,8 +20,7 @@ from .params import HERE, RUN_FILE, check_params, goes_through, kind_of, load_pa
 from ..steps.generate import merged
 
 # %% auto #0
-__all__ = ["DEMO", "merge_shards", "select", "import_corpus", "forget_corpus"]
-
+__all__ = ['DEMO', 'merge_shards', 'select', 'import_corpus', 'forget_corpus']
 
 # %% ../../nbs/run/10_edit.ipynb #fa3ec30f
 def _check_parts(folder: Path, n: int, want: dict) -> None:
@@ -92,7 +91,6 @@ def merge_shards(
         folder / "responses.parquet",
         Response,
     )
-
 
 # %% ../../nbs/run/10_edit.ipynb #7e16bdcd
 def _yaml():

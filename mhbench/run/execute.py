@@ -19,8 +19,7 @@ from .params import load_params, stage_parameters
 from .process import call
 
 # %% auto #0
-__all__ = ["run_stage"]
-
+__all__ = ['run_stage']
 
 # %% ../../nbs/run/06_execute.ipynb #e297d6ff
 def _normalise(nb: Any) -> Any:

@@ -20,7 +20,7 @@ from ..report.page import headline
 from ..studies.demo import DEMO_STUDIES, demo_canary, demo_card
 
 # %% auto #0
-__all__ = ["inspect_logs", "dataset_folder", "bank_cards", "mlflow_run", "export_run"]
+__all__ = ['inspect_logs', 'dataset_folder', 'bank_cards', 'mlflow_run', 'export_run']
 
 # %% ../../nbs/run/17_export.ipynb #bb7d4b96
 _BEGAN = "2026-01-01T00:00:00+00:00"  # a log wants a time; the same run gives the same bytes
@@ -113,7 +113,6 @@ def inspect_logs(answers: Answers, to: str | Path) -> list[Path]:  # the files w
         out.append(file)
     return out
 
-
 # %% ../../nbs/run/17_export.ipynb #f757087f
 _CARD = """---
 pretty_name: "mhbench: answers and scores of a run"
@@ -160,7 +159,6 @@ def dataset_folder(answers: Answers, main: pd.DataFrame, to: str | Path, *, priv
     (folder / "README.md").write_text(card, encoding="utf-8")
     return [folder / n for n in ("README.md", "answers.parquet", "headline.parquet")]
 
-
 # %% ../../nbs/run/17_export.ipynb #1bbf6436
 def bank_cards(results: str | Path, studies: Iterable[str], to: str | Path) -> list[Path]:
     "Beside the answers, what the questions are: a card of each demonstration bank; a study's own corpus has its own."
@@ -174,7 +172,6 @@ def bank_cards(results: str | Path, studies: Iterable[str], to: str | Path) -> l
             out[-1].parent.mkdir(exist_ok=True)
             out[-1].write_text(demo_card(study, once), encoding="utf-8")
     return out
-
 
 # %% ../../nbs/run/17_export.ipynb #053cb688
 def mlflow_run(main: pd.DataFrame, page: str | Path, uri: str, name: str = "mhbench") -> str:  # the run's id

@@ -19,21 +19,8 @@ import yaml
 from ..errors import refuse
 
 # %% auto #0
-__all__ = [
-    "PRIVATE",
-    "root",
-    "place",
-    "items_file",
-    "keep_private",
-    "Node",
-    "declared",
-    "graph",
-    "pipeline",
-    "selective",
-    "runs",
-    "before",
-]
-
+__all__ = ['PRIVATE', 'root', 'place', 'items_file', 'keep_private', 'Node', 'declared', 'graph', 'pipeline', 'selective', 'runs',
+           'before']
 
 # %% ../../nbs/run/01_graph.ipynb #3c366475
 def root(
@@ -78,7 +65,6 @@ def items_file(
     written = place(results, "text/approach", study) / "items.parquet"
     return written if written.exists() else place(results, "text/prepare", study) / "items.parquet"
 
-
 # %% ../../nbs/run/01_graph.ipynb #a1f9dd6a
 PRIVATE = ("results/text", ".dvc/cache", ".mhbench")  # folders that hold texts, answers, or copies of them
 
@@ -92,7 +78,6 @@ def keep_private(top: str | Path) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with contextlib.suppress(PermissionError):  # somebody else's
             folder.chmod(0o770 if folder.stat().st_mode & 0o020 else 0o700)
-
 
 # %% ../../nbs/run/01_graph.ipynb #c8cf8934
 class Node(NamedTuple):
@@ -164,7 +149,6 @@ def _graph(top: Path, changed: tuple[int, ...]) -> dict[str, Node]:
             declared(notebook) if notebook.exists() else (),
         )
     return out
-
 
 # %% ../../nbs/run/01_graph.ipynb #5de2fb7f
 def selective(stages: dict[str, Node]) -> list[str]:

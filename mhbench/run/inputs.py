@@ -21,8 +21,7 @@ from .params import load_params, stage_parameters
 from .workplace import record_package
 
 # %% auto #0
-__all__ = ["sha256", "check_source", "deciding", "record_inputs", "record_trained"]
-
+__all__ = ['sha256', 'check_source', 'deciding', 'record_inputs', 'record_trained']
 
 # %% ../../nbs/run/08_inputs.ipynb #d0e7ba62
 def sha256(path: str | Path) -> str:
@@ -220,7 +219,6 @@ def record_inputs(params: str | Path = "params.yaml") -> dict[str, dict]:  # stu
         (top / "results/text/approach" / study / "items.parquet").unlink(missing_ok=True)  # of another selection
     _make_places(top, p)
     return out
-
 
 # %% ../../nbs/run/08_inputs.ipynb #b6090f3b
 def record_trained(params: str | Path = "params.yaml") -> dict[str, dict]:  # model -> its run; {} where there is none

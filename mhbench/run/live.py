@@ -19,8 +19,7 @@ from ..ask.progress import LIVE
 from .graph import Node, graph
 
 # %% auto #0
-__all__ = ["EVERY_S", "position", "Live"]
-
+__all__ = ['EVERY_S', 'position', 'Live']
 
 # %% ../../nbs/run/13_live.ipynb #7a402962
 def position(
@@ -40,7 +39,6 @@ def position(
     ]
     this = (stage, study, model)
     return (every.index(this) + 1 if this in every else 0), len(every)
-
 
 # %% ../../nbs/run/13_live.ipynb #0b75fea6
 EVERY_S = 30.0  # between two lines of a log

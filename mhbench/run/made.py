@@ -20,7 +20,7 @@ from ..records.database import sha256_file
 from .graph import root
 
 # %% auto #0
-__all__ = ["commit_of", "how_made", "made_in_words"]
+__all__ = ['commit_of', 'how_made', 'made_in_words']
 
 # %% ../../nbs/run/20_made.ipynb #d4375e1e
 _CODE = ("mhbench", "nbs", "params.yaml", "run.yaml", "dvc.yaml")  # what decides a result, of a clone

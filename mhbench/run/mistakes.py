@@ -21,7 +21,7 @@ from ..errors import refuse
 from .shape import GIVEN, params_schema
 
 # %% auto #0
-__all__ = ["TEXT_KEY", "Fault", "read_tree", "file_keys", "shown", "nearest", "listed", "misshapen", "refuse_all"]
+__all__ = ['TEXT_KEY', 'Fault', 'read_tree', 'file_keys', 'shown', 'nearest', 'listed', 'misshapen', 'refuse_all']
 
 # %% ../../nbs/run/03_mistakes.ipynb #dc8325fe
 _MOST_NODES = 1_000_000  # of the tree with every alias written out
@@ -101,7 +101,6 @@ def _size(node: yaml.Node, known: dict[int, int]) -> int:
         known[id(node)] = 1 + sum(_size(n, known) for n in inner) if not isinstance(node, yaml.ScalarNode) else 1
     return known[id(node)]
 
-
 # %% ../../nbs/run/03_mistakes.ipynb #ba52da50
 _STR = "tag:yaml.org,2002:str"
 TEXT_KEY = "be named by a text"
@@ -133,7 +132,6 @@ def file_keys(node: yaml.Node) -> tuple[dict[tuple, int], list[Fault]]:
             found.append(Fault(path, "stand once", f"it again, first in line {lines[path]}", "take one of the two out"))
         lines[path] = line
     return lines, found
-
 
 # %% ../../nbs/run/03_mistakes.ipynb #f233cd9a
 _IS = {"integer": "a whole number", "number": "a number", "string": "a text", "boolean": "true or false"}
@@ -242,7 +240,6 @@ def misshapen(p: Any, top: Path | None = None) -> list[Fault]:
     "What does not have the shape that it must have."
     errors = _validator(params_schema(top)).iter_errors(p)
     return [f for e in sorted(errors, key=lambda e: [str(x) for x in e.absolute_path]) for f in _fault(e)]
-
 
 # %% ../../nbs/run/03_mistakes.ipynb #76422ee1
 def refuse_all(found: list[Fault], where: str, lines: Mapping[tuple, int]) -> None:

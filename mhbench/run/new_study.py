@@ -33,18 +33,7 @@ from ..studies.medqade.load import PANEL_DIFFICULTIES, PANEL_LABELS
 from ..studies.mentat.annotations import annotation_arrays
 
 # %% auto #0
-__all__ = [
-    "sections",
-    "default_judges",
-    "understood",
-    "Proposal",
-    "propose",
-    "summary",
-    "write_study",
-    "new_study",
-    "add_parser",
-]
-
+__all__ = ['sections', 'default_judges', 'understood', 'Proposal', 'propose', 'summary', 'write_study', 'new_study', 'add_parser']
 
 # %% ../../nbs/run/11_new_study.ipynb #f8c2089e
 def _with_ratings(corpus: Corpus) -> tuple[dict[str, dict], str | None]:
@@ -101,7 +90,6 @@ def default_judges(
     "The judges of the first study that has some, where they are entries of models; else the models of the run."
     named = [s["judge"]["judges"] for s in p["studies"].values() if (s.get("judge") or {}).get("judges")]
     return [j for j in (named[0] if named else p["run"]["models"]) if j in p["models"]]
-
 
 # %% ../../nbs/run/11_new_study.ipynb #4c8ffdd0
 def _lengths(texts: list[str]) -> str:
@@ -162,7 +150,6 @@ def understood(
         shown = f"{named[0]} … {named[-1]}" if several else named if isinstance(named, str) else ", ".join(named)
         rows.append({"field": field, "column": shown, "form": form, "items": n})
     return pd.DataFrame(rows, columns=["field", "column", "form", "items"])
-
 
 # %% ../../nbs/run/11_new_study.ipynb #4d70c06d
 class Proposal(NamedTuple):
@@ -286,7 +273,6 @@ def summary(
         out.append(f"judges: {', '.join(entry['judge']['judges'])} ({entry['judge']['kind']})")
     return "\n".join(out)
 
-
 # %% ../../nbs/run/11_new_study.ipynb #357cd9f5
 def _yaml(value: Any, depth: int = 0) -> Any:
     "A value for ruamel.yaml: short ones on one line, a study's long options one a line."
@@ -319,7 +305,6 @@ def write_study(
             p["run"]["studies"].append(proposal.name)
 
     _edit(params, change)
-
 
 # %% ../../nbs/run/11_new_study.ipynb #134e2d18
 def _pairs(texts: list[str], flag: str, lists: tuple[str, ...] = ()) -> dict[str, Any]:

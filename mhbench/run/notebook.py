@@ -21,7 +21,7 @@ from traitlets import Type
 from traitlets.config import Config
 
 # %% auto #0
-__all__ = ["PRINTED", "CellOutputs", "Printed", "ShellWithoutZMQ", "Here"]
+__all__ = ['PRINTED', 'CellOutputs', 'Printed', 'ShellWithoutZMQ', 'Here']
 
 # %% ../../nbs/run/24_notebook.ipynb #acb91abb
 PRINTED = 1_000_000  # characters a cell, of each stream
@@ -76,7 +76,6 @@ class Printed(io.TextIOBase):
         if self.left < 0 <= had:
             self.shown.write(self.name, f"\n[what was printed after {self.most:,} characters is left out]\n")
         return len(text)
-
 
 # %% ../../nbs/run/24_notebook.ipynb #e90d464e
 def _bundle(data: dict[str, Any]) -> dict[str, Any]:  # form -> text, or an image's bytes
@@ -146,7 +145,6 @@ class ShellWithoutZMQ(ZMQInteractiveShell):
         with redirect_stdout(Printed("stdout", self.shown)), redirect_stderr(Printed("stderr", self.shown)):
             ran = self.run_cell(source, store_history=True)
         return self.shown.nodes(), ran.error_before_exec or ran.error_in_exec
-
 
 # %% ../../nbs/run/24_notebook.ipynb #5b71680a
 class Here(Engine):

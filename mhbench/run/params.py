@@ -23,17 +23,8 @@ from .mistakes import TEXT_KEY, Fault, file_keys, listed, misshapen, nearest, re
 from .shape import GIVEN
 
 # %% auto #0
-__all__ = [
-    "RUN_FILE",
-    "HERE",
-    "ASKED_IN",
-    "kind_of",
-    "asked_by",
-    "goes_through",
-    "check_params",
-    "load_params",
-    "stage_parameters",
-]
+__all__ = ['RUN_FILE', 'HERE', 'ASKED_IN', 'kind_of', 'asked_by', 'goes_through', 'check_params', 'load_params',
+           'stage_parameters']
 
 # %% ../../nbs/run/04_params.ipynb #f259d467
 RUN_FILE = "run.yaml"  # beside params.yaml: what of it the next run takes
@@ -203,7 +194,6 @@ def _ungiven(p: dict, stages: Mapping[str, Node]) -> Iterator[Fault]:
             for name in (n for n in node.parameters if n not in given):
                 yield Fault(("studies", study, stage, name), "be given", "nothing", f"add it there, or to {stage}")
 
-
 # %% ../../nbs/run/04_params.ipynb #72a0fea0
 def check_params(
     p: dict,
@@ -258,7 +248,6 @@ def load_params(
     both = {**lines, **of_run}
     check_params(p | chosen, path.name, lines=both, found=[*found, *more], run_file=selection.name, lists=lists)
     return p | chosen
-
 
 # %% ../../nbs/run/04_params.ipynb #ba04e440
 def _asked(p: dict, stage: str, study: str | None, model: str | None, given: dict) -> dict:

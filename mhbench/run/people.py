@@ -25,8 +25,7 @@ from mhbench.studies.medqade.rounds import (
 )
 
 # %% auto #0
-__all__ = ["run_answers", "add_people"]
-
+__all__ = ['run_answers', 'add_people']
 
 # %% ../../nbs/run/14_people.ipynb #1504cb24
 def _names(text: str) -> list[str]:
@@ -60,7 +59,6 @@ def _new(file: Path) -> Path:
         refuse("--to", "the file", "not be there yet", str(file), remedy=remedy, error=FileExistsError)
     file.parent.mkdir(parents=True, exist_ok=True)
     return file
-
 
 # %% ../../nbs/run/14_people.ipynb #0cb2c75e
 def _panel_draw(a: argparse.Namespace) -> None:
@@ -121,7 +119,6 @@ def _panel_collect(a: argparse.Namespace) -> None:
             print(f"  {n} {what}")
     print("put it beside the deck, its name holding `panel`, and run `mhbench import`")
 
-
 # %% ../../nbs/run/14_people.ipynb #9965e0b2
 def _errors_draw(a: argparse.Namespace) -> None:
     from mhbench.studies.counselingbench.errors import error_sample, error_sheet
@@ -150,7 +147,6 @@ def _errors_collect(a: argparse.Namespace) -> None:
     print(f"{len(found.ratings)} labels by {len(raters)} annotators: {a.to}; {found.n_empty} rows without a label")
     where = p["studies"][a.study]["prepare"]["path"]
     print(f"put it beside the corpus ({where}), its name holding `errors`; the competency stage counts it")
-
 
 # %% ../../nbs/run/14_people.ipynb #343f29f0
 def _shared(s: argparse.ArgumentParser, function, study: str) -> argparse.ArgumentParser:

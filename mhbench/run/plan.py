@@ -35,8 +35,7 @@ from ..steps.similarity import nearest_option
 from ..studies.psychiatrybench import approach
 
 # %% auto #0
-__all__ = ["run_with", "stage_requests", "plan_run"]
-
+__all__ = ['run_with', 'stage_requests', 'plan_run']
 
 # %% ../../nbs/run/09_plan.ipynb #c1d71d2d
 def run_with(notebook: Path) -> dict:
@@ -72,7 +71,6 @@ def _known_of_encoder(items: list, study: str, model: str) -> list:  # Responses
     file = place("results/text", "generate", study, model) / "responses.parquet"
     there = {r.item_id: r for r in read_records(file, Response)} if file.exists() else {}
     return [there.get(i.item_id) or nearest_option([i], First(), model=model)[0] for i in items]
-
 
 # %% ../../nbs/run/09_plan.ipynb #89aca02b
 def _judged(v: dict, items: list[Item], answers: list[Response], model: Model) -> list[Request]:
@@ -208,7 +206,6 @@ def stage_requests(
     if bank is not None and stage == "keys":
         return _labelled(v, bank) if model.name in v["asked"][:1] else []
     return _completed(v, items, endpoint, scored_here=model.name in (v["min_k"].get("lm") or {}))
-
 
 # %% ../../nbs/run/09_plan.ipynb #836c700b
 _OF_GENERATE = (

@@ -23,7 +23,7 @@ from ..errors import refuse
 from .graph import keep_private, root
 
 # %% auto #0
-__all__ = ["warm_up", "apart", "ended_from_outside", "call"]
+__all__ = ['warm_up', 'apart', 'ended_from_outside', 'call']
 
 # %% ../../nbs/run/25_process.ipynb #d450ef02
 _PASSING = {
@@ -53,7 +53,6 @@ def _name(caller: int) -> str:
     limits = [resource.getrlimit(getattr(resource, k)) for k in dir(resource) if k.startswith("RLIMIT_")]
     known = [sys.executable, _code(), environment, limits, sorted(os.sched_getaffinity(0)), os.nice(0)]
     return f"{caller}-{hashlib.sha256(repr(known).encode()).hexdigest()[:16]}"
-
 
 # %% ../../nbs/run/25_process.ipynb #0471a52d
 def _seeded() -> dict[str, str]:

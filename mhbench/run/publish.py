@@ -14,8 +14,7 @@ from .graph import graph, place, root
 from .params import load_params
 
 # %% auto #0
-__all__ = ["publish"]
-
+__all__ = ['publish']
 
 # %% ../../nbs/run/12_publish.ipynb #37ada6fb
 def _notebooks(run: dict) -> dict[str, Path]:

@@ -31,17 +31,7 @@ from ..steps.variants import SETS
 from ..steps.wordings import WORDINGS
 
 # %% auto #0
-__all__ = [
-    "RULES",
-    "GIVEN",
-    "comments",
-    "declared_defaults",
-    "parameter",
-    "params_schema",
-    "schema_for_editors",
-    "write_schema",
-]
-
+__all__ = ['RULES', 'GIVEN', 'comments', 'declared_defaults', 'parameter', 'params_schema', 'schema_for_editors', 'write_schema']
 
 # %% ../../nbs/run/02_shape.ipynb #9f1a7fc9
 def comments(
@@ -63,7 +53,6 @@ def comments(
                 out[name] = " ".join(before)
             before = []
     return out
-
 
 # %% ../../nbs/run/02_shape.ipynb #6a15ed6b
 def _merged(schema: Any) -> Any:
@@ -105,7 +94,6 @@ def _record(record: type, without: tuple[str, ...] = ()) -> dict[str, Any]:  # f
     whole = record.model_json_schema()  # type: ignore[attr-defined]
     fields = _merged(_inlined(whole, whole.get("$defs", {})))["properties"]
     return {k: f | ({"description": said[k]} if k in said else {}) for k, f in fields.items() if k not in without}
-
 
 # %% ../../nbs/run/02_shape.ipynb #b57e2cd9
 def _count(least: int, *more: str) -> dict[str, Any]:
@@ -262,7 +250,6 @@ def parameter(
     kind = _KINDS.get(type(default))
     rule = RULES.get(name, {"type": kind} if kind else {})
     return rule | ({"description": comment} if comment else {})
-
 
 # %% ../../nbs/run/02_shape.ipynb #e007ad06
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*(?![\s\S])"  # of studies and models, after which results are named; no line break

@@ -39,8 +39,7 @@ from ..steps.rates import COUNTS
 from ..studies.psychiatrybench.approach import awaiting
 
 # %% auto #0
-__all__ = ["write_metrics", "synthetic", "Stage"]
-
+__all__ = ['write_metrics', 'synthetic', 'Stage']
 
 # %% ../../nbs/run/05_stage.ipynb #b5d2561b
 def _plain(x: Any) -> Any:
@@ -65,7 +64,6 @@ def write_metrics(values: dict, path: str | Path) -> Path:
     text = json.dumps(_plain(values), indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
     path.write_text(text + "\n", encoding="utf-8")
     return path
-
 
 # %% ../../nbs/run/05_stage.ipynb #5840b5c4
 _HEADLINE = ["measure", "model", "mode", "n", *COUNTS, "estimate", "ci_low", "ci_high", "level"]
@@ -119,7 +117,6 @@ def _goes_through(node: Any, study: str, wanted: str, models: Sequence[str]) -> 
     if wanted == "report":  # a small page: what every study has
         return node.studies == "studies"
     return node.studies == "studies" or node.name in load_params(root() / "params.yaml")["studies"][study]
-
 
 # %% ../../nbs/run/05_stage.ipynb #15607ed1
 class Stage:

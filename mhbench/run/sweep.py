@@ -23,8 +23,7 @@ from ..errors import refuse
 from .graph import root
 
 # %% auto #0
-__all__ = ["grid", "sweep", "cluster", "run_point", "moved", "sweep_figure", "add_sweep"]
-
+__all__ = ['grid', 'sweep', 'cluster', 'run_point', 'moved', 'sweep_figure', 'add_sweep']
 
 # %% ../../nbs/run/16_sweep.ipynb #ca7bfd05
 def grid(
@@ -48,7 +47,6 @@ def grid(
             here = here[part]
         values[name] = [yaml.safe_load(v) for v in given.split(",")]
     return [dict(zip(values, point)) for point in itertools.product(*values.values())]
-
 
 # %% ../../nbs/run/16_sweep.ipynb #73eacda3
 def _written(text: str, point: Mapping[str, Any]) -> str:
@@ -158,7 +156,6 @@ def _one_by_one(
     finally:
         file.write_text(before, encoding="utf-8")
 
-
 # %% ../../nbs/run/16_sweep.ipynb #ab878b62
 def cluster(
     where: str,  # slurm, or local for processes of this machine
@@ -247,7 +244,6 @@ def _as_jobs(
     if failed:
         raise RuntimeError("sweep: " + "; ".join(failed) + "; mend it and say the same command again")
 
-
 # %% ../../nbs/run/16_sweep.ipynb #abebc7c3
 def moved(
     table: pd.DataFrame,  # of sweep
@@ -273,7 +269,6 @@ def sweep_figure(table: pd.DataFrame, axes: Sequence[str]) -> Any:  # of moved; 
     point = table[list(axes)].astype(str).agg(lambda r: ", ".join(f"{k} {v}" for k, v in r.items()), axis=1)
     order = pd.Categorical(point, categories=list(dict.fromkeys(point)))
     return intervals(table.assign(point=order), group="number", hue="point", xlabel="estimate", title="What moved")
-
 
 # %% ../../nbs/run/16_sweep.ipynb #81667198
 def _sweep(a):

@@ -18,19 +18,8 @@ from ..errors import refuse
 from ..studies.demo import demo_files
 
 # %% auto #0
-__all__ = [
-    "PACKAGE_FILE",
-    "ASKING_FILE",
-    "ASKING",
-    "NO_RESULT",
-    "code_files",
-    "package_identity",
-    "is_clone",
-    "record_package",
-    "pipeline_files",
-    "init",
-    "add_init",
-]
+__all__ = ['PACKAGE_FILE', 'ASKING_FILE', 'ASKING', 'NO_RESULT', 'code_files', 'package_identity', 'is_clone', 'record_package',
+           'pipeline_files', 'init', 'add_init']
 
 # %% ../../nbs/run/19_workplace.ipynb #19607838
 _PACKAGE = Path(mhbench.__file__).resolve().parent
@@ -80,7 +69,6 @@ def record_package(top: str | Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
-
 # %% ../../nbs/run/19_workplace.ipynb #04943e2c
 _FILES = ("params.yaml", "run.yaml", "dvc.yaml", "params.schema.json")
 
@@ -96,7 +84,6 @@ def pipeline_files() -> dict[str, Path]:  # by name in the folder: params.yaml, 
             return {f.relative_to(top).as_posix(): f for f in [*(top / name for name in _FILES), *stages]}
     remedy = "install a wheel that was built in a clone"
     refuse("init", "the package", "hold its pipeline", "no stage notebooks", remedy=remedy, error=FileNotFoundError)
-
 
 # %% ../../nbs/run/19_workplace.ipynb #6aaa6836
 _IGNORED = "/results/*\n!/results/metrics/\n/.mhbench/\n__pycache__/\n.ipynb_checkpoints/\n"
@@ -174,7 +161,6 @@ def init(
         (top / name).write_bytes(text)
     _under_dvc(top)
     return list(texts)
-
 
 # %% ../../nbs/run/19_workplace.ipynb #c0d1ce0b
 def _init(a) -> None:

@@ -18,19 +18,8 @@ from .estimate import Estimate
 from .resample import Interval, _groups, bootstrap
 
 # %% auto #0
-__all__ = [
-    "DIFFICULTY",
-    "EDGES",
-    "mean_difficulty",
-    "bin_names",
-    "difficulty_bins",
-    "difficulty_strata",
-    "Abstention",
-    "abstention_by_difficulty",
-    "risk_coverage_area",
-    "RiskCoverage",
-    "risk_coverage",
-]
+__all__ = ['DIFFICULTY', 'EDGES', 'mean_difficulty', 'bin_names', 'difficulty_bins', 'difficulty_strata', 'Abstention',
+           'abstention_by_difficulty', 'risk_coverage_area', 'RiskCoverage', 'risk_coverage']
 
 # %% ../../nbs/stats/06_abstention.ipynb #677075ed
 DIFFICULTY = {"Easy": 0.0, "Medium": 1.0, "Hard": 2.0}
@@ -82,7 +71,6 @@ def difficulty_strata(
     return pd.Categorical.from_codes(
         np.where(np.isnan(difficulty), len(names) - 1, difficulty_bins(difficulty, edges)), names, ordered=True
     ).remove_unused_categories()
-
 
 # %% ../../nbs/stats/06_abstention.ipynb #0f591293
 class Abstention(NamedTuple):
@@ -150,7 +138,6 @@ def abstention_by_difficulty(
         _column(i, len(names)),
         int((bins < 0).sum()),
     )
-
 
 # %% ../../nbs/stats/06_abstention.ipynb #06f32bad
 def _harmonic(n: np.ndarray) -> np.ndarray:

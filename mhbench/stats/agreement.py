@@ -15,20 +15,8 @@ from ..errors import refuse
 from .resample import _scalar
 
 # %% auto #0
-__all__ = [
-    "ABSTAIN",
-    "LEVELS",
-    "METRICS",
-    "percent_agreement",
-    "cohen_kappa",
-    "pabak",
-    "krippendorff_alpha",
-    "fleiss_kappa",
-    "gwet_ac1",
-    "Pairwise",
-    "pairwise",
-    "mean_pairwise",
-]
+__all__ = ['ABSTAIN', 'LEVELS', 'METRICS', 'percent_agreement', 'cohen_kappa', 'pabak', 'krippendorff_alpha', 'fleiss_kappa',
+           'gwet_ac1', 'Pairwise', 'pairwise', 'mean_pairwise']
 
 # %% ../../nbs/stats/03_agreement.ipynb #ae9b0643
 ABSTAIN = "Abstain"
@@ -107,7 +95,6 @@ def _out(values: np.ndarray, weights: np.ndarray | None) -> Any:
     "One number where no weights were given, one a row of weights otherwise."
     return _scalar(values[0]) if weights is None else values
 
-
 # %% ../../nbs/stats/03_agreement.ipynb #9353e9ed
 def _tables(a: np.ndarray, b: np.ndarray, k: int, weights: np.ndarray, room: int = 16_000_000) -> np.ndarray:
     "Tables (B, P, K, K) of P pairs of raters, codes (P, N) against (P, N) or (1, N)."
@@ -125,7 +112,6 @@ def _divide(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
     "top / bottom, NaN where bottom is (but for rounding) zero."
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(np.abs(bottom) > 1e-12, top / bottom, np.nan)
-
 
 # %% ../../nbs/stats/03_agreement.ipynb #c2035762
 def _percent_agreement(t: np.ndarray) -> np.ndarray:
@@ -147,7 +133,6 @@ def percent_agreement(
         ],
         weights,
     )
-
 
 # %% ../../nbs/stats/03_agreement.ipynb #2c37920f
 def _cohen_kappa(t: np.ndarray, weighting: str | None = None) -> np.ndarray:
@@ -180,7 +165,6 @@ def cohen_kappa(
         weights,
     )
 
-
 # %% ../../nbs/stats/03_agreement.ipynb #78580f1f
 def _pabak(t: np.ndarray, categories: int = 2) -> np.ndarray:
     return (categories * _percent_agreement(t) - 1) / (categories - 1)
@@ -210,7 +194,6 @@ def pabak(
     return _out(
         _pabak(_tables(x[:1], x[1:], max(len(v), 1), _unit(weights, x.shape[1], "pabak")), categories)[:, 0], weights
     )
-
 
 # %% ../../nbs/stats/03_agreement.ipynb #2f1af025
 LEVELS = ("nominal", "ordinal", "interval", "ratio")
@@ -319,7 +302,6 @@ def krippendorff_alpha(
             a = _alpha_counts(c, _squared_distances(x, level), w)
     return _out(a, weights if rater_weights is None else rater_weights)
 
-
 # %% ../../nbs/stats/03_agreement.ipynb #6aeb1f12
 def _pairs_within(
     labels: Any, ignore: Sequence, categories: Sequence | None, weights: np.ndarray | None, function: str
@@ -364,7 +346,6 @@ def gwet_ac1(
     k = pi.shape[1]
     p_e = (pi * (1 - pi)).sum(1) / (k - 1) if k > 1 else np.full(len(pi), np.nan)
     return _out(1 - _divide(1 - p_a, 1 - p_e), weights)
-
 
 # %% ../../nbs/stats/03_agreement.ipynb #1060aad4
 def _pabak_of(t: np.ndarray) -> np.ndarray:

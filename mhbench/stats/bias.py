@@ -18,17 +18,7 @@ from .estimate import Estimate
 from .resample import Interval, _groups, bootstrap, mean
 
 # %% auto #0
-__all__ = [
-    "as_scores",
-    "Shared",
-    "shared_lineage",
-    "Bias",
-    "self_enhancement",
-    "family_bias",
-    "PositionBias",
-    "position_bias",
-]
-
+__all__ = ['as_scores', 'Shared', 'shared_lineage', 'Bias', 'self_enhancement', 'family_bias', 'PositionBias', 'position_bias']
 
 # %% ../../nbs/stats/05_bias.ipynb #51c0bec3
 def as_scores(
@@ -48,7 +38,6 @@ def as_scores(
     if unknown:
         refuse("as_scores", "labels", f"be {positive!r}, {negative!r} or among missing {list(missing)}", f"{unknown}")
     return np.where(gone, np.nan, (x == positive).astype(float))
-
 
 # %% ../../nbs/stats/05_bias.ipynb #aedf4077
 class Shared(NamedTuple):
@@ -92,7 +81,6 @@ def shared_lineage(
             + "; take a judge of another lineage, or strict=False to report the bias instead"
         )
     return found
-
 
 # %% ../../nbs/stats/05_bias.ipynb #b81a7d2a
 class Bias(NamedTuple):
@@ -210,7 +198,6 @@ def family_bias(
     return _bias(
         scores, annotators, students, lineages, ("family", "other") if others else ("family",), "family_bias", **kwargs
     )
-
 
 # %% ../../nbs/stats/05_bias.ipynb #258be363
 class PositionBias(NamedTuple):

@@ -14,15 +14,7 @@ from ..errors import refuse
 from .metrics import _out, _ratio, _weights
 
 # %% auto #0
-__all__ = [
-    "cross_entropy",
-    "brier",
-    "letter_probabilities",
-    "Reliability",
-    "reliability_curve",
-    "expected_calibration_error",
-]
-
+__all__ = ['cross_entropy', 'brier', 'letter_probabilities', 'Reliability', 'reliability_curve', 'expected_calibration_error']
 
 # %% ../../nbs/stats/11_calibration.ipynb #80107717
 def _distributions(soft, probs, function) -> tuple[np.ndarray, np.ndarray]:
@@ -94,7 +86,6 @@ def brier(
     b = ((q - p) ** 2).sum(1)
     return b if each else _mean_of(b, weights, "brier")
 
-
 # %% ../../nbs/stats/11_calibration.ipynb #523e5447
 def letter_probabilities(
     logprobs: np.ndarray,  # (N, K) natural logs, NaN where there is none
@@ -105,7 +96,6 @@ def letter_probabilities(
     with np.errstate(invalid="ignore"):
         e = np.where(np.isnan(x), 0, np.exp(x - np.where(np.isfinite(top), top, 0)))
     return _ratio(e, e.sum(1, keepdims=True))
-
 
 # %% ../../nbs/stats/11_calibration.ipynb #1e9bca87
 class Reliability(NamedTuple):

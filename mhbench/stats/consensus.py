@@ -17,8 +17,7 @@ from .estimate import Estimate
 from .resample import Interval, _groups, _scalar, _sequence, bootstrap, draw_weights, percentile_interval
 
 # %% auto #0
-__all__ = ["majority", "Ceiling", "leave_one_out_ceiling", "Alignment", "alignment", "Ensemble", "best_ensemble"]
-
+__all__ = ['majority', 'Ceiling', 'leave_one_out_ceiling', 'Alignment', 'alignment', 'Ensemble', 'best_ensemble']
 
 # %% ../../nbs/stats/04_consensus.ipynb #01052182
 def _onehot(codes: np.ndarray, k: int) -> np.ndarray:
@@ -49,7 +48,6 @@ def majority(
     """The label of more than half of the raters who gave one; ties have none."""
     x, v = _matrix(labels, ignore, None, "majority", raters=1)
     return _decode(_vote(_onehot(x, max(len(v), 1)).sum(0), rule), v)
-
 
 # %% ../../nbs/stats/04_consensus.ipynb #c1b0a431
 class Ceiling(NamedTuple):
@@ -99,7 +97,6 @@ def leave_one_out_ceiling(
 
     i = bootstrap(statistic, np.arange(x.shape[1]), **kwargs)
     return Ceiling(_column(i, 0), _column(i, slice(1, None)))
-
 
 # %% ../../nbs/stats/04_consensus.ipynb #66fc1c21
 class Alignment(NamedTuple):
@@ -172,7 +169,6 @@ def alignment(
         own, d = _column(i, 1 + a), _column(i, 1 + n + a)
         out.append(Alignment(own, top, d, bool(own.ci_low <= top.ci_high and top.ci_low <= own.ci_high)))
     return out[0] if np.ndim(annotator) == 1 else out
-
 
 # %% ../../nbs/stats/04_consensus.ipynb #1bd07023
 class Ensemble(NamedTuple):

@@ -16,8 +16,7 @@ from ..errors import refuse
 from .resample import Interval, bootstrap
 
 # %% auto #0
-__all__ = ["NO_WIDTH", "wilson", "with_width", "Estimate", "estimate", "proportion"]
-
+__all__ = ['NO_WIDTH', 'wilson', 'with_width', 'Estimate', 'estimate', 'proportion']
 
 # %% ../../nbs/stats/02_estimate.ipynb #2e5c8093
 def wilson(
@@ -39,7 +38,6 @@ def wilson(
     low = (middle - half) / scale if k > 0 else 0.0  # exactly, where rounding would leave 3e-17
     high = (middle + half) / scale if k < n else 1.0
     return max(0.0, low), min(1.0, high)
-
 
 # %% ../../nbs/stats/02_estimate.ipynb #f0bf00ee
 NO_WIDTH = 1e-9  # limits that are no further apart are one number
@@ -126,7 +124,6 @@ class Estimate(NamedTuple):
             share=share,
             undefined=interval.undefined,
         )
-
 
 # %% ../../nbs/stats/02_estimate.ipynb #88520106
 def _has_value(array: np.ndarray, axis: int) -> np.ndarray:  # (N,) bool

@@ -17,8 +17,7 @@ from .preference import _connected, _scores
 from .resample import Interval, draw_weights, percentile_interval
 
 # %% auto #0
-__all__ = ["HierarchicalFit", "hierarchical_bradley_terry", "PreferenceIntervals", "bootstrap_preferences"]
-
+__all__ = ['HierarchicalFit', 'hierarchical_bradley_terry', 'PreferenceIntervals', 'bootstrap_preferences']
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #f1b9eaa0
 class HierarchicalFit(NamedTuple):
@@ -100,7 +99,6 @@ def _objective(
         ]
     )
     return float((weight * loss.value).sum()) + penalty * (offsets @ offsets + (1 - slopes) @ (1 - slopes)), g
-
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #82398ea1
 class _Problem(NamedTuple):
@@ -304,7 +302,6 @@ def hierarchical_bradley_terry(
         )
     with threadpool_limits(1, user_api="blas"):
         return _fit(problem)
-
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #de7d7036
 class PreferenceIntervals(NamedTuple):

@@ -16,21 +16,8 @@ from .estimate import Estimate, estimate
 from .resample import bootstrap, mean
 
 # %% auto #0
-__all__ = [
-    "EVEN_DIGITS",
-    "Limits",
-    "bland_altman",
-    "Calibrated",
-    "split_half_calibration",
-    "corrected_share",
-    "LeftOut",
-    "leave_one_rater_out",
-    "Heaping",
-    "heaping",
-    "within_slope",
-    "length_effect",
-]
-
+__all__ = ['EVEN_DIGITS', 'Limits', 'bland_altman', 'Calibrated', 'split_half_calibration', 'corrected_share', 'LeftOut',
+           'leave_one_rater_out', 'Heaping', 'heaping', 'within_slope', 'length_effect']
 
 # %% ../../nbs/stats/16_judge_error.ipynb #6e06b3b8
 def _both(judge: Any, people: Any, function: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -40,7 +27,6 @@ def _both(judge: Any, people: Any, function: str) -> tuple[np.ndarray, np.ndarra
         refuse(function, "judge and people", "have one score an answer each", f"shapes {y.shape} and {x.shape}")
     there = ~(np.isnan(y) | np.isnan(x))
     return y[there], x[there], there
-
 
 # %% ../../nbs/stats/16_judge_error.ipynb #595d0af7
 class Limits(NamedTuple):
@@ -92,7 +78,6 @@ def bland_altman(
     ]
     return Limits(*parts)
 
-
 # %% ../../nbs/stats/16_judge_error.ipynb #3d9d02f6
 class Calibrated(NamedTuple):
     "A line from judge to people, fitted on one half and tried on the other."
@@ -131,7 +116,6 @@ def split_half_calibration(
     settings: dict[str, Any] = dict(clusters=of[test], n_boot=n_boot, seed=seed, level=level)
     parts = [estimate(mean, d, **settings) for d in (before, after, before - after)]
     return Calibrated(intercept, slope, *parts)
-
 
 # %% ../../nbs/stats/16_judge_error.ipynb #0479677f
 def corrected_share(
@@ -172,7 +156,6 @@ def corrected_share(
     half = z * np.sqrt(p_ * (1 - p_) / (n + z * z) + (1 - t) ** 2 * v0 + t**2 * v1) / better
     low, high = (float(np.clip(v, 0, 1)) for v in (moved - half, moved + half))
     return Estimate.from_limits(value, low, high, n=n, level=level, kind="corrected")
-
 
 # %% ../../nbs/stats/16_judge_error.ipynb #e289ea06
 class LeftOut(NamedTuple):
@@ -215,7 +198,6 @@ def leave_one_rater_out(
         found = (estimate(mean, its - mine, **settings), estimate(mean, won, **settings, share=True))
         out.append(LeftOut(name, *found))
     return out
-
 
 # %% ../../nbs/stats/16_judge_error.ipynb #e3deb7d3
 class Heaping(NamedTuple):

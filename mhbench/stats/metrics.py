@@ -13,26 +13,9 @@ import numpy as np
 from ..errors import refuse
 
 # %% auto #0
-__all__ = [
-    "Average",
-    "accuracy",
-    "ClassScores",
-    "class_scores",
-    "precision",
-    "recall",
-    "f1",
-    "Settings",
-    "compare_settings",
-    "SetScores",
-    "set_scores",
-    "indicator",
-    "subset_accuracy",
-    "multilabel_f1",
-    "unknown_rate",
-    "Vote",
-    "majority_vote",
-]
-
+__all__ = ['Average', 'accuracy', 'ClassScores', 'class_scores', 'precision', 'recall', 'f1', 'Settings', 'compare_settings',
+           'SetScores', 'set_scores', 'indicator', 'subset_accuracy', 'multilabel_f1', 'unknown_rate', 'Vote',
+           'majority_vote']
 
 # %% ../../nbs/stats/10_metrics.ipynb #a293ed4f
 def _weights(weights: np.ndarray | None, n: int, function: str) -> np.ndarray:
@@ -86,7 +69,6 @@ def _pair(
     known = {x: i for i, x in enumerate(names)}
     return _codes(truth, known), _codes(answers, known), names
 
-
 # %% ../../nbs/stats/10_metrics.ipynb #a52d6e9b
 def accuracy(
     truth: Sequence,  # (N,) the key, no entry missing
@@ -102,7 +84,6 @@ def accuracy(
     t, a, _ = _pair(truth, answers, "accuracy")
     w = _weights(weights, len(t), "accuracy")
     return _out(_ratio(w @ (t == a).astype(float), w.sum(1)), weights)
-
 
 # %% ../../nbs/stats/10_metrics.ipynb #61c6fb87
 class ClassScores(NamedTuple):
@@ -135,7 +116,6 @@ def class_scores(
     hit, answered, support, names, _ = _counts(truth, answers, classes, weights, "class_scores")
     p, r, f = (np.nan_to_num(_ratio(x, y)) for x, y in ((hit, answered), (hit, support), (2 * hit, answered + support)))
     return ClassScores(names, *((x if weights is not None else x[0]) for x in (p, r, f, support, answered)))
-
 
 # %% ../../nbs/stats/10_metrics.ipynb #194b146f
 Average = Literal["macro", "weighted", "micro"]
@@ -197,7 +177,6 @@ def f1(
     """
     return _averaged("f1", truth, answers, average, classes, weights)
 
-
 # %% ../../nbs/stats/10_metrics.ipynb #3fd80961
 class Settings(NamedTuple):
     "What two settings make of the same units; arrays (B,) with weights."
@@ -252,7 +231,6 @@ def compare_settings(
     )
     return Settings(*(_out(v, weights) for v in values))
 
-
 # %% ../../nbs/stats/10_metrics.ipynb #1cd86ac3
 class SetScores(NamedTuple):
     "Partial credit of every set."
@@ -284,7 +262,6 @@ def set_scores(
     codes = np.argsort(np.argsort(first))[codes]
     sizes = np.bincount(codes)
     return SetScores(names[np.sort(first)], np.bincount(codes, c) / sizes, sizes)
-
 
 # %% ../../nbs/stats/10_metrics.ipynb #ed9f523a
 def indicator(
@@ -371,7 +348,6 @@ def unknown_rate(answers: np.ndarray, unknown: Sequence, *, weights: np.ndarray 
     known, u = np.asarray(answers, float).sum(1), np.asarray(unknown, float)
     w = _weights(weights, len(u), "unknown_rate")
     return _out(_ratio(w @ u, w @ (known + u)), weights)
-
 
 # %% ../../nbs/stats/10_metrics.ipynb #417e8efc
 class Vote(NamedTuple):

@@ -15,8 +15,7 @@ from ..errors import refuse
 from .estimate import Estimate
 
 # %% auto #0
-__all__ = ["WeightedMean", "half_width_se", "inverse_variance_mean"]
-
+__all__ = ['WeightedMean', 'half_width_se', 'inverse_variance_mean']
 
 # %% ../../nbs/stats/13_pooling.ipynb #c5a434d3
 class WeightedMean(NamedTuple):

@@ -16,8 +16,7 @@ from scipy.special import softmax
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ["pairwise_wins", "pairwise_ties", "Strengths", "bradley_terry", "plackett_luce"]
-
+__all__ = ['pairwise_wins', 'pairwise_ties', 'Strengths', 'bradley_terry', 'plackett_luce']
 
 # %% ../../nbs/stats/07_preference.ipynb #7faf4572
 def _scores(scores: Any, function: str) -> np.ndarray:
@@ -60,7 +59,6 @@ def pairwise_ties(
     t = (x[:, :, None] == x[:, None, :]).sum(0).astype(float)
     np.fill_diagonal(t, 0)
     return t
-
 
 # %% ../../nbs/stats/07_preference.ipynb #c2cc5f86
 class Strengths(NamedTuple):
@@ -199,7 +197,6 @@ def bradley_terry(
     )
     betas = b[:k] - b[:k].mean()
     return Strengths(softmax(betas), betas, nll, float(b[k]) if modelled else None)
-
 
 # %% ../../nbs/stats/07_preference.ipynb #4626f89b
 def _orders(row: np.ndarray, limit: int = 5040) -> tuple[list[list[int]], int, int]:

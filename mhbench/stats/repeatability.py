@@ -14,8 +14,7 @@ from ..errors import refuse
 from .estimate import Estimate
 
 # %% auto #0
-__all__ = ["within_item_sd", "flip_rate", "intraclass_correlation", "Components", "variance_components"]
-
+__all__ = ['within_item_sd', 'flip_rate', 'intraclass_correlation', 'Components', 'variance_components']
 
 # %% ../../nbs/stats/15_repeatability.ipynb #d2650c68
 def _runs(scores: Any, function: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -46,7 +45,6 @@ def within_item_sd(
         sd = np.sqrt((w @ squares) / df)
     return sd if weights is not None else float(sd[0])
 
-
 # %% ../../nbs/stats/15_repeatability.ipynb #2f0728d2
 def flip_rate(
     passed: Any,  # (N, K) 1 or 0; NaN where a verdict failed
@@ -65,7 +63,6 @@ def flip_rate(
     with np.errstate(invalid="ignore", divide="ignore"):
         rate = (w @ share) / (w @ twice)
     return rate if weights is not None else float(rate[0])
-
 
 # %% ../../nbs/stats/15_repeatability.ipynb #ba1da475
 def intraclass_correlation(
@@ -94,7 +91,6 @@ def intraclass_correlation(
     low, high = (f / stats.f.ppf(q, *df) for q in (0.5 + level / 2, 0.5 - level / 2))
     limits = [(x - 1) / (x + k0 - 1) for x in (low, high)]
     return Estimate.from_limits(value, *limits, n=n, level=level, kind="F")
-
 
 # %% ../../nbs/stats/15_repeatability.ipynb #7b92eca7
 class Components(NamedTuple):

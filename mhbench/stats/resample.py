@@ -16,19 +16,8 @@ from scipy.special import ndtr, ndtri
 from ..errors import refuse
 
 # %% auto #0
-__all__ = [
-    "MOST_DRAWS",
-    "draw_weights",
-    "Interval",
-    "percentile_interval",
-    "bca_interval",
-    "kinds",
-    "bootstrap",
-    "mean",
-    "paired_difference",
-    "independent_difference",
-]
-
+__all__ = ['MOST_DRAWS', 'draw_weights', 'Interval', 'percentile_interval', 'bca_interval', 'kinds', 'bootstrap', 'mean',
+           'paired_difference', 'independent_difference']
 
 # %% ../../nbs/stats/01_resample.ipynb #e7e96409
 def _groups(labels: np.ndarray | None, n: int, name: str) -> np.ndarray:
@@ -106,7 +95,6 @@ def _sequence(seed: int | np.random.SeedSequence) -> np.random.SeedSequence:
         return np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key)
     return np.random.SeedSequence(seed)
 
-
 # %% ../../nbs/stats/01_resample.ipynb #cc82eac0
 class Interval(NamedTuple):
     "An estimate, its interval, and what they rest on."
@@ -148,7 +136,6 @@ class Interval(NamedTuple):
 def _scalar(x: Any) -> Any:
     return float(x) if np.ndim(x) == 0 else np.asarray(x)
 
-
 # %% ../../nbs/stats/01_resample.ipynb #0ec9acec
 def percentile_interval(
     replicates: np.ndarray,  # (B, ...), NaN where undefined
@@ -169,7 +156,6 @@ def percentile_interval(
     else:
         low, high = np.quantile(r, q, axis=0)
     return _scalar(low), _scalar(high)
-
 
 # %% ../../nbs/stats/01_resample.ipynb #1801e005
 def bca_interval(
@@ -206,7 +192,6 @@ def bca_interval(
     low, high = out.reshape((2,) + np.shape(estimate))
     return _scalar(low), _scalar(high)
 
-
 # %% ../../nbs/stats/01_resample.ipynb #c83d6006
 MOST_DRAWS = 20_000_000  # units drawn one by one in all replicates together; beyond, by kind where kinds are few
 
@@ -232,7 +217,6 @@ def _draw_kinds(code: np.ndarray, n: int, seed: int | np.random.SeedSequence) ->
     "How many units of each kind are in each replicate, (n, k) float64; every row sums to the number of units."
     share = np.bincount(code) / len(code)
     return np.random.default_rng(_sequence(seed)).multinomial(len(code), share, size=n).astype(float)
-
 
 # %% ../../nbs/stats/01_resample.ipynb #0b1f3978
 def _evaluator(statistic: Callable, arrays: tuple, axis: int) -> Callable[[np.ndarray], np.ndarray]:
@@ -322,7 +306,6 @@ def bootstrap(
     n_clusters = int(cluster.max()) + 1
     return Interval(_scalar(estimate), low, high, n_clusters, replicates, undefined, level, method, n_units)
 
-
 # %% ../../nbs/stats/01_resample.ipynb #11291c04
 def mean(
     x: np.ndarray,  # (N,) or (N, k), NaN is left out
@@ -336,7 +319,6 @@ def mean(
     with np.errstate(invalid="ignore", divide="ignore"):
         m = (w @ np.where(has, x, 0.0)) / (w @ has.astype(float))
     return _scalar(m[0]) if weights is None else m
-
 
 # %% ../../nbs/stats/01_resample.ipynb #d514f022
 def paired_difference(

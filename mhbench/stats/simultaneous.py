@@ -15,8 +15,7 @@ from ..errors import refuse
 from .resample import bootstrap, mean
 
 # %% auto #0
-__all__ = ["Simultaneous", "simultaneous_intervals"]
-
+__all__ = ['Simultaneous', 'simultaneous_intervals']
 
 # %% ../../nbs/stats/14_simultaneous.ipynb #fe03dfdb
 class Simultaneous(NamedTuple):

@@ -16,8 +16,7 @@ from .preference import _scores
 from .resample import Interval, draw_weights, percentile_interval
 
 # %% auto #0
-__all__ = ["soft_labels", "GroupMeans", "group_means", "QuestionAlphas", "question_alphas"]
-
+__all__ = ['soft_labels', 'GroupMeans', 'group_means', 'QuestionAlphas', 'question_alphas']
 
 # %% ../../nbs/stats/09_soft_labels.ipynb #cefd2a9a
 def soft_labels(
@@ -52,7 +51,6 @@ def soft_labels(
             remedy="look at wrong_options",
         )
     return kept / total
-
 
 # %% ../../nbs/stats/09_soft_labels.ipynb #6dac6b41
 class GroupMeans(NamedTuple):
@@ -98,7 +96,6 @@ def group_means(
         ),
         size,
     )
-
 
 # %% ../../nbs/stats/09_soft_labels.ipynb #06280fdc
 class QuestionAlphas(NamedTuple):

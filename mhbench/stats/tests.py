@@ -19,20 +19,8 @@ from .metrics import compare_settings
 from .resample import MOST_DRAWS, kinds, mean
 
 # %% auto #0
-__all__ = [
-    "Comparison",
-    "paired_t",
-    "mcnemar",
-    "chi_square",
-    "adjust_p",
-    "PermutationTest",
-    "stratified_permutation_test",
-    "LevelDifference",
-    "compare_levels",
-    "sign_flip_test",
-    "minimal_detectable_difference",
-]
-
+__all__ = ['Comparison', 'paired_t', 'mcnemar', 'chi_square', 'adjust_p', 'PermutationTest', 'stratified_permutation_test',
+           'LevelDifference', 'compare_levels', 'sign_flip_test', 'minimal_detectable_difference']
 
 # %% ../../nbs/stats/12_tests.ipynb #397dfdd9
 class Comparison(NamedTuple):
@@ -115,7 +103,6 @@ def adjust_p(
     out[order] = np.minimum(adjusted, 1)
     return out
 
-
 # %% ../../nbs/stats/12_tests.ipynb #e023f9a5
 def _dealt_by_kind(
     x: np.ndarray,  # (N,) scores, sorted by stratum
@@ -142,7 +129,6 @@ def _dealt_by_kind(
         drawn = rng.multinomial(int((kind == k).sum()), ways / ways.sum(), size=n)
         out += drawn @ values * (1 / a + 1 / b) / len(size)
     return out
-
 
 # %% ../../nbs/stats/12_tests.ipynb #dec92188
 def _dealt(
@@ -219,7 +205,6 @@ def stratified_permutation_test(
         r.append((_dealt(s, code, u) @ gain) - base)
     as_large = int((np.abs(np.concatenate(r)) >= abs(observed) - 1e-12).sum())
     return PermutationTest(float(observed), (as_large + 1) / (n + 1), n_strata, int(len(has) - len(x)))
-
 
 # %% ../../nbs/stats/12_tests.ipynb #82701820
 class LevelDifference(NamedTuple):
@@ -327,7 +312,6 @@ def compare_levels(
     adjusted = adjust_p([r[3] for r in rows], method)
     return [LevelDifference(str(a), str(b), i, p, float(pa), *rest) for (a, b, i, p, *rest), pa in zip(rows, adjusted)]
 
-
 # %% ../../nbs/stats/12_tests.ipynb #e57f18e8
 def sign_flip_test(
     differences: Sequence[float] | np.ndarray,  # (N,) of one unit each, first minus second
@@ -366,7 +350,6 @@ def sign_flip_test(
         signs = 1 - 2 * rng.integers(0, 2, (min(rows, n - done), len(total)), dtype=np.int8)
         as_large += int((np.abs(signs @ total) >= observed).sum())
     return (as_large + 1) / (n + 1)
-
 
 # %% ../../nbs/stats/12_tests.ipynb #8b1a9ee7
 def minimal_detectable_difference(

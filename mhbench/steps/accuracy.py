@@ -19,18 +19,8 @@ from .rates import COUNTS, rate_table
 from .score import ANSWERED, RUN, mode_names
 
 # %% auto #0
-__all__ = [
-    "on_core",
-    "breakdowns",
-    "probability_scores",
-    "with_run",
-    "in_panels",
-    "chance_level",
-    "calibration_table",
-    "reliability_curves",
-    "score_metrics",
-]
-
+__all__ = ['on_core', 'breakdowns', 'probability_scores', 'with_run', 'in_panels', 'chance_level', 'calibration_table',
+           'reliability_curves', 'score_metrics']
 
 # %% ../../nbs/steps/13_accuracy.ipynb #3684fd3f
 def on_core(scores: pd.DataFrame, core: str | None) -> pd.DataFrame:
@@ -103,7 +93,6 @@ def chance_level(items: Sequence[Item]) -> dict[str, float]:  # label -> the sha
     sizes = {len(i.options) for i in items if i.task == "multiple_choice"}
     return {f"chance 1/{n}": 1 / n for n in sizes} if len(sizes) == 1 else {}
 
-
 # %% ../../nbs/steps/13_accuracy.ipynb #afeaa754
 def _sure(plain: pd.DataFrame) -> pd.DataFrame:
     "Answers with a confidence that are right or wrong."
@@ -166,7 +155,6 @@ def reliability_curves(
         ends = _bin_limits(g, curve.edges, n_boot, seed)
         out.append(pd.DataFrame({"model": run, **columns, **ends}))
     return pd.concat([o for o in out if len(o)] or out, ignore_index=True)
-
 
 # %% ../../nbs/steps/13_accuracy.ipynb #cccd43ff
 def score_metrics(plain: pd.DataFrame, accuracy: pd.DataFrame, f1: pd.DataFrame) -> dict:

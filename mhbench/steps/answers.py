@@ -22,17 +22,8 @@ from .score import ANSWERED, UNSCORED, read_answer
 from .similarity import judge_by_similarity, nearest_option
 
 # %% auto #0
-__all__ = [
-    "Asked",
-    "answer_everything",
-    "judge_everything",
-    "count_tasks",
-    "count_responses",
-    "failures",
-    "check_readable",
-    "generate_metrics",
-]
-
+__all__ = ['Asked', 'answer_everything', 'judge_everything', 'count_tasks', 'count_responses', 'failures', 'check_readable',
+           'generate_metrics']
 
 # %% ../../nbs/steps/12_answers.ipynb #18727f1e
 class Asked(NamedTuple):
@@ -87,7 +78,6 @@ def judge_everything(
     if asked.model is not None and asked.endpoint is not None:
         return judge(responses, items, asked.model, asked.endpoint, kind=kind, **settings)
     return judge_by_similarity(responses, items, asked.encoder, judge=asked.name, kind=kind, threshold=threshold)
-
 
 # %% ../../nbs/steps/12_answers.ipynb #0e2a9892
 def count_tasks(items: Sequence[Item]) -> pd.DataFrame:  # task, items

@@ -19,7 +19,7 @@ from ..stats.tests import adjust_p, mcnemar, minimal_detectable_difference, sign
 from .score import ANSWERED, RUN, UNSCORED, mode_names, where_read
 
 # %% auto #0
-__all__ = ["model_pairs", "run_to_run", "pair_names"]
+__all__ = ['model_pairs', 'run_to_run', 'pair_names']
 
 # %% ../../nbs/steps/20_between_models.ipynb #afd8b318
 _MEASURED = list(Estimate.from_limits(np.nan, n=0).row())
@@ -98,7 +98,6 @@ def _shared_error(pairs: pd.DataFrame, level: float) -> np.ndarray:
     one, all_of = (minimal_detectable_difference(2, sd=1.0, alpha=1 - level, comparisons=k) for k in (1, n))
     return pairs["detectable"].to_numpy(float) * all_of / one
 
-
 # %% ../../nbs/steps/20_between_models.ipynb #c277dcde
 _RUNS = ["model", "mode", "answered_by", "temperature", "n_runs", "measure", *_MEASURED, "n_unread", "n_missing"]
 
@@ -176,7 +175,6 @@ def run_to_run(
             nothing = Estimate.from_limits(np.nan, n=again["item_id"].nunique(), level=level)
             rows.append(head | {"measure": "same answer"} | nothing.row() | counts)
     return pd.DataFrame(rows, columns=_RUNS)
-
 
 # %% ../../nbs/steps/20_between_models.ipynb #960063d9
 def pair_names(pairs: pd.DataFrame) -> pd.DataFrame:  # of model_pairs

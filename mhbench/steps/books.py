@@ -20,8 +20,7 @@ from .answers import Asked, answer_everything
 from .score import is_correct, read_answer
 
 # %% auto #0
-__all__ = ["with_texts", "closed_and_open", "book_table", "book_flags"]
-
+__all__ = ['with_texts', 'closed_and_open', 'book_table', 'book_flags']
 
 # %% ../../nbs/steps/28_books.ipynb #0978e790
 def with_texts(
@@ -65,7 +64,6 @@ def closed_and_open(
     rows = [(i.item_id, i.cluster, asked.name, closed[i.item_id], opened.get(i.item_id, np.nan)) for i in answered]
     return pd.DataFrame(rows, columns=_COLUMNS)
 
-
 # %% ../../nbs/steps/28_books.ipynb #77611686
 def _settings(part: pd.DataFrame, n_boot: int, seed: int) -> dict[str, Estimate]:
     a, b = part["closed"].to_numpy(float), part["opened"].to_numpy(float)
@@ -96,7 +94,6 @@ def book_table(
                 {"examinee": name, "setting": setting} | e.row() | {"n_unread": len(part) - len(read), "p": of_pair}
             )
     return pd.DataFrame(rows)
-
 
 # %% ../../nbs/steps/28_books.ipynb #05396e3c
 def book_flags(

@@ -26,24 +26,9 @@ from .rates import rate_table
 from .score import ANSWERED, mode_names, score_responses
 
 # %% auto #0
-__all__ = [
-    "CHAIN_MODES",
-    "MAIN_SCORES",
-    "Chains",
-    "reasoning_chains",
-    "count_chains",
-    "Measures",
-    "load_measures",
-    "check_baseline",
-    "bertscore_zero",
-    "ChainScores",
-    "chain_scores",
-    "absent_scores",
-    "chain_table",
-    "mean_scores",
-    "main_scores",
-    "reasoning_metrics",
-]
+__all__ = ['CHAIN_MODES', 'MAIN_SCORES', 'Chains', 'reasoning_chains', 'count_chains', 'Measures', 'load_measures',
+           'check_baseline', 'bertscore_zero', 'ChainScores', 'chain_scores', 'absent_scores', 'chain_table',
+           'mean_scores', 'main_scores', 'reasoning_metrics']
 
 # %% ../../nbs/steps/18_chains.ipynb #a9e761dc
 CHAIN_MODES = ("cot", "few_shot_cot")
@@ -115,7 +100,6 @@ def count_chains(chains: Chains) -> pd.DataFrame:  # one row
     counts = {"responses": len(chains.responses) + n_left_out, "chains": len(chains.responses)}
     return pd.DataFrame([counts | {"steps a chain": steps} | chains.left_out])
 
-
 # %% ../../nbs/steps/18_chains.ipynb #12cbddb0
 class Measures(NamedTuple):
     "The models behind the scores; None where one is not given, and its scores are left out."
@@ -150,7 +134,6 @@ def load_measures(
         load_lm(lm, executor=where) if lm else None,
         load_grammar(grammar, executor=where) if grammar else None,
     )
-
 
 # %% ../../nbs/steps/18_chains.ipynb #668edc41
 def check_baseline(baseline: str | None, bertscore: Any) -> None:
@@ -187,7 +170,6 @@ def bertscore_zero(
     if baseline is None or len(rationales) < 2:
         return None
     return unrelated_baseline(rationales, scorer=words, seed=seed)
-
 
 # %% ../../nbs/steps/18_chains.ipynb #707e85e4
 class ChainScores(NamedTuple):
@@ -228,7 +210,6 @@ def chain_scores(
 def absent_scores(scores: ChainScores) -> pd.DataFrame:  # score, why
     "The scores that are left out, each with the reason."
     return pd.DataFrame(list(scores.absent.items()), columns=["score", "left out, because"])
-
 
 # %% ../../nbs/steps/18_chains.ipynb #0b49981c
 _COUNTED = ["n", "n_clusters", "n_not_asked", "n_missing"]

@@ -25,21 +25,8 @@ from ..records.draw import draw_items
 from ..records.schema import Item
 
 # %% auto #0
-__all__ = [
-    "halves",
-    "Completions",
-    "compare_completions",
-    "SecondHalves",
-    "draw_questions",
-    "completion_requests",
-    "complete",
-    "min_k",
-    "Likelihoods",
-    "logprob_requests",
-    "ask_logprobs",
-    "local_logprobs",
-]
-
+__all__ = ['halves', 'Completions', 'compare_completions', 'SecondHalves', 'draw_questions', 'completion_requests', 'complete',
+           'min_k', 'Likelihoods', 'logprob_requests', 'ask_logprobs', 'local_logprobs']
 
 # %% ../../nbs/steps/10_contamination.ipynb #ff246e0c
 def halves(
@@ -55,7 +42,6 @@ def halves(
     if len(words) < max(min_words, 2):
         return None
     return " ".join(words[: len(words) // 2]), " ".join(words[len(words) // 2 :])
-
 
 # %% ../../nbs/steps/10_contamination.ipynb #df47227d
 class Completions(NamedTuple):
@@ -135,7 +121,6 @@ def compare_completions(
     }
     return Completions(table, flagged, len(kept), {"too short": len(short), "no completion": len(silent)})
 
-
 # %% ../../nbs/steps/10_contamination.ipynb #29ee02c7
 class SecondHalves(NamedTuple):
     "What a model wrote for each item's second half."
@@ -197,7 +182,6 @@ def complete(
         dict(Counter(a.status for a in answers)),
     )
 
-
 # %% ../../nbs/steps/10_contamination.ipynb #81686467
 def min_k(
     logprobs: Sequence[Sequence[float]],  # one list of token log-probabilities a text, natural logs
@@ -224,7 +208,6 @@ def min_k(
         if len(x):
             out[i] = np.partition(x, (m := max(1, math.floor(k * len(x)))) - 1)[:m].mean()
     return out
-
 
 # %% ../../nbs/steps/10_contamination.ipynb #454685e4
 class Likelihoods(NamedTuple):

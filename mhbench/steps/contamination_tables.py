@@ -22,19 +22,8 @@ from .answers import Asked
 from .contamination import ask_logprobs, compare_completions, complete, halves, local_logprobs, min_k
 
 # %% auto #0
-__all__ = [
-    "local_weights",
-    "Checked",
-    "check_model",
-    "check_recorded",
-    "similarity_columns",
-    "similarity_table",
-    "flag_table",
-    "surprise_table",
-    "contamination_headline",
-    "contamination_metrics",
-]
-
+__all__ = ['local_weights', 'Checked', 'check_model', 'check_recorded', 'similarity_columns', 'similarity_table', 'flag_table',
+           'surprise_table', 'contamination_headline', 'contamination_metrics']
 
 # %% ../../nbs/steps/15_contamination_tables.ipynb #ec9f19f8
 def local_weights(
@@ -142,7 +131,6 @@ def _counts(got: Any, likely: Any) -> dict[str, Any]:
         "cost_usd": sum(np.nan if a.cost_usd is None else a.cost_usd for a in answers),
     }
 
-
 # %% ../../nbs/steps/15_contamination_tables.ipynb #3b49e103
 _ESTIMATE = list(Estimate.from_limits(np.nan, n=0).row())
 
@@ -184,7 +172,6 @@ def flag_table(
                 rows.append(about | proportion(k, len(seen)).row())
     return pd.DataFrame(rows, columns=["model", "similarity", "above", "flagged", *_ESTIMATE])
 
-
 # %% ../../nbs/steps/15_contamination_tables.ipynb #37b66ae1
 def surprise_table(
     table: pd.DataFrame,  # the tables of several models, one below the other
@@ -211,7 +198,6 @@ def _mean_logprob(values: np.ndarray, clusters: np.ndarray, **settings: Any) -> 
     if np.isfinite(values).all():
         return estimate(mean, values, clusters=clusters, **settings)
     return Estimate.from_limits(values.mean(), n=len(values), n_clusters=len(set(clusters)))
-
 
 # %% ../../nbs/steps/15_contamination_tables.ipynb #b40d3d1a
 def contamination_headline(similar: pd.DataFrame, surprise: pd.DataFrame) -> pd.DataFrame:

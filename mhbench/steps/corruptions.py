@@ -15,7 +15,7 @@ from ..errors import refuse
 from ..records.schema import Item, Response, fingerprint
 
 # %% auto #0
-__all__ = ["CORRUPTIONS", "corruption_rules", "corrupted", "known_group_answers"]
+__all__ = ['CORRUPTIONS', 'corruption_rules', 'corrupted', 'known_group_answers']
 
 # %% ../../nbs/steps/23_corruptions.ipynb #b3970266
 CORRUPTIONS = ("reference", "fact changed", "dangerous", "shortened", "padded", "off topic", "empty")

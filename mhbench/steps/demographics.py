@@ -19,25 +19,9 @@ from .score import where_read
 from .variants import AGE_BANDS, ETHNICITIES, GENDERS, age_band
 
 # %% auto #0
-__all__ = [
-    "ORDER",
-    "ALPHA",
-    "LevelScores",
-    "level_scores",
-    "absent_models",
-    "level_table",
-    "levels_in_order",
-    "by_attribute",
-    "level_averages",
-    "value_axis",
-    "level_pairs",
-    "tested_pairs",
-    "pairs_summary",
-    "untested_models",
-    "pair_intervals",
-    "demographics_headline",
-    "demographics_metrics",
-]
+__all__ = ['ORDER', 'ALPHA', 'LevelScores', 'level_scores', 'absent_models', 'level_table', 'levels_in_order', 'by_attribute',
+           'level_averages', 'value_axis', 'level_pairs', 'tested_pairs', 'pairs_summary', 'untested_models',
+           'pair_intervals', 'demographics_headline', 'demographics_metrics']
 
 # %% ../../nbs/steps/16_demographics.ipynb #95f3420f
 ORDER = {"gender": GENDERS, "age": tuple(age_band(low) for low, _ in AGE_BANDS), "ethnicity": ETHNICITIES}
@@ -88,7 +72,6 @@ def absent_models(
         missing = [m for m in models if m not in set(g["model"])]
         out |= {f"{m} in {name}": f"it was asked no question of this set that names the {attribute}" for m in missing}
     return out
-
 
 # %% ../../nbs/steps/16_demographics.ipynb #d4ab8035
 _LEVELS = ["set", "attribute", "model", "mode", "by", "group", "n", "n_clusters", "n_missing", "n_unread"]
@@ -155,7 +138,6 @@ def level_averages(
 def value_axis(value: str) -> dict:  # xlabel and limits, as mhbench.report.figures.intervals takes them
     "How a figure's axis is called and where it ends."
     return {"xlabel": "accuracy", "limits": (0, 1)} if value == "correct" else {"xlabel": value, "limits": None}
-
 
 # %% ../../nbs/steps/16_demographics.ipynb #6e906d98
 _PAIRS = ["set", "model", "first", "second", "n", "estimate", "ci_low", "ci_high"]
@@ -267,7 +249,6 @@ def pair_intervals(
     shown = pairs.assign(varied=varied, group=pairs["second"] + " minus " + pairs["first"], **ends)
     shown.loc[shown["p"].isna(), ["estimate", "ci_low", "ci_high"]] = float("nan")
     return shown.sort_values("set", kind="stable")
-
 
 # %% ../../nbs/steps/16_demographics.ipynb #dc9baf20
 def demographics_headline(

@@ -23,17 +23,8 @@ from .truth import beside_truth
 from .verdict_tables import spending
 
 # %% auto #0
-__all__ = [
-    "WORTHS",
-    "compare_and_name",
-    "n_pairs",
-    "count_proposals",
-    "duel_metrics",
-    "strength_headline",
-    "declared_duels",
-    "duel_truth",
-]
-
+__all__ = ['WORTHS', 'compare_and_name', 'n_pairs', 'count_proposals', 'duel_metrics', 'strength_headline', 'declared_duels',
+           'duel_truth']
 
 # %% ../../nbs/steps/17_duel_tables.ipynb #328daa38
 def compare_and_name(
@@ -56,7 +47,6 @@ def compare_and_name(
     proposals = judge(meeting.erring, items, asked.model, asked.endpoint, rubric=error, **settings)
     return verdicts, proposals
 
-
 # %% ../../nbs/steps/17_duel_tables.ipynb #b330fa98
 def n_pairs(duelling: Iterable[Response]) -> int:  # 0 or more
     "How many pairs of rationales meet: k rationales of one question make k (k - 1) / 2."
@@ -71,7 +61,6 @@ def count_proposals(
     named = [(p.judge, p.model, p.label if p.status == "ok" else none) for p in proposals]
     table = pd.DataFrame(named, columns=["judge", "model", "kind"])
     return table.groupby(["judge", "model", "kind"]).size().rename("n").reset_index()
-
 
 # %% ../../nbs/steps/17_duel_tables.ipynb #672474b5
 def duel_metrics(
@@ -108,7 +97,6 @@ def strength_headline(strengths: pd.DataFrame) -> pd.DataFrame:  # of duel_stren
     known = strengths[strengths["estimate"].notna() & (strengths["n_decided"] > 0)]
     axis = known["axis"].str.replace("_", " ") if len(known) else known["axis"]
     return known.assign(measure="worth in duels, " + axis + ", by " + known["judge"])
-
 
 # %% ../../nbs/steps/17_duel_tables.ipynb #61348451
 WORTHS = {"sim-strong": 0.6, "sim-middle": 0.3, "sim-weak": 0.1}  # worths of simulated contestants

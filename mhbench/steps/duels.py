@@ -22,8 +22,7 @@ from .jury import outcomes
 from .score import score_responses
 
 # %% auto #0
-__all__ = ["Matched", "matched", "expert_responses", "meeting", "duel_table", "duel_strengths"]
-
+__all__ = ['Matched', 'matched', 'expert_responses', 'meeting', 'duel_table', 'duel_strengths']
 
 # %% ../../nbs/steps/09_duels.ipynb #952b645d
 class Matched(NamedTuple):
@@ -124,7 +123,6 @@ def duel_table(
             )
         )
     return pd.DataFrame(rows, columns=["judge", "axis", "a", "b", "n", "a_wins", "b_wins", "ties", "split", "n_failed"])
-
 
 # %% ../../nbs/steps/09_duels.ipynb #c086b09e
 def _worths(

@@ -19,18 +19,8 @@ from .score import ANSWERED, key_of, scorable, score_responses
 from .truth import beside_truth
 
 # %% auto #0
-__all__ = [
-    "ECHO",
-    "preferred_option",
-    "inconsistency_scores",
-    "count_free_form",
-    "could_be_asked",
-    "inconsistency_table",
-    "accuracy_beside",
-    "echo_truth",
-    "freeform_metrics",
-]
-
+__all__ = ['ECHO', 'preferred_option', 'inconsistency_scores', 'count_free_form', 'could_be_asked', 'inconsistency_table',
+           'accuracy_beside', 'echo_truth', 'freeform_metrics']
 
 # %% ../../nbs/steps/19_freeform.ipynb #e49921e2
 def preferred_option(item: Item) -> str:
@@ -70,7 +60,6 @@ def count_free_form(scores: pd.DataFrame) -> pd.DataFrame:  # one row
     "How many free-form responses there are, of how many models to how many questions, and how many have no text."
     counts = {"responses": len(scores), "models": scores["model"].nunique(), "questions": scores["item_id"].nunique()}
     return pd.DataFrame([counts | {"without a text": int(scores["inconsistency"].isna().sum())}])
-
 
 # %% ../../nbs/steps/19_freeform.ipynb #9c259d44
 def could_be_asked(items: Sequence[Item], scores: pd.DataFrame) -> pd.DataFrame:  # as `scorable` gives them

@@ -23,20 +23,8 @@ from ..records.schema import MODES, Item, Record, Response, carried, letters
 from ..records.shards import merge, shard
 
 # %% auto #0
-__all__ = [
-    "SELF_CONSISTENCY",
-    "DEFAULTS",
-    "Votes",
-    "Setting",
-    "settings",
-    "name",
-    "select_items",
-    "generation_requests",
-    "response",
-    "generate",
-    "merged",
-    "expected",
-]
+__all__ = ['SELF_CONSISTENCY', 'DEFAULTS', 'Votes', 'Setting', 'settings', 'name', 'select_items', 'generation_requests',
+           'response', 'generate', 'merged', 'expected']
 
 # %% ../../nbs/steps/02_generate.ipynb #d31e3347
 SELF_CONSISTENCY = (0.2, 0.4, 0.6, 0.8, 1.0)  # temperatures of CounselingBench, five samples at each
@@ -108,7 +96,6 @@ def settings(
             given["temperatures"] = [float(t) for t in given["temperatures"]]
         out[mode] = settings_from({**DEFAULTS.get(mode, {}), **given}, Setting, "settings", mode)
     return out
-
 
 # %% ../../nbs/steps/02_generate.ipynb #452904e8
 def name(item: Item, mode: str, sample: int) -> str:
@@ -231,7 +218,6 @@ def generation_requests(
             sampling |= _ends(item, mode, model)
             room = _room(model, mode, setting, wanted, budgets)
             yield item, Request(name(item, mode, sample), messages, sampling, sample, letters=wanted, room=room)
-
 
 # %% ../../nbs/steps/02_generate.ipynb #9fc7cf27
 def response(
@@ -419,7 +405,6 @@ def _distinct(items: Sequence[Item]) -> None:
                 remedy="the loader that made them must number them",
             )
         seen.add((i.study, i.item_id))
-
 
 # %% ../../nbs/steps/02_generate.ipynb #d97d42eb
 @lru_cache

@@ -27,8 +27,7 @@ from .generate import _with_system
 from .verdicts import _Case, _judgments, _said, _silent, _size, messages, schema
 
 # %% auto #0
-__all__ = ["judged_answers", "judge_requests", "judge", "extras", "judge_items"]
-
+__all__ = ['judged_answers', 'judge_requests', 'judge', 'extras', 'judge_items']
 
 # %% ../../nbs/steps/05_judge.ipynb #883f45db
 def judged_answers(
@@ -284,7 +283,6 @@ def _in_order(
         for k in range(repeats)
     ] + [g for g in got if g.kind == "pairwise"]
 
-
 # %% ../../nbs/steps/05_judge.ipynb #316ec82d
 def extras(
     judgments: Iterable[Judgment],
@@ -320,7 +318,6 @@ def extras(
     return pd.DataFrame(
         [(*k, v) for k, v in rows.items()], columns=["study", "item_id", "mode", "sample", "judge", "repeat", field]
     )
-
 
 # %% ../../nbs/steps/05_judge.ipynb #6f9025c4
 def judge_items(

@@ -17,7 +17,7 @@ from ..stats.judge_error import bland_altman, corrected_share, leave_one_rater_o
 from ..stats.resample import mean
 
 # %% auto #0
-__all__ = ["rated_points", "people_table"]
+__all__ = ['rated_points', 'people_table']
 
 # %% ../../nbs/steps/26_judge_people.ipynb #399142ea
 _POINTS = {"Correct": 100.0, "Incorrect": 0.0}

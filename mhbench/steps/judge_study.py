@@ -23,8 +23,7 @@ from .verdict_tables import verdict_frame
 from .wordings import WORDINGS, reworded
 
 # %% auto #0
-__all__ = ["Part", "study_parts", "count_parts", "part_requests", "ask_parts"]
-
+__all__ = ['Part', 'study_parts', 'count_parts', 'part_requests', 'ask_parts']
 
 # %% ../../nbs/steps/24_judge_study.ipynb #adb6c85c
 class Part(NamedTuple):

@@ -23,21 +23,9 @@ from .judge import _order
 from .verdict_tables import verdict_frame
 
 # %% auto #0
-__all__ = [
-    "MARGINS",
-    "known_groups",
-    "repeatability_table",
-    "rewording_table",
-    "component_table",
-    "student_points",
-    "word_counts",
-    "answer_places",
-    "study_metrics",
-    "habit_table",
-    "preference_table",
-    "judge_card",
-    "card_figure_rows",
-]
+__all__ = ['MARGINS', 'known_groups', 'repeatability_table', 'rewording_table', 'component_table', 'student_points',
+           'word_counts', 'answer_places', 'study_metrics', 'habit_table', 'preference_table', 'judge_card',
+           'card_figure_rows']
 
 # %% ../../nbs/steps/25_judge_tables.ipynb #52074de3
 _ESTIMATE = list(Estimate.from_limits(np.nan, n=0).row())
@@ -47,7 +35,6 @@ _ANSWER = ["item_id", "cluster", "model", "sample"]
 def _runs(table: pd.DataFrame) -> pd.DataFrame:
     "One row an answer, one column a run."
     return table.pivot(index=_ANSWER, columns="repeat", values="points")
-
 
 # %% ../../nbs/steps/25_judge_tables.ipynb #b2055ff1
 MARGINS = {  # points below the reference at least; padded: apart from it at most; the reference: its score at least
@@ -113,7 +100,6 @@ def known_groups(
     columns = ["judge", "group", "mean", "n_failed", *_ESTIMATE, "margin", "share_kept", "verdict"]
     return pd.DataFrame(rows, columns=columns)
 
-
 # %% ../../nbs/steps/25_judge_tables.ipynb #63259ce8
 def repeatability_table(
     table: pd.DataFrame,  # of ask_parts
@@ -146,7 +132,6 @@ def repeatability_table(
         }
         rows += [head | {"measure": name} | e.row() for name, e in found.items()]
     return pd.DataFrame(rows, columns=["judge", "temperature", "measure", "runs", "n_failed", *_ESTIMATE])
-
 
 # %% ../../nbs/steps/25_judge_tables.ipynb #7a8a224e
 _INSTRUMENTS = ("0 to 10", "1 to 5", "flipped")
@@ -196,7 +181,6 @@ def component_table(
     columns = ["judge", "component", "n_left_out", *_ESTIMATE, "share", "share_low", "share_high"]
     return pd.DataFrame(rows, columns=columns)
 
-
 # %% ../../nbs/steps/25_judge_tables.ipynb #d0085d44
 def student_points(
     judgments: Sequence[Judgment],  # of the judge stage
@@ -245,7 +229,6 @@ def study_metrics(table: pd.DataFrame, groups: pd.DataFrame, repeats: pd.DataFra
         "repeats": {f"{r['judge']}/{m}": {k: r[k] for k in kept} for r, m in zip(repeats.to_dict("records"), at)},
         "wordings": {f"{r['judge']}/{r['wording']}": {k: r[k] for k in kept} for r in words.to_dict("records")},
     }
-
 
 # %% ../../nbs/steps/25_judge_tables.ipynb #a4c08f08
 def habit_table(
@@ -305,7 +288,6 @@ def preference_table(
     settings: dict[str, Any] = {"n": n_boot, "seed": seed, "clusters": clusters, "level": level}
     found = [*self_enhancement(x, judges, students, of, **settings), *family_bias(x, judges, students, of, **settings)]
     return pd.DataFrame([b.row() for b in found])
-
 
 # %% ../../nbs/steps/25_judge_tables.ipynb #b5bbaa69
 def _line(judge: str, question: str, e: Mapping[str, Any] | None, reading: str) -> dict:

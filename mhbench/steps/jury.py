@@ -23,8 +23,7 @@ from ..stats.estimate import Estimate
 from .verdicts import _failed
 
 # %% auto #0
-__all__ = ["outcomes", "position_bias_table", "jury", "scored_alike", "same_lineage"]
-
+__all__ = ['outcomes', 'position_bias_table', 'jury', 'scored_alike', 'same_lineage']
 
 # %% ../../nbs/steps/06_jury.ipynb #d194f163
 def outcomes(
@@ -120,7 +119,6 @@ def position_bias_table(
         ],
     )
 
-
 # %% ../../nbs/steps/06_jury.ipynb #6295e73e
 def jury(
     judgments: Iterable[Judgment],
@@ -179,7 +177,6 @@ def _mean(scores: Sequence[float], rule: str, quorum: int) -> dict:
         return _failed("error", f"no quorum: {len(scores)} of {quorum} verdicts")
     return {"score": float(np.mean(scores) if rule == "mean" else np.median(scores))}
 
-
 # %% ../../nbs/steps/06_jury.ipynb #a30a62d2
 def scored_alike(
     judgments: Iterable[Judgment],  # of kind score
@@ -203,7 +200,6 @@ def scored_alike(
             d = (wide[a] - wide[b]).dropna().to_numpy()
             rows.append((name, a, b, len(d), int((d == 0).sum()), float(d.mean()) if len(d) else math.nan))
     return pd.DataFrame(rows, columns=["rubric", "judge_a", "judge_b", "n", "alike", "mean_difference"])
-
 
 # %% ../../nbs/steps/06_jury.ipynb #e4ebf2fc
 def same_lineage(

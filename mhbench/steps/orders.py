@@ -20,8 +20,7 @@ from ..stats.resample import mean
 from .variants import reorder
 
 # %% auto #0
-__all__ = ["option_orders", "answers_by_order", "order_row"]
-
+__all__ = ['option_orders', 'answers_by_order', 'order_row']
 
 # %% ../../nbs/steps/30_orders.ipynb #3d56714d
 def option_orders(
@@ -43,7 +42,6 @@ def option_orders(
     while len(cycles) * n_options < n_orders:
         cycles[(0, *(1 + rng.permutation(n_options - 1)).tolist())] = None
     return [c[i:] + c[:i] for c in cycles for i in range(n_options)]
-
 
 # %% ../../nbs/steps/30_orders.ipynb #8e8a4c53
 def answers_by_order(

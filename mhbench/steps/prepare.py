@@ -18,16 +18,7 @@ from ..records.table import csv_rows
 from .variants import evaluation_set
 
 # %% auto #0
-__all__ = [
-    "DECLARED",
-    "draw_and_vary",
-    "recorded_answers",
-    "every_prompt",
-    "declared_skill",
-    "count_items",
-    "prepare_metrics",
-]
-
+__all__ = ['DECLARED', 'draw_and_vary', 'recorded_answers', 'every_prompt', 'declared_skill', 'count_items', 'prepare_metrics']
 
 # %% ../../nbs/steps/11_prepare.ipynb #8dec6282
 def draw_and_vary(
@@ -75,7 +66,6 @@ def every_prompt(
 
     return [i for name in sets for i in evaluation_set(whole(name), name, seed)] if sets else list(items)
 
-
 # %% ../../nbs/steps/11_prepare.ipynb #8285480c
 DECLARED = {"declared_right": "right", "declared_sureness": "sureness", "declared_memorised": "memorised"}
 
@@ -96,7 +86,6 @@ def declared_skill(
     out = pd.DataFrame(rows, columns=["model", "item_id", *DECLARED.values()])
     numbers = {k: pd.to_numeric(out[k]) for k in ("right", "sureness")}
     return out.assign(**numbers, memorised=out["memorised"].eq("yes"))
-
 
 # %% ../../nbs/steps/11_prepare.ipynb #04f21487
 def count_items(items: Iterable[Item]) -> pd.DataFrame:  # task, category, topic, set, split, items

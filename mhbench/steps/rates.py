@@ -20,16 +20,7 @@ from ..stats.resample import mean
 from .score import ANSWERED, RUN, unread, where_read
 
 # %% auto #0
-__all__ = [
-    "COUNTS",
-    "of_group",
-    "rate_table",
-    "average_models",
-    "present_groups",
-    "absent_members",
-    "status_table",
-    "f1_table",
-]
+__all__ = ['COUNTS', 'of_group', 'rate_table', 'average_models', 'present_groups', 'absent_members', 'status_table', 'f1_table']
 
 # %% ../../nbs/steps/08_rates.ipynb #1b2449fd
 _MEASURED = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level"]
@@ -162,7 +153,6 @@ def rate_table(
     columns = _RATES if whole is not None else [c for c in _RATES if c != "n_not_asked"]
     return pd.DataFrame([r for of_run in rows for r in of_run], columns=columns)
 
-
 # %% ../../nbs/steps/08_rates.ipynb #e44d4fb1
 def _angle(shares: pd.Series) -> np.ndarray:
     "Shares on the scale on which their variance hardly hangs on them, from 0 to half of pi."
@@ -229,7 +219,6 @@ def average_models(
             m = inverse_variance_mean(x[has], se[has], floor=float(se[has][se[has] > 0].min()), level=level)
             rows.append((_taken_back(m) if share else m).row() | head | {"q": m.q})
     return pd.DataFrame(rows, columns=[*by, "models", "n", "n_left_out", "estimate", "ci_low", "ci_high", "q"])
-
 
 # %% ../../nbs/steps/08_rates.ipynb #325357f0
 def present_groups(

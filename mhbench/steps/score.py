@@ -20,25 +20,9 @@ from ..stats.calibration import brier, cross_entropy, letter_probabilities
 from ..stats.metrics import majority_vote
 
 # %% auto #0
-__all__ = [
-    "ANSWERED",
-    "UNSCORED",
-    "NOTHING",
-    "RUN",
-    "NONE_READ",
-    "key_of",
-    "probabilities",
-    "read_answer",
-    "is_correct",
-    "mode_names",
-    "scorable",
-    "Said",
-    "score_responses",
-    "unread",
-    "where_read",
-    "with_soft_labels",
-    "self_consistency",
-]
+__all__ = ['ANSWERED', 'UNSCORED', 'NOTHING', 'RUN', 'NONE_READ', 'key_of', 'probabilities', 'read_answer', 'is_correct',
+           'mode_names', 'scorable', 'Said', 'score_responses', 'unread', 'where_read', 'with_soft_labels',
+           'self_consistency']
 
 # %% ../../nbs/steps/07_score.ipynb #65287085
 ANSWERED = ("ok", "truncated")  # statuses under which there is a text to read
@@ -109,7 +93,6 @@ def is_correct(
     if item.task == "cloze":
         return float(bool(answer) and answer[0] in key)
     return float(set(answer) == set(key) and bool(answer))
-
 
 # %% ../../nbs/steps/07_score.ipynb #3ebb20ef
 _COLUMNS = [
@@ -284,7 +267,6 @@ def score_responses(
     parts = [x.reset_index(drop=True) for x in (about, pd.DataFrame(own), scored)]
     return pd.concat(parts, axis=1)[_COLUMNS].astype(_TYPES)
 
-
 # %% ../../nbs/steps/07_score.ipynb #bde44050
 NONE_READ = "none read"  # what a page writes in place of a share of such answers
 
@@ -306,7 +288,6 @@ def where_read(
     known = scores["correct"].notna() & ~unread(scores)
     some = known.groupby([scores[g] for g in groups], observed=True, dropna=False).transform("any").astype(bool)
     return scores.assign(correct=scores["correct"].where(some))
-
 
 # %% ../../nbs/steps/07_score.ipynb #2882f5b4
 def with_soft_labels(
@@ -340,7 +321,6 @@ def with_soft_labels(
         top = [a for a, s in zip(letters(len(soft)), soft) if s == max(soft)]
         out.append(i.model_copy(update={"soft_labels": soft, "key": top if len(top) == 1 else i.key}))
     return out
-
 
 # %% ../../nbs/steps/07_score.ipynb #af045bb9
 def self_consistency(

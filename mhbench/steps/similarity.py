@@ -18,7 +18,7 @@ from .judge import _check
 from .verdicts import _reference, _silent
 
 # %% auto #0
-__all__ = ["nearest_option", "judge_by_similarity"]
+__all__ = ['nearest_option', 'judge_by_similarity']
 
 # %% ../../nbs/steps/03_similarity.ipynb #03f84f62
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
@@ -89,7 +89,6 @@ def _nearest(item: Item, plan, vectors: np.ndarray, row: Mapping[str, int], mode
         {c: float(x) for c, x in zip(letters(len(item.options)), logp[0])} if item.task == "multiple_choice" else None
     )
     return Response(**same, text=_encoder_text(item, logp.argmax(axis=1), candidates), letter_logprobs=probabilities)
-
 
 # %% ../../nbs/steps/03_similarity.ipynb #0eb9d0af
 def judge_by_similarity(

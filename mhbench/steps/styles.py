@@ -23,15 +23,7 @@ from .answers import Asked, judge_everything
 from .verdict_tables import verdict_frame
 
 # %% auto #0
-__all__ = [
-    "STYLES",
-    "style_rubric",
-    "judge_in_styles",
-    "alike_by_style",
-    "linked_scores",
-    "mean_points",
-    "final_scores",
-]
+__all__ = ['STYLES', 'style_rubric', 'judge_in_styles', 'alike_by_style', 'linked_scores', 'mean_points', 'final_scores']
 
 # %% ../../nbs/steps/27_styles.ipynb #9040674d
 STYLES = ("basic", "points", "holistic")
@@ -93,7 +85,6 @@ def judge_in_styles(
         out += [(style, j) for key in order for j in said.get(key, [])]
     return out
 
-
 # %% ../../nbs/steps/27_styles.ipynb #4d21f160
 _ESTIMATE = list(Estimate.from_limits(np.nan, n=0).row())
 
@@ -132,7 +123,6 @@ def alike_by_style(
             counts = {"alike": int((x == y).sum()), "apart": float(np.abs(x - y).mean()) if len(x) else np.nan}
             rows.append({"style": style, "first": a, "second": b} | counts | e.row())
     return pd.DataFrame(rows, columns=["style", "first", "second", "alike", *_ESTIMATE, "apart"])
-
 
 # %% ../../nbs/steps/27_styles.ipynb #9fd3be84
 def linked_scores(

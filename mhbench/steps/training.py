@@ -25,24 +25,8 @@ from ..stats.resample import mean
 from .orders import answers_by_order, order_row
 
 # %% auto #0
-__all__ = [
-    "UNTRAINED",
-    "TUNED",
-    "OPTIONS_ONLY",
-    "TrainingParts",
-    "training_parts",
-    "Run",
-    "train_runs",
-    "baselines",
-    "run_table",
-    "order_table",
-    "seed_table",
-    "learning_curves",
-    "run_cards",
-    "answering_runs",
-    "training_metrics",
-]
-
+__all__ = ['UNTRAINED', 'TUNED', 'OPTIONS_ONLY', 'TrainingParts', 'training_parts', 'Run', 'train_runs', 'baselines', 'run_table',
+           'order_table', 'seed_table', 'learning_curves', 'run_cards', 'answering_runs', 'training_metrics']
 
 # %% ../../nbs/steps/21_training.ipynb #b6492e82
 class TrainingParts(NamedTuple):
@@ -95,7 +79,6 @@ def training_parts(
     ]
     return TrainingParts(learnt, chosen, tested, pd.DataFrame(rows))
 
-
 # %% ../../nbs/steps/21_training.ipynb #e457aa97
 UNTRAINED, TUNED, OPTIONS_ONLY = "untrained head", "fine-tuned", "options only"
 
@@ -146,7 +129,6 @@ def train_runs(
                 trained = finetune(data[variant == OPTIONS_ONLY], how, seed=seed, runs=runs)
                 out.append(Run(name, variant, seed, trained, how, _scores(trained, variant, parts.test)))
     return out
-
 
 # %% ../../nbs/steps/21_training.ipynb #2b724ea8
 def _row(items: Sequence[Item], said: Mapping[str, str], n_boot: int, seed: int) -> dict[str, Any]:
@@ -251,7 +233,6 @@ def _by_variant(runs: Sequence[Run]) -> dict[tuple[str, str], list[Run]]:
         out.setdefault((r.model, r.variant), []).append(r)
     return out
 
-
 # %% ../../nbs/steps/21_training.ipynb #3c9f209a
 def learning_curves(
     runs: Sequence[Run],
@@ -314,7 +295,6 @@ def answering_runs(
         m: {"folder": os.path.relpath(r.trained.folder, top), "run": r.trained.key[:16], "seed": r.seed}
         for m, r in first.items()
     }
-
 
 # %% ../../nbs/steps/21_training.ipynb #a12d5abe
 def training_metrics(parts: TrainingParts, means: pd.DataFrame) -> dict:

@@ -11,16 +11,7 @@ import numpy as np
 import pandas as pd
 
 # %% auto #0
-__all__ = [
-    "TRUTH",
-    "APART",
-    "beside_truth",
-    "accuracy_truth",
-    "pairs_truth",
-    "calibration_truth",
-    "levels_truth",
-    "memory_truth",
-]
+__all__ = ['TRUTH', 'APART', 'beside_truth', 'accuracy_truth', 'pairs_truth', 'calibration_truth', 'levels_truth', 'memory_truth']
 
 # %% ../../nbs/steps/29_truth.ipynb #a5b1d257
 TRUTH = ["model", "quantity", "truth", "n", "estimate", "ci_low", "ci_high", "level", "covered"]
@@ -58,7 +49,6 @@ def _row(model: str, quantity: str, truth: float, found: Mapping) -> dict:
     "One truth beside what a table found."
     told = {"model": model, "quantity": quantity, "truth": truth}
     return told | {k: found[k] for k in ("n", "estimate", "ci_low", "ci_high")}
-
 
 # %% ../../nbs/steps/29_truth.ipynb #e17c381e
 def accuracy_truth(
@@ -107,7 +97,6 @@ def calibration_truth(
             rows.append(_row(r["model"], "expected calibration error", truth, r))
     return _beside(rows)
 
-
 # %% ../../nbs/steps/29_truth.ipynb #7148749d
 def levels_truth(
     table: pd.DataFrame,  # of mhbench.steps.demographics.level_table
@@ -131,7 +120,6 @@ def levels_truth(
                 ends = {"ci_low": r["simultaneous_low"], "ci_high": r["simultaneous_high"]}
                 rows.append(_row(model, f"{r['second']} minus {r['first']} patients", differs, r | ends))
     return _beside(rows)
-
 
 # %% ../../nbs/steps/29_truth.ipynb #612a9da9
 def memory_truth(

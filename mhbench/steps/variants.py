@@ -14,20 +14,8 @@ from ..errors import refuse
 from ..records.schema import Item, letters
 
 # %% auto #0
-__all__ = [
-    "GENDERS",
-    "ETHNICITIES",
-    "AGES",
-    "AGE_BANDS",
-    "SETS",
-    "shuffled",
-    "fill",
-    "age_band",
-    "reorder",
-    "with_labels",
-    "split_items",
-    "evaluation_set",
-]
+__all__ = ['GENDERS', 'ETHNICITIES', 'AGES', 'AGE_BANDS', 'SETS', 'shuffled', 'fill', 'age_band', 'reorder', 'with_labels',
+           'split_items', 'evaluation_set']
 
 # %% ../../nbs/steps/01_variants.ipynb #2c444802
 _T = TypeVar("_T")
@@ -42,7 +30,6 @@ def shuffled(
     return [
         v for _, v in sorted(enumerate(values), key=lambda iv: hashlib.sha256(f"{text}\x1f{iv[0]}".encode()).digest())
     ]
-
 
 # %% ../../nbs/steps/01_variants.ipynb #e8b707ca
 GENDERS = ("male", "female", "nonbinary")
@@ -87,7 +74,6 @@ def age_band(
             return f"{low}-{min(high, 65)}"
     refuse("age_band", "age", "be between 18 and 65", f"{age}", remedy="the sets draw no other")
 
-
 # %% ../../nbs/steps/01_variants.ipynb #5eb27db6
 def reorder(
     item: Item,  # multiple choice
@@ -113,7 +99,6 @@ def reorder(
         | changes
     )
     return Item(**fields)
-
 
 # %% ../../nbs/steps/01_variants.ipynb #9286358b
 def with_labels(
@@ -144,7 +129,6 @@ def with_labels(
             )
         out.append(i)
     return out
-
 
 # %% ../../nbs/steps/01_variants.ipynb #b9c0fa74
 def split_items(
@@ -177,7 +161,6 @@ def split_items(
     ids = shuffled(sorted({i.base for i in items}), seed, "split")
     kept = set(ids[: int(test * len(ids) + 0.5)])
     return [i.model_copy(update={"split": "test" if i.base in kept else "few_shot"}) for i in items]
-
 
 # %% ../../nbs/steps/01_variants.ipynb #9ac8019d
 SETS = {"D0": 1, "D_G": 3, "D_A": 5, "D_N": 6, "few_shot": 1, "D_G_random": 3, "D_A_random": 5, "D_N_random": 6}

@@ -20,17 +20,8 @@ from ..stats.estimate import Estimate, estimate
 from ..stats.resample import mean
 
 # %% auto #0
-__all__ = [
-    "VERDICT_MEANS",
-    "lineage_guard",
-    "verdict_frame",
-    "count_verdicts",
-    "verdict_means",
-    "judges_compared",
-    "spending",
-    "verdict_metrics",
-]
-
+__all__ = ['VERDICT_MEANS', 'lineage_guard', 'verdict_frame', 'count_verdicts', 'verdict_means', 'judges_compared', 'spending',
+           'verdict_metrics']
 
 # %% ../../nbs/steps/14_verdict_tables.ipynb #6b828681
 def lineage_guard(
@@ -42,7 +33,6 @@ def lineage_guard(
     families = {name: name for name in [*judges, *students]} | dict(lineages)
     pairs = [(p.judge, p.student, p.lineage) for p in shared_lineage(judges, students, families)]
     return pd.DataFrame(pairs, columns=["judge", "student", "lineage"])
-
 
 # %% ../../nbs/steps/14_verdict_tables.ipynb #62e766fc
 _VALUES = {"Correct": 1.0, "Incorrect": 0.0}
@@ -85,7 +75,6 @@ def count_verdicts(table: pd.DataFrame, by: Sequence[str] = ("judge", "model")) 
     "How many verdicts there are of each status."
     return table.groupby([*by, "status"]).size().rename("n").reset_index()
 
-
 # %% ../../nbs/steps/14_verdict_tables.ipynb #924588b8
 _ESTIMATE = list(Estimate.from_limits(np.nan, n=0).row())
 
@@ -123,7 +112,6 @@ def verdict_means(
 
 def _mean(values: np.ndarray, clusters: np.ndarray, **settings: Any) -> Estimate:
     return estimate(mean, values, clusters=clusters, **settings)
-
 
 # %% ../../nbs/steps/14_verdict_tables.ipynb #914c2c48
 def _same_score(a: np.ndarray, b: np.ndarray, *, weights: np.ndarray) -> np.ndarray:
@@ -173,7 +161,6 @@ def judges_compared(
             found = estimate(measure, *verdicts, clusters=cluster[both], share=name in _SHARES, **settings)
             rows.append({"first": first, "second": second, "measure": name, "outputs": int(judged.sum())} | found.row())
     return pd.DataFrame(rows, columns=["first", "second", "measure", "outputs", *_ESTIMATE])
-
 
 # %% ../../nbs/steps/14_verdict_tables.ipynb #d2ff7e0f
 def spending(table: pd.DataFrame) -> dict:  # a frame of judgments

@@ -18,8 +18,7 @@ from ..errors import refuse
 from ..records.schema import Item, Judgment, Response, carried, letters
 
 # %% auto #0
-__all__ = ["schema", "split_parts", "messages"]
-
+__all__ = ['schema', 'split_parts', 'messages']
 
 # %% ../../nbs/steps/04_verdicts.ipynb #120c334a
 def schema(
@@ -47,7 +46,6 @@ def schema(
     else:
         fields = {"answer": one_of(("yes", "no"))}
     return thing(fields | {k: one_of(v) for k, v in rubric.extra.items()})
-
 
 # %% ../../nbs/steps/04_verdicts.ipynb #d7c14b81
 def _reference(item: Item) -> str:
@@ -189,7 +187,6 @@ def _parts(rubric: Rubric, item: Item, texts: Sequence[str]) -> str:
     return "\n\n".join(
         rows + ([] if answers else [f"The candidate's answers, which are not marked question by question:\n{texts[0]}"])
     )
-
 
 # %% ../../nbs/steps/04_verdicts.ipynb #425aaa4b
 class _Case(NamedTuple):

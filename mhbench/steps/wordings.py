@@ -12,7 +12,7 @@ from ..ask.rubrics import Rubric
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ["PARAPHRASES", "WORDINGS", "reworded"]
+__all__ = ['PARAPHRASES', 'WORDINGS', 'reworded']
 
 # %% ../../nbs/steps/22_wordings.ipynb #faf7c429
 PARAPHRASES = ("paraphrase 1", "paraphrase 2", "paraphrase 3")

@@ -29,18 +29,7 @@ from ..records.schema import Item, Rating, Response, Validated, read_records, wr
 from ..records.table import Table, read_table
 
 # %% auto #0
-__all__ = [
-    "LOADERS",
-    "GROUP",
-    "Corpus",
-    "corpus_of",
-    "one_file",
-    "load_items",
-    "load_table",
-    "find_loader",
-    "load_corpus",
-]
-
+__all__ = ['LOADERS', 'GROUP', 'Corpus', 'corpus_of', 'one_file', 'load_items', 'load_table', 'find_loader', 'load_corpus']
 
 # %% ../../nbs/studies/01_corpus.ipynb #d2583c1b
 @dataclass
@@ -96,7 +85,6 @@ def load_items(
     "Items as `write_records` wrote them."
     return Corpus(read_records(one_file(path, "*.parquet"), Item))
 
-
 # %% ../../nbs/studies/01_corpus.ipynb #cf2808c4
 def _rated(path: Path, ratings: dict[str, Any]) -> Table:
     "The table of ratings, from the folder of the questions; refused where it is not the file that was recorded."
@@ -147,7 +135,6 @@ def load_table(
     if set_aside is not None:
         write_set_aside(aside, set_aside)
     return Corpus(questions.records, rated.records, notes=[*notes, *corpus_of(Validated([], aside)).notes])
-
 
 # %% ../../nbs/studies/01_corpus.ipynb #3c934f05
 LOADERS = {  # name -> "module:function"

@@ -16,7 +16,7 @@ from ..errors import refuse
 from ..records.schema import Item
 
 # %% auto #0
-__all__ = ["DEMO_STUDIES", "demo_path", "demo_files", "demo_canary", "demo_card"]
+__all__ = ['DEMO_STUDIES', 'demo_path', 'demo_files', 'demo_canary', 'demo_card']
 
 # %% ../../nbs/studies/02_demo.ipynb #f044b19d
 _STUDIES = Path(str(files("mhbench"))) / "studies"
@@ -67,7 +67,6 @@ def demo_canary() -> str:
     if found is None:
         refuse("demo_canary", "demo.md", "hold the canary", "a text without it", remedy="install the package again")
     return found.group()
-
 
 # %% ../../nbs/studies/02_demo.ipynb #e6838ae9
 _MAKING = (

@@ -22,18 +22,8 @@ from ..steps.score import NOTHING, key_of, read_answer
 from ..steps.variants import shuffled
 
 # %% auto #0
-__all__ = [
-    "GUESSES",
-    "EXAMINEES",
-    "Examinee",
-    "chance_of",
-    "known_by_heart",
-    "systematic",
-    "simulate_answers",
-    "simulate_completions",
-    "examinee_files",
-]
-
+__all__ = ['GUESSES', 'EXAMINEES', 'Examinee', 'chance_of', 'known_by_heart', 'systematic', 'simulate_answers',
+           'simulate_completions', 'examinee_files']
 
 # %% ../../nbs/studies/03_examinees.ipynb #9b0e7397
 class Examinee(NamedTuple):
@@ -100,7 +90,6 @@ def known_by_heart(
     once = sorted({i.base for i in items})
     return set(shuffled(once, seed, "by heart")[: round(share * len(once))])
 
-
 # %% ../../nbs/studies/03_examinees.ipynb #bcf6fa42
 def systematic(
     chances: np.ndarray,  # (n,) in [0, 1]
@@ -109,7 +98,6 @@ def systematic(
     "A draw that has, in every run of neighbours, as many hits as their chances sum to, to the nearest one."
     passed = np.floor(np.concatenate([[start], start + np.cumsum(chances)]) + 1e-9)
     return np.diff(passed) > 0
-
 
 # %% ../../nbs/studies/03_examinees.ipynb #a6b511fa
 def _chosen(item: Item, right: np.ndarray, rng: np.random.Generator) -> list[str]:
@@ -188,7 +176,6 @@ def _check_read(item: Item, name: str, text: str, chosen: Sequence[str]) -> None
     got, wanted = read_answer(item, said)[0], list(chosen) or [NOTHING]
     if got != wanted and (item.task != "multi_label" or set(got) != set(wanted)):
         refuse("simulate_answers", "an answer", f"be read as {wanted}", f"{text!r}, read as {got}", place=item.item_id)
-
 
 # %% ../../nbs/studies/03_examinees.ipynb #e6d88ed6
 def simulate_completions(

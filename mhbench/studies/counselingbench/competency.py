@@ -23,22 +23,11 @@ from ...steps.rates import of_group
 from ...steps.score import ANSWERED, RUN, unread, where_read
 
 # %% auto #0
-__all__ = [
-    "PASS_MARK",
-    "EXPERT_LEVEL",
-    "MEASURES",
-    "paper_interval",
-    "competency_table",
-    "against_marks",
-    "paired_models",
-    "compare_finetuned",
-    "compare_competencies",
-    "competency_differences",
-]
+__all__ = ['PASS_MARK', 'EXPERT_LEVEL', 'MEASURES', 'paper_interval', 'competency_table', 'against_marks', 'paired_models',
+           'compare_finetuned', 'compare_competencies', 'competency_differences']
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #b3852281
 PASS_MARK, EXPERT_LEVEL = 0.63, 0.90
-
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #cdd32138
 def paper_interval(
@@ -81,7 +70,6 @@ def paper_interval(
         level,
         "paper",
     )
-
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #c8a0295d
 MEASURES = ("accuracy", "macro precision", "macro recall", "macro f1")
@@ -186,7 +174,6 @@ def _measured(g: pd.DataFrame, interval: str, n_boot: int, seed: int, level: flo
     kinds = {"bootstrap": interval, "paper": interval}
     return [e.row() | dict(measure=m, interval=kinds.get(e.kind, e.kind)) for m, e in zip(MEASURES, found)]
 
-
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #8318aea2
 def against_marks(
     table: pd.DataFrame,  # columns estimate, ci_low, ci_high
@@ -200,7 +187,6 @@ def against_marks(
     for name, mark in ({"pass mark": PASS_MARK, "expert level": EXPERT_LEVEL} if marks is None else marks).items():
         out[name] = np.select([out["ci_low"] >= mark, out["ci_high"] < mark], ["above", "below"], "open")
     return out
-
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #311ff33d
 def _items(scores: pd.DataFrame, mode: str, value: str, by: str) -> pd.DataFrame:
@@ -297,7 +283,6 @@ def paired_models(
         out.loc[family, "p_adjusted"] = adjust_p(out.loc[family, "p_case"], method)
     return out
 
-
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #a2c46d51
 def _over_units(a: np.ndarray, b: np.ndarray, level: float) -> dict:
     "Mean difference of two columns over the units that have both, with the t interval."
@@ -346,7 +331,6 @@ def compare_finetuned(
     ]
     out = pd.DataFrame(rows).reindex(columns=["group", *_TESTED])
     return out.assign(p_adjusted=adjust_p(out["p"], method))
-
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #a7dfa7b1
 def compare_competencies(

@@ -25,17 +25,8 @@ from .load import ERRORS, load_counselingbench_errors
 from ..medqade.simulate import _csv
 
 # %% auto #0
-__all__ = [
-    "error_sample",
-    "error_sheet",
-    "error_table",
-    "Collected",
-    "write_errors",
-    "compare_errors",
-    "judge_agreement",
-    "simulate_errors",
-]
-
+__all__ = ['error_sample', 'error_sheet', 'error_table', 'Collected', 'write_errors', 'compare_errors', 'judge_agreement',
+           'simulate_errors']
 
 # %% ../../../nbs/studies/counselingbench/06_errors.ipynb #46e20a64
 def error_sample(
@@ -160,7 +151,6 @@ def error_table(
             rows.append(share.row() | dict(model=model, kind=kind, count=k, n_open=len(g) - n))
     return pd.DataFrame(rows, columns=["model", "kind", "count", "n", "n_open", *_INTERVAL])
 
-
 # %% ../../../nbs/studies/counselingbench/06_errors.ipynb #e773c449
 class Collected(NamedTuple):
     "What came back on the sheets."
@@ -198,7 +188,6 @@ def write_errors(
     pd.DataFrame(rows, columns=columns).to_csv(to, index=False, lineterminator="\n")
     return Collected(ratings, n_empty)
 
-
 # %% ../../../nbs/studies/counselingbench/06_errors.ipynb #f223418f
 def compare_errors(
     table: pd.DataFrame,  # what error_table returned
@@ -229,7 +218,6 @@ def compare_errors(
         columns=["first", "second", "n_first", "n_second", "chi2", "df", "p", "smallest_expected"]
     )
     return out.assign(p_adjusted=adjust_p(out["p"].astype(float), method))
-
 
 # %% ../../../nbs/studies/counselingbench/06_errors.ipynb #522e2e6d
 def judge_agreement(
@@ -281,7 +269,6 @@ def judge_agreement(
         rows,
         columns=["judge", "measure", "n", "n_clusters", "n_labels", "n_abstained", "n_failed", "n_open", *_INTERVAL],
     )
-
 
 # %% ../../../nbs/studies/counselingbench/06_errors.ipynb #a27ffe28
 def simulate_errors(

@@ -12,16 +12,8 @@ from typing import NamedTuple
 from ...errors import refuse
 
 # %% auto #0
-__all__ = [
-    "COMPETENCIES",
-    "plain_text",
-    "parse_demographics",
-    "ethnicity_group",
-    "icd_blocks",
-    "competency",
-    "Resolved",
-    "break_ties",
-]
+__all__ = ['COMPETENCIES', 'plain_text', 'parse_demographics', 'ethnicity_group', 'icd_blocks', 'competency', 'Resolved',
+           'break_ties']
 
 # %% ../../../nbs/studies/counselingbench/01_fields.ipynb #f1e19d87
 _FIELDS = {
@@ -72,7 +64,6 @@ def parse_demographics(text: str) -> dict[str, str]:
             out.setdefault("sexual_orientation", orientation.strip())
     return out
 
-
 # %% ../../../nbs/studies/counselingbench/01_fields.ipynb #c1265f5c
 _ETHNIC = {
     "Native American": r"native american|american indian|alaska native|indigenous",
@@ -99,12 +90,10 @@ def ethnicity_group(text: str | None) -> str | None:
             found.append(group)
     return "Multiracial" if len(found) > 1 else found[0] if found else None
 
-
 # %% ../../../nbs/studies/counselingbench/01_fields.ipynb #356aebdf
 def icd_blocks(text: str) -> list[str]:
     "The ICD-10-CM blocks that a text names, each once, in order: F41 for F41.9."
     return list(dict.fromkeys(re.findall(r"(?<![A-Za-z0-9])([A-Z]\d{2})(?=[.)\s,;:]|$)", text)))
-
 
 # %% ../../../nbs/studies/counselingbench/01_fields.ipynb #aa02e098
 COMPETENCIES = {

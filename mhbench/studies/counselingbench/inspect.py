@@ -14,8 +14,7 @@ from .fields import _INSTRUCTION, plain_text
 from .load import _question_rows
 
 # %% auto #0
-__all__ = ["inspect_counselingbench", "count_cases"]
-
+__all__ = ['inspect_counselingbench', 'count_cases']
 
 # %% ../../../nbs/studies/counselingbench/03_inspect.ipynb #75499934
 def inspect_counselingbench(csv: str | Path, *, encoding: str = "utf-8-sig") -> pd.DataFrame:
@@ -46,7 +45,6 @@ def inspect_counselingbench(csv: str | Path, *, encoding: str = "utf-8-sig") -> 
         if h and s and label and h != s and label not in (h, s):
             out.append((place, "label without majority", label))
     return pd.DataFrame(out, columns=["place", "kind", "value"])
-
 
 # %% ../../../nbs/studies/counselingbench/03_inspect.ipynb #34b83231
 def count_cases(

@@ -31,17 +31,8 @@ from mhbench.studies.counselingbench.fields import (
 )
 
 # %% auto #0
-__all__ = [
-    "ERRORS",
-    "CounselingRow",
-    "load_counselingbench",
-    "run_of",
-    "load_counselingbench_responses",
-    "load_counselingbench_labels",
-    "ErrorRow",
-    "load_counselingbench_errors",
-    "load",
-]
+__all__ = ['ERRORS', 'CounselingRow', 'load_counselingbench', 'run_of', 'load_counselingbench_responses',
+           'load_counselingbench_labels', 'ErrorRow', 'load_counselingbench_errors', 'load']
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #bfa4cb79
 _COLUMNS = {  # column of the release -> field of the row
@@ -188,7 +179,6 @@ def _row(place: str, row: dict, strict: bool) -> CounselingRow | None:
             return None
         return validate([(place, row)], CounselingRow).records[0]  # refuses it, with its place
 
-
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #75e426f9
 def _item(place: str, r: CounselingRow) -> dict[str, Any]:
     demographics = parse_demographics(r.demographic)
@@ -246,7 +236,6 @@ def load_counselingbench(
     refused = {b["place"] for b in bad}
     kept = [p for p in places if p not in refused]
     return Validated(validate(((p, _item(p, r)) for p, r in zip(kept, rows)), Item, unique="item_id").records, bad)
-
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #cf3a8d87
 _MODES = {"zero-shot": "zero_shot", "few-shot": "few_shot", "zero-shot-cot": "cot", "few-shot-cot": "few_shot_cot"}
@@ -317,7 +306,6 @@ def load_counselingbench_responses(
             parsed[item_id] = raw["parsed_pred"]
     return validate(rows, Response, unique="item_id").records, parsed
 
-
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #be300115
 def load_counselingbench_labels(
     csv: str | Path,
@@ -361,7 +349,6 @@ def load_counselingbench_labels(
                     )
                 )
     return validate(rows, Rating).records
-
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #195630bb
 ERRORS = ("knowledge", "context", "logical")
@@ -425,7 +412,6 @@ def load_counselingbench_errors(
         )
         for (p, _), r in zip(rows, found)
     ]
-
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #d4b5bd88
 _HOW = {

@@ -15,8 +15,7 @@ from .errors import judge_agreement
 from .load import ERRORS
 
 # %% auto #0
-__all__ = ["error_labels", "proposals_beside_people"]
-
+__all__ = ['error_labels', 'proposals_beside_people']
 
 # %% ../../../nbs/studies/counselingbench/07_proposals.ipynb #68fb6dbb
 def error_labels(

@@ -19,7 +19,7 @@ from ...steps.score import score_responses, where_read
 from .fields import COMPETENCIES
 
 # %% auto #0
-__all__ = ["PAPER_SCORES", "RADAR", "reasoning_layout", "accuracy_beside_bertscore", "radar_charts"]
+__all__ = ['PAPER_SCORES', 'RADAR', 'reasoning_layout', 'accuracy_beside_bertscore', 'radar_charts']
 
 # %% ../../../nbs/studies/counselingbench/08_reasoning.ipynb #0d77ca30
 PAPER_SCORES = {  # column of the paper's table 4 -> our score
@@ -61,7 +61,6 @@ def reasoning_layout(
         cells = {c: cell(by_score.get(s), s == "repetition_step") for c, s in PAPER_SCORES.items()}
         rows.append({"model": model, "mode": mode, "n": int(g["n"].max())} | cells)
     return pd.DataFrame(rows, columns=["model", "mode", "n", *PAPER_SCORES])
-
 
 # %% ../../../nbs/studies/counselingbench/08_reasoning.ipynb #65da4910
 RADAR = ("accuracy", "BERTScore")

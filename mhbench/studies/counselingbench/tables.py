@@ -28,36 +28,11 @@ from .inspect import count_cases
 from .load import ERRORS
 
 # %% auto #0
-__all__ = [
-    "SHORT",
-    "ANNOTATORS",
-    "short_names",
-    "case_table",
-    "Choice",
-    "choice_scores",
-    "measure_table",
-    "accuracies",
-    "standings",
-    "by_setting",
-    "by_competency",
-    "question_counts",
-    "radar_rows",
-    "interval_rows",
-    "level_of",
-    "over_models",
-    "over_cases",
-    "pairs_asked",
-    "pairs_not_asked",
-    "medical_models",
-    "over_pairs",
-    "annotator_agreement",
-    "ErrorLabels",
-    "labelled_errors",
-    "error_tests",
-    "competency_headline",
-    "competency_metrics",
-    "uncounted_settings",
-]
+__all__ = ['SHORT', 'ANNOTATORS', 'short_names', 'case_table', 'Choice', 'choice_scores', 'measure_table', 'accuracies',
+           'standings', 'by_setting', 'by_competency', 'question_counts', 'radar_rows', 'interval_rows', 'level_of',
+           'over_models', 'over_cases', 'pairs_asked', 'pairs_not_asked', 'medical_models', 'over_pairs',
+           'annotator_agreement', 'ErrorLabels', 'labelled_errors', 'error_tests', 'competency_headline',
+           'competency_metrics', 'uncounted_settings']
 
 # %% ../../../nbs/studies/counselingbench/05_tables.ipynb #d912e238
 SHORT = list(COMPETENCIES.values())  # in the paper's order
@@ -101,7 +76,6 @@ def choice_scores(scores: pd.DataFrame) -> Choice:  # scores: of the score stage
     choice = scores[scores["task"] == "multiple_choice"]
     choice = choice.assign(mode=mode_names(choice))  # a majority and its samples stand apart from the plain answer
     return Choice(choice, choice.loc[choice["category"].isna(), "item_id"].nunique())
-
 
 # %% ../../../nbs/studies/counselingbench/05_tables.ipynb #117af13b
 _STANDING = ["model", "mode", "n", "n_clusters", "n_not_asked", "n_missing", "n_unread", "n_tied"]
@@ -184,7 +158,6 @@ def level_of(rows: pd.DataFrame) -> float:
     "The level of a table's intervals; 0.95 where it has no row."
     return float(rows["level"].iloc[0]) if len(rows) else 0.95
 
-
 # %% ../../../nbs/studies/counselingbench/05_tables.ipynb #08125470
 _OVER_MODELS = ["first", "second", "n", "estimate", "ci_low", "ci_high", "p", "p_adjusted"]
 _OVER_CASES = ["first", "second", "n_first", "n_second", "cases_first", "cases_second"]
@@ -260,7 +233,6 @@ def over_pairs(
         return pd.DataFrame(columns=_OVER_PAIRS)
     return compare_finetuned(_wide(accuracy, mode, ["all", *SHORT]), asked, method=method)
 
-
 # %% ../../../nbs/studies/counselingbench/05_tables.ipynb #d7ff936e
 ANNOTATORS = ("h", "s")  # as the released file names them
 
@@ -306,7 +278,6 @@ def error_tests(errors: pd.DataFrame) -> pd.DataFrame:  # errors: of errors.erro
     if errors["model"].nunique() < 2:
         return pd.DataFrame(columns=["first", "second", "chi2", "df", "p", "p_adjusted"])
     return compare_errors(errors)
-
 
 # %% ../../../nbs/studies/counselingbench/05_tables.ipynb #cba029b0
 def competency_headline(accuracy: pd.DataFrame) -> pd.DataFrame:  # measure, model, mode, n, estimate, ..., level

@@ -18,8 +18,7 @@ from ...stats.tests import adjust_p
 from .panel_tables import JudgeLabels, Panel
 
 # %% auto #0
-__all__ = ["ensemble_table", "favouritism_table", "why_no_favouritism", "with_pair"]
-
+__all__ = ['ensemble_table', 'favouritism_table', 'why_no_favouritism', 'with_pair']
 
 # %% ../../../nbs/studies/medqade/08_ensembles.ipynb #94e77589
 def ensemble_table(
@@ -45,7 +44,6 @@ def ensemble_table(
         found = {"metric": metric, "members": members, "candidates": len(e.candidates)} | score.row()
         rows.append(found | {"apparent": e.apparent.estimate, "optimism": e.optimism, "share of replicates won": e.won})
     return pd.DataFrame(rows)
-
 
 # %% ../../../nbs/studies/medqade/08_ensembles.ipynb #a46958f2
 _ESTIMATE = list(Estimate.from_limits(np.nan, n=0).row())

@@ -22,23 +22,9 @@ from ...stats.resample import bootstrap, mean
 from .panel_tables import JudgeLabels, Panel, in_order
 
 # %% auto #0
-__all__ = [
-    "by_models",
-    "recorded_verdicts",
-    "Verdicts",
-    "all_verdicts",
-    "VoteShares",
-    "vote_shares",
-    "jury_curve",
-    "jury_table",
-    "error_correlations",
-    "effective_judges",
-    "error_matrix",
-    "abstention_beside",
-    "accuracy_draws",
-    "wide_cells",
-]
-
+__all__ = ['by_models', 'recorded_verdicts', 'Verdicts', 'all_verdicts', 'VoteShares', 'vote_shares', 'jury_curve', 'jury_table',
+           'error_correlations', 'effective_judges', 'error_matrix', 'abstention_beside', 'accuracy_draws',
+           'wide_cells']
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #316fbd75
 def by_models(rating: Rating) -> bool:
@@ -84,7 +70,6 @@ def all_verdicts(judgments: Iterable[Judgment]) -> Verdicts:
         labels[at[0][g.judge], at[1][g.model], at[2][g.item_id]] = g.label
     return Verdicts(JudgeLabels(judges, labels), students, ids)
 
-
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #da4780f3
 class VoteShares(NamedTuple):
     "Answers that people have a majority on, and what judges made of them; one entry an answer."
@@ -114,7 +99,6 @@ def vote_shares(
     judged = n > 0
     counts = int((known & judged & ~enough).sum()), int((~known & judged).sum())
     return VoteShares(share, people[use], votes[:, use], item, *counts)
-
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #e8730905
 def jury_curve(
@@ -174,7 +158,6 @@ def jury_table(
     counts = {"n_few": v.n_few, "n_split": v.n_split}
     return pd.DataFrame([{"who": w, "measure": m} | e.row() | counts for (w, m), e in found.items()], columns=_JURY)
 
-
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #440c3df3
 def _phi(a: np.ndarray, b: np.ndarray, weights: np.ndarray) -> np.ndarray:
     "Correlation of two 0/1 columns for weights (B, U); NaN where one does not vary."
@@ -221,7 +204,6 @@ def error_matrix(correlations: pd.DataFrame, judges: Sequence[str]) -> np.ndarra
         out[j, k] = out[k, j] = r.estimate
     return out
 
-
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #79543374
 def abstention_beside(
     panel: Panel, said: JudgeLabels, *, n_boot: int = 1000, seed: int
@@ -242,7 +224,6 @@ def abstention_beside(
         found = abstention_by_difficulty(labels, of_answer, n=n_boot, seed=seed, clusters=panel.item)
         rows += [{"who": who} | r for r in found.rows()]
     return pd.DataFrame(rows, columns=columns)
-
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #fe6f0cc1
 def accuracy_draws(
@@ -268,7 +249,6 @@ def accuracy_draws(
             draws = bootstrap(mean, here, n=n_boot, seed=seed).replicates
             rows.append({"student": student, "stratum": str(stratum), "n": len(here), "draw": draws})
     return pd.DataFrame(rows, columns=["student", "stratum", "n", "draw"])
-
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #af7d8970
 def wide_cells(

@@ -19,7 +19,7 @@ from ...records.table import csv_rows
 from ..corpus import Corpus
 
 # %% auto #0
-__all__ = ["PANEL_LABELS", "PANEL_DIFFICULTIES", "load_panel", "load_students", "load_exports", "load"]
+__all__ = ['PANEL_LABELS', 'PANEL_DIFFICULTIES', 'load_panel', 'load_students', 'load_exports', 'load']
 
 # %% ../../../nbs/studies/medqade/01_load.ipynb #8f304920
 PANEL_LABELS = ("Correct", "Incorrect", "Abstain")
@@ -115,7 +115,6 @@ def load_students(
         )
     return validate(rows, Response).records
 
-
 # %% ../../../nbs/studies/medqade/01_load.ipynb #7ad7d126
 def load_exports(
     folder: str | Path,  # with key.json and export*.json; without key.json there is nothing to read
@@ -153,7 +152,6 @@ def load_exports(
             seen[thing] = file.name
         ratings += got.ratings
     return Annotated(ratings, dict(counts))
-
 
 # %% ../../../nbs/studies/medqade/01_load.ipynb #39e92ac7
 def _one_deck(path: Path) -> Path:

@@ -14,8 +14,7 @@ from ...errors import refuse
 from ...records.schema import Rating
 
 # %% auto #0
-__all__ = ["lexical_match", "Draw", "stratified_draw", "Assignment", "assign", "label_array", "tie_breaker_items"]
-
+__all__ = ['lexical_match', 'Draw', 'stratified_draw', 'Assignment', 'assign', 'label_array', 'tie_breaker_items']
 
 # %% ../../../nbs/studies/medqade/02_panel.ipynb #7cee5312
 def lexical_match(
@@ -29,7 +28,6 @@ def lexical_match(
     if not key:
         refuse("lexical_match", "key", "have at least one term", "none", remedy="only items with a key can match")
     return any(a in key for a in answers if a is not None)
-
 
 # %% ../../../nbs/studies/medqade/02_panel.ipynb #3bd193c8
 class Draw(NamedTuple):
@@ -77,7 +75,6 @@ def stratified_draw(
     )  # the draw does not depend on the order of the input
     chosen = {int(i) for s in (False, True) for i in rng.choice(order[m[order] == s], want[s], replace=False)}
     return Draw([x for i, x in enumerate(ids) if i in chosen], want, have)
-
 
 # %% ../../../nbs/studies/medqade/02_panel.ipynb #8132b97d
 class Assignment(NamedTuple):
@@ -135,7 +132,6 @@ def assign(
         )
     return Assignment(list(raters), order, matrix, n_core)
 
-
 # %% ../../../nbs/studies/medqade/02_panel.ipynb #a0cac1bf
 def label_array(
     ratings: Iterable[Rating],
@@ -171,7 +167,6 @@ def label_array(
             )
         out[cell] = x.label if x.label is not None else x.value
     return out
-
 
 # %% ../../../nbs/studies/medqade/02_panel.ipynb #5b8ba2d8
 def tie_breaker_items(

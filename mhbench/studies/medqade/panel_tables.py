@@ -32,33 +32,10 @@ from .panel import label_array, lexical_match
 from .tables import student_accuracy
 
 # %% auto #0
-__all__ = [
-    "RATED_BY_ALL",
-    "METRICS_OF",
-    "in_order",
-    "Panel",
-    "panel_of",
-    "core_items",
-    "part_of",
-    "resolved_labels",
-    "majority_table",
-    "rater_agreement",
-    "rater_pairs",
-    "pair_matrix",
-    "abstention_table",
-    "item_strata",
-    "student_table",
-    "with_group",
-    "JudgeLabels",
-    "judge_labels",
-    "beside_majority",
-    "comparable",
-    "with_majority",
-    "alignment_table",
-    "beside_ceiling",
-    "panel_metrics",
-]
-
+__all__ = ['RATED_BY_ALL', 'METRICS_OF', 'in_order', 'Panel', 'panel_of', 'core_items', 'part_of', 'resolved_labels',
+           'majority_table', 'rater_agreement', 'rater_pairs', 'pair_matrix', 'abstention_table', 'item_strata',
+           'student_table', 'with_group', 'JudgeLabels', 'judge_labels', 'beside_majority', 'comparable',
+           'with_majority', 'alignment_table', 'beside_ceiling', 'panel_metrics']
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #0ae17795
 def in_order(names: Iterable[str]) -> list[str]:
@@ -195,7 +172,6 @@ def majority_table(panel: Panel, core: Sequence[str]) -> pd.DataFrame:  # items,
     out = pd.DataFrame(rows)
     return out.assign(share=out["without"] / out["n_answers"])
 
-
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #55dbf85f
 _ESTIMATE = list(Estimate.from_limits(np.nan, n=0).row())
 
@@ -234,7 +210,6 @@ def pair_matrix(pairs: pd.DataFrame, raters: Sequence[str], metric: str = "cohen
     square = pairs.pivot(index="first", columns="second", values=metric).reindex(index=raters, columns=raters)
     upper = square.to_numpy(float)
     return np.where(np.isnan(upper), upper.T, upper)
-
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #ffb3bde8
 def abstention_table(panel: Panel, *, n_boot: int = 1000, seed: int) -> pd.DataFrame:  # difficulty, n (answers), ...
@@ -302,7 +277,6 @@ def with_group(students: pd.DataFrame) -> pd.DataFrame:  # of student_table
     known = students.dropna(subset=["estimate"])
     group = (known["by"] + ": " + known["stratum"].astype(str)).replace("all: all", "all items")
     return known.assign(group=group)
-
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #7028668f
 METRICS_OF = {"percent_agreement": percent_agreement, "cohen_kappa": cohen_kappa, "pabak": pabak}  # of two raters
@@ -419,7 +393,6 @@ def beside_ceiling(table: pd.DataFrame) -> pd.DataFrame:  # of alignment_table; 
     renamed = {"ceiling": "estimate", "ceiling_low": "ci_low", "ceiling_high": "ci_high"}
     ceiling = known.drop(columns=own).rename(columns=renamed).drop_duplicates("metric")  # the same beside every judge
     return pd.concat([ceiling.assign(annotator="ceiling: a member of the panel"), known], ignore_index=True)
-
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #b2c0170a
 def panel_metrics(ratings: Sequence[Rating], panel: Panel, agreement: pd.DataFrame, simulated: bool) -> dict:

@@ -27,20 +27,8 @@ from mhbench.studies.medqade.panel import (
 )
 
 # %% auto #0
-__all__ = [
-    "Population",
-    "population",
-    "Round",
-    "draw_round",
-    "assignment_table",
-    "write_round",
-    "Ties",
-    "find_ties",
-    "write_ties",
-    "panel_sheet",
-    "changed_answers",
-]
-
+__all__ = ['Population', 'population', 'Round', 'draw_round', 'assignment_table', 'write_round', 'Ties', 'find_ties',
+           'write_ties', 'panel_sheet', 'changed_answers']
 
 # %% ../../../nbs/studies/medqade/07_rounds.ipynb #a45cefe6
 class Population(NamedTuple):
@@ -82,7 +70,6 @@ def population(
     if not kept:
         refuse("population", "items", "have an answer of every student", f"none of {len(items)}: {dict(left_out)}")
     return Population(kept, [answered[s, i.item_id] for i in kept for s in names], names, dict(left_out))
-
 
 # %% ../../../nbs/studies/medqade/07_rounds.ipynb #227bd748
 class Round(NamedTuple):
@@ -164,7 +151,6 @@ def write_round(round_: Round, folder: str | Path) -> list[Path]:
     (folder / "round.json").write_text(about, encoding="utf-8")
     return [*files, *(folder / n for n in ("draw.csv", "assignment.csv", "round.json"))]
 
-
 # %% ../../../nbs/studies/medqade/07_rounds.ipynb #3379b5c3
 def _read_round(folder: Path) -> tuple[dict, pd.DataFrame, pd.DataFrame]:
     "round.json, draw.csv and assignment.csv."
@@ -224,7 +210,6 @@ def write_ties(ties: Ties, folder: str | Path) -> list[Path]:
     (folder / f"tasks-{name}.json").write_text(text, encoding="utf-8")
     ties.items.to_csv(folder / "ties.csv", index=False, lineterminator="\n")
     return [folder / f"tasks-{name}.json", folder / "ties.csv"]
-
 
 # %% ../../../nbs/studies/medqade/07_rounds.ipynb #cfbc59ac
 def panel_sheet(ratings: Iterable[Rating]) -> pd.DataFrame:  # item_id, rater, one column a student, difficulty

@@ -23,21 +23,8 @@ from .load import PANEL_DIFFICULTIES
 from .panel import Assignment
 
 # %% auto #0
-__all__ = [
-    "SIMULATED_JUDGES",
-    "Judge",
-    "Student",
-    "SimulatedPanel",
-    "simulate_panel",
-    "simulated_ratings",
-    "share_right",
-    "true_bias",
-    "simulate_panel_files",
-    "simulate_judge_file",
-    "expected_bias",
-    "planted_truth",
-]
-
+__all__ = ['SIMULATED_JUDGES', 'Judge', 'Student', 'SimulatedPanel', 'simulate_panel', 'simulated_ratings', 'share_right',
+           'true_bias', 'simulate_panel_files', 'simulate_judge_file', 'expected_bias', 'planted_truth']
 
 # %% ../../../nbs/studies/medqade/03_simulate.ipynb #e7941d82
 class Judge(NamedTuple):
@@ -173,7 +160,6 @@ def true_bias(judge: Judge, student: Student, judges: Sequence[Judge]) -> float:
         refuse("true_bias", "judges", "not abstain for the closed form", "some that do")
     return calls(judge) + lean * (1 - calls(judge)) - float(np.mean([calls(j) for j in peers]))
 
-
 # %% ../../../nbs/studies/medqade/03_simulate.ipynb #33739e20
 def _pool(path: str | Path) -> list[dict[str, str]]:
     rows = []
@@ -278,7 +264,6 @@ def simulate_panel_files(
             )
     return _csv([{"item_id": r["item_id"], **dict(zip(names, t)), **mark} for r, t in zip(rows, text)]), _csv(panel)
 
-
 # %% ../../../nbs/studies/medqade/03_simulate.ipynb #1fb3bc1f
 SIMULATED_JUDGES = (
     Judge("sim-s1", 0.95, 0.95, lineage="sim-a"),
@@ -339,7 +324,6 @@ def expected_bias(
     lean = (judge.lean_self if judge.name == student else judge.lean_family) if related else 0.0
     own = calls(judge) + lean * (1 - calls(judge))
     return float((own - np.mean([calls(j) for j in judges if j.lineage != judge.lineage], axis=0)).mean())
-
 
 # %% ../../../nbs/studies/medqade/03_simulate.ipynb #d45ad1e1
 def planted_truth(

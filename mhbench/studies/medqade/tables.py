@@ -19,8 +19,7 @@ from ...stats.estimate import estimate
 from ...stats.resample import mean
 
 # %% auto #0
-__all__ = ["rater_reliability", "student_accuracy", "abstention_rates", "paper_results"]
-
+__all__ = ['rater_reliability', 'student_accuracy', 'abstention_rates', 'paper_results']
 
 # %% ../../../nbs/studies/medqade/04_tables.ipynb #a3b99157
 def _columns(labels: np.ndarray, names: Sequence[str], function: str) -> np.ndarray:
@@ -60,7 +59,6 @@ def rater_reliability(
         rows += [{"student": s, "metric": m, **e.row(), "undefined": e.undefined} for s, e in found.items()]
     return pd.DataFrame(rows)
 
-
 # %% ../../../nbs/studies/medqade/04_tables.ipynb #d2997b9a
 def student_accuracy(
     labels: np.ndarray,  # (R, S, N), the tie-breaker's row among them
@@ -94,7 +92,6 @@ def student_accuracy(
             rows.append({"student": name, "stratum": stratum, **share.row(), "left_out": int(pd.isna(c).sum())})
     out = pd.DataFrame(rows)
     return out.assign(stratum=pd.Categorical(out["stratum"], categories=of.categories, ordered=True))
-
 
 # %% ../../../nbs/studies/medqade/04_tables.ipynb #5c425991
 def abstention_rates(
@@ -131,7 +128,6 @@ def abstention_rates(
         counts = {"n_labels": (~gone).sum(), "n_failed": (gone & was).sum(), "n_not_asked": (gone & ~was).sum()}
         rows.append({"annotator": name, **share.row(), **{k: int(v) for k, v in counts.items()}})
     return pd.DataFrame(rows)
-
 
 # %% ../../../nbs/studies/medqade/04_tables.ipynb #e5a25fcc
 def paper_results() -> pd.DataFrame:  # quantity, subject, estimate, ci_low, ci_high, place, source

@@ -16,8 +16,7 @@ from ...stats.soft_labels import question_alphas
 from .annotations import annotation_arrays
 
 # %% auto #0
-__all__ = ["question_agreement", "mean_agreement", "agreement_metrics"]
-
+__all__ = ['question_agreement', 'mean_agreement', 'agreement_metrics']
 
 # %% ../../../nbs/studies/mentat/08_agreement.ipynb #f644619a
 def question_agreement(

@@ -19,18 +19,8 @@ from ...records.schema import Rating, letters, validate
 from .questions import _table
 
 # %% auto #0
-__all__ = [
-    "ANNOTATION_COLUMNS",
-    "Reading",
-    "MAPPINGS",
-    "Annotations",
-    "scores_from_sliders",
-    "sliders_from_scores",
-    "load_annotations",
-    "reading_note",
-    "AnnotationArrays",
-    "annotation_arrays",
-]
+__all__ = ['ANNOTATION_COLUMNS', 'Reading', 'MAPPINGS', 'Annotations', 'scores_from_sliders', 'sliders_from_scores',
+           'load_annotations', 'reading_note', 'AnnotationArrays', 'annotation_arrays']
 
 # %% ../../../nbs/studies/mentat/03_annotations.ipynb #48f1fcb4
 ANNOTATION_COLUMNS = (
@@ -220,7 +210,6 @@ def load_annotations(
             n_annotations += 1
     return Annotations(validate(fields, Rating).records, n_annotations, n_rows, Counter(r for _, r in left), left)
 
-
 # %% ../../../nbs/studies/mentat/03_annotations.ipynb #8cabd7ef
 def reading_note(
     mapping: Reading,  # the reading that was used
@@ -238,7 +227,6 @@ def reading_note(
         " The page showed option question_order[i] in place i, so that it gives most sliders to another option than"
         " the one they stood beside: mapping: shown is the default, and mhbench.studies.mentat.readings says why."
     )
-
 
 # %% ../../../nbs/studies/mentat/03_annotations.ipynb #410b015b
 class AnnotationArrays(NamedTuple):

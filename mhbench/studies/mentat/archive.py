@@ -13,8 +13,7 @@ import zlib
 from ...errors import refuse
 
 # %% auto #0
-__all__ = ["decrypt", "read_archive"]
-
+__all__ = ['decrypt', 'read_archive']
 
 # %% ../../../nbs/studies/mentat/01_archive.ipynb #aead0fa5
 def decrypt(
@@ -77,7 +76,6 @@ def decrypt(
             remedy="download it again",
         )
     return out.getvalue()
-
 
 # %% ../../../nbs/studies/mentat/01_archive.ipynb #7090b27c
 def read_archive(

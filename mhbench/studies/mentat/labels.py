@@ -15,8 +15,7 @@ from ...errors import refuse
 from ...stats.preference import _scores
 
 # %% auto #0
-__all__ = ["jensen_shannon", "WordingDistance", "wording_distances", "add_creator", "top_k"]
-
+__all__ = ['jensen_shannon', 'WordingDistance', 'wording_distances', 'add_creator', 'top_k']
 
 # %% ../../../nbs/studies/mentat/04_labels.ipynb #bcbc3aaf
 def jensen_shannon(
@@ -123,7 +122,6 @@ def wording_distances(
         )
     return out
 
-
 # %% ../../../nbs/studies/mentat/04_labels.ipynb #c49b0980
 def add_creator(
     scores: np.ndarray,
@@ -168,7 +166,6 @@ def add_creator(
         np.concatenate([q, np.array(known, q.dtype)]),
         np.concatenate([r.astype(str), np.full(len(known), name)]),
     )
-
 
 # %% ../../../nbs/studies/mentat/04_labels.ipynb #83e59b61
 def top_k(

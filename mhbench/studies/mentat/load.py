@@ -13,8 +13,7 @@ from .annotations import Reading, load_annotations, reading_note
 from .questions import load_mentat
 
 # %% auto #0
-__all__ = ["load"]
-
+__all__ = ['load']
 
 # %% ../../../nbs/studies/mentat/09_load.ipynb #5cd236bd
 def load(

@@ -25,18 +25,8 @@ from .labels import wording_distances
 from .simulate import simulated_panel
 
 # %% auto #0
-__all__ = [
-    "OFFSETS",
-    "rater_table",
-    "wording_table",
-    "Creators",
-    "creators_of",
-    "same_as_source",
-    "chosen_labels",
-    "from_sure_to_divided",
-    "preference_metrics",
-    "simulated_truth",
-]
+__all__ = ['OFFSETS', 'rater_table', 'wording_table', 'Creators', 'creators_of', 'same_as_source', 'chosen_labels',
+           'from_sure_to_divided', 'preference_metrics', 'simulated_truth']
 
 # %% ../../../nbs/studies/mentat/10_preferences.ipynb #eb4e0c9a
 OFFSETS = ("paper", "symmetric")
@@ -61,7 +51,6 @@ def rater_table(
     out = pd.concat(parts, ignore_index=True)
     return out[["rater", "quantity", "model", "n", "estimate", "ci_low", "ci_high"]]
 
-
 # %% ../../../nbs/studies/mentat/10_preferences.ipynb #754f1e20
 def wording_table(arrays: AnnotationArrays, *, n: int, seed: int) -> pd.DataFrame:  # one row a pair of wordings
     "Distances between the mean scores of every two wordings; no row where one wording was shown."
@@ -71,7 +60,6 @@ def wording_table(arrays: AnnotationArrays, *, n: int, seed: int) -> pd.DataFram
         return pd.DataFrame(columns=columns)
     data = (arrays.scores[worded], arrays.questions[worded], arrays.genders[worded])
     return pd.DataFrame([d._asdict() for d in wording_distances(*data, n=n, seed=seed)], columns=columns)
-
 
 # %% ../../../nbs/studies/mentat/10_preferences.ipynb #8681bfe3
 class Creators(NamedTuple):
@@ -119,7 +107,6 @@ def same_as_source(labels: pd.DataFrame, sources: Mapping[str, int], *, n_boot: 
     e = estimate(mean, same.astype(float), n_boot=n_boot, seed=seed, share=True)
     return pd.DataFrame([{"measure": "the source's own labels prefer the same option"} | e.row()])
 
-
 # %% ../../../nbs/studies/mentat/10_preferences.ipynb #7695f536
 def chosen_labels(labels: pd.DataFrame, offset: str) -> pd.DataFrame:  # question, option, n, means, probabilities
     """The labels that later stages take: of one hierarchical model, without the creators.
@@ -164,7 +151,6 @@ def preference_metrics(
         "headline": {r["measure"]: {k: r[k] for k in kept} for r in headline.to_dict("records")},
         "wording_p_values": {f"{r.first}/{r.second}": r.p_value for r in wordings.itertuples()},
     }
-
 
 # %% ../../../nbs/studies/mentat/10_preferences.ipynb #6f5eccec
 _FITTED = {

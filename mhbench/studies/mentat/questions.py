@@ -23,7 +23,7 @@ from ...steps.variants import GENDERS
 from .archive import decrypt, read_archive
 
 # %% auto #0
-__all__ = ["MENTAT_CATEGORIES", "MENTAT_COLUMNS", "PLACEHOLDERS", "RELEASE_SETS", "load_mentat", "load_mentat_set"]
+__all__ = ['MENTAT_CATEGORIES', 'MENTAT_COLUMNS', 'PLACEHOLDERS', 'RELEASE_SETS', 'load_mentat', 'load_mentat_set']
 
 # %% ../../../nbs/studies/mentat/02_questions.ipynb #d0768219
 MENTAT_CATEGORIES = ("diagnosis", "treatment", "monitoring", "triage", "documentation")
@@ -124,7 +124,6 @@ def _table(
             remedy="look for a quote that is not closed, or a file that was cut",
         )
 
-
 # %% ../../../nbs/studies/mentat/02_questions.ipynb #2cdb6924
 def _question(place: str, row: dict[str, str]) -> dict:
     "One row of the questions as the fields of an Item."
@@ -205,7 +204,6 @@ def load_mentat(
     if not items:
         refuse("load_mentat", "file", "hold questions", "none", place=f"{file.name}", remedy="download it again")
     return items
-
 
 # %% ../../../nbs/studies/mentat/02_questions.ipynb #ac65acef
 RELEASE_SETS = {

@@ -30,21 +30,8 @@ from mhbench.studies.mentat.annotations import (
 from .labels import add_creator, jensen_shannon
 
 # %% auto #0
-__all__ = [
-    "has_one_reading",
-    "can_be_tested",
-    "both_readings",
-    "ReadingTests",
-    "reading_tests",
-    "agreement_by_reading",
-    "reading_fits",
-    "changed_questions",
-    "labels_of",
-    "labels_by_reading",
-    "reading_labels",
-    "score_by_labels",
-]
-
+__all__ = ['has_one_reading', 'can_be_tested', 'both_readings', 'ReadingTests', 'reading_tests', 'agreement_by_reading',
+           'reading_fits', 'changed_questions', 'labels_of', 'labels_by_reading', 'reading_labels', 'score_by_labels']
 
 # %% ../../../nbs/studies/mentat/06_readings.ipynb #c6c30673
 def has_one_reading(
@@ -77,7 +64,6 @@ def both_readings(
         )
     sliders = sliders_from_scores(arrays.scores, arrays.orders, arrays.mapping)
     return {m: arrays._replace(scores=scores_from_sliders(sliders, arrays.orders, m), mapping=m) for m in MAPPINGS}
-
 
 # %% ../../../nbs/studies/mentat/06_readings.ipynb #3e0dee40
 _ROW = ["n", "estimate", "ci_low", "ci_high", "interval"]
@@ -198,7 +184,6 @@ def _signs(test: str, unit: str, shown: np.ndarray, release: np.ndarray) -> dict
     p = float(binomtest(up, up + down).pvalue) if up + down else np.nan
     return dict(test=test, unit=unit, n=len(d), shown=up, release=down, even=len(d) - up - down, p_value=p)
 
-
 # %% ../../../nbs/studies/mentat/06_readings.ipynb #e2905b87
 def _top_share(scores: np.ndarray) -> float:
     "The largest share of annotations that put one option on top; ties share their vote."
@@ -257,7 +242,6 @@ def agreement_by_reading(
     table = pd.DataFrame(rows, columns=["measure", "category", "reading", *_ROW])
     return table[table["n"] > 0].reset_index(drop=True)
 
-
 # %% ../../../nbs/studies/mentat/06_readings.ipynb #852e53fa
 def reading_fits(
     readings: Mapping[str, AnnotationArrays],  # what both_readings returned
@@ -315,7 +299,6 @@ def changed_questions(
         out[m] = np.array(letters(f.probs.shape[1]))[top]
         out[f"{m}_probability"] = f.probs[np.arange(len(top)), top]
     return out.assign(changes=out["shown"] != out["release"])
-
 
 # %% ../../../nbs/studies/mentat/06_readings.ipynb #e9a1e667
 def labels_of(

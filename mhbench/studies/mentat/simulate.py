@@ -21,7 +21,7 @@ from ...records.schema import Item
 from .annotations import ANNOTATION_COLUMNS, MAPPINGS, Reading, sliders_from_scores
 
 # %% auto #0
-__all__ = ["SliderPanel", "simulated_panel", "order_probabilities", "draw_scores", "simulate_annotations"]
+__all__ = ['SliderPanel', 'simulated_panel', 'order_probabilities', 'draw_scores', 'simulate_annotations']
 
 # %% ../../../nbs/studies/mentat/05_simulate.ipynb #793900b9
 _WORDINGS = {"text_male": "q_male", "text_female": "q_female", "text_nonbinary": "q_they"}
@@ -67,7 +67,6 @@ def simulated_panel(
         rng.uniform(-1.5, 0.5, n_raters),
         rng.normal(0, 0.4, n_raters),
     )
-
 
 # %% ../../../nbs/studies/mentat/05_simulate.ipynb #f43853e4
 @cache
@@ -137,7 +136,6 @@ def draw_scores(
     for g in range(1, n_levels):  # rounding makes no tie
         heights[g] = max(heights[g], heights[g - 1] + 1)
     return (heights - max(0, heights[-1] - 100))[order]
-
 
 # %% ../../../nbs/studies/mentat/05_simulate.ipynb #935b70dc
 def _session(rows: Sequence[Mapping], note: str, rater: str, rng: np.random.Generator) -> str:

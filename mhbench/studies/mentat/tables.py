@@ -23,20 +23,8 @@ from .annotations import AnnotationArrays, sliders_from_scores
 from .labels import add_creator, top_k
 
 # %% auto #0
-__all__ = [
-    "LABEL_MODELS",
-    "PAPER_CATEGORIES",
-    "LabelTables",
-    "label_tables",
-    "table_1",
-    "by_category",
-    "beside_each_other",
-    "table_2",
-    "table_3",
-    "prompt_wordings",
-    "wordings_compared",
-    "annotation_page",
-]
+__all__ = ['LABEL_MODELS', 'PAPER_CATEGORIES', 'LabelTables', 'label_tables', 'table_1', 'by_category', 'beside_each_other',
+           'table_2', 'table_3', 'prompt_wordings', 'wordings_compared', 'annotation_page']
 
 # %% ../../../nbs/studies/mentat/07_tables.ipynb #bbb1c1d1
 LABEL_MODELS = ("Bradley-Terry", "Plackett-Luce", "hierarchical, paper", "hierarchical, symmetric")
@@ -193,7 +181,6 @@ def _mean_scores(arrays: AnnotationArrays, seed: int) -> pd.DataFrame:
         }
     )
 
-
 # %% ../../../nbs/studies/mentat/07_tables.ipynb #c0e539a3
 PAPER_CATEGORIES = ("diagnosis", "monitoring", "treatment", "triage", "documentation")  # the order of table 1
 
@@ -299,7 +286,6 @@ def table_3(
     columns = [(c, m) for c in categories for m in ("free-form inconsistency", "accuracy")]
     cells = [[out.get((c, m, model), "-") for c, m in columns] for model in models]
     return pd.DataFrame(cells, index=pd.Index(models, name="model"), columns=pd.MultiIndex.from_tuples(columns))
-
 
 # %% ../../../nbs/studies/mentat/07_tables.ipynb #4301c7bc
 def prompt_wordings(

@@ -21,18 +21,7 @@ from ...records.table import csv_rows
 from ..corpus import Corpus, corpus_of, one_file
 
 # %% auto #0
-__all__ = [
-    "TOPICS",
-    "TYPES",
-    "mend_encoding",
-    "mend_option",
-    "MHQARow",
-    "load_mhqa",
-    "inspect_mhqa",
-    "count_mhqa",
-    "load",
-]
-
+__all__ = ['TOPICS', 'TYPES', 'mend_encoding', 'mend_option', 'MHQARow', 'load_mhqa', 'inspect_mhqa', 'count_mhqa', 'load']
 
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #a524c4d4
 def mend_encoding(text: str) -> str:
@@ -52,14 +41,12 @@ def mend_encoding(text: str) -> str:
     except UnicodeDecodeError:
         return text
 
-
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #98bc6e00
 def mend_option(text: str) -> str:
     "An option without white space around it and without delimiters of the generating prompt."
     text = mend_encoding(text).strip()
     text = re.sub(r"^<(?=[^\W\d])", "", text)
     return re.sub(r"(?<=\S)[>,]+$", "", text).strip()
-
 
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #795d7bdd
 TOPICS = ("Anxiety", "Depression", "Obsessive/Compulsive Disorders", "Trauma")
@@ -137,7 +124,6 @@ def _rows(path, encoding) -> Iterator[tuple[str, dict[str, str]]]:
         row = {_ALIASES.get(k, k): v for k, v in row.items()}
         yield place, {k: v for k, v in row.items() if k and not k.startswith("Unnamed:")}
 
-
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #26c1653a
 def _split(path: Path) -> str:
     stem = path.stem.lower().replace("-", "_")
@@ -203,7 +189,6 @@ def load_mhqa(
 
     return Validated(validate(items(), Item, unique="item_id").records, bad)
 
-
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #1672a3a0
 def inspect_mhqa(csv: str | Path, *, encoding: str = "utf-8-sig") -> pd.DataFrame:
     """Every oddity of one file, one row each: place, kind, column, the value as released, and what it becomes.
@@ -241,7 +226,6 @@ def inspect_mhqa(csv: str | Path, *, encoding: str = "utf-8-sig") -> pd.DataFram
             note("invalid", "valid_question", r["valid_question"])
     return pd.DataFrame(out, columns=["place", "kind", "column", "value", "becomes"])
 
-
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #69cf01c6
 def count_mhqa(items: list[Item]) -> pd.DataFrame:
     """Items by topic and type.
@@ -259,7 +243,6 @@ def count_mhqa(items: list[Item]) -> pd.DataFrame:
         if len(items)
         else pd.DataFrame(0, index=pd.Index(TOPICS, name="topic"), columns=[*TYPES, "Total"])
     )
-
 
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #fd951584
 def load(

@@ -14,7 +14,7 @@ from ...records.table import read_table
 from ..corpus import Corpus, corpus_of
 
 # %% auto #0
-__all__ = ["load_medmcqa"]
+__all__ = ['load_medmcqa']
 
 # %% ../../../nbs/studies/mhqa/04_medmcqa.ipynb #0164da6d
 _OPTIONS = ("opa", "opb", "opc", "opd")

@@ -21,16 +21,7 @@ from ...steps.rates import of_group
 from ...steps.score import NONE_READ, unread, where_read
 
 # %% auto #0
-__all__ = [
-    "accuracy_and_f1",
-    "wide_table",
-    "flip_table",
-    "judged_shares",
-    "label_test",
-    "repeat_agreement",
-    "with_judged_label",
-]
-
+__all__ = ['accuracy_and_f1', 'wide_table', 'flip_table', 'judged_shares', 'label_test', 'repeat_agreement', 'with_judged_label']
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #3950eaa8
 def _lettered(scores: pd.DataFrame) -> pd.DataFrame:
@@ -93,7 +84,6 @@ def wide_table(measures: pd.DataFrame) -> pd.DataFrame:  # model, mode, and a co
     order += [c for c in dict.fromkeys(named["column"]) if c.startswith("Overall")]
     return named.pivot(index=["model", "mode"], columns="column", values="cell")[order].reset_index()
 
-
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #9ae7e049
 def flip_table(
     scores: pd.DataFrame,
@@ -123,7 +113,6 @@ def flip_table(
         return table
     holm = dict(zip(table["model"].unique(), adjust_p(table.drop_duplicates("model")["p"].to_numpy())))
     return table.assign(p_holm=table["model"].map(holm))
-
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #48681a39
 def judged_shares(

@@ -15,19 +15,8 @@ from xml.sax.saxutils import escape
 import numpy as np
 
 # %% auto #0
-__all__ = [
-    "LITERATURE",
-    "Fact",
-    "simulate_bank",
-    "statement",
-    "abstract_of",
-    "simulate_pubmed",
-    "simulate_composed",
-    "literature_files",
-    "simulate_passages",
-    "simulate_readers",
-]
-
+__all__ = ['LITERATURE', 'Fact', 'simulate_bank', 'statement', 'abstract_of', 'simulate_pubmed', 'simulate_composed',
+           'literature_files', 'simulate_passages', 'simulate_readers']
 
 # %% ../../../nbs/studies/mhqa/02_simulate.ipynb #40c6fdbf
 class Fact(NamedTuple):
@@ -181,7 +170,6 @@ def _csv(header: Sequence[str], rows: Sequence[Sequence]) -> str:
     csv.writer(out, lineterminator="\n").writerows([header, *rows])
     return out.getvalue()
 
-
 # %% ../../../nbs/studies/mhqa/02_simulate.ipynb #660b2aa9
 _SAYS = {
     "class": "{subject} is a member of this class: {answer}.",
@@ -249,7 +237,6 @@ def simulate_pubmed(*, canary: str, facts: Sequence[Fact] = LITERATURE) -> str:
     head = f'<?xml version="1.0" encoding="UTF-8"?>\n<!-- synthetic; {canary} -->\n'
     return f"{head}<PubmedArticleSet>\n{articles}\n</PubmedArticleSet>\n"
 
-
 # %% ../../../nbs/studies/mhqa/02_simulate.ipynb #aa245885
 _FLAWS = ("", "", "", "", "", "", "invalid", "study", "options", "key", "all", "snippet", "not valid", "repeat")
 
@@ -296,7 +283,6 @@ def literature_files(*, seed: int, canary: str) -> dict[str, str]:  # file name 
         "composed_demo.jsonl": simulate_composed(seed=seed, canary=canary),
         "passages_demo.jsonl": simulate_passages(canary=canary),
     }
-
 
 # %% ../../../nbs/studies/mhqa/02_simulate.ipynb #2d988f38
 def simulate_passages(*, canary: str, facts: Sequence[Fact] = LITERATURE) -> str:  # JSON lines

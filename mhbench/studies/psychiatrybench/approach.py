@@ -29,23 +29,9 @@ from ...steps.verdicts import _reference
 from .rows import AWAITING
 
 # %% auto #0
-__all__ = [
-    "RELEVANCE",
-    "Tries",
-    "awaiting",
-    "question_requests",
-    "write_questions",
-    "plan_questions",
-    "question_sheet",
-    "Check",
-    "read_question_sheet",
-    "read_question_sheets",
-    "Decided",
-    "decide_questions",
-    "asked_items",
-    "outcome_table",
-    "checked_table",
-]
+__all__ = ['RELEVANCE', 'Tries', 'awaiting', 'question_requests', 'write_questions', 'plan_questions', 'question_sheet', 'Check',
+           'read_question_sheet', 'read_question_sheets', 'Decided', 'decide_questions', 'asked_items', 'outcome_table',
+           'checked_table']
 
 # %% ../../../nbs/studies/psychiatrybench/03_approach.ipynb #a1a12d79
 RELEVANCE = "psychiatrybench/relevance"  # the rubric of the second call
@@ -107,7 +93,6 @@ def _first_step(item: Item, dir: str | Path | None) -> list[dict[str, str]]:
         "question": item.question,
     }
     return [{"role": r, "content": render(text[r], values, name)} for r in ("system", "user") if r in text]
-
 
 # %% ../../../nbs/studies/psychiatrybench/03_approach.ipynb #f36a5958
 def _whole(question: Response) -> Response:
@@ -174,7 +159,6 @@ def _writing(asked: Asked) -> tuple[Model, Any]:
         refuse("write_questions", "asked and judges", "be models that write", asked.name, remedy=remedy)
     return asked.model, asked.endpoint
 
-
 # %% ../../../nbs/studies/psychiatrybench/03_approach.ipynb #3408dfe1
 def plan_questions(
     items: Sequence[Item],  # of `awaiting`
@@ -217,7 +201,6 @@ def _supposed(question: Response, judge: str) -> Judgment:
         {"label": "yes"} if question.text is not None else {"status": "error", "error": "no question"}
     )
     return Judgment(**about, judge=judge, kind="yes_no", rubric=RELEVANCE, **said)
-
 
 # %% ../../../nbs/studies/psychiatrybench/03_approach.ipynb #7d02a99a
 def _last(tries: Tries) -> dict[str, tuple[Response, Judgment]]:  # item_id -> the question that counts, its verdict
@@ -290,7 +273,6 @@ def read_question_sheets(
     """
     return [check for rater, path in sheets.items() for check in read_question_sheet(path, rater, tries)]
 
-
 # %% ../../../nbs/studies/psychiatrybench/03_approach.ipynb #0a6c2b42
 class Decided(NamedTuple):
     "What became of one item."
@@ -357,7 +339,6 @@ def asked_items(
         elif (question := found[i.item_id]) is not None:
             out.append(i.model_copy(update={"question": question, "variant": {**i.variant, "question": "written"}}))
     return out
-
 
 # %% ../../../nbs/studies/psychiatrybench/03_approach.ipynb #38787804
 def outcome_table(outcomes: Sequence[Decided]) -> pd.DataFrame:  # outcome, decided by, items, tries

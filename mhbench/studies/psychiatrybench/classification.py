@@ -20,17 +20,8 @@ from ...steps.score import ANSWERED, unread
 from .rows import NORMAL
 
 # %% auto #0
-__all__ = [
-    "LABEL_MEASURES",
-    "multi_label_scores",
-    "key_and_answer",
-    "label_measures",
-    "classification_table",
-    "label_scores",
-    "confusions",
-    "classification_figure_rows",
-    "classification_metrics",
-]
+__all__ = ['LABEL_MEASURES', 'multi_label_scores', 'key_and_answer', 'label_measures', 'classification_table', 'label_scores',
+           'confusions', 'classification_figure_rows', 'classification_metrics']
 
 # %% ../../../nbs/studies/psychiatrybench/04_classification.ipynb #4e3c5bd2
 _UNKNOWN = "unknown: "  # how the score stage marks a name that is on no list
@@ -54,7 +45,6 @@ def key_and_answer(
     said, more = indicator(known, labels)
     assert not beside.any(), "classification: a key is on the list"
     return truth, said, unknown + more
-
 
 # %% ../../../nbs/studies/psychiatrybench/04_classification.ipynb #9f6ef66b
 LABEL_MEASURES = {  # measure -> whether it is a share of independent cases
@@ -105,7 +95,6 @@ def label_measures(
     ]
     table = np.column_stack(out)
     return table[0] if weights is None else table
-
 
 # %% ../../../nbs/studies/psychiatrybench/04_classification.ipynb #73bb0307
 def _parts(scores: pd.DataFrame, items: Sequence[Item]) -> Iterable[tuple[dict, pd.DataFrame, list[str], int]]:
@@ -220,7 +209,6 @@ def confusions(
         ranked = sorted(pairs.items(), key=lambda x: (-x[1], x[0]))[:most]
         rows += [head | {"missed": m, "named": x, "n": n, "n_true": true[m]} for (m, x), n in ranked]
     return pd.DataFrame(rows, columns=["model", "mode", "task", "missed", "named", "n", "n_true"])
-
 
 # %% ../../../nbs/studies/psychiatrybench/04_classification.ipynb #eab66e6d
 _DRAWN = ("weighted F1", "macro F1", "subset accuracy", "healthy called ill")

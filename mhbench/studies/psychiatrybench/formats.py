@@ -18,17 +18,8 @@ from ...stats.tests import mcnemar
 from ...steps.score import where_read
 
 # %% auto #0
-__all__ = [
-    "RATES",
-    "set_structures",
-    "format_units",
-    "partial_credit",
-    "format_counts",
-    "format_rates",
-    "structure_counts",
-    "format_metrics",
-]
-
+__all__ = ['RATES', 'set_structures', 'format_units', 'partial_credit', 'format_counts', 'format_rates', 'structure_counts',
+           'format_metrics']
 
 # %% ../../../nbs/studies/psychiatrybench/05_formats.ipynb #1915e3f3
 def _separated(items: Sequence[Item]) -> dict[str, list[Item]]:
@@ -74,7 +65,6 @@ def _difference(one: Item | None, many: Sequence[Item]) -> str:
         return "other keys"
     return ""
 
-
 # %% ../../../nbs/studies/psychiatrybench/05_formats.ipynb #425b9514
 def format_units(
     scores: pd.DataFrame,  # of the score stage
@@ -108,7 +98,6 @@ def format_units(
     shared = table["set"].map(structure).fillna(False).astype(bool)
     return table.assign(same_letter=same.astype(float), shared=shared).drop(columns=["full_letter", "separated_letter"])
 
-
 # %% ../../../nbs/studies/psychiatrybench/05_formats.ipynb #faff32aa
 def partial_credit(
     right: np.ndarray,  # (T,) 1 or 0
@@ -124,7 +113,6 @@ def partial_credit(
     with np.errstate(invalid="ignore", divide="ignore"):
         value = (w @ np.asarray(right, float)) / w.sum(1)
     return value if weights is not None else float(value[0])
-
 
 # %% ../../../nbs/studies/psychiatrybench/05_formats.ipynb #f59e4669
 _ESTIMATE = list(Estimate.from_limits(np.nan, n=0).row())
@@ -224,7 +212,6 @@ def format_rates(
             found = estimate(_rate(name), *arrays, clusters=u["set"].to_numpy(), **settings)
             rows.append({"model": model, "mode": mode, "measure": name, "on": on} | found.row())
     return pd.DataFrame(rows, columns=["model", "mode", "measure", "on", *_ESTIMATE])
-
 
 # %% ../../../nbs/studies/psychiatrybench/05_formats.ipynb #b6eaa116
 def structure_counts(structures: pd.DataFrame) -> pd.DataFrame:  # structure, sets, sub_questions

@@ -25,8 +25,7 @@ from mhbench.studies.psychiatrybench.rows import (
 )
 
 # %% auto #0
-__all__ = ["load_psychiatrybench", "load"]
-
+__all__ = ['load_psychiatrybench', 'load']
 
 # %% ../../../nbs/studies/psychiatrybench/02_load.ipynb #699c2a47
 def load_psychiatrybench(
@@ -195,7 +194,6 @@ def _left_out(fields: Mapping[str, Any], task: str, emi: str, separate: bool) ->
         return forms == "separated"
     taken_apart = task == "emi" and separate
     return bool(fields.get("of_set")) and (forms == "sets" or taken_apart)
-
 
 # %% ../../../nbs/studies/psychiatrybench/02_load.ipynb #321e2714
 def load(

@@ -20,7 +20,7 @@ from ...records.schema import Id, Record, letters
 from ...records.table import _text
 
 # %% auto #0
-__all__ = ["NORMAL", "AWAITING", "PSYCHIATRY_TASKS", "EMI_FORMS", "FACTS", "label_lists"]
+__all__ = ['NORMAL', 'AWAITING', 'PSYCHIATRY_TASKS', 'EMI_FORMS', 'FACTS', 'label_lists']
 
 # %% ../../../nbs/studies/psychiatrybench/01_rows.ipynb #4a98f919
 _Text = Annotated[str, Field(pattern=r"\S")]
@@ -273,7 +273,6 @@ EMI_FORMS = ("both", "sets", "separated")
 
 # %% ../../../nbs/studies/psychiatrybench/01_rows.ipynb #a66e270e
 FACTS = Path(str(files("mhbench"))) / "studies" / "psychiatrybench" / "facts"
-
 
 # %% ../../../nbs/studies/psychiatrybench/01_rows.ipynb #18eab3bb
 def label_lists(

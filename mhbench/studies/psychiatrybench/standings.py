@@ -21,24 +21,9 @@ from .classification import key_and_answer, multi_label_scores
 from .rows import FACTS
 
 # %% auto #0
-__all__ = [
-    "RESULT_COLUMNS",
-    "published",
-    "counts_beside",
-    "Column",
-    "result_columns",
-    "Standings",
-    "draw_standings",
-    "results_table",
-    "rank_table",
-    "paired_table",
-    "stability_table",
-    "medical_table",
-    "registry_table",
-    "standing_metrics",
-    "of_judge",
-    "released_rows",
-]
+__all__ = ['RESULT_COLUMNS', 'published', 'counts_beside', 'Column', 'result_columns', 'Standings', 'draw_standings',
+           'results_table', 'rank_table', 'paired_table', 'stability_table', 'medical_table', 'registry_table',
+           'standing_metrics', 'of_judge', 'released_rows']
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #0d24fe67
 RESULT_COLUMNS = (
@@ -66,7 +51,6 @@ def published() -> dict[str, Any]:  # counts, books, table_6, table_5, formats
     """
     return json.loads((FACTS / "published.json").read_text(encoding="utf-8"))
 
-
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #c5680d52
 def counts_beside(items: Sequence[Item]) -> pd.DataFrame:  # task, items, books, cases, published
     "How many items of each task are here, from how many books and cases, and how many the paper has."
@@ -81,7 +65,6 @@ def counts_beside(items: Sequence[Item]) -> pd.DataFrame:  # task, items, books,
         books = {i.origin["book"] for i in own if "book" in i.origin}
         rows.append((task, len(rows_of), len(books), len({i.cluster for i in own}), n))
     return pd.DataFrame(rows, columns=["task", "items", "books", "cases", "published"])
-
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #6e0424a1
 class Column(NamedTuple):
@@ -222,7 +205,6 @@ def _counted(c: Column, n_models: int) -> np.ndarray:
     if c.points is not None:
         return (~np.isnan(c.points)).sum(0)
     return c.there.sum(1) if c.there is not None else np.zeros(n_models, int)
-
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #9bd8bdd5
 _ESTIMATE = list(Estimate.from_limits(np.nan, n=0).row())
@@ -421,7 +403,6 @@ def standing_metrics(s: Standings, ranks: pd.DataFrame) -> dict:
         "columns": len(s.columns) - 1,
         "rank": {r["model"]: {k: r[k] for k in ("estimate", "ci_low", "ci_high")} for r in ranks.to_dict("records")},
     }
-
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #a30a4054
 def of_judge(judged: pd.DataFrame, judge: str | None) -> pd.DataFrame:
