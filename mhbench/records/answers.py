@@ -124,6 +124,7 @@ def load_answers(
                 model=model,
                 mode=r.get("mode") or "zero_shot",
                 sample=_sample(r.get("sample"), place),
+                origin=r.get("origin") or "recorded",
                 attempts=0,
                 **_said(r, place),
             ),

@@ -23,19 +23,21 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['TASKS', 'SIMULATED', 'MODES', 'STATUSES', 'Name', 'Id', 'Probability', 'Mode', 'R', 'OR_WITHOUT', 'ROW_GROUP',
-           'letters', 'Record', 'Item', 'Outcome', 'carried', 'Response', 'Judgment', 'of_kind', 'Rating', 'Validated',
-           'write_set_aside', 'validate', 'arrow_schema', 'frame', 'write_records', 'open_records', 'stored_records',
-           'read_records', 'fingerprint']
+__all__ = ['TASKS', 'MODES', 'SIMULATED', 'ORIGINS', 'STATUSES', 'Name', 'Id', 'Origin', 'Probability', 'Mode', 'R', 'OR_WITHOUT',
+           'ROW_GROUP', 'letters', 'Record', 'Item', 'Outcome', 'carried', 'Response', 'Judgment', 'of_kind', 'Rating',
+           'origins', 'Validated', 'write_set_aside', 'validate', 'arrow_schema', 'frame', 'write_records',
+           'open_records', 'stored_records', 'read_records', 'fingerprint']
 
 # %% ../../nbs/records/01_schema.ipynb #f30d1d36
 TASKS = ("multiple_choice", "extended_matching", "cloze", "open", "sequential", "multi_label")
-SIMULATED = "sim-"  # what the names of simulated examinees, raters and judges begin with
 MODES = ("zero_shot", "few_shot", "cot", "few_shot_cot", "free_form")
+SIMULATED = "sim-"  # what the names of simulated examinees, raters and judges begin with
+ORIGINS = ("asked", "recorded", "composed", "simulated")  # in the order in which one outweighs another
 STATUSES = ("ok", "refused", "filtered", "truncated", "error")
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]  # a study, a model, a rater
 Id = Annotated[str, Field(pattern=r"^[^\s]+$")]  # an item: no white space
+Origin = Literal["asked", "recorded", "composed", "simulated"]  # where an answer, a verdict or a rating comes from
 Probability = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
 
 
@@ -139,6 +141,7 @@ class Outcome(Record):
     item_id: Id
     study: Name
     model: Name  # who answered: the entry in params.yaml
+    origin: Origin = "asked"  # a judgment's is the judge's, and not that of the judged answer
     mode: str = "zero_shot"  # how it was asked
     sample: Annotated[int, Field(ge=0)] = 0  # 0-based; self-consistency and free form take several
     text: str | None = None  # what was written; None where nothing came
@@ -230,11 +233,12 @@ def of_kind(
 
 
 class Rating(Record):
-    "One person's verdict on one target of one item."
+    "One rater's verdict on one target of one item."
 
     item_id: Id
     study: Name
     rater: Name  # a pseudonym
+    origin: Origin = "asked"
     target: str  # what is rated: an option's letter, a student's name, "difficulty"
     value: Annotated[float, Field(allow_inf_nan=False)] | None = None
     label: str | None = None
@@ -249,6 +253,17 @@ class Rating(Record):
         if (self.value is None) == (self.label is None):
             raise ValueError(f"exactly one of value and label must be given; got {self.value!r} and {self.label!r}")
         return self
+
+# %% ../../nbs/records/01_schema.ipynb #79b3e2e3
+def origins(
+    records: Iterable[Any],  # responses, judgments and ratings, or rows of them with their fields as attributes
+) -> dict[str, str]:  # name -> origin: of a response's model, a judgment's judge, a rating's rater
+    "Where the records of each name come from; of several origins the last in ORIGINS."
+    out: dict[str, str] = {}
+    for r in records:
+        name = next(getattr(r, field) for field in ("judge", "rater", "model") if hasattr(r, field))
+        out[name] = max(out.get(name, r.origin), r.origin, key=ORIGINS.index)
+    return out
 
 # %% ../../nbs/records/01_schema.ipynb #7bdb55ce
 R = TypeVar("R", bound=Record)
@@ -419,12 +434,13 @@ def open_records(path: str | Path, record: type[Record]) -> pq.ParquetFile:
         remedy = "run the stage that writes it again"
         refuse("read_records", "path", "be a Parquet file", f"{str(path)!r}", place=f"{e}", remedy=remedy)
     want, have = set(record.model_fields), set(file.schema_arrow.names)
-    if want != have:
+    lacking = want - have - ({"origin"} if record is not Item else set())  # older files: all of it was asked
+    if lacking or have - want:
         refuse(
             "read_records",
             "columns",
             f"be those of {record.__name__}",
-            f"{str(path)!r} with missing {sorted(want - have)} and unknown {sorted(have - want)}",
+            f"{str(path)!r} with missing {sorted(lacking)} and unknown {sorted(have - want)}",
             remedy="it was written by another version or as another record: run its stage again",
         )
     return file
