@@ -10,6 +10,7 @@ from mhbench.records.answers import load_answers
 from mhbench.records.schema import Item
 from mhbench.report.items import ROW_COLUMNS, Answers
 from mhbench.run.export import dataset_folder, inspect_logs, mlflow_run
+from mhbench.steps.score import read_answer
 
 ITEMS = [
     Item(item_id=f"q{k}", study="s", task="multiple_choice", question="?", options=["x", "y"], key=["B"], source="x")
@@ -130,3 +131,15 @@ def test_mlflow_has_the_main_numbers(tmp_path):
     main = {"study": ["s"], "stage": "score", "measure": "accuracy", "model": "m", "mode": None, "estimate": 0.25}
     run = mlflow_run(pd.DataFrame(main), tmp_path / "none.html", f"sqlite:///{tmp_path}/mlflow.db")
     assert list(mlflow.get_run(run).data.metrics.values()) == [0.25]
+
+
+def test_a_table_of_answers_says_whether_the_options_were_numbered(tmp_path):
+    table = pd.DataFrame({"item_id": ["q1", "q2", "q3"], "text": "2", "numbered": ["yes", "no", ""]})
+    for file, write in ((tmp_path / "a.csv", table.to_csv), (tmp_path / "a.parquet", table.to_parquet)):
+        write(file, index=False)
+        got = load_answers(file, ITEMS, "other")
+        assert [r.numbered for r in got] == [True, False, False]
+        assert [read_answer(i, r)[0] for i, r in zip(ITEMS, got)] == [["B"], [], []]
+    table.assign(numbered="perhaps").to_csv(tmp_path / "a.csv")
+    with pytest.raises(ValueError, match="numbered must be yes or no"):
+        load_answers(tmp_path / "a.csv", ITEMS, "other")

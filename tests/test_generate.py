@@ -14,6 +14,7 @@ from mhbench.ask.budget import TooManyFailed
 from mhbench.ask.request import Model, limit_of
 from mhbench.records.schema import Item, letters
 from mhbench.steps.generate import SELF_CONSISTENCY, generate, generation_requests, merged, select_items, settings
+from mhbench.steps.score import read_answer, score_responses
 from mhbench.steps.similarity import nearest_option
 
 MODEL = Model(name="m", endpoint="here", served="served", sampling={"temperature": 0.0, "max_tokens": 8})
@@ -389,3 +390,17 @@ def test_the_samples_that_vote_may_be_fewer_and_of_a_few_items_alike_in_all_part
     assert len(whole) == 6 + 2 * 5 and len(set(votes)) == 2 and all(votes.count(i) == 5 for i in votes)
     every = settings({"cot": {"self_consistency": True}})["cot"].voting
     assert every is not None and every.samples == 5
+
+
+def test_an_answer_is_read_by_what_named_the_options(tmp_path):
+    (tmp_path / "any").mkdir()
+    numbers = "option: '{number}) {text}'\nuser: |\n  {question}\n  {options}\n"
+    (tmp_path / "any/multiple_choice.yaml").write_text(numbers)
+    for dir, named, said in ((tmp_path, True, "2"), (None, False, "B")):
+        with answering(lambda body, said=said: said) as (here, seen):
+            (got,) = generate(mc(1), MODEL, here, cache=None, prompts_dir=dir, progress=False)
+        assert got.numbered is named and ("2) two" in seen[0]["messages"][-1]["content"]) is named
+        assert read_answer(mc(1)[0], got)[0] == ["B"]
+        assert read_answer(mc(1)[0], got.model_copy(update={"numbered": not named}))[0] == []
+        assert score_responses(mc(1), [got])["correct"].tolist() == [1.0]
+        assert "logprobs" not in seen[0] or not named  # those of letters say nothing of numbers

@@ -36,6 +36,8 @@ def parse_extended_matching(
     text: str | None,  # what the model wrote
     n_stems: int,  # scenarios in the set, numbered from 1
     options: Sequence[str] | int,  # the shared options, or how many there are
+    *,
+    numbered: bool = False,  # whether the prompt numbered the options from 1
 ) -> list[Parsed]:  # one a scenario
     """The letter that a text gives each scenario.
 
@@ -66,10 +68,10 @@ def parse_extended_matching(
         if not said and bare:
             said = {i: [x] for i, x in enumerate(re.findall(r"[A-Za-z]", answer), 1)}
         if not said and n_stems == 1:
-            return [parse_choice(answer, options)]
+            return [parse_choice(answer, options, numbered=numbered)]
     out = []
     for i in range(1, n_stems + 1):
-        parts = [parse_choice(t, options) for t in said.get(i, [])]
+        parts = [parse_choice(t, options, numbered=numbered) for t in said.get(i, [])]
         letters = {p.letters for p in parts if p.letters}
         if any(p.how == "conflict" for p in parts) or len(letters) > 1:
             out.append(Parsed((), "conflict", " | ".join(said[i])))

@@ -28,13 +28,17 @@ _VERDICT = {
 }
 
 
+_OPTIONS = {"A": "chair", "B": "apple", "C": "river"}
+
+
 def questions(model: Model) -> list[Request]:
     "What is asked: a letter, a verdict, a sentence. None of it is from a corpus."
     turn = lambda text: [{"role": "user", "content": text}]
-    letter = "Which of these is a fruit?\nA. chair\nB. apple\nC. river\nReply with the letter only."
+    options = "\n".join(f"{a}. {text}" for a, text in _OPTIONS.items())
+    letter = f"Which of these is a fruit?\n{options}\nReply with the letter only."
     verdict = 'Is this right? "2 + 2 = 4". Answer in JSON with the field label: Correct or Incorrect.'
     return [
-        Request("letter", turn(letter), {} if model.thinking else {"max_tokens": 1}, letters=["A", "B", "C"]),
+        Request("letter", turn(letter), {} if model.thinking else {"max_tokens": 1}, letters=[*_OPTIONS]),
         Request("verdict", turn(verdict), schema=_VERDICT, room=64),
         Request("sentence", turn("Name one thing that helps against the winter blues, in one sentence."), room=64),
     ]
@@ -93,7 +97,7 @@ _STOP = "where that is its way: stop in its sampling, max_tokens: {answer: ...},
 def _said(answer: Answer) -> str:
     "What came of a question, in words."
     if answer.status == "ok" and answer.id == "letter" and not answer.letter_logprobs:
-        read = parse_choice(answer.text or "", ["A", "B", "C"]).letter
+        read = parse_choice(answer.text or "", [*_OPTIONS.values()]).letter
         return f"ok, {read} is read from the text" if read else f"unread: {(answer.text or '')[:60]!r}"
     if answer.status == "ok":
         return "ok"

@@ -119,6 +119,11 @@ class Template(NamedTuple):
     omit: frozenset[str]  # parts of an item that this prompt leaves out on purpose
     examples: tuple[dict, ...]  # worked examples of the file's own, for few-shot modes
 
+    @property
+    def numbered(self) -> bool:
+        "Whether the options are numbered from 1 rather than lettered."
+        return "{letter}" not in self.layout["option"] and "{number}" in self.layout["option"]
+
 
 def slug(text: str) -> str:
     "Lower-case words joined by underscores: how a category names a file."
@@ -200,13 +205,21 @@ def _label(field: str, labels: Mapping[str, str]) -> str:
     return labels.get(slug(field)) or (field[:1].upper() + field[1:]).replace("_", " ")
 
 
-def _key_text(item: Item, layout: Mapping[str, str]) -> str:
-    if item.task == "multiple_choice":
-        return ", ".join(item.key)
-    if item.task in ("extended_matching", "sequential"):
-        return "\n".join(render(layout["key_line"], {"number": str(i), "text": k}) for i, k in enumerate(item.key, 1))
+def _names(item: Item, t: Template) -> list[str]:
+    "What the page calls the options: letters, or numbers where its template or their number wants these."
+    n = len(item.options)
+    return [str(i) for i in range(1, n + 1)] if t.numbered or n > 26 else letters(n)
+
+
+def _key_text(item: Item, t: Template) -> str:
     if item.task == "multi_label":
-        return "; ".join(item.key) or layout["none"]
+        return "; ".join(item.key) or t.layout["none"]
+    named = dict(zip(letters(min(len(item.options), 26)), _names(item, t))) if t.numbered else {}
+    key = [named.get(k, k) for k in item.key]
+    if item.task == "multiple_choice":
+        return ", ".join(key)
+    if item.task in ("extended_matching", "sequential"):
+        return "\n".join(render(t.layout["key_line"], {"number": str(i), "text": k}) for i, k in enumerate(key, 1))
     return item.key[0]
 
 
@@ -214,9 +227,7 @@ def _values(item: Item, t: Template, named: set[str]) -> dict[str, str]:
     "Every field that a template may name, laid out."
     shown, lay = {n.split(".", 1)[1] for n in named if n.startswith("context.")}, t.layout
     fields = {k: v for k, v in item.context.items() if v.strip()}
-    labels = (
-        letters(len(item.options)) if len(item.options) <= 26 else [str(i) for i in range(1, len(item.options) + 1)]
-    )
+    labels = _names(item, t)
     rest = [
         render(lay["field"], {"label": _label(k, t.labels), "value": v})
         for k, v in fields.items()
@@ -229,7 +240,9 @@ def _values(item: Item, t: Template, named: set[str]) -> dict[str, str]:
         "category": item.category or "",
         "topic": item.topic or "",
         "language": item.language,
-        "options": "\n".join(render(lay["option"], {"letter": c, "text": o}) for c, o in zip(labels, item.options)),
+        "options": "\n".join(
+            render(lay["option"], {"letter": c, "number": c, "text": o}) for c, o in zip(labels, item.options)
+        ),
         "stems": "\n".join(render(lay["stem"], {"number": str(i), "text": s}) for i, s in enumerate(item.stems, 1)),
         "letters": f" {lay['or']} ".join(filter(None, [", ".join(labels[:-1]), *labels[-1:]])),
         "n_options": str(len(item.options)),
@@ -291,7 +304,7 @@ def _answer(item: Item, t: Template, named: set[str]) -> str:
             remedy="add what an answer looks like",
         )
     options = dict(zip(letters(min(len(item.options), 26)), item.options))
-    key = _key_text(item, t.layout)
+    key = _key_text(item, t)
     values = _values(item, t, named) | {
         "key": key,
         "key_text": "; ".join(options.get(k, k) for k in item.key),

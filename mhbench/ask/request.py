@@ -166,6 +166,7 @@ class Request:
     letters: list[str] | None = None  # option letters whose log-probabilities are wanted
     echo: bool = False  # the log-probabilities of the text itself are wanted, and no answer
     room: int | None = None  # tokens that the mode allows an answer; a limit in the model's entry goes before it
+    numbered: bool = False  # the prompt named the options by numbers; of no account on the wire
 
 
 @dataclass(slots=True)

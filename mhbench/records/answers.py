@@ -49,6 +49,18 @@ def _sample(text: str | None, place: str) -> int:
     return int(text or 0)
 
 
+_YES_NO = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False, "": False}
+
+
+def _numbered(cell: str | bool | None, place: str) -> bool:
+    said = _YES_NO.get(str(cell or "").strip().casefold())
+    if said is None:
+        refuse(
+            "load_answers", "numbered", "be yes or no", f"{cell!r}", place=place, remedy="yes where options had numbers"
+        )
+    return said
+
+
 def _logprobs(cell: str, place: str) -> dict[str, float]:
     try:
         found = json.loads(cell)
@@ -126,6 +138,7 @@ def load_answers(
                 sample=_sample(r.get("sample"), place),
                 origin=r.get("origin") or "recorded",
                 attempts=0,
+                numbered=_numbered(r.get("numbered"), place),
                 **_said(r, place),
             ),
         )

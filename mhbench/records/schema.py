@@ -179,6 +179,7 @@ class Response(Outcome):
     reasoning: str | None = None  # a thinking model's reasoning, never parsed for the answer
     letter_logprobs: dict[str, float] | None = None  # natural log, by option letter
     bounded: list[str] = []  # letters whose log-probability is only an upper bound
+    numbered: bool = False  # the prompt named the options 1, 2, 3, ... in place of letters
     finish_reason: str | None = None
 
     @model_validator(mode="after")

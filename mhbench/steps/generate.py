@@ -202,22 +202,20 @@ def generation_requests(
     )
     for item in items:
         shots: Sequence[Item] = ()
-        if (
-            mode.startswith("few_shot")
-            and not prompts.template(item, mode, language=language, dir=prompts_dir).examples
-        ):
+        t = prompts.template(item, mode, language=language, dir=prompts_dir)
+        if mode.startswith("few_shot") and not t.examples:
             shots = demonstrations._drawn(ordered, n, item, mode == "few_shot_cot")
         messages = _with_system(
             prompts.build(item, mode, demonstrations=shots, language=language, dir=prompts_dir), model.system
         )
         for sample, temperature in setting.draws if voting is None or item.item_id in voting else setting.plain:
-            wanted = _letters(
-                item, mode, model, model.sampling.get("temperature") if temperature is None else temperature
-            )
+            warmth = model.sampling.get("temperature") if temperature is None else temperature
+            wanted = None if t.numbered else _letters(item, mode, model, warmth)
             sampling: dict[str, Any] = {} if temperature is None else {"temperature": temperature}
             sampling |= _ends(item, mode, model)
             room = _room(model, mode, setting, wanted, budgets)
-            yield item, Request(name(item, mode, sample), messages, sampling, sample, letters=wanted, room=room)
+            named = name(item, mode, sample)
+            yield item, Request(named, messages, sampling, sample, letters=wanted, room=room, numbered=t.numbered)
 
 # %% ../../nbs/steps/02_generate.ipynb #9fc7cf27
 def response(
@@ -250,6 +248,7 @@ def response(
         study=item.study,
         model=model.name,
         sample=request.sample,
+        numbered=request.numbered,
         votes=votes,
         temperature=float({**model.sampling, **request.sampling}.get("temperature", 1.0)),
         **came,

@@ -64,10 +64,12 @@ def read_answer(
         if p is not None:
             top = np.flatnonzero(p == p.max())
             return ([letters(len(p))[top[0]]], "logprobs") if len(top) == 1 else ([], "logprobs: tie")
-        got = (parse_choices if len(item.key) > 1 else parse_choice)(response.text, item.options)
+        parse = parse_choices if len(item.key) > 1 else parse_choice
+        got = parse(response.text, item.options, numbered=response.numbered)
         return list(got.letters), got.how
     if item.task == "extended_matching":  # one letter a scenario, "" where a scenario got none or several
-        each = parse_extended_matching(response.text, len(item.stems), item.options)
+        n_stems = len(item.stems)
+        each = parse_extended_matching(response.text, n_stems, item.options, numbered=response.numbered)
         answer = [g.letter or "" for g in each]
         return (answer if any(answer) else []), ", ".join(dict.fromkeys(g.how for g in each))
     if item.task == "multi_label":
@@ -174,6 +176,7 @@ class Said(NamedTuple):
     mode: str
     text: str | None
     letter_logprobs: dict[str, float] | None
+    numbered: bool = False
 
 
 def _scored(i: Item, r: Said) -> tuple:
@@ -207,11 +210,11 @@ def _read_once(items: Sequence[Item], at: np.ndarray, said: list[np.ndarray]) ->
     for k in np.argsort(at, kind="stable"):
         if at[k] != here:
             here, known = at[k], {}
-        status, mode, text, logprobs = (column[k] for column in said)
-        same = (status, mode, text, None if logprobs is None else tuple(logprobs.items()))
+        status, mode, text, logprobs, numbered = (column[k] for column in said)
+        same = (status, mode, text, None if logprobs is None else tuple(logprobs.items()), numbered)
         if same not in known:
             known[same] = len(found)
-            found.append(_scored(items[here], Said(status, mode, text, logprobs)))
+            found.append(_scored(items[here], Said(status, mode, text, logprobs, numbered)))
         which[k] = known[same]
     return found, which
 
@@ -254,7 +257,7 @@ def score_responses(
         same = tuple(of[name][int(np.argmax(again))] for name in sample)
         remedy = "do not concatenate two runs of one stage"
         refuse("score_responses", "a sample", "appear once", f"{same} twice", remedy=remedy)
-    said = [of["status"], of["mode"], column_of(responses, "text"), column_of(responses, "letter_logprobs")]
+    said = [of["status"], of["mode"], *(column_of(responses, c) for c in ("text", "letter_logprobs", "numbered"))]
     found, which = _read_once(items, at, said)
     used, at = np.unique(at, return_inverse=True)
     about = pd.DataFrame([_facts(items[k]) for k in used], columns=_OF_ITEM).take(at)
