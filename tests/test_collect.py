@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import io
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -232,9 +233,10 @@ def test_a_baseline_file_gives_the_same_records(tmp_path):
     file.write_bytes(gzip.compress(XML.encode()))
     beside = tmp_path / f"{file.name}.md5"
     beside.write_text(f"MD5({file.name})= {hashlib.md5(file.read_bytes()).hexdigest()}\n")
-    found = collect_baseline([file], {"Depression": ["depression"]})
+    found, counts = collect_baseline([file], {"Depression": ["depression"]})
+    assert counts == {"revised": 0, "withdrawn": 0, "entry_not_said": 0}
     assert {a.pmid for a in found["Depression"]} == expected(["depression"])
-    late = collect_baseline([file], {"Depression": ["depression"]}, first_year=2012)["Depression"]
+    late = collect_baseline([file], {"Depression": ["depression"]}, first_year=2012)[0]["Depression"]
     assert late and min(a.year for a in late) >= 2012
     beside.write_text("0" * 32)
     with pytest.raises(ValueError, match="have the MD5 beside it"):
@@ -243,6 +245,50 @@ def test_a_baseline_file_gives_the_same_records(tmp_path):
     file.write_bytes(file.read_bytes()[:-100])
     with pytest.raises(ValueError, match="be whole XML"):
         collect_baseline([file], {"Depression": ["depression"]})
+
+
+def a_file(path, *records, withdrawn=()):
+    gone = "".join(f'<PMID Version="1">{p}</PMID>' for p in withdrawn)
+    body = "".join(records) + (f"<DeleteCitation>{gone}</DeleteCitation>" if gone else "")
+    path.write_text(f"<PubmedArticleSet>{body}</PubmedArticleSet>", encoding="utf-8")
+    return path
+
+
+def test_an_update_file_retracts_withdraws_and_takes_topics_away(tmp_path):
+    "The same version again, as update files give it: the later state counts, whatever it does to the record."
+    first, second, third, *_ = (
+        k for k, r in enumerate(RECORDS) if "depression" in f"{r.title} {r.text}".lower() and not r.retracted
+    )
+    retracted = ARTICLES[first].replace("</Language>", "</Language><PublicationTypeList><PublicationType>"
+        "Retracted Publication</PublicationType></PublicationTypeList>", 1)  # fmt: skip
+    other = re.sub("depression", "rest", ARTICLES[second], flags=re.IGNORECASE)
+    baseline = a_file(tmp_path / "n0001.xml", *ARTICLES)
+    update = a_file(tmp_path / "n0002.xml", retracted, other, withdrawn=[RECORDS[third].pmid, "1"])
+    found, counts = collect_baseline([baseline, update], {"Depression": ["depression"]})
+    [kept] = [a for a in found["Depression"] if a.pmid == RECORDS[first].pmid]
+    assert kept.retracted and not RECORDS[first].retracted
+    gone = {RECORDS[second].pmid, RECORDS[third].pmid}
+    assert {a.pmid for a in found["Depression"]} == expected(["depression"]) - gone
+    assert counts == {"revised": 2, "withdrawn": 1, "entry_not_said": 0}
+
+
+def test_files_and_the_service_go_by_the_same_date(client, server, tmp_path):
+    "Printed in 2019, taken in in 2021: both ways find it in 2021 and not in 2019."
+    k = next(k for k, r in enumerate(RECORDS) if "depression" in f"{r.title} {r.text}".lower())
+    moved = re.sub(r'(PubStatus="entrez"><Year>)\d+', r"\g<1>2021", ARTICLES[k])
+    moved = re.sub(r"(<PubDate><Year>)\d+", r"\g<1>2019", moved)
+    [record] = read_pubmed(f"<PubmedArticleSet>{moved}</PubmedArticleSet>".encode())
+    assert (record.year, record.entered[:4]) == (2019, "2021")
+    file = a_file(tmp_path / "n0001.xml", moved)
+    for year, n in ((2019, 0), (2021, 1)):
+        found, _ = collect_baseline([file], {"D": ["depression"]}, first_year=year, last_year=year)
+        assert len(found["D"]) == n
+        server.asked.clear()
+        fetch(client, keyword_query(["nothing like this"]), DAY(year, 1, 1), DAY(year, 12, 31))
+        assert server.asked[0][1]["datetype"] == "edat"
+    undated = re.sub(r"<PubmedData>.*</PubmedData>", "", moved)
+    found, counts = collect_baseline([a_file(file, undated)], {"D": ["depression"]}, first_year=2019, last_year=2019)
+    assert len(found["D"]) == 1 and counts["entry_not_said"] == 1
 
 
 def test_retractions_are_marked_and_texts_are_not_in_the_manifest():

@@ -23,7 +23,7 @@ import pandas as pd
 
 from ..ask.gate import pause, retry_after, verdict
 from ..ask.secrets import Secrets, plain
-from .pubmed import Abstract, read_pubmed
+from .pubmed import Abstract, newer, read_pubmed
 from ..errors import refuse
 from ..records.schema import read_records, write_records
 
@@ -32,6 +32,9 @@ __all__ = ['MOST', 'keyword_query', 'keyword_filter', 'Eutils', 'Found', 'search
            'collect_baseline', 'recipe']
 
 # %% ../../nbs/corpus/03_collect.ipynb #97505994
+_BETWEEN = r"[\s\-\u00ad\u2010-\u2015\u2043\u2212\ufe58\ufe63\uff0d]+"  # white space, and what is set as a hyphen
+
+
 def keyword_query(
     keywords: Sequence[str],
 ) -> str:
@@ -42,8 +45,8 @@ def keyword_query(
 def keyword_filter(
     keywords: Sequence[str],
 ) -> Callable[[Abstract], bool]:
-    "The same for records that are here already: whole words, case aside."
-    words = "|".join(re.escape(k).replace(r"\ ", r"[\s-]+").replace(r"\-", r"[\s-]+") for k in keywords)
+    "The same for records that are here already: whole words, case aside, with any hyphen or space between them."
+    words = "|".join(_BETWEEN.join(map(re.escape, re.split(_BETWEEN, k.strip()))) for k in keywords)
     found = re.compile(rf"(?<!\w)(?:{words})(?!\w)", re.IGNORECASE)
     return lambda a: bool(found.search(a.title) or found.search(a.text))
 
@@ -240,7 +243,13 @@ def collect_literature(
         mine = home / re.sub(r"\W+", "-", topic.lower())
         mine.mkdir(parents=True, exist_ok=True)
         plan = mine / "slices.json"
-        asked = {"query": query, "first": str(first), "last": str(last), "most": most}
+        asked = {
+            "query": query,
+            "first": str(first),
+            "last": str(last),
+            "most": most,
+            "fields": [*Abstract.model_fields],
+        }
         known = json.loads(plan.read_text(encoding="utf-8")) if plan.exists() else {}
         if known.get("asked") != asked:
             cut = date_slices(lambda a, b, q=query: search(client, q, a, b).announced, first, last, most)  # type: ignore[misc]
@@ -270,33 +279,43 @@ def _replace(path: Path, text: str) -> None:
 
 # %% ../../nbs/corpus/03_collect.ipynb #a4311949
 def collect_baseline(
-    files: Iterable[str | Path],  # .xml or .xml.gz; an .md5 beside a file is compared
+    files: Iterable[str | Path],  # .xml or .xml.gz, update files after the baseline; an .md5 beside a file is compared
     keywords: Mapping[str, Sequence[str]],  # topic -> words
     *,
-    first_year: int | None = None,
+    first_year: int | None = None,  # of entry into PubMed, as for E-utilities; of publication where it is not said
     last_year: int | None = None,
-) -> dict[str, list[Abstract]]:  # topic -> records
-    """The articles of baseline files that a topic's keywords stand in.
+) -> tuple[dict[str, list[Abstract]], dict[str, int]]:  # topic -> records; counts: revised, withdrawn, entry_not_said
+    """The articles of baseline and update files that a topic's keywords stand in, each in its present state.
 
     Raises: ValueError where a file is cut, or differs from its MD5.
     """
     import hashlib
 
     wanted = {topic: keyword_filter(words) for topic, words in keywords.items()}
-    out: dict[str, list[Abstract]] = {topic: [] for topic in keywords}
+    kept: dict[str, Abstract] = {}
+    counts = {"revised": 0, "withdrawn": 0}
     for file in map(Path, files):
         beside = file.with_name(file.name + ".md5")
         if beside.exists():
             said = re.findall(r"[0-9a-f]{32}", beside.read_text())[-1:]
             if said != [hashlib.md5(file.read_bytes()).hexdigest()]:
                 refuse("collect_baseline", "a file", "have the MD5 beside it", "another", place=file.name)
-        for a in read_pubmed(file):
-            if (a.year or 0) < (first_year or 0) or (a.year or 0) > (last_year or 9999):
+        withdrawn: list[tuple[str, int]] = []
+        for a in read_pubmed(file, withdrawn):
+            if a.pmid in kept and not newer(a, kept[a.pmid]):
                 continue
-            for topic, has in wanted.items():
-                if has(a):
-                    out[topic].append(a)
-    return out
+            year = int(a.entered[:4]) if a.entered else a.year or 0
+            within = (first_year or 0) <= year <= (last_year or 9999)
+            topics = [topic for topic, has in wanted.items() if within and has(a)]
+            counts["revised"] += kept.pop(a.pmid, None) is not None
+            if topics:
+                kept[a.pmid] = a.model_copy(update={"topics": topics})
+        gone = [pmid for pmid, version in withdrawn if pmid in kept and kept[pmid].version == version]
+        counts["withdrawn"] += len(gone)
+        for pmid in gone:
+            del kept[pmid]
+    counts["entry_not_said"] = sum(a.entered is None for a in kept.values())
+    return {topic: [a for a in kept.values() if topic in a.topics] for topic in keywords}, counts
 
 
 def recipe(

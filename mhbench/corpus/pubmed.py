@@ -20,7 +20,7 @@ from ..errors import refuse
 from ..records.schema import Id, Record
 
 # %% auto #0
-__all__ = ['Abstract', 'read_pubmed', 'merge_topics', 'literature_table', 'literature_manifest']
+__all__ = ['Abstract', 'read_pubmed', 'newer', 'merge_topics', 'literature_table', 'literature_manifest']
 
 # %% ../../nbs/corpus/02_pubmed.ipynb #980a053d
 class Abstract(Record):
@@ -33,6 +33,7 @@ class Abstract(Record):
     journal: str | None = None
     year: int | None = None  # of publication
     entered: str | None = None  # YYYY-MM-DD: when PubMed took it in
+    revised: str | None = None  # YYYY-MM-DD: of this state of the record
     languages: list[str] = []
     types: list[str] = []  # of publication
     mesh: list[str] = []
@@ -53,7 +54,10 @@ def _year(article: Any) -> int | None:
 
 
 def _entered(node: Any) -> str | None:
-    date = next((d for d in node.iterfind(".//PubMedPubDate") if d.get("PubStatus") == "entrez"), None)
+    return _day(next((d for d in node.iterfind(".//PubMedPubDate") if d.get("PubStatus") == "entrez"), None))
+
+
+def _day(date: Any) -> str | None:
     if date is None:
         return None
     parts = [_text(date.find(p)) for p in ("Year", "Month", "Day")]
@@ -74,6 +78,7 @@ def _article(node: Any) -> dict[str, Any]:
         "journal": _text(article.find("Journal/Title")) or None,
         "year": _year(article),
         "entered": _entered(node),
+        "revised": _day(citation.find("DateRevised")),
         "languages": [_text(n) for n in article.iterfind("Language")],
         "types": types,
         "mesh": [_text(d) for d in citation.iterfind("MeshHeadingList/MeshHeading/DescriptorName")],
@@ -84,20 +89,22 @@ def _article(node: Any) -> dict[str, Any]:
 
 def read_pubmed(
     source: bytes | IO[bytes] | str | Path,  # XML, or a file of it; a name that ends in .gz is unpacked
+    deleted: list[tuple[str, int]] | None = None,  # takes id and version of the records that the file withdraws
 ) -> Iterator[Abstract]:
-    """The articles of a `PubmedArticleSet`, one after the other; books in it are passed over.
+    """The articles of a `PubmedArticleSet`, one after the other; books in it are passed over. What an update file
+    withdraws (`DeleteCitation`) stands at its end, so `deleted` is filled when the last article has been given.
 
     Raises: ValueError where the XML is cut or is none; what came before the cut, but for the last article, has been
     given by then.
     """
     if isinstance(source, (str, Path)):
         with (gzip.open if str(source).endswith(".gz") else open)(source, "rb") as stream:
-            yield from _stream(stream, str(source))
+            yield from _stream(stream, str(source), deleted)
         return
-    yield from _stream(io.BytesIO(source) if isinstance(source, bytes) else source, "the reply")
+    yield from _stream(io.BytesIO(source) if isinstance(source, bytes) else source, "the reply", deleted)
 
 
-def _stream(stream: Any, place: str) -> Iterator[Abstract]:
+def _stream(stream: Any, place: str, deleted: list[tuple[str, int]] | None) -> Iterator[Abstract]:
     root = article = None
     try:
         for _, node in ElementTree.iterparse(stream, events=("start",)):  # an article is whole where the next begins
@@ -112,8 +119,15 @@ def _stream(stream: Any, place: str) -> Iterator[Abstract]:
         refuse("read_pubmed", "source", "be whole XML of PubMed", f"{e}", place=place, remedy="fetch it again")
     if article is not None:
         yield Abstract(**_article(article))
+    if deleted is not None and root is not None:
+        deleted += [(_text(p), int(p.get("Version") or 1)) for p in root.iterfind("DeleteCitation/PMID")]
 
 # %% ../../nbs/corpus/02_pubmed.ipynb #56e1d0b0
+def newer(a: Abstract, b: Abstract) -> bool:
+    "Whether `a`, which was read after `b`, is its present state: by version, then by the day of revision."
+    return (a.version, a.revised or "") >= (b.version, b.revised or "")
+
+
 def merge_topics(
     found: Mapping[str, Iterable[Abstract]],  # topic -> articles
 ) -> list[Abstract]:  # by PubMed id
@@ -122,7 +136,7 @@ def merge_topics(
     topics: dict[str, list[str]] = {}
     for topic, articles in found.items():
         for a in articles:
-            if a.pmid not in newest or a.version > newest[a.pmid].version:
+            if a.pmid not in newest or newer(a, newest[a.pmid]):
                 newest[a.pmid] = a
             if topic not in topics.setdefault(a.pmid, []):
                 topics[a.pmid].append(topic)
