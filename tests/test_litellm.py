@@ -91,7 +91,7 @@ def test_what_a_service_refuses_is_learnt_once_and_answers_are_cached(monkeypatc
         again = list(ask([letter(i) for i in range(3)], model(), endpoint(), cache=cache, progress=False))
     assert [(a.status, a.text, a.letter_logprobs) for a in got] == [("ok", "B", None)] * 3
     assert all(a.cached for a in again) and len(lib.asked) == n == 5 and lib.closed == 1
-    assert sum("logprobs" in f for f in lib.asked) == 1 and "no logprobs" in got[0].changed
+    assert sum("logprobs" in f for f in lib.asked) == 2 and "no logprobs" in got[0].changed
     assert got[0].cost_usd == pytest.approx((10 * 1.0 + 5 * 2.0) / 1e6)
     sent = lib.asked[-1]
     assert (sent["model"], sent["num_retries"], sent["max_retries"]) == ("bedrock/m-1", 0, 0)

@@ -115,7 +115,8 @@ def strict_fields(body):  # pydantic's form, as SGLang's and FastAPI's servers g
 
 def llamacpp(body):
     if "logprobs" in body:
-        return 500, {"error": {"code": 500, "message": "Unsupported param: logprobs", "type": "server_error"}}
+        words = "Unsupported param: logprobs"
+        return 400, {"error": {"code": 400, "message": words, "type": "invalid_request_error"}}
     return good(body)
 
 
@@ -243,6 +244,83 @@ def test_a_schema_that_is_refused_is_said_in_words():
         (a,) = ask([request], model(), ep(s.url), cache=None, progress=False)
         assert (a.data, a.changed) == ({"label": "Correct"}, ["response_format json_object"])
         assert "JSON schema" in s.asked[-1]["messages"][-1]["content"]
+
+
+# -- what teaches nothing: an error that passes, one that quotes the prompt, a page, one replica of several
+
+FEVER = "Her temperature of 38.5 falls; no seed of doubt is left, and nothing is unsupported or not allowed. Next step?"
+PAGE = "<html><body>403 Forbidden: parameter temperature is not allowed by policy</body></html>"
+STRAY = {
+    "asks to try again": err("temperature is not available right now, try again"),
+    "as lasting ones look": err("Unsupported value: 'temperature' does not support 0 with this model.", "temperature"),
+    "quotes the prompt": err(f"Content not allowed: {FEVER}"),
+    "quotes a part of it": err("Not allowed near 'temperature of 38.5 falls; no seed of d'"),
+    "a gateway's page": (403, PAGE),
+    "a page with 404": (404, PAGE),
+    "a fault that quotes the request": (500, {"error": {"message": 'unsupported: {"max_tokens": 1, "seed": 0}'}}),
+    "a fault that names a parameter": (500, {"error": {"message": "Unsupported param: max_tokens"}}),
+}
+
+
+def case(i):
+    return Request(f"id-{i}", [{"role": "user", "content": f"{FEVER} ({i})"}], {"max_tokens": 8})
+
+
+def plain(body):
+    return 200, completion(body, "rest")
+
+
+@pytest.mark.parametrize("at", [0, 5])
+@pytest.mark.parametrize("name", STRAY)
+def test_a_stray_error_changes_neither_this_run_nor_the_next(name, at, tmp_path, capfd):
+    NOTES.clear()
+    with FaultServer(every=lambda n, b: STRAY[name] if n == at else plain) as s, Cache(tmp_path / "c.sqlite") as c:
+        first = list(ask([case(i) for i in range(12)], model(), ep(s.url), cache=c, progress=False))
+        second = list(ask([case(i) for i in range(20)], model(), ep(s.url), cache=c, progress=False))
+        assert known_terms(c, ep(s.url), model()) == Terms() and not NOTES
+        assert {b["temperature"] for b in s.asked} == {0.0} == {b["seed"] for b in s.asked} and len(s.asked) <= 22
+    assert sum(a.status == "ok" for a in first) >= 11 and {a.status for a in second} == {"ok"}
+    assert not any(a.changed for a in first + second) and "doubt" not in capfd.readouterr().err
+
+
+def test_a_lasting_refusal_is_learnt_though_the_prompt_has_the_word(tmp_path, capfd):
+    def refuses(body):
+        return err(f"Unsupported parameter: temperature. You sent: {FEVER}") if "temperature" in body else plain(body)
+
+    with FaultServer(every=lambda n, b: refuses) as s, Cache(tmp_path / "c.sqlite") as c:
+        out = list(ask([case(i) for i in range(12)], model(), ep(s.url), cache=c, progress=False))
+        assert known_terms(c, ep(s.url), model()) == Terms(dropped=("temperature",))
+        assert {a.status for a in out} == {"ok"} and len(s.asked) <= 12 + 4 + 1
+    assert "doubt" not in capfd.readouterr().err, "the line about it repeats nothing of the prompt"
+
+
+def test_one_replica_that_refuses_changes_nothing_for_the_others(tmp_path):
+    def refuses(body):
+        return err("Unsupported parameter: temperature", "temperature") if "temperature" in body else plain(body)
+
+    with FaultServer(every=lambda n, b: refuses) as bad, FaultServer(every=lambda n, b: plain) as good:
+        endpoint = Endpoint(name="e", base_urls=[bad.url, good.url], identity="e", concurrency=4, pause_s=0.01)
+        with Cache(tmp_path / "c.sqlite") as c:
+            out = list(ask([case(i) for i in range(20)], model(), endpoint, cache=c, progress=False))
+            assert known_terms(c, endpoint, model()) == Terms()
+    assert {a.status for a in out} == {"ok"} and not any(a.changed for a in out) and len(bad.asked) >= 1
+
+
+def test_a_parameter_that_was_taken_is_not_given_up_in_the_middle_of_a_run(tmp_path):
+    def refuses(body):
+        return err("Unsupported parameter: temperature", "temperature") if "temperature" in body else plain(body)
+
+    with Cache(tmp_path / "c.sqlite") as c:
+        with FaultServer(every=lambda n, b: plain if n < 6 else refuses) as s:
+            one = list(ask([case(i) for i in range(12)], model(), ep(s.url), cache=c, progress=False))
+            assert {a.status for a in one[:6]} == {"ok"} and {a.status for a in one[6:]} == {"refused"}
+            assert not any(a.changed for a in one)
+        with FaultServer(every=lambda n, b: refuses) as s:
+            two = list(ask([case(i) for i in range(12)], model(), ep(s.url), cache=c, progress=False))
+            said = ep(s.url, refuses={"temperature": None})
+            three = list(ask([case(i) for i in range(12)], model(), said, cache=c, progress=False))
+    assert [a.status for a in two] == ["ok"] * 6 + ["refused"] * 6 and not any(a.changed for a in two)
+    assert {(a.status, *a.changed) for a in three} == {("ok", "no temperature")}, "said in the entry: all without it"
 
 
 # -- thinking

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from .gate import Gate
+from .gate import Gate, Replicas, pause
 from .job import Came, _Job
 from .notes import say
 from .request import LETTER, Endpoint, Model, wire
 from .send import Line
-from .terms import Terms, changes_of_terms, keep_terms, learn
+from .terms import Terms, changes_of_terms, keep_terms, learn, own_words
 
 # %% auto #0
 __all__ = []
@@ -41,6 +42,11 @@ class _Adapts:
     elsewhere: dict[str, _Job]
     pump: Callable[[], Any]
     _admit: Callable[[list[_Job]], Any]
+    _put_off: Callable[[_Job, float], Any]
+    replicas: Replicas
+    taken: set[tuple]  # what requests said that were answered under these terms
+    testing: _Job | None  # the request that finds out whether a refusal lasts
+    test_at: float
 
     def _learn_from_refusal(self, job: _Job, came: Came) -> bool:
         "Whether a refusal taught how to ask; the request is then on its way again."
@@ -48,12 +54,41 @@ class _Adapts:
             return False
         if self._reword_if_older(job):
             return True
+        body = json.loads(job.wire.body)
         structured = self.terms.structured or self.endpoint.structured
-        found = learn(came.status, came.said, json.loads(job.wire.body), self.terms, structured)
+        found = learn(came.status, came.said, body, self.terms, structured, came.param)
         if found is None or found == self.terms:
             return False
-        self._adopt(found, str(came.got))
-        return self._reword_if_older(job)
+        lasts, was_taken = self._lasts(job, found), job.shape in self.taken
+        if lasts and not was_taken:
+            self._adopt(found, f"{came.status}: {own_words(came.said, body)}")
+            return self._reword_if_older(job)
+        job.faults += 1
+        if job.faults >= self.endpoint.max_attempts:
+            return False
+        self._ask_again(job, alone=not was_taken)
+        return True
+
+    def _lasts(self, job: _Job, found: Terms) -> bool:
+        "Whether the same refusal has come before, from every replica that is to be asked (three at most)."
+        lesson = tuple(changes_of_terms(self.terms, found))
+        before = job.lesson == lesson
+        job.refusers = {*(job.refusers if before else ()), job.replica}
+        job.lesson = lesson
+        return before and len(job.refusers) >= min(3, len(self.replicas.urls))
+
+    def _ask_again(self, job: _Job, alone: bool):
+        "Send a refused request once more, unchanged; alone, while nobody knows whether the refusal lasts."
+        at = time.monotonic() + pause(job.faults, first=self.endpoint.pause_s)
+        if not alone:
+            return self._put_off(job, at)
+        self.gate.end()
+        if self.testing is None:
+            self.testing, self.test_at = job, at
+            self.pending.appendleft(job)
+        else:
+            self.pending.append(job)
+        return self.pump()
 
     def _learn_from_answer(self, job: _Job, got: dict[str, Any], thought: bool, listed: bool) -> bool:
         "Whether an answer taught how to ask, and is no answer itself; the request is then on its way again."
@@ -76,7 +111,8 @@ class _Adapts:
     def _adopt(self, terms: Terms, why: str):
         "Ask under new terms from now on, say so, keep them, and put what is in hand anew."
         learnt = "; ".join(changes_of_terms(self.terms, terms))
-        self.terms = terms
+        self.terms, self.testing = terms, None
+        self.taken.clear()
         if self.shares:
             keep_terms(self.cache, self.endpoint, self.model, terms)
         say(f"{self.model.name} at {self.endpoint.name}: {learnt} ({self.line.clean(why, 300)})")

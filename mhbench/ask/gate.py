@@ -8,6 +8,7 @@ from __future__ import annotations
 import email.utils
 import math
 import time
+from collections.abc import Collection
 from typing import Any
 
 # %% auto #0
@@ -133,9 +134,10 @@ class Replicas:
             [-math.inf] * len(urls),
         )
 
-    def take(self, now: float) -> int:
-        "The least busy replica that is not resting."
-        i = min(range(len(self.urls)), key=lambda i: (self.rests[i] > now, self.busy[i], self.faults[i], i))
+    def take(self, now: float, but: Collection[int] = ()) -> int:
+        "The least busy replica that is not resting; one of `but` only where there is no other."
+        every = range(len(self.urls))
+        i = min(every, key=lambda i: (i in but, self.rests[i] > now, self.busy[i], self.faults[i], i))
         self.busy[i] += 1
         return i
 

@@ -35,7 +35,11 @@ class _Job:
         "spent",
         "repaired",
         "error",
+        "lesson",
+        "refusers",
     )
+    lesson: tuple[str, ...] | None  # what its refusals would teach, if they last
+    refusers: set[int]  # the replicas that refused it so
     since: float | None  # when it was first put off
     error: str | None  # the last one
     held: tuple[float | None, int]  # dollars and tokens set aside
@@ -43,9 +47,16 @@ class _Job:
     def __init__(self, request: Request, wire: Wire, terms: Terms, place: int):
         self.request, self.places = request, [(place, request.id)]
         self.tries = self.faults = self.replica = 0
-        self.since = self.error = None
+        self.since = self.error = self.lesson = None
+        self.refusers = set()
         self.began, self.held, self.spent, self.repaired = 0.0, (0.0, 0), [0, 0, 0], False
         self.put(wire, terms)
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        "What decides which parameters a request of this model has."
+        r = self.request
+        return bool(r.letters), r.schema is not None, tuple(r.sampling)
 
     def put(self, wire: Wire, terms: Terms):
         "What is sent, and under which terms."
@@ -74,6 +85,7 @@ class Came(NamedTuple):
     asked: float | None = None  # seconds that the endpoint asks to wait
     status: int = 0  # of HTTP, where it was an error
     said: str = ""  # the endpoint's own words, all of them
+    param: str | None = None  # the parameter that it names in a field of its own
     tokens: tuple[int, int] = (0, 0)  # of a reply that cannot be used
     billed: bool = False  # it had status 200, so that it is paid for though it cannot be used
     unreached: bool = False  # nobody was there

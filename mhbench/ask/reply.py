@@ -16,7 +16,7 @@ from .request import LETTER, Model, Request, limit_of
 
 # %% auto #0
 __all__ = ['spellings', 'Letters', 'letter_logprobs', 'Malformed', 'first_top', 'opens_thought', 'split_reasoning', 'read_json',
-           'prompt_logprobs', 'read_usage', 'read_reply', 'words']
+           'prompt_logprobs', 'read_usage', 'read_reply', 'words', 'refusal']
 
 # %% ../../nbs/ask/13_reply.ipynb #56d42730
 def spellings(
@@ -393,3 +393,26 @@ def _said(e: Any, depth: int) -> str:
     if raw:
         text += f": {words(raw.encode('utf-8', 'replace')) if isinstance(raw, str) else _said(raw, depth - 1)}"
     return text
+
+
+def refusal(
+    raw: bytes,  # the body of an error
+) -> tuple[str, str | None]:  # the words; the parameter that is named in a field of its own
+    "What an API says against a request; no words where the body is the page of something between."
+    try:
+        said = json.loads(raw)
+    except (ValueError, RecursionError):
+        text = words(raw)
+        return ("" if text.lstrip()[:1] == "<" else text), None
+    return words(raw), _param(said, 4)
+
+
+def _param(e: Any, depth: int) -> str | None:
+    "The field `param` of an error, the last part of its path."
+    if isinstance(e, list):
+        return next(filter(None, (_param(x, depth - 1) for x in e[:5])), None) if depth else None
+    if not isinstance(e, dict) or not depth:
+        return None
+    if isinstance(e.get("param"), str) and e["param"]:
+        return re.split(r"[./]", e["param"])[-1]
+    return _param(e.get("error"), depth - 1)

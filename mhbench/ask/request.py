@@ -306,9 +306,9 @@ def limit_of(
     return name, most
 
 
-def _top(request: Request, endpoint: Endpoint, terms: Terms) -> int:
-    "How many log-probabilities are asked for."
-    if not request.letters or terms.thinks:
+def _top(request: Request, model: Model, endpoint: Endpoint, terms: Terms) -> int:
+    "How many log-probabilities are asked for: none of a model that thinks first, whose first token is its thought's."
+    if not request.letters or model.thinking or terms.thinks:
         return 0
     return endpoint.top_logprobs if terms.top_logprobs is None else min(endpoint.top_logprobs, terms.top_logprobs)
 
@@ -353,7 +353,7 @@ def body_of(
     structured, messages = terms.structured or endpoint.structured, request.messages
     if model.system and not any(m["role"] == "system" for m in messages):
         messages = [{"role": "system", "content": model.system}, *messages]
-    schema, k = request.schema and _closed(request.schema), _top(request, endpoint, terms)
+    schema, k = request.schema and _closed(request.schema), _top(request, model, endpoint, terms)
     body = {"model": model.served, **_sampling(request, model, terms, k)}
     if schema and structured != "json_schema":
         messages = _with_schema(messages, schema)

@@ -23,10 +23,10 @@ from .gate import Gate, Replicas, pause, retry_after, verdict
 from .job import Came, _answer_of, _Job, _repair
 from .marks import RENEW_S, new_owner
 from .progress import Progress
-from .reply import Malformed, read_reply, words
+from .reply import Malformed, read_reply, refusal
 from .request import Answer, kept, wire
 from .send import KEEPERS
-from .terms import known_terms
+from .terms import known_terms, passes
 
 # %% auto #0
 __all__ = ['REFUSALS', 'WATCH_S']
@@ -56,6 +56,7 @@ class _Run(_Adapts):
         self.watch = self.pulse = None
         self.wake, self.mending = asyncio.Event(), None
         self.reached, self.refused, self.gone = False, 0, None  # ever; in a row; why nothing more is asked
+        self.taken, self.testing, self.test_at = set(), None, 0.0
         self.ratio, self.draw = 1.0, random.Random(0).random
         total = len(requests) if hasattr(requests, "__len__") else None
         self.progress = Progress(progress if isinstance(progress, str) else model.name, total, show=bool(progress))
@@ -118,6 +119,8 @@ class _Run(_Adapts):
                 self.cache.put_aside(row.key, str(e))
             return False
         del self.by_key[row.key]
+        if row.status not in ("refused", "error"):
+            self.taken.add(job.shape)
         for place, name in job.places:
             self._ready(place, Answer(name, **fields, request_key=row.key, cached=True))
         return True
@@ -165,8 +168,13 @@ class _Run(_Adapts):
         if self.gone and not self.stop:
             self._give_up()
         while not self.stop:
-            due = bool(self.waiting) and self.waiting[0][0] <= now
-            if not due and not (self.pending and len(self.waiting) <= 4 * self.endpoint.concurrency):
+            if self.testing is not None and not (self.pending and self.pending[0] is self.testing):
+                break  # it is under way, and what it finds out concerns all that would follow
+            if self.testing is not None and self.test_at > now:
+                wait = self.test_at - now
+                break
+            due = self.testing is None and bool(self.waiting) and self.waiting[0][0] <= now
+            if not due and not (self.pending and (self.testing or len(self.waiting) <= 4 * self.endpoint.concurrency)):
                 if self.waiting:
                     wait = self.waiting[0][0] - now
                 break
@@ -219,7 +227,7 @@ class _Run(_Adapts):
         return False
 
     def _start(self, job: _Job, now: float):
-        job.began, job.tries, job.replica = now, job.tries + 1, self.replicas.take(now)
+        job.began, job.tries, job.replica = now, job.tries + 1, self.replicas.take(now, job.refusers)
         self.gate.start(now, job.held[1])
         task = asyncio.get_running_loop().create_task(self._try(job))
         self.tasks.add(task)
@@ -253,7 +261,10 @@ class _Run(_Adapts):
             if kind == "answer":
                 return Came(kind, read_reply(reply.raw, job.request, self.model, job.wire.most), asked)
             said = await self.line.complaint(reply, base, self.model.served)
-            return Came(kind, said, asked, status=reply.status, said=words(reply.raw))
+            own, param = refusal(reply.raw)
+            if kind == "refused" and reply.status not in (401, 403, 404) and passes(own, json.loads(job.wire.body)):
+                kind = "again"
+            return Came(kind, said, asked, status=reply.status, said=own, param=param)
         except Malformed as e:
             return Came("again", f"a malformed reply, {e}", tokens=e.tokens, billed=True)
         except TimeoutError:
@@ -281,6 +292,7 @@ class _Run(_Adapts):
     def _settle(self, job: _Job, came: Came):
         "An answer to commit, a request to put off, or a failure."
         now = time.monotonic()
+        self.testing = None if job is self.testing else self.testing
         if came.kind == "answer":
             return self._answered(job, came.got, now)
         if came.billed:
@@ -304,6 +316,8 @@ class _Run(_Adapts):
         "An answer came: what it cost, whether it can be used as it is, and what it tells of the endpoint."
         self.reached, self.gone, self.refused = True, None, 0
         self.gate.answered()
+        if job.terms == self.terms:
+            self.taken.add(job.shape)
         self._spend(job, got["prompt_tokens"], got["completion_tokens"], got["thinking_tokens"])
         thought, listed = got.pop("thought"), got.pop("listed")
         if self._learn_from_answer(job, got, thought, listed):

@@ -15,7 +15,8 @@ from typing import Any
 from .rows import Row
 
 # %% auto #0
-__all__ = ['STRUCTURED', 'LIMITS', 'Terms', 'changes_of_terms', 'terms_key', 'known_terms', 'keep_terms', 'learn']
+__all__ = ['STRUCTURED', 'LIMITS', 'Terms', 'changes_of_terms', 'terms_key', 'known_terms', 'keep_terms', 'own_words', 'passes',
+           'learn']
 
 # %% ../../nbs/ask/11_terms.ipynb #5c80cb64
 STRUCTURED = ("json_schema", "json_object", "none")  # each is tried where the one before is refused
@@ -107,6 +108,8 @@ _REFUSED = re.compile(
     r"|not accepted|unrecogni[sz]ed|unknown|unexpected|extra inputs|extra_forbidden|extra fields|cannot find field"
     r"|deprecated|is disabled|only the default|please remove|not possible"
 )
+_PASSING = re.compile(r"(?i)\btry again\b|\bretry\b|\bright now\b|\btemporar|\bat (?:the|this) moment\b|\boverloaded\b")
+_LEARNT_FROM = (400, 403, 404, 405, 415, 422)
 _INSTEAD = re.compile(r"(?i)\buse ['\"`]?(max_tokens|max_completion_tokens)\b")
 _AT_MOST = (  # how the services say how many log-probabilities they give
     re.compile(r"(?i)max(?:imum)? allowed(?: is)?:? *(\d+)"),  # vLLM, SGLang
@@ -120,9 +123,55 @@ _ROUTED = re.compile(r"(?i)no endpoints found that (?:can handle|support) the re
 _ROUTING = ("top_logprobs", "response_format", "seed", "temperature")  # what a router's models differ in, in order
 
 
-def _names(text: str, param: str) -> bool:
-    "Whether an error's text names a parameter."
-    return re.search(rf"(?i)(?<![\w-]){re.escape(param)}(?![\w-])", text) is not None
+_WORD = re.compile(r"\w+")
+_RUN = 4  # so many words in a row that a prompt and an error share are the prompt's
+_CALLED = r"(?:param(?:eter)?|argument|field|property|option|name|value|body\.|#/|inputs?)s?"  # of a request
+
+
+def _texts(x: Any) -> list[str]:
+    "Every text within a part of a request."
+    if isinstance(x, str):
+        return [x]
+    parts = list(x.values()) if isinstance(x, dict) else x if isinstance(x, list) else []
+    return [text for part in parts for text in _texts(part)]
+
+
+def _prompt(body: dict[str, Any]) -> str:
+    return "\n".join(_texts([body.get("messages"), body.get("prompt")]))
+
+
+def own_words(
+    text: str,  # of an error
+    body: dict[str, Any],  # what was sent
+) -> str:
+    "An error's text without what it repeats of the request: runs of words of the prompt, and fields with their values."
+    for name, value in body.items():
+        for shown in {json.dumps(value), repr(value)}:
+            text = re.sub(rf"""(["']){re.escape(name)}\1\s*:\s*{re.escape(shown)}""", "…", text)
+    asked = [w.casefold() for w in _WORD.findall(_prompt(body))]
+    n = min(_RUN, len(asked))
+    runs = {tuple(asked[i : i + n]) for i in range(len(asked) - n + 1)} if n else set()
+    found = list(_WORD.finditer(text))
+    said = [m[0].casefold() for m in found]
+    out = list(text)
+    for i in range(len(said) - n + 1 if n else 0):
+        if tuple(said[i : i + n]) in runs:
+            start, end = found[i].start(), found[i + n - 1].end()
+            out[start:end] = " " * (end - start)
+    return re.sub(r"\s{2,}", " … ", "".join(out))
+
+
+def _names(text: str, param: str, prompt: str) -> bool:
+    "Whether an error's own words name a parameter, and not a word of the prompt."
+    name = rf"(?<![\w-]){re.escape(param)}(?![\w-])"
+    if not re.search(f"(?i){name}", prompt):
+        return re.search(f"(?i){name}", text) is not None
+    return (
+        re.search(rf"(?i)\b{_CALLED}\W{{0,4}}(?:is |of )?\W{{0,2}}{name}|{name}\W{{0,2}} {_CALLED}\b", text) is not None
+    )
+
+
+_LOGPROBS = re.compile(r"(?i)\b(?:top_)?log_?probs?\b|log[- ]probabilities")
 
 
 def _limit(text: str) -> int | None:
@@ -143,32 +192,43 @@ def _without(terms: Terms, param: str, structured: str) -> Terms:
     return replace(terms, dropped=(*terms.dropped, param))
 
 
+def passes(text: str, body: dict[str, Any]) -> bool:
+    "Whether an error asks to try again."
+    return _PASSING.search(own_words(text, body)) is not None
+
+
 def learn(
     status: int,  # of HTTP
-    text: str,  # the endpoint's own words, all of them
+    text: str,  # the endpoint's own words, all of them; "" where it was no API that spoke
     body: dict[str, Any],  # what was sent
     terms: Terms,  # under which it was sent
     structured: str = "json_schema",  # how a JSON schema was sent
+    param: str | None = None,  # the parameter that the endpoint names in a field of its own
 ) -> Terms | None:  # None where the error is about something else
     "The terms under which to ask again, from a refusal."
-    if status not in (400, 403, 404, 405, 415, 422, 500, 501):
+    if status not in _LEARNT_FROM:
+        return None
+    text, prompt = own_words(text, body), _prompt(body)
+    if _PASSING.search(text):
         return None
     if _ROUTED.search(text):
         return _routed(body, terms, structured)
-    limited = next((k for k in LIMITS if k in body and _names(text, k)), None)
+    sent = [k for k in body if k == param] if param else [k for k in body if _names(text, k, prompt)]
+    limited = next((k for k in LIMITS if k in sent), None)
     if limited and (_REFUSED.search(text) or _INSTEAD.search(text)):
         if (m := _INSTEAD.search(text)) and m.group(1) != limited:
             return _renamed(terms, limited, m.group(1))
         if not _INSTEAD.search(text):
             return _renamed(terms, limited, LIMITS[1 - LIMITS.index(limited)])
     asked = body.get("top_logprobs", body.get("logprobs"))
-    if asked and re.search(r"(?i)log_?probs", text) and (most := _limit(text)) is not None and most < asked:
+    about_logprobs = param in ("logprobs", "top_logprobs") if param else _LOGPROBS.search(text)
+    if asked and about_logprobs and (most := _limit(text)) is not None and most < asked:
         return replace(terms, top_logprobs=most)
     if not _REFUSED.search(text):
         return None
-    if asked and re.search(r"(?i)\b(?:top_)?log_?probs?\b|log[- ]probabilities", text):
+    if asked and about_logprobs:
         return _without(terms, "logprobs", structured)
-    named = [k for k in body if k not in _NEVER and _names(text, k)]
+    named = [k for k in sent if k not in _NEVER]
     for k in named:
         terms = _without(terms, k, structured)
     return terms if named else None
