@@ -1,5 +1,6 @@
 """Requests, responses and the baseline that does not generate."""
 
+import json
 import math
 import re
 
@@ -13,6 +14,8 @@ from hypothesis import strategies as st
 from mhbench.ask.budget import TooManyFailed
 from mhbench.ask.request import Model, limit_of
 from mhbench.records.schema import Item, letters
+from mhbench.report.findings import went_wrong
+from mhbench.steps.answers import count_responses, generate_metrics
 from mhbench.steps.generate import SELF_CONSISTENCY, generate, generation_requests, merged, select_items, settings
 from mhbench.steps.score import read_answer, score_responses
 from mhbench.steps.similarity import nearest_option
@@ -404,3 +407,18 @@ def test_an_answer_is_read_by_what_named_the_options(tmp_path):
         assert read_answer(mc(1)[0], got.model_copy(update={"numbered": not named}))[0] == []
         assert score_responses(mc(1), [got])["correct"].tolist() == [1.0]
         assert "logprobs" not in seen[0] or not named  # those of letters say nothing of numbers
+
+
+def test_answers_under_two_sets_of_terms_are_said(tmp_path):
+    items = mc(4)
+    with answering(lambda body: "A") as (here, _):
+        responses = generate(items, MODEL, here, cache=None, progress=False)
+    mixed = [r.model_copy(update={"changed": ["no temperature"]}) if r is responses[0] else r for r in responses]
+    counts = count_responses(items, mixed)
+    assert dict(zip(counts["changed"], counts["n"])) == {"": 3, "no temperature": 1}
+    assert [generate_metrics(items, x)["n_terms"] for x in (responses, mixed)] == [1, 2]
+    file = tmp_path / "metrics" / "generate" / "s" / "m.json"
+    file.parent.mkdir(parents=True)
+    for x, said in ((responses, []), (mixed, ["s: answers of m were made with different parameters"])):
+        file.write_text(json.dumps({"n_terms": generate_metrics(items, x)["n_terms"]}), encoding="utf-8")
+        assert [w.split(", since")[0] for w in went_wrong(tmp_path, ["s"])] == said

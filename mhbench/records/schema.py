@@ -152,6 +152,7 @@ class Outcome(Record):
     completion_tokens: Annotated[int, Field(ge=0)] = 0
     cost_usd: Annotated[float, Field(ge=0)] | None = 0.0  # from the price table; None where the price is unknown
     request_key: str | None = None  # SHA-256 of everything that shaped the answer
+    changed: list[str] = []  # what of the request the endpoint does not take, such as "no temperature"
 
     @property
     def about(self) -> dict[str, Any]:

@@ -135,6 +135,14 @@ def _of_unread(accuracy: pd.DataFrame, study: str) -> list[str]:
     return [f"{study}: not one answer could be read, and no share is given ({'; '.join(of)})."]
 
 
+def _of_terms(results: Path, study: str) -> list[str]:
+    "Whose answers were not all asked for with the same parameters."
+    files = sorted((results / "metrics" / "generate" / study).glob("*.json"))
+    mixed = [f.stem for f in files if json.loads(f.read_text(encoding="utf-8")).get("n_terms", 0) > 1]
+    what = "were made with different parameters, since the endpoint did not take the same ones throughout"
+    return [f"{study}: answers of {', '.join(mixed)} {what} (`changed` in the generate stage)."] if mixed else []
+
+
 def went_wrong(results: str | Path, studies: Sequence[str]) -> list[str]:  # sentences
     "What is missing, unread, unusable or suspicious in a run."
     out = []
@@ -144,7 +152,12 @@ def went_wrong(results: str | Path, studies: Sequence[str]) -> list[str]:  # sen
         without = _metrics(Path(results), "approach", study).get("n_without", 0)
         out += [f"{study}: {without} cases got no relevant question and were asked of nobody."] if without else []
         counts, accuracy = (_table(Path(results), "score", study, name) for name in ("counts", "accuracy"))
-        out += _of_requests(counts, study) + _of_unread(accuracy, study) + _of_coverage(accuracy, study)
+        out += (
+            _of_terms(Path(results), study)
+            + _of_requests(counts, study)
+            + _of_unread(accuracy, study)
+            + _of_coverage(accuracy, study)
+        )
         for stage in ("judge", "duels"):
             counts, guard = (_table(Path(results), stage, study, t) for t in ("counts", "guard"))
             out += _of_judges(counts, guard, study, stage)

@@ -97,9 +97,12 @@ def _read(items: Sequence[Item], responses: Sequence[Response]) -> pd.DataFrame:
 
 
 def count_responses(items: Sequence[Item], responses: Sequence[Response]) -> pd.DataFrame:
-    "By mode and status: responses, items, answers that could not be read, tokens and money."
+    """By mode, status and what of the requests the endpoint did not take (`changed`): responses, items, answers that
+    could not be read, tokens and money.
+    """
     table = _read(items, responses)
-    g = table.groupby(["mode", "status"])
+    table["changed"] = table["changed"].map(", ".join)
+    g = table.groupby(["mode", "status", "changed"])
     spent = g[["unread", "prompt_tokens", "completion_tokens"]].sum()
     spent["cost_usd"] = g["cost_usd"].agg(lambda x: x.sum(skipna=False))  # one unknown price makes the sum unknown
     return pd.concat([g.size().rename("n"), g["item_id"].nunique().rename("items"), spent], axis=1).reset_index()
@@ -155,6 +158,14 @@ def check_readable(
                 )
 
 
+def _n_terms(items: Sequence[Item], table: pd.DataFrame) -> int:
+    "Under how many sets of terms the answers of one mode to one kind of item were made, at most."
+    answered = table[table["status"].isin(ANSWERED)]
+    task = answered["item_id"].map({i.item_id: i.task for i in items})
+    terms = answered["changed"].map(tuple).groupby([answered["mode"], task]).nunique()
+    return int(terms.max()) if len(terms) else 0
+
+
 def generate_metrics(items: Sequence[Item], responses: Sequence[Response]) -> dict:
     "Counts, tokens, money, and a fingerprint of the answers."
     table = frame(responses, Response)
@@ -166,5 +177,6 @@ def generate_metrics(items: Sequence[Item], responses: Sequence[Response]) -> di
         "prompt_tokens": table["prompt_tokens"].sum(),
         "completion_tokens": table["completion_tokens"].sum(),
         "cost_usd": table["cost_usd"].sum(skipna=False),
+        "n_terms": _n_terms(items, table),
         "responses_sha256": fingerprint([[r.item_id, r.mode, r.sample, r.text] for r in responses]),
     }
