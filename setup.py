@@ -7,7 +7,8 @@ from setuptools import setup
 from setuptools.command.build_py import build_py
 
 STAGES = sorted(Path("nbs", "stages").glob("*.ipynb"))
-PIPELINE = [*map(Path, ("params.yaml", "run.yaml", "dvc.yaml", "params.schema.json")), *STAGES]
+FILES = ("params.yaml", "run.yaml", "dvc.yaml", "params.schema.json", "nbs/stages/mhbench.sh")
+PIPELINE = [*map(Path, FILES), *STAGES]
 
 
 class WithPipeline(build_py):

@@ -71,7 +71,7 @@ def test_a_change_that_two_intervals_hide_is_seen_item_by_item(tmp_path, capsys)
 
 
 MAKE = """
-import pathlib, pandas as pd, yaml
+import json, pathlib, pandas as pd, yaml
 right = [float(k < yaml.safe_load(open("params.yaml"))["right"]) for k in range(40)]
 ids = [f"q{k}" for k in range(40)]
 rows = {"study": "s", "set": None, "item_id": ids, "cluster": ids, "model": "m", "mode": "zero_shot"}
@@ -81,6 +81,9 @@ out.mkdir(parents=True, exist_ok=True)
 pd.DataFrame(rows | {"answered_by": "plain", "n_votes": 1, "correct": right}).to_parquet(out / "scores.parquet")
 main = {"measure": "accuracy", "model": "m", "mode": "zero_shot", "n": 40, "estimate": sum(right) / 40}
 pd.DataFrame([main | {"ci_low": 0.0, "ci_high": 1.0, "level": 0.95}]).to_parquet(out / "headline.parquet")
+kept = pathlib.Path("results/metrics/score/s.json")
+kept.parent.mkdir(parents=True, exist_ok=True)
+kept.write_text(json.dumps({"accuracy": {"m/zero_shot": {"n": 40, "estimate": sum(right) / 40}}, "n_items": 40}))
 """
 STAGE = """
 stages:
@@ -91,6 +94,7 @@ stages:
     params: [right]
     outs:
       - results/score/${item.study}
+      - results/metrics/score/${item.study}.json: {cache: false}
 """
 
 
@@ -100,7 +104,12 @@ def test_commits_tags_and_experiments_are_runs(tmp_path, monkeypatch, capsys):
     for variable in ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"):
         monkeypatch.setenv(variable, "tests@localhost")
     monkeypatch.setenv("PATH", f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}")
-    files = {"make.py": MAKE, "dvc.yaml": STAGE, "params.yaml": "right: 10\n", ".gitignore": "/results\n"}
+    files = {
+        "make.py": MAKE,
+        "dvc.yaml": STAGE,
+        "params.yaml": "right: 10\n",
+        ".gitignore": "/results/*\n!/results/metrics/\n",
+    }
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
 
@@ -119,8 +128,16 @@ def test_commits_tags_and_experiments_are_runs(tmp_path, monkeypatch, capsys):
     assert "0 of 1 main numbers differ" in capsys.readouterr().out
     assert main(["compare", "HEAD", "nowhere"]) == 1
     assert "must be a folder or a revision" in capsys.readouterr().err
-    shutil.rmtree(tmp_path / ".dvc" / "cache")
-    assert main(["compare", "better", "."]) == 1
+    shutil.rmtree(tmp_path / ".dvc" / "cache")  # as where somebody else ran that commit
+    assert main(["compare", "v1", "."]) == 0
+    said = capsys.readouterr().out
+    assert "Results of v1 are in no cache here (score/s)" in said and "item by item" in said
+    assert "0 of 2 main numbers differ" in said and said.endswith("both scored:\nnone\n")
+    assert main(["compare", "better", "."]) == 0
+    said = capsys.readouterr().out
+    assert "1 of 2 main numbers differ" in said and "accuracy, m/zero_shot" in said and "-0.250" in said, said
+    do("git rm -q --cached results/metrics/score/s.json", "git commit -qm none", "git tag v2")
+    assert main(["compare", "v2", "."]) == 1
     assert "must hold main numbers" in capsys.readouterr().err, "what no storage has is not compared as if it were none"
 
 

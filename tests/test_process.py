@@ -9,6 +9,7 @@ import time
 
 import nbformat
 import pytest
+import yaml
 from conftest import BIN, ENV, ROOT
 
 CELLS = (
@@ -163,3 +164,50 @@ def test_an_interrupt_before_the_stage_has_begun_is_not_lost(tmp_path):
         [sys.executable, "-c", BUSY], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=30
     )
     assert done.stderr.endswith("KeyboardInterrupt\n"), done.stderr
+
+
+def repro(program, folder, shell, **env):
+    "DVC by its path, with a PATH that holds neither it nor mhbench."
+    env = {**ENV, "PATH": "/usr/bin:/bin", "SHELL": shell, **env}
+    env = {k: v for k, v in env.items() if k != "MHBENCH_ROOT"}
+    return subprocess.run([*program, "repro"], cwd=folder, env=env, capture_output=True, text=True)
+
+
+@pytest.fixture
+def called(tmp_path):
+    "A folder whose first stage is the pipeline's, and asks for the version alone."
+    top = tmp_path / "called"
+    (top / "nbs" / "stages").mkdir(parents=True)
+    shutil.copy(ROOT / "nbs" / "stages" / "mhbench.sh", top / "nbs" / "stages")
+    stage = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]["inputs"]
+    stage["cmd"] = stage["cmd"].replace(" inputs", " --version > results/inputs/said")
+    (top / "dvc.yaml").write_text(yaml.safe_dump({"stages": {"inputs": stage}}), encoding="utf-8")
+    (top / "results" / "inputs").mkdir(parents=True)
+    (top / "results" / "inputs" / "kept").write_text("of an earlier run", encoding="utf-8")
+    subprocess.run([BIN / "dvc", "init", "--no-scm", "-q"], cwd=top, check=True, env=ENV)
+    return top
+
+
+@pytest.mark.parametrize("shell", ["/bin/sh", "/bin/bash", ""])
+def test_a_stage_finds_the_command_that_is_installed_beside_dvc(shell, called):
+    done = repro([BIN / "dvc"], called, shell)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (called / "results" / "inputs" / "said").read_text(encoding="utf-8").startswith("mhbench ")
+
+
+def test_where_there_is_no_such_command_dvc_removes_nothing(called, tmp_path):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").symlink_to(sys.executable)
+    places = os.pathsep.join(p for p in sys.path if p)
+    done = repro([tmp_path / "bin" / "python", "-m", "dvc"], called, "/bin/sh", PYTHONPATH=places)
+    assert done.returncode and "mhbench: must be installed beside DVC" in done.stderr, done.stderr
+    assert (called / "results" / "inputs" / "kept").exists()
+    (called / ".venv" / "bin").mkdir(parents=True)
+    (called / ".venv" / "bin" / "mhbench").symlink_to(BIN / "mhbench")
+    done = repro([tmp_path / "bin" / "python", "-m", "dvc"], called, "/bin/sh", PYTHONPATH=places)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_stage_is_run_by_that_script():
+    stages = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
+    assert {s["cmd"].partition("mhbench.sh ")[0] for s in stages.values()} == {"sh nbs/stages/"}

@@ -5,7 +5,9 @@
 # %% ../../nbs/run/15_compare.ipynb #39887880
 from __future__ import annotations
 
+import json
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +20,7 @@ from ..stats.resample import mean, paired_difference
 from ..steps.score import RUN, mode_names, where_read
 
 # %% auto #0
-__all__ = ['Results', 'results_of', 'paired_accuracies', 'main_numbers', 'headline_metrics', 'add_compare']
+__all__ = ['Results', 'results_of', 'paired_accuracies', 'with_metrics', 'main_numbers', 'headline_metrics', 'add_compare']
 
 # %% ../../nbs/run/15_compare.ipynb #e3d16b0f
 class Results(NamedTuple):
@@ -27,23 +29,47 @@ class Results(NamedTuple):
     name: str
     main: pd.DataFrame  # the main numbers: study, stage, measure, model, mode, n, estimate, ...
     scores: pd.DataFrame  # one row a response: study, set, item_id, cluster, model, mode, correct, ...
+    metrics: pd.DataFrame  # what git keeps of it, in columns of `main`: the numbers of results/metrics
     gone: tuple[str, ...] = ()  # stages and studies of that commit whose results are nowhere here
 
 
+_NUMBER = ["study", "stage", "measure", "model", "mode"]
 _OF_SCORES = ["study", "set", "item_id", "cluster", "model", "mode", "answered_by", "n_votes", "correct"]
 _OF_SCORES += ["status", "how", "read"]
 
 
+def _leaves(values: dict, *at: str) -> Iterator[tuple[str, float | None, float | None]]:  # name, n, estimate
+    "The numbers that a file of metrics holds."
+    for name, value in values.items():
+        if isinstance(value, dict) and "estimate" in value:
+            yield ", ".join((*at, name)), value.get("n"), value["estimate"]
+        elif isinstance(value, dict):
+            yield from _leaves(value, *at, name)
+        elif isinstance(value, (int, float)):
+            yield ", ".join((*at, name)), None, value
+
+
+def _metrics(folder: Path) -> pd.DataFrame:  # study, stage, measure, model, mode, n, estimate
+    "The numbers in a folder of metrics: <stage>/<study>.json, or <stage>/<study>/<model>.json."
+    rows = []
+    for file in sorted(folder.glob("*/**/*.json")):
+        stage, study, *model = file.relative_to(folder).with_suffix("").parts
+        for measure, n, estimate in _leaves(json.loads(file.read_text(encoding="utf-8"))):
+            rows.append((study, stage, measure, "".join(model), "", n, estimate))
+    return pd.DataFrame(rows, columns=[*_NUMBER, "n", "estimate"]).astype({"n": float, "estimate": float})
+
+
 def _read(folder: Path, name: str, gone: tuple[str, ...] = ()) -> Results:
-    found = []
+    found, metrics = [], _metrics(folder / "metrics")
     for file in sorted(folder.glob("*/*/headline.parquet")):
         found.append(pd.read_parquet(file).assign(stage=file.parts[-3], study=file.parts[-2]))
     scored = [pd.read_parquet(f, columns=_OF_SCORES) for f in sorted(folder.glob("score/*/scores.parquet"))]
-    if not found:
+    if not found and not (gone and len(metrics)):
         remedy = "run `dvc repro` there, or `dvc fetch` for a commit whose results are not in the cache"
         refuse("compare", "a run", "hold main numbers", f"none in {name!r}", remedy=remedy, error=FileNotFoundError)
     scores = pd.concat(scored, ignore_index=True) if scored else pd.DataFrame(columns=_OF_SCORES)
-    return Results(name, pd.concat(found, ignore_index=True), scores, gone)
+    main = pd.concat(found, ignore_index=True) if found else metrics.iloc[:0]
+    return Results(name, main, scores, metrics, gone)
 
 
 def results_of(
@@ -68,27 +94,38 @@ def results_of(
     with tempfile.TemporaryDirectory() as d:
         found = [study for stage in stages for study in _inside(files, stage)]
         gone = [study for study in found if not _fetch(files, study, Path(d))]
+        for file in files.find("results/metrics"):
+            _keep(Path(d) / file, files.cat_file(file))
         return _read(Path(d) / "results", run, tuple(g.removeprefix("results/") for g in gone))
 
 
+_OF_NO_STUDY = [f"results/{name}" for name in ("text", "metrics", "inputs", "trained", "report")]
+
+
 def _inside(files: Any, folder: str) -> list[str]:
-    "The studies of a stage; nothing for a file, and for the folders of texts and metrics."
-    if folder in ("results/text", "results/metrics", "results/inputs") or not files.isdir(folder):
+    "The studies of a stage; nothing for a file, and for the folders that have no studies."
+    if folder in _OF_NO_STUDY or not files.isdir(folder):
         return []
     return [study for study in files.ls(folder, detail=False) if files.isdir(study)]
 
 
 def _fetch(files: Any, study: str, to: Path) -> bool:  # False: DVC names it, and its cache has not got it
     "The two tables that a comparison reads, of one stage and study."
+    from dvc_data.index import DataIndexDirError
+
     try:
         names = {Path(f).name for f in files.ls(study, detail=False)} & {"headline.parquet", "scores.parquet"}
         held = {name: files.cat_file(f"{study}/{name}") for name in names}
-    except OSError:  # DVC's word for what no storage has
+    except (OSError, DataIndexDirError):  # DVC's words for what no storage has
         return False
-    (to / study).mkdir(parents=True, exist_ok=True)
     for name, content in held.items():
-        (to / study / name).write_bytes(content)
+        _keep(to / study / name, content)
     return True
+
+
+def _keep(file: Path, content: bytes) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content)
 
 # %% ../../nbs/run/15_compare.ipynb #e891cfe6
 _RUN = ["study", "set", "model", "asked"]
@@ -124,9 +161,6 @@ def paired_accuracies(
     return pd.DataFrame(rows, columns=columns)
 
 
-_NUMBER = ["study", "stage", "measure", "model", "mode"]
-
-
 def _numbers(main: pd.DataFrame) -> pd.DataFrame:
     "The main numbers, those of one name counted, so that none takes another's place."
     kept = main.assign(mode=main["mode"].fillna(""), model=main["model"].fillna(""))[[*_NUMBER, "n", "estimate"]]
@@ -141,6 +175,20 @@ def _paired(row: Any, paired: pd.DataFrame) -> tuple[float, float]:
     same = paired[of & (paired["n"] == row.n_first)]
     same = same[np.isclose(same["estimate"], row.estimate, atol=1e-9)]
     return (same["ci_low"].iloc[0], same["ci_high"].iloc[0]) if len(same) else (np.nan, np.nan)
+
+
+def with_metrics(first: Results, second: Results) -> tuple[Results, Results]:
+    "Both runs, with what git keeps of either where the results of one of them are gone: of that stage and study."
+    gone = {*first.gone, *second.gone}
+
+    def both(run: Results) -> Results:
+        parts = [
+            t[(t["stage"] + "/" + t["study"]).isin(gone) == kept]
+            for t, kept in ((run.main, False), (run.metrics, True))
+        ]
+        return run._replace(main=pd.concat([t for t in parts if len(t)] or parts[:1], ignore_index=True))
+
+    return both(first), both(second)
 
 
 def main_numbers(
@@ -184,7 +232,7 @@ def headline_metrics(main: pd.DataFrame) -> dict:  # study -> stage -> "measure,
 def _compare(a):
     from mhbench.report.page import ReportTable, Section, html_report, readable
 
-    first, second = results_of(a.first), results_of(a.second)
+    first, second = with_metrics(results_of(a.first), results_of(a.second))
     paired = paired_accuracies(first.scores, second.scores, seed=20250107)
     main = main_numbers(first, second, paired)
     told = [
@@ -193,8 +241,14 @@ def _compare(a):
     ]
     for run in (first, second):
         if run.gone:
-            told.append(f"{run.name} had results that are not in DVC's cache and not compared: {', '.join(run.gone)}")
-    changed = main[~(main["estimate"].abs() <= 1e-9)]
+            told.append(
+                f"Results of {run.name} are in no cache here ({', '.join(run.gone)}): their numbers are those that git"
+                " keeps in results/metrics, without an interval of the difference, and no answers are compared item by"
+                f" item. To have these, make them: `git worktree add ../other {run.name}`, `make repro` in ../other,"
+                f" and name ../other in place of {run.name}."
+            )
+    same = np.isclose(main["first"], main["second"], rtol=1e-5, atol=1e-9, equal_nan=True)  # git keeps six digits
+    changed = main[~same]
     print(*told, sep="\n")
     print(f"\n{len(changed)} of {len(main)} main numbers differ" + (":" if len(changed) else ""))
     if len(changed):

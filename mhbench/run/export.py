@@ -179,8 +179,10 @@ def mlflow_run(main: pd.DataFrame, page: str | Path, uri: str, name: str = "mhbe
 
     Raises: ImportError where MLflow is not installed.
     """
-    import mlflow
-
+    try:
+        import mlflow
+    except ImportError:
+        raise ImportError("export: the package mlflow must be installed; pip install mlflow") from None
     mlflow.set_tracking_uri(uri)
     mlflow.set_experiment(name)
     with mlflow.start_run() as run:

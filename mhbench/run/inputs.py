@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
@@ -211,7 +212,9 @@ def record_inputs(params: str | Path = "params.yaml") -> dict[str, dict]:  # stu
 
             people = top / Path(prepare["ratings"]).expanduser()
             out[study]["people"] = hash_of_answers(people) if people.exists() else "absent"
-        _write(top / "results" / "inputs" / f"{study}.json", out[study])
+    shutil.rmtree(top / "results" / "inputs", ignore_errors=True)  # DVC removes nothing there: of another selection
+    for study, hashes in out.items():
+        _write(top / "results" / "inputs" / f"{study}.json", hashes)
     keep_private(top)
     _record_asked(p, top / "results" / "inputs", top, out)
     record_package(top)

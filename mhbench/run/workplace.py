@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 import mhbench
@@ -70,7 +71,7 @@ def record_package(top: str | Path) -> None:
         file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 # %% ../../nbs/run/19_workplace.ipynb #04943e2c
-_FILES = ("params.yaml", "run.yaml", "dvc.yaml", "params.schema.json")
+_FILES = ("params.yaml", "run.yaml", "dvc.yaml", "params.schema.json", "nbs/stages/mhbench.sh")
 
 
 def pipeline_files() -> dict[str, Path]:  # by name in the folder: params.yaml, nbs/stages/score.ipynb, ...
@@ -165,8 +166,10 @@ def init(
 # %% ../../nbs/run/19_workplace.ipynb #c0d1ce0b
 def _init(a) -> None:
     made = init(a.folder, update=a.update)
-    print(f"{a.folder}: {len(made)} files, {sum(name.startswith('nbs/stages') for name in made)} stages")
+    print(f"{a.folder}: {len(made)} files, {sum(name.endswith('.ipynb') for name in made)} stages")
     if not a.update:
+        if find_spec("sentence_transformers") is None:
+            print("first: pip install 'mhbench[metrics]', which brings the encoder minilm")
         print(f"next: cd {a.folder}; mhbench select --studies mhqa --models minilm; dvc repro")
 
 

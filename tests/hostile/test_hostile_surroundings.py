@@ -221,7 +221,7 @@ def test_every_stage_comes_after_the_one_that_checks_the_parameters():
     first = [name for name in stages if name != "inputs" and "inputs" not in before(stages, name)]
     assert first == [], first
     commands = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
-    assert commands["inputs"]["cmd"] == "mhbench inputs" and commands["inputs"]["always_changed"]
+    assert commands["inputs"]["cmd"] == "sh nbs/stages/mhbench.sh inputs" and commands["inputs"]["always_changed"]
 
 
 @pytest.mark.parametrize("alone", [False, True])
@@ -242,7 +242,7 @@ def test_a_name_that_a_shell_would_read_runs_nothing_through_dvc(alone, house, m
     monkeypatch.setenv("PATH", f"{BIN}{os.pathsep}{os.environ['PATH']}")
     with Repo.init(".", no_scm=True) as repo, pytest.raises(ReproductionError) as e:
         assert [s.cmd for s in repo.index.stages if s.name == f"prepare@{name}"] == [
-            f"mhbench run prepare --study {name}"
+            f"sh nbs/stages/mhbench.sh run prepare --study {name}"
         ]
         repo.reproduce(f"prepare@{name}", single_item=True) if alone else repo.reproduce()
     assert "touch" in str(e.value) if alone else "inputs" in str(e.value), "refused before the name reaches a shell"
