@@ -63,6 +63,30 @@ def test_a_cell_leaves_what_it_leaves_in_a_kernel(tmp_path):
     assert [o.text for o in left["here"][6].outputs if o.get("name") == "stderr"] == ["said\n"]
 
 
+FIGURE = """
+from mhbench.report.style import canvas
+from mhbench.run.stage import Stage
+s = Stage("agreement", "mentat", "", n_items=2)
+fig, ax = canvas(2, 2)
+s.figure("one", fig, "A line")
+"""
+
+
+def test_a_figure_is_in_its_notebook_as_a_picture(tmp_path):
+    import base64
+
+    cells = [FIGURE, "s.done({})"]
+    kernel = {"name": "python3", "display_name": "python3", "language": "python"}
+    cells = [nbformat.v4.new_code_cell(c) for c in cells]
+    book = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
+    nbformat.write(book, tmp_path / "in.ipynb")
+    env = {**ENV, "PYTHONPATH": str(ROOT), "MHBENCH_ROOT": str(ROOT)}
+    for engine in ("here", "nbclient"):
+        subprocess.run([sys.executable, "-c", RUN, engine], cwd=tmp_path, env=env, capture_output=True, check=True)
+        (shown,) = nbformat.read(tmp_path / f"{engine}.ipynb", 4).cells[0].outputs
+        assert base64.b64decode(shown.data["image/png"]).startswith(b"\x89PNG"), engine
+
+
 ASKED = """
 export DVC_STAGE=prepare
 mhbench run prepare --study nobody 2> first; echo $?

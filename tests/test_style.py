@@ -69,5 +69,7 @@ def test_what_readers_see_is_what_the_stages_are():
             c for c in cells if c["cell_type"] == "code" and "injected-parameters" not in c["metadata"].get("tags", [])
         ]
         assert ["".join(c["source"]) for c in ran] == code_cells(ROOT / "nbs" / "stages" / f"{stage}.ipynb"), executed
-        errors = [o for c in ran for o in c["outputs"] if o["output_type"] == "error"]
-        assert not errors, executed
+        outputs = [o for c in ran for o in c["outputs"]]
+        assert not [o for o in outputs if o["output_type"] == "error"], executed
+        shown = [o["data"] for o in outputs if "".join(o.get("data", {}).get("text/plain", "")).startswith("<Figure")]
+        assert all(data.get("image/png") for data in shown), f"{executed}: a figure shows as text"

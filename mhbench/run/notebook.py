@@ -9,6 +9,7 @@ import io
 import os
 from base64 import b64encode
 from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
 from typing import Any
 
 import nbformat
@@ -16,12 +17,14 @@ import pandas as pd
 from ipykernel.zmqshell import ZMQInteractiveShell
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
+from matplotlib.figure import Figure
 from papermill.engines import Engine, papermill_engines
+from PIL import Image
 from traitlets import Type
 from traitlets.config import Config
 
 # %% auto #0
-__all__ = ['PRINTED', 'CellOutputs', 'Printed', 'ShellWithoutZMQ', 'Here']
+__all__ = ['PRINTED', 'CellOutputs', 'Printed', 'put_pictures_in', 'ShellWithoutZMQ', 'Here']
 
 # %% ../../nbs/run/24_notebook.ipynb #acb91abb
 PRINTED = 1_000_000  # characters a cell, of each stream
@@ -114,6 +117,37 @@ class _Displayed(DisplayPublisher):
         self.shell.shown.clear(wait)
 
 
+_WIDE = 900  # pixels of a figure in a notebook
+_SAVED = "saved as "
+
+
+def _where_saved(figure: Figure) -> str | None:
+    "Where a stage saves a figure, in the place of the picture that is not drawn yet."
+    file = getattr(figure, "saved_as", None)
+    return f"{_SAVED}{file}" if file else None
+
+
+def _picture(file: Path) -> str:  # base64
+    "A saved figure, made smaller for a notebook."
+    out = io.BytesIO()
+    with Image.open(file) as image:
+        image.thumbnail((_WIDE, 4 * _WIDE))
+        image.convert("RGB").quantize(64, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE).save(
+            out, "PNG", optimize=True
+        )
+    return b64encode(out.getvalue()).decode()
+
+
+def put_pictures_in(nb: Any) -> None:
+    "Put the figures that were saved meanwhile where a notebook's cells showed them."
+    outputs = [o for c in nb.cells if c.cell_type == "code" for o in c.outputs if "data" in o]
+    for data in (o["data"] for o in outputs):
+        if str(data.get("image/png", "")).startswith(_SAVED):
+            file = Path(data.pop("image/png").removeprefix(_SAVED))
+            if file.exists():
+                data["image/png"] = _picture(file)
+
+
 class _Forgets(dict):
     "What IPython takes for its history of outputs, and keeps nothing."
 
@@ -135,6 +169,7 @@ class ShellWithoutZMQ(ZMQInteractiveShell):
         super().__init__(config=config, user_module=None)
         self.history_manager.outputs = _Forgets()
         self.shown = CellOutputs()
+        self.display_formatter.formatters["image/png"].for_type(Figure, _where_saved)
 
     def _showtraceback(self, etype: type, evalue: Any, stb: list[str]) -> None:
         self.shown.add("error", ename=etype.__name__, evalue=str(evalue), traceback=list(stb))
@@ -155,6 +190,13 @@ class Here(Engine):
         os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")  # as a kernel has it
         pd.set_option("display.max_columns", 20)  # pandas may have taken a terminal's width before there was a shell
         shell = ShellWithoutZMQ.instance()
+        try:
+            cls._run(nb_man, shell)
+        finally:
+            put_pictures_in(nb_man.nb)
+
+    @staticmethod
+    def _run(nb_man: Any, shell: ShellWithoutZMQ) -> None:
         cells = [(k, c) for k, c in enumerate(nb_man.nb.cells) if c.cell_type == "code" and c.source.strip()]
         for index, cell in cells:
             cell.outputs, error = shell.outputs_of(cell.source)

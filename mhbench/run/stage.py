@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from ..ask.notes import NOTES
@@ -119,6 +121,15 @@ def _goes_through(node: Any, study: str, wanted: str, models: Sequence[str]) -> 
     return node.studies == "studies" or node.name in load_params(root() / "params.yaml")["studies"][study]
 
 # %% ../../nbs/run/05_stage.ipynb #15607ed1
+def _let_figures_show() -> None:
+    "In Jupyter, figures that pyplot did not make show as text, if nothing is said."
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if shell is not None and Figure not in shell.display_formatter.formatters["image/png"].type_printers:
+        from IPython.core.pylabtools import select_figure_formats
+
+        select_figure_formats(shell, {"png"})
+
+
 class Stage:
     """One run of one stage of one study (and of one model, where the stage asks one).
 
@@ -396,6 +407,8 @@ class Stage:
         if drawing is None:
             return self.absent(caption, absent)
         shown = _marked(caption, [t.get_text() for t in drawing.findobj(Text)])
+        drawing.saved_as = self.figures / f"{name}.png"  # where a notebook's engine finds it
+        _let_figures_show()
         self.beside(save, drawing, name, self.figures)
         self._figures.append({"name": name, "caption": shown, "alt": str(drawing.get_label() or shown)})
         return drawing
