@@ -4,9 +4,12 @@ Two endpoints know the answers to three of four demonstration questions. One thi
 `max_tokens` and `temperature`; one gives everything.
 """
 
+import difflib
 import hashlib
 import json
 import os
+import re
+import shutil
 
 import pandas as pd
 import pytest
@@ -187,6 +190,38 @@ def test_an_imported_corpus_has_a_way_back(first, capsys):
     (folder / "params.yaml").write_bytes(mine)  # it says the same, in other bytes
     assert main(["import", "mhqa", "--demo"]) == 1 and "must have been imported here" in capsys.readouterr().err
     assert main(["import", "mhqa"]) == 1 and "PATH must be given, or --demo alone" in capsys.readouterr().err
+
+
+def altered(old: str, new: str) -> list[str]:
+    "The lines of either text that the other has not got."
+    return [x[1:] for x in difflib.unified_diff(old.splitlines(), new.splitlines(), n=0, lineterm="")][2:]
+
+
+def test_an_edit_changes_its_own_lines_alone(tmp_path):
+    "Whatever the style of the file: nulls that are written out or left out, quotes, long lines."
+    file, demo = tmp_path / "params.yaml", (ROOT / "params.yaml").read_text(encoding="utf-8")
+    spelt = re.sub(r"(?m)^( +(?:sha256|ratings|n_items|budget|core):)( |$)", r"\1 null\2", demo)
+    spelt = spelt.replace("lineage: minilm\n", 'lineage: "minilm"   # mine\n').replace("answer: 64,", "answer:  64,")
+    assert len(altered(demo, spelt)) > 30
+    shutil.copy(ROOT / "run.yaml", tmp_path)
+    for text in (demo, spelt):
+        file.write_text(text, encoding="utf-8")
+        edit.import_corpus("medqade", ROOT / "data" / "medqade", params=file)
+        lines = altered(text, file.read_text(encoding="utf-8"))
+        assert any("sha256: " in line for line in lines) and len(lines) < 30, lines
+        edit.forget_corpus("medqade", params=file)
+        assert load_params(file)["studies"] == yaml.safe_load(demo)["studies"]
+
+
+@pytest.mark.parametrize("name", ["params.yaml", "run.yaml"])
+def test_the_files_are_written_as_dvc_writes_them(name, tmp_path):
+    "So that `dvc exp run -S score.n_boot=500` changes a line, and restyles none."
+    from dvc.utils.serialize import modify_yaml
+
+    shutil.copy(ROOT / name, tmp_path)
+    with modify_yaml(tmp_path / name):
+        pass
+    assert altered((ROOT / name).read_text(encoding="utf-8"), (tmp_path / name).read_text(encoding="utf-8")) == []
 
 
 def test_an_average_of_shares_stays_a_share():

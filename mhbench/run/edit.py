@@ -6,9 +6,12 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
 import re
 from collections.abc import Callable
+from difflib import SequenceMatcher
+from itertools import chain
 from pathlib import Path
 
 from ..errors import refuse
@@ -105,12 +108,47 @@ def _yaml():
     return y
 
 
+def _dumped(content) -> list[str]:
+    "A file's lines, in the style of whoever dumps it."
+    out = io.StringIO()
+    _yaml().dump(content, out)
+    return out.getvalue().splitlines(keepends=True)
+
+
+def _changed(old: list[str], same: list[str], new: list[str]) -> list[str]:
+    "The lines `old` with what differs between `same` and `new`; `same` is what `old` is in the style of `new`."
+    written = [[line] for line in same]
+    for _, i, j, a, b in SequenceMatcher(None, same, old, False).get_opcodes():
+        if j - i == b - a:
+            written[i:j] = [[line] for line in old[a:b]]
+        elif i < j:
+            written[i:j] = [old[a:b], *([] for _ in range(i + 1, j))]
+        elif i:
+            written[i - 1] += old[a:b]
+    out: list[str] = []
+    for tag, i, j, a, b in SequenceMatcher(None, same, new, False).get_opcodes():
+        out += chain.from_iterable(written[i:j]) if tag == "equal" else new[a:b]
+    return out
+
+
+def _as_written(old: str, content) -> str:
+    "A file with new content, in which lines that say what they said stay as they were."
+    from ruamel.yaml import YAMLError
+
+    lines = _dumped(content)
+    kept = "".join(_changed(old.splitlines(keepends=True), _dumped(_yaml().load(old)), lines))
+    try:
+        return kept if _yaml().load(kept) == content else "".join(lines)
+    except YAMLError:  # a change within lines that the old style had put together
+        return "".join(lines)
+
+
 def _write(file: Path, content) -> None:
     "All of a file or nothing of it."
+    text = _as_written(file.read_text(encoding="utf-8"), content)
     new = file.with_suffix(".yaml.new")
     try:
-        with new.open("w", encoding="utf-8") as f:
-            _yaml().dump(content, f)
+        new.write_text(text, encoding="utf-8")
         new.replace(file)
     finally:
         new.unlink(missing_ok=True)
@@ -306,7 +344,9 @@ def forget_corpus(
                 section[key] = files | dict(section.get(key) or {})
         modes = p["studies"][study].get("generate", {}).get("modes", {})
         for name in kept["n_items"].keys() & modes.keys():
-            modes[name] = (modes[name] or {}) | {"n_items": kept["n_items"][name]}
+            if modes[name] is None:
+                modes[name] = {}
+            modes[name]["n_items"] = kept["n_items"][name]
 
     _edit(params, change)
     file.unlink()
