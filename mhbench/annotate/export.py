@@ -21,7 +21,7 @@ from .store import Register, Store, open_store
 from .study import Question, Study, what_is_asked
 from ..errors import refuse
 from ..records.labelstudio import load_label_studio
-from ..records.schema import Item, Rating, fingerprint, read_records, validate, write_records
+from ..records.schema import Item, Origin, Rating, fingerprint, origins, read_records, validate, write_records
 
 # %% auto #0
 __all__ = ['MENTAT_WORDINGS', 'Exported', 'ratings', 'all_answers', 'all_events', 'write_export', 'ratings_of_file', 'Rated',
@@ -87,18 +87,19 @@ def ratings(store: Store) -> Exported:
             out.checks.append(where | {"role": q.role, "passed": passed(q, answers)})
             continue
         comment = answers.get("comment", RatedAnswer()).label
-        marks = {"simulated": "true"} if rater in simulated else {}
+        origin: Origin = "simulated" if rater in simulated else "asked"
         for target, verdict in _verdicts(study, q, answers).items():
             drawn = json.loads((given.get(target) or next(iter(given.values()))).shown)
             rating = Rating(
                 item_id=q.item_id,
                 study=study.study,
                 rater=rater,
+                origin=origin,
                 target=target,
                 value=verdict.value,
                 label=verdict.label,
                 session=f"occasion {occasion}",
-                variant=_variant(study, q, drawn, target, answers) | marks,
+                variant=_variant(study, q, drawn, target, answers),
                 comment=comment,
                 source=source,
             )
@@ -233,7 +234,9 @@ def _of_table(table: pd.DataFrame, path: Path) -> list[Rating]:
         )
     rows = []
     for k, row in enumerate(table.to_dict("records"), 2):
-        fields: dict[str, Any] = {c: row[c] or None for c in Rating.model_fields if c in row}
+        fields: dict[str, Any] = {
+            c: row[c] or None for c in Rating.model_fields if c in row and (row[c] or c != "origin")
+        }
         try:
             fields["value"] = float(row["value"]) if row.get("value") else None
             fields["variant"] = json.loads(row.get("variant") or "{}")
@@ -310,7 +313,9 @@ def ratings_of_file(
             remedy="mend prepare.ratings in params.yaml",
             error=FileNotFoundError,
         )
-    found = _READERS[path.suffix](path)
+    drawn = {"origin": "simulated"}  # files of earlier versions say so in `variant`
+    read = _READERS[path.suffix](path)
+    found = [r.model_copy(update=drawn) if r.variant.get("simulated") == "true" else r for r in read]
     known = None if items is None else {i.item_id: i.study for i in items}
     for r in found:
         if known is not None and known.get(r.item_id) != r.study:
@@ -369,7 +374,7 @@ def study_ratings(
             place=path.name,
             remedy="put the corpus back as it was, or ask again",
         )
-    raters = {r.rater: r.variant.get("simulated") == "true" for r in found}
+    raters = {rater: origin == "simulated" for rater, origin in origins(found).items()}
     if len(set(raters.values())) > 1:
         refuse(
             "study_ratings",

@@ -118,5 +118,5 @@ def known_group_answers(
             about: dict[str, Any] = dict(
                 item_id=item.item_id, study=item.study, model=group.replace(" ", "-"), sample=sample
             )
-            out.append(Response(**about, mode="zero_shot", text=text, attempts=0))
+            out.append(Response(**about, origin="composed", mode="zero_shot", text=text, attempts=0))
     return out

@@ -117,7 +117,7 @@ def declared_duels(
         share = worths[a] / (worths[a] + worths[b])
         won = int((k + 1) * share + start[a, b]) > int(k * share + start[a, b])
         about: dict[str, Any] = {"item_id": item.item_id, "study": item.study, "judge": "sim-judge", "kind": "pairwise"}
-        about |= {"rubric": "declared worths", "axis": "declared"}
+        about |= {"rubric": "declared worths", "axis": "declared", "origin": "simulated"}
         out.append(Judgment(model=a, other=b, label="first" if won else "second", **about))
         out.append(Judgment(model=b, other=a, label="second" if won else "first", **about))
     return out

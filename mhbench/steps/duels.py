@@ -73,7 +73,9 @@ def expert_responses(
 ) -> list[Response]:
     "The experts' rationales as if they were a model's, for the items that have one."
     return [
-        Response(item_id=i.item_id, study=i.study, model=name, mode=mode, text=i.rationale, attempts=0)
+        Response(
+            item_id=i.item_id, study=i.study, model=name, origin="recorded", mode=mode, text=i.rationale, attempts=0
+        )
         for i in items
         if (i.rationale or "").strip()
     ]

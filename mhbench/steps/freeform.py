@@ -114,7 +114,14 @@ def echo_truth(
     "What the inconsistency of somebody who repeats the preferred option is: 0 by construction, under every encoder."
     once = {i.base: i for i in reversed(list(items)) if i.options and key_of(i)}
     said = [
-        Response(item_id=i.item_id, study=i.study, model=ECHO, mode="free_form", text=preferred_option(i))
+        Response(
+            item_id=i.item_id,
+            study=i.study,
+            model=ECHO,
+            origin="composed",
+            mode="free_form",
+            text=preferred_option(i),
+        )
         for i in once.values()
     ]
     table = inconsistency_table(inconsistency_scores(once.values(), said, scorer), n_boot=n_boot, seed=seed)

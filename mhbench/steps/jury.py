@@ -157,7 +157,8 @@ def jury(
         )
         text = json.dumps({j.judge: j.label if one.kind != "score" else j.score for j in js}, ensure_ascii=False)
         shared = dict(kind=one.kind, rubric=one.rubric, axis=one.axis, other=one.other, repeat=one.repeat)
-        out.append(Judgment(**one.about, **shared, judge=name, text=text, attempts=0, **verdict))
+        origin = "simulated" if any(j.origin == "simulated" for j in js) else "composed"
+        out.append(Judgment(**one.about, **shared, judge=name, origin=origin, text=text, attempts=0, **verdict))
     return out
 
 

@@ -246,6 +246,11 @@ def _called(load: Callable[..., Corpus], loader: str, path: Path, study: str | N
     return corpus
 
 
+def _recorded(record: Any) -> Any:
+    "What came with a corpus was not asked by this run, whatever its loader says."
+    return record.model_copy(update={"origin": "recorded"}) if record.origin == "asked" else record
+
+
 def load_corpus(
     loader: str,  # a name that find_loader knows
     path: str | Path,  # a file or a folder
@@ -282,4 +287,6 @@ def load_corpus(
             place=f"{path}",
             remedy="give the rows ids of their own",
         )
+    corpus.ratings = [_recorded(r) for r in corpus.ratings]
+    corpus.responses = [_recorded(r) for r in corpus.responses]
     return corpus

@@ -138,13 +138,11 @@ def simulate_answers(
     *,
     seed: int,
     canary: str,
-) -> str:  # CSV: item_id, text, letter_logprobs, and what was declared: right, sureness, memorised
+) -> str:  # CSV: item_id, text, letter_logprobs, what was declared (right, sureness, memorised), origin, canary
     """An examinee's answers, as a table for `answers:` of a study's `prepare`.
 
-    Raises: ValueError for a name that does not say that it is simulated, or an answer that would be read otherwise.
+    Raises: ValueError for an answer that would be read otherwise.
     """
-    if not examinee.name.startswith("sim-"):
-        refuse("simulate_answers", "name", "begin with sim-", examinee.name, remedy="nobody may take it for a model")
     known = known_by_heart(items, examinee.memorised, seed=seed)
     asked = shuffled([i for i in items if _answerable(i)], seed, examinee.name)
     asked = sorted(asked, key=lambda i: (i.variant.get("set", ""), _level(i), i.category or ""))
@@ -155,7 +153,7 @@ def simulate_answers(
     out = io.StringIO(newline="")
     w = csv.writer(out, lineterminator="\n")
     declared = ["declared_right", "declared_sureness", "declared_memorised"]
-    w.writerow(["item_id", "text", "letter_logprobs", *declared, "canary"])
+    w.writerow(["item_id", "text", "letter_logprobs", *declared, "origin", "canary"])
     for item, chance, right in zip(asked, chances, hits):
         chosen = _chosen(item, right, rng)
         text = _written(item, chosen)
@@ -163,7 +161,7 @@ def simulate_answers(
         sure = examinee.sureness if item.task == "multiple_choice" and item.order is None else None
         probabilities = "" if sure is None or len(item.key) != 1 else _logprobs(item, chosen[0], sure)
         stated = [f"{chance:.6g}", sure if probabilities else "", "yes" if item.base in known else ""]
-        w.writerow([item.item_id, text, probabilities, *stated, canary])
+        w.writerow([item.item_id, text, probabilities, *stated, "simulated", canary])
     return out.getvalue()
 
 
@@ -184,17 +182,17 @@ def simulate_completions(
     *,
     seed: int,
     canary: str,
-) -> str:  # CSV: item_id, text, canary
+) -> str:  # CSV: item_id, text, origin, canary
     "What an examinee writes for the second half of each question, as a table for `completions` of contamination."
     known = known_by_heart(items, examinee.memorised, seed=seed)
     once = list({i.base: i for i in items}.values())
     seconds = [(i, h[1]) for i in once if (h := halves(i.question))]
     out = io.StringIO(newline="")
     w = csv.writer(out, lineterminator="\n")
-    w.writerow(["item_id", "text", "canary"])
+    w.writerow(["item_id", "text", "origin", "canary"])
     for k, (item, own) in enumerate(seconds):
         other = seconds[(k + len(seconds) // 2) % len(seconds)][1]
-        w.writerow([item.item_id, own if item.base in known else other, canary])
+        w.writerow([item.item_id, own if item.base in known else other, "simulated", canary])
     return out.getvalue()
 
 

@@ -183,8 +183,8 @@ def write_errors(
         ratings += got
     if not ratings:
         refuse("write_errors", "the sheets", "hold a label", f"none in {n_empty} rows")
-    columns = ["item_id", "model", "rater", "label", "comment"]
-    rows = [(r.item_id, r.target, r.rater, r.label, r.comment or "") for r in ratings]
+    columns = ["item_id", "model", "rater", "label", "comment", "origin"]
+    rows = [(r.item_id, r.target, r.rater, r.label, r.comment or "", r.origin) for r in ratings]
     pd.DataFrame(rows, columns=columns).to_csv(to, index=False, lineterminator="\n")
     return Collected(ratings, n_empty)
 
@@ -290,7 +290,8 @@ def simulate_errors(
         refuse("simulate_errors", "shares", f"be {len(ERRORS)} that sum to 1", f"{tuple(shares[bad])}", place=f"{bad}")
     if right + abstains > 1:
         refuse("simulate_errors", "right and abstains", "sum to 1 at most", f"{right} and {abstains}")
-    rng, rows, mark = np.random.default_rng(seed), [], {"canary": canary} if canary else {}
+    rng, rows = np.random.default_rng(seed), []
+    mark = {"origin": "simulated"} | ({"canary": canary} if canary else {})
     for model, p in shares.items():
         true = rng.choice(len(ERRORS), len(items), p=p)
         u, other = rng.random((n_raters, len(items))), rng.integers(1, len(ERRORS), (n_raters, len(items)))

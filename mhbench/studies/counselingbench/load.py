@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from ...errors import refuse
-from ...records.schema import Item, Rating, Record, Response, Validated, letters, validate
+from ...records.schema import Item, Origin, Rating, Record, Response, Validated, letters, validate
 from ...records.table import csv_rows
 from ..corpus import Corpus, corpus_of
 from mhbench.studies.counselingbench.fields import (
@@ -55,6 +55,7 @@ _COLUMNS = {  # column of the release -> field of the row
     "label_h": "label_h",
     "label_s": "label_s",
     "label_third": "label_third",
+    "label_origin": "label_origin",
     "canary": "canary",
 }
 _REQUIRED = tuple(
@@ -69,6 +70,7 @@ _REQUIRED = tuple(
         "label_h",
         "label_s",
         "label_third",
+        "label_origin",
         "canary",
     )
 )
@@ -97,6 +99,7 @@ class CounselingRow(Record):
     label_h: str | None = None
     label_s: str | None = None
     label_third: str | None = None  # of who breaks ties, where a file has no final label
+    label_origin: Origin = "recorded"  # of the annotators' labels
     canary: str | None = None  # the demo bank's column: marks synthetic text
 
     @property
@@ -167,6 +170,7 @@ def _question_rows(path, encoding) -> Iterator[tuple[str, dict, dict]]:
         row: dict[str, str | None] = {field: raw[c] for c, field in _COLUMNS.items() if c in raw}
         for field in ("correct_answer_letter", "label", "label_h", "label_s", "label_third"):
             row[field] = (row.get(field) or "").strip() or None
+        row["label_origin"] = row.get("label_origin") or "recorded"
         yield place, row, raw
 
 
@@ -344,6 +348,7 @@ def load_counselingbench_labels(
                             rater=rater,
                             target="competency",
                             label=competency(label),
+                            origin=r.label_origin,
                             source=place,
                         ),
                     )
@@ -362,6 +367,7 @@ class ErrorRow(Record):
     rater: _Text  # a pseudonym
     label: Literal["knowledge", "context", "logical", "Abstain"]
     comment: str | None = None
+    origin: Origin = "recorded"
 
     @property
     def annotation(self) -> str:
@@ -388,6 +394,7 @@ def load_counselingbench_errors(
     ]
     for _, row in rows:
         row["label"] = spelt.get((row["label"] or "").casefold(), row["label"])
+        row["origin"] = row.get("origin") or "recorded"
     found = validate(rows, ErrorRow, unique="annotation").records
     known = None if items is None else {i.item_id for i in items}
     gone = next(((p, r) for (p, _), r in zip(rows, found) if known is not None and r.item_id not in known), None)
@@ -407,6 +414,7 @@ def load_counselingbench_errors(
             rater=r.rater,
             target=r.model,
             label=r.label,
+            origin=r.origin,
             comment=r.comment,
             source=p,
         )

@@ -40,6 +40,7 @@ def recorded_verdicts(ratings: Iterable[Rating]) -> list[Judgment]:
             study=r.study,
             model=r.target,
             judge=r.rater,
+            origin=r.origin,
             kind="label",
             rubric=f"{r.study}/recorded",
             label=r.label,

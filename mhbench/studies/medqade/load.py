@@ -24,11 +24,11 @@ __all__ = ['PANEL_LABELS', 'PANEL_DIFFICULTIES', 'load_panel', 'load_students', 
 # %% ../../../nbs/studies/medqade/01_load.ipynb #8f304920
 PANEL_LABELS = ("Correct", "Incorrect", "Abstain")
 PANEL_DIFFICULTIES = ("Easy", "Medium", "Hard")
-_NOT_STUDENTS = ("item_id", "rater", "difficulty", "canary")
+_NOT_STUDENTS = ("item_id", "rater", "difficulty", "origin", "canary")
 
 
 def load_panel(
-    csv: str | Path,  # columns item_id, rater, one a student, difficulty
+    csv: str | Path,  # columns item_id, rater, one a student, difficulty; origin where it is not recorded
     study: str = "medqade",
     *,
     models: bool = False,  # True: the raters are models, and marked so
@@ -79,6 +79,7 @@ def load_panel(
                         target=target,
                         label=row[target],
                         variant={"annotator": "model"} if models else {},
+                        origin=row.get("origin") or "recorded",
                         source=place,
                     ),
                 )
@@ -87,7 +88,7 @@ def load_panel(
 
 
 def load_students(
-    csv: str | Path,  # columns item_id, one a student
+    csv: str | Path,  # columns item_id, one a student; origin where it is not recorded
     study: str = "medqade",
     temperature: float = 0.2,
 ) -> list[Response]:
@@ -98,7 +99,15 @@ def load_students(
     rows: list[tuple[str, dict[str, Any]]] = [
         (
             place,
-            dict(item_id=row["item_id"], study=study, model=c, mode="zero_shot", temperature=temperature, text=row[c]),
+            dict(
+                item_id=row["item_id"],
+                study=study,
+                model=c,
+                origin=row.get("origin") or "recorded",
+                mode="zero_shot",
+                temperature=temperature,
+                text=row[c],
+            ),
         )
         for place, row in csv_rows(csv, ("item_id",))
         for c in row

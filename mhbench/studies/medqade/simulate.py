@@ -130,7 +130,7 @@ def simulated_ratings(
                     rater=rater,
                     target=t,
                     label=l,
-                    variant={"simulated": "true"},
+                    origin="simulated",
                     source="simulated panel, not people",
                 )
                 for t, l in said
@@ -236,7 +236,7 @@ def simulate_panel_files(
         int(i): pair for i, pair in zip(order[n_core:], _pairs(n - n_core, n_raters))
     }
     names = [f"sim-s{s + 1}" for s in range(n_students)]
-    mark = {"canary": canary} if canary else {}
+    mark = {"origin": "simulated"} | ({"canary": canary} if canary else {})
     panel = [
         {
             "item_id": rows[i]["item_id"],
@@ -277,7 +277,7 @@ SIMULATED_JUDGES = (
 def _right(pool: list[dict[str, str]], students: str) -> tuple[list[str], np.ndarray]:
     "Who answered, and whether each answer is right, (S, N) in the order of the pool."
     rows = {r["item_id"]: r for r in csv.DictReader(io.StringIO(students))}
-    names = [c for c in next(iter(rows.values())) if c not in ("item_id", "canary")]
+    names = [c for c in next(iter(rows.values())) if c not in ("item_id", "origin", "canary")]
     fine = {r["item_id"]: (r["key"], r["accepted"]) for r in pool}
     return names, np.array([[rows[i][s] in fine[i] for i in fine] for s in names])
 
@@ -296,7 +296,7 @@ def simulate_judge_file(
     lineage = {j.name: j.lineage or j.name for j in judges}
     answering = [Student(s, 0.0, lineage.get(s, s)) for s in names]
     said = simulate_panel(judges, answering, len(rows), right=right, seed=seed)
-    mark = {"canary": canary} if canary else {}
+    mark = {"origin": "simulated"} | ({"canary": canary} if canary else {})
     return _csv(
         [
             {"item_id": r["item_id"], "rater": j.name}

@@ -149,7 +149,7 @@ def load_annotations(
         )
     fields, left, n_rows, n_annotations = [], [], 0, 0
     for file in files:
-        rows = list(_table(file.read_bytes(), ANNOTATION_COLUMNS, (), file.name, "load_annotations"))
+        rows = list(_table(file.read_bytes(), ANNOTATION_COLUMNS, ("origin",), file.name, "load_annotations"))
         n_rows += len(rows)
         raters = {r["rater_id"] for _, r in rows if r["rater_id"]}
         if len(raters) != 1:
@@ -196,6 +196,7 @@ def load_annotations(
                         item_id=f"mentat-{row['q_no']}",
                         study=study,
                         rater=next(iter(raters)),
+                        origin=row.get("origin") or "recorded",
                         target=a,
                         value=s,
                         session=file.stem,

@@ -149,13 +149,23 @@ def _session(rows: Sequence[Mapping], note: str, rater: str, rng: np.random.Gene
     pages = [{"trial_type": "html-keyboard-response", "response": " "} | p for p in pages]
     trials = [*pages, *rows, {"trial_type": "html-keyboard-response", "response": " ", "stimulus": "<p>Thank you.</p>"}]
     out, clock = io.StringIO(newline=""), 0
-    w = csv.DictWriter(out, ANNOTATION_COLUMNS, restval="", quoting=csv.QUOTE_ALL, lineterminator="\n")
+    columns = [*ANNOTATION_COLUMNS, "origin"]
+    w = csv.DictWriter(out, columns, restval="", quoting=csv.QUOTE_ALL, lineterminator="\n")
     w.writeheader()
     for n, t in enumerate(trials):
         shortest, longest = (20_000, 90_000) if t["trial_type"] == "survey-slider" else (2_000, 9_000)  # ms
         rt = int(rng.integers(shortest, longest))
         clock += rt
-        w.writerow({"rt": rt, "trial_index": n, "time_elapsed": clock, "internal_node_id": f"0.0-{n}.0", **t})
+        w.writerow(
+            {
+                "rt": rt,
+                "trial_index": n,
+                "time_elapsed": clock,
+                "internal_node_id": f"0.0-{n}.0",
+                **t,
+                "origin": "simulated",
+            }
+        )
     return out.getvalue()
 
 
