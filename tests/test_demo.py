@@ -458,25 +458,23 @@ def test_missing_question_of_a_clinical_approach_is_marked(tmp_path):
 
 def test_simulated_errors_have_the_shares_that_were_put_in(banks):
     shares = {"a": (0.6, 0.15, 0.25), "b": (0.0, 1.0, 0.0)}
-    text = simulate_errors(banks["counselingbench"] * 150, shares, n_raters=2, right=0.9, abstains=0.0, seed=SEED)
+    erred = dict.fromkeys(shares, banks["counselingbench"] * 150)
+    text = simulate_errors(erred, shares, n_raters=2, right=0.9, abstains=0.0, seed=SEED)
     found = pd.read_csv(io.StringIO(text)).groupby("model")["label"].value_counts(normalize=True)
     for m, p in shares.items():
         for kind, share in zip(ERRORS, p):
             assert found[m].get(kind, 0) == pytest.approx(0.9 * share + 0.05 * (1 - share), abs=0.02)
-    assert text != simulate_errors(
-        banks["counselingbench"] * 150, shares, n_raters=2, right=0.9, abstains=0.0, seed=SEED + 1
-    )
+    assert text != simulate_errors(erred, shares, n_raters=2, right=0.9, abstains=0.0, seed=SEED + 1)
 
 
-def test_simulated_errors_are_of_the_demo_models_and_say_so(banks, root):
+def test_simulated_errors_are_of_nobody_real_and_say_so(banks, root):
     import yaml
 
+    params = yaml.safe_load((root / "params.yaml").read_text())
     labels = load_counselingbench_errors(
         demo_path("counselingbench") / "simulated_errors.csv", banks["counselingbench"]
     )
-    assert {r.target for r in labels} <= set(yaml.safe_load((root / "params.yaml").read_text())["models"]) and len(
-        labels
-    ) == 2 * 3 * 24
-    assert {r.comment for r in labels} == {"simulated: no rationale was read"} and all(
-        r.rater.startswith("sim-") for r in labels
-    )
+    assert not {r.target for r in labels} & set(params["models"]), "no model gets an error that nobody found"
+    assert {r.target for r in labels} <= set(params["studies"]["counselingbench"]["prepare"]["answers"])
+    assert {r.comment for r in labels} == {"simulated: no rationale was read"}
+    assert {r.origin for r in labels} == {"simulated"} and len(labels) == 3 * (10 + 12)

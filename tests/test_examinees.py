@@ -10,7 +10,7 @@ import yaml
 from mhbench.records.answers import load_answers
 from mhbench.records.schema import Item
 from mhbench.run.edit import import_corpus
-from mhbench.run.stage import _marked
+from mhbench.run.stage import _marked, _names_in, origin_column
 from mhbench.stats.estimate import estimate
 from mhbench.stats.resample import mean
 from mhbench.steps.prepare import declared_skill, every_prompt, recorded_answers
@@ -95,19 +95,31 @@ def test_a_table_may_hold_probabilities_and_answers_to_items_that_are_not_asked(
 def test_who_is_simulated_is_in_no_mean_over_all_models_and_in_every_caption():
     rows = [
         {"model": m, "by": "all", "estimate": e, "ci_low": e - 0.1, "ci_high": e + 0.1}
-        for m, e in (("a", 0.4), ("b", 0.4), ("sim-c", 0.9))
+        for m, e in (("a", 0.4), ("b", 0.4), ("c", 0.9))
     ]
-    averages = average_models(pd.DataFrame(rows), ["by"], {"some": ["a", "sim-c"]})
+    averages = average_models(pd.DataFrame(rows), ["by"], {"some": ["a", "c"]}, simulated={"c"})
     assert averages.set_index("models")["estimate"].round(2).to_dict() == {"all models": 0.4, "some": 0.65}
-    assert _marked("Accuracy", ["gemma", "sim-c, zero shot"]) == "Accuracy; names with sim- are simulated"
-    assert _marked("Accuracy", ["gemma"]) == "Accuracy"
-    assert _marked("Labels (simulated raters)", ["sim-p1"]) == "Labels (simulated raters)"
+    known = {"c": "simulated", "o1": "recorded"}
+    assert _marked("Accuracy", ["gemma", "c"], known) == "Accuracy (simulated: c)"
+    assert _marked("Accuracy", ["gemma", "c", "o1"], known) == "Accuracy (simulated: c; recorded: o1)"
+    assert _marked("Accuracy", ["gemma", "sim-like"], known) == "Accuracy", "a name says nothing"
+    assert _marked("Labels (simulated raters)", ["c"], known) == "Labels (simulated raters)"
+
+
+def test_a_row_says_where_it_comes_from_by_the_records_and_not_by_a_name():
+    known = {"c": "simulated", "o1": "recorded"}
+    pairs = pd.DataFrame({"first": ["a", "a", "sim-a"], "second": ["o1", "c", "a"], "option": ["c", "A", "B"]})
+    assert origin_column(pairs, known) == ["recorded", "simulated", "asked"]
+    wide = pd.DataFrame({"measure": ["kappa"], "c": [0.5]})
+    assert origin_column(wide, known) == ["simulated"], "whose column it is counts"
+    assert _names_in(["o1, zero shot", "sim-c", "c-2", "accuracy"], known) == ["o1"]
 
 
 def test_a_corpus_that_is_imported_leaves_the_demos_examinees_out(root, tmp_path):
     params = tmp_path / "params.yaml"
     for name in ("params.yaml", "run.yaml"):
         (tmp_path / name).write_text((root / name).read_text(encoding="utf-8"), encoding="utf-8")
+    (tmp_path / "data").symlink_to(root / "data")
     corpus = tmp_path / "counselingbench_demo.csv"
     corpus.write_bytes((demo_path("counselingbench") / corpus.name).read_bytes())
     import_corpus("counselingbench", corpus, params=params)
@@ -115,11 +127,12 @@ def test_a_corpus_that_is_imported_leaves_the_demos_examinees_out(root, tmp_path
     assert study["prepare"]["answers"] == {} and study["contamination"]["completions"] == {}
 
 
-def test_what_is_declared_is_read_from_tables_of_simulated_examinees_alone(tmp_path):
+def test_what_is_declared_is_read_from_answers_that_are_simulated(tmp_path):
     file = tmp_path / "t.csv"
-    file.write_text("item_id,text,declared_right,declared_memorised\nq1,A,0.25,yes\nq2,B,1,\n", encoding="utf-8")
-    found = declared_skill({"sim-x": file, "somebody": file}, [item("q1")])
+    head = "item_id,text,declared_right,declared_memorised,origin\n"
+    file.write_text(head + "q1,A,0.25,yes,simulated\nq2,B,1,,simulated\nq1,A,1,,\n", encoding="utf-8")
+    found = declared_skill({"x": file}, [item("q1")])
     assert found[["model", "item_id", "right", "memorised"]].to_dict("records") == [
-        {"model": "sim-x", "item_id": "q1", "right": 0.25, "memorised": True}
+        {"model": "x", "item_id": "q1", "right": 0.25, "memorised": True}
     ]
     assert np.isnan(found["sureness"][0])

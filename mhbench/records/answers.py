@@ -18,7 +18,7 @@ from .schema import Item, Response, validate
 from .table import csv_rows
 
 # %% auto #0
-__all__ = ['load_answers']
+__all__ = ['load_answers', 'all_simulated']
 
 # %% ../../nbs/records/07_answers.ipynb #fbbbb6ba
 def _rows(path: Path) -> list[tuple[str, dict]]:  # (place, fields)
@@ -145,3 +145,12 @@ def load_answers(
         for place, r in table
     ]
     return validate(rows, Response).records
+
+
+def all_simulated(
+    path: str | Path,  # a table of answers, as for `load_answers`
+) -> bool:
+    "Whether a table is there and says of each of its answers that it is simulated."
+    path = Path(path).expanduser()
+    rows = [r for _, r in csv_rows(path)] if path.suffix == ".csv" and path.exists() else []
+    return bool(rows) and all(r.get("origin") == "simulated" for r in rows)

@@ -42,7 +42,7 @@ def _checked(values: list, record: type[Record], name: str, place: str) -> None:
 def _column(path: Path, record: type[Record], name: str) -> np.ndarray:
     "A field of the records of one file."
     file = open_records(path, record)
-    if name not in file.schema_arrow.names:  # an older file: `open_records` knows which field it may lack
+    if name not in file.schema_arrow.names:  # a file from before the field
         return _objects([record.model_fields[name].default] * file.metadata.num_rows)
     column = file.read(columns=[name]).column(0).combine_chunks()
     if pa.types.is_list(column.type) or pa.types.is_boolean(column.type):

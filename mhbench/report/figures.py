@@ -215,7 +215,7 @@ def radar(
     _titled(fig, title)
     below = ["bars: 95% intervals; further out is better"] if {"ci_low", "ci_high"} <= set(table) else []
     below += ["dashed: " + ", ".join(f"{spaced(k)} {v:.2f}" for k, v in marks.items())] if marks else []
-    below += ["hollow: simulated (sim-)"] if any(v.hollow for v in named.values()) else []
+    below += ["hollow: simulated"] if any(v.hollow for v in named.values()) else []
     fig.supxlabel("; ".join(below), fontsize=8)
     return fig
 

@@ -223,7 +223,7 @@ def _notes(named: dict, marks: dict[str, float] | None, star: bool) -> list[str]
     "What a reader has to know of the signs; the names of the dashed lines, where these do not stand above them."
     lines = ", ".join(label if "/" in label else f"{spaced(label)} {at:.2f}" for label, at in (marks or {}).items())
     hollow = any(v.hollow for v in named.values())
-    every = (f"dashed: {lines}" * bool(marks), "hollow: simulated (sim-)" * hollow)
+    every = (f"dashed: {lines}" * bool(marks), "hollow: simulated" * hollow)
     return [*filter(None, every), *["* no interval: one unit, or nothing that varies"] * star]
 
 

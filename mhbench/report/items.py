@@ -40,7 +40,7 @@ ROW_COLUMNS = [
     "what",
     "right",
 ]
-ROW_COLUMNS += ["answer", "key", "confidence", "judged", "judges"]
+ROW_COLUMNS += ["origin", "answer", "key", "confidence", "judged", "judges"]
 
 
 class Answers(NamedTuple):
@@ -138,6 +138,7 @@ def _of_study(results: Path, study: str, models: Iterable[str], private: bool) -
             "sample": scores["sample"],
             "what": _became(scores),
             "right": scores["correct"],
+            "origin": scores["origin"] if "origin" in scores else "asked",
             "answer": _joined(scores["answer"]).where(free),
             "key": _joined(scores["key"]).where(free),
             "confidence": scores["confidence"].round(3),

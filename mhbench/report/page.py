@@ -121,9 +121,22 @@ def collect(
 def headline(
     results: str | Path,
     stages: Iterable[tuple[str, str]],  # (stage, study)
-) -> pd.DataFrame:  # study, stage, measure, model, mode, n, estimate, ci_low, ci_high, level
+) -> pd.DataFrame:  # study, stage, measure, model, mode, n, estimate, ci_low, ci_high, level, origin
     "The main numbers of every stage of a run."
-    columns = ["study", "stage", "measure", "model", "mode", "n", *COUNTS, "estimate", "ci_low", "ci_high", "level"]
+    columns = [
+        "study",
+        "stage",
+        "measure",
+        "model",
+        "mode",
+        "n",
+        *COUNTS,
+        "estimate",
+        "ci_low",
+        "ci_high",
+        "level",
+        "origin",
+    ]
     found = []
     for stage, study in stages:
         file = Path(results) / stage / study / "headline.parquet"
@@ -191,7 +204,9 @@ GLOSSARY = {
     "BERTScore": "Similarity of two texts by the vectors of their words; 1 is equal.",
     "ROSCOE": "A family of scores for the steps of a chain of reasoning; higher is better in all of them here.",
     "simultaneous interval": "Intervals that hold for all comparisons of a figure at once, and are wider for that.",
-    "sim-": "A simulated examinee or rater, with a skill that was declared beforehand: not a model, not a person.",
+    "origin": "Where a row comes from: asked by this run, recorded in a file, composed by rule, or simulated.",
+    "simulated": "Drawn by a program from declared parameters: no model and no person is behind it.",
+    "recorded": "Answered before, elsewhere, and read from a file: this run asked nothing.",
 }
 ROWS_SHOWN = 200  # rows of a table that stand on the page
 

@@ -19,7 +19,6 @@ from matplotlib.figure import Figure
 from matplotlib.rcsetup import cycler
 
 from ..errors import refuse
-from ..records.schema import SIMULATED
 
 # %% auto #0
 __all__ = ['PALETTE', 'MARKERS', 'STYLE', 'PLAIN', 'EVERYBODY', 'Look', 'introduce', 'who', 'natural', 'spaced', 'looks',
@@ -69,10 +68,16 @@ EVERYBODY = {
     "ceiling: a member of the panel",
 }  # rows of several, that are nobody's
 _INTRODUCED: dict[str, int] = {}
+_SIMULATED: set[str] = set()
 
 
-def introduce(names: Iterable[str]) -> None:
+def introduce(
+    names: Iterable[str],
+    simulated: Iterable[str] = (),  # who of these and of others is drawn hollow
+) -> None:
     "Give these names the first looks, in this order, for every figure that follows."
+    _SIMULATED.clear()
+    _SIMULATED.update(simulated)
     _INTRODUCED.clear()
     _INTRODUCED.update({name: k for k, name in enumerate(dict.fromkeys(names))})
 
@@ -98,8 +103,7 @@ def looks(labels: Sequence[object]) -> dict[Any, Look]:  # label -> how it is dr
     place = _INTRODUCED | {name: len(_INTRODUCED) + k for k, name in enumerate(others)}
     of = {x: place[who(x)] for x in labels if who(x) not in EVERYBODY}
     return dict.fromkeys(labels, PLAIN) | {
-        x: Look(PALETTE[k % len(PALETTE)], MARKERS[k % len(MARKERS)], who(x).startswith(SIMULATED))
-        for x, k in of.items()
+        x: Look(PALETTE[k % len(PALETTE)], MARKERS[k % len(MARKERS)], who(x) in _SIMULATED) for x, k in of.items()
     }
 
 # %% ../../nbs/report/02_style.ipynb #6f224e80

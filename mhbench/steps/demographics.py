@@ -5,7 +5,7 @@
 # %% ../../nbs/steps/16_demographics.ipynb #327976d9
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -117,13 +117,14 @@ def level_averages(
     table: pd.DataFrame,  # of level_table
     groups: Mapping[str, Sequence[str]],  # name -> models, each with a model of the table
     value: str = "correct",  # what the rates are of; shares are averaged on a scale that stays between 0 and 1
+    simulated: Collection[str] = (),  # who of the table is simulated
 ) -> pd.DataFrame:  # set, level, models, n, n_left_out, estimate, ci_low, ci_high, q
     """Means over models of each level, weighted by their inverse variance.
 
     Source: Lamparth, Grabb et al. 2025, table 2.
     """
     rows = table[table["by"] == "level"].rename(columns={"group": "level"})
-    averages = average_models(rows, ["set", "level"], groups, share=value == "correct")
+    averages = average_models(rows, ["set", "level"], groups, share=value == "correct", simulated=simulated)
     place: dict[tuple[str, str], int] = {}
     for (name, attribute), g in rows.groupby(["set", "attribute"]):
         place |= {(name, x): k for k, x in enumerate(levels_in_order(g["level"], attribute))}

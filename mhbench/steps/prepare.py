@@ -13,7 +13,7 @@ import pandas as pd
 
 from ..records.answers import load_answers
 from ..records.draw import draw_items
-from ..records.schema import SIMULATED, Item, Rating, Response, fingerprint
+from ..records.schema import Item, Rating, Response, fingerprint
 from ..records.table import csv_rows
 from .variants import evaluation_set
 
@@ -79,9 +79,10 @@ def declared_skill(
     asked, rows = {i.item_id for i in items}, []
     for name, file in tables.items():
         path = Path(top) / Path(file).expanduser()
-        if not name.startswith(SIMULATED) or path.suffix != ".csv":
+        if path.suffix != ".csv":
             continue
-        told = [r for _, r in csv_rows(path) if r.get("declared_right") and r["item_id"] in asked]
+        drawn = [r for _, r in csv_rows(path) if r.get("origin") == "simulated" and r.get("declared_right")]
+        told = [r for r in drawn if r["item_id"] in asked]
         rows += [(name, r["item_id"], *(r.get(k) for k in DECLARED)) for r in told]
     out = pd.DataFrame(rows, columns=["model", "item_id", *DECLARED.values()])
     numbers = {k: pd.to_numeric(out[k]) for k in ("right", "sureness")}
@@ -105,6 +106,8 @@ def prepare_metrics(
         "n_drawn": len(drawn),
         "n_items": len(items),
         "n_ratings": len(ratings),
+        "n_simulated": sum(r.origin == "simulated" for r in ratings),
+        "n_by_models": sum(r.origin != "simulated" and r.variant.get("annotator") == "model" for r in ratings),
         "n_recorded": len(recorded),
         "n_protected": sum(i.protected for i in items),
         "by_task": dict(Counter(i.task for i in items)),

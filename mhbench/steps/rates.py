@@ -5,14 +5,13 @@
 # %% ../../nbs/steps/08_rates.ipynb #f2c110bd
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ..errors import refuse
-from ..records.schema import SIMULATED
 from ..stats.estimate import Estimate, estimate
 from ..stats.metrics import f1
 from ..stats.pooling import WeightedMean, half_width_se, inverse_variance_mean
@@ -171,6 +170,7 @@ def average_models(
     groups: Mapping[str, Sequence[str]] | None = None,  # name -> models, beside all of them
     *,
     share: bool = False,  # the estimates are shares: they are averaged on a scale that stays between 0 and 1
+    simulated: Collection[str] = (),  # who of the table is simulated
     level: float = 0.95,
 ) -> pd.DataFrame:
     """Inverse-variance weighted means over models, for all of them and for each named group.
@@ -196,7 +196,7 @@ def average_models(
             f"{list(table.columns)}, without {gone}",
         )
     known, rows = list(dict.fromkeys(table["model"])), []
-    models = [m for m in known if not str(m).startswith(SIMULATED)]
+    models = [m for m in known if m not in simulated]
     for name, members in (groups or {}).items():
         if len(table) and not set(members) & set(known):
             refuse(

@@ -34,7 +34,7 @@ def test_ratings_are_the_raters_opinions_in_every_form(answered, name, tmp_path)
     with open_store(answered / f"{name}.sqlite") as store:
         study, found = store.study, ratings(store)
     for r in found.ratings:
-        assert r.variant["simulated"] == "true"
+        assert r.origin == "simulated"
     if study.settings.kind not in ("errors", "duel"):
         thinks = {q.item_id: q for q in study.questions}
         for r in found.ratings:

@@ -55,7 +55,7 @@ def test_prepare_keeps_what_the_raters_thought_and_nothing_else(answered, though
     kept = read_records(answered / "results/text/prepare/mentat/ratings.parquet", Rating)
     assert {(r.rater, r.item_id, r.target): r.value for r in kept} == thought
     assert len(kept) == 5 * 5 * 5
-    assert all(r.variant["simulated"] == "true" for r in kept)
+    assert all(r.origin == "simulated" for r in kept)
     said = (answered / "results/prepare/mentat/notebook.ipynb").read_text(encoding="utf-8")
     assert "125 ratings by 5 simulated raters from mentat.sqlite, in the place of the" in said
     assert "0 pages were begun and are not complete" in said
@@ -96,7 +96,7 @@ def test_an_answer_that_is_not_in_the_files_own_bytes_yet_makes_prepare_run_agai
 def test_people_and_simulated_raters_are_not_mixed(answered, tmp_path):
     items = load_corpus("mentat", answered / "data" / "mentat").items
     kept = read_records(answered / "results/text/prepare/mentat/ratings.parquet", Rating)
-    kept[0] = kept[0].model_copy(update={"rater": "r1", "variant": {}})
+    kept[0] = kept[0].model_copy(update={"rater": "r1", "origin": "asked"})
     rows = [r.model_dump(exclude={"variant"}) | {"variant": json.dumps(r.variant)} for r in kept]
     pd.DataFrame(rows).to_csv(tmp_path / "mixed.csv", index=False)
     with pytest.raises(ValueError, match="be people, or be simulated; got 5 simulated among 6"):

@@ -275,7 +275,7 @@ class Explorer {
     const item = this.texts.items[`${get("study")}/${get("item")}`];
     const said = this.texts.answers[String(row)];
     const part = (name, text) => (text ? [element("dt", {}, name), element("dd", {}, element("pre", {}, text))] : []);
-    const facts = ["study", "case", "category", "topic", "set", "task", "model", "asked", "sample", "what", "right", "answer", "key", "confidence", "judged", "judges"]
+    const facts = ["study", "case", "category", "topic", "set", "task", "model", "origin", "asked", "sample", "what", "right", "answer", "key", "confidence", "judged", "judges"]
       .filter((c) => get(c) !== null).flatMap((c) => part(NAMED[c] || c, String(get(c)).replaceAll("_", " ")));
     const asked = !item ? [] : [
       ...Object.entries(item.context || {}).flatMap(([k, v]) => part(k, v)), ...part("question", item.question),

@@ -272,7 +272,7 @@ def judge_agreement(
 
 # %% ../../../nbs/studies/counselingbench/06_errors.ipynb #a27ffe28
 def simulate_errors(
-    items: Sequence[Item],  # the questions that are answered wrongly
+    items: Mapping[str, Sequence[Item]],  # model -> the questions that it answers wrongly
     shares: Mapping[str, Sequence[float]],  # model -> how often each of ERRORS is behind its wrong answers; sums to 1
     *,
     n_raters: int = 3,
@@ -293,10 +293,11 @@ def simulate_errors(
     rng, rows = np.random.default_rng(seed), []
     mark = {"origin": "simulated"} | ({"canary": canary} if canary else {})
     for model, p in shares.items():
-        true = rng.choice(len(ERRORS), len(items), p=p)
-        u, other = rng.random((n_raters, len(items))), rng.integers(1, len(ERRORS), (n_raters, len(items)))
+        n = len(items[model])
+        true = rng.choice(len(ERRORS), n, p=p)
+        u, other = rng.random((n_raters, n)), rng.integers(1, len(ERRORS), (n_raters, n))
         said = np.where(u < right, true, (true + other) % len(ERRORS))
-        for i, item in enumerate(items):
+        for i, item in enumerate(items[model]):
             for r in range(n_raters):
                 label = "Abstain" if right <= u[r, i] < right + abstains else ERRORS[said[r, i]]
                 rows.append(

@@ -265,12 +265,13 @@ class ErrorLabels(NamedTuple):
 
 
 def labelled_errors(ratings: Iterable[Rating], choice: pd.DataFrame) -> ErrorLabels:
-    "The labels of errors that are of a model of this run."
+    "The labels of errors that are of a wrong answer of this run."
     models = set(choice["model"])
-    kept = [r for r in ratings if r.label in (*ERRORS, "Abstain") and r.target in models]
+    named = [r for r in ratings if r.label in (*ERRORS, "Abstain") and r.target in models]
     wrong = choice[choice["correct"] == 0]
     erred = set(zip(wrong["item_id"], wrong["model"], strict=True))
-    return ErrorLabels(kept, sum((r.item_id, r.target) not in erred for r in kept))
+    kept = [r for r in named if (r.item_id, r.target) in erred]
+    return ErrorLabels(kept, len(named) - len(kept))
 
 
 def error_tests(errors: pd.DataFrame) -> pd.DataFrame:  # errors: of errors.error_table

@@ -395,13 +395,13 @@ def beside_ceiling(table: pd.DataFrame) -> pd.DataFrame:  # of alignment_table; 
     return pd.concat([ceiling.assign(annotator="ceiling: a member of the panel"), known], ignore_index=True)
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #b2c0170a
-def panel_metrics(ratings: Sequence[Rating], panel: Panel, agreement: pd.DataFrame, simulated: bool) -> dict:
+def panel_metrics(ratings: Sequence[Rating], panel: Panel, agreement: pd.DataFrame) -> dict:
     "Counts, and the panel's agreement."
     kept = ["n", "estimate", "ci_low", "ci_high"]
     return {
         "n_ratings": len(ratings),
         "n_raters": len(panel.raters),
-        "n_simulated": len(ratings) if simulated else 0,
+        "n_simulated": sum(r.origin == "simulated" for r in ratings),
         "n_abstentions": int((panel.flat == ABSTAIN).sum()),
         "agreement": {r["measure"]: {k: r[k] for k in kept} for r in agreement.to_dict("records")},
     }

@@ -55,12 +55,12 @@ def mean_agreement(
     return pd.DataFrame([measure | found.row() | {"undefined": len(questions) - len(alphas)}])
 
 
-def agreement_metrics(ratings: list[Rating], table: pd.DataFrame, simulated: bool) -> dict:
+def agreement_metrics(ratings: list[Rating], table: pd.DataFrame) -> dict:
     "Counts, and the mean agreement."
     kept = ["n", "estimate", "ci_low", "ci_high"]
     return {
         "n_ratings": len(ratings),
         "n_raters": len({r.rater for r in ratings}),
-        "n_simulated": len(ratings) if simulated else 0,
+        "n_simulated": sum(r.origin == "simulated" for r in ratings),
         "agreement": {r["measure"]: {k: r[k] for k in kept} for r in table.to_dict("records")},
     }
