@@ -133,9 +133,7 @@ def test_ratings_say_that_they_are_simulated():
     ratings = simulated_ratings(
         simulate_panel(judges, students, 3, seed=1), judges, students, design, ids, study="medqade"
     )
-    assert (
-        all(r.origin == "simulated" and "simulated" in r.source for r in ratings) and len(ratings) == 2 * 6
-    )
+    assert all(r.origin == "simulated" and "simulated" in r.source for r in ratings) and len(ratings) == 2 * 6
     assert label_array(ratings, ["r1", "r2"], ["s", "difficulty"], ids).shape == (2, 2, 3)
     with pytest.raises(ValueError, match="got 'r3'"):
         simulated_ratings(

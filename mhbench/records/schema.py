@@ -23,15 +23,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['TASKS', 'MODES', 'SIMULATED', 'ORIGINS', 'STATUSES', 'Name', 'Id', 'Origin', 'Probability', 'Mode', 'R', 'OR_WITHOUT',
-           'ROW_GROUP', 'letters', 'Record', 'Item', 'Outcome', 'carried', 'Response', 'Judgment', 'of_kind', 'Rating',
-           'origins', 'Validated', 'write_set_aside', 'validate', 'arrow_schema', 'frame', 'write_records',
-           'open_records', 'stored_records', 'read_records', 'fingerprint']
+__all__ = ['TASKS', 'MODES', 'ORIGINS', 'STATUSES', 'Name', 'Id', 'Origin', 'Probability', 'Mode', 'R', 'OR_WITHOUT', 'ROW_GROUP',
+           'letters', 'Record', 'Item', 'Outcome', 'carried', 'Response', 'Judgment', 'of_kind', 'Rating', 'origins',
+           'Validated', 'write_set_aside', 'validate', 'arrow_schema', 'frame', 'write_records', 'open_records',
+           'stored_records', 'read_records', 'fingerprint']
 
 # %% ../../nbs/records/01_schema.ipynb #f30d1d36
 TASKS = ("multiple_choice", "extended_matching", "cloze", "open", "sequential", "multi_label")
 MODES = ("zero_shot", "few_shot", "cot", "few_shot_cot", "free_form")
-SIMULATED = "sim-"  # what the names of simulated examinees, raters and judges begin with
 ORIGINS = ("asked", "recorded", "composed", "simulated")  # in the order in which one outweighs another
 STATUSES = ("ok", "refused", "filtered", "truncated", "error")
 
@@ -436,7 +435,7 @@ def open_records(path: str | Path, record: type[Record]) -> pq.ParquetFile:
         remedy = "run the stage that writes it again"
         refuse("read_records", "path", "be a Parquet file", f"{str(path)!r}", place=f"{e}", remedy=remedy)
     want, have = set(record.model_fields), set(file.schema_arrow.names)
-    lacking = want - have - ({"origin"} if record is not Item else set())  # older files: all of it was asked
+    lacking = {name for name in want - have if record.model_fields[name].is_required()}  # older files lack newer fields
     if lacking or have - want:
         refuse(
             "read_records",

@@ -11,13 +11,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from ..records.schema import SIMULATED
 from .reading import SMALL, standing
 from .style import spaced
 from ..steps.score import mode_names
 
 # %% auto #0
-__all__ = ['asked', 'against_lines', 'went_wrong', 'truths', 'about_truths', 'weak', 'about_run']
+__all__ = ['where_from', 'asked', 'against_lines', 'went_wrong', 'truths', 'about_truths', 'weak', 'about_run']
 
 # %% ../../nbs/report/09_findings.ipynb #e0466c00
 def _metrics(results: Path, stage: str, study: str) -> dict:
@@ -30,22 +29,33 @@ def _table(results: Path, stage: str, study: str, name: str) -> pd.DataFrame:
     return pd.read_parquet(file) if file.exists() else pd.DataFrame()
 
 
+def where_from(scores: pd.DataFrame) -> dict[str, str]:  # model -> asked, recorded, composed or simulated
+    "Where the answers of each model come from; without the column `origin` all of them were asked."
+    of = scores["origin"] if "origin" in scores else pd.Series("asked", scores.index)
+    return of.groupby(scores["model"], sort=False).first().to_dict() if len(scores) else {}
+
+
 def asked(
     results: str | Path,
     studies: Sequence[str],
-) -> pd.DataFrame:  # study, items, asked of, people's ratings, synthetic
+) -> pd.DataFrame:  # study, items, asked of, recorded answers of, simulated answers of, ratings by people, ...
     "One row a study: how many questions, who answered them, how many ratings of people there are."
     rows = []
     for study in studies:
         made, scores = _metrics(Path(results), "prepare", study), _table(Path(results), "score", study, "scores")
         whom = list(dict.fromkeys(scores["model"])) if len(scores) else []
-        each = {m: scores.loc[scores["model"] == m, "item_id"].nunique() for m in whom}
+        each = {m: f"{m} ({scores.loc[scores['model'] == m, 'item_id'].nunique()})" for m in whom}
+        of = {m: origin for m, origin in where_from(scores).items()}
+        named = {o: ", ".join(each[m] for m in whom if of[m] == o) for o in ("asked", "recorded", "simulated")}
         rows.append(
             {
                 "study": study,
                 "items": made.get("n_items", 0),
-                "asked of": ", ".join(f"{m} ({n})" for m, n in each.items()) or "nobody",
-                "ratings by people": made.get("n_ratings", 0),
+                "asked of": named["asked"] or "nobody",
+                "recorded answers of": named["recorded"] or "nobody",
+                "simulated answers of": named["simulated"] or "nobody",
+                "ratings by people": made.get("n_ratings", 0) - made.get("n_simulated", 0) - made.get("n_by_models", 0),
+                "simulated ratings": made.get("n_simulated", 0),
                 "rows set aside": made.get("n_set_aside", 0),
             }
         )
@@ -217,14 +227,21 @@ def about_run(
     studies: Iterable[str],
     models: Iterable[str],
     synthetic: Mapping[str, bool],  # study -> whether its items are synthetic
-    examinees: Iterable[str] = (),  # whose answers were scored
+    origins: Mapping[str, str] | None = None,  # whose answers were scored -> where these come from
     standings: pd.DataFrame | None = None,  # of `against_lines`
 ) -> list[str]:  # sentences
     "What every reader should know first."
     made = [s for s, is_so in synthetic.items() if is_so]
     real = [s for s, is_so in synthetic.items() if not is_so]
-    put = f"Questions of {', '.join(studies)} were put to {', '.join(models)}"
-    out = [f"{put}. n is how many items a number rests on."]
+    models = list(models)
+    put = f"were put to {', '.join(models)}" if models else "were put to nobody"
+    out = [f"Questions of {', '.join(studies)} {put}. n is how many items a number rests on."]
+    of = {kind: [m for m, origin in (origins or {}).items() if origin == kind] for kind in ("recorded", "simulated")}
+    if of["recorded"]:
+        out.append(
+            f"Answers of {', '.join(of['recorded'])} are recorded: they came in files, and this run asked nothing of"
+            " them."
+        )
     if made:
         out.append(
             f"The items of {', '.join(made)} are synthetic demonstration items, written for this project: nothing"
@@ -232,8 +249,10 @@ def about_run(
         )
     if real:
         out.append(f"The items of {', '.join(real)} come from the study's own corpus.")
-    if sim := [e for e in examinees if str(e).startswith(SIMULATED)]:
-        out.append(f"Names that begin with {SIMULATED} are simulated, not models: {', '.join(sim)}.")
+    if of["simulated"]:
+        out.append(
+            f"Answers of {', '.join(of['simulated'])} are simulated: drawn with a declared skill. They are no models."
+        )
     out += weak(standings) if standings is not None else []
     out.append(
         "A number whose interval covers chance says nothing about a model, high or low. This page is no medical device"

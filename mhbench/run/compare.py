@@ -216,7 +216,7 @@ def headline_metrics(main: pd.DataFrame) -> dict:  # study -> stage -> "measure,
     """
     known = main.dropna(subset=["estimate"])
     known = known[known["n"] > 2]
-    known = known[~known["model"].fillna("").str.startswith("sim-") & ~known["measure"].str.contains(";")]
+    known = known[(known["origin"] != "simulated") & ~known["measure"].str.contains(";")]
     most = known.sort_values("n", ascending=False, kind="stable")
     score = most[most["stage"] == "score"].drop_duplicates(["study", "model"]).sort_index()
     others = most[most["stage"] != "score"].drop_duplicates(["study", "stage", "model"])

@@ -135,8 +135,8 @@ empty where nothing was scored; `what` says what became of it. One row of `headl
 
 **Questions.** `cards/` has a page for each demonstration bank: what its items are, and what they are not fit for.
 
-**Not to be concluded.** Nothing clinical. A number whose interval covers chance says nothing about a model. Names that
-begin with `sim-` are simulated. Made by mhbench {version}.
+**Not to be concluded.** Nothing clinical. A number whose interval covers chance says nothing about a model. What is
+`simulated` in the column `origin` is of no model and no person. Made by mhbench {version}.
 """
 
 
