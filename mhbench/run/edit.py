@@ -15,7 +15,8 @@ from itertools import chain
 from pathlib import Path
 
 from ..errors import refuse
-from ..records.schema import SIMULATED, Item, Response, read_records, write_records
+from ..records.answers import all_simulated
+from ..records.schema import Item, Response, read_records, write_records
 from .asking import asked_with, capped
 from .graph import graph, items_file, place, root, selective
 from .inputs import sha256
@@ -274,7 +275,7 @@ def import_corpus(
     kept for `forget_corpus`.
     """
     path = Path(path).resolve()
-    digest = sha256(path)
+    digest, top = sha256(path), Path(params).resolve().parent
     kept: dict = {}
 
     def change(p):
@@ -284,12 +285,12 @@ def import_corpus(
         modes = p["studies"][study].get("generate", {}).get("modes", {})
         if not prepare.get("sha256"):
             kept["prepare"] = {k: prepare.get(k) for k in _IMPORTED}
-            kept["simulated"] = {at: _simulated(p["studies"][study], *at.split(".")) for at in _EXAMINEES}
+            kept["simulated"] = {at: _simulated(p["studies"][study], top, *at.split(".")) for at in _EXAMINEES}
             kept["n_items"] = {name: mode["n_items"] for name, mode in modes.items() if mode and "n_items" in mode}
         prepare["path"], prepare["sha256"], prepare["options"] = str(path), digest, options or {}
         for section, key in ((prepare, "answers"), (p["studies"][study].get("contamination") or {}, "completions")):
             if key in section:
-                section[key] = {n: f for n, f in (section[key] or {}).items() if not n.startswith(SIMULATED)}
+                section[key] = {n: f for n, f in (section[key] or {}).items() if not all_simulated(top / f)}
         for mode in modes.values():
             if mode:
                 mode.pop("n_items", None)
@@ -305,10 +306,10 @@ _IMPORTED = ("path", "sha256", "options")  # what an import changes in a study's
 _EXAMINEES = ("prepare.answers", "contamination.completions")  # where files of examinees are named
 
 
-def _simulated(study: dict, stage: str, key: str) -> dict:
+def _simulated(study: dict, top: Path, stage: str, key: str) -> dict:
     "The files of simulated examinees that a study's section names."
     named = (study.get(stage) or {}).get(key) or {}
-    return {n: f for n, f in named.items() if n.startswith(SIMULATED)}
+    return {n: f for n, f in named.items() if all_simulated(top / f)}
 
 
 def _before_import(study: str, params: str | Path) -> Path:

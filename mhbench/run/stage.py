@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,17 +24,18 @@ from ..ask.notes import NOTES
 from ..encode.store import StoreSettings, keep_results, store_path
 from ..errors import refuse
 from mhbench.records.schema import (
-    SIMULATED,
+    ORIGINS,
     Item,
     Judgment,
     Rating,
     Record,
     Response,
+    origins,
     read_records,
     write_records,
 )
 from ..records.stored import Columnar
-from ..report.style import introduce, save
+from ..report.style import introduce, natural, save, who
 from ..report.tables import with_interval
 from .beside import Beside
 from .graph import before, graph, items_file, root
@@ -41,7 +43,7 @@ from ..steps.rates import COUNTS
 from ..studies.psychiatrybench.approach import awaiting
 
 # %% auto #0
-__all__ = ['write_metrics', 'synthetic', 'Stage']
+__all__ = ['write_metrics', 'synthetic', 'known_origins', 'origin_column', 'Stage']
 
 # %% ../../nbs/run/05_stage.ipynb #b5d2561b
 def _plain(x: Any) -> Any:
@@ -68,7 +70,7 @@ def write_metrics(values: dict, path: str | Path) -> Path:
     return path
 
 # %% ../../nbs/run/05_stage.ipynb #5840b5c4
-_HEADLINE = ["measure", "model", "mode", "n", *COUNTS, "estimate", "ci_low", "ci_high", "level"]
+_HEADLINE = ["measure", "model", "mode", "n", *COUNTS, "estimate", "ci_low", "ci_high", "level", "origin"]
 
 
 def _demo(name: str, studies: Sequence[str], models: Sequence[str], n_items: int | None) -> Path:
@@ -94,14 +96,69 @@ def synthetic(results: str | Path, studies: Iterable[str]) -> dict[str, bool]:  
     return {s: any(i.canary for i in read_records(f, Item)) for s, f in files.items() if f.exists()}
 
 
-def _marked(caption: str, words: Iterable[str]) -> str:
-    "A caption that says which names are simulated, where some of the words below it are such names."
-    said = SIMULATED in caption or "simulated" in caption.lower()
-    return (
-        caption
-        if said or not any(SIMULATED in w for w in words)
-        else f"{caption}; names with {SIMULATED} are simulated"
-    )
+_NAMED = ("model", "first", "second", "other", "judge", "rater", "annotator", "student", "contestant", "who")
+
+
+def _weightier(found: Iterable[tuple[str, str]]) -> dict[str, str]:
+    "Of several origins of a name the one that outweighs the others."
+    out: dict[str, str] = {}
+    for name, origin in found:
+        out[name] = max(out.get(name, origin), origin, key=ORIGINS.index)
+    return out
+
+
+def known_origins(results: str | Path, studies: Iterable[str]) -> dict[str, str]:  # name -> origin
+    """Who of a run was not asked by it: models whose answers or labels came in a file, and everybody simulated. People
+    whose ratings came in a file are not among them: that is how people's ratings come.
+    """
+    found: list[tuple[str, str]] = []
+    for study in studies:
+        prepared = Path(results) / "text" / "prepare" / study
+        if (prepared / "recorded.parquet").exists():
+            answers = Columnar([prepared / "recorded.parquet"], Response)
+            found += zip(answers.column("model"), answers.column("origin"))
+        if (prepared / "ratings.parquet").exists():
+            ratings = Columnar([prepared / "ratings.parquet"], Rating)
+            by_model = [v.get("annotator") == "model" for v in ratings.column("variant")]
+            given = zip(ratings.column("rater"), ratings.column("origin"), by_model)
+            found += [(rater, origin) for rater, origin, model in given if model or origin == "simulated"]
+    return {name: origin for name, origin in _weightier(dict.fromkeys(found)).items() if origin != "asked"}
+
+
+def _named(frame: pd.DataFrame, known: Mapping[str, str]) -> dict[str, pd.Series]:  # column -> whom its cells name
+    "The columns that name models or raters, each cell as the name in it."
+    columns = [c for c in frame.columns if c in _NAMED]
+    return {c: frame[c].map({x: who(x) for x in frame[c].dropna().unique()}) for c in columns}
+
+
+def origin_column(frame: pd.DataFrame, known: Mapping[str, str]) -> list[str]:  # one a row
+    "Where each row of a table comes from: the weightiest origin of the names in it, and of those that head columns."
+    heads = [known[c] for c in frame.columns if c in known]
+    rank = np.full(len(frame), max(map(ORIGINS.index, heads), default=0))
+    for cells in _named(frame, known).values():
+        rank = np.maximum(rank, cells.map(known).map(ORIGINS.index, na_action="ignore").fillna(0).to_numpy(int))
+    return [ORIGINS[k] for k in rank]
+
+
+def _among(names: Sequence[str]) -> str:
+    "Names in a sentence; of many, the first ones."
+    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+
+
+def _marked(caption: str, names: Iterable[str], known: Mapping[str, str]) -> str:
+    "A caption that says who of the names below it is simulated, composed or recorded."
+    there = sorted(set(names) & set(known), key=natural)
+    by_origin = {origin: [name for name in there if known[name] == origin] for origin in reversed(ORIGINS)}
+    if "simulated" in caption.lower():
+        del by_origin["simulated"]
+    said = [f"{origin}: {_among(of)}" for origin, of in by_origin.items() if of]
+    return f"{caption} ({'; '.join(said)})" if said else caption
+
+
+def _names_in(texts: Iterable[str], known: Mapping[str, str]) -> list[str]:
+    "The known names that stand in the texts of a figure, each as a word."
+    whole = "\n".join(texts)
+    return [name for name in known if re.search(rf"(?<![\w.+-]){re.escape(name)}(?![\w+-])", whole)]
 
 
 def _everybody(params: dict) -> list[str]:
@@ -147,11 +204,12 @@ class Stage:
         studies: Sequence[str] = (),  # of a stage that is run once for all
         about: str = "",  # one or two sentences for the report: what its numbers say
         n_items: int | None = 6,  # demo items, where results is ""
+        rated: bool = False,  # all its numbers rest on the ratings: where these are simulated, every caption says so
     ):
         from mhbench.run.params import load_params
 
         self.name, self.study, self.model = name, study, model
-        self.models, self.about = list(models), about
+        self.models, self.about, self.rated = list(models), about, rated
         self.alone = not results
         # a stage that reads a model's answers needs one that answers at once where it runs by itself
         demo = self.models or ([model] if model else ["minilm"])
@@ -166,7 +224,9 @@ class Stage:
         self._main: list[pd.DataFrame] = []
         self._beside = Beside()
         params = load_params(root() / "params.yaml")
-        introduce(_everybody(params))
+        self.origins = known_origins(self.results, [study] if study else studies)
+        self._everybody = _everybody(params)
+        introduce(self._everybody, self.simulated)
         keep_results(StoreSettings(**(params.get("store") or {})), store_path(root()))
 
     @property
@@ -281,15 +341,29 @@ class Stage:
 
         return self.read("prepare", "declared") if self.has("prepare", "declared") else declared_skill({}, [])
 
+    @property
+    def simulated(self) -> set[str]:
+        "The names of everybody simulated: examinees, raters, judges. Nothing of theirs enters a mean or a test unsaid."
+        return {name for name, origin in self.origins.items() if origin == "simulated"}
+
+    def know(self, records: Iterable[Record]) -> None:
+        "Answers and verdicts that this stage made by itself are in its tables, too: learn where they come from."
+        self.origins |= {name: origin for name, origin in origins(records).items() if origin != "asked"}
+        introduce(self._everybody, self.simulated)
+
+    def asked(self, frame: pd.DataFrame) -> pd.DataFrame:
+        "The rows of a table that name nobody simulated: what a mean or a test over models may rest on."
+        return frame[[origin != "simulated" for origin in origin_column(frame, self.origins)]]
+
     @cached_property
-    def simulated(self) -> bool:
-        "Whether items or raters are synthetic, so that no clinician's judgement of a real item is behind the ratings."
-        return any(i.canary for i in self.items) or any(r.variant.get("simulated") == "true" for r in self.ratings)
+    def drawn_ratings(self) -> bool:
+        "Whether people's ratings were simulated; those of models are told apart by name."
+        return any(r.origin == "simulated" for r in self.ratings if r.variant.get("annotator") != "model")
 
     @property
     def people(self) -> str:
         "What the raters are called in tables and figures."
-        return "simulated raters" if self.simulated else "people"
+        return "simulated raters" if self.drawn_ratings else "people"
 
     def has(self, stage: str, table: str) -> bool:
         "Whether another stage left such a table for this study."
@@ -369,8 +443,10 @@ class Stage:
         hide: Sequence[str] = (),  # columns that are kept and not shown
         card: str = "",  # a column: the report makes a card, one printed page, of the rows of each of its values
         show: bool = True,  # False: kept and registered, and too long for a page
+        rated: bool | None = None,  # whether its numbers rest on the ratings; None: as the stage says
     ) -> pd.DataFrame | str:  # as a reader sees it; or the reason why there is none
-        """Show a table, keep it as Parquet and register it for the report.
+        """Show a table, keep it as Parquet and register it for the report. Where a row is of somebody whom this run did
+        not ask, a column `origin` says where each row comes from, and the caption names them.
 
         Raises: ValueError for a name that was used before.
         """
@@ -378,16 +454,35 @@ class Stage:
             refuse("Stage.table", "name", "be used once in a stage", f"{name!r}", place=self.name)
         if not len(frame):
             return self.absent(caption, absent) if absent else "none"
+        frame = self._with_origin(frame, self.rated if rated is None else rated)
         frame.to_parquet(self.out / f"{name}.parquet", index=False, compression="zstd")
         kept = frame.drop(columns=list(hide))
-        words = [str(x) for c in kept.select_dtypes("object") for x in kept[c].unique()] if show else []
-        shown = _marked(caption, words)
+        shown = self._told(caption, self._who_is_in(frame), self.rated if rated is None else rated)
         entry = {"name": name, "caption": shown, "rows": len(frame), "hide": list(hide), "show": show}
         entry |= {"card": card} if card else {}
         self._tables.append(entry)
         if not show:
             return f"{name}: {len(frame)} rows kept"
         return with_interval(kept) if {"estimate", "ci_low", "ci_high"} <= set(kept) else kept
+
+    def _with_origin(self, frame: pd.DataFrame, rated: bool) -> pd.DataFrame:
+        "A table with its column `origin`, where not all of it was asked."
+        if "origin" in frame:
+            return frame
+        drawn = rated and self.drawn_ratings
+        rows = ["simulated"] * len(frame) if drawn else origin_column(frame, self.origins)
+        return frame.assign(origin=rows) if set(rows) - {"asked"} else frame
+
+    def _who_is_in(self, frame: pd.DataFrame) -> set[str]:
+        "Whom the rows and the heads of a table name."
+        return {str(c) for c in frame.columns}.union(
+            *(set(cells.dropna()) for cells in _named(frame, self.origins).values())
+        )
+
+    def _told(self, caption: str, names: Iterable[str], rated: bool) -> str:
+        "A caption that says what below it is not of people and models that were asked."
+        drawn = rated and self.drawn_ratings and "simulated" not in caption.lower()
+        return _marked(f"{caption} (simulated raters)" if drawn else caption, names, self.origins)
 
     def figure(
         self,
@@ -396,6 +491,7 @@ class Stage:
         caption: str,  # a sentence: what is shown, and which way is good
         *,
         absent: str = "nothing to draw for this study",
+        rated: bool | None = None,  # as for a table
     ) -> Any:
         """Keep a figure as PNG and SVG and register it for the report; shown where it stands last in a cell.
 
@@ -406,7 +502,8 @@ class Stage:
         self.figures.mkdir(parents=True, exist_ok=True)  # DVC wants the folder, empty or not
         if drawing is None:
             return self.absent(caption, absent)
-        shown = _marked(caption, [t.get_text() for t in drawing.findobj(Text)])
+        there = _names_in([t.get_text() for t in drawing.findobj(Text)], self.origins)
+        shown = self._told(caption, there, self.rated if rated is None else rated)
         drawing.saved_as = self.figures / f"{name}.png"  # where a notebook's engine finds it
         _let_figures_show()
         self.beside(save, drawing, name, self.figures)
@@ -431,8 +528,8 @@ class Stage:
 
     def headline(self, frame: pd.DataFrame, **same: Any) -> None:  # columns measure, model, mode, n, estimate, ...
         "Estimates for the first page of the report; `same` are columns with one value."
-        main = frame.assign(**same)
-        self._main.append(main.reindex(columns=_HEADLINE).fillna({"level": 0.95}))
+        main = self._with_origin(frame.assign(**same), self.rated)
+        self._main.append(main.reindex(columns=_HEADLINE).fillna({"level": 0.95, "origin": "asked"}))
 
     def done(self, metrics: dict) -> str:
         "Write the metrics and what was registered; the last call of a stage."
