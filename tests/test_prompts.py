@@ -191,7 +191,7 @@ def test_few_shot_of_mhqa_compares_and_shows_three_examples():
     messages = build(an_item("multiple_choice", study="mhqa", context={}, rationale=None), "few_shot_cot")
     assert [m["role"] for m in messages] == ["system"] + ["user", "assistant"] * 3 + ["user"]
     assert all(
-        "2. Comparison" in m["content"] and re.search(r"Answer: [A-D]$", m["content"])
+        "Comparison:" in m["content"] and re.search(r"^Correct option: [1-4]$", m["content"], re.M)
         for m in messages
         if m["role"] == "assistant"
     )

@@ -217,7 +217,8 @@ def _following(p: dict, stages: tuple[str, ...], keys: tuple[str, ...], silent: 
     name are selected, else those of them that are, or all models of the run.
     """
     sections = [p["studies"][s].get(stage) or {} for s in p["run"]["studies"] for stage in stages]
-    wanted = dict.fromkeys(name for section in sections for key in keys for name in section.get(key) or [])
+    named = dict.fromkeys(name for section in sections for key in keys for name in section.get(key) or [])
+    wanted = dict.fromkeys(m for m in named if m not in p["models"] or kind_of(p, m) not in silent)
     models = [m for m in p["run"]["models"] if kind_of(p, m) not in silent]
     if wanted.keys() <= set(models):
         return None

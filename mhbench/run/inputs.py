@@ -203,6 +203,8 @@ def record_inputs(params: str | Path = "params.yaml") -> dict[str, dict]:  # stu
             out[study]["literature"] = {f: _hash(f, top) for f in files if f}
         if trained_on := {k: _hash(training[k], top) for k in ("train", "validation") if training.get(k)}:
             out[study]["training"] = trained_on
+        if beside := (p["studies"][study].get("profile") or {}).get("beside"):
+            out[study]["beside"] = {name: _hash(bank["path"], top) for name, bank in beside.items()}
         if creators:
             out[study]["creators"] = _hash(creators, top)
         if completions := (p["studies"][study].get("contamination") or {}).get("completions"):

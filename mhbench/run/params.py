@@ -148,16 +148,16 @@ def kind_of(p: dict, model: str) -> str:
 
 def asked_by(p: dict, stage: str, study: str) -> dict[str, list[str] | None]:
     """Whom a stage of a study asks: `judges`, `contestants` or `asked`, as the run's selection names them, else as the
-    study does. An encoder judges answers; it neither duels nor completes a question. Where nobody is needed, no more of
-    the run's are asked than the study names. Examinees are those models of the run that the study names, else as many
-    others.
+    study does. An encoder judges answers and sorts questions; it neither duels nor completes one. Where nobody is
+    needed, no more of the run's are asked than the study names. Examinees are those models of the run that the study
+    names, else as many others.
     """
     given, run = dict(p.get(stage) or {}) | dict(p["studies"][study].get(stage) or {}), p["run"]
     out = {k: given[k] for k in ASKED_IN.get(stage, ()) if k in given}
     chosen = {"judges": run.get("judges"), "contestants": run.get("subjects"), "asked": run.get("subjects")}
     most = {k: len(v or []) if stage in _NOBODY else None for k, v in out.items()}
     out |= {k: list(chosen[k])[: most[k]] for k in out if chosen.get(k) is not None}
-    silent = HERE[1:] if stage in ("judge", "judge_study") else HERE
+    silent = HERE[1:] if stage in ("judge", "judge_study", "profile") else HERE
     out = {k: v and [m for m in v if m not in p["models"] or kind_of(p, m) not in silent] for k, v in out.items()}
     if named := given.get("examinees"):
         out["examinees"] = [m for m in named if m in run["models"]] or run["models"][: len(named)]

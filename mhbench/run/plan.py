@@ -32,6 +32,7 @@ from ..steps.answers import Asked
 from ..steps.books import with_texts
 from ..steps.generate import expected, generation_requests, select_items, settings
 from ..steps.similarity import nearest_option
+from ..studies.mhqa.profile import sorted_banks
 from ..studies.psychiatrybench import approach
 
 # %% auto #0
@@ -106,13 +107,15 @@ def _completed(v: dict, items: list[Item], endpoint: Endpoint, *, scored_here: b
 
 
 def _sorted(v: dict, items: list[Item], model: Model) -> list[Request]:
-    drawn = [
-        Response(item_id=i.item_id, study=i.study, model="item", mode="zero_shot", text="", attempts=0)
-        for i in draw_items(items, v["n_items"], seed=v["seed"])
-    ]
     given = {k: v[k] for k in ("repeats", "seed")}
-    whats = ("mhqa/difficulty", "mhqa/kind")
-    return [r for what in whats for r in judge.judge_requests(drawn, items, model, rubric=what, **given)]
+    out: list[Request] = []
+    questions = sorted_banks(items, v["study"], v["beside"], v["n_items"], seed=v["seed"], top=root())
+    for what, banks in questions.items():
+        for bank in banks.values():
+            same = dict(model="item", mode="zero_shot", text="", attempts=0)
+            blank = [Response(item_id=i.item_id, study=i.study, **same) for i in bank]
+            out += judge.judge_requests(blank, bank, model, rubric=what, **given)
+    return out
 
 
 class _Bank:

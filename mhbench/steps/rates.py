@@ -19,7 +19,8 @@ from ..stats.resample import mean
 from .score import ANSWERED, RUN, unread, where_read
 
 # %% auto #0
-__all__ = ['COUNTS', 'of_group', 'rate_table', 'average_models', 'present_groups', 'absent_members', 'status_table', 'f1_table']
+__all__ = ['COUNTS', 'of_group', 'rate_table', 'average_models', 'present_groups', 'absent_members', 'status_table', 'f1_table',
+           'wide_cells']
 
 # %% ../../nbs/steps/08_rates.ipynb #1b2449fd
 _MEASURED = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level"]
@@ -278,3 +279,30 @@ def f1_table(scores: pd.DataFrame, *, n_boot: int = 1000, seed: int, level: floa
         )
         rows.append(dict(zip(RUN, run)) | f.row())
     return pd.DataFrame(rows, columns=[*RUN, *_MEASURED])
+
+# %% ../../nbs/steps/08_rates.ipynb #6086f37a
+def _cell(r: Any, digits: int, times: float) -> str:
+    "An estimate with its interval, where it has one, and n, where the table has it."
+    n = f" (n = {r.n:.0f})" if hasattr(r, "n") and np.isfinite(r.n) else ""
+    if not np.isfinite(r.estimate):
+        return f"–{n}"
+    estimate, low, high = (f"{times * x:.{digits}f}" for x in (r.estimate, r.ci_low, r.ci_high))
+    return f"{estimate} [{low}, {high}]{n}" if np.isfinite([r.ci_low, r.ci_high]).all() else f"{estimate}{n}"
+
+
+def wide_cells(
+    table: pd.DataFrame,  # estimate, ci_low, ci_high, the columns named, and n where it is known
+    row: str | Sequence[str],
+    column: str,
+    digits: int = 3,
+    *,
+    times: float = 1.0,  # 100 for percent
+) -> pd.DataFrame:  # the columns of `row`, then one of text for each value of `column`; in order of appearance
+    "A tidy table as a reader knows it from the paper."
+    rows = [row] if isinstance(row, str) else list(row)
+    if not len(table):
+        return pd.DataFrame(columns=rows)
+    cells = table.assign(_cell=[_cell(r, digits, times) for r in table.itertuples()])
+    wide = cells.pivot(index=rows, columns=column, values="_cell").fillna("–").reset_index()
+    order = table[rows].drop_duplicates().merge(wide, on=rows, how="left")
+    return order[[*rows, *dict.fromkeys(table[column])]].rename_axis(columns=None)

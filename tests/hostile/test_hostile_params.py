@@ -95,8 +95,16 @@ MISTAKES = {  # what is written instead, and what is said of it
     "a command in a name": (("  mhqa:\n", '  "x; touch y":\n'), "studies must have names of letters", "rename"),
     "a line break in a name": (("  mhqa:\n", '  "mhqa\\n":\n'), "studies must have names of letters", "rename"),
     "a name without end": (("  minilm:\n", f"  {'m' * 255}:\n"), "models must have 100 characters or fewer", "mmm"),
-    "a mode": (("few_shot: {n_items: 3}", "fewshot: {n_items: 3}"), "mhqa.generate.modes must be one of", "few_shot?"),
-    "no items": (("few_shot: {n_items: 3}", "few_shot: {n_items: 0}"), "few_shot.n_items must be 1 or more", "got 0"),
+    "a mode": (
+        ("few_shot_cot: {n_items: 3}", "fewshot_cot: {n_items: 3}"),
+        "mhqa.generate.modes must be one of",
+        "few_shot_cot?",
+    ),
+    "no items": (
+        ("few_shot_cot: {n_items: 3}", "few_shot_cot: {n_items: 0}"),
+        "few_shot_cot.n_items must be 1 or more",
+        "got 0",
+    ),
     "a replay": (("replay: use  ", "replay: never"), "generate.replay must be one of use, only, off", "'never'"),
     "a seed of its own": (("score: {n_boot", "score: {seed: 3, n_boot"), "score.seed must be left to the run", "top"),
     "a price": (("price: {prompt: 0.0", "price: {prompt: -1"), "models.gemma.price.prompt must be 0 or more", "-1"),

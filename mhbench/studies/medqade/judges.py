@@ -23,8 +23,7 @@ from .panel_tables import JudgeLabels, Panel, in_order
 
 # %% auto #0
 __all__ = ['by_models', 'recorded_verdicts', 'Verdicts', 'all_verdicts', 'VoteShares', 'vote_shares', 'jury_curve', 'jury_table',
-           'error_correlations', 'effective_judges', 'error_matrix', 'abstention_beside', 'accuracy_draws',
-           'wide_cells']
+           'error_correlations', 'effective_judges', 'error_matrix', 'abstention_beside', 'accuracy_draws']
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #316fbd75
 def by_models(rating: Rating) -> bool:
@@ -250,26 +249,3 @@ def accuracy_draws(
             draws = bootstrap(mean, here, n=n_boot, seed=seed).replicates
             rows.append({"student": student, "stratum": str(stratum), "n": len(here), "draw": draws})
     return pd.DataFrame(rows, columns=["student", "stratum", "n", "draw"])
-
-# %% ../../../nbs/studies/medqade/06_judges.ipynb #af7d8970
-def wide_cells(
-    table: pd.DataFrame,  # estimate, ci_low, ci_high, and the two columns named
-    row: str,
-    column: str,
-    digits: int = 3,
-) -> pd.DataFrame:  # a column `row`, then one of text for each value of `column`; in order of appearance
-    "A tidy table as a reader knows it from the paper."
-    if not len(table):
-        return pd.DataFrame(columns=[row])
-
-    def cell(r) -> str:
-        if not np.isfinite(r.estimate):
-            return "–"
-        ends = np.isfinite([r.ci_low, r.ci_high]).all()
-        tail = f" [{r.ci_low:.{digits}f}, {r.ci_high:.{digits}f}]" if ends else ""
-        return f"{r.estimate:.{digits}f}{tail}"
-
-    order = [list(dict.fromkeys(table[c])) for c in (row, column)]
-    cells = table.assign(_cell=[cell(r) for r in table.itertuples()])
-    wide = cells.pivot(index=row, columns=column, values="_cell").reindex(index=order[0], columns=order[1]).fillna("–")
-    return wide.rename_axis(columns=None).reset_index()

@@ -6,30 +6,94 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, product
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ...records.schema import Judgment
+from ...records.draw import draw_items
+from ...records.schema import Item, Judgment, letters
 from ...stats.agreement import cohen_kappa
 from ...stats.estimate import Estimate, estimate, proportion
 from ...stats.metrics import f1
 from ...stats.resample import mean
 from ...stats.tests import adjust_p, chi_square, mcnemar
-from ...steps.rates import of_group
+from ...steps.rates import of_group, wide_cells
 from ...steps.score import NONE_READ, unread, where_read
+from ...steps.similarity import nearest_option
+from ...steps.training import TUNED, UNTRAINED, Run
+from ..corpus import load_corpus
+from .load import TOPICS, TYPES
 
 # %% auto #0
-__all__ = ['accuracy_and_f1', 'wide_table', 'flip_table', 'judged_shares', 'label_test', 'repeat_agreement', 'with_judged_label']
+__all__ = ['BY_DIFFICULTY', 'BY_KIND', 'topic_counts', 'counts_by_part', 'accuracy_and_f1', 'wide_table', 'trained_measures',
+           'with_trained', 'flip_table', 'sorted_banks', 'nearest_label', 'judged_shares', 'label_test',
+           'repeat_agreement', 'with_judged_label']
+
+# %% ../../../nbs/studies/mhqa/03_profile.ipynb #15da14d4
+def topic_counts(items: Sequence[Item]) -> pd.DataFrame:  # topic, type, part (the file's name), n
+    "Questions by topic, type and part."
+    rows = [(i.topic, i.category, i.split) for i in items]
+    table = pd.DataFrame(rows, columns=["topic", "type", "part"])
+    return table.groupby(["topic", "type", "part"], dropna=False).size().rename("n").reset_index()
+
+
+def counts_by_part(counts: pd.DataFrame) -> pd.DataFrame:  # topic, type, and a column of counts for each part
+    """Questions by topic and type, with a row for each topic's sum and one for all.
+
+    Source: Racha et al. 2025, table 1.
+    """
+    total = counts.assign(type="Total")
+    every = pd.concat([counts, total, total.assign(topic="All")])
+    wide = every.pivot_table(index=["topic", "type"], columns="part", values="n", aggfunc="sum", fill_value=0)
+    topics = [*_in_order(counts["topic"], TOPICS), "All"]
+    order = [(topic, kind) for topic in topics for kind in ([*TYPES, "Total"] if topic != "All" else ["Total"])]
+    wide = wide.reindex(order, fill_value=0)[list(dict.fromkeys(counts["part"]))]
+    return wide.astype(int).rename_axis(columns=None).reset_index()
+
+
+def _in_order(found: Sequence[Any], known: Sequence[str]) -> list[str]:
+    "The names that are there: the paper's in its order, others after them in theirs."
+    there = list(dict.fromkeys(map(str, found)))
+    return [x for x in known if x in there] + sorted(x for x in there if x not in known)
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #3950eaa8
+_GROUPS = {"category": TYPES, "topic": TOPICS}  # breakdown -> the paper's order
+_MEASURES = ("accuracy", "macro F1", "weighted F1")
+
+
 def _lettered(scores: pd.DataFrame) -> pd.DataFrame:
     "Plain answers to questions with one letter as the key, without those that got no reply."
     one = scores[(scores["task"] == "multiple_choice") & (scores["answered_by"] == "plain")]
     one = one[one["correct"].notna() & (one["key"].map(len) == 1) & (one["sample"] == 0)]
     said = one["answer"].map(lambda a: a[0] if len(a) == 1 else "")
     return one.assign(truth=one["key"].map(lambda k: k[0]), said=said)
+
+
+def _in_groups(run: pd.DataFrame, by: str) -> list[tuple[str, pd.DataFrame]]:
+    "The parts of a table in the paper's order, and all of it."
+    names = run[by].astype(str)
+    return [*((g, run[names == g]) for g in _in_order(names, _GROUPS.get(by, ()))), ("Overall", run)]
+
+
+def _measured(
+    truth: np.ndarray,  # (n,) letters
+    said: np.ndarray,  # (n, S) letters: S runs of one model; the measure is their mean
+    right: np.ndarray,  # (n,) in [0, 1], mean over the runs
+    **options: Any,  # of estimate
+) -> dict[str, Estimate]:
+    "Accuracy and both averages of F1."
+    classes = sorted(set(truth))
+    found = {"accuracy": estimate(mean, right, share=True, **options)}
+    for average in ("macro", "weighted"):
+
+        def score(t, s, weights, average=average):
+            return np.mean([f1(t, run, average=average, classes=classes, weights=weights) for run in s.T], axis=0)
+
+        found[f"{average} F1"] = estimate(score, truth, said, **options)
+    return found
 
 
 def accuracy_and_f1(
@@ -44,22 +108,14 @@ def accuracy_and_f1(
     rows = []
     asked = scores.groupby(["model", "mode"])["item_id"].unique()
     for (model, mode), run in _lettered(scores).groupby(["model", "mode"], sort=True):
-        groups = [*((str(g), part) for g, part in run.groupby(by, sort=True)), ("Overall", run)]
-        for group, part in groups:
+        for group, part in _in_groups(run, by):
             clusters, truth, said = (part[c].to_numpy(object) for c in ("cluster", "truth", "said"))
-            classes = sorted(set(truth))
-            same = dict(clusters=clusters, n_boot=n_boot, seed=seed)
-            right = part["correct"].to_numpy(float)
-            found = {"accuracy": estimate(mean, right, share=True, **same)}  # type: ignore[arg-type]
             if unread(part).all():
                 nothing = Estimate.from_limits(np.nan, n=len(part), n_clusters=len(set(clusters)))
-                found = dict.fromkeys(("accuracy", "macro F1", "weighted F1"), nothing)
-            for average in ("macro", "weighted") if unread(part).sum() < len(part) else ():
-
-                def score(t, s, weights, average=average, classes=classes):
-                    return f1(t, s, average=average, classes=classes, weights=weights)
-
-                found[f"{average} F1"] = estimate(score, truth, said, **same)  # type: ignore[arg-type]
+                found = dict.fromkeys(_MEASURES, nothing)
+            else:
+                right = part["correct"].to_numpy(float)
+                found = _measured(truth, said[:, None], right, clusters=clusters, n_boot=n_boot, seed=seed)
             head = {"model": model, "mode": mode, "group": group}
             if whole is not None:
                 every = of_group(whole, "all" if group == "Overall" else by, group)
@@ -71,24 +127,63 @@ def accuracy_and_f1(
 
 def wide_table(measures: pd.DataFrame) -> pd.DataFrame:  # model, mode, and a column a group and measure
     "The paper's layout, in percent: a row a model and setting, with n and the interval in every cell."
-    if not len(measures):
+    shown = measures[measures["measure"] != "macro F1"]
+    if not len(shown):
         return pd.DataFrame()
-    cells = [
-        f"{100 * r.estimate:.1f} [{100 * r.ci_low:.1f}, {100 * r.ci_high:.1f}] (n = {r.n})"
-        if np.isfinite(r.estimate)
-        else f"{NONE_READ} (n = {r.n})"
-        for r in measures.itertuples()
-    ]
-    named = measures.assign(cell=cells, column=measures["group"] + ", " + measures["measure"])
-    order = [c for c in dict.fromkeys(named["column"]) if not c.startswith("Overall")]
-    order += [c for c in dict.fromkeys(named["column"]) if c.startswith("Overall")]
-    return named.pivot(index=["model", "mode"], columns="column", values="cell")[order].reset_index()
+    shown = shown.assign(column=shown["group"] + ", " + shown["measure"].replace({"weighted F1": "F1"}))
+    wide = wide_cells(shown, ["model", "mode"], "column", 1, times=100)
+    read = wide.replace(r"^– \(n", f"{NONE_READ} (n", regex=True)  # no value though there are answers
+    groups, known = list(dict.fromkeys(shown["group"])), [*TYPES, *TOPICS]
+    order = [*_in_order([g for g in groups if g != "Overall"], known), "Overall"]
+    return read[["model", "mode", *(f"{g}, {m}" for g, m in product(order, ("accuracy", "F1")))]]
+
+# %% ../../../nbs/studies/mhqa/03_profile.ipynb #f5ed187f
+_SETTINGS = {UNTRAINED: "base", TUNED: "SFT"}
+
+
+def trained_measures(
+    runs: Sequence[Run],  # of the stage finetune
+    items: Sequence[Item],  # its test part
+    *,
+    n_boot: int = 1000,
+    seed: int,
+) -> pd.DataFrame:  # by (category, topic), model, mode (base or SFT, how many seeds), and as accuracy_and_f1 has them
+    "Accuracy and F1 of encoders before and after training, mean over seeds."
+    rows = []
+    for model, variant in product(dict.fromkeys(r.model for r in runs), _SETTINGS):
+        of = [r.scores for r in runs if (r.model, r.variant) == (model, variant)]
+        there = [i for i in items if all(i.item_id in scores for scores in of)]
+        columns = [(i.item_id, i.cluster, i.category, i.topic, i.key[0]) for i in there]
+        table = pd.DataFrame(columns, columns=["item_id", "cluster", "category", "topic", "truth"])
+        for k, scores in enumerate(of):
+            table[k] = [letters(len(scores[i.item_id]))[int(scores[i.item_id].argmax())] for i in there]
+        head = {"model": model, "mode": f"{_SETTINGS[variant]} ({len(of)} seed{'s' * (len(of) > 1)})"}
+        for by in _GROUPS:
+            for group, part in _in_groups(table, by) if of and there else ():
+                truth, said = part["truth"].to_numpy(object), part[range(len(of))].to_numpy(object)
+                right = (said == truth[:, None]).mean(axis=1)
+                clusters = part["cluster"].to_numpy(object)
+                found = _measured(truth, said, right, clusters=clusters, n_boot=n_boot, seed=seed)
+                rows += [{"by": by} | head | {"group": group, "measure": m} | e.row() for m, e in found.items()]
+    measured = Estimate.from_limits(np.nan, n=0).row()
+    return pd.DataFrame(rows, columns=["by", "model", "mode", "group", "measure", *measured])
+
+
+def with_trained(
+    measures: pd.DataFrame,  # of accuracy_and_f1
+    trained: pd.DataFrame,  # of trained_measures
+    by: str,
+) -> pd.DataFrame:  # the same, the rows of encoders that were trained here in place of the one run that answered
+    "A model that was trained here stands with all its seeds, and not with the first one's answers beside them."
+    there = trained[trained["by"] == by].drop(columns="by")
+    others = measures[~measures["model"].isin(there["model"])]
+    return pd.concat([there, others], ignore_index=True) if len(there) else others
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #9ae7e049
 def flip_table(
     scores: pd.DataFrame,
     first: str = "zero_shot",
-    second: str = "few_shot",
+    second: str = "few_shot_cot",
 ) -> pd.DataFrame:  # model, change, k, and the columns of an estimate; p (McNemar, exact), p_holm
     "Questions whose answer turned right or wrong between two settings, with denominators."
     rows: list[dict] = []
@@ -115,6 +210,48 @@ def flip_table(
     return table.assign(p_holm=table["model"].map(holm))
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #48681a39
+BY_DIFFICULTY, BY_KIND = "mhqa/difficulty", "mhqa/kind"
+
+
+def sorted_banks(
+    items: Sequence[Item],
+    study: str,
+    beside: Mapping[str, Mapping[str, Any]],  # name -> loader, path, options: banks whose difficulty is compared
+    n_items: int | None,  # drawn of each by seed; None: all
+    *,
+    seed: int,
+    top: str | Path = ".",  # paths are given from here
+) -> dict[str, dict[str, list[Item]]]:  # rubric -> bank -> the questions that are sorted by it
+    "What the judges sort: the study's questions by both rubrics, those of other banks by difficulty alone."
+    banks = {study: draw_items(items, n_items, seed=seed)}
+    kinds = dict(banks)
+    for name, of in beside.items():
+        found = load_corpus(of["loader"], Path(top) / of["path"], **of.get("options", {})).items
+        banks[name] = draw_items(found, n_items, seed=seed)
+    return {BY_DIFFICULTY: banks, BY_KIND: kinds}
+
+
+def nearest_label(
+    items: Sequence[Item],
+    labels: Mapping[str, str],  # of a rubric: label -> what it means
+    encoder: Any,  # of mhbench.encode.embeddings
+    *,
+    judge: str,
+    rubric: str,
+) -> list[Judgment]:
+    "An encoder as judge: the label whose description is nearest to the question."
+    names, told = list(labels), [f"{name}: {text}" for name, text in labels.items()]
+    asked = [
+        i.model_copy(update={"task": "multiple_choice", "options": told, "key": ["A"], "context": {}}) for i in items
+    ]
+    said = nearest_option(asked, encoder, model=judge)
+    same: dict[str, Any] = dict(model="item", judge=judge, kind="label", rubric=rubric, status="ok")
+    return [
+        Judgment(item_id=i.item_id, study=i.study, label=names[ord(r.text) - ord("A")], text="", **same)
+        for i, r in zip(items, said)
+    ]
+
+
 def judged_shares(
     verdicts: Mapping[str, Sequence[Judgment]],  # source (a bank's name) -> verdicts of one rubric
     labels: Sequence[str],  # of the rubric, in their order
