@@ -316,7 +316,7 @@ async def question(request: web.Request, visitor: Visitor) -> web.Response:
         csrf=visitor.csrf,
         nonce=secrets.token_hex(12),
         owner=code(desk.secret, "owner", rater),
-        now=now_ms(),
+        now=desk.store.clock(),
         code=desk.code(place.question_id),
         occasion=place.occasion,
         seen="?seen=1" if checked or again else "",
@@ -331,7 +331,7 @@ def _has_feedback(sheet: Sheet) -> bool:
 
 def _form_changes(desk: Desk, sheet: Sheet, place: Place, form: dict[str, str]) -> tuple[list[Change], bool]:
     "What a posted form changed since it was shown, and whether any of it could not be read."
-    changes, bad, stamp = [], False, now_ms()
+    changes, bad, stamp = [], False, desk.store.clock()
     for name, field in sheet.by_code().items():
         sent, was = (form.get(k, "").replace("\r\n", "\n").strip() for k in (name, f"was.{name}"))
         if sent == was:
@@ -414,7 +414,7 @@ async def save_changes(request: web.Request) -> web.Response:
         except Refused as e:
             refused.append({"event": c.get("event"), "why": str(e)})
     await desk.writer.save(changes, desk.visit(rater, body.get("visit")))
-    return web.json_response({"saved": [c.event for c in changes], "refused": refused, "now": now_ms()})
+    return web.json_response({"saved": [c.event for c in changes], "refused": refused, "now": desk.store.clock()})
 
 # %% ../../nbs/annotate/11_app.ipynb #aa603cf8
 def make_app(

@@ -186,12 +186,18 @@ class Store:
     def secret(self) -> str:
         return self._made_with("secret")
 
+    def clock(self) -> int:  # milliseconds since 1970
+        "The server's time, later than every change in the log though the machine's clock were set back."
+        row = self.db.execute("SELECT server_ms, stamp FROM events ORDER BY seq DESC LIMIT 1").fetchone()
+        return max(now_ms(), *(t + 1 for t in row or (0,)))
+
     def save(self, changes: Iterable[Change], visits: Iterable[Visit] = ()) -> int:  # changes that were new
         "Log every change that is not there yet, and bring the answers up to date; all in one transaction."
-        server_ms, new = now_ms(), 0
+        new = 0
         with self.writing() as db:
-            for c in changes:
-                stamp = min(c.stamp, server_ms)
+            server_ms = self.clock()
+            for at, c in enumerate(changes, server_ms):
+                stamp = min(c.stamp, at)
                 where = (c.rater, c.question, c.occasion, c.target)
                 what = (*c.answer, c.shown, stamp)
                 added = db.execute(

@@ -251,3 +251,21 @@ def test_the_file_holds_no_token(tmp_path):
         assert Register(store).who(token) is None
         assert Register(store).who(new).rater == "r1"
     assert new.encode() not in b"".join(p.read_bytes() for p in tmp_path.iterdir())
+
+
+def test_a_clock_that_is_set_back_loses_no_later_change(tmp_path, monkeypatch):
+    from mhbench.annotate import store as module
+
+    real, back = module.now_ms, 0
+    monkeypatch.setattr(module, "now_ms", lambda: real() - back)
+    path = tmp_path / "a.sqlite"
+    with open_store(path, STUDY) as s:
+        for n, value in enumerate([10.0, 90.0, 20.0]):
+            back = n * 3_600_000
+            at = s.clock()  # what a page is told that is opened now
+            s.save([Change(f"e{n}", "r1", "q1", 0, "A", RatedAnswer(value), "{}", stamp=at, client_ms=None)])
+            assert s.answers("r1", "q1", 0)["A"].answer.value == value
+        late = Change("late", "r1", "q1", 0, "A", RatedAnswer(1.0), "{}", stamp=at - 7_200_000, client_ms=None)
+        s.save([late])
+        assert s.answers("r1", "q1", 0)["A"].answer.value == 20.0, "what was given before counts less, however late"
+        assert differences(s) == []
