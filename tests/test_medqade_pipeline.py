@@ -18,7 +18,6 @@ from sklearn.metrics import cohen_kappa_score
 from mhbench.records.schema import Judgment, Rating, read_records, write_records
 from mhbench.run.execute import run_stage
 from mhbench.studies.demo import demo_path
-from mhbench.studies.medqade.judges import by_models
 from mhbench.studies.medqade.simulate import SIMULATED_JUDGES, expected_bias
 
 HARD = {"Easy": 0, "Medium": 1, "Hard": 2}
@@ -36,7 +35,7 @@ def prepared(root, tmp_path_factory):
         demo = {"path": "mhbench/studies/medqade/demo", "sha256": None, "answers": {}, "n_items": None, "sets": []}
         run_stage("prepare", "medqade", overrides=demo | {"results": str(folder), "options": {"language": "en"}})
         file = folder / "text/prepare/medqade/ratings.parquet"
-        ratings = [r for r in read_records(file, Rating) if not by_models(r)]
+        ratings = [r for r in read_records(file, Rating) if not r.by_model]
         easy = {i for i, d in difficulty(ratings).items() if d <= 0.5}
         student = min(r.target for r in ratings if r.target != "difficulty")
         praised = [
@@ -274,10 +273,10 @@ def bank(root, tmp_path_factory):
 @pytest.fixture(scope="module")
 def votes(bank):
     "What each simulated judge called each answer that people have a majority on, and whether people call it correct."
-    wins = majorities([r for r in bank[1] if not by_models(r)], decided=True)
+    wins = majorities([r for r in bank[1] if not r.by_model], decided=True)
     said = defaultdict(dict)
     for r in bank[1]:
-        if by_models(r) and r.target != "difficulty" and r.label != "Abstain" and (r.target, r.item_id) in wins:
+        if r.by_model and r.target != "difficulty" and r.label != "Abstain" and (r.target, r.item_id) in wins:
             said[r.rater][r.target, r.item_id] = float(r.label == "Correct")
     return said, {k: float(w == "Correct") for k, w in wins.items()}
 
@@ -352,7 +351,7 @@ def test_favouritism_is_the_difference_to_independent_peers(bank):
     lineage = {j.name: j.lineage for j in SIMULATED_JUDGES}
     said = defaultdict(dict)
     for r in bank[1]:
-        if by_models(r) and r.target != "difficulty" and r.label != "Abstain":
+        if r.by_model and r.target != "difficulty" and r.label != "Abstain":
             said[r.target, r.item_id][r.rater] = float(r.label == "Correct")
     for (judge, student), row in table.iterrows():
         differences = []

@@ -249,6 +249,11 @@ class Rating(Record):
     comment: str | None = None
     source: str
 
+    @property
+    def by_model(self) -> bool:
+        "Whether a model gave it, whose verdicts came in a file beside people's: no person, and counted with none."
+        return self.variant.get("annotator") == "model"
+
     @model_validator(mode="after")
     def _one_verdict(self):
         if (self.value is None) == (self.label is None):

@@ -358,7 +358,7 @@ class Stage:
     @cached_property
     def drawn_ratings(self) -> bool:
         "Whether people's ratings were simulated; those of models are told apart by name."
-        return any(r.origin == "simulated" for r in self.ratings if r.variant.get("annotator") != "model")
+        return any(r.origin == "simulated" for r in self.ratings if not r.by_model)
 
     @property
     def people(self) -> str:

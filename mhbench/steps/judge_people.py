@@ -28,12 +28,12 @@ def rated_points(
     ratings: Iterable[Rating],
     models: Iterable[str],  # whose answers are rated
 ) -> pd.DataFrame:  # one row an answer (item_id, model), one column a rater; NaN where nobody rated, or abstained
-    "People's verdicts on answers in points: scores as they are, Correct as 100, Incorrect as 0."
+    "People's verdicts on answers in points: scores as they are, Correct as 100, Incorrect as 0. Models are no people."
     known = set(models)
     rows = [
         (r.item_id, r.target, r.rater, r.value if r.value is not None else _POINTS.get(r.label or "", np.nan))
         for r in ratings
-        if r.target in known
+        if r.target in known and not r.by_model
     ]
     long = pd.DataFrame(rows, columns=["item_id", "model", "rater", "points"])
     return long.groupby(["item_id", "model", "rater"])["points"].mean().unstack("rater")

@@ -5,7 +5,7 @@
 # %% ../../nbs/steps/24_judge_study.ipynb #6c8ac19b
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -97,6 +97,7 @@ def study_parts(
 
 def count_parts(
     parts: Mapping[str, Sequence[Part]],
+    encoders: Collection[str] = (),  # judges that compute a similarity: they are examined by known groups alone
 ) -> pd.DataFrame:  # judge, experiment, wording, temperature, verdicts
     "How many verdicts each judge is asked for."
     columns = ["judge", "experiment", "wording", "temperature"]
@@ -104,6 +105,7 @@ def count_parts(
         (name, p.experiment, p.wording, p.temperature, len(p.responses) * p.repeats)
         for name, ps in parts.items()
         for p in ps
+        if name not in encoders or p.experiment == "known groups"
     ]
     table = pd.DataFrame(rows, columns=[*columns, "verdicts"])
     return table.groupby(columns, sort=False, dropna=False).sum().reset_index()

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -51,14 +51,13 @@ MARGINS = {  # points below the reference at least; padded: apart from it at mos
 def _kept(group: str, e: Estimate, margin: float) -> str:
     if np.isnan(e.estimate):
         return "no verdict"
+    if e.n_clusters <= 2 and np.isnan(e.ci_low):  # one reference or two without an interval show nothing
+        return "unsure"
     low, high = (e.estimate, e.estimate) if np.isnan(e.ci_low) else (e.ci_low, e.ci_high)
     if group == "padded":
         inside, outside = -margin <= low and high <= margin, high < -margin or low > margin
         return "kept" if inside else "broken" if outside else "unsure"
-    certain = e.n_clusters > 2 or not np.isnan(e.ci_low)
-    if low >= margin:
-        return "kept" if certain else "unsure"
-    return "broken" if high < margin and certain else "unsure"
+    return "kept" if low >= margin else "broken" if high < margin else "unsure"
 
 
 def known_groups(
@@ -109,7 +108,10 @@ def repeatability_table(
     seed: int,
     level: float = 0.95,
 ) -> pd.DataFrame:  # judge, temperature, measure, runs, n_failed, n, ...
-    "How far a judge agrees with itself: standard deviation within answers, intraclass correlation, share of flips."
+    """How far a judge agrees with itself: standard deviation within answers, intraclass correlation, share of flips.
+
+    The correlation is between answers of different questions or cases: below three of them there is none.
+    """
     rows: list[dict] = []
     settings: dict[str, Any] = {"n_boot": n_boot, "seed": seed, "level": level}
     repeated = table[table["experiment"] == "repeats"]
@@ -127,7 +129,7 @@ def repeatability_table(
         on: dict[str, Any] = {"clusters": of[twice], **settings}
         found = {
             "sd within answers": estimate(within_item_sd, y[twice], method="bca", **on),
-            "intraclass correlation": intraclass_correlation(y, level),
+            "intraclass correlation": intraclass_correlation(y if len(set(of[twice])) > 2 else y[:0], level),
             f"flips at {cut:g}": estimate(flip_rate, passed[twice], share=True, **on),
         }
         rows += [head | {"measure": name} | e.row() for name, e in found.items()]
@@ -231,11 +233,19 @@ def study_metrics(table: pd.DataFrame, groups: pd.DataFrame, repeats: pd.DataFra
     }
 
 # %% ../../nbs/steps/25_judge_tables.ipynb #a4c08f08
+def _rounds(g: pd.DataFrame, settings: dict[str, Any]) -> dict[str, tuple[Estimate, float]]:
+    "How a judge heaps its scores: the share of each kind of round number, and what even digits would give."
+    h = heaping(g["points"], clusters=g["cluster"].to_numpy(), **settings)
+    rounds = {f"multiples of {step}": (h.multiples[step], even) for step, even in EVEN_DIGITS.items()}
+    return rounds | {f"share of the commonest score ({h.commonest:g})": (h.share_of_commonest, np.nan)}
+
+
 def habit_table(
     table: pd.DataFrame,  # verdicts: judge, item_id, cluster, model, points
     words: Mapping[tuple[str, str], int],  # (item_id, model) -> how long the answer is
     places: Mapping[tuple[str, str, str], int] = {},  # of answer_places
     *,
+    kind: Literal["score", "label"] = "score",  # labels are 0 or 100 points, and no numbers that could be round
     n_boot: int = 1000,
     seed: int,
     level: float = 0.95,
@@ -249,9 +259,7 @@ def habit_table(
         g = g[g["points"].notna()]
         if not len(g):
             continue
-        h = heaping(g["points"], clusters=g["cluster"].to_numpy(), **settings)
-        rounds = {f"multiples of {step}": (h.multiples[step], even) for step, even in EVEN_DIGITS.items()}
-        rounds[f"share of the commonest score ({h.commonest:g})"] = h.share_of_commonest, np.nan
+        rounds = _rounds(g, settings) if kind == "score" else {}
         for name, (e, even) in rounds.items():
             rows.append({"judge": judge, "measure": name} | e.row() | {"expected": even})
         long = [words.get(k, 0) for k in zip(g["item_id"], g["model"])]

@@ -107,7 +107,7 @@ def prepare_metrics(
         "n_items": len(items),
         "n_ratings": len(ratings),
         "n_simulated": sum(r.origin == "simulated" for r in ratings),
-        "n_by_models": sum(r.origin != "simulated" and r.variant.get("annotator") == "model" for r in ratings),
+        "n_by_models": sum(r.by_model and r.origin != "simulated" for r in ratings),
         "n_recorded": len(recorded),
         "n_protected": sum(i.protected for i in items),
         "by_task": dict(Counter(i.task for i in items)),

@@ -18,7 +18,7 @@ from .judge import _check
 from .verdicts import _reference, _silent
 
 # %% auto #0
-__all__ = ['nearest_option', 'judge_by_similarity']
+__all__ = ['SIMILARITY', 'nearest_option', 'judge_by_similarity']
 
 # %% ../../nbs/steps/03_similarity.ipynb #03f84f62
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
@@ -91,6 +91,9 @@ def _nearest(item: Item, plan, vectors: np.ndarray, row: Mapping[str, int], mode
     return Response(**same, text=_encoder_text(item, logp.argmax(axis=1), candidates), letter_logprobs=probabilities)
 
 # %% ../../nbs/steps/03_similarity.ipynb #0eb9d0af
+SIMILARITY = "similarity"  # the rubric of verdicts that are a cosine
+
+
 def judge_by_similarity(
     responses: Sequence[Response],
     items: Iterable[Item],  # those of the responses, at least
@@ -130,7 +133,7 @@ def judge_by_similarity(
     row = {t: k for k, t in enumerate(texts)}
     vectors = np.asarray(encoder.sentences(texts), np.float64) if texts else np.zeros((0, 1))
     out = []
-    rubric = f"similarity {threshold:g}" if kind == "label" else "similarity"
+    rubric = f"{SIMILARITY} {threshold:g}" if kind == "label" else SIMILARITY
     by: dict[str, Any] = dict(judge=judge, kind=kind, rubric=rubric)
     for r, s, keys in zip(responses, said, wanted):
         if not s:

@@ -5,7 +5,6 @@
 # %% ../../nbs/steps/27_styles.ipynb #9ba9e162
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
@@ -15,11 +14,13 @@ import numpy as np
 import pandas as pd
 
 from ..ask.prompts import find
+from ..ask.reply import read_json
 from ..errors import refuse
 from ..records.schema import Item, Judgment, Response
 from ..stats.estimate import Estimate, estimate
 from ..stats.resample import mean
 from .answers import Asked, judge_everything
+from .similarity import SIMILARITY
 from .verdict_tables import verdict_frame
 
 # %% auto #0
@@ -129,19 +130,19 @@ def linked_scores(
     judgments: Sequence[Judgment],
     items: Sequence[Item],
 ) -> pd.DataFrame:  # judge, model, item_id, cluster, question (1, 2, ...), asked (the question's text), points
-    "What each judge gave for each of the linked questions, where it kept them apart."
+    """What each judge gave for each of the linked questions; a verdict that failed has rows without points.
+
+    A similarity is one number for the whole answer, so that an encoder has no row here.
+    """
     by_id = {i.item_id: i for i in items if i.task == "sequential"}
     rows = []
     for j in judgments:
         item = by_id.get(j.item_id)
-        if item is None or j.kind != "score" or j.repeat or j.sample:
+        if item is None or j.kind != "score" or j.repeat or j.sample or j.rubric == SIMILARITY:
             continue
-        try:
-            said = json.loads(j.text or "") if j.status == "ok" else {}
-        except json.JSONDecodeError:
-            said = {}
+        said = read_json(j.text or "", {"type": "object"})[0] if j.status == "ok" else None
         for k in range(1, len(item.stems) + 1):
-            points = said.get(f"Q{k}") if isinstance(said, dict) else None
+            points = (said or {}).get(f"Q{k}")
             value = float(points) if isinstance(points, (int, float)) else np.nan
             rows.append((j.judge, j.model, j.item_id, item.cluster, k, value))
     return pd.DataFrame(rows, columns=["judge", "model", "item_id", "cluster", "question", "points"])

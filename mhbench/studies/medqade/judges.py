@@ -22,15 +22,10 @@ from ...stats.resample import bootstrap, mean
 from .panel_tables import JudgeLabels, Panel, in_order
 
 # %% auto #0
-__all__ = ['by_models', 'recorded_verdicts', 'Verdicts', 'all_verdicts', 'VoteShares', 'vote_shares', 'jury_curve', 'jury_table',
+__all__ = ['recorded_verdicts', 'Verdicts', 'all_verdicts', 'VoteShares', 'vote_shares', 'jury_curve', 'jury_table',
            'error_correlations', 'effective_judges', 'error_matrix', 'abstention_beside', 'accuracy_draws']
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #316fbd75
-def by_models(rating: Rating) -> bool:
-    "Whether a label was given by a model, and not by a person."
-    return rating.variant.get("annotator") == "model"
-
-
 def recorded_verdicts(ratings: Iterable[Rating]) -> list[Judgment]:
     "The labels of answers that came with the corpus from models, as judgments."
     return [
@@ -46,7 +41,7 @@ def recorded_verdicts(ratings: Iterable[Rating]) -> list[Judgment]:
             attempts=0,
         )
         for r in ratings
-        if by_models(r) and r.target != "difficulty"
+        if r.by_model and r.target != "difficulty"
     ]
 
 
