@@ -140,7 +140,8 @@ def of_the_paper(study: str, entries: list[dict]) -> str:
         by = [f"[{stage}](/nbs/stages/{stage}.ipynb): `{name.removesuffix('.svg')}`" for stage, name in parts]
         by += [f"[{title_of(TOP / page)}](/{page})" for page in e.get("see", [])]
         demo = [x for made in e.get("by", []) if (x := on_the_demo(study, made))]
-        makes = "; ".join([*by, *([e["note"]] if "note" in e else [])])
+        without = [f"not on the demo ({made.split('/')[1]}): {why}" for made, why in e.get("absent", {}).items()]
+        makes = "; ".join([*by, *([e["note"]] if "note" in e else []), *without])
         rows.append(f"| {e['what']} | {e['of']} | {makes} | {', '.join(demo) or '–'} |")
     return "\n".join(rows)
 
