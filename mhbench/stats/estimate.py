@@ -10,26 +10,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtri
+from scipy import stats
+from scipy.special import ndtr, ndtri
 
 from ..errors import refuse
 from .resample import Interval, bootstrap
 
 # %% auto #0
-__all__ = ['NO_WIDTH', 'wilson', 'with_width', 'Estimate', 'estimate', 'proportion']
+__all__ = ['NO_WIDTH', 'RESAMPLED', 'wilson', 'effective_n', 'with_width', 'fewest_clusters', 'Estimate', 'estimate',
+           'proportion']
 
 # %% ../../nbs/stats/02_estimate.ipynb #2e5c8093
 def wilson(
     k: float,  # successes, 0 to n
-    n: int,  # trials, 1 or more
+    n: float,  # trials, above 0; no whole number where it is an effective one
     level: float = 0.95,
 ) -> tuple[float, float]:
     """Wilson's score interval for a proportion.
 
     Source: Wilson 1927; Agresti and Coull 1998.
     """
-    if not (n >= 1 and 0 <= k <= n):
-        refuse("wilson", "k", "be between 0 and n, and n at least 1", f"k={k}, n={n}")
+    if not (n > 0 and 0 <= k <= n):
+        refuse("wilson", "k", "be between 0 and n, and n above 0", f"k={k}, n={n}")
     z = float(ndtri(0.5 + level / 2))
     p = k / n
     middle = p + z * z / (2 * n)
@@ -38,6 +40,20 @@ def wilson(
     low = (middle - half) / scale if k > 0 else 0.0  # exactly, where rounding would leave 3e-17
     high = (middle + half) / scale if k < n else 1.0
     return max(0.0, low), min(1.0, high)
+
+# %% ../../nbs/stats/02_estimate.ipynb #0502718a
+def effective_n(
+    share: float,  # above 0 and below 1
+    variance: float,  # of the share, above 0
+    n_clusters: int,  # from which the variance was estimated, 2 or more
+    level: float = 0.95,
+) -> float:
+    """How many independent answers are worth as much as those of a sample of clusters.
+
+    Source: Kish 1965 (effective size); Korn and Graubard 1998 (degrees of freedom); Dean and Pagano 2015 (Wilson).
+    """
+    z, t = ndtri(0.5 + level / 2), stats.t.ppf(0.5 + level / 2, n_clusters - 1)
+    return float(share * (1 - share) / variance * (z / t) ** 2)
 
 # %% ../../nbs/stats/02_estimate.ipynb #f0bf00ee
 NO_WIDTH = 1e-9  # limits that are no further apart are one number
@@ -54,6 +70,19 @@ def with_width(
     return np.where(wide, low, np.nan), np.where(wide, high, np.nan)
 
 
+def fewest_clusters(
+    level: float = 0.95,  # in (0, 1)
+) -> int:
+    """The fewest independent units whose range holds the median of their population with `level`.
+
+    Source: Thompson 1936 (the range as an interval of the median).
+    """
+    return int(np.ceil(1 - np.log2(1 - level) - 1e-9))
+
+
+RESAMPLED = ("bootstrap", "bca")  # kinds of limits that few clusters make too narrow
+
+
 class Estimate(NamedTuple):
     "A number, its interval, and what they rest on."
 
@@ -63,7 +92,7 @@ class Estimate(NamedTuple):
     ci_low: float  # NaN where there is no interval
     ci_high: float
     level: float  # of the interval
-    kind: str  # how the interval was made: bootstrap, bca, wilson, t, normal, ...; none where there is none
+    kind: str  # how the interval was made: bootstrap, bca, wilson, t, ...; none where there is none, few: too few units
     undefined: int = 0  # replicates in which the statistic had no value
 
     def row(self) -> dict[str, Any]:
@@ -96,12 +125,42 @@ class Estimate(NamedTuple):
         n_clusters = n if n_clusters is None else n_clusters
         value = float(estimate)
         low, high = map(float, with_width(ci_low, ci_high))
+        if kind in RESAMPLED and 1 < n_clusters < fewest_clusters(level) and not np.isnan([value, low]).any():
+            return cls(int(n), int(n_clusters), value, np.nan, np.nan, level, "few", int(undefined))
         if np.isnan(value) or np.isnan(low):
             low, high, kind = np.nan, np.nan, "none"
             if share and n_clusters > 0 and min(abs(value), abs(1 - value)) <= NO_WIDTH:
                 low, high = wilson(round(value) * n_clusters, n_clusters, level)
                 kind = "wilson"
         return cls(int(n), int(n_clusters), value, low, high, level, kind, int(undefined))
+
+    @classmethod
+    def from_replicates(
+        cls,
+        estimate: float,
+        replicates: np.ndarray,  # (B,) of the bootstrap; NaN where undefined
+        *,
+        n: int,  # units with a value
+        n_clusters: int | None = None,  # independent units; None: as many
+        level: float = 0.95,
+        share: bool = False,
+    ) -> Estimate:
+        """An estimate with the interval that its replicates make.
+
+        Source: Dean and Pagano 2015 (shares); Hesterberg 2015, section 3.2.4 (tails for few clusters).
+        """
+        k = n if n_clusters is None else n_clusters
+        r = np.asarray(replicates, float)
+        known = r[~np.isnan(r)]
+        about: dict[str, Any] = {"n": n, "n_clusters": k, "level": level, "share": share}
+        about["undefined"] = len(r) - len(known)
+        if k < 2 or not len(known) or not known.std() > NO_WIDTH:
+            return cls.from_limits(estimate, **about)
+        if share and 0 < estimate < 1:
+            effective = effective_n(float(estimate), float(known.var()) * k / (k - 1), k, level)
+            return cls.from_limits(estimate, *wilson(estimate * effective, effective, level), **about, kind="wilson")
+        tail = float(ndtr(np.sqrt(k / (k - 1)) * stats.t.ppf((1 - level) / 2, k - 1)))
+        return cls.from_limits(estimate, *np.quantile(known, [tail, 1 - tail]), **about, kind="bootstrap")
 
     @classmethod
     def from_interval(
@@ -113,6 +172,15 @@ class Estimate(NamedTuple):
         share: bool = False,
     ) -> Estimate:
         "The estimate of an interval that was computed together with others."
+        if interval.method == "percentile":
+            return cls.from_replicates(
+                interval.estimate,
+                interval.replicates,
+                n=interval.n_units if n is None else n,
+                n_clusters=interval.n if n_clusters is None else n_clusters,
+                level=interval.level,
+                share=share,
+            )
         return cls.from_limits(
             interval.estimate,
             interval.ci_low,
@@ -120,7 +188,7 @@ class Estimate(NamedTuple):
             n=interval.n_units if n is None else n,
             n_clusters=interval.n if n_clusters is None else n_clusters,
             level=interval.level,
-            kind="bootstrap" if interval.method == "percentile" else interval.method,
+            kind=interval.method,
             share=share,
             undefined=interval.undefined,
         )
@@ -145,9 +213,9 @@ def estimate(
     method: str = "percentile",  # or "bca"
     axis: int = 0,  # of the units
 ) -> Estimate:
-    """The statistic with its bootstrap interval; Wilson's or none where nothing varies.
+    """The statistic with its interval over clusters, by the rules above; none where nothing varies or clusters are few.
 
-    Source: Efron 1979 (the bootstrap), Wilson 1927 (a share where nothing varies).
+    Source: Efron 1979 (the bootstrap); Dean and Pagano 2015 (shares); Hesterberg 2015 (few clusters).
 
     Raises: ValueError for arrays of different lengths, or a statistic with several values.
     """

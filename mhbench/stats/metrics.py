@@ -97,12 +97,14 @@ class ClassScores(NamedTuple):
     answered: np.ndarray  # weight of the units answered with the class
 
 
-def _counts(truth, answers, classes, weights, function) -> tuple[np.ndarray, np.ndarray, np.ndarray, list, np.ndarray]:
+def _counts(
+    truth, answers, classes, weights, function
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     t, a, names = _pair(truth, answers, function, classes)
     w = _weights(weights, len(t), function)
     k = np.arange(len(names))
     is_true, is_answer = (t[:, None] == k).astype(float), (a[:, None] == k).astype(float)
-    return w @ (is_true * is_answer), w @ is_answer, w @ is_true, names, w
+    return w @ (is_true * is_answer), w @ is_answer, w @ is_true, is_true, w
 
 
 def class_scores(
@@ -113,12 +115,21 @@ def class_scores(
 
     Raises: ValueError where lengths differ, truth is missing, or a true class is not among `classes`.
     """
-    hit, answered, support, names, _ = _counts(truth, answers, classes, weights, "class_scores")
+    hit, answered, support, _, _ = _counts(truth, answers, classes, weights, "class_scores")
+    names = _pair(truth, answers, "class_scores", classes)[2]
     p, r, f = (np.nan_to_num(_ratio(x, y)) for x, y in ((hit, answered), (hit, support), (2 * hit, answered + support)))
     return ClassScores(names, *((x if weights is not None else x[0]) for x in (p, r, f, support, answered)))
 
 # %% ../../nbs/stats/10_metrics.ipynb #194b146f
 Average = Literal["macro", "weighted", "micro"]
+
+
+def _drawn(
+    support: np.ndarray,  # (B, K) weight of the true members in each replicate
+    is_true: np.ndarray,  # (N, K)
+) -> np.ndarray:  # (B, K) bool
+    "Whether a class may count in a replicate: not where it has members, and none of them was drawn."
+    return (support > 0) | ~is_true.any(0)
 
 
 def _averaged(which: str, truth, answers, average, classes, weights) -> Any:
@@ -130,12 +141,13 @@ def _averaged(which: str, truth, answers, average, classes, weights) -> Any:
             f"{average!r}",
             remedy="class_scores gives every class",
         )
-    hit, answered, support, _, w = _counts(truth, answers, classes, weights, which)
+    hit, answered, support, is_true, w = _counts(truth, answers, classes, weights, which)
     top, bottom = {"precision": (hit, answered), "recall": (hit, support), "f1": (2 * hit, answered + support)}[which]
     if average == "micro":
         return _out(np.where(w.sum(1) > 0, np.nan_to_num(_ratio(top.sum(1), bottom.sum(1))), np.nan), weights)
     scores = np.nan_to_num(_ratio(top, bottom))
-    share = support if average == "weighted" else (answered + support > 0) if classes is None else np.ones_like(scores)
+    there = (answered + support > 0) if classes is None else _drawn(support, is_true)
+    share = support if average == "weighted" else there
     return _out(_ratio((scores * share).sum(1), share.sum(1).astype(float)), weights)
 
 
@@ -325,7 +337,8 @@ def multilabel_f1(
     average: Literal["weighted", "macro", "micro"] | None = "weighted",  # None: every label
     weights: np.ndarray | None = None,  # (B, N)
 ) -> Any:  # a float in [0, 1], or (L,); with weights (B,) or (B, L)
-    """F1 a label, averaged over labels; a label that is neither true nor answered has 0.
+    """F1 a label, averaged over labels; a label that is neither true nor answered has 0. A macro average
+    leaves out of a replicate what has members and none of them drawn.
 
     Source: Fouda et al. 2025 (PsychiatryBench), equations 12-13.
     """
@@ -339,7 +352,7 @@ def multilabel_f1(
     f = np.nan_to_num(_ratio(2 * hit, answered + support))
     if average is None:
         return _out(f, weights)
-    share = support if average == "weighted" else np.ones_like(f)
+    share = support if average == "weighted" else _drawn(support, y)
     return _out(_ratio((f * share).sum(1), share.sum(1)), weights)
 
 
