@@ -64,7 +64,7 @@ def test_where_no_set_varies_the_patient_every_table_is_empty():
     levels = demographics.level_scores(scores(4).assign(set="D0"), {"D_N": "ethnicity"})
     table = demographics.level_table(levels.scores, seed=1)
     pairs = demographics.level_pairs(levels.scores, seed=1)
-    averages = demographics.level_averages(table, {})
+    averages = demographics.level_averages(levels.scores, {}, seed=1)
     found = (levels.scores, table, pairs, averages, demographics.by_attribute(table, "ethnicity"))
     assert [len(x) for x in found] == [0] * 5
     assert len(demographics.demographics_headline(pairs)) == len(demographics.pair_intervals(pairs)) == 0

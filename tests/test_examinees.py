@@ -14,7 +14,7 @@ from mhbench.run.stage import _marked, _names_in, origin_column
 from mhbench.stats.estimate import estimate
 from mhbench.stats.resample import mean
 from mhbench.steps.prepare import declared_skill, every_prompt, recorded_answers
-from mhbench.steps.rates import average_models
+from mhbench.steps.rates import paper_averages
 from mhbench.steps.score import score_responses
 from mhbench.studies.corpus import load_corpus
 from mhbench.studies.demo import demo_canary, demo_path
@@ -92,13 +92,13 @@ def test_a_table_may_hold_probabilities_and_answers_to_items_that_are_not_asked(
             load_answers(file, [item("q1")], "m")
 
 
-def test_who_is_simulated_is_in_no_mean_over_all_models_and_in_every_caption():
+def test_who_is_simulated_is_in_no_mean_and_in_every_caption():
     rows = [
         {"model": m, "by": "all", "estimate": e, "ci_low": e - 0.1, "ci_high": e + 0.1}
         for m, e in (("a", 0.4), ("b", 0.4), ("c", 0.9))
     ]
-    averages = average_models(pd.DataFrame(rows), ["by"], {"some": ["a", "c"]}, simulated={"c"})
-    assert averages.set_index("models")["estimate"].round(2).to_dict() == {"all models": 0.4, "some": 0.65}
+    averages = paper_averages(pd.DataFrame(rows), ["by"], {"some": ["a", "c"]}, simulated={"c"})
+    assert averages.set_index("models")["estimate"].round(2).to_dict() == {"all models": 0.4, "some": 0.4}
     known = {"c": "simulated", "o1": "recorded"}
     assert _marked("Accuracy", ["gemma", "c"], known) == "Accuracy (simulated: c)"
     assert _marked("Accuracy", ["gemma", "c", "o1"], known) == "Accuracy (simulated: c; recorded: o1)"

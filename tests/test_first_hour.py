@@ -22,7 +22,6 @@ from mhbench.run import edit, plan
 from mhbench.run.cli import main
 from mhbench.run.execute import run_stage
 from mhbench.run.params import ASKED_IN, asked_by, goes_through, load_params
-from mhbench.steps.rates import average_models
 
 N = 8
 
@@ -222,14 +221,6 @@ def test_the_files_are_written_as_dvc_writes_them(name, tmp_path):
     with modify_yaml(tmp_path / name):
         pass
     assert altered((ROOT / name).read_text(encoding="utf-8"), (tmp_path / name).read_text(encoding="utf-8")) == []
-
-
-def test_an_average_of_shares_stays_a_share():
-    t = pd.DataFrame({"model": ["a", "b"], "set": "D0", "estimate": [0.02, 0.05], "ci_low": [0.0, 0.0]})
-    t["ci_high"] = [0.6, 0.7]
-    shares = average_models(t, ["set"], share=True)
-    assert shares[["ci_low", "estimate", "ci_high"]].stack().between(0, 1).all()
-    assert average_models(t, ["set"])["ci_low"].min() < 0, "as the paper averages them, it leaves the range"
 
 
 def test_check_prints_an_entry_that_works(first, capsys):

@@ -234,7 +234,9 @@ def test_tables_in_the_paper_s_layout_say_what_the_tidy_ones_say(asked):
     assert set(wide.index) == set(tidy.index)
     for category, cell in wide.items():
         r = tidy.loc[category]
-        half = (r["ci_high"] - r["ci_low"]) / 2
-        assert cell == (f"{r['estimate']:.2f} ± {half:.2f}" if np.isfinite(half) else f"{r['estimate']:.2f}")
+        limits = f" [{r['ci_low']:.2f}, {r['ci_high']:.2f}]" if np.isfinite(r["ci_low"]) else ", no interval"
+        assert cell == f"{r['estimate']:.2f}{limits}"
+    paper = pd.read_parquet(asked / "score/mentat/averages_paper.parquet").set_index("category").iloc[:, 0]
+    assert set(paper.index) == set(wide.index) and paper.str.fullmatch(r"-|\d\.\d\d( ± \d\.\d\d)?").all()
     page = pd.read_parquet(asked / "preferences/mentat/page.parquet")
     assert page["place"].tolist() == [1, 2, 3, 4, 5] and sorted(page["option"]) == list("ABCDE")

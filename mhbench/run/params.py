@@ -278,6 +278,23 @@ def _families(p: dict, study: str | None, given: dict) -> dict[str, str]:
     return known | {k: v for one in stated for k, v in _map(one).items()} | dict(given.get("lineages") or {})
 
 
+def _same_model(p: dict, study: str | None) -> dict[str, str]:
+    """Whose entry puts another wording, or other settings, to a model of an earlier entry: the same name at the same
+    endpoint, or a pair that the study names. What is trained here is a model of its own.
+    """
+    first: dict[tuple, str] = {}
+    out = {}
+    for m in p["run"]["models"]:
+        entry = p["models"][m]
+        if entry.get("trained_on") or p["endpoints"][entry["endpoint"]].get("kind") == "classifier":
+            continue
+        of = first.setdefault((entry["endpoint"], entry.get("served") or m), m)
+        out |= {m: of} if of != m else {}
+    own = _map(p["studies"][study].get("score")) if study else {}
+    pairs = own.get("prompt_pairs") or _map(p.get("score")).get("prompt_pairs") or {}
+    return out | {k: out.get(v, v) for k, v in pairs.items()}
+
+
 def _facts(entry: dict) -> dict[str, Any]:
     "What an entry says about a model beside how it is asked."
     return {k: entry.get(k) for k in ("provider", "lineage", "open", "medical", "released", "parameters")}
@@ -321,6 +338,7 @@ def stage_parameters(
         "executor": dict(p.get("executor") or {}),
         "run": dict(p["run"]),
         "registry": {m: _facts(p["models"][m]) for m in p["run"]["models"]},
+        "same_model": _same_model(p, study),
     }
     if "entries" in takes:
         known |= _asked(p, stage, study, model, given)

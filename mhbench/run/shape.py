@@ -226,6 +226,7 @@ GIVEN = (
     "executor",
     "run",
     "registry",
+    "same_model",
 )  # by the run itself
 _KINDS = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
 

@@ -15,12 +15,12 @@ from ..records.schema import Item
 from ..stats.calibration import expected_calibration_error, reliability_curve
 from ..stats.estimate import estimate
 from ..stats.resample import mean
-from .rates import COUNTS, rate_table
+from .rates import COUNTS, average_models, rate_table
 from .score import ANSWERED, RUN, mode_names
 
 # %% auto #0
-__all__ = ['on_core', 'breakdowns', 'probability_scores', 'with_run', 'in_panels', 'chance_level', 'calibration_table',
-           'reliability_curves', 'score_metrics']
+__all__ = ['on_core', 'breakdowns', 'average_breakdowns', 'probability_scores', 'with_run', 'in_panels', 'chance_level',
+           'calibration_table', 'reliability_curves', 'score_metrics']
 
 # %% ../../nbs/steps/13_accuracy.ipynb #3684fd3f
 def on_core(scores: pd.DataFrame, core: str | None) -> pd.DataFrame:
@@ -66,6 +66,27 @@ def breakdowns(
             parts.append(every.query("by == 'set'"))
         out[value] = pd.concat(parts, ignore_index=True)
     return out
+
+
+def average_breakdowns(
+    scores: pd.DataFrame,  # of mhbench.steps.score.score_responses
+    by: Sequence[str],  # columns to break down by
+    *,
+    core: str | None = None,
+    **settings,  # groups, same, n_boot, seed, level: as in mhbench.steps.rates.average_models
+) -> pd.DataFrame:
+    """Means over models, of the core set; and by set, where there is one.
+
+    Raises: ValueError where no item is in the core set.
+    """
+    central = on_core(scores, core)
+    right = central[central["correct"].notna()]
+    within = [b for b in by if right[b].notna().any() and not (core and b == "set")]
+    parts = [average_models(right, "correct", within, **settings)]
+    if core and "set" in by:
+        every = scores[scores["correct"].notna()]
+        parts.append(average_models(every, "correct", ["set"], **settings).query("by == 'set'"))
+    return pd.concat(parts, ignore_index=True)
 
 
 def probability_scores(rates: Mapping[str, pd.DataFrame]) -> pd.DataFrame:  # rates with a column `score`

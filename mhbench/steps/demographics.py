@@ -14,14 +14,14 @@ import pandas as pd
 from ..errors import refuse
 from ..stats.simultaneous import simultaneous_intervals
 from ..stats.tests import adjust_p, compare_levels, minimal_detectable_difference
-from .rates import average_models, rate_table
+from .rates import average_models, paper_averages, rate_table
 from .score import where_read
 from .variants import AGE_BANDS, ETHNICITIES, GENDERS, age_band
 
 # %% auto #0
 __all__ = ['ORDER', 'ALPHA', 'LevelScores', 'level_scores', 'absent_models', 'level_table', 'levels_in_order', 'by_attribute',
-           'level_averages', 'value_axis', 'level_pairs', 'tested_pairs', 'pairs_summary', 'untested_models',
-           'pair_intervals', 'demographics_headline', 'demographics_metrics']
+           'level_averages', 'paper_level_averages', 'value_axis', 'level_pairs', 'tested_pairs', 'pairs_summary',
+           'untested_models', 'pair_intervals', 'demographics_headline', 'demographics_metrics']
 
 # %% ../../nbs/steps/16_demographics.ipynb #95f3420f
 ORDER = {"gender": GENDERS, "age": tuple(age_band(low) for low, _ in AGE_BANDS), "ethnicity": ETHNICITIES}
@@ -113,27 +113,51 @@ def by_attribute(
     return out
 
 
+def _in_order(averages: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
+    "Averages by group of models, set and level, the levels in the order of their attribute."
+    place: dict[tuple[str, str], int] = {}
+    for (name, attribute), g in scores.groupby(["set", "attribute"]):
+        place |= {(name, x): k for k, x in enumerate(levels_in_order(g["level"], attribute))}
+    at = [place[key] for key in zip(averages["set"], averages["level"], strict=True)]
+    named = {m: k for k, m in enumerate(dict.fromkeys(averages["models"]))}
+    placed = averages.assign(_group=averages["models"].map(named), _at=pd.Series(at, averages.index, dtype=float))
+    return averages.loc[placed.sort_values(["_group", "set", "_at"]).index].reset_index(drop=True)
+
+
 def level_averages(
+    scores: pd.DataFrame,  # of level_scores
+    groups: Mapping[str, Sequence[str]],  # name -> models, each with a model of the scores
+    value: str = "correct",
+    *,
+    same: Mapping[str, str] | None = None,  # an entry -> the one that puts the same model under another wording
+    simulated: Collection[str] = (),  # who of the scores is simulated
+    n_boot: int = 1000,
+    seed: int,
+) -> pd.DataFrame:  # set, level, and the columns of mhbench.steps.rates.average_models
+    "Means over models of each level, the interval over cases drawn for all models together."
+    parts = [average_models(scores[:0], value, ["level"], seed=seed).assign(set="")]
+    for name, g in scores.groupby("set"):
+        here = {k: v for k, v in groups.items() if set(v) & set(g["model"])}
+        about: dict[str, Any] = {"same": same, "simulated": simulated, "n_boot": n_boot, "seed": seed}
+        found = average_models(g, value, ["level"], here, **about)
+        parts.append(found[found["by"] == "level"].assign(set=name))
+    out = pd.concat(parts[1:] or parts, ignore_index=True).drop(columns="level").rename(columns={"group": "level"})
+    head = ["set", "level", "models", "n_models"]
+    skipped = ["mode", "answered_by", "n_votes", "by"]
+    return _in_order(out[[*head, *(c for c in out if c not in [*head, *skipped])]], scores)
+
+
+def paper_level_averages(
     table: pd.DataFrame,  # of level_table
-    groups: Mapping[str, Sequence[str]],  # name -> models, each with a model of the table
-    value: str = "correct",  # what the rates are of; shares are averaged on a scale that stays between 0 and 1
-    simulated: Collection[str] = (),  # who of the table is simulated
-) -> pd.DataFrame:  # set, level, models, n, n_left_out, estimate, ci_low, ci_high, q
-    """Means over models of each level, weighted by their inverse variance.
+    groups: Mapping[str, Sequence[str]],
+    simulated: Collection[str] = (),
+) -> pd.DataFrame:  # set, level, and the columns of mhbench.steps.rates.paper_averages
+    """Means over models of each level, as the paper averages: weighted by their inverse variance.
 
     Source: Lamparth, Grabb et al. 2025, table 2.
     """
     rows = table[table["by"] == "level"].rename(columns={"group": "level"})
-    averages = average_models(rows, ["set", "level"], groups, share=value == "correct", simulated=simulated)
-    place: dict[tuple[str, str], int] = {}
-    for (name, attribute), g in rows.groupby(["set", "attribute"]):
-        place |= {(name, x): k for k, x in enumerate(levels_in_order(g["level"], attribute))}
-    at = pd.Series(
-        [place[key] for key in zip(averages["set"], averages["level"], strict=True)], index=averages.index, dtype=float
-    )
-    named = {m: k for k, m in enumerate(dict.fromkeys(averages["models"]))}
-    order = averages.assign(_group=averages["models"].map(named), _at=at).sort_values(["_group", "set", "_at"]).index
-    return averages.loc[order].reset_index(drop=True)
+    return _in_order(paper_averages(rows, ["set", "level"], groups, simulated=simulated), rows)
 
 
 def value_axis(value: str) -> dict:  # xlabel and limits, as mhbench.report.figures.intervals takes them

@@ -14,13 +14,13 @@ import pandas as pd
 from ..errors import refuse
 from ..stats.estimate import Estimate, estimate
 from ..stats.metrics import f1
-from ..stats.pooling import WeightedMean, half_width_se, inverse_variance_mean
-from ..stats.resample import mean
+from ..stats.pooling import half_width_se, inverse_variance_mean
+from ..stats.resample import bootstrap, mean
 from .score import ANSWERED, RUN, unread, where_read
 
 # %% auto #0
-__all__ = ['COUNTS', 'of_group', 'rate_table', 'average_models', 'present_groups', 'absent_members', 'status_table', 'f1_table',
-           'wide_cells']
+__all__ = ['COUNTS', 'of_group', 'rate_table', 'average_models', 'paper_averages', 'present_groups', 'absent_members',
+           'status_table', 'f1_table', 'wide_cells']
 
 # %% ../../nbs/steps/08_rates.ipynb #1b2449fd
 _MEASURED = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level"]
@@ -154,72 +154,172 @@ def rate_table(
     return pd.DataFrame([r for of_run in rows for r in of_run], columns=columns)
 
 # %% ../../nbs/steps/08_rates.ipynb #e44d4fb1
-def _angle(shares: pd.Series) -> np.ndarray:
-    "Shares on the scale on which their variance hardly hangs on them, from 0 to half of pi."
-    return np.arcsin(np.sqrt(np.clip(shares.to_numpy(float), 0, 1)))
+_BETWEEN = ["sd_models", "lowest", "highest", "q"]
+_AVERAGES = [*RUN[1:], "by", "group", "models", "n_models", *_MEASURED, *_BETWEEN, "averaged", "left_out"]
 
 
-def _taken_back(m: WeightedMean) -> WeightedMean:
-    "A mean of angles as the share that it stands for."
-    value, low, high = (float(np.sin(np.clip(a, 0, np.pi / 2)) ** 2) for a in (m.estimate, m.ci_low, m.ci_high))
-    return m._replace(estimate=value, ci_low=low, ci_high=high)
+def _by_cluster(g: pd.DataFrame, value: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    "Sums of the items' means, and how many items, by cluster and model."
+    items = g.groupby(["model", "item_id", "cluster"], sort=False)[value].mean().dropna().reset_index()
+    table = items.pivot_table(index="cluster", columns="model", values=value, aggfunc=["sum", "count"], fill_value=0)
+    return (table["sum"], table["count"]) if len(items) else (pd.DataFrame(), pd.DataFrame())
+
+
+def _rates(sums: np.ndarray, counts: np.ndarray, *, weights: np.ndarray) -> np.ndarray:  # (B, M)
+    "The mean of each model over its items, for every row of weights over clusters."
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return (weights @ sums) / (weights @ counts)
+
+
+def _between(rates: np.ndarray, replicates: np.ndarray, k: int) -> dict[str, float]:  # of (M,), (B, M), and clusters
+    "How far models lie apart, beyond what the draws of cases make."
+    about = {"sd_models": np.nan, "lowest": rates.min(), "highest": rates.max(), "q": np.nan}
+    known = replicates[~np.isnan(replicates).any(axis=1)]
+    if len(rates) < 2 or k < 2 or not len(known):
+        return about
+    seen, luck = rates.var(ddof=1), (known - rates).var(axis=1, ddof=1).mean() * k / (k - 1)
+    about["sd_models"] = float(np.sqrt(max(0.0, seen - luck)))
+    if luck > 1e-12:
+        about["q"] = (len(rates) - 1) * seen / luck
+    return about
+
+
+def _counted_once(
+    members: Sequence[str], answered: Iterable[str], same: Mapping[str, str], simulated: Collection[str]
+) -> tuple[list[str], dict[str, str]]:  # who counts, and why the others do not
+    "Every model of a group once."
+    there, kept, why = set(answered), [], {}
+    for m in members:
+        rival = next((k for k in kept if same.get(k, k) == same.get(m, m)), None)
+        if m in simulated:
+            why[m] = "simulated"
+        elif m not in there:
+            why[m] = "no answer that could be read"
+        elif rival is not None:
+            why[m] = f"the same model as {rival}"
+        else:
+            kept.append(m)
+    return kept, why
 
 
 def average_models(
+    scores: pd.DataFrame,  # what score_responses returned
+    value: str = "correct",  # the column to average
+    by: Sequence[str] = ("category",),  # breakdowns, one after the other; "all" is always there
+    groups: Mapping[str, Sequence[str]] | None = None,  # name -> models, beside all of them
+    *,
+    same: Mapping[str, str] | None = None,  # an entry -> the one that puts the same model under another wording
+    simulated: Collection[str] = (),  # who of the table is simulated
+    n_boot: int = 1000,
+    seed: int,
+    level: float = 0.95,
+) -> pd.DataFrame:
+    """Means over models by way of answering and breakdown, for all models and for each named group, every model once
+    and with equal weight; the interval is over cases, drawn for all models together.
+
+    Columns: mode, answered_by, n_votes, by, group, models (the name of the group of models), n_models (how many are
+    averaged), n and n_clusters (items and cases of the model that has the fewest), estimate, ci_low, ci_high, interval,
+    level, sd_models (between them, luck subtracted), lowest and highest (of the models), q, averaged (who), left_out
+    (who is not, and why).
+
+    Raises: ValueError for a column that is not there, or a group that names no model of the scores.
+    """
+    gone = [c for c in (value, *by) if c not in scores]
+    if gone:
+        found = f"{gone}, which are not among {list(scores.columns)}"
+        refuse("average_models", "value and by", "name columns of scores", found)
+    known, same = list(dict.fromkeys(scores["model"])), dict(same or {})
+    known = sorted(known, key=lambda m: m in same)  # the first wording counts, not another one
+    for name, members in (groups or {}).items():
+        if known and not set(members) & set(known):
+            got, remedy = f"{list(members)} ({name}) for {known}", "mend groups in params.yaml"
+            refuse("average_models", "a group", "name models of the table", got, remedy=remedy)
+    named = {"all models": known} | {k: sorted(v, key=lambda m: m in same) for k, v in (groups or {}).items()}
+    settings: dict[str, Any] = {"n_boot": n_boot, "seed": seed, "level": level, "share": value == "correct"}
+    rows = []
+    for run, of_run in scores.groupby(RUN[1:], sort=True):
+        for breakdown, place, names in _breakdowns(of_run, by):
+            for k, name in enumerate(names):
+                here = where_read(of_run[place == k], ["model"])
+                head = dict(zip(RUN[1:], run)) | {"by": breakdown, "group": name}
+                asked = set(of_run["model"])
+                parts = {who: [m for m in members if m in asked] for who, members in named.items()}
+                rows += [head | r for r in _averages(here, value, parts, same, simulated, **settings)]
+    return pd.DataFrame(rows, columns=_AVERAGES)
+
+
+def _averages(
+    g: pd.DataFrame,
+    value: str,
+    groups: Mapping[str, Sequence[str]],
+    same: Mapping[str, str],
+    simulated: Collection[str],
+    *,
+    n_boot: int,
+    seed: int,
+    level: float,
+    share: bool,
+) -> list[dict]:
+    "One row a group of models that has an answer."
+    sums, counts = _by_cluster(g, value)
+    if not len(sums):
+        return []
+    drawn = bootstrap(_rates, sums.to_numpy(float), counts.to_numpy(float), n=n_boot, seed=seed, level=level)
+    rates, replicates = np.atleast_1d(drawn.estimate), drawn.replicates.reshape(n_boot, -1)
+    place = {m: k for k, m in enumerate(sums.columns)}
+    rows = []
+    for name, members in groups.items():
+        kept, why = _counted_once(members, place, same, simulated)
+        if not kept:
+            continue
+        at = [place[m] for m in kept]
+        n = counts.to_numpy()[:, at]
+        about: dict[str, Any] = {"n": int(n.sum(0).min()), "n_clusters": int((n > 0).sum(0).min())}
+        means = replicates[:, at].mean(axis=1)
+        e = Estimate.from_replicates(float(rates[at].mean()), means, **about, level=level, share=share)
+        out = "; ".join(f"{m}: {reason}" for m, reason in why.items())
+        who = {"models": name, "n_models": len(kept), "averaged": ", ".join(kept), "left_out": out}
+        rows.append(who | e.row() | _between(rates[at], replicates[:, at], about["n_clusters"]))
+    return rows
+
+
+def paper_averages(
     table: pd.DataFrame,  # tidy: model, estimate, ci_low, ci_high, and the columns of `by`
     by: Sequence[str],  # one average for each combination of these
     groups: Mapping[str, Sequence[str]] | None = None,  # name -> models, beside all of them
     *,
-    share: bool = False,  # the estimates are shares: they are averaged on a scale that stays between 0 and 1
     simulated: Collection[str] = (),  # who of the table is simulated
     level: float = 0.95,
 ) -> pd.DataFrame:
-    """Inverse-variance weighted means over models, for all of them and for each named group.
+    """Averages as MENTAT's paper makes them: inverse-variance weighted, as if models were independent, with a symmetric
+    interval that may leave the range of a share. Simulated examinees are in no mean.
 
-    With `share`, the mean and its interval are those of the arcsine of its square root, taken back; the tables of the
-    paper average the shares themselves, which leaves the range where intervals are wide.
+    Columns: `by`, models (the group's name), n_models (models averaged), n_left_out (models without an interval),
+    estimate, ci_low, ci_high, q (Cochran's).
 
-    Simulated examinees are in no mean over all models; in a group, where one is named.
+    Source: Lamparth, Grabb et al. 2025, tables 1 and 2.
 
-    Columns: `by`, models (the group's name), n (models averaged), n_left_out (models without an interval), estimate,
-    ci_low, ci_high, q.
-
-    Source: Lamparth, Grabb et al. 2025, tables 1 and 2; the scale, Freeman and Tukey 1950.
-
-    Raises: ValueError for a column that is not there, or a group that names no model of the table.
+    Raises: ValueError for a column that is not there.
     """
-    gone = [c for c in (*by, "model", "estimate", "ci_low", "ci_high") if c not in table]
+    needed = [*by, "model", "estimate", "ci_low", "ci_high"]
+    gone = [c for c in needed if c not in table]
     if gone:
-        refuse(
-            "average_models",
-            "table",
-            f"have the columns {[*by, 'model', 'estimate', 'ci_low', 'ci_high']}",
-            f"{list(table.columns)}, without {gone}",
-        )
-    known, rows = list(dict.fromkeys(table["model"])), []
-    models = [m for m in known if m not in simulated]
-    for name, members in (groups or {}).items():
-        if len(table) and not set(members) & set(known):
-            refuse(
-                "average_models",
-                "a group",
-                "name models of the table",
-                f"{list(members)} ({name}) for {known}",
-                remedy="mend groups in params.yaml",
-            )
+        refuse("paper_averages", "table", f"have the columns {needed}", f"{list(table.columns)}, without {gone}")
+    rows, models = [], [m for m in dict.fromkeys(table["model"]) if m not in simulated]
     for name, members in ({"all models": models} | dict(groups or {})).items():
-        for key, g in table[table["model"].isin(members)].groupby(list(by), sort=False):
-            x, low, high = (_angle(g[c]) if share else g[c].to_numpy(float) for c in ("estimate", "ci_low", "ci_high"))
-            se = half_width_se(low, high, level)
+        own = table[table["model"].isin([m for m in members if m in models])]
+        for key, g in own.groupby(list(by), sort=False):
+            se = half_width_se(g["ci_low"], g["ci_high"], level)
             has = np.isfinite(se)
-            head = dict(zip(by, key)) | {"models": name, "n": int(has.sum()), "n_left_out": int((~has).sum())}
+            head = dict(zip(by, key)) | {"models": name, "n_models": int(has.sum()), "n_left_out": int((~has).sum())}
             if not (se[has] > 0).any():
-                nothing = Estimate.from_limits(np.nan, n=head["n"], level=level)
-                rows.append(nothing.row() | head | {"q": np.nan})
+                rows.append(head | dict.fromkeys(["estimate", "ci_low", "ci_high", "q"], np.nan))
                 continue
-            m = inverse_variance_mean(x[has], se[has], floor=float(se[has][se[has] > 0].min()), level=level)
-            rows.append((_taken_back(m) if share else m).row() | head | {"q": m.q})
-    return pd.DataFrame(rows, columns=[*by, "models", "n", "n_left_out", "estimate", "ci_low", "ci_high", "q"])
+            floor = float(se[has][se[has] > 0].min())
+            m = inverse_variance_mean(g["estimate"][has], se[has], floor=floor, level=level)
+            rows.append(head | {"estimate": m.estimate, "ci_low": m.ci_low, "ci_high": m.ci_high, "q": m.q})
+    columns = [*by, "models", "n_models", "n_left_out", "estimate", "ci_low", "ci_high", "q"]
+    return pd.DataFrame(rows, columns=columns)
 
 # %% ../../nbs/steps/08_rates.ipynb #325357f0
 def present_groups(

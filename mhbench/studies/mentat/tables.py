@@ -205,39 +205,53 @@ def _up_down(r) -> str:
     return f"{r.estimate:.2f} +{r.ci_high - r.estimate:.2f} -{r.estimate - r.ci_low:.2f}"
 
 
-def _wide(averages: pd.DataFrame, index: list[str]) -> pd.DataFrame:
+def _with_limits(r) -> str:
+    "The number with its interval; a dash where there is none, and a word where it has no interval."
+    if not np.isfinite(r.estimate):
+        return "-"
+    if not np.isfinite([r.ci_low, r.ci_high]).all():
+        return f"{r.estimate:.2f}, no interval"
+    return f"{r.estimate:.2f} [{r.ci_low:.2f}, {r.ci_high:.2f}]"
+
+
+def _wide(averages: pd.DataFrame, index: list[str], as_published: bool) -> pd.DataFrame:
     "One column a group of models, in order of appearance, its largest number of models in the heading."
-    n = averages.groupby("models", sort=False)["n"].max()
-    heading = {m: f"{m} (n = {n[m]})" for m in n.index}
-    cells = averages.assign(
-        cell=[_plus_minus(r) for r in averages.itertuples()], models=averages["models"].map(heading)
-    )
+    n = averages.groupby("models", sort=False)["n_models"].max()
+    heading = {m: f"{m} ({n[m]} {'model' if n[m] == 1 else 'models'})" for m in n.index}
+    cell = _plus_minus if as_published else _with_limits
+    cells = averages.assign(cell=[cell(r) for r in averages.itertuples()], models=averages["models"].map(heading))
     return cells.pivot(index=index, columns="models", values="cell")[list(heading.values())].rename_axis(columns=None)
 
 
 def table_1(
-    averages: pd.DataFrame,  # group (a category), models, n, estimate, ci_low, ci_high
+    averages: pd.DataFrame,  # group (a category), models, n_models, estimate, ci_low, ci_high
+    *,
+    as_published: bool = False,  # with a symmetric error in place of the interval's ends
 ) -> pd.DataFrame:  # categories by groups of models, as text
     """Mean accuracy by category.
 
     Source: Lamparth, Grabb et al. 2025, table 1.
     """
-    _need(averages, ["group", "models", "n", "estimate", "ci_low", "ci_high"], "table_1")
-    wide = _wide(averages, ["group"])
+    _need(averages, ["group", "models", "n_models", "estimate", "ci_low", "ci_high"], "table_1")
+    wide = _wide(averages, ["group"], as_published)
     known = [c for c in PAPER_CATEGORIES if c in wide.index]
     return wide.loc[[*known, *(c for c in wide.index if c not in known)]].rename_axis("mean accuracy")
 
 
 def by_category(
-    averages: pd.DataFrame,  # of mhbench.steps.rates.average_models: mode, answered_by, by, group, models, ...
+    averages: pd.DataFrame,  # of average_models or paper_averages: mode, answered_by, by, group, models, ...
     mode: str = "zero_shot",
+    *,
+    as_published: bool = False,
 ) -> pd.DataFrame:  # category, then a column a group of models; no row where no category was asked in that mode
     """Mean accuracy by category of one mode, as table 1 shows it.
 
     Source: Lamparth, Grabb et al. 2025, table 1.
     """
     plain = averages[(averages["mode"] == mode) & (averages["answered_by"] == "plain") & (averages["by"] == "category")]
-    return table_1(plain).rename_axis("category").reset_index() if len(plain) else pd.DataFrame(columns=["category"])
+    if not len(plain):
+        return pd.DataFrame(columns=["category"])
+    return table_1(plain, as_published=as_published).rename_axis("category").reset_index()
 
 
 def beside_each_other(
@@ -256,14 +270,16 @@ def beside_each_other(
 
 
 def table_2(
-    averages: pd.DataFrame,  # set, level, models, n, estimate, ci_low, ci_high
+    averages: pd.DataFrame,  # set, level, models, n_models, estimate, ci_low, ci_high
+    *,
+    as_published: bool = False,
 ) -> pd.DataFrame:  # (set, level) by groups of models, as text
     """Mean accuracy by what the patient was said to be, one block an evaluation set.
 
     Source: Lamparth, Grabb et al. 2025, table 2.
     """
-    _need(averages, ["set", "level", "models", "n", "estimate", "ci_low", "ci_high"], "table_2")
-    wide = _wide(averages, ["set", "level"])
+    _need(averages, ["set", "level", "models", "n_models", "estimate", "ci_low", "ci_high"], "table_2")
+    wide = _wide(averages, ["set", "level"], as_published)
     order = averages[["set", "level"]].drop_duplicates()
     return wide.loc[list(order.itertuples(index=False, name=None))]
 

@@ -1,0 +1,84 @@
+"""Averages over models: intervals that know that all models answered the same questions, and who counts."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+
+from mhbench.run.params import load_params, stage_parameters
+from mhbench.steps.rates import average_models, paper_averages, rate_table
+from mhbench.studies.mentat.tables import table_1
+
+
+def scores(right, **more) -> pd.DataFrame:
+    "One row an answer; `right` is (questions, models)."
+    n, m = np.shape(right)
+    names = [f"q{k}" for k in range(n)]
+    row = {"item_id": np.repeat(names, m), "cluster": np.repeat(names, m), "model": [f"m{k}" for k in range(m)] * n}
+    row |= {"mode": "zero_shot", "answered_by": "plain", "n_votes": 1, "status": "ok", "how": "letter", "read": True}
+    return pd.DataFrame(row | {"correct": np.ravel(right).astype(float), "category": "all of them"} | more)
+
+
+@pytest.mark.parametrize(
+    "n, centre, spread, old",  # `old`: as if the sixteen were independent, the interval holds no more than this
+    [(20, 0.8, 2.0, 0.75), (20, 3.5, 1.0, 0.6), (60, 0.8, 1.0, 0.85), (60, -4.0, 2.0, 0.7)],
+)
+def test_the_interval_of_a_mean_over_models_holds(n, centre, spread, old):
+    samples, n_models = 200, 16
+    rng = np.random.default_rng(7)
+    ability = centre + rng.normal(0, 0.7, n_models)
+    truth = expit(ability - rng.normal(0, spread, (100_000, 1))).mean()
+    ours, papers = 0, 0
+    for s in range(samples):
+        asked = scores(rng.random((n, n_models)) < expit(ability - rng.normal(0, spread, (n, 1))))
+        e = average_models(asked, by=[], n_boot=300, seed=s).iloc[0]
+        ours += e["ci_low"] <= truth <= e["ci_high"]
+        if s < 60:
+            p = paper_averages(rate_table(asked, by=[], n_boot=100, seed=s), ["by"]).iloc[0]
+            papers += p["ci_low"] <= truth <= p["ci_high"]
+    assert ours >= 0.9 * samples and papers <= old * 60
+
+
+def test_nobody_right_is_as_unsure_as_the_questions_are_few():
+    e = average_models(scores(np.zeros((5, 8))), by=[], seed=1).iloc[0]
+    assert (e["estimate"], e["n_models"], e["n"]) == (0, 8, 5) and e["ci_high"] == pytest.approx(0.4345, abs=1e-4)
+    table = pd.DataFrame([e]).assign(group="documentation")
+    assert table_1(table).iloc[0, 0] == "0.00 [0.00, 0.43]"
+
+
+def test_a_model_with_few_questions_makes_the_mean_unsure_and_is_not_left_out():
+    many, few = scores(np.tile([[1], [0]], (20, 1))), scores(np.array([[0], [0]]), model="few")
+    e = average_models(pd.concat([many, few]), by=[], seed=1).iloc[0]
+    assert (e["estimate"], e["n"], e["n_clusters"], e["averaged"]) == (0.25, 2, 2, "m0, few")
+    assert e["ci_high"] - e["ci_low"] > 0.7
+    alone = average_models(pd.concat([many, few[:1]]), by=[], seed=1).iloc[0]
+    assert alone["n_clusters"] == 1 and np.isnan(alone["ci_low"]), "one question says nothing of others"
+
+
+def test_a_model_counts_once_and_who_does_not_is_named():
+    x = scores(np.tile([[1, 0, 1]], (12, 1)))
+    x.loc[x["model"] == "m2", "model"] = "z"
+    silent = x[x["model"] == "m0"].assign(model="silent", read=False, correct=0.0)
+    counted = {"groups": {"both": ["m1", "z"]}, "same": {"m1": "m0"}, "simulated": {"z"}}
+    found = average_models(pd.concat([x, silent]), by=[], **counted, seed=1)
+    first, group = found.to_dict("records")
+    assert first["averaged"] == "m0" and first["estimate"] == 1
+    reasons = {"z: simulated", "m1: the same model as m0", "silent: no answer that could be read"}
+    assert set(first["left_out"].split("; ")) == reasons
+    assert (group["averaged"], group["left_out"]) == ("m1", "z: simulated")
+
+
+def test_models_lie_apart_only_beyond_luck():
+    rng = np.random.default_rng(2)
+    q = []
+    for s in range(60):
+        asked = scores(rng.random((100, 6)) < expit(rng.normal(0, 2, (100, 1))))
+        q.append(average_models(asked, by=[], n_boot=200, seed=s)["q"][0])
+    assert 4 < np.mean(q) < 6  # five degrees of freedom, whatever the questions share
+
+
+def test_entries_of_one_served_model_are_one_model(root):
+    p = load_params(root / "params.yaml")
+    for stage in ("score", "demographics"):
+        given = stage_parameters(p, stage, "mentat")
+        assert given["same_model"] == {"gemma-cautious": "gemma"}  # and minilm-mhqa was trained: another model
