@@ -58,9 +58,13 @@ def test_completions_by_loops():
         rest = [seconds[(i + s) % 12] for s in range(1, 5)]
         assert row["distance"] == table_distance(seconds[i], wrote[i])
         assert row["levenshtein"] == pytest.approx(table_similarity(seconds[i], wrote[i]))
-        assert row["levenshtein_other"] == pytest.approx(max(table_similarity(wrote[i], r) for r in rest))
+        beside = [table_similarity(wrote[i], r) for r in rest]
+        lower = sum(x < row["levenshtein"] for x in beside) + sum(x == row["levenshtein"] for x in beside) / 2
+        assert row["levenshtein_other"] == pytest.approx(np.mean(beside))
+        assert row["levenshtein_rank"] == pytest.approx(lower / 4)
         assert row["embedding"] == float(seconds[i] == wrote[i])
-        assert row["embedding_margin"] == row["embedding"] - float(wrote[i] in rest)
+        same = [float(wrote[i] == r) for r in rest]
+        assert row["embedding_rank"] == np.mean([(x < row["embedding"]) + (x == row["embedding"]) / 2 for x in same])
     assert got.flagged["embedding > 0.9"] == sum(a == b for a, b in zip(seconds, wrote))
 
 

@@ -47,22 +47,26 @@ def halves(
 class Completions(NamedTuple):
     "The completion check of one model."
 
-    table: pd.DataFrame  # one row a question: distance, levenshtein, embedding, the best of other questions, margins
+    table: pd.DataFrame  # one row a question: distance, levenshtein, embedding, the mean with other questions, ranks
     flagged: dict[str, int]  # questions above each threshold
     n: int  # questions compared
     skipped: dict[str, int]  # questions not compared, by reason
 
 
-def _own_and_other(score, kept: list[int], n: int, others: int) -> tuple[np.ndarray, np.ndarray]:
-    """Each completion's score on its own second half, and the best on those of the `others` questions that follow, in a
-    circle.
-    """
-    own = np.array([score(j, i) for j, i in enumerate(kept)], float)
-    best = [
-        max((score(j, (i + s) % n) for s in range(1, min(others, n - 1) + 1)), default=math.nan)
-        for j, i in enumerate(kept)
-    ]
-    return own, np.array(best, float)
+def _ranked(own: np.ndarray, rest: np.ndarray) -> dict[str, np.ndarray]:  # (n,), (n, K); the columns of a similarity
+    "Each completion's similarity with its own second half, the mean with K others, and the share of these below it."
+    if not rest.shape[1]:
+        return {"": own, "_other": np.full(len(own), math.nan), "_rank": np.full(len(own), math.nan)}
+    lower, same = rest < own[:, None], rest == own[:, None]
+    return {"": own, "_other": rest.mean(axis=1), "_rank": (lower + same / 2).mean(axis=1)}
+
+
+def _cosines_of(encoder: Any, first: list[str], second: list[str]) -> np.ndarray:  # (n,)
+    "The cosine of each text of one list with the text of the other; each distinct text is encoded once."
+    texts = {t: k for k, t in enumerate(dict.fromkeys([*first, *second]))}
+    v = np.asarray(encoder.sentences(list(texts)), float)
+    a, b = (v[[texts[t] for t in side]] for side in (first, second))
+    return np.asarray(six_decimals(np.einsum("nd,nd->n", a, b)))
 
 
 def compare_completions(
@@ -72,11 +76,13 @@ def compare_completions(
     encoder: Any = None,  # of mhbench.encode.embeddings; None: no embedding similarity
     thresholds: Sequence[float] = (0.8, 0.9),
     others: int = 20,  # questions that each completion is compared with besides its own
+    bank: Sequence[str | None] = (),  # the second halves of all questions, where those above are some of them
 ) -> Completions:
     """How close a model's completions are to the true second halves, and to those of other questions.
 
-    The other questions are the `others` that follow in the order given, so that questions of one case are among them.
-    A completion is cut to the words of the second half: what a model writes beyond the question is not evidence.
+    The other questions are the `others` that follow in the order of the bank, in a circle, so that questions of one
+    case are among them. A completion is cut to as many words as the half that it is compared with has: what a model
+    writes beyond the question is not evidence, and no half is nearer for its length.
 
     Source: Nguyen et al. 2025 (CounselingBench), appendix B.2; the comparison with other questions is ours.
     Raises: ValueError where lengths differ.
@@ -92,26 +98,29 @@ def compare_completions(
         "distance",
         "levenshtein",
         "levenshtein_other",
-        "levenshtein_margin",
-        *(["embedding", "embedding_other", "embedding_margin"] if encoder is not None else []),
+        "levenshtein_rank",
+        *(["embedding", "embedding_other", "embedding_rank"] if encoder is not None else []),
     ]
     table = pd.DataFrame(math.nan, index=range(len(seconds)), columns=columns)
     short = [i for i, s in enumerate(seconds) if not s]
     said = {i: c for i, c in enumerate(completions) if c and c.strip()}
     silent = [i for i, s in enumerate(seconds) if s and i not in said]
-    halved = [i for i in range(len(seconds)) if i not in set(short)]
-    kept = [j for j, i in enumerate(halved) if i not in set(silent)]  # positions in `halved`
-    truth, rows = [s for s in seconds if s], [halved[j] for j in kept]  # one of `truth` for each of `halved`
-    wrote = [" ".join(said[i].split()[: len(truth[j].split())]) for i, j in zip(rows, kept)]
-    if kept:
-        table.loc[rows, "distance"] = [Levenshtein.distance(truth[j], w) for j, w in zip(kept, wrote)]
-        scores = {"levenshtein": lambda c, t: Levenshtein.normalized_similarity(wrote[c], truth[t])}
+    rows = [i for i in said if seconds[i]]
+    truth = list(dict.fromkeys(s for s in (*bank, *seconds) if s))
+    place = {s: t for t, s in enumerate(truth)}
+    steps = range(min(others, len(truth) - 1) + 1)  # 0 is a completion's own half
+    pairs = [(i, (place[seconds[i]] + s) % len(truth)) for i in rows for s in steps]
+    if pairs:
+        wrote = [" ".join(said[i].split()[: len(truth[t].split())]) for i, t in pairs]
+        halves_of = [truth[t] for _, t in pairs]
+        own = slice(None, None, len(steps))
+        table.loc[rows, "distance"] = [Levenshtein.distance(t, w) for t, w in zip(halves_of[own], wrote[own])]
+        scores = {"levenshtein": [Levenshtein.normalized_similarity(w, t) for w, t in zip(wrote, halves_of)]}
         if encoder is not None:
-            v = np.asarray(encoder.sentences([*wrote, *truth]), float)
-            scores["embedding"] = lambda c, t: float(six_decimals(v[c] @ v[len(wrote) + t]))
+            scores["embedding"] = _cosines_of(encoder, wrote, halves_of)
         for name, score in scores.items():
-            own, other = _own_and_other(score, kept, len(halved), others)
-            for suffix, values in (("", own), ("_other", other), ("_margin", own - other)):
+            x = np.reshape(score, (len(rows), len(steps)))
+            for suffix, values in _ranked(x[:, 0], x[:, 1:]).items():
                 table.loc[rows, name + suffix] = values
     flagged = {
         f"{name} > {t:g}": int((table[name] > t).sum())
@@ -119,7 +128,7 @@ def compare_completions(
         if name in table
         for t in thresholds
     }
-    return Completions(table, flagged, len(kept), {"too short": len(short), "no completion": len(silent)})
+    return Completions(table, flagged, len(rows), {"too short": len(short), "no completion": len(silent)})
 
 # %% ../../nbs/steps/10_contamination.ipynb #29ee02c7
 class SecondHalves(NamedTuple):

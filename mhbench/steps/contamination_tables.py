@@ -58,6 +58,7 @@ def check_model(
     vectors: Any = None,  # an encoder, for the similarity of meanings; None leaves it out
     thresholds: Sequence[float] = (0.8, 0.9),
     others: int = 20,  # questions that each completion is compared with besides its own
+    bank: Sequence[Item] = (),  # all questions, from which the others are taken; empty: `items`
     share: float = 0.2,  # of the least likely tokens
     weights: Any = None,  # the model's own weights, see `local_weights`; None: the endpoint is asked
     prompts_dir: str | None = None,
@@ -76,7 +77,8 @@ def check_model(
         likely = ask_logprobs(texts, asked.model, asked.endpoint, **settings)
     else:
         likely = local_logprobs(texts, load_lm(weights))
-    compared = compare_completions(got.seconds, got.completions, encoder=vectors, thresholds=thresholds, others=others)
+    same = {"encoder": vectors, "thresholds": thresholds, "others": others, "bank": _second_halves(bank)}
+    compared = compare_completions(got.seconds, got.completions, **same)
     table = _likelihoods(likely.logprobs, share).join(compared.table)
     counts = {"questions": len(items), "compared": compared.n, **compared.skipped, **_counts(got, likely)}
     source = f"local model {weights}" if weights is not None else "endpoint"
@@ -101,9 +103,7 @@ def check_recorded(
     Raises: ValueError for a table without these columns.
     """
     wrote = {r["item_id"]: r["text"] for _, r in csv_rows(file, ("item_id", "text"))}
-    parts = [halves(i.question) for i in items]
-    seconds = [p[1] if p else None for p in parts]
-    completions = [wrote.get(i.item_id) for i in items]
+    seconds, completions = _second_halves(items), [wrote.get(i.item_id) for i in items]
     compared = compare_completions(seconds, completions, encoder=vectors, thresholds=thresholds, others=others)
     table = _likelihoods([None] * len(items), 0.2).join(compared.table)
     about = [(name, i.item_id, i.cluster) for i in items]
@@ -111,6 +111,10 @@ def check_recorded(
     counts = {"model": name, "questions": len(items), "compared": compared.n, **compared.skipped, "scored": 0}
     counts |= {"prompt_tokens": 0, "completion_tokens": 0, "cost_usd": 0.0}
     return Checked(known.join(table), counts, "–", "its completions were recorded, and nothing was asked")
+
+
+def _second_halves(items: Sequence[Item]) -> list[str | None]:
+    return [h[1] if (h := halves(i.question)) else None for i in items]
 
 
 def _likelihoods(logprobs: Sequence[Sequence[float] | None], share: float) -> pd.DataFrame:
@@ -152,7 +156,8 @@ def similarity_table(
         for column in similarity_columns(table):
             seen = g.dropna(subset=[column])
             values, clusters = seen[column].to_numpy(), seen["cluster"].to_numpy()
-            found = estimate(mean, values, clusters=clusters, n_boot=n_boot, seed=seed)
+            ranks = column.endswith("_rank")  # from 0 to 1
+            found = estimate(mean, values, clusters=clusters, n_boot=n_boot, seed=seed, share=ranks)
             rows.append({"model": model, "similarity": column.replace("_", ", "), **found.row()})
     return pd.DataFrame(rows, columns=["model", "similarity", *_ESTIMATE])
 
