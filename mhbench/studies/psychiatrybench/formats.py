@@ -15,11 +15,12 @@ from ...records.schema import Item
 from ...stats.estimate import Estimate, estimate
 from ...stats.metrics import compare_settings
 from ...stats.tests import mcnemar
+from ...steps.rates import wide_cells
 from ...steps.score import where_read
 
 # %% auto #0
-__all__ = ['RATES', 'set_structures', 'format_units', 'partial_credit', 'format_counts', 'format_rates', 'structure_counts',
-           'format_metrics']
+__all__ = ['RATES', 'set_structures', 'format_units', 'partial_credit', 'format_counts', 'format_rates', 'rates_layout',
+           'structure_counts', 'format_metrics']
 
 # %% ../../../nbs/studies/psychiatrybench/05_formats.ipynb #1915e3f3
 def _separated(items: Sequence[Item]) -> dict[str, list[Item]]:
@@ -212,6 +213,18 @@ def format_rates(
             found = estimate(_rate(name), *arrays, clusters=u["set"].to_numpy(), **settings)
             rows.append({"model": model, "mode": mode, "measure": name, "on": on} | found.row())
     return pd.DataFrame(rows, columns=["model", "mode", "measure", "on", *_ESTIMATE])
+
+
+def rates_layout(rates: pd.DataFrame) -> pd.DataFrame:  # of format_rates; model, mode, then a column a measure
+    """The same with one row a model and mode: measures of all sets, then of the sets that both formats share.
+
+    Source: PsychiatryBench, appendix, table 2.
+    """
+    where = rates["on"].map({"all sets": " (all)", "shared sets": ""})
+    order = {c: k for k, c in enumerate([*(f"{name} (all)" for name in RATES), *RATES])}
+    tidy = rates.assign(column=rates["measure"] + where)
+    tidy = tidy.sort_values("column", key=lambda c: c.map(order), kind="stable")
+    return wide_cells(tidy, ["model", "mode"], "column").sort_values(["mode", "model"], ignore_index=True)
 
 # %% ../../../nbs/studies/psychiatrybench/05_formats.ipynb #b6eaa116
 def structure_counts(structures: pd.DataFrame) -> pd.DataFrame:  # structure, sets, sub_questions

@@ -14,16 +14,17 @@ import pandas as pd
 
 from ...errors import refuse
 from ...records.schema import Item
-from ...stats.estimate import Estimate
-from ...stats.resample import draw_weights, percentile_interval
+from ...stats.estimate import Estimate, estimate
+from ...stats.resample import draw_weights, mean, percentile_interval
+from ...steps.rates import wide_cells
 from ...steps.score import where_read
 from .classification import key_and_answer, multi_label_scores
 from .rows import FACTS
 
 # %% auto #0
-__all__ = ['RESULT_COLUMNS', 'published', 'counts_beside', 'Column', 'result_columns', 'Standings', 'draw_standings',
-           'results_table', 'rank_table', 'paired_table', 'stability_table', 'medical_table', 'registry_table',
-           'standing_metrics', 'of_judge', 'released_rows']
+__all__ = ['RESULT_COLUMNS', 'published', 'book_table', 'counts_beside', 'Column', 'result_columns', 'Standings',
+           'draw_standings', 'results_table', 'rank_table', 'paired_table', 'stability_table', 'standing_metrics',
+           'subset_table', 'results_layout', 'medical_table', 'registry_table', 'of_judge', 'released_rows']
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #0d24fe67
 RESULT_COLUMNS = (
@@ -52,6 +53,32 @@ def published() -> dict[str, Any]:  # counts, books, table_6, table_5, formats
     return json.loads((FACTS / "published.json").read_text(encoding="utf-8"))
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #c5680d52
+_BOOK_TASKS = {  # heading of the paper's table 1 -> our tasks; separated questions are those of the sets again
+    "diagnoses": ("diagnosis",),
+    "treatment": ("treatment",),
+    "treatment follow-up": ("treatment follow up",),
+    "classification": ("classification categories",),  # a row makes two items
+    "management plan": ("management plan",),
+    "clinical approach": ("clinical approach",),
+    "mental QA": ("mental qa",),
+    "sequential QA": ("sequential qa",),
+    "MCQs": ("mcq", "emi", "exams"),
+}
+
+
+def book_table(items: Sequence[Item]) -> pd.DataFrame:  # book, then a column a task: how many items
+    """How many items of each task come from each book, as far as the items name it; a row for those that name none.
+
+    Source: PsychiatryBench, table 1, which ticks the tasks of a book.
+    """
+    heading = {task: head for head, tasks in _BOOK_TASKS.items() for task in tasks}
+    found = [(i.origin.get("book", "(no book named)"), heading[i.category]) for i in items if i.category in heading]
+    table = pd.DataFrame(found, columns=["book", "task"])
+    wide = table.groupby(["book", "task"]).size().unstack("task", fill_value=0).reindex(columns=list(_BOOK_TASKS))
+    wide = wide.fillna(0).astype(int).sort_index(key=lambda books: books.str.startswith("("))
+    return wide.rename_axis(columns=None).reset_index()
+
+
 def counts_beside(items: Sequence[Item]) -> pd.DataFrame:  # task, items, books, cases, published
     "How many items of each task are here, from how many books and cases, and how many the paper has."
     names = [
@@ -349,53 +376,6 @@ def _spearman(x: np.ndarray, y: np.ndarray) -> np.ndarray:  # (B, C) each -> (B,
         return (a * b).sum(1) / np.sqrt((a**2).sum(1) * (b**2).sum(1))
 
 
-def _said(facts: Mapping[str, Any], name: str, words: Mapping[bool, str]) -> str:
-    return "not stated" if facts.get(name) is None else words[bool(facts[name])]
-
-
-def medical_table(
-    s: Standings, registry: Mapping[str, Mapping[str, Any]], cut: float = 75.0, level: float = 0.95
-) -> pd.DataFrame:  # model, medical, task, n, ..., passes (yes, no, unsure)
-    """Medical against general models on management plans and mental QA, with the cut below which a model is left out.
-
-    Source: PsychiatryBench, table 5 and section 5.1.
-    """
-    table = results_table(s, level)
-    own = table[table["task"].isin(["management plan", "mental qa"])].drop(columns=["mark"])
-    kinds = {True: "medical", False: "general"}
-    medical = pd.Series([_said(registry.get(m) or {}, "medical", kinds) for m in own["model"]], own.index)
-    passes = np.select(
-        [own["estimate"].isna() | own["ci_low"].isna(), own["ci_low"] >= cut, own["ci_high"] < cut],
-        ["not known", "yes", "no"],
-        default="unsure",
-    )
-    out = own.assign(passes=passes)
-    out.insert(1, "medical", medical)
-    return out.sort_values(["medical", "model"], ignore_index=True)
-
-
-def registry_table(registry: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
-    """What is known of each model: provider, family, open or closed, medical, released, parameters in billions.
-
-    Source: the columns of PsychiatryBench, tables 3 and 4; the facts are the entries of params.yaml.
-    """
-    rows = []
-    for name, facts in registry.items():
-        said = {k: _said(facts, k, {True: "yes", False: "no"}) for k in ("open", "medical")}
-        parameters = facts.get("parameters")
-        rows.append(
-            {
-                "model": name,
-                "provider": facts.get("provider") or "not stated",
-                "family": facts.get("lineage") or name,
-                **said,
-                "released": facts.get("released") or "not stated",
-                "parameters": "not stated" if parameters is None else f"{parameters:g}B",
-            }
-        )
-    return pd.DataFrame(rows)
-
-
 def standing_metrics(s: Standings, ranks: pd.DataFrame) -> dict:
     "The main numbers of the stage."
     return {
@@ -403,6 +383,119 @@ def standing_metrics(s: Standings, ranks: pd.DataFrame) -> dict:
         "columns": len(s.columns) - 1,
         "rank": {r["model"]: {k: r[k] for k in ("estimate", "ci_low", "ci_high")} for r in ranks.to_dict("records")},
     }
+
+# %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #19f0cc95
+def subset_table(
+    columns: Mapping[str, Column],  # of result_columns
+    models: Sequence[str],
+    *,
+    n_boot: int = 1000,
+    seed: int,
+) -> pd.DataFrame:  # model, task (categories, specific), n, ..., the share
+    """How often the whole set of labels is the key's, of each classification among the columns.
+
+    Source: PsychiatryBench, equation 11.
+    """
+    rows = []
+    for name in (c for c in _LABELS if c in columns):
+        c = columns[name]
+        assert c.truth is not None and c.said is not None and c.there is not None
+        for model, exact, there in zip(models, (c.said == c.truth).all(axis=2).astype(float), c.there):
+            how: dict[str, Any] = {"clusters": c.cluster[there], "n_boot": n_boot, "seed": seed, "share": True}
+            rows.append({"model": model, "task": name} | estimate(mean, exact[there], **how).row())
+    return pd.DataFrame(rows, columns=["model", "task", *_ESTIMATE])
+
+
+def results_layout(
+    table: pd.DataFrame,  # of results_table
+    subset: pd.DataFrame,  # of subset_table
+) -> pd.DataFrame:  # model, the twelve tasks, average: cells of text
+    """All tasks in one row a model: points of 100 with interval and n; for both classifications F1 from 0 to 1, and
+    behind a stroke the subset accuracy in per cent. Best, second and lowest are named; for a classification by its F1.
+
+    Source: PsychiatryBench, table 6.
+    """
+    cells = wide_cells(table, "model", "task", 1)
+    f1 = wide_cells(table[table["task"].isin(_LABELS)], "model", "task", 2, times=0.01)
+    exact = wide_cells(subset, "model", "task", 1, times=100)
+    for name in [c for c in _LABELS if c in cells and c in exact]:
+        cells[name] = f1[name] + " / " + exact[name]
+    marks = table.pivot(index="model", columns="task", values="mark").reindex(cells["model"])
+    for name in marks:
+        cells[name] += [f", {mark}" if mark else "" for mark in marks[name]]
+    return cells.reindex(columns=["model", *RESULT_COLUMNS, "average"]).fillna("–")
+
+# %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #9a3c9316
+def _said(facts: Mapping[str, Any], name: str, words: Mapping[bool, str]) -> str:
+    return "not stated" if facts.get(name) is None else words[bool(facts[name])]
+
+
+def _kind(facts: Mapping[str, Any]) -> str:
+    return _said(facts, "medical", {True: "medical", False: "general"})
+
+
+_KINDS = ("medical", "general", "not stated")
+_TABLE_5 = ("management plan", "mental qa")
+
+
+def _at_cut(rows: pd.DataFrame, cut: float) -> str:
+    "Whether every interval of a model lies at or above a cut, one lies below it, or that is open."
+    known = rows.dropna(subset=["estimate", "ci_low", "ci_high"])
+    if (known["ci_high"] < cut).any():
+        return "no"
+    if len(known) < len(_TABLE_5):
+        return "no interval"
+    return "yes" if (known["ci_low"] >= cut).all() else "unsure"
+
+
+def medical_table(
+    s: Standings, registry: Mapping[str, Mapping[str, Any]], cut: float = 75.0, level: float = 0.95
+) -> pd.DataFrame:  # kind, model, management plan, mental qa, at the cut (yes, no, unsure, no interval)
+    """Medical and general models on management plans and mental QA in points, one row a model, and whether each stands
+    at or above the cut below which a medical model is left out: every interval has to.
+
+    Source: PsychiatryBench, table 5 and section 5.1.
+    """
+    own = results_table(s, level).query("task in @_TABLE_5")
+    if not len(own):
+        return pd.DataFrame(columns=["kind", "model", *_TABLE_5])
+    wide = wide_cells(own, "model", "task", 1).reindex(columns=["model", *_TABLE_5]).fillna("–")
+    kinds = [_kind(registry.get(m) or {}) for m in wide["model"]]
+    passes = [_at_cut(own[own["model"] == m], cut) for m in wide["model"]]
+    wide = wide.assign(**{f"at or above {cut:g}": passes})
+    wide.insert(0, "kind", pd.Categorical(kinds, _KINDS))
+    return wide.sort_values("kind", kind="stable", ignore_index=True).astype({"kind": str})
+
+
+def _quarter(released: Any) -> str:
+    "The year and quarter of a date."
+    if not released:
+        return "not stated"
+    day = pd.Timestamp(str(released))
+    return f"{day.year} Q{day.quarter}"
+
+
+def registry_table(registry: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
+    """What is known of each model: general ones, as table 3 has them, then the medical ones of table 4.
+
+    Source: PsychiatryBench, tables 3 and 4; the facts are the entries of params.yaml.
+    """
+    rows = []
+    for name, facts in registry.items():
+        size = facts.get("parameters")
+        rows.append(
+            {
+                "kind": _kind(facts),
+                "model": name,
+                "size": "not stated" if size is None else f"{size:g}B",
+                "source": _said(facts, "open", {True: "open", False: "closed"}),
+                "provider": facts.get("provider") or "not stated",
+                "release": _quarter(facts.get("released")),
+                "family": facts.get("lineage") or name,
+            }
+        )
+    order = {kind: k for k, kind in enumerate(("general", "medical", "not stated"))}
+    return pd.DataFrame(rows).sort_values("kind", key=lambda kinds: kinds.map(order), kind="stable", ignore_index=True)
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #a30a4054
 def of_judge(judged: pd.DataFrame, judge: str | None) -> pd.DataFrame:
