@@ -22,7 +22,7 @@ from .classification import key_and_answer, multi_label_scores
 from .rows import FACTS
 
 # %% auto #0
-__all__ = ['RESULT_COLUMNS', 'published', 'book_table', 'counts_beside', 'Column', 'result_columns', 'Standings',
+__all__ = ['RESULT_COLUMNS', 'published', 'tasks_by_book', 'counts_beside', 'Column', 'result_columns', 'Standings',
            'draw_standings', 'results_table', 'rank_table', 'paired_table', 'stability_table', 'standing_metrics',
            'subset_table', 'results_layout', 'medical_table', 'registry_table', 'of_judge', 'released_rows']
 
@@ -66,7 +66,7 @@ _BOOK_TASKS = {  # heading of the paper's table 1 -> our tasks; separated questi
 }
 
 
-def book_table(items: Sequence[Item]) -> pd.DataFrame:  # book, then a column a task: how many items
+def tasks_by_book(items: Sequence[Item]) -> pd.DataFrame:  # book, then a column a task: how many items
     """How many items of each task come from each book, as far as the items name it; a row for those that name none.
 
     Source: PsychiatryBench, table 1, which ticks the tasks of a book.
