@@ -10,6 +10,8 @@ import re
 import shutil
 import subprocess
 import sys
+import tracemalloc
+import zipfile
 from pathlib import Path
 
 import openpyxl
@@ -525,3 +527,36 @@ def test_a_loader_that_returns_something_else_is_refused(package, tmp_path):
     package("odd", "odd", "def load(path):\n    return {'items': []}\n")
     with pytest.raises(ValueError, match="loader must return a Corpus; got dict from odd"):
         load_corpus("odd", tmp_path)
+
+
+@pytest.mark.parametrize("where", ["A1048576", "XFD1048576"])
+def test_one_stray_cell_at_the_end_of_a_sheet_costs_nothing(where, tmp_path):
+    book, sheet = workbook(tmp_path / "q.xlsx", [HEAD, ["1", "Why?", "worry", "noise", "A"]])
+    for stray in (" ", "x"):
+        sheet[where] = stray
+        book.save(tmp_path / "q.xlsx")
+        tracemalloc.start()
+        table = read_table(tmp_path / "q.xlsx")
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert most < 50e6 and table.columns == HEAD, f"{most / 1e6:.0f} MB"
+        assert ["1", "Why?", "worry", "noise", "A"] == list(table.rows[0][1].values())
+        assert bool(table.notes) == (stray == "x")
+
+
+def test_a_workbook_that_unpacks_to_far_more_than_it_weighs_is_refused(tmp_path):
+    workbook(tmp_path / "q.xlsx", [HEAD, ["1", "Why?", "worry", "noise", "A"]])
+    with zipfile.ZipFile(tmp_path / "q.xlsx", "a", zipfile.ZIP_DEFLATED) as z:
+        z.writestr("xl/worksheets/sheet9.xml", b" " * (65 << 20))
+    assert (tmp_path / "q.xlsx").stat().st_size < 1 << 20
+    with pytest.raises(ValueError, match=r"a workbook must unpack to 64 MB at most; got 65 MB \(q.xlsx\); save .* CSV"):
+        read_table(tmp_path / "q.xlsx")
+
+
+def test_a_csv_as_excel_writes_it_is_a_study_wherever_it_is_read(tmp_path):
+    path = tmp_path / "bom.csv"
+    path.write_bytes("id,question,option A,option B,answer\nq1,Was heißt Übelkeit?,x,y,A\n".encode("utf-8-sig"))
+    asked = {"columns": None, "key": None, "separator": None, "sheet": None, "encoding": None, "delimiter": None}
+    proposal = propose("bom", path, options=asked, params=ROOT / "params.yaml")
+    assert [i.question for i in proposal.corpus.items] == ["Was heißt Übelkeit?"]
+    assert None not in proposal.entry["prepare"]["options"].values()

@@ -9,7 +9,9 @@ import csv
 import datetime
 import json
 import math
+import zipfile
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +21,7 @@ import pyarrow.parquet as pq
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['MOST_OF_A_FIELD', 'csv_rows', 'Unreadable', 'cell', 'Table', 'json_rows', 'read_table']
+__all__ = ['MOST_OF_A_FIELD', 'MOST_OF_A_WORKBOOK', 'csv_rows', 'Unreadable', 'cell', 'Table', 'json_rows', 'read_table']
 
 # %% ../../nbs/records/02_table.ipynb #9d4e6c79
 MOST_OF_A_FIELD = 16 << 20  # characters; Python's own limit of 131,072 is less than a long case has
@@ -229,11 +231,22 @@ def _parquet(path: Path) -> Table:
     return _table(columns, [(place, {c: cell(v) for c, v in row.items()}) for place, row in rows], [])
 
 # %% ../../nbs/records/02_table.ipynb #c98ec8ef
+MOST_OF_A_WORKBOOK = 64 << 20  # bytes, unpacked; openpyxl needs some ten times as much memory
+
+
 def _workbooks(path: Path):
     try:
         import openpyxl
     except ImportError:
         raise ImportError("read_table: Excel files need openpyxl; pip install 'mhbench[excel]'") from None
+    unpacked = 0
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as z:
+            unpacked = sum(part.file_size for part in z.infolist())
+    if unpacked > MOST_OF_A_WORKBOOK:
+        rule = f"unpack to {MOST_OF_A_WORKBOOK >> 20} MB at most"
+        remedy = "save the sheet as CSV"
+        refuse("read_table", "a workbook", rule, f"{unpacked >> 20} MB", place=path.name, remedy=remedy)
     try:
         return openpyxl.load_workbook(path, data_only=True), openpyxl.load_workbook(path)
     except Exception as e:  # openpyxl raises whatever the broken part raises
@@ -247,9 +260,14 @@ def _workbooks(path: Path):
         )
 
 
+def _cells(sheet) -> dict:  # (row, column) -> cell
+    "The cells that a sheet has; openpyxl's own rows go through all between the first and the farthest, and make them."
+    return dict(sheet._cells)
+
+
 def _sheet(book, sheet: str | None, path: Path) -> str:
     "The sheet to read: the one named, or the only one that holds something."
-    filled = [s.title for s in book.worksheets if any(c.value is not None for row in s.iter_rows() for c in row)]
+    filled = [s.title for s in book.worksheets if any(c.value is not None for c in _cells(s).values())]
     if sheet is None and len(filled) == 1:
         return filled[0]
     if sheet is None or sheet not in book.sheetnames:
@@ -274,14 +292,14 @@ def _excel_cell(shown, typed) -> str | list | Unreadable:
     return cell(shown.value)
 
 
-def _merged(typed, top: int, cells: dict) -> int:
-    "Merged cells written into every row that they cover; the number of ranges."
+def _merged(typed, top: int, last: int, cells: dict) -> int:
+    "Merged cells written into every row that they cover, up to the last that has something; the number of ranges."
     ranges = [r for r in typed.merged_cells.ranges if r.max_row > top]
     for r in ranges:
         value = cells.get((r.min_row, r.min_col), "")
         if r.min_col != r.max_col:
             value = Unreadable(r.coord, "a cell must not be merged over several columns")
-        for row, column in ((x, y) for x in range(r.min_row, r.max_row + 1) for y in range(r.min_col, r.max_col + 1)):
+        for row, column in product(range(r.min_row, min(r.max_row, last) + 1), range(r.min_col, r.max_col + 1)):
             cells[row, column] = value
     return len(ranges)
 
@@ -290,10 +308,11 @@ def _excel(path: Path, sheet: str | None) -> Table:
     values, formulas = _workbooks(path)
     name = _sheet(formulas, sheet, path)
     shown, typed = values[name], formulas[name]
-    both = [(a, b) for x, y in zip(shown.iter_rows(), typed.iter_rows()) for a, b in zip(x, y)]
-    cells = {(a.row, a.column): v for a, b in both if (v := _excel_cell(a, b)) != ""}
+    values_at = _cells(shown)
+    both = [(values_at[at], b) for at, b in sorted(_cells(typed).items()) if at in values_at]
+    cells = {(b.row, b.column): v for a, b in both if (v := _excel_cell(a, b)) != ""}
     top, last = min((row for row, _ in cells), default=1), max((row for row, _ in cells), default=1)
-    n_merged = _merged(typed, top, cells)
+    n_merged = _merged(typed, top, last, cells)
     n_formulas = sum(b.data_type == "f" and b.row > top for _, b in both)
     n_hidden = sum(bool(d.hidden) for row, d in typed.row_dimensions.items() if row > top)
     counts = (
@@ -301,14 +320,14 @@ def _excel(path: Path, sheet: str | None) -> Table:
         (n_merged, "merged cells count for every row that they cover"),
         (n_hidden, "hidden rows are read like the others"),
     )
-    header = [cells.get((top, k), "") for k in range(1, typed.max_column + 1)]
+    widest = max((column for _, column in cells), default=1)
+    header = [cells.get((top, k), "") for k in range(1, widest + 1)]
     columns = _named([c.value if isinstance(c, Unreadable) else str(c) for c in header], f"{path.name}:{top}")
     start = path.name if sheet is None else f"{path.name}:{sheet}"
-    rows = [
-        (f"{start}:{row}", {c: cells.get((row, k), "") for k, c in enumerate(columns, 1)})
-        for row in range(top + 1, last + 1)
-    ]
-    return _table(columns, rows, [f"{n} {what}" for n, what in counts if n])
+    filled = sorted({row for row, _ in cells if row > top})
+    rows = [(f"{start}:{row}", {c: cells.get((row, k), "") for k, c in enumerate(columns, 1)}) for row in filled]
+    notes = [f"{n} {what}" for n, what in (*counts, (last - top - len(filled), "empty rows are left out")) if n]
+    return _table(columns, rows, notes)
 
 # %% ../../nbs/records/02_table.ipynb #4102bcd6
 def read_table(

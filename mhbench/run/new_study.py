@@ -182,7 +182,8 @@ def _check_name(name: str, p: dict, replace: bool) -> None:
 
 def _table_options(path: Path, asked: dict[str, Any], ratings: dict[str, Any] | None) -> tuple[dict, Table]:
     "The options of the loader `table`, with everything that was guessed, and the table."
-    reading = {k: asked.pop(k) for k in ("sheet", "encoding", "delimiter") if asked.get(k) is not None}
+    asked = {k: v for k, v in asked.items() if v is not None}
+    reading = {k: asked.pop(k) for k in ("sheet", "encoding", "delimiter") if k in asked}
     guessed = {k: asked.pop(k, None) for k in ("columns", "key", "separator", "language")}
     table = read_table(path, **reading)
     options = guess_layout(table, guessed.pop("columns"), **guessed) | reading | asked
