@@ -108,4 +108,4 @@ def test_a_run_without_an_answer_is_counted_and_an_unread_one_agrees_with_none()
     runs[2].loc[1, "read"] = False
     table = run_to_run(pd.concat(runs), n_boot=50, seed=1).set_index("measure")
     assert table["estimate"]["same answer"] == pytest.approx((1 + 1 / 3) / 2)
-    assert table["n_unread"].unique().tolist() == [1] and table["n_missing"].unique().tolist() == [1]
+    assert table["n_unread"].unique().tolist() == [1] and table["n_failed"].unique().tolist() == [1]

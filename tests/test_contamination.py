@@ -144,7 +144,7 @@ def test_a_model_is_asked_with_the_first_half_alone():
     assert (
         got.completions[0] == "would you assess first today?" and got.completions[3] == "describe his affect in"
     )  # cut off, but written
-    assert got.statuses == {"ok": 1, "refused": 1, "truncated": 1}
+    assert got.statuses == {"ok": 1, "error": 1, "truncated": 1}
     assert c.compare_completions(got.seconds, got.completions).skipped == {"too short": 1, "no completion": 1}
 
 
@@ -237,7 +237,7 @@ def test_without_log_probabilities_there_is_a_reason_and_no_number():
         got = c.ask_logprobs(["a b", "c d"], model, here(s), cache=None, progress=False)  # answers, and overlooks echo
         assert (
             got.logprobs == [None, None]
-            and got.statuses == {"refused": 2}
+            and got.statuses == {"error": 2}
             and "no log-probabilities of the prompt's tokens" in got.reason
         )
     with FaultServer(every=lambda n, body: "400") as s:
@@ -247,7 +247,7 @@ def test_without_log_probabilities_there_is_a_reason_and_no_number():
         every=lambda n, body: "400" if body["prompt"] == "a b" else listed
     ) as s:  # one text alone fails: the others have theirs
         got = c.ask_logprobs(["a b", "c d"], model, here(s), cache=None, progress=False)
-        assert got.logprobs == [None, [-0.5]] and got.statuses == {"refused": 1, "ok": 1} and got.reason == ""
+        assert got.logprobs == [None, [-0.5]] and got.statuses == {"error": 1, "ok": 1} and got.reason == ""
 
 
 @pytest.mark.parametrize("case", ["echo", "refuse", "local"])

@@ -50,7 +50,8 @@ def number(body):
 
 OUTCOMES = {
     "ok": lambda: "B",
-    "refused": refuse,
+    "error": refuse,
+    "refused": lambda: {"message": {"content": None, "refusal": "I cannot help with that"}, "finish_reason": "stop"},
     "filtered": lambda: {"message": {"content": ""}, "finish_reason": "content_filter"},
     "truncated": lambda: {"message": {"content": "B because"}, "finish_reason": "length"},
 }
@@ -74,7 +75,7 @@ def test_errors_keep_the_endpoints_words_and_are_not_answers():
     with answering(lambda body: refuse(403, "your plan does not include this model")) as (here, _):
         (r,) = generate(mc(1), MODEL, here, cache=None, progress=False)
     assert (r.status, r.text, r.letter_logprobs) == (
-        "refused",
+        "error",
         None,
         None,
     ) and "your plan does not include this model" in r.error
@@ -293,8 +294,8 @@ def test_every_item_has_a_response_from_the_encoder():
     got = nearest_option(items, Random())
     assert [r.item_id for r in got] == [i.item_id for i in items] and [r.status for r in got] == [
         "ok",
-        "refused",
-        "refused",
+        "error",
+        "error",
         "ok",
         "ok",
         "ok",
@@ -302,7 +303,7 @@ def test_every_item_has_a_response_from_the_encoder():
     assert (
         got[3].text in {"One.", "Two!", "Three?"} and got[4].text == "Q1: One.\nQ2: One." and got[5].text in {"x", "y"}
     )
-    assert all(r.error for r in got if r.status == "refused")
+    assert all(r.error for r in got if r.status == "error")
     assert nearest_option([], Random()) == []
 
 

@@ -20,7 +20,7 @@ from mhbench.steps.answers import Asked
 from mhbench.steps.generate import generate
 from mhbench.steps.judge import extras, judge
 from mhbench.steps.jury import jury, outcomes, position_bias_table, same_lineage
-from mhbench.steps.verdicts import _Case, _verdicts, messages, schema, split_parts
+from mhbench.steps.verdicts import BY_RULE, _Case, _verdicts, messages, schema, split_parts
 from mhbench.studies.psychiatrybench import approach
 
 DR = Model(name="dr", endpoint="here", served="judge", lineage="m", price={"prompt": 10.0, "completion": 0.0})
@@ -191,10 +191,26 @@ def test_whatever_a_judge_says_is_a_verdict_of_its_kind_or_none(data, what):
             assert v["label"] in {"Correct", "Incorrect", "Abstain", "first", "second", "tie", "yes", "no"}
 
 
-def test_a_response_without_text_is_not_shown_and_not_guilty():
+def test_a_request_that_failed_is_not_shown_and_not_guilty():
     items = cloze(1)
-    js, seen = ask_judge(physician, [said(items[0], "s", None, status="refused", error="no")], items)
-    assert seen == [] and (js[0].label, js[0].status) == (None, "error") and "status refused" in js[0].error
+    js, seen = ask_judge(physician, [said(items[0], "s", None, status="error", error="no")], items)
+    assert seen == [] and (js[0].label, js[0].status) == (None, "error") and "status error" in js[0].error
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        {"text": None, "status": "filtered"},
+        {"text": "", "status": "refused"},
+        {"text": "I'm sorry, but I can't help with that."},
+        {"text": " "},
+    ],
+)
+def test_an_answer_that_says_nothing_is_incorrect_and_no_judge_is_asked(way):
+    items = cloze(1)
+    fields = {"text": None, "status": "ok"} | way
+    js, seen = ask_judge(physician, [said(items[0], "s", fields.pop("text"), **fields)], items)
+    assert seen == [] and (js[0].label, js[0].status, js[0].text, js[0].attempts) == ("Incorrect", "ok", BY_RULE, 0)
 
 
 # ---------------------------------------------------------------- scores

@@ -108,7 +108,7 @@ def test_what_a_filter_stopped_is_filtered_and_no_key_is_told(monkeypatch, tmp_p
 
     library(monkeypatch, answer)
     a, b = ask([letter(0), letter(1)], model(), endpoint(), cache=None, progress=False)
-    assert (a.status, b.status) == ("filtered", "refused")
+    assert (a.status, b.status) == ("filtered", "error")
     assert "abcdefgh" not in b.error and "litellm reads the key from the environment" in b.error
 
 

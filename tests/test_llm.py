@@ -105,7 +105,7 @@ def test_an_exported_run_replays_elsewhere_failures_included(cache, tmp_path):
             )
         )
     assert [replace(a, cached=False) for a in replayed] == first
-    assert replayed[1].status == "refused" and "told to answer 404" in replayed[1].error
+    assert replayed[1].status == "error" and "told to answer 404" in replayed[1].error
 
 
 def test_replay_off_neither_reads_nor_writes(cache):
@@ -119,7 +119,7 @@ def test_replay_off_neither_reads_nor_writes(cache):
 def test_a_failure_is_asked_again_and_a_repeat_within_a_run_is_asked_once(cache):
     with FaultServer({"question 0": ["401"]}) as s:
         assert [a.status for a in run([q(0), q(1), replace(q(1), id="twin")], s, cache=cache)] == [
-            "refused",
+            "error",
             "ok",
             "ok",
         ]
@@ -187,10 +187,10 @@ def test_leaving_early_ends_at_once_though_the_endpoint_hangs(cache):
     "fault, words",
     [("400", "400: told to answer 400"), ("401", "401: "), ("404", "404: "), ("quota", "exceeded your current quota")],
 )
-def test_refused_for_good_fails_at_once_with_the_endpoints_words(fault, words):
+def test_what_is_turned_away_for_good_fails_at_once_with_the_endpoints_words(fault, words):
     with FaultServer({"question 0": [fault]}) as s:
         (a,) = run([q(0)], s)
-        assert (a.status, a.attempts, len(s.asked), a.text) == ("refused", 1, 1, None)
+        assert (a.status, a.attempts, len(s.asked), a.text) == ("error", 1, 1, None)
     assert words in a.error
 
 
@@ -239,7 +239,7 @@ def test_more_failures_than_allowed_end_the_run_after_saving(cache):
             run([q(i) for i in range(60)], s, cache=cache, endpoint=ep(s.url, concurrency=1), max_failed=2)
         assert len(cache.get_many([wire(q(i), MODEL, ep(s.url)).key for i in range(10)])) == 10
         again = run([q(i) for i in range(60)], s, cache=cache)  # one 404 is left
-        assert sum(a.cached for a in again) >= 10 and sum(a.status == "refused" for a in again) == 1
+        assert sum(a.cached for a in again) >= 10 and sum(a.status == "error" for a in again) == 1
 
 
 def test_a_replica_that_is_dead_is_left_alone():
@@ -750,7 +750,7 @@ def test_a_server_that_does_not_echo_is_refused_and_asked_again_another_day(cach
     with FaultServer(every=lambda n, body: echoing(form)) as s:
         out = run(ALOUD[:2], s, cache=cache, endpoint=ep(s.url, prompt_logprobs="echo"))
         assert len(s.asked) == 2  # no retry: the next try would say the same
-        assert all(a.status == "refused" and words in a.error and a.prompt_logprobs is None for a in out)
+        assert all(a.status == "error" and words in a.error and a.prompt_logprobs is None for a in out)
     with FaultServer(every=lambda n, body: echoing("echo")) as s:
         assert [a.status for a in run(ALOUD[:2], s, cache=cache, endpoint=ep(s.url, prompt_logprobs="echo"))] == [
             "ok",

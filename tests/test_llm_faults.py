@@ -30,7 +30,7 @@ def expected(faults):
     "(status, attempts) of an item that goes through these faults."
     for n, f in enumerate(faults, 1):
         if FAULTS[f] in ("refused", "filtered"):
-            return FAULTS[f], n
+            return ("filtered" if FAULTS[f] == "filtered" else "error"), n
     return "ok", len(faults) + 1
 
 

@@ -45,14 +45,15 @@ class Progress:
         self.label, self.total, self.out = label, total, sys.stderr if out is None else out
         self.live = getattr(self.out, "isatty", lambda: False)()
         self.show = show and not os.environ.get("CI") and (self.live or "ipykernel" not in sys.modules)
-        self.done = self.failed = self.cached = self.tokens = 0
+        self.done = self.failed = self.declined = self.cached = self.tokens = 0
         self.usd, self.unpriced, self.began = 0.0, False, time.monotonic()
         self.shown = self.told = self.began
         self.file = os.environ.get(LIVE)
 
     def add(self, a: Answer):
         self.done += 1
-        self.failed += a.status in ("refused", "error")
+        self.failed += a.status == "error"
+        self.declined += a.status in ("refused", "filtered")
         self.cached += a.cached
         if not a.cached:
             self.tokens += a.prompt_tokens + a.completion_tokens
@@ -65,8 +66,9 @@ class Progress:
         rate = (asked or self.done) / s
         spent = "cost unknown" if self.unpriced else f"{self.usd:.4f} USD"
         left = f", {self.left(now):.0f} s left" if self.left(now) is not None else ""
+        declined = f" {self.declined} refused," if self.declined else ""
         return (
-            f"{self.label}: {self.done}{f'/{self.total}' if self.total else ''} done, {self.failed} failed,"
+            f"{self.label}: {self.done}{f'/{self.total}' if self.total else ''} done, {self.failed} failed,{declined}"
             f" {self.cached} cached, {rate:.3g} items/s, {self.tokens} tokens ({self.tokens / s:.0f}/s), {spent}{left}"
         )
 

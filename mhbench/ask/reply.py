@@ -343,7 +343,7 @@ def _echo(reply: dict[str, Any], request: Request, tokens: tuple[int, int, int])
     got = _fields("", None, finish if isinstance(finish, str) else None)
     got |= {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], "thinking_tokens": 0}
     got |= {"prompt_logprobs": found, "thought": False, "listed": True}
-    return got if found is not None else got | {"status": "refused", "error": _DEAF}
+    return got if found is not None else got | {"status": "error", "error": _DEAF}
 
 
 def _status(got: dict[str, Any], refusal: str | None, request: Request, limit: float, opened: bool) -> dict[str, Any]:

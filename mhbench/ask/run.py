@@ -128,7 +128,7 @@ class _Run(_Adapts):
     def _ready(self, place: int, answer: Answer):
         self.ready[place] = answer
         self.progress.add(answer)
-        if answer.status in ("refused", "error") and answer.text is None:  # a text that cannot be read is an answer
+        if answer.status == "error" and answer.text is None:  # a text that cannot be read is an answer
             self.failed += 1
             self.first_error = self.first_error or f"{answer.id}: {answer.error}"
             if self.max_failed is not None and self.failed > self.max_failed and self.stop is None:
@@ -302,7 +302,8 @@ class _Run(_Adapts):
             return None
         if came.kind in ("refused", "filtered"):
             self._count_refusal(came)
-            return self._finish(job, {"status": came.kind, "error": job.error}, final=came.kind == "filtered")
+            status = "filtered" if came.kind == "filtered" else "error"  # what the endpoint turned away is no answer
+            return self._finish(job, {"status": status, "error": job.error}, final=status == "filtered")
         if came.kind == "wait":
             return self._pushed_back(job, came.asked, now)
         job.faults += 1
@@ -328,7 +329,7 @@ class _Run(_Adapts):
             job.repaired, job.body, job.error = True, _repair(job, got["text"], got["error"]), got["error"]
             return self._put_off(job, now)
         return self._finish(
-            job, got, final=got["status"] != "refused" or not job.request.echo
+            job, got, final=got["status"] != "error" or not job.request.echo
         )  # a server that does not echo may learn to
 
     def _pushed_back(self, job: _Job, asked: float | None, now: float):

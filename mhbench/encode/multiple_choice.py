@@ -206,7 +206,7 @@ def choice_responses(
     *,
     model: str,  # the entry in params.yaml
 ) -> list[Response]:  # one an item, mode zero_shot
-    "The most probable option of each item, with the probabilities; items of other tasks, and too long ones, refused."
+    "The most probable option of each item, with the probabilities; other tasks, and items that are too long, get none."
     choosable = [i for i in items if i.task == "multiple_choice" and len(i.options) <= 26]
     found = classifier.log_probabilities(choosable)
     out = []
@@ -219,5 +219,5 @@ def choice_responses(
             continue
         kind = item.task == "multiple_choice"
         why = "question and option are longer than it reads" if kind else f"task {item.task} has no options to choose"
-        out.append(Response(**same, status="refused", error=f"choice_responses: {why}"))
+        out.append(Response(**same, status="error", error=f"choice_responses: {why}"))
     return out

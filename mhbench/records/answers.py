@@ -76,7 +76,9 @@ def _said(row: dict, place: str) -> dict:
         known = row.get("letter_logprobs") or None
         letters = {"letter_logprobs": _logprobs(known, place) if isinstance(known, str) else known}
         return {"text": row["text"]} | (letters if known else {})
-    return {"status": "error", "error": row.get("error") or "the table has no text"}
+    if row.get("error"):
+        return {"status": row.get("status") or "error", "error": row["error"]}
+    return {"text": ""} | ({"status": row["status"]} if row.get("status") else {})
 
 
 def load_answers(
@@ -85,7 +87,9 @@ def load_answers(
     model: str,  # whose answers they are: a name for the tables
     *,
     others: Collection[str] = (),  # ids of items that are not asked in this run: answers to them are passed over
-) -> list[Response]:  # one a row, in the order of the file; an empty text is status error
+) -> list[
+    Response
+]:  # one a row, in the order of the file; an empty text is an empty answer, or none where `error` says why
     """Somebody's answers as responses.
 
     Raises: FileNotFoundError; ValueError for a missing column, or an item that neither was asked nor is among `others`.

@@ -13,6 +13,7 @@ import pandas as pd
 
 from .reading import SMALL, standing
 from .style import spaced
+from ..steps.rates import about_declined
 from ..steps.score import mode_names
 
 # %% auto #0
@@ -68,7 +69,7 @@ _UNKNOWN = "nothing can be said: not one of its answers could be read"
 def against_lines(
     results: str | Path,
     studies: Sequence[str],
-) -> pd.DataFrame:  # study, model, asked as, n, n_not_asked, n_missing, n_unread, estimate, ..., lines, reading
+) -> pd.DataFrame:  # study, model, asked as, n, n_not_asked, n_missing, n_refused, n_unread, estimate, ..., reading
     "The accuracy of each model and way of asking, and where it stands against chance and the marks."
     parts = []
     for study in studies:
@@ -84,18 +85,24 @@ def against_lines(
         kept = main.assign(study=study, lines=named or "–", reading=read, **{"asked as": mode_names(main).map(spaced)})
         parts.append(kept)
     columns = ["study", "model", "estimate", "ci_low", "ci_high", "level", "n", "n_not_asked"]
-    columns += ["n_missing", "n_unread", "asked as", "lines", "reading"]  # a phone's screen ends after the estimate
+    columns += [
+        "n_missing",
+        "n_refused",
+        "n_unread",
+        "asked as",
+        "lines",
+        "reading",
+    ]  # a phone's screen ends after the estimate
     if not parts:
         return pd.DataFrame(columns=columns)
     return pd.concat(parts, ignore_index=True).reindex(columns=columns)
 
 # %% ../../nbs/report/09_findings.ipynb #c5517c1b
 _WRONG = {
-    "error": "requests got no answer",
-    "refused": "answers were refused by the model",
-    "filtered": "answers were stopped by the provider's filter",
-    "truncated": "answers were cut off at the limit of tokens",
-    "unread": "answers could not be read, and count as wrong beside others that could",
+    "failed": "requests got no answer, and are in no share",
+    "refused": "answers are refusals (in words, in their field or by a filter), and count as not right",
+    "unread": "answers could not be read, and count as not right beside others that could",
+    "cut": "answers were cut off at the limit of tokens",
 }
 
 
@@ -168,6 +175,7 @@ def went_wrong(results: str | Path, studies: Sequence[str]) -> list[str]:  # sen
             + _of_unread(accuracy, study)
             + _of_coverage(accuracy, study)
         )
+        out += [f"{study}: {said}" for said in about_declined(_table(Path(results), "score", study, "declined"))]
         for stage in ("judge", "duels"):
             counts, guard = (_table(Path(results), stage, study, t) for t in ("counts", "guard"))
             out += _of_judges(counts, guard, study, stage)

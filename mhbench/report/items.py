@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from ..errors import refuse
 from ..records.schema import Item, Judgment, Rating, Response, read_records
 from ..records.stored import Columnar
-from ..steps.score import mode_names
+from ..steps.score import FAILED, NOT_READ, REFUSED, mode_names, what_became
 
 # %% auto #0
 __all__ = ['ROW_COLUMNS', 'MOST_WORDS', 'Answers', 'protected_ids', 'answers_of', 'columnar', 'packed']
@@ -53,12 +53,11 @@ class Answers(NamedTuple):
 
 
 def _became(scores: pd.DataFrame) -> pd.Series:
-    "In a word: right, wrong, unread, judged elsewhere, or what kept the answer away."
-    right, read = scores["correct"], scores["read"].astype(bool)
+    "In a word: right, wrong, not scored (a judge does), or what came in place of an answer."
+    right, other = scores["correct"], what_became(scores)
     what = np.where(right == 1, "right", np.where(right == 0, "wrong", "partly right"))
     what = np.where(right.isna(), "not scored", what)
-    what = np.where(~read & (right == 0), "unread", what)
-    return pd.Series(np.where(scores["status"].isin(["ok", "truncated"]), what, scores["status"]), scores.index)
+    return pd.Series(np.where(other.isin([NOT_READ, REFUSED, FAILED]), other, what), scores.index)
 
 
 def _verdict(j: Judgment) -> str:

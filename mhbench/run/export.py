@@ -34,7 +34,7 @@ def _sample(row: Any, item: dict, said: dict) -> dict:
     asked = "\n\n".join([*(f"{k}: {v}" for k, v in item.get("context", {}).items()), item.get("question", "")]).strip()
     text = said.get("text") or row.answer or ""
     model = str(row.model)
-    stop = "stop" if row.what not in ("truncated", "error") else "max_tokens" if row.what == "truncated" else "unknown"
+    stop = {"refused": "content_filter", "failed": "unknown"}.get(row.what, "stop")
     choice = {"message": {"role": "assistant", "content": text, "source": "generate"}, "stop_reason": stop}
     value = "N" if pd.isna(row.right) else "C" if row.right == 1 else "I" if row.right == 0 else float(row.right)
     seen = {"category": row.category, "set": row.set, "case": row.case, "became": row.what, "judged": row.judged}

@@ -16,11 +16,11 @@ from ..stats.calibration import expected_calibration_error, reliability_curve
 from ..stats.estimate import estimate
 from ..stats.resample import mean
 from .rates import COUNTS, average_models, rate_table
-from .score import ANSWERED, RUN, mode_names
+from .score import RUN, mode_names, outcome_counts
 
 # %% auto #0
-__all__ = ['on_core', 'breakdowns', 'average_breakdowns', 'probability_scores', 'with_run', 'in_panels', 'chance_level',
-           'calibration_table', 'reliability_curves', 'score_metrics']
+__all__ = ['on_core', 'breakdowns', 'average_breakdowns', 'matching_table', 'probability_scores', 'with_run', 'in_panels',
+           'chance_level', 'calibration_table', 'reliability_curves', 'score_metrics']
 
 # %% ../../nbs/steps/13_accuracy.ipynb #3684fd3f
 def on_core(scores: pd.DataFrame, core: str | None) -> pd.DataFrame:
@@ -87,6 +87,25 @@ def average_breakdowns(
         every = scores[scores["correct"].notna()]
         parts.append(average_models(every, "correct", ["set"], **settings).query("by == 'set'"))
     return pd.concat(parts, ignore_index=True)
+
+
+def matching_table(
+    scores: pd.DataFrame,
+    *,
+    core: str | None = None,
+    n_boot: int = 1000,
+    seed: int,
+) -> pd.DataFrame:  # as rate_table, with `measure`: one row a comparison; none where nobody was asked to fill a gap
+    "The share of right terms of cloze items, as people compare and character for character (`mhbench.ask.cloze`)."
+    cloze = on_core(scores, core)
+    cloze = cloze[(cloze["task"] == "cloze") & (cloze["mode"] != "free_form")]
+    values = {"the same term": "correct", "the same string": "correct_strict"}
+    parts = [
+        rate_table(cloze, value, [], n_boot=n_boot, seed=seed).assign(measure=measure)
+        for measure, value in values.items()
+    ]
+    kept = [*RUN, "measure", "n", "n_clusters", *COUNTS[1:], "estimate", "ci_low", "ci_high", "interval", "level"]
+    return pd.concat(parts, ignore_index=True)[kept].sort_values(RUN, kind="stable", ignore_index=True)
 
 
 def probability_scores(rates: Mapping[str, pd.DataFrame]) -> pd.DataFrame:  # rates with a column `score`
@@ -185,7 +204,7 @@ def score_metrics(plain: pd.DataFrame, accuracy: pd.DataFrame, f1: pd.DataFrame)
     kept = ["n", "estimate", "ci_low", "ci_high", *(c for c in COUNTS if c in total)]
     return {
         "n_responses": len(plain),
-        "n_missing": int((~plain["status"].isin(ANSWERED)).sum()),
+        **outcome_counts(plain),
         "accuracy": {r["run"]: {k: r[k] for k in kept} for r in total.to_dict("records")},
         "macro_f1": {r.run: r.estimate for r in f1.itertuples()},
     }

@@ -18,7 +18,7 @@ from ..records.schema import Item, Judgment, Response, fingerprint, frame
 from ..records.shards import shard
 from .generate import generate
 from .judge import judge
-from .score import ANSWERED, UNSCORED, read_answer
+from .score import ANSWERED, DECLINED, UNSCORED, read_answer
 from .similarity import judge_by_similarity, nearest_option
 
 # %% auto #0
@@ -86,24 +86,27 @@ def count_tasks(items: Sequence[Item]) -> pd.DataFrame:  # task, items
 
 
 def _read(items: Sequence[Item], responses: Sequence[Response]) -> pd.DataFrame:
-    "The responses, with `scored` (an answer that is right or wrong by itself), `unread` and `truncated`."
+    "The responses, with `scored` (an answer that is right or wrong by itself), `unread`, `refused` and `truncated`."
     by_id = {i.item_id: i for i in items}
     read = [read_answer(by_id[r.item_id], r) for r in responses]
     answered = [r.status in ANSWERED for r in responses]
-    scored = [ok and how not in UNSCORED for ok, (_, how) in zip(answered, read)]
+    open_tasks = {i.item_id for i in items if i.task in ("open", "sequential")}
+    alone = [r.mode != "free_form" and r.item_id not in open_tasks for r in responses]
+    scored = [ok and by_itself and how not in UNSCORED for ok, by_itself, (_, how) in zip(answered, alone, read)]
     table = frame(responses, Response).assign(answered=answered, scored=scored)
-    table["unread"] = [known and not answer for known, (answer, _) in zip(scored, read)]
+    table["refused"] = [how in DECLINED for _, how in read]
+    table["unread"] = [known and not answer and how not in DECLINED for known, (answer, how) in zip(scored, read)]
     return table.assign(truncated=table["status"] == "truncated")
 
 
 def count_responses(items: Sequence[Item], responses: Sequence[Response]) -> pd.DataFrame:
     """By mode, status and what of the requests the endpoint did not take (`changed`): responses, items, answers that
-    could not be read, tokens and money.
+    could not be read, refusals, tokens and money.
     """
     table = _read(items, responses)
     table["changed"] = table["changed"].map(", ".join)
     g = table.groupby(["mode", "status", "changed"])
-    spent = g[["unread", "prompt_tokens", "completion_tokens"]].sum()
+    spent = g[["unread", "refused", "prompt_tokens", "completion_tokens"]].sum()
     spent["cost_usd"] = g["cost_usd"].agg(lambda x: x.sum(skipna=False))  # one unknown price makes the sum unknown
     return pd.concat([g.size().rename("n"), g["item_id"].nunique().rename("items"), spent], axis=1).reset_index()
 

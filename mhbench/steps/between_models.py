@@ -16,7 +16,7 @@ from ..stats.agreement import krippendorff_alpha
 from ..stats.estimate import Estimate, estimate
 from ..stats.resample import mean
 from ..stats.tests import adjust_p, mcnemar, minimal_detectable_difference, sign_flip_test
-from .score import ANSWERED, RUN, UNSCORED, mode_names, where_read
+from .score import FAILED, RUN, UNSCORED, mode_names, outcome_counts, what_became, where_read
 
 # %% auto #0
 __all__ = ['model_pairs', 'run_to_run', 'pair_names']
@@ -99,7 +99,9 @@ def _shared_error(pairs: pd.DataFrame, level: float) -> np.ndarray:
     return pairs["detectable"].to_numpy(float) * all_of / one
 
 # %% ../../nbs/steps/20_between_models.ipynb #c277dcde
-_RUNS = ["model", "mode", "answered_by", "temperature", "n_runs", "measure", *_MEASURED, "n_unread", "n_missing"]
+_RUNS = ["model", "mode", "answered_by", "temperature", "n_runs", "measure", *_MEASURED]
+_LOST = ["n_failed", "n_refused", "n_unread"]  # of all answers, those to questions that were asked once with them
+_RUNS += _LOST
 
 
 def _same(values: list) -> float:
@@ -155,19 +157,20 @@ def run_to_run(
     """How far a model agrees with itself where it was asked the same item at the same temperature again.
 
     Columns: model, mode, answered_by, temperature, n_runs (the most of any item), measure, n (items), n_clusters,
-    estimate, ci_low, ci_high, level, interval, n_unread and n_missing (answers).
+    estimate, ci_low, ci_high, level, interval, n_failed, n_refused and n_unread (answers; a refusal and an unread
+    answer agree with none).
     """
     rows = []
     settings = {"n_boot": n_boot, "seed": seed, "level": level}
     asked = scores[(scores["answered_by"] != "majority") & (scores["mode"] != "free_form")]
     asked = asked[~asked["how"].isin(UNSCORED)]
     for run, g in asked.groupby(["model", "mode", "answered_by", "temperature"], sort=True):
-        answered = g[g["status"].isin(ANSWERED)]
+        answered = g[what_became(g) != FAILED]
         again = answered[answered.groupby("item_id")["item_id"].transform("size") > 1]
         if not len(again):
             continue
         again = again.assign(sample=again.groupby("item_id")["sample"].rank(method="first").astype(int))
-        counts = {"n_unread": int((~again["read"]).sum()), "n_missing": len(g) - len(answered)}
+        counts = {c: outcome_counts(g)[c] for c in _LOST}
         head = dict(zip(_RUNS, run)) | {"n_runs": int(again.groupby("item_id").size().max())}
         if again["read"].any():
             rows += [head | r | counts for r in _run_rows(again, settings)]

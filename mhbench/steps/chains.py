@@ -23,7 +23,7 @@ from ..encode.roscoe import roscoe, split_steps
 from ..errors import refuse
 from ..records.schema import Item, Response
 from .rates import rate_table
-from .score import ANSWERED, mode_names, score_responses
+from .score import FAILED, REFUSED, mode_names, says_nothing, score_responses, what_became
 
 # %% auto #0
 __all__ = ['CHAIN_MODES', 'MAIN_SCORES', 'Chains', 'reasoning_chains', 'count_chains', 'Measures', 'load_measures',
@@ -57,8 +57,10 @@ class Chains(NamedTuple):
 
 def _no_chain(item: Item, response: Response) -> str | None:
     "Why a response is no chain; None where it is one."
-    if response.status not in ANSWERED:
-        return "no answer"
+    if response.status == "error":
+        return FAILED
+    if says_nothing(response) not in (None, "empty"):
+        return REFUSED
     if not (response.text or response.reasoning or "").strip():
         return "an answer without a text"
     return None if item.rationale else "no expert rationale"
@@ -212,7 +214,7 @@ def absent_scores(scores: ChainScores) -> pd.DataFrame:  # score, why
     return pd.DataFrame(list(scores.absent.items()), columns=["score", "left out, because"])
 
 # %% ../../nbs/steps/18_chains.ipynb #0b49981c
-_COUNTED = ["n", "n_clusters", "n_not_asked", "n_missing"]
+_COUNTED = ["n", "n_clusters", "n_not_asked", "n_missing", "n_refused"]
 _MEANS = ["score", "model", "mode", *_COUNTED, "estimate", "ci_low", "ci_high"]
 MAIN_SCORES = (
     "faithfulness",
@@ -225,9 +227,10 @@ MAIN_SCORES = (
 
 
 def chain_table(items: Sequence[Item], chains: Chains, values: pd.DataFrame) -> pd.DataFrame:
-    "One row a chain: what it answers, whether it was right, how many steps it has, its scores."
-    kept = ["item_id", "cluster", "category", "model", "mode", "sample", "correct"]
-    about = score_responses(items, chains.responses).reset_index(drop=True)[kept]
+    "One row a chain: what became of its answer, whether it was right, how many steps it has, its scores."
+    kept = ["item_id", "cluster", "category", "model", "mode", "sample", "outcome", "correct"]
+    about = score_responses(items, chains.responses).reset_index(drop=True)
+    about = about.assign(outcome=what_became(about))[kept]
     return pd.concat([about.assign(n_steps=[len(c) for c in chains.steps]), values], axis=1)
 
 
@@ -238,10 +241,10 @@ def mean_scores(
     *,
     n_boot: int = 1000,
     seed: int,
-) -> pd.DataFrame:  # score, model, mode, n, n_clusters, n_not_asked, n_missing, estimate, ci_low, ci_high
+) -> pd.DataFrame:  # score, model, mode, n, n_clusters, n_not_asked, n_missing, n_refused, estimate, ...
     """Each score's mean by model and mode, with a bootstrap over items (whole cases where items share one). Beside it
-    stand the questions with a rationale that were not asked, and those that were asked and have no value: no answer, or
-    one without a text.
+    stand the questions with a rationale that were not asked, and those that were asked and have no value (`n_missing`):
+    no answer, one without a text, or a refusal (`n_refused`). A chain whose letter could not be read is a chain.
     """
     scored = score_responses(items, [*chains.responses, *chains.others]).reset_index(drop=True)
     scored = scored.assign(mode=mode_names(scored))

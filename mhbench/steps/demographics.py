@@ -74,7 +74,7 @@ def absent_models(
     return out
 
 # %% ../../nbs/steps/16_demographics.ipynb #d4ab8035
-_LEVELS = ["set", "attribute", "model", "mode", "by", "group", "n", "n_clusters", "n_missing", "n_unread"]
+_LEVELS = ["set", "attribute", "model", "mode", "by", "group", "n", "n_clusters", "n_missing", "n_refused", "n_unread"]
 _LEVELS += ["estimate", "ci_low", "ci_high", "interval"]
 
 

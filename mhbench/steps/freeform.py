@@ -14,13 +14,22 @@ from ..encode.bertscore import Scorer, inconsistency
 from ..encode.embeddings import Encoder
 from ..errors import refuse
 from ..records.schema import Item, Response, letters
-from .rates import of_group, rate_table
-from .score import ANSWERED, key_of, scorable, score_responses
+from .rates import rate_table
+from mhbench.steps.score import (
+    FAILED,
+    NOT_READ,
+    REFUSED,
+    key_of,
+    outcome_counts,
+    scorable,
+    score_responses,
+    what_became,
+)
 from .truth import beside_truth
 
 # %% auto #0
-__all__ = ['ECHO', 'preferred_option', 'inconsistency_scores', 'count_free_form', 'could_be_asked', 'inconsistency_table',
-           'accuracy_beside', 'echo_truth', 'freeform_metrics']
+__all__ = ['NOTHING_SHARED', 'ECHO', 'preferred_option', 'inconsistency_scores', 'count_free_form', 'could_be_asked',
+           'inconsistency_table', 'accuracy_beside', 'echo_truth', 'freeform_metrics']
 
 # %% ../../nbs/steps/19_freeform.ipynb #e49921e2
 def preferred_option(item: Item) -> str:
@@ -34,12 +43,16 @@ def preferred_option(item: Item) -> str:
     return item.options[letters(len(item.options)).index(key[0])]
 
 
+NOTHING_SHARED = 1.0  # the inconsistency of an answer that says nothing
+
+
 def inconsistency_scores(
     items: Iterable[Item],
     responses: Iterable[Response],  # of any mode; those of free_form are taken
     scorer: Scorer | Encoder | str | None = None,  # None: BERTScore with the bundled MiniLM
-) -> pd.DataFrame:  # of score_responses, with the column inconsistency; NaN where there is no text
-    """One row a free-form response.
+) -> pd.DataFrame:  # of score_responses, with the column inconsistency; NaN where the request failed
+    """One row a free-form response. An empty answer and a refusal share nothing with the preferred option, as
+    BERTScore's authors have it of an empty text: the rule of `mhbench.steps.score`.
 
     Raises: ValueError where an item has no preferred option.
     """
@@ -47,9 +60,10 @@ def inconsistency_scores(
     by_id = {i.item_id: i for i in items}
     asked = [r for r in responses if r.mode == "free_form"]
     scores = score_responses(items, asked)
-    said = [k for k, r in enumerate(asked) if r.status in ANSWERED and (r.text or "").strip()]
-    values = np.full(len(asked), np.nan)
-    if said:
+    what = what_became(scores)
+    said = np.flatnonzero(~what.isin([FAILED, REFUSED, NOT_READ]))
+    values = np.where(what == FAILED, np.nan, NOTHING_SHARED)
+    if len(said):
         texts = [(asked[k].text or "").strip() for k in said]
         preferred = [preferred_option(by_id[asked[k].item_id]) for k in said]
         values[said] = inconsistency(texts, preferred, scorer=scorer)
@@ -57,9 +71,11 @@ def inconsistency_scores(
 
 
 def count_free_form(scores: pd.DataFrame) -> pd.DataFrame:  # one row
-    "How many free-form responses there are, of how many models to how many questions, and how many have no text."
+    "How many free-form responses there are, of how many models to how many questions, and what became of the others."
     counts = {"responses": len(scores), "models": scores["model"].nunique(), "questions": scores["item_id"].nunique()}
-    return pd.DataFrame([counts | {"without a text": int(scores["inconsistency"].isna().sum())}])
+    what = what_became(scores)
+    lost = {"empty": int((what == NOT_READ).sum()), "refused": int((what == REFUSED).sum())}
+    return pd.DataFrame([counts | lost | {"failed": int((what == FAILED).sum())}])
 
 # %% ../../nbs/steps/19_freeform.ipynb #9c259d44
 def could_be_asked(items: Sequence[Item], scores: pd.DataFrame) -> pd.DataFrame:  # as `scorable` gives them
@@ -75,14 +91,10 @@ def inconsistency_table(
     n_boot: int = 1000,
     seed: int,
 ) -> pd.DataFrame:
-    """Mean inconsistency by model and category, with a bootstrap over questions; lower is better. With `whole`,
-    `n_missing` counts the questions that were asked and have no value: no answer, or one without a text.
+    """Mean inconsistency by model and category, with a bootstrap over questions; lower is better. `n_unread` counts
+    empty answers, which have the highest inconsistency there is, as refusals have (`n_refused`).
     """
-    table = rate_table(scores, "inconsistency", ["category"], n_boot=n_boot, seed=seed, whole=whole)
-    if whole is not None:
-        size = [len(of_group(whole, by, group)) for by, group in zip(table["by"], table["group"])]
-        table["n_missing"] = size - table["n_not_asked"] - table["n"]
-    return table.drop(columns="n_unread")
+    return rate_table(scores, "inconsistency", ["category"], n_boot=n_boot, seed=seed, whole=whole)
 
 
 def accuracy_beside(
@@ -135,6 +147,6 @@ def freeform_metrics(scores: pd.DataFrame, table: pd.DataFrame) -> dict:
     kept = ["n", "estimate", "ci_low", "ci_high"]
     return {
         "n_responses": len(scores),
-        "n_without_text": int(scores["inconsistency"].isna().sum()),
+        **outcome_counts(scores),
         "inconsistency": {r["model"]: {k: r[k] for k in kept} for r in total.to_dict("records")},
     }

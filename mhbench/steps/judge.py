@@ -24,7 +24,7 @@ from ..errors import refuse
 from ..records.draw import draw_items
 from ..records.schema import Item, Judgment, Response
 from .generate import _with_system
-from .verdicts import _Case, _judgments, _said, _silent, _size, messages, schema
+from .verdicts import BY_RULE, _Case, _judgments, _said, _silent, _size, by_rule, messages, schema
 
 # %% auto #0
 __all__ = ['judged_answers', 'judge_requests', 'judge', 'extras', 'judge_items']
@@ -75,6 +75,12 @@ def _order(rs: Sequence[_Named], seed: int | None) -> tuple[_Named, ...]:
     )
 
 
+def _ruled(r: Response, rubric: Rubric) -> dict[str, Any] | None:
+    "What the rule says of an answer, where the rubric is one of right and wrong answers."
+    right_or_wrong = rubric.target != "item" and (rubric.kind == "score" or "Incorrect" in rubric.labels)
+    return by_rule(r, rubric.kind) if right_or_wrong else None
+
+
 def _cases(
     responses: Sequence[Response], items: Mapping, find: Callable[[Item], Rubric], repeats: int, seed: int | None
 ) -> Iterator[_Case]:
@@ -82,7 +88,7 @@ def _cases(
     groups: dict = {}
     for r in responses:
         rubric = find(items[r.study, r.item_id])
-        if r.text is None and rubric.kind != "pairwise":
+        if rubric.kind != "pairwise" and (r.text is None or _ruled(r, rubric)):
             continue
         alone = rubric.kind in ("score", "yes_no")
         groups.setdefault(
@@ -277,7 +283,7 @@ def _in_order(
     rubrics = [find(by_id[r.study, r.item_id]) for r in responses]
     return [
         there.get((r.study, r.item_id, r.model, r.mode, r.sample, k))
-        or _silent(r, judge=j.name, kind=b.kind, rubric=b.name, repeat=k)
+        or _silent(r, _ruled(r, b), judge=j.name, kind=b.kind, rubric=b.name, repeat=k)
         for r, b in zip(responses, rubrics)
         if b.kind != "pairwise"
         for k in range(repeats)
@@ -293,7 +299,7 @@ def extras(
     "A judge's further verdicts on the question."
     rows: dict = {}
     for j in judgments:
-        if j.status != "ok":
+        if j.status != "ok" or j.text == BY_RULE:
             continue
         r = _rubric(j.rubric, dir)
         if field not in r.extra:

@@ -16,17 +16,24 @@ from ..stats.estimate import Estimate, estimate
 from ..stats.metrics import f1
 from ..stats.pooling import half_width_se, inverse_variance_mean
 from ..stats.resample import bootstrap, mean
-from .score import ANSWERED, RUN, unread, where_read
+from .score import FAILED, JUDGED, NOT_READ, READ, REFUSED, RUN, what_became, where_read
 
 # %% auto #0
 __all__ = ['COUNTS', 'of_group', 'rate_table', 'average_models', 'paper_averages', 'present_groups', 'absent_members',
-           'status_table', 'f1_table', 'wide_cells']
+           'status_table', 'f1_table', 'declined_table', 'about_declined', 'wide_cells']
 
 # %% ../../nbs/steps/08_rates.ipynb #1b2449fd
 _MEASURED = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level"]
-COUNTS = ["n_not_asked", "n_missing", "n_failed", "n_truncated", "n_unread"]  # what stands beside every rate
+COUNTS = [
+    "n_not_asked",
+    "n_missing",
+    "n_failed",
+    "n_refused",
+    "n_truncated",
+    "n_unread",
+]  # what stands beside every rate
 _RATES = [*RUN, "by", "group", "n", "n_clusters", *COUNTS, *_MEASURED[2:]]
-_READ = ["item_id", "cluster", "status", "read", "how"]
+_SHARES = ("correct", "correct_strict", "declined")  # of items, between 0 and 1
 
 
 def of_group(whole: pd.DataFrame, breakdown: str, name: str) -> pd.DataFrame:
@@ -53,7 +60,7 @@ def _breakdowns(
 
 def _counted(scores: pd.DataFrame, value: str, item: np.ndarray, whole: np.ndarray | None) -> pd.DataFrame:
     "What is counted of each answer; `item` and `whole` are items as numbers."
-    answered, lost, x = scores["status"].isin(ANSWERED), unread(scores), scores[value]
+    what, x = what_became(scores), scores[value]
     return pd.DataFrame(
         {
             "run": scores.groupby(RUN, sort=True).ngroup().fillna(-1).astype(int),  # -1: not said how it was answered
@@ -61,17 +68,18 @@ def _counted(scores: pd.DataFrame, value: str, item: np.ndarray, whole: np.ndarr
             "cluster": pd.factorize(scores["cluster"], sort=True)[0],
             "x": x,
             "known": True if whole is None else np.isin(item, whole),
-            "answered": answered,
-            "failed": ~answered,
+            "answered": what != FAILED,
+            "failed": what == FAILED,
+            "refused": what == REFUSED,
             "truncated": scores["status"] == "truncated",
-            "unread": lost,
-            "read": x.notna() & ~lost,
+            "unread": what == NOT_READ,
+            "read": x.notna() & (what == READ),
         }
     )
 
 
 _OF_AN_ITEM = {"x": "mean", "cluster": "first", "known": "first", "answered": "any"}
-_OF_AN_ITEM |= dict.fromkeys(["failed", "truncated", "unread", "read"], "sum")
+_OF_AN_ITEM |= dict.fromkeys(["failed", "refused", "truncated", "unread", "read"], "sum")
 
 
 def _by_item(
@@ -94,7 +102,7 @@ def _counts(items: dict[str, np.ndarray], part: np.ndarray | None) -> dict:
     return {
         "n_not_asked": pd.NA if part is None else len(np.setdiff1d(part, items["item"])),
         "n_missing": int((known & ~items["answered"]).sum()),
-        **{f"n_{what}": int(items[what][known].sum()) for what in ("failed", "truncated", "unread")},
+        **{f"n_{what}": int(items[what][known].sum()) for what in ("failed", "refused", "truncated", "unread")},
     }
 
 
@@ -114,8 +122,9 @@ def rate_table(
 
     Columns: model, mode, answered_by, n_votes, by, group, n (items with a value), n_clusters, n_not_asked (items that
     were never asked; there with `whole`), n_missing (items that were asked and got no answer), n_failed (requests
-    without an answer), n_truncated (answers that were cut), n_unread (answers that could not be read, which are
-    wrong; where that is all of them there is no estimate), estimate, ci_low, ci_high, interval, level.
+    without an answer), n_refused, n_truncated (answers that were cut), n_unread (`mhbench.steps.score` has the rule:
+    refusals and unread answers are not right; where some are unread and none was read there is no estimate), estimate,
+    ci_low, ci_high, interval, level.
 
     Raises: ValueError for a column that is not there.
     """
@@ -135,7 +144,7 @@ def rate_table(
         parts |= {(breakdown, name): scorable[place == k] for k, name in enumerate(names)}
     answers = _counted(scores, value, asked, None if whole is None else scorable)
     runs = scores.groupby(RUN, sort=True).size().index
-    settings: dict[str, Any] = {"n_boot": n_boot, "seed": seed, "level": level, "share": value == "correct"}
+    settings: dict[str, Any] = {"n_boot": n_boot, "seed": seed, "level": level, "share": value in _SHARES}
     rows: list[list[dict]] = [[] for _ in runs]
     for breakdown, place, names in _breakdowns(scores, by):
         for run, group, items in _by_item(answers, place):
@@ -145,7 +154,7 @@ def rate_table(
             part = None if whole is None else parts.get((breakdown, name), scorable[:0])
             about = {"by": breakdown, "group": name, **_counts(items, part)}
             x, clusters = items["x"][there].astype(float), items["cluster"][there]
-            if value == "correct" and not items["read"].any():
+            if value == "correct" and items["unread"].any() and not items["read"].any():
                 found = Estimate.from_limits(np.nan, n=len(x), n_clusters=len(set(clusters)), level=level)
             else:
                 found = estimate(mean, x, clusters=clusters, **settings)
@@ -342,14 +351,15 @@ def absent_members(
 
 
 def status_table(scores: pd.DataFrame) -> pd.DataFrame:
-    """How many responses there are by model, way of answering and status, how many answers could not be read, and what
-    they cost.
+    """How many responses there are by model and way of answering, what became of them (as `mhbench.steps.score` has it;
+    `cut` are those that ended at the limit of tokens, whatever became of them), and what they cost.
     """
-    g = scores.groupby(RUN, sort=True)
+    told = scores.assign(_what=what_became(scores))
+    g = told.groupby(RUN, sort=True)
     out = g.agg(n=("item_id", "size"), n_items=("item_id", "nunique")).reset_index()
-    for s in ("ok", "truncated", "refused", "filtered", "error"):
-        out[s] = g["status"].agg(lambda x, s=s: int((x == s).sum())).to_numpy()
-    out["unread"] = unread(scores).groupby([scores[c] for c in RUN], sort=True).sum().to_numpy().astype(int)
+    for what in (READ, JUDGED, NOT_READ, REFUSED, FAILED):
+        out[what] = g["_what"].agg(lambda x, what=what: int((x == what).sum())).to_numpy()
+    out["cut"] = g["status"].agg(lambda x: int((x == "truncated").sum())).to_numpy()
     for c in ("prompt_tokens", "completion_tokens"):
         out[c] = g[c].sum().to_numpy()
     out["cost_usd"] = g["cost_usd"].agg(lambda x: x.sum(skipna=False)).to_numpy()  # NaN where a price is unknown
@@ -379,6 +389,66 @@ def f1_table(scores: pd.DataFrame, *, n_boot: int = 1000, seed: int, level: floa
         )
         rows.append(dict(zip(RUN, run)) | f.row())
     return pd.DataFrame(rows, columns=[*RUN, *_MEASURED])
+
+# %% ../../nbs/steps/08_rates.ipynb #a65a66cd
+_DECLINED = [*RUN, "by", "group", "measure", "n", "n_clusters", "n_failed", "n_refused", "n_unread", *_MEASURED[2:]]
+
+
+def declined_table(
+    scores: pd.DataFrame,  # what score_responses returned
+    by: Sequence[str] = ("category",),
+    *,
+    n_boot: int = 1000,
+    seed: int,
+    level: float = 0.95,
+) -> pd.DataFrame:  # as rate_table, with `measure`; no row of a model and way of answering that never declined
+    """How often each model declined, and between which bounds its share of right answers lies.
+
+    Source: of the bounds, Manski 1989.
+    """
+    what = what_became(scores)
+    declines = (what == REFUSED).groupby([scores[c] for c in RUN]).transform("any").astype(bool)
+    own, what = scores[declines], what[declines]
+    alone = own["correct"].notna() | ((what == FAILED) & ~own["task"].isin(["open", "sequential"]))
+    alone &= own["mode"] != "free_form"  # right or wrong by themselves, or would have been
+    scored = own.assign(lost=what.isin([FAILED, REFUSED, NOT_READ]))[alone]
+    right = scored["correct"].where(~scored["lost"])
+    values = {
+        "declined": own.assign(declined=(what == REFUSED).astype(float).where(what != FAILED)),
+        "right": scored,
+        "right, of those read": scored.assign(correct=right),
+        "right, at worst": scored.assign(correct=right.fillna(0.0)),
+        "right, at best": scored.assign(correct=right.fillna(1.0)),
+    }
+    parts = [pd.DataFrame(columns=_DECLINED)]
+    for measure, table in values.items():
+        column = "declined" if measure == "declined" else "correct"
+        within = [b for b in by if table[b].notna().any()]
+        found = rate_table(table, column, within, n_boot=n_boot, seed=seed, level=level) if len(table) else parts[0]
+        parts.append(found.assign(measure=measure)[_DECLINED])
+    out = pd.concat([p for p in parts if len(p)] or parts, ignore_index=True)
+    place = {m: k for k, m in enumerate(values)}
+    return out.sort_values([*RUN, "by", "group", "measure"], key=lambda c: c.map(place) if c.name == "measure" else c)
+
+
+def about_declined(table: pd.DataFrame) -> list[str]:  # of declined_table; sentences
+    "Who declined how often, and in which group most."
+    out: list[str] = []
+    if not len(table):
+        return out
+    shares = table[table["measure"] == "declined"]
+    for run, g in shares.groupby(RUN, sort=True):
+        whole = g[g["by"] == "all"].iloc[0]
+        share = f"{whole['n_refused']} refusals to {whole['n']} questions, a share of {_share(whole)}"
+        parts = g[(g["by"] != "all") & (g["estimate"] > 0)].sort_values("estimate", ascending=False, kind="stable")
+        most = f", most often {parts.iloc[0]['group']} ({_share(parts.iloc[0])})" if len(parts) > 1 else ""
+        out.append(f"{run[0]}, {run[1]}: {share}{most}.")
+    return out
+
+
+def _share(row: pd.Series) -> str:
+    known = np.isfinite([row["ci_low"], row["ci_high"]]).all()
+    return f"{row['estimate']:.2f}" + (f" [{row['ci_low']:.2f}, {row['ci_high']:.2f}]" if known else "")
 
 # %% ../../nbs/steps/08_rates.ipynb #6086f37a
 def _cell(r: Any, digits: int, times: float) -> str:

@@ -11,8 +11,11 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from ..ask.cloze import same_string, same_term
 from ..ask.labels import parse_extended_matching, parse_labels
 from ..ask.parse import parse_choice, parse_choices
+from ..ask.refusal import is_refusal
+from ..ask.thinking import split_thinking
 from ..errors import refuse
 from ..records.schema import Item, Response, letters
 from ..records.stored import column_of
@@ -20,18 +23,18 @@ from ..stats.calibration import brier, cross_entropy, letter_probabilities
 from ..stats.metrics import majority_vote
 
 # %% auto #0
-__all__ = ['ANSWERED', 'UNSCORED', 'NOTHING', 'RUN', 'NONE_READ', 'key_of', 'probabilities', 'read_answer', 'is_correct',
-           'mode_names', 'scorable', 'Said', 'score_responses', 'unread', 'where_read', 'with_soft_labels',
-           'self_consistency']
+__all__ = ['ANSWERED', 'DECLINED', 'UNSCORED', 'UNKNOWN', 'NOTHING', 'RUN', 'NONE_READ', 'READ', 'NOT_READ', 'REFUSED', 'FAILED',
+           'JUDGED', 'key_of', 'probabilities', 'says_nothing', 'read_answer', 'is_correct', 'mode_names', 'scorable',
+           'Said', 'score_responses', 'what_became', 'outcome_counts', 'unread', 'none_read', 'where_read',
+           'with_soft_labels', 'self_consistency']
 
 # %% ../../nbs/steps/07_score.ipynb #65287085
 ANSWERED = ("ok", "truncated")  # statuses under which there is a text to read
-UNSCORED = (
-    "judge",
-    "free form",
-)  # answers that are not right or wrong here: a judge, or the freeform stage, sees to them
+DECLINED = ("refused", "filtered")  # those of a refusal in its field, and of a provider's filter; texts are read
+UNSCORED = ("judge", "free form")  # not right or wrong here: a judge, or the freeform stage, sees to them
 
 
+UNKNOWN = "unknown: "  # before a name that is on no list
 NOTHING = "none of the list"  # the answer, and the key, where no label of a closed list applies
 _NOTHING = {NOTHING, "none", "none of them", "none of the above", "nothing", "normal", "no disorder", "keine", "nichts"}
 
@@ -51,12 +54,33 @@ def probabilities(response: Response | Said, n_options: int) -> np.ndarray | Non
     return None if np.isnan(p).any() else p
 
 
+def says_nothing(
+    response: Response | Said,
+) -> str | None:  # refused, filtered, empty; None where it says something
+    "Why an answer that came and was not read says nothing; an error is no answer, and is not asked for."
+    if response.status in DECLINED:
+        return response.status
+    if is_refusal(response.text):
+        return "refused"
+    return None if split_thinking(response.text or "")[1] or response.letter_logprobs else "empty"
+
+
 def read_answer(
     item: Item, response: Response | Said
-) -> tuple[list[str], str]:  # (letters, labels or the term; how it was found)
+) -> tuple[list[str], str]:  # (letters, labels or the term; how it was found, or why none was)
     "The answer in a response, and how it was found; an empty list where there is none."
     if response.status not in ANSWERED:
         return [], response.status
+    answer, how = _found(item, response)
+    chosen = [a for a in answer if a and not a.startswith(UNKNOWN)]
+    if item.task == "cloze" and not is_correct(item, answer):
+        chosen = []  # any text is a term: whether it is a refusal is asked unless it is right
+    why = None if chosen else says_nothing(response)
+    return ([], why) if why else (answer, how)
+
+
+def _found(item: Item, response: Response | Said) -> tuple[list[str], str]:
+    "The answer in a text that is there, as the form of the item asks for it."
     if response.mode == "free_form":
         return [], "free form"
     if item.task == "multiple_choice":
@@ -76,7 +100,7 @@ def read_answer(
         named = parse_labels(response.text, item.options, aliases=item.aliases)
         if not named.labels and named.unknown and all(u.strip(" .").casefold() in _NOTHING for u in named.unknown):
             return [NOTHING], named.how
-        return [*named.labels, *(f"unknown: {u}" for u in named.unknown)], named.how
+        return [*named.labels, *(f"{UNKNOWN}{u}" for u in named.unknown)], named.how
     if item.task == "cloze":
         term = (response.text or "").strip()
         return ([term], "text") if term else ([], "empty")
@@ -93,7 +117,7 @@ def is_correct(
     if item.task == "extended_matching":
         return float(np.mean([a == k for a, k in zip(answer, key)])) if len(answer) == len(key) else 0.0
     if item.task == "cloze":
-        return float(bool(answer) and answer[0] in key)
+        return float(bool(answer) and same_term(answer[0], key))
     return float(set(answer) == set(key) and bool(answer))
 
 # %% ../../nbs/steps/07_score.ipynb #3ebb20ef
@@ -121,6 +145,7 @@ _COLUMNS = [
     "answer",
     "key",
     "correct",
+    "correct_strict",
     "read",
     "confidence",
     "cross_entropy",
@@ -132,7 +157,10 @@ _COLUMNS = [
 ]
 
 _TYPES = (
-    {c: "float64" for c in ("temperature", "correct", "confidence", "cross_entropy", "brier", "cost_usd")}
+    {
+        c: "float64"
+        for c in ("temperature", "correct", "correct_strict", "confidence", "cross_entropy", "brier", "cost_usd")
+    }
     | {"read": bool}
     | {c: "int64" for c in ("n_votes", "sample", "attempts", "prompt_tokens", "completion_tokens")}
 )
@@ -193,12 +221,15 @@ def _scored(i: Item, r: Said) -> tuple:
         confidence = float(p.max())
         log_loss = float(cross_entropy(target[None], p[None]))
         squared_loss = float(brier(target[None], p[None]))
-    right = is_correct(i, answer) if r.status in ANSWERED and r.mode != "free_form" else np.nan
+    came = r.status != "error" and r.mode != "free_form"
+    right = is_correct(i, answer) if came else np.nan
+    strict = float(bool(answer) and same_string(answer[0], key_of(i))) if came and i.task == "cloze" else np.nan
     kept = answer if i.task != "cloze" else []
-    return how, kept, key_of(i) if i.options else [], right, bool(answer), confidence, log_loss, squared_loss
+    key = key_of(i) if i.options else []
+    return how, kept, key, right, strict, bool(answer), confidence, log_loss, squared_loss
 
 
-_OF_ANSWER = _COLUMNS[19:27]  # the columns of `_scored`
+_OF_ANSWER = _COLUMNS[19:28]  # the columns of `_scored`
 
 
 def _read_once(items: Sequence[Item], at: np.ndarray, said: list[np.ndarray]) -> tuple[list[tuple], np.ndarray]:
@@ -272,25 +303,56 @@ def score_responses(
 
 # %% ../../nbs/steps/07_score.ipynb #bde44050
 NONE_READ = "none read"  # what a page writes in place of a share of such answers
+READ, NOT_READ, REFUSED, FAILED, JUDGED = "read", "unread", "refused", "failed", "judged"
+
+
+def what_became(scores: pd.DataFrame) -> pd.Series:  # READ, NOT_READ, REFUSED, FAILED or JUDGED, one a row
+    "What became of each request; all are read in a table that does not say how answers were read."
+    if not {"status", "read", "how"} <= set(scores):
+        return pd.Series(READ, scores.index)
+    how, status = scores["how"], scores["status"]
+    kinds = [
+        (FAILED, status == "error"),
+        (READ, scores["read"].astype(bool)),
+        (REFUSED, status.isin(DECLINED) | how.isin(DECLINED)),
+        (JUDGED, how.isin(UNSCORED)),
+    ]
+    return pd.Series(
+        np.select([k for _, k in kinds], [name for name, _ in kinds], NOT_READ), scores.index, dtype=object
+    )
+
+
+def outcome_counts(scores: pd.DataFrame) -> dict[str, int]:  # n_failed, n_refused, n_truncated, n_unread
+    "How many requests failed, and how many answers were refusals, cut off, or unread."
+    what = what_became(scores)
+    cut = int((scores["status"] == "truncated").sum()) if "status" in scores else 0
+    counts = {f"n_{name}": int((what == name).sum()) for name in (FAILED, REFUSED)}
+    return counts | {"n_truncated": cut, "n_unread": int((what == NOT_READ).sum())}
 
 
 def unread(scores: pd.DataFrame) -> pd.Series:  # bool, one a row
-    """Which answers were given, should be right or wrong by themselves, and could not be read; none of a table that
-    does not say how answers were read.
-    """
-    if not {"status", "read", "how"} <= set(scores):
-        return pd.Series(False, scores.index)
-    return scores["status"].isin(ANSWERED) & ~scores["read"].astype(bool) & ~scores["how"].isin(UNSCORED)
+    "Which answers were given, should be right or wrong by themselves, and could not be read."
+    return what_became(scores) == NOT_READ
+
+
+def none_read(scores: pd.DataFrame) -> bool:
+    "Whether nothing is known of some answers: there are unread ones, and not one was read."
+    what = what_became(scores)
+    return bool((what == NOT_READ).any() and not (what == READ).any())
 
 
 def where_read(
     scores: pd.DataFrame,  # what score_responses returned
     groups: Sequence[str],  # columns: the answers of one rate are those that agree in all of them
 ) -> pd.DataFrame:
-    "The same rows; `correct` is missing in a group of whose answers not one could be read."
-    known = scores["correct"].notna() & ~unread(scores)
-    some = known.groupby([scores[g] for g in groups], observed=True, dropna=False).transform("any").astype(bool)
-    return scores.assign(correct=scores["correct"].where(some))
+    "The same rows; `correct` is missing in a group that has unread answers and not one that could be read."
+    what, known = what_became(scores), scores["correct"].notna()
+    by = [scores[g] for g in groups]
+    some_read, some_unread = (
+        (known & (what == name)).groupby(by, observed=True, dropna=False).transform("any").astype(bool)
+        for name in (READ, NOT_READ)
+    )
+    return scores.assign(correct=scores["correct"].where(some_read | ~some_unread))
 
 # %% ../../nbs/steps/07_score.ipynb #2882f5b4
 def with_soft_labels(
@@ -338,10 +400,13 @@ def self_consistency(
     choice = choice[choice.duplicated(["item_id", *RUN], keep=False)]  # asked several times
     for (item_id, *_), g in choice.groupby(["item_id", *RUN], sort=False):
         g = g.sort_values("sample", kind="stable")
-        vote = majority_vote([[tuple(a) or None for a in g["answer"]]])
-        answer = list(vote.answers[0] or ())
+        votes = [DECLINED if o == REFUSED else tuple(a) or None for o, a in zip(what_became(g), g["answer"])]
+        vote = majority_vote([votes])
+        declines = vote.answers[0] == DECLINED
+        answer = [] if declines else list(vote.answers[0] or ())
         first = g.iloc[0].to_dict()
         missing = g["correct"].isna().all()
+        how = "majority: tie" if vote.tied[0] else "majority"
         rows.append(
             first
             | {
@@ -350,7 +415,7 @@ def self_consistency(
                 "sample": 0,
                 "temperature": np.nan,
                 "status": first["status"] if missing else "ok",
-                "how": "majority: tie" if vote.tied[0] else "majority",
+                "how": REFUSED if declines else how,
                 "answer": answer,
                 "read": bool(answer),
                 "correct": np.nan if missing else is_correct(by_id[item_id], answer),

@@ -15,7 +15,7 @@ from ..encode.embeddings import cosines, six_decimals
 from ..errors import refuse
 from ..records.schema import Item, Judgment, Response, letters
 from .judge import _check
-from .verdicts import _reference, _silent
+from .verdicts import _reference, _silent, by_rule
 
 # %% auto #0
 __all__ = ['SIMILARITY', 'nearest_option', 'judge_by_similarity']
@@ -79,7 +79,7 @@ def nearest_option(
 def _nearest(item: Item, plan, vectors: np.ndarray, row: Mapping[str, int], model: str, scale: float) -> Response:
     same: dict[str, Any] = dict(item_id=item.item_id, study=item.study, model=model, mode="zero_shot", attempts=0)
     if isinstance(plan, str):
-        return Response(**same, status="refused", error=plan)
+        return Response(**same, status="error", error=plan)
     queries, candidates = plan
     z = scale * six_decimals(
         cosines(vectors[[row[q] for q in queries]], vectors[[row[c] for c in candidates]])
@@ -136,11 +136,12 @@ def judge_by_similarity(
     rubric = f"{SIMILARITY} {threshold:g}" if kind == "label" else SIMILARITY
     by: dict[str, Any] = dict(judge=judge, kind=kind, rubric=rubric)
     for r, s, keys in zip(responses, said, wanted):
-        if not s:
-            out.append(_silent(r, **by))
+        verdict = by_rule(r, kind)
+        if not s or verdict:
+            out.append(_silent(r, verdict, **by))
             continue
         near = float(six_decimals(max(vectors[row[k]] @ vectors[row[s]] for k in keys)))
-        verdict: dict[str, Any] = (
+        verdict = (
             {"label": "Correct" if near >= threshold else "Incorrect"}
             if kind == "label"
             else {"score": min(100.0, max(0.0, 100 * near))}

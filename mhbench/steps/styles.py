@@ -22,6 +22,7 @@ from ..stats.resample import mean
 from .answers import Asked, judge_everything
 from .similarity import SIMILARITY
 from .verdict_tables import verdict_frame
+from .verdicts import BY_RULE
 
 # %% auto #0
 __all__ = ['STYLES', 'style_rubric', 'judge_in_styles', 'alike_by_style', 'linked_scores', 'mean_points', 'final_scores']
@@ -142,7 +143,7 @@ def linked_scores(
             continue
         said = read_json(j.text or "", {"type": "object"})[0] if j.status == "ok" else None
         for k in range(1, len(item.stems) + 1):
-            points = (said or {}).get(f"Q{k}")
+            points = (said or {}).get(f"Q{k}", 0 if j.text == BY_RULE else None)
             value = float(points) if isinstance(points, (int, float)) else np.nan
             rows.append((j.judge, j.model, j.item_id, item.cluster, k, value))
     return pd.DataFrame(rows, columns=["judge", "model", "item_id", "cluster", "question", "points"])

@@ -18,6 +18,7 @@ from ..stats.agreement import ABSTAIN, cohen_kappa, pabak, percent_agreement
 from ..stats.bias import shared_lineage
 from ..stats.estimate import Estimate, estimate
 from ..stats.resample import mean
+from .verdicts import BY_RULE
 
 # %% auto #0
 __all__ = ['VERDICT_MEANS', 'lineage_guard', 'verdict_frame', 'count_verdicts', 'verdict_means', 'judges_compared', 'spending',
@@ -92,8 +93,9 @@ def verdict_means(
     n_boot: int = 1000,
     seed: int,
     level: float = 0.95,
-) -> pd.DataFrame:  # judge, model, by, group, n, ..., n_failed, n_abstain
-    """The mean verdict of each judge on each student, with its interval over cases.
+) -> pd.DataFrame:  # judge, model, by, group, n, ..., n_failed, n_by_rule, n_abstain
+    """The mean verdict of each judge on each student, with its interval over cases. `n_by_rule` counts the answers that
+    are empty or refusals: 0, or Incorrect, without a judge.
 
     Raises: ValueError for another kind.
     """
@@ -106,8 +108,10 @@ def verdict_means(
             found = _mean(*arrays, share=kind == "label", n_boot=n_boot, seed=seed, level=level)
             failed, abstained = (part["status"] != "ok").sum(), (part["label"] == ABSTAIN).sum()
             head = {"judge": judge, "model": model, "by": breakdown, "group": name}
-            rows.append(head | found.row() | {"n_failed": int(failed), "n_abstain": int(abstained)})
-    return pd.DataFrame(rows, columns=["judge", "model", "by", "group", *_ESTIMATE, "n_failed", "n_abstain"])
+            counts = {"n_failed": int(failed), "n_by_rule": int((part["text"] == BY_RULE).sum())}
+            rows.append(head | found.row() | counts | {"n_abstain": int(abstained)})
+    columns = ["judge", "model", "by", "group", *_ESTIMATE, "n_failed", "n_by_rule", "n_abstain"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _mean(values: np.ndarray, clusters: np.ndarray, **settings: Any) -> Estimate:
@@ -144,12 +148,12 @@ def judges_compared(
     seed: int,
     level: float = 0.95,
 ) -> pd.DataFrame:  # first, second, measure, outputs (that both have judged), n (without abstentions), ...
-    """Every pair of judges, or of a judge's repetitions, on what both have judged.
+    """Every pair of judges, or of a judge's repetitions, on what both have judged; what the rule decided is left out.
 
     Raises: ValueError for another kind.
     """
     _no_kind("judges_compared", kind)
-    wide = _by_run(table, kind)
+    wide = _by_run(table[table["text"] != BY_RULE], kind)
     cluster = wide.index.get_level_values("cluster").to_numpy()
     settings: dict[str, Any] = dict(n_boot=n_boot, seed=seed, level=level)
     rows = []

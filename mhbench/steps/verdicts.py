@@ -16,9 +16,10 @@ from ..ask.rubrics import Rubric
 from ..ask.template import render
 from ..errors import refuse
 from ..records.schema import Item, Judgment, Response, carried, letters
+from .score import says_nothing
 
 # %% auto #0
-__all__ = ['schema', 'split_parts', 'messages']
+__all__ = ['BY_RULE', 'schema', 'split_parts', 'messages', 'by_rule']
 
 # %% ../../nbs/steps/04_verdicts.ipynb #120c334a
 def schema(
@@ -261,8 +262,22 @@ def _judgments(case: _Case, answer: Answer, judge: Model) -> list[Judgment]:
     return out
 
 
-def _silent(r: Response, **by: Any) -> Judgment:  # judge, kind, rubric, repeat
-    "What is said of a response without a text: nothing, and why."
-    return Judgment(
-        **r.about, status="error", error=f"not judged: the response has no text (status {r.status})", attempts=0, **by
-    )
+BY_RULE = "by rule: the answer is empty or a refusal"  # in place of what a judge wrote
+
+
+def by_rule(
+    r: Response,
+    kind: str,  # score or label; others have no such verdict
+) -> dict[str, Any] | None:
+    "The verdict on an answer that says nothing: 0, or Incorrect; None where a judge has to be asked."
+    if r.status == "error" or not says_nothing(r):
+        return None
+    return {"score": {"score": 0.0}, "label": {"label": "Incorrect"}}.get(kind)
+
+
+def _silent(r: Response, verdict: Mapping[str, Any] | None = None, **by: Any) -> Judgment:  # judge, kind, rubric, ...
+    "What is said of a response that no judge is shown: what the rule says; else nothing, and why."
+    if verdict is not None:
+        return Judgment(**r.about, attempts=0, text=BY_RULE, **by, **verdict)
+    why = f"not judged: the response has no text (status {r.status})"
+    return Judgment(**r.about, status="error", error=why, attempts=0, **by)

@@ -310,7 +310,7 @@ class Explorer {
 }
 
 function became(what) {
-  return element("span", { class: what === "right" ? "right" : ["wrong", "unread", "error"].includes(what) ? "not" : "" }, what);
+  return element("span", { class: what === "right" ? "right" : ["wrong", "unread", "refused", "failed"].includes(what) ? "not" : "" }, what);
 }
 
 const explorer = document.getElementById("explorer");

@@ -20,7 +20,7 @@ from ...stats.metrics import accuracy, f1, precision, recall
 from ...stats.resample import Interval, bootstrap, mean, percentile_interval
 from ...stats.tests import adjust_p, paired_t
 from ...steps.rates import of_group
-from ...steps.score import ANSWERED, RUN, unread, where_read
+from ...steps.score import RUN, none_read, outcome_counts, where_read
 
 # %% auto #0
 __all__ = ['PASS_MARK', 'EXPERT_LEVEL', 'MEASURES', 'paper_interval', 'competency_table', 'against_marks', 'paired_models',
@@ -116,7 +116,7 @@ def competency_table(
     """The four measures with intervals by model, way of answering and group; "all" is always there.
 
     Columns: model, mode, answered_by, n_votes, by, group, measure, n (questions), n_clusters (cases),
-    n_not_asked (with `whole`), n_missing, n_unread, estimate, ci_low, ci_high, interval, level.
+    n_not_asked (with `whole`), n_missing, n_refused, n_unread, estimate, ci_low, ci_high, interval, level.
     Source: Nguyen et al. 2025, tables 2, 3, A8 and A9.
     Raises: ValueError for an unknown interval, or a question without one right letter.
     """
@@ -137,20 +137,20 @@ def competency_table(
                 group=name,
                 n=known["item_id"].nunique(),
                 n_clusters=known["cluster"].nunique(),
-                n_missing=int((~g["status"].isin(ANSWERED)).sum()),
-                n_unread=int(unread(g).sum()),
                 level=level,
             )
+            counts = outcome_counts(g)
+            head |= {"n_missing": counts["n_failed"], "n_refused": counts["n_refused"], "n_unread": counts["n_unread"]}
             if whole is not None:
                 every = of_group(whole[whole["task"] == "multiple_choice"], breakdown, name)
                 head["n_not_asked"] = len(set(every["item_id"]) - set(g["item_id"]))
-            if unread(known).all():
+            if none_read(known):
                 nothing = Estimate.from_limits(np.nan, n=head["n"], n_clusters=head["n_clusters"], level=level).row()
                 rows += [nothing | {"measure": m} | head for m in MEASURES]
                 continue
             rows += [r | head for r in _measured(known, interval, n_boot, seed, level, size)]
-    columns = [*RUN, "by", "group", "measure", "n", "n_clusters", "n_not_asked", "n_missing", "n_unread"]
-    columns += ["estimate", "ci_low", "ci_high", "interval", "level"]
+    columns = [*RUN, "by", "group", "measure", "n", "n_clusters", "n_not_asked", "n_missing"]
+    columns += ["n_refused", "n_unread", "estimate", "ci_low", "ci_high", "interval", "level"]
     return pd.DataFrame(rows, columns=[c for c in columns if whole is not None or c != "n_not_asked"])
 
 

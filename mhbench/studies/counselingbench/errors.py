@@ -21,6 +21,7 @@ from ...stats.agreement import cohen_kappa, percent_agreement
 from ...stats.consensus import majority
 from ...stats.estimate import estimate, proportion
 from ...stats.tests import adjust_p, chi_square
+from ...steps.score import READ, what_became
 from .load import ERRORS, load_counselingbench_errors
 from ..medqade.simulate import _csv
 
@@ -32,12 +33,14 @@ __all__ = ['error_sample', 'error_sheet', 'error_table', 'Collected', 'write_err
 def error_sample(
     scores: pd.DataFrame, n: int = 100, *, mode: str = "cot", seed: int
 ) -> pd.DataFrame:  # model, item_id, sample
-    """Wrong answers to annotate, `n` a model or as many as there are; a model's draw does not depend on the others.
+    """Wrong answers to annotate, `n` a model or as many as there are; a model's draw does not depend on the others. An
+    answer that could not be read, or is a refusal, is not right and is no wrong answer either: it is not drawn.
 
     Source: Nguyen et al. 2025, section 7.1.
     """
     parts = []
     wrong = scores[(scores["mode"] == mode) & (scores["answered_by"] == "plain") & (scores["correct"] == 0)]
+    wrong = wrong[what_became(wrong) == READ]
     for model, g in wrong.groupby("model", sort=True):
         g = g.sort_values(["item_id", "sample"])
         drawn = np.random.default_rng([seed, zlib.crc32(str(model).encode())]).permutation(len(g))[:n]

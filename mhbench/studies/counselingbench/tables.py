@@ -78,7 +78,7 @@ def choice_scores(scores: pd.DataFrame) -> Choice:  # scores: of the score stage
     return Choice(choice, choice.loc[choice["category"].isna(), "item_id"].nunique())
 
 # %% ../../../nbs/studies/counselingbench/05_tables.ipynb #117af13b
-_STANDING = ["model", "mode", "n", "n_clusters", "n_not_asked", "n_missing", "n_unread", "n_tied"]
+_STANDING = ["model", "mode", "n", "n_clusters", "n_not_asked", "n_missing", "n_refused", "n_unread", "n_tied"]
 _STANDING += ["estimate", "ci_low", "ci_high"]
 
 

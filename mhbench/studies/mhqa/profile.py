@@ -21,7 +21,7 @@ from ...stats.metrics import f1
 from ...stats.resample import mean
 from ...stats.tests import adjust_p, chi_square, mcnemar
 from ...steps.rates import of_group, wide_cells
-from ...steps.score import NONE_READ, unread, where_read
+from ...steps.score import NONE_READ, none_read, outcome_counts, where_read
 from ...steps.similarity import nearest_option
 from ...steps.training import TUNED, UNTRAINED, Run
 from ..corpus import load_corpus
@@ -110,7 +110,7 @@ def accuracy_and_f1(
     for (model, mode), run in _lettered(scores).groupby(["model", "mode"], sort=True):
         for group, part in _in_groups(run, by):
             clusters, truth, said = (part[c].to_numpy(object) for c in ("cluster", "truth", "said"))
-            if unread(part).all():
+            if none_read(part):
                 nothing = Estimate.from_limits(np.nan, n=len(part), n_clusters=len(set(clusters)))
                 found = dict.fromkeys(_MEASURES, nothing)
             else:
@@ -120,8 +120,10 @@ def accuracy_and_f1(
             if whole is not None:
                 every = of_group(whole, "all" if group == "Overall" else by, group)
                 head["n_not_asked"] = len(set(every["item_id"]) - set(asked[model, mode]))
+            counts = outcome_counts(part)
+            head |= {c: counts[c] for c in ("n_refused", "n_unread")}
             rows += [head | {"measure": name} | e.row() for name, e in found.items()]
-    columns = ["model", "mode", "group", "measure", *Estimate.from_limits(np.nan, n=0).row()]
+    columns = ["model", "mode", "group", "measure", *Estimate.from_limits(np.nan, n=0).row(), "n_refused", "n_unread"]
     return pd.DataFrame(rows, columns=[*columns, "n_not_asked"] if whole is not None else columns)
 
 

@@ -16,7 +16,7 @@ from ...records.schema import Item
 from ...stats.estimate import Estimate
 from ...stats.metrics import indicator
 from ...stats.resample import bootstrap, percentile_interval
-from ...steps.score import ANSWERED, unread
+from ...steps.score import FAILED, UNKNOWN, none_read, outcome_counts, what_became
 from .rows import NORMAL
 
 # %% auto #0
@@ -24,9 +24,6 @@ __all__ = ['LABEL_MEASURES', 'multi_label_scores', 'key_and_answer', 'label_meas
            'confusions', 'classification_figure_rows', 'classification_metrics']
 
 # %% ../../../nbs/studies/psychiatrybench/04_classification.ipynb #4e3c5bd2
-_UNKNOWN = "unknown: "  # how the score stage marks a name that is on no list
-
-
 def multi_label_scores(scores: pd.DataFrame) -> pd.DataFrame:
     "The rows of the score stage that are first plain answers to multi-label items."
     plain = (scores["task"] == "multi_label") & (scores["sample"] == 0) & (scores["answered_by"] == "plain")
@@ -39,8 +36,8 @@ def key_and_answer(
     labels: Sequence[str],  # the list, L names
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # key (N, L) and answer (N, L), bool; unknown names (N,)
     "Keys and answers as tables of zeros and ones."
-    known = [[a for a in row if not a.startswith(_UNKNOWN)] for row in answers]
-    unknown = np.array([len({a for a in row if a.startswith(_UNKNOWN)}) for row in answers], int)
+    known = [[a for a in row if not a.startswith(UNKNOWN)] for row in answers]
+    unknown = np.array([len({a for a in row if a.startswith(UNKNOWN)}) for row in answers], int)
     truth, beside = indicator([list(k) for k in keys], labels)
     said, more = indicator(known, labels)
     assert not beside.any(), "classification: a key is on the list"
@@ -97,17 +94,17 @@ def label_measures(
     return table[0] if weights is None else table
 
 # %% ../../../nbs/studies/psychiatrybench/04_classification.ipynb #73bb0307
-def _parts(scores: pd.DataFrame, items: Sequence[Item]) -> Iterable[tuple[dict, pd.DataFrame, list[str], int]]:
-    "Every model, mode and task: its answered rows, the list, and how many requests came to nothing."
+def _parts(scores: pd.DataFrame, items: Sequence[Item]) -> Iterable[tuple[dict, pd.DataFrame, list[str], dict]]:
+    "Every model, mode and task: the rows of its answers, the list, and what became of the requests."
     options = {i.item_id: i.options for i in items if i.task == "multi_label"}
     for (model, mode, category), g in multi_label_scores(scores).groupby(["model", "mode", "category"], sort=True):
-        there = g[g["status"].isin(ANSWERED)]
+        there, counts = g[what_became(g) != FAILED], outcome_counts(g)
         labels = list(dict.fromkeys(n for item_id in g["item_id"] for n in options[item_id]))
-        yield {"model": model, "mode": mode, "task": category}, there, labels, len(g) - len(there)
+        yield {"model": model, "mode": mode, "task": category}, there, labels, counts
 
 
 _ESTIMATE = list(Estimate.from_limits(np.nan, n=0).row())
-_COUNTED = ["n_not_asked", "n_missing", "n_unread"]
+_COUNTED = ["n_not_asked", "n_missing", "n_refused", "n_unread"]
 
 
 def classification_table(
@@ -117,17 +114,17 @@ def classification_table(
     n_boot: int = 1000,
     seed: int,
     level: float = 0.95,
-) -> pd.DataFrame:  # model, mode, task, measure, n, ..., n_not_asked, n_missing, n_unread
+) -> pd.DataFrame:  # model, mode, task, measure, n, ..., n_not_asked, n_missing, n_refused, n_unread
     "Every measure of every model on each classification task, with its interval over cases."
     n_items = Counter(i.category for i in items if i.task == "multi_label")
     rows = []
-    for head, g, labels, missing in _parts(scores, items):
+    for head, g, labels, counts in _parts(scores, items):
         truth, said, unknown = key_and_answer(g["answer"], g["key"], labels)
         normal = labels.index(NORMAL) if NORMAL in labels else None
-        mute = int((~said.any(1) & (unknown == 0)).sum())
-        about = head | {"n_not_asked": n_items[head["task"]] - len(g) - missing, "n_missing": missing}
-        about |= {"n_unread": mute}
-        if unread(g).all():  # of those that answered, if anybody did
+        counts = {"n_missing": counts["n_failed"]} | counts
+        about = head | {"n_not_asked": n_items[head["task"]] - len(g) - counts["n_missing"]}
+        about |= {c: counts[c] for c in _COUNTED[1:]}
+        if not len(g) or none_read(g):
             nothing = Estimate.from_limits(np.nan, n=len(g), n_clusters=g["cluster"].nunique(), level=level).row()
             rows += [about | {"measure": name} | nothing for name in LABEL_MEASURES]
             continue
@@ -165,7 +162,7 @@ def label_scores(
     "Every label that a case has or a model names: how often, and its F1 with an interval over cases."
     rows = []
     for head, g, labels, _ in _parts(scores, items):
-        if unread(g).all():
+        if not len(g) or none_read(g):
             continue
         truth, said, _unknown = key_and_answer(g["answer"], g["key"], labels)
         occurs = np.flatnonzero(truth.any(0) | said.any(0))
@@ -197,14 +194,14 @@ def confusions(
     and the case lacks; `–` where one side is empty. A case with several of them counts for each pair.
     """
     rows = []
-    for head, g, _, _missing in _parts(scores, items):
-        if unread(g).all():
+    for head, g, _, _counts in _parts(scores, items):
+        if not len(g) or none_read(g):
             continue
         pairs: Counter = Counter()
         true = Counter(k for key in g["key"] for k in key)
         for answer, key in zip(g["answer"], g["key"]):
             missed = sorted(set(key) - set(answer)) or ["–"]
-            named = sorted(a.removeprefix(_UNKNOWN) for a in set(answer) - set(key)) or ["–"]
+            named = sorted(a.removeprefix(UNKNOWN) for a in set(answer) - set(key)) or ["–"]
             pairs.update((m, x) for m in missed for x in named if (m, x) != ("–", "–"))
         ranked = sorted(pairs.items(), key=lambda x: (-x[1], x[0]))[:most]
         rows += [head | {"missed": m, "named": x, "n": n, "n_true": true[m]} for (m, x), n in ranked]
