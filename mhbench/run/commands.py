@@ -5,8 +5,10 @@
 # %% ../../nbs/run/22_commands.ipynb #9d92f6a4
 from __future__ import annotations
 
+import json
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,7 @@ from .bank import add_corpus
 from .cached import add_cache
 from .compare import add_compare
 from .graph import root
-from .params import ASKED_IN, asked_by, load_params
+from .params import ASKED_IN, asked_by, load_params, not_run
 from .people import add_people
 from .sweep import add_sweep
 from .workplace import add_init
@@ -68,48 +70,77 @@ def _merge(a):
 def _select(a):
     if a.items and not a.items.isdecimal():
         refuse("select", "--items", "be a number of items, 0 for all", f"{a.items!r}")
-    for option, named in (("--studies", a.studies), ("--models", a.models), ("--judges", a.judges)):
+    for option, named in (("--studies", a.studies), ("--judges", a.judges)):
         if named and not _names(named):
             refuse("select", option, "name something, or be left out", f"{named!r}")
     given = {"studies": _names(a.studies), "models": _names(a.models), "judges": _names(a.judges)}
-    if a.demo or a.items or any(given.values()):
+    if a.models is not None and given["models"] is None:
+        given["models"] = []  # nobody is asked: answers that were recorded are scored
+    changes = a.demo or a.items or any(v is not None for v in given.values())
+    if changes:
         edit.select(**given, items=int(a.items) if a.items else None, demo=a.demo, params=root() / a.params)
     p = load_params(root() / a.params)
-    if not (a.show or a.demo or a.items or any(given.values())):
+    if not (a.show or changes):
         return
     print("\n".join(selection(p)))
 
 
 def selection(p: dict) -> list[str]:  # one a line
-    "What the next run takes, in words: studies, models, and whom each stage asks besides."
+    "What the next run takes, in words: studies, models, whom each stage asks besides, and which stages are not run."
     run = p["run"]
-    out = [f"studies: {', '.join(run['studies'])}", f"models: {', '.join(run['models'])}"]
+    nobody = "nobody is asked; recorded answers are scored"
+    out = [f"studies: {', '.join(run['studies'])}", f"models: {', '.join(run['models']) or nobody}"]
     for stage in [s for s in ASKED_IN if run.get(s)]:
         for study in run[stage]:
             whom = asked_by(p, stage, study)
             named = [f"{k} {', '.join(v) or 'nobody'}" for k, v in whom.items() if v is not None]
             out.append(f"{stage} of {study}: {'; '.join(named) or 'the models of the run'}")
+    out += [f"not run: {stage} of {study}: {why}" for (stage, study), why in not_run(p).items()]
     if run.get("items") is not None:
         out.append(f"items: at most {run['items']} a study" if run["items"] else "items: all")
     return out
 
 
-def _without_bad_rows(loader: str, path: str, study: str, options: dict) -> str:
-    "What `strict=false` would do about a corpus that was refused; nothing where it would not help."
+def _corpus(prepare: dict, path: str, study: str, options: dict) -> tuple[Any, list[dict]]:
+    """A corpus, and the rows that do not fit. Unless `strict` is among the options, these are set aside where most rows
+    do fit, and the options say so from then on.
+    """
     from mhbench.studies.corpus import load_corpus
 
-    if "strict" in options:
-        return ""
     with tempfile.TemporaryDirectory() as d:
-        file = Path(d) / "set_aside.jsonl"
+        aside = Path(d) / "set_aside.jsonl"
+        lenient = options | {"strict": False, "set_aside": str(aside)}
         try:
-            corpus = load_corpus(loader, path, study=study, **options, strict=False, set_aside=str(file))
-        except (ValueError, OSError):
-            return ""
-        n = file.read_text(encoding="utf-8").count("\n") if file.exists() else 0
-    rows = "1 row does" if n == 1 else f"{n} rows do"
-    kept = f"the {len(corpus.items)} items that do are kept"
-    return f"; {rows} not fit: with `--option strict=false` they are set aside and counted, and {kept}" if n else ""
+            given = lenient if options.get("strict") is False else options
+            corpus = load_corpus(prepare["loader"], path, study=study, **given)
+        except ValueError:
+            if "strict" in options:
+                raise
+            try:
+                corpus = load_corpus(prepare["loader"], path, study=study, **lenient)
+            except (ValueError, OSError):
+                corpus = None
+            n = aside.read_text(encoding="utf-8").count("\n") if aside.exists() else 0
+            if corpus is None or not 0 < n < len(corpus.items):
+                raise
+            options["strict"] = False
+        lines = aside.read_text(encoding="utf-8").split("\n") if aside.exists() else []
+    return corpus, [json.loads(line) for line in lines if line]
+
+
+_MOST_ROWS = 10  # rows set aside that are listed one by one
+
+
+def _found(study: str, corpus: Any, aside: list[dict]) -> list[str]:  # one a line
+    "What a corpus holds, and what of its source is left out and why."
+    answers = Counter((r.model, r.mode) for r in corpus.responses)
+    held = f"{len(corpus.items)} items, {len(corpus.ratings)} ratings, {len(corpus.responses)} recorded answers"
+    out = [f"{study}: {held}"] + [f"  recorded: {model} in {mode}, {n} answers" for (model, mode), n in answers.items()]
+    if aside:
+        out.append(f"  set aside: {len(aside)} rows that do not fit (--option strict=true refuses them)")
+        out += [f"    {b['place']}, {b['column']}: {b['rule']}; got {b['value'][:60]}" for b in aside[:_MOST_ROWS]]
+        out += [f"    and {len(aside) - _MOST_ROWS} more"] if len(aside) > _MOST_ROWS else []
+    return out + [f"  {line}" for line in corpus.notes if not (aside and "set aside, the first" in line)]
 
 
 def _import(a):
@@ -119,7 +150,7 @@ def _import(a):
         refuse("import", "PATH", "be given, or --demo alone", f"{a.path!r}{' and --demo' if a.demo else ''}")
     if a.demo:
         now = edit.forget_corpus(a.study, params=path)
-        print(f"{a.study}: {now} again, as before the import")
+        print(f"{a.study}: {now} again, as before the import; what was made of the other corpus is removed")
         return
     for text in a.option:
         name, eq, value = text.partition("=")
@@ -133,27 +164,16 @@ def _import(a):
     if prepare.get("loader") == "table":
         remedy = f"say `mhbench new-study {a.study} FILE --replace`"
         refuse("import", "study", "not be a table with a layout of its own", f"{a.study!r}", remedy=remedy)
-    if prepare:
-        from mhbench.studies.corpus import load_corpus
-
-        with tempfile.TemporaryDirectory() as d:
-            aside = {"set_aside": f"{d}/set_aside.jsonl"} if options.get("strict") is False else {}
-            try:
-                corpus = load_corpus(prepare["loader"], a.path, study=a.study, **options, **aside)
-            except ValueError as e:
-                raise ValueError(f"{e}{_without_bad_rows(prepare['loader'], a.path, a.study, options)}") from None
-    edit.import_corpus(a.study, a.path, options, params=path)
-    if prepare:
-        print(
-            f"{a.study}: {len(corpus.items)} items, {len(corpus.ratings)} ratings, {len(corpus.responses)} recorded"
-            " answers"
-        )
-        for line in corpus.notes:
-            print(f"  {line}")
+    corpus, aside = _corpus(prepare, a.path, a.study, options) if prepare else (None, [])
+    anew = edit.import_corpus(a.study, a.path, options, corpus.settings if corpus else None, params=path)
+    print(*_found(a.study, corpus, aside), sep="\n")
+    through = [stage for stage in load_params(path)["studies"][a.study] if stage not in ("prepare", "annotate")]
+    settled = "without the demo's limits, examinees and settings" if anew else "otherwise as it was"
+    print(f"recorded in {a.params} with its SHA-256; the study's entry there is {settled}")
     print(
-        f"recorded in {a.params} with its SHA-256; every mode asks all of its items (the demo's limits are lifted), and"
-        f" `make repro STUDIES={a.study} ITEMS=200` runs 200 of them"
+        f"it goes through prepare, {', '.join(through)}; `mhbench select --studies {a.study}` says what runs, and why not"
     )
+    print(f"what was made of the corpus before is removed; `mhbench import {a.study} --demo` goes back to it")
 
 
 _COLUMNS = {
@@ -253,7 +273,7 @@ def add_commands(
     s.add_argument("model")
     s = add("select", _select, "say what the next `dvc repro` runs: writes run.yaml, and nothing in params.yaml")
     s.add_argument("--studies", default="", help="comma-separated, or all")
-    s.add_argument("--models", default="", help="comma-separated, or all")
+    s.add_argument("--models", help="comma-separated, or all; '' asks nobody, and recorded answers alone are scored")
     s.add_argument("--items", default="", help="at most this many items a study; 0 for all")
     s.add_argument("--judges", default="", help="who judges, in every study; by default judges follow the models")
     s.add_argument("--demo", action="store_true", help="go back to the selection that came with the repository")

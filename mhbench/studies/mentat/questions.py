@@ -256,6 +256,36 @@ def _unprompt(row: dict, place: str) -> tuple[str, list[str]]:
     return free[1], list(five.groups())
 
 
+def _prompt_item(place: str, row: dict, name: str, k: int, order: list[int]) -> dict:
+    "One prompt of an evaluation set as the fields of an Item; `k` counts the prompts of its question."
+    q, labels = f"mentat-{row['q_id']}", [float(x) for x in row["labels"]]
+    text, options = _unprompt(row, place)
+    variant = {"set": name, "gender": row["gender"].removeprefix("text_")}
+    if row["age"] is not None:
+        variant["age"] = str(int(row["age"]))
+    if row["nat"] is not None:
+        variant["ethnicity"] = row["nat"]
+    return dict(
+        order=order,
+        item_id=f"{q}.{name}.{k}",
+        study="mentat",
+        task="multiple_choice",
+        category=row["category"],
+        question=text,
+        options=options,
+        key=[a for a, t in zip(letters(5), labels) if t == max(labels)],
+        soft_labels=labels,
+        soft_labels_low=[float(x) for x in row["labels_lower_bound"]],
+        soft_labels_high=[float(x) for x in row["labels_upper_bound"]],
+        variant=variant,
+        base_id=q,
+        group_id=q,
+        split=row["split"],
+        source=place,
+        protected=True,
+    )
+
+
 def load_mentat_set(
     path: str | Path,  # the release's folder, or the archive (.zip or .zip.aes)
     password: str | None,
@@ -289,7 +319,7 @@ def load_mentat_set(
             remedy="download it again",
         )
     rows = []
-    seen: Counter[str] = Counter()
+    seen: Counter[int] = Counter()
     for member, data in sorted(members.items()):
         try:
             table = pa.ipc.open_stream(data).read_all()
@@ -312,37 +342,8 @@ def load_mentat_set(
                 remedy="use a release that this loader knows",
             )
         for n, row in enumerate(table.to_pylist()):
-            place, q = f"{file.name}:{member}:row {n}", f"mentat-{row['q_id']}"
-            text, options = _unprompt(row, place)
-            labels, top = row["labels"], max(row["labels"])
-            variant = {"set": name, "gender": row["gender"].removeprefix("text_")}
-            if row["age"] is not None:
-                variant["age"] = str(int(row["age"]))
-            if row["nat"] is not None:
-                variant["ethnicity"] = row["nat"]
-            rows.append(
-                (
-                    place,
-                    dict(
-                        order=[int(k) for k in row["random_order"]],
-                        item_id=f"{q}.{name}.{seen[q]}",
-                        study="mentat",
-                        task="multiple_choice",
-                        category=row["category"],
-                        question=text,
-                        options=options,
-                        key=[a for a, t in zip(letters(5), labels) if t == top],
-                        soft_labels=labels,
-                        soft_labels_low=row["labels_lower_bound"],
-                        soft_labels_high=row["labels_upper_bound"],
-                        variant=variant,
-                        base_id=q,
-                        group_id=q,
-                        split=row["split"],
-                        source=place,
-                        protected=True,
-                    ),
-                )
-            )
-            seen[q] += 1
+            place = f"{file.name}:{member}:row {n}"
+            order = [int(k) for k in row["random_order"]]
+            rows.append((place, _prompt_item(place, row, name, seen[row["q_id"]], order)))
+            seen[row["q_id"]] += 1
     return validate(rows, Item, unique="item_id").records

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,12 +16,13 @@ import pandas as pd
 from pydantic import Field, model_validator
 
 from ...errors import refuse
-from ...records.schema import Item, Record, Validated, letters, validate
+from ...records.schema import Item, Record, Response, Validated, letters, validate
 from ...records.table import csv_rows
 from ..corpus import Corpus, corpus_of, one_file
 
 # %% auto #0
-__all__ = ['TOPICS', 'TYPES', 'mend_encoding', 'mend_option', 'MHQARow', 'load_mhqa', 'inspect_mhqa', 'count_mhqa', 'load']
+__all__ = ['TOPICS', 'TYPES', 'mend_encoding', 'mend_option', 'MHQARow', 'load_mhqa', 'inspect_mhqa', 'count_mhqa',
+           'load_mhqa_results', 'load']
 
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #a524c4d4
 def mend_encoding(text: str) -> str:
@@ -120,7 +121,11 @@ _RULES = {"agree": _Agreeing, "number": MHQARow, "text": _Named}
 
 
 def _rows(path, encoding) -> Iterator[tuple[str, dict[str, str]]]:
-    for place, row in csv_rows(path, ("id", "topic", "type", "question", *_OPTIONS), encoding):
+    for place, row in csv_rows(path, ("topic", "type", "question", *_OPTIONS), encoding):
+        if "id" not in row:
+            got = "a file of recorded answers" if "predictions" in row else "another file"
+            remedy = "recorded answers come with the folder of MHQA-gold, in its folder final_results"
+            refuse("load_mhqa", "columns", "include id, the PubMed id", got, place=path.name, remedy=remedy)
         row = {_ALIASES.get(k, k): v for k, v in row.items()}
         yield place, {k: v for k, v in row.items() if k and not k.startswith("Unnamed:")}
 
@@ -245,9 +250,56 @@ def count_mhqa(items: list[Item]) -> pd.DataFrame:
     )
 
 # %% ../../../nbs/studies/mhqa/01_load.ipynb #fd951584
+def load_mhqa_results(
+    csv: str | Path,  # a file of `final_results`: questions, options and the number of a model's option, `predictions`
+    items: Iterable[Item],  # MHQA-gold
+    *,
+    encoding: str = "utf-8-sig",
+) -> tuple[list[Response], list[str]]:  # answers as letters, and places of rows that are to none of the items
+    """A model's recorded answers. The file has no PubMed ids: a row is joined to the first question with its text and
+    its options.
+
+    Raises: ValueError for a missing column.
+    """
+    path, at = Path(csv), {}
+    for i in items:
+        at.setdefault((_folded(i.question), *map(_folded, i.options)), i)
+    model = re.sub(r"[^A-Za-z0-9._+-]+", "-", path.stem)
+    rows, strange = [], []
+    for place, row in csv_rows(path, ("question", *_OPTIONS, "predictions"), encoding):
+        item = at.pop((_folded(row["question"]), *(_folded(row[o]) for o in _OPTIONS)), None)
+        if item is None:
+            strange.append(place)
+            continue
+        number = re.fullmatch(r"([1-4])(\.0+)?", row["predictions"].strip())
+        wrong = {"status": "error", "error": f"the file's prediction is {row['predictions'][:80]!r}"}
+        said = {"text": letters(4)[int(number[1]) - 1]} if number else wrong
+        about = {"item_id": item.item_id, "study": "mhqa", "model": model, "mode": "zero_shot"}
+        rows.append((place, about | {"attempts": 0, "cost_usd": None} | said))
+    return validate(rows, Response).records, strange
+
+
+def _gold(folder: Path) -> tuple[Path, list[Path], list[Path]]:
+    "The file of questions in a folder, files of recorded answers, and others."
+    found = sorted(folder.glob("*.csv"))
+    gold = [f for f in found if _split(f) == "gold"] if len(found) > 1 else found
+    if len(gold) != 1:
+        return one_file(folder, "*.csv"), [], []
+    return gold[0], sorted((folder / "final_results").glob("*.csv")), [f for f in found if f != gold[0]]
+
+
 def load(
-    path: Path,  # a CSV file of the release, or the folder that holds one
+    path: Path,  # a CSV file of the release, or a folder with one file of questions, or with MHQA-gold among others
     **options,  # of load_mhqa
 ) -> Corpus:
-    "The study's corpus."
-    return corpus_of(load_mhqa(one_file(path, "*.csv"), **options))
+    "The study's corpus; of a folder the questions, and the answers that its folder `final_results` holds."
+    questions, answered, others = (path, [], []) if path.is_file() else _gold(path)
+    corpus = corpus_of(load_mhqa(questions, **options))
+    corpus.notes += [f"{f.name}: not taken: import it by itself to ask its questions" for f in others]
+    for file in answered:
+        said, strange = load_mhqa_results(file, corpus.items)
+        corpus.responses += said
+        if strange:
+            of = f"{len(strange)} of its {len(said) + len(strange)} rows"
+            corpus.notes.append(f"{file.name}: {of} are to no question of {questions.name}, the first: {strange[0]}")
+    return corpus
