@@ -152,5 +152,6 @@ def load_mentat_results(
                 seen[name, row["q_id"]] += 1
                 ids[name, row["prompt_mcq"]] = rows[-1][1]["item_id"]
             whose = {"item_id": ids[name, row["prompt_mcq"]], "study": "mentat", "model": model, "mode": "zero_shot"}
-            said.append((place, whose | {"cost_usd": None} | _said(row["model_response"], place)))
+            whose |= {"origin": "recorded", "attempts": 0, "cost_usd": None}
+            said.append((place, whose | _said(row["model_response"], place)))
     return validate(rows, Item, unique="item_id").records, validate(said, Response).records

@@ -275,7 +275,7 @@ def load_mhqa_results(
         wrong = {"status": "error", "error": f"the file's prediction is {row['predictions'][:80]!r}"}
         said = {"text": letters(4)[int(number[1]) - 1]} if number else wrong
         about = {"item_id": item.item_id, "study": "mhqa", "model": model, "mode": "zero_shot"}
-        rows.append((place, about | {"attempts": 0, "cost_usd": None} | said))
+        rows.append((place, about | {"origin": "recorded", "attempts": 0, "cost_usd": None} | said))
     return validate(rows, Response).records, strange
 
 
