@@ -9,10 +9,14 @@ import copy
 import io
 import json
 import re
+import shutil
 from collections.abc import Callable
 from difflib import SequenceMatcher
 from itertools import chain
+from importlib.util import find_spec
 from pathlib import Path
+
+import yaml
 
 from ..errors import refuse
 from ..records.answers import all_simulated
@@ -24,7 +28,7 @@ from .params import HERE, RUN_FILE, check_params, goes_through, kind_of, load_pa
 from ..steps.generate import merged
 
 # %% auto #0
-__all__ = ['DEMO', 'merge_shards', 'select', 'import_corpus', 'forget_corpus']
+__all__ = ['DEMO', 'merge_shards', 'select', 'recipe_of', 'import_corpus', 'forget_corpus']
 
 # %% ../../nbs/run/10_edit.ipynb #fa3ec30f
 def _check_parts(folder: Path, n: int, want: dict) -> None:
@@ -231,7 +235,7 @@ def select(
     items: int | None = None,  # at most this many items a study, drawn by seed; 0 for all
     *,
     judges: list[str] | None = None,  # who judges, over all studies; None: they follow the models
-    demo: bool = False,  # go back to the demo's selection first
+    demo: bool = False,  # go back to the demo first: to its selection, and from corpora that were imported to its own
     params: str | Path = "params.yaml",
 ) -> dict:  # the parameters with the new selection
     """Say what the next `dvc repro` runs. `run.yaml` is written, and nothing in `params.yaml`.
@@ -243,6 +247,8 @@ def select(
     """
     if items is not None and items < 0:
         refuse("select", "items", "be 0 (all) or more", f"{items}")
+    for file in sorted(_before_import("", params).parent.glob("*.yaml")) if demo else ():
+        forget_corpus(file.stem, params=params)
 
     def change(p):
         run = p["run"]
@@ -264,58 +270,118 @@ def select(
     return _edit(params, change)
 
 
+_WHOM = ("asked", "judges", "contestants")  # who is asked stays as it is: that is no property of a corpus
+
+
+def recipe_of(loader: str) -> dict[str, dict] | None:  # stage -> its section
+    "What a study of a loader's real corpus goes through, after its paper; None where a loader has no recipe."
+    from mhbench.studies.corpus import LOADERS
+
+    if loader not in LOADERS:
+        return None
+    module = find_spec(LOADERS[loader].split(":")[0])
+    file = Path(str(module.origin)).with_name("recipe.yaml") if module else Path()
+    return yaml.safe_load(file.read_text(encoding="utf-8")) if file.is_file() else None
+
+
+def _merged(one: dict, other: dict) -> dict:
+    "Two mappings as one, at every depth; the second goes before the first."
+    both = {
+        k: _merged(one[k], other[k])
+        for k in one.keys() & other.keys()
+        if isinstance(one[k], dict) and isinstance(other[k], dict)
+    }
+    return one | other | both
+
+
+def _imported(entry: dict, settings: dict[str, dict], top: Path) -> dict:
+    "A study's entry once its corpus is a real one; one that was imported before keeps what stands in it."
+    made = recipe_of(entry["prepare"]["loader"])
+    if made is not None and not entry["prepare"].get("sha256"):
+        gone_through = {s: section for s, section in made.items() if s in entry}
+        whom = {s: {k: entry[s][k] for k in _WHOM if k in (entry[s] or {})} for s in gone_through}
+        sections = {s: section | whom[s] for s, section in gone_through.items()}
+        entry = {"prepare": entry["prepare"], **sections, **{k: entry[k] for k in ("annotate",) if k in entry}}
+    answers = entry["prepare"].get("answers") or {}
+    mine = {name: file for name, file in answers.items() if not all_simulated(top / file)}
+    told = {stage: section for stage, section in settings.items() if stage in entry}
+    return _merged(entry | {"prepare": entry["prepare"] | {"answers": mine}}, told)
+
+
+def _lines_of(text: str, study: str, where: str) -> tuple[int, int]:
+    "The first line of a study's entry, and the one after its last; comments below it belong to what comes next."
+    lines, tree = text.split("\n"), yaml.compose(text, Loader=yaml.SafeLoader)
+    studies = next(v for k, v in tree.value if k.value == "studies")
+    key, value = next((k, v) for k, v in studies.value if k.value == study)
+    first, last = key.start_mark.line, value.end_mark.line + bool(value.flow_style)
+    if studies.flow_style:
+        refuse("import_corpus", "studies", "be entries on lines of their own", "one line of braces", place=where)
+    while not lines[last - 1].strip() or lines[last - 1].lstrip().startswith("#"):
+        last -= 1
+    return first, last
+
+
+def _replace_entry(study: str, entry: str, params: str | Path) -> str:  # the lines that stood there
+    "Put other lines in the place of a study's entry, and leave every other line as it is."
+    file = Path(params)
+    text = file.read_text(encoding="utf-8")
+    first, last = _lines_of(text, study, file.name)
+    lines = text.split("\n")
+    new = "\n".join([*lines[:first], entry, *lines[last:]])
+    selection = file.with_name(RUN_FILE)
+    run = yaml.safe_load(selection.read_text(encoding="utf-8")) if selection.exists() else {}
+    check_params(yaml.safe_load(new) | run, file.name, lists=False)
+    part = file.with_suffix(".yaml.new")
+    part.write_text(new, encoding="utf-8")
+    part.replace(file)
+    _edit(params, lambda p: None)  # the lists of studies by stage
+    return "\n".join(lines[first:last])
+
+
+def _clear(study: str, top: Path) -> None:
+    "Remove what stages have left of a study: it is about another corpus."
+    for folder in ("results", "results/text", "results/metrics", "figures"):
+        for made in (top / folder).glob(f"*/{study}"):
+            shutil.rmtree(made)
+    for file in (top / "results" / "metrics").glob(f"*/{study}.json"):
+        file.unlink()
+
+
 def import_corpus(
     study: str,
     path: str | Path,
     options: dict | None = None,  # what the loader takes besides
+    settings: dict[str, dict] | None = None,  # stage -> what its section says of this corpus: `Corpus.settings`
     *,
     params: str | Path = "params.yaml",
-) -> None:
-    """Point a study at a corpus on this machine, record what the file holds, lift the demo's limits on how many items a
-    mode asks, and leave out the demo's simulated examinees, who know only the demo's items. What stood there before is
-    kept for `forget_corpus`.
+) -> bool:  # whether the entry is the study's recipe from now on; an entry that was imported before stays as it is
+    """Point a study at a corpus on this machine, and record what the file holds. The demo's entry gives way to the
+    study's recipe: no limit on items, nobody simulated, nothing that rests on the demo's own files. Who is asked stays.
+    What stages have left of the study is removed, and what stood in `params.yaml` is kept for `forget_corpus`.
+
+    Raises: ValueError for a study that is not there, or settings that do not fit.
     """
     path = Path(path).resolve()
-    digest, top = sha256(path), Path(params).resolve().parent
-    kept: dict = {}
-
-    def change(p):
-        if study not in p["studies"]:  # load_params has seen to it that a study has a section prepare
-            refuse("import_corpus", "study", f"be among {', '.join(p['studies'])}", f"{study!r}", place=f"{params}")
-        prepare = p["studies"][study]["prepare"]
-        modes = p["studies"][study].get("generate", {}).get("modes", {})
-        if not prepare.get("sha256"):
-            kept["prepare"] = {k: prepare.get(k) for k in _IMPORTED}
-            kept["simulated"] = {at: _simulated(p["studies"][study], top, *at.split(".")) for at in _EXAMINEES}
-            kept["n_items"] = {name: mode["n_items"] for name, mode in modes.items() if mode and "n_items" in mode}
-        prepare["path"], prepare["sha256"], prepare["options"] = str(path), digest, options or {}
-        for section, key in ((prepare, "answers"), (p["studies"][study].get("contamination") or {}, "completions")):
-            if key in section:
-                section[key] = {n: f for n, f in (section[key] or {}).items() if not all_simulated(top / f)}
-        for mode in modes.values():
-            if mode:
-                mode.pop("n_items", None)
-
-    _edit(params, change)
-    if kept:
+    studies = load_params(params, lists=False)["studies"]
+    if study not in studies:
+        refuse("import_corpus", "study", f"be among {', '.join(studies)}", f"{study!r}", place=f"{params}")
+    top = Path(params).resolve().parent
+    entry = _imported(studies[study], settings or {}, top)
+    entry["prepare"] |= {"path": str(path), "sha256": sha256(path), "options": options or {}}
+    text = yaml.safe_dump({study: entry}, sort_keys=False, allow_unicode=True, width=140, default_flow_style=None)
+    before = _replace_entry(study, "\n".join(f"  {line}" for line in text.rstrip().split("\n")), params)
+    first = not studies[study]["prepare"].get("sha256")
+    if first:
         file = _before_import(study, params)
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        file.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-_IMPORTED = ("path", "sha256", "options")  # what an import changes in a study's entry
-_EXAMINEES = ("prepare.answers", "contamination.completions")  # where files of examinees are named
-
-
-def _simulated(study: dict, top: Path, stage: str, key: str) -> dict:
-    "The files of simulated examinees that a study's section names."
-    named = (study.get(stage) or {}).get(key) or {}
-    return {n: f for n, f in named.items() if all_simulated(top / f)}
+        file.write_text(before + "\n", encoding="utf-8")
+    _clear(study, top)
+    return first and recipe_of(entry["prepare"]["loader"]) is not None
 
 
 def _before_import(study: str, params: str | Path) -> Path:
-    "Where the entry is kept that an import replaced."
-    return Path(params).resolve().parent / ".mhbench" / "imports" / f"{study}.json"
+    "Where the lines of the entry are kept that an import replaced."
+    return Path(params).resolve().parent / ".mhbench" / "imports" / f"{study}.yaml"
 
 
 def forget_corpus(
@@ -323,7 +389,7 @@ def forget_corpus(
     *,
     params: str | Path = "params.yaml",
 ) -> str:  # the path that the study has now
-    """Point a study back at the corpus that it had before `import_corpus`: the demo's, with its limits.
+    """Point a study back at the corpus that it had before `import_corpus`: the demo's, its entry line by line.
 
     Raises: FileNotFoundError where nothing was imported here.
     """
@@ -335,21 +401,7 @@ def forget_corpus(
         refuse(
             "forget_corpus", "study", "have been imported here", f"{study!r}", remedy=remedy, error=FileNotFoundError
         )
-    kept = json.loads(file.read_text(encoding="utf-8"))
-
-    def change(p):
-        p["studies"][study]["prepare"].update(kept["prepare"])
-        for at, files in kept["simulated"].items():
-            stage, key = at.split(".")
-            if files and stage in p["studies"][study]:
-                section = p["studies"][study][stage]
-                section[key] = files | dict(section.get(key) or {})
-        modes = p["studies"][study].get("generate", {}).get("modes", {})
-        for name in kept["n_items"].keys() & modes.keys():
-            if modes[name] is None:
-                modes[name] = {}
-            modes[name]["n_items"] = kept["n_items"][name]
-
-    _edit(params, change)
+    _replace_entry(study, file.read_text(encoding="utf-8").rstrip("\n"), params)
     file.unlink()
-    return kept["prepare"]["path"]
+    _clear(study, Path(params).resolve().parent)
+    return load_params(params)["studies"][study]["prepare"]["path"]

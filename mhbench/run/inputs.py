@@ -231,6 +231,7 @@ def record_trained(params: str | Path = "params.yaml") -> dict[str, dict]:  # mo
     top = root()
     p = load_params(top / params)
     out: dict[str, dict] = {}
+    (top / "results" / "trained").mkdir(parents=True, exist_ok=True)  # empty where nobody is asked
     for model in p["run"]["models"]:
         study = p["models"][model].get("trained_on")
         file = top / "results" / "finetune" / str(study) / "models.json"

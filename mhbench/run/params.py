@@ -23,7 +23,7 @@ from .mistakes import TEXT_KEY, Fault, file_keys, listed, misshapen, nearest, re
 from .shape import GIVEN
 
 # %% auto #0
-__all__ = ['RUN_FILE', 'HERE', 'ASKED_IN', 'kind_of', 'asked_by', 'goes_through', 'check_params', 'load_params',
+__all__ = ['RUN_FILE', 'HERE', 'ASKED_IN', 'kind_of', 'asked_by', 'goes_through', 'not_run', 'check_params', 'load_params',
            'stage_parameters']
 
 # %% ../../nbs/run/04_params.ipynb #f259d467
@@ -116,9 +116,11 @@ def _varied(p: dict) -> Iterator[Fault]:
     "Evaluation sets that are named and not made."
     for study, sections in _map(p.get("studies")).items():
         stage = {name: _map(section) for name, section in _map(sections).items()}
-        made = _texts(stage.get("prepare", {}).get("sets"))
+        prepare = stage.get("prepare", {})
+        made = _texts(prepare.get("sets")) + _texts(_map(prepare.get("options")).get("sets"))
         attributes = list(_map(stage.get("demographics", {}).get("attributes")))
-        core = [stage.get("score", {}).get("core")]
+        core = stage.get("score", {}).get("core")
+        core = core if isinstance(core, list) else [core]
         for field, names in (("demographics.attributes", attributes), ("score.core", core)):
             path = ("studies", study, *field.split("."))
             for name in _texts(names):
@@ -170,6 +172,18 @@ def goes_through(p: dict, stage: str) -> list[str]:
     if stage == "finetune":  # it trains those of the run
         return [s for s in studies if set(p["studies"][s][stage].get("asked") or []) & set(p["run"]["models"])]
     return [s for s in studies if stage in _NOBODY or all(v is None or v for v in asked_by(p, stage, s).values())]
+
+
+def not_run(p: dict) -> dict[tuple[str, str], str]:  # (stage, study) -> why
+    "The stages that a study of the run has a section for, and does not go through."
+    out = {}
+    for stage in selective(graph()):
+        through = goes_through(p, stage)
+        for study in [s for s in p["run"]["studies"] if stage in p["studies"][s] and s not in through]:
+            empty = [k for k, v in asked_by(p, stage, study).items() if v is not None and not v]
+            who = "that it trains" if stage == "finetune" else f"that it can ask ({', '.join(empty)})"
+            out[stage, study] = f"no model of the run is one {who}"
+    return out
 
 
 def _lists(p: dict, stages: Mapping[str, Node]) -> Iterator[Fault]:

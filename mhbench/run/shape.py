@@ -147,7 +147,7 @@ RULES: dict[str, dict[str, Any]] = {  # parameter -> what its default does not s
     "marks": {"type": "object", "additionalProperties": {"type": "number"}},
     "kind": _word("label", "score"),
     "judges": _NAMES | {"minItems": 1},
-    "asked": _NAMES | {"minItems": 1},
+    "asked": _NAMES,
     "contestants": _NAMES_OR_NONE,
     "styles": _NAMES | {"items": {"enum": ["basic", "points", "holistic"]}, "minItems": 1},
     "rubric": _TEXT_OR_NONE,

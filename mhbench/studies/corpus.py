@@ -40,6 +40,7 @@ class Corpus:
     ratings: list[Rating] = field(default_factory=list)
     responses: list[Response] = field(default_factory=list)  # answers that were recorded with the corpus
     notes: list[str] = field(default_factory=list)  # what a reader should know: rows that are no items, and why
+    settings: dict[str, dict[str, Any]] = field(default_factory=dict)  # stage -> what its section says of this corpus
 
 
 def corpus_of(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -218,13 +218,12 @@ def _item(place: str, r: CounselingRow) -> dict[str, Any]:
 
 
 def load_counselingbench(
-    csv: str | Path,  # a file of the release, in any of its layouts
-    *,
+    *csv: str | Path,  # files of the release, in any of its layouts; a question of several counts once, as in the first
     strict: bool = True,  # False: set bad rows aside rather than stop
     set_aside: str | Path | None = None,  # JSON lines file for the bad rows; needed with strict=False
     encoding: str = "utf-8-sig",
 ) -> Validated:  # items, and the rows set aside
-    """Read one file of CounselingBench as items.
+    """Read files of CounselingBench as items.
 
     Source: Nguyen et al. 2025, section 3; the files of their release.
     Raises: ValueError at the first row that does not fit, if `strict`.
@@ -232,9 +231,16 @@ def load_counselingbench(
     places = []
 
     def noted():
-        for place, row, _ in _question_rows(csv, encoding):
-            places.append(place)
-            yield place, row
+        before: set[str] = set()
+        for file in csv:
+            here = []
+            for place, row, _ in _question_rows(file, encoding):
+                question = _row(place, row, strict=False)
+                here.append(question.item_id if question else place)
+                if here[-1] not in before:
+                    places.append(place)
+                    yield place, row
+            before |= set(here)
 
     rows, bad = validate(noted(), _Asked, strict=strict, set_aside=set_aside, unique="item_id")
     refused = {b["place"] for b in bad}
@@ -437,55 +443,73 @@ def _tie_breaks(csv: Path, strict: bool = True, encoding: str = "utf-8-sig") -> 
     return [f"{found[k]} competencies without a final label: {what}" for k, what in _HOW.items() if found[k]]
 
 
+_LABELS = {"label", "label_h", "label_s"}
+
+
+def _runs(files: Sequence[Path], model: str | None, mode: str | None) -> tuple[dict[Path, tuple[str, str]], list[str]]:
+    "The model and the mode of each file of answers, and why a file has none."
+    found: dict[Path, tuple[str, str]] = {}
+    notes = []
+    for file in files:
+        try:
+            run = (model, mode) if model and mode and len(files) == 1 else run_of(file)
+        except ValueError:
+            notes.append(
+                f"{file.name}: its answers are left out, because its name does not say whose they are: give"
+                " the options model and mode"
+            )
+            continue
+        if run in found.values():
+            other = next(f for f, r in found.items() if r == run)
+            notes.append(f"{file.name}: its answers are left out, because {other.name} holds {run[0]} in {run[1]} too")
+        else:
+            found[file] = run
+    return found, notes
+
+
 def load(
-    path: Path,  # a CSV file of the release, or the folder that holds one
+    path: Path,  # a CSV file of the release, or a folder of them
     errors: str | None = None,  # people's labels of errors: a file, relative to the first one's folder
-    model: str | None = None,  # whose recorded answers these are, where the file's name does not say it
+    model: str | None = None,  # whose recorded answers one file's are, where its name does not say it
     mode: str | None = None,  # and how they were asked
     **options,  # of load_counselingbench
 ) -> Corpus:
     """The study's corpus: items, people's labels of competencies and errors, and recorded answers.
 
-    Raises: ValueError where a folder holds no file, or several; whatever the readers refuse.
+    Of a folder every CSV file in a layout of the release is taken: its questions, and its answers, each as those of the
+    model and mode that its name says.
+
+    Raises: ValueError where a folder holds no such file; whatever the readers refuse.
     """
-    files = [path] if path.is_file() else sorted(f for f in path.glob("*.csv") if "errors" not in f.stem.lower())
-    if len(files) != 1:
-        refuse(
-            "load_corpus",
-            "path",
-            "be a file, or a folder with one *.csv besides labels of errors",
-            f"{[f.name for f in files]}",
-            place=f"{path}",
-            remedy="name the file itself",
-        )
-    corpus = corpus_of(load_counselingbench(files[0], **options))
-    known, same = {i.item_id for i in corpus.items}, {k: v for k, v in options.items() if k in ("strict", "encoding")}
-    columns = next((set(row) for _, row in csv_rows(files[0], encoding=same.get("encoding", "utf-8-sig"))), set())
-    if {"label", "label_h", "label_s"} & columns:
-        corpus.notes += _tie_breaks(files[0], **same)
-        corpus.ratings = [r for r in load_counselingbench_labels(files[0], **same) if r.item_id in known]
-    if "raw_pred" in columns:
-        try:
-            who = (model, mode) if model and mode else run_of(files[0])
-        except ValueError:
-            who = None
-        if who:
-            corpus.responses = [
-                r
-                for r in load_counselingbench_responses(files[0], model=model or who[0], mode=mode or who[1], **same)[0]
-                if r.item_id in known
-            ]
-        else:
-            corpus.notes.append(
-                "recorded answers are left out, because the file's name does not say whose they are: give the options"
-                " model and mode"
-            )
-    labelled = (
-        [files[0].parent / Path(errors).expanduser()]
-        if errors
-        else sorted(path.glob("*errors*.csv"))
-        if path.is_dir()
-        else []
-    )
+    every = [path] if path.is_file() else sorted(f for f in path.glob("*.csv") if "errors" not in f.stem.lower())
+    same = {k: v for k, v in options.items() if k in ("strict", "encoding")}
+    columns = {
+        f: next((set(row) for _, row in csv_rows(f, encoding=same.get("encoding", "utf-8-sig"))), set()) for f in every
+    }
+    files = [f for f in every if path.is_file() or columns[f] >= set(_REQUIRED)]
+    if not files:
+        rule, got = "be a file of the release, or a folder with one or more", f"{[f.name for f in every]}"
+        refuse("load_corpus", "path", rule, got, place=f"{path}", remedy="name the file itself")
+    files.sort(key=lambda f: not _LABELS & columns[f])  # questions with competencies first
+    corpus = corpus_of(load_counselingbench(*files, **options))
+    asked = {i.item_id for i in corpus.items}
+    corpus.notes += [
+        f"{f.name}: not taken, because it is not in a layout of the release" for f in every if f not in files
+    ]
+    for f in [f for f in files if _LABELS & columns[f]]:
+        corpus.notes += _tie_breaks(f, **same)
+        corpus.ratings += [r for r in load_counselingbench_labels(f, **same) if r.item_id in asked]
+    runs, notes = _runs([f for f in files if "raw_pred" in columns[f]], model, mode)
+    said = [
+        r for f, run in runs.items() for r in load_counselingbench_responses(f, model=run[0], mode=run[1], **same)[0]
+    ]
+    corpus.responses = [r for r in said if r.item_id in asked]
+    if n := len(said) - len(corpus.responses):
+        notes.append(f"{n} of {len(said)} recorded answers are left out, with the questions that are set aside")
+    if path.is_dir() and (inner := sorted(f.name for f in path.iterdir() if f.is_dir())):
+        notes.append(f"not looked into: {', '.join(inner)}")
+    corpus.notes += notes
+    beside = sorted(path.glob("*errors*.csv")) if path.is_dir() else []
+    labelled = [files[0].parent / Path(errors).expanduser()] if errors else beside
     corpus.ratings += [r for f in labelled for r in load_counselingbench_errors(f, corpus.items)]
     return corpus

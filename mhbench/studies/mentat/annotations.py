@@ -220,11 +220,12 @@ def reading_note(
         return (
             "Sliders are read as the page showed them (mapping: shown), because on the released sessions raters then"
             " agree with themselves, with each other and with the annotations that have only one reading. The published"
-            " import applies question_order the other way round: mapping: release reproduces its labels, and"
-            " mhbench.studies.mentat.readings sets both side by side."
+            " import applies question_order the other way round (mapping: release): the stage preferences sets both side by"
+            " side, and beside them the labels that were published."
         )
     return (
-        "Sliders are read as the published import reads them (mapping: release), which reproduces the published labels."
+        "Sliders are read as the published import reads them (mapping: release); the labels of the published evaluation"
+        " sets follow from it with the creators among the raters (preferences: offset: paper, creators_rate: true)."
         " The page showed option question_order[i] in place i, so that it gives most sliders to another option than"
         " the one they stood beside: mapping: shown is the default, and mhbench.studies.mentat.readings says why."
     )
