@@ -170,9 +170,7 @@ def _import(a):
     through = [stage for stage in load_params(path)["studies"][a.study] if stage not in ("prepare", "annotate")]
     settled = "without the demo's limits, examinees and settings" if anew else "otherwise as it was"
     print(f"recorded in {a.params} with its SHA-256; the study's entry there is {settled}")
-    print(
-        f"it goes through prepare, {', '.join(through)}; `mhbench select --studies {a.study}` says what runs, and why not"
-    )
+    print(f"it goes through prepare, {', '.join(through)}; `mhbench select --studies {a.study}` says what runs")
     print(f"what was made of the corpus before is removed; `mhbench import {a.study} --demo` goes back to it")
 
 

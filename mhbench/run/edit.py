@@ -12,8 +12,8 @@ import re
 import shutil
 from collections.abc import Callable
 from difflib import SequenceMatcher
-from itertools import chain
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 
 import yaml

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import io
-import math
 import pickle
 import re
 from collections import Counter
@@ -17,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from ...errors import refuse
-from ...records.schema import Item, Response, letters, validate
+from ...records.schema import Item, Response, validate
 from .questions import RELEASE_SETS, _open, _prompt_item, _unprompt
 
 # %% auto #0
