@@ -220,8 +220,8 @@ def reading_note(
         return (
             "Sliders are read as the page showed them (mapping: shown), because on the released sessions raters then"
             " agree with themselves, with each other and with the annotations that have only one reading. The published"
-            " import applies question_order the other way round (mapping: release): the stage preferences sets both side"
-            " by side, and beside them the labels that were published."
+            " import applies question_order the other way round (mapping: release): the stage preferences sets both"
+            " side by side, and beside them the labels that were published."
         )
     return (
         "Sliders are read as the published import reads them (mapping: release); the labels of the published evaluation"
