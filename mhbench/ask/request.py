@@ -140,6 +140,8 @@ class Model(Entry):
     medical: bool | None = None  # whether it was made for medicine
     released: str | None = None  # YYYY-MM-DD
     parameters: float | None = None  # how many, in billions
+    data: str | None = None  # what it was fine-tuned on
+    licence: str | None = None  # of its weights
 
     @model_validator(mode="after")
     def _fits(self):

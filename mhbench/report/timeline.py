@@ -40,7 +40,8 @@ def released(
             ax.annotate(r["model"], (x, r["estimate"]), xytext=(7, 4), textcoords="offset points", fontsize=7)
         for family in families:
             ax.scatter([], [], color=PALETTE[families.index(family) % len(PALETTE)], label=family)
-        ax.scatter([], [], color="white", edgecolor="0.4", label="parameters unknown")
+        if table["parameters"].isna().any():
+            ax.scatter([], [], color="white", edgecolor="0.4", label="parameters unknown")
         locator = AutoDateLocator()
         ax.xaxis.set_major_locator(locator)
         ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))

@@ -24,7 +24,8 @@ from .rows import FACTS
 # %% auto #0
 __all__ = ['RESULT_COLUMNS', 'published', 'tasks_by_book', 'counts_beside', 'Column', 'result_columns', 'Standings',
            'draw_standings', 'results_table', 'rank_table', 'paired_table', 'stability_table', 'standing_metrics',
-           'subset_table', 'results_layout', 'medical_table', 'registry_table', 'of_judge', 'released_rows']
+           'subset_table', 'results_layout', 'medical_table', 'parameter_count', 'registry_table', 'of_judge',
+           'released_rows']
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #0d24fe67
 RESULT_COLUMNS = (
@@ -475,6 +476,13 @@ def _quarter(released: Any) -> str:
     return f"{day.year} Q{day.quarter}"
 
 
+def parameter_count(billions: float | None) -> str:
+    "The size of a model as people write it: 27B, 270M."
+    if billions is None:
+        return "not stated"
+    return f"{billions:g}B" if billions >= 1 else f"{1000 * billions:g}M"
+
+
 def registry_table(registry: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
     """What is known of each model: general ones, as table 3 has them, then the medical ones of table 4.
 
@@ -482,12 +490,11 @@ def registry_table(registry: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
     """
     rows = []
     for name, facts in registry.items():
-        size = facts.get("parameters")
         rows.append(
             {
                 "kind": _kind(facts),
                 "model": name,
-                "size": "not stated" if size is None else f"{size:g}B",
+                "size": parameter_count(facts.get("parameters")),
                 "source": _said(facts, "open", {True: "open", False: "closed"}),
                 "provider": facts.get("provider") or "not stated",
                 "release": _quarter(facts.get("released")),
