@@ -309,9 +309,12 @@ def _same_model(p: dict, study: str | None) -> dict[str, str]:
     return out | {k: out.get(v, v) for k, v in pairs.items()}
 
 
+_FACTS = ("provider", "lineage", "open", "medical", "released", "parameters", "data", "licence")  # of a model's entry
+
+
 def _facts(entry: dict) -> dict[str, Any]:
     "What an entry says about a model beside how it is asked."
-    return {k: entry.get(k) for k in ("provider", "lineage", "open", "medical", "released", "parameters")}
+    return {k: entry.get(k) for k in _FACTS}
 
 
 def stage_parameters(
