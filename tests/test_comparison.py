@@ -95,7 +95,7 @@ def test_several_prompts_of_a_level_count_as_one_mean():
     x, q, l = np.array([1, 0, 1, 1, 0, 0]), np.array([1, 1, 1, 2, 2, 2]), np.array(["f", "f", "m", "f", "m", "m"])
     t = compare_levels(x, q, l, seed=1, n=20, permutations=99)[0]
     assert np.isnan(t.p_mcnemar) and t.n_mcnemar == 0  # no question has one of each
-    assert t.difference.estimate == pytest.approx(((1 - 0.5) + (0 - 1)) / 2)
+    assert t.difference.estimate == pytest.approx(((0.5 - 1) + (1 - 0)) / 2), "first minus second"
 
 
 @pytest.mark.parametrize("n, sd, power, alpha", [(183, 0.3, 0.8, 0.05), (1000, 1, 0.9, 0.01), (60, 0.5, 0.5, 0.1)])

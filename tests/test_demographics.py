@@ -39,10 +39,10 @@ def test_random_answers_have_no_finding_in_the_headline(seed):
 def test_a_planted_effect_is_found():
     main, pairs = main_number(scores(120, effect=0.6))
     assert main["measure"].startswith("D_N: largest difference of two levels; 5 of 15 pairs differ")
-    assert "minus African American" in main["measure"]
-    assert main["ci_low"] > 0
+    assert "African American minus " in main["measure"]
+    assert main["ci_high"] < 0
     apart = pairs["first"] == "African American"
-    assert (pairs.loc[apart, "simultaneous_low"] > 0).all() and (pairs.loc[~apart, "simultaneous_low"] < 0).all()
+    assert (pairs.loc[apart, "simultaneous_high"] < 0).all() and (pairs.loc[~apart, "simultaneous_high"] > 0).all()
 
 
 def test_where_every_answer_is_right_nothing_is_largest():

@@ -80,7 +80,7 @@ def stage_prose(notebook: str | Path) -> dict[str, Prose]:  # by the name of the
     return out
 
 # %% ../../nbs/report/08_reading.ipynb #1f18b902
-FEW, SMALL = 10, 30  # items below which a number is nearly nothing, or is rough
+FEW, SMALL = 10, 30  # independent units below which a number is nearly nothing, or is rough
 
 
 def doubts(table: pd.DataFrame) -> list[str]:  # sentences; none where there is nothing to say
@@ -88,12 +88,14 @@ def doubts(table: pd.DataFrame) -> list[str]:  # sentences; none where there is 
     out = []
     if "estimate" in table and "n" in table:
         known = table["estimate"].notna().to_numpy()
-        n = pd.to_numeric(table["n"], errors="coerce").to_numpy(float, na_value=np.nan)[known]
-        few, small = int((n < FEW).sum()), int((n < SMALL).sum())
+        n = _numbers(table["n"])[known]
+        units = np.fmin(n, _numbers(table["n_clusters"])[known]) if "n_clusters" in table else n
+        few, small = int((units < FEW).sum()), int((units < SMALL).sum())
+        what = "independent cases" if (units < n).any() else "items"
         if few:
-            out.append(f"{few} of {len(n)} rows rest on fewer than {FEW}: read them as not known")
+            out.append(f"{few} of {len(n)} rows rest on fewer than {FEW} {what}: read them as not known")
         elif small:
-            out.append(f"{small} of {len(n)} rows rest on fewer than {SMALL}: one item more or less moves them")
+            out.append(f"{small} of {len(n)} rows rest on fewer than {SMALL} {what}: one more or less moves them")
         if len(np.unique(n)) > 1:
             out += _of_models(table[known].assign(n=n))
     if {"estimate", "ci_low", "ci_high"} <= set(table):
@@ -104,6 +106,10 @@ def doubts(table: pd.DataFrame) -> list[str]:  # sentences; none where there is 
         rather = f"read {' or '.join(corrected)}" if corrected else "they are not corrected"
         out.append(f"{len(table)} tests side by side: of 20 without any difference, one has p below 0.05; {rather}")
     return out
+
+
+def _numbers(column: pd.Series) -> np.ndarray:
+    return pd.to_numeric(column, errors="coerce").to_numpy(float, na_value=np.nan)
 
 
 _ASIDE = ("model", "mark", "interval", "reading")  # texts that follow from a model's answers
@@ -128,7 +134,11 @@ def _of_models(rows: pd.DataFrame) -> list[str]:
 
 def _of_intervals(rows: pd.DataFrame) -> list[str]:
     low, high = rows["ci_low"].astype(float), rows["ci_high"].astype(float)
-    bare, out = int(low.isna().sum()), []
+    few = low.isna() & (rows["interval"] == "few" if "interval" in rows else False)
+    bare, out = int((low.isna() & ~few).sum()), []
+    if few.any():
+        why = "so few independent cases do not tell how far such a number varies"
+        out.append(f"{int(few.sum())} of {len(rows)} rows have no interval: {why}")
     if bare:
         out.append(f"{bare} of {len(rows)} rows have no interval: one unit, or nothing that varies")
     share = rows["estimate"].astype(float).between(0, 1).all()

@@ -70,7 +70,8 @@ def write_metrics(values: dict, path: str | Path) -> Path:
     return path
 
 # %% ../../nbs/run/05_stage.ipynb #5840b5c4
-_HEADLINE = ["measure", "model", "mode", "n", *COUNTS, "estimate", "ci_low", "ci_high", "level", "origin"]
+_HEADLINE = ["measure", "model", "mode", "n", "n_clusters", *COUNTS, "estimate", "ci_low", "ci_high", "level"]
+_HEADLINE += ["origin"]
 
 
 def _demo(name: str, studies: Sequence[str], models: Sequence[str], n_items: int | None) -> Path:

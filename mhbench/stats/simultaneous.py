@@ -12,6 +12,7 @@ from scipy import stats
 from scipy.special import ndtr, ndtri
 
 from ..errors import refuse
+from .estimate import fewest_clusters
 from .resample import bootstrap, mean
 
 # %% auto #0
@@ -22,7 +23,7 @@ class Simultaneous(NamedTuple):
     "Differences whose intervals hold together."
 
     estimate: np.ndarray  # (P,) NaN where no question has the pair
-    ci_low: np.ndarray  # (P,) NaN where a pair has fewer than two questions, or all its questions differ alike
+    ci_low: np.ndarray  # (P,) NaN where a pair has too few questions, or all of them differ alike
     ci_high: np.ndarray  # (P,)
     n: np.ndarray  # (P,) questions of each pair
     level: float = 0.95
@@ -61,7 +62,7 @@ def simultaneous_intervals(
     estimate, low, high = (np.full(d.shape[1], np.nan) for _ in range(3))
     estimate[count > 0] = np.nanmean(d[:, count > 0], axis=0)
     se = np.zeros(d.shape[1])
-    several = count > 1
+    several = count >= fewest_clusters(level)
     se[several] = np.nanstd(d[:, several], axis=0, ddof=1) / np.sqrt(count[several])
     varies = se > 1e-12
     if varies.any():

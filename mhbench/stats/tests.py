@@ -20,7 +20,8 @@ from .resample import MOST_DRAWS, kinds, mean
 
 # %% auto #0
 __all__ = ['Comparison', 'paired_t', 'mcnemar', 'chi_square', 'adjust_p', 'PermutationTest', 'stratified_permutation_test',
-           'LevelDifference', 'compare_levels', 'sign_flip_test', 'minimal_detectable_difference']
+           'LevelDifference', 'compare_levels', 'sign_flip_test', 'detectable_difference',
+           'minimal_detectable_difference']
 
 # %% ../../nbs/stats/12_tests.ipynb #397dfdd9
 class Comparison(NamedTuple):
@@ -212,7 +213,7 @@ class LevelDifference(NamedTuple):
 
     first: str
     second: str
-    # second minus first, averaged over questions; its n counts questions; no limits where all differ alike
+    # first minus second, averaged over questions; its n counts questions; no limits where all differ alike
     difference: Estimate
     p: float  # permutation test within questions
     p_adjusted: float  # for all pairs of the table
@@ -221,9 +222,7 @@ class LevelDifference(NamedTuple):
     p_mcnemar: float
     n_mcnemar: int  # those questions
     sd: float  # standard deviation of the questions' differences
-    detectable: (
-        float  # smallest true difference found with the power asked for, by one test; NaN where all differ alike
-    )
+    detectable: float  # smallest true difference found with the power asked for, by one test; NaN where there is none
     n_left_out: int  # scores in questions without both levels, or NaN
 
 
@@ -250,7 +249,7 @@ def compare_levels(
     order: Sequence[str] | None = None,  # of the levels; sorted if None
     short: Literal["raise", "missing"] = "raise",  # what to do with two levels that share fewer than two questions
 ) -> list[LevelDifference]:
-    """All pairs of levels, paired by question, with corrected p-values.
+    """All pairs of levels, paired by question, first minus second, with corrected p-values.
 
     Source: Good 2005, section 3.2; Holm 1979; Benjamini and Hochberg 1995.
 
@@ -274,7 +273,7 @@ def compare_levels(
     for (a, b), s in zip(combinations(names, 2), np.random.SeedSequence(seed).spawn(len(names) ** 2)):
         of = ((l == a) | (l == b)) & ~np.isnan(x)
         m, single = _paired(x[of], l[of] == b, np.unique(q[of], return_inverse=True)[1])
-        d = m[1] - m[0]
+        d = m[0] - m[1]
         if len(d) < 2:
             if short == "raise":
                 refuse(
@@ -293,9 +292,12 @@ def compare_levels(
             x[(l == a) | (l == b)], (l == b)[(l == a) | (l == b)], q[(l == a) | (l == b)], n=permutations, seed=deal
         )
         ones = m[:, single].T
-        exact = mcnemar(ones[:, 1], ones[:, 0]).p if len(ones) and np.isin(ones, (0, 1)).all() else np.nan
+        exact = mcnemar(ones[:, 0], ones[:, 1]).p if len(ones) and np.isin(ones, (0, 1)).all() else np.nan
         sd = float(d.std(ddof=1))
-        alike = d.min() == d.max()
+        binary = bool(np.isin(x[of], (0, 1)).all())
+        seen = detectable_difference(
+            len(d), se=sd / np.sqrt(len(d)), power=power, alpha=1 - level, largest=1.0 if binary else np.inf
+        )
         rows.append(
             (
                 a,
@@ -305,7 +307,7 @@ def compare_levels(
                 exact,
                 len(ones),
                 sd,
-                np.nan if alike else minimal_detectable_difference(len(d), sd=sd, power=power, alpha=1 - level),
+                seen,
                 t.n_left_out,
             )
         )
@@ -352,6 +354,27 @@ def sign_flip_test(
     return (as_large + 1) / (n + 1)
 
 # %% ../../nbs/stats/12_tests.ipynb #8b1a9ee7
+def detectable_difference(
+    n: int,  # independent pairs, each exchanged whole: questions, or cases
+    *,
+    se: float,  # of the mean difference
+    power: float = 0.8,
+    alpha: float = 0.05,
+    comparisons: int = 1,  # how many tests share alpha (Bonferroni)
+    largest: float = np.inf,  # the largest difference that is possible: 1 for shares
+) -> (
+    float
+):  # NaN where there is none: no n that the test could reject with, nothing that varies, or none that is possible
+    """The smallest true difference that a test of exchanged pairs finds with the given power, by Student's t.
+
+    Source: Cohen 1988, chapter 2; the smallest p-value of n exchanged pairs is 2^(1-n) (Fisher 1935, section 21).
+    """
+    if n < 2 or 2.0 ** (1 - n) > alpha / comparisons or not se > 0:
+        return np.nan
+    found = float((stats.t.ppf(1 - alpha / (2 * comparisons), n - 1) + stats.t.ppf(power, n - 1)) * se)
+    return found if found <= largest else np.nan
+
+
 def minimal_detectable_difference(
     n: int,  # questions (pairs), or units in each of two groups
     *,

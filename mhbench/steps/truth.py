@@ -115,10 +115,10 @@ def levels_truth(
         for r in here.to_dict("records"):
             rows.append(_row(model, f"accuracy, {r['group']} patients", truth[r["group"]], r))
         for r in pairs[(pairs["set"] == name) & (pairs["model"] == model)].to_dict("records"):
-            differs = (wide[r["second"]] - wide[r["first"]]).mean()
+            differs = (wide[r["first"]] - wide[r["second"]]).mean()
             if abs(differs) > APART:
                 ends = {"ci_low": r["simultaneous_low"], "ci_high": r["simultaneous_high"]}
-                rows.append(_row(model, f"{r['second']} minus {r['first']} patients", differs, r | ends))
+                rows.append(_row(model, f"{r['first']} minus {r['second']} patients", differs, r | ends))
     return _beside(rows)
 
 # %% ../../nbs/steps/29_truth.ipynb #612a9da9
