@@ -84,8 +84,9 @@ def against_lines(
         read = [_UNKNOWN if pd.isna(x) else standing(x, low, high, lines) for x, low, high in ends]
         kept = main.assign(study=study, lines=named or "–", reading=read, **{"asked as": mode_names(main).map(spaced)})
         parts.append(kept)
-    columns = ["study", "model", "estimate", "ci_low", "ci_high", "level", "n", "n_not_asked"]
+    columns = ["study", "model", "estimate", "ci_low", "ci_high", "level", "n", "n_clusters"]
     columns += [
+        "n_not_asked",
         "n_missing",
         "n_refused",
         "n_unread",
@@ -223,11 +224,12 @@ def weak(
     if not len(standings):
         return ["No accuracy could be computed in this run."]
     unsure = standings["reading"].str.contains(r"(?:cannot be told from|below)[^;]*\bchance\b", regex=True)
-    few = standings["n"] < SMALL
+    units = standings[[c for c in ("n", "n_clusters") if c in standings]].min(axis=1)
+    few = units < SMALL
     out = [f"Not shown to be better than chance: {_where(standings[unsure])}."] if unsure.any() else []
     if few.any():
         rests = "Every accuracy rests" if few.all() else f"{int(few.sum())} of {len(few)} accuracies rest"
-        out.append(f"{rests} on fewer than {SMALL} items: read the intervals, not the order of models.")
+        out.append(f"{rests} on fewer than {SMALL} independent cases: read the intervals, not the order of models.")
     return out
 
 # %% ../../nbs/report/09_findings.ipynb #6477b8c5

@@ -15,7 +15,7 @@ import pandas as pd
 from ..stats.agreement import krippendorff_alpha
 from ..stats.estimate import Estimate, estimate
 from ..stats.resample import mean
-from ..stats.tests import adjust_p, mcnemar, minimal_detectable_difference, sign_flip_test
+from ..stats.tests import adjust_p, detectable_difference, mcnemar, sign_flip_test
 from .score import FAILED, RUN, UNSCORED, mode_names, outcome_counts, what_became, where_read
 
 # %% auto #0
@@ -44,13 +44,13 @@ def _pair_row(both: pd.DataFrame, first: str, second: str, level: float, **setti
     e = estimate(mean, d, clusters=cluster, n_boot=settings["n_boot"], seed=settings["seed"], level=level)
     tests: dict[str, float] = {"only_first": int((d > 0).sum()), "only_second": int((d < 0).sum())}
     if len(d) < 2:
-        return e.row() | tests | {"p": np.nan, "p_mcnemar": np.nan, "detectable": np.nan}
+        return e.row() | tests | {"p": np.nan, "p_mcnemar": np.nan, "se": np.nan, "largest": np.inf}
     tests["p"] = sign_flip_test(d, cluster, n=settings["n_permutations"], seed=settings["seed"])
-    binary = both[[first, second]].isin([0, 1]).all(axis=None) and len(set(cluster)) == len(cluster)
-    tests["p_mcnemar"] = mcnemar(both[first].to_numpy() == 1, both[second].to_numpy() == 1).p if binary else np.nan
-    se = _standard_error(d, cluster)
-    has = np.isfinite(se) and se > 0
-    tests["detectable"] = minimal_detectable_difference(2, sd=se * np.sqrt(2), alpha=1 - level) if has else np.nan
+    binary = bool(both[[first, second]].isin([0, 1]).all(axis=None))
+    alone = binary and len(set(cluster)) == len(cluster)
+    tests["p_mcnemar"] = mcnemar(both[first].to_numpy() == 1, both[second].to_numpy() == 1).p if alone else np.nan
+    tests["se"] = _standard_error(d, cluster)
+    tests["largest"] = 1.0 if binary else np.inf
     return e.row() | tests
 
 
@@ -69,7 +69,8 @@ def model_pairs(
 
     Columns: mode, answered_by, first, second, n (common items), n_clusters, estimate, ci_low, ci_high, level, interval,
     only_first and only_second (items on which one does better), p (signs flipped by cluster), p_mcnemar (exact; NaN
-    where items share a cluster, or scores are not 0 and 1), detectable, n_left_out, p_adjusted, detectable_corrected.
+    where items share a cluster, or scores are not 0 and 1), detectable (NaN where
+    so few cases can find nothing), n_left_out, p_adjusted, detectable_corrected.
 
     Source: Fisher 1935, section 21; McNemar 1947; Holm 1979.
     """
@@ -86,17 +87,18 @@ def model_pairs(
             left_out = int(wide[[first, second]].notna().any(axis=1).sum()) - len(both)
             head = {"mode": mode, "answered_by": answered_by, "first": first, "second": second}
             rows.append(head | _pair_row(both, first, second, level, **settings) | {"n_left_out": left_out})
-    out = pd.DataFrame(rows, columns=_PAIRS)
+    out = pd.DataFrame(rows, columns=[*_PAIRS, "se", "largest"])
     out["p_adjusted"] = adjust_p(out["p"].tolist(), method)
-    out["detectable_corrected"] = _shared_error(out, level)
-    return out
+    out["detectable"] = _detectable(out, level, 1)
+    out["detectable_corrected"] = _detectable(out, level, max(int(out["p"].notna().sum()), 1))
+    return out.drop(columns=["se", "largest"])
 
 
-def _shared_error(pairs: pd.DataFrame, level: float) -> np.ndarray:
-    "What each test can detect where all tests of the table share the error (Bonferroni)."
-    n = max(int(pairs["p"].notna().sum()), 1)
-    one, all_of = (minimal_detectable_difference(2, sd=1.0, alpha=1 - level, comparisons=k) for k in (1, n))
-    return pairs["detectable"].to_numpy(float) * all_of / one
+def _detectable(pairs: pd.DataFrame, level: float, comparisons: int) -> list[float]:
+    "The smallest difference that each test can find where so many share the error (Bonferroni); NaN where none."
+    about = {"alpha": 1 - level, "comparisons": comparisons}
+    rows = pairs[["n_clusters", "se", "largest"]].itertuples(index=False)
+    return [detectable_difference(int(n), se=se, largest=largest, **about) for n, se, largest in rows]
 
 # %% ../../nbs/steps/20_between_models.ipynb #c277dcde
 _RUNS = ["model", "mode", "answered_by", "temperature", "n_runs", "measure", *_MEASURED]

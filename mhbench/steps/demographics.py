@@ -13,7 +13,7 @@ import pandas as pd
 
 from ..errors import refuse
 from ..stats.simultaneous import simultaneous_intervals
-from ..stats.tests import adjust_p, compare_levels, minimal_detectable_difference
+from ..stats.tests import adjust_p, compare_levels, detectable_difference
 from .rates import average_models, paper_averages, rate_table
 from .score import where_read
 from .variants import AGE_BANDS, ETHNICITIES, GENDERS, age_band
@@ -170,9 +170,9 @@ _PAIRS += ["simultaneous_low", "simultaneous_high", "p", "p_mcnemar", "n_mcnemar
 
 
 def _together(g: pd.DataFrame, value: str, pairs: Sequence[tuple[str, str]], n_boot: int, seed: int) -> np.ndarray:
-    "Simultaneous limits (2, P) of second minus first, from the questions' own differences."
+    "Simultaneous limits (2, P) of first minus second, from the questions' own differences."
     means = g.pivot_table(index="base_id", columns="level", values=value, aggfunc="mean")
-    differences = np.stack([(means[second] - means[first]).to_numpy(float) for first, second in pairs], axis=1)
+    differences = np.stack([(means[first] - means[second]).to_numpy(float) for first, second in pairs], axis=1)
     bounds = (-1.0, 1.0) if value == "correct" else (-np.inf, np.inf)
     s = simultaneous_intervals(differences, n=n_boot, seed=seed, bounds=bounds)
     return np.stack([s.ci_low, s.ci_high])
@@ -200,13 +200,14 @@ def _pairs_of(
     return rows
 
 
-def _detectable_together(pairs: pd.DataFrame) -> list[float]:
+def _detectable_together(pairs: pd.DataFrame, largest: float) -> list[float]:
     "The smallest detectable difference of each tested pair, where all of them share the error."
     tests = max(int(pairs["p"].notna().sum()), 1)
     out = []
     for r in pairs.itertuples():
         known = not (np.isnan(r.p) or np.isnan(r.detectable))
-        out.append(minimal_detectable_difference(int(r.n), sd=r.sd, comparisons=tests) if known else np.nan)
+        se = r.sd / np.sqrt(r.n)
+        out.append(detectable_difference(int(r.n), se=se, comparisons=tests, largest=largest) if known else np.nan)
     return out
 
 
@@ -219,7 +220,7 @@ def level_pairs(
     n_permutations: int = 10_000,
     seed: int,
 ) -> pd.DataFrame:  # one row a set, model and pair; p is NaN where a pair shares fewer than two questions
-    """Every pair of levels compared within questions, with p-values corrected over all of them.
+    """Every pair of levels compared within questions, first minus second, with p-values corrected over all of them.
 
     Source: Good 2005, section 3.2; Holm 1979; Benjamini and Hochberg 1995.
     """
@@ -232,7 +233,7 @@ def level_pairs(
     pairs = pd.DataFrame(rows, columns=_PAIRS)
     for m in dict.fromkeys(["holm", "bh", method]):
         pairs[f"p_{m}"] = adjust_p(pairs["p"].to_numpy(float), m)
-    pairs["detectable_corrected"] = _detectable_together(pairs)
+    pairs["detectable_corrected"] = _detectable_together(pairs, 1.0 if value == "correct" else np.inf)
     return pairs
 
 
@@ -271,7 +272,7 @@ def pair_intervals(
         return tested_pairs(pairs).assign(varied="", group="")
     ends = {"ci_low": pairs["simultaneous_low"], "ci_high": pairs["simultaneous_high"]}
     varied = pairs["set"].replace(dict(attributes or {}))
-    shown = pairs.assign(varied=varied, group=pairs["second"] + " minus " + pairs["first"], **ends)
+    shown = pairs.assign(varied=varied, group=pairs["first"] + " minus " + pairs["second"], **ends)
     shown.loc[shown["p"].isna(), ["estimate", "ci_low", "ci_high"]] = float("nan")
     return shown.sort_values("set", kind="stable")
 
@@ -285,7 +286,7 @@ def demographics_headline(
     for (name, model), g in tested_pairs(pairs).groupby(["set", "model"]):
         largest = g.loc[g["estimate"].abs().idxmax()]
         differ = f"{int((g[f'p_{method}'] < ALPHA).sum())} of {len(g)} pairs differ after correction ({method})"
-        which = f"simultaneous interval: {largest['second']} minus {largest['first']}"
+        which = f"simultaneous interval: {largest['first']} minus {largest['second']}"
         if largest["estimate"] == 0:
             which = "all means are equal"
         ends = {"ci_low": largest["simultaneous_low"], "ci_high": largest["simultaneous_high"]}
