@@ -245,7 +245,7 @@ def _of_table(table: pd.DataFrame, path: Path) -> list[Rating]:
             refuse(
                 "ratings_of_file", "a row", rule, str(e), place=f"{path.name}:{k}", remedy="export the answers again"
             )
-        fields["source"] = fields.get("source") or f"{path.name}:{k}"
+        fields["source"] = fields.get("source") or path.name  # one for all: it tells annotations apart
         rows.append((f"{path.name}:{k}", fields))
     return validate(rows, Rating).records
 

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from mhbench.annotate.export import ratings, ratings_of_file
@@ -55,6 +56,15 @@ def test_mentats_reader_takes_the_sliders(answered):
         assert scores.tolist() == [by[rater, question, t] for t in "ABCDE"]
     orders = {r.variant["order"] for r in found}
     assert len(orders) > 20  # options were shuffled, and what came out was not
+
+
+def test_ratings_need_no_source_of_their_own(answered, tmp_path):
+    "item_id, study, rater, target and value are enough: the options that one rater rated are one annotation."
+    whole = annotation_arrays(ratings_of_file(answered / "mentat.sqlite"))
+    table = pd.read_csv(answered / "mentat" / "ratings.csv", dtype=str, keep_default_na=False)
+    table[["item_id", "study", "rater", "target", "value"]].to_csv(tmp_path / "ratings.csv", index=False)
+    bare = annotation_arrays(ratings_of_file(tmp_path / "ratings.csv"))
+    assert bare.scores.tolist() == whole.scores.tolist() and list(bare.raters) == list(whole.raters)
 
 
 def test_medqades_reader_takes_the_labels(answered):
