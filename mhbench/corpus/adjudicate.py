@@ -226,10 +226,18 @@ def decide_keys(
     return out
 
 
-def decided_items(items: Sequence[Item], decisions: Sequence[Decision]) -> list[Item]:
-    "The items whose key is decided, with that key."
+def decided_items(
+    items: Sequence[Item],
+    decisions: Sequence[Decision],
+    by: str = "readers",  # who decided
+) -> list[Item]:
+    "The items whose key is decided, with that key, and with who decided it as the key's origin."
     keys = {d.item_id: d.key for d in decisions if d.key is not None}
-    return [i.model_copy(update={"key": [keys[i.item_id]]}) for i in items if i.item_id in keys]
+    return [
+        i.model_copy(update={"key": [keys[i.item_id]], "origin": i.origin | {"key": by}})
+        for i in items
+        if i.item_id in keys
+    ]
 
 # %% ../../nbs/corpus/07_adjudicate.ipynb #1e95e4bf
 def key_agreement(

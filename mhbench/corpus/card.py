@@ -21,7 +21,7 @@ from ..errors import refuse, settings_from
 from ..records.schema import Item, Record
 
 # %% auto #0
-__all__ = ['BankDescription', 'bank_description', 'bank_table', 'dataset_card', 'croissant', 'write_bank']
+__all__ = ['BankDescription', 'collection_in_words', 'bank_description', 'bank_table', 'dataset_card', 'croissant', 'write_bank']
 
 # %% ../../nbs/corpus/08_card.ipynb #490603f1
 class BankDescription(Record):
@@ -42,13 +42,26 @@ class BankDescription(Record):
     cite: str = ""
 
 
+def collection_in_words(
+    recipe: Mapping[str, Any],  # of mhbench.corpus.collect.recipe: queries, articles, origin, first, last
+) -> str:
+    "The literature of a bank as its card says it: from where, from when to when, and by which queries."
+    where = {"eutils": "PubMed, by E-utilities", "files": "Files in PubMed's form"}.get(
+        recipe["origin"], recipe["origin"]
+    )
+    queries = "\n".join(f"- {topic}: `{query}`" for topic, query in recipe["queries"].items())
+    dates = f"{recipe['first']} to {recipe['last']}"
+    return f"{where}: {recipe['articles']} articles of {dates}, found by these queries:\n\n{queries}"
+
+
 def bank_description(
     given: Mapping[str, Any],  # of params.yaml: name, version, licence, and whatever else of BankDescription
     *,
     n_items: int,
     composers: Sequence[str],
     annotators: str = "none",  # who confirmed the keys, and what became of them
-    labels: str = "",  # what reference passages made of the keys
+    labels: str = "",  # what reference passages, or others that are no people, made of the keys
+    collected: Mapping[str, Any] | None = None,  # the recipe that the stage collect left
 ) -> BankDescription:
     """What is known of a bank that was made here, where nothing else is given.
 
@@ -60,7 +73,7 @@ def bank_description(
         limits = "Keys were not confirmed by people: for research on methods, not on models."
     facts = {
         "about": f"{n_items} questions that were made from abstracts.",
-        "source": "The stage collect's recipe.",
+        "source": collection_in_words(collected) if collected else "Not stated.",
         "making": f"Composed by {', '.join(composers)}; {rules} {labels}".strip(),
         "annotators": annotators,
         "limits": limits,

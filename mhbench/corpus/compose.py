@@ -22,13 +22,13 @@ from .cues import near_duplicates
 from .pubmed import Abstract
 from .splits import folded
 from ..errors import refuse
-from ..records.schema import Id, Item, Record, letters
+from ..records.schema import Id, Item, Origin, Record, letters
 
 # %% auto #0
 __all__ = ['STEPS', 'Candidate', 'making_recipe', 'prompt_hash', 'compose_requests', 'wording_fault', 'read_composed',
-           'snippet_stands', 'reading_requests', 'read_verdict', 'candidate_items', 'compose_with', 'read_with',
-           'recorded_candidates', 'usable_articles', 'without_duplicates', 'funnel_table', 'candidate_table',
-           'funnel_figure']
+           'snippet_stands', 'reading_requests', 'read_verdict', 'candidate_items', 'composers_of', 'compose_with',
+           'read_with', 'recorded_candidates', 'usable_articles', 'without_duplicates', 'funnel_table',
+           'candidate_table', 'funnel_figure']
 
 # %% ../../nbs/corpus/05_compose.ipynb #b8b68d70
 class Candidate(Record):
@@ -37,6 +37,8 @@ class Candidate(Record):
     candidate_id: Id
     pmid: Id
     composer: str  # the model that wrote it
+    origin: Origin = "asked"
+    declared: str = ""  # the letter that is right, where its composer is simulated
     prompt: str  # SHA-256 of what it was asked
     seed: int  # of the options' order
     raw: str  # what the model wrote for this abstract; "" where nothing came
@@ -264,6 +266,13 @@ def read_verdict(c: Candidate, answer: Answer, abstract: Abstract, *, reader: st
     return read
 
 # %% ../../nbs/corpus/05_compose.ipynb #0ddc3cc0
+def _origin(c: Candidate) -> dict[str, str]:
+    "Whose key it is: a model's, or a simulated composer's, of whose key it is declared whether it is right."
+    if c.origin != "simulated":
+        return {"composed by": c.composer, "key": "composed"}
+    return {"composed by": c.composer, "key": "simulated", "declared key": c.declared}
+
+
 def candidate_items(candidates: Iterable[Candidate], study: str, canary: str | None = None) -> list[Item]:
     "The candidates that are kept, as items; questions of one abstract share a group."
     return [
@@ -274,6 +283,7 @@ def candidate_items(candidates: Iterable[Candidate], study: str, canary: str | N
             question=c.question,
             options=c.options,
             key=[c.key],
+            origin=_origin(c),
             category=c.category,
             topic=c.topic,
             group_id=f"pmid-{c.pmid}",
@@ -283,6 +293,12 @@ def candidate_items(candidates: Iterable[Candidate], study: str, canary: str | N
         for c in candidates
         if c.kept
     ]
+
+
+def composers_of(items: Iterable[Item]) -> list[str]:  # of `candidate_items`
+    "Who composed the questions, as a card says it."
+    named = (("a simulated composer" if "declared key" in i.origin else i.origin.get("composed by", "")) for i in items)
+    return sorted(set(named) - {""})
 
 # %% ../../nbs/corpus/05_compose.ipynb #562fd0b0
 def compose_with(
@@ -326,7 +342,7 @@ def read_with(
 
 
 def recorded_candidates(
-    path: str | Path,  # JSON lines: pmid, answer, verdict
+    path: str | Path,  # JSON lines: pmid, answer, verdict; origin and declared (the right option) where it is simulated
     articles: Mapping[str, Abstract],  # by PubMed id
     recipe: Mapping[str, Any],
     *,
@@ -345,6 +361,9 @@ def recorded_candidates(
         request = Request(f"compose/{a.pmid}", [{"role": "user", "content": "recorded"}])
         answer = Answer(request.id, data={"questions": [row["answer"]]})
         [c] = read_composed([a], answer, request, recipe, composer=composer, seed=seed)
+        places = {folded(o): letter for o, letter in zip(c.options, letters(len(c.options)))}
+        made = {"origin": row.get("origin") or "recorded", "declared": places.get(folded(row.get("declared", "")), "")}
+        c = c.model_copy(update=made)
         out.append(read_verdict(c, Answer("x", data=row["verdict"]), a, reader=composer) if c.kept else c)
     return out
 
@@ -395,6 +414,7 @@ def candidate_table(candidates: Sequence[Candidate]) -> pd.DataFrame:  # lineage
             "candidate_id": c.candidate_id,
             "pmid": c.pmid,
             "composer": c.composer,
+            "origin": c.origin,
             "prompt": c.prompt,
             "seed": c.seed,
             "raw_sha256": hashlib.sha256(c.raw.encode()).hexdigest(),

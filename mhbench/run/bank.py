@@ -15,6 +15,7 @@ import pandas as pd
 
 from ..corpus.adjudicate import decisions_in_words, write_key_files
 from ..corpus.card import bank_description, write_bank
+from ..corpus.compose import composers_of
 from ..errors import refuse
 from ..records.schema import Item, read_records
 from ..report.tables import number, with_interval
@@ -120,12 +121,15 @@ def _sheets(a: argparse.Namespace) -> None:
 def _card(a: argparse.Namespace) -> None:
     p, items = load_params(root() / a.params), bank_items(a.study, a.of, a.results)
     compose, keys = (p["studies"][a.study].get(s) or {} for s in ("compose", "keys"))
-    composers = [*(["recorded answers"] if compose.get("recorded") else []), *compose.get("asked", [])]
-    more: dict[str, Any] = {}
+    composers = composers_of(items) or compose.get("asked", [])
+    recipe = place(a.results, "collect", a.study) / "recipe.json"
+    more: dict[str, Any] = {"collected": json.loads(recipe.read_text(encoding="utf-8")) if recipe.exists() else None}
     if a.of == "gold" and keys.get("sheets"):
         more["annotators"] = decisions_in_words(
             pd.read_parquet(place(a.results, "keys", a.study) / "decisions.parquet")
         )
+    if any(i.origin.get("key") == "simulated readers" for i in items):
+        more["labels"] = "Keys were decided by simulated readers, as they were declared: no person has read them."
     if a.of == "labelled":
         more["labels"] = "Keys were compared with reference passages by a model, and changed where these say otherwise."
     d = bank_description(compose.get("bank") or {}, n_items=len(items), composers=composers, **more)

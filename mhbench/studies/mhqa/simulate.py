@@ -14,9 +14,11 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
+from ..examinees import systematic
+
 # %% auto #0
-__all__ = ['LITERATURE', 'Fact', 'simulate_bank', 'statement', 'abstract_of', 'simulate_pubmed', 'simulate_composed',
-           'literature_files', 'simulate_passages', 'simulate_readers']
+__all__ = ['LITERATURE', 'WRONG_KEYS', 'READER_ERRS', 'Fact', 'simulate_bank', 'statement', 'abstract_of', 'simulate_pubmed',
+           'simulate_composed', 'literature_files', 'simulate_passages', 'simulate_readers']
 
 # %% ../../../nbs/studies/mhqa/02_simulate.ipynb #40c6fdbf
 class Fact(NamedTuple):
@@ -239,6 +241,7 @@ def simulate_pubmed(*, canary: str, facts: Sequence[Fact] = LITERATURE) -> str:
 
 # %% ../../../nbs/studies/mhqa/02_simulate.ipynb #aa245885
 _FLAWS = ("", "", "", "", "", "", "invalid", "study", "options", "key", "all", "snippet", "not valid", "repeat")
+WRONG_KEYS = 0.12  # share of the composer's keys that are wrong, though nothing in their form says so
 
 
 def simulate_composed(
@@ -246,10 +249,12 @@ def simulate_composed(
     seed: int,
     canary: str,
     facts: Sequence[Fact] = LITERATURE,
-) -> str:  # JSON lines: pmid, answer (as the composing schema has it), verdict (as the reading schema has it)
-    "One recorded answer and verdict an abstract, some of them flawed."
+) -> str:  # JSON lines: pmid, answer (as the composing schema has it), verdict (as the reading schema has it), declared
+    """One answer and verdict an abstract, some of them flawed. `declared` is the option that is right; in a share
+    WRONG_KEYS of the questions without another flaw the composer's key is another one, and its reader lets it pass.
+    """
     rng = np.random.default_rng([seed, 2])
-    lines = []
+    lines, sound = [], []
     for n, fact in enumerate(facts):
         flaw = str(rng.choice(_FLAWS))
         options, right = _options(fact, rng)
@@ -271,9 +276,13 @@ def simulate_composed(
             verdict |= {"decision": "Not Valid", "justification": "The abstract only suggests it."}
         elif flaw == "repeat" and n:
             answer["question"] = _question(facts[0], 0)
-        row = {"pmid": fact.pmid, "answer": answer, "verdict": verdict, "synthetic": True, "canary": canary}
-        lines.append(json.dumps(row, ensure_ascii=False))
-    return "\n".join(lines) + "\n"
+        row = {"pmid": fact.pmid, "answer": answer, "verdict": verdict, "declared": options[right]}
+        lines.append(row | {"origin": "simulated", "synthetic": True, "canary": canary})
+        sound += [answer] if not flaw else []
+    errs = systematic(np.full(len(sound), WRONG_KEYS), np.random.default_rng([seed, 4]).random())
+    for answer in [a for a, wrong in zip(sound, errs) if wrong]:
+        answer["correct"] = next(o for o in answer["options"] if o != answer["correct"])
+    return "\n".join(json.dumps(row, ensure_ascii=False) for row in lines) + "\n"
 
 
 def literature_files(*, seed: int, canary: str) -> dict[str, str]:  # file name -> content
@@ -296,21 +305,30 @@ def simulate_passages(*, canary: str, facts: Sequence[Fact] = LITERATURE) -> str
     return "\n".join(json.dumps(r, ensure_ascii=False) for r in marked) + "\n"
 
 
+READER_ERRS = 0.12  # share of questions at which each of the first readers names a wrong option
+
+
 def simulate_readers(
-    keys: Sequence[tuple[str, str]],  # (item_id, proposed letter)
+    questions: Sequence[tuple[str, str, str]],  # (item_id, the composer's letter, the right letter)
     *,
     seed: int,
 ) -> dict[str, dict[str, str]]:  # first, second, resolver -> item_id -> letter
-    "Two first readers who agree with some nine keys in ten, and a resolver where they differ."
+    """Two first readers who name the right option, but for a declared share of the questions, and never err at the same
+    one; where they differ, a resolver who is right. So every decided key is right, and the two readers differ at twice
+    the declared share.
+
+    A reader who errs agrees with the composer's key where it is wrong, and else names another option.
+    """
     rng = np.random.default_rng([seed, 3])
     out: dict[str, dict[str, str]] = {"first": {}, "second": {}, "resolver": {}}
-    for item, key in keys:
-        others = [a for a in "ABCD" if a != key]
-        doubt = rng.random() < 0.1
-        named = str(rng.choice(others))
-        first = named if doubt else key
-        second = named if rng.random() < (0.6 if doubt else 0.03) else key
-        out["first"][item], out["second"][item] = first, second
-        if first != second:
-            out["resolver"][item] = str(rng.choice([first, second]))
+    drawn = systematic(np.full(len(questions), 2 * READER_ERRS), rng.random())  # one of the two errs
+    turn = 0
+    for (item, composed, right), errs in zip(questions, drawn):
+        out["first"][item] = out["second"][item] = right
+        if errs:
+            others = [a for a in "ABCD" if a != right]
+            wrong = composed if composed != right else str(rng.choice(others))
+            out[("first", "second")[turn % 2]][item] = wrong
+            out["resolver"][item] = right
+            turn += 1
     return out

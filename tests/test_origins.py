@@ -1,0 +1,147 @@
+"""Where an answer, a rating or a verdict comes from is what its record says: no name and no canary says it."""
+
+import json
+
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from mhbench.annotate.export import ratings_of_file
+from mhbench.corpus.adjudicate import decide_keys, decided_items, key_agreement
+from mhbench.records.answers import all_simulated, load_answers
+from mhbench.records.schema import Item, Rating, Response, read_records, write_records
+from mhbench.report.findings import about_run, asked
+from mhbench.report.style import introduce, looks
+from mhbench.run.stage import Stage
+from mhbench.studies.corpus import load_corpus
+from mhbench.studies.demo import demo_path
+from mhbench.studies.mhqa.simulate import simulate_readers
+
+
+def item(name: str, canary: str | None) -> Item:
+    about = dict(study="mentat", task="multiple_choice", question="Which?", options=["x", "y"], key=["A"])
+    return Item(item_id=name, source="here", canary=canary, **about)
+
+
+def rating(origin: str, rater: str = "p1", target: str = "A", **more) -> Rating:
+    about = dict(item_id="q1", study="mentat", rater=rater, target=target, value=60.0, source="here")
+    return Rating(origin=origin, **about | more)
+
+
+def answer(model: str, origin: str) -> Response:
+    return Response(item_id="q1", study="mentat", model=model, origin=origin, mode="zero_shot", text="A")
+
+
+@pytest.fixture
+def stage(tmp_path):
+    def of(ratings=(), recorded=(), canary=None, **how) -> Stage:
+        folder = tmp_path / "text" / "prepare" / "mentat"
+        write_records([item("q1", canary)], folder / "items.parquet", Item)
+        write_records(ratings, folder / "ratings.parquet", Rating)
+        write_records(recorded, folder / "recorded.parquet", Response)
+        return Stage("score", "mentat", tmp_path, models=["gemma"], **how)
+
+    yield of
+    introduce(())
+
+
+def captions(s: Stage, kind: str) -> dict[str, str]:
+    s.done({})
+    return {t["name"]: t["caption"] for t in json.loads((s.out / "contents.json").read_text())[kind]}
+
+
+def test_people_who_rate_the_demo_are_people(stage):
+    s = stage([rating("asked")], canary="mhbench-canary-x", rated=True)
+    s.table("alpha", pd.DataFrame({"rater": ["p1"], "estimate": [0.5]}), "Agreement")
+    assert s.people == "people" and captions(s, "tables") == {"alpha": "Agreement"}
+    assert "origin" not in pd.read_parquet(s.out / "alpha.parquet")
+
+
+def test_simulated_ratings_of_a_real_bank_are_headlined(stage):
+    s = stage([rating("simulated", rater="anna")], rated=True)
+    s.table("alpha", pd.DataFrame({"question": ["q1"], "estimate": [0.5]}), "Agreement")
+    s.headline(pd.DataFrame({"measure": ["alpha"], "model": ["people"], "n": [1], "estimate": [0.5]}))
+    assert s.people == "simulated raters" and captions(s, "tables") == {"alpha": "Agreement (simulated raters)"}
+    assert set(pd.read_parquet(s.out / "alpha.parquet")["origin"]) == {"simulated"}
+    assert set(pd.read_parquet(s.out / "headline.parquet")["origin"]) == {"simulated"}
+
+
+def test_ratings_by_models_are_nobodys_and_make_no_person_simulated(stage):
+    judge = rating("simulated", rater="j1", variant={"annotator": "model"})
+    s = stage([rating("recorded"), judge], rated=True)
+    assert s.people == "people" and s.origins == {"j1": "simulated"}, "people's ratings come in files, and are theirs"
+
+
+def test_recorded_answers_are_called_recorded_and_simulated_ones_simulated(stage):
+    s = stage(recorded=[answer("o1", "recorded"), answer("drawn", "simulated")])
+    frame = pd.DataFrame({"model": ["gemma", "o1", "drawn"], "estimate": [0.2, 0.9, 0.5]})
+    s.table("accuracy", frame, "Accuracy")
+    drawing = Figure()
+    drawing.subplots().set_title("o1, zero shot")
+    s.figure("accuracy", drawing, "Accuracy")
+    assert pd.read_parquet(s.out / "accuracy.parquet")["origin"].tolist() == ["asked", "recorded", "simulated"]
+    assert captions(s, "tables") == {"accuracy": "Accuracy (simulated: drawn; recorded: o1)"}
+    assert captions(s, "figures") == {"accuracy": "Accuracy (recorded: o1)"}
+    assert s.asked(frame)["model"].tolist() == ["gemma", "o1"], "what a test over models rests on"
+    assert {m: x.hollow for m, x in looks(["o1", "drawn", "sim-like"]).items()} == {
+        "o1": False,
+        "drawn": True,
+        "sim-like": False,
+    }
+
+
+def test_the_first_screen_names_who_was_asked_and_who_was_recorded(tmp_path):
+    scores = pd.DataFrame(
+        {"model": ["gemma", "o1", "drawn"], "item_id": "q1", "origin": ["asked", "recorded", "simulated"]}
+    )
+    (tmp_path / "score" / "mentat").mkdir(parents=True)
+    scores.to_parquet(tmp_path / "score" / "mentat" / "scores.parquet")
+    [row] = asked(tmp_path, ["mentat"]).to_dict("records")
+    assert (row["asked of"], row["recorded answers of"], row["simulated answers of"]) == (
+        "gemma (1)",
+        "o1 (1)",
+        "drawn (1)",
+    )
+    told = " ".join(about_run(["mentat"], [], {"mentat": False}, {"o1": "recorded", "drawn": "simulated"}))
+    assert "put to nobody" in told and "Answers of o1 are recorded" in told and "Answers of drawn are simulated" in told
+
+
+@pytest.mark.parametrize("study", ["mentat", "psychiatrybench", "medqade", "counselingbench"])
+def test_everything_that_the_demo_has_of_people_or_models_is_simulated(study):
+    options = {"decks": {"en": "medqade_demo.txt"}} if study == "medqade" else {}
+    corpus = load_corpus(study, demo_path(study), study=study, **options)
+    assert {r.origin for r in [*corpus.ratings, *corpus.responses]} <= {"simulated"}
+    files = sorted((demo_path(study) / "examinees").glob("*.csv")) if study != "medqade" else []
+    assert all(all_simulated(f) for f in files) and (files or study == "medqade")
+
+
+def test_answers_in_a_table_are_recorded_where_the_table_does_not_say_otherwise(tmp_path):
+    file = tmp_path / "sim-like.csv"
+    file.write_text("item_id,text\nq1,A\n", encoding="utf-8")
+    assert [r.origin for r in load_answers(file, [item("q1", None)], "sim-like")] == ["recorded"]
+    assert not all_simulated(file)
+    file.write_text("item_id,text,origin\nq1,A,invented\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="origin"):
+        load_answers(file, [item("q1", None)], "m")
+
+
+def test_an_export_from_before_there_was_an_origin_still_says_that_it_is_simulated(tmp_path):
+    kept = [rating("asked", variant={"simulated": "true"}), rating("asked", target="B")]
+    write_records(kept, tmp_path / "old.parquet", Rating)
+    assert [r.origin for r in ratings_of_file(tmp_path / "old.parquet")] == ["simulated", "asked"]
+    assert [r.origin for r in read_records(tmp_path / "old.parquet", Rating)] == ["asked", "asked"]
+
+
+def test_simulated_readers_differ_as_declared_and_every_decided_key_is_right():
+    bank = [item(f"q{k}", None).model_copy(update={"key": ["B" if k % 9 == 0 else "A"]}) for k in range(100)]
+    said = simulate_readers([(i.item_id, i.key[0], "A") for i in bank], seed=3)
+    decisions = decide_keys(bank, **said)
+    assert sum(d.first != d.second for d in decisions) == 24, "each errs at 12 of 100, never both at one"
+    gold = decided_items(bank, decisions, by="simulated readers")
+    assert (
+        len(gold) == 100
+        and {i.key[0] for i in gold} == {"A"}
+        and {i.origin["key"] for i in gold} == {"simulated readers"}
+    )
+    kappa = key_agreement(decisions, n_boot=200, seed=1).set_index("measure").loc["kappa, letter"]
+    assert kappa["estimate"] < 1 and kappa["ci_low"] < kappa["estimate"] < kappa["ci_high"]
