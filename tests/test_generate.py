@@ -5,20 +5,28 @@ import math
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from answering import answering, refuse
+from conftest import ROOT
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hyp
 from hypothesis import strategies as st
 
 from mhbench.ask.budget import TooManyFailed
 from mhbench.ask.request import Model, limit_of
-from mhbench.records.schema import Item, letters
+from mhbench.encode.embeddings import bundled_encoder
+from mhbench.encode.finetune import TrainingSettings
+from mhbench.encode.multiple_choice import prepare_choices
+from mhbench.records.schema import Item, Judgment, Response, letters, read_records
 from mhbench.report.findings import went_wrong
+from mhbench.run.execute import run_stage
+from mhbench.run.params import load_params
 from mhbench.steps.answers import count_responses, generate_metrics
 from mhbench.steps.generate import SELF_CONSISTENCY, generate, generation_requests, merged, select_items, settings
 from mhbench.steps.score import read_answer, score_responses
 from mhbench.steps.similarity import nearest_option
+from mhbench.studies.corpus import load_corpus
 
 MODEL = Model(name="m", endpoint="here", served="served", sampling={"temperature": 0.0, "max_tokens": 8})
 
@@ -423,3 +431,29 @@ def test_answers_under_two_sets_of_terms_are_said(tmp_path):
     for x, said in ((responses, []), (mixed, ["s: answers of m were made with different parameters"])):
         file.write_text(json.dumps({"n_terms": generate_metrics(items, x)["n_terms"]}), encoding="utf-8")
         assert [w.split(", since")[0] for w in went_wrong(tmp_path, ["s"])] == said
+
+
+def test_an_encoder_is_asked_what_it_can_read_and_nothing_of_it_fails(tmp_path):
+    "Sentences with a gap have no options: they count as not asked, and no judge is shown an answer that nobody gave."
+    for stage, model in (("prepare", None), ("generate", "minilm"), ("score", None), ("judge", None)):
+        given = {"results": str(tmp_path)} | ({} if stage in ("prepare", "generate") else {"models": ["minilm"]})
+        run_stage(stage, "medqade", model, overrides=given | ({"judges": ["minilm"]} if stage == "judge" else {}))
+    items = read_records(tmp_path / "text/prepare/medqade/items.parquet", Item)
+    assert read_records(tmp_path / "text/generate/medqade/minilm/responses.parquet", Response) == []
+    told = pd.read_parquet(tmp_path / "generate/medqade/minilm/not_asked.parquet")
+    assert told["n"].sum() == len(items) and "no options" in told["why"][0]
+    judged = read_records(tmp_path / "text/judge/medqade/judgments.parquet", Judgment)
+    assert judged and {j.status for j in judged} == {"ok"}
+
+
+def test_the_demo_gives_the_trained_encoder_questions_that_it_reads():
+    "Every multiple-choice question of the demo, with its longest option: only its context may be cut."
+    transformers = pytest.importorskip("transformers")
+    p = load_params(ROOT / "params.yaml")
+    read = TrainingSettings(**p["studies"]["mhqa"]["finetune"]["settings"]).max_length
+    tokenizer = transformers.AutoTokenizer.from_pretrained(bundled_encoder())
+    for study, entry in p["studies"].items():
+        own = {"language": "en"} if study == "medqade" else entry["prepare"]["options"]
+        items = load_corpus(entry["prepare"]["loader"], ROOT / entry["prepare"]["path"], study=study, **own).items
+        chosen = [i for i in items if i.task == "multiple_choice"]
+        assert prepare_choices(chosen, tokenizer, max_length=read).too_long == [], study

@@ -71,7 +71,8 @@ def _known_of_encoder(items: list, study: str, model: str) -> list:  # Responses
 
     file = place("results/text", "generate", study, model) / "responses.parquet"
     there = {r.item_id: r for r in read_records(file, Response)} if file.exists() else {}
-    return [there.get(i.item_id) or nearest_option([i], First(), model=model)[0] for i in items]
+    known = (there.get(i.item_id) or nearest_option([i], First(), model=model)[0] for i in items)
+    return [r for r in known if r.text is not None]
 
 # %% ../../nbs/run/09_plan.ipynb #89aca02b
 def _judged(v: dict, items: list[Item], answers: list[Response], model: Model) -> list[Request]:

@@ -22,8 +22,8 @@ from .score import ANSWERED, DECLINED, UNSCORED, read_answer
 from .similarity import judge_by_similarity, nearest_option
 
 # %% auto #0
-__all__ = ['Asked', 'answer_everything', 'judge_everything', 'count_tasks', 'count_responses', 'failures', 'check_readable',
-           'generate_metrics']
+__all__ = ['Asked', 'answer_everything', 'split_unasked', 'judge_everything', 'count_tasks', 'count_responses', 'failures',
+           'check_readable', 'generate_metrics']
 
 # %% ../../nbs/steps/12_answers.ipynb #18727f1e
 class Asked(NamedTuple):
@@ -57,6 +57,19 @@ def answer_everything(
         return list(shard(choice_responses(items, asked.classifier, model=asked.name), *part))
     # an encoder's last bits depend on what is embedded together, so every part embeds all items and keeps its own
     return list(shard(nearest_option(items, asked.encoder, model=asked.name, scale=asked.scale), *part))
+
+
+def split_unasked(
+    responses: Sequence[Response],  # of answer_everything
+    asked: Asked,
+) -> tuple[list[Response], pd.DataFrame]:  # the responses to what can be asked; why, n: the others
+    """The responses without those of an encoder or a classifier to what it cannot read: these items are not asked of
+    it, and count as such.
+    """
+    mute = [asked.model is None and r.text is None for r in responses]
+    kept = [r for r, unread in zip(responses, mute) if not unread]
+    reasons = [str(r.error).partition(": ")[2] for r, unread in zip(responses, mute) if unread]
+    return kept, pd.Series(reasons, name="why", dtype=object).value_counts().rename("n").reset_index()
 
 
 def judge_everything(
