@@ -20,8 +20,10 @@ from .fields import RatedAnswer, passed
 from .store import Register, Store, open_store
 from .study import Question, Study, what_is_asked
 from ..errors import refuse
+from ..records.database import make_private, private_folder
 from ..records.labelstudio import load_label_studio
 from ..records.schema import Item, Origin, Rating, fingerprint, origins, read_records, validate, write_records
+from ..report.tables import as_typed, csv_text
 
 # %% auto #0
 __all__ = ['MENTAT_WORDINGS', 'Exported', 'ratings', 'all_answers', 'all_events', 'write_export', 'ratings_of_file', 'Rated',
@@ -196,8 +198,7 @@ def write_export(
     """Write ratings.parquet, ratings.csv, repeats.parquet, checks.csv, incomplete.csv, answers.csv, events.csv and
     study.json; and answers.xlsx where it is wanted.
     """
-    folder, out, study = Path(folder), ratings(store), store.study
-    folder.mkdir(parents=True, exist_ok=True)
+    folder, out, study = private_folder(folder), ratings(store), store.study
     write_records(out.ratings, folder / "ratings.parquet", Rating)
     write_records(out.repeats, folder / "repeats.parquet", Rating)
     tables = {
@@ -208,11 +209,12 @@ def write_export(
         "events": all_events(store),
     }
     for name, table in tables.items():
-        table.to_csv(folder / f"{name}.csv", index=False)
+        (folder / f"{name}.csv").write_text(csv_text(table), encoding="utf-8", newline="")
     described = {"hash": study.hash} | study.model_dump()
     (folder / "study.json").write_text(json.dumps(described, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     if sheet:
         _sheet(tables, folder / "answers.xlsx")
+    make_private(p for p in folder.iterdir() if p.stem in {*tables, "repeats", "study"})
     return out
 
 # %% ../../nbs/annotate/12_export.ipynb #13a904c2
@@ -235,7 +237,7 @@ def _of_table(table: pd.DataFrame, path: Path) -> list[Rating]:
     rows = []
     for k, row in enumerate(table.to_dict("records"), 2):
         fields: dict[str, Any] = {
-            c: row[c] or None for c in Rating.model_fields if c in row and (row[c] or c != "origin")
+            c: as_typed(row[c]) or None for c in Rating.model_fields if c in row and (row[c] or c != "origin")
         }
         try:
             fields["value"] = float(row["value"]) if row.get("value") else None

@@ -10,14 +10,14 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import quote
 
 # %% auto #0
-__all__ = ['damaged', 'transaction', 'sha256_file', 'private_file', 'Database']
+__all__ = ['damaged', 'transaction', 'sha256_file', 'private_file', 'Database', 'private_folder', 'make_private']
 
 # %% ../../nbs/records/12_database.ipynb #9154e749
 def damaged(error: sqlite3.Error) -> bool:
@@ -145,3 +145,20 @@ class Database:
     def _trouble(self, error: sqlite3.Error) -> NoReturn:
         "Raise what is no damage, or is damage for the second time."
         raise error
+
+# %% ../../nbs/records/12_database.ipynb #14ed81a0
+def private_folder(
+    path: str | Path,  # for texts and for what people said
+) -> Path:
+    "A folder of its owner, which git leaves alone; one that is there already stays as it is."
+    path = Path(path)
+    if not path.exists():
+        path.mkdir(parents=True, mode=0o700)
+        (path / ".gitignore").write_text("*\n", encoding="utf-8")
+    return path
+
+
+def make_private(files: Iterable[Path]) -> None:
+    "Shut files to everybody but their owner."
+    for file in files:
+        file.chmod(0o600)

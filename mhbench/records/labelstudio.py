@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from xml.sax.saxutils import quoteattr
 
 from ..errors import refuse
+from .database import make_private, private_folder
 from .schema import Item, Rating, Response, validate
 
 # %% auto #0
@@ -187,15 +188,16 @@ def write_tasks(
     folder: str | Path,  # config.xml and tasks-RATER.json for Label Studio; key.json for you alone
 ) -> list[Path]:
     "Write the files of a round of annotation."
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = private_folder(folder)
     dump = lambda x: json.dumps(x, ensure_ascii=False, indent=1) + "\n"
     texts = {"config.xml": tasks.config, "key.json": dump(tasks.key)} | {
         f"tasks-{r}.json": dump(t) for r, t in tasks.tasks.items()
     }
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
-    return [folder / name for name in texts]
+    files = [folder / name for name in texts]
+    make_private(files)
+    return files
 
 # %% ../../nbs/records/06_labelstudio.ipynb #2e57ed4c
 class Annotated(NamedTuple):

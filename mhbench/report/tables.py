@@ -16,7 +16,7 @@ from ..errors import refuse
 from ..steps.score import NONE_READ
 
 # %% auto #0
-__all__ = ['number', 'with_interval', 'numeric', 'markdown_table', 'csv_text']
+__all__ = ['number', 'with_interval', 'numeric', 'markdown_table', 'csv_text', 'as_typed']
 
 # %% ../../nbs/report/01_tables.ipynb #586e06ed
 def number(
@@ -104,3 +104,8 @@ def csv_text(table: pd.DataFrame) -> str:
     for k in [k for k, number in enumerate(numeric(table)) if not number]:
         written.isetitem(k, [safe(v) for v in table.iloc[:, k]])
     return written.rename(columns=safe).to_csv(index=False)
+
+
+def as_typed(text: str) -> str:
+    "A cell of such a CSV without the apostrophe."
+    return text[1:] if text[:1] == "'" and _FORMULA.match(text[1:]) else text

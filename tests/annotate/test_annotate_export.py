@@ -1,15 +1,17 @@
 """What comes out is what the other parts of mhbench read."""
 
 import json
+import shutil
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from mhbench.annotate.export import ratings, ratings_of_file
+from mhbench.annotate.export import ratings, ratings_of_file, write_export
+from mhbench.annotate.fields import RatedAnswer
 from mhbench.annotate.simulate import opinion
 from mhbench.annotate.sources import demo_entry, demo_names, entry_corpus
-from mhbench.annotate.store import open_store
+from mhbench.annotate.store import Change, open_store
 from mhbench.records.schema import Rating, read_records
 from mhbench.run.cli import main
 from mhbench.studies.medqade.panel import label_array
@@ -44,6 +46,26 @@ def test_ratings_are_the_raters_opinions_in_every_form(answered, name, tmp_path)
     for file in (f"{name}.sqlite", f"{name}/ratings.parquet", f"{name}/ratings.csv", f"{name}/answers.xlsx"):
         assert ratings_of_file(answered / file, items) == found.ratings
     assert found.incomplete == []
+
+
+def test_what_raters_wrote_runs_in_no_spreadsheet_and_lies_in_their_owners_folder(answered, tmp_path):
+    shutil.copy(answered / "mentat.sqlite", tmp_path / "mentat.sqlite")
+    wrote = "=cmd|'/C calc'!A0"
+    with open_store(tmp_path / "mentat.sqlite") as store:
+        at = {q.question_id: q.role for q in store.study.questions}
+        page, given = next((p, g) for p, g in store.all_answers().items() if at[p[1]] == "item" and not p[2])
+        shown = next(iter(given.values())).shown
+        store.save([Change("x", *page, "comment", RatedAnswer(label=wrote), shown, store.clock(), None)])
+        found = write_export(store, tmp_path / "out")
+    assert any(r.comment == wrote for r in found.ratings)
+    for name in ("ratings.csv", "answers.csv", "events.csv"):
+        text = (tmp_path / "out" / name).read_text(encoding="utf-8")
+        assert f",{wrote}" not in text and f',"{wrote}' not in text, name
+    assert ratings_of_file(tmp_path / "out" / "ratings.csv") == found.ratings
+    modes = {p.name: p.stat().st_mode & 0o777 for p in (tmp_path / "out").iterdir()}
+    assert modes.pop(".gitignore") and set(modes.values()) == {0o600} and len(modes) >= 7
+    assert (tmp_path / "out").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "out" / ".gitignore").read_text(encoding="utf-8") == "*\n"
 
 
 def test_mentats_reader_takes_the_sliders(answered):
