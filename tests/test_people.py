@@ -97,10 +97,23 @@ def test_a_round_with_the_run_s_own_models_as_students(results, tmp_path, capsys
     outside = assigned[~drawn.loc[assigned.index, "core"]]
     assert set(ties.index[ties == "tied"]) == set(outside.index[outside["p1"] == 1])
     assert (ties == "core").sum() == CORE
-    pages = json.loads((folder / "tasks-p4.json").read_text())
-    (folder / "export-p4.json").write_text(annotated(pages, strict))
     collected = tmp_path / "corpus" / "panel.csv"
     study = ["--study", "medqade", "--models", "model-one,model-two"]
+    gone, n_ties = (folder / "export-p3.json").read_text(), len(ties)
+    (folder / "export-p3.json").rename(folder / "export-p3.csv")  # as Label Studio exports it, too
+    assert panel("collect", str(folder), "--to", str(collected), *study, results=results) == 1
+    assert "must be Label Studio's JSON; got export-p3.csv" in capsys.readouterr().err and not collected.exists()
+    (folder / "export-p3.csv").unlink()
+    assert panel("collect", str(folder), "--to", str(collected), *study, results=results) == 1
+    said = capsys.readouterr()
+    assert f"got none of p3 ({assigned['p3'].sum()} pages), p4 ({n_ties} pages)" in said.err and not collected.exists()
+    assert f"p1: {assigned['p1'].sum()} of {assigned['p1'].sum()} pages, 0 more begun" in said.out
+    assert panel("collect", str(folder), "--to", str(collected), "--partial", *study, results=results) == 0
+    assert f"p3: 0 of {assigned['p3'].sum()} pages" in capsys.readouterr().out
+    collected.unlink()
+    (folder / "export-p3.json").write_text(gone)
+    pages = json.loads((folder / "tasks-p4.json").read_text())
+    (folder / "export-p4.json").write_text(annotated(pages, strict))
     assert panel("collect", str(folder), "--to", str(collected), *study, results=results) == 0
     deck = "mhbench/studies/medqade/demo/medqade_demo.txt"
     (tmp_path / "corpus" / "deck.txt").write_text(open(deck, encoding="utf-8").read(), encoding="utf-8")

@@ -162,8 +162,10 @@ def read_keys(
 ) -> dict[str, str]:  # item_id -> letter
     """A reader's letters, from either.
 
-    Raises: what `read_key_sheet` and `read_key_tasks` raise.
+    Raises: ValueError for another kind of file; what `read_key_sheet` and `read_key_tasks` raise.
     """
+    if Path(path).suffix.lower() not in (".csv", ".json"):
+        refuse("read_keys", "path", "be a sheet (.csv) or Label Studio's export (.json)", f"{Path(path).name!r}")
     if Path(path).suffix.lower() == ".json":
         return read_key_tasks(path, items)
     return read_key_sheet(pd.read_csv(path, dtype=str), items)

@@ -6,15 +6,17 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from pathlib import Path
 
 from ..errors import refuse
-from ..records.schema import Item, Response, read_records
+from ..records.schema import Item, Rating, Response, read_records
 from .graph import place, root
 from .params import load_params
 from ..steps.score import score_responses
 from ..studies.medqade.load import load_exports
 from mhbench.studies.medqade.rounds import (
+    came_back,
     changed_answers,
     draw_round,
     find_ties,
@@ -98,6 +100,24 @@ def _panel_ties(a: argparse.Namespace) -> None:
     print(*files, sep="\n")
 
 
+def _refuse_silent(a: argparse.Namespace, ratings: list[Rating]) -> None:
+    "Say how much each rater gave; end where somebody with pages has no export, unless told to go on."
+    if not (Path(a.round) / "round.json").exists():
+        print("there is no round.json: who else was assigned pages is not known")
+        return
+    back = came_back(a.round, ratings)
+    for r in back.itertuples():
+        stranger = "" if r.pages else "; nothing was assigned to this rater"
+        print(f"{r.rater}: {r.complete} of {r.pages} pages, {r.begun} more begun{stranger}")
+    silent = back[(back["pages"] > 0) & (back["complete"] + back["begun"] == 0)]
+    if len(silent) and not a.partial:
+        none_of = ", ".join(f"{r.rater} ({r.pages} pages)" for r in silent.itertuples())
+        remedy = "save it as export-RATER.json, or say --partial to go on without"
+        refuse(
+            "collect", "the round", "have an export of every rater", f"none of {none_of}", place=a.round, remedy=remedy
+        )
+
+
 def _panel_collect(a: argparse.Namespace) -> None:
     got = load_exports(a.round)
     if not got.ratings:
@@ -109,6 +129,7 @@ def _panel_collect(a: argparse.Namespace) -> None:
         if changed:
             rule = "be those that the panel read"
             refuse("collect", "the run's answers", rule, f"{len(changed)} others, first {changed[0]}", place=a.round)
+    _refuse_silent(a, got.ratings)
     sheet = panel_sheet(got.ratings)
     sheet.to_csv(_new(Path(a.to)), index=False, lineterminator="\n")
     print(
@@ -143,8 +164,9 @@ def _errors_collect(a: argparse.Namespace) -> None:
     items, _ = run_answers(a.study, [], a.results)
     target = _new(Path(a.to))
     found = write_errors([Path(f) for f in a.sheets], target, items)
-    raters = {r.rater for r in found.ratings}
+    raters = Counter(r.rater for r in found.ratings)
     print(f"{len(found.ratings)} labels by {len(raters)} annotators: {a.to}; {found.n_empty} rows without a label")
+    print(", ".join(f"{rater}: {n}" for rater, n in raters.items()) + f"; from {len(a.sheets)} sheets")
     where = p["studies"][a.study]["prepare"]["path"]
     print(f"put it beside the corpus ({where}), its name holding `errors`; the competency stage counts it")
 
@@ -182,6 +204,9 @@ def add_people(
     s = _shared(actions.add_parser("collect", help="all labels as one table"), _panel_collect, "")
     s.add_argument("round", help="the round's folder, with the exports in it")
     s.add_argument("--to", required=True, help="a CSV file")
+    s.add_argument(
+        "--partial", action="store_true", help="go on where a rater to whom pages were assigned has no export"
+    )
     _add_errors(subparsers)
 
 

@@ -125,32 +125,47 @@ def load_students(
     return validate(rows, Response).records
 
 # %% ../../../nbs/studies/medqade/01_load.ipynb #7ad7d126
+_DECKS = (".apkg", ".colpkg", ".txt")  # a deck may be called export, too
+
+
+def _exported(file: Path) -> bool:
+    "Whether a file is somebody's export; one in another format is refused, so that nobody's ratings are left out."
+    named = any(word in file.name for word in ("panel", "judges", "students"))
+    if file.suffix.lower() == ".json" or named or file.suffix.lower() in _DECKS:
+        return file.suffix.lower() == ".json"
+    remedy = "export the project as JSON (its ratings would be missing), or give the file another name"
+    refuse("load_exports", "an export", "be Label Studio's JSON", file.name, place=str(file.parent), remedy=remedy)
+
+
 def load_exports(
     folder: str | Path,  # with key.json and export*.json; without key.json there is nothing to read
 ) -> Annotated:  # ratings, and counts over all files
     """The ratings of a round of annotation in Label Studio.
 
-    Raises: ValueError for an export whose rater is not named, ratings of one thing in two files, or what
-    `load_label_studio` refuses.
+    Raises: ValueError for an export that is no JSON, one whose rater is not named, ratings of one thing in two files,
+    or what `load_label_studio` refuses.
     """
     folder = Path(folder)
-    files = sorted(folder.glob("export*.json"))
+    known = (folder / "key.json").exists()
+    files = sorted(
+        f for f in folder.glob("export*") if f.is_file() and (_exported(f) if known else f.suffix == ".json")
+    )
     if not files:
         return Annotated([], {})
-    if not (folder / "key.json").exists():
+    if not known:
         remedy = "copy the key.json of the round beside them"
         refuse("load_exports", "exports", "have their key.json", "none", place=str(folder), remedy=remedy)
     key = json.loads((folder / "key.json").read_text(encoding="utf-8"))
     named = folder / "raters.json"
-    known = json.loads(named.read_text(encoding="utf-8")) if named.exists() else None
+    people = json.loads(named.read_text(encoding="utf-8")) if named.exists() else None
     ratings, counts = [], Counter[str]()
     seen: dict[tuple, str] = {}
     for file in files:
         rater = file.stem.removeprefix("export").lstrip("-_")
-        if not rater and known is None:
+        if not rater and people is None:
             rule, remedy = "say whose it is", "call it export-RATER.json, or write raters.json"
             refuse("load_exports", "an export", rule, file.name, place=str(folder), remedy=remedy)
-        got = load_label_studio(file, key, raters=known if known is not None else rater)
+        got = load_label_studio(file, key, raters=people if people is not None else rater)
         counts.update(got.counts)
         for r in got.ratings:
             thing = (r.item_id, r.rater, r.target)

@@ -28,7 +28,7 @@ from mhbench.studies.medqade.panel import (
 
 # %% auto #0
 __all__ = ['Population', 'population', 'Round', 'draw_round', 'assignment_table', 'write_round', 'Ties', 'find_ties',
-           'write_ties', 'panel_sheet', 'changed_answers']
+           'write_ties', 'panel_sheet', 'changed_answers', 'came_back']
 
 # %% ../../../nbs/studies/medqade/07_rounds.ipynb #a45cefe6
 class Population(NamedTuple):
@@ -236,3 +236,27 @@ def changed_answers(folder: str | Path, responses: Iterable[Response]) -> list[s
             if (model, item_id) in now and now[model, item_id] != page["data"][f"answer_{k}"]:
                 out.append(f"{model}, {item_id}")
     return out
+
+
+def came_back(
+    folder: str | Path,  # of a round
+    ratings: Iterable[Rating],
+) -> pd.DataFrame:  # rater, pages (assigned), complete (with every label), begun; a row a rater, strangers among them
+    """How much of what was assigned has come back, rater by rater.
+
+    Raises: FileNotFoundError outside of a round.
+    """
+    about, _, matrix = _read_round(Path(folder))
+    given: dict[str, dict[str, set[str]]] = {}
+    for r in ratings:
+        given.setdefault(r.rater, {}).setdefault(r.item_id, set()).add(r.target)
+    asked = {r: set(matrix.loc[matrix[r] == 1, "item_id"]) for r in about["raters"]}
+    if about["tie_breaker"] is not None and (Path(folder) / "ties.csv").exists():
+        asked[about["tie_breaker"]] = set(pd.read_csv(Path(folder) / "ties.csv")["item_id"])
+    whole = {*about["students"], "difficulty"}
+    rows = []
+    for rater in dict.fromkeys([*asked, *given]):
+        pages, mine = asked.get(rater, set()), given.get(rater, {})
+        complete = sum(whole <= mine.get(i, set()) for i in pages)
+        rows.append((rater, len(pages), complete, sum(i in mine for i in pages) - complete))
+    return pd.DataFrame(rows, columns=["rater", "pages", "complete", "begun"])
