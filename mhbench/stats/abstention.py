@@ -184,10 +184,15 @@ def risk_coverage_area(
 
     Source: Geifman and El-Yaniv 2017; El-Yaniv and Wiener 2010.
     """
-    error, of, thresholds, has = _ties(confidence, correct, "risk_coverage_area")
-    z = _onehot(of, len(thresholds))
+    error, of, _, has = _ties(confidence, correct, "risk_coverage_area")
     w = _unit(weights, len(of), "risk_coverage_area")
-    return _out(_area(w @ z, w @ (z * error[:, None])), weights)
+    order = np.flatnonzero(has)[np.argsort(of[has], kind="stable")]
+    first = np.flatnonzero(np.diff(of[order], prepend=-1))
+    rows = max(1, 4_000_000 // len(order))  # weights that are sorted at once
+    parts = [w[s : s + rows, order] for s in range(0, len(w), rows)]
+    sums = [np.add.reduceat(x, first, axis=1) for x in parts]
+    errors = [np.add.reduceat(x * error[order], first, axis=1) for x in parts]
+    return _out(np.concatenate([_area(m, e) for m, e in zip(sums, errors)]), weights)
 
 
 class RiskCoverage(NamedTuple):

@@ -80,7 +80,7 @@ def fewest_clusters(
     return int(np.ceil(1 - np.log2(1 - level) - 1e-9))
 
 
-RESAMPLED = ("bootstrap", "bca")  # kinds of limits that few clusters make too narrow
+RESAMPLED = ("bootstrap", "bca", "bounds")  # kinds of limits that few clusters make too narrow
 
 
 class Estimate(NamedTuple):

@@ -9,15 +9,17 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import stats
 from scipy.special import ndtri
 
 from ..errors import refuse
-from .estimate import Estimate, estimate
-from .resample import bootstrap, mean
+from .estimate import Estimate, effective_n, estimate
+from .resample import mean
 
 # %% auto #0
-__all__ = ['EVEN_DIGITS', 'Limits', 'bland_altman', 'Calibrated', 'split_half_calibration', 'corrected_share', 'LeftOut',
-           'leave_one_rater_out', 'Heaping', 'heaping', 'within_slope', 'length_effect']
+__all__ = ['EVEN_DIGITS', 'Limits', 'bland_altman', 'Calibrated', 'split_half_calibration', 'corrected_share', 'effective_counts',
+           'corrected_over_cases', 'LeftOut', 'leave_one_rater_out', 'Heaping', 'heaping', 'within_slope',
+           'length_effect']
 
 # %% ../../nbs/stats/16_judge_error.ipynb #6e06b3b8
 def _both(judge: Any, people: Any, function: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -39,13 +41,22 @@ class Limits(NamedTuple):
     slope: Estimate  # points of difference a point of the mean score
 
 
-def _limits(y: np.ndarray, x: np.ndarray, z: float, *, weights: np.ndarray) -> np.ndarray:
+def _slope(y: np.ndarray, x: np.ndarray, *, weights: np.ndarray) -> np.ndarray:
+    "Of the difference on the mean of both."
     d, m, n = y - x, (y + x) / 2, weights.sum(1)
-    bias, middle = (weights @ d) / n, (weights @ m) / n
     with np.errstate(invalid="ignore", divide="ignore"):
-        sd = np.sqrt(np.maximum(0, (weights @ d**2) / n - bias**2) * n / (n - 1))
-        slope = ((weights @ (d * m)) / n - bias * middle) / np.maximum((weights @ m**2) / n - middle**2, 1e-300)
-    return np.column_stack([bias, sd, bias - z * sd, bias + z * sd, slope])
+        across = (weights @ (d * m)) / n - (weights @ d) * (weights @ m) / n**2
+        return across / np.maximum((weights @ m**2) / n - (weights @ m / n) ** 2, 1e-300)
+
+
+def _worth(d: np.ndarray, of: np.ndarray) -> float:
+    "How many independent differences would have a mean as sure as that over cases."
+    k, n = int(of.max()) + 1, len(d)
+    if k == n or k < 2:
+        return float(k)
+    sums = np.bincount(of, d - d.mean(), k)
+    v = k / (k - 1) * float(sums @ sums) / n**2
+    return float(np.clip(d.var(ddof=1) / v, k, n)) if v > 0 else float(n)
 
 
 def bland_altman(
@@ -59,24 +70,30 @@ def bland_altman(
 ) -> Limits:
     """Bias and limits of agreement of a judge with people.
 
-    Source: Bland and Altman 1986; 1999 (slope).
+    Source: Bland and Altman 1986; 1999 (slope); Carkeet 2015 (exact intervals of the limits).
     Raises: ValueError for fewer than three answers that both have scored.
     """
     y, x, there = _both(judge, people, "bland_altman")
     if len(y) < 3:
         refuse("bland_altman", "judge and people", "share three answers or more", f"{len(y)}")
-    of = None if clusters is None else np.asarray(clusters)[there]
-    z = float(ndtri(0.975))
-
-    def every(y, x, *, weights):
-        return _limits(y, x, z, weights=weights)
-
-    i = bootstrap(every, y, x, clusters=of, n=n_boot, seed=seed, level=level, method="bca")
-    n: dict[str, Any] = {"n": len(y), "n_clusters": len(y) if of is None else len(set(of.tolist()))}
-    parts = [
-        Estimate.from_limits(v, a, b, **n, level=level, kind="bca") for v, a, b in zip(i.estimate, i.ci_low, i.ci_high)
-    ]
-    return Limits(*parts)
+    of = np.unique(np.arange(len(y)) if clusters is None else np.asarray(clusters)[there], return_inverse=True)[1]
+    d, z, about = y - x, float(ndtri(0.975)), {"n": len(y), "n_clusters": int(of.max()) + 1, "level": level}
+    bias, sd, worth = float(d.mean()), float(d.std(ddof=1)), _worth(d, of)
+    slope = estimate(_slope, y, x, clusters=of, n_boot=n_boot, seed=seed, level=level)
+    if about["n_clusters"] < 3 or sd == 0:
+        rest = [Estimate.from_limits(v, **about) for v in (bias, sd, bias - z * sd, bias + z * sd)]
+        return Limits(*rest, slope)
+    tails = np.array([(1 - level) / 2, (1 + level) / 2])
+    of_mean = bias + stats.t.ppf(tails, worth - 1) * sd / np.sqrt(worth)
+    of_sd = sd * np.sqrt((worth - 1) / stats.chi2.ppf(tails[::-1], worth - 1))
+    k = stats.nct.ppf(tails, worth - 1, z * np.sqrt(worth)) / np.sqrt(worth)
+    return Limits(
+        Estimate.from_limits(bias, *of_mean, **about, kind="t"),
+        Estimate.from_limits(sd, *of_sd, **about, kind="chi-square"),
+        Estimate.from_limits(bias - z * sd, *(bias - k[::-1] * sd), **about, kind="noncentral t"),
+        Estimate.from_limits(bias + z * sd, *(bias + k * sd), **about, kind="noncentral t"),
+        slope,
+    )
 
 # %% ../../nbs/stats/16_judge_error.ipynb #3d9d02f6
 class Calibrated(NamedTuple):
@@ -119,23 +136,24 @@ def split_half_calibration(
 
 # %% ../../nbs/stats/16_judge_error.ipynb #0479677f
 def corrected_share(
-    n_positive: int,  # answers that the judge calls correct,
-    n: int,  # of so many without people's labels
-    right_negative: int,  # answers that people call wrong, and the judge too,
-    m0: int,  # of so many that people call wrong
-    right_positive: int,  # answers that people call correct, and the judge too,
-    m1: int,  # of so many that people call correct
+    n_positive: float,  # answers that the judge calls correct,
+    n: float,  # of so many without people's labels
+    right_negative: float,  # answers that people call wrong, and the judge too,
+    m0: float,  # of so many that people call wrong
+    right_positive: float,  # answers that people call correct, and the judge too,
+    m1: float,  # of so many that people call correct
     level: float = 0.95,
 ) -> Estimate:  # of the share that is correct, in [0, 1]
-    """The bias-corrected share of correct answers, with an interval that carries the judge's error rates.
+    """The bias-corrected share of correct answers, with an interval that carries the judge's error rates. Counts are of
+    independent answers, or effective ones.
 
     Source: Rogan and Gladen 1978 (estimate); Lee et al. 2025, How to Correctly Report LLM-as-a-Judge Evaluations
     (interval).
     Raises: ValueError for counts that do not fit, or a judge that is no better than a coin (q0 + q1 <= 1).
     """
     counts = ((n_positive, n), (right_negative, m0), (right_positive, m1))
-    if any(not 0 <= k <= total or total < 1 for k, total in counts):
-        refuse("corrected_share", "counts", "be between 0 and their total, and totals 1 or more", f"{counts}")
+    if any(not 0 <= k <= total or total <= 0 for k, total in counts):
+        refuse("corrected_share", "counts", "be between 0 and their total, and totals above 0", f"{counts}")
     p, q0, q1 = n_positive / n, right_negative / m0, right_positive / m1
     if q0 + q1 <= 1:
         rule, got = "be better than a coin: q0 + q1 above 1", f"q0 = {q0:.3f}, q1 = {q1:.3f}"
@@ -149,13 +167,51 @@ def corrected_share(
     )
     value, better = float(np.clip(theta, 0, 1)), q0_ + q1_ - 1
     if better < 1e-9:  # with so few labels it may be a coin, of which no share follows
-        return Estimate.from_limits(value, 0.0, 1.0, n=n, level=level, kind="corrected")
+        return Estimate.from_limits(value, 0.0, 1.0, n=int(n), level=level, kind="corrected")
     t = (p_ + q0_ - 1) / better
     v0, v1 = q0_ * (1 - q0_) / (m0 + 2), q1_ * (1 - q1_) / (m1 + 2)
     moved = t + 2 * z * z * (t * v1 - (1 - t) * v0)
     half = z * np.sqrt(p_ * (1 - p_) / (n + z * z) + (1 - t) ** 2 * v0 + t**2 * v1) / better
     low, high = (float(np.clip(v, 0, 1)) for v in (moved - half, moved + half))
-    return Estimate.from_limits(value, low, high, n=n, level=level, kind="corrected")
+    return Estimate.from_limits(value, low, high, n=int(n), level=level, kind="corrected")
+
+
+def effective_counts(
+    x: Any,  # (N,) 1 or 0, one or more
+    clusters: Any,  # (N,) which case each belongs to
+    level: float = 0.95,
+) -> tuple[float, float]:  # successes and trials, not whole
+    "As many independent trials as tell what these tell of their share, and the successes among them."
+    y, of = np.asarray(x, float), np.unique(np.asarray(clusters), return_inverse=True)[1]
+    n, k, p = len(y), int(of.max()) + 1, float(y.mean())
+    sums = np.bincount(of, y - p, k)
+    v = k / max(k - 1, 1) * float(sums @ sums) / n**2
+    worth = float(k) if v <= 1e-15 or k < 2 else min(effective_n(p, v, k, level), float(n))
+    return p * worth, worth
+
+
+def corrected_over_cases(
+    judged: Any,  # (N,) bool: the judge calls it correct; without people's labels
+    cases: Any,  # (N,)
+    found: Any,  # (M,) bool: the judge calls it correct; with people's labels
+    good: Any,  # (M,) bool: people call it correct
+    labelled_cases: Any,  # (M,)
+    level: float = 0.95,
+) -> Estimate:
+    """The corrected share where answers share cases: each of the three rates counts with its effective number.
+
+    Source: as `corrected_share`; Rao and Scott 1992 (counts over their design effect).
+    Raises: ValueError as `corrected_share`, and where people call none correct, or none wrong.
+    """
+    said, right, of = np.asarray(found, bool), np.asarray(good, bool), np.asarray(labelled_cases)
+    if right.all() or not right.any():
+        refuse(
+            "corrected_over_cases", "good", "hold correct and wrong answers", f"{right.sum()} of {len(right)} correct"
+        )
+    counts = effective_counts(judged, cases, level)
+    counts += effective_counts(~said[~right], of[~right], level) + effective_counts(said[right], of[right], level)
+    e = corrected_share(*counts, level)
+    return e._replace(n=len(np.asarray(judged)), n_clusters=len(set(np.asarray(cases).tolist())))
 
 # %% ../../nbs/stats/16_judge_error.ipynb #e289ea06
 class LeftOut(NamedTuple):

@@ -12,7 +12,7 @@ import pandas as pd
 
 from ..errors import refuse
 from ..records.schema import Item
-from ..stats.calibration import expected_calibration_error, reliability_curve
+from ..stats.calibration import calibration_error, expected_calibration_error, reliability_curve
 from ..stats.estimate import estimate
 from ..stats.resample import mean
 from .rates import COUNTS, average_models, rate_table
@@ -144,10 +144,11 @@ def calibration_table(
     plain: pd.DataFrame,  # of score_responses, without majorities
     *,
     core: str | None = None,
-    n_boot: int = 1000,
-    seed: int,
-) -> pd.DataFrame:  # model, mode, answered_by, n_votes, by, group, and the columns of an estimate
-    "The expected calibration error by model and way of answering, of the core set and of every set."
+    level: float = 0.95,
+) -> pd.DataFrame:  # model, mode, answered_by, n_votes, by, group, the columns of an estimate, plain
+    """The expected calibration error by model and way of answering, of the core set and of every set. `plain` is what
+    papers report, from which the gaps that chance makes are not subtracted.
+    """
     sure = _sure(plain)
     parts = [("all", "all", sure if core is None else sure[sure["set"] == core])]
     if core:
@@ -156,14 +157,11 @@ def calibration_table(
     for by, name, part in parts:
         for run, g in part.groupby(RUN):
             confidence, correct, cluster = (g[c].to_numpy() for c in ("confidence", "correct", "cluster"))
-            e = estimate(_weighted_error, confidence, correct, clusters=cluster, n_boot=n_boot, seed=seed)
-            rows.append(dict(zip(RUN, run)) | {"by": by, "group": name, **e.row()})
-    measured = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level"]
+            e = calibration_error(confidence, correct, clusters=cluster, level=level)
+            plain_error = expected_calibration_error(confidence, correct)
+            rows.append(dict(zip(RUN, run)) | {"by": by, "group": name, **e.row(), "plain": plain_error})
+    measured = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level", "plain"]
     return pd.DataFrame(rows, columns=[*RUN, "by", "group", *measured])
-
-
-def _weighted_error(confidence, correct, weights):
-    return expected_calibration_error(confidence, correct, weights=weights)
 
 
 def _bin_limits(sure: pd.DataFrame, edges: np.ndarray, n_boot: int, seed: int) -> dict[str, list[float]]:

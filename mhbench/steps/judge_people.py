@@ -13,7 +13,7 @@ import pandas as pd
 
 from ..records.schema import Rating
 from ..stats.estimate import Estimate, estimate, proportion
-from ..stats.judge_error import bland_altman, corrected_share, leave_one_rater_out, split_half_calibration
+from ..stats.judge_error import bland_altman, corrected_over_cases, leave_one_rater_out, split_half_calibration
 from ..stats.resample import mean
 
 # %% auto #0
@@ -64,6 +64,10 @@ def _scores(one: pd.DataFrame, settings: dict) -> list[tuple[str, Estimate, str]
     return rows
 
 
+def _share(x: np.ndarray, cases: np.ndarray, settings: dict) -> Estimate:
+    return estimate(mean, x.astype(float), clusters=cases, share=True, **settings)
+
+
 def _labels(one: pd.DataFrame, settings: dict) -> list[tuple[str, Estimate, str]]:
     "Sensitivities on one half of the cases that people have labelled, the corrected share on all others."
     y, x = one["points"].to_numpy(float), one["people"].to_numpy(float)
@@ -74,22 +78,21 @@ def _labels(one: pd.DataFrame, settings: dict) -> list[tuple[str, Estimate, str]
     fit = labelled & np.isin(cases, list(half))
     test = ~np.isnan(y) & ~np.isin(cases, list(half))
     good, said = x > 50, y > 50
-    m1, m0 = int((fit & good).sum()), int((fit & ~good).sum())
-    k1, k0 = int((fit & good & said).sum()), int((fit & ~good & ~said).sum())
-    level, n, k = settings["level"], int(test.sum()), int((test & said).sum())
+    rates = {"q1": (said, fit & good), "q0": (~said, fit & ~good), "p": (said, test)}
+    e = {name: _share(x[use], cases[use], settings) for name, (x, use) in rates.items()}
     rows = [
-        ("correct answers found (q1)", proportion(k1, m1, level), "of those that people call correct, one half"),
-        ("wrong answers found (q0)", proportion(k0, m0, level), "of those that people call wrong, one half"),
-        ("share correct, as judged", proportion(k, n, level), "the other half and what people did not label"),
+        ("correct answers found (q1)", e["q1"], "of those that people call correct, one half"),
+        ("wrong answers found (q0)", e["q0"], "of those that people call wrong, one half"),
+        ("share correct, as judged", e["p"], "the other half and what people did not label"),
     ]
-    if m0 and m1 and n and k1 / m1 + k0 / m0 > 1:
-        e = corrected_share(k, n, k0, m0, k1, m1, level)
-        rows.append(("share correct, corrected", e, "the interval carries the errors of q0 and q1"))
+    if e["q0"].n and e["q1"].n and e["p"].n and e["q0"].estimate + e["q1"].estimate > 1:
+        found = corrected_over_cases(said[test], cases[test], said[fit], good[fit], cases[fit], settings["level"])
+        rows.append(("share correct, corrected", found, "the interval carries the errors of q0 and q1"))
     else:
-        nothing = Estimate.from_limits(np.nan, n=n, level=level)
+        nothing = Estimate.from_limits(np.nan, n=e["p"].n, level=settings["level"])
         rows.append(("share correct, corrected", nothing, "no better than a coin, or too few labels: not corrected"))
     held = test & labelled
-    truth = estimate(mean, good[held].astype(float), clusters=cases[held], share=True, **settings)
+    truth = _share(good[held], cases[held], settings)
     return [*rows, ("share correct, people", truth, "the labelled answers of the other half")]
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 from ...records.schema import Judgment, Rating
 from ...stats.abstention import abstention_by_difficulty, mean_difficulty
 from ...stats.bias import as_scores
-from ...stats.calibration import expected_calibration_error, reliability_curve
+from ...stats.calibration import calibration_error, reliability_curve
 from ...stats.consensus import majority
 from ...stats.estimate import Estimate, estimate
 from ...stats.resample import bootstrap, mean
@@ -115,10 +115,6 @@ def jury_curve(
     return pd.DataFrame(rows, columns=columns)
 
 
-def _gap(share, correct, weights):
-    return expected_calibration_error(share, correct, bins=5, weights=weights)
-
-
 _JURY = ["who", "measure", *Estimate.from_limits(np.nan, n=0).row(), "n_few", "n_split"]
 
 
@@ -141,7 +137,7 @@ def jury_table(
     decided = np.where(v.share == 0.5, np.nan, (v.share > 0.5) == v.correct)
     found = {
         ("jury", "Brier score of the vote share"): estimate(mean, loss, clusters=v.item, **same),
-        ("jury", "calibration error of the vote share"): estimate(_gap, v.share, v.correct, clusters=v.item, **same),
+        ("jury", "calibration error of the vote share"): calibration_error(v.share, v.correct, clusters=v.item, bins=5),
         ("jury", "majority as people's"): estimate(mean, decided, clusters=v.item, share=True, **same),
     }
     for name, votes in zip(judges, v.votes, strict=True):
