@@ -81,7 +81,8 @@ def _judged(v: dict, items: list[Item], answers: list[Response], model: Model) -
     given = {k: v[k] for k in ("kind", "repeats", "seed", "prompts_dir")}
     linked = {i.item_id for i in items if i.task == "sequential"}
     asked = []
-    for k, style in enumerate(v["styles"] if v["kind"] == "score" else ["basic"]):
+    kinds = [v["endpoints"][v["entries"][name]["endpoint"]].get("kind") for name in v["judges"]]
+    for k, style in enumerate(styles.styles_to_ask(v["styles"], kinds, v["kind"])):
         for study in dict.fromkeys(r.study for r in responses):
             name = styles.style_rubric(study, style, v["prompts_dir"])
             plain = [r for r in responses if r.study == study and (k == 0 and not name or r.item_id not in linked)]

@@ -25,7 +25,8 @@ from .verdict_tables import verdict_frame
 from .verdicts import BY_RULE
 
 # %% auto #0
-__all__ = ['STYLES', 'style_rubric', 'judge_in_styles', 'alike_by_style', 'linked_scores', 'mean_points', 'final_scores']
+__all__ = ['STYLES', 'style_rubric', 'judge_in_styles', 'styles_to_ask', 'alike_by_style', 'linked_scores', 'mean_points',
+           'final_scores']
 
 # %% ../../nbs/steps/27_styles.ipynb #9040674d
 STYLES = ("basic", "points", "holistic")
@@ -86,6 +87,19 @@ def judge_in_styles(
         order = [(r.item_id, r.model, r.mode, r.sample) for r in responses]
         out += [(style, j) for key in order for j in said.get(key, [])]
     return out
+
+
+def styles_to_ask(
+    styles: Sequence[str],
+    judges: Sequence[str],  # the kinds of their endpoints
+    kind: str,  # of verdicts: score or label
+) -> list[str]:
+    """The styles that verdicts are asked in: the first alone where no two models can be compared in them.
+
+    That is so for labels, and where fewer than two judges read a rubric, which an encoder does not.
+    """
+    readers = [k for k in judges if k not in ("encoder", "classifier")]
+    return list(styles) if kind == "score" and len(readers) > 1 else list(styles[:1])
 
 # %% ../../nbs/steps/27_styles.ipynb #4d21f160
 _ESTIMATE = list(Estimate.from_limits(np.nan, n=0).row())
