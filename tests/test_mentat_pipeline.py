@@ -145,7 +145,7 @@ def test_creators_answers_make_the_curve(asked, tmp_path):
     assert (symmetric["ci_low"] < 1).all()  # Wilson's interval, since no replicate differs
     raters = pd.read_parquet(out / "raters.parquet")
     assert (
-        set(raters["quantity"]) == {"mean score", "slope", "offset"}
+        set(raters["quantity"]) == {"mean score", "slope", "offset", "readiness to tie"}
         and raters[["ci_low", "ci_high"]].notna().all().all()
     )
     assert raters["estimate"].notna().all() and (raters["n"] > 0).all()

@@ -321,9 +321,9 @@ def reliability_diagram(
         ax.plot([0, 1], [0, 1], color="0.55", lw=0.9, ls="--", zorder=0)
         ax.errorbar(x, y, yerr=_bars(low, y, high), ls="", ms=4.5, lw=1.2, clip_on=False, zorder=3, **named[h].dot)
         for k, (a, b, n) in enumerate(zip(x, np.where(np.isfinite(high), high, y), t["n"])):
-            ax.annotate(f"{int(n)}", (a, min(b, 0.98)), (0, 2), textcoords="offset points", ha="center", fontsize=6.5)
+            ax.annotate(f"{int(n)}", (a, b), (0, 4), textcoords="offset points", ha="center", fontsize=6.5)
         ax.set(xlim=(0, 1), ylim=(0, 1))
-        ax.set_title(f"{spaced(h)}\n(n = {int(t['n'].sum())})", fontsize=8, loc="left", pad=10)
+        ax.set_title(f"{spaced(h)}\n(n = {int(t['n'].sum())})", fontsize=8, loc="left", pad=16)
         ax.set_xticks([0, 0.5, 1])
     below = f"{xlabel} (the number at a bin is its n; 95% intervals; on the dashed line it means what it says)"
     fig.supxlabel(below, fontsize=8)

@@ -213,7 +213,7 @@ def _name_lines(ax: Any, lines: list[_Line], places: list[float]) -> None:
 def _finish(ax: Any, limits: tuple[float, float] | None, marks: dict[str, float] | None, top: bool = True) -> None:
     if limits:
         ax.set_xlim(*limits)
-    ax.xaxis.get_major_locator().set_params(nbins={1: 6, 2: 4}.get(ax.get_subplotspec().get_gridspec().ncols, 2))
+    ax.xaxis.get_major_locator().set_params(nbins={1: 6, 2: 3}.get(ax.get_subplotspec().get_gridspec().ncols, 2))
     ax.grid(axis="x", color="0.93", lw=0.6)
     ax.set_axisbelow(True)
     _marked(ax, marks or {}, top)

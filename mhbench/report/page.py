@@ -185,8 +185,8 @@ def write_tables(sections: Sequence[Section], folder: str | Path) -> list[Path]:
 # %% ../../nbs/report/11_page.ipynb #231f83af
 GLOSSARY = {
     "n": "How many items (or answers, or ratings) a number rests on.",
-    "interval": "Where the number would lie in 95 of 100 runs like this one, had other items been drawn; whole cases"
-    " are drawn where questions share one.",
+    "interval": "A range computed so that, of many ranges computed in this way from other items, 95% contain the true"
+    " value; whole cases are drawn where questions share one.",
     "chance": "What guessing reaches: one over the number of options.",
     "zero shot, few shot, cot": "Asked plainly; after worked examples; told to reason first (chain of thought).",
     "unread": "An answer in which no choice could be found. It counts as wrong, and is not missing; where not one"

@@ -48,11 +48,22 @@ def _registered(tree: ast.Module) -> list[str]:
     return [a.value for a in made if isinstance(a, ast.Constant) and isinstance(a.value, str)]
 
 
+_SIGNS = {"times": "\N{MULTIPLICATION SIGN}", "le": "\N{LESS-THAN OR EQUAL TO}", "ge": "\N{GREATER-THAN OR EQUAL TO}"}
+
+
+def _without_tex(formula: str) -> str:
+    "A formula in letters: the words of its commands, and no backslash or brace."
+    worded = re.sub(r"\\(?:text|mathrm|operatorname)\{([^}]*)\}", r"\1", formula)
+    worded = re.sub(r"\\([A-Za-z]+) ?", lambda m: _SIGNS.get(m[1], m[1]) + " ", worded)
+    return re.sub(r"[{}\\]", "", worded).strip()
+
+
 def _plainly(markdown: str) -> tuple[str, str]:  # the last heading, and the prose
     "A markdown cell without its marks."
     headings = re.findall(r"^#+ (.*)$", markdown, flags=re.M)
     prose = re.sub(r"^#+ .*$", "", markdown, flags=re.M).strip()
     prose = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", prose)
+    prose = re.sub(r"\$+([^$]+)\$+", lambda m: _without_tex(m[1]), prose)
     return headings[-1] if headings else "", re.sub(r"[`$]|\*\*", "", prose)
 
 

@@ -281,17 +281,22 @@ def demographics_headline(
     pairs: pd.DataFrame,  # of level_pairs
     method: str = "holm",
 ) -> pd.DataFrame:  # measure, model, n, estimate, ci_low, ci_high
-    "How many pairs of a set differ after correction, and the largest difference with its simultaneous interval."
+    """The largest difference of each set and model with the interval that holds for its pairs at once; and, in a row of
+    its own, how many of its pairs differ by the p-values, which are corrected over all pairs of all sets and models.
+    """
     rows = []
     for (name, model), g in tested_pairs(pairs).groupby(["set", "model"]):
         largest = g.loc[g["estimate"].abs().idxmax()]
-        differ = f"{int((g[f'p_{method}'] < ALPHA).sum())} of {len(g)} pairs differ after correction ({method})"
-        which = f"simultaneous interval: {largest['first']} minus {largest['second']}"
-        if largest["estimate"] == 0:
-            which = "all means are equal"
+        which = "all means are equal"
+        if largest["estimate"] != 0:
+            which = f"{largest['first']} minus {largest['second']}, interval simultaneous over the pairs of this line"
         ends = {"ci_low": largest["simultaneous_low"], "ci_high": largest["simultaneous_high"]}
-        what = f"{name}: largest difference of two levels; {differ}; {which}"
+        what = f"{name}: largest difference of two levels; {which}"
         rows.append({"measure": what, "model": model, **largest[["n", "estimate"]].to_dict(), **ends})
+        count = int((g[f"p_{method}"] < ALPHA).sum())
+        family = f"p-values corrected ({method}) over all sets and models"
+        differ = f"{name}: pairs of levels that differ, of {len(g)}; {family}"
+        rows.append({"measure": differ, "model": model, "n": largest["n"], "estimate": float(count)})
     return pd.DataFrame(rows, columns=["measure", "model", "n", "estimate", "ci_low", "ci_high"])
 
 

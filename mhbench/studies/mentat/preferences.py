@@ -25,11 +25,14 @@ from .labels import wording_distances
 from .simulate import simulated_panel
 
 # %% auto #0
-__all__ = ['OFFSETS', 'rater_table', 'wording_table', 'Creators', 'creators_of', 'same_as_source', 'chosen_labels',
+__all__ = ['OFFSETS', 'THIRD', 'rater_table', 'wording_table', 'Creators', 'creators_of', 'same_as_source', 'chosen_labels',
            'from_sure_to_divided', 'preference_metrics', 'simulated_truth']
 
 # %% ../../../nbs/studies/mentat/10_preferences.ipynb #eb4e0c9a
 OFFSETS = ("paper", "symmetric")
+
+
+THIRD = {"paper": "offset", "symmetric": "readiness to tie"}  # what the models' third parameter is
 
 
 def rater_table(
@@ -38,13 +41,15 @@ def rater_table(
     *,
     seed: int,
 ) -> pd.DataFrame:  # rater, quantity, model, n (annotations), estimate, ci_low, ci_high
-    "Mean score, slope and offset of every rater, with intervals."
+    """Mean score, slope and the third parameter of every rater, with intervals: the offset of the paper's model, the
+    readiness to tie of the symmetric one. They are two parameters, and have no scale in common.
+    """
     own = group_means(arrays.scores.mean(axis=1), arrays.raters, seed=seed)
     i = own.mean
     columns = {"rater": own.groups, "n": own.n, "estimate": i.estimate, "ci_low": i.ci_low, "ci_high": i.ci_high}
     parts = [pd.DataFrame(columns).assign(quantity="mean score", model="all")]
     for offset, boot in fits.items():
-        for quantity, i in (("slope", boot.slopes), ("offset", boot.offsets)):
+        for quantity, i in (("slope", boot.slopes), (THIRD[offset], boot.offsets)):
             columns = {"estimate": i.estimate, "ci_low": i.ci_low, "ci_high": i.ci_high}
             part = pd.DataFrame({"rater": boot.fit.raters, "n": own.n, **columns})
             parts.append(part.assign(quantity=quantity, model=offset))
@@ -155,7 +160,7 @@ def preference_metrics(
 # %% ../../../nbs/studies/mentat/10_preferences.ipynb #6f5eccec
 _FITTED = {
     "slope": "slope (pulled towards 1 by the penalty)",
-    "offset": "readiness to tie (pulled towards 0 by the penalty)",
+    "readiness to tie": "readiness to tie (pulled towards 0 by the penalty)",
 }
 
 
@@ -187,9 +192,9 @@ def simulated_truth(
     panel = simulated_panel(list(asked.values()), n_raters=n_raters, seed=made_with)
     own = raters[raters["model"] == "symmetric"]
     declared = {("slope", r): x for r, x in zip(names, panel.slopes)}
-    declared |= {("offset", r): x for r, x in zip(names, panel.ties)}
+    declared |= {("readiness to tie", r): x for r, x in zip(names, panel.ties)}
     fitted = own.assign(truth=[declared[key] for key in zip(own["quantity"], own["rater"])])
-    fitted = fitted.assign(model="sim. rater " + own["rater"], quantity=own["quantity"].map(_FITTED))
+    fitted = fitted.assign(model="simulated rater " + own["rater"], quantity=own["quantity"].map(_FITTED))
     weights = softmax(panel.worths, axis=1)
     place = {q: k for k, q in enumerate(asked)}
     here = labels[labels["question"].isin(place)]
