@@ -1,0 +1,265 @@
+"""What an answer was, and what it counts for: one rule, however it came."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from answering import answering, refuse
+
+from mhbench.ask.cloze import same_string, same_term
+from mhbench.ask.refusal import is_refusal
+from mhbench.ask.request import Model
+from mhbench.records.answers import load_answers
+from mhbench.records.schema import Item, Response
+from mhbench.run.compare import paired_accuracies
+from mhbench.steps.accuracy import matching_table
+from mhbench.steps.between_models import model_pairs
+from mhbench.steps.generate import generate
+from mhbench.steps.rates import COUNTS, about_declined, declined_table, rate_table, status_table
+from mhbench.steps.score import (
+    NOTHING,
+    is_correct,
+    outcome_counts,
+    read_answer,
+    scorable,
+    score_responses,
+    self_consistency,
+    what_became,
+    where_read,
+    with_soft_labels,
+)
+
+NO = "I'm sorry, but I can't help with that."
+WAYS = {  # in which a model declines, as a response holds them
+    "in words": {"text": NO},
+    "in its field": {"text": "", "status": "refused", "error": "the model refused: no"},
+    "by a filter": {"text": None, "status": "filtered"},
+    "by a filter that cut the answer": {"text": "", "status": "filtered"},
+}
+MODEL = Model(name="m", endpoint="here", served="m")
+
+
+def choice(k=0, key="B", **more):
+    same = {"study": "demo", "task": "multiple_choice", "question": f"question {k}?", "source": "here"}
+    return Item(item_id=f"q{k}", options=["lithium", "valproate", "quetiapine"], key=list(key), **(same | more))
+
+
+def said(text, item="q0", **more):
+    return Response(**({"item_id": item, "study": "demo", "model": "m", "mode": "zero_shot", "text": text} | more))
+
+
+def of_task(task, key, **more):
+    return Item(item_id="q0", study="demo", task=task, question="?", key=key, source="here", **more)
+
+
+# -- reading
+
+
+def test_the_probabilities_answer_where_one_letter_is_right_and_a_tie_is_no_answer():
+    sure = said("I would say C.", letter_logprobs={"A": -3.0, "B": -0.1, "C": -3.0})
+    tied = said("A", letter_logprobs={"A": -1.0, "B": -1.0, "C": -3.0})
+    assert read_answer(choice(), sure) == (["B"], "logprobs")
+    assert read_answer(choice(), tied) == ([], "logprobs: tie")
+    table = score_responses([choice()], [sure, tied.model_copy(update={"sample": 1})])
+    assert table["correct"].tolist() == [1, 0] and what_became(table).tolist() == ["read", "unread"]
+
+
+def test_several_right_letters_are_read_from_the_text_whatever_the_probabilities_say():
+    item = choice(key="AC")
+    r = said("A and C", letter_logprobs={"A": -0.1, "B": -3.0, "C": -3.0})
+    assert read_answer(item, r)[0] == ["A", "C"]
+    table = score_responses([item], [r, said("A", sample=1), said("A, B and C", sample=2)])
+    assert table["correct"].tolist() == [1, 0, 0]  # subset accuracy
+
+
+def test_extended_matching_gives_partial_credit_and_an_unread_set_is_not_right():
+    item = of_task("extended_matching", ["A", "C"], options=["x", "y", "z"], stems=["one", "two"])
+    texts = ["1: A\n2: C", "1: A\n2: B", "1: A", "no idea", ""]
+    table = score_responses([item], [said(t, sample=k) for k, t in enumerate(texts)])
+    assert table["correct"].tolist() == [1, 0.5, 0.5, 0, 0]
+    assert what_became(table).tolist() == ["read", "read", "read", "unread", "unread"]
+    alone = where_read(table[3:], ["model"])
+    assert alone["correct"].isna().all()  # nothing was read, nothing is known
+
+
+def test_labels_that_are_none_are_an_answer_and_a_refusal_is_no_unknown_label():
+    item = of_task("multi_label", [], options=["Depressive Disorders", "Anxiety Disorders"])
+    table = score_responses([item], [said(t, sample=k) for k, t in enumerate(["Normal", "Grief", NO, " "])])
+    assert table["answer"].tolist() == [[NOTHING], ["unknown: Grief"], [], []]
+    assert what_became(table).tolist() == ["read", "read", "refused", "unread"]
+    assert table["correct"].tolist() == [1, 0, 0, 0]
+
+
+def test_every_accepted_term_counts_as_people_compare_and_as_a_string():
+    item = of_task("cloze", ["naloxone", "Narcan"])
+    texts = ["naloxone", "Narcan", "**narcan**.", "The answer is Naloxone.", "naltrexone", "", NO]
+    table = score_responses([item], [said(t, sample=k) for k, t in enumerate(texts)])
+    assert table["correct"].tolist() == [1, 1, 1, 1, 0, 0, 0]
+    assert table["correct_strict"].tolist() == [1, 1, 0, 0, 0, 0, 0]
+    assert what_became(table).tolist() == ["read"] * 5 + ["unread", "refused"]
+    assert not table["answer"].map(len).any()  # a term is a text, and no text leaves the stage
+    matching = matching_table(table.assign(item_id=[f"q{k}" for k in range(7)]), seed=1).set_index("measure")
+    assert matching["estimate"].round(6).to_dict() == {"the same term": 0.571429, "the same string": 0.285714}
+    assert matching[["n_unread", "n_refused"]].to_numpy().tolist() == [[1, 1]] * 2
+
+
+def test_a_key_that_sounds_like_a_refusal_is_a_right_answer():
+    item = of_task("cloze", ["I cannot answer this question"])
+    table = score_responses([item], [said("I cannot answer this question.")])
+    assert what_became(table).tolist() == ["read"] and table["correct"].tolist() == [1]
+
+
+@pytest.mark.parametrize("task", ["open", "sequential"])
+def test_what_a_judge_decides_is_not_right_or_wrong_but_a_refusal_is_counted(task):
+    item = of_task(task, ["x"], stems=["one"] if task == "sequential" else [])
+    table = score_responses([item], [said(t, sample=k) for k, t in enumerate(["Rest.", NO, ""])])
+    assert table["correct"].isna().all() and what_became(table).tolist() == ["judged", "refused", "unread"]
+
+
+# -- one rule
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_refusal_is_one_thing_however_it_comes(way):
+    items = [choice(k) for k in range(12)]
+    asked = [said("B" if k % 4 else "A", item=f"q{k}") for k in range(9)]
+    asked += [said(**{"text": None, "item": f"q{k}"} | WAYS[way]) for k in range(9, 12)]
+    scores = score_responses(items, asked)
+    row = rate_table(scores, seed=1, whole=scorable(items)).iloc[0]
+    assert row["estimate"] == pytest.approx(6 / 12)
+    assert row[["n", *COUNTS]].tolist() == [12, 0, 0, 0, 3, 0, 0]
+    assert status_table(scores)[["n", "read", "unread", "refused", "failed"]].values.tolist() == [[12, 9, 0, 3, 0]]
+    table = declined_table(scores, by=(), seed=1).set_index("measure")["estimate"]
+    expected = {"declined": 3 / 12, "right": 6 / 12, "right, of those read": 6 / 9}
+    expected |= {"right, at worst": 6 / 12, "right, at best": 9 / 12}
+    assert table.to_dict() == pytest.approx(expected)
+    (sentence,) = about_declined(declined_table(scores, by=(), seed=1))
+    assert "3 refusals to 12 questions" in sentence
+
+
+def test_an_endpoint_that_declines_in_three_ways_gives_one_accuracy():
+    "Twelve questions, of which three are declined: text, field, filter, and a filter that turns the request away."
+    items = [choice(k) for k in range(12)]
+    field = {"message": {"content": None, "refusal": "I cannot help."}, "finish_reason": "stop"}
+    stopped = {"message": {"content": ""}, "finish_reason": "content_filter"}
+    turned_away = lambda: refuse(400, "content_filter: the prompt was flagged")  # noqa: E731
+    for declines in (lambda: NO, lambda: field, lambda: stopped, turned_away):
+
+        def reply(body, declines=declines):
+            k = next(k for k in range(11, -1, -1) if f"question {k}?" in body["messages"][-1]["content"])
+            return declines() if k >= 9 else "B" if k % 4 else "A"
+
+        with answering(reply) as (here, _):
+            got = generate(items, MODEL, here, cache=None, progress=False, max_failed=0)
+        row = rate_table(score_responses(items, got), seed=1).iloc[0]
+        assert (row["n"], row["n_refused"], row["n_failed"], row["n_missing"]) == (12, 3, 0, 0)
+        assert row["estimate"] == pytest.approx(0.5)
+
+
+def test_a_request_that_failed_is_missing_and_an_unread_answer_is_not_right():
+    items = [choice(k) for k in range(5)]
+    texts = [said("B"), said("who knows", item="q1"), said("", item="q2"), said(None, item="q3", status="error")]
+    row = rate_table(score_responses(items, texts), seed=1, whole=scorable(items)).iloc[0]
+    assert row["estimate"] == pytest.approx(1 / 3)
+    assert row[["n", "n_not_asked", "n_missing", "n_failed", "n_refused", "n_unread"]].tolist() == [3, 1, 1, 1, 0, 2]
+
+
+def test_where_nothing_was_read_nothing_is_known_but_refusals_are_known():
+    items = [choice(k) for k in range(2)]
+    both = lambda one, two: score_responses(items, [said(one), said(two, item="q1")])  # noqa: E731
+    rate = lambda scores: rate_table(scores, seed=1)["estimate"][0]  # noqa: E731
+    assert np.isnan(rate(both("hm", "")))
+    assert np.isnan(rate(both("hm", NO)))
+    assert rate(both(NO, NO)) == 0 and rate(both("B", "hm")) == 0.5
+    assert where_read(both("hm", NO), ["model"])["correct"].isna().all()
+    assert where_read(both(NO, NO), ["model"])["correct"].tolist() == [0, 0]
+
+
+def test_an_answer_that_was_cut_is_read_like_any_other_and_counted():
+    table = score_responses([choice()], [said("B", status="truncated"), said("Well", status="truncated", sample=1)])
+    assert outcome_counts(table) == {"n_failed": 0, "n_refused": 0, "n_truncated": 2, "n_unread": 1}
+    assert table["correct"].tolist() == [1, 0]
+
+
+def test_refusals_vote_and_unread_answers_do_not():
+    texts = {"B": 2, NO: 3, "hm": 9}
+    samples = [said(t, sample=k) for k, t in enumerate(t for t, n in texts.items() for _ in range(n))]
+    vote = self_consistency(score_responses([choice()], samples), [choice()]).iloc[0]
+    assert (vote["how"], vote["correct"], vote["confidence"]) == ("refused", 0.0, 3 / 5)
+    vote = self_consistency(score_responses([choice()], samples[:2] + samples[5:]), [choice()]).iloc[0]
+    assert (vote["how"], vote["answer"], vote["correct"], vote["confidence"]) == ("majority", ["B"], 1.0, 1.0)
+
+
+def test_declining_wins_no_comparison():
+    items = [choice(k) for k in range(8)]
+    honest = [said("B" if k < 4 else "A", item=f"q{k}", model="honest") for k in range(8)]
+    shy = [said("B", item=f"q{k}", model="shy") for k in range(4)]
+    shy += [said(None, item=f"q{k}", model="shy", status="filtered") for k in range(4, 8)]
+    scores = score_responses(items, honest + shy)
+    pair = model_pairs(scores, seed=1, n_boot=50).iloc[0]
+    assert (pair["n"], pair["estimate"], pair["n_left_out"]) == (8, 0.0, 0)
+    before, after = (
+        score_responses(items, [r.model_copy(update={"model": "m"}) for r in rs]).assign(study="demo")
+        for rs in (honest, shy)
+    )
+    moved = paired_accuracies(before, after, seed=1).iloc[0]
+    assert (moved["n"], moved["estimate"]) == (8, 0.0)
+
+
+def test_a_recorded_answer_that_is_blank_counts_and_one_that_failed_does_not(tmp_path):
+    items = [choice(k) for k in range(5)]
+    rows = ["item_id,text,error,status", "q0,B,,", "q1,,,", "q2,,time-out,", f'q3,"{NO}",,', "q4,,stopped,filtered"]
+    (tmp_path / "a.csv").write_text("\n".join(rows), encoding="utf-8")
+    scores = score_responses(items, load_answers(tmp_path / "a.csv", items, "m"))
+    assert what_became(scores).tolist() == ["read", "unread", "failed", "refused", "refused"]
+    assert rate_table(scores, seed=1)["estimate"][0] == pytest.approx(1 / 4)
+
+
+# -- words
+
+
+def forms():
+    with open(Path(__file__).parent / "data" / "refusals.tsv", encoding="utf-8", newline="") as f:
+        return [(r["text"], r["refusal"] == "yes") for r in csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE)]
+
+
+@pytest.mark.parametrize("text, declines", forms())
+def test_a_refusal_in_words(text, declines):
+    assert is_refusal(text) == declines
+
+
+def test_a_long_text_is_no_refusal_and_what_is_read_is_none():
+    assert is_refusal(NO) and not is_refusal(NO + " Rest." * 200)
+    both = NO + " The answer is B."
+    assert what_became(score_responses([choice()], [said(both)])).tolist() == ["read"]
+
+
+@pytest.mark.parametrize(
+    "text, key, same",
+    [
+        ("answer: NALOXONE!", "naloxone", True),
+        ("My answer is: `naloxone`", "naloxone", True),
+        ("Final answer: **the amygdala**", "amygdala", True),
+        ("Der gesuchte Begriff lautet: „Glukagon“.", "Glukagon", True),
+        ("Post\u2011traumatic stress disorder", "post-traumatic stress disorder", True),
+        ("vitamin B₁₂", "Vitamin B12", True),
+        ("It acts on receptors.\n\nAnswer: naloxone", "naloxone", True),
+        ("naloxone\nmethadone", "naloxone", False),
+        ("It is not naloxone", "naloxone", False),
+        ("an opioid antagonist", "naloxone", False),
+        ("B fibres", "A fibres", False),
+        ("-5", "5", False),
+    ],
+)
+def test_terms_as_people_compare_them(text, key, same):
+    assert same_term(text, [key]) == same and not same_string(text, [key])
+
+
+def test_a_tie_of_soft_labels_keeps_the_key_and_a_plain_top_makes_one():
+    labels = pd.DataFrame({"question": "q0", "option": list("ABC"), "probability": [0.4, 0.4, 0.2]})
+    (kept,) = with_soft_labels([choice()], labels)
+    assert kept.key == ["B"] and kept.soft_labels == pytest.approx([0.4, 0.4, 0.2])
+    (made,) = with_soft_labels([choice()], labels.assign(probability=[0.6, 0.2, 0.2]))
+    assert made.key == ["A"] and is_correct(made, ["A"]) == 1
