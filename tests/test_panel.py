@@ -62,7 +62,7 @@ def test_draws_keep_their_share_or_refuse(match, seed, data):
 
 def test_lexical_match_is_strict():
     assert lexical_match(["a", "Insulin"], ["Insulin"]) and not lexical_match(
-        ["insulin", "Insulin ", None], ["Insulin"]
+        ["insulin", "Insulin.", None], ["Insulin"]
     )
 
 

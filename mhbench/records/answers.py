@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ..errors import refuse
 from .logs import log_rows
-from .schema import Item, Response, validate
+from .schema import STATUSES, Item, Response, validate
 from .table import csv_rows
 
 # %% auto #0
@@ -72,13 +72,14 @@ def _logprobs(cell: str, place: str) -> dict[str, float]:
 
 def _said(row: dict, place: str) -> dict:
     "What was written, with the log-probabilities of the letters where they are known; or why nothing was."
-    if row["text"]:
-        known = row.get("letter_logprobs") or None
-        letters = {"letter_logprobs": _logprobs(known, place) if isinstance(known, str) else known}
-        return {"text": row["text"]} | (letters if known else {})
-    if row.get("error"):
-        return {"status": row.get("status") or "error", "error": row["error"]}
-    return {"text": ""} | ({"status": row["status"]} if row.get("status") else {})
+    status, error = row.get("status"), row.get("error") or None
+    if status not in STATUSES:  # another tool's words
+        status = "error" if error and not row["text"] else "ok"
+    if status == "error":
+        return {"status": status, "error": error or "the table says no more"}
+    known = row.get("letter_logprobs") or None
+    letters = _logprobs(known, place) if isinstance(known, str) else known
+    return {"status": status, "error": error, "text": row["text"]} | ({"letter_logprobs": letters} if known else {})
 
 
 def load_answers(

@@ -26,6 +26,8 @@ def _of_inspect(samples: list[dict], name: str) -> Iterator[Logged]:
         output, error = s.get("output") or {}, s.get("error")
         text = output.get("completion") or _message(output)
         said = {"item_id": str(s["id"]), "text": text, "sample": str(int(s.get("epoch", 1)) - 1)}
+        if (output.get("choices") or [{}])[0].get("stop_reason") == "content_filter":
+            said["status"] = "filtered"
         yield f"{name}, sample {s['id']}", said | ({"error": str(error.get("message", error))} if error else {})
 
 
@@ -72,6 +74,12 @@ def _of_batch(lines: list[dict], name: str) -> Iterator[Logged]:
         response, error = line.get("response") or {}, line.get("error")
         good = not error and response.get("status_code", 200) == 200
         said = {"item_id": str(line["custom_id"]), "text": _message(response.get("body") or {}) if good else ""}
+        choice = ((response.get("body") or {}).get("choices") or [{}])[0]
+        refusal = (choice.get("message") or {}).get("refusal")
+        if choice.get("finish_reason") == "content_filter":
+            said |= {"status": "filtered", "error": "finish_reason: content_filter"}
+        elif refusal:
+            said |= {"status": "refused", "error": f"the model refused: {refusal}"}
         yield f"{name}:{k}", said | ({} if good else {"error": json.dumps(error or response)[:500]})
 
 

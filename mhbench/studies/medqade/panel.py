@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...ask.cloze import same_string
 from ...errors import refuse
 from ...records.schema import Rating
 
@@ -21,13 +22,13 @@ def lexical_match(
     answers: Iterable[str | None],  # the models' answers to one item; None where there is none
     key: Sequence[str],  # the term, and other spellings of it
 ) -> bool:
-    """Whether any answer equals the key, character for character.
+    """Whether any answer equals the key, character for character: strict, unlike the share of right terms in `score`.
 
     Source: MedQADE, section 4.3.1.
     """
     if not key:
         refuse("lexical_match", "key", "have at least one term", "none", remedy="only items with a key can match")
-    return any(a in key for a in answers if a is not None)
+    return any(same_string(a, key) for a in answers)
 
 # %% ../../../nbs/studies/medqade/02_panel.ipynb #3bd193c8
 class Draw(NamedTuple):

@@ -16,6 +16,7 @@ import pandas as pd
 from ...errors import refuse
 from ...records.labelstudio import Tasks, label_studio_tasks, write_tasks
 from ...records.schema import Item, Rating, Response
+from ...steps.verdicts import _said
 from .load import load_exports
 from mhbench.studies.medqade.panel import (
     Assignment,
@@ -40,6 +41,11 @@ class Population(NamedTuple):
     left_out: dict[str, int]  # why an item cannot be shown -> how many
 
 
+def _shown(r: Response) -> Response:
+    "An answer as people see it; one without words says so."
+    return r if (r.text or "").strip() else r.model_copy(update={"text": _said(r)})
+
+
 def population(
     items: Iterable[Item],
     responses: Iterable[Response],
@@ -47,13 +53,14 @@ def population(
     *,
     mode: str = "zero_shot",
 ) -> Population:
-    """The items that every student answered, and their answers.
+    """The items that every student answered, and their answers. An answer without words, being empty or refused in its
+    field or by a filter, is shown as such: people call it what it is, and nobody's refusals leave the draw.
 
     Raises: ValueError for a student without an answer, or where no item is left.
     """
     items = [i for i in items if i.task == "cloze" and i.key]
     plain = [r for r in responses if r.mode == mode and r.sample == 0 and not r.votes]
-    answered = {(r.model, r.item_id): r for r in plain if r.status == "ok" and (r.text or "").strip()}
+    answered = {(r.model, r.item_id): _shown(r) for r in plain if r.status != "error"}
     known = sorted({model for model, _ in answered})
     names = list(students) if students is not None else known
     gone = [s for s in names if s not in known]
@@ -229,7 +236,7 @@ def changed_answers(folder: str | Path, responses: Iterable[Response]) -> list[s
     folder = Path(folder)
     about, _, _ = _read_round(folder)
     key = json.loads((folder / "key.json").read_text(encoding="utf-8"))
-    now = {(r.model, r.item_id): r.text for r in responses if r.sample == 0 and not r.votes}
+    now = {(r.model, r.item_id): _shown(r).text for r in responses if r.sample == 0 and not r.votes}
     out = []
     for item_id, page in _pages(folder, about["raters"]).items():
         for k, model in enumerate(key[item_id], 1):
