@@ -19,8 +19,8 @@ from .terms import LIMITS, Terms
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['SPEED', 'COMPLETION_TEMPLATE', 'LETTER', 'TEXT_ROOM', 'Entry', 'Endpoint', 'Model', 'Request', 'Answer', 'kept',
-           'completion_prompt', 'Wire', 'limit_of', 'body_of', 'changes', 'wire']
+__all__ = ['SPEED', 'COMPLETION_TEMPLATE', 'LETTER', 'TEXT_ROOM', 'Entry', 'Endpoint', 'Model', 'parameter_count', 'Request',
+           'Answer', 'kept', 'completion_prompt', 'Wire', 'limit_of', 'body_of', 'changes', 'wire']
 
 # %% ../../nbs/ask/10_request.ipynb #351a4ff4
 _Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
@@ -154,6 +154,13 @@ class Model(Entry):
         if self.template is not None and "{prompt}" not in self.template:
             raise ValueError(f"template must hold {{prompt}}; got {self.template!r}")
         return self
+
+
+def parameter_count(billions: float | None) -> str:
+    "The size of a model as people write it: 27B, 270M."
+    if billions is None:
+        return "not stated"
+    return f"{billions:g}B" if billions >= 1 else f"{1000 * billions:g}M"
 
 # %% ../../nbs/ask/10_request.ipynb #da9bdbff
 @dataclass(frozen=True, slots=True)

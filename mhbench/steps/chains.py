@@ -19,7 +19,7 @@ from ..encode.embeddings import Encoder, load_encoder
 from ..encode.overlap import chain_cosine, rouge
 from ..encode.parallel import Executor
 from ..encode.perplexity import load_lm
-from ..encode.roscoe import roscoe, split_steps
+from ..encode.roscoe import CONVENTIONS, SCORES, roscoe, split_steps
 from ..errors import refuse
 from ..records.schema import Item, Response
 from .rates import rate_table
@@ -28,7 +28,7 @@ from .score import FAILED, REFUSED, mode_names, says_nothing, score_responses, w
 # %% auto #0
 __all__ = ['CHAIN_MODES', 'MAIN_SCORES', 'Chains', 'reasoning_chains', 'count_chains', 'Measures', 'load_measures',
            'check_baseline', 'bertscore_zero', 'ChainScores', 'chain_scores', 'absent_scores', 'chain_table',
-           'mean_scores', 'main_scores', 'reasoning_metrics']
+           'mean_scores', 'main_scores', 'reasoning_metrics', 'conventions_apart']
 
 # %% ../../nbs/steps/18_chains.ipynb #a9e761dc
 CHAIN_MODES = ("cot", "few_shot_cot")
@@ -272,3 +272,25 @@ def reasoning_metrics(chains: Chains, scores: ChainScores, means: pd.DataFrame, 
         "bertscore_baseline": zero._asdict() if zero else None,
         "scores": {f"{r.model}/{r.mode}/{r.score}": r.estimate for r in means.itertuples()},
     }
+
+# %% ../../nbs/steps/18_chains.ipynb #fc31cc5b
+def conventions_apart(
+    items: Sequence[Item],
+    chains: Chains,
+    measures: Measures,
+    *,
+    n_boot: int = 1000,
+    seed: int,
+) -> pd.DataFrame:  # score, model, mode, convention, n, ..., the mean; no row for a score that they agree on
+    "Mean ROSCOE scores under each convention, of the scores that some chain has another value for."
+    texts = chains.steps, chains.contexts, chains.references
+    models = {"encoder": measures.vectors, "nli": measures.nli, "lm": measures.lm, "grammar": measures.grammar}
+    suites = {c: roscoe(*texts, **models, convention=c).reset_index(drop=True) for c in CONVENTIONS}
+    shared = [name for name in SCORES if all(name in suite for suite in suites.values())]
+    one, *others = (suite[shared] for suite in suites.values())
+    parts = [name for name in shared if any(not np.allclose(one[name], o[name], equal_nan=True) for o in others)]
+    means = [
+        mean_scores(items, chains, suite[parts], n_boot=n_boot, seed=seed).assign(convention=name)
+        for name, suite in suites.items()
+    ]
+    return pd.concat(means, ignore_index=True)

@@ -16,15 +16,18 @@ import pandas as pd
 
 from ..errors import refuse
 from ..records.schema import Item, Judgment, Response, frame
+from ..stats.estimate import Estimate, estimate
+from ..stats.resample import mean
 from .answers import Asked
 from .duels import Matched
 from .judge import judge
+from .jury import outcomes
 from .truth import beside_truth
 from .verdict_tables import spending
 
 # %% auto #0
-__all__ = ['WORTHS', 'compare_and_name', 'n_pairs', 'count_proposals', 'duel_metrics', 'strength_headline', 'declared_duels',
-           'duel_truth']
+__all__ = ['WORTHS', 'compare_and_name', 'n_pairs', 'count_proposals', 'outcome_shares', 'duel_metrics', 'strength_headline',
+           'declared_duels', 'duel_truth']
 
 # %% ../../nbs/steps/17_duel_tables.ipynb #328daa38
 def compare_and_name(
@@ -63,6 +66,34 @@ def count_proposals(
     return table.groupby(["judge", "model", "kind"]).size().rename("n").reset_index()
 
 # %% ../../nbs/steps/17_duel_tables.ipynb #672474b5
+def outcome_shares(
+    judgments: Iterable[Judgment],  # of kind pairwise, both orders
+    *,
+    cases: Mapping[str, Any] | None = None,  # item_id -> what is drawn whole; None: the item
+    n_boot: int = 1000,
+    seed: int,
+) -> pd.DataFrame:  # judge, pair, outcome, axis, n (duels with a verdict in both orders), ..., the share
+    """How the duels of every two contestants end on each axis, as shares: one of them wins in both orders, both orders
+    say equal, or the verdict changes with the order.
+
+    Source: Nguyen et al. 2025, table A13 (counts, in one order).
+    """
+    met = outcomes(judgments)
+    met = met[met["consistent"].notna()]
+    rows = []
+    for (who, a, b, axis), g in met.groupby(["judge", "a", "b", "axis"], sort=True, observed=True):
+        changed = (~g["consistent"].astype(bool)).to_numpy()
+        ended = {f"{m} wins": (g["winner"] == m).to_numpy() for m in (a, b)}
+        ended |= {"equal": (g["winner"] == "tie").to_numpy() & ~changed, "changes with the order": changed}
+        of = g["item_id"] if cases is None else g["item_id"].map(cases)
+        for outcome, there in ended.items():
+            settings: dict[str, Any] = {"clusters": of.to_numpy(), "n_boot": n_boot, "seed": seed, "share": True}
+            e = estimate(mean, there.astype(float), **settings)
+            about = {"judge": who, "pair": f"{a} against {b}", "outcome": outcome, "axis": axis.replace("_", " ")}
+            rows.append(about | e.row())
+    return pd.DataFrame(rows, columns=["judge", "pair", "outcome", "axis", *Estimate.from_limits(np.nan, n=0).row()])
+
+
 def duel_metrics(
     meeting: Matched,
     verdicts: Sequence[Judgment],

@@ -285,7 +285,7 @@ def paired_models(
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #a2c46d51
 def _over_units(a: np.ndarray, b: np.ndarray, level: float) -> dict:
-    "Mean difference of two columns over the units that have both, with the t interval."
+    "Mean difference of two columns of shares over the units that have both, with the t interval, within -1 and 1."
     both = ~(np.isnan(a) | np.isnan(b))
     d = (a - b)[both]
     value = d.mean() if len(d) else np.nan
@@ -293,7 +293,8 @@ def _over_units(a: np.ndarray, b: np.ndarray, level: float) -> dict:
         return Estimate.from_limits(value, n=len(d), level=level).row()
     t = paired_t(a[both], b[both])
     half = stats.t.ppf((1 + level) / 2, len(d) - 1) * d.std(ddof=1) / np.sqrt(len(d))
-    difference = Estimate.from_limits(value, value - half, value + half, n=len(d), level=level, kind="t")
+    low, high = np.clip([value - half, value + half], -1, 1)
+    difference = Estimate.from_limits(value, low, high, n=len(d), level=level, kind="t")
     return difference.row() | dict(t=t.statistic, df=t.df, p=t.p)
 
 

@@ -87,7 +87,8 @@ def accuracy_beside_bertscore(
     n_boot: int = 1000,
     seed: int,
 ) -> pd.DataFrame:  # model, measure, group (a competency, abbreviated), n, estimate, ci_low, ci_high
-    """Zero-shot accuracy and the BERTScore of the chains of thought, by competency; no row for a model without both.
+    """Zero-shot accuracy and the BERTScore of the chains of thought, by competency; n is 0 where none of it was asked.
+    No row for a model without both.
 
     Source: Nguyen et al. 2025, figure 1.
 
@@ -111,16 +112,20 @@ def accuracy_beside_bertscore(
     rows += _measured(reasoned, "bertscore_f1", "BERTScore", n_boot, seed)
     order = {g: k for k, g in enumerate(COMPETENCIES.values())}
     out = pd.DataFrame(rows, columns=columns)
+    every = pd.MultiIndex.from_product([models, RADAR, order], names=columns[:3])
+    asked = pd.MultiIndex.from_frame(out[columns[:3]])
+    none = every.difference(asked).to_frame(index=False).assign(n=0)
+    out = pd.concat([out, none], ignore_index=True)[columns]
     place = out["group"].map(order).fillna(len(order))
     return out.assign(_at=place).sort_values(["model", "measure", "_at"], kind="stable")[columns].reset_index(drop=True)
 
 
 def radar_charts(beside: pd.DataFrame) -> pd.DataFrame:  # of accuracy_beside_bertscore
-    "A chart a model and measure, side by side; no row where fewer than three competencies have both."
-    groups = beside.groupby("group")["measure"].nunique()
+    "A chart a model and measure, side by side, each with all competencies; no row where fewer than three have both."
+    groups = beside[beside["n"] > 0].groupby("group")["measure"].nunique()
     if (groups == len(RADAR)).sum() < 3:
         return beside[:0].assign(chart=[])
-    order = [g for g in COMPETENCIES.values() if g in set(groups.index)]
+    order = list(COMPETENCIES.values())
     order += [g for g in groups.index if g not in order]
     in_order = pd.Categorical(beside["group"], order)
     return beside.assign(chart=beside["model"] + ", " + beside["measure"], group=in_order)

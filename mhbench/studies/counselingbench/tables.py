@@ -6,13 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
+from ...ask.request import parameter_count
 from ...records.schema import Item, Rating
 from ...stats.agreement import cohen_kappa, percent_agreement
 from ...stats.estimate import estimate
+from ...steps.rates import wide_cells
 from ...steps.score import mode_names
 from mhbench.studies.counselingbench.competency import (
     against_marks,
@@ -29,8 +31,8 @@ from .load import ERRORS
 
 # %% auto #0
 __all__ = ['SHORT', 'ANNOTATORS', 'short_names', 'case_table', 'Choice', 'choice_scores', 'measure_table', 'accuracies',
-           'standings', 'by_setting', 'by_competency', 'question_counts', 'radar_rows', 'interval_rows', 'level_of',
-           'over_models', 'over_cases', 'pairs_asked', 'pairs_not_asked', 'medical_models', 'over_pairs',
+           'standings', 'by_setting', 'by_competency', 'model_table', 'question_counts', 'radar_rows', 'interval_rows',
+           'level_of', 'over_models', 'over_cases', 'pairs_asked', 'pairs_not_asked', 'medical_models', 'over_pairs',
            'annotator_agreement', 'ErrorLabels', 'labelled_errors', 'error_tests', 'competency_headline',
            'competency_metrics', 'uncounted_settings']
 
@@ -116,22 +118,50 @@ def standings(accuracy: pd.DataFrame, choice: pd.DataFrame, marks: Mapping[str, 
     return out[[c for c in (*_STANDING, "level", "interval", *marks) if c in out]]
 
 
-def by_setting(accuracy: pd.DataFrame) -> pd.DataFrame:  # model, then a column a mode
-    """Accuracies alone, one row a model, one column a setting.
+def _in_order(accuracy: pd.DataFrame) -> pd.DataFrame:
+    "Rows by way of answering, as the paper's table 2 orders them; the plain answer before votes."
+    plain = accuracy["mode"].str.partition(",")[0].map({m: k for k, m in enumerate(_MODES_OF_PAPER)})
+    return accuracy.assign(_plain=plain).sort_values(["_plain", "mode"], kind="stable").drop(columns="_plain")
+
+
+_MODES_OF_PAPER = ("zero_shot", "few_shot", "few_shot_cot", "cot")
+
+
+def by_setting(accuracy: pd.DataFrame) -> pd.DataFrame:  # model, then a column a mode: cells of text
+    """Accuracies with interval and n, one row a model, one column a setting.
 
     Source: Nguyen et al. 2025, table 2.
     """
-    total = accuracy[accuracy["by"] == "all"]
-    return total.pivot(index="model", columns="mode", values="estimate").reset_index().rename_axis(columns=None)
+    return wide_cells(_in_order(accuracy[accuracy["by"] == "all"]), "model", "mode")
 
 
-def by_competency(accuracy: pd.DataFrame) -> pd.DataFrame:  # mode, model, all, then a column a competency
-    """Accuracies alone, one row a model and mode, one column a competency; NaN where none of it was asked.
+def by_competency(accuracy: pd.DataFrame) -> pd.DataFrame:  # mode, model, all, then a column a competency: text
+    """Accuracies with interval and n, one row a model and mode, one column a competency; a dash where none of it was
+    asked.
 
     Source: Nguyen et al. 2025, tables 3, A8 and A9.
     """
-    wide = accuracy.pivot(index=["mode", "model"], columns="group", values="estimate").reset_index()
-    return wide.rename_axis(columns=None).reindex(columns=["mode", "model", "all", *SHORT])
+    wide = wide_cells(_in_order(accuracy), ["mode", "model"], "group")
+    return wide.reindex(columns=["mode", "model", "all", *SHORT]).fillna("–")
+
+
+def model_table(
+    registry: Mapping[str, Mapping[str, Any]],  # model -> what its entry of params.yaml says
+    pairs: Mapping[str, str],  # medical model -> the general model that it was made from
+) -> pd.DataFrame:  # kind, model, released, data, base, size, licence
+    """What is known of each model, general ones first.
+
+    Source: Nguyen et al. 2025, table A4.
+    """
+    kinds = {True: "medical", False: "general", None: "not stated"}
+    rows = []
+    for name, facts in registry.items():
+        said = {k: facts.get(k) or "not stated" for k in ("released", "data", "licence")}
+        about = {"kind": kinds[facts.get("medical")], "model": name, "released": said["released"]}
+        about |= {"fine-tuned on": said["data"], "base": pairs.get(name, "–")}
+        rows.append(about | {"size": parameter_count(facts.get("parameters")), "licence": said["licence"]})
+    order = {kind: k for k, kind in enumerate(("general", "medical", "not stated"))}
+    return pd.DataFrame(rows).sort_values("kind", key=lambda kinds: kinds.map(order), kind="stable", ignore_index=True)
 
 
 def question_counts(accuracy: pd.DataFrame) -> pd.DataFrame:  # one row, a column a competency
@@ -169,8 +199,10 @@ _OVER_PAIRS = ["group", "n", "estimate", "ci_low", "ci_high", "t", "df", "p", "p
 
 def _wide(accuracy: pd.DataFrame, mode: str, columns: Sequence[str]) -> pd.DataFrame:
     "One row a model, a column a competency that somebody was asked."
-    wide = by_competency(accuracy)
-    return wide[wide["mode"] == mode].set_index("model")[list(columns)].dropna(axis=1, how="all")
+    of = accuracy[accuracy["mode"] == mode]
+    return (
+        of.pivot(index="model", columns="group", values="estimate").reindex(columns=columns).dropna(axis=1, how="all")
+    )
 
 
 def over_models(accuracy: pd.DataFrame, *, mode: str, method: Literal["holm", "bh", "bonferroni"]) -> pd.DataFrame:
@@ -228,8 +260,10 @@ def medical_models(
 def over_pairs(
     accuracy: pd.DataFrame, asked: Mapping[str, str], *, mode: str, method: Literal["holm", "bh", "bonferroni"]
 ) -> pd.DataFrame:
-    "General minus medical, each pair one unit, as the paper tests it; no row below two pairs."
-    if len(asked) < 2:
+    """General minus medical, each pair one unit, as the paper tests it. One pair has a difference and no test; no row
+    without a pair.
+    """
+    if not asked:
         return pd.DataFrame(columns=_OVER_PAIRS)
     return compare_finetuned(_wide(accuracy, mode, ["all", *SHORT]), asked, method=method)
 

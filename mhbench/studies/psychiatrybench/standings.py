@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from ...ask.request import parameter_count
 from ...errors import refuse
 from ...records.schema import Item
 from ...stats.estimate import Estimate, estimate
@@ -24,8 +25,7 @@ from .rows import FACTS
 # %% auto #0
 __all__ = ['RESULT_COLUMNS', 'published', 'tasks_by_book', 'counts_beside', 'Column', 'result_columns', 'Standings',
            'draw_standings', 'results_table', 'rank_table', 'paired_table', 'stability_table', 'standing_metrics',
-           'subset_table', 'results_layout', 'medical_table', 'parameter_count', 'registry_table', 'of_judge',
-           'released_rows']
+           'subset_table', 'results_layout', 'medical_table', 'registry_table', 'of_judge', 'released_rows']
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #0d24fe67
 RESULT_COLUMNS = (
@@ -474,13 +474,6 @@ def _quarter(released: Any) -> str:
         return "not stated"
     day = pd.Timestamp(str(released))
     return f"{day.year} Q{day.quarter}"
-
-
-def parameter_count(billions: float | None) -> str:
-    "The size of a model as people write it: 27B, 270M."
-    if billions is None:
-        return "not stated"
-    return f"{billions:g}B" if billions >= 1 else f"{1000 * billions:g}M"
 
 
 def registry_table(registry: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
