@@ -27,7 +27,7 @@ from mhbench.studies.medqade.load import load_panel, load_students
 from mhbench.studies.medqade.simulate import _pairs, simulate_panel_files
 from mhbench.studies.mentat.annotations import annotation_arrays, load_annotations
 from mhbench.studies.mentat.questions import MENTAT_COLUMNS, load_mentat
-from mhbench.studies.mentat.simulate import simulate_annotations, simulated_panel
+from mhbench.studies.mentat.simulate import simulate_annotations, simulate_creators, simulated_panel
 from mhbench.studies.mhqa.load import inspect_mhqa, load_mhqa
 from mhbench.studies.mhqa.simulate import literature_files, simulate_bank
 from mhbench.studies.psychiatrybench.load import load_psychiatrybench
@@ -211,6 +211,8 @@ def test_the_files_are_what_the_models_make(annotated):
     )
     folder = demo_path("mentat") / "annotated_data"
     assert {n: t.encode() for n, t in made.items()} == {f.name: f.read_bytes() for f in folder.iterdir()}
+    creators = simulate_creators(annotated, seed=SEED, canary=demo_canary())
+    assert creators == (demo_path("mentat") / "creators.csv").read_text(encoding="utf-8")
     students, panel = simulate_panel_files(demo_path("medqade") / "answer_pool.csv", seed=SEED, canary=demo_canary())
     assert students.encode() == (demo_path("medqade") / "simulated_students.csv").read_bytes()
     assert panel.encode() == (demo_path("medqade") / "simulated_panel.csv").read_bytes()

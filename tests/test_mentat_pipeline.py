@@ -131,13 +131,27 @@ def test_somebodys_answers_score_like_a_models(asked, tmp_path, suffix):
 
 def test_creators_answers_make_the_curve(asked, tmp_path):
     "Without them the curve is absent and says why; with the preferred options as answers it starts at one."
-    assert not (asked / "preferences/mentat/top_k.parquet").exists()
-    contents = json.loads((asked / "preferences/mentat/contents.json").read_text())
+    plain = stage("preferences", asked, creators=None, n_boot=5, n_boot_rankings=0, n_permutations=99)
+    contents = json.loads((plain / "contents.json").read_text())
+    assert {"top_k", "top_k_wide"} & {t["name"] for t in contents["tables"]} == set()
     assert any("creator" in a["why"] for a in contents["absent"])
-    labels = pd.read_parquet(asked / "preferences/mentat/labels.parquet")
+    source = "the source's own labels prefer the same option"
+    without = pd.read_parquet(plain / "headline.parquet").set_index("measure").loc[source]
+    labels = pd.read_parquet(plain / "labels.parquet")
     best = labels.loc[labels.groupby("question")["probability"].idxmax(), ["question", "option"]]
     best.to_csv(tmp_path / "creators.csv", index=False)
-    out = stage("preferences", asked, creators=str(tmp_path / "creators.csv"), n_boot=5, n_permutations=99)
+    out = stage(
+        "preferences",
+        asked,
+        creators=str(tmp_path / "creators.csv"),
+        n_boot=5,
+        n_boot_rankings=5,
+        n_permutations=99,
+    )
+    beside = pd.read_parquet(out / "headline.parquet").set_index("measure").loc[source]
+    assert beside["n"] == without["n"] > 1, "a creator's answer takes no question from the source's own labels"
+    ranked = pd.read_parquet(out / "labels_all.parquet").query("model == 'Plackett-Luce' and not wrong")
+    assert ranked[["probability_low", "probability_high"]].notna().all().all()
     top = pd.read_parquet(out / "top_k.parquet")
     assert top["model"].nunique() == 4 and set(top["n"]) == {best["question"].nunique()}
     symmetric = top[top["model"].str.contains("symmetric")]

@@ -199,7 +199,7 @@ def error_matrix(correlations: pd.DataFrame, judges: Sequence[str]) -> np.ndarra
 def abstention_beside(
     panel: Panel, said: JudgeLabels, *, n_boot: int = 1000, seed: int
 ) -> pd.DataFrame:  # who, difficulty, n, ..., n_ratings; no row where nobody rated difficulty
-    """How often people and judges abstain, by the difficulty that people saw.
+    """How often people and judges abstain, on all answers (`all`) and by the difficulty that people saw.
 
     Source: MedQADE, figures 3 and 7.
     """
@@ -212,8 +212,10 @@ def abstention_beside(
     for who, labels in [("people", panel.flat), *((j, x[None]) for j, x in zip(said.judges, said.flat, strict=True))]:
         if pd.isna(labels).all():
             continue
-        found = abstention_by_difficulty(labels, of_answer, n=n_boot, seed=seed, clusters=panel.item)
-        rows += [{"who": who} | r for r in found.rows()]
+        same = dict(n=n_boot, seed=seed, clusters=panel.item)
+        every = abstention_by_difficulty(labels, np.zeros(len(of_answer)), **same).rows()[0]  # all in one bin
+        found = abstention_by_difficulty(labels, of_answer, **same)
+        rows += [{"who": who} | r for r in [every | {"difficulty": "all"}, *found.rows()]]
     return pd.DataFrame(rows, columns=columns)
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #fe6f0cc1

@@ -5,27 +5,34 @@
 # %% ../../../nbs/studies/mentat/08_agreement.ipynb #b6403b57
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
-from ...records.schema import Rating
+from ...records.schema import Item, Rating
 from ...stats.estimate import Estimate, estimate
 from ...stats.resample import mean
 from ...stats.soft_labels import question_alphas
 from .annotations import annotation_arrays
 
 # %% auto #0
-__all__ = ['question_agreement', 'mean_agreement', 'agreement_metrics']
+__all__ = ['question_categories', 'question_agreement', 'mean_agreement', 'agreement_metrics']
 
 # %% ../../../nbs/studies/mentat/08_agreement.ipynb #f644619a
+def question_categories(items: Iterable[Item], ratings: Iterable[Rating]) -> dict[str, str]:  # question -> category
+    "The categories of questions, also of those that were rated and are not asked."
+    named = {r.item_id: r.variant["category"] for r in ratings if "category" in r.variant}
+    return named | {i.base: i.category for i in items if i.category}
+
+
 def question_agreement(
     ratings: Iterable[Rating],  # of options A, B, ...
     *,
+    categories: Mapping[str, str] | None = None,  # question -> its category
     scale: str = "interval",  # of the scores: ordinal, interval or ratio
     n_boot: int = 1000,  # replicates, over the annotators of a question
     seed: int,
-) -> pd.DataFrame:  # question, n (annotations), ..., estimate (NaN where alpha is not defined)
+) -> pd.DataFrame:  # question, category, n (annotations), ..., estimate (NaN where alpha is not defined)
     """Krippendorff's alpha of each question.
 
     Source: Lamparth, Grabb et al. 2025, figure 16.
@@ -35,7 +42,7 @@ def question_agreement(
     a = annotation_arrays(ratings)
     found = question_alphas(a.scores, a.questions, scale=scale, n=n_boot, seed=seed)
     rows = [
-        {"question": q}
+        {"question": q, "category": (categories or {}).get(q)}
         | Estimate.from_limits(found.alpha[k], found.ci_low[k], found.ci_high[k], n=found.n[k], kind="bootstrap").row()
         for k, q in enumerate(found.questions)
     ]
@@ -47,12 +54,15 @@ def mean_agreement(
     *,
     n_boot: int = 1000,
     seed: int,
-) -> pd.DataFrame:  # measure, n (questions with an alpha), ..., undefined (questions without one)
-    "The mean alpha, with its interval over questions."
-    alphas = questions["estimate"].dropna().to_numpy()
-    found = estimate(mean, alphas, n_boot=n_boot, seed=seed)
-    measure = {"measure": "Krippendorff's alpha, mean over questions"}
-    return pd.DataFrame([measure | found.row() | {"undefined": len(questions) - len(alphas)}])
+) -> pd.DataFrame:  # measure, category, n (questions with an alpha), ..., undefined (questions without one)
+    "The mean alpha of all questions and of each category, with its interval over questions."
+    rows = []
+    for category, part in [("all", questions), *questions.groupby("category", sort=False)]:
+        alphas = part["estimate"].dropna().to_numpy()
+        head = {"measure": "Krippendorff's alpha, mean over questions", "category": category}
+        found = estimate(mean, alphas, n_boot=n_boot, seed=seed)
+        rows.append(head | found.row() | {"undefined": len(part) - len(alphas)})
+    return pd.DataFrame(rows)
 
 
 def agreement_metrics(ratings: list[Rating], table: pd.DataFrame) -> dict:
@@ -62,5 +72,5 @@ def agreement_metrics(ratings: list[Rating], table: pd.DataFrame) -> dict:
         "n_ratings": len(ratings),
         "n_raters": len({r.rater for r in ratings}),
         "n_simulated": sum(r.origin == "simulated" for r in ratings),
-        "agreement": {r["measure"]: {k: r[k] for k in kept} for r in table.to_dict("records")},
+        "agreement": {f"{r['measure']}, {r['category']}": {k: r[k] for k in kept} for r in table.to_dict("records")},
     }

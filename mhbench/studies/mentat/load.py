@@ -72,5 +72,7 @@ def load(
     left_out = [
         f"{n} rows of the annotation files are no annotations: {why}" for why, n in sorted(got.left_out.items())
     ]
-    corpus.ratings, corpus.notes = got.ratings, [*notes, reading_note(mapping), *left_out]
+    category = {i.base: {"category": i.category} for i in items if i.category}
+    corpus.ratings = [r.model_copy(update={"variant": r.variant | category.get(r.item_id, {})}) for r in got.ratings]
+    corpus.notes = [*notes, reading_note(mapping), *left_out]
     return corpus

@@ -18,7 +18,7 @@ from ...records.schema import Item, letters
 from ...stats.estimate import estimate
 from ...stats.hierarchical import PreferenceIntervals
 from ...stats.resample import mean
-from ...stats.soft_labels import group_means
+from ...stats.soft_labels import group_means, soft_labels
 from ...steps.truth import beside_truth
 from .annotations import AnnotationArrays
 from .labels import wording_distances
@@ -99,7 +99,7 @@ def creators_of(
             refuse("creators_of", "file", "have the columns question and option (a letter)", got, place=str(file))
         said = {q: ord(o) - ord("A") for q, o in table[["question", "option"]].itertuples(index=False)}
         answers |= {q: o for q, o in said.items() if q in set(rated)}
-    return Creators(answers, {q: o for q, o in sources.items() if q not in answers})
+    return Creators(answers, sources)
 
 
 def same_as_source(labels: pd.DataFrame, sources: Mapping[str, int], *, n_boot: int, seed: int) -> pd.DataFrame:
@@ -195,8 +195,11 @@ def simulated_truth(
     declared |= {("readiness to tie", r): x for r, x in zip(names, panel.ties)}
     fitted = own.assign(truth=[declared[key] for key in zip(own["quantity"], own["rater"])])
     fitted = fitted.assign(model="simulated rater " + own["rater"], quantity=own["quantity"].map(_FITTED))
-    weights = softmax(panel.worths, axis=1)
     place = {q: k for k, q in enumerate(asked)}
+    wrong = np.zeros(panel.worths.shape, bool)
+    for q, option in labels.loc[labels["wrong"].astype(bool), ["question", "option"]].itertuples(index=False):
+        wrong[place[q], ord(option) - ord("A")] = True
+    weights = soft_labels(softmax(panel.worths, axis=1), wrong)  # objectively wrong options have none
     here = labels[labels["question"].isin(place)]
     at = [(place[q], ord(o) - ord("A")) for q, o in zip(here["question"], here["option"])]
     here = here.assign(truth=[weights[k] for k in at]).rename(columns={"probability": "estimate"})

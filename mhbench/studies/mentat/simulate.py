@@ -17,11 +17,11 @@ import numpy as np
 from scipy.special import logsumexp, softmax
 
 from ...errors import refuse
-from ...records.schema import Item
+from ...records.schema import Item, letters
 from .annotations import ANNOTATION_COLUMNS, MAPPINGS, Reading, sliders_from_scores
 
 # %% auto #0
-__all__ = ['SliderPanel', 'simulated_panel', 'order_probabilities', 'draw_scores', 'simulate_annotations']
+__all__ = ['SliderPanel', 'simulated_panel', 'order_probabilities', 'draw_scores', 'simulate_annotations', 'simulate_creators']
 
 # %% ../../../nbs/studies/mentat/05_simulate.ipynb #793900b9
 _WORDINGS = {"text_male": "q_male", "text_female": "q_female", "text_nonbinary": "q_they"}
@@ -219,3 +219,21 @@ def simulate_annotations(
             rows.append(_trial(items[k], scores, mapping, rng))
         out[f"r{r}_annotation_data_{s}.csv"] = _session(rows, note, f"r{r}", rng)
     return out
+
+# %% ../../../nbs/studies/mentat/05_simulate.ipynb #62bd85b4
+def simulate_creators(
+    items: Sequence[Item],  # with soft labels, options in the order of the base question
+    *,
+    seed: int,
+    canary: str,
+) -> str:  # CSV: question, option (a letter), origin, canary
+    "The answers of simulated creators, as `preferences.creators` names such a file."
+    rng = np.random.default_rng([seed, *b"creators"])
+    out = io.StringIO(newline="")
+    w = csv.writer(out, lineterminator="\n")
+    w.writerow(["question", "option", "origin", "canary"])
+    for i in items:
+        shares = np.array(i.soft_labels)
+        option = letters(len(shares))[rng.choice(len(shares), p=shares / shares.sum())]
+        w.writerow([i.base, option, "simulated", canary])
+    return out.getvalue()

@@ -199,10 +199,15 @@ def _plus_minus(r) -> str:
 
 
 def _up_down(r) -> str:
-    "The two ends of the interval, as table 3 gives them."
-    if not np.isfinite([r.estimate, r.ci_low, r.ci_high]).all():
-        return "-" if not np.isfinite(r.estimate) else f"{r.estimate:.2f}"
-    return f"{r.estimate:.2f} +{r.ci_high - r.estimate:.2f} -{r.estimate - r.ci_low:.2f}"
+    "The two ends of the interval, as table 3 gives them, and how many questions it rests on."
+    if not np.isfinite(r.estimate):
+        return f"- (n = {r.n})"
+    ends = (
+        f" +{r.ci_high - r.estimate:.2f} -{r.estimate - r.ci_low:.2f}"
+        if np.isfinite([r.ci_low, r.ci_high]).all()
+        else ""
+    )
+    return f"{r.estimate:.2f}{ends} (n = {r.n})"
 
 
 def _with_limits(r) -> str:
@@ -285,7 +290,7 @@ def table_2(
 
 
 def table_3(
-    inconsistency: pd.DataFrame,  # what rate_table returned: model, by, group, estimate, ci_low, ci_high
+    inconsistency: pd.DataFrame,  # what rate_table returned: model, by, group, n, estimate, ci_low, ci_high
     accuracy: pd.DataFrame,  # the same, of answers to the same questions with their options
     categories: Sequence[str] = ("diagnosis", "treatment", "triage"),
 ) -> pd.DataFrame:  # models by (category, measure), as text; a dash where a model has none
@@ -295,7 +300,7 @@ def table_3(
     """
     out: dict[tuple[str, str, str], str] = {}  # (category, measure, model) -> text
     for name, t in (("free-form inconsistency", inconsistency), ("accuracy", accuracy)):
-        _need(t, ["model", "by", "group", "estimate", "ci_low", "ci_high"], "table_3")
+        _need(t, ["model", "by", "group", "n", "estimate", "ci_low", "ci_high"], "table_3")
         t = t[(t["by"] == "category") & t["group"].isin(categories)]
         out |= {(r.group, name, r.model): _up_down(r) for r in t.itertuples()}
     models = list(dict.fromkeys([*inconsistency["model"], *accuracy["model"]]))
