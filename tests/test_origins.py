@@ -13,6 +13,9 @@ from mhbench.records.schema import Item, Rating, Response, read_records, write_r
 from mhbench.report.findings import about_run, asked
 from mhbench.report.style import introduce, looks
 from mhbench.run.stage import Stage
+from mhbench.steps.between_models import model_pairs
+from mhbench.steps.rates import status_table
+from mhbench.steps.score import score_responses
 from mhbench.studies.corpus import load_corpus
 from mhbench.studies.demo import demo_path
 from mhbench.studies.mhqa.simulate import simulate_readers
@@ -145,3 +148,31 @@ def test_simulated_readers_differ_as_declared_and_every_decided_key_is_right():
     )
     kappa = key_agreement(decisions, n_boot=200, seed=1).set_index("measure").loc["kappa, letter"]
     assert kappa["estimate"] < 1 and kappa["ci_low"] < kappa["estimate"] < kappa["ci_high"]
+
+
+def test_who_is_simulated_changes_no_p_value_of_two_models():
+    bank = [item(f"q{k}", None) for k in range(40)]
+    right = {"a": range(0, 34), "b": range(10, 25), "drawn": range(40), "also-drawn": range(0)}
+    said = [
+        Response(item_id=i.item_id, study="mentat", model=m, mode="zero_shot", text="A" if k in of else "B")
+        for m, of in right.items()
+        for k, i in enumerate(bank)
+    ]
+    scores, how = score_responses(bank, said), {"n_boot": 50, "n_permutations": 999, "seed": 1}
+    two = model_pairs(scores[scores["model"].isin(["a", "b"])], **how)
+    four = model_pairs(scores, simulated={"drawn", "also-drawn"}, **how).set_index(["first", "second"])
+    assert len(four) == 6
+    assert four.loc[("a", "b"), "p_adjusted"] == two["p_adjusted"][0]
+    assert four.loc[("a", "b"), "detectable_corrected"] == two["detectable_corrected"][0]
+    others = four.drop(index=[("a", "b")])
+    assert (others["p_adjusted"] >= others["p"]).all() and (others["p_adjusted"] > others["p"]).any()
+
+
+def test_recorded_answers_have_no_known_cost(tmp_path):
+    file = tmp_path / "o1.csv"
+    file.write_text("item_id,text\nq1,A\n", encoding="utf-8")
+    bank = [item("q1", None)]
+    told = Response(item_id="q1", study="mentat", model="m", mode="zero_shot", text="A", prompt_tokens=7)
+    counts = status_table(score_responses(bank, [told, *load_answers(file, bank, "o1")])).set_index("model")
+    assert counts.loc["m", ["prompt_tokens", "cost_usd"]].tolist() == [7, 0.0]
+    assert counts.loc["o1", ["prompt_tokens", "completion_tokens", "cost_usd"]].isna().all()

@@ -142,6 +142,7 @@ def load_answers(
                 mode=r.get("mode") or "zero_shot",
                 sample=_sample(r.get("sample"), place),
                 origin=r.get("origin") or "recorded",
+                cost_usd=None,
                 attempts=0,
                 numbered=_numbered(r.get("numbered"), place),
                 **_said(r, place),

@@ -161,13 +161,19 @@ def _of_terms(results: Path, study: str) -> list[str]:
     return [f"{study}: answers of {', '.join(mixed)} {what} (`changed` in the generate stage)."] if mixed else []
 
 
-def went_wrong(results: str | Path, studies: Sequence[str]) -> list[str]:  # sentences
-    "What is missing, unread, unusable or suspicious in a run."
+def went_wrong(
+    results: str | Path,
+    studies: Sequence[str],
+    parts: Iterable[tuple[str, str]] | None = None,  # (stage, study) of the run; None: whatever lies there
+) -> list[str]:  # sentences
+    "What is missing, unread, unusable or suspicious in a run; what an earlier run left beside it is no part of it."
     out = []
+    there = None if parts is None else set(parts)
     for study in studies:
         aside = _metrics(Path(results), "prepare", study).get("n_set_aside", 0)
         out += [f"{study}: {aside} rows of the source did not fit and were set aside."] if aside else []
-        without = _metrics(Path(results), "approach", study).get("n_without", 0)
+        ran = {stage for stage in ("approach", "judge", "duels") if there is None or (stage, study) in there}
+        without = _metrics(Path(results), "approach", study).get("n_without", 0) if "approach" in ran else 0
         out += [f"{study}: {without} cases got no relevant question and were asked of nobody."] if without else []
         counts, accuracy = (_table(Path(results), "score", study, name) for name in ("counts", "accuracy"))
         out += (
@@ -177,7 +183,7 @@ def went_wrong(results: str | Path, studies: Sequence[str]) -> list[str]:  # sen
             + _of_coverage(accuracy, study)
         )
         out += [f"{study}: {said}" for said in about_declined(_table(Path(results), "score", study, "declined"))]
-        for stage in ("judge", "duels"):
+        for stage in sorted(ran - {"approach"}, reverse=True):
             counts, guard = (_table(Path(results), stage, study, t) for t in ("counts", "guard"))
             out += _of_judges(counts, guard, study, stage)
     return out

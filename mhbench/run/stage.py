@@ -226,7 +226,7 @@ class Stage:
         self._beside = Beside()
         params = load_params(root() / "params.yaml")
         self.origins = known_origins(self.results, [study] if study else studies)
-        self._everybody = _everybody(params)
+        self._everybody, self._run = _everybody(params), params["run"]
         introduce(self._everybody, self.simulated)
         keep_results(StoreSettings(**(params.get("store") or {})), store_path(root()))
 
@@ -331,9 +331,9 @@ class Stage:
 
     @cached_property
     def judgments(self) -> list[Judgment]:
-        "What the judge stage left for this study; none where it did not go through it."
+        "What the judge stage left for this study; none where the run does not go through it, whatever lies there."
         file = self.results / "text" / "judge" / self._one / "judgments.parquet"
-        return read_records(file, Judgment) if file.exists() else []
+        return read_records(file, Judgment) if file.exists() and self._runs("judge") else []
 
     @cached_property
     def declared(self) -> pd.DataFrame:
@@ -366,9 +366,16 @@ class Stage:
         "What the raters are called in tables and figures."
         return "simulated raters" if self.drawn_ratings else "people"
 
+    def _runs(self, stage: str) -> bool:
+        "Whether the run takes this study through a stage; of another folder of results, whether it did."
+        if self.results != root() / "results":
+            return True
+        chosen = self._run.get(stage)
+        return chosen is None or self._one in chosen
+
     def has(self, stage: str, table: str) -> bool:
-        "Whether another stage left such a table for this study."
-        return (self.results / stage / self._one / f"{table}.parquet").exists()
+        "Whether another stage of the run left such a table for this study; an earlier run's does not count."
+        return (self.results / stage / self._one / f"{table}.parquet").exists() and self._runs(stage)
 
     def read(self, stage: str, table: str) -> pd.DataFrame:
         "A table that another stage left for this study."

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -19,9 +19,9 @@ from .metrics import compare_settings
 from .resample import MOST_DRAWS, kinds, mean
 
 # %% auto #0
-__all__ = ['Comparison', 'paired_t', 'mcnemar', 'chi_square', 'adjust_p', 'PermutationTest', 'stratified_permutation_test',
-           'LevelDifference', 'compare_levels', 'sign_flip_test', 'detectable_difference',
-           'minimal_detectable_difference']
+__all__ = ['Comparison', 'paired_t', 'mcnemar', 'chi_square', 'adjust_p', 'adjust_within', 'PermutationTest',
+           'stratified_permutation_test', 'LevelDifference', 'compare_levels', 'sign_flip_test',
+           'detectable_difference', 'minimal_detectable_difference']
 
 # %% ../../nbs/stats/12_tests.ipynb #397dfdd9
 class Comparison(NamedTuple):
@@ -102,6 +102,19 @@ def adjust_p(
     else:
         adjusted = np.minimum.accumulate((raw[order] * m / np.arange(1, m + 1))[::-1])[::-1]
     out[order] = np.minimum(adjusted, 1)
+    return out
+
+# %% ../../nbs/stats/12_tests.ipynb #a8cbfd70
+def adjust_within(
+    p: Sequence[float],  # (M,) in [0, 1]; NaN stays NaN and is not counted
+    families: Sequence[Any],  # (M,) of which family each test is
+    method: Literal["holm", "bh", "bonferroni"] = "holm",
+) -> np.ndarray:  # (M,)
+    "P-values corrected within each family, for how many tests it has."
+    raw, of = np.asarray(p, float), np.asarray(families, object)
+    out = np.full(len(raw), np.nan)
+    for family in dict.fromkeys(of.tolist()):
+        out[of == family] = adjust_p(raw[of == family], method)
     return out
 
 # %% ../../nbs/stats/12_tests.ipynb #e023f9a5

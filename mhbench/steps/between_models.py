@@ -5,7 +5,7 @@
 # %% ../../nbs/steps/20_between_models.ipynb #28cd97a8
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import combinations
 from typing import Literal
 
@@ -15,7 +15,7 @@ import pandas as pd
 from ..stats.agreement import krippendorff_alpha
 from ..stats.estimate import Estimate, estimate
 from ..stats.resample import mean
-from ..stats.tests import adjust_p, detectable_difference, mcnemar, sign_flip_test
+from ..stats.tests import adjust_within, detectable_difference, mcnemar, sign_flip_test
 from .score import FAILED, RUN, UNSCORED, mode_names, outcome_counts, what_became, where_read
 
 # %% auto #0
@@ -59,13 +59,15 @@ def model_pairs(
     value: str = "correct",  # or cross_entropy, brier
     *,
     method: Literal["holm", "bh", "bonferroni"] = "holm",
+    simulated: Collection[str] = (),  # who of the scores is simulated
     n_boot: int = 1000,
     n_permutations: int = 10_000,
     seed: int,
     level: float = 0.95,
 ) -> pd.DataFrame:  # one row a way of answering and pair; `estimate` is first minus second
     """Every two models on the items that both answered, with p-values corrected over the whole table. A model of
-    whose answers not one could be read is in no pair.
+    whose answers not one could be read is in no pair. Pairs with somebody simulated are a family of their own, so that
+    they change no p-value of two models.
 
     Columns: mode, answered_by, first, second, n (common items), n_clusters, estimate, ci_low, ci_high, level, interval,
     only_first and only_second (items on which one does better), p (signs flipped by cluster), p_mcnemar (exact; NaN
@@ -88,9 +90,13 @@ def model_pairs(
             head = {"mode": mode, "answered_by": answered_by, "first": first, "second": second}
             rows.append(head | _pair_row(both, first, second, level, **settings) | {"n_left_out": left_out})
     out = pd.DataFrame(rows, columns=[*_PAIRS, "se", "largest"])
-    out["p_adjusted"] = adjust_p(out["p"].tolist(), method)
+    drawn = out["first"].isin(simulated) | out["second"].isin(simulated)
+    out["p_adjusted"] = adjust_within(out["p"].tolist(), drawn, method)
     out["detectable"] = _detectable(out, level, 1)
-    out["detectable_corrected"] = _detectable(out, level, max(int(out["p"].notna().sum()), 1))
+    out["detectable_corrected"] = np.nan
+    for family in (drawn, ~drawn):
+        tests = max(int(out.loc[family, "p"].notna().sum()), 1)
+        out.loc[family, "detectable_corrected"] = _detectable(out[family], level, tests)
     return out.drop(columns=["se", "largest"])
 
 

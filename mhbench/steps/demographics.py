@@ -13,7 +13,7 @@ import pandas as pd
 
 from ..errors import refuse
 from ..stats.simultaneous import simultaneous_intervals
-from ..stats.tests import adjust_p, compare_levels, detectable_difference
+from ..stats.tests import adjust_within, compare_levels, detectable_difference
 from .rates import average_models, paper_averages, rate_table
 from .score import where_read
 from .variants import AGE_BANDS, ETHNICITIES, GENDERS, age_band
@@ -216,11 +216,13 @@ def level_pairs(
     value: str = "correct",
     *,
     method: Literal["holm", "bh", "bonferroni"] = "holm",
+    simulated: Collection[str] = (),  # who of the scores is simulated
     n_boot: int = 1000,
     n_permutations: int = 10_000,
     seed: int,
 ) -> pd.DataFrame:  # one row a set, model and pair; p is NaN where a pair shares fewer than two questions
-    """Every pair of levels compared within questions, first minus second, with p-values corrected over all of them.
+    """Every pair of levels compared within questions, first minus second, with p-values corrected over all of them; the
+    pairs of simulated examinees are a family of their own, so that they change no p-value of a model.
 
     Source: Good 2005, section 3.2; Holm 1979; Benjamini and Hochberg 1995.
     """
@@ -231,9 +233,13 @@ def level_pairs(
             found = _pairs_of(g, value, n_boot, n_permutations, seed, method)
             rows += [{"set": name, "model": model} | r for r in found]
     pairs = pd.DataFrame(rows, columns=_PAIRS)
+    drawn = pairs["model"].isin(simulated)
     for m in dict.fromkeys(["holm", "bh", method]):
-        pairs[f"p_{m}"] = adjust_p(pairs["p"].to_numpy(float), m)
-    pairs["detectable_corrected"] = _detectable_together(pairs, 1.0 if value == "correct" else np.inf)
+        pairs[f"p_{m}"] = adjust_within(pairs["p"].to_numpy(float), drawn, m)
+    pairs["detectable_corrected"] = np.nan
+    for family in (drawn, ~drawn):
+        largest = 1.0 if value == "correct" else np.inf
+        pairs.loc[family, "detectable_corrected"] = _detectable_together(pairs[family], largest)
     return pairs
 
 
