@@ -95,12 +95,13 @@ class Bias(NamedTuple):
 
     def row(self) -> dict:
         "One row of a table."
+        difference = Estimate.from_interval(self.difference)
         return {
             "annotator": self.annotator,
             "student": self.student,
             "kind": self.kind,
-            **Estimate.from_interval(self.difference).row(),
-            "p_value": self.difference.p_value(),
+            **difference.row(),
+            "p_value": np.nan if np.isnan(difference.ci_low) else self.difference.p_value(),
             "n_peers": len(self.peers),
             "left_out": self.left_out,
         }

@@ -119,7 +119,7 @@ class Alignment(NamedTuple):
             "difference": difference.estimate,
             "difference_low": difference.ci_low,
             "difference_high": difference.ci_high,
-            "p_value": self.difference.p_value(),
+            "p_value": np.nan if np.isnan(difference.ci_low) else self.difference.p_value(),
             "overlap": self.overlap,
         }
 

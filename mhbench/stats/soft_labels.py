@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import refuse
 from .agreement import krippendorff_alpha
-from .estimate import with_width
+from .estimate import fewest_clusters, with_width
 from .preference import _scores
 from .resample import Interval, draw_weights, percentile_interval
 
@@ -57,7 +57,7 @@ class GroupMeans(NamedTuple):
     "Means by group, each with an interval."
 
     groups: np.ndarray  # (G,) sorted
-    mean: Interval  # values (G, ...); NaN limits where a group does not vary; its n is the number of annotations
+    mean: Interval  # values (G, ...); NaN limits where a group is small or does not vary; its n counts annotations
     n: np.ndarray  # (G,) annotations in each
 
 
@@ -69,7 +69,7 @@ def group_means(
     seed: int,
     level: float = 0.95,
 ) -> GroupMeans:
-    """Means of annotations by group, with intervals from draws within each group.
+    """Means of annotations by group, with intervals from draws within each group; none of too few annotations.
 
     Raises: ValueError where `groups` is not one label a row.
     """
@@ -88,7 +88,8 @@ def group_means(
         return out.reshape(len(w), len(names), *v.shape[1:])
 
     r = np.concatenate([means(w) for w in draw_weights(len(v), n, seed=seed, strata=code)])
-    low, high = with_width(*percentile_interval(r, level))
+    few = (size < fewest_clusters(level)).reshape(-1, *[1] * (v.ndim - 1))
+    low, high = (np.where(few, np.nan, end) for end in with_width(*percentile_interval(r, level)))
     return GroupMeans(
         names,
         Interval(

@@ -386,9 +386,8 @@ def competency_differences(
         r, d = boot.replicates[:, i] - boot.replicates[:, j], float(boot.estimate[i] - boot.estimate[j])
         of = [group == names[k] for k in (i, j)]
         cases = [wide["case"][m].nunique() for m in of]
-        limits = percentile_interval(r, level) if min(cases) > 1 else ()  # one case alone does not vary
-        has = dict(n=int((of[0] | of[1]).sum()), n_clusters=wide["case"][of[0] | of[1]].nunique())
-        difference = Estimate.from_limits(d, *limits, **has, level=level, kind="bootstrap")
+        has = dict(n=int((of[0] | of[1]).sum()), n_clusters=min(cases))  # the competency in fewer cases decides
+        difference = Estimate.from_replicates(d, r, **has, level=level)
         part = sum(
             sign * m * (x - boot.estimate[k]) / m.sum() for sign, m, k in ((1, of[0], i), (-1, of[1], j))
         )  # deviations, 0 outside both groups

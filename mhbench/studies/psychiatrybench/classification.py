@@ -15,7 +15,7 @@ import pandas as pd
 from ...records.schema import Item
 from ...stats.estimate import Estimate
 from ...stats.metrics import indicator
-from ...stats.resample import bootstrap, percentile_interval
+from ...stats.resample import bootstrap
 from ...steps.score import FAILED, UNKNOWN, none_read, outcome_counts, what_became
 from .rows import NORMAL
 
@@ -143,11 +143,8 @@ def _bootstrapped(truth, said, unknown, normal, clusters, n_boot, seed, level) -
     for k, (name, share) in enumerate(LABEL_MEASURES.items()):
         of = healthy if name == "healthy called ill" else np.ones(len(truth), bool)
         value, replicates = every.estimate[k], every.replicates[:, k]
-        low, high = percentile_interval(replicates, level) if not np.isnan(value) else (np.nan, np.nan)
         units: dict[str, Any] = {"n": int(of.sum()), "n_clusters": len(set(clusters[of]))}
-        gone = int(np.isnan(replicates).sum())
-        kind = "bootstrap"
-        out[name] = Estimate.from_limits(value, low, high, **units, level=level, kind=kind, share=share, undefined=gone)
+        out[name] = Estimate.from_replicates(value, replicates, **units, level=level, share=share)
     return out
 
 
@@ -173,13 +170,11 @@ def label_scores(
 
         clusters = g["cluster"].to_numpy()
         every = bootstrap(each, y, p, clusters=clusters, n=n_boot, seed=seed, level=level)
-        low, high = percentile_interval(every.replicates, level)
-        values = np.atleast_1d(every.estimate)
+        values, replicates = np.atleast_1d(every.estimate), every.replicates.reshape(n_boot, -1)
         for k, label in enumerate(occurs):
             counts = {"n_true": y[:, k].sum(), "n_answered": p[:, k].sum(), "n_both": (y[:, k] * p[:, k]).sum()}
-            limits = np.atleast_1d(low)[k], np.atleast_1d(high)[k]
             n: dict[str, Any] = {"n": len(g), "n_clusters": len(set(clusters))}
-            e = Estimate.from_limits(values[k], *limits, **n, level=level, kind="bootstrap")
+            e = Estimate.from_replicates(values[k], replicates[:, k], **n, level=level)
             rows.append(head | {"label": labels[label]} | {c: int(v) for c, v in counts.items()} | e.row())
     columns = ["model", "mode", "task", "label", "n_true", "n_answered", "n_both", *_ESTIMATE]
     return pd.DataFrame(rows, columns=columns)

@@ -15,8 +15,8 @@ import pandas as pd
 from ...ask.request import parameter_count
 from ...errors import refuse
 from ...records.schema import Item
-from ...stats.estimate import Estimate, estimate
-from ...stats.resample import draw_weights, mean, percentile_interval
+from ...stats.estimate import Estimate, estimate, fewest_clusters
+from ...stats.resample import draw_weights, mean
 from ...steps.rates import wide_cells
 from ...steps.score import where_read
 from .classification import key_and_answer, multi_label_scores
@@ -182,7 +182,7 @@ class Standings(NamedTuple):
     values: np.ndarray  # (C + 1, M) points
     draws: np.ndarray  # (B, C + 1, M)
     n: np.ndarray  # (C + 1, M) items with a value
-    n_clusters: np.ndarray  # (C + 1,)
+    n_clusters: np.ndarray  # (C + 1, M) cases of those; of the average, of the column that has the fewest
     n_items: np.ndarray  # (C + 1,) items that some model has a value for
 
 
@@ -215,7 +215,8 @@ def draw_standings(
     draws = table(np.concatenate(weights))
     counts = [_counted(c, len(models)) for c in columns.values()]
     n = np.stack([*counts, np.sum(counts, axis=0)])
-    clusters = np.array([*(len(set(codes[at].tolist())) for at in parts), len(set(codes.tolist()))])
+    cases = np.stack([_cases(c, codes[at], len(models)) for c, at in zip(columns.values(), parts)])
+    clusters = np.concatenate([cases, cases.min(axis=0, keepdims=True)])
     names = (*columns, "average")
     sizes = [len(c.cluster) for c in columns.values()]
     return Standings(tuple(models), names, table(ones)[0], draws, n, clusters, np.array([*sizes, sum(sizes)]))
@@ -229,6 +230,13 @@ def _column_sets(codes: np.ndarray, parts: Sequence[slice]) -> np.ndarray:
     return np.unique(member @ (2 ** np.arange(len(parts))), return_inverse=True)[1][codes]
 
 
+def _cases(c: Column, codes: np.ndarray, n_models: int) -> np.ndarray:  # (M,)
+    "Of how many cases each model has a value in a column."
+    there = ~np.isnan(c.points).T if c.points is not None else c.there
+    assert there is not None
+    return np.array([len(set(codes[there[m]].tolist())) for m in range(n_models)])
+
+
 def _counted(c: Column, n_models: int) -> np.ndarray:
     if c.points is not None:
         return (~np.isnan(c.points)).sum(0)
@@ -238,32 +246,33 @@ def _counted(c: Column, n_models: int) -> np.ndarray:
 _ESTIMATE = list(Estimate.from_limits(np.nan, n=0).row())
 
 
-def _estimate(value: float, draws: np.ndarray, n: int, n_clusters: int, level: float) -> Estimate:
-    if np.isnan(value):
-        return Estimate.from_limits(np.nan, n=n, level=level)
-    limits = percentile_interval(draws, level)
-    return Estimate.from_limits(value, *limits, n=n, n_clusters=n_clusters, level=level, kind="bootstrap")
+def _estimate(value: float, draws: np.ndarray, n: int, n_clusters: int, level: float, share: bool = False) -> Estimate:
+    "In points of 100; those of single answers are shares."
+    e = Estimate.from_replicates(value / 100, draws / 100, n=n, n_clusters=n_clusters, level=level, share=share)
+    return e._replace(estimate=100 * e.estimate, ci_low=100 * e.ci_low, ci_high=100 * e.ci_high)
 
 
 def results_table(s: Standings, level: float = 0.95) -> pd.DataFrame:  # model, task, mark, n, n_without, ..., points
-    """Every column of every model, and the average; best, second and lowest of each column marked. `n_without` counts
+    """Every column of every model, and the average; best, second and lowest of each column marked, among
+    models with two cases or more. `n_without` counts
     the items of a column for which this model has no value: a mark beside such a count says on how many it rests.
 
     Source: PsychiatryBench, table 6.
     """
     rows = []
     for c, name in enumerate(s.columns):
-        there = [m for m in range(len(s.models)) if not np.isnan(s.values[c, m])]
+        there = [m for m in range(len(s.models)) if s.n_clusters[c, m] > 1 and not np.isnan(s.values[c, m])]
         order = sorted(there, key=lambda m: -s.values[c, m])
         for m, model in enumerate(s.models):
-            place = order.index(m) if m in there and len(order) > 2 else None
+            place = order.index(m) if m in order and len(order) > 2 else None
             mark = {0: "best", 1: "second", len(order) - 1: "lowest"}.get(place, "") if place is not None else ""
             if name == "average" and len(s.columns) - 1 < len(RESULT_COLUMNS):
                 mark = f"{mark} of {len(s.columns) - 1} of {len(RESULT_COLUMNS)} columns".strip()
             without = int(s.n_items[c] - s.n[c, m])
             if mark and without and name != "average":
                 mark = f"{mark}, on {s.n[c, m]} of {s.n_items[c]} items"
-            e = _estimate(s.values[c, m], s.draws[:, c, m], int(s.n[c, m]), int(s.n_clusters[c]), level)
+            has, share = (int(s.n[c, m]), int(s.n_clusters[c, m])), name in _RIGHT
+            e = _estimate(s.values[c, m], s.draws[:, c, m], *has, level, share)
             rows.append({"model": model, "task": name, "mark": mark, "n_without": without} | e.row())
     return pd.DataFrame(rows, columns=["model", "task", "mark", *_ESTIMATE[:1], "n_without", *_ESTIMATE[1:]])
 
@@ -285,7 +294,8 @@ def rank_table(
     ranks = above + 1 + level_with / 2
     rows = []
     for k, m in enumerate(whole):
-        e = _estimate(float(rank[k]), ranks[:, k], int(s.n[-1, m]), int(s.n_clusters[-1]), level)
+        cases = int(s.n_clusters[-1, whole].min())  # a rank is as sure as the model that answered least
+        e = _estimate(float(rank[k]), ranks[:, k], int(s.n[-1, m]), cases, level)
         counted = {"model": s.models[m], "n_without": int(s.n_items[-1] - s.n[-1, m])}
         rows.append(counted | e.row() | {"first": float((ranks[:, k] < 1.5).mean())})
     return pd.DataFrame(rows, columns=columns).sort_values("estimate", ignore_index=True)
@@ -328,9 +338,8 @@ def paired_table(
             s = draw_standings(there, [one, other], n_boot=n_boot, seed=seed)
             for c, name in enumerate(s.columns):
                 d = s.values[c, 0] - s.values[c, 1]
-                found[name] = _estimate(
-                    d, s.draws[:, c, 0] - s.draws[:, c, 1], int(s.n[c, 0]), int(s.n_clusters[c]), level
-                )
+                has = int(s.n[c, 0]), int(s.n_clusters[c].min())
+                found[name] = _estimate(d, s.draws[:, c, 0] - s.draws[:, c, 1], *has, level)
         if len(there) < len(common):
             found |= {
                 name: Estimate.from_limits(np.nan, n=0, level=level) for name in [*set(common) - set(there), "average"]
@@ -343,19 +352,21 @@ def paired_table(
 
 
 def stability_table(s: Standings, level: float = 0.95) -> pd.DataFrame:  # model, measure, n (tasks), ..., weakest
-    """How even a model is over the tasks: standard deviation and range of its columns, its weakest task, and the rank
-    correlation of its columns with the mean of the other models'.
+    """How even a model is over the tasks: the standard deviation of its columns beyond what draws of cases make, the
+    range that was seen, its weakest task, and the rank correlation of its columns with the mean of the other models'.
+    Columns with too few cases for an interval say nothing of it and are left out; no row for fewer than three others.
 
     The paper speaks of stability and defines none: these are our definitions.
     """
     values, draws, rows = s.values[:-1], s.draws[:, :-1], []
+    enough = s.n_clusters[:-1] >= fewest_clusters(level)
     for m, model in enumerate(s.models):
-        there = ~np.isnan(values[:, m])
+        there = ~np.isnan(values[:, m]) & enough[:, m]
         if there.sum() < 3:
             continue
-        x, d = values[there, m], draws[:, there, m]
+        x, d, cases = values[there, m], draws[:, there, m], s.n_clusters[:-1][there, m]
         others = np.delete(np.arange(len(s.models)), m)
-        measures = {"standard deviation": (x.std(ddof=1), d.std(axis=1, ddof=1))}
+        measures = {"standard deviation, luck subtracted": _beyond_luck(x, d, cases)}
         measures["range"] = (x.max() - x.min(), d.max(axis=1) - d.min(axis=1))
         means = np.nanmean(values[np.ix_(there, others)], axis=1) if len(others) else np.full(len(x), np.nan)
         if len(others) and not np.isnan(means).any():
@@ -364,9 +375,18 @@ def stability_table(s: Standings, level: float = 0.95) -> pd.DataFrame:  # model
             measures["rank correlation with the others"] = (_spearman(x[None], means[None])[0], _spearman(d, drawn))
         weakest = [n for n, t in zip(s.columns, there) if t][int(x.argmin())]
         for name, (value, drawn) in measures.items():
-            e = _estimate(float(value), drawn, int(there.sum()), int(s.n_clusters[-1]), level)
+            e = _estimate(float(value), drawn, int(there.sum()), int(cases.min()), level)
+            if name == "range":  # every draw is wider than the sample, which is wider than the truth
+                e = Estimate.from_limits(e.estimate, n=e.n, n_clusters=e.n_clusters, level=level)
             rows.append({"model": model, "measure": name} | e.row() | {"weakest": weakest})
     return pd.DataFrame(rows, columns=["model", "measure", *_ESTIMATE, "weakest"])
+
+
+def _beyond_luck(x: np.ndarray, draws: np.ndarray, cases: np.ndarray) -> tuple[float, np.ndarray]:
+    "Standard deviation of columns (C,), in the sample and in draws (B, C), without what cases of these numbers make."
+    luck = float((np.nanvar(draws, axis=0) * cases / (cases - 1)).mean())
+    of_draws = np.nanvar(draws, axis=1, ddof=1) - 2 * luck  # a draw has the luck of the sample and its own
+    return float(np.sqrt(max(0.0, x.var(ddof=1) - luck))), np.sqrt(np.maximum(0, of_draws))
 
 
 def _spearman(x: np.ndarray, y: np.ndarray) -> np.ndarray:  # (B, C) each -> (B,)
