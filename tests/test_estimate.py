@@ -133,6 +133,9 @@ def test_strata_come_in_their_order_and_not_the_alphabets():
     strata = difficulty_strata(np.array([2.0, 1.2, 0.1, np.nan, 0.7]))
     want = ["<= 0.5", "0.5 to 1", "1 to 1.5", ">= 1.5", "not rated"]
     assert student_accuracy(labels, ["s"], strata, seed=1)["stratum"].tolist() == want
+    gap = difficulty_strata(np.array([2.0, 0.1, 0.1, 0.1, 0.7]))
+    empty = student_accuracy(labels, ["s"], gap, seed=1).set_index("stratum").loc["1 to 1.5"]
+    assert list(gap.categories) == want[:4] and empty["n"] == 0 and np.isnan(empty["estimate"])
     named = student_accuracy(labels, ["s"], ["hard", "medium", "easy", "easy", "medium"], seed=1)
     assert named["stratum"].tolist() == ["hard", "medium", "easy"]
     rows = abstention_by_difficulty(labels[:, 0], np.array([2.0, 1.2, 0.1, np.nan, 0.7]), seed=1).rows()

@@ -161,14 +161,14 @@ def test_abstention_by_difficulty_is_in_the_report(unjudged, people):
 def test_students_have_their_strata_in_order_and_an_interval_where_nothing_varies(unjudged, people):
     table = pd.read_parquet(unjudged / "students.parquet")
     of_difficulty = list(dict.fromkeys(table.loc[table["by"] == "difficulty", "stratum"]))
-    assert of_difficulty == [b for b in BINS if b in of_difficulty] != sorted(of_difficulty)
+    assert of_difficulty == BINS != sorted(BINS), "a bin without items keeps its place"
     hard, wins = difficulty(people), majorities(people, decided=True)
     students = sorted({r.target for r in people} - {"difficulty"})
     for r in table[table["by"] == "difficulty"].itertuples():
         ids = [i for i in hard if bin_of(hard[i]) == r.stratum]
         right = [wins[r.student, i] == "Correct" for i in ids if (r.student, i) in wins]
         assert (r.n, r.left_out) == (len(right), len(ids) - len(right))
-        assert r.estimate == pytest.approx(np.mean(right))
+        assert r.estimate == pytest.approx(np.mean(right) if right else np.nan, nan_ok=True)
     known = table.dropna(subset=["ci_low"])
     assert (known["ci_low"] < known["ci_high"]).all()
     praised = table[(table["student"] == students[0]) & (table["stratum"] == BINS[0])].iloc[0]

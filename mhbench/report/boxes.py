@@ -27,7 +27,8 @@ def boxes(
     ylabel: str = "",
     title: str = "",
 ) -> Figure | None:  # None where the table has no row
-    """One box for each row, groups side by side in order of appearance, a colour for each hue.
+    """One box for each row, groups side by side in order of appearance, a colour for each hue. A group without a draw
+    keeps its place, and says so.
 
     Raises: ValueError where a column is missing.
     """
@@ -37,9 +38,10 @@ def boxes(
     groups, hues = list(dict.fromkeys(given[group])), occurring(given[hue])
     named, width = looks(hues), 0.8 / len(hues)
     told = f"Box plots, {title}: {ylabel} of {', '.join(map(str, hues))} by {group}."
+    drawn_from = given[given["draw"].map(len) > 0]
     fig, ax = canvas(min(6.9, 1.6 + 0.34 * len(groups) * len(hues)), 3.4, told)
     for k, h in enumerate(hues):
-        t = given[given[hue] == h]
+        t = drawn_from[drawn_from[hue] == h]
         at = [groups.index(g) + (k - (len(hues) - 1) / 2) * width for g in t[group]]
         five = [six_digits(np.percentile(d, [2.5, 25, 50, 75, 97.5])) for d in t["draw"]]
         stats = [dict(zip(_PARTS, q, strict=True), fliers=[]) for q in five]
@@ -50,6 +52,8 @@ def boxes(
             line.set(color="0.25", lw=0.9)
         ax.plot(at, [q[2] for q in five], ls="", ms=4, clip_on=False, zorder=3, **named[h].dot)
         ax.bar(0, 0, color=named[h].color, label=spaced(h))  # for the legend
+    for g in set(groups) - set(drawn_from[group]):
+        ax.text(groups.index(g), 0.5, "none", transform=ax.get_xaxis_transform(), ha="center", color="0.45", fontsize=8)
     ax.set_xticks(range(len(groups)), [spaced(g) for g in groups])
     ax.set_xlim(-0.6, len(groups) - 0.4)
     ax.set(xlabel=spaced(group), ylabel=ylabel)

@@ -65,12 +65,13 @@ def difficulty_strata(
     edges: Sequence[float] = EDGES,
     *,
     not_rated: str = "not rated",  # what stands for NaN; it comes last
-) -> pd.Categorical:  # (N,) ordered from the easiest bin to the hardest; only bins that have an item
+) -> pd.Categorical:  # (N,) ordered from the easiest bin to the hardest; bins without an item keep their place
     "The bin of each item by name, in the order of difficulty and not of the alphabet."
-    names = [*bin_names(edges), not_rated]
+    unrated = np.isnan(difficulty)
+    names = [*bin_names(edges), *([not_rated] if unrated.any() else [])]
     return pd.Categorical.from_codes(
-        np.where(np.isnan(difficulty), len(names) - 1, difficulty_bins(difficulty, edges)), names, ordered=True
-    ).remove_unused_categories()
+        np.where(unrated, len(names) - 1, difficulty_bins(difficulty, edges)), names, ordered=True
+    )
 
 # %% ../../nbs/stats/06_abstention.ipynb #0f591293
 class Abstention(NamedTuple):

@@ -273,10 +273,9 @@ def student_table(
 
 
 def with_group(students: pd.DataFrame) -> pd.DataFrame:  # of student_table
-    "The rows with an estimate, and a column `group` that names the stratum for a figure."
-    known = students.dropna(subset=["estimate"])
-    group = (known["by"] + ": " + known["stratum"].astype(str)).replace("all: all", "all items")
-    return known.assign(group=group)
+    "A column `group` that names the stratum for a figure, in which one without answers keeps its place."
+    group = (students["by"] + ": " + students["stratum"].astype(str)).replace("all: all", "all items")
+    return students.assign(group=group)
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #7028668f
 METRICS_OF = {"percent_agreement": percent_agreement, "cohen_kappa": cohen_kappa, "pabak": pabak}  # of two raters
