@@ -17,6 +17,7 @@ import pandas as pd
 from ..errors import refuse
 from ..records.labelstudio import _exported, _value
 from ..records.schema import Item, letters
+from ..records.table import csv_rows
 from ..stats.agreement import cohen_kappa, percent_agreement
 from ..stats.estimate import estimate, proportion
 
@@ -168,7 +169,8 @@ def read_keys(
         refuse("read_keys", "path", "be a sheet (.csv) or Label Studio's export (.json)", f"{Path(path).name!r}")
     if Path(path).suffix.lower() == ".json":
         return read_key_tasks(path, items)
-    return read_key_sheet(pd.read_csv(path, dtype=str), items)
+    rows = [row for _, row in csv_rows(path, ("item_id", "answer"))]
+    return read_key_sheet(pd.DataFrame(rows, columns=["item_id", "answer"]), items)
 
 
 def write_key_files(

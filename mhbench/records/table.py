@@ -58,18 +58,25 @@ def _records(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[int, l
             refuse("csv_rows", "path", "be a CSV file", f"{e}", place=f"{path.name}:{rows.line_num}", remedy=remedy)
 
 
+def _best_delimiters(path: Path, encoding: str) -> list[str]:
+    "The characters that cut the header into the most columns, the comma first."
+    found = {d: len(next(_records(path, encoding, d), (1, []))[1]) for d in ",;\t"}
+    most = max(found.values())
+    return [d for d, n in found.items() if n == most] if most > 1 else [","]
+
+
 def csv_rows(
     path: str | Path,  # a CSV file with a header
     required: tuple[str, ...] = (),  # columns that must be there
     encoding: str = "utf-8-sig",
-    delimiter: str = ",",
+    delimiter: str | None = None,  # None: the one of comma, semicolon and tab that cuts the header best
 ) -> Iterator[tuple[str, dict[str, str]]]:
     """Rows of a CSV file as (place, fields), with place as "file:line".
 
     Raises: FileNotFoundError; ValueError for a missing column, a row of another length, or bytes of another encoding.
     """
     path = Path(path)
-    records = _records(path, encoding, delimiter)
+    records = _records(path, encoding, delimiter or _best_delimiters(path, encoding)[0])
     _, header = next(records, (1, []))
     missing = [c for c in required if c not in header]
     if missing:
@@ -156,9 +163,8 @@ def _table(columns: list[str], rows: list[tuple[str, dict]], notes: list[str]) -
 
 def _delimiter(path: Path, encoding: str) -> str:
     "The character that cuts the header into the most columns."
-    found = {d: len(next(_records(path, encoding, d), (1, []))[1]) for d in ",;\t"}
-    best = [d for d, n in found.items() if n == max(found.values())]
-    if len(best) > 1 and max(found.values()) > 1:
+    best = _best_delimiters(path, encoding)
+    if len(best) > 1:
         refuse(
             "read_table",
             "delimiter",
