@@ -376,6 +376,14 @@ def test_one_repair_then_an_error_never_a_guess(cache):
         )
 
 
+def test_a_german_prompt_is_followed_by_german_words_alone():
+    with FaultServer(every=lambda n, b: reply(text=["Richtig", '{"label": "Correct"}'][n])) as s:
+        (a,) = run([q(0, schema=LABEL, language="de")], s)
+        assert a.status == "ok" and "noch einmal" in s.asked[1]["messages"][-1]["content"]
+    body = body_of(q(0, schema=LABEL, language="de"), MODEL, ep("http://x/v1", structured="none"))
+    assert "JSON-Schema passt" in body["messages"][-1]["content"] and "Answer" not in body["messages"][-1]["content"]
+
+
 @pytest.mark.parametrize("structured", ["none", "json_object"])
 def test_an_endpoint_that_takes_no_schema_is_told_in_words(structured):
     body = body_of(q(0, schema=LABEL), MODEL, ep("http://x/v1", structured=structured))

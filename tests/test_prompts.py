@@ -200,6 +200,9 @@ def test_few_shot_of_mhqa_compares_and_shows_three_examples():
 def test_medqade_is_asked_in_the_language_of_the_card():
     de = an_item("cloze", study="medqade", language="de-DE", context={})
     assert "Fehlender Begriff:" in text_of(build(de)) and "Missing term:" in text_of(build(de, language="en"))
+    hinted = de.model_copy(update={"context": {"hint": "Hormon"}})
+    assert "Hinweis: Hormon" in text_of(build(hinted)) and "Hint: Hormon" in text_of(build(hinted, language="en"))
+    assert (rubric_for(de).language, rubric_for(de, language="en").language) == ("de", "en")
     assert rubric_for(de).show("Correct") == "Richtig" and rubric_for(de, language="en").show("Correct") == "Correct"
     assert "Missing term:" in text_of(build(an_item("cloze", study="other", language="de", context={}))), (
         "English where there is no German text"

@@ -66,10 +66,16 @@ class _Job:
         return self.places[0][0] < other.places[0][0]
 
 
+_AGAIN = {
+    "en": "That is {wrong}. Answer again with the JSON alone.",
+    "de": "Das ist nicht das verlangte JSON. Antworten Sie noch einmal, allein mit dem JSON in der Form von oben.",
+}
+
+
 def _repair(job: _Job, text: str, wrong: str) -> bytes:
-    "The body that asks once more for JSON, saying what was wrong."
+    "The body that asks once more for JSON, in the language of the prompt."
     body = json.loads(job.wire.body)
-    ask = f"That is {wrong}. Answer again with the JSON alone."
+    ask = _AGAIN.get(job.request.language, _AGAIN["en"]).replace("{wrong}", wrong)
     if "messages" in body:
         body["messages"] += [{"role": "assistant", "content": text}, {"role": "user", "content": ask}]
     else:

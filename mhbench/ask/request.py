@@ -176,6 +176,7 @@ class Request:
     echo: bool = False  # the log-probabilities of the text itself are wanted, and no answer
     room: int | None = None  # tokens that the mode allows an answer; a limit in the model's entry goes before it
     numbered: bool = False  # the prompt named the options by numbers; of no account on the wire
+    language: str = "en"  # of the prompt: what is said beside it of the JSON wanted is in it, too
 
 
 @dataclass(slots=True)
@@ -342,10 +343,16 @@ def _echo_body(request: Request, model: Model, endpoint: Endpoint) -> dict[str, 
     return {"model": model.served, "prompt": text, "max_tokens": 1, "temperature": 0.0, **request.sampling, **how}
 
 
-def _with_schema(messages: list[dict[str, str]], schema: dict[str, Any]) -> list[dict[str, str]]:
+_IN_WORDS = {
+    "en": "Answer with one JSON value that fits this JSON schema, and with nothing else:",
+    "de": "Antworten Sie mit einem JSON-Wert, der zu diesem JSON-Schema passt, und mit nichts anderem:",
+}
+
+
+def _with_schema(messages: list[dict[str, str]], schema: dict[str, Any], language: str) -> list[dict[str, str]]:
     "Messages that say in words what JSON is wanted."
     text = json.dumps(schema, ensure_ascii=False)
-    ask = f"\n\nAnswer with one JSON value that fits this JSON schema, and with nothing else:\n{text}"
+    ask = f"\n\n{_IN_WORDS.get(language, _IN_WORDS['en'])}\n{text}"
     return [*messages[:-1], {**messages[-1], "content": messages[-1]["content"] + ask}]
 
 
@@ -365,7 +372,7 @@ def body_of(
     schema, k = request.schema and _closed(request.schema), _top(request, model, endpoint, terms)
     body = {"model": model.served, **_sampling(request, model, terms, k)}
     if schema and structured != "json_schema":
-        messages = _with_schema(messages, schema)
+        messages = _with_schema(messages, schema, request.language)
     if schema and structured == "json_schema":
         body["response_format"] = {
             "type": "json_schema",

@@ -58,6 +58,11 @@ class Rubric(NamedTuple):
     scale: tuple[int, int] = (0, 100)  # of a score, as the judge sees it; verdicts are kept from 0 to 100
     flipped: bool = False  # the judge gives the best answer the lowest number
 
+    @property
+    def language(self) -> str:
+        "What its file is written in, by the end of its name: de for `cloze.de.yaml`; en where it says nothing."
+        return (self.files[-1].suffixes[:-1] or [".en"])[-1][1:]
+
     def show(self, label: str) -> str:
         return self.shown.get(label, label)
 

@@ -125,7 +125,7 @@ def _request(case: _Case, judge: Model, temperature: float | None, max_tokens: i
         sampling,
         case.repeat,
         form,
-        None,
+        language=case.rubric.language,
     )
 
 

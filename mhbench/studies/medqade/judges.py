@@ -226,8 +226,8 @@ def accuracy_draws(
     *,
     n_boot: int = 1000,
     seed: int,
-) -> pd.DataFrame:  # student, stratum, n (answers with a majority), draw: an array of n_boot shares
-    """Accuracies of drawn items, by student and stratum; no row for fewer than two answers with a majority.
+) -> pd.DataFrame:  # student, stratum, n (answers with a majority), draw: an array of n_boot shares, or of none
+    """Accuracies of drawn items, by student and stratum; no draw for fewer than two answers with a majority.
 
     Source: MedQADE, figure 5.
     """
@@ -237,8 +237,6 @@ def accuracy_draws(
         for stratum in strata.categories:
             here = right[np.asarray(strata == stratum)]
             here = here[~np.isnan(here)]
-            if len(here) < 2:
-                continue
-            draws = bootstrap(mean, here, n=n_boot, seed=seed).replicates
+            draws = bootstrap(mean, here, n=n_boot, seed=seed).replicates if len(here) > 1 else np.zeros(0)
             rows.append({"student": student, "stratum": str(stratum), "n": len(here), "draw": draws})
     return pd.DataFrame(rows, columns=["student", "stratum", "n", "draw"])
