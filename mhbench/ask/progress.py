@@ -81,7 +81,7 @@ class Progress:
 
     def state(self, now: float) -> dict:
         "What a view elsewhere shows: this run, and under `so_far` all runs of this process."
-        numbers = {k: getattr(self, k) for k in ("label", "total", "done", "failed", "cached", "tokens")}
+        numbers = {k: getattr(self, k) for k in ("label", "total", "done", "failed", "declined", "cached", "tokens")}
         usd = None if self.unpriced else self.usd
         numbers |= {"usd": usd, "seconds": now - self.began, "left": self.left(now), "line": self.line(now)}
         return numbers | {"so_far": self.so_far()}
@@ -89,7 +89,7 @@ class Progress:
     def so_far(self) -> dict:
         "Answers and money of all runs of this process."
         runs = {r for r in [*_ENDED, self] if r.file == self.file}
-        sums = {k: sum(getattr(r, k) for r in runs) for k in ("done", "failed", "cached")}
+        sums = {k: sum(getattr(r, k) for r in runs) for k in ("done", "failed", "declined", "cached")}
         return sums | {"usd": None if any(r.unpriced for r in runs) else sum(r.usd for r in runs)}
 
     def tell(self, now: float, last: bool):

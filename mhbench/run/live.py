@@ -116,7 +116,8 @@ class Live:
         if not state:
             return ""
         every = state["so_far"]  # a stage may ask several times
-        counts = f"{every['done']} answers ({every['cached']} cached, {every['failed']} failed)"
+        refused = f", {every['declined']} refused" if every["declined"] else ""
+        counts = f"{every['done']} answers ({every['cached']} cached, {every['failed']} failed{refused})"
         return f", {counts}, {_money(every['usd'])}"
 
     def _start_bar(self):

@@ -82,7 +82,7 @@ def book_table(
     *,
     n_boot: int = 1000,
     seed: int,
-) -> pd.DataFrame:  # examinee, setting, n_unread, p, and the columns of an estimate
+) -> pd.DataFrame:  # examinee, setting, n_left_out, p, and the columns of an estimate
     "Shares right without and with the text on the same questions, their difference, and how many need it."
     rows = []
     for name, part in answers.groupby("examinee", sort=False):
@@ -91,7 +91,7 @@ def book_table(
         for setting, e in _settings(read, n_boot, seed).items():
             of_pair = p if setting == "open minus closed" else np.nan
             rows.append(
-                {"examinee": name, "setting": setting} | e.row() | {"n_unread": len(part) - len(read), "p": of_pair}
+                {"examinee": name, "setting": setting} | e.row() | {"n_left_out": len(part) - len(read), "p": of_pair}
             )
     return pd.DataFrame(rows)
 

@@ -69,11 +69,11 @@ def order_row(
     *,
     n_boot: int = 1000,
     seed: int,
-) -> dict[str, Any]:  # n_orders, depends, lowest, highest, sd_orders, n_unread, and the columns of an estimate
+) -> dict[str, Any]:  # n_orders, depends, lowest, highest, sd_orders, n_missing, and the columns of an estimate
     """The mean over orders with its interval over items, and the spread over orders.
 
     `depends` counts the questions whose answer is not the same option in every order. Questions without an answer in
-    some order are counted in `n_unread`, and are in no other number.
+    some order are counted in `n_missing`, and are in no other number.
     """
     by_item = answers.groupby("item_id", sort=False)
     whole = answers[by_item["option"].transform("count") == by_item["order"].transform("size")]
@@ -85,4 +85,4 @@ def order_row(
     e = estimate(mean, right, clusters=clusters, n_boot=n_boot, seed=seed, share=True)
     spread = {"lowest": by_order.min(), "highest": by_order.max(), "sd_orders": by_order.std(ddof=1)}
     counts = {"n_orders": int(answers["order"].nunique()), "depends": int((of_item["options"] > 1).sum())}
-    return counts | spread | {"n_unread": int(answers["item_id"].nunique()) - len(of_item)} | e.row()
+    return counts | spread | {"n_missing": int(answers["item_id"].nunique()) - len(of_item)} | e.row()

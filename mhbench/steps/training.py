@@ -137,7 +137,7 @@ def _row(items: Sequence[Item], said: Mapping[str, str], n_boot: int, seed: int)
     e = estimate(mean, right, clusters=np.array([i.cluster for i in there]), n_boot=n_boot, seed=seed, share=True)
     counts = pd.Series(list(said.values()), dtype=object).value_counts()
     most = float(counts.iloc[0] / counts.sum()) if len(counts) else np.nan
-    return e.row() | {"most_said": most, "n_unread": len(items) - len(there)}
+    return e.row() | {"most_said": most, "n_missing": len(items) - len(there)}
 
 
 def _said(scores: Mapping[str, np.ndarray]) -> dict[str, str]:
