@@ -189,11 +189,11 @@ GLOSSARY = {
     " value; whole cases are drawn where questions share one.",
     "chance": "What guessing reaches: one over the number of options.",
     "zero shot, few shot, cot": "Asked plainly; after worked examples; told to reason first (chain of thought).",
-    "unread": "An answer in which no choice could be found, perhaps an empty one. It is not right, and counts in n; where"
-    " some are unread and not one could be read, there is no number (none read).",
-    "refused": "An answer that declines: in words, in the field that a reply has for it, or by the provider's filter. It"
-    " is not right, and counts in n, so that declining raises no share; the table of who declined has the share that is"
-    " right of the answers that were read, and the bounds.",
+    "unread": "An answer in which no choice could be found, perhaps an empty one. It is not right, and counts in n;"
+    " where some are unread and not one could be read, there is no number (none read).",
+    "refused": "An answer that declines: in words, in the field that a reply has for it, or by the provider's filter."
+    " It is not right, and counts in n, so that declining raises no share; the table of who declined has the share"
+    " that is right of the answers that were read, and the bounds.",
     "failed, missing": "A request that got no answer, and an item of which all requests did. They are in no share.",
     "n_by_rule": "Verdicts on answers that are empty or refusals: 0 points, or Incorrect, and no judge asked.",
     "macro F1": "Precision and recall joined, averaged over the letters; 1 is best.",

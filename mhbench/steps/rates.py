@@ -403,14 +403,14 @@ def declined_table(
     n_boot: int = 1000,
     seed: int,
     level: float = 0.95,
-) -> pd.DataFrame:  # as rate_table, with `measure`; no row of a model and way of answering that never declined
+) -> pd.DataFrame:  # as rate_table, with `measure`; no row where nobody declined
     """How often each model declined, and between which bounds its share of right answers lies.
 
     Source: of the bounds, Manski 1989.
     """
     what = what_became(scores)
-    declines = (what == REFUSED).groupby([scores[c] for c in RUN]).transform("any").astype(bool)
-    own, what = scores[declines], what[declines]
+    shown = (scores["answered_by"] != "sample") & (what == REFUSED).any()
+    own, what = scores[shown], what[shown]
     alone = own["correct"].notna() | ((what == FAILED) & ~own["task"].isin(["open", "sequential"]))
     alone &= own["mode"] != "free_form"  # right or wrong by themselves, or would have been
     scored = own.assign(lost=what.isin([FAILED, REFUSED, NOT_READ]))[alone]
@@ -439,13 +439,17 @@ def about_declined(table: pd.DataFrame) -> list[str]:  # of declined_table; sent
     if not len(table):
         return out
     shares = table[table["measure"] == "declined"]
+    never: list[str] = []
     for run, g in shares.groupby(RUN, sort=True):
         whole = g[g["by"] == "all"].iloc[0]
+        if not whole["n_refused"]:
+            never.append(f"{run[0]}, {run[1]} (of {whole['n']}, at most {whole['ci_high']:.2f})")
+            continue
         share = f"{whole['n_refused']} refusals to {whole['n']} questions, a share of {_share(whole)}"
         parts = g[(g["by"] != "all") & (g["estimate"] > 0)].sort_values("estimate", ascending=False, kind="stable")
         most = f", most often {parts.iloc[0]['group']} ({_share(parts.iloc[0])})" if len(parts) > 1 else ""
         out.append(f"{run[0]}, {run[1]}: {share}{most}.")
-    return out
+    return out + ([f"Never declined: {'; '.join(never)}."] if never else [])
 
 
 def _share(row: pd.Series) -> str:

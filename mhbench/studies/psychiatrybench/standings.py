@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from ...records.schema import Item
 from ...stats.estimate import Estimate, estimate, fewest_clusters
 from ...stats.resample import draw_weights, mean
 from ...steps.rates import wide_cells
-from ...steps.score import where_read
+from ...steps.score import FAILED, outcome_counts, what_became, where_read
 from .classification import key_and_answer, multi_label_scores
 from .rows import FACTS
 
@@ -103,6 +103,7 @@ class Column(NamedTuple):
     truth: np.ndarray | None = None  # (N, L), with said: F1 instead
     said: np.ndarray | None = None  # (M, N, L)
     there: np.ndarray | None = None  # (M, N) bool: answered
+    counts: pd.DataFrame | None = None  # (M, 3) n (answers), n_refused, n_unread; None: n is how many have a value
 
 
 def result_columns(
@@ -117,17 +118,25 @@ def result_columns(
     out: dict[str, Column] = {}
     for name in RESULT_COLUMNS:
         if name in _LABELS:
-            labels = where_read(multi_label_scores(plain), ["model", "category"])
-            column = _label_column(labels, f"classification {name}", options, models)
+            rows = multi_label_scores(plain)
+            rows = rows[rows["category"] == f"classification {name}"]
+            column = _label_column(where_read(rows, ["model"]), options, models)
         elif name in _RIGHT:
-            rows = where_read(plain[plain["category"] == name], ["model", "task"]).dropna(subset=["correct"])
-            rows = rows[rows["task"] == "extended_matching"] if name == "emi" else rows
-            column = _point_column(rows.assign(points=100 * rows["correct"]), models)
+            rows = plain[(plain["category"] == name) & ((name != "emi") | (plain["task"] == "extended_matching"))]
+            known = where_read(rows, ["model"]).dropna(subset=["correct"])
+            column = _point_column(known.assign(points=100 * known["correct"]), models)
         else:
-            column = _point_column(judged[judged["category"] == name], models)
+            rows, column = None, _point_column(judged[judged["category"] == name], models)
         if column is not None:
-            out[name] = column
+            out[name] = column if rows is None else column._replace(counts=_became(rows, models))
     return out
+
+
+def _became(rows: pd.DataFrame, models: Sequence[str]) -> pd.DataFrame:  # (M, 3)
+    "How many answers came of each model, and how many of them decline or could not be read."
+    counts = [outcome_counts(rows[rows["model"] == m]) for m in models]
+    came = [int((what_became(rows[rows["model"] == m]) != FAILED).sum()) for m in models]
+    return pd.DataFrame(counts, columns=["n_refused", "n_unread"]).assign(n=came)[["n", "n_refused", "n_unread"]]
 
 
 def _point_column(rows: pd.DataFrame, models: Sequence[str]) -> Column | None:
@@ -138,8 +147,7 @@ def _point_column(rows: pd.DataFrame, models: Sequence[str]) -> Column | None:
     return Column(wide.index.get_level_values("cluster").to_numpy(), wide.to_numpy(float))
 
 
-def _label_column(rows: pd.DataFrame, category: str, options: Mapping, models: Sequence[str]) -> Column | None:
-    own = rows[rows["category"] == category]
+def _label_column(own: pd.DataFrame, options: Mapping, models: Sequence[str]) -> Column | None:
     if not len(own):
         return None
     first = own.drop_duplicates("item_id").set_index("item_id")
@@ -184,6 +192,7 @@ class Standings(NamedTuple):
     n: np.ndarray  # (C + 1, M) items with a value
     n_clusters: np.ndarray  # (C + 1, M) cases of those; of the average, of the column that has the fewest
     n_items: np.ndarray  # (C + 1,) items that some model has a value for
+    lost: dict[str, np.ndarray]  # n_refused and n_unread: (C + 1, M) answers; NaN in a column that a judge scores
 
 
 def draw_standings(
@@ -218,8 +227,17 @@ def draw_standings(
     cases = np.stack([_cases(c, codes[at], len(models)) for c, at in zip(columns.values(), parts)])
     clusters = np.concatenate([cases, cases.min(axis=0, keepdims=True)])
     names = (*columns, "average")
-    sizes = [len(c.cluster) for c in columns.values()]
-    return Standings(tuple(models), names, table(ones)[0], draws, n, clusters, np.array([*sizes, sum(sizes)]))
+    sizes = np.array([len(c.cluster) for c in columns.values()])
+    sizes = np.append(sizes, sizes.sum())
+    lost = {name: _lost(columns.values(), name, len(models)) for name in ("n_refused", "n_unread")}
+    return Standings(tuple(models), names, table(ones)[0], draws, n, clusters, sizes, lost)
+
+
+def _lost(columns: Iterable[Column], name: str, n_models: int) -> np.ndarray:  # (C + 1, M)
+    "How many answers of each column were refusals, or unread, and of all columns where that is known."
+    none = np.full(n_models, np.nan)
+    found = np.stack([none if c.counts is None else c.counts[name].to_numpy(float) for c in columns])
+    return np.concatenate([found, np.nansum(found, axis=0, keepdims=True)])
 
 
 def _column_sets(codes: np.ndarray, parts: Sequence[slice]) -> np.ndarray:
@@ -238,6 +256,8 @@ def _cases(c: Column, codes: np.ndarray, n_models: int) -> np.ndarray:  # (M,)
 
 
 def _counted(c: Column, n_models: int) -> np.ndarray:
+    if c.counts is not None:
+        return c.counts["n"].to_numpy()
     if c.points is not None:
         return (~np.isnan(c.points)).sum(0)
     return c.there.sum(1) if c.there is not None else np.zeros(n_models, int)
@@ -254,8 +274,8 @@ def _estimate(value: float, draws: np.ndarray, n: int, n_clusters: int, level: f
 
 def results_table(s: Standings, level: float = 0.95) -> pd.DataFrame:  # model, task, mark, n, n_without, ..., points
     """Every column of every model, and the average; best, second and lowest of each column marked, among
-    models with two cases or more. `n_without` counts
-    the items of a column for which this model has no value: a mark beside such a count says on how many it rests.
+    models with two cases or more. `n_without` counts the items of a column to which this model gave no answer: a mark
+    beside such a count says on how many it rests. `n_refused` and `n_unread` are of columns that no judge scores.
 
     Source: PsychiatryBench, table 6.
     """
@@ -273,8 +293,10 @@ def results_table(s: Standings, level: float = 0.95) -> pd.DataFrame:  # model, 
                 mark = f"{mark}, on {s.n[c, m]} of {s.n_items[c]} items"
             has, share = (int(s.n[c, m]), int(s.n_clusters[c, m])), name in _RIGHT
             e = _estimate(s.values[c, m], s.draws[:, c, m], *has, level, share)
-            rows.append({"model": model, "task": name, "mark": mark, "n_without": without} | e.row())
-    return pd.DataFrame(rows, columns=["model", "task", "mark", *_ESTIMATE[:1], "n_without", *_ESTIMATE[1:]])
+            lost = {k: x[c, m] for k, x in s.lost.items()}
+            rows.append({"model": model, "task": name, "mark": mark, "n_without": without} | lost | e.row())
+    columns = ["model", "task", "mark", *_ESTIMATE[:1], "n_without", *s.lost, *_ESTIMATE[1:]]
+    return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(s.lost, "Int64"))
 
 
 def rank_table(
