@@ -59,7 +59,7 @@ Is the answer B?|Whether the answer is B depends.|Neither A nor B is correct.|B 
 We can rule out option B.|
 (A): This is early.\n(B): This fits.\n(C): Done already.|A. One\nB. Two\nC. Three\nD. Four|E|The answer is E.|
 Answer: F|10 1ical of (B (Cenien (first (B (f|of of (follow (C of of the (Bite of (B|ABC therapy|
-Refer|medication review|Refer for a medication review or assess the risk of suicide|<think>The answer is B.</think>|
+Refer|medication review|<think>The answer is B.</think>|
 <think>The answer is B.|Answer:|The answer is|Vitamin B is the best choice.|Plan B is appropriate here.|
 The wrong answer is B.|The incorrect option is B.|The answer can't be B.|I am not sure whether the answer is B.|
 Suppose the answer is B.|The correct option can be found in the text."""
@@ -68,7 +68,8 @@ CONFLICTS = """A or B|A/B|B or C.|The answer is A or B.|A and B|A, B|The answers
 The answer is A. The answer is B.|Answer: A\nAnswer: B|B. The correct answer is (C).|
 {"answer": "A"} The answer is B.|A\n\nThe correct answer is B.|
 The correct answer is B... On reflection, the correct answer is D.|B. Assess the risk of suicide\nThe answer is C.|
-\\boxed{A} \\boxed{B}|["A", "B"]"""
+\\boxed{A} \\boxed{B}|["A", "B"]|B. No, C|Refer for a medication review or assess the risk of suicide|
+The best answer is A, although B is also correct.|Answer: A\nAnswer: B"""
 
 
 def cases(block):
@@ -132,35 +133,56 @@ def test_an_options_own_words_do_not_count_as_a_letter():
     assert parse_choice("B. Refer to a psychiatrist", nested).letter == "B"
 
 
-FORMS = ["answer_forms.tsv", "answer_forms_held_out.tsv", "answer_forms_held_out_2.tsv"]
+@pytest.mark.parametrize("file", answer_forms.FILES, ids=lambda file: file.stem)
+def test_the_forms_in_which_models_answer_are_read(file):
+    "Every corpus that lies in the folder: what is read is right, and what is said is read."
+    figures = answer_forms.precision_and_recall(answer_forms.read_forms(file)).loc["all"]
+    assert figures["precision"] >= 0.995 and figures["recall"] >= 0.97, figures.to_dict()
 
 
-@pytest.fixture(scope="module")
-def figures():
-    "Precision and recall by kind, of each table of forms filled with every set of options."
-    return {file: answer_forms.precision_and_recall(answer_forms.cases(file)) for file in FORMS}
+@pytest.mark.parametrize(
+    "text",
+    [
+        "D\n\nLamotrigine is considered safest.",
+        "Answer: D\n\nLamotrigine is considered safest; lithium and valproic acid are not.",
+        "D (Lamotrigine) are not to be stopped. In contrast, lithium and levetiracetam need care.",
+        "Lamotrigine (choice D) is the one to avoid. While lithium needs care, it is not to be avoided.",
+    ],
+)
+def test_an_explanation_takes_no_answer_back(text):
+    assert parse_choice(text, ["Valproic Acid", "Lithium", "Levetiracetam", "Lamotrigine"]).letter == "D"
 
 
-def test_the_table_of_forms_is_read_without_error(figures):
-    "Each of 874 forms, those that answer and those that must stay unread, with six sets of options."
-    table = figures["answer_forms.tsv"]
-    assert (table.texts["all"], table.answers["all"]) == (5262, 3366)
-    unread = table.index[table.answers == 0]
-    assert set(unread) >= {"two letters", "another option's text", "reasoning", "negation", "hedge", "not offered"}
-    assert (table.read[unread] == 0).all()
-    assert table.precision["all"] == 1 and table.recall["all"] == 1
+def test_what_an_invented_question_is_answered_by_is_not_read():
+    said = "B\n\nQuestion: What next?\nAnswer: C\n\nQuestion: And then?\nAnswer: D"
+    assert parse_choice(said, OPTIONS) == parse_choice("B", OPTIONS)
+    assert parse_choice("2\n\nQuestion: What next?\nAnswer: 3", OPTIONS, numbered=True).letter == "B"
 
 
-@pytest.mark.parametrize("file, recall", [(FORMS[1], 0.97), (FORMS[2], 0.93)])
-def test_forms_of_the_held_out_tables_are_never_misread(figures, file, recall):
-    "At the first try precision was 0.943 and 0.967, recall 0.719 and 0.772; what is still missed is known."
-    assert figures[file].precision["all"] == 1 and figures[file].recall["all"] >= recall
+def test_letters_in_one_word_are_several_where_none_repeats():
+    assert parse_choices("ABD", OPTIONS).letters == ("A", "B", "D")
+    assert parse_choices("AAB", OPTIONS).letters == () and parse_choices("AAB", OPTIONS).how == "none"
+    assert parse_choices("ABE", OPTIONS).how == "none"
+
+
+def test_a_text_that_goes_on_in_another_word_is_no_options_text():
+    options = ["Plan", "Plan-B", "Plan C", "Wait"]
+    assert parse_choice("B. Plan-B", options).letter == "B" and parse_choice("Plan-B", options).letter == "B"
+    assert parse_choice("D Plan-B", options).letters == ()
+    assert parse_choice("Planning", options).how == "none"
+
+
+def test_the_evidence_is_quoted_as_it_was_written():
+    said = "It helps.\n\n**Final answer:** (B) *Refer for a medication review*, not A."
+    assert parse_choice(said, OPTIONS).evidence == "Final answer:** (B) *Refer for a medication review"
+    both = parse_choice("The answer is A. Wait, the answer is **D**.", OPTIONS)
+    assert both.evidence.split(" | ") == ["answer is A", "answer is **D"]
 
 
 @pytest.mark.parametrize("form", ["Option {N}", "The answer is {N}.", "{N}", "{N}. {T}", "Answer: {N} ({T})"])
 def test_numbers_are_read_where_the_prompt_numbered_the_options_and_only_there(form):
     for k in range(4):
-        text = answer_forms.fill(form, OPTIONS, k, (k + 1) % 4)
+        text = form.format(N=k + 1, T=OPTIONS[k])
         assert parse_choice(text, OPTIONS, numbered=True).letter == "ABCD"[k]
         assert parse_choice(text, 4).letters == ()  # nothing but a number: no label was offered that reads so
         assert parse_choice(f"The answer is {'ABCD'[k]}.", OPTIONS, numbered=True).how == "none"
