@@ -189,6 +189,7 @@ class Here(Engine):
     def execute_managed_notebook(cls, nb_man: Any, kernel_name: str, **_: Any) -> None:
         os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")  # as a kernel has it
         pd.set_option("display.max_columns", 20)  # pandas may have taken a terminal's width before there was a shell
+        pd.set_option("display.max_colwidth", 120)  # a cell may hold two numbers, each with its interval and n
         shell = ShellWithoutZMQ.instance()
         try:
             cls._run(nb_man, shell)
