@@ -459,8 +459,9 @@ def results_layout(
     Source: PsychiatryBench, table 6.
     """
     cells = wide_cells(table, "model", "task", 1)
-    f1 = wide_cells(table[table["task"].isin(_LABELS)], "model", "task", 2, times=0.01)
-    exact = wide_cells(subset, "model", "task", 1, times=100)
+    f1 = wide_cells(table[table["task"].isin(_LABELS)].drop(columns="n"), "model", "task", 2, times=0.01)
+    counted = subset.drop(columns="n").merge(table[["model", "task", "n"]], on=["model", "task"])
+    exact = wide_cells(counted, "model", "task", 1, times=100)
     for name in [c for c in _LABELS if c in cells and c in exact]:
         cells[name] = f1[name] + " / " + exact[name]
     marks = table.pivot(index="model", columns="task", values="mark").reindex(cells["model"])
