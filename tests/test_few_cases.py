@@ -5,9 +5,13 @@ import pandas as pd
 import pytest
 
 from mhbench.report.reading import doubts
+from mhbench.stats.bias import family_bias
+from mhbench.stats.estimate import Estimate
+from mhbench.stats.resample import bootstrap, mean
 from mhbench.stats.simultaneous import simultaneous_intervals
 from mhbench.stats.tests import compare_levels, detectable_difference, sign_flip_test
 from mhbench.steps.between_models import model_pairs
+from mhbench.studies.psychiatrybench.standings import Column, draw_standings, results_table, stability_table
 
 
 def table(**more) -> pd.DataFrame:
@@ -58,3 +62,45 @@ def test_simultaneous_intervals_need_six_questions():
     d = np.random.default_rng(1).normal(size=(6, 3))
     assert np.isfinite(simultaneous_intervals(d, seed=1).ci_low).all()
     assert np.isnan(simultaneous_intervals(d[:5], seed=1).ci_low).all()
+
+
+def test_what_has_no_interval_has_no_p():
+    x = np.array(
+        [[[1.0] * 2, [1.0] * 2], [[0.0] * 2, [1.0] * 2]]
+    )  # a judge, a student that is its sibling; two answers
+    row = family_bias(x, ["a", "b"], ["a2", "b2"], {"a": "A", "a2": "A", "b": "B", "b2": "B"}, n=100, seed=1)[0].row()
+    assert row["n"] == 2 and np.isnan([row["ci_low"], row["p_value"]]).all()
+
+
+@pytest.mark.parametrize("n", [6, 10, 40])
+def test_a_p_value_and_its_interval_agree_with_few_units(n):
+    rng, below, agree, samples = np.random.default_rng(n), 0, 0, 300
+    for s in range(samples):
+        i = bootstrap(mean, rng.normal(size=n), n=1000, seed=s)
+        e = Estimate.from_interval(i)
+        below += i.p_value() < 0.05
+        agree += (i.p_value() < 0.05) == (e.ci_low > 0 or e.ci_high < 0)
+    assert below <= 0.1 * samples and agree >= 0.98 * samples
+    assert np.isnan(bootstrap(mean, rng.normal(size=5), n=100, seed=1).p_value())
+
+
+def test_no_unevenness_is_seen_where_there_is_luck_alone():
+    rng, seen = np.random.default_rng(4), []
+    for s in range(40):
+        columns = {str(k): Column(np.arange(30) + 100 * k, 60 + 15 * rng.normal(size=(30, 2))) for k in range(6)}
+        even = stability_table(draw_standings(columns, ["a", "b"], n_boot=100, seed=s)).iloc[0]
+        seen.append(even["estimate"])
+        assert even["ci_low"] == 0 and even["measure"] == "standard deviation, luck subtracted"
+    assert np.mean(seen) < 1.2  # of the columns themselves 2.7
+
+
+def test_single_questions_make_no_column_and_no_best():
+    rng = np.random.default_rng(4)
+    columns = {str(k): Column(np.arange(30) + 100 * k, 60 + 15 * rng.normal(size=(30, 3))) for k in range(2)}
+    columns["2"] = Column(np.array([900]), np.array([[100.0, 0, 50]]))
+    s = draw_standings(columns, ["a", "b", "c"], n_boot=100, seed=1)
+    assert len(stability_table(s)) == 0
+    table = results_table(s).set_index(["task", "model"])
+    assert set(table.loc["2", "mark"]) == {""} and table.loc["2", "ci_low"].isna().all()
+    assert table.loc["average", "ci_low"].isna().all() and (table.loc["average", "n_clusters"] == 1).all()
+    assert np.isfinite(table.loc["0", "ci_low"]).all() and "best" in set(table.loc["0", "mark"])

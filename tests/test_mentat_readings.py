@@ -282,12 +282,12 @@ def test_tables_in_the_papers_layout():
     "Rows and numbers of the paper's tables 1, 2 and 3."
     published = {"monitoring": (0.67, 0.03), "diagnosis": (0.82, 0.03), "documentation": (0.40, 0.02)}
     rows = [
-        dict(group=c, models="all models", n=14, estimate=e, ci_low=e - h, ci_high=e + h)
+        dict(group=c, models="all models", n_models=14, estimate=e, ci_low=e - h, ci_high=e + h)
         for c, (e, h) in published.items()
     ]
-    one = table_1(pd.DataFrame(rows))
+    one = table_1(pd.DataFrame(rows), as_published=True)
     assert one.index.tolist() == ["diagnosis", "monitoring", "documentation"]
-    assert one["all models (n = 14)"].tolist() == ["0.82 ± 0.03", "0.67 ± 0.03", "0.40 ± 0.02"]
+    assert one["all models (14 models)"].tolist() == ["0.82 ± 0.03", "0.67 ± 0.03", "0.40 ± 0.02"]
     two = table_2(pd.DataFrame(rows).rename(columns={"group": "level"}).assign(set="D_G"))
     assert two.index.tolist() == [("D_G", "monitoring"), ("D_G", "diagnosis"), ("D_G", "documentation")]
     free = pd.DataFrame([dict(model="o1", by="category", group="triage", estimate=0.77, ci_low=0.72, ci_high=0.81)])

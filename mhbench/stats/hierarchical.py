@@ -313,6 +313,8 @@ class PreferenceIntervals(NamedTuple):
     offsets: Interval  # values (A,)
     n_unconverged: int  # replicates in which the gradient did not vanish
     n_redrawn: int  # draws that were made again because a rater was missing
+    slope_bounds: tuple[float, float] = (0.5, 2.0)  # between which parameters were sought: an end there is no estimate
+    offset_bounds: tuple[float, float] = (-3.0, 3.0)
 
 
 def _draws(
@@ -373,6 +375,5 @@ def bootstrap_preferences(
             getattr(fit, name), low, high, len(question), r, int(np.isnan(r).reshape(n, -1).any(1).sum()), level
         )
 
-    return PreferenceIntervals(
-        fit, interval("probs"), interval("slopes"), interval("offsets"), sum(not f.converged for f in fits), vain
-    )
+    of = [interval(name) for name in ("probs", "slopes", "offsets")]
+    return PreferenceIntervals(fit, *of, sum(not f.converged for f in fits), vain, slope_bounds, offset_bounds)

@@ -15,7 +15,7 @@ from scipy.special import softmax
 
 from ...errors import refuse
 from ...records.schema import Item, letters
-from ...stats.estimate import estimate
+from ...stats.estimate import estimate, with_width
 from ...stats.hierarchical import PreferenceIntervals
 from ...stats.resample import mean
 from ...stats.soft_labels import group_means, soft_labels
@@ -35,26 +35,43 @@ OFFSETS = ("paper", "symmetric")
 THIRD = {"paper": "offset", "symmetric": "readiness to tie"}  # what the models' third parameter is
 
 
+def _at_bound(estimate: np.ndarray, low: np.ndarray, high: np.ndarray, bounds: tuple[float, float]) -> list[str]:
+    "What of each parameter is a bound and no estimate; empty where nothing is."
+    out = []
+    for e, a, b in zip(estimate, low, high):
+        on = [x for x in bounds if abs(e - x) < 1e-6]
+        ends = [f"{x:g}" for end, x in ((a, bounds[0]), (b, bounds[1])) if abs(end - x) < 1e-6]
+        out.append(f"at its bound {on[0]:g}" if on else f"interval ends at the bound {' and '.join(ends)}" * bool(ends))
+    return out
+
+
 def rater_table(
     arrays: AnnotationArrays,
     fits: Mapping[str, PreferenceIntervals],  # offset -> the hierarchical model, as label_tables fits it
     *,
     seed: int,
-) -> pd.DataFrame:  # rater, quantity, model, n (annotations), estimate, ci_low, ci_high
+) -> pd.DataFrame:  # rater, quantity, model, n (annotations), estimate, ci_low, ci_high, bound
     """Mean score, slope and the third parameter of every rater, with intervals: the offset of the paper's model, the
     readiness to tie of the symmetric one. They are two parameters, and have no scale in common.
+
+    A parameter is sought between bounds. `bound` says where it, or an end of its interval, is the bound and no
+    estimate; a parameter at its bound has no interval, since nothing was looked for beyond.
     """
     own = group_means(arrays.scores.mean(axis=1), arrays.raters, seed=seed)
     i = own.mean
     columns = {"rater": own.groups, "n": own.n, "estimate": i.estimate, "ci_low": i.ci_low, "ci_high": i.ci_high}
     parts = [pd.DataFrame(columns).assign(quantity="mean score", model="all")]
     for offset, boot in fits.items():
-        for quantity, i in (("slope", boot.slopes), (THIRD[offset], boot.offsets)):
-            columns = {"estimate": i.estimate, "ci_low": i.ci_low, "ci_high": i.ci_high}
+        third = THIRD[offset], boot.offsets, boot.offset_bounds
+        for quantity, i, bounds in (("slope", boot.slopes, boot.slope_bounds), third):
+            bound = _at_bound(i.estimate, i.ci_low, i.ci_high, bounds)
+            on = np.array([x.startswith("at") for x in bound])
+            low, high = (np.where(on, np.nan, end) for end in with_width(i.ci_low, i.ci_high))
+            columns = {"estimate": i.estimate, "ci_low": low, "ci_high": high, "bound": bound}
             part = pd.DataFrame({"rater": boot.fit.raters, "n": own.n, **columns})
             parts.append(part.assign(quantity=quantity, model=offset))
-    out = pd.concat(parts, ignore_index=True)
-    return out[["rater", "quantity", "model", "n", "estimate", "ci_low", "ci_high"]]
+    out = pd.concat(parts, ignore_index=True).fillna({"bound": ""})
+    return out[["rater", "quantity", "model", "n", "estimate", "ci_low", "ci_high", "bound"]]
 
 # %% ../../../nbs/studies/mentat/10_preferences.ipynb #754f1e20
 def wording_table(arrays: AnnotationArrays, *, n: int, seed: int) -> pd.DataFrame:  # one row a pair of wordings

@@ -18,6 +18,7 @@ from ...errors import refuse
 from ...records.schema import Item, Response, letters
 from ...stats.estimate import estimate
 from ...stats.hierarchical import HierarchicalFit, hierarchical_bradley_terry
+from ...stats.preference import pairwise_ties
 from ...stats.resample import mean
 from ...stats.soft_labels import question_alphas
 from ...steps.score import score_responses, where_read, with_soft_labels
@@ -251,7 +252,8 @@ def reading_fits(
 ) -> tuple[pd.DataFrame, dict[tuple[str, str, bool], HierarchicalFit]]:  # keys: reading, offset, with creators
     """Hierarchical fits of either reading: a table, and the fits themselves.
 
-    Columns: reading, offset, creators, n (annotations), n_pairs, n_ties, nll, converged, n_infinite (questions whose
+    Columns: reading, offset, creators, n (annotations), n_pairs, n_ties (in the data), n_ties_used (by the model;
+    likelihoods compare where these agree), nll, converged, n_infinite (questions whose
     worths have no finite optimum), top (mean over questions of the largest probability).
     """
     fits, rows = {}, []
@@ -270,7 +272,8 @@ def reading_fits(
                         creators=with_creators,
                         n=len(data[0]),
                         n_pairs=f.n_pairs,
-                        n_ties=f.n_ties,
+                        n_ties=int(pairwise_ties(data[0]).sum() / 2),
+                        n_ties_used=f.n_ties,
                         nll=f.nll,
                         converged=f.converged,
                         n_infinite=int((~f.finite).sum()),

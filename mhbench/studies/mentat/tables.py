@@ -34,7 +34,7 @@ class LabelTables(NamedTuple):
     "Labels, what made them, and how they fit the creators' answers."
 
     labels: pd.DataFrame  # model, creators, question, option, n, mean score and probability with intervals, wrong
-    models: pd.DataFrame  # model, creators, n, n_boot, n_pairs, n_ties, nll, n_unconverged
+    models: pd.DataFrame  # model, creators, n, n_boot, n_pairs, n_ties, n_ties_used, nll, nll_of, n_unconverged
     top_k: pd.DataFrame  # model, creators, in_sample, label, k, n, estimate, ci_low, ci_high; empty without creators
     fits: dict[str, PreferenceIntervals]  # offset -> the hierarchical model of the raters alone, where it was asked for
 
@@ -64,7 +64,9 @@ def _alone(model: str, data: tuple, ridge: float, n_boot: int, seed: int) -> _La
         [[fit(np.repeat(scores[code == k], w[code == k], axis=0)).probs for k in range(len(names))] for w in draws]
     )
     n_ties = int(pairwise_ties(scores).sum() / 2)
-    facts = dict(n_pairs=int(pairwise_wins(scores).sum()), n_ties=n_ties, nll=sum(f.nll for f in fits), n_unconverged=0)
+    ranked = model == "Plackett-Luce"  # whose likelihood is over the orders that ties allow
+    facts = dict(n_pairs=int(pairwise_wins(scores).sum()), n_ties=n_ties, n_ties_used=n_ties if ranked else 0)
+    facts |= dict(nll=sum(f.nll for f in fits), nll_of="rankings" if ranked else "pairs with a winner", n_unconverged=0)
     return _Labels(names, np.array([f.probs for f in fits]), replicates, facts)
 
 
@@ -73,7 +75,8 @@ def _together(model: str, data: tuple, penalty: float, n_boot: int, seed: int) -
     offset = cast(Literal["paper", "symmetric"], model.split(", ")[1])
     boot = bootstrap_preferences(*data, n=n_boot, seed=seed, offset=offset, penalty=penalty)
     f = boot.fit
-    facts = dict(n_pairs=f.n_pairs, n_ties=int(pairwise_ties(data[0]).sum() / 2), nll=f.nll)
+    facts = dict(n_pairs=f.n_pairs, n_ties=int(pairwise_ties(data[0]).sum() / 2), n_ties_used=f.n_ties, nll=f.nll)
+    facts |= dict(nll_of="all pairs, penalised" if offset == "symmetric" else "pairs with a winner, penalised")
     return _Labels(f.questions, f.probs, boot.probs.replicates, facts | {"n_unconverged": boot.n_unconverged}, boot)
 
 
@@ -161,6 +164,7 @@ def label_tables(
 def _label_frame(head: dict, questions: np.ndarray, probs, low, high, wrong) -> pd.DataFrame:
     "One row an option."
     n, k = probs.shape
+    probs, low, high = (np.round(x, 12) for x in (probs, low, high))  # a worth of 1e-30 is 0 to any reader
     columns = dict(question=np.repeat(questions, k), option=letters(k) * n, probability=probs.ravel())
     interval = dict(probability_low=low.ravel(), probability_high=high.ravel(), wrong=wrong.ravel())
     return pd.DataFrame(head | columns | interval)
