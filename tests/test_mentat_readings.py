@@ -133,8 +133,8 @@ def test_real_agreement_against_the_krippendorff_package(real):
             for q in np.unique(a.questions)
         ]
         assert by["Krippendorff's alpha", m] == pytest.approx(np.mean(alphas), abs=1e-9)
-    assert by["Krippendorff's alpha", "shown"] == pytest.approx(0.688, abs=0.001)
-    assert by["Krippendorff's alpha", "release"] == pytest.approx(0.079, abs=0.001)
+    assert by["Krippendorff's alpha", "shown"] == pytest.approx(0.658, abs=0.001)
+    assert by["Krippendorff's alpha", "release"] == pytest.approx(0.095, abs=0.001)
     assert by["creator's answer has the highest mean", "shown"] == pytest.approx(52 / 58)
     assert by["creator's answer has the highest mean", "release"] == pytest.approx(30 / 58)
 
@@ -184,14 +184,13 @@ def test_scores_by_three_sets_of_labels_by_hand():
 
     got = score_by_labels(items, said, {"b": labels("B"), "c": labels("C"), "file": None}, seed=1)
     row = got[got["category"] == "all"].set_index("labels")
-    assert row["n"].tolist() == [2] * 6  # q3 has no labels in two of the sets
+    assert row["n"].tolist() == [2] * 5  # q3 has no labels in two of the sets
     assert row["estimate"].to_dict() == {
         "b": 0.5,
         "c": 0.0,
         "file": 1.0,
         "b - c": 0.5,
         "b - file": -0.5,
-        "c - file": -1,
     }
     assert set(got["category"]) == {"all", "triage"}
     with pytest.raises(ValueError, match="every set of labels holds"):

@@ -119,8 +119,7 @@ def _varied(p: dict) -> Iterator[Fault]:
         prepare = stage.get("prepare", {})
         made = _texts(prepare.get("sets")) + _texts(_map(prepare.get("options")).get("sets"))
         attributes = list(_map(stage.get("demographics", {}).get("attributes")))
-        core = stage.get("score", {}).get("core")
-        core = core if isinstance(core, list) else [core]
+        core = [stage.get("score", {}).get("core")]
         for field, names in (("demographics.attributes", attributes), ("score.core", core)):
             path = ("studies", study, *field.split("."))
             for name in _texts(names):

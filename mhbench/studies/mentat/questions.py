@@ -281,6 +281,7 @@ def _prompt_item(place: str, row: dict, name: str, k: int, order: list[int]) -> 
         base_id=q,
         group_id=q,
         split=row["split"],
+        origin={"labels": "results file" if name.endswith("_results") else "evaluation sets"},
         source=place,
         protected=True,
     )
