@@ -302,8 +302,9 @@ def _imported(entry: dict, settings: dict[str, dict], top: Path) -> dict:
         whom = {s: {k: entry[s][k] for k in _WHOM if k in (entry[s] or {})} for s in gone_through}
         sections = {s: section | whom[s] for s, section in gone_through.items()}
         entry = {"prepare": entry["prepare"], **sections, **{k: entry[k] for k in ("annotate",) if k in entry}}
-    answers = entry["prepare"].get("answers") or {}
-    mine = {name: file for name, file in answers.items() if not all_simulated(top / file)}
+    answers, demo = entry["prepare"].get("answers") or {}, entry["prepare"]["path"]
+    theirs = [n for n, file in answers.items() if Path(file).is_relative_to(demo) or all_simulated(top / file)]
+    mine = {name: file for name, file in answers.items() if name not in theirs}
     told = {stage: section for stage, section in settings.items() if stage in entry}
     return _merged(entry | {"prepare": entry["prepare"] | {"answers": mine}}, told)
 
