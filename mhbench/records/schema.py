@@ -180,6 +180,7 @@ class Response(Outcome):
     letter_logprobs: dict[str, float] | None = None  # natural log, by option letter
     bounded: list[str] = []  # letters whose log-probability is only an upper bound
     numbered: bool = False  # the prompt named the options 1, 2, 3, ... in place of letters
+    order: list[int] | None = None  # order[k]: the item's place of the option that was shown at k; None: as in the item
     finish_reason: str | None = None
 
     @model_validator(mode="after")

@@ -146,8 +146,14 @@ def _found(study: str, corpus: Any, aside: list[dict]) -> list[str]:  # one a li
 def _import(a):
     path = root() / a.params
     options = {}
-    if a.demo == bool(a.path) or (a.demo and a.option):
-        refuse("import", "PATH", "be given, or --demo alone", f"{a.path!r}{' and --demo' if a.demo else ''}")
+    if a.demo == bool(a.path or a.ratings) or (a.demo and a.option):
+        refuse(
+            "import", "PATH", "be given, or --ratings, or --demo alone", f"{a.path!r}{' and --demo' if a.demo else ''}"
+        )
+    if a.ratings:
+        print(*edit.name_ratings(a.study, a.ratings, params=path), sep="\n")
+    if a.ratings and not a.path:
+        return
     if a.demo:
         now = edit.forget_corpus(a.study, params=path)
         print(f"{a.study}: {now} again, as before the import; what was made of the other corpus is removed")
@@ -279,6 +285,7 @@ def add_commands(
     s = add("import", _import, "point a study at a corpus on this machine")
     s.add_argument("study")
     s.add_argument("path", nargs="?")
+    s.add_argument("--ratings", help="people's answers on its items: the page's SQLite file, or a table of ratings")
     s.add_argument("--demo", action="store_true", help="go back to the corpus that the study had before: the demo's")
     s.add_argument(
         "--option",

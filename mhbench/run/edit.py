@@ -28,7 +28,7 @@ from .params import HERE, RUN_FILE, check_params, goes_through, kind_of, load_pa
 from ..steps.generate import merged
 
 # %% auto #0
-__all__ = ['DEMO', 'merge_shards', 'select', 'recipe_of', 'import_corpus', 'forget_corpus']
+__all__ = ['DEMO', 'merge_shards', 'select', 'recipe_of', 'import_corpus', 'name_ratings', 'forget_corpus']
 
 # %% ../../nbs/run/10_edit.ipynb #fa3ec30f
 def _check_parts(folder: Path, n: int, want: dict) -> None:
@@ -378,6 +378,36 @@ def import_corpus(
         file.write_text(before + "\n", encoding="utf-8")
     _clear(study, top)
     return first and recipe_of(entry["prepare"]["loader"]) is not None
+
+
+_FOR_RATINGS = ("preferences", "agreement", "panel")  # the stages that people's ratings go through
+
+
+def name_ratings(
+    study: str,
+    file: str | Path,  # of people's answers, as for `mhbench.annotate.export.study_ratings`
+    *,
+    params: str | Path = "params.yaml",
+) -> list[str]:  # what a person should know, one sentence a line
+    """Name the file of people's answers that takes the place of the ratings that came with a study's corpus.
+
+    Raises: FileNotFoundError; ValueError for a study that is not there.
+    """
+    top, path = Path(params).resolve().parent, Path(file).expanduser().resolve()
+    if not path.is_file():
+        rule, got = "be a file of people's answers", f"{str(file)!r}, which is not there"
+        refuse("name_ratings", "ratings", rule, got, error=FileNotFoundError)
+    named = path.relative_to(top).as_posix() if path.is_relative_to(top) else str(path)
+
+    def change(p):
+        if study not in p["studies"]:
+            refuse("name_ratings", "study", f"be among {', '.join(p['studies'])}", f"{study!r}", place=f"{params}")
+        p["studies"][study]["prepare"]["ratings"] = named
+
+    entry = _edit(params, change)["studies"][study]
+    through = [stage for stage in _FOR_RATINGS if stage in entry]
+    nowhere = f"no stage: add preferences and agreement, or panel, to studies.{study} in params.yaml"
+    return [f"{study}: ratings are those of {named} from now on; they go through {', '.join(through) or nowhere}"]
 
 
 def _before_import(study: str, params: str | Path) -> Path:

@@ -47,11 +47,13 @@ def key_of(item: Item) -> list[str]:  # letters, labels, terms; empty where noth
 
 
 def probabilities(response: Response | Said, n_options: int) -> np.ndarray | None:  # (n_options,), sums to 1
-    "The model's probabilities over the letters, renormalised; None where the endpoint gave none."
+    "The model's probabilities over the item's options, renormalised; None where the endpoint gave none."
     if not response.letter_logprobs:
         return None
     p = letter_probabilities(np.array([[response.letter_logprobs.get(a, np.nan) for a in letters(n_options)]]))[0]
-    return None if np.isnan(p).any() else p
+    if np.isnan(p).any():
+        return None
+    return p if response.order is None else p[np.argsort(response.order)]
 
 
 def says_nothing(
@@ -89,8 +91,9 @@ def _found(item: Item, response: Response | Said) -> tuple[list[str], str]:
             top = np.flatnonzero(p == p.max())
             return ([letters(len(p))[top[0]]], "logprobs") if len(top) == 1 else ([], "logprobs: tie")
         parse = parse_choices if len(item.key) > 1 else parse_choice
-        got = parse(response.text, item.options, numbered=response.numbered)
-        return list(got.letters), got.how
+        order = range(len(item.options)) if response.order is None else response.order
+        got = parse(response.text, [item.options[k] for k in order], numbered=response.numbered)
+        return [letters(len(order))[order[letters(len(order)).index(a)]] for a in got.letters], got.how
     if item.task == "extended_matching":  # one letter a scenario, "" where a scenario got none or several
         n_stems = len(item.stems)
         each = parse_extended_matching(response.text, n_stems, item.options, numbered=response.numbered)
@@ -205,6 +208,7 @@ class Said(NamedTuple):
     text: str | None
     letter_logprobs: dict[str, float] | None
     numbered: bool = False
+    order: list[int] | None = None
 
 
 def _scored(i: Item, r: Said) -> tuple:
@@ -241,11 +245,12 @@ def _read_once(items: Sequence[Item], at: np.ndarray, said: list[np.ndarray]) ->
     for k in np.argsort(at, kind="stable"):
         if at[k] != here:
             here, known = at[k], {}
-        status, mode, text, logprobs, numbered = (column[k] for column in said)
-        same = (status, mode, text, None if logprobs is None else tuple(logprobs.items()), numbered)
+        status, mode, text, logprobs, numbered, order = (column[k] for column in said)
+        shown = None if order is None else tuple(order)
+        same = (status, mode, text, None if logprobs is None else tuple(logprobs.items()), numbered, shown)
         if same not in known:
             known[same] = len(found)
-            found.append(_scored(items[here], Said(status, mode, text, logprobs, numbered)))
+            found.append(_scored(items[here], Said(status, mode, text, logprobs, numbered, order)))
         which[k] = known[same]
     return found, which
 
@@ -288,7 +293,8 @@ def score_responses(
         same = tuple(of[name][int(np.argmax(again))] for name in sample)
         remedy = "do not concatenate two runs of one stage"
         refuse("score_responses", "a sample", "appear once", f"{same} twice", remedy=remedy)
-    said = [of["status"], of["mode"], *(column_of(responses, c) for c in ("text", "letter_logprobs", "numbered"))]
+    how = ("text", "letter_logprobs", "numbered", "order")
+    said = [of["status"], of["mode"], *(column_of(responses, c) for c in how)]
     found, which = _read_once(items, at, said)
     used, at = np.unique(at, return_inverse=True)
     about = pd.DataFrame([_facts(items[k]) for k in used], columns=_OF_ITEM).take(at)

@@ -30,11 +30,13 @@ def answered(clone, tmp_path_factory):
     p = yaml.load(file)
     mentat = p["studies"]["mentat"]
     mentat["annotate"] = {"kind": "sliders", "n_items": 5, "replace": {"<AGE>": "40-year-old", " <NAT>": ""}}
-    mentat["prepare"] |= {"ratings": FILE, "sets": ["D0"]}
-    mentat["preferences"] = {"n_boot": 2, "n_permutations": 9}
+    mentat["prepare"]["sets"] = ["D0"]
+    mentat["preferences"] |= {"n_boot": 2, "n_permutations": 9}  # the demo's seed of its own raters stays there
     yaml.dump(p, file)
     run(BIN / "mhbench", "select", "--studies", "mentat", "--models", "minilm", cwd=folder)
     run(BIN / "mhbench", "annotate", "demo", "mentat", "--raters", "5", cwd=folder)
+    said = run(BIN / "mhbench", "import", "mentat", "--ratings", FILE, cwd=folder)
+    assert f"ratings are those of {FILE} from now on; they go through preferences, agreement" in said
     run(BIN / "dvc", "repro", "preferences@mentat", cwd=folder)
     return folder
 
