@@ -188,7 +188,9 @@ def test_an_imported_corpus_has_a_way_back(first, capsys):
     assert load_params(folder / "params.yaml") == before
     (folder / "params.yaml").write_bytes(mine)  # it says the same, in other bytes
     assert main(["import", "mhqa", "--demo"]) == 1 and "must have been imported here" in capsys.readouterr().err
-    assert main(["import", "mhqa"]) == 1 and "PATH must be given, or --ratings, or --demo alone" in capsys.readouterr().err
+    assert (
+        main(["import", "mhqa"]) == 1 and "PATH must be given, or --ratings, or --demo alone" in capsys.readouterr().err
+    )
 
 
 def altered(old: str, new: str) -> list[str]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pyarrow as pa
 
 from ..errors import refuse
 from .logs import log_rows
-from .schema import STATUSES, Item, Response, validate
+from .schema import STATUSES, Item, Response, letters, validate
 from .table import csv_rows
 
 # %% auto #0
@@ -35,12 +36,39 @@ def _rows(path: Path) -> list[tuple[str, dict]]:  # (place, fields)
         remedy = "save it as CSV in UTF-8, or as Parquet"
         refuse("load_answers", "path", "be a CSV or Parquet file", f"{e}", place=path.name, remedy=remedy)
     columns = list(rows[0][1]) if rows else []
-    gone = [c for c in ("item_id", "text") if c not in columns]
-    if gone:
-        got = f"{columns}, without {gone}" if columns else "no row"
-        remedy = "rename them" if columns else "look whether it is the right file"
-        refuse("load_answers", "the table", "have the columns item_id and text", got, place=path.name, remedy=remedy)
+    if "item_id" not in columns or not {"text", "letter", "number"} & set(columns):
+        got = f"{len(columns)} columns, not these" if columns else "no row"
+        rule = "have the columns item_id and text, or in its place letter, or number (of the option, from 1)"
+        remedy = "rename its columns; an authors' file of results may come in by `mhbench import STUDY FOLDER`"
+        refuse("load_answers", "the table", rule, got, place=path.name, remedy=remedy)
     return rows
+
+
+def _order(cell: str | None, n: int, place: str) -> list[int] | None:
+    "The order that a cell such as CABDE names: the item's letters as they were shown."
+    if not cell:
+        return None
+    shown = [ord(a) - ord("A") for a in str(cell).strip()]
+    if sorted(shown) != list(range(n)):
+        rule = "name each of the item's letters once, in the order in which they were shown"
+        refuse("load_answers", "order", rule, f"{cell!r}", place=place, remedy="write it as CABD")
+    return shown
+
+
+def _text(row: dict, n: int, place: str) -> str:
+    "What was written: the text, or the letter that a letter or a number from 1 stands for."
+    if "text" in row:
+        return row["text"]
+    letter, number = str(row.get("letter") or "").strip(), str(row.get("number") or "").strip()
+    if number and not letter:
+        k = int(float(number)) if re.fullmatch(r"\d+(\.0+)?", number) else 0
+        letter = letters(n)[k - 1] if 0 < k <= n else number
+    if letter and letter not in letters(n):
+        rule = f"be one of {', '.join(letters(n))}, or a number from 1 to {n}"
+        refuse(
+            "load_answers", "an option", rule, f"{letter!r}", place=place, remedy="leave it empty where none was given"
+        )
+    return letter
 
 
 def _sample(text: str | None, place: str) -> int:
@@ -70,9 +98,9 @@ def _logprobs(cell: str, place: str) -> dict[str, float]:
         refuse("load_answers", "letter_logprobs", rule, f"{cell!r}", place=place, remedy=f"write it as {example}")
 
 
-def _said(row: dict, place: str) -> dict:
+def _said(row: dict, n: int, place: str) -> dict:
     "What was written, with the log-probabilities of the letters where they are known; or why nothing was."
-    status, error = row.get("status"), row.get("error") or None
+    status, error, row = row.get("status"), row.get("error") or None, row | {"text": _text(row, n, place)}
     if status not in STATUSES:  # another tool's words
         status = "error" if error and not row["text"] else "ok"
     if status == "error":
@@ -83,7 +111,7 @@ def _said(row: dict, place: str) -> dict:
 
 
 def load_answers(
-    path: str | Path,  # CSV or Parquet with item_id and text, mode and sample where given; or a log of another tool
+    path: str | Path,  # CSV or Parquet with item_id and text (or letter, or number); or a log of another tool
     items: Sequence[Item],  # that were asked
     model: str,  # whose answers they are: a name for the tables
     *,
@@ -91,9 +119,11 @@ def load_answers(
 ) -> list[
     Response
 ]:  # one a row, in the order of the file; an empty text is an empty answer, or none where `error` says why
-    """Somebody's answers as responses.
+    """Somebody's answers as responses. Columns mode, sample, numbered and order are read where they are given; `order`
+    names the item's letters as they were shown (CABDE), where that was another order than the item's. Rows to items
+    that neither are asked nor are among `others` are counted, named and passed over, where most rows are not such.
 
-    Raises: FileNotFoundError; ValueError for a missing column, or an item that neither was asked nor is among `others`.
+    Raises: FileNotFoundError; ValueError for a missing column, or a file most of whose rows name no item.
     """
     path = Path(path).expanduser()
     if not path.exists():
@@ -105,7 +135,7 @@ def load_answers(
             error=FileNotFoundError,
         )
     table = _rows(path)
-    study = {i.item_id: i.study for i in items}
+    study, n_options = {i.item_id: i.study for i in items}, {i.item_id: len(i.options) for i in items}
     if path.suffix in (".eval", ".json", ".jsonl"):  # a log of all questions, of which some are asked here
         known = [(place, r) for place, r in table if r["item_id"] in study]
         there = {r["item_id"] for _, r in known}
@@ -123,7 +153,11 @@ def load_answers(
         print(f"{model}: {len(passed)} of {len(table)} answers of {path.name} are to items that are not asked here")
         table = [(place, r) for place, r in table if place not in set(passed)]
     unknown = [r["item_id"] for _, r in table if r["item_id"] not in study]
-    if unknown:
+    if unknown and 2 * len(unknown) < len(table):
+        named = ", ".join(sorted(set(unknown))[:10]) + (", ..." if len(set(unknown)) > 10 else "")
+        print(f"{model}: {len(unknown)} of {len(table)} answers of {path.name} name no item and are left out: {named}")
+        table = [(place, r) for place, r in table if r["item_id"] in study]
+    elif unknown:
         refuse(
             "load_answers",
             "item_id",
@@ -145,7 +179,8 @@ def load_answers(
                 cost_usd=None,
                 attempts=0,
                 numbered=_numbered(r.get("numbered"), place),
-                **_said(r, place),
+                order=_order(r.get("order"), n_options[r["item_id"]], place),
+                **_said(r, n_options[r["item_id"]], place),
             ),
         )
         for place, r in table

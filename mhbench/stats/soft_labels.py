@@ -106,36 +106,54 @@ class QuestionAlphas(NamedTuple):
     alpha: np.ndarray  # (Q,) NaN where fewer than two annotations, or no variation
     ci_low: np.ndarray  # (Q,) NaN without replicates
     ci_high: np.ndarray
-    n: np.ndarray  # (Q,) annotations
+    n: np.ndarray  # (Q,) raters; annotations where raters are not told apart
+
+
+_DRAWS = 200  # of one annotation a rater, where a rater has several
+
+
+def _one_each(who: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:  # (n, annotations) of 0 and 1
+    "Draws of one annotation of each rater."
+    order = rng.random((n, len(who)))
+    first = np.stack([order[:, who == r].min(1) for r in range(who.max() + 1)], axis=1)
+    return (order == first[:, who]).astype(float)
 
 
 def question_alphas(
     scores: np.ndarray,  # (n, K) float
     questions: np.ndarray,  # (n,) labels
     *,
+    raters: np.ndarray | None = None,  # (n,) labels; None: every annotation is another rater's
     scale: str = "interval",  # of the scores: nominal, ordinal, interval or ratio
-    n: int = 0,  # bootstrap replicates over annotations; 0 for none
+    n: int = 0,  # bootstrap replicates over raters; 0 for none
     seed: int = 0,
     level: float = 0.95,
 ) -> QuestionAlphas:
-    """How far the annotators of each question agree on its options.
+    """How far the annotators of each question agree on its options. A rater who annotated a question several times is
+    one rater: alpha is the mean over draws of one annotation a rater.
 
     Source: Krippendorff 2011; Lamparth, Grabb et al. 2025, figure 16.
 
-    Raises: ValueError where `questions` is not one label a row.
+    Raises: ValueError where `questions` or `raters` is not one label a row.
     """
     x, g = _scores(scores, "question_alphas"), np.asarray(questions)
-    if g.shape != (len(x),):
-        refuse("question_alphas", "questions", f"be one label a row, shape ({len(x)},)", f"{g.shape}")
-    names, code, size = np.unique(g, return_inverse=True, return_counts=True)
+    r = np.arange(len(x)) if raters is None else np.asarray(raters)
+    for name, labels in (("questions", g), ("raters", r)):
+        if labels.shape != (len(x),):
+            refuse("question_alphas", name, f"be one label a row, shape ({len(x)},)", f"{labels.shape}")
+    names, code = np.unique(g, return_inverse=True)
     alpha, low, high = (np.full(len(names), np.nan) for _ in range(3))
+    size = np.zeros(len(names), int)
     for k, s in enumerate(np.random.SeedSequence(seed).spawn(len(names))):
-        rows = x[code == k]
-        if len(rows) < 2 or len(np.unique(rows[~np.isnan(rows)])) < 2:
+        rows, who = x[code == k], np.unique(r[code == k], return_inverse=True)[1]
+        size[k] = who.max() + 1
+        if size[k] < 2 or len(np.unique(rows[~np.isnan(rows)])) < 2:
             continue
-        alpha[k] = krippendorff_alpha(rows, scale)
+        once, rng = size[k] == len(rows), np.random.default_rng(s.spawn(1)[0])
+        each = krippendorff_alpha(rows, scale, rater_weights=None if once else _one_each(who, _DRAWS, rng))
+        alpha[k] = np.nanmean(each)
         if n:
-            w = np.concatenate(list(draw_weights(len(rows), n, seed=s)))
-            r = krippendorff_alpha(rows, scale, rater_weights=w)
-            low[k], high[k] = np.minimum(np.array(percentile_interval(r - np.nanmean(r) + alpha[k], level)), 1.0)
+            drawn = np.concatenate(list(draw_weights(int(size[k]), n, seed=s)))[:, who]
+            b = krippendorff_alpha(rows, scale, rater_weights=drawn if once else drawn * _one_each(who, n, rng))
+            low[k], high[k] = np.minimum(np.array(percentile_interval(b - np.nanmean(b) + alpha[k], level)), 1.0)
     return QuestionAlphas(names, alpha, *with_width(low, high), size)

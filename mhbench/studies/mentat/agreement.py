@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import combinations
 
+import numpy as np
 import pandas as pd
 
 from ...records.schema import Item, Rating
@@ -16,7 +18,7 @@ from ...stats.soft_labels import question_alphas
 from .annotations import annotation_arrays
 
 # %% auto #0
-__all__ = ['question_categories', 'question_agreement', 'mean_agreement', 'agreement_metrics']
+__all__ = ['question_categories', 'question_agreement', 'mean_agreement', 'rater_again', 'agreement_metrics']
 
 # %% ../../../nbs/studies/mentat/08_agreement.ipynb #f644619a
 def question_categories(items: Iterable[Item], ratings: Iterable[Rating]) -> dict[str, str]:  # question -> category
@@ -32,15 +34,15 @@ def question_agreement(
     scale: str = "interval",  # of the scores: ordinal, interval or ratio
     n_boot: int = 1000,  # replicates, over the annotators of a question
     seed: int,
-) -> pd.DataFrame:  # question, category, n (annotations), ..., estimate (NaN where alpha is not defined)
-    """Krippendorff's alpha of each question.
+) -> pd.DataFrame:  # question, category, n (raters), ..., estimate (NaN where alpha is not defined)
+    """Krippendorff's alpha of each question. A rater who annotated it several times is one rater: see `rater_again`.
 
     Source: Lamparth, Grabb et al. 2025, figure 16.
 
     Raises: ValueError where an annotation lacks an option, or there is none.
     """
     a = annotation_arrays(ratings)
-    found = question_alphas(a.scores, a.questions, scale=scale, n=n_boot, seed=seed)
+    found = question_alphas(a.scores, a.questions, raters=a.raters, scale=scale, n=n_boot, seed=seed)
     rows = [
         {"question": q, "category": (categories or {}).get(q)}
         | Estimate.from_limits(found.alpha[k], found.ci_low[k], found.ci_high[k], n=found.n[k], kind="bootstrap").row()
@@ -63,6 +65,39 @@ def mean_agreement(
         found = estimate(mean, alphas, n_boot=n_boot, seed=seed)
         rows.append(head | found.row() | {"undefined": len(part) - len(alphas)})
     return pd.DataFrame(rows)
+
+
+def rater_again(
+    ratings: Iterable[Rating],  # of options A, B, ...
+    *,
+    n_boot: int = 1000,
+    seed: int,
+) -> pd.DataFrame:  # measure, n (pairs of annotations), n_clusters (questions), ...; no row where nobody rated twice
+    """How far a rater who annotated a question again said the same: the share of pairs of annotations with one most
+    preferred option in common, and the standard deviation of a rater's score of an option.
+
+    Source: Bland and Altman 1996, Measurement error (the standard deviation within raters).
+    """
+    a = annotation_arrays(ratings)
+    pairs = [
+        (i, j)
+        for i, j in combinations(range(len(a.scores)), 2)
+        if a.questions[i] == a.questions[j] and a.raters[i] == a.raters[j]
+    ]
+    if not pairs:
+        return pd.DataFrame(columns=["measure"])
+    one, other = (a.scores[list(side)] for side in zip(*pairs))
+    tops = [x == x.max(1, keepdims=True) for x in (one, other)]
+    same, apart = (tops[0] & tops[1]).any(1), ((one - other) ** 2 / 2).mean(1)
+    drawn = {"clusters": a.questions[[i for i, _ in pairs]], "n_boot": n_boot, "seed": seed}
+    spread = estimate(lambda x, weights=None: np.sqrt(mean(x, weights=weights)), apart, **drawn)
+    return pd.DataFrame(
+        [
+            {"measure": "a rater again: same most preferred option"}
+            | estimate(mean, same.astype(float), share=True, **drawn).row(),
+            {"measure": "a rater again: standard deviation of a score, 0 to 100"} | spread.row(),
+        ]
+    )
 
 
 def agreement_metrics(ratings: list[Rating], table: pd.DataFrame) -> dict:

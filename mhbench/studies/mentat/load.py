@@ -44,7 +44,7 @@ def _settings(path: Path, sets: list[str]) -> dict[str, dict]:
     return {
         "prepare": {"sets": [] if sets else ["D0", "D_G", "D_A", "D_N"]},
         "generate": {"modes": {"free_form": {"sets": base}}},
-        "score": {"core": base[0] if len(base) == 1 else base or None},
+        "score": {"core": base[0] if base else None},
         "preferences": {"creators": str(creators.resolve()) if creators.exists() else None},
     }
 

@@ -130,15 +130,22 @@ def same_as_source(labels: pd.DataFrame, sources: Mapping[str, int], *, n_boot: 
     return pd.DataFrame([{"measure": "the source's own labels prefer the same option"} | e.row()])
 
 # %% ../../../nbs/studies/mentat/10_preferences.ipynb #7695f536
-def chosen_labels(labels: pd.DataFrame, offset: str) -> pd.DataFrame:  # question, option, n, means, probabilities
-    """The labels that later stages take: of one hierarchical model, without the creators.
+def chosen_labels(
+    labels: pd.DataFrame,  # of label_tables
+    offset: str,
+    creators_rate: bool = False,  # True: of the fit with the creators among the raters
+) -> pd.DataFrame:  # question, option, n, means, probabilities
+    """The labels that later stages take: of one hierarchical model.
 
-    Raises: ValueError for another offset.
+    Raises: ValueError for another offset, or for creators whose answers are not known.
     """
     if offset not in OFFSETS:
         remedy = "mend preferences.offset in params.yaml"
         refuse("preferences", "offset", "be 'paper' or 'symmetric'", f"{offset!r}", remedy=remedy)
-    one = labels[(labels["model"] == f"hierarchical, {offset}") & ~labels["creators"]]
+    one = labels[(labels["model"] == f"hierarchical, {offset}") & (labels["creators"] == creators_rate)]
+    if not len(one):
+        remedy = "name a file of their answers in preferences.creators"
+        refuse("preferences", "creators_rate", "be true where the creators' answers are known", "none", remedy=remedy)
     return one.drop(columns=["model", "creators"]).reset_index(drop=True)
 
 
@@ -195,17 +202,14 @@ def simulated_truth(
     made_with: int | None,  # the seed of simulate_annotations; None: nothing was declared
     n_raters: int = 8,
 ) -> pd.DataFrame:  # columns of mhbench.steps.truth.TRUTH; no row where nothing was declared
-    """Declared and fitted slopes, readiness to tie, and the weight of each question's most preferred option.
-
-    Raises: ValueError where other raters rated than were made.
+    """Declared and fitted slopes, readiness to tie, and the weight of each question's most preferred option. Raters
+    that `simulate_annotations` does not make have declared nothing.
     """
     rated = set(labels["question"])
     asked = {i.base: _as_written(i) for i in reversed(list(items)) if i.soft_labels is not None and i.base in rated}
-    if made_with is None or not asked:
-        return beside_truth(pd.DataFrame(columns=["truth", "estimate"]))
     names = [f"r{k}" for k in range(n_raters)]
-    if strangers := sorted(set(raters["rater"]) - set(names)):
-        refuse("simulated_truth", "made_with", f"be the seed of raters {names[0]} to {names[-1]}", f"{strangers}")
+    if made_with is None or not asked or not set(raters["rater"]) <= set(names):
+        return beside_truth(pd.DataFrame(columns=["truth", "estimate"]))
     panel = simulated_panel(list(asked.values()), n_raters=n_raters, seed=made_with)
     own = raters[raters["model"] == "symmetric"]
     declared = {("slope", r): x for r, x in zip(names, panel.slopes)}

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
@@ -32,7 +32,8 @@ from .labels import add_creator, jensen_shannon
 
 # %% auto #0
 __all__ = ['has_one_reading', 'can_be_tested', 'both_readings', 'ReadingTests', 'reading_tests', 'agreement_by_reading',
-           'reading_fits', 'changed_questions', 'labels_of', 'labels_by_reading', 'reading_labels', 'score_by_labels']
+           'reading_fits', 'changed_questions', 'labels_of', 'labels_by_reading', 'own_labels', 'reading_labels',
+           'beside_published', 'score_by_labels']
 
 # %% ../../../nbs/studies/mentat/06_readings.ipynb #c6c30673
 def has_one_reading(
@@ -194,7 +195,7 @@ def _top_share(scores: np.ndarray) -> float:
 
 def _measures(arrays: AnnotationArrays, creators: Mapping[str, int]) -> pd.DataFrame:
     "Alpha, share of the top option, and the creator's answer on top, one row a question."
-    alphas = question_alphas(arrays.scores, arrays.questions)
+    alphas = question_alphas(arrays.scores, arrays.questions, raters=arrays.raters)
     rows = []
     for q, alpha in zip(alphas.questions, alphas.alpha, strict=True):
         scores = arrays.scores[arrays.questions == q]
@@ -322,10 +323,22 @@ def labels_by_reading(
     fits: Mapping[tuple[str, str, bool], HierarchicalFit],  # what reading_fits returned
     *,
     offset: str = "symmetric",
-    creators: bool = False,
-) -> pd.DataFrame:  # reading, question, option, probability
-    "The labels of either reading, one row an option."
-    return pd.concat([labels_of(fits[m, offset, creators]).assign(reading=m) for m in MAPPINGS], ignore_index=True)
+) -> pd.DataFrame:  # reading, creators (among the raters, or not), question, option, probability
+    "The labels of either reading, one row an option; of questions that every fit holds."
+    parts = [
+        labels_of(fit).assign(reading=reading, creators=creators)
+        for (reading, what, creators), fit in fits.items()
+        if what == offset
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def own_labels(items: Iterable[Item]) -> str:
+    "What the labels that items carry are called: MENTAT publishes three sets of them."
+    return " and ".join(sorted({i.origin.get("labels", "question file") for i in items}))
+
+
+_CALLED = {"shown": "as shown", "release": "as released"}
 
 
 def reading_labels(
@@ -333,13 +346,45 @@ def reading_labels(
     items: Sequence[Item],
     responses: Sequence[Response],
 ) -> dict[str, pd.DataFrame | None]:  # as score_by_labels takes them; empty where nobody answered such a question
-    "The labels of either reading, and those of the question file, by what a reader calls them."
+    "The labels of either reading, and those that the items carry, by what a reader calls them."
     known = set(table["question"])
-    rated = {i.item_id for i in items if i.base in known and i.task == "multiple_choice"}
-    if not any(r.item_id in rated and r.mode != "free_form" for r in responses):
+    rated = [i for i in items if i.base in known and i.task == "multiple_choice"]
+    asked = {i.item_id for i in rated}
+    if not any(r.item_id in asked and r.mode != "free_form" for r in responses):
         return {}
-    shown, release = (table[table["reading"] == m].drop(columns="reading") for m in ("shown", "release"))
-    return {"as shown": shown, "as released": release, "question file": None}
+    made: dict[str, pd.DataFrame | None] = {
+        _CALLED[reading] + (", creators among the raters" if creators else ""): g.drop(columns=["reading", "creators"])
+        for (reading, creators), g in sorted(table.groupby(["reading", "creators"]), key=lambda x: x[0][0] != "shown")
+    }
+    return made | {own_labels(rated): None}
+
+
+def beside_published(
+    fits: Mapping[tuple[str, str, bool], HierarchicalFit],  # what reading_fits returned
+    items: Iterable[Item],  # with the labels that were published
+) -> pd.DataFrame:
+    """Each fit beside the labels that the items carry, where these are preferences and not one right option.
+
+    Columns: published, reading, offset, creators, n (questions), n_same (the same most preferred option),
+    largest_difference (of two probabilities).
+    """
+    published: dict[tuple[str, str], np.ndarray] = {}  # what it is called, and the question -> probabilities
+    for i in items:
+        if i.soft_labels is not None and max(i.soft_labels) < 1:
+            order = range(len(i.options)) if i.order is None else i.order
+            published[own_labels([i]), i.base] = np.array(i.soft_labels)[np.argsort(order)]
+    rows = []
+    for name in sorted({name for name, _ in published}):
+        for (reading, offset, creators), fit in fits.items():
+            at = [(k, published[name, q]) for k, q in enumerate(fit.questions) if (name, q) in published]
+            if not at:
+                continue
+            ours, theirs = fit.probs[[k for k, _ in at]], np.array([p for _, p in at])
+            counts = {"n": len(at), "n_same": int((ours.argmax(1) == theirs.argmax(1)).sum())}
+            head = {"published": name, "reading": reading, "offset": offset, "creators": creators}
+            rows.append(head | counts | {"largest_difference": float(np.abs(ours - theirs).max())})
+    columns = ["published", "reading", "offset", "creators", "n", "n_same", "largest_difference"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def score_by_labels(
@@ -350,7 +395,7 @@ def score_by_labels(
     n_boot: int = 1000,
     seed: int,
 ) -> pd.DataFrame:  # model, mode, category, labels, n (items), n_clusters, estimate, ci_low, ci_high, interval
-    """Accuracy against each set of labels on the same items, and the differences of every two, paired.
+    """Accuracy against each set of labels on the same items, and the first minus each other one, paired.
 
     Only questions that every set labels are scored; an answer that could not be read counts as wrong under each.
 
@@ -374,8 +419,9 @@ def score_by_labels(
         head = scored.groupby(keys, sort=True).agg(category=("category", "first"), cluster=("cluster", "first"))
         correct[name] = where_read(scored, ["model", "mode"]).groupby(keys, sort=True)["correct"].mean()
     table = head.assign(**correct).dropna(subset=list(correct))
-    for a, b in combinations(correct, 2):
-        table[f"{a} - {b}"] = table[a] - table[b]
+    first, *others = correct
+    for other in others:
+        table[f"{first} - {other}"] = table[first] - table[other]
     rows = []
     for (model, mode), g in table.groupby(["model", "mode"], sort=True):
         for name, part in [("all", g), *g.groupby("category", sort=True)]:
