@@ -157,7 +157,11 @@ def asked_by(p: dict, stage: str, study: str) -> dict[str, list[str] | None]:
     out = {k: given[k] for k in ASKED_IN.get(stage, ()) if k in given}
     chosen = {"judges": run.get("judges"), "contestants": run.get("subjects"), "asked": run.get("subjects")}
     most = {k: len(v or []) if stage in _NOBODY else None for k, v in out.items()}
+    named = given.get("asked") or []
+    sorting = [m for m in named if stage == "profile" and m in (run.get("models") or []) and kind_of(p, m) == "encoder"]
     out |= {k: list(chosen[k])[: most[k]] for k in out if chosen.get(k) is not None}
+    if chosen["asked"] is not None and "asked" in out:  # an encoder of the run sorts, whoever else is asked
+        out["asked"] = list(dict.fromkeys([*(out["asked"] or []), *sorting]))
     silent = HERE[1:] if stage in ("judge", "judge_study", "profile") else HERE
     out = {k: v and [m for m in v if m not in p["models"] or kind_of(p, m) not in silent] for k, v in out.items()}
     if named := given.get("examinees"):

@@ -218,7 +218,8 @@ def simulated_truth(
     fitted = fitted.assign(model="simulated rater " + own["rater"], quantity=own["quantity"].map(_FITTED))
     place = {q: k for k, q in enumerate(asked)}
     wrong = np.zeros(panel.worths.shape, bool)
-    for q, option in labels.loc[labels["wrong"].astype(bool), ["question", "option"]].itertuples(index=False):
+    known = labels[labels["wrong"].astype(bool) & labels["question"].isin(place)]
+    for q, option in known[["question", "option"]].itertuples(index=False):
         wrong[place[q], ord(option) - ord("A")] = True
     weights = soft_labels(softmax(panel.worths, axis=1), wrong)  # objectively wrong options have none
     here = labels[labels["question"].isin(place)]
