@@ -252,7 +252,7 @@ def _plain(answer: str, o: _Options) -> _Plain:
         last = m.end
     return _Plain("".join(out), [*at, len(answer)])
 
-# %% ../../nbs/ask/06_parse.ipynb #dfea54f7
+# %% ../../nbs/ask/06_parse.ipynb #cee5a3a4
 _WORDS = {
     "ANSWER": """  # nouns for what is chosen
         en: answers? | choices? | options? | responses? | solution | selection | pick | recommendation | prediction
@@ -285,7 +285,7 @@ _WORDS = {
         ko: 정답 | 답변 | 답""",
     "FIELD": """  # further headings of an answer
         en: ans | action | selected | chosen | picked | final | decision | conclusion | verdict | key | result | output
-        en: diagnosis | correct | best | most \\w{3,14}
+        en: diagnosis | correct | best | most \\w{3,14} | remaining | summary | to summarize | to conclude | tl;dr
         de: richtig | ergebnis | entscheidung | fazit
         fr: résultat | conclusion
         es: resultado | conclusión
@@ -406,7 +406,7 @@ _WORDS = {
         es: me quedo con
         pt: eu diria | escolho | escolheria | seleciono | marco | marcaria | optaria por
         it: direi | scelgo | sceglierei | seleziono | opto per | opterei per | rispondo
-        nl: ik (?:kies|zou kiezen voor|ga voor|denk|zou zeggen)
+        nl: ik (?:kies(?: voor)?|zou kiezen voor|ga voor|denk|zou zeggen)
         sv: jag väljer | jeg (?:velger|vælger)
         pl: wybieram
         ru: выбираю | выберу
@@ -419,6 +419,7 @@ _WORDS = {
         en: correct | right | best | chosen | selected | preferred | recommended | safest | answer | choice
         en: (?:true|one)(?=[.,!]|$)
         en: most (?:appropriate|likely|accurate|suitable|effective|fitting|probable|plausible|helpful|relevant|useful)
+        en: (?:best |first )?next (?:best )?step
         en: most (?:consistent|reasonable|informative|sensible|empathic|therapeutic)
         de: richtig\\w{0,2} | korrekt\\w{0,2} | zutreffend\\w{0,2} | beste\\w{0,2} | passendste | antwort | wahl
         de: am (?:besten|ehesten|wahrscheinlichsten)(?: geeignet)?
@@ -432,8 +433,8 @@ _WORDS = {
         pl: poprawna | prawidłowa
         ru: правильный | верный | верен""",
     "FILL": """  # what may stand before it
-        en: the | my | our | single | only | clearly | therefore | thus | indeed | definitely | by far | most likely
-        en: also | both | most
+        en: the | my | our | final | single | only | clearly | therefore | thus | indeed | definitely
+        en: by far | most likely | also | both | most
         de: die | das | der | meine | am | hier | daher
         fr: la | le | donc
         es: el | lo | por lo tanto
@@ -500,7 +501,7 @@ def _any(words: str) -> str:
     whole = [word for word in given if word not in loose]
     return "(?:" + "|".join([r"(?<!\w)(?:" + "|".join(whole) + r")(?!\w)", *loose]) + ")"
 
-# %% ../../nbs/ask/06_parse.ipynb #1019d3b6
+# %% ../../nbs/ask/06_parse.ipynb #7d0b3fb1
 _SIGN = "Ⓐ-Ⓩ🄰-🅉🅐-🅩"
 _PARTS = {
     "X": rf"(?:(?:l['’]|{{ART}} |final )?(?:{{TITLE}}·){{1,2}})?[{_SIGN}]+",  # an option, by whatever names it
@@ -511,7 +512,7 @@ _PARTS = {
         r"(?:(?<=[🅐-🅩])|(?=·(?:$|[.,;:!)\]}\"'”’»(<。、；！…]|[-–—=](?:\s|$)|{CLAUSE}|[A-Z]\w+:|['’]d[ıiuü]r)))"
     ),
     "SEP": r"(?::|=>|->|→|=|[-–—](?=\s)|\n|】|(?<=ans)\.)",
-    "MORE": rf"(?:(?:\s|(?<=[{_CJK}]))(?!{{NOT}}|{{IS}})[^\W\d_]{{1,20}})",  # a further word
+    "MORE": rf"(?:(?:\s|(?<=[{_CJK}]))(?!{{NOT}})[^\W\d_]{{1,20}})",  # a further word
     "ASIDE": (  # to the question, in this case, given her history
         r"(?:·,[^,.;\n]{1,60},"
         r"| (?:to|for|in|of|among|here|that|which|from|i|we|auf|zu|für|hier|bei|von|à|para|per|voor)\b"
@@ -519,11 +520,12 @@ _PARTS = {
     ),
     "I": (
         r"(?:(?<!\w)(?:i|we|let)(?:['’](?:d|ll|m|s|ve)| (?:am|us|me|would|will|must|should|have))?"
-        r"(?: (?:have to|had to|going to|therefore|thus|then|also|definitely|strongly))? |you should "
+        r"(?: (?:have to|had to|going to|therefore|thus|then|also|definitely|strongly))? "
+        r"|(?<!\w)(?!nobody)\w{1,20} should "
         r"|^(?=going|go |choose|select|pick))"
     ),
     "START": (  # of a sentence or a clause
-        r"(?:^[^\w\n]{0,9}|(?<=[.!?:;,(] )(?:(?:and|und|so|but|then) )?"
+        r"(?:^[^\w\n]{0,9}|is why |(?<=[.!?:;,(] )(?:(?:and|und|so|but|then) )?"
         r"|(?<!\w)(?:only|both|either|therefore|thus|so|hence|that|think|believe|say|although|though|and|but|case|view"
         r"|opinion|judge?ment|here|of these|nur|daher|also|dass|hier|que|che|dat) "
         r"|(?<=[因所此故以，、])|(?=(?:l['’])?{TITLE} ))"
@@ -531,8 +533,8 @@ _PARTS = {
     "KEY": (
         r"(?!\w*(?:incorrect|wrong|reject|eliminat|second|other|index|idx))"
         r"(?!(?:options|choices|letters|answers_?\w+)\b)"
-        r"\w{0,20}(?:final|answer|choice|letter|option|select|predict|label|verdict|decision|response|antwort|lösung"
-        r"|respuesta|réponse|reponse|resposta|risposta|答案)\w{0,20}"
+        r"\w{0,20}(?:final|result|answer|choice|letter|option|select|predict|label|verdict|decision|response|antwort"
+        r"|lösung|respuesta|réponse|reponse|resposta|risposta|答案)\w{0,20}"
     ),
 }
 
@@ -587,7 +589,7 @@ FORMS = [
     Form("return", "marked", r"\b(?:return |print·\(?){SAID}·\)?$", ('return "B"', "print('B')")),
 ]
 
-# %% ../../nbs/ask/06_parse.ipynb #cdc60d23
+# %% ../../nbs/ask/06_parse.ipynb #150d8058
 FORMS += [
     Form(
         "the answer is B",
@@ -629,8 +631,15 @@ FORMS += [
         "the best of any kind is B",
         "declared",
         r"(?:(?:the|our|my) (?:best|correct|right|most \w{3,14}|(?:\w{4,6} )?first-line)|first-line)"
-        r"(?: (?!{NOT}|{IS}|{BUT})[^\W\d_][\w-]{0,20}){1,6}? {IS}(?: {SURELY})?·:?·{LABEL}{END}",
-        ("The most important test before treatment is B.",),
+        r"(?: (?!{NOT}|{BUT})[^\W\d_][\w-]{0,20}){1,6}? (?:is|would be|will be|should be)(?: {SURELY})?·:?·"
+        r"{LABEL}{END}",
+        ("The most important test before treatment is B.", "The best way to help her is B."),
+    ),
+    Form(
+        "the correct one of any kind is sertraline",
+        "declared",
+        r"(?<!\w)the (?:correct|right) \w{1,20} (?:is|would be) {SAID}{END}",
+        ("The right dose would be sertraline.",),
     ),
     Form(
         "most likely has B",
@@ -641,8 +650,8 @@ FORMS += [
     Form(
         "correct is B",
         "declared",
-        r"(?:^|(?<=[.!?:;,] ))[^\w\n]{0,4}(?:correct|right|richtig|korrekt|zutreffend|am \w{1,20}sten|correcta|corretta"
-        r"|correcte) (?:{IS}|passt) (?:{ART} )?{SAID}{END}",
+        r"(?:^|(?<=[.!?:;,] ))[^\w\n]{0,4}(?:{ART} )?(?:correct|right|richtig|korrekt|zutreffend|am \w{1,20}sten"
+        r"|correcta|corretta|correcte) (?:{IS}|passt) (?:{ART} )?{SAID}{END}",
         ("Richtig ist B.", "Am besten passt B."),
     ),
     Form(
@@ -659,7 +668,7 @@ FORMS += [
     ),
 ]
 
-# %% ../../nbs/ask/06_parse.ipynb #85064e74
+# %% ../../nbs/ask/06_parse.ipynb #512eddd0
 FORMS += [
     Form(
         "I choose B",
@@ -676,16 +685,16 @@ FORMS += [
     Form(
         "I would B choose",
         "declared",
-        r"(?<!\w)(?:ich (?:würde|werde|möchte)|ik zou|jag skulle) (?:(?:mich für|auf|mit|für|voor) )?(?:{ART} )?{SAID} "
-        r"(?:wählen|nehmen|entscheiden|antworten|sagen|empfehlen|tippen|geben|kiezen|välja)(?!\w)",
+        r"(?<!\w)(?:ich (?:würde|werde|möchte)|würde ich|ik zou|jag skulle) (?:(?:mich für|auf|mit|für|voor) )?"
+        r"(?:{ART} )?{SAID} (?:wählen|nehmen|entscheiden|antworten|sagen|empfehlen|tippen|geben|kiezen|välja)(?!\w)",
         ("Ich würde B wählen.", "Ik zou B kiezen."),
     ),
     Form("B I choose", "declared", "{SAID}·を(?:選|回答)", ("したがって、Bを選びます。",)),
     Form(
         "I would do B",
         "declared",
-        r"(?<!\w)i(?:['’]d| would| will) (?P<said>[🄰-🅉])(?=[.!]?$)",
-        ("I would sertraline.",),  # with an option that is a verb: I would watch and wait
+        r"(?<!\w)(?:i(?:['’]d| would| will)|\w{1,20} should) (?P<said>[🄰-🅉])(?=[.!]?$)",
+        ("I would sertraline.", "The therapist should sertraline."),  # as in: I would watch and wait
     ),
     Form("therefore B", "declared", r"(?:^also|{SO})·[,:]?·{SAID}[.!]{0,4}$", ("Therefore, B.", "He has a plan → B")),
     Form(
@@ -698,7 +707,8 @@ FORMS += [
     Form(
         "it is B",
         "declared",
-        r"(?<!\w)(?:(?:it|that|es)(?:['’]s| is| ist| must be| has to be| would be)|this is) {LABEL}{END}",
+        r"(?<!\w)(?:(?:it|that|es)(?:['’]s| is| ist| must be| has to be| would be)|this is|c['’]est) "
+        r"(?:{ART} )?{LABEL}{END}",
         ("It is B.", "I think it's B.", "That would be option B."),
     ),
     Form(
@@ -723,7 +733,7 @@ FORMS += [
     ),
 ]
 
-# %% ../../nbs/ask/06_parse.ipynb #cd850c6f
+# %% ../../nbs/ask/06_parse.ipynb #23def235
 FORMS += [
     Form(
         "B is correct",
@@ -748,9 +758,10 @@ FORMS += [
     Form(
         "B fits best",
         "declared",
-        r"{START}{SAID} (?:fits? (?:[^.,;:?\n]{0,30} )?best|it is|remains"
-        r"|best (?:fits|describes|addresses|matches|explains|represents)|trifft (?:am ehesten )?zu|passt am besten)\b",
-        ("B fits best.", "B trifft zu.", "Only B remains.", "B it is."),
+        r"{START}{SAID}\)? (?:fits? (?:[^.,;:?\n]{0,30} )?best|it is|remains"
+        r"|(?:should|must|has to) (?:come|be \w{2,12}) first|best \w{2,12}[st]|trifft (?:am ehesten )?zu"
+        r"|passt am besten)\b",
+        ("B fits best.", "B trifft zu.", "Only B remains.", "B it is.", "B should be done first."),
     ),
     Form(
         "am ehesten trifft B zu",
@@ -790,7 +801,7 @@ FORMS += [
     ),
 ]
 
-# %% ../../nbs/ask/06_parse.ipynb #ce303721
+# %% ../../nbs/ask/06_parse.ipynb #7c79648a
 _BEFORE = [
     _pattern(r"{NOT}(?:(?!{BUT})[^.;,:\n，]){0,40}\Z"),  # in its clause, a word that denies, supposes or doubts
     _pattern(  # what others say
@@ -809,7 +820,7 @@ _BEFORE = [
     ),
 ]
 _AFTER = _pattern(
-    r"[^.!,;:\n]{0,40}\?|·[,(]?·(?:or|oder|if|only if|unless|wenn|falls|then|dann|followed by)\b"
+    r"[^.!,;:\n]{0,40}\?|·[,(.…]{0,4}·(?:or|oder)\b|·[,(]?·(?:if|only if|unless|wenn|falls|then|dann|followed by)\b"
     r"|·[,;(]?·(?:(?:and|und|but) )?(?:also|maybe|perhaps|possibly|alternatively|auch|vielleicht|eventuell"
     r"|alternativ)\b"
     r"|·[,;]·(?:and |und )?(?:then|next|dann)\b|·,?·(?:(?:but|and) so is|as well as|sondern auch|sowie)\b"
