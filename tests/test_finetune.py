@@ -13,6 +13,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+from mhbench.ask.progress import LIVE, Steps
 from mhbench.encode import finetune as finetuning
 from mhbench.encode.finetune import TrainingData, finetune, model_card, run_key, training_settings, untrained_model
 from mhbench.encode.multiple_choice import choice_responses, load_multiple_choice, prepare_choices
@@ -102,6 +103,19 @@ def test_the_same_bits_twice_and_others_for_another_seed(base, parts, whole, tmp
     assert equal(finetune(parts, settings, seed=7, runs=tmp_path).folder, whole.folder)
     other = finetune(parts, settings, seed=8, runs=tmp_path)
     assert not equal(other.folder, whole.folder) and other.key != whole.key
+
+
+def test_a_training_says_how_far_it_is(parts, whole, tmp_path, monkeypatch):
+    "Where whoever looks on reads it, and counted from the start where it was stopped."
+    monkeypatch.setenv(LIVE, str(tmp_path / "state.json"))
+    settings = training_settings(SETTINGS)
+    with pytest.raises(Killed):
+        finetune(parts, settings, seed=7, runs=tmp_path, callbacks=[KillAt(5)])
+    monkeypatch.setattr(Steps, "tick", lambda line: line.tell(line.began + 1e6, True))
+    finetune(parts, settings, seed=7, runs=tmp_path)
+    told = json.loads((tmp_path / "state.json").read_text(encoding="utf-8"))
+    assert told["line"] == f"training, seed 7: {told['total']} of {told['total']} steps, 0 s left"
+    assert told["cached"] == 3 and told["so_far"] is None, "the first epoch was kept"
 
 
 @pytest.mark.parametrize("step", [4, 8])  # three steps an epoch: within the second epoch, and within the third

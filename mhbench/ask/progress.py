@@ -16,7 +16,7 @@ from pathlib import Path
 from .request import Answer
 
 # %% auto #0
-__all__ = ['LIVE', 'Counted', 'Progress']
+__all__ = ['LIVE', 'Counted', 'Progress', 'Steps']
 
 # %% ../../nbs/ask/19_progress.ipynb #8ee42b41
 class Counted:
@@ -86,9 +86,11 @@ class Progress:
         numbers |= {"usd": usd, "seconds": now - self.began, "left": self.left(now), "line": self.line(now)}
         return numbers | {"so_far": self.so_far()}
 
-    def so_far(self) -> dict:
-        "Answers and money of all runs of this process."
-        runs = {r for r in [*_ENDED, self] if r.file == self.file}
+    def so_far(self) -> dict | None:
+        "Answers and money of all runs of this process; None where nothing was asked."
+        runs = {r for r in [*_ENDED, self] if r.file == self.file and not isinstance(r, Steps)}
+        if not runs:
+            return None
         sums = {k: sum(getattr(r, k) for r in runs) for k in ("done", "failed", "declined", "cached")}
         return sums | {"usd": None if any(r.unpriced for r in runs) else sum(r.usd for r in runs)}
 
@@ -119,3 +121,11 @@ class Progress:
             file=self.out,
             flush=True,
         )
+
+
+class Steps(Progress):
+    "The live line of what asks nobody, as a training: steps done, and time left."
+
+    def line(self, now: float) -> str:
+        left = f", {self.left(now):.0f} s left" if self.left(now) is not None else ""
+        return f"{self.label}: {self.done} of {self.total} steps{left}"

@@ -19,6 +19,7 @@ import pandas as pd
 from pydantic import Field
 
 from ..ask.notes import say
+from ..ask.progress import Steps
 from .loading import _loading, _max_length, _need
 from .multiple_choice import Choices, _first, base_folder, prepare_choices
 from ..errors import refuse, settings_from
@@ -266,6 +267,23 @@ def finetune(
     return Trained(folder, key, pd.DataFrame(facts.pop("history")), facts)
 
 
+def _progress(label: str, total: int) -> Any:  # a callback of transformers
+    "Tells whoever looks on, or a log, how far a training is."
+    from transformers import TrainerCallback
+
+    line = Steps(label, total)
+
+    class Telling(TrainerCallback):
+        def on_train_begin(self, args, state, control, **_):
+            line.cached = state.global_step  # steps of a run that was stopped
+
+        def on_step_end(self, args, state, control, **_):
+            line.done = state.global_step
+            line.tick()
+
+    return Telling()
+
+
 def _train(data: TrainingData, settings: TrainingSettings, seed: int, folder: Path, callbacks: list) -> None:
     model, tokenizer = untrained_model(data.base, settings, seed)
     import torch
@@ -287,7 +305,7 @@ def _train(data: TrainingData, settings: TrainingSettings, seed: int, folder: Pa
         train.rows,
         validation.rows or None,
         compute_metrics=_right,
-        callbacks=callbacks,
+        callbacks=[*callbacks, _progress(f"training, seed {seed}", steps)],
     )
     trainer.remove_callback(transformers.PrinterCallback)
     try:

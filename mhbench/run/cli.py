@@ -60,16 +60,20 @@ def _run(a):
         overrides = {"shard": [int(i), int(n)]}
     k, n = position(load_params(root() / a.params)["run"], a.stage, a.study, a.model)
     which = " ".join(x for x in (a.stage, a.study, a.model) if x)
-    with Live(f"stage {k} of {n}: {which}" if k else which):
+    with Live(f"{which} (stage {k} in the order of {n})" if k else which):
         done = run_stage(a.stage, a.study, a.model, params=a.params, overrides=overrides, here=True)
     print(f"{a.stage} {a.study or ''} {a.model or ''}".rstrip() + f": {os.path.relpath(done)}")
 
 
 def _inputs(a):
     from mhbench.run.inputs import record_inputs
+    from mhbench.run.live import position
+    from mhbench.run.params import load_params
 
     for study, hashes in record_inputs(a.params).items():
         print(f"{study}: corpus {hashes['corpus'][:12]}")
+    _, n = position(load_params(root() / a.params)["run"], "inputs")
+    print(f"{n} stages in the run's order; those that are up to date are passed over")
 
 
 def _trained(a):

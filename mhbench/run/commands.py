@@ -23,7 +23,7 @@ from .asking import asking, capped
 from .bank import add_corpus
 from .cached import add_cache
 from .compare import add_compare
-from .graph import root
+from .graph import root, runs
 from .params import ASKED_IN, asked_by, load_params, not_run
 from .people import add_people
 from .sweep import add_sweep
@@ -206,7 +206,8 @@ def print_summary(a: Any) -> None:
     for t in [folder / "headline.md", *sorted(folder.glob("*-score-accuracy*.md"))]:
         print(f"\n{t.read_text(encoding='utf-8').rstrip()}")
     print(f"\n{len(list(folder.glob('*.csv')))} tables as CSV and Markdown in results/report/")
-    figures = sorted((top / "figures").rglob("*.png"))
+    run = load_params(top / a.params)["run"]
+    figures = [f for stage, study in runs(run) for f in (top / "figures" / stage / study).glob("*.png")]
     print(f"{len(figures)} figures in figures/ (PNG and SVG); everything on one page: results/report.html")
 
 

@@ -113,9 +113,9 @@ class Live:
             return {}
 
     def _spent(self, state: dict) -> str:
-        if not state:
+        every = state.get("so_far")  # a stage may ask several times
+        if not every:
             return ""
-        every = state["so_far"]  # a stage may ask several times
         refused = f", {every['declined']} refused" if every["declined"] else ""
         counts = f"{every['done']} answers ({every['cached']} cached, {every['failed']} failed{refused})"
         return f", {counts}, {_money(every['usd'])}"
@@ -145,9 +145,10 @@ class Live:
 
     def _move(self, state: dict, now: float):
         if not state:
-            self.bar.update(self.task, description=f"{now - self.began:.0f} s")
-            return
+            return self.bar.update(self.task, description=f"{now - self.began:.0f} s")
         left = "" if state["left"] is None else f"{_clock(state['left'])} left, "
+        if not state["so_far"]:  # nobody is asked: a training
+            return self.bar.update(self.task, completed=state["done"], total=state["total"], description=left)
         asked = state["done"] - state["cached"]
         rate = asked / max(state["seconds"], 1e-9)
         money = _money(state["usd"])
