@@ -40,6 +40,37 @@ def precision_and_recall(rows: list[dict]) -> pd.DataFrame:
     return sums.assign(precision=sums.correct / sums.read, recall=sums.correct / sums.answers)
 
 
+def recorded_counselingbench(folder: Path) -> pd.DataFrame:
+    "Recorded answers, what their authors read of each and what is read here: run, id, said, theirs, ours; no question."
+    told = []
+    for file in sorted(folder.glob("*.csv")):
+        table = pd.read_csv(file, keep_default_na=False)
+        for n, row in enumerate(table.to_dict("records")):
+            ours = parse_choice(row["raw_pred"], [row[f"Choice {x}"] for x in "ABCD"]).letter or ""
+            theirs = row["parsed_pred"].replace("Z", "")  # Z: unread
+            told.append({"run": file.stem, "id": f"row {n}", "said": row["raw_pred"], "theirs": theirs, "ours": ours})
+    return pd.DataFrame(told)
+
+
+def recorded_mentat(folder: Path, password: str) -> pd.DataFrame:
+    "The same of the released run of MENTAT, whose texts are not told: run, id, category, theirs, ours."
+    from mhbench.studies.mentat.questions import _open, load_mentat
+    from mhbench.studies.mentat.results import RESULT_SETS, load_mentat_results, pickled_table, result_files
+
+    ((file, (model, name)),) = result_files(folder).items()
+    assert name in RESULT_SETS
+    items, said = load_mentat_results(folder, password, load_mentat(folder, password), [name])
+    asked, table = {i.item_id: i for i in items}, pickled_table(_open(file, password))
+    told = []
+    for answer, shares in zip(said, table["candidate_logprobs"], strict=True):
+        item = asked[answer.item_id]
+        ours = parse_choice(answer.text, item.options).letter or ""
+        theirs = "ABCDE"[max(range(5), key=list(shares).__getitem__)]
+        told.append({"run": model, "id": item.base, "category": item.category, "theirs": theirs, "ours": ours})
+        told[-1] |= {f"{who}_right": told[-1][who] in item.key for who in ("theirs", "ours")}
+    return pd.DataFrame(told)
+
+
 if __name__ == "__main__":
     for file in FILES:
         rows = read_forms(file)

@@ -1,6 +1,8 @@
 """Answers as models write them: what states one, what does not, and what contradicts itself."""
 
 import json
+import os
+import re
 
 import answer_forms
 import pytest
@@ -266,6 +268,15 @@ def test_long_outputs_take_no_time():
         "Refer for a medication review " * 2000,
         "if x, the answer for x " * 3000,
         "A)\nB)\n" * 5000,
+        "B. " * 20000,
+        '"reasoning": "' * 3000,
+        "<reasoning>" * 4000,
+        "~~" * 10000,
+        "the most x " * 5000 + "B",
+        "so B so B " * 5000,
+        "Refer for a medication review (A " * 2000,
+        "答案是 " * 8000,
+        "answer, aaa " * 5000 + "B",
     ):
         parse_choice(text, OPTIONS)
         parse_extended_matching(text, 4, 8)
@@ -317,11 +328,54 @@ def test_agrees_with_the_recorded_answers(datasets):
     assert [parse_choice(r.text, options[r.item_id]).how for r in responses] == ["none"] * 5
 
 
-def test_a_key_spelled_out_is_parsed_back(datasets):
-    "Every real option, in nine forms, comes back as its own letter."
+def test_where_recorded_answers_are_read_otherwise_than_by_their_authors(datasets):
+    """All of CounselingBench's runs: brackets and small letters, which they left unread; a number where letters were
+    offered, which they read as A.
+    """
+    if not (folder := datasets / "counselingbench" / "outputs_t").is_dir():
+        pytest.skip("no runs of CounselingBench")
+    told = answer_forms.recorded_counselingbench(folder)
+    other = told[told["ours"] != told["theirs"]]
+    assert len(told) == 8160 and len(other) == 26
+    kinds = {"(": (11, lambda said: said[1]), "": (7, str.upper), "1": (8, lambda said: "")}
+    for kind, (n, letter) in kinds.items():
+        rows = other[other["said"].str.startswith(kind)] if kind else other[other["said"].str.islower()]
+        assert len(rows) == n and (rows["ours"] == rows["said"].map(letter)).all(), kind
+
+
+def test_the_released_run_of_mentat_is_read_as_its_authors_read_it(datasets):
+    "But for three answers, of which they took the first letter of a word."
+    if not (datasets / "mentat").is_dir():
+        pytest.skip("no MENTAT release among the corpora")
+    named = re.search(r"Copyright \(c\) \d+ .*?(\w+)\s*$", (datasets / "mentat" / "LICENSE").read_text(), re.MULTILINE)
+    password = os.environ.get("MHBENCH_MENTAT_PASSWORD") or named[1].lower()
+    told = answer_forms.recorded_mentat(datasets / "mentat", password)
+    assert len(told) == 183 and (told["ours"] != "").all() and (told["ours"] != told["theirs"]).sum() == 3
+    right = told.groupby("category")[["theirs_right", "ours_right"]].mean().round(3)
+    assert right.loc["monitoring"].tolist() == [0.976, 0.976] and right.loc["treatment"].tolist() == [0.952, 0.952]
+
+
+@pytest.mark.parametrize(
+    "form",
+    ["{k}", "Correct Option: {k}", "Correct option: {k}\nJustification: 3 of 4 trials.", "Option{k}: {o}", "{k}. {o}"],
+)
+def test_every_number_of_a_numbering_prompt_is_read(datasets, form):
     from mhbench.studies.mhqa.load import load_mhqa
 
-    forms = ["{x}", "{x}. {o}", "({x}) {o}", "The correct answer is {x}: {o}", "Answer: {o}", "Answer: {x} ({o})"]
+    for item in load_mhqa(datasets / "mhqa" / "mhqa.csv", key="number").records[::7]:
+        if len(set(item.options)) == 4:
+            got = [
+                parse_choice(form.format(k=k, o=o), item.options, numbered=True) for k, o in enumerate(item.options, 1)
+            ]
+            assert [g.letter for g in got] == ["A", "B", "C", "D"], (item.item_id, got)
+
+
+def test_a_key_spelled_out_is_parsed_back(datasets):
+    "Every real option, in eleven forms, comes back as its own letter."
+    from mhbench.studies.mhqa.load import load_mhqa
+
+    forms = ["{x}\n\n{o} is what the studies found; the others are not supported.", "Answer: {x}\n\n{o} was found."]
+    forms += ["{x}", "{x}. {o}", "({x}) {o}", "The correct answer is {x}: {o}", "Answer: {o}", "Answer: {x} ({o})"]
     forms += ["Option {x} ({o}) is correct.", "I would choose {x} ({o}).", "The best answer is {x} {o}"]
     wrong = []
     for item in load_mhqa(datasets / "mhqa" / "mhqa.csv", key="number").records[::5]:
