@@ -19,8 +19,8 @@ from ..stats.resample import bootstrap, mean
 from .score import FAILED, JUDGED, NOT_READ, READ, REFUSED, RUN, what_became, where_read
 
 # %% auto #0
-__all__ = ['COUNTS', 'of_group', 'rate_table', 'average_models', 'paper_averages', 'present_groups', 'absent_members',
-           'status_table', 'f1_table', 'declined_table', 'about_declined', 'wide_cells']
+__all__ = ['COUNTS', 'of_group', 'rate_table', 'first_entries', 'average_models', 'paper_averages', 'present_groups',
+           'absent_members', 'status_table', 'f1_table', 'declined_table', 'about_declined', 'wide_cells']
 
 # %% ../../nbs/steps/08_rates.ipynb #1b2449fd
 _MEASURED = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level"]
@@ -191,6 +191,15 @@ def _between(rates: np.ndarray, replicates: np.ndarray, k: int) -> dict[str, flo
     if luck > 1e-12:
         about["q"] = (len(rates) - 1) * seen / luck
     return about
+
+
+def first_entries(
+    table: pd.DataFrame,  # with a column model
+    same: Mapping[str, str],  # an entry -> the one that puts the same model under another wording
+) -> pd.DataFrame:
+    "The rows of every model once: without entries that put another wording to a model that has rows itself."
+    there = set(table["model"])
+    return table[[same.get(m, m) == m or same[m] not in there for m in table["model"]]]
 
 
 def _counted_once(
