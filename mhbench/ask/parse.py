@@ -99,7 +99,7 @@ class _Options:
 
 _options = lru_cache(maxsize=1024)(_Options)
 
-# %% ../../nbs/ask/06_parse.ipynb #e132688e
+# %% ../../nbs/ask/06_parse.ipynb #d9a3d8d8
 def _label_pattern(n: int, numbered: bool) -> re.Pattern:
     "A letter or a number that stands alone, with the brackets and quotation marks around it."
     if numbered:
@@ -112,7 +112,7 @@ def _label_pattern(n: int, numbered: bool) -> re.Pattern:
         z = chr(64 + n)
         core = (
             r"(?<![A-Za-zÀ-ɏ\d_])(?<!\b[A-Za-z][.&])(?<!\w['’-])"
-            rf"(?:[A-{z}]|[a-{z.lower()}](?=\s{{0,3}}(?:$|[.,;:!)\]}}\"'](?!\w))))"
+            rf"(?:[A-{z}]|[a-{z.lower()}](?=\s{{0,3}}(?:$|[.,;:!)\]}}\"'](?!\w)))|(?<=option )[a-{z.lower()}](?!\s\w))"
             r"(?![A-Za-zÀ-ɏ\d_]|-\w|['’](?!d[ıiuü]r)\w|&[A-Z])"
         )
     opened = f"(?:[{re.escape(_OPEN)}][^\\S\\n]?){{0,3}}"
@@ -211,7 +211,7 @@ def _mentions(text: str, o: _Options) -> Iterator[_Mention]:
         while mention and i < len(found) and found[i].start() < mention.end:
             i += 1
 
-# %% ../../nbs/ask/06_parse.ipynb #1eb1af57
+# %% ../../nbs/ask/06_parse.ipynb #350da37d
 _REASONS = r"(?:reason\w*|rationale|explanation|justification|thoughts?|thinking|analysis|begründung)"
 _UNREAD = re.compile(
     rf"(?i)[\"'](?:\w+_)?{_REASONS}[\"']\s?:\s?(?:\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+')"
@@ -250,13 +250,13 @@ def _plain(answer: str, o: _Options) -> _Plain:
         out += m.signs
         at += [max(m.start, last)] * len(m.signs)
         last = m.end
-    return _Plain("".join(out), [*at, len(answer)])
+    return _Plain("".join(out).rstrip(), [*at, len(answer)])
 
-# %% ../../nbs/ask/06_parse.ipynb #cee5a3a4
+# %% ../../nbs/ask/06_parse.ipynb #c2f37319
 _WORDS = {
     "ANSWER": """  # nouns for what is chosen
         en: answers? | choices? | options? | responses? | solution | selection | pick | recommendation | prediction
-        en: guess | letter | drug of choice | (?:correct|right|best|most \\w{3,14}) (?:one|letter|fit|match)
+        en: guess | key | letter | drug of choice | (?:correct|right|best|most \\w{3,14}) (?:one|letter|fit|match)
         de: antwort(?:en|möglichkeit)? | lösung | wahl | empfehlung
         fr: réponses? | choix
         es: respuestas? | opción | opciones | elección | alternativas? | letra
@@ -396,7 +396,8 @@ _WORDS = {
         zh: 但 | 而是""",
     "CHOOSE": """
         en: choos(?:e|ing) | chosen? | select(?:ed)? | pick(?:ed)? | go(?:ing)? (?:with|for) | opt(?:ing)? for
-        en: answer(?:ing)?(?: with)? | respond with | think(?: that)? | believe | guess | say | recommend | settle on
+        en: answer(?:ing)?(?: with)? | respond with | think(?: that)? | believe | agree with | guess
+        en: say | recommend | settle on
         en: vote for""",
     "CHOSEN": """  # I choose, in one word
         de: ich (?:wähle|nehme|antworte(?: mit)?|sage|tippe auf|empfehle|entscheide mich für|würde sagen:?)
@@ -589,7 +590,7 @@ FORMS = [
     Form("return", "marked", r"\b(?:return |print·\(?){SAID}·\)?$", ('return "B"', "print('B')")),
 ]
 
-# %% ../../nbs/ask/06_parse.ipynb #150d8058
+# %% ../../nbs/ask/06_parse.ipynb #7b8c1b90
 FORMS += [
     Form(
         "the answer is B",
@@ -668,12 +669,12 @@ FORMS += [
     ),
 ]
 
-# %% ../../nbs/ask/06_parse.ipynb #512eddd0
+# %% ../../nbs/ask/06_parse.ipynb #a8611378
 FORMS += [
     Form(
         "I choose B",
         "declared",
-        "{I}{CHOOSE} {SAID}{END}",
+        "{I}{CHOOSE}(?: |:·){SAID}{END}",
         ("I would choose B.", "We should select (B), as he asked.", "Let's go with B.", "Going with B.", "I think B."),
     ),
     Form(
@@ -701,7 +702,8 @@ FORMS += [
         "all things considered, B",
         "declared",
         r"^[^\w\n]{0,9}(?:given|based on|considering|according to|overall|in (?:conclusion|summary)"
-        r"|for (?:this|these) reasons?|by elimination)(?!\w)[^.:?\n]{0,80}, {LABEL}[.!]?$",
+        r"|for (?:this|these) reasons?|by elimination|if (?:(?:i|we) (?:had|have|must)|forced|pressed))(?!\w)"
+        r"[^.:?\n]{0,80}[,:] {LABEL}[.!]?$",
         ("Given the recent onset, B.", "Overall, B."),
     ),
     Form(
@@ -715,7 +717,7 @@ FORMS += [
         "this leaves B",
         "declared",
         r"(?<!\w)(?:consistent with|best (?:explained|described|represented|captured) by|(?:points?|pointing) to"
-        r"|correspond(?:s|ing)? to|leav(?:es?|ing)(?: us with| only)?|left with|supports?) {LABEL}{END}",
+        r"|correspond(?:s|ing)? to|vote goes to|leav(?:es?|ing)(?: us with| only)?|left with|supports?) {LABEL}{END}",
         ("That leaves B.", "This corresponds to option B.", "The findings are most consistent with B."),
     ),
     Form(
@@ -733,13 +735,13 @@ FORMS += [
     ),
 ]
 
-# %% ../../nbs/ask/06_parse.ipynb #23def235
+# %% ../../nbs/ask/06_parse.ipynb #f3ee9a1a
 FORMS += [
     Form(
         "B is correct",
         "declared",
         r"{START}{SAID}(?:,?·{IS}|·[-–—:]| was| (?:would|should) be) (?:{FILL} ){0,4}{BEST}(?: {ANSWER})?(?![-\w])"
-        r"(?! that\b)(?! (?:in|when|where|bei|for) (?!th|our|his|her|dies|my|me\b))",
+        r"(?! that\b)(?! (?:in|when|where|bei|for) (?!th(?:is|e|ese|ose)\b|our|his|her|dies|my|me\b))",
         (
             "B is correct.",
             "Option B is the best choice.",
@@ -801,7 +803,7 @@ FORMS += [
     ),
 ]
 
-# %% ../../nbs/ask/06_parse.ipynb #7c79648a
+# %% ../../nbs/ask/06_parse.ipynb #04603ad8
 _BEFORE = [
     _pattern(r"{NOT}(?:(?!{BUT})[^.;,:\n，]){0,40}\Z"),  # in its clause, a word that denies, supposes or doubts
     _pattern(  # what others say
@@ -810,7 +812,7 @@ _BEFORE = [
     ),
     _pattern(  # a word that makes it one of several: another option is B
         r"(?<!\w)(?:an|one|another|other|first|second|third|fourth|fifth|next|last|alternative|possible|plausible"
-        r"|potential|eine|andere|weitere|erste|zweite|dritte|vierte|letzte|nächste|mögliche|autre|otra|altra|outra|2nd)"
+        r"|potential|eine|andere|weitere|erste|zweite|dritte|vierte|letzte|nächste|mögliche|autre|otra|altra|outra|\d(?:st|nd|rd|th))"
         r" (?:(?:good|possible|plausible) )?\Z"
     ),
     _pattern(  # a first impression or a condition, with its comma: if he agrees, the answer is B
@@ -893,8 +895,9 @@ def _by_form(text: str, sentences: list[tuple[int, int]], listed: bool) -> Itera
                 if not (heads_list or any(p.search(before) for p in _BEFORE) or _AFTER.match(text, m.end())):
                     yield _found(m, form.how)
 
-# %% ../../nbs/ask/06_parse.ipynb #b3ce5145
-_SURE = r"(?:·[(\[][^()\[\]\n]{0,30}(?:%|confiden|certain|sure)[^()\[\]\n]{0,12}[)\]]| ?[-–—] final(?: answer)?)?"
+# %% ../../nbs/ask/06_parse.ipynb #2dad82de
+_SURE = r"(?:·[(\[][^()\[\]\n]{0,30}(?:%|confiden|certain|sure)[^()\[\]\n]{0,12}[)\]]| ?[-–—] final(?: answer)?"
+_SURE += r"|,? (?:and not|not|rather than|over|instead of|nicht|statt) {X})?"
 _DECOR = rf"[^\w?❌✗✘<>=≠%{_SIGN}]{{0,12}}"
 _BARE = _pattern(
     rf"(?!\W*\[\s?\]){_DECOR}(?:(?:question |q)?\d{{1,3}}[.):]·)?"
@@ -936,10 +939,10 @@ def _by_place(text: str, sentences: list[tuple[int, int]], lines: list[tuple[int
         if len({tuple(_letters(m["said"])) for m in same}) == 1:
             yield from (_found(m, _kind(m["said"])) for m in same)
 
-# %% ../../nbs/ask/06_parse.ipynb #e2d939b9
+# %% ../../nbs/ask/06_parse.ipynb #e6f50107
 _BECAUSE = _pattern(
     r"\A[^\w\n]{0,9}{LABEL}(?:,| ?[–—-])? "
-    r"(?:because|since|due to|as it|was chosen|fits|is what|weil|denn|car|porque|perché)\b"
+    r"(?:because|since|due to|as(?! well)|was chosen|fits|is what|weil|denn|car|porque|perché)\b"
 )
 _LABELLED = _pattern(r"[^\w\n]{0,9}{LABEL}")
 _ABOUT = _pattern(  # how a sentence goes on whose subject the letter is, and a name of which it is an initial
