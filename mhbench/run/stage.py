@@ -30,7 +30,6 @@ from mhbench.records.schema import (
     Rating,
     Record,
     Response,
-    origins,
     read_records,
     write_records,
 )
@@ -347,9 +346,9 @@ class Stage:
         "The names of everybody simulated: examinees, raters, judges. Nothing of theirs enters a mean or a test unsaid."
         return {name for name, origin in self.origins.items() if origin == "simulated"}
 
-    def know(self, records: Iterable[Record]) -> None:
-        "Answers and verdicts that this stage made by itself are in its tables, too: learn where they come from."
-        self.origins |= {name: origin for name, origin in origins(records).items() if origin != "asked"}
+    def know(self, origins: Mapping[str, str]) -> None:  # name -> origin, as mhbench.records.schema.origins has it
+        "Learn where answers come from that this stage made or read by itself, and that its tables name, too."
+        self.origins |= {name: origin for name, origin in origins.items() if origin != "asked"}
         introduce(self._everybody, self.simulated)
 
     def asked(self, frame: pd.DataFrame) -> pd.DataFrame:

@@ -310,6 +310,7 @@ def judge_card(
     wordings: pd.DataFrame,  # of rewording_table
     habits: pd.DataFrame,  # of habit_table
     people: pd.DataFrame,  # of mhbench.steps.judge_people.people_table
+    raters: str = "people",  # who they are: simulated raters are no people
 ) -> pd.DataFrame:  # judge, question, reading, n, ...
     "A judge's card: may this number be believed?"
     rows = []
@@ -335,10 +336,10 @@ def judge_card(
             even = "" if np.isnan(r["expected"]) else f"{r['expected']:.2f} if it had no such habit"
             rows.append(_line(judge, r["measure"], r, even))
         for r in people[people["judge"] == judge].to_dict("records") if len(people) else []:
-            rows.append(_line(judge, f"against people: {r['measure']}", r, r["reading"]))
+            rows.append(_line(judge, f"against {raters}: {r['measure']}", r, r["reading"]))
         absent = [
             n
-            for n, t in (("asked again", repeats), ("against people", people))
+            for n, t in (("asked again", repeats), (f"against {raters}", people))
             if not len(t) or judge not in set(t["judge"])
         ]
         rows += [_line(judge, name, None, "not measured in this run") for name in absent]
