@@ -185,8 +185,14 @@ def write_tables(sections: Sequence[Section], folder: str | Path) -> list[Path]:
 # %% ../../nbs/report/11_page.ipynb #231f83af
 GLOSSARY = {
     "n": "How many items (or answers, or ratings) a number rests on.",
+    "n_clusters": "How many independent units these are: cases that questions share, or items where each is its own.",
     "interval": "A range computed so that, of many ranges computed in this way from other items, 95% contain the true"
     " value; whole cases are drawn where questions share one.",
+    "few": "No interval: fewer than six independent units do not tell how far a number varies.",
+    "detectable": "The smallest true difference that so many cases would find four times of five; none where no"
+    " difference could be found.",
+    "sd_models, q": "How far models lie apart beyond luck, and a measure of whether they do: near the number of models"
+    " less one where they do not.",
     "chance": "What guessing reaches: one over the number of options.",
     "zero shot, few shot, cot": "Asked plainly; after worked examples; told to reason first (chain of thought).",
     "unread": "An answer in which no choice could be found, perhaps an empty one. It is not right, and counts in n;"
@@ -198,7 +204,8 @@ GLOSSARY = {
     "n_by_rule": "Verdicts on answers that are empty or refusals: 0 points, or Incorrect, and no judge asked.",
     "macro F1": "Precision and recall joined, averaged over the letters; 1 is best.",
     "cross-entropy, Brier score": "How far probabilities are from the key, or from people's spread; 0 is best.",
-    "expected calibration error": "How far what a model says of its sureness is from how often it is right; 0 is best.",
+    "expected calibration error": "How far what a model says of its sureness is from how often it is right, without the"
+    " gaps that chance makes; 0 is best.",
     "percent agreement": "The share of answers on which two raters say the same.",
     "Cohen's kappa": "Agreement of two raters beyond what their habits alone would give; 1 is full, 0 is chance.",
     "PABAK": "Kappa as it would be if both verdicts were equally common.",
