@@ -13,7 +13,7 @@ import pandas as pd
 
 from ...errors import refuse
 from ...records.schema import letters
-from ...stats.estimate import estimate, wilson
+from ...stats.estimate import Estimate, estimate
 from ...stats.hierarchical import PreferenceIntervals, bootstrap_preferences
 from ...stats.preference import bradley_terry, pairwise_ties, pairwise_wins, plackett_luce
 from ...stats.resample import bootstrap, draw_weights, mean, percentile_interval
@@ -101,10 +101,9 @@ def _top_k_rows(got: _Labels, probs: np.ndarray, creators: Mapping[str, int], n_
     answers = np.array([creators[got.questions[k]] for k in known])
     share = bootstrap(lambda p, a, weights: top_k(p, a, weights), probs[known], answers, n=n_boot, seed=seed)
     rows = []
-    for k, (e, low, high) in enumerate(zip(share.estimate, share.ci_low, share.ci_high, strict=True)):
-        if e in (0, 1):  # no width in a bootstrap
-            low, high = wilson(e * len(known), len(known))
-        rows.append(dict(k=k + 1, n=len(known), estimate=e, ci_low=low, ci_high=high))
+    for k, value in enumerate(share.estimate):
+        e = Estimate.from_replicates(float(value), share.replicates[:, k], n=len(known), share=True)
+        rows.append(dict(k=k + 1, n=len(known), estimate=e.estimate, ci_low=e.ci_low, ci_high=e.ci_high))
     return rows
 
 
