@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import logging
 import re
@@ -19,7 +18,7 @@ from aiohttp import web
 
 from .assignment import Place
 from .dashboard import overview, when
-from .desk import MOST_CHANGES, Desk, Refused
+from .desk import MOST_CHANGES, MOST_MS, Desk, Refused
 from .enrolment import complete_answers, share_conflicts
 from .fields import RatedAnswer, missing, passed, read
 from .gate import Visitor, protect
@@ -314,7 +313,6 @@ async def question(request: web.Request, visitor: Visitor) -> web.Response:
         heading=_heading(sheet, language, n, total),
         title=_heading(sheet, language, n, total),
         csrf=visitor.csrf,
-        nonce=secrets.token_hex(12),
         owner=code(desk.secret, "owner", rater),
         now=desk.store.clock(),
         code=desk.code(place.question_id),
@@ -330,8 +328,10 @@ def _has_feedback(sheet: Sheet) -> bool:
 
 
 def _form_changes(desk: Desk, sheet: Sheet, place: Place, form: dict[str, str]) -> tuple[list[Change], bool]:
-    "What a posted form changed since it was shown, and whether any of it could not be read."
-    changes, bad, stamp = [], False, desk.store.clock()
+    """What a posted form changes, and whether any of it could not be read: what differs from what it was shown with and
+    from what is kept. Posted again, it is the rater's last word.
+    """
+    changes, bad, given = [], False, desk.answers(sheet.rater, place)
     for name, field in sheet.by_code().items():
         sent, was = (form.get(k, "").replace("\r\n", "\n").strip() for k in (name, f"was.{name}"))
         if sent == was:
@@ -341,9 +341,9 @@ def _form_changes(desk: Desk, sheet: Sheet, place: Place, form: dict[str, str]) 
         except ValueError:
             bad = True
             continue
-        event = hashlib.sha256(json.dumps([form.get("nonce", ""), name, sent]).encode()).hexdigest()[:32]
-        shown = sheet.shown.text()
-        changes.append(Change(event, sheet.rater, *place, field.target, answer, shown, stamp, None))
+        if answer != given.get(field.target, RatedAnswer()):
+            event, shown = secrets.token_hex(16), sheet.shown.text()
+            changes.append(Change(event, sheet.rater, *place, field.target, answer, shown, MOST_MS, None))
     return changes, bad
 
 

@@ -309,7 +309,12 @@ def test_the_form_works_without_a_script_and_a_stale_form_changes_nothing_else(t
         reply = await client.post("/q/1", data=form(page, C="30", D="40", E="50", comment="é\r\nline"))
         assert reply.url.path == "/q/2"
         await client.post("/q/1", data=form(old, A="99"))  # a form of before, sent now: only A changed on it
-        await client.post("/q/1", data=form(old, A="10", B="20"))  # sent a second time, long after: counts once
+        await client.post("/q/1", data=form(old, A="10", B="20"))  # by the back button: the last word, and B as before
+        await client.post("/q/1", data=form(old, A="10", B="20"))  # pressed twice: nothing new
+        with open_store(path) as store:
+            said = [v for (v,) in store.db.execute("SELECT value FROM events WHERE target = 'A' ORDER BY seq")]
+            assert said == [10.0, 99.0, 10.0]
+        await client.post("/q/1", data=form(old, A="99"))
         reply = await client.post("/q/1", data=form(old, E="500"))
         assert reply.url.path_qs == "/q/1?bad=1"
         with open_store(path) as store:
