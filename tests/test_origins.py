@@ -174,5 +174,7 @@ def test_recorded_answers_have_no_known_cost(tmp_path):
     bank = [item("q1", None)]
     told = Response(item_id="q1", study="mentat", model="m", mode="zero_shot", text="A", prompt_tokens=7)
     counts = status_table(score_responses(bank, [told, *load_answers(file, bank, "o1")])).set_index("model")
+    corpus = load_corpus("mentat", demo_path("mentat"), study="mentat")
+    assert {r.cost_usd for r in corpus.responses} <= {None}
     assert counts.loc["m", ["prompt_tokens", "cost_usd"]].tolist() == [7, 0.0]
     assert counts.loc["o1", ["prompt_tokens", "completion_tokens", "cost_usd"]].isna().all()

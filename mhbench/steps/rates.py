@@ -370,8 +370,9 @@ def status_table(scores: pd.DataFrame) -> pd.DataFrame:
         out[what] = g["_what"].agg(lambda x, what=what: int((x == what).sum())).to_numpy()
     out["cut"] = g["status"].agg(lambda x: int((x == "truncated").sum())).to_numpy()
     out["cost_usd"] = g["cost_usd"].agg(lambda x: x.sum(skipna=False)).to_numpy()  # NaN where a price is unknown
-    unknown = out["cost_usd"].isna() & (g["attempts"].sum().to_numpy() == 0)  # recorded: nobody counted its tokens
-    for c in ("prompt_tokens", "completion_tokens"):
+    tokens = ["prompt_tokens", "completion_tokens"]
+    unknown = out["cost_usd"].isna() & (g[tokens].sum().sum(axis=1).to_numpy() == 0)  # recorded: nobody counted them
+    for c in tokens:
         out.insert(out.columns.get_loc("cost_usd"), c, pd.array(g[c].sum(), dtype="Int64"))
         out.loc[unknown, c] = pd.NA
     return out

@@ -248,8 +248,11 @@ def _called(load: Callable[..., Corpus], loader: str, path: Path, study: str | N
 
 
 def _recorded(record: Any) -> Any:
-    "What came with a corpus was not asked by this run, whatever its loader says."
-    return record.model_copy(update={"origin": "recorded"}) if record.origin == "asked" else record
+    "What came with a corpus was not asked by this run, whatever its loader says; what an answer cost is not known."
+    known: dict[str, Any] = {"origin": "recorded" if record.origin == "asked" else record.origin}
+    if isinstance(record, Response) and not record.completion_tokens:
+        known |= {"cost_usd": None}
+    return record.model_copy(update=known)
 
 
 def load_corpus(

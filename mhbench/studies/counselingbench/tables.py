@@ -161,7 +161,9 @@ def model_table(
         about |= {"fine-tuned on": said["data"], "base": pairs.get(name, "–")}
         rows.append(about | {"size": parameter_count(facts.get("parameters")), "licence": said["licence"]})
     order = {kind: k for k, kind in enumerate(("general", "medical", "not stated"))}
-    return pd.DataFrame(rows).sort_values("kind", key=lambda kinds: kinds.map(order), kind="stable", ignore_index=True)
+    columns = ["kind", "model", "released", "fine-tuned on", "base", "size", "licence"]
+    table = pd.DataFrame(rows, columns=columns)  # no row where every answer is recorded
+    return table.sort_values("kind", key=lambda kinds: kinds.map(order), kind="stable", ignore_index=True)
 
 
 def question_counts(accuracy: pd.DataFrame) -> pd.DataFrame:  # one row, a column a competency
