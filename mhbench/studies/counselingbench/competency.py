@@ -24,7 +24,7 @@ from ...steps.score import RUN, none_read, outcome_counts, where_read
 
 # %% auto #0
 __all__ = ['PASS_MARK', 'EXPERT_LEVEL', 'MEASURES', 'paper_interval', 'competency_table', 'against_marks', 'paired_models',
-           'compare_finetuned', 'compare_competencies', 'competency_differences']
+           'over_units', 'compare_finetuned', 'compare_competencies', 'competency_differences']
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #b3852281
 PASS_MARK, EXPERT_LEVEL = 0.63, 0.90
@@ -301,6 +301,18 @@ def _over_units(a: np.ndarray, b: np.ndarray, level: float) -> dict:
 _TESTED = ["n", "estimate", "ci_low", "ci_high", "interval", "level", "t", "df", "p", "p_adjusted"]
 
 
+def over_units(
+    differences: pd.DataFrame,  # one row a unit, such as a pair of models; one column a competency (or mode)
+    *,
+    method: Literal["holm", "bh", "bonferroni"] = "holm",
+    level: float = 0.95,
+) -> pd.DataFrame:  # one row a column
+    "The mean of each column's differences of shares over units, with a t-test against 0, corrected over columns."
+    rows = [dict(group=c) | _over_units(x.to_numpy(float), np.zeros(len(x)), level) for c, x in differences.items()]
+    out = pd.DataFrame(rows).reindex(columns=["group", *_TESTED])
+    return out.assign(p_adjusted=adjust_p(out["p"], method))
+
+
 def compare_finetuned(
     accuracies: pd.DataFrame,  # one row a model, one column a competency (or mode)
     pairs: Mapping[str, str],  # medical model -> its general counterpart
@@ -321,17 +333,8 @@ def compare_finetuned(
             "name rows of accuracies",
             f"{gone[0]!r}, not among {', '.join(map(str, accuracies.index))}",
         )
-    rows = [
-        dict(group=c)
-        | _over_units(
-            accuracies.loc[list(pairs.values()), c].to_numpy(float),
-            accuracies.loc[list(pairs), c].to_numpy(float),
-            level,
-        )
-        for c in accuracies
-    ]
-    out = pd.DataFrame(rows).reindex(columns=["group", *_TESTED])
-    return out.assign(p_adjusted=adjust_p(out["p"], method))
+    general, medical = (accuracies.loc[list(names)].to_numpy(float) for names in (pairs.values(), pairs))
+    return over_units(pd.DataFrame(general - medical, columns=accuracies.columns), method=method, level=level)
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #a7dfa7b1
 def compare_competencies(
