@@ -19,9 +19,9 @@ from ...steps.score import mode_names
 from mhbench.studies.counselingbench.competency import (
     against_marks,
     compare_competencies,
-    compare_finetuned,
     competency_differences,
     competency_table,
+    over_units,
     paired_models,
 )
 from .errors import compare_errors
@@ -260,14 +260,19 @@ def medical_models(
 
 
 def over_pairs(
-    accuracy: pd.DataFrame, asked: Mapping[str, str], *, mode: str, method: Literal["holm", "bh", "bonferroni"]
+    medical: pd.DataFrame,  # of medical_models
+    *,
+    method: Literal["holm", "bh", "bonferroni"],
 ) -> pd.DataFrame:
-    """General minus medical, each pair one unit, as the paper tests it. One pair has a difference and no test; no row
-    without a pair.
+    """General minus medical, each pair one unit, as the paper tests it; each pair on the questions that both answered.
+    One pair has a difference and no test; no row without a pair.
+
+    Source: Nguyen et al. 2025, sections 5.4 and 6.3.
     """
-    if not asked:
+    if not len(medical):
         return pd.DataFrame(columns=_OVER_PAIRS)
-    return compare_finetuned(_wide(accuracy, mode, ["all", *SHORT]), asked, method=method)
+    of = medical.pivot(index=["medical", "general"], columns="group", values="estimate")
+    return over_units(-of[[g for g in ("all", *SHORT) if g in of]], method=method)
 
 # %% ../../../nbs/studies/counselingbench/05_tables.ipynb #d7ff936e
 ANNOTATORS = ("h", "s")  # as the released file names them
