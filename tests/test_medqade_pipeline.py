@@ -383,4 +383,4 @@ def test_the_paper_s_layout_says_what_the_tidy_tables_say(bank):
     wide = pd.read_parquet(bank[0] / "alignment_wide.parquet").set_index("annotator")
     for (judge, metric), row in tidy.iterrows():
         cell = wide.loc[judge, metric.replace("_", " ")]
-        assert cell == f"{row['estimate']:.3f} [{row['ci_low']:.3f}, {row['ci_high']:.3f}]"
+        assert cell == f"{row['estimate']:.3f} [{row['ci_low']:.3f}, {row['ci_high']:.3f}] (n = {row['n']})"
