@@ -1,8 +1,10 @@
 """What the repository may hold, read file by file."""
 
 import configparser
+import filecmp
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -68,6 +70,26 @@ def test_the_canary_is_in_every_demo_file_and_only_there(root):
 
 def test_export_is_in_step():
     assert check_export.differences() == []
+
+
+@pytest.mark.parametrize("by", ["the last cell of a notebook", "nbdev_export"])
+def test_running_all_cells_or_the_field_s_own_command_changes_no_file_of_the_package(by, root, tmp_path):
+    "Whoever runs a notebook to its end exports the package: nothing comes after that which would write it otherwise."
+    for name in ("settings.ini", "pyproject.toml", "README.md"):
+        shutil.copy(root / name, tmp_path / name)
+    for name in ("nbs", "mhbench"):
+        shutil.copytree(
+            root / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints")
+        )
+    home = tmp_path / "nbs" / "report"
+    cells = json.loads((home / "05_boxes.ipynb").read_text(encoding="utf-8"))["cells"]
+    last = "".join(cells[-1]["source"])
+    assert "nbdev_export()" in last
+    command = [sys.executable, "-c", last] if by != "nbdev_export" else [Path(sys.executable).parent / by]
+    subprocess.run(command, cwd=home, check=True, capture_output=True)
+    files = {f.relative_to(tmp_path) for f in (tmp_path / "mhbench").rglob("*.py")}
+    changed = [f for f in sorted(files) if not filecmp.cmp(root / f, tmp_path / f, shallow=False)]
+    assert files and changed == []
 
 
 def test_readme_is_in_step(root):
