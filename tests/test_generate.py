@@ -457,3 +457,15 @@ def test_the_demo_gives_the_trained_encoder_questions_that_it_reads():
         items = load_corpus(entry["prepare"]["loader"], ROOT / entry["prepare"]["path"], study=study, **own).items
         chosen = [i for i in items if i.task == "multiple_choice"]
         assert prepare_choices(chosen, tokenizer, max_length=read).too_long == [], study
+
+
+def test_mhqa_is_asked_for_a_number_and_a_justification_with_room_for_both():
+    item = Item(
+        item_id="q1", study="mhqa", task="multiple_choice", question="?", options=list("wxyz"), key=["C"], source="test"
+    )
+    model = Model(name="m", endpoint="here", served="m", sampling={"temperature": 0.0})
+    room = dict(max_tokens_letter=1, max_tokens_answer=90, max_tokens_reasoning=500)
+    for mode, tokens in (("zero_shot", 90), ("few_shot_cot", 500)):
+        [(_, request)] = generation_requests([item], model, mode, pool=[], seed=1, **room)
+        assert (request.letters, request.numbered, request.room) == (None, True, tokens)
+    assert "Option 3: y" in request.messages[-1]["content"] and len(request.messages) == 2 + 2 * 3
