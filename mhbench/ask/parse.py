@@ -31,12 +31,12 @@ class Parsed(NamedTuple):
         "The one letter, or None."
         return self.letters[0] if len(self.letters) == 1 else None
 
-# %% ../../nbs/ask/06_parse.ipynb #4c641898
+# %% ../../nbs/ask/06_parse.ipynb #bf4bfa07
 _LABEL, _BOTH, _TEXT = 0x24B6, 0x1F150, 0x1F130  # Ⓐ a label, 🅐 a label with its option's text, 🄰 the text alone
 _WIDE = {ord(wide): ord(wide) - 0xFEE0 for wide in "（）．：，！？＝＜＞［］｛｝０１２３４５６７８９"}
 _WIDE |= {0xFF21 + k: 65 + k for k in range(26)} | {0xFF41 + k: 97 + k for k in range(26)}
-_ODD = {k: " " for k in (0x200B, 0xFEFF, 0xFE0F, 0xA0, 0x0D)} | {_LABEL + k: 65 + k for k in range(26)}
-_ODD |= {base + k: " " for base in (_BOTH, _TEXT) for k in range(26)}
+_ODD = {k: 32 for k in (0x200B, 0xFEFF, 0xFE0F, 0xA0, 0x0D)} | {_LABEL + k: 65 + k for k in range(26)}
+_ODD |= {base + k: 32 for base in (_BOTH, _TEXT) for k in range(26)}
 
 _BEGUN = re.compile(
     r"(?i)\A(?:\s|<s>|<\|[^|<>\n]{1,40}\|>|\[/INST\]|#{0,4}\s?(?:assistant|response)(?:\s?:|\s*\n|(?=<\|)))+"
@@ -590,7 +590,7 @@ FORMS = [
     Form("return", "marked", r"\b(?:return |print·\(?){SAID}·\)?$", ('return "B"', "print('B')")),
 ]
 
-# %% ../../nbs/ask/06_parse.ipynb #7b8c1b90
+# %% ../../nbs/ask/06_parse.ipynb #0a04c070
 FORMS += [
     Form(
         "the answer is B",
@@ -895,7 +895,7 @@ def _by_form(text: str, sentences: list[tuple[int, int]], listed: bool) -> Itera
                 if not (heads_list or any(p.search(before) for p in _BEFORE) or _AFTER.match(text, m.end())):
                     yield _found(m, form.how)
 
-# %% ../../nbs/ask/06_parse.ipynb #2dad82de
+# %% ../../nbs/ask/06_parse.ipynb #ecc48e1e
 _SURE = r"(?:·[(\[][^()\[\]\n]{0,30}(?:%|confiden|certain|sure)[^()\[\]\n]{0,12}[)\]]| ?[-–—] final(?: answer)?"
 _SURE += r"|,? (?:and not|not|rather than|over|instead of|nicht|statt) {X})?"
 _DECOR = rf"[^\w?❌✗✘<>=≠%{_SIGN}]{{0,12}}"
@@ -916,11 +916,10 @@ def _kind(said: str) -> str:
 
 def _begins_list(text: str, lines: list[tuple[int, int]]) -> bool:
     "Whether the line below the first names another option in its turn, as in a list of them."
-    heads = [_BARE.fullmatch(text, a, b) or _HEAD.match(text, a, b) for a, b in lines[:2]]
-    if len(heads) < 2 or None in heads:
-        return False
-    (one,), (two,) = ([_letters(m["said"])[0][0]] for m in heads if m)
-    return one != two and ("rest" not in (heads[1] or {}).groupdict() or ord(two) == ord(one) + 1)
+    bare = [_BARE.fullmatch(text, a, b) for a, b in lines[:2]]
+    heads = [m or _HEAD.match(text, *line) for m, line in zip(bare, lines)]
+    names = [_letters(m["said"])[0][0] for m in heads if m]
+    return len(names) == 2 and names[0] != names[1] and (bool(bare[1]) or ord(names[1]) == ord(names[0]) + 1)
 
 
 def _by_place(text: str, sentences: list[tuple[int, int]], lines: list[tuple[int, int]]) -> Iterator[_Said]:
