@@ -158,7 +158,9 @@ def write_headline(main: pd.DataFrame, folder: str | Path) -> list[Path]:
 
 
 def _stem(*words: str) -> str:
-    return "-".join(re.sub(r"[^a-z0-9]+", " ", " ".join(words).lower()).split())[:80]
+    "Words as the name of a file; who is simulated or recorded, which a caption ends with, names no file."
+    said = re.sub(r" \((?:simulated|composed|recorded): [^)]*\)", "", " ".join(words))
+    return "-".join(re.sub(r"[^a-z0-9]+", " ", said.lower()).split())[:80]
 
 
 def _unused(stem: str, taken: set[str]) -> str:
