@@ -293,10 +293,12 @@ def test_tables_in_the_papers_layout():
     assert one["all models (14 models)"].tolist() == ["0.82 ± 0.03", "0.67 ± 0.03", "0.40 ± 0.02"]
     two = table_2(pd.DataFrame(rows).rename(columns={"group": "level"}).assign(set="D_G"))
     assert two.index.tolist() == [("D_G", "monitoring"), ("D_G", "diagnosis"), ("D_G", "documentation")]
-    free = pd.DataFrame([dict(model="o1", by="category", group="triage", estimate=0.77, ci_low=0.72, ci_high=0.81)])
+    free = pd.DataFrame(
+        [dict(model="o1", by="category", group="triage", n=9, estimate=0.77, ci_low=0.72, ci_high=0.81)]
+    )
     three = table_3(free, free.assign(estimate=np.nan))
-    assert three.loc["o1", ("triage", "free-form inconsistency")] == "0.77 +0.04 -0.05"
-    assert three.loc["o1", ("triage", "accuracy")] == "-"
+    assert three.loc["o1", ("triage", "free-form inconsistency")] == "0.77 +0.04 -0.05 (n = 9)"
+    assert three.loc["o1", ("triage", "accuracy")] == "- (n = 9)"
 
 
 def test_prompt_wordings_pair_items():

@@ -300,7 +300,7 @@ def _same_model(p: dict, study: str | None) -> dict[str, str]:
     endpoint, or a pair that the study names. What is trained here is a model of its own.
     """
     first: dict[tuple, str] = {}
-    out = {}
+    out: dict[str, str] = {}
     for m in p["run"]["models"]:
         entry = p["models"][m]
         if entry.get("trained_on") or p["endpoints"][entry["endpoint"]].get("kind") == "classifier":

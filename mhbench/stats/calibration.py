@@ -184,10 +184,10 @@ def _folded_excess(gap: np.ndarray, s: np.ndarray) -> np.ndarray:
 
 
 def calibration_error(
-    confidence: Sequence,  # (N,) in [0, 1]
-    right: Sequence,  # (N,) bool, or the soft label's probability of the answer
+    confidence: Any,  # (N,) in [0, 1]
+    right: Any,  # (N,) bool, or the soft label's probability of the answer
     *,
-    clusters: Sequence | None = None,  # (N,) labels of what is independent; None: each unit by itself
+    clusters: Any = None,  # (N,) labels of what is independent; None: each unit by itself
     bins: int = 10,
     strategy: Literal["width", "mass"] = "width",
     level: float = 0.95,

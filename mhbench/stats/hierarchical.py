@@ -375,5 +375,6 @@ def bootstrap_preferences(
             getattr(fit, name), low, high, len(question), r, int(np.isnan(r).reshape(n, -1).any(1).sum()), level
         )
 
-    of = [interval(name) for name in ("probs", "slopes", "offsets")]
-    return PreferenceIntervals(fit, *of, sum(not f.converged for f in fits), vain, slope_bounds, offset_bounds)
+    probs, slopes, offsets = (interval(name) for name in ("probs", "slopes", "offsets"))
+    failed = sum(not f.converged for f in fits)
+    return PreferenceIntervals(fit, probs, slopes, offsets, failed, vain, slope_bounds, offset_bounds)

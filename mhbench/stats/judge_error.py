@@ -77,12 +77,13 @@ def bland_altman(
     if len(y) < 3:
         refuse("bland_altman", "judge and people", "share three answers or more", f"{len(y)}")
     of = np.unique(np.arange(len(y)) if clusters is None else np.asarray(clusters)[there], return_inverse=True)[1]
-    d, z, about = y - x, float(ndtri(0.975)), {"n": len(y), "n_clusters": int(of.max()) + 1, "level": level}
+    d, z = y - x, float(ndtri(0.975))
+    about: dict[str, Any] = {"n": len(y), "n_clusters": int(of.max()) + 1, "level": level}
     bias, sd, worth = float(d.mean()), float(d.std(ddof=1)), _worth(d, of)
     slope = estimate(_slope, y, x, clusters=of, n_boot=n_boot, seed=seed, level=level)
     if about["n_clusters"] < 3 or sd == 0:
-        rest = [Estimate.from_limits(v, **about) for v in (bias, sd, bias - z * sd, bias + z * sd)]
-        return Limits(*rest, slope)
+        b, s, low, high = (Estimate.from_limits(v, **about) for v in (bias, sd, bias - z * sd, bias + z * sd))
+        return Limits(b, s, low, high, slope)
     tails = np.array([(1 - level) / 2, (1 + level) / 2])
     of_mean = bias + stats.t.ppf(tails, worth - 1) * sd / np.sqrt(worth)
     of_sd = sd * np.sqrt((worth - 1) / stats.chi2.ppf(tails[::-1], worth - 1))
@@ -208,9 +209,9 @@ def corrected_over_cases(
         refuse(
             "corrected_over_cases", "good", "hold correct and wrong answers", f"{right.sum()} of {len(right)} correct"
         )
-    counts = effective_counts(judged, cases, level)
-    counts += effective_counts(~said[~right], of[~right], level) + effective_counts(said[right], of[right], level)
-    e = corrected_share(*counts, level)
+    negative = effective_counts(~said[~right], of[~right], level)
+    positive = effective_counts(said[right], of[right], level)
+    e = corrected_share(*effective_counts(judged, cases, level), *negative, *positive, level)
     return e._replace(n=len(np.asarray(judged)), n_clusters=len(set(np.asarray(cases).tolist())))
 
 # %% ../../nbs/stats/16_judge_error.ipynb #e289ea06

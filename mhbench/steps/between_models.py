@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import partial
 from itertools import combinations
 from typing import Literal
 
@@ -102,9 +103,9 @@ def model_pairs(
 
 def _detectable(pairs: pd.DataFrame, level: float, comparisons: int) -> list[float]:
     "The smallest difference that each test can find where so many share the error (Bonferroni); NaN where none."
-    about = {"alpha": 1 - level, "comparisons": comparisons}
-    rows = pairs[["n_clusters", "se", "largest"]].itertuples(index=False)
-    return [detectable_difference(int(n), se=se, largest=largest, **about) for n, se, largest in rows]
+    rows = pairs[["n_clusters", "se", "largest"]].to_numpy(float)
+    shared = partial(detectable_difference, alpha=1 - level, comparisons=comparisons)
+    return [shared(int(n), se=se, largest=largest) for n, se, largest in rows]
 
 # %% ../../nbs/steps/20_between_models.ipynb #c277dcde
 _RUNS = ["model", "mode", "answered_by", "temperature", "n_runs", "measure", *_MEASURED]

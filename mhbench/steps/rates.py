@@ -206,7 +206,9 @@ def _counted_once(
     members: Sequence[str], answered: Iterable[str], same: Mapping[str, str], simulated: Collection[str]
 ) -> tuple[list[str], dict[str, str]]:  # who counts, and why the others do not
     "Every model of a group once."
-    there, kept, why = set(answered), [], {}
+    there = set(answered)
+    kept: list[str] = []
+    why: dict[str, str] = {}
     for m in members:
         rival = next((k for k in kept if same.get(k, k) == same.get(m, m)), None)
         if m in simulated:

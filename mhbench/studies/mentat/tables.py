@@ -65,7 +65,7 @@ def _alone(model: str, data: tuple, ridge: float, n_boot: int, seed: int) -> _La
     )
     n_ties = int(pairwise_ties(scores).sum() / 2)
     ranked = model == "Plackett-Luce"  # whose likelihood is over the orders that ties allow
-    facts = dict(n_pairs=int(pairwise_wins(scores).sum()), n_ties=n_ties, n_ties_used=n_ties if ranked else 0)
+    facts: dict = dict(n_pairs=int(pairwise_wins(scores).sum()), n_ties=n_ties, n_ties_used=n_ties if ranked else 0)
     facts |= dict(nll=sum(f.nll for f in fits), nll_of="rankings" if ranked else "pairs with a winner", n_unconverged=0)
     return _Labels(names, np.array([f.probs for f in fits]), replicates, facts)
 
@@ -75,7 +75,7 @@ def _together(model: str, data: tuple, penalty: float, n_boot: int, seed: int) -
     offset = cast(Literal["paper", "symmetric"], model.split(", ")[1])
     boot = bootstrap_preferences(*data, n=n_boot, seed=seed, offset=offset, penalty=penalty)
     f = boot.fit
-    facts = dict(n_pairs=f.n_pairs, n_ties=int(pairwise_ties(data[0]).sum() / 2), n_ties_used=f.n_ties, nll=f.nll)
+    facts: dict = dict(n_pairs=f.n_pairs, n_ties=int(pairwise_ties(data[0]).sum() / 2), n_ties_used=f.n_ties, nll=f.nll)
     facts |= dict(nll_of="all pairs, penalised" if offset == "symmetric" else "pairs with a winner, penalised")
     return _Labels(f.questions, f.probs, boot.probs.replicates, facts | {"n_unconverged": boot.n_unconverged}, boot)
 
