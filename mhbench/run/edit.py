@@ -340,12 +340,10 @@ def _replace_entry(study: str, entry: str, params: str | Path) -> str:  # the li
 
 
 def _clear(study: str, top: Path) -> None:
-    "Remove what stages have left of a study: it is about another corpus."
-    for folder in ("results", "results/text", "results/metrics", "figures"):
+    "Remove the tables and texts that stages have left of a study: they are about another corpus."
+    for folder in ("results", "results/text"):
         for made in (top / folder).glob(f"*/{study}"):
             shutil.rmtree(made)
-    for file in (top / "results" / "metrics").glob(f"*/{study}.json"):
-        file.unlink()
 
 
 def import_corpus(
