@@ -18,6 +18,7 @@ LONG = (
     "test_pipeline",
     "test_stages",
     "test_new_study",
+    "test_real_studies",
     "test_annotate_browser",
     "test_docs",
     "test_cluster",

@@ -225,7 +225,9 @@ def test_mhqa_gold_runs_with_the_recorded_encoders(clone, datasets, tmp_path):
     demo = (clone / "params.yaml").read_bytes()
     said = studied(clone, folder, "mhqa", source, "--option", "key=number")
     assert "2475 items, 0 ratings, 7419 recorded answers" in said and said.count("545 of its 3018 rows are to no") == 3
-    asked = Counter(" ".join(r["question"].split()) for r in csv.DictReader((source / "mhqa.csv").open(encoding="utf-8-sig")))
+    asked = Counter(
+        " ".join(r["question"].split()) for r in csv.DictReader((source / "mhqa.csv").open(encoding="utf-8-sig"))
+    )
     accuracy = table(folder, "score/mhqa/accuracy").query("by == 'all'").set_index("model")
     for file in sorted((source / "final_results").glob("*.csv")):
         rows = list(csv.DictReader(file.open(encoding="utf-8-sig", newline="")))

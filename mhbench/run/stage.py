@@ -353,7 +353,7 @@ class Stage:
 
     def asked(self, frame: pd.DataFrame) -> pd.DataFrame:
         "The rows of a table that name nobody simulated: what a mean or a test over models may rest on."
-        return frame[[origin != "simulated" for origin in origin_column(frame, self.origins)]]
+        return frame.loc[[origin != "simulated" for origin in origin_column(frame, self.origins)]]
 
     @cached_property
     def drawn_ratings(self) -> bool:
