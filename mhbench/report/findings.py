@@ -271,7 +271,7 @@ def about_run(
         )
     out += weak(standings) if standings is not None else []
     out.append(
-        "A number whose interval covers chance says nothing about a model, high or low. This page is no medical device"
-        " and gives no clinical advice."
+        "Where an interval covers chance, the data do not show that model to differ from chance. This page is no"
+        " medical device and gives no clinical advice."
     )
     return out

@@ -135,7 +135,8 @@ empty where nothing was scored; `what` says what became of it. One row of `headl
 
 **Questions.** `cards/` has a page for each demonstration bank: what its items are, and what they are not fit for.
 
-**Not to be concluded.** Nothing clinical. A number whose interval covers chance says nothing about a model. What is
+**Not to be concluded.** Nothing clinical. Where an interval covers chance, the data do not show that model to differ
+from chance. What is
 `simulated` in the column `origin` is of no model and no person. Made by mhbench {version}.
 """
 
