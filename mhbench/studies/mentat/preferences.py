@@ -5,9 +5,9 @@
 # %% ../../../nbs/studies/mentat/10_preferences.ipynb #ef3816a5
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -25,8 +25,8 @@ from .labels import wording_distances
 from .simulate import simulated_panel
 
 # %% auto #0
-__all__ = ['OFFSETS', 'THIRD', 'rater_table', 'wording_table', 'Creators', 'creators_of', 'same_as_source', 'chosen_labels',
-           'from_sure_to_divided', 'preference_metrics', 'simulated_truth']
+__all__ = ['OFFSETS', 'THIRD', 'T', 'rater_table', 'wording_table', 'of_rated', 'Creators', 'creators_of', 'same_as_source',
+           'chosen_labels', 'from_sure_to_divided', 'preference_metrics', 'simulated_truth']
 
 # %% ../../../nbs/studies/mentat/10_preferences.ipynb #eb4e0c9a
 OFFSETS = ("paper", "symmetric")
@@ -84,6 +84,21 @@ def wording_table(arrays: AnnotationArrays, *, n: int, seed: int) -> pd.DataFram
     return pd.DataFrame([d._asdict() for d in wording_distances(*data, n=n, seed=seed)], columns=columns)
 
 # %% ../../../nbs/studies/mentat/10_preferences.ipynb #8681bfe3
+T = TypeVar("T")
+
+
+def of_rated(
+    named: Mapping[str, T],  # question -> what is said of it
+    rated: Collection[str],  # the questions that people rated
+    where: str,  # who says it, as the note names it: "preferences.wrong_options"
+) -> dict[str, T]:
+    "What is said of rated questions; a printed note counts and names the others."
+    others = sorted(set(named) - set(rated))
+    if others:
+        print(f"note: {len(others)} of {len(named)} questions of {where} have no rating and are passed over: {others}")
+    return {q: said for q, said in named.items() if q in rated}
+
+
 class Creators(NamedTuple):
     "Who is right by whom: options counted from 0, in the order of the base question."
 
@@ -93,12 +108,12 @@ class Creators(NamedTuple):
 
 def creators_of(
     items: Sequence[Item],
-    rated: Sequence[str],  # the questions that people rated
+    rated: Collection[str],  # the questions that people rated
     file: str | Path | None = None,  # a CSV of question and option, where the source does not hold the answers
 ) -> Creators:
-    """The creators' answers to the rated questions.
+    """The creators' answers to the rated questions; the file's other questions are counted and named in a note.
 
-    Raises: ValueError for a file without these columns, or an option that is no letter.
+    Raises: FileNotFoundError; ValueError for a file without these columns, or an option that is no letter.
     """
     answers: dict[str, int] = {}
     sources: dict[str, int] = {}
@@ -110,12 +125,16 @@ def creators_of(
         single = i.soft_labels is None or max(i.soft_labels) == 1
         (answers if single else sources)[i.base] = option
     if file is not None:
+        if not Path(file).is_file():
+            got = f"{str(file)!r}, which is not there"
+            remedy = "run `dvc pull data.dvc` for the demo's file, or mend preferences.creators in params.yaml"
+            refuse("creators_of", "file", "be a CSV file", got, remedy=remedy, error=FileNotFoundError)
         table = pd.read_csv(file, dtype=str)
         if not {"question", "option"} <= set(table) or not table["option"].isin(letters(26)).all():
             got = f"{list(table.columns)}"
             refuse("creators_of", "file", "have the columns question and option (a letter)", got, place=str(file))
         said = {q: ord(o) - ord("A") for q, o in table[["question", "option"]].itertuples(index=False)}
-        answers |= {q: o for q, o in said.items() if q in set(rated)}
+        answers |= of_rated(said, rated, Path(file).name)
     return Creators(answers, sources)
 
 
