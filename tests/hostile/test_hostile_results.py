@@ -134,7 +134,8 @@ def test_a_share_of_ten_of_forty_says_so_wherever_it_stands(forty):
 def test_answers_in_free_form_and_chains_of_ten_of_forty_say_so(forty):
     items = [i.model_copy(update={"rationale": "Because it helps."}) for i in forty[0]]
     same = dict(study="psychiatrybench", model="easy")
-    said = [Response(item_id=f"q{n}", mode="free_form", text="a", **same) for n in range(10)]
+    said = [Response(item_id=f"q{n}", mode="free_form", text="a", **same) for n in range(9)]
+    said += [Response(item_id="q9", mode="free_form", status="error", **same)]
     said += [Response(item_id=f"q{n}", mode="zero_shot", text="A", **same) for n in range(10)]
     said += [Response(item_id=f"q{n}", mode="cot", text="It helps. A.", **same) for n in range(8)]
     said += [Response(item_id="q8", mode="cot", status="error", **same)]
