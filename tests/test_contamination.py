@@ -277,7 +277,7 @@ def test_the_stage_has_min_k_or_a_reason(case, tiny, root, tmp_path, monkeypatch
             | {
                 "asked": ["m"],
                 "completions": {},
-                "n_items": 5,
+                "n_items": 8,  # below six there is no interval
                 "encoder": None,
                 "max_failed": None if case == "refuse" else 0,  # a refusal would end the stage
                 "cache": str(tmp_path / "c.sqlite"),
@@ -303,7 +303,7 @@ def test_the_stage_has_min_k_or_a_reason(case, tiny, root, tmp_path, monkeypatch
             and (each["n_tokens"] == 0).all()
         )
         return
-    assert surprise["n"].tolist() == [5, 5] and (surprise["absent"] == "").all()
+    assert surprise["n"].tolist() == [8, 8] and (surprise["absent"] == "").all()
     assert surprise["estimate"].tolist() == pytest.approx([each["min_k"].mean(), each["mean_logprob"].mean()])
     assert (
         (surprise["ci_low"] < surprise["estimate"]).all()

@@ -313,13 +313,13 @@ def test_a_parameter_that_was_taken_is_not_given_up_in_the_middle_of_a_run(tmp_p
     with Cache(tmp_path / "c.sqlite") as c:
         with FaultServer(every=lambda n, b: plain if n < 6 else refuses) as s:
             one = list(ask([case(i) for i in range(12)], model(), ep(s.url), cache=c, progress=False))
-            assert {a.status for a in one[:6]} == {"ok"} and {a.status for a in one[6:]} == {"refused"}
+            assert {a.status for a in one[:6]} == {"ok"} and {a.status for a in one[6:]} == {"error"}
             assert not any(a.changed for a in one)
         with FaultServer(every=lambda n, b: refuses) as s:
             two = list(ask([case(i) for i in range(12)], model(), ep(s.url), cache=c, progress=False))
             said = ep(s.url, refuses={"temperature": None})
             three = list(ask([case(i) for i in range(12)], model(), said, cache=c, progress=False))
-    assert [a.status for a in two] == ["ok"] * 6 + ["refused"] * 6 and not any(a.changed for a in two)
+    assert [a.status for a in two] == ["ok"] * 6 + ["error"] * 6 and not any(a.changed for a in two)
     assert {(a.status, *a.changed) for a in three} == {("ok", "no temperature")}, "said in the entry: all without it"
 
 
