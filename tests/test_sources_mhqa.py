@@ -2,13 +2,19 @@
 
 import csv
 import json
+import shutil
+from pathlib import Path
 
 import pytest
+from conftest import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mhbench.corpus.splits import shared_items
 from mhbench.records.table import csv_rows
+from mhbench.run.edit import import_corpus
+from mhbench.run.params import load_params
+from mhbench.studies.corpus import load_corpus
 from mhbench.studies.mhqa.load import (
     TOPICS,
     TYPES,
@@ -18,6 +24,7 @@ from mhbench.studies.mhqa.load import (
     mend_encoding,
     mend_option,
 )
+from mhbench.studies.mhqa.profile import banks_counted, counts_by_part, sorted_banks
 
 ROW = dict(
     id="101",
@@ -156,6 +163,35 @@ def test_ids_do_not_depend_on_the_order_of_rows(tmp_path):
     a = {i.item_id for i in load_mhqa(write(tmp_path / "a.csv", rows)).records}
     b = {i.item_id for i in load_mhqa(write(tmp_path / "b.csv", rows[::-1])).records}
     assert a == b and len(a) == 3
+
+
+def test_files_of_mhqa_b_beside_the_gold_are_counted_and_put_to_nobody(datasets):
+    released = datasets / "mhqa"
+    for path in (released, released / "mhqa.csv"):
+        beside = load_corpus("mhqa", path, key="number").settings["profile"]["beside"]
+        assert {n: Path(of["path"]).name for n, of in beside.items()} == {
+            "MHQA-B val": "mhqa_b_val.csv",
+            "MHQA-B test": "mhqa_b_test.csv",
+        }
+    counts = counts_by_part(banks_counted(beside)).set_index("topic").query("type == 'Total'")
+    assert counts.loc["All", list(beside)].tolist() == [4981, 4982], "every row of the files"
+    banks = sorted_banks([], "mhqa", beside, None, seed=1)
+    assert [list(of) for of in banks.values()] == [["mhqa"], ["mhqa"]]
+    assert load_corpus("mhqa", released / "mhqa_b_val.csv", key="number").settings == {}
+
+
+def test_an_import_names_the_files_of_mhqa_b_where_they_are(tmp_path):
+    for name in ("params.yaml", "run.yaml"):
+        shutil.copy(ROOT / name, tmp_path)
+    params, gold = tmp_path / "params.yaml", write(tmp_path / "mhqa.csv", [ROW])
+    import_corpus("mhqa", gold, settings=load_corpus("mhqa", gold).settings, params=params)
+    assert "beside" not in load_params(params)["studies"]["mhqa"]["profile"]
+    other = write(tmp_path / "mhqa_b_test.csv", [ROW, ROW | {"id": "102", "topic": "Depression"}])
+    import_corpus("mhqa", gold, settings=load_corpus("mhqa", gold).settings, params=params)
+    entry = load_params(params)["studies"]["mhqa"]
+    beside = entry["profile"]["beside"]
+    assert {n: of["path"] for n, of in beside.items()} == {"MHQA-B test": str(other)}
+    assert banks_counted(beside)["n"].sum() == 2 and "finetune" not in entry
 
 
 @settings(max_examples=200, deadline=None)

@@ -288,6 +288,14 @@ def _gold(folder: Path) -> tuple[Path, list[Path], list[Path]]:
     return gold[0], sorted((folder / "final_results").glob("*.csv")), [f for f in found if f != gold[0]]
 
 
+def _settings(questions: Path) -> dict[str, dict]:
+    "What the study's sections say of MHQA-gold: the files of MHQA-B in its folder, whose questions table 1 counts."
+    files = {f"MHQA-B {part}": questions.with_name(f"mhqa_b_{part}.csv") for part in ("train", "val", "test")}
+    of = {"loader": "mhqa", "options": {"key": "number"}, "judged": False}
+    there = {name: of | {"path": str(file.resolve())} for name, file in files.items() if file.is_file()}
+    return {"profile": {"beside": there}} if there and _split(questions) == "gold" else {}
+
+
 def load(
     path: Path,  # a CSV file of the release, or a folder with one file of questions, or with MHQA-gold among others
     **options,  # of load_mhqa
@@ -295,6 +303,7 @@ def load(
     "The study's corpus; of a folder the questions, and the answers that its folder `final_results` holds."
     questions, answered, others = (path, [], []) if path.is_file() else _gold(path)
     corpus = corpus_of(load_mhqa(questions, **options))
+    corpus.settings = _settings(questions)
     corpus.notes += [f"{f.name}: not taken: import it by itself to ask its questions" for f in others]
     for file in answered:
         said, strange = load_mhqa_results(file, corpus.items)

@@ -29,8 +29,8 @@ from .load import TOPICS, TYPES
 
 # %% auto #0
 __all__ = ['BY_DIFFICULTY', 'BY_KIND', 'topic_counts', 'counts_by_part', 'accuracy_and_f1', 'wide_table', 'trained_measures',
-           'with_trained', 'flip_table', 'sorted_banks', 'nearest_label', 'judged_shares', 'label_test',
-           'repeat_agreement', 'with_judged_label']
+           'with_trained', 'flip_table', 'sorted_banks', 'banks_counted', 'nearest_label', 'judged_shares',
+           'label_test', 'repeat_agreement', 'with_judged_label']
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #15da14d4
 def topic_counts(items: Sequence[Item]) -> pd.DataFrame:  # topic, type, part (the file's name), n
@@ -215,10 +215,15 @@ def flip_table(
 BY_DIFFICULTY, BY_KIND = "mhqa/difficulty", "mhqa/kind"
 
 
+def _bank(of: Mapping[str, Any], top: str | Path) -> list[Item]:
+    "The questions of a bank that stands beside the study's own."
+    return load_corpus(of["loader"], Path(top) / of["path"], **of.get("options", {})).items
+
+
 def sorted_banks(
     items: Sequence[Item],
     study: str,
-    beside: Mapping[str, Mapping[str, Any]],  # name -> loader, path, options: banks whose difficulty is compared
+    beside: Mapping[str, Mapping[str, Any]],  # name -> loader, path, options; judged: false is sorted by nobody
     n_items: int | None,  # drawn of each by seed; None: all
     *,
     seed: int,
@@ -227,10 +232,19 @@ def sorted_banks(
     "What the judges sort: the study's questions by both rubrics, those of other banks by difficulty alone."
     banks = {study: draw_items(items, n_items, seed=seed)}
     kinds = dict(banks)
-    for name, of in beside.items():
-        found = load_corpus(of["loader"], Path(top) / of["path"], **of.get("options", {})).items
-        banks[name] = draw_items(found, n_items, seed=seed)
+    compared = {name: of for name, of in beside.items() if of.get("judged", True)}
+    banks |= {name: draw_items(_bank(of, top), n_items, seed=seed) for name, of in compared.items()}
     return {BY_DIFFICULTY: banks, BY_KIND: kinds}
+
+
+def banks_counted(
+    beside: Mapping[str, Mapping[str, Any]],  # as for sorted_banks
+    top: str | Path = ".",  # paths are given from here
+) -> pd.DataFrame:  # of topic_counts, the part being the bank's name
+    "The questions of the banks that are counted and not sorted, such as the files of MHQA-B."
+    counted = {name: of for name, of in beside.items() if not of.get("judged", True)}
+    found = [topic_counts(_bank(of, top)).assign(part=name) for name, of in counted.items()]
+    return pd.concat(found, ignore_index=True) if found else topic_counts([])
 
 
 def nearest_label(
