@@ -16,7 +16,7 @@ from mhbench.stats.resample import bootstrap, mean
 from mhbench.steps import duels
 from mhbench.steps.rates import f1_table, rate_table
 from mhbench.steps.score import score_responses
-from mhbench.studies.counselingbench import competency, errors, load
+from mhbench.studies.counselingbench import competency, errors, load, tables
 from mhbench.studies.counselingbench.load import load_counselingbench, load_counselingbench_responses
 
 
@@ -170,12 +170,29 @@ def test_finetuned_and_competency_tests_are_scipys():
     wide = pd.DataFrame(rng.random((8, 3)), index=[f"m{k}" for k in range(8)], columns=["x", "y", "z"])
     pairs = {f"m{k}": f"m{k + 4}" for k in range(4)}
     for r in competency.compare_finetuned(wide, pairs).itertuples():
-        ref = stats.ttest_rel(wide.loc[[*pairs.values()], r.group], wide.loc[[*pairs], r.group])
+        ref = stats.ttest_rel(wide.loc[[*pairs], r.group], wide.loc[[*pairs.values()], r.group])
         assert (r.t, r.p, r.ci_low, r.ci_high) == pytest.approx((ref.statistic, ref.pvalue, *ref.confidence_interval()))
     wide.loc["m0", "x"] = np.nan
     got = competency.compare_competencies(wide)
     assert got["n"].tolist() == [7, 7, 8]
     assert got["p"][0] == pytest.approx(stats.ttest_rel(wide["x"][1:], wide["y"][1:]).pvalue)
+
+
+def test_one_contrast_has_one_sign_and_one_family():
+    "Both tables subtract the general model; each family is corrected over what its caption names."
+    scores = table(5)
+    by_pair = tables.medical_models(scores, {"b": "a", "c": "a"}, mode="zero_shot", method="holm", n_boot=50, seed=1)
+    over = tables.over_pairs(by_pair, method="holm").set_index("group")
+    wide = scores.pivot(index="item_id", columns="model", values="correct").mean()
+    overall = by_pair[by_pair["group"] == "all"].set_index("medical")
+    assert overall["estimate"].to_dict() == pytest.approx({m: wide[m] - wide["a"] for m in "bc"})
+    assert over.loc["all", "estimate"] == pytest.approx(overall["estimate"].mean())
+    assert overall["p_adjusted"].min() == pytest.approx(min(2 * overall["p_case"].min(), 1)), "two pairs, one family"
+    assert over.loc["all", "p_adjusted"] == over.loc["all", "p"], "one test"
+    assert over.loc["all", ["n", "n_general"]].tolist() == [2, 1], "the pairs share a model"
+    accuracy = pd.DataFrame({"all": wide})
+    again = competency.compare_finetuned(accuracy, {"b": "a", "c": "a"})
+    assert again["estimate"][0] == pytest.approx(over.loc["all", "estimate"])
 
 
 @settings(max_examples=60, deadline=None)

@@ -210,6 +210,14 @@ def _over_cases(estimate: float, deviations: np.ndarray, cases: np.ndarray, df: 
     return float(t), float(2 * stats.t.sf(abs(t), df))
 
 
+def _in_families(out: pd.DataFrame, p: str, method: Literal["holm", "bh", "bonferroni"]) -> pd.DataFrame:
+    "The rows with `p_adjusted`: all questions are one family, and the groups another."
+    out["p_adjusted"] = np.nan
+    for family in (out["group"] == "all", out["group"] != "all"):
+        out.loc[family, "p_adjusted"] = adjust_p(out.loc[family, p], method)
+    return out
+
+
 def paired_models(
     scores: pd.DataFrame,
     pairs: Mapping[str, str],  # medical model -> its general counterpart
@@ -225,7 +233,8 @@ def paired_models(
     """Medical minus general on the questions that both answered, of all questions and of each group.
 
     `t`, `df` and `p` are the paired t-test's over questions, as if they were independent; `p_case` allows for cases,
-    and `p_adjusted` corrects it, within "all" and within the groups.
+    and `p_adjusted` corrects it. Families: "all" of every pair here; every group of every pair. Pairs that share a
+    model are corrected with the others.
     Source: Liang and Zeger 1986; degrees of freedom: Cameron and Miller 2015, section VI.
     Raises: ValueError for a model or mode that is not there.
     """
@@ -278,10 +287,7 @@ def paired_models(
             "p_case",
         ],
     )
-    out["p_adjusted"] = np.nan
-    for family in (out["group"] == "all", out["group"] != "all"):
-        out.loc[family, "p_adjusted"] = adjust_p(out.loc[family, "p_case"], method)
-    return out
+    return _in_families(out, "p_case", method)
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #a2c46d51
 def _over_units(a: np.ndarray, b: np.ndarray, level: float) -> dict:
@@ -307,10 +313,12 @@ def over_units(
     method: Literal["holm", "bh", "bonferroni"] = "holm",
     level: float = 0.95,
 ) -> pd.DataFrame:  # one row a column
-    "The mean of each column's differences of shares over units, with a t-test against 0, corrected over columns."
+    """The mean of each column's differences of shares over units, with a t-test against 0. `p_adjusted` is corrected
+    over the columns without "all", which is a family by itself, as in `paired_models`.
+    """
     rows = [dict(group=c) | _over_units(x.to_numpy(float), np.zeros(len(x)), level) for c, x in differences.items()]
     out = pd.DataFrame(rows).reindex(columns=["group", *_TESTED])
-    return out.assign(p_adjusted=adjust_p(out["p"], method))
+    return _in_families(out, "p", method)
 
 
 def compare_finetuned(
@@ -320,7 +328,8 @@ def compare_finetuned(
     method: Literal["holm", "bh", "bonferroni"] = "holm",
     level: float = 0.95,
 ) -> pd.DataFrame:  # one row a column
-    """General minus medical, a pair of models one unit: paired t-test for each column, corrected over columns.
+    """Medical minus general, a pair of models one unit: paired t-test for each column, corrected as by `over_units`.
+    Pairs that share a model are taken as independent, as the paper takes them: their p is too small.
 
     Source: Nguyen et al. 2025, sections 5.4 and 6.3.
     Raises: ValueError for a model that is not in the table.
@@ -333,8 +342,8 @@ def compare_finetuned(
             "name rows of accuracies",
             f"{gone[0]!r}, not among {', '.join(map(str, accuracies.index))}",
         )
-    general, medical = (accuracies.loc[list(names)].to_numpy(float) for names in (pairs.values(), pairs))
-    return over_units(pd.DataFrame(general - medical, columns=accuracies.columns), method=method, level=level)
+    medical, general = (accuracies.loc[list(names)].to_numpy(float) for names in (pairs, pairs.values()))
+    return over_units(pd.DataFrame(medical - general, columns=accuracies.columns), method=method, level=level)
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #a7dfa7b1
 def compare_competencies(

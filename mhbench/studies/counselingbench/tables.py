@@ -196,7 +196,7 @@ _OVER_CASES = ["first", "second", "n_first", "n_second", "cases_first", "cases_s
 _OVER_CASES += ["estimate", "ci_low", "ci_high", "p", "p_adjusted"]
 _MEDICAL = ["medical", "general", "group", "n", "n_clusters", "n_left_out", "estimate", "ci_low", "ci_high"]
 _MEDICAL += ["t", "df", "p", "p_case", "p_adjusted"]
-_OVER_PAIRS = ["group", "n", "estimate", "ci_low", "ci_high", "t", "df", "p", "p_adjusted"]
+_OVER_PAIRS = ["group", "n", "n_general", "estimate", "ci_low", "ci_high", "t", "df", "p", "p_adjusted"]
 
 
 def _wide(accuracy: pd.DataFrame, mode: str, columns: Sequence[str]) -> pd.DataFrame:
@@ -264,15 +264,19 @@ def over_pairs(
     *,
     method: Literal["holm", "bh", "bonferroni"],
 ) -> pd.DataFrame:
-    """General minus medical, each pair one unit, as the paper tests it; each pair on the questions that both answered.
-    One pair has a difference and no test; no row without a pair.
+    """Medical minus general, each pair one unit, as the paper tests it; each pair on the questions that both answered.
+    One pair has a difference and no test; no row without a pair. Where `n_general`, the number of general models, is
+    below `n`, pairs share one: they are not independent, and `p` is too small.
 
     Source: Nguyen et al. 2025, sections 5.4 and 6.3.
     """
     if not len(medical):
         return pd.DataFrame(columns=_OVER_PAIRS)
     of = medical.pivot(index=["medical", "general"], columns="group", values="estimate")
-    return over_units(-of[[g for g in ("all", *SHORT) if g in of]], method=method)
+    out = over_units(of[[g for g in ("all", *SHORT) if g in of]], method=method)
+    counted = medical.dropna(subset=["estimate"]).groupby("group")["general"].nunique()
+    out.insert(2, "n_general", out["group"].map(counted).fillna(0).astype(int))
+    return out
 
 # %% ../../../nbs/studies/counselingbench/05_tables.ipynb #d7ff936e
 ANNOTATORS = ("h", "s")  # as the released file names them

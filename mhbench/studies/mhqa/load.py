@@ -291,8 +291,11 @@ def _gold(folder: Path) -> tuple[Path, list[Path], list[Path]]:
 def _settings(questions: Path) -> dict[str, dict]:
     "What the study's sections say of MHQA-gold: the files of MHQA-B in its folder, whose questions table 1 counts."
     files = {f"MHQA-B {part}": questions.with_name(f"mhqa_b_{part}.csv") for part in ("train", "val", "test")}
-    of = {"loader": "mhqa", "options": {"key": "number"}, "judged": False}
-    there = {name: of | {"path": str(file.resolve())} for name, file in files.items() if file.is_file()}
+    there = {
+        name: {"loader": "mhqa", "path": str(file.resolve()), "options": {"key": "number"}, "judged": False}
+        for name, file in files.items()
+        if file.is_file()
+    }
     return {"profile": {"beside": there}} if there and _split(questions) == "gold" else {}
 
 
