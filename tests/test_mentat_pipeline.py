@@ -83,6 +83,9 @@ def test_somebodys_answers_score_like_a_models(asked, tmp_path, suffix):
         if i.variant["set"] == "D0" and i.key
     ]
     table, file = pd.DataFrame(rows), tmp_path / f"answers{suffix}"
+    blank = np.flatnonzero(table["text"] == "")
+    table["error"] = ""
+    table.loc[blank[::2], "error"] = "timed out"
     table.to_csv(file, index=False) if suffix == ".csv" else table.to_parquet(file)
     out = tmp_path / "results"
     stage(
@@ -96,12 +99,16 @@ def test_somebodys_answers_score_like_a_models(asked, tmp_path, suffix):
         sets=["D0", "D_G", "D_A", "D_N"],
     )
     recorded = read_records(out / "text/prepare/mentat/recorded.parquet", Response)
-    assert len(recorded) == len(rows) and sum(r.status == "error" for r in recorded) == (table["text"] == "").sum() > 0
+    failed = [r.status == "error" for r in recorded]
+    empty = [r.status == "ok" and r.text == "" for r in recorded]
+    assert len(recorded) == len(rows) and 0 < sum(empty) <= sum(failed)
+    assert np.flatnonzero(failed).tolist() == blank[::2].tolist()
+    assert np.flatnonzero(empty).tolist() == blank[1::2].tolist()
     scores = pd.read_parquet(stage("score", out, models=[], soft_labels=False) / "scores.parquet")
     choice = scores[scores["mode"] == "zero_shot"].set_index("item_id")
     said = {"A": "A", "The answer is B.": "B", "C)": "C"}
-    for i, r in zip(items, rows):
-        want = np.nan if r["text"] == "" else float([said.get(r["text"])] == i.key)
+    for i, r in zip(items, table.to_dict("records")):  # an empty answer is not right; one that failed is missing
+        want = np.nan if r["error"] else float([said.get(r["text"])] == i.key)
         assert choice.loc[i.item_id, "correct"] == pytest.approx(want, nan_ok=True)
     # the same answers as a model's responses give the same scores
     write_records(
@@ -111,6 +118,7 @@ def test_somebodys_answers_score_like_a_models(asked, tmp_path, suffix):
     )
     both = pd.read_parquet(stage("score", out, models=["m"], soft_labels=False) / "accuracy.parquet")
     one, other = (both[both["model"] == m].drop(columns="model").reset_index(drop=True) for m in ("a-colleague", "m"))
+    assert set(one.pop("origin")) == {"recorded"} and set(other.pop("origin")) == {"asked"}
     pd.testing.assert_frame_equal(one, other)
     for name in ("score", "freeform"):
         with pytest.raises(
@@ -196,7 +204,7 @@ def test_every_set_is_compared_and_every_figure_drawn(asked, root):
         .dropna()
     )
     assert (
-        k["estimate"] == pytest.approx((wide["White"] - wide["Asian"]).mean()) and k["n"] == len(wide) == k["n_mcnemar"]
+        k["estimate"] == pytest.approx((wide["Asian"] - wide["White"]).mean()) and k["n"] == len(wide) == k["n_mcnemar"]
     )
     accuracy = pd.read_parquet(asked / "score/mentat/accuracy.parquet").set_index(["by", "group"])
     assert (
