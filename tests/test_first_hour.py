@@ -39,12 +39,17 @@ class Answers:
         self.items = load_corpus("mhqa", ROOT / "data" / "mhqa", study="mhqa").items
         self.by_question = {i.question: i for i in self.items}
 
-    def letter(self, body: dict) -> str:
-        text = body["messages"][-1]["content"]
+    def names(self, body: dict) -> str:
+        "What the prompt calls its four options."
+        return "1234" if "Option 1:" in body["messages"][-1]["content"] else "ABCD"
+
+    def says(self, body: dict) -> str:
+        text, names = body["messages"][-1]["content"], self.names(body)
         item = next((i for q, i in self.by_question.items() if q in text), None)
         if item is None:
-            return "B"
-        return item.key[0] if knows(item.item_id) else next(c for c in "ABCD" if c != item.key[0])
+            return names[1]
+        right = names["ABCD".index(item.key[0])]
+        return right if knows(item.item_id) else next(c for c in names if c != right)
 
 
 def refused(message: str, param: str, status: int = 400):
@@ -65,7 +70,7 @@ def first(tmp_path_factory):
             if body.get("temperature", 1) != 1:
                 return refused("'temperature' does not support 0 with this model. Only the default (1).", "temperature")
             room = body.get("max_completion_tokens", 9999) > 200
-            out = completion(body, answers.letter(body) if room else "", "stop" if room else "length")
+            out = completion(body, answers.says(body) if room else "", "stop" if room else "length")
             usage = {"prompt_tokens": 90, "completion_tokens": 201, "total_tokens": 291}
             return 200, out | {"usage": usage | {"completion_tokens_details": {"reasoning_tokens": 200}}}
 
@@ -73,10 +78,10 @@ def first(tmp_path_factory):
 
     def open_one(n, body):
         def reply(body):
-            said = answers.letter(body)
+            said = answers.says(body)
             out = completion(body, said, "length" if body.get("max_tokens") == 1 else "stop")
             if body.get("logprobs"):
-                top = [{"token": c, "logprob": -0.2 if c == said else -4.0} for c in "ABCD"]
+                top = [{"token": c, "logprob": -0.2 if c == said else -4.0} for c in answers.names(body)]
                 out["choices"][0]["logprobs"] = {"content": [{"token": said, "logprob": -0.2, "top_logprobs": top}]}
             return 200, out
 
@@ -168,7 +173,8 @@ def test_a_selection_takes_its_judges_with_it_and_touches_nothing_else(first):
         p = edit.select(["all"], ["minilm"], params=folder / "params.yaml")
         assert asked_by(p, "compose", "mhqa")["examinees"] == ["minilm"]
         assert {s for s in ASKED_IN if goes_through(p, s)} == {"judge", "judge_study", "compose", "keys", "profile"}
-        assert not [m for s in ("compose", "keys", "profile") for m in asked_by(p, s, "mhqa")["asked"]]
+        asked = {s: asked_by(p, s, "mhqa")["asked"] for s in ("compose", "keys", "profile")}
+        assert asked == {"compose": [], "keys": [], "profile": ["minilm"]}, "an encoder sorts, and completes nothing"
         assert edit.select(judges=["minilm"], params=folder / "params.yaml")["run"]["judges"] == ["minilm"]
         back = edit.select(demo=True, params=folder / "params.yaml")
         assert back == load_params(folder / "params.yaml")
