@@ -99,7 +99,7 @@ def count_parts(
     parts: Mapping[str, Sequence[Part]],
     encoders: Collection[str] = (),  # judges that compute a similarity: they are examined by known groups alone
 ) -> pd.DataFrame:  # judge, experiment, wording, temperature, verdicts
-    "How many verdicts each judge is asked for."
+    "How many verdicts each judge gives; an empty answer has one that nobody is asked for."
     columns = ["judge", "experiment", "wording", "temperature"]
     rows = [
         (name, p.experiment, p.wording, p.temperature, len(p.responses) * p.repeats)
