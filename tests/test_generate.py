@@ -22,7 +22,8 @@ from mhbench.records.schema import Item, Judgment, Response, letters, read_recor
 from mhbench.report.findings import went_wrong
 from mhbench.run.execute import run_stage
 from mhbench.run.params import load_params
-from mhbench.steps.answers import count_responses, generate_metrics
+from mhbench.steps.answers import check_readable, count_responses, generate_metrics
+from mhbench.steps.contamination import complete
 from mhbench.steps.generate import SELF_CONSISTENCY, generate, generation_requests, merged, select_items, settings
 from mhbench.steps.score import read_answer, score_responses
 from mhbench.steps.similarity import nearest_option
@@ -87,6 +88,20 @@ def test_errors_keep_the_endpoints_words_and_are_not_answers():
         None,
         None,
     ) and "your plan does not include this model" in r.error
+
+
+def test_a_stage_without_one_answer_ends_in_the_endpoints_words(tmp_path):
+    items = mc(4)
+    with answering(lambda body: refuse(401, "no such key")) as (here, _):
+        failed = generate(items, MODEL, here, cache=None, max_failed=None, progress=False)
+        with pytest.raises(TooManyFailed, match="none to 4 requests .*no such key"):
+            check_readable(items, failed, MODEL)
+        with pytest.raises(TooManyFailed, match="no such key"):
+            complete(mc(2, question="Which of these four comes first?"), MODEL, here, cache=None, progress=False)
+    with answering(lambda body: refuse(401, "no such key") if number(body) else "A") as (here, _):
+        some = generate(items, MODEL, here, cache=None, max_failed=None, progress=False)
+        check_readable(items, some, MODEL)
+    assert [r.status for r in some] == ["ok", "error", "error", "error"]
 
 
 def test_too_many_failures_end_the_run_and_what_came_is_kept(tmp_path):

@@ -12,11 +12,12 @@ from answering import answering, refuse
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from mhbench.ask.budget import TooManyFailed
 from mhbench.ask.request import Answer, Model
 from mhbench.ask.rubrics import rubric, rubrics
 from mhbench.records.schema import Item, Judgment, Response, write_records
 from mhbench.run.stage import Stage
-from mhbench.steps.answers import Asked
+from mhbench.steps.answers import Asked, judge_everything
 from mhbench.steps.generate import generate
 from mhbench.steps.judge import extras, judge
 from mhbench.steps.jury import jury, outcomes, position_bias_table, same_lineage
@@ -607,3 +608,13 @@ def test_the_bundled_model_judges_in_the_form_asked_for():
         j.error for j in js
     ]
     assert yes[0].label in ("yes", "no")
+
+
+def test_a_judge_that_answers_nothing_ends_the_run_in_the_endpoints_words():
+    items = cloze(3)
+    responses = [said(i, "m", "insulin") for i in items]
+    with answering(lambda body: refuse(401, "no such key")) as (here, _):
+        with pytest.raises(TooManyFailed, match="none to .*no such key"):
+            judge_everything(
+                responses, items, Asked("dr", {}, DR, here), kind="label", cache=None, max_failed=None, progress=False
+            )

@@ -12,14 +12,14 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, I
 from pathlib import Path
 from typing import Literal
 
-from .budget import Budget, _opened
+from .budget import Budget, TooManyFailed, _opened
 from .cache import Cache
 from .request import Answer, Endpoint, Model, Request
 from .run import _Run
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['aask', 'ask']
+__all__ = ['aask', 'ask', 'heard']
 
 # %% ../../nbs/ask/24_client.ipynb #dc0c9e02
 def _run(requests, model, endpoint, cache, budget, max_failed, replay, progress, study) -> _Run:
@@ -161,3 +161,28 @@ def ask(
             raise batch[0]
     finally:
         asking.close()
+
+
+def heard(
+    answers: Iterable[Answer],  # of `ask`
+    model: Model,
+) -> Iterator[Answer]:  # the same
+    """The answers, of which one at least must have come: where all requests failed there is nothing to report on.
+
+    Raises: TooManyFailed after the last, with the endpoint's words for the first.
+    """
+    n, first, came = 0, None, False
+    for answer in answers:
+        failed = answer.status == "error" and answer.text is None
+        n, first, came = n + 1, answer if n == 0 else first, came or not failed
+        yield answer
+    if first is not None and not came:
+        refuse(
+            "ask",
+            "answers",
+            "come to one request at least, whatever max_failed allows",
+            f"none to {n}",
+            place=f"{model.name}; {first.id}: {first.error}",
+            remedy="mend the cause and run again",
+            error=TooManyFailed,
+        )

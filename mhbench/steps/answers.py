@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
-from ..ask.budget import Budget
+from ..ask.budget import Budget, TooManyFailed
 from ..ask.request import Endpoint, Model
 from ..encode.multiple_choice import choice_responses
 from ..errors import refuse
@@ -83,13 +83,13 @@ def judge_everything(
 ) -> list[Judgment]:
     """Ask somebody for a verdict on every response.
 
-    Raises: what `judge` raises.
+    Raises: what `judge` raises; TooManyFailed where not one request was answered.
     """
     if asked.classifier is not None:
         remedy = "name a model that is asked, or an encoder that compares texts"
         refuse("judge", "judges", "be models that read an answer", f"{asked.name}, a classifier", remedy=remedy)
     if asked.model is not None and asked.endpoint is not None:
-        return judge(responses, items, asked.model, asked.endpoint, kind=kind, **settings)
+        return judge(responses, items, asked.model, asked.endpoint, kind=kind, some_must_come=True, **settings)
     return judge_by_similarity(responses, items, asked.encoder, judge=asked.name, kind=kind, threshold=threshold)
 
 # %% ../../nbs/steps/12_answers.ipynb #0e2a9892
@@ -147,12 +147,24 @@ def check_readable(
     max_truncated: float = 0.05,  # the largest share of a mode's answers that may be cut at their limit
     max_unread: float = 0.05,  # the largest share, of those that are right or wrong by themselves, that cannot be read
 ) -> None:
-    """Refuse a run whose numbers would be about the limit of tokens, or about the reading, and not about the model.
+    """Refuse a run whose numbers would be about the limit of tokens, or about the reading, and not about the model; and
+    one in which no request was answered, whatever max_failed allows.
 
-    Raises: RuntimeError that names share, mode and remedy.
+    Raises: RuntimeError that names share, mode and remedy; TooManyFailed with the endpoint's words.
     """
     if model is None:
         return
+    if responses and all(r.status == "error" for r in responses):
+        first = responses[0]
+        refuse(
+            "generate",
+            "responses",
+            "hold one answer at least, whatever max_failed allows",
+            f"none to {len(responses)} requests",
+            place=f"{model.name}; {first.item_id}: {first.error}",
+            remedy="mend the cause and run again",
+            error=TooManyFailed,
+        )
     entry, table = f"models.{model.name}", _read(items, responses)
     checks = [
         ("truncated", "answered", max_truncated if model.max_truncated is None else model.max_truncated),

@@ -16,7 +16,7 @@ import pandas as pd
 from rapidfuzz.distance import Levenshtein
 
 from ..ask import prompts
-from ..ask.client import ask
+from ..ask.client import ask, heard
 from ..ask.request import Answer, Endpoint, Model, Request
 from ..ask.template import render
 from ..encode.embeddings import six_decimals
@@ -180,9 +180,8 @@ def complete(
     Raises: what `ask` raises.
     """
     cut = [halves(i.question) for i in items]
-    answers = list(
-        ask(completion_requests(items, prompts_dir=prompts_dir), model, endpoint, cache=cache, **ask_options)
-    )
+    asked = completion_requests(items, prompts_dir=prompts_dir)
+    answers = list(heard(ask(asked, model, endpoint, cache=cache, **ask_options), model))
     wrote = iter([a.text if a.status in ("ok", "truncated") else None for a in answers])
     return SecondHalves(
         [h[1] if h else None for h in cut],

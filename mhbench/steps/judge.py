@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 import pandas as pd
 
 from ..ask import rubrics
-from ..ask.client import ask
+from ..ask.client import ask, heard
 from ..ask.progress import Counted
 from ..ask.request import Answer, Endpoint, Model, Request
 from ..ask.rubrics import Rubric, rubric_for
@@ -190,6 +190,7 @@ def judge(
     prompts_dir: str | Path | None = None,
     budget: Any | None = None,
     max_failed: int | None = None,
+    some_must_come: bool = False,  # end where a judge answered not one request, whatever max_failed allows
     replay: Literal["use", "only", "off"] = "use",
     progress: bool | str = True,
 ) -> list[Judgment]:  # judges in order; responses in order, then repeats
@@ -206,8 +207,8 @@ def judge(
     cases, out = list(_cases(responses, by_id, find, repeats, seed)), []
     for j in [judges] if isinstance(judges, Model) else judges:
         endpoint = endpoints if isinstance(endpoints, Endpoint) else _endpoint(endpoints, j)
-        heard = [c for c in cases if not _mute(c)]
-        asked = Counted(len(heard), (_request(c, j, temperature, max_tokens) for c in heard))
+        loud = [c for c in cases if not _mute(c)]
+        asked = Counted(len(loud), (_request(c, j, temperature, max_tokens) for c in loud))
         answers = ask(
             asked,
             j,
@@ -218,6 +219,7 @@ def judge(
             replay=replay,
             progress=f"{j.name} judges" if progress is True else progress,
         )
+        answers = heard(answers, j) if some_must_come else answers
         got = [x for c in cases for x in _judgments(c, _mute(c) or next(answers), j)]
         if (more := next(answers, None)) is not None:
             refuse(

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ...ask import prompts
-from ...ask.client import ask
+from ...ask.client import ask, heard
 from ...ask.request import Model, Request
 from ...ask.template import render
 from ...errors import refuse
@@ -145,6 +145,7 @@ def write_questions(
     def write(waiting, attempt):
         asked = question_requests(waiting, one, attempt, max_tokens=max_tokens, prompts_dir=prompts_dir)
         answers = ask(asked, one, place, **same)
+        answers = answers if attempt else heard(answers, one)
         return [response(i, r, a, one, "zero_shot") for i, r, a in zip(waiting, asked, answers, strict=True)]
 
     def check(questions):
