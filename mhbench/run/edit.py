@@ -15,6 +15,7 @@ from difflib import SequenceMatcher
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -311,7 +312,8 @@ def _imported(entry: dict, settings: dict[str, dict], top: Path) -> dict:
 
 def _lines_of(text: str, study: str, where: str) -> tuple[int, int]:
     "The first line of a study's entry, and the one after its last; comments below it belong to what comes next."
-    lines, tree = text.split("\n"), yaml.compose(text, Loader=yaml.SafeLoader)
+    lines = text.split("\n")
+    tree: Any = yaml.compose(text, Loader=yaml.SafeLoader)  # a mapping: what was read as parameters before
     studies = next(v for k, v in tree.value if k.value == "studies")
     key, value = next((k, v) for k, v in studies.value if k.value == study)
     first, last = key.start_mark.line, value.end_mark.line + bool(value.flow_style)

@@ -9,6 +9,7 @@ import ast
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -114,7 +115,7 @@ def _sorted(v: dict, items: list[Item], model: Model) -> list[Request]:
     questions = sorted_banks(items, v["study"], v["beside"], v["n_items"], seed=v["seed"], top=root())
     for what, banks in questions.items():
         for bank in banks.values():
-            same = dict(model="item", mode="zero_shot", text="", attempts=0)
+            same: dict[str, Any] = dict(model="item", mode="zero_shot", text="", attempts=0)
             blank = [Response(item_id=i.item_id, study=i.study, **same) for i in bank]
             out += judge.judge_requests(blank, bank, model, rubric=what, **given)
     return out

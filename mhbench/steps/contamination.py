@@ -102,20 +102,21 @@ def compare_completions(
         *(["embedding", "embedding_other", "embedding_rank"] if encoder is not None else []),
     ]
     table = pd.DataFrame(math.nan, index=range(len(seconds)), columns=columns)
-    short = [i for i, s in enumerate(seconds) if not s]
+    halves = {i: s for i, s in enumerate(seconds) if s}
     said = {i: c for i, c in enumerate(completions) if c and c.strip()}
-    silent = [i for i, s in enumerate(seconds) if s and i not in said]
-    rows = [i for i in said if seconds[i]]
+    silent = [i for i in halves if i not in said]
+    rows = [i for i in said if i in halves]
     truth = list(dict.fromkeys(s for s in (*bank, *seconds) if s))
     place = {s: t for t, s in enumerate(truth)}
     steps = range(min(others, len(truth) - 1) + 1)  # 0 is a completion's own half
-    pairs = [(i, (place[seconds[i]] + s) % len(truth)) for i in rows for s in steps]
+    pairs = [(i, (place[halves[i]] + s) % len(truth)) for i in rows for s in steps]
     if pairs:
         wrote = [" ".join(said[i].split()[: len(truth[t].split())]) for i, t in pairs]
         halves_of = [truth[t] for _, t in pairs]
         own = slice(None, None, len(steps))
         table.loc[rows, "distance"] = [Levenshtein.distance(t, w) for t, w in zip(halves_of[own], wrote[own])]
-        scores = {"levenshtein": [Levenshtein.normalized_similarity(w, t) for w, t in zip(wrote, halves_of)]}
+        alike = [Levenshtein.normalized_similarity(w, t) for w, t in zip(wrote, halves_of)]
+        scores = {"levenshtein": np.array(alike)}
         if encoder is not None:
             scores["embedding"] = _cosines_of(encoder, wrote, halves_of)
         for name, score in scores.items():
@@ -128,7 +129,9 @@ def compare_completions(
         if name in table
         for t in thresholds
     }
-    return Completions(table, flagged, len(rows), {"too short": len(short), "no completion": len(silent)})
+    return Completions(
+        table, flagged, len(rows), {"too short": len(seconds) - len(halves), "no completion": len(silent)}
+    )
 
 # %% ../../nbs/steps/10_contamination.ipynb #29ee02c7
 class SecondHalves(NamedTuple):

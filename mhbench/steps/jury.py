@@ -17,7 +17,7 @@ import pandas as pd
 
 from ..ask.request import Model
 from ..errors import refuse
-from ..records.schema import Judgment, of_kind
+from ..records.schema import Judgment, Origin, of_kind
 from ..stats import bias
 from ..stats.estimate import Estimate
 from .verdicts import _failed
@@ -157,7 +157,7 @@ def jury(
         )
         text = json.dumps({j.judge: j.label if one.kind != "score" else j.score for j in js}, ensure_ascii=False)
         shared = dict(kind=one.kind, rubric=one.rubric, axis=one.axis, other=one.other, repeat=one.repeat)
-        origin = "simulated" if any(j.origin == "simulated" for j in js) else "composed"
+        origin: Origin = "simulated" if any(j.origin == "simulated" for j in js) else "composed"
         out.append(Judgment(**one.about, **shared, judge=name, origin=origin, text=text, attempts=0, **verdict))
     return out
 

@@ -272,7 +272,8 @@ def by_rule(
     "The verdict on an answer that says nothing: 0, or Incorrect; None where a judge has to be asked."
     if r.status == "error" or not says_nothing(r):
         return None
-    return {"score": {"score": 0.0}, "label": {"label": "Incorrect"}}.get(kind)
+    said: dict[str, dict[str, Any]] = {"score": {"score": 0.0}, "label": {"label": "Incorrect"}}
+    return said.get(kind)
 
 
 def _silent(r: Response, verdict: Mapping[str, Any] | None = None, **by: Any) -> Judgment:  # judge, kind, rubric, ...

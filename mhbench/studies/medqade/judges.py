@@ -212,7 +212,7 @@ def abstention_beside(
     for who, labels in [("people", panel.flat), *((j, x[None]) for j, x in zip(said.judges, said.flat, strict=True))]:
         if pd.isna(labels).all():
             continue
-        same = dict(n=n_boot, seed=seed, clusters=panel.item)
+        same: dict[str, Any] = dict(n=n_boot, seed=seed, clusters=panel.item)
         every = abstention_by_difficulty(labels, np.zeros(len(of_answer)), **same).rows()[0]  # all in one bin
         found = abstention_by_difficulty(labels, of_answer, **same)
         rows += [{"who": who} | r for r in [every | {"difficulty": "all"}, *found.rows()]]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -89,7 +90,7 @@ def rater_again(
     one, other = (a.scores[list(side)] for side in zip(*pairs))
     tops = [x == x.max(1, keepdims=True) for x in (one, other)]
     same, apart = (tops[0] & tops[1]).any(1), ((one - other) ** 2 / 2).mean(1)
-    drawn = {"clusters": a.questions[[i for i, _ in pairs]], "n_boot": n_boot, "seed": seed}
+    drawn: dict[str, Any] = {"clusters": a.questions[[i for i, _ in pairs]], "n_boot": n_boot, "seed": seed}
     spread = estimate(lambda x, weights=None: np.sqrt(mean(x, weights=weights)), apart, **drawn)
     return pd.DataFrame(
         [

@@ -74,8 +74,8 @@ def pickled_table(
 # %% ../../../nbs/studies/mentat/09_results.ipynb #21b1dd51
 RESULT_SETS = {name.replace("_release", "_results"): stem for name, stem in RELEASE_SETS.items()}
 _NAMED = re.compile(r"eval_results_(.+?)_(mentat_data_[a-z]+)_\d.*\.pkl(\.aes)?")
-_COLUMNS = ("prompt_mcq", "prompt_freeform", "labels", "labels_upper_bound", "labels_lower_bound", "gender", "nat")
-_COLUMNS += ("age", "q_id", "category", "split", "model_response")
+_COLUMNS = ["prompt_mcq", "prompt_freeform", "labels", "labels_upper_bound", "labels_lower_bound", "gender", "nat"]
+_COLUMNS += ["age", "q_id", "category", "split", "model_response"]
 
 
 def result_files(
@@ -150,7 +150,7 @@ def load_mentat_results(
                 rows.append((place, _prompt_item(place, row, name, seen[name, row["q_id"]], order)))
                 seen[name, row["q_id"]] += 1
                 ids[name, row["prompt_mcq"]] = rows[-1][1]["item_id"]
-            whose = {"item_id": ids[name, row["prompt_mcq"]], "study": "mentat", "model": model, "mode": "zero_shot"}
-            whose |= {"origin": "recorded", "attempts": 0, "cost_usd": None}
+            whose: dict[str, Any] = {"origin": "recorded", "attempts": 0, "cost_usd": None, "model": model}
+            whose |= {"item_id": ids[name, row["prompt_mcq"]], "study": "mentat", "mode": "zero_shot"}
             said.append((place, whose | _said(row["model_response"], place)))
     return validate(rows, Item, unique="item_id").records, validate(said, Response).records

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import pandas as pd
 from pydantic import Field, model_validator
@@ -261,7 +261,8 @@ def load_mhqa_results(
 
     Raises: ValueError for a missing column.
     """
-    path, at = Path(csv), {}
+    path = Path(csv)
+    at: dict[tuple[str, ...], Item] = {}
     for i in items:
         at.setdefault((_folded(i.question), *map(_folded, i.options)), i)
     model = re.sub(r"[^A-Za-z0-9._+-]+", "-", path.stem)
@@ -274,7 +275,7 @@ def load_mhqa_results(
         number = re.fullmatch(r"([1-4])(\.0+)?", row["predictions"].strip())
         wrong = {"status": "error", "error": f"the file's prediction is {row['predictions'][:80]!r}"}
         said = {"text": letters(4)[int(number[1]) - 1]} if number else wrong
-        about = {"item_id": item.item_id, "study": "mhqa", "model": model, "mode": "zero_shot"}
+        about: dict[str, Any] = {"item_id": item.item_id, "study": "mhqa", "model": model, "mode": "zero_shot"}
         rows.append((place, about | {"origin": "recorded", "attempts": 0, "cost_usd": None} | said))
     return validate(rows, Response).records, strange
 

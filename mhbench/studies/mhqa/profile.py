@@ -261,11 +261,9 @@ def nearest_label(
         i.model_copy(update={"task": "multiple_choice", "options": told, "key": ["A"], "context": {}}) for i in items
     ]
     said = nearest_option(asked, encoder, model=judge)
+    at: dict[str | None, str] = dict(zip(letters(len(names)), names))
     same: dict[str, Any] = dict(model="item", judge=judge, kind="label", rubric=rubric, status="ok")
-    return [
-        Judgment(item_id=i.item_id, study=i.study, label=names[ord(r.text) - ord("A")], text="", **same)
-        for i, r in zip(items, said)
-    ]
+    return [Judgment(item_id=i.item_id, study=i.study, label=at[r.text], text="", **same) for i, r in zip(items, said)]
 
 
 def judged_shares(
