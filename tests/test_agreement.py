@@ -228,13 +228,15 @@ def test_alignment_by_its_definition(metric, reference):
     x, y = people(1), people(2, r=3, skill=0.7)
     f = getattr(agreement, metric)
     for a, got in zip(y, consensus.alignment(y, x, metric=metric, reference=reference, n=50, seed=3)):
-        opponents = (
-            [consensus.majority(x)]
-            if reference == "full"
-            else [consensus.majority(np.delete(x, r, 0)) for r in range(5)]
-        )
-        own = np.mean([f(a, o) for o in opponents])
-        top = np.mean([f(x[r], consensus.majority(np.delete(x, r, 0))) for r in range(5)])
+        labelled, own, top = a != "Abstain", [], []
+        for r in range(5):
+            others = consensus.majority(np.delete(x, r, 0))
+            common = labelled & (x[r] != "Abstain")
+            own.append(f(a[common], others[common]))
+            top.append(f(x[r][common], others[common]))
+        top = np.mean(top)
+        own = f(a, consensus.majority(x)) if reference == "full" else np.mean(own)
+        assert got.n_left_out == sum(m is not None for m in consensus.majority(x)[~labelled])
         close([got.agreement.estimate, got.ceiling.estimate, got.difference.estimate], [own, top, own - top])
         close(got.difference.replicates, got.agreement.replicates - got.ceiling.replicates)
         assert got.overlap == (
@@ -252,6 +254,24 @@ def test_a_physician_in_disguise_reaches_the_ceiling():
         d = consensus.alignment(x[5], x[:5], reference="leave_one_out", n=200, seed=seed).difference
         covered.append(d.ci_low <= 0 <= d.ci_high)
     assert np.mean(covered) > 0.88
+
+
+@pytest.mark.parametrize("raters", [3, 4])
+def test_who_leaves_the_hard_answers_out_is_not_better_for_it(raters):
+    "As good as each rater, silent on the hardest 30%: no difference on average, whatever the panel's parity."
+    found = []
+    for seed in range(60):
+        rng = np.random.default_rng([raters, seed])
+        skill = rng.permutation(np.linspace(0.55, 1.0, 120))
+        truth = rng.random(120) < 0.5
+        right = rng.random((raters + 1, 120)) < skill
+        x = np.where(right == truth, "Correct", "Incorrect").astype(object)
+        judge = np.where(skill < np.quantile(skill, 0.3), "Abstain", x[-1])
+        found.append(consensus.alignment(judge, x[:-1], n=100, seed=seed))
+        assert found[-1].n_left_out > 5
+    d = np.array([a.difference.estimate for a in found])
+    assert abs(d.mean()) < 0.03
+    assert np.mean([a.difference.ci_low > 0 for a in found]) < 0.12
 
 
 # ------------------------------------------------------------------ ensembles

@@ -196,19 +196,34 @@ def test_the_36_pairs_of_nine_on_the_core_in_the_order_of_their_numbers(unjudged
     assert mean.loc["cohen kappa, mean of pairs", "estimate"] == pytest.approx(table["cohen_kappa"].mean())
 
 
-def test_judges_beside_the_majority(judged):
+def beside_the_others(people, label_of) -> list[tuple[list[str], list[str], list[str]]]:
+    "For each rater the labels of the judge, of the rater and of the others' majority, on the answers that all have."
+    core, out = core_of(people), []
+    central = [r for r in people if r.item_id in core and r.rater != TENTH]
+    for rater in sorted({r.rater for r in central}):
+        others = majorities([r for r in central if r.rater != rater])
+        own = {(r.target, r.item_id): r.label for r in central if r.rater == rater and r.target != "difficulty"}
+        spoke = [k for k in own if k in others and own[k] != "Abstain" and label_of.get(k) in ("Correct", "Incorrect")]
+        out.append(([label_of[k] for k in spoke], [own[k] for k in spoke], [others[k] for k in spoke]))
+    return out
+
+
+def test_judges_beside_the_majority(judged, people):
     out, keys, wins, contrary = judged
     table = pd.read_parquet(out / "alignment.parquet").set_index(["annotator", "metric"])
     echo = table.loc[("echo", "percent_agreement")]
-    assert echo["estimate"] == 1 and echo["n"] == len(keys)  # its first verdicts, not its repetition
-    said = [(x, w) for x, w in zip(contrary, wins, strict=True) if x in ("Correct", "Incorrect")]
+    assert echo["estimate"] > 0.9 and echo["n"] == len(keys)  # its first verdicts, not its repetition
+    parts = beside_the_others(people, dict(zip(keys, contrary, strict=True)))
     assert table.loc["moody", "n"].tolist() == [len(keys) - 2] * 3  # without the abstention and the failure
-    kappa = cohen_kappa_score(*zip(*said, strict=True))
-    assert table.loc[("moody", "cohen_kappa"), "estimate"] == pytest.approx(kappa)
-    assert table.loc[("moody", "percent_agreement"), "estimate"] == pytest.approx(np.mean([x == w for x, w in said]))
+    assert (
+        table.loc["moody", "n_abstained"].tolist() == [1] * 3 and table.loc["moody", "n_left_out"].tolist() == [2] * 3
+    )
+    kappa = table.loc[("moody", "cohen_kappa")]
+    assert kappa["estimate"] == pytest.approx(np.mean([cohen_kappa_score(x, o) for x, _, o in parts]))
+    assert kappa["ceiling"] == pytest.approx(np.mean([cohen_kappa_score(r, o) for _, r, o in parts]))
+    assert kappa["difference"] == pytest.approx(kappa["estimate"] - kappa["ceiling"])
     brief = table.loc["brief"]
     assert brief["n"].tolist() == [9] * 3 and brief["estimate"].isna().all()  # too few: a row, and no number
-    assert table["ceiling"].groupby("metric").nunique().eq(1).all()
     abstain = pd.read_parquet(out / "judges_abstain.parquet").set_index("annotator")
     assert abstain.loc["moody", "estimate"] == pytest.approx(1 / (len(keys) - 1))
     best = pd.read_parquet(out / "ensembles.parquet").set_index("metric")
@@ -217,13 +232,9 @@ def test_judges_beside_the_majority(judged):
 
 def test_the_ceiling_is_a_member_against_the_others(judged, people):
     "Percent agreement of each rater with the majority of the other raters, averaged over raters."
-    shares, core = [], core_of(people)
-    central = [r for r in people if r.item_id in core and r.rater != TENTH]
-    for rater in sorted({r.rater for r in central}):
-        others = majorities([r for r in central if r.rater != rater])
-        own = {(r.target, r.item_id): r.label for r in central if r.rater == rater and r.target != "difficulty"}
-        both = [own[k] == others[k] for k in own if k in others and own[k] != "Abstain"]
-        shares.append(np.mean(both))
+    _, keys, wins, _ = judged
+    parts = beside_the_others(people, dict(zip(keys, wins, strict=True)))
+    shares = [np.mean([x == w for x, w in zip(own, others, strict=True)]) for _, own, others in parts]
     table = pd.read_parquet(judged[0] / "alignment.parquet").set_index(["annotator", "metric"])
     assert table.loc[("echo", "percent_agreement"), "ceiling"] == pytest.approx(np.mean(shares))
 

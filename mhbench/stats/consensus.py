@@ -106,6 +106,7 @@ class Alignment(NamedTuple):
     ceiling: Interval
     difference: Interval  # agreement - ceiling, on the same draws
     overlap: bool  # of the two intervals
+    n_left_out: int  # columns with a consensus on which the annotator gave no label
 
     def row(self) -> dict:
         "One row of a table."
@@ -121,6 +122,7 @@ class Alignment(NamedTuple):
             "difference_high": difference.ci_high,
             "p_value": np.nan if np.isnan(difference.ci_low) else self.difference.p_value(),
             "overlap": self.overlap,
+            "n_left_out": self.n_left_out,
         }
 
 
@@ -129,12 +131,12 @@ def alignment(
     labels: Any,  # (R, N) the panel's
     *,
     metric: str = "cohen_kappa",
-    reference: str = "full",  # the panel's consensus; or "leave_one_out"
+    reference: str = "leave_one_out",  # the consensus that each rater meets; or "full": the whole panel's
     rule: str = "majority",
     ignore: Sequence = (ABSTAIN,),
     **kwargs,  # n, seed, clusters, strata, level, method: as in bootstrap
 ) -> Any:  # an Alignment, or a list of them
-    """Agreement with the consensus, the ceiling, and the paired difference between them.
+    """Agreement with the consensus, the ceiling, and the paired difference between them, on the same answers.
 
     Source: MedQADE, section 4.4.3; the paired difference is ours.
     """
@@ -153,21 +155,27 @@ def alignment(
     x, v = _matrix(np.vstack([panel, several]), ignore, None, f)
     x, y, k = x[: len(panel)], x[len(panel) :], max(len(v), 1)
     others = _others(x, k, rule)
-    opponents = _vote(_onehot(x, k).sum(0), rule)[None] if reference == "full" else others
+    whole = _vote(_onehot(x, k).sum(0), rule)
+
+    def compared(a, weights):
+        "The annotator's agreement and the raters' (B,), each rater's on the columns that the annotator labelled too."
+        top = formula(_tables(np.where(a >= 0, x, -1), others, k, weights))
+        if reference == "full":
+            return formula(_tables(a[None], whole[None], k, weights))[:, 0], _mean_defined(top)
+        own = formula(_tables(np.where(x >= 0, a, -1), others, k, weights))
+        undefined = np.isnan(own) | np.isnan(top)
+        return tuple(_mean_defined(np.where(undefined, np.nan, s)) for s in (own, top))
 
     def statistic(columns, *, weights):
-        top = _mean_defined(formula(_tables(x, others, k, weights)))[:, None]
-        own = np.column_stack(
-            [_mean_defined(formula(_tables(np.broadcast_to(a, opponents.shape), opponents, k, weights))) for a in y]
-        )
-        return np.hstack([top, own, own - top])
+        pairs = [compared(a, weights) for a in y]
+        return np.column_stack([s for own, top in pairs for s in (own, top, own - top)])
 
-    i, n = bootstrap(statistic, np.arange(x.shape[1]), **kwargs), len(y)
-    top = _column(i, 0)
+    i = bootstrap(statistic, np.arange(x.shape[1]), **kwargs)
     out = []
-    for a in range(n):
-        own, d = _column(i, 1 + a), _column(i, 1 + n + a)
-        out.append(Alignment(own, top, d, bool(own.ci_low <= top.ci_high and top.ci_low <= own.ci_high)))
+    for at, a in enumerate(y):
+        own, top, d = (_column(i, 3 * at + j) for j in range(3))
+        overlap = bool(own.ci_low <= top.ci_high and top.ci_low <= own.ci_high)
+        out.append(Alignment(own, top, d, overlap, int(((a < 0) & (whole >= 0)).sum())))
     return out[0] if np.ndim(annotator) == 1 else out
 
 # %% ../../nbs/stats/04_consensus.ipynb #1bd07023

@@ -353,6 +353,8 @@ _CEILING = [
     "difference_high",
     "p_value",
     "overlap",
+    "n_left_out",
+    "n_abstained",
 ]
 
 
@@ -363,16 +365,23 @@ def alignment_table(
     least: int = 10,  # labels beside a majority; with fewer a judge has a row and no estimate
     n_boot: int = 1000,
     seed: int,
-) -> pd.DataFrame:  # annotator, metric, n (labels beside a majority), ..., ceiling, difference, p_value, overlap
-    """Each judge's agreement with the majority, what a member of the panel reaches, and their difference on one draw.
+) -> pd.DataFrame:  # annotator, metric, n (labels beside a majority), ..., ceiling, difference, ..., n_abstained
+    """Each judge's agreement with the majorities that the members of the panel meet, what these reach on the answers
+    that the judge labelled, and the difference on one draw. `n_left_out` counts the answers with a majority that the
+    judge gave no label, `n_abstained` those of them on which it abstained.
 
     Source: MedQADE, section 4.4.3.
     """
     rows = []
     same: dict[str, Any] = dict(n=n_boot, seed=seed, clusters=panel.item)
     columns = ["annotator", "metric", *_ESTIMATE, *_CEILING]
+    decided = pd.notna(majority(panel.flat))
     for judge, labels, covered in zip(said.judges, said.flat, beside_majority(panel, said), strict=True):
         counted = {"n": int(covered.sum()), "n_clusters": len(set(panel.item[covered]))}
+        counted |= {
+            "n_left_out": int((decided & ~covered).sum()),
+            "n_abstained": int((decided & (labels == ABSTAIN)).sum()),
+        }
         for metric in METRICS:
             found = Estimate.from_limits(np.nan, n=0).row()
             if counted["n"] >= least:
@@ -382,7 +391,7 @@ def alignment_table(
 
 
 def beside_ceiling(table: pd.DataFrame) -> pd.DataFrame:  # of alignment_table; annotator, metric, n, estimate, ...
-    """The ceiling and below it the judges, as a figure shows them.
+    """The judges as a figure shows them, each below what a member of the panel reaches on the answers it labelled.
 
     Source: MedQADE, figure 6.
     """
@@ -390,8 +399,9 @@ def beside_ceiling(table: pd.DataFrame) -> pd.DataFrame:  # of alignment_table; 
     known = known.assign(metric=known["metric"].replace("_", " ", regex=True))
     own = ["estimate", "ci_low", "ci_high"]
     renamed = {"ceiling": "estimate", "ceiling_low": "ci_low", "ceiling_high": "ci_high"}
-    ceiling = known.drop(columns=own).rename(columns=renamed).drop_duplicates("metric")  # the same beside every judge
-    return pd.concat([ceiling.assign(annotator="ceiling: a member of the panel"), known], ignore_index=True)
+    ceiling = known.drop(columns=own).rename(columns=renamed)
+    ceiling = ceiling.assign(annotator="ceiling: a member of the panel, beside " + ceiling["annotator"].astype(str))
+    return pd.concat([ceiling, known]).sort_index(kind="stable").reset_index(drop=True)
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #b2c0170a
 def panel_metrics(ratings: Sequence[Rating], panel: Panel, agreement: pd.DataFrame) -> dict:
