@@ -32,18 +32,18 @@ def said(tmp_path, *changes, text=WRITTEN):
 MISTAKES = {  # what is written instead, and what is said of it
     "linage": (("lineage: minilm", "linage: minilm"), "models.minilm.linage", "did you mean lineage?"),
     "text for a number": (
-        ("score: {n_boot: 1000", 'score: {n_boot: "many"'),
+        ("\nscore:\n  n_boot: 1000", '\nscore:\n  n_boot: "many"'),
         "score.n_boot must be a whole number",
         "'many'",
     ),
     "half a number": (
-        ("score: {n_boot: 1000", "score: {n_boot: 2.5"),
+        ("\nscore:\n  n_boot: 1000", "\nscore:\n  n_boot: 2.5"),
         "score.n_boot must be a whole number",
         "got 2.5",
     ),
     "none as a text": (("max_failed: 0", "max_failed: none"), "generate.max_failed", "null stands for none"),
     "a date": (
-        ("served: minilm", "served: minilm\n    released: 2025-08-14"),
+        ("released: '2021-08-30'", "released: 2025-08-14"),
         "models.minilm.released",
         '"2025-08-14"',
     ),
@@ -52,12 +52,24 @@ MISTAKES = {  # what is written instead, and what is said of it
     "infinite": (("penalty: 5.0", "penalty: .inf"), "preferences.penalty must be a number", "inf"),
     "temperature": (("temperature: 0.0", "temperature: cold"), "models.gemma.sampling.temperature", "got 'cold'"),
     "temperature out of range": (("temperature: 0.0", "temperature: 7"), "sampling.temperature must be 2 or less", "7"),
-    "a NaN that is sent": (("temperature: 0.0,", "top_k: .nan, temperature: 0.0,"), "models.gemma must", "top_k"),
+    "a NaN that is sent": (
+        ("temperature: 0.0\n", "temperature: 0.0\n      top_k: .nan\n"),
+        "models.gemma must",
+        "top_k",
+    ),
     "a seed of today": (("seed: 20250107", "seed: today"), "seed must be a whole number", "'today'"),
     "a key twice": (("seed: 20250107", "seed: 1\nseed: 2"), "seed must stand once", "first in line 5"),
     "a section twice": (("report: {title", "score: {}\nreport: {title"), "score must stand once", "line"),
-    "a breakdown": (("by: [category, topic]", "by: [categry]"), "score.by.0 must be one of", "did you mean category?"),
-    "a breakdown as a text": (("by: [category, topic]", "by: category"), "score.by must be a list", "[category]"),
+    "a breakdown": (
+        ("\n  by:\n  - category\n", "\n  by:\n  - categry\n"),
+        "score.by.0 must be one of",
+        "did you mean category?",
+    ),
+    "a breakdown as a text": (
+        ("\n  by:\n  - category\n  - topic\n", "\n  by: category\n"),
+        "score.by must be a list",
+        "[category]",
+    ),
     "an attribute": (("D_G: gender", "D_G: gendre"), "demographics.attributes.D_G", "did you mean gender?"),
     "a set that is not made": (("    demographics: {}", "    demographics: {attributes: {D_X: gender}}"), "D_X", "D_G"),
     "a core that is not made": (("core: D0", "core: D9"), "studies.mentat.score.core", "add it there"),
@@ -106,7 +118,7 @@ MISTAKES = {  # what is written instead, and what is said of it
         "got 0",
     ),
     "a replay": (("replay: use  ", "replay: never"), "generate.replay must be one of use, only, off", "'never'"),
-    "a seed of its own": (("score: {n_boot", "score: {seed: 3, n_boot"), "score.seed must be left to the run", "top"),
+    "a seed of its own": (("\nscore:\n", "\nscore:\n  seed: 3\n"), "score.seed must be left to the run", "top"),
     "a price": (("price: {prompt: 0.0", "price: {prompt: -1"), "models.gemma.price.prompt must be 0 or more", "-1"),
     "half a price": (
         ("{prompt: 0.0, completion: 0.0}", "{prompt: 0.0}"),
@@ -120,7 +132,7 @@ MISTAKES = {  # what is written instead, and what is said of it
     ),
     "lists that do not follow": (("  panel: [medqade]", "  panel: [mhqa]"), "run.panel", "mhbench select"),
     "an executor": (("executor: {kind: threads}", "executor: {kind: slurm}"), "executor.kind", "threads, dask"),
-    "a hash": (("sha256: null", "sha256: abc"), "mentat.prepare.sha256 must be a SHA-256", "'abc'"),
+    "a hash": (("sha256:\n", "sha256: abc\n"), "mentat.prepare.sha256 must be a SHA-256", "'abc'"),
 }
 
 
@@ -154,7 +166,7 @@ KEYS = {
         "kind: encoder}",
         f"kind: vllm, base_urls: ['http://h/v1'], headers_env: {{X-Key: {SECRET}}}}}",
     ),
-    "in a wrong place": ("score: {n_boot: 1000", f"score: {{n_boot: {SECRET}"),
+    "in a wrong place": ("\nscore:\n  n_boot: 1000", f"\nscore:\n  n_boot: {SECRET}"),
     "as a list": ("endpoint: encoder", f"endpoint: encoder\n    api_key: [{SECRET}]"),
 }
 
