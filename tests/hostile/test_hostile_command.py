@@ -2,11 +2,15 @@
 
 import contextlib
 import os
+import pickle
+import re
 import signal
 import subprocess
 import time
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from conftest import BIN, ENV, ROOT
 from faults.server import FaultServer
@@ -14,6 +18,7 @@ from faults.server import FaultServer
 from mhbench.ask.cache import Cache
 from mhbench.records.schema import Item
 from mhbench.run import cli
+from mhbench.studies.mentat.results import pickled_table
 
 ITEMS = [
     Item(item_id=f"q{n}", study="mhqa", task="open", question=f"What helps {n}?", key=["sleep"], source="made")
@@ -169,22 +174,61 @@ FORBIDDEN = {
 }
 
 
+RESTRICTED = "mhbench/studies/mentat/results.py"
+
+
 @pytest.mark.parametrize("what", FORBIDDEN)
 def test_nothing_in_the_package_runs_what_it_reads(what):
-    import re
-
     found = [
         f"{f.relative_to(ROOT)}:{n}: {line.strip()}"
         for f in [*(ROOT / "mhbench").rglob("*.py"), *(ROOT / "nbs/stages").glob("*.ipynb")]
         for n, line in enumerate(f.read_text(encoding="utf-8").splitlines(), 1)
         if re.search(FORBIDDEN[what], line)
     ]
+    if what == "pickle":  # the release of MENTAT has pickles: their reader is held to its own test below
+        assert [line.partition(":")[0] for line in found] == [RESTRICTED]
+        used = re.findall(r"pickle\.\w+.", (ROOT / RESTRICTED).read_text(encoding="utf-8"))
+        assert used == ["pickle.Unpickler)", "pickle.UnpicklingError("], (
+            "a base class and its error, and no call to load"
+        )
+        return
     assert found == []
 
 
-def test_the_check_sees_what_it_is_for():
-    import re
+class Calls:
+    "A pickle that calls something as it is read."
 
+    def __init__(self, what, *given):
+        self.what, self.given = what, given
+
+    def __reduce__(self):
+        return self.what, self.given
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_a_pickle_of_answers_runs_nothing(protocol, tmp_path):
+    out = tmp_path / "ran"
+    plain = pd.Index(["a"], dtype=object)
+    table = pd.DataFrame([[1], [2]], columns=plain)
+    bombs = [
+        Calls(os.system, f"touch {out}"),
+        Calls(eval, f"open({str(out)!r}, 'w')"),
+        Calls(open, str(out), "w"),
+        Calls(pd.read_pickle, str(tmp_path / "other.pkl")),
+        Calls(pd.DataFrame.to_csv, table, str(out)),
+        Calls(np.save, str(out), 1),
+    ]
+    for bomb in bombs:
+        inside = pd.DataFrame([[bomb]], columns=plain, dtype=object)
+        for data in (pickle.dumps(bomb, protocol), pickle.dumps(inside, protocol)):
+            with pytest.raises(ValueError, match="it names .*, which no table needs"):
+                pickled_table(data, "bomb.pkl")
+    assert not list(tmp_path.iterdir())
+    if protocol >= 4:  # as the release's are: a table without a call is read
+        pd.testing.assert_frame_equal(pickled_table(pickle.dumps(table, protocol)), table)
+
+
+def test_the_check_sees_what_it_is_for():
     bad = ["import pickle", "trust_remote_code=True", "torch.load(f)", "allow_pickle=True", "yaml.load(x)"]
     bad += ["subprocess.run(x, shell=True)", "p.read_text(encoding='utf-8').splitlines()", "eval(x)"]
     assert all(re.search(rule, line) for rule, line in zip(FORBIDDEN.values(), bad, strict=True))
