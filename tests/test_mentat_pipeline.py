@@ -173,6 +173,24 @@ def test_creators_answers_make_the_curve(asked, tmp_path):
     assert raters["estimate"].notna().all() and (raters["n"] > 0).all()
 
 
+def test_what_is_said_of_unrated_questions_stops_nothing(asked, tmp_path):
+    "It is counted and named; a file that is not there ends the stage with what to do."
+    labels = pd.read_parquet(asked / "preferences/mentat/labels.parquet")
+    rated = labels["question"].iloc[0]
+    file = tmp_path / "creators.csv"
+    file.write_text(f"question,option\n{rated},A\nq-unrated,B\n")
+    small = dict(n_boot=2, n_boot_rankings=0, n_permutations=9)
+    out = stage("preferences", asked, creators=str(file), wrong_options={rated: ["E"], "q-gone": ["A"]}, **small)
+    said = (out / "notebook.ipynb").read_text(encoding="utf-8")
+    for where, question in (("creators.csv", "q-unrated"), ("preferences.wrong_options", "q-gone")):
+        assert f"note: 1 of 2 questions of {where} have no rating and are passed over: ['{question}']" in said
+    made = pd.read_parquet(out / "labels.parquet")
+    assert made.loc[made["wrong"], ["question", "option"]].to_numpy().tolist() == [[rated, "E"]]
+    assert set(pd.read_parquet(out / "top_k.parquet")["n"]) == {1}
+    with pytest.raises(RuntimeError, match=r"file must be a CSV file; got .*gone.csv.*`dvc pull data.dvc`"):
+        stage("preferences", asked, creators=str(tmp_path / "gone.csv"), **small)
+
+
 def test_every_set_is_compared_and_every_figure_drawn(asked, root):
     stage("score", asked, models=["minilm"])
     out = stage(
