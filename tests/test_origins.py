@@ -69,6 +69,36 @@ def test_simulated_ratings_of_a_real_bank_are_headlined(stage):
     assert set(pd.read_parquet(s.out / "headline.parquet")["origin"]) == {"simulated"}
 
 
+@pytest.mark.parametrize("origin, drawn", [("simulated", True), ("recorded", False)])
+def test_soft_labels_of_simulated_raters_say_so_wherever_answers_are_scored(stage, tmp_path, origin, drawn):
+    "From the ratings to the labels, from these to the scores, and on to a stage that reads the scores."
+    folder, labels = tmp_path / "preferences" / "mentat", pd.DataFrame({"question": "q1", "option": ["A", "B"]})
+    stage([rating(origin)])
+    made = Stage("preferences", "mentat", tmp_path, rated=True)
+    made.table("labels", labels.assign(probability=[0.7, 0.3]), "Soft labels")
+    assert ("origin" in pd.read_parquet(folder / "labels.parquet")) == drawn
+    scoring = Stage("score", "mentat", tmp_path, models=["gemma"])
+    [labelled] = scoring.labelled_items(True)
+    assert labelled.soft_labels == [0.7, 0.3]
+    scores = pd.DataFrame({"model": ["gemma"], "correct": [1.0]})
+    scoring.table("scores", scores, "Accuracy")
+    scoring.headline(pd.DataFrame({"measure": ["accuracy"], "model": ["gemma"], "n": [1], "estimate": [1.0]}))
+    told = "Accuracy (labels of simulated raters)" if drawn else "Accuracy"
+    assert captions(scoring, "tables") == {"scores": told}
+    head = pd.read_parquet(scoring.out / "headline.parquet")
+    assert list(head.get("label_origin", [])) == ["simulated"] * drawn
+    assert head["origin"].tolist() == ["asked"]
+    later = Stage("demographics", "mentat", tmp_path, models=["gemma"])
+    later.table("table", later.read("score", "scores").drop(columns="label_origin", errors="ignore"), "Accuracy")
+    assert captions(later, "tables") == {"table": told}
+    assert ("label_origin" in pd.read_parquet(later.out / "table.parquet")) == drawn
+
+
+def test_a_stage_that_takes_the_sources_own_labels_is_not_marked(stage):
+    s = stage([rating("simulated")])
+    assert s.labelled_items(False)[0].item_id == "q1" and not s.drawn_labels
+
+
 def test_ratings_by_models_are_nobodys_and_make_no_person_simulated(stage):
     judge = rating("simulated", rater="j1", variant={"annotator": "model"})
     s = stage([rating("recorded"), judge], rated=True)

@@ -144,7 +144,9 @@ def headline(
             found.append(pd.read_parquet(file).assign(study=study, stage=stage))
     if not found:
         return pd.DataFrame(columns=columns)
-    return pd.concat(found, ignore_index=True).reindex(columns=columns).astype(dict.fromkeys(["n", *COUNTS], "Int64"))
+    main = pd.concat(found, ignore_index=True)
+    columns += [c for c in main if c == "label_origin"]
+    return main.reindex(columns=columns).astype(dict.fromkeys(["n", *COUNTS], "Int64"))
 
 
 def write_headline(main: pd.DataFrame, folder: str | Path) -> list[Path]:
@@ -159,7 +161,7 @@ def write_headline(main: pd.DataFrame, folder: str | Path) -> list[Path]:
 
 def _stem(*words: str) -> str:
     "Words as the name of a file; who is simulated or recorded, which a caption ends with, names no file."
-    said = re.sub(r" \((?:simulated|composed|recorded): [^)]*\)", "", " ".join(words))
+    said = re.sub(r" \((?:(?:simulated|composed|recorded): [^)]*|labels of simulated raters)\)", "", " ".join(words))
     return "-".join(re.sub(r"[^a-z0-9]+", " ", said.lower()).split())[:80]
 
 
@@ -219,6 +221,7 @@ GLOSSARY = {
     "ROSCOE": "A family of scores for the steps of a chain of reasoning; higher is better in all of them here.",
     "simultaneous interval": "Intervals that hold for all comparisons of a figure at once, and are wider for that.",
     "origin": "Where a row comes from: asked by this run, recorded in a file, composed by rule, or simulated.",
+    "label_origin": "Simulated where answers are compared with labels of simulated raters, or grouped by them.",
     "simulated": "Drawn by a program from declared parameters: no model and no person is behind it.",
     "recorded": "Answered before, elsewhere, and read from a file: this run asked nothing.",
 }

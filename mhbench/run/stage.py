@@ -210,6 +210,7 @@ class Stage:
 
         self.name, self.study, self.model = name, study, model
         self.models, self.about, self.rated = list(models), about, rated
+        self.drawn_labels = False  # whether what is right, or the group of a question, was labelled by simulated raters
         self.alone = not results
         # a stage that reads a model's answers needs one that answers at once where it runs by itself
         demo = self.models or ([model] if model else ["minilm"])
@@ -388,7 +389,13 @@ class Stage:
                 remedy=f"run `dvc repro {stage}`",
                 error=FileNotFoundError,
             )
-        return pd.read_parquet(file)
+        frame = pd.read_parquet(file)
+        self.know_labels(frame.get("label_origin", []))
+        return frame
+
+    def know_labels(self, origins: Iterable[str]) -> None:
+        "Learn where labels come from that numbers rest on: of simulated ones every later caption and table says so."
+        self.drawn_labels = self.drawn_labels or "simulated" in set(origins)
 
     def labelled_items(self, soft_labels: bool) -> list[Item]:
         "The items; with the soft labels that the preferences stage made of people's ratings, where asked for."
@@ -406,7 +413,9 @@ class Stage:
                 remedy=f"run that stage, or say soft_labels: false in studies.{self.study}.{self.name}",
                 error=FileNotFoundError,
             )
-        return with_soft_labels(self.items, self.read("preferences", "labels"))
+        labels = self.read("preferences", "labels")
+        self.know_labels(labels.get("origin", []))
+        return with_soft_labels(self.items, labels)
 
     # ---------------------------------------------------------------- what it leaves
 
@@ -451,6 +460,7 @@ class Stage:
         card: str = "",  # a column: the report makes a card, one printed page, of the rows of each of its values
         show: bool = True,  # False: kept and registered, and too long for a page
         rated: bool | None = None,  # whether its numbers rest on the ratings; None: as the stage says
+        labelled: bool = True,  # whether they rest on the labels that the stage knows of
     ) -> pd.DataFrame | str:  # as a reader sees it; or the reason why there is none
         """Show a table, keep it as Parquet and register it for the report. Where a row is of somebody whom this run did
         not ask, a column `origin` says where each row comes from, and the caption names them.
@@ -461,10 +471,10 @@ class Stage:
             refuse("Stage.table", "name", "be used once in a stage", f"{name!r}", place=self.name)
         if not len(frame):
             return self.absent(caption, absent) if absent else "none"
-        frame = self._with_origin(frame, self.rated if rated is None else rated)
+        frame = self._with_origin(frame, self.rated if rated is None else rated, labelled)
         frame.to_parquet(self.out / f"{name}.parquet", index=False, compression="zstd")
         kept = frame.drop(columns=list(hide))
-        shown = self._told(caption, self._who_is_in(frame), self.rated if rated is None else rated)
+        shown = self._told(caption, self._who_is_in(frame), self.rated if rated is None else rated, labelled)
         entry = {"name": name, "caption": shown, "rows": len(frame), "hide": list(hide), "show": show}
         entry |= {"card": card} if card else {}
         self._tables.append(entry)
@@ -472,8 +482,10 @@ class Stage:
             return f"{name}: {len(frame)} rows kept"
         return with_interval(kept) if {"estimate", "ci_low", "ci_high"} <= set(kept) else kept
 
-    def _with_origin(self, frame: pd.DataFrame, rated: bool) -> pd.DataFrame:
-        "A table with its column `origin`, where not all of it was asked."
+    def _with_origin(self, frame: pd.DataFrame, rated: bool, labelled: bool = True) -> pd.DataFrame:
+        "A table with its column `origin`, where not all of it was asked, and `label_origin` under simulated labels."
+        if self.drawn_labels and labelled:
+            frame = frame.assign(label_origin="simulated")
         if "origin" in frame:
             return frame
         drawn = rated and self.drawn_ratings
@@ -486,10 +498,12 @@ class Stage:
             *(set(cells.dropna()) for cells in _named(frame, self.origins).values())
         )
 
-    def _told(self, caption: str, names: Iterable[str], rated: bool) -> str:
+    def _told(self, caption: str, names: Iterable[str], rated: bool, labelled: bool = True) -> str:
         "A caption that says what below it is not of people and models that were asked."
         drawn = rated and self.drawn_ratings and "simulated" not in caption.lower()
-        return _marked(f"{caption} (simulated raters)" if drawn else caption, names, self.origins)
+        marked = _marked(f"{caption} (simulated raters)" if drawn else caption, names, self.origins)
+        by_labels = labelled and self.drawn_labels and not (rated and self.drawn_ratings)
+        return f"{marked} (labels of simulated raters)" if by_labels else marked
 
     def figure(
         self,
@@ -536,7 +550,8 @@ class Stage:
     def headline(self, frame: pd.DataFrame, **same: Any) -> None:  # columns measure, model, mode, n, estimate, ...
         "Estimates for the first page of the report; `same` are columns with one value."
         main = self._with_origin(frame.assign(**same), self.rated)
-        self._main.append(main.reindex(columns=_HEADLINE).fillna({"level": 0.95, "origin": "asked"}))
+        columns = [*_HEADLINE, *(["label_origin"] if self.drawn_labels else [])]
+        self._main.append(main.reindex(columns=columns).fillna({"level": 0.95, "origin": "asked"}))
 
     def done(self, metrics: dict) -> str:
         "Write the metrics and what was registered; the last call of a stage."
