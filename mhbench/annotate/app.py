@@ -248,7 +248,9 @@ async def language(request: web.Request) -> web.Response:
         raise web.HTTPNotFound
     here = re.fullmatch(r"/[\w/-]*(\?[\w=&]*)?", to, re.ASCII) and not to.startswith("//") and to.startswith(f"{base}/")
     response = web.Response(status=303, headers={"Location": to if here else f"{base}/"})
-    response.set_cookie("mhbench_language", code, path=base or "/", samesite="Lax", httponly=True)
+    response.set_cookie(
+        "mhbench_language", code, path=base or "/", samesite="Lax", httponly=True, secure=request.app[DESK].gate.secure
+    )
     return response
 
 

@@ -7,6 +7,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import ipaddress
+import logging
+import time
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -19,11 +23,12 @@ from ..errors import refuse
 from ..records.labelstudio import label_studio_tasks, write_tasks
 
 # %% auto #0
-__all__ = ['DEFAULT', 'PORT', 'add_annotate']
+__all__ = ['DEFAULT', 'PORT', 'HEADERS_S', 'add_annotate']
 
 # %% ../../nbs/annotate/15_command.ipynb #ee90598b
 DEFAULT = "mentat"
 PORT = 8484
+HEADERS_S = 15  # a connection that has sent no whole header by then is closed, and one that is idle
 
 
 def _path(a: argparse.Namespace) -> Path:
@@ -73,15 +78,48 @@ def _prepare(a: argparse.Namespace) -> Path:
     return path
 
 
+def _on_loopback(host: str) -> bool:
+    "Whether an address reaches this machine alone."
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _once_a_minute() -> Callable[[logging.LogRecord], bool]:
+    "A filter that lets one line a minute and place of the code through: a flood of connections fills no disk."
+    last: dict[tuple[str, int], float] = {}
+
+    def passes(record: logging.LogRecord) -> bool:
+        place, now = (record.pathname, record.lineno), time.monotonic()
+        if now - last.get(place, -60.0) < 60:
+            return False
+        last[place] = now
+        return True
+
+    return passes
+
+
 def _serve(a: argparse.Namespace) -> None:
     from aiohttp import web
 
     from mhbench.annotate.app import make_app
 
-    path, public = _prepare(a), urlsplit(a.public_url)
-    app = make_app(path, prefix=public.path.rstrip("/"), secure=public.scheme == "https")
+    public = urlsplit(a.public_url)
+    path, outside = _prepare(a), not _on_loopback(a.host)
+    secure = public.scheme == "https" or (outside and public.scheme != "http")
+    app = make_app(path, prefix=public.path.rstrip("/"), secure=secure)
+    if outside:
+        print(
+            f"Warning: {a.host} is open to the network, and nothing that is sent there is encrypted. Serve it behind a"
+        )
+        print("proxy with https, whose address --public-url names.")
+    if outside and secure and not public.scheme:
+        print("Browsers keep the cookie over https alone; --public-url http://HOST:PORT goes without.")
     print("Ctrl-C stops it; every answer is on the disk.", flush=True)
-    web.run_app(app, host=a.host, port=a.port, access_log=None, print=None)
+    for name in ("asyncio", "aiohttp.server", "mhbench.annotate"):
+        logging.getLogger(name).addFilter(_once_a_minute())
+    web.run_app(app, host=a.host, port=a.port, access_log=None, print=None, keepalive_timeout=HEADERS_S)
 
 
 async def _simulated(a: argparse.Namespace, path: Path, tokens: dict[str, str]) -> int:

@@ -1,5 +1,6 @@
 """Over HTTP, without a browser: who may come in, what is escaped, forms without a script, and a killed server."""
 
+import argparse
 import asyncio
 import html
 import json
@@ -9,8 +10,10 @@ import time
 import urllib.request
 
 import pytest
+from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
+from mhbench.annotate import command
 from mhbench.annotate.app import make_app
 from mhbench.annotate.assignment import Place
 from mhbench.annotate.enrolment import enrol, leave
@@ -514,3 +517,52 @@ def test_a_server_killed_between_two_saves_keeps_the_first(serve):
             "B": 22.0,
         }
         assert differences(store) == []
+
+
+@pytest.mark.parametrize(
+    ("host", "public", "secure", "warned"),
+    [
+        ("127.0.0.1", "", False, False),
+        ("127.0.0.1", "https://page.example", True, False),
+        ("0.0.0.0", "", True, True),
+        ("0.0.0.0", "http://lab.example:8484", False, True),
+    ],
+)
+def test_what_is_served_closes_half_connections_and_keeps_cookies_to_https(
+    tmp_path, monkeypatch, capsys, host, public, secure, warned
+):
+    "The server as the command starts it, on a free port of loopback and with a shorter wait."
+    path, seen = tmp_path / "a.sqlite", {}
+    study = build_study("example", ENTRIES["sliders"], items(2), ())
+    with open_store(path, study) as store:
+        tokens = enrol(store, study, ["r1"])
+
+    async def look(app, keepalive_timeout):
+        runner = web.AppRunner(app, access_log=None, keepalive_timeout=keepalive_timeout)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        port = runner.addresses[0][1]
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET / HTTP/1.1\r\nHost: half\r\n")
+        seen["half"] = await asyncio.wait_for(reader.read(), 10)
+        for place in (f"/in/{tokens['r1']}", "/language/de?to=/"):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(f"GET {place} HTTP/1.1\r\nHost: whole\r\nConnection: close\r\n\r\n".encode())
+            seen[place] = (await asyncio.wait_for(reader.read(), 10)).decode()
+        await runner.cleanup()
+
+    monkeypatch.setattr(command, "HEADERS_S", 0.3, raising=False)
+    monkeypatch.setattr(command, "_prepare", lambda a: path)
+    run = lambda app, keepalive_timeout=75, **_: asyncio.run(look(app, keepalive_timeout))
+    monkeypatch.setattr(web, "run_app", run)
+    command._serve(argparse.Namespace(host=host, port=0, public_url=public))
+    assert seen.pop("half") == b""
+    assert [("; secure" in reply.lower()) for reply in seen.values()] == [secure] * 2, seen
+    assert ("open to the network" in capsys.readouterr().out) == warned
+
+
+def test_a_flood_of_one_line_is_logged_once():
+    import logging
+
+    passes, line = command._once_a_minute(), lambda n: logging.LogRecord("asyncio", 40, "f.py", n, "full", (), None)
+    assert [passes(line(n)) for n in (1, 1, 2, 1)] == [True, False, True, False]
