@@ -19,6 +19,7 @@ from mhbench.steps.judge_tables import (
     habit_table,
     judge_card,
     known_groups,
+    preference_table,
     repeatability_table,
     rewording_table,
 )
@@ -151,3 +152,35 @@ def test_its_blind_spots_are_broken_margins(studied):
     ).set_index("question")
     assert "dangerous" in card.loc["known groups: broken", "reading"]
     assert card.loc["against people", "reading"] == "not measured in this run"
+
+
+def test_who_gives_everybody_ten_points_more_is_shown_to_favour_nobody():
+    rows, rng = [], np.random.default_rng(1)
+    for k in range(30):
+        for student in ("a", "b"):
+            worth = rng.normal(60, 10)
+            for judge, more in (("a", 10.0), ("b", 0.0)):
+                points = worth + more + rng.normal(0, 1)
+                rows.append(
+                    {"judge": judge, "model": student, "item_id": f"i{k}", "cluster": f"i{k}", "points": points}
+                )
+    found = preference_table(pd.DataFrame(rows), {"a": "A", "b": "B"}, n_boot=50, seed=1)
+    own = found[found["annotator"] == "a"].set_index("kind")["estimate"]
+    assert set(own.index) == {"self", "other"}
+    assert own["self"] == pytest.approx(10, abs=1) and own["other"] == pytest.approx(10, abs=1)
+
+
+def test_the_largest_shift_of_wording_is_rarely_found_where_none_moves():
+    runs, own, joint = 60, 0, 0
+    for seed in range(runs):
+        rng, rows = np.random.default_rng(seed), []
+        for k in range(25):
+            for wording in ["as it is", *(f"w{w}" for w in range(6))]:
+                about = {"judge": "dr", "experiment": "wordings", "model": "s", "sample": 0, "repeat": 0}
+                about |= {"item_id": f"i{k}", "cluster": f"i{k}", "wording": wording, "points": rng.normal(60, 5)}
+                rows.append(about)
+        t = rewording_table(pd.DataFrame(rows), n_boot=200, seed=seed)
+        r = t.loc[t["estimate"].abs().idxmax()]
+        own += r["ci_low"] > 0 or r["ci_high"] < 0
+        joint += r["simultaneous_low"] > 0 or r["simultaneous_high"] < 0
+    assert joint / runs < 0.12 < own / runs

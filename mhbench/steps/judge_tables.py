@@ -14,10 +14,11 @@ import pandas as pd
 from ..errors import refuse
 from ..records.schema import Item, Judgment, Response
 from ..stats.bias import family_bias, self_enhancement
-from ..stats.estimate import Estimate, estimate
+from ..stats.estimate import Estimate, estimate, fewest_clusters
 from ..stats.judge_error import EVEN_DIGITS, heaping, length_effect, within_slope
 from ..stats.repeatability import flip_rate, intraclass_correlation, variance_components, within_item_sd
 from ..stats.resample import mean
+from ..stats.simultaneous import simultaneous_intervals
 from .corruptions import CORRUPTIONS
 from .judge import _order
 from .verdict_tables import verdict_frame
@@ -51,7 +52,7 @@ MARGINS = {  # points below the reference at least; padded: apart from it at mos
 def _kept(group: str, e: Estimate, margin: float) -> str:
     if np.isnan(e.estimate):
         return "no verdict"
-    if e.n_clusters <= 2 and np.isnan(e.ci_low):  # one reference or two without an interval show nothing
+    if e.n_clusters < fewest_clusters(e.level):  # a few references show nothing, whichever way they fall
         return "unsure"
     low, high = (e.estimate, e.estimate) if np.isnan(e.ci_low) else (e.ci_low, e.ci_high)
     if group == "padded":
@@ -139,27 +140,47 @@ def repeatability_table(
 _INSTRUMENTS = ("0 to 10", "1 to 5", "flipped")
 
 
+def _together(moves: Mapping[str, pd.Series], n_boot: int, seed: int, level: float) -> dict[str, tuple[float, float]]:
+    "Intervals of mean shifts that hold for all wordings at once, over cases."
+    columns = {}
+    for wording, d in moves.items():
+        if len(d):
+            by = d.groupby(level="cluster")
+            columns[wording] = d.mean() + (by.sum() - by.size() * d.mean()) * by.ngroups / len(d)  # its mean is d's
+    if not columns:
+        return {}
+    s = simultaneous_intervals(pd.DataFrame(columns).to_numpy(float), n=n_boot, seed=seed, level=level)
+    return {w: (float(s.ci_low[k]), float(s.ci_high[k])) for k, w in enumerate(columns)}
+
+
 def rewording_table(
     table: pd.DataFrame,  # of ask_parts
     *,
     n_boot: int = 1000,
     seed: int,
     level: float = 0.95,
-) -> pd.DataFrame:  # judge, wording, n_failed, n, ... (mean difference to the rubric as it is), sd (of differences)
+) -> (
+    pd.DataFrame
+):  # judge, wording, n_failed, n, ... (mean difference to the rubric as it is), sd (of differences), ...
     "What other words, another order or another scale do to the scores of the same answers."
     rows = []
     for judge, g in table[table["experiment"] == "wordings"].groupby("judge", sort=True):
         wide = g.groupby([*_ANSWER, "wording"])["points"].mean().unstack("wording")
-        for wording in dict.fromkeys(g["wording"]):
-            if wording == "as it is" or "as it is" not in wide:
-                continue
-            d = (wide[wording] - wide["as it is"]).dropna() if wording in wide else pd.Series(dtype=float)
+        if "as it is" not in wide:
+            continue
+        others = [w for w in dict.fromkeys(g["wording"]) if w != "as it is"]
+        moves = {w: (wide[w] - wide["as it is"]).dropna() if w in wide else pd.Series(dtype=float) for w in others}
+        joint = _together(moves, n_boot, seed, level)
+        for wording, d in moves.items():
             of = d.index.get_level_values("cluster").to_numpy() if len(d) else None
             e = estimate(mean, d.to_numpy(float), clusters=of, n_boot=n_boot, seed=seed, level=level)
             failed = int(g.loc[g["wording"] == wording, "points"].isna().sum())
             spread = float(d.std()) if len(d) > 1 else np.nan
-            rows.append({"judge": judge, "wording": wording, "n_failed": failed} | e.row() | {"sd": spread})
-    return pd.DataFrame(rows, columns=["judge", "wording", "n_failed", *_ESTIMATE, "sd"])
+            low, high = joint.get(wording, (np.nan, np.nan))
+            more = {"sd": spread, "simultaneous_low": low, "simultaneous_high": high}
+            rows.append({"judge": judge, "wording": wording, "n_failed": failed} | e.row() | more)
+    columns = ["judge", "wording", "n_failed", *_ESTIMATE, "sd", "simultaneous_low", "simultaneous_high"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def component_table(
@@ -279,8 +300,11 @@ def preference_table(
     n_boot: int = 1000,
     seed: int,
     level: float = 0.95,
-) -> pd.DataFrame:  # annotator, student, kind (self or family), n, ..., p_value, n_peers, left_out
-    "How much more a judge gives to itself and to its family than judges of other families give to the same answers."
+) -> pd.DataFrame:  # annotator, student, kind (self, family, other), n, ..., p_value, n_peers, left_out
+    """How much more a judge gives than judges of other families give to the same answers: to itself, to its family, and
+    to the others. What it gives to everybody is leniency, and no preference. The others have no rows where a judge
+    has no answer of one of them in common with a judge of another family.
+    """
     judges, students = sorted(set(table["judge"])), sorted(set(table["model"]))
     of = {name: lineages.get(name, name) for name in [*judges, *students]}
     if len({of[j] for j in judges}) < 2 or not len(table):
@@ -294,7 +318,12 @@ def preference_table(
     if not related or not all(both):
         return pd.DataFrame()
     settings: dict[str, Any] = {"n": n_boot, "seed": seed, "clusters": clusters, "level": level}
-    found = [*self_enhancement(x, judges, students, of, **settings), *family_bias(x, judges, students, of, **settings)]
+    there = np.isfinite(x)
+    peers = np.array([[of[j] != of[p] for p in judges] for j in judges])
+    beside = there & (np.einsum("jp,psn->jsn", peers, there) > 0)
+    others = bool(beside.any(axis=2).all())
+    found = self_enhancement(x, judges, students, of, **settings)
+    found += family_bias(x, judges, students, of, others=others, **settings)
     return pd.DataFrame([b.row() for b in found])
 
 # %% ../../nbs/steps/25_judge_tables.ipynb #b5bbaa69
@@ -328,7 +357,10 @@ def judge_card(
         moved = wordings[wordings["judge"] == judge]
         if len(moved):
             r = moved.loc[moved["estimate"].abs().idxmax()].to_dict() if moved["estimate"].notna().any() else None
-            reading = "points against the rubric as it is" if r else "no verdict under another wording"
+            if r:
+                r |= {"ci_low": r["simultaneous_low"], "ci_high": r["simultaneous_high"]}
+            told = f"points against the rubric as it is; the interval holds for all {len(moved)} wordings at once"
+            reading = told if r else "no verdict under another wording"
             rows.append(
                 _line(judge, f"other words: the largest shift ({r['wording']})" if r else "other words", r, reading)
             )
