@@ -9,7 +9,8 @@ from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
 
-from mhbench.stats.tests import sign_flip_test
+from mhbench.stats.bias import self_enhancement
+from mhbench.stats.tests import adjust_p, sign_flip_test
 from mhbench.steps.between_models import model_pairs, run_to_run
 
 
@@ -109,3 +110,48 @@ def test_a_run_without_an_answer_is_counted_and_an_unread_one_agrees_with_none()
     table = run_to_run(pd.concat(runs), n_boot=50, seed=1).set_index("measure")
     assert table["estimate"]["same answer"] == pytest.approx((1 + 1 / 3) / 2)
     assert table["n_unread"].unique().tolist() == [1] and table["n_failed"].unique().tolist() == [1]
+
+
+def test_far_ahead_is_significant_among_552_tests():
+    "24 models in two modes: the difference of the best is none that a number of draws could hide."
+    rng = np.random.default_rng(3)
+    parts = []
+    for mode in ("zero_shot", "few_shot"):
+        for k in range(24):
+            right = rng.random(120) < (0.98 if k == 0 else 0.4)
+            parts.append(answers(f"m{k:02}", right, mode=mode))
+    table = model_pairs(pd.concat(parts), seed=1, n_boot=20)
+    assert len(table) == 552
+    ahead = table[table["first"] == "m00"]
+    assert ahead["estimate"].min() > 0.4 and ahead["p_adjusted"].max() < 1e-6
+    assert table["p"].to_numpy() == pytest.approx(table["p_mcnemar"].to_numpy(), rel=1e-6)
+
+
+def test_scores_without_a_unit_are_drawn_until_their_family_can_be_decided():
+    d = np.random.default_rng(4).normal(3, 1, 40)
+    assert sign_flip_test(d, seed=1) == 1 / 10_001
+    assert sign_flip_test(d, seed=1, tests=552) == 1 / 220_801
+    open_at_once = np.random.default_rng(5).normal(0, 1, 40)
+    assert sign_flip_test(open_at_once, seed=1) == sign_flip_test(open_at_once, seed=1, tests=552)
+    with pytest.warns(UserWarning, match="smallest p possible is 1e-06"):
+        sign_flip_test(d[:25], seed=1, tests=60_000)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_signs_of_unequal_cases_are_exact(seed):
+    rng = np.random.default_rng(seed)
+    total = rng.integers(-4, 5, 14)
+    sums = np.array([np.dot(s, total) for s in product((1, -1), repeat=14)])
+    assert sign_flip_test(total / 3, n=10, seed=1) == pytest.approx(
+        (np.abs(sums) >= abs(total.sum())).mean(), abs=1e-12
+    )
+
+
+def test_the_favour_of_one_judge_among_26_is_significant():
+    rng = np.random.default_rng(6)
+    names = [f"j{k}" for k in range(26)]
+    x = (rng.random((26, 26, 150)) < 0.5).astype(float)
+    x[0, 0] = rng.random(150) < 0.98
+    found = self_enhancement(x, names, names, {n: n for n in names}, n=100, seed=1)
+    p = adjust_p([b.row()["p_value"] for b in found])
+    assert p[0] < 1e-6 and (p[1:] > 0.05).all()

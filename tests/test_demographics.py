@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from mhbench.steps import demographics
 
@@ -68,3 +69,35 @@ def test_where_no_set_varies_the_patient_every_table_is_empty():
     found = (levels.scores, table, pairs, averages, demographics.by_attribute(table, "ethnicity"))
     assert [len(x) for x in found] == [0] * 5
     assert len(demographics.demographics_headline(pairs)) == len(demographics.pair_intervals(pairs)) == 0
+
+
+def test_where_nothing_differs_a_figure_seldom_has_an_interval_without_zero():
+    "Sixteen models and three sets on the same sixty questions: at most one run in twenty, and what luck adds."
+    sets, runs, misses = {"D_G": "gender", "D_A": "age", "D_N": "ethnicity"}, 40, 0
+    columns = [(s, a, x) for s, a in sets.items() for x in demographics.ORDER[a]]
+    for seed in range(runs):
+        rng = np.random.default_rng(seed)
+        right = (rng.random((16, 60, len(columns))) < 0.4 + 0.4 * rng.random((1, 60, 1))).astype(float)
+        at = np.indices(right.shape).reshape(3, -1)
+        of = np.array(columns, object)[at[2]]
+        table = pd.DataFrame({"model": [f"m{k}" for k in at[0]], "base_id": at[1], "set": of[:, 0], "level": of[:, 2]})
+        table["correct"] = right.ravel()
+        pairs = table.groupby(["set", "model"])["level"].unique().explode().reset_index(name="first")
+        pairs = pairs.merge(pairs.rename(columns={"first": "second"}), on=["set", "model"]).query("first < second")
+        low, high = demographics._together(pairs, table, "correct", 300, seed)
+        misses += bool(((low > 0) | (high < 0)).any())
+    assert misses <= stats.binom.ppf(0.99, runs, 0.05)
+
+
+def test_limits_hold_over_all_sets_and_models_and_a_simulated_examinee_changes_none():
+    many = pd.concat([scores(40, seed=k).assign(model=f"m{k}") for k in range(6)])
+    levels = demographics.level_scores(many, {"D_N": "ethnicity"}).scores
+    how = {"n_boot": 300, "n_permutations": 99, "seed": 1}
+    ends = ["simultaneous_low", "simultaneous_high"]
+    six = demographics.level_pairs(levels, **how)
+    alone = demographics.level_pairs(levels[levels["model"] == "m0"], **how)
+    wider = six.loc[six["model"] == "m0", ends].diff(axis=1)[ends[1]].to_numpy() / alone[ends].diff(axis=1)[ends[1]]
+    assert (wider > 1.05).all()
+    five = demographics.level_pairs(levels[levels["model"] != "m5"], **how)
+    drawn = demographics.level_pairs(levels, simulated={"m5"}, **how)
+    assert drawn.loc[drawn["model"] != "m5", ends].to_numpy() == pytest.approx(five[ends].to_numpy())

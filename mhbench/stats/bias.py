@@ -16,6 +16,7 @@ from .agreement import ABSTAIN, _divide
 from .consensus import _column
 from .estimate import Estimate
 from .resample import Interval, _groups, bootstrap, mean
+from .tests import sign_flip_test
 
 # %% auto #0
 __all__ = ['as_scores', 'Shared', 'shared_lineage', 'Bias', 'self_enhancement', 'family_bias', 'PositionBias', 'position_bias']
@@ -92,6 +93,7 @@ class Bias(NamedTuple):
     difference: Interval
     peers: tuple[str, ...]
     left_out: int  # items without the annotator's or without any peer's score
+    p: float  # by flipping the signs of the differences, of whole clusters (mhbench.stats.tests.sign_flip_test)
 
     def row(self) -> dict:
         "One row of a table."
@@ -101,7 +103,7 @@ class Bias(NamedTuple):
             "student": self.student,
             "kind": self.kind,
             **difference.row(),
-            "p_value": np.nan if np.isnan(difference.ci_low) else self.difference.p_value(),
+            "p_value": np.nan if np.isnan(difference.ci_low) else self.p,
             "n_peers": len(self.peers),
             "left_out": self.left_out,
         }
@@ -114,6 +116,7 @@ def _bias(
     lineages: Mapping[str, str],
     kinds: Sequence[str],
     function: str,
+    tests: int | None = None,
     **kwargs,
 ) -> list[Bias]:
     x = np.asarray(scores, float)
@@ -154,6 +157,12 @@ def _bias(
         refuse(function, "every pair", "share at least one scored item with a peer", f"none for {empty}")
     all_of = bootstrap(mean, d, **kwargs)
     units = _groups(kwargs.get("clusters"), len(d), "clusters")
+    tests = len(found) if tests is None else tests
+
+    def tested(c: int) -> float:
+        has = ~np.isnan(d[:, c])
+        return sign_flip_test(d[has, c], units[has], tests=tests, seed=kwargs["seed"])
+
     return [
         Bias(
             a,
@@ -164,6 +173,7 @@ def _bias(
             ),
             peers,
             int(np.isnan(d[:, c]).sum()),
+            tested(c),
         )
         for c, (a, s, kind, peers) in enumerate(found)
     ]
@@ -174,7 +184,7 @@ def self_enhancement(
     annotators: Sequence[str],  # A names
     students: Sequence[str],  # S names; one that is also an annotator's is that annotator
     lineages: Mapping[str, str],  # name to family
-    **kwargs,  # n, seed, clusters, level, method: as in bootstrap
+    **kwargs,  # n, seed, clusters, level, method: as in bootstrap; tests: how many share the error, these if not given
 ) -> list[Bias]:  # one for each annotator that is also a student
     """How much an annotator prefers its own answers, against annotators of other lineages.
 

@@ -5,7 +5,8 @@
 # %% ../../nbs/stats/12_tests.ipynb #8e396e99
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Any, Literal, NamedTuple
 
@@ -19,9 +20,9 @@ from .metrics import compare_settings
 from .resample import MOST_DRAWS, kinds, mean
 
 # %% auto #0
-__all__ = ['Comparison', 'paired_t', 'mcnemar', 'chi_square', 'adjust_p', 'adjust_within', 'PermutationTest',
-           'stratified_permutation_test', 'LevelDifference', 'compare_levels', 'sign_flip_test',
-           'detectable_difference', 'minimal_detectable_difference']
+__all__ = ['MOST_PERMUTATIONS', 'Comparison', 'paired_t', 'mcnemar', 'chi_square', 'adjust_p', 'adjust_within', 'draws_for',
+           'exact_p', 'PermutationTest', 'stratified_permutation_test', 'LevelDifference', 'compare_levels',
+           'sign_flip_test', 'detectable_difference', 'minimal_detectable_difference']
 
 # %% ../../nbs/stats/12_tests.ipynb #397dfdd9
 class Comparison(NamedTuple):
@@ -117,31 +118,104 @@ def adjust_within(
         out[of == family] = adjust_p(raw[of == family], method)
     return out
 
+# %% ../../nbs/stats/12_tests.ipynb #dd801d4e
+MOST_PERMUTATIONS = 1_000_000  # draws of one test
+_WIDEST = 20_000  # values that a sum of several kinds of terms can take, for it to be convolved
+_OPEN = 20  # draws as large as the observed, below which a test that shares its error is drawn on
+
+
+def draws_for(
+    tests: int,  # that share the error
+    n: int = 10_000,  # draws at least
+    alpha: float = 0.05,
+) -> int:
+    "Draws that a test needs to be found significant among others; warns where so many are more than are made."
+    needed = max(n, int(np.ceil(20 * tests / alpha)))
+    most = max(n, MOST_PERMUTATIONS)
+    if tests / (most + 1) > alpha:
+        p = f"the smallest p possible is {1 / (most + 1):.1g}, {min(tests / (most + 1), 1):.2g} after Holm"
+        warnings.warn(f"{tests} tests share the error: of {most} draws {p}; none is decided", stacklevel=2)
+    return min(needed, most)
+
+
+def _p_of_draws(
+    as_large: Callable[[int], int],  # of so many further draws, how many are as large as the observed
+    n: int,
+    tests: int,
+) -> float:
+    "(as large + 1) / (draws + 1), of n draws, and of more where these leave it open."
+    found, draws = as_large(n), draws_for(tests, n)
+    if found >= _OPEN or draws == n:
+        return (found + 1) / (n + 1)
+    return (found + as_large(draws - n) + 1) / (draws + 1)
+
+
+def _distribution(values: np.ndarray, probabilities: np.ndarray, many: int) -> np.ndarray:
+    "Of the sum of many equal terms, whose values are whole numbers from 0 on."
+    if len(values) == 2:
+        out = np.zeros(many * int(values.max()) + 1)
+        out[:: int(values.max())] = stats.binom.pmf(np.arange(many + 1), many, probabilities[values.argmax()])
+        return out
+    power, out = np.bincount(values, probabilities), np.ones(1)
+    while many:
+        out = np.convolve(out, power) if many % 2 else out
+        many //= 2
+        power = np.convolve(power, power) if many else power
+    return out
+
+
+def exact_p(
+    terms: Sequence[tuple[np.ndarray, np.ndarray, int]],  # kinds: values (V,), their probabilities (V,), how many
+    observed: float,
+) -> float:  # NaN where values are no multiples of one unit, or the sum has too many values
+    """How probable a sum of independent terms is that is as large as the observed, in size.
+
+    Source: Fisher 1935, section 21; of single terms of 1 or -1: McNemar 1947.
+    """
+    moved = [(np.asarray(v, float), p, m) for v, p, m in terms if np.ptp(v) > 1e-9]
+    start = sum(m * float(np.min(v)) for v, _, m in terms)
+    if not moved or abs(observed) < 1e-12:
+        return 1.0
+    gaps = np.concatenate([v - v.min() for v, _, _ in moved])
+    parts = gaps / gaps[gaps > 1e-9].min()
+    fine = next((k for k in range(1, 121) if np.abs(parts * k - np.round(parts * k)).max() < 1e-6), 0)
+    if not fine:
+        return np.nan
+    unit = gaps[gaps > 1e-9].min() / fine
+    steps = [np.round((v - v.min()) / unit).astype(int) for v, _, _ in moved]
+    width = sum(int(at.max()) * m for at, (_, _, m) in zip(steps, moved, strict=True))
+    if width > (_WIDEST if len(moved) > 1 or len(steps[0]) > 2 else 50 * _WIDEST):
+        return np.nan
+    law = np.ones(1)
+    for at, (_, p, m) in zip(steps, moved, strict=True):
+        law = np.convolve(law, _distribution(at, np.asarray(p, float), m))
+    sums = start + unit * np.arange(len(law))
+    p = float(law[np.abs(sums) >= abs(observed) - unit / 4].sum())
+    return min(max(p, float(np.finfo(float).tiny)), 1.0)  # below what a float holds it is not 0
+
 # %% ../../nbs/stats/12_tests.ipynb #e023f9a5
-def _dealt_by_kind(
+def _dealings(
     x: np.ndarray,  # (N,) scores, sorted by stratum
     s: np.ndarray,  # (N,) bool
     code: np.ndarray,  # (N,) strata 0..Q-1, sorted
-    n: int,
-    rng: np.random.Generator,
-) -> np.ndarray | None:  # (n,) of T before the shift; None where strata are large, or of many kinds
-    "Sums over strata of what each of n dealings gives the second label, strata of one kind together."
+    many: bool,  # whether strata of many kinds are too many
+) -> list[tuple[np.ndarray, np.ndarray, int]] | None:  # None where strata are large, or of many kinds
+    "What a dealing gives the second label in each kind of stratum, with what probability; and how many strata it has."
     size, n_second = np.bincount(code), np.bincount(code[s], minlength=code[-1] + 1)
     if size.max() > 8:
         return None
     inside = np.arange(len(x)) - np.repeat(np.cumsum(size) - size, size)
-    rows = np.full((len(size), size.max() + 1), np.nan)
+    rows = np.full((len(size), size.max() + 1), np.inf)
     rows[code, inside] = x[np.lexsort((x, code))]
     rows[:, -1] = n_second
-    kind = kinds((rows,))
-    if kind is None:
+    kind = kinds((rows,)) if many else np.unique(rows, axis=0, return_inverse=True)[1].ravel()
+    if kind is None or kind.max() >= 1000:
         return None
-    out = np.zeros(n)
+    out = []
     for k, q in enumerate(np.unique(kind, return_index=True)[1]):
         a, b = size[q] - n_second[q], n_second[q]
         values, ways = np.unique([sum(dealt) for dealt in combinations(rows[q, : size[q]], b)], return_counts=True)
-        drawn = rng.multinomial(int((kind == k).sum()), ways / ways.sum(), size=n)
-        out += drawn @ values * (1 / a + 1 / b) / len(size)
+        out.append((values * (1 / a + 1 / b), ways / ways.sum(), int((kind == k).sum())))
     return out
 
 # %% ../../nbs/stats/12_tests.ipynb #dec92188
@@ -166,7 +240,7 @@ class PermutationTest(NamedTuple):
     "A difference, and how often chance gives one as large."
 
     difference: float  # second label's mean minus the first's, averaged over strata
-    p: float  # two-sided; (as large + 1) / (n + 1)
+    p: float  # two-sided; exact, or (as large + 1) / (draws + 1)
     n_strata: int  # with both labels: what the test rests on
     n_left_out: int  # scores in strata without both labels, or NaN
 
@@ -176,7 +250,8 @@ def stratified_permutation_test(
     second: Sequence[bool],  # (N,) True where an entry has the second label
     strata: Sequence,  # (N,) labels within which to permute, e.g. the question
     *,
-    n: int = 10_000,  # permutations
+    n: int = 10_000,  # permutations, where p is not exact
+    tests: int = 1,  # that share the error: more permutations are made where n leave it open
     seed: int | np.random.SeedSequence,
 ) -> PermutationTest:
     """Difference of two labels' means within strata, tested by permuting labels within them.
@@ -210,15 +285,28 @@ def stratified_permutation_test(
     n_strata, counts = int(code[-1]) + 1, np.stack([np.bincount(code[~s]), np.bincount(code[s])])
     # T is linear in the labels: T = sum_i x_i (z_i / n_qb - (1 - z_i) / n_qa) / Q
     gain, base = x * (1 / counts[0] + 1 / counts[1])[code] / n_strata, (x / counts[0][code]).sum() / n_strata
-    observed, rng, r, rows = gain[s].sum() - base, np.random.default_rng(seed), [], max(1, 200_000 // len(x))
-    together = _dealt_by_kind(x, s, code, n, rng) if n * len(x) > MOST_DRAWS else None
-    if together is not None:
-        r.append(together - base)
-    for done in range(0, n if together is None else 0, rows):
-        u = rng.random((min(rows, n - done), len(x)))
-        r.append((_dealt(s, code, u) @ gain) - base)
-    as_large = int((np.abs(np.concatenate(r)) >= abs(observed) - 1e-12).sum())
-    return PermutationTest(float(observed), (as_large + 1) / (n + 1), n_strata, int(len(has) - len(x)))
+    observed, rng, rows = gain[s].sum() - base, np.random.default_rng(seed), max(1, 200_000 // len(x))
+    left_out = int(len(has) - len(x))
+    terms = _dealings(x, s, code, False)
+    # of the sum over strata; each has its own shift, what it gives the first label
+    if terms is not None:
+        shifted = [*terms, (np.array([-base * n_strata]), np.ones(1), 1)]
+        p = exact_p(shifted, observed * n_strata)
+        if not np.isnan(p):
+            return PermutationTest(float(observed), p, n_strata, left_out)
+    together = _dealings(x, s, code, True) if n * len(x) > MOST_DRAWS else None
+
+    def as_large(n: int) -> int:
+        found = 0
+        if together is not None:
+            t = sum(rng.multinomial(m, p, size=n) @ values for values, p, m in together) / n_strata - base
+            return int((np.abs(t) >= abs(observed) - 1e-12).sum())
+        for done in range(0, n, rows):
+            t = _dealt(s, code, rng.random((min(rows, n - done), len(x)))) @ gain - base
+            found += int((np.abs(t) >= abs(observed) - 1e-12).sum())
+        return found
+
+    return PermutationTest(float(observed), _p_of_draws(as_large, n, tests), n_strata, left_out)
 
 # %% ../../nbs/stats/12_tests.ipynb #82701820
 class LevelDifference(NamedTuple):
@@ -255,6 +343,7 @@ def compare_levels(
     *,
     n: int = 2000,  # bootstrap replicates
     permutations: int = 10_000,
+    tests: int | None = None,  # that share the error; the pairs of these levels if None
     seed: int,
     level: float = 0.95,
     power: float = 0.8,
@@ -282,6 +371,7 @@ def compare_levels(
     names = np.unique(l).tolist() if order is None else list(order)
     if set(names) != set(np.unique(l)) or len(names) < 2:
         refuse("compare_levels", "order", "hold the levels, two or more", f"{names} for {np.unique(l).tolist()}")
+    tests = len(names) * (len(names) - 1) // 2 if tests is None else tests
     rows: list[tuple] = []  # first, second, and the fields of LevelDifference without p_adjusted
     for (a, b), s in zip(combinations(names, 2), np.random.SeedSequence(seed).spawn(len(names) ** 2)):
         of = ((l == a) | (l == b)) & ~np.isnan(x)
@@ -302,7 +392,12 @@ def compare_levels(
             continue
         boot, deal = s.spawn(2)
         t = stratified_permutation_test(
-            x[(l == a) | (l == b)], (l == b)[(l == a) | (l == b)], q[(l == a) | (l == b)], n=permutations, seed=deal
+            x[(l == a) | (l == b)],
+            (l == b)[(l == a) | (l == b)],
+            q[(l == a) | (l == b)],
+            n=permutations,
+            tests=tests,
+            seed=deal,
         )
         ones = m[:, single].T
         exact = mcnemar(ones[:, 0], ones[:, 1]).p if len(ones) and np.isin(ones, (0, 1)).all() else np.nan
@@ -332,7 +427,8 @@ def sign_flip_test(
     differences: Sequence[float] | np.ndarray,  # (N,) of one unit each, first minus second
     clusters: Sequence | np.ndarray | None = None,  # (N,) labels of what is flipped whole; None: each unit by itself
     *,
-    n: int = 10_000,  # draws of signs, where there are more than so many
+    n: int = 10_000,  # draws of signs, where there are more than so many and the test is not exact
+    tests: int = 1,  # that share the error: more signs are drawn where n leave it open
     seed: int | np.random.SeedSequence,
 ) -> float:  # two-sided p; 1 where no difference is left
     """Whether paired differences have a mean of 0, by flipping their signs.
@@ -354,17 +450,26 @@ def sign_flip_test(
     if 2 ** len(total) <= max(n, 2):
         signs = 1 - 2 * ((np.arange(2 ** len(total))[:, None] >> np.arange(len(total))) & 1)
         return float((np.abs(signs @ total) >= observed).mean())
-    rng, rows, as_large = np.random.default_rng(seed), max(1, 4_000_000 // len(total)), 0
     size = np.abs(total)
+    each, many = np.unique(np.round(size, 9), return_counts=True)
+    exact = exact_p([(np.array([-s, s]), np.array([0.5, 0.5]), int(m)) for s, m in zip(each, many)], total.sum())
+    if not np.isnan(exact):
+        return exact
+    rng, rows = np.random.default_rng(seed), max(1, 4_000_000 // len(total))
     kind = kinds((size,)) if n * len(total) > MOST_DRAWS else None
-    if kind is not None:  # of each size, how many are left positive is binomial
-        many, each = np.bincount(kind), size[np.unique(kind, return_index=True)[1]]
-        sums = (2 * rng.binomial(many, 0.5, (n, len(many))) - many) @ each
-        return (int((np.abs(sums) >= observed).sum()) + 1) / (n + 1)
-    for done in range(0, n, rows):
-        signs = 1 - 2 * rng.integers(0, 2, (min(rows, n - done), len(total)), dtype=np.int8)
-        as_large += int((np.abs(signs @ total) >= observed).sum())
-    return (as_large + 1) / (n + 1)
+
+    def as_large(n: int) -> int:
+        found = 0
+        if kind is not None:  # of each size, how many are left positive is binomial
+            many, each = np.bincount(kind), size[np.unique(kind, return_index=True)[1]]
+            sums = (2 * rng.binomial(many, 0.5, (n, len(many))) - many) @ each
+            return int((np.abs(sums) >= observed).sum())
+        for done in range(0, n, rows):
+            signs = 1 - 2 * rng.integers(0, 2, (min(rows, n - done), len(total)), dtype=np.int8)
+            found += int((np.abs(signs @ total) >= observed).sum())
+        return found
+
+    return _p_of_draws(as_large, n, tests)
 
 # %% ../../nbs/stats/12_tests.ipynb #8b1a9ee7
 def detectable_difference(

@@ -46,7 +46,7 @@ def _pair_row(both: pd.DataFrame, first: str, second: str, level: float, **setti
     tests: dict[str, float] = {"only_first": int((d > 0).sum()), "only_second": int((d < 0).sum())}
     if len(d) < 2:
         return e.row() | tests | {"p": np.nan, "p_mcnemar": np.nan, "se": np.nan, "largest": np.inf}
-    tests["p"] = sign_flip_test(d, cluster, n=settings["n_permutations"], seed=settings["seed"])
+    tests["p"] = sign_flip_test(d, cluster, **settings["signs"])
     binary = bool(both[[first, second]].isin([0, 1]).all(axis=None))
     alone = binary and len(set(cluster)) == len(cluster)
     tests["p_mcnemar"] = mcnemar(both[first].to_numpy() == 1, both[second].to_numpy() == 1).p if alone else np.nan
@@ -71,17 +71,19 @@ def model_pairs(
     they change no p-value of two models.
 
     Columns: mode, answered_by, first, second, n (common items), n_clusters, estimate, ci_low, ci_high, level, interval,
-    only_first and only_second (items on which one does better), p (signs flipped by cluster), p_mcnemar (exact; NaN
+    only_first and only_second (items on which one does better), p (signs flipped by cluster; exact where scores share a unit), p_mcnemar (exact; NaN
     where items share a cluster, or scores are not 0 and 1), detectable (NaN where
     so few cases can find nothing), n_left_out, p_adjusted, detectable_corrected.
 
     Source: Fisher 1935, section 21; McNemar 1947; Holm 1979.
     """
     rows = []
-    settings = {"n_boot": n_boot, "n_permutations": n_permutations, "seed": seed}
     kept = where_read(scores, RUN)
     kept = kept[(kept["answered_by"] != "sample") & kept[value].notna()]
     kept = kept.assign(**{c: pd.factorize(kept[c], sort=True)[0] for c in ("item_id", "cluster")})  # fast to group
+    asked = kept[~kept["model"].isin(simulated)].groupby(["mode", "answered_by"])["model"].nunique()
+    signs = {"n": n_permutations, "tests": max(int((asked * (asked - 1) // 2).sum()), 1), "seed": seed}
+    settings = {"n_boot": n_boot, "signs": signs, "seed": seed}
     for (mode, answered_by), g in kept.groupby(["mode", "answered_by"], sort=True):
         wide = g.pivot_table(index=["item_id", "cluster"], columns="model", values=value, aggfunc="mean")
         wide = wide.reset_index("cluster")

@@ -169,10 +169,19 @@ _PAIRS = ["set", "model", "first", "second", "n", "estimate", "ci_low", "ci_high
 _PAIRS += ["simultaneous_low", "simultaneous_high", "p", "p_mcnemar", "n_mcnemar", "sd", "detectable", "left_out"]
 
 
-def _together(g: pd.DataFrame, value: str, pairs: Sequence[tuple[str, str]], n_boot: int, seed: int) -> np.ndarray:
-    "Simultaneous limits (2, P) of first minus second, from the questions' own differences."
-    means = g.pivot_table(index="base_id", columns="level", values=value, aggfunc="mean")
-    differences = np.stack([(means[first] - means[second]).to_numpy(float) for first, second in pairs], axis=1)
+def _together(
+    pairs: pd.DataFrame,  # of one family
+    scores: pd.DataFrame,  # that have the value
+    value: str,
+    n_boot: int,
+    seed: int,
+) -> np.ndarray:  # (2, P)
+    "Simultaneous limits of all pairs, from the questions' own differences; a question is one row for all models."
+    means = scores.groupby(["set", "model", "level", "base_id"])[value].mean().unstack("base_id")
+    keys = pairs[["set", "model", "first", "second"]].itertuples(index=False)
+    differences = np.stack(
+        [(means.loc[(s, m, a)] - means.loc[(s, m, b)]).to_numpy(float) for s, m, a, b in keys], axis=1
+    )
     bounds = (-1.0, 1.0) if value == "correct" else (-np.inf, np.inf)
     s = simultaneous_intervals(differences, n=n_boot, seed=seed, bounds=bounds)
     return np.stack([s.ci_low, s.ci_high])
@@ -185,18 +194,18 @@ def _pairs_of(
     n_permutations: int,
     seed: int,
     method: Literal["holm", "bh", "bonferroni"],
+    tests: int,  # pairs of all sets and models
 ) -> list[dict]:
     "The pairs of levels of one set and model."
     x, questions, levels = g[value].to_numpy(float), g["base_id"].to_numpy(), g["level"].to_numpy()
-    settings: dict[str, Any] = {"n": n_boot, "permutations": n_permutations, "seed": seed, "method": method}
+    settings: dict[str, Any] = {"n": n_boot, "permutations": n_permutations, "seed": seed}
+    settings |= {"method": method, "tests": tests}
     found = compare_levels(x, questions, levels, short="missing", **settings)
-    low, high = _together(g, value, [(d.first, d.second) for d in found], n_boot, seed)
     rows = []
-    for k, d in enumerate(found):
-        limits = {"simultaneous_low": low[k], "simultaneous_high": high[k]}
+    for d in found:
         tests = {"p": d.p, "p_mcnemar": d.p_mcnemar, "n_mcnemar": d.n_mcnemar, "sd": d.sd, "detectable": d.detectable}
         head = {"first": d.first, "second": d.second}
-        rows.append(head | d.difference.row() | limits | tests | {"left_out": d.n_left_out})
+        rows.append(head | d.difference.row() | tests | {"left_out": d.n_left_out})
     return rows
 
 
@@ -221,16 +230,19 @@ def level_pairs(
     n_permutations: int = 10_000,
     seed: int,
 ) -> pd.DataFrame:  # one row a set, model and pair; p is NaN where a pair shares fewer than two questions
-    """Every pair of levels compared within questions, first minus second, with p-values corrected over all of them; the
-    pairs of simulated examinees are a family of their own, so that they change no p-value of a model.
+    """Every pair of levels compared within questions, first minus second, with p-values corrected, and
+    simultaneous limits that hold, over all of them; the pairs of simulated examinees are a family of their own, so that
+    they change no p-value and no limit of a model.
 
     Source: Good 2005, section 3.2; Holm 1979; Benjamini and Hochberg 1995.
     """
     rows = []
-    known = where_read(scores, ["set", "model"])
-    for (name, model), g in known.dropna(subset=[value]).groupby(["set", "model"]):
+    known = where_read(scores, ["set", "model"]).dropna(subset=[value])
+    asked = known[~known["model"].isin(simulated)].groupby(["set", "model"])["level"].nunique()
+    tests = max(int((asked * (asked - 1) // 2).sum()), 1)
+    for (name, model), g in known.groupby(["set", "model"]):
         if g["level"].nunique() > 1:
-            found = _pairs_of(g, value, n_boot, n_permutations, seed, method)
+            found = _pairs_of(g, value, n_boot, n_permutations, seed, method, tests)
             rows += [{"set": name, "model": model} | r for r in found]
     pairs = pd.DataFrame(rows, columns=_PAIRS)
     drawn = pairs["model"].isin(simulated)
@@ -238,6 +250,9 @@ def level_pairs(
         pairs[f"p_{m}"] = adjust_within(pairs["p"].to_numpy(float), drawn, m)
     pairs["detectable_corrected"] = np.nan
     for family in (drawn, ~drawn):
+        if family.any():
+            ends = ["simultaneous_low", "simultaneous_high"]
+            pairs.loc[family, ends] = _together(pairs[family], known, value, n_boot, seed).T
         largest = 1.0 if value == "correct" else np.inf
         pairs.loc[family, "detectable_corrected"] = _detectable_together(pairs[family], largest)
     return pairs
@@ -287,15 +302,15 @@ def demographics_headline(
     pairs: pd.DataFrame,  # of level_pairs
     method: str = "holm",
 ) -> pd.DataFrame:  # measure, model, n, estimate, ci_low, ci_high
-    """The largest difference of each set and model with the interval that holds for its pairs at once; and, in a row of
-    its own, how many of its pairs differ by the p-values, which are corrected over all pairs of all sets and models.
+    """The largest difference of each set and model with its simultaneous interval; and, in a row of its own, how many
+    of its pairs differ by corrected p-values. Both are corrected over all pairs of all sets and models.
     """
     rows = []
     for (name, model), g in tested_pairs(pairs).groupby(["set", "model"]):
         largest = g.loc[g["estimate"].abs().idxmax()]
         which = "all means are equal"
         if largest["estimate"] != 0:
-            which = f"{largest['first']} minus {largest['second']}, interval simultaneous over the pairs of this line"
+            which = f"{largest['first']} minus {largest['second']}, interval simultaneous over all sets and models"
         ends = {"ci_low": largest["simultaneous_low"], "ci_high": largest["simultaneous_high"]}
         what = f"{name}: largest difference of two levels; {which}"
         rows.append({"measure": what, "model": model, **largest[["n", "estimate"]].to_dict(), **ends})

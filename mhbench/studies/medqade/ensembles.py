@@ -58,11 +58,12 @@ def _against_peers(
     families: Mapping[str, str],
     n_boot: int,
     seed: int,
+    tests: int,
 ) -> Bias:
     "One judge and one student."
     of = {judge: families[judge], student: families[student], _PEERS: _PEERS}
     parties = (scores[:, None], [judge, _PEERS], [student], of)
-    same: dict[str, Any] = dict(n=n_boot, seed=seed)
+    same: dict[str, Any] = dict(n=n_boot, seed=seed, tests=tests)
     found = self_enhancement(*parties, **same) or family_bias(*parties, others=True, **same)
     return next(b for b in found if b.annotator == judge)
 
@@ -86,6 +87,7 @@ def favouritism_table(
     """
     families = {name: lineages.get(name) or name for name in [*said.judges, *students]}
     value, rows = as_scores(said.labels), []
+    relatives = max(sum(families[j] == families[s] for j in said.judges for s in students), 1)
     for a, judge in enumerate(said.judges):
         peers = [k for k, p in enumerate(said.judges) if families[p] != families[judge]]
         for s, student in enumerate(students):
@@ -94,7 +96,8 @@ def favouritism_table(
             if both.sum() >= least:
                 consensus = np.full(len(seen), np.nan)
                 consensus[seen > 0] = np.nansum(value[peers, s][:, seen > 0], axis=0) / seen[seen > 0]
-                found = _against_peers(np.stack([value[a, s], consensus]), judge, student, families, n_boot, seed)
+                both_scores = np.stack([value[a, s], consensus])
+                found = _against_peers(both_scores, judge, student, families, n_boot, seed, relatives)
                 rows.append(found.row() | {"n_peers": len(peers)})
     out = pd.DataFrame(rows, columns=_BIAS)
     out = out[out["annotator"].isin(out.loc[out["kind"] != "other", "annotator"])]
