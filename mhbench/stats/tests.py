@@ -190,8 +190,8 @@ def exact_p(
     for at, (_, p, m) in zip(steps, moved, strict=True):
         law = np.convolve(law, _distribution(at, np.asarray(p, float), m))
     sums = start + unit * np.arange(len(law))
-    p = float(law[np.abs(sums) >= abs(observed) - unit / 4].sum())
-    return min(max(p, float(np.finfo(float).tiny)), 1.0)  # below what a float holds it is not 0
+    found = law[np.abs(sums) >= abs(observed) - unit / 4].sum()
+    return float(np.clip(found, np.finfo(float).tiny, 1))  # below what a float holds it is not 0
 
 # %% ../../nbs/stats/12_tests.ipynb #e023f9a5
 def _dealings(

@@ -203,9 +203,9 @@ def _pairs_of(
     found = compare_levels(x, questions, levels, short="missing", **settings)
     rows = []
     for d in found:
-        tests = {"p": d.p, "p_mcnemar": d.p_mcnemar, "n_mcnemar": d.n_mcnemar, "sd": d.sd, "detectable": d.detectable}
+        tested = {"p": d.p, "p_mcnemar": d.p_mcnemar, "n_mcnemar": d.n_mcnemar, "sd": d.sd, "detectable": d.detectable}
         head = {"first": d.first, "second": d.second}
-        rows.append(head | d.difference.row() | tests | {"left_out": d.n_left_out})
+        rows.append(head | d.difference.row() | tested | {"left_out": d.n_left_out})
     return rows
 
 
