@@ -71,7 +71,7 @@ def model_pairs(
     they change no p-value of two models.
 
     Columns: mode, answered_by, first, second, n (common items), n_clusters, estimate, ci_low, ci_high, level, interval,
-    only_first and only_second (items on which one does better), p (signs flipped by cluster; exact where scores share a unit), p_mcnemar (exact; NaN
+    only_first and only_second (items on which one does better), p (signs flipped by cluster), p_mcnemar (exact; NaN
     where items share a cluster, or scores are not 0 and 1), detectable (NaN where
     so few cases can find nothing), n_left_out, p_adjusted, detectable_corrected.
 
