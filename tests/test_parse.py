@@ -69,9 +69,18 @@ Suppose the answer is B.|The correct option can be found in the text."""
 CONFLICTS = """A or B|A/B|B or C.|The answer is A or B.|A and B|A, B|The answers are A and C.|
 The answer is A. The answer is B.|Answer: A\nAnswer: B|B. The correct answer is (C).|
 {"answer": "A"} The answer is B.|A\n\nThe correct answer is B.|
-The correct answer is B... On reflection, the correct answer is D.|B. Assess the risk of suicide\nThe answer is C.|
-\\boxed{A} \\boxed{B}|["A", "B"]|B. No, C|Refer for a medication review or assess the risk of suicide|
+B. Assess the risk of suicide\nThe answer is C.|
+\\boxed{A} \\boxed{B}|["A", "B"]|Refer for a medication review or assess the risk of suicide|
 The best answer is A, although B is also correct.|Answer: A\nAnswer: B"""
+
+
+CORRECTIONS_TO_C = """B. No, C|A. Actually, wait: C|I first thought A, but the answer is C|~~A~~ C|Sorry, I meant C|
+A. Correction: C|Nein, doch C|A. Nein, doch C.|B... scratch that, C.|A - no wait, C|The answer is A. Wait, no, it is C.|
+Refer for a medication review. Actually, assess the risk of suicide.|<s>A</s> C|<del>A</del> C|
+Answer: A\n\nHold on. He is alone tonight.\n\nAnswer: C|Answer: A\n\nRevised answer: C|
+La réponse est A. Non, C.|La respuesta es A. Perdón, es la C.|La risposta è A, anzi C.|A resposta é A. Aliás, C.|
+Het antwoord is A. Nee, toch C.|Ответ: A. Нет, C.|答案是A。不对，应该是C。|答えはAです。いや、Cです。|
+Svaret är A. Nej, C.|The correct answer is B... On reflection, the correct answer is C."""
 
 
 def cases(block):
@@ -89,6 +98,18 @@ def test_states_b(text):
 def test_states_nothing(text):
     got = parse_choice(text, OPTIONS)
     assert got.letters == () and got.how == "none", got
+
+
+@pytest.mark.parametrize("text", cases(CORRECTIONS_TO_C))
+def test_a_correction_is_the_answer(text):
+    assert parse_choice(text, OPTIONS).letter == "C"
+
+
+@pytest.mark.parametrize(
+    "text", ["The answer is A. The answer is C.", "Answer: A\nAnswer: C", "A, but C is also correct."]
+)
+def test_without_a_word_of_correction_the_later_answer_is_not_taken(text):
+    assert parse_choice(text, OPTIONS).how == "conflict"
 
 
 @pytest.mark.parametrize("text", cases(CONFLICTS))
@@ -177,7 +198,7 @@ def test_a_text_that_goes_on_in_another_word_is_no_options_text():
 def test_the_evidence_is_quoted_as_it_was_written():
     said = "It helps.\n\n**Final answer:** (B) *Refer for a medication review*, not A."
     assert parse_choice(said, OPTIONS).evidence == "Final answer:** (B) *Refer for a medication review"
-    both = parse_choice("The answer is A. Wait, the answer is **D**.", OPTIONS)
+    both = parse_choice("The answer is A. The answer is **D**.", OPTIONS)
     assert both.evidence.split(" | ") == ["answer is A", "answer is **D"]
 
 

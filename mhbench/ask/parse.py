@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
+from unicodedata import normalize
 
 from .thinking import split_thinking
 from ..errors import refuse
@@ -35,40 +36,64 @@ class Parsed(NamedTuple):
 _LABEL, _BOTH, _TEXT = 0x24B6, 0x1F150, 0x1F130  # Ⓐ a label, 🅐 a label with its option's text, 🄰 the text alone
 _WIDE = {ord(wide): ord(wide) - 0xFEE0 for wide in "（）．：，！？＝＜＞［］｛｝０１２３４５６７８９"}
 _WIDE |= {0xFF21 + k: 65 + k for k in range(26)} | {0xFF41 + k: 97 + k for k in range(26)}
-_ODD = {k: 32 for k in (0x200B, 0xFEFF, 0xFE0F, 0xA0, 0x0D)} | {_LABEL + k: 65 + k for k in range(26)}
-_ODD |= {base + k: 32 for base in (_BOTH, _TEXT) for k in range(26)}
+_ODD = {k: 32 for k in (0x200B, 0x2060, 0xFEFF, 0xFE0F, 0x20E3, 0xA0, 0x0D)}
+_ODD |= {  # in circles and brackets, and those of mathematics
+    k: normalize("NFKC", chr(k)).strip("().")
+    for k in (*range(0x2460, 0x24EA), *range(0x2776, 0x2780), *range(0x1D400, 0x1D800), *range(0x1F110, 0x1F14A))
+}
+_ODD |= {base + k: 65 + k for base in (0x1F150, 0x1F170, 0x1F1E6) for k in range(26)}
+_ODD |= {base + k: 49 + k for base in (0x2776, 0x2780, 0x278A) for k in range(9)}
+_ALIKE = dict(zip("ΑΒΕΗΙΚΜΝΟΡΤΧΖСАВЕНІКМОРТХ", "ABEHIKMNOPTXZCABEHIKMOPTX"))
+_LOOKS = re.compile(  # a Greek or a Cyrillic capital that stands alone, but for a word that begins a sentence
+    rf"(?<!\w)(?<!\w['’-])[{''.join(_ALIKE)}](?![\w'’-])(?:(?!\s+[^\W\d_])|(?<=[^\W_] .)|(?<=[,:—–-] .))"
+)
 
 _BEGUN = re.compile(
-    r"(?i)\A(?:\s|<s>|<\|[^|<>\n]{1,40}\|>|\[/INST\]|#{0,4}\s?(?:assistant|response)(?:\s?:|\s*\n|(?=<\|)))+"
+    r"(?i)\A(?:\s|<s>(?!\w</s>)|<\|[^|<>\n]{1,40}\|>|\[/INST\]|#{0,4}\s?(?:assistant|response)(?:\s?:|\s*\n|(?=<\|)))+"
 )
-_STOP = re.compile(r"(?i)</s>|<eos>|<end_of_turn>|<\|[^|<>\n]{1,40}\|>|\[/?(?:INST|END|s)\]")
+_STOP = re.compile(r"(?i)(?<!<s>[A-Z])</s>|<eos>|<end_of_turn>|<\|[^|<>\n]{1,40}\|>|\[/?(?:INST|END|s)\]")
 _NEXT = re.compile(  # the model goes on as somebody else, or with a question of its own
-    r"(?im)^[\s#*>\[]{0,12}(?:(?:question|frage|pregunta|pergunta|domanda|vraag|exercise|q)\s{0,3}\d{0,4}\s?[:.)\]]"
+    r"(?im)^[\s#*>\[]{0,12}(?:(?:(?:next|new|another|nächste|weitere)\s)?(?:question|frage|pregunta|pergunta|domanda|vraag|exercise|problem|вопрос"
+    r"|问题|題目|题目|問題|質問|q)\s{0,3}\d{0,4}\s?[:.)\]]"
     r"|(?:question|exercise)(?:\s\d{1,4})?\s*$|(?:user|human|patient|student)\s?:"
     r"|the following (?:are|is) (?:a )?multiple)"
 )
 _NEXT_NUMBER = re.compile(r"(?m)^\s{0,9}\d{1,3}[.)]\s[^\n]{0,300}\?[^\S\n]*$")
 
 
+def _in_ascii(text: str) -> str:
+    "Letters and digits of every dress as those of ASCII."
+    return _LOOKS.sub(lambda m: _ALIKE[m[0]], text.translate(_WIDE | _ODD))
+
+
 def _answer_of(text: str | None, numbered: bool = False) -> str:
     "What is to be read of a text: without reasoning, up to a stop sign or the start of another question."
-    answer = _BEGUN.sub("", split_thinking((text or "").translate(_WIDE | _ODD))[1], count=1)
+    answer = _BEGUN.sub("", split_thinking(_in_ascii(text or ""))[1], count=1)
     signs = (_STOP, _NEXT) if numbered else (_STOP, _NEXT, _NEXT_NUMBER)
     ends = [m.start() for p in signs for m in p.finditer(answer) if answer[: m.start()].strip()]
     return answer[: min(ends)] if ends else answer
 
 # %% ../../nbs/ask/06_parse.ipynb #414b23ce
 _CJK = "぀-ヿ㐀-鿿가-힯"
-_WORD = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+|[%<>+/]|[-−](?=\d)")
-_CONTINUED = re.compile(r"[-’']\w")
+_WORD = re.compile(rf"[{_CJK}]|\d+|[^\W\d_{_CJK}]+|[%<>+/]|[-−](?=\d)")
+_CONTINUED = re.compile(
+    rf"(?i)[-’']\w|[^\W_{_CJK}]|(?<=\bno) (?:doubt|matter|longer|need|one|other|further|question)\b"
+)
+_PART = re.compile(r"[^(,;:]*[^(,;:\s]|(?<=\()[^()]{3,}(?=\)\W*\Z)")  # the text before a sign, or in its last brackets
+_ORDINALS = "first second third fourth fifth sixth seventh eighth".split()
+_CARDINALS = "one two three four five six seven eight".split()
 _OPEN, _CLOSE = "[(\"'“‘«„「【", "])\"'”’»”」】"
+
+
+def _words(text: str) -> list[str]:
+    return [m.casefold() for m in _WORD.findall(text)]
 
 
 class _Options:
     "The words of the options' texts, and the labels that stand for them."
 
     def __init__(self, options: Sequence[str] | int, numbered: bool):
-        texts = [""] * options if isinstance(options, int) else [o.translate(_WIDE) for o in options]
+        texts = [""] * options if isinstance(options, int) else [_in_ascii(o) for o in options]
         names = option_letters(len(texts))
         self.numbered = numbered
         self.letter_of = {str(k): x for k, x in enumerate(names, 1)} if numbered else {x: x for x in names}
@@ -79,19 +104,37 @@ class _Options:
             own = tuple(m[0].casefold() for m in found)
             self.owners.setdefault(own, set()).add(letter)
             self.tails[own] = text[found[-1].end() :].strip(" .,;:") if found else ""
+        for own, owners in self._short_names(names, texts).items():
+            self.owners.setdefault(own, owners)
         self.by_first: dict[str, list[tuple[str, ...]]] = {}
         for own in sorted(filter(None, self.owners), key=len, reverse=True):
             self.by_first.setdefault(own[0], []).append(own)
         self.label = _label_pattern(len(texts), numbered)
 
+    def _short_names(self, names: Sequence[str], texts: Sequence[str]) -> dict[tuple[str, ...], set[str]]:
+        "Parts of the texts, and the places in the list, by which one option alone can be meant."
+        short: dict[tuple[str, ...], set[str]] = {}
+        said = [(x, [m[0] for m in _PART.finditer(text) if len(m[0]) > 2]) for x, text in zip(names, texts)]
+        said += [(x, [f"the {k} option", f"the {k} one"]) for x, k in zip(names, _ORDINALS)]
+        if self.numbered:
+            said += [(x, [f"{title} {k}" for title in ("option", "number")]) for x, k in zip(names, _CARDINALS)]
+        if len(names) == 2:
+            said += [(x, [k]) for x, k in zip(names, ("the former", "the latter"))]
+        for letter, parts in said:
+            for part in parts:
+                short.setdefault(tuple(_words(part)), set()).add(letter)
+        return {own: owners for own, owners in short.items() if own and len(owners) == 1}
+
     def text_at(self, text: str, found: list[re.Match], i: int) -> tuple[int, int, set[str]]:
         "The longest option's text from the i-th word on: how many words it has, where it ends, and whose it is."
+        if i < len(found) and re.search(rf"[^\W_{_CJK}]\Z", text[max(0, found[i].start() - 1) : found[i].start()]):
+            return 0, 0, set()  # amid a word
         for own in self.by_first.get(found[i][0].casefold(), ()) if i < len(found) else ():
             words = tuple(m[0].casefold() for m in found[i : i + len(own)])
             if words != own or (len(own) == 1 and own[0].upper() in self.letter_of):
                 continue
             end = found[i + len(own) - 1].end()
-            tail = re.compile(rf"[.!,]?{re.escape(self.tails[own])}").match(text, end) if self.tails[own] else None
+            tail = re.compile(rf"[.!,]?{re.escape(tails)}").match(text, end) if (tails := self.tails.get(own)) else None
             if not _CONTINUED.match(text, end):
                 return len(own), tail.end() if tail else end, self.owners[own]
         return 0, 0, set()
@@ -146,6 +189,11 @@ _BEHIND = re.compile(  # what stands between an option's text and its label
 )
 
 
+_BEFORE_TEXT = re.compile(
+    r"(?<!\w)(?:(?i:the|an|une?|le|la|el|il|lo|der|die|das|den|een|het|uma?)|a|(?<=\A)A) \Z|\bl['’]\Z"
+)
+
+
 class _Mention(NamedTuple):
     "Where an option is named, and the signs that stand for it."
 
@@ -184,6 +232,8 @@ def _texted(text: str, o: _Options, labels: dict[int, re.Match], start: int, end
         signs = _sign(_BOTH, letter) if own else _sign(_TEXT, min(owners)) + _sign(_LABEL, letter)
         return _Mention(start, closed.end() if closed else end, signs)
     quoted = start > 0 and text[start - 1] in _OPEN[2:]
+    article = _BEFORE_TEXT.search(text, max(0, start - 5), start)
+    start = article.start() if article else start
     end += text[end : end + 1] in tuple(_CLOSE[2:])
     return _Mention(start - quoted, end, _sign(_TEXT, min(owners)) if len(owners) == 1 else "")
 
@@ -191,10 +241,10 @@ def _texted(text: str, o: _Options, labels: dict[int, re.Match], start: int, end
 def _mentions(text: str, o: _Options) -> Iterator[_Mention]:
     "The options that a text names, from left to right."
     labels = {m.start("core"): m for m in o.label.finditer(text)}
-    found, i = list(_WORD.finditer(text)), 0
+    found, i, last = list(_WORD.finditer(text)), 0, 0
     while i < len(found):
         start = found[i].start()
-        label = labels.get(start) or (labels.get(found[i].end() - 1) if o.numbered else None)  # Option2 is one word
+        label = labels.get(start)
         mention, taken = _labelled(text, o, label, found, i) if label else (None, 0)
         if not mention:
             n, end, owners = o.text_at(text, found, i)
@@ -206,7 +256,8 @@ def _mentions(text: str, o: _Options) -> Iterator[_Mention]:
                 signs = _sign(_LABEL, letter) + "".join(_sign(_TEXT, x) for x in sorted(of_text))
                 mention, taken = _Mention(label.start("core") - opened, label.end("core") + closed, signs), 1
         if mention and mention.signs:
-            yield mention
+            yield mention._replace(start=max(mention.start, last))
+            last = mention.end
         i += max(taken, 1)
         while mention and i < len(found) and found[i].start() < mention.end:
             i += 1
@@ -218,7 +269,7 @@ _UNREAD = re.compile(
     rf"|<(?P<tag>{_REASONS})>[^<]*+(?:<(?!/(?P=tag)>)[^<]*+)*+</(?P=tag)>"
 )
 _MARKUP = re.compile(
-    r"~~[^~\n]{1,300}~~|[*`~|$]|(?<!\w)_+|_+(?!\w)|\\(?:text|math|bf|rm)[a-z]*\s?\{?|\\[()\[\],;!]"
+    r"~~[^~\n]{1,300}~~|<(?P<struck>del|s|strike)>[^<\n]{1,300}</(?P=struck)>|[*`~|$]|(?<!\w)_+|_+(?!\w)|\\(?:text|math|bf|rm)[a-z]*\s?\{?|\\[()\[\],;!]"
     r"|(?-i:</?(?:b|strong|em|i|u|p|br|code|span|div|mark|sup|h\d)\s?/?>)"
     r"|^[^\S\n]*(?:[-•●+>#–—]+(?=\s)[^\S\n]*)+|^#+",
     re.I | re.M,
@@ -258,15 +309,15 @@ _WORDS = {
         en: answers? | choices? | options? | responses? | solution | selection | pick | recommendation | prediction
         en: guess | key | letter | drug of choice | (?:correct|right|best|most \\w{3,14}) (?:one|letter|fit|match)
         de: antwort(?:en|möglichkeit)? | lösung | wahl | empfehlung
-        fr: réponses? | choix
-        es: respuestas? | opción | opciones | elección | alternativas? | letra
-        pt: respostas? | opção | escolha | gabarito
-        it: rispost[ae] | opzione | scelta
-        nl: antwoord | optie | keuze
+        fr: réponses? | choix | (?:diagnostic|traitement) (?:de|le plus)
+        es: respuestas? | opción | opciones | elección | alternativas? | letra | (?:diagnóstico|tratamiento) (?:de|más)
+        pt: respostas? | opção | escolha | gabarito | alternativa | (?:diagnóstico|tratamento) (?:de|mais)
+        it: rispost[ae] | opzione | scelta | alternativa | (?:diagnosi|terapia|trattamento) (?:di|più)
+        nl: antwoord | optie | keuze | meest waarschijnlijke diagnose
         sv: svar | svaret | alternativ | alternativet
-        pl: odpowiedź | opcja
+        pl: odpowiedź | odpowiedzią | opcja | wybór | diagnoza
         cs: odpověď
-        ru: ответ | вариант | вариант ответа
+        ru: ответ | вариант | вариант ответа | выбор | диагноз | препарат выбора
         uk: відповідь
         tr: cevap | yanıt | seçenek
         id: jawaban | jawabannya
@@ -280,8 +331,8 @@ _WORDS = {
         he: תשובה
         hi: उत्तर
         th: คำตอบ
-        zh: 答案 | 选项 | 選項
-        ja: 答え | 解答 | 回答 | 正解 | 正答 | 選択肢
+        zh: 答案 | 选项 | 選項 | 诊断 | 選擇
+        ja: 診断 | 答え | 解答 | 回答 | 正解 | 正答 | 選択肢
         ko: 정답 | 답변 | 답""",
     "FIELD": """  # further headings of an answer
         en: ans | action | selected | chosen | picked | final | decision | conclusion | verdict | key | result | output
@@ -398,7 +449,8 @@ _WORDS = {
         en: choos(?:e|ing) | chosen? | select(?:ed)? | pick(?:ed)? | go(?:ing)? (?:with|for) | opt(?:ing)? for
         en: answer(?:ing)?(?: with)? | respond with | think(?: that)? | believe | agree with | guess
         en: say | recommend | settle on
-        en: vote for""",
+        en: vote for | lean(?:ing)? (?:towards?|to) | (?:start|begin) with | end up with | stick with
+        en: give | prescribe | try | use | order | offer | initiate | suggest | advise | administer | conclude(?: that)?""",
     "CHOSEN": """  # I choose, in one word
         de: ich (?:wähle|nehme|antworte(?: mit)?|sage|tippe auf|empfehle|entscheide mich für|würde sagen:?)
         de: ich (?:denke|glaube|meine),?
@@ -453,12 +505,60 @@ _WORDS = {
         en: test | investigation | cause | reply | interpretation
         de: diagnose | behandlung | aussage | maßnahme | vorgehen | schritt | therapie""",
     "RIGHT": """  # a verdict behind an option
-        en: correct | right | true | yes | best
-        de: richtig | korrekt | ja
-        fr: vrai
-        es: correcto | correcta
-        zh: 正确 | ✅ | ✓ | ✔
-        ja: 正しい""",
+        en: (?:the )?(?:most |best )?(?:correct|right|true|yes|best|appropriate|indicated|suitable|supported|selected|chosen)
+        en: (?:this is )?the (?:correct |best |right )?(?:answer|choice|option) | best (?:answer|choice|option|fit)
+        en: correct (?:answer|choice|option) | fits | matches
+        de: richtig\\w{0,2} | korrekt | ja | zutreffend | trifft zu | geeignet
+        fr: vrai | correcte? | exacte? | oui | juste
+        es: correct[ao] | verdader[ao] | sí
+        pt: corret[ao] | verdadeir[ao] | cert[ao] | sim
+        it: corrett[ao] | giust[ao] | ver[ao] | sì
+        nl: juist | goed | correct | ja
+        sv: rätt | korrekt | ja
+        pl: poprawna | poprawnie | prawidłowa | tak
+        ru: верно | правильно | да | верный | правильный
+        tr: doğru
+        zh: 正确 | 對 | 对 | ✅ | ✓ | ✔ | ☑
+        ja: 正しい | 正解 | ○
+        ko: 정답 | 맞음
+        ar: صحيح | صحيحة""",
+    "CORRECTION": """  # what takes back the answer before it
+        en: (?:oh |hmm,? |but |no,? )?wait | (?:no,? )?actually | correction | sorry | make that | (?:or|but) rather
+        en: i meant? | scratch that | strike that | oops | my (?:mistake|bad|apologies) | apologies | hold on | i misread
+        en: on (?:second thoughts?|reflection|further reflection|closer (?:look|reading)) | (?:to )?correct myself
+        en: (?:let me|i) (?:correct|reconsider|revise|rethink|change|take (?:it|that) back)
+        en: i (?:was|have been) wrong | i(?: have|['’]ve)? changed my (?:mind|answer)
+        en: (?:revised|corrected|updated|new|changed) (?:final )?(?:answer|choice) | thinking (?:about it )?again
+        nl: toch
+        de: doch | moment | korrektur | korrigier\\w* | entschuldigung | verzeihung | pardon | halt | vielmehr
+        de: ich (?:meine|meinte|korrigiere(?: mich)?) | besser gesagt | genauer gesagt | bei näherem hinsehen
+        fr: pardon | rectification | correction | en fait | finalement | plutôt | attendez | je (?:me corrige|voulais dire)
+        es: perdón | corrección | rectifico | en realidad | mejor dicho | espera | me corrijo | quise decir
+        pt: desculpe | desculpa | correção | aliás | na verdade | ou melhor | espera | corrigindo | quis dizer
+        it: scusa | scusate | correzione | anzi | in realtà | aspetta | mi correggo | volevo dire
+        nl: correctie | eigenlijk | wacht | pardon | of liever | ik bedoel
+        sv: rättelse | vänta | förlåt | egentligen | jag menar | rettelse
+        pl: poprawka | przepraszam | właściwie | czekaj | raczej
+        ru: исправление | поправка | извините | простите | точнее | вернее | подождите | на самом деле
+        tr: pardon | düzeltme | düzeltiyorum | aslında | bekle | özür dilerim
+        en: edit | (?:up)?on (?:further |second |careful )?(?:consideration|reconsideration)
+        en: (?:let me|i(?:['’]ll)?) (?:double-?)?check
+        zh: 更正 | 不对 | 等等 | 等一下 | 抱歉 | 对不起 | 其实 | 修正 | 纠正 | 说错了
+        ja: 訂正 | いや | いえ | やっぱり | やはり | すみません | 失礼 | 間違え
+        ko: 아니 | 정정 | 다시 생각 | 죄송
+        ar: تصحيح | عفوا | عفوًا | في الواقع""",
+    "NO": """  # which takes back with a sign behind it
+        en: no | nope | rather | instead
+        de: nein
+        fr: non
+        pt: não
+        nl: nee
+        sv: nej | nei
+        pl: nie
+        ru: нет
+        tr: hayır
+        zh: 不
+        ar: لا""",
     "CLAUSE": """  # what may begin behind a statement
         en: because | since | as | due | given | for | rather | instead | not | over | which | that | with | in
         en: on | at | based | according | from | when | while | whereas
@@ -528,7 +628,7 @@ _PARTS = {
     "START": (  # of a sentence or a clause
         r"(?:^[^\w\n]{0,9}|is why |(?<=[.!?:;,(] )(?:(?:and|und|so|but|then) )?"
         r"|(?<!\w)(?:only|both|either|therefore|thus|so|hence|that|think|believe|say|although|though|and|but|case|view"
-        r"|opinion|judge?ment|here|of these|nur|daher|also|dass|hier|que|che|dat) "
+        r"|opinion|judge?ment|here|of these|(?:in|for|under|with) (?!vitamin|hepatitis)\w{4,20}|however|nur|daher|also|dass|hier|que|che|dat) "
         r"|(?<=[因所此故以，、])|(?=(?:l['’])?{TITLE} ))"
     ),
     "KEY": (
@@ -578,7 +678,12 @@ FORMS = [
         r"(?:[\"'][\w ]{1,12}[\"']·:·)?[\"']?{SAID}{END}",
         ('{"answer": "B"}', '{"final_answer": {"letter": "B"}}', "{answer: B}", 'answer = "B"', '{"answer": ["B"]}'),
     ),
-    Form("true of one", "marked", r"(?<=[{,])·{LABEL}·:·true", ('{"A": false, "B": true, "C": false}',)),
+    Form(
+        "true of one",
+        "marked",
+        r"(?<=[{,])[\s\"']{0,3}{SAID}[\"']?·:·(?:true|[\"']{RIGHT}[\"'])",
+        ('{"A": false, "B": true, "C": false}', '{"A": "incorrect", "B": "correct"}'),
+    ),
     Form(
         "signs of its own",
         "marked",
@@ -633,7 +738,7 @@ FORMS += [
         "declared",
         r"(?:(?:the|our|my) (?:best|correct|right|most \w{3,14}|(?:\w{4,6} )?first-line)|first-line)"
         r"(?: (?!{NOT}|{BUT})[^\W\d_][\w-]{0,20}){1,6}? (?:is|would be|will be|should be)(?: {SURELY})?·:?·"
-        r"{LABEL}{END}",
+        r"{SAID}{END}",
         ("The most important test before treatment is B.", "The best way to help her is B."),
     ),
     Form(
@@ -709,15 +814,17 @@ FORMS += [
     Form(
         "it is B",
         "declared",
-        r"(?<!\w)(?:(?:it|that|es)(?:['’]s| is| ist| must be| has to be| would be)|this is|c['’]est) "
+        r"(?<!\w)(?:(?:it|that|this|which|es|das)(?:['’]s|·{IS}| must be)|c['’]est) (?:{SURELY} |closest to )?"
         r"(?:{ART} )?{LABEL}{END}",
-        ("It is B.", "I think it's B.", "That would be option B."),
+        ("It is B.", "I think it's B.", "That would be option B.", "This should be B.", "It is likely (B)."),
     ),
     Form(
         "this leaves B",
         "declared",
         r"(?<!\w)(?:consistent with|best (?:explained|described|represented|captured) by|(?:points?|pointing) to"
-        r"|correspond(?:s|ing)? to|vote goes to|leav(?:es?|ing)(?: us with| only)?|left with|supports?) {LABEL}{END}",
+        r"|correspond(?:s|ing)? to|vote goes to|leav(?:es?|ing)(?: us with| only)?|left with|supports?|favou?rs?"
+        r"|(?:leads?|leading|brings?|bringing|gets?) (?:me|us) to|match(?:es|ing)?(?: answer)?|comes? down to|narrow(?:s|ed) (?:it )?down to"
+        r"|indicat(?:es|ing)|suggest(?:s|ing)|describes|reflects|falls? on) (?:{ART} )?{LABEL}{END}",
         ("That leaves B.", "This corresponds to option B.", "The findings are most consistent with B."),
     ),
     Form(
@@ -729,9 +836,8 @@ FORMS += [
     Form(
         "no, B",
         "declared",
-        r"(?<!\w)(?:wait|actually|correction|no|sorry|i meant?|make that|rather|nein|non)(?!\w)"
-        r"(?:·[,:;.!–—-]{1,4}·| ){LABEL}{END}",
-        ("No, B.", "Sorry, I meant B."),
+        r"(?:{CORRECTION}|{NO})(?:(?:·[,:;.!、，–—-]{1,4}·)+| (?![🄰-🅉])|(?<=[一-鿿]))(?:{NO}[, ]·)?(?:(?:(?<=[^\w\s])|(?<=[^\w\s]\s))(?:应该?是|{IS} ))?(?:{ART} )?{SAID}{END}",
+        ("No, B.", "Sorry, I meant B.", "A, scratch that: B", "Nein, doch B."),
     ),
 ]
 
@@ -798,8 +904,14 @@ FORMS += [
     Form(
         "verdict behind B",
         "declared",
-        r"^[^\w\n]{0,9}{LABEL}[^\w\n✅✓✔❌]{0,5}·(?:\(|:)?·{RIGHT}(?=·(?:$|[.,;:!)]))",
-        ("A: incorrect\nB: correct\nC: incorrect", "A ❌\nB ✅", "A. Lithium\nB. Sertraline (correct)"),
+        r"^[^\w\n]{0,9}{SAID}[^\w\n✅✓✔❌✗✘]{0,5}·(?:(?:\(|:)?·{RIGHT}(?=·(?:$|[.,;:!)✅✓✔–—-]))"
+        rf"|[^\n❌✗✘{_SIGN}]{{0,80}}[✅✓✔☑])",
+        (
+            "A: incorrect\nB: correct\nC: incorrect",
+            "A ❌\nB ✅",
+            "A. Lithium\nB. Sertraline (correct)",
+            "| A | toxic | ❌ |\n| B | first line | ✅ |",
+        ),
     ),
 ]
 
@@ -857,6 +969,7 @@ class _Said(NamedTuple):
     start: int
     end: int
     said: str
+    at: int  # where the options begin
 
 
 _SIGNS = re.compile(rf"[{_SIGN}]+")
@@ -874,7 +987,20 @@ def _letters(said: str) -> list[tuple[str, ...]]:
 
 
 def _found(m: re.Match, how: str) -> _Said:
-    return _Said(how, m.start(), m.end(), m["said"])
+    return _Said(how, m.start(), m.end(), m["said"], m.start("said"))
+
+
+@lru_cache
+def _corrections() -> re.Pattern:
+    return _pattern(r"{CORRECTION}|{NO}(?=·[,:;.!–—-])")
+
+
+def _after_correction(text: str, said: list[_Said]) -> list[_Said]:
+    "The statements behind the last correction that one follows; all of them where nothing is corrected."
+    for m in reversed([*_corrections().finditer(text)]):
+        if later := [s for s in said if s.at >= m.end()]:
+            return later
+    return said
 
 
 @lru_cache
@@ -900,7 +1026,7 @@ _SURE = r"(?:·[(\[][^()\[\]\n]{0,30}(?:%|confiden|certain|sure)[^()\[\]\n]{0,12
 _SURE += r"|,? (?:and not|not|rather than|over|instead of|nicht|statt) {X})?"
 _DECOR = rf"[^\w?❌✗✘<>=≠%{_SIGN}]{{0,12}}"
 _BARE = _pattern(
-    rf"(?!\W*\[\s?\]){_DECOR}(?:(?:question |q)?\d{{1,3}}[.):]·)?"
+    rf"(?!\W*\[\s?\]){_DECOR}(?:(?:question |q)?\d{{1,3}}(?:[.):]·| ))?"
     r"(?:(?:ok(?:ay)?|sure|certainly|both|either|so|(?:most )?likely|probably|definitely|clearly|without (?:a )?doubt)"
     rf"(?!\w)[:,!.]?·)?{{SAID}}(?:[,\s]{{1,2}}(?P=said)){{0,9}}{_SURE}{_DECOR}"
 )
@@ -941,9 +1067,25 @@ def _by_place(text: str, sentences: list[tuple[int, int]], lines: list[tuple[int
 # %% ../../nbs/ask/06_parse.ipynb #e6f50107
 _BECAUSE = _pattern(
     r"\A[^\w\n]{0,9}{LABEL}(?:,| ?[–—-])? "
-    r"(?:because|since|due to|as(?! well)|was chosen|fits|is what|weil|denn|car|porque|perché)\b"
+    r"(?:but(?! also)|although|though|because|since|due to|as(?! well)|was chosen|fits|is what|weil|denn|car|porque|perché)\b"
 )
 _LABELLED = _pattern(r"[^\w\n]{0,9}{LABEL}")
+_LAST = _pattern(  # the last words of an answer
+    rf"[^{_SIGN}\n]{{0,300}}?(?P<clause>(?:(?<=[,;–—] )|^)[^{_SIGN}\n,;]{{3,100}}?(?::·|[,;–—] )(?:[^\W\d]\w{{0,20}} ){{0,5}}?)"
+    r"(?:{ART} )?{SAID}[.!]?"
+    r"|[^\n]{3,300}?[,;:–—] (?:more \w{2,20} |that is,? |so |namely |i\.e\.,? )?(?P<titled>{TITLE} [Ⓐ-Ⓩ🅐-🅩])[.!]?"
+)
+_NAMED = _pattern(  # an option's text with what may follow it
+    rf"[^{_SIGN}\n]{{0,300}}(?P<named>[🄰-🅉])"
+    rf"(?:(?: |,·)(?:(?!if|unless|not|though|although|but){{CLAUSE}}|before|after|to)(?!\w)[^{_SIGN}\n]*)?[.!]?"
+)
+_SURELY_SO = re.compile(r"(?i)\b(?:no|without(?: a| any)?) doubt\b")
+_PASSED = _pattern(  # words with which an option is named but not chosen
+    r"{NOT}|(?<!\w)(?:rul(?:es?|ed|ing) out|exclu\w+|eliminat\w+|reject\w+|contraindicat\w+|worst|second|mistake|examples?|such as"
+    r"|includ\w+|especially|versus|vs|between|both|before|after|history|risks?|without|stop\w*|discontinu\w+|depend\w*|consider\w*"
+    r"|discuss\w*|compar\w+|other than|alternatives?|related|differ\w*|tell me|ask\w*|question|overlooked|first|some|often|already"
+    r"|lacks?|failed|alternatively|also|too|even|stands|caus\w+ by|like|least|less|anything|question|options?|choices?)(?!\w)"
+)
 _ABOUT = _pattern(  # how a sentence goes on whose subject the letter is, and a name of which it is an initial
     r"(?:is|are|was|were|would|can|could|should|may|might|does|has|ist|sind|wäre|kann|sollte|hat)\b|[A-Z]\. "
 )
@@ -962,10 +1104,25 @@ def _first_letters(text: str, pattern: re.Pattern, places: list[tuple[int, int]]
     return {_letters(m["said"])[0][0] for m in heads if m}
 
 
+def _sole(text: str, sentences: list[tuple[int, int]]) -> Iterator[_Said]:
+    "Where no form is met: the option in the last words, or the only one that an answer of one sentence names."
+    a, b = sentences[-1]
+    sentence = _SURELY_SO.sub(lambda m: " " * len(m[0]), text[a:b].strip())
+    named = _LAST.fullmatch(sentence) or (_NAMED.fullmatch(sentence) if len(sentences) == 1 else None)
+    if named:
+        name = next(k for k in ("said", "titled", "named") if k in named.re.groupindex and named[k])
+        start = named.start(name)
+        before = sentence[max(named.start("clause"), 0) if name == "said" else 0 : start]
+        if not _PASSED.search(before) and not any(p.search(sentence[:start]) for p in _BEFORE):
+            yield _Said("declared", a, b, named[name], a + start)
+
+
 def _leading(text: str, sentences: list[tuple[int, int]], listed: bool, numbered: bool, alone: bool) -> Iterator[_Said]:
     "An option at the beginning, whose explanation follows."
     if m := _BECAUSE.match(text):
         yield _found(m, "leading")
+    if alone and not listed and sentences:
+        yield from _sole(text, sentences)
     m = _HEAD.match(text)
     if not m or listed or not m["rest"] or _SIGNS.match(m["rest"]):
         return
@@ -995,6 +1152,9 @@ def statements(
     named = [(a, b) for a, b in sentences if _SIGNS.search(plain, a, b)]
     said = [*_by_form(plain, named, listed), *_by_place(plain, sentences, lines)]
     said += _leading(plain, sentences, listed, numbered, alone=not said)
+    said = _after_correction(plain, said)
+    if len(o.letter_of) > 2 and any(len(s.said) < len(o.letter_of) for s in said):  # a list of all the options is none
+        said = [s for s in said if len(_letters(s.said)[0]) < len(o.letter_of)]
     stated = [(s, text[at[s.start] : at[s.end]].strip()) for s in said]
     return list(dict.fromkeys((s.how, x, words) for s, words in stated for x in _letters(s.said)))
 
@@ -1033,10 +1193,6 @@ def parse_choices(text: str | None, options: Sequence[str] | int, *, numbered: b
     if len(answer) <= _SHORT and (isinstance(options, int) or _first_words(*options).isdisjoint(_words(answer))):
         return _parsed_alone(answer, n, numbered)
     return _parsed(answer, options, numbered)
-
-
-def _words(text: str) -> list[str]:
-    return [m.casefold() for m in _WORD.findall(text)]
 
 
 def _parsed(answer: str, options: Sequence[str] | int, numbered: bool) -> Parsed:
