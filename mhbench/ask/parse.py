@@ -49,11 +49,13 @@ _LOOKS = re.compile(  # a Greek or a Cyrillic capital that stands alone, but for
 )
 
 _BEGUN = re.compile(
-    r"(?i)\A(?:\s|<s>(?!\w</s>)|<\|[^|<>\n]{1,40}\|>|\[/INST\]|#{0,4}\s?(?:assistant|response)(?:\s?:|\s*\n|(?=<\|)))+"
+    r"(?i)\A(?:\s|<s>(?!\w</s>)|<\|[^|<>\n]{1,40}\|>|\[/INST\]|#{0,4}\s?(?:assistant|response)(?:\s?:"
+    r"|\s*\n|(?=<\|)))+"
 )
 _STOP = re.compile(r"(?i)(?<!<s>[A-Z])</s>|<eos>|<end_of_turn>|<\|[^|<>\n]{1,40}\|>|\[/?(?:INST|END|s)\]")
 _NEXT = re.compile(  # the model goes on as somebody else, or with a question of its own
-    r"(?im)^[\s#*>\[]{0,12}(?:(?:(?:next|new|another|nächste|weitere)\s)?(?:question|frage|pregunta|pergunta|domanda|vraag|exercise|problem|вопрос"
+    r"(?im)^[\s#*>\[]{0,12}(?:(?:(?:next|new|another|nächste|weitere)\s)?(?:question|frage|pregunta|pergunta|domanda"
+    r"|vraag|exercise|problem|вопрос"
     r"|问题|題目|题目|問題|質問|q)\s{0,3}\d{0,4}\s?[:.)\]]"
     r"|(?:question|exercise)(?:\s\d{1,4})?\s*$|(?:user|human|patient|student)\s?:"
     r"|the following (?:are|is) (?:a )?multiple)"
@@ -118,6 +120,7 @@ class _Options:
         said += [(x, [f"the {k} option", f"the {k} one"]) for x, k in zip(names, _ORDINALS)]
         if self.numbered:
             said += [(x, [f"{title} {k}" for title in ("option", "number")]) for x, k in zip(names, _CARDINALS)]
+            said += [(x, [f"{k} option"]) for x, k in zip(names, _ORDINALS)]
         if len(names) == 2:
             said += [(x, [k]) for x, k in zip(names, ("the former", "the latter"))]
         for letter, parts in said:
@@ -155,7 +158,8 @@ def _label_pattern(n: int, numbered: bool) -> re.Pattern:
         z = chr(64 + n)
         core = (
             r"(?<![A-Za-zÀ-ɏ\d_])(?<!\b[A-Za-z][.&])(?<!\w['’-])"
-            rf"(?:[A-{z}]|[a-{z.lower()}](?=\s{{0,3}}(?:$|[.,;:!)\]}}\"'](?!\w)))|(?<=option )[a-{z.lower()}](?!\s\w))"
+            rf"(?:[A-{z}]|[a-{z.lower()}](?=\s{{0,3}}(?:$|[.,;:!)\]}}\"'](?!\w)))"
+            rf"|(?<=option )[a-{z.lower()}](?!\s\w))"
             r"(?![A-Za-zÀ-ɏ\d_]|-\w|['’](?!d[ıiuü]r)\w|&[A-Z])"
         )
     opened = f"(?:[{re.escape(_OPEN)}][^\\S\\n]?){{0,3}}"
@@ -269,7 +273,8 @@ _UNREAD = re.compile(
     rf"|<(?P<tag>{_REASONS})>[^<]*+(?:<(?!/(?P=tag)>)[^<]*+)*+</(?P=tag)>"
 )
 _MARKUP = re.compile(
-    r"~~[^~\n]{1,300}~~|<(?P<struck>del|s|strike)>[^<\n]{1,300}</(?P=struck)>|[*`~|$]|(?<!\w)_+|_+(?!\w)|\\(?:text|math|bf|rm)[a-z]*\s?\{?|\\[()\[\],;!]"
+    r"~~[^~\n]{1,300}~~|<(?P<struck>del|s|strike)>[^<\n]{1,300}</(?P=struck)>"
+    r"|[*`~|$]|(?<!\w)_+|_+(?!\w)|\\(?:text|math|bf|rm)[a-z]*\s?\{?|\\[()\[\],;!]"
     r"|(?-i:</?(?:b|strong|em|i|u|p|br|code|span|div|mark|sup|h\d)\s?/?>)"
     r"|^[^\S\n]*(?:[-•●+>#–—]+(?=\s)[^\S\n]*)+|^#+",
     re.I | re.M,
@@ -326,7 +331,7 @@ _WORDS = {
         ro: răspuns | răspunsul
         hu: válasz
         el: απάντηση
-        ar: الإجابة | الجواب | الاجابة
+        ar: الإجابة | الجواب | الاجابة | الخيار
         fa: پاسخ
         he: תשובה
         hi: उत्तर
@@ -386,7 +391,7 @@ _WORDS = {
         vi: là
         el: είναι
         ru: это
-        he: היא
+        he: היא | הוא
         ar: هي | هو
         th: คือ
         zh: 应该是 | 应是 | 应为 | 应當是 | 是 | 为 | 為
@@ -450,7 +455,8 @@ _WORDS = {
         en: answer(?:ing)?(?: with)? | respond with | think(?: that)? | believe | agree with | guess
         en: say | recommend | settle on
         en: vote for | lean(?:ing)? (?:towards?|to) | (?:start|begin) with | end up with | stick with
-        en: give | prescribe | try | use | order | offer | initiate | suggest | advise | administer | conclude(?: that)?""",
+        en: give | prescribe | try | use | order | offer | initiate | suggest | advise | administer
+        en: conclude(?: that)?""",
     "CHOSEN": """  # I choose, in one word
         de: ich (?:wähle|nehme|antworte(?: mit)?|sage|tippe auf|empfehle|entscheide mich für|würde sagen:?)
         de: ich (?:denke|glaube|meine),?
@@ -471,6 +477,7 @@ _WORDS = {
     "BEST": """  # what an option is that is chosen
         en: correct | right | best | chosen | selected | preferred | recommended | safest | answer | choice
         en: (?:true|one)(?=[.,!]|$)
+        en: (?:drug|treatment|test|method) of (?:first )?choice | first-line
         en: most (?:appropriate|likely|accurate|suitable|effective|fitting|probable|plausible|helpful|relevant|useful)
         en: (?:best |first )?next (?:best )?step
         en: most (?:consistent|reasonable|informative|sensible|empathic|therapeutic)
@@ -483,6 +490,7 @@ _WORDS = {
         it: corrett[ao] | risposta (?:corretta|giusta) | opzione (?:corretta|migliore) | più (?:appropriat|adatt)[ao]
         nl: juist | juiste antwoord | beste (?:antwoord|keuze|optie) | meest (?:geschikte?|passende?)
         sv: rätt | rigtig | riktig
+        tr: doğru
         pl: poprawna | prawidłowa
         ru: правильный | верный | верен""",
     "FILL": """  # what may stand before it
@@ -505,7 +513,8 @@ _WORDS = {
         en: test | investigation | cause | reply | interpretation
         de: diagnose | behandlung | aussage | maßnahme | vorgehen | schritt | therapie""",
     "RIGHT": """  # a verdict behind an option
-        en: (?:the )?(?:most |best )?(?:correct|right|true|yes|best|appropriate|indicated|suitable|supported|selected|chosen)
+        en: (?:the )?(?:most |best )?(?:correct|right|true|yes|best|appropriate|indicated|suitable)
+        en: supported | selected | chosen
         en: (?:this is )?the (?:correct |best |right )?(?:answer|choice|option) | best (?:answer|choice|option|fit)
         en: correct (?:answer|choice|option) | fits | matches
         de: richtig\\w{0,2} | korrekt | ja | zutreffend | trifft zu | geeignet
@@ -523,8 +532,10 @@ _WORDS = {
         ko: 정답 | 맞음
         ar: صحيح | صحيحة""",
     "CORRECTION": """  # what takes back the answer before it
-        en: (?:oh |hmm,? |but |no,? )?wait | (?:no,? )?actually | correction | sorry | make that | (?:or|but) rather
-        en: i meant? | scratch that | strike that | oops | my (?:mistake|bad|apologies) | apologies | hold on | i misread
+        en: (?:oh |hmm,? |but |no,? )?wait | (?:no,? )?actually | correction | sorry | make that
+        en: (?:or|but) rather
+        en: i meant? | scratch that | strike that | oops | my (?:mistake|bad|apologies) | apologies
+        en: hold on | i misread
         en: on (?:second thoughts?|reflection|further reflection|closer (?:look|reading)) | (?:to )?correct myself
         en: (?:let me|i) (?:correct|reconsider|revise|rethink|change|take (?:it|that) back)
         en: i (?:was|have been) wrong | i(?: have|['’]ve)? changed my (?:mind|answer)
@@ -532,7 +543,8 @@ _WORDS = {
         nl: toch
         de: doch | moment | korrektur | korrigier\\w* | entschuldigung | verzeihung | pardon | halt | vielmehr
         de: ich (?:meine|meinte|korrigiere(?: mich)?) | besser gesagt | genauer gesagt | bei näherem hinsehen
-        fr: pardon | rectification | correction | en fait | finalement | plutôt | attendez | je (?:me corrige|voulais dire)
+        fr: pardon | rectification | correction | en fait | finalement | plutôt | attendez
+        fr: je (?:me corrige|voulais dire)
         es: perdón | corrección | rectifico | en realidad | mejor dicho | espera | me corrijo | quise decir
         pt: desculpe | desculpa | correção | aliás | na verdade | ou melhor | espera | corrigindo | quis dizer
         it: scusa | scusate | correzione | anzi | in realtà | aspetta | mi correggo | volevo dire
@@ -627,8 +639,10 @@ _PARTS = {
     ),
     "START": (  # of a sentence or a clause
         r"(?:^[^\w\n]{0,9}|is why |(?<=[.!?:;,(] )(?:(?:and|und|so|but|then) )?"
-        r"|(?<!\w)(?:only|both|either|therefore|thus|so|hence|that|think|believe|say|although|though|and|but|case|view"
-        r"|opinion|judge?ment|here|of these|(?:in|for|under|with) (?!vitamin|hepatitis)\w{4,20}|however|nur|daher|also|dass|hier|que|che|dat) "
+        r"|(?<!\w)(?:only|both|either|therefore|thus|so|hence|that|think|believe|say|although|though|and"
+        r"|but|case|view"
+        r"|opinion|judge?ment|here|of these"
+        r"|(?:in|for|under|with) (?!vitamin|hepatitis)\w{4,20}|however|nur|daher|also|dass|hier|que|che|dat) "
         r"|(?<=[因所此故以，、])|(?=(?:l['’])?{TITLE} ))"
     ),
     "KEY": (
@@ -711,10 +725,12 @@ FORMS += [
             "정답은 B입니다.",
         ),
     ),
+    Form("es la B", "declared", r"^[^\w\n]{0,9}(?:es|è|é) (?:la|a) {SAID}[.!]?$", ("Es la B.",)),
     Form("answer B is", "declared", "{ANSWER}·{SAID}(?:['’]d[ıiuü]r|·है)", ("Doğru cevap B'dir.", "सही उत्तर B है")),
     Form(
         "answer: B",
         "declared",
+        rf"(?!(?:options|choices|optionen|opciones|opzioni|opções)·:(?:[^\n{_SIGN}]{{0,80}}[{_SIGN}]+){{3}})"
         r"(?:one (?=letter))?(?:{ANSWER}|{FIELD}){MORE}{0,6}?(?:·\([^()\n]{0,60}\)|·\[[^\[\]\n]{0,60}\])?"
         r"(?:·{IS})?·{SEP}·[<{\[]?(?:{ART} )?{SAID}{END}",
         (
@@ -725,6 +741,12 @@ FORMS += [
             "Ans. B",
             "【答案】B",
         ),
+    ),
+    Form(
+        "correct answer B",
+        "declared",
+        r"^[^\w\n]{0,9}(?:(?:{ART} )?{BEST} )?{ANSWER} {SAID}[.!]?$",
+        ("Correct answer B", "Doğru seçenek B."),
     ),
     Form("A: for answer", "declared", r"(?:^|(?<=[.?!] ))Ⓐ:·{SAID}[.!]?$", ("A: B", "Q: What is next? A: B")),
     Form(
@@ -814,7 +836,8 @@ FORMS += [
     Form(
         "it is B",
         "declared",
-        r"(?<!\w)(?:(?:it|that|this|which|es|das)(?:['’]s|·{IS}| must be)|c['’]est) (?:{SURELY} |closest to )?"
+        r"(?<!\w)(?:(?:it|that|this|which|es|das)(?:['’]s|·{IS}| must be)|c['’]est"
+        r"|il s['’]agit de|es handelt sich um|si tratta (?:di|della)) (?:{SURELY} |closest to )?"
         r"(?:{ART} )?{LABEL}{END}",
         ("It is B.", "I think it's B.", "That would be option B.", "This should be B.", "It is likely (B)."),
     ),
@@ -823,7 +846,8 @@ FORMS += [
         "declared",
         r"(?<!\w)(?:consistent with|best (?:explained|described|represented|captured) by|(?:points?|pointing) to"
         r"|correspond(?:s|ing)? to|vote goes to|leav(?:es?|ing)(?: us with| only)?|left with|supports?|favou?rs?"
-        r"|(?:leads?|leading|brings?|bringing|gets?) (?:me|us) to|match(?:es|ing)?(?: answer)?|comes? down to|narrow(?:s|ed) (?:it )?down to"
+        r"|(?:leads?|leading|brings?|bringing|gets?) (?:me|us) to|match(?:es|ing)?(?: answer)?|comes? down to"
+        r"|narrow(?:s|ed) (?:it )?down to"
         r"|indicat(?:es|ing)|suggest(?:s|ing)|describes|reflects|falls? on) (?:{ART} )?{LABEL}{END}",
         ("That leaves B.", "This corresponds to option B.", "The findings are most consistent with B."),
     ),
@@ -836,7 +860,9 @@ FORMS += [
     Form(
         "no, B",
         "declared",
-        r"(?:{CORRECTION}|{NO})(?:(?:·[,:;.!、，–—-]{1,4}·)+| (?![🄰-🅉])|(?<=[一-鿿]))(?:{NO}[, ]·)?(?:(?:(?<=[^\w\s])|(?<=[^\w\s]\s))(?:应该?是|{IS} ))?(?:{ART} )?{SAID}{END}",
+        r"(?:{CORRECTION}(?: (?![🄰-🅉])|(?<=[一-鿿])|·[,:;.!、，–—-]{1,4}·)"
+        r"|{NO}·[,:;.!、，–—-]{1,4}·)(?:·[,:;.!、，–—-]{1,4}·){0,3}"
+        r"(?:{NO}[, ]·)?(?:(?:(?<=[^\w\s])|(?<=[^\w\s]\s))(?:应该?是|{IS} ))?(?:{ART} )?{SAID}{END}",
         ("No, B.", "Sorry, I meant B.", "A, scratch that: B", "Nein, doch B."),
     ),
 ]
@@ -866,8 +892,12 @@ FORMS += [
     Form(
         "B fits best",
         "declared",
-        r"{START}{SAID}\)? (?:fits? (?:[^.,;:?\n]{0,30} )?best|it is|remains"
-        r"|(?:should|must|has to) (?:come|be \w{2,12}) first|best \w{2,12}[st]|trifft (?:am ehesten )?zu"
+        r"{START}{SAID}\)?,? (?:is )?(?:fits? (?:[^.,;:?\n]{0,30} )?best|it is|remains"
+        r"|(?:should|must|has to) (?:come|be \w{2,12}) first|best \w{2,12}[st]|(?:looks?|sounds|works"
+        r"|does) (?:the )?best"
+        r"|makes (?:the )?(?:most|best) sense"
+        r"|stands out|wins|all the way|first-line|(?:i think|i guess|i believe|most likely"
+        r"|probably)(?=[.!]?$)|trifft (?:am ehesten )?zu"
         r"|passt am besten)\b",
         ("B fits best.", "B trifft zu.", "Only B remains.", "B it is.", "B should be done first."),
     ),
@@ -892,7 +922,8 @@ FORMS += [
     Form(
         "daher ist B richtig",
         "declared",
-        r"\b(?:daher|somit|also|deshalb|folglich|damit|hier|nach\b[^.,;:?\n]{0,60}) ist {SAID} (?:{FILL} ){0,4}{BEST}",
+        r"\b(?:daher|somit|also|deshalb|folglich|damit|hier"
+        r"|nach\b[^.,;:?\n]{0,60}) ist {SAID} (?:{FILL} ){0,4}{BEST}",
         ("Daher ist B richtig.",),
     ),
     Form(
@@ -904,7 +935,7 @@ FORMS += [
     Form(
         "verdict behind B",
         "declared",
-        r"^[^\w\n]{0,9}{SAID}[^\w\n✅✓✔❌✗✘]{0,5}·(?:(?:\(|:)?·{RIGHT}(?=·(?:$|[.,;:!)✅✓✔–—-]))"
+        r"(?:^[^\w\n]{0,9}|(?<=[,;] )){SAID}[^\w\n✅✓✔❌✗✘]{0,5}·(?:(?:\(|:)?·{RIGHT}(?=·(?:$|[.,;:!)✅✓✔–—-]))"
         rf"|[^\n❌✗✘{_SIGN}]{{0,80}}[✅✓✔☑])",
         (
             "A: incorrect\nB: correct\nC: incorrect",
@@ -924,7 +955,8 @@ _BEFORE = [
     ),
     _pattern(  # a word that makes it one of several: another option is B
         r"(?<!\w)(?:an|one|another|other|first|second|third|fourth|fifth|next|last|alternative|possible|plausible"
-        r"|potential|eine|andere|weitere|erste|zweite|dritte|vierte|letzte|nächste|mögliche|autre|otra|altra|outra|\d(?:st|nd|rd|th))"
+        r"|potential|eine|andere|weitere|erste|zweite|dritte|vierte|letzte|nächste|mögliche|autre|otra"
+        r"|altra|outra|\d(?:st|nd|rd|th))"
         r" (?:(?:good|possible|plausible) )?\Z"
     ),
     _pattern(  # a first impression or a condition, with its comma: if he agrees, the answer is B
@@ -990,6 +1022,11 @@ def _found(m: re.Match, how: str) -> _Said:
     return _Said(how, m.start(), m.end(), m["said"], m.start("said"))
 
 
+_WITHDRAWN = re.compile(  # without another answer: B. No, that is wrong
+    r"(?i)\W{1,4}(?:that|this|it)(?:['’]s| is| was) (?:wrong|incorrect|not (?:right|correct|true))"
+)
+
+
 @lru_cache
 def _corrections() -> re.Pattern:
     return _pattern(r"{CORRECTION}|{NO}(?=·[,:;.!–—-])")
@@ -997,10 +1034,11 @@ def _corrections() -> re.Pattern:
 
 def _after_correction(text: str, said: list[_Said]) -> list[_Said]:
     "The statements behind the last correction that one follows; all of them where nothing is corrected."
-    for m in reversed([*_corrections().finditer(text)]):
+    words = [*_corrections().finditer(text)]
+    for m in reversed(words):
         if later := [s for s in said if s.at >= m.end()]:
             return later
-    return said
+    return [s for s in said if not any(_WITHDRAWN.match(text, m.end()) and s.at < m.start() for m in words)]
 
 
 @lru_cache
@@ -1023,12 +1061,14 @@ def _by_form(text: str, sentences: list[tuple[int, int]], listed: bool) -> Itera
 
 # %% ../../nbs/ask/06_parse.ipynb #ecc48e1e
 _SURE = r"(?:·[(\[][^()\[\]\n]{0,30}(?:%|confiden|certain|sure)[^()\[\]\n]{0,12}[)\]]| ?[-–—] final(?: answer)?"
-_SURE += r"|,? (?:and not|not|rather than|over|instead of|nicht|statt) {X})?"
+_SURE += r"|·[,(]?·(?:and not|not|rather than|over|instead of|nicht|statt) {X}\)?)?"
 _DECOR = rf"[^\w?❌✗✘<>=≠%{_SIGN}]{{0,12}}"
 _BARE = _pattern(
     rf"(?!\W*\[\s?\]){_DECOR}(?:(?:question |q)?\d{{1,3}}(?:[.):]·| ))?"
-    r"(?:(?:ok(?:ay)?|sure|certainly|both|either|so|(?:most )?likely|probably|definitely|clearly|without (?:a )?doubt)"
-    rf"(?!\w)[:,!.]?·)?{{SAID}}(?:[,\s]{{1,2}}(?P=said)){{0,9}}{_SURE}{_DECOR}"
+    r"(?:(?:ok(?:ay)?|sure|certainly|both|either|so|(?:most )?likely|probably|definitely|clearly"
+    r"|without (?:a )?doubt)"
+    rf"(?!\w)[:,!.]?·|(?:la|die|the) )?{{SAID}}(?:·(?:번|番|项|項|选项))?"
+    rf"(?:[,\s]{{1,2}}(?P=said)){{0,9}}{_SURE}{_DECOR}"
 )
 _HEAD = _pattern(  # a line that begins with an option
     rf"[^\w\n{{{_SIGN}]{{0,9}}(?P<said>{{X}})"
@@ -1067,13 +1107,19 @@ def _by_place(text: str, sentences: list[tuple[int, int]], lines: list[tuple[int
 # %% ../../nbs/ask/06_parse.ipynb #e6f50107
 _BECAUSE = _pattern(
     r"\A[^\w\n]{0,9}{LABEL}(?:,| ?[–—-])? "
-    r"(?:but(?! also)|although|though|because|since|due to|as(?! well)|was chosen|fits|is what|weil|denn|car|porque|perché)\b"
+    r"(?:but(?! also)|although|though|because|since|due to|as(?! well)|was chosen|fits|is what|weil|denn"
+    r"|car|porque|perché)\b"
+)
+_WRONG = re.compile(
+    r"(?i)(?:wrong|incorrect|false|falsch|no|not (?:correct|right|appropriate|indicated))\s?(?:[,;]|\Z)"
 )
 _LABELLED = _pattern(r"[^\w\n]{0,9}{LABEL}")
 _LAST = _pattern(  # the last words of an answer
-    rf"[^{_SIGN}\n]{{0,300}}?(?P<clause>(?:(?<=[,;–—] )|^)[^{_SIGN}\n,;]{{3,100}}?(?::·|[,;–—] )(?:[^\W\d]\w{{0,20}} ){{0,5}}?)"
+    rf"[^{_SIGN}\n]{{0,300}}?(?P<clause>(?:(?<=[,;–—] )|^)"
+    rf"[^{_SIGN}\n,;]{{3,100}}?(?::·|[,;–—] )(?:[^\W\d]\w{{0,20}} ){{0,5}}?)"
     r"(?:{ART} )?{SAID}[.!]?"
-    r"|[^\n]{3,300}?[,;:–—] (?:more \w{2,20} |that is,? |so |namely |i\.e\.,? )?(?P<titled>{TITLE} [Ⓐ-Ⓩ🅐-🅩])[.!]?"
+    r"|[^\n]{3,300}?[,;:–—] (?:more \w{2,20} |that is,? |so |namely |i\.e\.,? )?"
+    r"(?P<titled>{TITLE} [Ⓐ-Ⓩ🅐-🅩])[.!]?"
 )
 _NAMED = _pattern(  # an option's text with what may follow it
     rf"[^{_SIGN}\n]{{0,300}}(?P<named>[🄰-🅉])"
@@ -1081,10 +1127,12 @@ _NAMED = _pattern(  # an option's text with what may follow it
 )
 _SURELY_SO = re.compile(r"(?i)\b(?:no|without(?: a| any)?) doubt\b")
 _PASSED = _pattern(  # words with which an option is named but not chosen
-    r"{NOT}|(?<!\w)(?:rul(?:es?|ed|ing) out|exclu\w+|eliminat\w+|reject\w+|contraindicat\w+|worst|second|mistake|examples?|such as"
-    r"|includ\w+|especially|versus|vs|between|both|before|after|history|risks?|without|stop\w*|discontinu\w+|depend\w*|consider\w*"
-    r"|discuss\w*|compar\w+|other than|alternatives?|related|differ\w*|tell me|ask\w*|question|overlooked|first|some|often|already"
-    r"|lacks?|failed|alternatively|also|too|even|stands|caus\w+ by|like|least|less|anything|question|options?|choices?)(?!\w)"
+    r"{NOT}|(?<!\w)(?:rul(?:es?|ed|ing) out|exclu\w+|eliminat\w+|reject\w+|contraindicat\w+|worst|least|less|mistake"
+    r"|failed|tried|stop\w*|discontinu\w+|risks?|without|before|after|history|already|caus\w+ by|lacks?|many|often"
+    r"|some|most patients|mild|severe|cases?|examples?|such as|like|includ\w+|especially|even|also|too|alternativ\w+"
+    r"|versus|vs|between|both|compar\w+|differ\w*|related|depend\w*|un(?:clear|sure|able)|first|second|other than"
+    r"|anything|consider\w*|discuss\w*|mentions?|think about|overlooked|tell me|ask\w*|question|options?|choices?"
+    r"|please|respond|answer with|format|stands|see|criteri\w+|group|level|grade)(?!\w)"
 )
 _ABOUT = _pattern(  # how a sentence goes on whose subject the letter is, and a name of which it is an initial
     r"(?:is|are|was|were|would|can|could|should|may|might|does|has|ist|sind|wäre|kann|sollte|hat)\b|[A-Z]\. "
@@ -1127,7 +1175,7 @@ def _leading(text: str, sentences: list[tuple[int, int]], listed: bool, numbered
     if not m or listed or not m["rest"] or _SIGNS.match(m["rest"]):
         return
     if _kind(m["said"]) == "bare":
-        if not numbered and not _ABOUT.match(m["rest"]):
+        if not numbered and not _ABOUT.match(m["rest"]) and not _WRONG.match(m["rest"]):
             yield _found(m, "leading")
     elif alone and not _REJECTED.match(m["rest"]) and len(_first_letters(text, _LABELLED, sentences)) == 1:
         yield _found(m, "option")
