@@ -124,7 +124,7 @@ class Desk:
         "The page that a change or a visit names."
         question, occasion = sent.get("question"), sent.get("occasion")
         known = self.by_code.get(question) if isinstance(question, str) else None
-        if known is None or type(occasion) is not int:
+        if known is None or type(occasion) is not int or not 0 <= occasion < MOST_MS:
             raise Refused("there is no such question")
         place = Place(known.question_id, occasion)
         if not self.register.has(rater, place):

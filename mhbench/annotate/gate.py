@@ -109,4 +109,6 @@ class Entrance:
     def genuine(self, request: web.Request, visitor: Visitor, word: str) -> bool:
         "Whether what is posted comes from a page of ours."
         site = request.headers.get("Sec-Fetch-Site", "same-origin")
-        return site in ("same-origin", "none") and hmac.compare_digest(word.encode(), visitor.csrf.encode())
+        return site in ("same-origin", "none") and hmac.compare_digest(
+            word.encode("utf-8", "replace"), visitor.csrf.encode()
+        )

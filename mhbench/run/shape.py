@@ -105,6 +105,8 @@ def _word(*words: str | None) -> dict[str, Any]:
     return {"enum": list(words)}
 
 
+_MOST_SEED = 2**32 - 1  # what NumPy's old generators and PyTorch both take
+_MOST_DRAWS = 1_000_000  # a thousand times the usual number of resamples
 _SHARE = {"type": "number", "minimum": 0, "maximum": 1}
 _NAMES = {"type": "array", "items": {"type": "string"}, "uniqueItems": True}
 _NAMES_OR_NONE = _NAMES | {"type": ["array", "null"]}
@@ -112,7 +114,7 @@ _TEXT_OR_NONE = {"type": ["string", "null"]}
 _NAMED_MODEL = {"type": ["string", "object", "null"]}  # "minilm", a hub id, a folder, or a mapping with `name`
 
 RULES: dict[str, dict[str, Any]] = {  # parameter -> what its default does not say
-    "seed": _count(0),
+    "seed": _count(0) | {"maximum": _MOST_SEED},
     "loader": {"type": "string"},
     "sha256": _TEXT_OR_NONE | {"pattern": "^[0-9a-f]{64}$"},
     "answers": {"type": "object", "additionalProperties": {"type": "string"}},
@@ -120,9 +122,9 @@ RULES: dict[str, dict[str, Any]] = {  # parameter -> what its default does not s
     "sets": _NAMES | {"items": {"enum": list(SETS)}},
     "n_items": _count(1, "null"),
     "n_errors": _count(0, "null"),
-    "n_boot": _count(1),
-    "n_boot_rankings": _count(0),
-    "n_permutations": _count(1),
+    "n_boot": _count(1) | {"maximum": _MOST_DRAWS},
+    "n_boot_rankings": _count(0) | {"maximum": _MOST_DRAWS},
+    "n_permutations": _count(1) | {"maximum": _MOST_DRAWS},
     "n_demonstrations": _count(1),
     "repeats": _count(1),
     "others": _count(1),
@@ -336,7 +338,7 @@ def _params_schema(top: Path, changed: tuple[int, ...]) -> str:
     named = {"type": "object", "propertyNames": {"pattern": _NAME, "maxLength": 100}}
     endpoint, model = _entries()
     whole = {
-        "seed": _count(0) | {"description": "of every draw"},
+        "seed": _count(0) | {"maximum": _MOST_SEED, "description": "of every draw"},
         "run": run,
         "endpoints": named | {"additionalProperties": endpoint},
         "models": named | {"additionalProperties": model},

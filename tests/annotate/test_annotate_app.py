@@ -566,3 +566,19 @@ def test_a_flood_of_one_line_is_logged_once():
 
     passes, line = command._once_a_minute(), lambda n: logging.LogRecord("asyncio", 40, "f.py", n, "full", (), None)
     assert [passes(line(n)) for n in (1, 1, 2, 1)] == [True, False, True, False]
+
+
+def test_a_save_with_odd_numbers_or_headers_is_refused_and_no_failure(tmp_path):
+    async def check(client, path, tokens):
+        rater = await Rater(client, path, "r1", tokens["r1"]).come_in()
+        for occasion in (2**63, -1):
+            reply = await rater.save(rater.change("q1", "A", "11", occasion=occasion))
+            assert reply.status == 200 and len((await reply.json())["refused"]) == 1
+        assert (await rater.save(word="\u00e9")).status == 403
+        reader, writer = await asyncio.open_connection("127.0.0.1", client.port)
+        cookie = f"mhbench_example={tokens['r1']}".encode()
+        writer.write(b"POST /save HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 2\r\n")
+        writer.write(b"Cookie: " + cookie + b"\r\nX-CSRF-Token: \xff\xe9\r\n\r\n{}")
+        assert (await reader.readline()).split()[1] == b"403"
+
+    with_page(tmp_path, ENTRIES["sliders"], check)

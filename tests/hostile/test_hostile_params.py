@@ -41,6 +41,16 @@ MISTAKES = {  # what is written instead, and what is said of it
         "score.n_boot must be a whole number",
         "got 2.5",
     ),
+    "resamples without end": (
+        ("\nscore:\n  n_boot: 1000", "\nscore:\n  n_boot: 1000000000000"),
+        "score.n_boot must be 1000000 or less",
+        "got 1000000000000",
+    ),
+    "a seed that no generator takes": (
+        ("seed: 20250107", f"seed: {10**30}"),
+        "seed must be 4294967295 or less",
+        "1000",
+    ),
     "none as a text": (("max_failed: 0", "max_failed: none"), "generate.max_failed", "null stands for none"),
     "a date": (
         ("released: '2021-08-30'", "released: 2025-08-14"),
