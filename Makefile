@@ -31,7 +31,7 @@ data: $(READY)  ## bring the bundled demo banks
 	$(BIN)/dvc pull --quiet data.dvc
 
 repro: data  ## run every stage that is out of date, then print the tables
-	$(BIN)/mhbench select --studies "$(STUDIES)" --models "$(MODELS)" --items "$(ITEMS)"
+	$(BIN)/mhbench select $(if $(STUDIES),--studies "$(STUDIES)") $(if $(MODELS),--models "$(MODELS)") $(if $(ITEMS),--items "$(ITEMS)")
 	$(BIN)/dvc repro
 	$(BIN)/mhbench summary
 

@@ -10,11 +10,12 @@ import json
 import os
 import re
 import shutil
+import subprocess
 
 import pandas as pd
 import pytest
 import yaml
-from conftest import ROOT
+from conftest import ENV, ROOT
 from faults.server import FaultServer, completion
 
 from mhbench.ask.budget import Budget, BudgetReached
@@ -242,3 +243,15 @@ def test_check_prints_an_entry_that_works(first, capsys):
         entry["models"]["thinker"]["thinking"] is True and "temperature" not in entry["models"]["thinker"]["sampling"]
     )
     assert json.dumps(entry) and os.environ["CI"]
+
+
+@pytest.mark.parametrize(
+    "given,said",
+    [({}, "mhbench select"), ({"MODELS": "minilm", "ITEMS": "5"}, 'mhbench select --models "minilm" --items "5"')],
+)
+def test_make_repro_narrows_a_run_by_what_is_given_and_by_nothing_else(given, said):
+    "An empty --models would ask nobody."
+    words = ["make", "-n", "repro", *(f"{k}={v}" for k, v in given.items())]
+    done = subprocess.run(words, cwd=ROOT, env=ENV, capture_output=True, text=True, check=True)
+    (line,) = [" ".join(x.split()) for x in done.stdout.splitlines() if "mhbench select" in x]
+    assert line.removeprefix(".venv/bin/") == said
