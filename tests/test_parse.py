@@ -112,6 +112,39 @@ def test_without_a_word_of_correction_the_later_answer_is_not_taken(text):
     assert parse_choice(text, OPTIONS).how == "conflict"
 
 
+THERAPIES = ["Eye movement desensitization (EMDR)", "Cognitive therapy (CBT)", "Dialectical therapy, weekly"]
+
+
+@pytest.mark.parametrize(
+    "text, options, letter",
+    [
+        ("CBT", THERAPIES, "B"),
+        ("I would recommend CBT rather than EMDR.", THERAPIES, "B"),
+        ("Cognitive therapy is the treatment of choice.", THERAPIES, "B"),
+        ("CBT or EMDR", THERAPIES, None),
+        ("CBT is contraindicated.", THERAPIES, None),
+        ("Weekly", THERAPIES, None),
+        ("Dialectical therapy", [*THERAPIES, "Dialectical therapy, daily"], None),
+        ("Yes, he has capacity.", ["Yes", "No"], "A"),
+        ("No doubt about it: A.", ["Yes", "No"], "A"),
+        ("No clear answer can be given.", ["Yes", "No"], None),
+        ("Of the two, the latter.", ["Admit him", "Discharge him"], "B"),
+        ("10mg daily", ["5 mg", "10 mg", "20 mg"], "B"),
+        ("110 mg", ["5 mg", "10 mg", "20 mg"], None),
+        ("Ответ: В", OPTIONS, "B"),
+        ("В этом случае нужно подождать.", OPTIONS, None),
+        ("🅱️", OPTIONS, "B"),
+    ],
+)
+def test_other_names_of_an_option(text, options, letter):
+    assert parse_choice(text, options).letter == letter
+
+
+@pytest.mark.parametrize("text", ["B. No, that is wrong.", "The answer is B. Wait, that's not right."])
+def test_what_is_taken_back_with_nothing_in_its_place_is_no_answer(text):
+    assert parse_choice(text, OPTIONS).letters == ()
+
+
 @pytest.mark.parametrize("text", cases(CONFLICTS))
 def test_two_answers_are_no_answer(text):
     got = parse_choice(text, OPTIONS)
@@ -305,6 +338,9 @@ def test_long_outputs_take_no_time():
         "Refer for a medication review (A " * 2000,
         "答案是 " * 8000,
         "answer, aaa " * 5000 + "B",
+        "A is correct. " * 3000 + "No, x. " * 5000,
+        "A ✅ " * 6000,
+        "x, y: " * 6000 + "B",
     ):
         parse_choice(text, OPTIONS)
         parse_extended_matching(text, 4, 8)

@@ -81,7 +81,10 @@ _WORD = re.compile(rf"[{_CJK}]|\d+|[^\W\d_{_CJK}]+|[%<>+/]|[-−](?=\d)")
 _CONTINUED = re.compile(
     rf"(?i)[-’']\w|[^\W_{_CJK}]|(?<=\bno) (?:doubt|matter|longer|need|one|other|further|question)\b"
 )
-_PART = re.compile(r"[^(,;:]*[^(,;:\s]|(?<=\()[^()]{3,}(?=\)\W*\Z)")  # the text before a sign, or in its last brackets
+_PART = re.compile(  # the text before a bracket or a comma, and an abbreviation in brackets
+    r"\A[^(,;:]*[^(,;:\s]|(?<=\()(?=\w*[A-Z]\w*[A-Z])[\w-]{2,12}(?=\))"
+)
+_YES_NO = frozenset("yes no maybe true false ja nein oui non sí si não sim sì nee nej да нет".split())
 _ORDINALS = "first second third fourth fifth sixth seventh eighth".split()
 _CARDINALS = "one two three four five six seven eight".split()
 _OPEN, _CLOSE = "[(\"'“‘«„「【", "])\"'”’»”」】"
@@ -116,17 +119,17 @@ class _Options:
     def _short_names(self, names: Sequence[str], texts: Sequence[str]) -> dict[tuple[str, ...], set[str]]:
         "Parts of the texts, and the places in the list, by which one option alone can be meant."
         short: dict[tuple[str, ...], set[str]] = {}
-        said = [(x, [m[0] for m in _PART.finditer(text) if len(m[0]) > 2]) for x, text in zip(names, texts)]
+        said = [(x, [part for part in _PART.findall(text) if len(part) > 1]) for x, text in zip(names, texts)]
         said += [(x, [f"the {k} option", f"the {k} one"]) for x, k in zip(names, _ORDINALS)]
         if self.numbered:
             said += [(x, [f"{title} {k}" for title in ("option", "number")]) for x, k in zip(names, _CARDINALS)]
             said += [(x, [f"{k} option"]) for x, k in zip(names, _ORDINALS)]
         if len(names) == 2:
-            said += [(x, [k]) for x, k in zip(names, ("the former", "the latter"))]
+            said += [(x, [f"the {k}", f"the {k} option"]) for x, k in zip(names, ("former", "latter"))]
         for letter, parts in said:
             for part in parts:
                 short.setdefault(tuple(_words(part)), set()).add(letter)
-        return {own: owners for own, owners in short.items() if own and len(owners) == 1}
+        return {own: owners for own, owners in short.items() if len(owners) == 1 and len("".join(own)) > 1}
 
     def text_at(self, text: str, found: list[re.Match], i: int) -> tuple[int, int, set[str]]:
         "The longest option's text from the i-th word on: how many words it has, where it ends, and whose it is."
@@ -235,6 +238,9 @@ def _texted(text: str, o: _Options, labels: dict[int, re.Match], start: int, end
         own = letter in owners
         signs = _sign(_BOTH, letter) if own else _sign(_TEXT, min(owners)) + _sign(_LABEL, letter)
         return _Mention(start, closed.end() if closed else end, signs)
+    goes_on = re.compile(r"\s?[,–—-](?=\s)").match(text, end)
+    if goes_on and not text[:start].strip() and text[start:end].casefold() in _YES_NO:  # a whole sentence
+        return _Mention(start, goes_on.end(), _sign(_TEXT, min(owners)) + ".")
     quoted = start > 0 and text[start - 1] in _OPEN[2:]
     article = _BEFORE_TEXT.search(text, max(0, start - 5), start)
     start = article.start() if article else start
@@ -1033,12 +1039,12 @@ def _corrections() -> re.Pattern:
 
 
 def _after_correction(text: str, said: list[_Said]) -> list[_Said]:
-    "The statements behind the last correction that one follows; all of them where nothing is corrected."
+    "The statements behind the last correction that one follows; none where the last is taken back; else all."
+    last = max((s.at for s in said), default=-1)
     words = [*_corrections().finditer(text)]
-    for m in reversed(words):
-        if later := [s for s in said if s.at >= m.end()]:
-            return later
-    return [s for s in said if not any(_WITHDRAWN.match(text, m.end()) and s.at < m.start() for m in words)]
+    if followed := [m.end() for m in words if m.end() <= last]:
+        return [s for s in said if s.at >= followed[-1]]
+    return [] if any(_WITHDRAWN.match(text, m.end()) for m in words) else said
 
 
 @lru_cache
@@ -1123,7 +1129,8 @@ _LAST = _pattern(  # the last words of an answer
 )
 _NAMED = _pattern(  # an option's text with what may follow it
     rf"[^{_SIGN}\n]{{0,300}}(?P<named>[🄰-🅉])"
-    rf"(?:(?: |,·)(?:(?!if|unless|not|though|although|but){{CLAUSE}}|before|after|to)(?!\w)[^{_SIGN}\n]*)?[.!]?"
+    rf"(?:(?: |,·)(?:(?!if|unless|not|though|although|but){{CLAUSE}}|before|after|to"
+    rf"|daily|per|once|a day)(?!\w)[^{_SIGN}\n]*|,? (?:and not|not|rather than|instead of|over) {{X}})?[.!]?"
 )
 _SURELY_SO = re.compile(r"(?i)\b(?:no|without(?: a| any)?) doubt\b")
 _PASSED = _pattern(  # words with which an option is named but not chosen
@@ -1264,4 +1271,5 @@ def _parsed_alone(answer: str, n: int, numbered: bool) -> Parsed:
 
 @lru_cache(maxsize=1024)
 def _first_words(*options: str) -> frozenset[str]:
-    return frozenset(words[0] for words in map(_words, options) if words)
+    parts = [part for option in map(_in_ascii, options) for part in (option, *_PART.findall(option))]
+    return frozenset(words[0] for words in map(_words, parts) if words)
