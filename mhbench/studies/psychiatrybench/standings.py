@@ -538,7 +538,8 @@ def registry_table(registry: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
             }
         )
     order = {kind: k for k, kind in enumerate(("general", "medical", "not stated"))}
-    return pd.DataFrame(rows).sort_values("kind", key=lambda kinds: kinds.map(order), kind="stable", ignore_index=True)
+    table = pd.DataFrame(rows, columns=["kind", "model", "size", "source", "provider", "release", "family"])
+    return table.sort_values("kind", key=lambda kinds: kinds.map(order), kind="stable", ignore_index=True)
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #a30a4054
 def of_judge(judged: pd.DataFrame, judge: str | None) -> pd.DataFrame:
