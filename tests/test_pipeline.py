@@ -109,10 +109,11 @@ def test_the_report_loads_nothing_and_holds_every_figure(small, command):
     ):
         assert fact in page, fact
     assert re.search(r"Made on 20\d\d-\d\d-\d\d \d\d:\d\d UTC by mhbench", page)
-    drawn = sorted((small / "figures").rglob("*.png"))
-    older = small / "figures" / "duels" / "counselingbench"  # of a run that took other studies
-    older.mkdir(parents=True)
-    shutil.copy(drawn[0], older)
+    contents = [json.loads(f.read_text(encoding="utf-8")) for f in (small / "results").rglob("contents.json")]
+    drawn = [f"{c['stage']}/{c['study']}/{f['name']}.png" for c in contents for f in c["figures"]]
+    older = small / "figures" / "duels" / "nobody" / "strengths.png"  # of a run that took other studies
+    older.parent.mkdir(parents=True)
+    shutil.copy(small / "figures" / drawn[0], older)
     said = command("summary", cwd=small)
     assert "accuracy" in said and f"{len(drawn)} figures in figures/" in said
     shutil.rmtree(older.parent)
