@@ -205,7 +205,7 @@ TABLE = {  # a change: (how, the stages that ask, and that it makes stale; and t
         every("gemma") | JUDGED - {"judge_study@medqade"},
         {"trained", "compose", "keys", "profile"},
     ),
-    "a trained model": (trained("another run"), every("minilm-mhqa"), {"trained", "compose", "report"}),
+    "a trained model": (trained("another run"), every("minilm-mhqa"), {"trained", "compose", "profile", "report"}),
     "one study's mode": (
         put("studies", "mhqa", "generate", "modes", "zero_shot", "n_items", value=7),
         {f"generate@mhqa-{m}" for m in MODELS},
