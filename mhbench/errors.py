@@ -18,22 +18,19 @@ __all__ = ['M', 'refuse', 'settings_from', 'system_remedy']
 
 # %% ../nbs/00_errors.ipynb #6758e755
 def refuse(
-    function: str,  # the name that the caller knows
-    argument: str,
-    rule: str,  # continues "must": "be between 0 and 1"
-    got: str,  # the value, as text: f"{x!r}" quotes it
+    sentence: str,  # "function: argument must RULE; got VALUE": f"{x!r}" quotes a value
     *,
-    place: str = "",  # item, file and line, entry of params.yaml
-    remedy: str = "",  # what to do next
+    place: str = "",  # item, file and line, entry of params.yaml, where it may be empty
+    remedy: str = "",  # what to do next, where it may be empty or follows a place
     error: type[Exception] = ValueError,
 ) -> NoReturn:
-    """Raise `error` with the sentence that names function, argument, rule, value, place and remedy.
+    """Raise `error` with the sentence that names function, argument, rule, value, place and remedy, in this order.
 
     What was being handled is not shown beside it: the sentence is the whole message.
     """
     where = f" ({place})" if place else ""
     then = f"; {remedy}" if remedy else ""
-    raise error(f"{function}: {argument} must {rule}; got {got}{where}{then}") from None
+    raise error(f"{sentence}{where}{then}") from None
 
 # %% ../nbs/00_errors.ipynb #152cb6de
 M = TypeVar("M", bound="BaseModel")
@@ -58,7 +55,8 @@ def settings_from(
         first = e.errors()[0]
     argument = ".".join(map(str, [*filter(None, [inside]), *first["loc"]]))
     remedy = f"its entries are {', '.join(record.model_fields)}{also}"
-    return refuse(function, argument, f"fit ({first['msg']})", repr(first.get("input")), remedy=remedy)
+    said, value = first["msg"], first.get("input")
+    return refuse(f"{function}: {argument} must fit ({said}); got {value!r}", remedy=remedy)
 
 # %% ../nbs/00_errors.ipynb #af7e129f
 _SYSTEM = {

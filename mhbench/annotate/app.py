@@ -432,7 +432,7 @@ def make_app(
     Raises: ValueError for a prefix that is no path, or a file that holds no study.
     """
     if prefix and not re.fullmatch(r"(/[A-Za-z0-9._~-]+)+", prefix):
-        refuse("make_app", "prefix", "be a path as /study", f"{prefix!r}", remedy="leave the last slash out")
+        refuse(f"make_app: prefix must be a path as /study; got {prefix!r}; leave the last slash out")
     app = web.Application(middlewares=[guard], client_max_size=2**20)
     app[DESK] = Desk(path, prefix, secure, rate, burst)
     gets = {

@@ -46,7 +46,7 @@ def first_assignment(
 ) -> dict[str, list[str]]:  # rater -> questions
     "Who answers what, where nobody has begun."
     if rule.n_core > len(ids):
-        refuse("first_assignment", "n_core", f"be at most the {len(ids)} questions", f"{rule.n_core}")
+        refuse(f"first_assignment: n_core must be at most the {len(ids)} questions; got {rule.n_core}")
     raters, all_core = list(raters), core(rule, ids, seed)
     if not raters:
         return {}

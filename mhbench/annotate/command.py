@@ -140,7 +140,7 @@ async def _simulated(a: argparse.Namespace, path: Path, tokens: dict[str, str]) 
 
 def _demo(a: argparse.Namespace) -> None:
     if a.raters < 1:
-        refuse("demo", "raters", "be 1 or more", f"{a.raters}")
+        refuse(f"demo: raters must be 1 or more; got {a.raters}")
     study, path = _study(a), _path(a)
     with open_store(path, study) as store:
         tokens = enrol(store, study, [f"sim-{k}" for k in range(1, a.raters + 1)], simulated=True)
@@ -197,10 +197,7 @@ def _check(a: argparse.Namespace) -> None:
         sound = store.db.execute("PRAGMA integrity_check").fetchone()[0]
     if wrong or sound != "ok":
         refuse(
-            "check",
-            "answers",
-            "be what the log replays to",
-            f"{len(wrong)} that are not ({sound})",
+            f"check: answers must be what the log replays to; got {len(wrong)} that are not ({sound})",
             place="; ".join(wrong[:3]),
             remedy="keep a copy of the file before anything else",
         )
@@ -223,7 +220,7 @@ def _tasks(a: argparse.Namespace) -> None:
 
     entry, folder = entry_of(a.study, a.params, a.file)
     if entry.get("kind") != "labels":
-        refuse("tasks", "kind", "be labels for Label Studio", f"{entry.get('kind')}", place=a.study)
+        refuse(f"tasks: kind must be labels for Label Studio; got {entry.get('kind')}", place=a.study)
     corpus = entry_corpus(entry, folder)
     with open_store(_path(a), _study(a)) as store:
         study, register = store.study, Register(store)

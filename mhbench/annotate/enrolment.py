@@ -68,7 +68,7 @@ def enrol(
     known = {r.rater: r.role for r in register.raters()}
     for r in raters:
         if known.get(r, role) != role:
-            refuse("enrol", "a pseudonym", "have one role", f"{r!r} as {role}, who is {known[r]}", remedy="rename one")
+            refuse(f"enrol: a pseudonym must have one role; got {r!r} as {role}, who is {known[r]}; rename one")
     tokens = {r: register.invite(r, role, simulated) for r in raters}
     if role == "rater":
         share_out(store, study)

@@ -165,11 +165,8 @@ def _sheet(tables: dict[str, pd.DataFrame], path: Path) -> None:
         from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE, WriteOnlyCell
     except ImportError:
         refuse(
-            "write_export",
-            "openpyxl",
-            "be installed for a sheet",
-            "no such package",
-            remedy="pip install 'mhbench[annotate]', or leave --sheet out",
+            "write_export: openpyxl must be installed for a sheet; got no such package; pip install "
+            "'mhbench[annotate]', or leave --sheet out",
             error=ImportError,
         )
     book = Workbook(write_only=True)
@@ -227,9 +224,7 @@ def _of_table(table: pd.DataFrame, path: Path) -> list[Rating]:
     gone = [c for c in ("item_id", "study", "rater", "target") if c not in table]
     if gone or not {"value", "label"} & set(table):
         refuse(
-            "ratings_of_file",
-            "columns",
-            "include item_id, study, rater, target and value or label",
+            "ratings_of_file: columns must include item_id, study, rater, target and value or label; got "
             f"{list(table.columns)}",
             place=path.name,
             remedy="export the answers again",
@@ -244,9 +239,7 @@ def _of_table(table: pd.DataFrame, path: Path) -> list[Rating]:
             fields["variant"] = json.loads(row.get("variant") or "{}")
         except ValueError as e:
             rule = "hold numbers in value and JSON in variant"
-            refuse(
-                "ratings_of_file", "a row", rule, str(e), place=f"{path.name}:{k}", remedy="export the answers again"
-            )
+            refuse(f"ratings_of_file: a row must {rule}; got {e} ({path.name}:{k}); export the answers again")
         fields["source"] = fields.get("source") or path.name  # one for all: it tells annotations apart
         rows.append((f"{path.name}:{k}", fields))
     return validate(rows, Rating).records
@@ -261,10 +254,7 @@ def _of_label_studio(path: Path) -> list[Rating]:
     key = path.parent / "key.json"
     if not key.exists():
         refuse(
-            "ratings_of_file",
-            "key.json",
-            "lie beside Label Studio's export",
-            "none",
+            "ratings_of_file: key.json must lie beside Label Studio's export; got none",
             place=path.name,
             remedy="copy it from the folder of tasks",
         )
@@ -300,19 +290,13 @@ def ratings_of_file(
     path = Path(path).expanduser()
     if path.suffix not in _READERS:
         refuse(
-            "ratings_of_file",
-            "path",
-            f"end in one of {', '.join(_READERS)}",
-            f"{path.name!r}",
-            remedy="`mhbench annotate export` writes such files",
+            f"ratings_of_file: path must end in one of {', '.join(_READERS)}; got {path.name!r}; `mhbench annotate "
+            "export` writes such files"
         )
     if not path.exists():
         refuse(
-            "ratings_of_file",
-            "path",
-            "be a file of answers",
-            f"{str(path)!r}, which is not there",
-            remedy="mend prepare.ratings in params.yaml",
+            f"ratings_of_file: path must be a file of answers; got {str(path)!r}, which is not there; mend "
+            "prepare.ratings in params.yaml",
             error=FileNotFoundError,
         )
     drawn = {"origin": "simulated"}  # files of earlier versions say so in `variant`
@@ -322,10 +306,7 @@ def ratings_of_file(
     for r in found:
         if known is not None and known.get(r.item_id) != r.study:
             refuse(
-                "ratings_of_file",
-                "item_id",
-                "name an item of the study",
-                f"{r.item_id!r} of {r.study}",
+                f"ratings_of_file: item_id must name an item of the study; got {r.item_id!r} of {r.study}",
                 place=path.name,
                 remedy="name the answers to these items",
             )
@@ -369,20 +350,16 @@ def study_ratings(
     other = [r.item_id for r in found if r.variant.get("asked", now[r.item_id]) != now[r.item_id]]
     if other:
         refuse(
-            "study_ratings",
-            "items",
-            "ask what people were asked",
-            f"other words or options for {other[0]!r} and {len(set(other)) - 1} more",
+            f"study_ratings: items must ask what people were asked; got other words or options for {other[0]!r} and "
+            f"{len(set(other)) - 1} more",
             place=path.name,
             remedy="put the corpus back as it was, or ask again",
         )
     raters = {rater: origin == "simulated" for rater, origin in origins(found).items()}
     if len(set(raters.values())) > 1:
         refuse(
-            "study_ratings",
-            "raters",
-            "be people, or be simulated",
-            f"{sum(raters.values())} simulated among {len(raters)}",
+            f"study_ratings: raters must be people, or be simulated; got {sum(raters.values())} simulated among "
+            f"{len(raters)}",
             place=path.name,
             remedy="`mhbench annotate forget` deletes a rater",
         )

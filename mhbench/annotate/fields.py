@@ -100,7 +100,7 @@ def read(
         if field.form in ("choice", "flag") and text not in field.choices:
             raise ValueError(f"one of {', '.join(field.choices)}")
     except ValueError as e:
-        refuse("read", field.target, f"be {e}", f"{text[:40]!r}", place=question.question_id)
+        refuse(f"read: {field.target} must be {e}; got {text[:40]!r}", place=question.question_id)
     return RatedAnswer(label=text)
 
 # %% ../../nbs/annotate/03_fields.ipynb #672e91b9

@@ -32,9 +32,7 @@ LANGUAGES = ("en", "de")
 def texts(language: str) -> dict[str, str]:
     "The page's words in one language."
     if language not in LANGUAGES:
-        refuse(
-            "texts", "language", f"be one of {', '.join(LANGUAGES)}", f"{language!r}", remedy="add its file to texts"
-        )
+        refuse(f"texts: language must be one of {', '.join(LANGUAGES)}; got {language!r}; add its file to texts")
     return yaml.safe_load((files("mhbench.annotate") / "texts" / f"{language}.yaml").read_text(encoding="utf-8"))
 
 
@@ -103,7 +101,7 @@ class Sheet(NamedTuple):
             return sent
         found = [c for c in field.choices if self.code(field.target, c) == sent]
         if not found:
-            refuse("raw", field.target, "be one of its choices", "another", place=self.question.question_id)
+            refuse(f"raw: {field.target} must be one of its choices; got another", place=self.question.question_id)
         return found[0]
 
     def sent(self, field: Field, answer: RatedAnswer) -> str:
@@ -176,7 +174,7 @@ def _score(v: _View) -> dict[str, Any]:
 def _agree(v: _View) -> dict[str, Any]:
     q, f, answer = v.sheet.question, v.at["key"], v.answers.get("key", RatedAnswer())
     if q.key is None:
-        refuse("question page", "key", "be a letter where the kind is agree", "none", place=q.question_id)
+        refuse("question page: key must be a letter where the kind is agree; got none", place=q.question_id)
     choices = [v.choice(f, c, answer, q.targets[c]) | {"is_key": c == q.key} for c in v.sheet.shown.order]
     return {"key": q.targets[q.key], "rated": [v.field("key", v.t("ask.agree"), choices=choices)]}
 

@@ -56,7 +56,7 @@ async def _save(client: aiohttp.ClientSession, word: str, change: dict) -> None:
         reply.raise_for_status()
         refused = (await reply.json())["refused"]
         if refused:
-            refuse("simulate", "a save", "be taken", refused[0]["why"], error=RuntimeError)
+            refuse(f"simulate: a save must be taken; got {refused[0]['why']}", error=RuntimeError)
 
 
 async def answer_all(
@@ -75,7 +75,7 @@ async def answer_all(
         async with client.get("consent") as reply:
             form = re.search(r'name="csrf" value="(\w+)"', await reply.text())
         if form is None:
-            refuse("simulate", "the page of consent", "hold a form", "none", place=rater, error=RuntimeError)
+            refuse("simulate: the page of consent must hold a form; got none", place=rater, error=RuntimeError)
         word = form[1]
         async with client.post("consent", data={"csrf": word}):
             pass

@@ -33,7 +33,7 @@ def demo_names() -> list[str]:
 def demo_entry(name: str) -> dict[str, Any]:
     "The entry of a demonstration."
     if name not in demo_names():
-        refuse("demo_entry", "name", f"be one of {', '.join(demo_names())}", f"{name!r}")
+        refuse(f"demo_entry: name must be one of {', '.join(demo_names())}; got {name!r}")
     return yaml.safe_load((files("mhbench.annotate") / "demo" / f"{name}.yaml").read_text(encoding="utf-8"))
 
 
@@ -49,10 +49,7 @@ def entry_of(
     if file is not None:
         if not Path(file).exists():
             refuse(
-                "entry_of",
-                "file",
-                "be an annotation study",
-                f"{str(file)!r}, which is not there",
+                f"entry_of: file must be an annotation study; got {str(file)!r}, which is not there",
                 error=FileNotFoundError,
             )
         return yaml.safe_load(Path(file).read_text(encoding="utf-8")), Path(file).parent
@@ -65,10 +62,7 @@ def entry_of(
         return demo_entry(name), params.parent
     known = [n for n, s in studies.items() if s.get("annotate") is not None] + demo_names()
     refuse(
-        "entry_of",
-        "name",
-        f"be a study with an entry annotate, or one of {', '.join(known)}",
-        f"{name!r}",
+        f"entry_of: name must be a study with an entry annotate, or one of {', '.join(known)}; got {name!r}",
         place=str(params),
         remedy=f"add studies.{name}.annotate, or pass --file",
     )
@@ -78,11 +72,8 @@ def _read(answers: str, folder: Path) -> list[Response]:
     paths = sorted(glob(str(folder / Path(answers).expanduser())))
     if not paths:
         refuse(
-            "study_of",
-            "answers",
-            "name a Parquet file of responses, or several by a pattern",
-            f"{answers!r}, which is not there",
-            remedy="run `dvc repro generate`, or mend the entry",
+            f"study_of: answers must name a Parquet file of responses, or several by a pattern; got {answers!r}, "
+            "which is not there; run `dvc repro generate`, or mend the entry",
             error=FileNotFoundError,
         )
     return [r for p in paths for r in read_records(p, Response)]
@@ -114,23 +105,16 @@ def responses_of(
     modes = sorted({r.mode for r in found})
     if mode is None and len(modes) > 1:
         refuse(
-            "study_of",
-            "mode",
-            f"be one of {', '.join(modes)} where answers have several",
-            "none",
-            remedy="say mode: MODE in the entry",
+            f"study_of: mode must be one of {', '.join(modes)} where answers have several; got none; say mode: MODE in "
+            "the entry"
         )
     found = [r for r in found if r.sample == 0 and mode in (None, r.mode)]
     if "scores" in entry and modes:
         return _wrong(found, entry, mode or modes[0], folder)
     if entry.get("kind") == "errors" and not isinstance(answers, list) and found:
         refuse(
-            "study_of",
-            "scores",
-            "name the table that says which answers are wrong",
-            "none",
-            place="kind errors",
-            remedy="say scores: results/score/NAME/scores.parquet in the entry",
+            "study_of: scores must name the table that says which answers are wrong; got none (kind errors); say "
+            "scores: results/score/NAME/scores.parquet in the entry"
         )
     return found
 
@@ -139,7 +123,7 @@ def entry_corpus(entry: dict[str, Any], folder: Path) -> Corpus:
     "The corpus that an entry names."
     at = entry.get("corpus") or {}
     if "loader" not in at:
-        refuse("entry_corpus", "corpus", "name a loader and a path", f"{at!r}", remedy="see mhbench.annotate.sources")
+        refuse(f"entry_corpus: corpus must name a loader and a path; got {at!r}; see mhbench.annotate.sources")
     path = demo_path(at["loader"]) if at.get("path") in (None, "demo") else folder / Path(at["path"]).expanduser()
     options = dict(at.get("options") or {})
     with tempfile.TemporaryDirectory() as d:  # `prepare` is the stage that keeps the rows which are set aside

@@ -131,11 +131,7 @@ class Store:
         except sqlite3.DatabaseError:
             self.db.close()
             refuse(
-                "Store",
-                "path",
-                "be a file of answers",
-                f"{self.path.name!r}, which is no SQLite file",
-                remedy="name another",
+                f"Store: path must be a file of answers; got {self.path.name!r}, which is no SQLite file; name another"
             )
         self.db.execute("PRAGMA synchronous=FULL")
         self.db.execute("PRAGMA secure_delete=ON")
@@ -168,10 +164,7 @@ class Store:
         value = self.meta(name)
         if value is None:
             refuse(
-                "Store",
-                "path",
-                f"hold the {name} that it was made with",
-                "none",
+                f"Store: path must hold the {name} that it was made with; got none",
                 place=self.path.name,
                 remedy="name another",
             )
@@ -259,7 +252,7 @@ class Register:
     def invite(self, rater: str, role: str = "rater", simulated: bool = False) -> str:  # the token, shown this once
         "A new token for a rater, old or new; the one before opens nothing any more."
         if role not in ROLES:
-            refuse("invite", "role", f"be one of {', '.join(ROLES)}", f"{role!r}")
+            refuse(f"invite: role must be one of {', '.join(ROLES)}; got {role!r}")
         token = secrets.token_urlsafe(24)
         with self.store.writing() as db:
             db.execute(
@@ -314,7 +307,7 @@ class Register:
     def _known(self, rater: str, function: str) -> None:
         names = [r.rater for r in self.raters()]
         if rater not in names:
-            refuse(function, "rater", f"be one of {', '.join(names) or 'none yet'}", f"{rater!r}")
+            refuse(f"{function}: rater must be one of {', '.join(names) or 'none yet'}; got {rater!r}")
 
 # %% ../../nbs/annotate/05_store.ipynb #b26e5a69
 def open_store(
@@ -328,11 +321,8 @@ def open_store(
     path = Path(path)
     if study is None and not path.exists():
         refuse(
-            "open_store",
-            "path",
-            "be a file of answers",
-            f"{path.name!r}, which is not there",
-            remedy="`mhbench annotate serve` makes it",
+            f"open_store: path must be a file of answers; got {path.name!r}, which is not there; `mhbench annotate "
+            "serve` makes it",
             error=FileNotFoundError,
         )
     private_file(path)  # what people said is nobody else's
@@ -350,15 +340,12 @@ def open_store(
         made_with = None
     if made_with is None:
         store.close()
-        refuse("open_store", "path", "be a file of answers", f"{path.name!r}, which is another database")
+        refuse(f"open_store: path must be a file of answers; got {path.name!r}, which is another database")
     if study is not None and made_with != study.hash:
         store.close()
         refuse(
-            "open_store",
-            "study",
-            f"ask what {path.name} was made for (hash {made_with[:12]})",
-            f"other questions, words or seed (hash {study.hash[:12]})",
-            remedy="put them back, or name a new file with --answers",
+            f"open_store: study must ask what {path.name} was made for (hash {made_with[:12]}); got other questions, "
+            f"words or seed (hash {study.hash[:12]}); put them back, or name a new file with --answers"
         )
     if study is not None and store.study != study:  # other words before and after the questions, or another rule
         with store.writing() as db:

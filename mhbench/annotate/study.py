@@ -157,10 +157,7 @@ def _judged(
             continue
         if r.model in out[r.item_id]:
             refuse(
-                "build_study",
-                "responses",
-                "be one a model and item",
-                f"two of {r.model}",
+                f"build_study: responses must be one a model and item; got two of {r.model}",
                 place=r.item_id,
                 remedy="keep one mode and one sample",
             )
@@ -221,16 +218,12 @@ def _settings(name: str, entry: dict[str, Any]) -> StudySettings:
         first = e.errors()[0]
         place = ".".join(map(str, first["loc"]))
         refuse(
-            "build_study",
-            "entry",
-            "follow StudySettings",
-            f"{str(first['input'])[:80]!r} for {place}",
-            place=f"{name}: {first['msg']}",
-            remedy=f"mend studies.{name}.annotate",
+            f"build_study: entry must follow StudySettings; got {str(first['input'])[:80]!r} for {place} ({name}: "
+            f"{first['msg']}); mend studies.{name}.annotate"
         )
     need = {"yes_no": ("asks", s.asks), "duel": ("axes", s.axes), "errors": ("errors", s.errors)}.get(s.kind)
     if need and not need[1]:
-        refuse("build_study", need[0], f"not be empty for kind {s.kind}", "none", place=name, remedy="add it")
+        refuse(f"build_study: {need[0]} must not be empty for kind {s.kind}; got none", place=name, remedy="add it")
     return s
 
 
@@ -239,7 +232,9 @@ def _chosen(name: str, items: Sequence[Item], s: StudySettings) -> list[Item]:
         at = {i.item_id: i for i in items}
         gone = [i for i in s.item_ids if i not in at]
         if gone:
-            refuse("build_study", "item_ids", "name items of the corpus", f"{gone[:3]} that are not there", place=name)
+            refuse(
+                f"build_study: item_ids must name items of the corpus; got {gone[:3]} that are not there", place=name
+            )
         items = [at[i] for i in s.item_ids]
     fits = [i for i in items if i.options] if s.kind in ("sliders", "agree") else list(items)
     if s.kind == "agree":
@@ -261,7 +256,7 @@ def build_study(
     """
     s = _settings(name, entry)
     if not items:
-        refuse("build_study", "items", "not be empty", "none", place=name, remedy="name a corpus that has some")
+        refuse("build_study: items must not be empty; got none", place=name, remedy="name a corpus that has some")
     chosen = _chosen(name, items, s)
     judged, omitted = _judged(chosen, responses, s)
     questions = [_extra(x, "practice", s) for x in s.practice]
@@ -270,23 +265,17 @@ def build_study(
     ids = [q.question_id for q in questions]
     twice = sorted({i for i in ids if ids.count(i) > 1}) if len(set(ids)) < len(ids) else []
     if twice:
-        refuse("build_study", "question_id", "be unique", f"{twice[:3]} more than once", place=name, remedy="rename")
+        refuse(f"build_study: question_id must be unique; got {twice[:3]} more than once", place=name, remedy="rename")
     if not any(q.role == "item" for q in questions):
         refuse(
-            "build_study",
-            "items",
-            "give a question",
-            f"none of {len(items)} items, {len(judged)} with answers (without a text: {dict(omitted) or 'none'})",
-            place=f"{name}, kind {s.kind}",
-            remedy="kinds that judge answers need responses",
+            f"build_study: items must give a question; got none of {len(items)} items, {len(judged)} with answers "
+            f"(without a text: {dict(omitted) or 'none'}) ({name}, kind {s.kind}); kinds that judge answers need "
+            "responses"
         )
     taken = sorted({t for q in questions for t in (*q.targets, *q.sides)} & set(RESERVED))
     if taken:
         refuse(
-            "build_study",
-            "an answer's author",
-            "not have a name that the page uses",
-            f"{taken[0]!r}",
+            f"build_study: an answer's author must not have a name that the page uses; got {taken[0]!r}",
             place=name,
             remedy="rename it",
         )

@@ -53,10 +53,7 @@ def load_state(folder: str | Path) -> list[dict[str, Any]]:  # the parts, oldest
         lost = [p for p in parts if not (p["merged"] or (Path(folder) / p["file"]).exists())]
     except (ValueError, KeyError, TypeError) as e:
         refuse(
-            "ask_batch",
-            "state.json",
-            "hold the state of the batches",
-            f"{e}",
+            f"ask_batch: state.json must hold the state of the batches; got {e}",
             place=f"{path}",
             remedy="delete it; what the cache holds stays, and the rest is asked anew",
         )
@@ -164,7 +161,7 @@ def _client(endpoint: Endpoint):
     except ImportError:
         raise ImportError("ask_batch: the package openai must be installed; pip install 'mhbench[batch]'") from None
     if endpoint.through != "http":
-        refuse("ask_batch", "delivery", "be live for an endpoint of kind litellm", "batch", place=endpoint.name)
+        refuse("ask_batch: delivery must be live for an endpoint of kind litellm; got batch", place=endpoint.name)
     headers, _ = headers_of(endpoint)
     more = {h: v for h, v in headers.items() if h not in ("Content-Type", "Authorization")}
     proxy = proxy_for(endpoint.base_urls[0])
@@ -425,10 +422,7 @@ def _check(new: list[Request], model: Model, budget: Budget | None, discount: fl
     unlimited = next((r.id for r in new if max_completion(r, model) is None), None)
     if unlimited:
         refuse(
-            "ask_batch",
-            "sampling",
-            "have max_tokens where there is a budget",
-            "none",
+            "ask_batch: sampling must have max_tokens where there is a budget; got none",
             place=f"{unlimited}",
             remedy="set it in the model's entry",
         )

@@ -45,11 +45,7 @@ class Budget:
     def __init__(self, max_cost_usd: float | None = None, max_tokens: int | None = None):
         if max_cost_usd is None and max_tokens is None:
             refuse(
-                "Budget",
-                "max_cost_usd or max_tokens",
-                "be given",
-                "neither",
-                remedy="leave the budget out to ask without one",
+                "Budget: max_cost_usd or max_tokens must be given; got neither; leave the budget out to ask without one"
             )
         self.max_cost_usd, self.max_tokens = max_cost_usd, max_tokens
         self.cost_usd, self.tokens, self._held_usd, self._held_tokens = 0.0, 0, 0.0, 0
@@ -61,13 +57,8 @@ class Budget:
         """
         if self.max_cost_usd is not None and not model.price:
             refuse(
-                "Budget",
-                "price",
-                "be known where money is limited",
-                "none",
-                place=f"model {model.name}",
-                remedy="write price: {prompt: ..., completion: ...} (US dollars a million tokens) into its entry, or"
-                " limit max_tokens",
+                f"Budget: price must be known where money is limited; got none (model {model.name}); write price: "
+                "{prompt: ..., completion: ...} (US dollars a million tokens) into its entry, or limit max_tokens"
             )
 
     def fits(self, usd: float | None, tokens: int) -> bool:

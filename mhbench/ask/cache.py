@@ -347,12 +347,8 @@ def import_file(cache: Cache, file: str | Path) -> Imported:
                 rows.append(r)
         except (ValueError, TypeError, EOFError, OSError) as e:
             refuse(
-                "import_file",
-                "file",
-                "be an export of a cache",
-                f"{e}",
-                place=f"{Path(file).name}:{len(rows) + 1}",
-                remedy="export it again",
+                f"import_file: file must be an export of a cache; got {e} ({Path(file).name}:{len(rows) + 1}); export "
+                "it again"
             )
     held = cache.get_many([r.key for r in rows])
     kept = sorted(r.key for r in rows if r.key in held and held[r.key].value != r.value)
@@ -371,21 +367,15 @@ def prune(
     "Delete rows, and give the space back."
     if older_than_days is not None and not 0 < older_than_days < math.inf:
         refuse(
-            "prune",
-            "older_than_days",
-            "be a number of days above 0",
-            f"{older_than_days!r}",
-            remedy="nothing was deleted; all answers of a model go with `model`",
+            f"prune: older_than_days must be a number of days above 0; got {older_than_days!r}; nothing was deleted; "
+            "all answers of a model go with `model`"
         )
     before = None if older_than_days is None else time.time() - 86400 * older_than_days
     where, args = _where(("model = ?", model), ("status = ?", status), ("created < ?", before))
     if not args:
         refuse(
-            "prune",
-            "one of model, status, older_than_days",
-            "be given",
-            "none",
-            remedy="to start afresh, delete the file yourself",
+            "prune: one of model, status, older_than_days must be given; got none; to start afresh, delete the file "
+            "yourself"
         )
 
     def delete():

@@ -25,18 +25,12 @@ __all__ = ['aask', 'ask', 'heard']
 def _run(requests, model, endpoint, cache, budget, max_failed, replay, progress, study) -> _Run:
     "Check the call."
     if replay not in ("use", "only", "off"):
-        refuse("ask", "replay", "be use, only or off", f"{replay!r}")
+        refuse(f"ask: replay must be use, only or off; got {replay!r}")
     if replay == "only" and cache is None:
-        refuse(
-            "ask",
-            "cache",
-            "be given where replay is only",
-            "None",
-            remedy="import one with `mhbench cache import FILE`",
-        )
+        refuse("ask: cache must be given where replay is only; got None; import one with `mhbench cache import FILE`")
     if model.endpoint != endpoint.name:
         refuse(
-            "ask", "endpoint", f"be the model's own, {model.endpoint!r}", f"{endpoint.name!r}", place=f"{model.name}"
+            f"ask: endpoint must be the model's own, {model.endpoint!r}; got {endpoint.name!r}", place=f"{model.name}"
         )
     if replay == "only" and not isinstance(cache, Cache):
         cache = Cache(cache, readonly=True)
@@ -178,11 +172,7 @@ def heard(
         yield answer
     if first is not None and not came:
         refuse(
-            "ask",
-            "answers",
-            "come to one request at least, whatever max_failed allows",
-            f"none to {n}",
-            place=f"{model.name}; {first.id}: {first.error}",
-            remedy="mend the cause and run again",
+            f"ask: answers must come to one request at least, whatever max_failed allows; got none to {n} "
+            f"({model.name}; {first.id}: {first.error}); mend the cause and run again",
             error=TooManyFailed,
         )

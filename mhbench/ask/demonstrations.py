@@ -57,14 +57,12 @@ def demonstrations(
 
 def _drawn(ordered: Sequence[Item], n: int, exclude: Item | None, rationale: bool) -> list[Item]:
     if n < 1:
-        refuse("demonstrations", "n", "be at least 1", f"{n}")
+        refuse(f"demonstrations: n must be at least 1; got {n}")
     got = _pick(ordered, n, exclude, rationale)
     if len(got) < n:
         refuse(
-            "demonstrations",
-            "items",
-            f"hold {n} that can be shown{' and have a rationale' if rationale else ''}",
-            f"{len(got)}",
+            f"demonstrations: items must hold {n} that can be shown{' and have a rationale' if rationale else ''}; "
+            f"got {len(got)}",
             place=f"{exclude.item_id if exclude else 'no item excluded'}",
             remedy="give a larger pool or a smaller n",
         )

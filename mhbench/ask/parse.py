@@ -1237,13 +1237,7 @@ def parse_choices(text: str | None, options: Sequence[str] | int, *, numbered: b
     """
     n = options if isinstance(options, int) else len(options)
     if n < 2:
-        refuse(
-            "parse_choices",
-            "options",
-            "be two or more",
-            f"{options!r}",
-            remedy="pass the item's options or their number",
-        )
+        refuse(f"parse_choices: options must be two or more; got {options!r}; pass the item's options or their number")
     answer = _answer_of(text, numbered)
     if len(answer) <= _SHORT and (isinstance(options, int) or _first_words(*options).isdisjoint(_words(answer))):
         return _parsed_alone(answer, n, numbered)

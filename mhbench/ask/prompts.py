@@ -48,15 +48,12 @@ def _read(path: Path, mtime: int) -> dict:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except yaml.YAMLError as e:
         refuse(
-            "prompts",
-            "file",
-            "be YAML",
-            f"{' '.join(str(e).split())}",
+            f"prompts: file must be YAML; got {' '.join(str(e).split())}",
             place=f"{path}",
             remedy="quote texts that hold ': '",
         )
     if not isinstance(data, dict):
-        refuse("prompts", "file", "hold named entries", f"{type(data).__name__}", place=f"{path}")
+        refuse(f"prompts: file must hold named entries; got {type(data).__name__}", place=f"{path}")
     return data
 
 
@@ -82,11 +79,8 @@ def find(
     """
     if dir is not None and not Path(dir).is_dir():
         refuse(
-            "find",
-            "dir",
-            "be a folder of templates",
-            f"{str(dir)!r}, which is not there",
-            remedy="leave it out for the bundled texts",
+            f"find: dir must be a folder of templates; got {str(dir)!r}, which is not there; leave it out for the "
+            "bundled texts",
             error=FileNotFoundError,
         )
     own = Path(dir) / name if dir is not None else None
@@ -98,10 +92,7 @@ def _load(path: Path, known: set[str]) -> dict:
     unknown = sorted(set(data) - known)
     if unknown:
         refuse(
-            "prompts",
-            "entries",
-            f"be among {', '.join(sorted(known))}",
-            f"{', '.join(unknown)}",
+            f"prompts: entries must be among {', '.join(sorted(known))}; got {', '.join(unknown)}",
             place=f"{path}",
             remedy="mend the spelling",
         )
@@ -153,7 +144,7 @@ def template(
     Raises: ValueError for an unknown mode, a language without a template, or a file that does not fit.
     """
     if mode not in MODES:
-        refuse("template", "mode", f"be one of {', '.join(MODES)}", f"{mode!r}", place=f"{item.item_id}")
+        refuse(f"template: mode must be one of {', '.join(MODES)}; got {mode!r}", place=f"{item.item_id}")
     own = {"few_shot": "zero_shot", "few_shot_cot": "cot"}.get(mode, mode)
     if own == "free_form" and item.task in ("cloze", "open", "sequential"):
         own = "zero_shot"  # they are free form already
@@ -179,10 +170,7 @@ def template(
             tuple(merged.get("examples") or ()),
         )
     refuse(
-        "template",
-        "there",
-        f"be a prompt for mode {mode}",
-        f"none in {', '.join(_candidates(item, language))}",
+        f"template: there must be a prompt for mode {mode}; got none in {', '.join(_candidates(item, language))}",
         place=f"{item.item_id}",
         remedy="add one of these files to your prompts folder, or choose another mode",
     )
@@ -192,9 +180,7 @@ def _checked(over: dict, path: Path, mode: str) -> dict:
     unknown = sorted(set(over) - (_ENTRIES - {"modes"}))
     if unknown:
         refuse(
-            "prompts",
-            f"modes.{mode}",
-            f"hold entries among {', '.join(sorted(_ENTRIES - {'modes'}))}",
+            f"prompts: modes.{mode} must hold entries among {', '.join(sorted(_ENTRIES - {'modes'}))}; got "
             f"{', '.join(unknown)}",
             place=f"{path}",
         )
@@ -255,10 +241,7 @@ def _check_fits(item: Item, t: Template, named: set[str], mode: str) -> None:
     leak = sorted(named & {"key", "key_text", "rationale"})
     if leak:
         refuse(
-            "build",
-            "user and system",
-            "not name the answer",
-            f"{', '.join(leak)}",
+            f"build: user and system must not name the answer; got {', '.join(leak)}",
             place=f"{t.path}",
             remedy="name it in assistant alone",
         )
@@ -274,12 +257,8 @@ def _check_fits(item: Item, t: Template, named: set[str], mode: str) -> None:
         lost.remove("context")
     if lost:
         refuse(
-            "build",
-            "template",
-            "have a place for every part of the item",
-            f"none for {', '.join(lost)}",
-            place=f"{t.name}, {item.item_id}",
-            remedy=f"add {{{lost[0]}}}, or say omit: [{', '.join(lost)}]",
+            f"build: template must have a place for every part of the item; got none for {', '.join(lost)} ({t.name}, "
+            f"{item.item_id}); add {{{lost[0]}}}, or say omit: [{', '.join(lost)}]"
         )
 
 
@@ -296,10 +275,7 @@ def _answer(item: Item, t: Template, named: set[str]) -> str:
     "A demonstration's answer."
     if "assistant" not in t.parts:
         refuse(
-            "build",
-            "template",
-            "have the entry assistant where there are demonstrations",
-            "none",
+            "build: template must have the entry assistant where there are demonstrations; got none",
             place=f"{t.path}",
             remedy="add what an answer looks like",
         )
@@ -311,15 +287,11 @@ def _answer(item: Item, t: Template, named: set[str]) -> str:
         "rationale": item.rationale or "",
     }
     if not item.key and item.task != "multi_label":
-        refuse("build", "demonstrations", "have a key", "none", place=f"{item.item_id}")
+        refuse("build: demonstrations must have a key; got none", place=f"{item.item_id}")
     if not item.rationale and "rationale" in _always(t.parts["assistant"]):
         refuse(
-            "build",
-            "demonstrations",
-            "have a rationale for this prompt",
-            "none",
-            place=f"{item.item_id}, {t.name}",
-            remedy="draw them with rationale=True",
+            f"build: demonstrations must have a rationale for this prompt; got none ({item.item_id}, {t.name}); draw "
+            "them with rationale=True"
         )
     return render(t.parts["assistant"], values, t.name)
 
@@ -362,10 +334,7 @@ def _shots(item: Item, mode: str, demonstrations: Sequence[Item], t: Template) -
     if not mode.startswith("few_shot"):
         if demonstrations:
             refuse(
-                "build",
-                "demonstrations",
-                f"be empty for mode {mode}",
-                f"{len(demonstrations)}",
+                f"build: demonstrations must be empty for mode {mode}; got {len(demonstrations)}",
                 place=f"{item.item_id}",
                 remedy="ask in mode few_shot or few_shot_cot",
             )
@@ -376,20 +345,14 @@ def _shots(item: Item, mode: str, demonstrations: Sequence[Item], t: Template) -
     ]
     if not shots:
         refuse(
-            "build",
-            "demonstrations",
-            f"not be empty for mode {mode}",
-            "none",
+            f"build: demonstrations must not be empty for mode {mode}; got none",
             place=f"{item.item_id}",
             remedy="draw them with demonstrations(items, n, seed, exclude=item)",
         )
     same = next((d for d in shots if related(d, item)), None)
     if same is not None:
         refuse(
-            "build",
-            "demonstrations",
-            "not be of the case that is asked",
-            f"{same.item_id}",
+            f"build: demonstrations must not be of the case that is asked; got {same.item_id}",
             place=f"{item.item_id}",
             remedy="draw them with exclude=item",
         )

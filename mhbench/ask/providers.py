@@ -39,18 +39,17 @@ def preset(
     if kind not in there:
         near = difflib.get_close_matches(str(kind), there, n=1)
         refuse(
-            "endpoint",
-            "kind",
-            f"be among {', '.join(there)}",
-            f"{kind!r}",
+            f"endpoint: kind must be among {', '.join(there)}; got {kind!r}",
             remedy=f"did you mean {near[0]}?" if near else "any OpenAI-compatible service is openai with its base_urls",
         )
     try:
         fields = yaml.safe_load(there[kind].read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as e:
-        refuse("endpoint", "the preset", "be a YAML file", f"{e!s:.200}", place=f"{there[kind]}")
+        refuse(f"endpoint: the preset must be a YAML file; got {e!s:.200}", place=f"{there[kind]}")
     if not isinstance(fields, dict) or "name" in fields:
-        refuse("endpoint", "the preset", "hold fields of an endpoint, without its name", f"{fields!r:.80}", place=kind)
+        refuse(
+            f"endpoint: the preset must hold fields of an endpoint, without its name; got {fields!r:.80}", place=kind
+        )
     return fields
 
 
@@ -70,11 +69,7 @@ def endpoint(
         known.pop("api_key_env", None)
     if "base_urls" not in settings and "base_urls" not in known and known.get("through", "http") == "http":
         refuse(
-            "endpoint",
-            "base_urls",
-            f"be given for kind {kind}",
-            "none",
-            place=f"endpoints.{name}",
-            remedy=f"see {presets()[kind].name}",
+            f"endpoint: base_urls must be given for kind {kind}; got none (endpoints.{name}); see "
+            f"{presets()[kind].name}"
         )
     return Endpoint(name=name, **{**known, **settings})

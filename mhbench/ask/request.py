@@ -429,25 +429,21 @@ def _check(request: Request, endpoint: Endpoint) -> None:
             break
     if bad is not None or not request.messages or request.messages[-1]["role"] != "user":
         refuse(
-            "wire",
-            "messages",
-            "be chat messages (role, content) that end with the user's",
+            "wire: messages must be chat messages (role, content) that end with the user's; got "
             f"{bad or request.messages!r:.200}",
             place=f"{request.id}",
         )
     if request.letters == []:
-        refuse("wire", "letters", "name an option or be None", "[]", place=request.id, remedy="leave them out")
+        refuse("wire: letters must name an option or be None; got []", place=request.id, remedy="leave them out")
     if request.echo and endpoint.prompt_logprobs == "none":
         refuse(
-            "wire",
-            "echo",
-            "be asked of an endpoint with prompt_logprobs echo or vllm",
-            f"{endpoint.name!r} with none",
+            f"wire: echo must be asked of an endpoint with prompt_logprobs echo or vllm; got {endpoint.name!r} with "
+            "none",
             place=f"{request.id}",
             remedy="set prompt_logprobs if it gives them",
         )
     if request.echo and (request.letters or request.schema):
-        refuse("wire", "echo", "come without letters and schema", "both", place=f"{request.id}", remedy="ask twice")
+        refuse("wire: echo must come without letters and schema; got both", place=f"{request.id}", remedy="ask twice")
 
 
 def wire(
@@ -473,7 +469,9 @@ def wire(
         body = _dumps(fields)
     except UnicodeEncodeError as e:
         text = f"{e.object[e.start]!r}"
-        refuse("wire", "messages", "be Unicode", f"the lone surrogate {text}", place=request.id, remedy="mend the text")
+        refuse(
+            f"wire: messages must be Unicode; got the lone surrogate {text}", place=request.id, remedy="mend the text"
+        )
     except ValueError as e:
         raise ValueError(f"wire: {e} ({request.id})") from None
     h = hashlib.sha256(prefix)

@@ -72,14 +72,11 @@ def _chain(name: str, dir: str | Path | None, language: str | None, seen: tuple 
     path = (find(f"rubrics/{name}.{tag}.yaml", dir) if tag != "en" else None) or find(f"rubrics/{name}.yaml", dir)
     if path is None:
         refuse(
-            "rubric",
-            "name",
-            f"be one of {', '.join(rubrics(dir))}",
-            f"{name!r}",
-            remedy=f"add rubrics/{name}.yaml to your prompts folder",
+            f"rubric: name must be one of {', '.join(rubrics(dir))}; got {name!r}; add rubrics/{name}.yaml to your "
+            "prompts folder"
         )
     if path in seen:
-        refuse("rubric", "extends", "not come back to where it began", f"{name!r} again", place=f"{path}")
+        refuse(f"rubric: extends must not come back to where it began; got {name!r} again", place=f"{path}")
     data = _load(path, _RUBRIC)
     return [*(_chain(data["extends"], dir, language, (*seen, path)) if data.get("extends") else []), path]
 
@@ -100,15 +97,15 @@ def rubric(
         d |= _load(f, _RUBRIC)
     kind, where = d.get("kind"), files[-1]
     if kind not in KINDS:
-        refuse("rubric", "kind", f"be one of {', '.join(KINDS)}", f"{kind!r}", place=f"{where}")
+        refuse(f"rubric: kind must be one of {', '.join(KINDS)}; got {kind!r}", place=f"{where}")
     if not d.get("user"):
-        refuse("rubric", "user", "be there", "none", place=f"{where}")
+        refuse("rubric: user must be there; got none", place=f"{where}")
     need = {"label": "labels", "score": "anchors", "pairwise": "axes"}.get(kind)
     if need and not isinstance(d.get(need), dict):
-        refuse("rubric", f"{need}", f"be a mapping for kind {kind}", f"{d.get(need)!r}", place=f"{where}")
+        refuse(f"rubric: {need} must be a mapping for kind {kind}; got {d.get(need)!r}", place=f"{where}")
     bad = [a for a in d.get("anchors") or {} if not (isinstance(a, int) and 0 <= a <= 100)]
     if bad:
-        refuse("rubric", "anchors", "be whole numbers from 0 to 100", f"{bad}", place=f"{where}")
+        refuse(f"rubric: anchors must be whole numbers from 0 to 100; got {bad}", place=f"{where}")
     return Rubric(
         name,
         kind,
@@ -154,7 +151,7 @@ def rubric_for(
     Raises: ValueError where `kind` is not one of KINDS, or no kind is given and the study has no rubric of its own.
     """
     if kind is not None and kind not in KINDS:
-        refuse("rubric_for", "kind", f"be one of {', '.join(KINDS)}", f"{kind!r}", place=f"{item.item_id}")
+        refuse(f"rubric_for: kind must be one of {', '.join(KINDS)}; got {kind!r}", place=f"{item.item_id}")
     own = [f"{item.study}/{slug(item.category)}"] if item.category else []
     for name in [
         *own,
@@ -168,12 +165,8 @@ def rubric_for(
         if r.target == "response" and kind in (None, r.kind):
             return r
     refuse(
-        "rubric_for",
-        "kind",
-        "be given where the study has no rubric of its own",
-        "None",
-        place=f"{item.item_id}, {item.study}",
-        remedy=f"name one of {', '.join(KINDS)}",
+        f"rubric_for: kind must be given where the study has no rubric of its own; got None ({item.item_id}, "
+        f"{item.study}); name one of {', '.join(KINDS)}"
     )
 
 # %% ../../nbs/ask/04_rubrics.ipynb #051ca9d8

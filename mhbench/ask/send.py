@@ -58,12 +58,10 @@ def _from_environment(variable: str, what: str, endpoint: Endpoint) -> str:
     "A secret, from the environment alone."
     value = os.environ.get(variable, "").strip()
     if not value or any(ord(c) < 32 for c in value):
+        got = "a text of several lines" if value else "nothing"
         refuse(
-            "ask",
-            f"the environment variable {variable}",
-            f"hold {what} endpoint {endpoint.name!r}",
-            "nothing" if not value else "a text of several lines",
-            remedy=f"export {variable}=... and run again",
+            f"ask: the environment variable {variable} must hold {what} endpoint {endpoint.name!r}; got {got}; "
+            f"export {variable}=... and run again"
         )
     return value
 

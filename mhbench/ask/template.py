@@ -37,15 +37,12 @@ def _parsed(template: str, where: str) -> tuple:
             stack[-1].append(("[[", tuple(inner)))
         else:
             refuse(
-                "render",
-                "template",
-                "be well formed",
-                f"{token!r} at character {m.start()}",
+                f"render: template must be well formed; got {token!r} at character {m.start()}",
                 place=f"{where}",
                 remedy="write {{ for a brace, and close every [[ with ]]",
             )
     if len(stack) > 1:
-        refuse("render", "template", "close every [[ with ]]", f"{len(stack) - 1} left open", place=f"{where}")
+        refuse(f"render: template must close every [[ with ]]; got {len(stack) - 1} left open", place=f"{where}")
     return (*stack[0], template[end:])
 
 
@@ -86,10 +83,7 @@ def render(
     unknown = sorted(names(template, where) - set(values))
     if unknown:
         refuse(
-            "render",
-            "template",
-            f"name known fields ({', '.join(sorted(values))})",
-            f"{', '.join(unknown)}",
+            f"render: template must name known fields ({', '.join(sorted(values))}); got {', '.join(unknown)}",
             place=f"{where}",
             remedy="mend the spelling",
         )

@@ -60,7 +60,7 @@ def read_key_sheet(
         name = str(row["item_id"])
         if name not in by_id or name in out:
             got = f"{name!r}" + (" twice" if name in out else "")
-            refuse("read_key_sheet", "item_id", "be an item of the bank, once", got, place=f"row {place}")
+            refuse(f"read_key_sheet: item_id must be an item of the bank, once; got {got} (row {place})")
         said = "" if pd.isna(row["answer"]) else str(row["answer"]).strip()
         if said:
             out[name] = _letter(by_id[name], said, "read_key_sheet", f"row {place}, {name}")
@@ -70,7 +70,7 @@ def read_key_sheet(
 def _letter(item: Item, said: str, function: str, place: str) -> str:
     letter = item.key[0] if said.casefold() == "agree" else said.upper()
     if letter not in letters(len(item.options)):
-        refuse(function, "answer", "be agree or an option's letter", f"{said!r}", place=place)
+        refuse(f"{function}: answer must be agree or an option's letter; got {said!r}", place=place)
     return letter
 
 # %% ../../nbs/corpus/07_adjudicate.ipynb #b00b10fe
@@ -135,17 +135,14 @@ def read_key_tasks(
         item_id, place = task["data"]["item_id"], f"{path.name}, task {n}"
         if item_id not in by_id or item_id in seen:
             got = f"{item_id!r}" + (" twice" if item_id in seen else "")
-            refuse(name, "item_id", "be an item of the bank, once", got, place=place)
+            refuse(f"{name}: item_id must be an item of the bank, once; got {got}", place=place)
         seen.add(item_id)
         given = [a for a in task["annotations"] if not a.get("was_cancelled")]
         people |= {json.dumps(a.get("completed_by"), sort_keys=True) for a in given}
         if len(people) > 1:
             remedy = "give each reader a project of their own"
             refuse(
-                name,
-                "an export",
-                "hold one reader's annotations",
-                f"{len(people)} people's",
+                f"{name}: an export must hold one reader's annotations; got {len(people)} people's",
                 place=place,
                 remedy=remedy,
             )
@@ -166,7 +163,7 @@ def read_keys(
     Raises: ValueError for another kind of file; what `read_key_sheet` and `read_key_tasks` raise.
     """
     if Path(path).suffix.lower() not in (".csv", ".json"):
-        refuse("read_keys", "path", "be a sheet (.csv) or Label Studio's export (.json)", f"{Path(path).name!r}")
+        refuse(f"read_keys: path must be a sheet (.csv) or Label Studio's export (.json); got {Path(path).name!r}")
     if Path(path).suffix.lower() == ".json":
         return read_key_tasks(path, items)
     rows = [row for _, row in csv_rows(path, ("item_id", "answer"))]

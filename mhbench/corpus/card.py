@@ -179,7 +179,7 @@ def croissant(
     """
     path = Path(file)
     if not path.exists():
-        refuse("croissant", "file", "be there", f"{path.name}", error=FileNotFoundError)
+        refuse(f"croissant: file must be there; got {path.name}", error=FileNotFoundError)
     fields = [
         {
             "@type": "cr:Field",

@@ -70,7 +70,7 @@ class Eutils:
         max_reply_bytes: int = 128 << 20,  # of one reply
     ):
         if "@" not in email:
-            refuse("Eutils", "email", "be an address, as NCBI asks", f"{email!r}", remedy="set collect.email")
+            refuse(f"Eutils: email must be an address, as NCBI asks; got {email!r}; set collect.email")
         key = os.environ.get(api_key_env) if api_key_env else None
         self.base, self.tries, self.timeout_s, self.first_pause = base, tries, timeout_s, first_pause
         self.same = {"db": "pubmed", "tool": tool, "email": email} | ({"api_key": key} if key else {})
@@ -84,7 +84,7 @@ class Eutils:
         if len(raw) > most:
             remedy = "ask for fewer records at once, or raise max_reply_bytes"
             got = "a longer one"
-            refuse("Eutils", "a reply", f"have at most {most} bytes", got, remedy=remedy, error=RuntimeError)
+            refuse(f"Eutils: a reply must have at most {most} bytes; got {got}", remedy=remedy, error=RuntimeError)
         if reply.length:  # a limited read does not say by itself that the reply was cut
             raise IncompleteRead(raw, reply.length)
         return raw
@@ -116,7 +116,7 @@ class Eutils:
             except (OSError, HTTPException) as e:  # no connection, or a reply that is cut
                 said, asked = f"{type(e).__name__}: {e}", None
         what = self.secrets.clean(plain(said))
-        refuse("Eutils", "the service", f"answer {name}", what, remedy="run it again: it goes on", error=RuntimeError)
+        refuse(f"Eutils: the service must answer {name}; got {what}; run it again: it goes on", error=RuntimeError)
 
 
 class Found(NamedTuple):
@@ -151,7 +151,7 @@ def search(
         except (ValueError, KeyError, TypeError):
             if not left:
                 said = client.secrets.clean(plain(raw[:200].decode("utf-8", "replace")))
-                refuse("search", "the reply", "hold a count", said, remedy="look at the query", error=RuntimeError)
+                refuse(f"search: the reply must hold a count; got {said}; look at the query", error=RuntimeError)
     raise AssertionError
 
 # %% ../../nbs/corpus/03_collect.ipynb #8e5a61d4
@@ -175,7 +175,7 @@ def date_slices(
         return
     if first == last:
         refuse(
-            "date_slices", "a day", f"have {most} records at most", f"{n}", place=f"{first}", remedy="narrow the query"
+            f"date_slices: a day must have {most} records at most; got {n}", place=f"{first}", remedy="narrow the query"
         )
     middle = first + (last - first) // 2
     yield from date_slices(count, first, middle, most)
@@ -211,12 +211,8 @@ def fetch(
             return list(records.values()), announced
         time.sleep(pause(n + 1, first=client.first_pause))
     refuse(
-        "fetch",
-        "a slice",
-        f"give the {announced} records that it announces",
-        f"{len(records)}",
-        place=f"{first} to {last}",
-        remedy="run it again later; whole slices are kept",
+        f"fetch: a slice must give the {announced} records that it announces; got {len(records)} ({first} to {last}); "
+        "run it again later; whole slices are kept",
         error=RuntimeError,
     )
 
@@ -299,7 +295,7 @@ def collect_baseline(
         if beside.exists():
             said = re.findall(r"[0-9a-f]{32}", beside.read_text())[-1:]
             if said != [hashlib.md5(file.read_bytes()).hexdigest()]:
-                refuse("collect_baseline", "a file", "have the MD5 beside it", "another", place=file.name)
+                refuse("collect_baseline: a file must have the MD5 beside it; got another", place=file.name)
         withdrawn: list[tuple[str, int]] = []
         for a in read_pubmed(file, withdrawn):
             if a.pmid in kept and not newer(a, kept[a.pmid]):

@@ -73,7 +73,7 @@ def making_recipe(
     """
     found = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     if not isinstance(found, dict) or not {"system", "user"} <= set(found):
-        refuse("making_recipe", "the recipe", "hold the texts system and user", f"{path}")
+        refuse(f"making_recipe: the recipe must hold the texts system and user; got {path}")
     return found
 
 

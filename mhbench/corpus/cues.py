@@ -35,7 +35,7 @@ def key_positions(
     keyed = _keyed(items)
     sizes = {len(i.options) for i in keyed}
     if len(sizes) != 1:
-        refuse("key_positions", "items", "have as many options each", f"{sorted(sizes)}")
+        refuse(f"key_positions: items must have as many options each; got {sorted(sizes)}")
     names = letters(sizes.pop())
     counts = [sum(i.key[0] == a for i in keyed) for a in names]
     test = stats.chisquare(counts)

@@ -44,7 +44,7 @@ def chunk_text(
     Raises: ValueError where the overlap is not below the length.
     """
     if not 0 <= overlap < words:
-        refuse("chunk_text", "overlap", f"be at least 0 and below {words} words", f"{overlap}")
+        refuse(f"chunk_text: overlap must be at least 0 and below {words} words; got {overlap}")
     all_words = text.split()
     starts = range(0, max(1, len(all_words) - overlap), words - overlap)
     return [" ".join(all_words[s : s + words]) for s in starts if all_words]
@@ -57,7 +57,7 @@ def _texts_of(file: Path) -> list[dict[str, str]]:
     for place, row in json_rows(file):
         if not {"passage_id", "source", "text"} <= set(row):
             rule = "be JSON lines of passage_id, source and text"
-            refuse("read_passages", "a file", rule, f"{sorted(row)}", place=place)
+            refuse(f"read_passages: a file must {rule}; got {sorted(row)}", place=place)
         out.append(row)
     return out
 
@@ -79,7 +79,7 @@ def read_passages(
         pieces = chunk_text(row["text"], words=words, overlap=overlap)
         name, source = str(row["passage_id"]), str(row["source"])
         if not pieces:
-            refuse("read_passages", "a passage", "have a text", "none", place=name, remedy="take it out")
+            refuse("read_passages: a passage must have a text; got none", place=name, remedy="take it out")
         whole = len(pieces) == 1
         out += [
             Passage(passage_id=name if whole else f"{name}-{n}", source=source, text=piece)
@@ -88,7 +88,7 @@ def read_passages(
     names = [p.passage_id for p in out]
     if len(set(names)) != len(names):
         twice = next(n for n in names if names.count(n) > 1)
-        refuse("read_passages", "passage_id", "stand once", f"{twice!r} twice", place=home.name)
+        refuse(f"read_passages: passage_id must stand once; got {twice!r} twice", place=home.name)
     return out
 
 # %% ../../nbs/corpus/06_passages.ipynb #c657ae65

@@ -116,7 +116,7 @@ def _stream(stream: Any, place: str, deleted: list[tuple[str, int]] | None) -> I
             article = node
             del root[:-1]
     except (ElementTree.ParseError, EOFError, gzip.BadGzipFile) as e:
-        refuse("read_pubmed", "source", "be whole XML of PubMed", f"{e}", place=place, remedy="fetch it again")
+        refuse(f"read_pubmed: source must be whole XML of PubMed; got {e}", place=place, remedy="fetch it again")
     if article is not None:
         yield Abstract(**_article(article))
     if deleted is not None and root is not None:

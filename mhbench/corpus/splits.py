@@ -64,7 +64,7 @@ def split_by_group(
     Raises: ValueError where the shares do not sum to 1.
     """
     if not shares or min(shares.values()) < 0 or not math.isclose(sum(shares.values()), 1, abs_tol=1e-9):
-        refuse("split_by_group", "shares", "be at least 0 and sum to 1", f"{dict(shares)}")
+        refuse(f"split_by_group: shares must be at least 0 and sum to 1; got {dict(shares)}")
     rank = {i.cluster: hashlib.sha256(f"{seed}:{i.cluster}".encode()).digest() for i in items}
     groups = sorted(rank, key=lambda g: rank[g])
     part_of: dict[str, str] = {}

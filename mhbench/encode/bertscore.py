@@ -60,11 +60,8 @@ def _pairs(function: str, candidates: Sequence[str], references: Sequence[str]) 
     _check_texts(function, references, "references")
     if len(candidates) != len(references):
         refuse(
-            function,
-            "references",
-            "be as many as candidates",
-            f"{len(references)} and {len(candidates)}",
-            remedy="pair them row by row",
+            f"{function}: references must be as many as candidates; got {len(references)} and {len(candidates)}; pair "
+            "them row by row"
         )
 
 
@@ -133,7 +130,7 @@ def rescale(
     Raises: ValueError where a baseline is not below 1.
     """
     if not all(np.isfinite(b) and b < 1 for b in baseline):
-        refuse("rescale", "baseline", "hold three numbers below 1", f"{tuple(baseline)}")
+        refuse(f"rescale: baseline must hold three numbers below 1; got {tuple(baseline)}")
     out = [(np.asarray(x, dtype=float) - b) / (1 - b) for x, b in zip(scores, baseline)]  # (x - b) / (1 - b)
     return BERTScore(*(x if floor is None else np.maximum(x, floor) for x in out))
 
@@ -154,15 +151,12 @@ def published_baseline(
     table = Path(spec.origin).parent / "rescale_baseline" / language / f"{model}.tsv"
     if not table.is_file():
         refuse(
-            "published_baseline",
-            "model",
-            "be one that bert-score has a baseline for",
-            f"{model!r} in {language!r}",
-            remedy="estimate it with unrelated_baseline",
+            f"published_baseline: model must be one that bert-score has a baseline for; got {model!r} in {language!r}; "
+            "estimate it with unrelated_baseline"
         )
     rows = {int(f[0]): f[1:4] for f in (line.split(",") for line in table.read_text().split("\n")[1:] if line)}
     if layer not in rows:
-        refuse("published_baseline", "layer", f"be one of 0 to {max(rows)} for {model}", f"{layer}")
+        refuse(f"published_baseline: layer must be one of 0 to {max(rows)} for {model}; got {layer}")
     return Baseline(*map(float, rows[layer]))
 
 
@@ -179,7 +173,7 @@ def unrelated_baseline(
     """
     distinct, _ = _distinct(texts)
     if len(distinct) < 2:
-        refuse("unrelated_baseline", "texts", "hold two different ones at least", f"{len(distinct)}")
+        refuse(f"unrelated_baseline: texts must hold two different ones at least; got {len(distinct)}")
     rng = np.random.default_rng(seed)
     first = rng.integers(0, len(distinct), n_pairs)
     second = (first + rng.integers(1, len(distinct), n_pairs)) % len(distinct)  # never the same text
@@ -254,15 +248,13 @@ def inconsistency(
         uneven = next((i for i, r in enumerate(responses) if len(r) != k), None)
         if uneven is not None:
             refuse(
-                "inconsistency",
-                "responses",
-                "have the same number of samples a question",
-                f"{len(responses[uneven])} and {k}",
-                place=f"position {uneven}",
-                remedy="pass one row a sample instead",
+                "inconsistency: responses must have the same number of samples a question; got "
+                f"{len(responses[uneven])} and {k} (position {uneven}); pass one row a sample instead"
             )
     if len(responses) != len(references):
-        refuse("inconsistency", "references", "be one a question", f"{len(references)} for {len(responses)} questions")
+        refuse(
+            f"inconsistency: references must be one a question; got {len(references)} for {len(responses)} questions"
+        )
     flat: list = [t for row in responses for t in row] if nested else list(responses)
     f1 = np.asarray(_scorer(scorer)(flat, [r for r in references for _ in range(k)]).f1)
     return (1 - f1).reshape(len(responses), k) if nested else 1 - f1  # inconsistency = 1 - F

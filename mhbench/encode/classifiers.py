@@ -37,7 +37,7 @@ def _class_index(function: str, config, starts: tuple[str, ...], default: int, g
     n, labels = config.num_labels, [str(config.id2label.get(i, "")).lower() for i in range(config.num_labels)]
     if given is not None:
         if not 0 <= given < n:
-            refuse(function, "the class", f"be between 0 and {n - 1}", f"{given}")
+            refuse(f"{function}: the class must be between 0 and {n - 1}; got {given}")
         return given
     named = [i for i, l in enumerate(labels) if l.startswith(starts)]
     if len(named) == 1:
@@ -45,11 +45,8 @@ def _class_index(function: str, config, starts: tuple[str, ...], default: int, g
     if default < n and all(l.startswith("label_") for l in labels):
         return default
     refuse(
-        function,
-        "the model",
-        f"have one label that starts with {' or '.join(starts)}",
-        f"{labels}",
-        remedy="name the class by its number",
+        f"{function}: the model must have one label that starts with {' or '.join(starts)}; got {labels}; name the "
+        "class by its number"
     )
 
 

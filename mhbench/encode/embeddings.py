@@ -38,22 +38,12 @@ __all__ = ['POOLINGS', 'Encoder', 'bundled_encoder', 'load_encoder', 'cosines', 
 # %% ../../nbs/encode/03_embeddings.ipynb #7bc1cc4e
 def _check_texts(function: str, texts: Sequence[str], argument: str = "texts") -> None:
     if isinstance(texts, str):
-        refuse(
-            function,
-            f"{argument}",
-            "be a list of strings",
-            f"one string {texts[:60]!r}",
-            remedy="put it in a list",
-        )
+        refuse(f"{function}: {argument} must be a list of strings; got one string {texts[:60]!r}; put it in a list")
     for i, t in enumerate(texts):
         if not isinstance(t, str):
             refuse(
-                function,
-                f"{argument}",
-                "hold strings",
-                f"{t!r}",
-                place=f"position {i}",
-                remedy="leave out or fill in what is missing first",
+                f"{function}: {argument} must hold strings; got {t!r} (position {i}); leave out or fill in what is "
+                "missing first"
             )
 
 
@@ -148,11 +138,9 @@ def _is_loaded(function: str, model: Any, methods: Sequence[str], executor: Exec
     ready = all(hasattr(model, m) for m in methods)
     if executor is not None and (ready or isinstance(model, tuple)):
         refuse(
-            function,
-            "executor",
-            "go with a model's name, which is how its workers load it",
-            f"{executor!r} and a loaded {type(model[0] if isinstance(model, tuple) else model).__name__}",
-            remedy="save it to a folder and name that, or leave executor out",
+            f"{function}: executor must go with a model's name, which is how its workers load it; got {executor!r} and "
+            f"a loaded {type(model[0] if isinstance(model, tuple) else model).__name__}; save it to a folder and name "
+            "that, or leave executor out"
         )
     return ready
 
@@ -360,7 +348,7 @@ def load_encoder(
     if _is_loaded("load_encoder", name, ("sentences", "tokens"), executor):
         return cast(Encoder, name)  # or whatever has its methods
     if pooling not in (None, *POOLINGS):
-        refuse("load_encoder", "pooling", f"be one of {POOLINGS}", f"{pooling!r}")
+        refuse(f"load_encoder: pooling must be one of {POOLINGS}; got {pooling!r}")
     _need("load_encoder", "torch", "transformers", "sentence_transformers")
     check_device("load_encoder", device)
     label = "minilm" if name is None else str(name)

@@ -235,12 +235,12 @@ def _check_parts(train: Choices, validation: Choices) -> None:
     for name, part in (("train", train), ("validation", validation)):
         sizes = {len(r["input_ids"]) for r in part.rows}
         if len(sizes) > 1:
-            refuse("finetune", name, "have as many options in every item", f"{sorted(sizes)}")
+            refuse(f"finetune: {name} must have as many options in every item; got {sorted(sizes)}")
         unkeyed = [i for i, r in zip(part.item_ids, part.rows) if "labels" not in r]
         if unkeyed:
-            refuse("finetune", name, "have one key an item", f"none, or several, for {unkeyed[0]!r}")
+            refuse(f"finetune: {name} must have one key an item; got none, or several, for {unkeyed[0]!r}")
     if not train.rows:
-        refuse("finetune", "train", "hold items", "none", remedy="name a larger file, or look at what leaks removed")
+        refuse("finetune: train must hold items; got none; name a larger file, or look at what leaks removed")
 
 
 def finetune(

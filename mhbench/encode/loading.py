@@ -45,7 +45,7 @@ def length_batches(
     Raises: ValueError where budget is below 1.
     """
     if budget < 1:
-        refuse("length_batches", "budget", "be at least 1", f"{budget}", remedy="1024 suits a small encoder on a CPU")
+        refuse(f"length_batches: budget must be at least 1; got {budget}; 1024 suits a small encoder on a CPU")
     widths = padded_widths(lengths)
     order, batches, start = np.argsort(widths, kind="stable"), [], 0
     for stop in range(1, len(order) + 1):
@@ -163,10 +163,7 @@ def _loading(function: str, name: str) -> Iterator[None]:
             yield
     except (OSError, ValueError) as e:
         refuse(
-            function,
-            "name",
-            "be a hub id, a local folder or a loaded model",
-            f"{name!r}",
+            f"{function}: name must be a hub id, a local folder or a loaded model; got {name!r}",
             place=f"{str(e).splitlines()[0][:160]}",
             remedy="check the spelling, or download the model where there is a network and name its folder",
         )
@@ -234,7 +231,7 @@ def check_device(function: str, device: str) -> None:
     except (RuntimeError, AssertionError) as e:
         said = str(e).partition("\n")[0][:120]
         remedy = "cpu, or cuda where PyTorch was built for the GPU of this machine"
-        refuse(function, "device", "be one that PyTorch finds here", f"{device!r}", place=said, remedy=remedy)
+        refuse(f"{function}: device must be one that PyTorch finds here; got {device!r}", place=said, remedy=remedy)
 
 
 def _placed(model, device: str):

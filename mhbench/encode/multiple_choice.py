@@ -50,7 +50,7 @@ def _count(tokenizer, texts: list[str]) -> np.ndarray:  # (n,) tokens without sp
 def _check_task(function: str, items: Sequence[Item]) -> None:
     other = next((i for i in items if i.task != "multiple_choice"), None)
     if other is not None:
-        refuse(function, "items", "be of task multiple_choice", f"{other.task}", place=other.item_id)
+        refuse(f"{function}: items must be of task multiple_choice; got {other.task}", place=other.item_id)
 
 
 def prepare_choices(
@@ -189,10 +189,8 @@ def _load_multiple_choice(name: str, max_length: int | None, device: str) -> Mul
         model, seen = AutoModelForMultipleChoice.from_pretrained(name, dtype=torch.float32, output_loading_info=True)
     if seen["missing_keys"]:
         refuse(
-            "load_multiple_choice",
-            "the model",
-            "have a trained head for multiple choice",
-            f"no weights for {', '.join(sorted(seen['missing_keys'])[:3])}",
+            "load_multiple_choice: the model must have a trained head for multiple choice; got no weights for "
+            f"{', '.join(sorted(seen['missing_keys'])[:3])}",
             place=f"{name}",
             remedy="fine-tune it first (the stage finetune, and trained_on in the model's entry)",
         )

@@ -36,7 +36,7 @@ def rouge(
     _check_texts("rouge", hypotheses, "hypotheses")
     _check_texts("rouge", references, "references")
     if len(hypotheses) != len(references):
-        refuse("rouge", "references", "be as many as hypotheses", f"{len(references)} and {len(hypotheses)}")
+        refuse(f"rouge: references must be as many as hypotheses; got {len(references)} and {len(hypotheses)}")
     scorer = RougeScorer(["rouge1", "rougeL"], use_stemmer=stem)
     pairs, index = _distinct(zip(hypotheses, references))
     rows = [[s["rouge1"].fmeasure, s["rougeL"].fmeasure] for s in (scorer.score(r, h) for h, r in pairs)]
@@ -54,7 +54,7 @@ def chain_cosine(
     Raises: ValueError where the lists do not pair.
     """
     if len(hypotheses) != len(references):
-        refuse("chain_cosine", "references", "be as many as hypotheses", f"{len(references)} and {len(hypotheses)}")
+        refuse(f"chain_cosine: references must be as many as hypotheses; got {len(references)} and {len(hypotheses)}")
     both = load_encoder(encoder).sentences([*hypotheses, *references])
     both = both.astype(np.float64)
     return six_decimals(np.einsum("nd,nd->n", both[: len(hypotheses)], both[len(hypotheses) :]))

@@ -55,11 +55,7 @@ def _apply(function, batch: list, number: int, setup, token: str) -> list:
     results = list(results)
     if len(results) != len(batch):
         refuse(
-            "map_batches",
-            "function",
-            "give one result an item",
-            f"{len(results)} for {len(batch)}",
-            place=f"batch {number}",
+            f"map_batches: function must give one result an item; got {len(results)} for {len(batch)} (batch {number})"
         )
     return results
 
@@ -121,7 +117,7 @@ def map_batches(
     Raises: what `function` raises; ValueError where it gives too few results.
     """
     if batch_size < 1:
-        refuse("map_batches", "batch_size", "be 1 or more", f"{batch_size}")
+        refuse(f"map_batches: batch_size must be 1 or more; got {batch_size}")
     items, executor = list(items), executor or Executor()
     batches, token = [items[i : i + batch_size] for i in range(0, len(items), batch_size)], uuid.uuid4().hex
     if not batches:

@@ -160,7 +160,7 @@ def load_lm(
     check_device("load_lm", device)
     if label == "bundled" or label.endswith(".gguf"):
         if device != "cpu":
-            refuse("load_lm", "device", "be cpu for a GGUF file", f"{device!r}", place=label, remedy="leave it out")
+            refuse(f"load_lm: device must be cpu for a GGUF file; got {device!r}", place=label, remedy="leave it out")
         _need("load_lm", "gguf", "accelerate")
         from mhbench.ask.local import bundled_gguf
 

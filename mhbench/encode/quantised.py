@@ -167,7 +167,8 @@ def network(
     empty = [n for n, p in model.named_parameters() if p.is_meta]
     if empty:
         refuse(
-            "load_lm", "the file", "have every weight of the model", f"none for {', '.join(empty[:3])}", place=path.name
+            f"load_lm: the file must have every weight of the model; got none for {', '.join(empty[:3])}",
+            place=path.name,
         )
     return model.eval()
 

@@ -252,20 +252,13 @@ def perplexity_scores(
 # %% ../../nbs/encode/07_roscoe.ipynb #a7499b8f
 def _check_chains(name: str, chains: Sequence[Sequence[str]], n: int | None = None) -> list[tuple[str, ...]]:
     if isinstance(chains, str) or any(isinstance(c, str) for c in chains):
-        refuse(
-            "roscoe", f"{name}", "be a list of chains, each a list of steps", "a string", remedy="split_steps makes one"
-        )
+        refuse(f"roscoe: {name} must be a list of chains, each a list of steps; got a string; split_steps makes one")
     if n is not None and len(chains) != n:
-        refuse("roscoe", f"{name}", f"have one chain a hypothesis ({n})", f"{len(chains)}")
+        refuse(f"roscoe: {name} must have one chain a hypothesis ({n}); got {len(chains)}")
     for i, c in enumerate(chains):
         if c is None:
             refuse(
-                "roscoe",
-                f"{name}",
-                "hold lists of steps",
-                "None",
-                place=f"chain {i}",
-                remedy="an empty list is a chain without steps",
+                f"roscoe: {name} must hold lists of steps; got None (chain {i}); an empty list is a chain without steps"
             )
         _check_texts("roscoe", c, f"{name}[{i}]")
     return [tuple(c) for c in chains]
@@ -407,9 +400,9 @@ def roscoe(
     Raises: ValueError where the lists do not pair, or convention is unknown.
     """
     if convention not in CONVENTIONS:
-        refuse("roscoe", "convention", f"be one of {CONVENTIONS}", f"{convention!r}")
+        refuse(f"roscoe: convention must be one of {CONVENTIONS}; got {convention!r}")
     if block < 1:
-        refuse("roscoe", "block", "be at least 1", f"{block}")
+        refuse(f"roscoe: block must be at least 1; got {block}")
     h = _check_chains("hypotheses", hypotheses)
     s = _check_chains("contexts", contexts, len(h))
     r = _check_chains("references", references, len(h)) if references is not None else None

@@ -50,7 +50,7 @@ _DTYPES = ("float32", "float64", "int64")
 def _row(key: bytes, model: str, metric: str, result: Stored, day: int) -> tuple:
     array = np.ascontiguousarray(result.array)
     if array.dtype.name not in _DTYPES:
-        refuse("ResultStore.put", "array", f"be of {', '.join(_DTYPES)}", f"{array.dtype}", place=metric)
+        refuse(f"ResultStore.put: array must be of {', '.join(_DTYPES)}; got {array.dtype}", place=metric)
     value = array.tobytes()
     shape = ",".join(map(str, result.array.shape))
     return key, model, metric, day, int(result.cut), array.dtype.name, shape, value, _digest(value)
@@ -119,7 +119,9 @@ class ResultStore(Database):
         if tables and (not tables >= _TABLES or version > _VERSION):
             self.close()
             what = f"a later mhbench's (version {version})" if tables >= _TABLES else "another program's database"
-            refuse("ResultStore", "path", "be a store of mhbench", what, place=str(self.path), remedy="move it away")
+            refuse(
+                f"ResultStore: path must be a store of mhbench; got {what}", place=str(self.path), remedy="move it away"
+            )
         self._write_ahead()
         if not tables:
             self._make_tables(_SCHEMA, _VERSION)
@@ -296,7 +298,7 @@ def code_of(
     for name in modules:
         spec = importlib.util.find_spec(name)
         if spec is None or spec.origin is None:
-            refuse("code_of", "modules", "be modules with a source", f"{name!r}")
+            refuse(f"code_of: modules must be modules with a source; got {name!r}")
         tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
         for node in ast.walk(tree):
             if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:

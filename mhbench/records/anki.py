@@ -65,7 +65,7 @@ def parse_cloze(text: str) -> list[Deletion]:  # in the order in which they open
             hint = text[cut.end() : m.start()] if cut else None
             found.append(Deletion(opened.start(), m.end(), answer, hint or None, len(stack)))
     if stack:
-        refuse("parse_cloze", "every deletion", "be closed with }}", f"{text[stack[-1].start() :][:60]!r}")
+        refuse(f"parse_cloze: every deletion must be closed with }}}}; got {text[stack[-1].start() :][:60]!r}")
     return sorted(found)
 
 # %% ../../nbs/records/05_anki.ipynb #90466e11
@@ -166,13 +166,13 @@ def _unpack(data: bytes, path: Path, most: int) -> bytes:
             if len(out) > most:
                 _too_large(path, most)
     except zstandard.ZstdError as e:
-        refuse("load_anki", f"{path.name}", "hold an intact collection", f"{e}", remedy="export it again")
+        refuse(f"load_anki: {path.name} must hold an intact collection; got {e}; export it again")
     return bytes(out)
 
 
 def _too_large(path: Path, most: int) -> NoReturn:
     rule, remedy = f"be under {most >> 20} MiB, unpacked", "say --option max_bytes=N where it is meant to be so large"
-    refuse("load_anki", "the collection", rule, "more", place=path.name, remedy=remedy)
+    refuse(f"load_anki: the collection must {rule}; got more", place=path.name, remedy=remedy)
 
 
 def _open(path: Path, most: int) -> tuple[sqlite3.Connection, str]:
@@ -182,10 +182,7 @@ def _open(path: Path, most: int) -> tuple[sqlite3.Connection, str]:
             name = next((n for n in _COLLECTIONS if n in z.namelist()), None)
             if name is None:
                 refuse(
-                    "load_anki",
-                    "a package",
-                    f"hold one of {', '.join(_COLLECTIONS)}",
-                    f"{z.namelist()[:5]}",
+                    f"load_anki: a package must hold one of {', '.join(_COLLECTIONS)}; got {z.namelist()[:5]}",
                     place=f"{path}",
                     remedy="export the deck from Anki again",
                 )
@@ -195,16 +192,13 @@ def _open(path: Path, most: int) -> tuple[sqlite3.Connection, str]:
                 _too_large(path, most)
     except zipfile.BadZipFile as e:
         refuse(
-            "load_anki",
-            "path",
-            "be a zip that Anki wrote",
-            f"{str(path)!r}",
+            f"load_anki: path must be a zip that Anki wrote; got {str(path)!r}",
             place=f"{e}",
             remedy="export the deck again",
         )
     collection = bytearray(_unpack(data, path, most) if name.endswith("b") else data)
     if collection[:16] != b"SQLite format 3\x00":
-        refuse("load_anki", f"{name}", "be an SQLite collection", f"{bytes(collection[:16])!r}", place=f"{path}")
+        refuse(f"load_anki: {name} must be an SQLite collection; got {bytes(collection[:16])!r}", place=f"{path}")
     collection[18:20] = b"\x01\x01"  # a collection copied in WAL mode: read it as what it is, one whole file
     db = sqlite3.connect(":memory:")
     db.create_collation("unicase", lambda a, b: (a.casefold() > b.casefold()) - (a.casefold() < b.casefold()))
@@ -217,7 +211,7 @@ def _decks(told: Any, path: Path) -> dict[int, str]:
     try:
         return {int(i): str(d["name"]) for i, d in json.loads(told[0]).items()}
     except (TypeError, ValueError, KeyError, AttributeError, IndexError, RecursionError):
-        refuse("load_anki", "col.decks", "be the decks as Anki writes them", "something else", place=path.name)
+        refuse("load_anki: col.decks must be the decks as Anki writes them; got something else", place=path.name)
 
 
 def _package_notes(path: Path, most: int = MOST_BYTES) -> Iterator[Note]:
@@ -225,7 +219,7 @@ def _package_notes(path: Path, most: int = MOST_BYTES) -> Iterator[Note]:
     try:
         tables = {t for (t,) in db.execute("select name from sqlite_master where type = 'table'")}
         if "notes" not in tables:
-            refuse("load_anki", "a collection", "have a table of notes", f"{sorted(tables)}", place=f"{path}")
+            refuse(f"load_anki: a collection must have a table of notes; got {sorted(tables)}", place=f"{path}")
         if "decks" in tables:
             decks = {i: n.replace("\x1f", "::") for i, n in db.execute("select id, name from decks")}
         else:
@@ -235,20 +229,12 @@ def _package_notes(path: Path, most: int = MOST_BYTES) -> Iterator[Note]:
             if not isinstance(fields, str) or not isinstance(tags, str):
                 rule, remedy = "have fields and tags that are text", "export the deck again"
                 refuse(
-                    "load_anki",
-                    "a note",
-                    rule,
-                    f"{type(fields).__name__}",
-                    place=f"{path.name}:note {i}",
-                    remedy=remedy,
+                    f"load_anki: a note must {rule}; got {type(fields).__name__} ({path.name}:note {i})", remedy=remedy
                 )
             yield Note(guid, fields.split("\x1f"), decks.get(of.get(i)), tags.split(), f"{path.name}:{name}:note {i}")
     except sqlite3.DatabaseError as e:
         refuse(
-            "load_anki",
-            f"{name}",
-            "be an intact SQLite collection",
-            f"{e}",
+            f"load_anki: {name} must be an intact SQLite collection; got {e}",
             place=f"{path}",
             remedy="export the deck again",
         )
@@ -267,7 +253,9 @@ def _text_notes(path: Path) -> Iterator[Note]:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as e:
         remedy = "export the notes again, as text in UTF-8"
-        refuse("load_anki", "a text export", "be UTF-8", f"byte {e.start} that is not", place=path.name, remedy=remedy)
+        refuse(
+            f"load_anki: a text export must be UTF-8; got byte {e.start} that is not", place=path.name, remedy=remedy
+        )
     head: dict[str, str] = {}
     lines = text.splitlines(keepends=True)
     while lines and _HEADER.match(lines[0]):
@@ -276,16 +264,14 @@ def _text_notes(path: Path) -> Iterator[Note]:
     separator = _SEPARATORS.get(head.get("separator", "tab").lower(), head.get("separator", "\t"))
     if len(separator) != 1:
         refuse(
-            "load_anki",
-            "#separator",
-            f"be one of {sorted(_SEPARATORS)} or one character",
-            f"{separator!r}",
-            place=f"{path}:1",
+            f"load_anki: #separator must be one of {sorted(_SEPARATORS)} or one character; got {separator!r} ({path}:1)"
         )
     named = {k: head[f"{k} column"] for k in ("guid", "notetype", "deck", "tags") if f"{k} column" in head}
     odd = [f"#{k} column:{v}" for k, v in named.items() if not v.isdecimal() or v == "0"]
     if odd:
-        refuse("load_anki", "a column", "be a number from 1", f"{odd[0]!r}", place=path.name, remedy="export it again")
+        refuse(
+            f"load_anki: a column must be a number from 1; got {odd[0]!r}", place=path.name, remedy="export it again"
+        )
     special = {k: int(v) - 1 for k, v in named.items()}
     skipped, limit = (
         text[: len(text) - sum(map(len, lines))].count("\n"),
@@ -296,11 +282,8 @@ def _text_notes(path: Path) -> Iterator[Note]:
         rows = [(reader.line_num, row) for row in reader if row]
     except csv.Error as e:
         refuse(
-            "load_anki",
-            "a text export",
-            "be one note a line, as Anki writes it",
-            f"{e}",
-            place=f"{path}:{skipped + reader.line_num}",
+            f"load_anki: a text export must be one note a line, as Anki writes it; got {e} "
+            f"({path}:{skipped + reader.line_num})"
         )
     finally:
         csv.field_size_limit(limit)
@@ -391,19 +374,13 @@ def load_anki(
     path = Path(path)
     if not path.is_file():
         refuse(
-            "load_anki",
-            "path",
-            "be an .apkg, .colpkg or .txt file",
-            f"{str(path)!r}, which is not there",
+            f"load_anki: path must be an .apkg, .colpkg or .txt file; got {str(path)!r}, which is not there",
             error=FileNotFoundError,
         )
     if path.suffix.lower() not in (".apkg", ".colpkg", ".txt"):
         refuse(
-            "load_anki",
-            "path",
-            "end in .apkg, .colpkg or .txt",
-            f"{path.name!r}",
-            remedy="export the deck from Anki in one of these formats",
+            f"load_anki: path must end in .apkg, .colpkg or .txt; got {path.name!r}; export the deck from Anki in one "
+            "of these formats"
         )
     rows, excluded, with_media, seen, n = [], [], [], set(), 0
     for note in _text_notes(path) if path.suffix.lower() == ".txt" else _package_notes(path, max_bytes):
@@ -443,7 +420,7 @@ def load_anki(
             )
         )
     if n == 0:
-        refuse("load_anki", "a deck", "have at least one note", "none", place=f"{path}")
+        refuse("load_anki: a deck must have at least one note; got none", place=f"{path}")
     return Deck(
         validate(rows, Item, unique="item_id").records, n, dict(Counter(r for _, r in excluded)), excluded, with_media
     )

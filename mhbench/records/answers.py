@@ -34,13 +34,13 @@ def _rows(path: Path) -> list[tuple[str, dict]]:  # (place, fields)
             rows = list(csv_rows(path))
     except (OSError, pa.ArrowException) as e:
         remedy = "save it as CSV in UTF-8, or as Parquet"
-        refuse("load_answers", "path", "be a CSV or Parquet file", f"{e}", place=path.name, remedy=remedy)
+        refuse(f"load_answers: path must be a CSV or Parquet file; got {e}", place=path.name, remedy=remedy)
     columns = list(rows[0][1]) if rows else []
     if "item_id" not in columns or not {"text", "letter", "number"} & set(columns):
         got = f"{len(columns)} columns, not these" if columns else "no row"
         rule = "have the columns item_id and text, or in its place letter, or number (of the option, from 1)"
         remedy = "rename its columns; an authors' file of results may come in by `mhbench import STUDY FOLDER`"
-        refuse("load_answers", "the table", rule, got, place=path.name, remedy=remedy)
+        refuse(f"load_answers: the table must {rule}; got {got}", place=path.name, remedy=remedy)
     return rows
 
 
@@ -51,7 +51,7 @@ def _order(cell: str | None, n: int, place: str) -> list[int] | None:
     shown = [ord(a) - ord("A") for a in str(cell).strip()]
     if sorted(shown) != list(range(n)):
         rule = "name each of the item's letters once, in the order in which they were shown"
-        refuse("load_answers", "order", rule, f"{cell!r}", place=place, remedy="write it as CABD")
+        refuse(f"load_answers: order must {rule}; got {cell!r}", place=place, remedy="write it as CABD")
     return shown
 
 
@@ -66,14 +66,16 @@ def _text(row: dict, n: int, place: str) -> str:
     if letter and letter not in letters(n):
         rule = f"be one of {', '.join(letters(n))}, or a number from 1 to {n}"
         refuse(
-            "load_answers", "an option", rule, f"{letter!r}", place=place, remedy="leave it empty where none was given"
+            f"load_answers: an option must {rule}; got {letter!r}",
+            place=place,
+            remedy="leave it empty where none was given",
         )
     return letter
 
 
 def _sample(text: str | None, place: str) -> int:
     if not (text or "0").isdecimal():
-        refuse("load_answers", "sample", "be a whole number from 0", f"{text!r}", place=place, remedy="number them")
+        refuse(f"load_answers: sample must be a whole number from 0; got {text!r}", place=place, remedy="number them")
     return int(text or 0)
 
 
@@ -84,7 +86,9 @@ def _numbered(cell: str | bool | None, place: str) -> bool:
     said = _YES_NO.get(str(cell or "").strip().casefold())
     if said is None:
         refuse(
-            "load_answers", "numbered", "be yes or no", f"{cell!r}", place=place, remedy="yes where options had numbers"
+            f"load_answers: numbered must be yes or no; got {cell!r}",
+            place=place,
+            remedy="yes where options had numbers",
         )
     return said
 
@@ -95,7 +99,7 @@ def _logprobs(cell: str, place: str) -> dict[str, float]:
         return {str(letter): float(x) for letter, x in found.items()}
     except (ValueError, TypeError, AttributeError):
         rule, example = "be a JSON object of numbers by letter", '{"A": -0.05, "B": -3.0}'
-        refuse("load_answers", "letter_logprobs", rule, f"{cell!r}", place=place, remedy=f"write it as {example}")
+        refuse(f"load_answers: letter_logprobs must {rule}; got {cell!r}", place=place, remedy=f"write it as {example}")
 
 
 def _said(row: dict, n: int, place: str) -> dict:
@@ -128,10 +132,7 @@ def load_answers(
     path = Path(path).expanduser()
     if not path.exists():
         refuse(
-            "load_answers",
-            "path",
-            "be a CSV or Parquet file",
-            f"{str(path)!r}, which is not there",
+            f"load_answers: path must be a CSV or Parquet file; got {str(path)!r}, which is not there",
             error=FileNotFoundError,
         )
     table = _rows(path)
@@ -159,10 +160,8 @@ def load_answers(
         table = [(place, r) for place, r in table if r["item_id"] in study]
     elif unknown:
         refuse(
-            "load_answers",
-            "item_id",
-            "name items of this run",
-            f"{len(unknown)} that do not, the first {unknown[0]!r}",
+            f"load_answers: item_id must name items of this run; got {len(unknown)} that do not, the first "
+            f"{unknown[0]!r}",
             place=f"{path.name}",
             remedy="take ids from results/prepare/.../items.parquet",
         )

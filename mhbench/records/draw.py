@@ -26,7 +26,7 @@ def draw_items(
     A draw lies within every larger one of the same seed.
     """
     if n_items is not None and n_items < 1:
-        refuse("draw_items", "n_items", "be 1 or more, or None for all", f"{n_items}")
+        refuse(f"draw_items: n_items must be 1 or more, or None for all; got {n_items}")
     rank = {i.base: hashlib.sha256(f"{seed}:{i.base}".encode()).digest() for i in items}
     if n_items is None or n_items >= len(rank):
         return list(items)

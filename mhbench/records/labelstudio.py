@@ -64,15 +64,9 @@ def labelling_config(
 ) -> str:  # XML
     "The labelling configuration of a page with one question and its answers."
     if n_answers < 1:
-        refuse("labelling_config", "n_answers", "be at least 1", f"{n_answers}")
+        refuse(f"labelling_config: n_answers must be at least 1; got {n_answers}")
     if language not in WORDS:
-        refuse(
-            "labelling_config",
-            "language",
-            f"be one of {sorted(WORDS)}",
-            f"{language!r}",
-            remedy="add its words to WORDS",
-        )
+        refuse(f"labelling_config: language must be one of {sorted(WORDS)}; got {language!r}; add its words to WORDS")
     w = WORDS[language]
     lines = [
         "<View>",
@@ -127,38 +121,34 @@ def label_studio_tasks(
         of = answers.setdefault(r.item_id, {})
         if r.model in of:
             refuse(
-                f,
-                "responses",
-                "be one a model and item",
-                f"two of {r.model}",
+                f"{f}: responses must be one a model and item; got two of {r.model}",
                 place=f"{r.item_id}",
                 remedy="keep one mode and one sample",
             )
         if r.text is None:
             refuse(
-                f,
-                "responses",
-                "have a text",
-                f"none of {r.model} with status {r.status}",
+                f"{f}: responses must have a text; got none of {r.model} with status {r.status}",
                 place=f"{r.item_id}",
                 remedy="leave the item out, or ask again",
             )
         of[r.model] = r.text
     models, by_id = sorted({m for of in answers.values() for m in of}), {i.item_id: i for i in items}
     if not models:
-        refuse(f, "responses", "hold at least one answer", "none")
+        refuse(f"{f}: responses must hold at least one answer; got none")
     key = {}
     for item_id in sorted({i for ids in assignment.values() for i in ids}):
         if item_id not in by_id:
-            refuse(f, "assignment", "name items that are there", f"{item_id!r}")
+            refuse(f"{f}: assignment must name items that are there; got {item_id!r}")
         gone = [m for m in models if m not in answers.get(item_id, {})]
         if gone:
-            refuse(f, "every assigned item", "have an answer of every model", f"none of {gone}", place=f"{item_id}")
+            refuse(
+                f"{f}: every assigned item must have an answer of every model; got none of {gone}", place=f"{item_id}"
+            )
         key[item_id] = random.Random(f"{seed}:{item_id}").sample(models, len(models))
     tasks = {}
     for rater, ids in assignment.items():
         if len(set(ids)) != len(ids):
-            refuse(f, "assignment", "name each item once a rater", f"an item twice for {rater!r}")
+            refuse(f"{f}: assignment must name each item once a rater; got an item twice for {rater!r}")
         order = random.Random(f"{seed}:{rater}").sample(list(ids), len(ids))
         tasks[rater] = [
             {
@@ -212,15 +202,12 @@ def _value(result: Mapping, place: str) -> str | None:
     if kind == "choices":
         got = value.get("choices", [])
         if len(got) != 1:
-            refuse("load_label_studio", "a choice", "be single", f"{got}", place=f"{place}")
+            refuse(f"load_label_studio: a choice must be single; got {got}", place=f"{place}")
         return got[0]
     if kind == "textarea":
         return "\n".join(value.get("text", [])) or None
     refuse(
-        "load_label_studio",
-        "results",
-        "be choices or textarea",
-        f"{kind!r}",
+        f"load_label_studio: results must be choices or textarea; got {kind!r}",
         place=f"{place}",
         remedy="import the labelling configuration that label_studio_tasks made",
     )
@@ -234,10 +221,7 @@ def _who(annotation: Mapping, raters: str | Mapping[Any, str], place: str) -> st
     name = raters.get(by, raters.get(str(by)))
     if name is None:
         refuse(
-            "load_label_studio",
-            "raters",
-            "name everyone who annotated",
-            f"{by!r}",
+            f"load_label_studio: raters must name everyone who annotated; got {by!r}",
             place=f"{place}",
             remedy=f"add raters[{by!r}]",
         )
@@ -250,14 +234,14 @@ def _exported(path: Path) -> list[dict]:
         tasks = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as e:
         remedy = "export as JSON, neither CSV nor TSV"
-        refuse("load_label_studio", "path", "be the JSON export of a project", f"{e}", place=path.name, remedy=remedy)
+        refuse(f"load_label_studio: path must be the JSON export of a project; got {e}", place=path.name, remedy=remedy)
     except OSError as e:
         rule = "be the JSON export of a project"
-        refuse("load_label_studio", "path", rule, f"{e.strerror}", place=path.name, error=FileNotFoundError)
+        refuse(f"load_label_studio: path must {rule}; got {e.strerror}", place=path.name, error=FileNotFoundError)
     for n, t in enumerate(tasks if isinstance(tasks, list) else [tasks]):
         if fault := "an export that is no list" if not isinstance(tasks, list) else _fault_of(t):
             rule, remedy = "be a list of tasks with data and annotations", "export as JSON, not JSON_MIN"
-            refuse("load_label_studio", "an export", rule, fault, place=f"{path.name}, task {n + 1}", remedy=remedy)
+            refuse(f"load_label_studio: an export must {rule}; got {fault} ({path.name}, task {n + 1})", remedy=remedy)
     return tasks
 
 
@@ -301,10 +285,7 @@ def load_label_studio(
         item_id, place = t["data"].get("item_id"), f"{path.name}:task {t.get('id')}"
         if item_id not in key:
             refuse(
-                "load_label_studio",
-                "key",
-                "hold every item of the export",
-                f"none for {item_id!r}",
+                f"load_label_studio: key must hold every item of the export; got none for {item_id!r}",
                 place=f"{place}",
                 remedy="pass the key that was made with these tasks",
             )
@@ -337,10 +318,7 @@ def _rows(item_id, who, annotation, data, place, models, labels, difficulties, c
     unknown = sorted(set(got) - set(wanted) - {"comment"})
     if unknown:
         refuse(
-            "load_label_studio",
-            "results",
-            f"be of the controls {sorted(wanted)}",
-            f"{unknown}",
+            f"load_label_studio: results must be of the controls {sorted(wanted)}; got {unknown}",
             place=f"{place}",
             remedy="the key is of another round",
         )
@@ -351,10 +329,7 @@ def _rows(item_id, who, annotation, data, place, models, labels, difficulties, c
             continue
         if label not in allowed:
             refuse(
-                "load_label_studio",
-                "label",
-                f"be one of {list(allowed)}",
-                f"{label!r} for {name}",
+                f"load_label_studio: label must be one of {list(allowed)}; got {label!r} for {name}",
                 place=f"{place}",
                 remedy="keep the aliases of the labelling configuration",
             )

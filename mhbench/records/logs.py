@@ -48,7 +48,7 @@ def _inspect_samples(path: Path) -> list[dict]:
             return [json.loads(_unpacked(z, i)) for i in found]
     except (NotImplementedError, zipfile.BadZipFile) as e:
         remedy = "write it anew with `inspect log convert --to json`"
-        refuse("load_answers", "path", "be an archive that can be unpacked", f"{e}", place=path.name, remedy=remedy)
+        refuse(f"load_answers: path must be an archive that can be unpacked; got {e}", place=path.name, remedy=remedy)
 
 
 _ZSTANDARD = 93  # of the ZIP format's methods
@@ -129,11 +129,12 @@ def log_rows(path: str | Path) -> list[Logged] | None:  # None: it is no log tha
             return None
         lines = [json.loads(x) for x in path.read_text(encoding="utf-8").split("\n") if x.strip()]
     except (KeyError, ValueError) as e:
-        refuse("load_answers", "path", "be a whole log", f"{type(e).__name__}: {e}"[:200], place=path.name)
+        said = f"{type(e).__name__}: {e}"[:200]
+        refuse(f"load_answers: path must be a whole log; got {said}", place=path.name)
     if lines and "custom_id" in lines[0]:
         return list(_of_batch(lines, path.name))
     if lines and {"doc", "resps"} <= set(lines[0]):
         return list(_of_harness(lines, path.name))
     got = sorted(lines[0]) if lines else "no line"
     remedy = "samples_*.jsonl of lm-evaluation-harness, or the output file of a batch"
-    refuse("load_answers", "path", "be a log that is known here", f"{got}", place=path.name, remedy=remedy)
+    refuse(f"load_answers: path must be a log that is known here; got {got}", place=path.name, remedy=remedy)

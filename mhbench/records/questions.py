@@ -92,11 +92,8 @@ def guess_columns(
         found = [c for c in left if _plain(c) in {_plain(n) for n in called.split()}]
         if len(found) > 1 and field != "context":
             refuse(
-                "guess_columns",
-                f"the column for {field}",
-                "be named where several fit",
-                f"{', '.join(found)}",
-                remedy=f"say --column '{field}={found[0]}'",
+                f"guess_columns: the column for {field} must be named where several fit; got {', '.join(found)}; say "
+                f"--column '{field}={found[0]}'"
             )
         if found:
             out[field] = found if field == "context" else found[0]
@@ -106,12 +103,12 @@ def guess_columns(
 def _known(field: str, named: str | list[str], columns: list[str], fields: tuple[str, ...]) -> None:
     "Refuse a field or a column that is not there."
     if field not in fields:
-        refuse("guess_columns", "a field", f"be one of {', '.join(dict.fromkeys(fields))}", f"{field!r}")
+        refuse(f"guess_columns: a field must be one of {', '.join(dict.fromkeys(fields))}; got {field!r}")
     if isinstance(named, list) and field not in _LISTS:
-        refuse("guess_columns", f"the column for {field}", "be one", f"{', '.join(named)}")
+        refuse(f"guess_columns: the column for {field} must be one; got {', '.join(named)}")
     gone = [c for c in ([named] if isinstance(named, str) else named) if c and c not in columns]
     if gone:
-        refuse("guess_columns", f"the column for {field}", f"be one of {', '.join(columns)}", f"{', '.join(gone)}")
+        refuse(f"guess_columns: the column for {field} must be one of {', '.join(columns)}; got {', '.join(gone)}")
 
 # %% ../../nbs/records/08_questions.ipynb #5c90b7c2
 SEPARATORS = ("\n", "|", ";")  # between options in one cell, in the order in which they are tried
@@ -226,20 +223,16 @@ def _key_form(rows: list[tuple[str, Any, list[str]]]) -> str | None:  # (place, 
     if max(fits.values()) == 0:
         place, value, options = rows[0]
         refuse(
-            "guess_layout",
-            "key",
-            "name an option by letter, number or text",
-            f"{value!r} for {len(options)} options",
+            f"guess_layout: key must name an option by letter, number or text; got {value!r} for {len(options)} "
+            "options",
             place=place,
             remedy="say which column it is with --column key=NAME",
         )
     apart = next((k for k in range(len(rows)) if len({str(named[f][k]) for f in best}) > 1), None)
     if apart is not None:
         refuse(
-            "guess_layout",
-            "key",
-            "have a form that is said where several fit",
-            f"{rows[apart][1]!r}, which can be read as {' or '.join(best)}",
+            f"guess_layout: key must have a form that is said where several fit; got {rows[apart][1]!r}, which can be "
+            f"read as {' or '.join(best)}",
             place=rows[apart][0],
             remedy=f"say --key {best[0]}, or another",
         )
@@ -254,11 +247,9 @@ def _separator(table: Table, columns: str | list[str] | None) -> str | None:
     found = [s for s in SEPARATORS if texts and all(s in t for t in texts)]
     if texts and not found:
         refuse(
-            "guess_layout",
-            "separator",
-            "stand in every cell of options",
-            f"none of {', '.join(map(repr, SEPARATORS))} in column {columns!r}",
-            remedy="say --separator, or name the columns of the options one by one",
+            "guess_layout: separator must stand in every cell of options; got none of "
+            f"{', '.join(map(repr, SEPARATORS))} in column {columns!r}; say --separator, or name the columns of the "
+            "options one by one"
         )
     return found[0] if found else None
 
@@ -276,25 +267,19 @@ def guess_layout(
     Raises: ValueError where something cannot be told from the table.
     """
     if key is not None and key not in KEYS:
-        refuse("guess_layout", "key", f"be one of {', '.join(KEYS)}", f"{key!r}")
+        refuse(f"guess_layout: key must be one of {', '.join(KEYS)}; got {key!r}")
     if language is not None and not _LANGUAGE.fullmatch(language):
-        refuse("guess_layout", "language", "be a tag such as en, de or pt-BR", f"{language!r}")
+        refuse(f"guess_layout: language must be a tag such as en, de or pt-BR; got {language!r}")
     found = guess_columns(table.columns, columns)
     if "question" not in found:
         refuse(
-            "guess_layout",
-            "the column for question",
-            f"be one of {', '.join(table.columns)}",
-            "no name that is known",
-            remedy="say --column question=NAME",
+            f"guess_layout: the column for question must be one of {', '.join(table.columns)}; got no name that is "
+            "known; say --column question=NAME"
         )
     if not {"key", "reference", "soft_labels", "options"} & set(found):
         refuse(
-            "guess_layout",
-            "the table",
-            "have options with a key, or reference answers",
-            f"columns {', '.join(table.columns)}",
-            remedy="say --column options=NAME (once a column) and key=NAME, or reference=NAME",
+            "guess_layout: the table must have options with a key, or reference answers; got columns "
+            f"{', '.join(table.columns)}; say --column options=NAME (once a column) and key=NAME, or reference=NAME"
         )
     separator = separator or _separator(table, found.get("options"))
     if key is None and "key" in found and "options" in found:
@@ -429,10 +414,7 @@ def load_questions(
             value = repr(e.value)[:200]
             if strict:
                 refuse(
-                    "load_questions",
-                    f"column {e.column}",
-                    f"hold what fits: {e.rule}",
-                    value,
+                    f"load_questions: column {e.column} must hold what fits: {e.rule}; got {value}",
                     place=place,
                     remedy=OR_WITHOUT,
                 )

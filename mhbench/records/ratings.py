@@ -43,11 +43,8 @@ def guess_rating_columns(
     missing += [] if {"value", "label"} & set(found) else ["value or label"]
     if missing:
         refuse(
-            "guess_rating_columns",
-            "the table of ratings",
-            f"have columns for {', '.join(missing)}",
-            f"columns {', '.join(columns)}",
-            remedy="name them as item, rater, target, and value or label",
+            f"guess_rating_columns: the table of ratings must have columns for {', '.join(missing)}; got columns "
+            f"{', '.join(columns)}; name them as item, rater, target, and value or label"
         )
     return cast(dict[str, str], found)  # no field of a rating has several columns
 
@@ -121,10 +118,7 @@ def load_ratings(
         except Misfit as e:
             if strict:
                 refuse(
-                    "load_ratings",
-                    f"column {e.column}",
-                    f"hold what fits: {e.rule}",
-                    repr(e.value)[:200],
+                    f"load_ratings: column {e.column} must hold what fits: {e.rule}; got {repr(e.value)[:200]}",
                     place=place,
                     remedy=OR_WITHOUT,
                 )

@@ -45,7 +45,7 @@ def letters(
 ) -> list[str]:  # `n` capital letters, from A
     "The letters that name `n` options."
     if not 0 <= n <= 26:
-        refuse("letters", "n", "be between 0 and 26", f"{n}", remedy="name longer lists in full (task multi_label)")
+        refuse(f"letters: n must be between 0 and 26; got {n}; name longer lists in full (task multi_label)")
     return [chr(65 + i) for i in range(n)]
 
 # %% ../../nbs/records/01_schema.ipynb #3061c2b0
@@ -230,7 +230,7 @@ def of_kind(
     out = list(judgments)
     other = next((j for j in out if j.kind != kind), None)
     if other is not None:
-        refuse(function, "judgments", f"be of kind {kind}", other.kind, place=f"{other.item_id}, {other.judge}")
+        refuse(f"{function}: judgments must be of kind {kind}; got {other.kind} ({other.item_id}, {other.judge})")
     return out
 
 
@@ -318,11 +318,7 @@ def validate(
     """
     if not strict and set_aside is None:
         refuse(
-            "validate",
-            "set_aside",
-            "be a path where strict=False",
-            "None",
-            remedy="name a file for the rows that do not fit",
+            "validate: set_aside must be a path where strict=False; got None; name a file for the rows that do not fit"
         )
     good, bad = [], []
     seen: dict[Any, str] = {}  # value of `unique` -> its place
@@ -392,7 +388,7 @@ def frame(
     records = list(records)
     record = record or (type(records[0]) if records else None)
     if record is None:
-        refuse("frame", "record", "be given where records is empty", "None", remedy="pass Item, Response or another")
+        refuse("frame: record must be given where records is empty; got None; pass Item, Response or another")
     return pd.DataFrame([r.model_dump() for r in records], columns=list(record.model_fields))
 
 
@@ -405,7 +401,7 @@ def write_records(records: Iterable[Record], path: str | Path, record: type[Reco
     part = list(itertools.islice(rest, ROW_GROUP))
     record = record or (type(part[0]) if part else None)
     if record is None:
-        refuse("write_records", "record", "be given where records is empty", "None", place=f"{path}")
+        refuse("write_records: record must be given where records is empty; got None", place=f"{path}")
     path, schema, dicts = Path(path), arrow_schema(record), _dict_fields(record)
     path.parent.mkdir(parents=True, exist_ok=True)
     begun = path.with_name(f"{path.name}.part")  # so that half a file is never taken for a whole one
@@ -414,7 +410,7 @@ def write_records(records: Iterable[Record], path: str | Path, record: type[Reco
             other = next((r for r in part if not isinstance(r, record)), None)
             if other is not None:
                 rule = f"all be {record.__name__}"
-                refuse("write_records", "records", rule, f"a {type(other).__name__}", place=f"{path}")
+                refuse(f"write_records: records must {rule}; got a {type(other).__name__}", place=f"{path}")
             columns = {name: [getattr(r, name) for r in part] for name in schema.names}
             for d in dicts:
                 columns[d] = [None if v is None else json.dumps(v, ensure_ascii=False) for v in columns[d]]
@@ -434,21 +430,19 @@ def open_records(path: str | Path, record: type[Record]) -> pq.ParquetFile:
     if not path.exists():
         rule, remedy = f"be a Parquet file of {record.__name__} records", "run the stage that writes it (`dvc repro`)"
         gone = f"{str(path)!r}, which is not there"
-        refuse("read_records", "path", rule, gone, remedy=remedy, error=FileNotFoundError)
+        refuse(f"read_records: path must {rule}; got {gone}", remedy=remedy, error=FileNotFoundError)
     try:
         file = pq.ParquetFile(path)
     except pa.ArrowInvalid as e:
         remedy = "run the stage that writes it again"
-        refuse("read_records", "path", "be a Parquet file", f"{str(path)!r}", place=f"{e}", remedy=remedy)
+        refuse(f"read_records: path must be a Parquet file; got {str(path)!r}", place=f"{e}", remedy=remedy)
     want, have = set(record.model_fields), set(file.schema_arrow.names)
     lacking = {name for name in want - have if record.model_fields[name].is_required()}  # older files lack newer fields
     if lacking or have - want:
         refuse(
-            "read_records",
-            "columns",
-            f"be those of {record.__name__}",
-            f"{str(path)!r} with missing {sorted(lacking)} and unknown {sorted(have - want)}",
-            remedy="it was written by another version or as another record: run its stage again",
+            f"read_records: columns must be those of {record.__name__}; got {str(path)!r} with missing "
+            f"{sorted(lacking)} and unknown {sorted(have - want)}; it was written by another version or as another "
+            "record: run its stage again"
         )
     return file
 

@@ -30,7 +30,7 @@ def shard(
     Raises: ValueError where there is no such shard.
     """
     if n < 1 or not 0 <= i < n:
-        refuse("shard", "i", "be between 0 and n - 1", f"i = {i}, n = {n}", remedy="count shards from 0")
+        refuse(f"shard: i must be between 0 and n - 1; got i = {i}, n = {n}; count shards from 0")
     return items[i * len(items) // n : (i + 1) * len(items) // n]
 
 
@@ -53,11 +53,8 @@ def merge(
             for x in part:
                 if (k := key(x)) in seen:
                     refuse(
-                        "merge",
-                        "shards",
-                        "not overlap",
-                        f"{k!r} in shards {seen[k]} and {s}",
-                        remedy="run both over the same items",
+                        f"merge: shards must not overlap; got {k!r} in shards {seen[k]} and {s}; run both over the "
+                        "same items"
                     )
                 seen[k] = s
     if order is None:
@@ -67,11 +64,8 @@ def merge(
     missing = sorted(set(place) - {by(x) for x in out}, key=place.__getitem__)
     if extra or missing:
         refuse(
-            "merge",
-            "shards",
-            "cover the items exactly",
-            f"{len(extra)} unknown {extra[:3]} and {len(missing)} missing {missing[:3]}",
-            remedy="run the missing shard",
+            f"merge: shards must cover the items exactly; got {len(extra)} unknown {extra[:3]} and {len(missing)} "
+            f"missing {missing[:3]}; run the missing shard"
         )
     return sorted(out, key=lambda x: place[by(x)])
 

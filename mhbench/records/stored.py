@@ -30,10 +30,8 @@ def _checked(values: list, record: type[Record], name: str, place: str) -> None:
     except ValidationError as e:
         first = e.errors()[0]
         refuse(
-            "Columnar",
-            f"{record.__name__}.{name}",
-            "hold what fits",
-            f"{values[int(first['loc'][0])]!r:.200} ({first['msg']})",
+            f"Columnar: {record.__name__}.{name} must hold what fits; got {values[int(first['loc'][0])]!r:.200} "
+            f"({first['msg']})",
             place=place,
             remedy="run the stage that writes it again",
         )

@@ -31,11 +31,11 @@ csv.field_size_limit(MOST_OF_A_FIELD)
 def _records(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     "The records of a CSV file, each with the line that it starts on."
     if not path.is_file():
-        refuse("csv_rows", "path", "be a CSV file", f"{path.name!r}, which is not there", error=FileNotFoundError)
+        refuse(f"csv_rows: path must be a CSV file; got {path.name!r}, which is not there", error=FileNotFoundError)
     try:
         f = path.open(newline="", encoding=encoding)
     except LookupError:
-        refuse("csv_rows", "encoding", "be one that Python knows", f"{encoding!r}", remedy="say utf-8 or cp1252")
+        refuse(f"csv_rows: encoding must be one that Python knows; got {encoding!r}; say utf-8 or cp1252")
     with f:
         rows = csv.reader(f, strict=True, delimiter=delimiter)
         start = 1
@@ -46,16 +46,13 @@ def _records(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[int, l
                 start = rows.line_num + 1
         except UnicodeDecodeError as e:
             refuse(
-                "csv_rows",
-                "encoding",
-                "be that of the file",
-                f"{encoding!r}, which byte {e.start} does not fit",
+                f"csv_rows: encoding must be that of the file; got {encoding!r}, which byte {e.start} does not fit",
                 place=f"{path.name}",
                 remedy="name another, such as cp1252",
             )
         except csv.Error as e:
             remedy = "take the long field into a file of its own" if "field larger" in str(e) else "look for a quote"
-            refuse("csv_rows", "path", "be a CSV file", f"{e}", place=f"{path.name}:{rows.line_num}", remedy=remedy)
+            refuse(f"csv_rows: path must be a CSV file; got {e} ({path.name}:{rows.line_num})", remedy=remedy)
 
 
 def _best_delimiters(path: Path, encoding: str) -> list[str]:
@@ -81,22 +78,13 @@ def csv_rows(
     missing = [c for c in required if c not in header]
     if missing:
         refuse(
-            "csv_rows",
-            "columns",
-            f"include {missing}",
-            f"{header}",
-            place=f"{path.name}:1",
-            remedy="give the file as it was released",
+            f"csv_rows: columns must include {missing}; got {header} ({path.name}:1); give the file as it was released"
         )
     for line, row in records:
         if len(row) != len(header):
             refuse(
-                "csv_rows",
-                "a row",
-                f"have {len(header)} fields",
-                f"{len(row)}",
-                place=f"{path.name}:{line}",
-                remedy="look for a quote that is not closed",
+                f"csv_rows: a row must have {len(header)} fields; got {len(row)} ({path.name}:{line}); look for a "
+                "quote that is not closed"
             )
         yield f"{path.name}:{line}", dict(zip(header, row))
 
@@ -143,9 +131,9 @@ def _named(header: list[str], place: str) -> list[str]:
     "The names of the columns; a name that stands twice is refused."
     twice = sorted({c for c in header if c and header.count(c) > 1})
     if twice:
-        refuse("read_table", "columns", "have names of their own", f"{twice} twice", place=place, remedy="rename one")
+        refuse(f"read_table: columns must have names of their own; got {twice} twice", place=place, remedy="rename one")
     if not any(header):
-        refuse("read_table", "the table", "begin with the names of its columns", "an empty row", place=place)
+        refuse("read_table: the table must begin with the names of its columns; got an empty row", place=place)
     return header
 
 
@@ -166,12 +154,8 @@ def _delimiter(path: Path, encoding: str) -> str:
     best = _best_delimiters(path, encoding)
     if len(best) > 1:
         refuse(
-            "read_table",
-            "delimiter",
-            "be named where the header could be cut in two ways",
-            f"{best}",
-            place=f"{path.name}:1",
-            remedy="say which with --delimiter",
+            f"read_table: delimiter must be named where the header could be cut in two ways; got {best} "
+            f"({path.name}:1); say which with --delimiter"
         )
     return best[0]
 
@@ -189,12 +173,12 @@ def _text(path: Path, encoding: str = "utf-8-sig") -> str:
     try:
         return path.read_text(encoding=encoding)
     except LookupError:
-        refuse("json_rows", "encoding", "be one that Python knows", f"{encoding!r}", remedy="say utf-8 or cp1252")
+        refuse(f"json_rows: encoding must be one that Python knows; got {encoding!r}; say utf-8 or cp1252")
     except UnicodeDecodeError as e:
         line = path.read_bytes()[: e.start].count(b"\n") + 1
         got = f"{encoding!r}, which a byte {e.object[e.start]:#04x} does not fit"
         remedy = "save it as UTF-8, or name the encoding"
-        refuse("json_rows", "encoding", "be that of the file", got, place=f"{path.name}:{line}", remedy=remedy)
+        refuse(f"json_rows: encoding must be that of the file; got {got} ({path.name}:{line})", remedy=remedy)
 
 
 def json_rows(
@@ -217,7 +201,7 @@ def json_rows(
             got = "" if isinstance(row, dict) else type(row).__name__
         if got:
             remedy = "write one object a line"
-            refuse("json_rows", "a line", "be a JSON object", got, place=f"{path.name}:{number}", remedy=remedy)
+            refuse(f"json_rows: a line must be a JSON object; got {got} ({path.name}:{number})", remedy=remedy)
         yield f"{path.name}:{number}", row
 
 
@@ -231,7 +215,7 @@ def _parquet(path: Path) -> Table:
     try:
         table = pq.read_table(path)
     except (pa.ArrowInvalid, OSError) as e:
-        refuse("read_table", "path", "be a Parquet file", f"{e}", place=path.name)
+        refuse(f"read_table: path must be a Parquet file; got {e}", place=path.name)
     columns = _named(table.column_names, path.name)
     rows = [(f"{path.name}:row {n}", row) for n, row in enumerate(table.to_pylist(), 1)]
     return _table(columns, [(place, {c: cell(v) for c, v in row.items()}) for place, row in rows], [])
@@ -252,15 +236,12 @@ def _workbooks(path: Path):
     if unpacked > MOST_OF_A_WORKBOOK:
         rule = f"unpack to {MOST_OF_A_WORKBOOK >> 20} MB at most"
         remedy = "save the sheet as CSV"
-        refuse("read_table", "a workbook", rule, f"{unpacked >> 20} MB", place=path.name, remedy=remedy)
+        refuse(f"read_table: a workbook must {rule}; got {unpacked >> 20} MB", place=path.name, remedy=remedy)
     try:
         return openpyxl.load_workbook(path, data_only=True), openpyxl.load_workbook(path)
     except Exception as e:  # openpyxl raises whatever the broken part raises
         refuse(
-            "read_table",
-            "path",
-            "be an Excel workbook",
-            f"{type(e).__name__}: {e}",
+            f"read_table: path must be an Excel workbook; got {type(e).__name__}: {e}",
             place=path.name,
             remedy="save it as .xlsx, without a password",
         )
@@ -278,10 +259,7 @@ def _sheet(book, sheet: str | None, path: Path) -> str:
         return filled[0]
     if sheet is None or sheet not in book.sheetnames:
         refuse(
-            "read_table",
-            "sheet",
-            f"be one of {', '.join(book.sheetnames)}",
-            f"{sheet!r}",
+            f"read_table: sheet must be one of {', '.join(book.sheetnames)}; got {sheet!r}",
             place=path.name,
             remedy="say which with --sheet",
         )
@@ -351,9 +329,9 @@ def read_table(
     path = Path(path)
     kind = path.suffix.lower()
     if not path.is_file():
-        refuse("read_table", "path", "be a file", f"{str(path)!r}, which is not there", error=FileNotFoundError)
+        refuse(f"read_table: path must be a file; got {str(path)!r}, which is not there", error=FileNotFoundError)
     if sheet is not None and kind not in (".xlsx", ".xlsm"):
-        refuse("read_table", "sheet", "be left out where the file is no workbook", f"{sheet!r}", place=path.name)
+        refuse(f"read_table: sheet must be left out where the file is no workbook; got {sheet!r}", place=path.name)
     if kind in (".csv", ".tsv"):
         return _csv(path, encoding, delimiter)
     if kind in (".xlsx", ".xlsm"):
@@ -363,9 +341,6 @@ def read_table(
     if kind == ".parquet":
         return _parquet(path)
     refuse(
-        "read_table",
-        "path",
-        "end in .csv, .tsv, .xlsx, .jsonl or .parquet",
-        f"{path.name!r}",
-        remedy="save the table in one of these forms",
+        f"read_table: path must end in .csv, .tsv, .xlsx, .jsonl or .parquet; got {path.name!r}; save the table in one "
+        "of these forms"
     )

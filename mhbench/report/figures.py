@@ -262,11 +262,8 @@ def matrix(
     columns = list(columns if columns is not None else rows)
     if values.shape != (len(rows), len(columns)):
         refuse(
-            "matrix",
-            "values",
-            f"be ({len(rows)}, {len(columns)}) for these labels",
-            f"{values.shape}",
-            remedy="pass one label a row and a column",
+            f"matrix: values must be ({len(rows)}, {len(columns)}) for these labels; got {values.shape}; pass one "
+            "label a row and a column"
         )
     ends = f"from {np.nanmin(values):.2f} to {np.nanmax(values):.2f}"
     told = f"Matrix of {label}, {title}: {len(rows)} by {len(columns)}, {ends}."

@@ -163,7 +163,9 @@ def _check_selection(scored: set[str], answered: set[str], study: str) -> None:
     of = [f"scores of {', '.join(sorted(w))}, not of the run" for w in (scored - answered,) if w]
     of += [f"none of {', '.join(sorted(w))}" for w in (answered - scored,) if w]
     remedy = f"run `dvc repro`, or `dvc repro score@{study}` and the report"
-    refuse("answers_of", f"the scores of {study}", "be those of the models of the run", "; ".join(of), remedy=remedy)
+    refuse(
+        f"answers_of: the scores of {study} must be those of the models of the run; got {'; '.join(of)}", remedy=remedy
+    )
 
 
 def _responses(text: Path, study: str, models: Iterable[str]) -> Columnar[Response]:

@@ -82,11 +82,8 @@ def _section(results: Path, figures: Path, stage: str, study: str, said: Mapping
     folder = results / stage / study
     if not (folder / "contents.json").exists():
         refuse(
-            "collect",
-            f"{stage} of {study}",
-            "have left its contents",
-            f"no {stage}/{study}/contents.json",
-            remedy="run the stage with `dvc repro`",
+            f"collect: {stage} of {study} must have left its contents; got no {stage}/{study}/contents.json; run the "
+            "stage with `dvc repro`",
             error=FileNotFoundError,
         )
     c = json.loads((folder / "contents.json").read_text(encoding="utf-8"))
@@ -389,10 +386,7 @@ def _lean(svg: str) -> str:
 def _picture(p: Picture, title: str) -> dict:
     if not Path(p.file).exists():
         refuse(
-            "html_report",
-            "figures",
-            "exist",
-            f"{str(p.file)!r}",
+            f"html_report: figures must exist; got {str(p.file)!r}",
             place=title,
             remedy="run the stage that draws it",
             error=FileNotFoundError,

@@ -124,7 +124,7 @@ def drawable(
     gone = [c for c in columns if c not in table.columns]
     if gone:
         got = f"{list(table.columns)}, without {gone}"
-        refuse(function, "table", f"have the columns {list(columns)}", got, remedy="rename or compute them")
+        refuse(f"{function}: table must have the columns {list(columns)}; got {got}; rename or compute them")
     if not len(table):
         return None
     numbers = table.select_dtypes("floating").columns

@@ -54,11 +54,8 @@ def with_interval(
     gone = [c for c in ("estimate", "ci_low", "ci_high") if c not in table]
     if gone:
         refuse(
-            "with_interval",
-            "table",
-            "have the columns estimate, ci_low, ci_high",
-            f"{list(table.columns)}, without {gone}",
-            remedy="compute the interval first",
+            f"with_interval: table must have the columns estimate, ci_low, ci_high; got {list(table.columns)}, without "
+            f"{gone}; compute the interval first"
         )
     values = table[["estimate", "ci_low", "ci_high"]].astype(float).to_numpy()
     unread = table["n_unread"].fillna(0) if "n_unread" in table else [0] * len(table)

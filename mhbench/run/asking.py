@@ -83,12 +83,9 @@ def asking(
             yield model, endpoint
     elif kind in ("encoder", "classifier"):
         refuse(
-            "asking",
-            f"endpoints.{entry['endpoint']}.kind",
-            f"be local, or one of {', '.join(presets())}, for a model that is asked",
-            f"{kind!r}",
-            place=f"models.{name}",
-            remedy="an encoder or a classifier chooses among options, and writes nothing",
+            f"asking: endpoints.{entry['endpoint']}.kind must be local, or one of {', '.join(presets())}, for a model "
+            f"that is asked; got {kind!r} (models.{name}); an encoder or a classifier chooses among options, and "
+            "writes nothing"
         )
     else:
         yield model, endpoint_of(entry["endpoint"], kind, **settings)
@@ -130,12 +127,10 @@ def trained_classifier(
     made = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     folder = root() / made[name]["folder"] / "model" if name in made else None
     if folder is None or not folder.exists():
+        got = f"no model in {file.name}" if folder is None else f"no folder {folder}"
         refuse(
-            "trained_classifier",
-            f"models.{name}",
-            f"be trained by the stage finetune of {study}",
-            f"no model in {file.name}" if folder is None else f"no folder {folder}",
-            remedy=f"name it in studies.{study}.finetune.asked, and run `dvc repro -f finetune@{study}`",
+            f"trained_classifier: models.{name} must be trained by the stage finetune of {study}; got {got}; "
+            f"name it in studies.{study}.finetune.asked, and run `dvc repro -f finetune@{study}`",
             error=FileNotFoundError,
         )
     return load_multiple_choice(folder)

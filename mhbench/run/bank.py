@@ -95,7 +95,7 @@ def bank_items(
     file = place(results, "text", stage) / study / f"{name}.parquet"
     if not file.exists():
         remedy = f"run `mhbench corpus {stage} --study {study}`"
-        refuse("bank_items", f"the {kind} questions", "be there", f"no {file}", remedy=remedy, error=FileNotFoundError)
+        refuse(f"bank_items: the {kind} questions must be there; got no {file}", remedy=remedy, error=FileNotFoundError)
     return read_records(file, Item)
 
 
@@ -103,7 +103,7 @@ def _new_folder(name: str) -> Path:
     folder = Path(name)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         remedy = "name another: it may hold somebody's work"
-        refuse("corpus", "--to", "be a new folder, or an empty one", name, remedy=remedy, error=FileExistsError)
+        refuse(f"corpus: --to must be a new folder, or an empty one; got {name}", remedy=remedy, error=FileExistsError)
     return folder
 
 

@@ -63,7 +63,7 @@ def _answers(a: argparse.Namespace, *, readonly: bool, new: bool = False) -> Any
     path, _ = _places(a)
     if not new and not path.exists():
         remedy = "name it with --cache, or run a stage that asks a model"
-        refuse("cache", "the file", "be there", f"{os.path.relpath(path)!r}", remedy=remedy, error=FileNotFoundError)
+        refuse(f"cache: the file must be there; got {os.path.relpath(path)!r}", remedy=remedy, error=FileNotFoundError)
     return contextlib.closing(cache.Cache(path, readonly=readonly))
 
 

@@ -31,7 +31,7 @@ def _run_all(params: str) -> None:
     from mhbench.run.params import load_params
 
     if params != "params.yaml":
-        refuse("run", "--params", "be left out with --all", f"{params!r}", remedy="dvc.yaml names params.yaml")
+        refuse(f"run: --params must be left out with --all; got {params!r}; dvc.yaml names params.yaml")
     load_params(root() / params)
     done = subprocess.run([sys.executable, "-m", "dvc", "repro", "--quiet"], cwd=root())
     if done.returncode:
@@ -44,7 +44,7 @@ def _run(a):
     from mhbench.run.params import load_params
 
     if a.all == bool(a.stage):
-        refuse("run", "STAGE", "be named, or --all said", f"{a.stage!r} with{'' if a.all else 'out'} --all")
+        refuse(f"run: STAGE must be named, or --all said; got {a.stage!r} with{'' if a.all else 'out'} --all")
     if a.all:
         _run_all(a.params)
         from mhbench.run.commands import print_summary
@@ -53,10 +53,10 @@ def _run(a):
     overrides = None
     if a.shard:
         if a.stage != "generate":
-            refuse("run", "--shard", "be given to the stage generate alone", a.stage)
+            refuse(f"run: --shard must be given to the stage generate alone; got {a.stage}")
         i, slash, n = a.shard.partition("/")
         if not (slash and i.isdigit() and n.isdigit()):
-            refuse("run", "--shard", "be I/N with I counted from 0", f"{a.shard!r}")
+            refuse(f"run: --shard must be I/N with I counted from 0; got {a.shard!r}")
         overrides = {"shard": [int(i), int(n)]}
     k, n = position(load_params(root() / a.params)["run"], a.stage, a.study, a.model)
     which = " ".join(x for x in (a.stage, a.study, a.model) if x)

@@ -69,10 +69,10 @@ def _merge(a):
 
 def _select(a):
     if a.items and not a.items.isdecimal():
-        refuse("select", "--items", "be a number of items, 0 for all", f"{a.items!r}")
+        refuse(f"select: --items must be a number of items, 0 for all; got {a.items!r}")
     for option, named in (("--studies", a.studies), ("--judges", a.judges)):
         if named and not _names(named):
-            refuse("select", option, "name something, or be left out", f"{named!r}")
+            refuse(f"select: {option} must name something, or be left out; got {named!r}")
     given = {"studies": _names(a.studies), "models": _names(a.models), "judges": _names(a.judges)}
     if a.models is not None and given["models"] is None:
         given["models"] = []  # nobody is asked: answers that were recorded are scored
@@ -148,7 +148,8 @@ def _import(a):
     options = {}
     if a.demo == bool(a.path or a.ratings) or (a.demo and a.option):
         refuse(
-            "import", "PATH", "be given, or --ratings, or --demo alone", f"{a.path!r}{' and --demo' if a.demo else ''}"
+            "import: PATH must be given, or --ratings, or --demo alone; got "
+            f"{a.path!r}{' and --demo' if a.demo else ''}"
         )
     if a.ratings:
         print(*edit.name_ratings(a.study, a.ratings, params=path), sep="\n")
@@ -161,15 +162,15 @@ def _import(a):
     for text in a.option:
         name, eq, value = text.partition("=")
         if not eq:
-            refuse("import", "--option", "be NAME=VALUE", f"{text!r}")
+            refuse(f"import: --option must be NAME=VALUE; got {text!r}")
         try:
             options[name] = yaml.safe_load(value)
         except yaml.YAMLError:
-            refuse("import", f"--option {name}", "have a value that is YAML", f"{value!r}", remedy="look for a bracket")
+            refuse(f"import: --option {name} must have a value that is YAML; got {value!r}; look for a bracket")
     prepare = load_params(path)["studies"].get(a.study, {}).get("prepare", {})
     if prepare.get("loader") == "table":
         remedy = f"say `mhbench new-study {a.study} FILE --replace`"
-        refuse("import", "study", "not be a table with a layout of its own", f"{a.study!r}", remedy=remedy)
+        refuse(f"import: study must not be a table with a layout of its own; got {a.study!r}", remedy=remedy)
     corpus, aside = _corpus(prepare, a.path, a.study, options) if prepare else (None, [])
     anew = edit.import_corpus(a.study, a.path, options, corpus.settings if corpus else None, params=path)
     print(*_found(a.study, corpus, aside), sep="\n")
@@ -196,12 +197,7 @@ def print_summary(a: Any) -> None:
     folder = top / "results" / "report"
     if not (folder / "headline.md").exists():
         refuse(
-            "summary",
-            "results/report",
-            "hold the report's tables",
-            "none",
-            remedy="run `dvc repro`",
-            error=FileNotFoundError,
+            "summary: results/report must hold the report's tables; got none; run `dvc repro`", error=FileNotFoundError
         )
     for t in [folder / "headline.md", *sorted(folder.glob("*-score-accuracy*.md"))]:
         print(f"\n{t.read_text(encoding='utf-8').rstrip()}")
@@ -239,7 +235,7 @@ def _check(a):
 
     p = load_params(root() / a.params)
     if a.model not in p["models"]:
-        refuse("check", "MODEL", f"be among {', '.join(p['models'])}", f"{a.model!r}", place=a.params)
+        refuse(f"check: MODEL must be among {', '.join(p['models'])}; got {a.model!r}", place=a.params)
     entry, _ = capped(p["models"][a.model], {})
     with asking(entry, a.model, p["endpoints"]) as (model, endpoint):
         where = p["endpoints"][model.endpoint]

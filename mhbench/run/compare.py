@@ -66,7 +66,7 @@ def _read(folder: Path, name: str, gone: tuple[str, ...] = ()) -> Results:
     scored = [pd.read_parquet(f, columns=_OF_SCORES) for f in sorted(folder.glob("score/*/scores.parquet"))]
     if not found and not (gone and len(metrics)):
         remedy = "run `dvc repro` there, or `dvc fetch` for a commit whose results are not in the cache"
-        refuse("compare", "a run", "hold main numbers", f"none in {name!r}", remedy=remedy, error=FileNotFoundError)
+        refuse(f"compare: a run must hold main numbers; got none in {name!r}", remedy=remedy, error=FileNotFoundError)
     scores = pd.concat(scored, ignore_index=True) if scored else pd.DataFrame(columns=_OF_SCORES)
     main = pd.concat(found, ignore_index=True) if found else metrics.iloc[:0]
     return Results(name, main, scores, metrics, gone)
@@ -90,7 +90,7 @@ def results_of(
         files = DVCFileSystem(str(root()), rev=run)
         stages = files.ls("results", detail=False)
     except Exception as e:  # DVC's and git's own errors have no common base
-        refuse("compare", "a run", "be a folder or a revision that git knows", f"{run!r}", place=str(e)[:200])
+        refuse(f"compare: a run must be a folder or a revision that git knows; got {run!r}", place=str(e)[:200])
     with tempfile.TemporaryDirectory() as d:
         found = [study for stage in stages for study in _inside(files, stage)]
         gone = [study for study in found if not _fetch(files, study, Path(d))]

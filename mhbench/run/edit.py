@@ -43,9 +43,8 @@ def _check_parts(folder: Path, n: int, want: dict) -> None:
             rule = "have been asked with the items and the parameters that are there now"
             remedy = f"ask part {i}/{n} again (what is cached is not asked twice)"
             place = f"generate/{folder.parent.name}/{folder.name}"
-            refuse(
-                "merge_shards", f"part {i} of {n}", rule, f"another {told}" if had else told, place=place, remedy=remedy
-            )
+            got = f"another {told}" if had else told
+            refuse(f"merge_shards: part {i} of {n} must {rule}; got {got}", place=place, remedy=remedy)
 
 
 def merge_shards(
@@ -63,33 +62,22 @@ def merge_shards(
     }
     if not found:
         refuse(
-            "merge_shards",
-            "the parts",
-            f"be in generate/{study}/{model}",
-            "none",
-            remedy=f"run `mhbench run generate --study {study} --model {model} --shard I/N` for each I",
+            f"merge_shards: the parts must be in generate/{study}/{model}; got none; run `mhbench run generate "
+            f"--study {study} --model {model} --shard I/N` for each I",
             error=FileNotFoundError,
         )
     splits = {int(m[2]) for m in found.values() if m}
     if len(splits) > 1:
         refuse(
-            "merge_shards",
-            "the parts",
-            "be of one split",
-            f"splits into {sorted(splits)}",
-            place=f"generate/{study}/{model}",
-            remedy="delete the older ones",
+            f"merge_shards: the parts must be of one split; got splits into {sorted(splits)} "
+            f"(generate/{study}/{model}); delete the older ones"
         )
     n = splits.pop()
     gone = [i for i in range(n) if not (folder / f"responses.{i}of{n}.parquet").exists()]
     if gone:
         refuse(
-            "merge_shards",
-            "every part",
-            "be there",
-            f"none for {gone} of {n}",
-            place=f"generate/{study}/{model}",
-            remedy="run those with --shard",
+            f"merge_shards: every part must be there; got none for {gone} of {n} (generate/{study}/{model}); run those "
+            "with --shard"
         )
     values = stage_parameters(load_params(root() / params), "generate", study, model)
     _check_parts(folder, n, asked_with(values, items_file(results, study)))
@@ -213,7 +201,7 @@ def _chosen(p: dict, kind: str, names: list[str], where: str) -> list[str]:
     names = known if names == ["all"] else names
     for n in names:
         if n not in known:
-            refuse("select", f"{kind}", f"be among {', '.join(known)}", f"{n!r}", place=where)
+            refuse(f"select: {kind} must be among {', '.join(known)}; got {n!r}", place=where)
     return [n for n in known if n in names]
 
 
@@ -247,7 +235,7 @@ def select(
     Raises: ValueError for a name that is not there.
     """
     if items is not None and items < 0:
-        refuse("select", "items", "be 0 (all) or more", f"{items}")
+        refuse(f"select: items must be 0 (all) or more; got {items}")
     for file in sorted(_before_import("", params).parent.glob("*.yaml")) if demo else ():
         forget_corpus(file.stem, params=params)
 
@@ -318,7 +306,7 @@ def _lines_of(text: str, study: str, where: str) -> tuple[int, int]:
     key, value = next((k, v) for k, v in studies.value if k.value == study)
     first, last = key.start_mark.line, value.end_mark.line + bool(value.flow_style)
     if studies.flow_style:
-        refuse("import_corpus", "studies", "be entries on lines of their own", "one line of braces", place=where)
+        refuse("import_corpus: studies must be entries on lines of their own; got one line of braces", place=where)
     while not lines[last - 1].strip() or lines[last - 1].lstrip().startswith("#"):
         last -= 1
     return first, last
@@ -365,7 +353,7 @@ def import_corpus(
     path = Path(path).resolve()
     studies = load_params(params, lists=False)["studies"]
     if study not in studies:
-        refuse("import_corpus", "study", f"be among {', '.join(studies)}", f"{study!r}", place=f"{params}")
+        refuse(f"import_corpus: study must be among {', '.join(studies)}; got {study!r}", place=f"{params}")
     top = Path(params).resolve().parent
     entry = _imported(studies[study], settings or {}, top)
     entry["prepare"] |= {"path": str(path), "sha256": sha256(path), "options": options or {}}
@@ -396,12 +384,12 @@ def name_ratings(
     top, path = Path(params).resolve().parent, Path(file).expanduser().resolve()
     if not path.is_file():
         rule, got = "be a file of people's answers", f"{str(file)!r}, which is not there"
-        refuse("name_ratings", "ratings", rule, got, error=FileNotFoundError)
+        refuse(f"name_ratings: ratings must {rule}; got {got}", error=FileNotFoundError)
     named = path.relative_to(top).as_posix() if path.is_relative_to(top) else str(path)
 
     def change(p):
         if study not in p["studies"]:
-            refuse("name_ratings", "study", f"be among {', '.join(p['studies'])}", f"{study!r}", place=f"{params}")
+            refuse(f"name_ratings: study must be among {', '.join(p['studies'])}; got {study!r}", place=f"{params}")
         p["studies"][study]["prepare"]["ratings"] = named
 
     entry = _edit(params, change)["studies"][study]
@@ -430,7 +418,7 @@ def forget_corpus(
             f"where params.yaml names another corpus, set studies.{study}.prepare.path to data/{study}, sha256: null"
         )
         refuse(
-            "forget_corpus", "study", "have been imported here", f"{study!r}", remedy=remedy, error=FileNotFoundError
+            f"forget_corpus: study must have been imported here; got {study!r}", remedy=remedy, error=FileNotFoundError
         )
     _replace_entry(study, file.read_text(encoding="utf-8").rstrip("\n"), params)
     file.unlink()

@@ -76,21 +76,13 @@ def run_stage(
     unknown, missing = sorted(set(values) - takes), sorted(takes - set(values))
     if unknown:
         refuse(
-            "run_stage",
-            "parameters",
-            "be declared by the notebook",
-            f"unknown {unknown}",
-            place=f"{stage}.ipynb",
-            remedy="mend params.yaml, or declare them in the cell tagged parameters",
+            f"run_stage: parameters must be declared by the notebook; got unknown {unknown} ({stage}.ipynb); mend "
+            "params.yaml, or declare them in the cell tagged parameters"
         )
     if missing:
         refuse(
-            "run_stage",
-            "every parameter that the notebook declares",
-            "be given",
-            f"none for {missing}",
-            place=f"{stage}.ipynb",
-            remedy=f"add them to the section {stage} of params.yaml",
+            f"run_stage: every parameter that the notebook declares must be given; got none for {missing} "
+            f"({stage}.ipynb); add them to the section {stage} of params.yaml"
         )
     if place(values["results"], "text") == place("results", "text"):  # a trial in another folder leaves nothing here
         keep_private(top)

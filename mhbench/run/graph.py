@@ -35,11 +35,8 @@ def root(
         if (folder / "params.yaml").exists() and (folder / "dvc.yaml").exists():
             return folder
     refuse(
-        "root",
-        "the folder",
-        "be inside a clone of mhbench",
-        f"{str(here)!r}, with no params.yaml and dvc.yaml in it or above",
-        remedy="change to the clone, or set MHBENCH_ROOT",
+        f"root: the folder must be inside a clone of mhbench; got {str(here)!r}, with no params.yaml and dvc.yaml in "
+        "it or above; change to the clone, or set MHBENCH_ROOT",
         error=FileNotFoundError,
     )
 
@@ -105,10 +102,7 @@ def declared(notebook: Path) -> tuple[str, ...]:
     cells = [c for c in every if "parameters" in c["metadata"].get("tags", [])]
     if len(cells) != 1:
         refuse(
-            "declared",
-            "notebook",
-            "have one cell tagged 'parameters'",
-            f"{len(cells)}",
+            f"declared: notebook must have one cell tagged 'parameters'; got {len(cells)}",
             place=notebook.name,
             remedy="tag the cell of literals, once",
         )

@@ -29,9 +29,11 @@ def sha256(path: str | Path) -> str:
     "SHA-256 of a file, or of a folder's files by name and content."
     path = Path(path)
     if not path.exists():
-        refuse("sha256", "path", "be a file or a folder", f"{str(path)!r}, which is not there", error=FileNotFoundError)
+        refuse(
+            f"sha256: path must be a file or a folder; got {str(path)!r}, which is not there", error=FileNotFoundError
+        )
     if not (path.is_file() or path.is_dir()):
-        refuse("sha256", "path", "be a file or a folder", f"{str(path)!r}, which is a pipe or a device")
+        refuse(f"sha256: path must be a file or a folder; got {str(path)!r}, which is a pipe or a device")
     if path.is_file():
         return sha256_file(path)
     h = hashlib.sha256()
@@ -51,10 +53,7 @@ def check_source(path: str | Path, recorded: str | None, study: str) -> Path:
     source = root() / Path(path).expanduser()
     if recorded is not None and sha256(source) != recorded:
         refuse(
-            "prepare",
-            "the source",
-            "be the file that was imported",
-            "another SHA-256 than params.yaml records",
+            "prepare: the source must be the file that was imported; got another SHA-256 than params.yaml records",
             place=study,
             remedy="look at what changed, then run `mhbench import` (or `new-study --replace`) again",
         )

@@ -37,7 +37,9 @@ class Fault(NamedTuple):
 
 
 def _unreadable(path: Path, rule: str, got: str, remedy: str, line: int | None = None) -> NoReturn:
-    refuse("load_params", path.name, rule, got, place="" if line is None else f"line {line}", remedy=remedy)
+    refuse(
+        f"load_params: {path.name} must {rule}; got {got}", place="" if line is None else f"line {line}", remedy=remedy
+    )
 
 
 def _text(path: Path) -> str:
@@ -253,11 +255,16 @@ def refuse_all(found: list[Fault], where: str, lines: Mapping[tuple, int]) -> No
     told = sorted(dict.fromkeys(found), key=line)
     if len(told) == 1:
         f, at = told[0], f", line {line(told[0])}" if line(told[0]) else ""
-        refuse("check_params", ".".join(map(str, f.path)), f.rule, f.got, place=f"{where}{at}", remedy=f.remedy)
+        refuse(
+            f"check_params: {'.'.join(map(str, f.path))} must {f.rule}; got {f.got}",
+            place=f"{where}{at}",
+            remedy=f.remedy,
+        )
     rows = [
         f"  {f'line {line(f)}: ' if line(f) else ''}{'.'.join(map(str, f.path))} must {f.rule}; got {f.got}"
         + (f"; {f.remedy}" if f.remedy else "")
         for f in told
     ]
     shown = rows[:50] + ([f"  and {len(rows) - 50} more"] if len(rows) > 50 else [])
-    refuse("check_params", where, "hold together", f"{len(rows)} mistakes:\n" + "\n".join(shown))
+    lines = "\n".join(shown)
+    refuse(f"check_params: {where} must hold together; got {len(rows)} mistakes:\n{lines}")

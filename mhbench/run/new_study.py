@@ -68,12 +68,9 @@ def sections(
     keyless = [i for i in chosen if not i.key and i.soft_labels is None]
     if keyless and "preferences" not in rated:
         refuse(
-            "new_study",
-            "every question with options",
-            "have a key, soft labels or people's scores",
-            f"{len(keyless)} that have none",
-            place=f"{keyless[0].item_id}, {keyless[0].source}",
-            remedy="name the column of the key with --column key=NAME",
+            "new_study: every question with options must have a key, soft labels or people's scores; got "
+            f"{len(keyless)} that have none ({keyless[0].item_id}, {keyless[0].source}); name the column of the key "
+            "with --column key=NAME"
         )
     out: dict[str, dict] = {"generate": {"modes": {"zero_shot": {}}}}
     out["score"] = {"soft_labels": True} if keyless else {}
@@ -173,11 +170,9 @@ def _here(path: Path, top: Path) -> str:
 def _check_name(name: str, p: dict, replace: bool) -> None:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
         rule = "begin with a letter or digit and hold letters, digits, '.', '_' and '-'"
-        refuse("new_study", "name", rule, f"{name!r}", remedy="results and stages are named after it")
+        refuse(f"new_study: name must {rule}; got {name!r}; results and stages are named after it")
     if name in p["studies"] and not replace:
-        refuse(
-            "new_study", "name", "be new", f"{name!r}, which params.yaml has", remedy="say --replace to write it anew"
-        )
+        refuse(f"new_study: name must be new; got {name!r}, which params.yaml has; say --replace to write it anew")
 
 
 def _table_options(path: Path, asked: dict[str, Any], ratings: dict[str, Any] | None) -> tuple[dict, Table]:
@@ -220,7 +215,7 @@ def propose(
     _check_name(name, p, replace)
     gone = [j for j in judges or [] if j not in p["models"]]
     if gone:
-        refuse("new_study", "judges", f"be entries of models ({', '.join(p['models'])})", f"{', '.join(gone)}")
+        refuse(f"new_study: judges must be entries of models ({', '.join(p['models'])}); got {', '.join(gone)}")
     options, table, unused = dict(options or {}), None, []
     if loader == "table":
         options, table = _table_options(path, options, ratings)
@@ -228,7 +223,7 @@ def propose(
     corpus, aside = _loaded(name, path, loader, options)
     if not corpus.items:
         first = f"the first row: {aside[0]['place']}, {aside[0]['rule']}" if aside else "and no row was set aside"
-        refuse("new_study", "the study", "have a question that fits", "none", place=path.name, remedy=first)
+        refuse("new_study: the study must have a question that fits; got none", place=path.name, remedy=first)
     if aside:
         options["strict"] = False
     stages, why = sections(corpus, judges or default_judges(p))
@@ -314,7 +309,7 @@ def _pairs(texts: list[str], flag: str, lists: tuple[str, ...] = ()) -> dict[str
     for text in texts:
         name, eq, value = text.partition("=")
         if not eq:
-            refuse("new_study", flag, "be NAME=VALUE", f"{text!r}")
+            refuse(f"new_study: {flag} must be NAME=VALUE; got {text!r}")
         if name in out:
             out[name] = [*(out[name] if isinstance(out[name], list) else [out[name]]), value]
         else:
@@ -352,7 +347,7 @@ def new_study(
     print(summary(proposal))
     if not a.yes:
         if not sys.stdin.isatty():
-            refuse("new_study", "--yes", "be said where nobody can be asked", "no terminal", remedy="look at the above")
+            refuse("new_study: --yes must be said where nobody can be asked; got no terminal; look at the above")
         if confirm(f"Write this to {a.params}? [y/N] ").strip().casefold() not in ("y", "yes", "j", "ja"):
             print("nothing was written")
             return

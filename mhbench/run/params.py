@@ -261,7 +261,7 @@ def load_params(
     if "run" in p or set(chosen) != {"run"}:
         got = "one in params.yaml too" if "run" in p else f"the entries {listed(chosen)}"
         remedy = f"the user's settings stand in {path.name}, the selection here"
-        refuse("load_params", selection.name, "hold the entry run, and it alone", got, remedy=remedy)
+        refuse(f"load_params: {selection.name} must hold the entry run, and it alone; got {got}", remedy=remedy)
     both = {**lines, **of_run}
     check_params(p | chosen, path.name, lines=both, found=[*found, *more], run_file=selection.name, lists=lists)
     return p | chosen
@@ -274,11 +274,8 @@ def _asked(p: dict, stage: str, study: str | None, model: str | None, given: dic
     gone = [m for m in names if m not in p["models"]]
     if gone:
         refuse(
-            "stage_parameters",
-            "judges and asked",
-            f"name entries of models ({', '.join(p['models'])})",
-            f"{gone}",
-            place=f"studies.{study}.{stage}",
+            f"stage_parameters: judges and asked must name entries of models ({', '.join(p['models'])}); got {gone} "
+            f"(studies.{study}.{stage})"
         )
     entries = {m: dict(p["models"][m]) for m in names}
     endpoints = sorted({e["endpoint"] for e in entries.values()})
@@ -335,13 +332,13 @@ def stage_parameters(
     stages = stages or graph()
     if stage not in stages or not stages[stage].parameters:
         run = [n for n in stages if stages[n].parameters]
-        refuse("stage_parameters", "stage", f"be one of {', '.join(run)}", f"{stage!r}")
+        refuse(f"stage_parameters: stage must be one of {', '.join(run)}; got {stage!r}")
     takes = stages[stage].parameters
     for name, value, kind in (("study", study, "studies"), ("model", model, "models")):
         if name in takes and value not in p[kind]:
-            refuse("stage_parameters", name, f"be one of {kind} ({', '.join(p[kind])})", f"{value!r}", place=stage)
+            refuse(f"stage_parameters: {name} must be one of {kind} ({', '.join(p[kind])}); got {value!r}", place=stage)
         if name not in takes and value is not None:
-            refuse("stage_parameters", name, "be left out", f"{value!r}", place=f"{stage} is not run by {name}")
+            refuse(f"stage_parameters: {name} must be left out; got {value!r} ({stage} is not run by {name})")
     own = p["studies"][study].get(stage) if study else None
     given = dict(p.get(stage) or {}) | dict(own or {})
     if study:

@@ -49,7 +49,7 @@ def run_answers(
     gone = [f for f in files if not f.exists()]
     if gone:
         remedy = "run `dvc repro generate`"
-        refuse("run_answers", "what is sent out", "be there", f"no {gone[0]}", remedy=remedy, error=FileNotFoundError)
+        refuse(f"run_answers: what is sent out must be there; got no {gone[0]}", remedy=remedy, error=FileNotFoundError)
     items = read_records(files[0], Item)
     return items, [r for f in files[1:] for r in read_records(f, Response)]
 
@@ -58,7 +58,7 @@ def _new(file: Path) -> Path:
     "A file that is not there yet, its folder made."
     if file.exists():
         remedy = "name another, or move it away: it may hold somebody's work"
-        refuse("--to", "the file", "not be there yet", str(file), remedy=remedy, error=FileExistsError)
+        refuse(f"--to: the file must not be there yet; got {file}", remedy=remedy, error=FileExistsError)
     file.parent.mkdir(parents=True, exist_ok=True)
     return file
 
@@ -114,21 +114,25 @@ def _refuse_silent(a: argparse.Namespace, ratings: list[Rating]) -> None:
         none_of = ", ".join(f"{r.rater} ({r.pages} pages)" for r in silent.itertuples())
         remedy = "save it as export-RATER.json, or say --partial to go on without"
         refuse(
-            "collect", "the round", "have an export of every rater", f"none of {none_of}", place=a.round, remedy=remedy
+            f"collect: the round must have an export of every rater; got none of {none_of}",
+            place=a.round,
+            remedy=remedy,
         )
 
 
 def _panel_collect(a: argparse.Namespace) -> None:
     got = load_exports(a.round)
     if not got.ratings:
-        refuse("collect", "the round", "have exports", "none", place=a.round, remedy="save them as export-RATER.json")
+        refuse("collect: the round must have exports; got none", place=a.round, remedy="save them as export-RATER.json")
     if a.study:
         p = load_params(root() / a.params)
         models = _names(a.models) if a.models else p["run"]["models"]
         changed = changed_answers(a.round, run_answers(a.study, models, a.results)[1])
         if changed:
             rule = "be those that the panel read"
-            refuse("collect", "the run's answers", rule, f"{len(changed)} others, first {changed[0]}", place=a.round)
+            refuse(
+                f"collect: the run's answers must {rule}; got {len(changed)} others, first {changed[0]}", place=a.round
+            )
     _refuse_silent(a, got.ratings)
     sheet = panel_sheet(got.ratings)
     sheet.to_csv(_new(Path(a.to)), index=False, lineterminator="\n")
@@ -150,7 +154,7 @@ def _errors_draw(a: argparse.Namespace) -> None:
     scores = score_responses(items, responses)
     drawn = error_sample(scores, a.number, mode=a.mode, seed=p["seed"] if a.seed is None else a.seed)
     if not len(drawn):
-        refuse("errors draw", "--mode", "have a wrong answer", f"none in mode {a.mode!r}", place=a.study)
+        refuse(f"errors draw: --mode must have a wrong answer; got none in mode {a.mode!r}", place=a.study)
     error_sheet(drawn, items, responses, mode=a.mode).to_csv(_new(Path(a.to)), index=False, lineterminator="\n")
     for model, n in drawn.groupby("model").size().items():
         print(f"{model}: {n} wrong answers in mode {a.mode}")

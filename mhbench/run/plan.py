@@ -243,12 +243,9 @@ class _Study:
         want = stage_parameters(self.p, "collect", self.name)
         if want["origin"] != "files" and not _fits("collect", self.name, want):
             refuse(
-                "plan",
-                "the literature",
-                "be collected before what it is asked about is counted",
-                "none that fits the parameters",
-                place=f"studies.{self.name}.collect",
-                remedy=f"run `dvc repro collect@{self.name}`, which asks no model",
+                "plan: the literature must be collected before what it is asked about is counted; got none that fits "
+                f"the parameters (studies.{self.name}.collect); run `dvc repro collect@{self.name}`, which asks no "
+                "model"
             )
         return read_records(_made("collect", self.name, want, aside) / "articles.parquet", Abstract)
 

@@ -178,10 +178,7 @@ def apart(
 def ended_from_outside(what: str) -> NoReturn:
     "Say what became of a stage whose process is gone."
     refuse(
-        "run_stage",
-        "the stage",
-        "end by itself",
-        "the end of its process from outside, often for want of memory",
+        "run_stage: the stage must end by itself; got the end of its process from outside, often for want of memory",
         place=what,
         remedy="what was answered is cached: give it more memory, or fewer items (n_items), and run it again",
         error=RuntimeError,

@@ -42,12 +42,13 @@ def publish(to: str | Path = "reports", *, params: str | Path = "params.yaml") -
         if any(i.protected for i in items):
             remedy = "publish its report page by hand, if its authors agree"
             refuse(
-                "publish", "the corpora of the run", "be free to publish", f"protected items of {study}", remedy=remedy
+                f"publish: the corpora of the run must be free to publish; got protected items of {study}",
+                remedy=remedy,
             )
     found = _notebooks(run) | {"report.html": top / "results" / "report.html"}
     gone = [name for name, file in found.items() if not file.exists()]
     if gone:
-        refuse("publish", "every stage", "have run", f"none of {gone}", remedy="dvc repro", error=FileNotFoundError)
+        refuse(f"publish: every stage must have run; got none of {gone}; dvc repro", error=FileNotFoundError)
     shutil.rmtree(folder, ignore_errors=True)
     for name, file in found.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -238,7 +238,7 @@ class Stage:
     def _one(self) -> str:
         "The study, for what only a stage of one study can read."
         if self.study is None:
-            refuse(f"Stage {self.name}", "study", "be named", "none", remedy="pass the study's name")
+            refuse(f"Stage {self.name}: study must be named; got none; pass the study's name")
         return self.study
 
     @property
@@ -265,10 +265,7 @@ class Stage:
     def _there(self, file: Path) -> Path:
         if not file.exists():
             refuse(
-                f"Stage {self.name}",
-                "what it reads",
-                "be there",
-                f"no {file.relative_to(self.results)}",
+                f"Stage {self.name}: what it reads must be there; got no {file.relative_to(self.results)}",
                 place=f"{self.study}",
                 remedy=f"run `dvc repro`, or the stage {file.relative_to(self.results).parts[1]} first",
                 error=FileNotFoundError,
@@ -291,10 +288,8 @@ class Stage:
         if (there ^ known) - waited:
             got = f"{len(there)} items of {len(known)}"
             refuse(
-                f"Stage {self.name}",
-                "the items of approach",
-                "be those that were prepared, but for cases without a question",
-                got,
+                f"Stage {self.name}: the items of approach must be those that were prepared, but for cases without a "
+                f"question; got {got}",
                 place=self._one,
                 remedy="run `dvc repro approach`, or that stage, again",
             )
@@ -382,11 +377,8 @@ class Stage:
         file = self.results / stage / self._one / f"{table}.parquet"
         if not file.exists():
             refuse(
-                f"Stage {self.name}",
-                f"the table {table} of {stage}",
-                "be there",
-                f"no {stage}/{self.study}/{file.name}",
-                remedy=f"run `dvc repro {stage}`",
+                f"Stage {self.name}: the table {table} of {stage} must be there; got no "
+                f"{stage}/{self.study}/{file.name}; run `dvc repro {stage}`",
                 error=FileNotFoundError,
             )
         frame = pd.read_parquet(file)
@@ -405,10 +397,7 @@ class Stage:
             return self.items
         if not (self.results / "preferences" / self._one / "labels.parquet").exists():
             refuse(
-                self.name,
-                "soft_labels",
-                "have the labels of the preferences stage",
-                "no labels.parquet",
+                f"{self.name}: soft_labels must have the labels of the preferences stage; got no labels.parquet",
                 place=self._one,
                 remedy=f"run that stage, or say soft_labels: false in studies.{self.study}.{self.name}",
                 error=FileNotFoundError,
@@ -468,7 +457,7 @@ class Stage:
         Raises: ValueError for a name that was used before.
         """
         if name in [t["name"] for t in self._tables]:
-            refuse("Stage.table", "name", "be used once in a stage", f"{name!r}", place=self.name)
+            refuse(f"Stage.table: name must be used once in a stage; got {name!r}", place=self.name)
         if not len(frame):
             return self.absent(caption, absent) if absent else "none"
         frame = self._with_origin(frame, self.rated if rated is None else rated, labelled)
@@ -519,7 +508,7 @@ class Stage:
         Raises: ValueError for a name that was used before.
         """
         if name in [f["name"] for f in self._figures]:
-            refuse("Stage.figure", "name", "be used once in a stage", f"{name!r}", place=self.name)
+            refuse(f"Stage.figure: name must be used once in a stage; got {name!r}", place=self.name)
         self.figures.mkdir(parents=True, exist_ok=True)  # DVC wants the folder, empty or not
         if drawing is None:
             return self.absent(caption, absent)

@@ -38,12 +38,12 @@ def grid(
     for text in axes:
         name, eq, given = text.partition("=")
         if not (eq and given):
-            refuse("sweep", "an axis", "be NAME=VALUE,VALUE,...", f"{text!r}")
+            refuse(f"sweep: an axis must be NAME=VALUE,VALUE,...; got {text!r}")
         here: Any = params
         for part in name.split("."):
             if not isinstance(here, Mapping) or part not in here:
                 near = sorted(here) if isinstance(here, Mapping) else []
-                refuse("sweep", "a parameter", "be in params.yaml", f"{name!r}", remedy=f"{part} is none of {near}")
+                refuse(f"sweep: a parameter must be in params.yaml; got {name!r}; {part} is none of {near}")
             here = here[part]
         values[name] = [yaml.safe_load(v) for v in given.split(",")]
     return [dict(zip(values, point)) for point in itertools.product(*values.values())]
@@ -96,7 +96,7 @@ def _main(top: Path, targets: Sequence[str]) -> list[dict]:
             found.append(pd.read_parquet(file).assign(stage=stage, study=file.parts[-2]))
     if not found:
         remedy = "name a stage that has them, such as score or judge"
-        refuse("sweep", "--target", "have main numbers", f"{list(targets)}", remedy=remedy)
+        refuse(f"sweep: --target must have main numbers; got {list(targets)}", remedy=remedy)
     return json.loads(pd.concat(found, ignore_index=True).to_json(orient="records"))
 
 
@@ -174,13 +174,15 @@ def cluster(
     for text in options:
         option, eq, value = text.partition("=")
         if not (eq and value):
-            refuse("sweep", "--option", "be NAME=VALUE", f"{text!r}")
+            refuse(f"sweep: --option must be NAME=VALUE; got {text!r}")
         given[option] = yaml.safe_load(value)
     try:
         executor = submitit.AutoExecutor(folder=str(logs), cluster=where)
         executor.update_parameters(**given)
     except (RuntimeError, NameError, ValueError, TypeError) as e:  # no such cluster here; no such option
-        refuse("sweep", "the cluster", "be one that submitit knows, with its options", f"{where!r}", place=str(e)[:300])
+        refuse(
+            f"sweep: the cluster must be one that submitit knows, with its options; got {where!r}", place=str(e)[:300]
+        )
     return executor
 
 
@@ -190,7 +192,7 @@ def _working_copy(top: Path, folder: Path, params: str, text: str) -> None:
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=top, capture_output=True, text=True
     )
     if listed.returncode:
-        refuse("sweep", "the folder", "be under git, which says what a copy holds", str(top), remedy="git init")
+        refuse(f"sweep: the folder must be under git, which says what a copy holds; got {top}; git init")
     for name in filter(None, listed.stdout.split("\0")):
         if (top / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -84,7 +84,7 @@ def pipeline_files() -> dict[str, Path]:  # by name in the folder: params.yaml, 
         if stages and all((top / name).exists() for name in _FILES):
             return {f.relative_to(top).as_posix(): f for f in [*(top / name for name in _FILES), *stages]}
     remedy = "install a wheel that was built in a clone"
-    refuse("init", "the package", "hold its pipeline", "no stage notebooks", remedy=remedy, error=FileNotFoundError)
+    refuse("init: the package must hold its pipeline; got no stage notebooks", remedy=remedy, error=FileNotFoundError)
 
 # %% ../../nbs/run/19_workplace.ipynb #6aaa6836
 _IGNORED = "/results/*\n!/results/metrics/\n/.mhbench/\n__pycache__/\n.ipynb_checkpoints/\n"
@@ -112,7 +112,7 @@ def _under_dvc(folder: Path) -> None:
     dvc = (sys.executable, "-m", "dvc")
     if not _quietly(*dvc, "--version", cwd=folder):
         remedy = "pip install 'mhbench[pipeline]'"
-        refuse("init", "DVC", "be installed", "none", remedy=remedy, error=ImportError)
+        refuse("init: DVC must be installed; got none", remedy=remedy, error=ImportError)
     if _quietly("git", "rev-parse", "--git-dir", cwd=folder):
         how = ["--subdir"]
     else:
@@ -137,12 +137,12 @@ def init(
     there = (top / "dvc.yaml").exists() or (top / "params.yaml").exists()
     if there and not update:
         remedy = "take another folder; or say --update, which replaces dvc.yaml and nbs/stages"
-        refuse("init", "the folder", "hold no pipeline", str(folder), remedy=remedy, error=FileExistsError)
+        refuse(f"init: the folder must hold no pipeline; got {folder}", remedy=remedy, error=FileExistsError)
     if update and not there:
         remedy = "leave --update out"
-        refuse("init", "the folder", "hold a pipeline", str(folder), remedy=remedy, error=FileNotFoundError)
+        refuse(f"init: the folder must hold a pipeline; got {folder}", remedy=remedy, error=FileNotFoundError)
     if update and is_clone(top):
-        refuse("init", "the folder", "be one that `mhbench init` made", str(folder), remedy="a clone has git for this")
+        refuse(f"init: the folder must be one that `mhbench init` made; got {folder}; a clone has git for this")
     texts = {name: file.read_bytes() for name, file in pipeline_files().items()}
     if update:
         texts = {name: text for name, text in texts.items() if name not in ("params.yaml", "run.yaml")}

@@ -37,7 +37,7 @@ def mean_difficulty(
     codes, values = _matrix(labels, (), None, "mean_difficulty", raters=1)
     unknown = [v for v in values if isinstance(v, str) and v not in scale]
     if unknown:
-        refuse("mean_difficulty", "labels", f"be among {list(scale)}", f"{unknown}")
+        refuse(f"mean_difficulty: labels must be among {list(scale)}; got {unknown}")
     x = np.array([scale[v] if isinstance(v, str) else float(v) for v in values] + [0.0])
     return _divide(x[np.where(codes < 0, len(values), codes)].sum(0), (codes >= 0).sum(0).astype(float))
 
@@ -113,9 +113,9 @@ def abstention_by_difficulty(
     """
     x, d = np.atleast_2d(np.asarray(labels, dtype=object)), np.asarray(difficulty, float)
     if d.shape != x.shape[1:]:
-        refuse("abstention_by_difficulty", "difficulty", f"be one number an item, shape ({x.shape[1]},)", f"{d.shape}")
+        refuse(f"abstention_by_difficulty: difficulty must be one number an item, shape ({x.shape[1]},); got {d.shape}")
     if np.isnan(d).all():
-        refuse("abstention_by_difficulty", "difficulty", "be given for at least one item", "none")
+        refuse("abstention_by_difficulty: difficulty must be given for at least one item; got none")
     bins, asked = difficulty_bins(d, edges), (~pd.isna(x)).sum(0).astype(float)
     gone = (x == abstain).sum(0).astype(float)
     z, d0 = _onehot(bins, len(edges) + 1), np.where(bins < 0, 0.0, d)
@@ -159,16 +159,14 @@ def _ties(confidence: Any, correct: Any, function: str) -> tuple[np.ndarray, np.
     c, y = np.asarray(confidence, float), np.asarray(correct, float)
     if c.shape != y.shape or c.ndim != 1:
         refuse(
-            function,
-            "confidence and correct",
-            "be one number an item each, same shape",
-            f"{c.shape} and {y.shape}",
+            f"{function}: confidence and correct must be one number an item each, same shape; got {c.shape} and "
+            f"{y.shape}"
         )
     if ((y < 0) | (y > 1)).any():
-        refuse(function, "correct", "be 1, 0 or NaN", f"{np.nanmin(y)} to {np.nanmax(y)}")
+        refuse(f"{function}: correct must be 1, 0 or NaN; got {np.nanmin(y)} to {np.nanmax(y)}")
     has = ~np.isnan(c + y)
     if not has.any():
-        refuse(function, "at least one item", "have a confidence and a verdict", "none")
+        refuse(f"{function}: at least one item must have a confidence and a verdict; got none")
     thresholds, group = np.unique(-c[has], return_inverse=True)
     of = np.full(len(c), -1)
     of[has] = group

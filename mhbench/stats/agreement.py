@@ -33,11 +33,8 @@ def _encode(
         kinds = {type(v) for v in x.ravel()} - {type(None)}
         if len(kinds) > 1 and not all(issubclass(k, (int, float, np.number)) for k in kinds):
             refuse(
-                function,
-                "labels",
-                "be of one kind, all strings or all numbers",
-                f"{sorted(k.__name__ for k in kinds)}",
-                remedy="map one to the other",
+                f"{function}: labels must be of one kind, all strings or all numbers; got "
+                f"{sorted(k.__name__ for k in kinds)}; map one to the other"
             )
         x = np.where(np.isin(x, list(ignore)), np.array(None), x) if len(ignore) else x
     codes, values = pd.factorize(x.ravel(), sort=True)
@@ -46,11 +43,8 @@ def _encode(
         unknown = [v for v in values if v not in set(categories)]
         if unknown:
             refuse(
-                function,
-                "labels",
-                f"be among categories {list(categories)}",
-                f"{unknown}",
-                remedy="add them, or name them in ignore",
+                f"{function}: labels must be among categories {list(categories)}; got {unknown}; add them, or name "
+                "them in ignore"
             )
         place = np.array([list(categories).index(v) for v in values] + [-1])
         codes, values = place[codes], list(categories)
@@ -61,7 +55,9 @@ def _pair(a: Any, b: Any, ignore: Sequence, categories: Sequence | None, functio
     "Two raters' labels as codes of one list of categories, shape (2, N)."
     a, b = np.asarray(a, dtype=object), np.asarray(b, dtype=object)
     if a.shape != b.shape or a.ndim != 1 or len(a) == 0:
-        refuse(function, "a and b", "be one label an item each, same shape (n_items,)", f"{a.shape} and {b.shape}")
+        refuse(
+            f"{function}: a and b must be one label an item each, same shape (n_items,); got {a.shape} and {b.shape}"
+        )
     return _encode(np.stack([a, b]), ignore, categories, function)
 
 
@@ -72,11 +68,8 @@ def _matrix(
     x = np.asarray(labels)
     if x.ndim != 2 or x.shape[0] < raters or x.shape[1] < 1:
         refuse(
-            function,
-            "labels",
-            f"have shape (n_raters, n_items) with at least {raters} raters and 1 item",
-            f"{x.shape}",
-            remedy="transpose it if items are rows",
+            f"{function}: labels must have shape (n_raters, n_items) with at least {raters} raters and 1 item; got "
+            f"{x.shape}; transpose it if items are rows"
         )
     return _encode(labels, ignore, categories, function)
 
@@ -87,7 +80,7 @@ def _unit(weights: np.ndarray | None, n: int, function: str) -> np.ndarray:
         return np.ones((1, n))
     w = np.asarray(weights, float)
     if w.ndim != 2 or w.shape[1] != n:
-        refuse(function, "weights", f"have shape (n_replicates, n_items), n_items {n}", f"{w.shape}")
+        refuse(f"{function}: weights must have shape (n_replicates, n_items), n_items {n}; got {w.shape}")
     return w
 
 
@@ -158,7 +151,7 @@ def cohen_kappa(
     Source: Cohen 1960; weighted: Cohen 1968.
     """
     if weighting not in (None, "linear", "quadratic"):
-        refuse("cohen_kappa", "weighting", "be None, 'linear' or 'quadratic'", f"{weighting!r}")
+        refuse(f"cohen_kappa: weighting must be None, 'linear' or 'quadratic'; got {weighting!r}")
     x, v = _pair(a, b, ignore, categories, "cohen_kappa")
     return _out(
         _cohen_kappa(_tables(x[:1], x[1:], max(len(v), 1), _unit(weights, x.shape[1], "cohen_kappa")), weighting)[:, 0],
@@ -185,11 +178,8 @@ def pabak(
     x, v = _pair(a, b, ignore, None, "pabak")
     if categories < max(2, len(v)):
         refuse(
-            "pabak",
-            "categories",
-            "be at least 2 and cover the labels",
-            f"{categories} for {v}",
-            remedy=f"pass categories={max(2, len(v))}",
+            f"pabak: categories must be at least 2 and cover the labels; got {categories} for {v}; pass "
+            f"categories={max(2, len(v))}"
         )
     return _out(
         _pabak(_tables(x[:1], x[1:], max(len(v), 1), _unit(weights, x.shape[1], "pabak")), categories)[:, 0], weights
@@ -268,18 +258,15 @@ def krippendorff_alpha(
     """
     f = "krippendorff_alpha"
     if level not in LEVELS:
-        refuse(f, "level", f"be one of {LEVELS}", f"{level!r}")
+        refuse(f"{f}: level must be one of {LEVELS}; got {level!r}")
     if weights is not None and rater_weights is not None:
         raise ValueError(f"{f}: give weights or rater_weights, not both")
     codes, values = _matrix(ratings, ignore, categories, f)
     w = _unit(weights, codes.shape[1], f)
     if level in ("interval", "ratio") and any(isinstance(v, str) for v in values):
         refuse(
-            f,
-            "ratings",
-            f"be numbers at level {level}",
-            f"{values[:5]}",
-            remedy="use ordinal with categories, or map them to numbers",
+            f"{f}: ratings must be numbers at level {level}; got {values[:5]}; use ordinal with categories, or map "
+            "them to numbers"
         )
     if not values:
         return _out(
@@ -288,7 +275,7 @@ def krippendorff_alpha(
         )
     x = np.asarray(values, float) if level in ("interval", "ratio") else np.arange(len(values), dtype=float)
     if level == "ratio" and x.min() < 0:
-        refuse(f, "ratings", "not be negative at level ratio", f"{x.min()}", remedy="use interval")
+        refuse(f"{f}: ratings must not be negative at level ratio; got {x.min()}; use interval")
     of_rater = np.ones((1, len(codes))) if rater_weights is None else _unit(rater_weights, len(codes), f)
     if level == "interval":
         has = (codes >= 0).astype(float)
@@ -361,7 +348,7 @@ METRICS: dict[str, Callable] = {
 
 def _metric(name: str, function: str) -> Callable:
     if name not in METRICS:
-        refuse(function, "metric", f"be one of {sorted(METRICS)}", f"{name!r}")
+        refuse(f"{function}: metric must be one of {sorted(METRICS)}; got {name!r}")
     return METRICS[name]
 
 

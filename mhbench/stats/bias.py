@@ -37,7 +37,7 @@ def as_scores(
     gone = (x == None) | np.isin(x, list(missing))  # noqa: E711 (by element)
     unknown = sorted({str(v) for v in x[~gone]} - {positive, negative})
     if unknown:
-        refuse("as_scores", "labels", f"be {positive!r}, {negative!r} or among missing {list(missing)}", f"{unknown}")
+        refuse(f"as_scores: labels must be {positive!r}, {negative!r} or among missing {list(missing)}; got {unknown}")
     return np.where(gone, np.nan, (x == positive).astype(float))
 
 # %% ../../nbs/stats/05_bias.ipynb #aedf4077
@@ -53,11 +53,8 @@ class Shared(NamedTuple):
 def _lineage(name: str, lineages: Mapping[str, str], function: str) -> str:
     if not lineages.get(name):
         refuse(
-            function,
-            "lineages",
-            "name a family for every model",
-            f"none for {name!r}",
-            remedy=f"add it, e.g. lineages[{name!r}] = 'gemma'",
+            f"{function}: lineages must name a family for every model; got none for {name!r}; add it, e.g. "
+            f"lineages[{name!r}] = 'gemma'"
         )
     return lineages[name]
 
@@ -122,14 +119,12 @@ def _bias(
     x = np.asarray(scores, float)
     if x.shape[:2] != (len(annotators), len(students)) or x.ndim != 3:
         refuse(
-            function,
-            "scores",
-            f"have shape (n_annotators, n_students, n_items), here ({len(annotators)}, {len(students)}, n)",
-            f"{x.shape}",
+            f"{function}: scores must have shape (n_annotators, n_students, n_items), here ({len(annotators)}, "
+            f"{len(students)}, n); got {x.shape}"
         )
     for what, names in (("annotators", annotators), ("students", students)):
         if len(set(names)) != len(names):
-            refuse(function, f"{what}", "be different names", f"{list(names)}")
+            refuse(f"{function}: {what} must be different names; got {list(names)}")
     of = {m: _lineage(m, lineages, function) for m in [*annotators, *students]}
     found, columns = [], []
     for i, a in enumerate(annotators):
@@ -140,10 +135,8 @@ def _bias(
                 continue
             if not peers:
                 refuse(
-                    function,
-                    "annotators",
-                    f"include peers of another lineage than {a!r} ({of[a]})",
-                    f"{list(annotators)}",
+                    f"{function}: annotators must include peers of another lineage than {a!r} ({of[a]}); got "
+                    f"{list(annotators)}"
                 )
             has = ~np.isnan(x[peers, k])
             consensus = _divide(np.where(has, x[peers, k], 0.0).sum(0), has.sum(0).astype(float))
@@ -154,7 +147,7 @@ def _bias(
     d = np.column_stack(columns)
     empty = [f[:2] for f, c in zip(found, columns) if np.isnan(c).all()]
     if empty:
-        refuse(function, "every pair", "share at least one scored item with a peer", f"none for {empty}")
+        refuse(f"{function}: every pair must share at least one scored item with a peer; got none for {empty}")
     all_of = bootstrap(mean, d, **kwargs)
     units = _groups(kwargs.get("clusters"), len(d), "clusters")
     tests = len(found) if tests is None else tests
@@ -228,19 +221,17 @@ def position_bias(
     x, y = np.asarray(forward, dtype=object), np.asarray(backward, dtype=object)
     if x.shape != y.shape or x.ndim != 1:
         refuse(
-            "position_bias",
-            "forward and backward",
-            "be one verdict a pair each, same shape",
-            f"{x.shape} and {y.shape}",
+            f"position_bias: forward and backward must be one verdict a pair each, same shape; got {x.shape} and "
+            f"{y.shape}"
         )
     value = {"first": 1.0, "second": 0.0, "tie": 0.5}
     unknown = sorted({str(v) for v in [*x, *y] if not pd.isna(v)} - set(value))
     if unknown:
-        refuse("position_bias", "verdicts", "be 'first', 'second', 'tie' or None", f"{unknown}")
+        refuse(f"position_bias: verdicts must be 'first', 'second', 'tie' or None; got {unknown}")
     a, b = (np.array([np.nan if pd.isna(v) else value[v] for v in z]) for z in (x, y))
     gone = np.isnan(a + b)
     if gone.all():
-        refuse("position_bias", "at least one pair", "have a verdict in both orders", "none")
+        refuse("position_bias: at least one pair must have a verdict in both orders; got none")
     i = bootstrap(mean, np.where(gone[:, None], np.nan, np.column_stack([a + b == 1, (a + b) / 2 - 0.5])), **kwargs)
     n = len(np.unique(_groups(kwargs.get("clusters"), len(x), "clusters")[~gone]))
     consistency, preference = (_column(i, k)._replace(n=n, units=int((~gone).sum())) for k in (0, 1))

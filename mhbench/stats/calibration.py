@@ -24,21 +24,15 @@ def _distributions(soft, probs, function) -> tuple[np.ndarray, np.ndarray]:
     p, q = np.asarray(soft, float), np.asarray(probs, float)
     if p.shape != q.shape or p.ndim != 2:
         refuse(
-            function,
-            "soft and probs",
-            "have one row a unit and one column an option each",
-            f"shapes {p.shape} and {q.shape}",
-            remedy="pad shorter rows with zeros",
+            f"{function}: soft and probs must have one row a unit and one column an option each; got shapes {p.shape} "
+            f"and {q.shape}; pad shorter rows with zeros"
         )
     for name, x in (("soft", p), ("probs", q)):
         bad = np.flatnonzero(~((x >= 0).all(1) & (np.abs(x.sum(1) - 1) < 1e-6)))
         if len(bad):
             refuse(
-                function,
-                f"{name}",
-                "be probabilities that sum to 1 in every row",
-                f"{x[bad[0]].tolist()}",
-                place=f"unit {bad[0]}",
+                f"{function}: {name} must be probabilities that sum to 1 in every row; got {x[bad[0]].tolist()} (unit "
+                f"{bad[0]})"
             )
     return p, q
 
@@ -66,7 +60,7 @@ def cross_entropy(
     """
     p, q = _distributions(soft, probs, "cross_entropy")
     if not 0 <= floor < 1:
-        refuse("cross_entropy", "floor", "be in [0, 1)", f"{floor}")
+        refuse(f"cross_entropy: floor must be in [0, 1); got {floor}")
     with np.errstate(divide="ignore", invalid="ignore"):
         h = -np.where(p > 0, p * np.log(np.maximum(q, floor)), 0).sum(1)
         if relative:
@@ -113,17 +107,14 @@ class Reliability(NamedTuple):
 def _binned(confidence, right, bins, strategy, function) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     c, r = np.asarray(confidence, float), np.asarray(right, float)
     if c.shape != r.shape or c.ndim != 1:
-        refuse(function, "confidence and right", "have one entry a unit each", f"shapes {c.shape} and {r.shape}")
+        refuse(f"{function}: confidence and right must have one entry a unit each; got shapes {c.shape} and {r.shape}")
     if not ((c >= 0) & (c <= 1)).all():
         refuse(
-            function,
-            "confidence",
-            "be in [0, 1]",
-            f"{c[~((c >= 0) & (c <= 1))][0]}",
-            remedy="leave out units without one, and say how many",
+            f"{function}: confidence must be in [0, 1]; got {c[~((c >= 0) & (c <= 1))][0]}; leave out units without "
+            "one, and say how many"
         )
     if bins < 1 or strategy not in ("width", "mass"):
-        refuse(function, "bins", "be 1 or more and strategy width or mass", f"{bins} and {strategy!r}")
+        refuse(f"{function}: bins must be 1 or more and strategy width or mass; got {bins} and {strategy!r}")
     if strategy == "width":
         edges = np.linspace(0, 1, bins + 1)
     else:

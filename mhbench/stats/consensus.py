@@ -27,7 +27,7 @@ def _onehot(codes: np.ndarray, k: int) -> np.ndarray:
 def _vote(counts: np.ndarray, rule: str) -> np.ndarray:
     "The winner of counts (..., K) as a code, -1 where there is none."
     if rule not in ("majority", "plurality"):
-        refuse("majority", "rule", "be 'majority' or 'plurality'", f"{rule!r}")
+        refuse(f"majority: rule must be 'majority' or 'plurality'; got {rule!r}")
     top = counts.max(-1)
     clear = 2 * top > counts.sum(-1) if rule == "majority" else (counts == top[..., None]).sum(-1) == 1
     return np.where(clear & (top > 0), counts.argmax(-1), -1)
@@ -143,14 +143,12 @@ def alignment(
     f = "alignment"
     formula = _metric(metric, f)
     if reference not in ("full", "leave_one_out"):
-        refuse(f, "reference", "be 'full' or 'leave_one_out'", f"{reference!r}")
+        refuse(f"{f}: reference must be 'full' or 'leave_one_out'; got {reference!r}")
     panel, several = np.asarray(labels, dtype=object), np.atleast_2d(np.asarray(annotator, dtype=object))
     if panel.ndim != 2 or several.shape[1] != panel.shape[1]:
         refuse(
-            f,
-            "annotator",
-            "have one label an item of the panel",
-            f"{np.shape(annotator)} for labels {panel.shape}",
+            f"{f}: annotator must have one label an item of the panel; got {np.shape(annotator)} for labels "
+            f"{panel.shape}"
         )
     x, v = _matrix(np.vstack([panel, several]), ignore, None, f)
     x, y, k = x[: len(panel)], x[len(panel) :], max(len(v), 1)
@@ -243,13 +241,11 @@ def best_ensemble(
     panel, several = np.asarray(labels, dtype=object), np.asarray(annotators, dtype=object)
     if several.ndim != 2 or panel.ndim != 2 or several.shape[1] != panel.shape[1]:
         refuse(
-            f,
-            "annotators",
-            "have shape (n_annotators, n_items) with the items of labels",
-            f"{several.shape} for labels {panel.shape}",
+            f"{f}: annotators must have shape (n_annotators, n_items) with the items of labels; got {several.shape} "
+            f"for labels {panel.shape}"
         )
     if len(several) > 15:
-        refuse(f, "annotators", "be at most 15 (16,384 ensembles)", f"{len(several)}", remedy="leave out the weakest")
+        refuse(f"{f}: annotators must be at most 15 (16,384 ensembles); got {len(several)}; leave out the weakest")
     x, v = _matrix(np.vstack([panel, several]), ignore, None, f)
     k, subsets = max(len(v), 1), _odd_subsets(len(several))
     verdict, consensus, of = _patterns(
@@ -294,11 +290,8 @@ def _search_result(
     defined = np.isfinite(outer.max(1)) & np.isfinite(corrected)
     if not defined.any():
         refuse(
-            "best_ensemble",
-            "at least one replicate",
-            f"have a defined {metric}",
-            "none",
-            remedy="there are too few items with a consensus",
+            f"best_ensemble: at least one replicate must have a defined {metric}; got none; there are too few items "
+            "with a consensus"
         )
     truth = np.where(defined, s[win], np.nan)  # what each replicate's winner is worth
     optimism, error = (

@@ -31,7 +31,7 @@ def wilson(
     Source: Wilson 1927; Agresti and Coull 1998.
     """
     if not (n > 0 and 0 <= k <= n):
-        refuse("wilson", "k", "be between 0 and n, and n above 0", f"k={k}, n={n}")
+        refuse(f"wilson: k must be between 0 and n, and n above 0; got k={k}, n={n}")
     z = float(ndtri(0.5 + level / 2))
     p = k / n
     middle = p + z * z / (2 * n)
@@ -235,11 +235,8 @@ def estimate(
     )
     if np.ndim(i.estimate):
         refuse(
-            "estimate",
-            "statistic",
-            "give one number",
-            f"shape {np.shape(i.estimate)}",
-            remedy="take bootstrap, and Estimate.from_interval for each value",
+            f"estimate: statistic must give one number; got shape {np.shape(i.estimate)}; take bootstrap, and "
+            "Estimate.from_interval for each value"
         )
     has = np.logical_and.reduce([_has_value(a, axis) for a in arrays])
     of = np.arange(len(has)) if clusters is None else np.asarray(clusters)

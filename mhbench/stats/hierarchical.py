@@ -120,19 +120,19 @@ def _problem(
     "The checked arguments, and the index of each annotation's question."
     x = _scores(scores, function)
     if len(x) == 0:
-        refuse(function, "scores", "not be empty", "no annotation")
+        refuse(f"{function}: scores must not be empty; got no annotation")
     labels = [np.asarray(questions), np.asarray(raters)]
     for name, l in zip(("questions", "raters"), labels):
         if l.shape != (len(x),):
-            refuse(function, f"{name}", f"be one label an annotation, shape ({len(x)},)", f"{l.shape}")
+            refuse(f"{function}: {name} must be one label an annotation, shape ({len(x)},); got {l.shape}")
     if offset not in ("paper", "symmetric"):
-        refuse(function, "offset", "be 'paper' or 'symmetric'", f"{offset!r}")
+        refuse(f"{function}: offset must be 'paper' or 'symmetric'; got {offset!r}")
     if not 0 < slope_bounds[0] <= 1 <= slope_bounds[1] < np.inf:
-        refuse(function, "slope_bounds", "be positive and hold 1", f"{slope_bounds}")
+        refuse(f"{function}: slope_bounds must be positive and hold 1; got {slope_bounds}")
     if not offset_bounds[0] <= 0 <= offset_bounds[1]:
-        refuse(function, "offset_bounds", "hold 0", f"{offset_bounds}")
+        refuse(f"{function}: offset_bounds must hold 0; got {offset_bounds}")
     if not 0 <= penalty < np.inf:
-        refuse(function, "penalty", "be zero or more", f"{penalty}")
+        refuse(f"{function}: penalty must be zero or more; got {penalty}")
     (uq, q), (ur, r) = (np.unique(l, return_inverse=True) for l in labels)
     shape, symmetric = (len(uq), x.shape[1]), offset == "symmetric"
     pairs = _pairs(x, q, r, symmetric)
@@ -293,10 +293,7 @@ def hierarchical_bradley_terry(
     )
     if not problem.rated.any(1).all():
         refuse(
-            "hierarchical_bradley_terry",
-            "every question",
-            "have a rated option",
-            "none",
+            "hierarchical_bradley_terry: every question must have a rated option; got none",
             place=f"{problem.questions[~problem.rated.any(1)][0]}",
             remedy="leave it out",
         )
@@ -333,11 +330,8 @@ def _draws(
         if len(good) == need:
             return np.concatenate(kept), vain
     refuse(
-        function,
-        "raters",
-        "have enough annotations for a draw to hold them all",
-        f"{int(onehot.sum(0).min())} for {problem.raters[onehot.sum(0).argmin()]!r}",
-        remedy="join raters of few annotations under one name",
+        f"{function}: raters must have enough annotations for a draw to hold them all; got {int(onehot.sum(0).min())} "
+        f"for {problem.raters[onehot.sum(0).argmin()]!r}; join raters of few annotations under one name"
     )
 
 

@@ -26,7 +26,7 @@ def _both(judge: Any, people: Any, function: str) -> tuple[np.ndarray, np.ndarra
     "Scores where both are there, and where that is."
     y, x = np.asarray(judge, float), np.asarray(people, float)
     if y.shape != x.shape or y.ndim != 1:
-        refuse(function, "judge and people", "have one score an answer each", f"shapes {y.shape} and {x.shape}")
+        refuse(f"{function}: judge and people must have one score an answer each; got shapes {y.shape} and {x.shape}")
     there = ~(np.isnan(y) | np.isnan(x))
     return y[there], x[there], there
 
@@ -75,7 +75,7 @@ def bland_altman(
     """
     y, x, there = _both(judge, people, "bland_altman")
     if len(y) < 3:
-        refuse("bland_altman", "judge and people", "share three answers or more", f"{len(y)}")
+        refuse(f"bland_altman: judge and people must share three answers or more; got {len(y)}")
     of = np.unique(np.arange(len(y)) if clusters is None else np.asarray(clusters)[there], return_inverse=True)[1]
     d, z = y - x, float(ndtri(0.975))
     about: dict[str, Any] = {"n": len(y), "n_clusters": int(of.max()) + 1, "level": level}
@@ -124,7 +124,7 @@ def split_half_calibration(
     of = np.arange(len(y)) if clusters is None else np.unique(np.asarray(clusters)[there], return_inverse=True)[1]
     n_cases = len(set(of.tolist()))
     if n_cases < 6:
-        refuse("split_half_calibration", "judge and people", "share six cases or more", f"{n_cases}")
+        refuse(f"split_half_calibration: judge and people must share six cases or more; got {n_cases}")
     first = np.random.default_rng(seed).permutation(n_cases) < n_cases // 2
     fit, test = first[of], ~first[of]
     varies = y[fit].std() > 0
@@ -154,11 +154,13 @@ def corrected_share(
     """
     counts = ((n_positive, n), (right_negative, m0), (right_positive, m1))
     if any(not 0 <= k <= total or total <= 0 for k, total in counts):
-        refuse("corrected_share", "counts", "be between 0 and their total, and totals above 0", f"{counts}")
+        refuse(f"corrected_share: counts must be between 0 and their total, and totals above 0; got {counts}")
     p, q0, q1 = n_positive / n, right_negative / m0, right_positive / m1
     if q0 + q1 <= 1:
         rule, got = "be better than a coin: q0 + q1 above 1", f"q0 = {q0:.3f}, q1 = {q1:.3f}"
-        refuse("corrected_share", "the judge", rule, got, remedy="report people's labels alone, or take another judge")
+        refuse(
+            f"corrected_share: the judge must {rule}; got {got}; report people's labels alone, or take another judge"
+        )
     z = float(ndtri(0.5 + level / 2))
     theta = (p + q0 - 1) / (q0 + q1 - 1)
     p_, q0_, q1_ = (
@@ -207,7 +209,7 @@ def corrected_over_cases(
     said, right, of = np.asarray(found, bool), np.asarray(good, bool), np.asarray(labelled_cases)
     if right.all() or not right.any():
         refuse(
-            "corrected_over_cases", "good", "hold correct and wrong answers", f"{right.sum()} of {len(right)} correct"
+            f"corrected_over_cases: good must hold correct and wrong answers; got {right.sum()} of {len(right)} correct"
         )
     negative = effective_counts(~said[~right], of[~right], level)
     positive = effective_counts(said[right], of[right], level)
@@ -241,7 +243,7 @@ def leave_one_rater_out(
     x, y = np.asarray(scores, float), np.asarray(judge, float)
     if x.ndim != 2 or x.shape != (len(raters), len(y)) or len(raters) < 2:
         rule = "have one row a rater (two or more) and one column an answer"
-        refuse("leave_one_rater_out", "scores", rule, f"{x.shape} for {len(raters)} raters and {len(y)} answers")
+        refuse(f"leave_one_rater_out: scores must {rule}; got {x.shape} for {len(raters)} raters and {len(y)} answers")
     out = []
     for r, name in enumerate(raters):
         others = np.delete(x, r, axis=0)

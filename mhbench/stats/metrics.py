@@ -21,7 +21,7 @@ __all__ = ['Average', 'accuracy', 'ClassScores', 'class_scores', 'precision', 'r
 def _weights(weights: np.ndarray | None, n: int, function: str) -> np.ndarray:
     w = np.ones((1, n)) if weights is None else np.atleast_2d(np.asarray(weights, float))
     if w.shape[1] != n:
-        refuse(function, "weights", f"have one column a unit, shape (B, {n})", f"shape {w.shape}")
+        refuse(f"{function}: weights must have one column a unit, shape (B, {n}); got shape {w.shape}")
     return w
 
 
@@ -50,22 +50,18 @@ def _pair(
     "Truth and answers as codes, and the classes; an answer outside the classes given is a missing one."
     truth, answers = (x.tolist() if isinstance(x, np.ndarray) else list(x) for x in (truth, answers))
     if len(truth) != len(answers):
-        refuse(function, "truth and answers", "have one entry a unit each", f"{len(truth)} and {len(answers)}")
+        refuse(f"{function}: truth and answers must have one entry a unit each; got {len(truth)} and {len(answers)}")
     at = next((i for i, t in enumerate(truth) if _missing(t)), None)
     if at is not None:
         refuse(
-            function,
-            "truth",
-            "not be missing",
-            f"{truth[at]!r}",
-            place=f"unit {at}",
-            remedy="leave out units without a key, and say how many",
+            f"{function}: truth must not be missing; got {truth[at]!r} (unit {at}); leave out units without a key, and "
+            "say how many"
         )
     seen = {x for x in truth} | {x for x in answers if not _missing(x)}
     names = list(classes) if classes is not None else sorted(seen, key=lambda x: (str(type(x)), x))
     strange = {x for x in truth} - set(names)
     if strange:
-        refuse(function, "classes", "include every true class", f"none for {sorted(map(str, strange))}")
+        refuse(f"{function}: classes must include every true class; got none for {sorted(map(str, strange))}")
     known = {x: i for i, x in enumerate(names)}
     return _codes(truth, known), _codes(answers, known), names
 
@@ -134,13 +130,7 @@ def _drawn(
 
 def _averaged(which: str, truth, answers, average, classes, weights) -> Any:
     if average not in ("macro", "weighted", "micro"):
-        refuse(
-            f"{which}",
-            "average",
-            "be macro, weighted or micro",
-            f"{average!r}",
-            remedy="class_scores gives every class",
-        )
+        refuse(f"{which}: average must be macro, weighted or micro; got {average!r}; class_scores gives every class")
     hit, answered, support, is_true, w = _counts(truth, answers, classes, weights, which)
     top, bottom = {"precision": (hit, answered), "recall": (hit, support), "f1": (2 * hit, answered + support)}[which]
     if average == "micro":
@@ -218,14 +208,13 @@ def compare_settings(
     """
     f, s = np.asarray(first, float), np.asarray(second, float)
     if f.shape != s.shape or f.ndim != 1:
-        refuse("compare_settings", "first and second", "have one entry a unit each", f"shapes {f.shape} and {s.shape}")
+        refuse(
+            f"compare_settings: first and second must have one entry a unit each; got shapes {f.shape} and {s.shape}"
+        )
     if not (np.isin(f, (0, 1)).all() and np.isin(s, (0, 1)).all()):
         refuse(
-            "compare_settings",
-            "first and second",
-            "be right or wrong, 1 or 0",
-            "another value",
-            remedy="compare on the units that both settings have",
+            "compare_settings: first and second must be right or wrong, 1 or 0; got another value; compare on the "
+            "units that both settings have"
         )
     w = _weights(weights, len(f), "compare_settings")
     n, c, o_f, o_s, none = w.sum(1), w @ (f * s), w @ (f * (1 - s)), w @ ((1 - f) * s), w @ ((1 - f) * (1 - s))
@@ -264,10 +253,11 @@ def set_scores(
     names, c = np.asarray(sets), np.asarray(right, float)
     if names.shape != c.shape or names.ndim != 1:
         refuse(
-            "set_scores", "sets and right", "have one entry a sub-question each", f"shapes {names.shape} and {c.shape}"
+            f"set_scores: sets and right must have one entry a sub-question each; got shapes {names.shape} and "
+            f"{c.shape}"
         )
     if not np.isin(c, (0, 1)).all():
-        refuse("set_scores", "right", "be 1 or 0", "another value", remedy="an answer that is missing is 0")
+        refuse("set_scores: right must be 1 or 0; got another value; an answer that is missing is 0")
     if not len(names):
         return SetScores(names, c, np.zeros(0, int))
     _, first, codes = np.unique(names, return_index=True, return_inverse=True)
@@ -283,11 +273,11 @@ def indicator(
     "Label sets as a table of zeros and ones, and the count of distinct names that are not on the list."
     at = {x: j for j, x in enumerate(labels)}
     if len(at) != len(labels):
-        refuse("indicator", "labels", "differ from one another", "a repeated one")
+        refuse("indicator: labels must differ from one another; got a repeated one")
     table, unknown = np.zeros((len(units), len(labels)), bool), np.zeros(len(units), int)
     for i, names in enumerate(units):
         if isinstance(names, str):
-            refuse("indicator", "units", "hold a list of labels each", f"the text {names!r}", place=f"unit {i}")
+            refuse(f"indicator: units must hold a list of labels each; got the text {names!r} (unit {i})")
         for name in set(names):
             if name in at:
                 table[i, at[name]] = True
@@ -300,14 +290,11 @@ def _tables(truth, answers, function) -> tuple[np.ndarray, np.ndarray]:
     y, p = np.asarray(truth), np.asarray(answers)
     if y.shape != p.shape or y.ndim != 2:
         refuse(
-            function,
-            "truth and answers",
-            "have one row a unit and one column a label each",
-            f"shapes {y.shape} and {p.shape}",
-            remedy="make them with indicator",
+            f"{function}: truth and answers must have one row a unit and one column a label each; got shapes {y.shape} "
+            f"and {p.shape}; make them with indicator"
         )
     if not (np.isin(y, (0, 1)).all() and np.isin(p, (0, 1)).all()):
-        refuse(function, "truth and answers", "hold 0 and 1", "another value")
+        refuse(f"{function}: truth and answers must hold 0 and 1; got another value")
     return y.astype(float), p.astype(float)
 
 
@@ -343,7 +330,7 @@ def multilabel_f1(
     Source: Fouda et al. 2025 (PsychiatryBench), equations 12-13.
     """
     if average not in ("weighted", "macro", "micro", None):
-        refuse("multilabel_f1", "average", "be weighted, macro, micro or None", f"{average!r}")
+        refuse(f"multilabel_f1: average must be weighted, macro, micro or None; got {average!r}")
     y, p = _tables(truth, answers, "multilabel_f1")
     w = _weights(weights, len(y), "multilabel_f1")
     hit, answered, support = w @ (y * p), w @ p, w @ y
@@ -383,15 +370,12 @@ def majority_vote(
     Raises: ValueError where units have different numbers of samples.
     """
     if ties not in ("first", "none"):
-        refuse("majority_vote", "ties", "be first or none", f"{ties!r}")
+        refuse(f"majority_vote: ties must be first or none; got {ties!r}")
     rows = [list(r) for r in samples]
     if len({len(r) for r in rows}) > 1:
         refuse(
-            "majority_vote",
-            "samples",
-            "be as many for every unit",
-            f"{sorted({len(r) for r in rows})}",
-            remedy="fill up with None",
+            f"majority_vote: samples must be as many for every unit; got {sorted({len(r) for r in rows})}; fill up "
+            "with None"
         )
     known = {x: i for i, x in enumerate(dict.fromkeys(x for r in rows for x in r if not _missing(x)))}
     n, k = len(rows), len(known)

@@ -58,17 +58,14 @@ def inverse_variance_mean(
     """
     f, x, s = "inverse_variance_mean", np.asarray(estimates, float), np.asarray(se, float)
     if x.ndim != 1 or s.shape != x.shape or len(x) == 0:
-        refuse(f, "estimates and se", "be of one length, at least 1", f"shapes {x.shape} and {s.shape}")
+        refuse(f"{f}: estimates and se must be of one length, at least 1; got shapes {x.shape} and {s.shape}")
     if model not in ("fixed", "random"):
-        refuse(f, "model", "be fixed or random", f"{model!r}")
+        refuse(f"{f}: model must be fixed or random; got {model!r}")
     s = np.maximum(s, floor)
     if not (np.isfinite(x).all() and np.isfinite(s).all() and (s > 0).all()):
         refuse(
-            f,
-            "estimates",
-            "be finite and se above zero",
-            f"se {s.tolist()}",
-            remedy="give floor, e.g. 0.01, where a score did not vary",
+            f"{f}: estimates must be finite and se above zero; got se {s.tolist()}; give floor, e.g. 0.01, where a "
+            "score did not vary"
         )
     w = 1 / s**2
     q = float(w @ (x - w @ x / w.sum()) ** 2)

@@ -23,19 +23,13 @@ def _scores(scores: Any, function: str) -> np.ndarray:
     x = np.asarray(scores, float)
     if x.ndim != 2 or x.shape[1] < 2:
         refuse(
-            function,
-            "scores",
-            "have shape (n_annotations, n_options) with two options or more",
-            f"{x.shape}",
-            remedy="one row an annotation",
+            f"{function}: scores must have shape (n_annotations, n_options) with two options or more; got {x.shape}; "
+            "one row an annotation"
         )
     if np.isinf(x).any():
         refuse(
-            function,
-            "scores",
-            "be finite, or NaN where an option was not rated",
-            "an infinite one",
-            place=f"row {int(np.isinf(x).any(1).argmax())}",
+            f"{function}: scores must be finite, or NaN where an option was not rated; got an infinite one (row "
+            f"{int(np.isinf(x).any(1).argmax())})"
         )
     return x
 
@@ -85,15 +79,12 @@ def _connected(
 
 def _refuse_infinite(beats: np.ndarray, penalty: float, function: str) -> None:
     if penalty < 0 or not np.isfinite(penalty):
-        refuse(function, "penalty", "be zero or more", f"{penalty}")
+        refuse(f"{function}: penalty must be zero or more; got {penalty}")
     if penalty == 0 and not _connected(beats, np.ones(len(beats), bool)):
         never_lost, never_won = (np.flatnonzero(~x.any(1)).tolist() for x in (beats.T, beats))
         refuse(
-            function,
-            "the comparisons",
-            "connect all options both ways for a finite estimate",
-            f"options {never_lost} that never lost and {never_won} that never won",
-            remedy="pass penalty, e.g. 0.1",
+            f"{function}: the comparisons must connect all options both ways for a finite estimate; got options "
+            f"{never_lost} that never lost and {never_won} that never won; pass penalty, e.g. 0.1"
         )
 
 
@@ -101,11 +92,8 @@ def _refuse_runaway_ties(wins: np.ndarray, ties: np.ndarray, penalty: float, fun
     "What Davidson's model asks beside connection: wins, ties, and a closed walk of more wins than ties."
     if not (ties.any() and wins.any()):
         refuse(
-            f"{function}",
-            "with ties, both wins and ties",
-            "occur",
-            f"{'only ties' if ties.any() else 'no ties'}",
-            remedy="leave ties out",
+            f"{function}: with ties, both wins and ties must occur; got {'only ties' if ties.any() else 'no ties'}; "
+            "leave ties out"
         )
     if penalty > 0:
         return
@@ -116,11 +104,9 @@ def _refuse_runaway_ties(wins: np.ndarray, ties: np.ndarray, penalty: float, fun
         return
     levels = (levels - levels.min()).astype(int).tolist()
     refuse(
-        f"{function}",
-        "with ties, some closed walk along wins and ties",
-        "hold more wins than ties for a finite estimate",
-        f"none: with the options on levels {levels} each win goes down a level or more and each tie spans one at most",
-        remedy="pass penalty, e.g. 0.1",
+        f"{function}: with ties, some closed walk along wins and ties must hold more wins than ties for a finite "
+        f"estimate; got none: with the options on levels {levels} each win goes down a level or more and each tie "
+        "spans one at most; pass penalty, e.g. 0.1"
     )
 
 
@@ -149,11 +135,8 @@ def _newton(
             s /= 2
         b = b - s * step
     refuse(
-        "bradley_terry",
-        "Newton's method",
-        "end within 100 steps",
-        f"a gradient of {np.abs(g).max():.2g}",
-        remedy="raise penalty",
+        f"bradley_terry: Newton's method must end within 100 steps; got a gradient of {np.abs(g).max():.2g}; raise "
+        "penalty",
         error=RuntimeError,
     )
 
@@ -173,11 +156,9 @@ def bradley_terry(
     f, w, modelled = "bradley_terry", np.asarray(wins, float), int(ties is not None)
     t = np.asarray(ties, float) if modelled else np.zeros_like(w)
     if w.ndim != 2 or w.shape[0] != w.shape[1] or len(w) < 2 or t.shape != w.shape:
-        refuse(
-            f"{f}", "wins and ties", "be square and of one size", f"{w.shape} and {t.shape}", remedy="see pairwise_wins"
-        )
+        refuse(f"{f}: wins and ties must be square and of one size; got {w.shape} and {t.shape}; see pairwise_wins")
     if not np.isfinite([w, t]).all() or min(w.min(), t.min()) < 0 or (t != t.T).any():
-        refuse(f"{f}", "wins and ties", "be counts, ties symmetric", "something else")
+        refuse(f"{f}: wins and ties must be counts, ties symmetric; got something else")
     k, off = len(w), ~np.eye(len(w), dtype=bool)
     _refuse_infinite((w + t > 0) & off, penalty, f)
     if modelled:
@@ -210,11 +191,8 @@ def _orders(row: np.ndarray, limit: int = 5040) -> tuple[list[list[int]], int, i
     n = int(np.prod([float(np.prod(np.arange(1, len(g) + 1))) for g in groups[:-1]]))
     if n > limit:
         refuse(
-            "plackett_luce",
-            "scores",
-            f"leave at most {limit} orders open in a row",
-            f"{n}",
-            remedy="use bradley_terry, which takes ties in its stride",
+            f"plackett_luce: scores must leave at most {limit} orders open in a row; got {n}; use bradley_terry, which "
+            "takes ties in its stride"
         )
     rest = groups[-1] + np.flatnonzero(np.isnan(row)).tolist()
     return (
@@ -264,6 +242,6 @@ def plackett_luce(
         objective, np.zeros(k), jac=True, method="L-BFGS-B", options={"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-8}
     )
     if np.abs(objective(o.x)[1]).max() > 1e-4 * max(1, len(rows)):
-        refuse("plackett_luce", "the optimiser", "end", f"{o.message}", remedy="raise penalty", error=RuntimeError)
+        refuse(f"plackett_luce: the optimiser must end; got {o.message}; raise penalty", error=RuntimeError)
     betas = o.x - o.x.mean()
     return Strengths(softmax(betas), betas, float(o.fun))

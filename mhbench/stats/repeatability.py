@@ -21,7 +21,7 @@ def _runs(scores: Any, function: str) -> tuple[np.ndarray, np.ndarray, np.ndarra
     "Runs with a score (N,), their means (N,) and their sums of squares around them (N,)."
     y = np.asarray(scores, float)
     if y.ndim != 2:
-        refuse(function, "scores", "have one row an answer and one column a run", f"shape {y.shape}")
+        refuse(f"{function}: scores must have one row an answer and one column a run; got shape {y.shape}")
     has = ~np.isnan(y)
     k = has.sum(1).astype(float)
     middle = np.where(has, y, 0).sum(1) / np.maximum(k, 1)
@@ -54,7 +54,7 @@ def flip_rate(
     "The share of pairs of runs that disagree, averaged over the answers that were judged twice or more."
     x = np.asarray(passed, float)
     if x.ndim != 2 or not np.isin(x[~np.isnan(x)], (0, 1)).all():
-        refuse("flip_rate", "passed", "be a table of 1 and 0, one row an answer", f"shape {x.shape}")
+        refuse(f"flip_rate: passed must be a table of 1 and 0, one row an answer; got shape {x.shape}")
     k, ones = (~np.isnan(x)).sum(1), np.nansum(x, axis=1)
     twice = (k > 1).astype(float)
     pairs = np.maximum(k * (k - 1) / 2, 1)
@@ -129,11 +129,11 @@ def variance_components(
     y = np.asarray(scores, float)
     if y.ndim != 3 or y.shape[1] * y.shape[2] < 2:
         rule = "have a row an answer, a column a wording and a layer a run, two verdicts an answer or more"
-        refuse("variance_components", "scores", rule, f"shape {y.shape}")
+        refuse(f"variance_components: scores must {rule}; got shape {y.shape}")
     complete = ~np.isnan(y).any((1, 2))
     left_out, y = int((~complete).sum()), y[complete]
     if len(y) < 2:
-        refuse("variance_components", "scores", "hold two answers or more without a failed verdict", f"{len(y)}")
+        refuse(f"variance_components: scores must hold two answers or more without a failed verdict; got {len(y)}")
     rows = _mean_squares(y)
     rng = np.random.default_rng(seed)
     observed = {name: ss / df for name, ss, df, _ in rows}

@@ -27,11 +27,8 @@ def _groups(labels: np.ndarray | None, n: int, name: str) -> np.ndarray:
     labels = np.asarray(labels)
     if labels.shape != (n,):
         refuse(
-            "bootstrap",
-            f"{name}",
-            f"be one label a unit, shape ({n},)",
-            f"shape {labels.shape}",
-            remedy="units lie along `axis`",
+            f"bootstrap: {name} must be one label a unit, shape ({n},); got shape {labels.shape}; units lie along "
+            "`axis`"
         )
     return pd.factorize(labels, use_na_sentinel=False)[0]
 
@@ -52,7 +49,7 @@ def draw_weights(
     Raises: ValueError where a cluster spans two strata.
     """
     if n_units < 1 or n < 1:
-        refuse("draw_weights", "n_units and n", "be at least 1", f"{n_units} and {n}")
+        refuse(f"draw_weights: n_units and n must be at least 1; got {n_units} and {n}")
     cluster = _groups(clusters, n_units, "clusters")
     stratum = _groups(strata, n_units, "strata") if strata is not None else np.zeros(n_units, int)
     k = int(cluster.max()) + 1
@@ -60,11 +57,8 @@ def draw_weights(
     of_cluster[cluster] = stratum
     if (of_cluster[cluster] != stratum).any():
         refuse(
-            "draw_weights",
-            "clusters",
-            "each lie within one stratum",
-            "one that spans two",
-            remedy="leave strata out, or join them",
+            "draw_weights: clusters must each lie within one stratum; got one that spans two; leave strata out, or "
+            "join them"
         )
     members = [np.flatnonzero(of_cluster == s) for s in range(int(stratum.max()) + 1)]
     rngs = [np.random.default_rng(s) for s in _sequence(seed).spawn(len(members))]
@@ -149,7 +143,7 @@ def percentile_interval(
     Source: Efron 1981.
     """
     if not 0 < level < 1:
-        refuse("percentile_interval", "level", "be between 0 and 1", f"{level}", remedy="0.95 for a 95% interval")
+        refuse(f"percentile_interval: level must be between 0 and 1; got {level}; 0.95 for a 95% interval")
     r = np.asarray(replicates, float)
     q = [(1 - level) / 2, (1 + level) / 2]
     if np.isnan(r).any():
@@ -231,10 +225,8 @@ def _evaluator(statistic: Callable, arrays: tuple, axis: int) -> Callable[[np.nd
             values = np.asarray(statistic(*arrays, weights=w), float)
             if values.shape[:1] != (len(w),):
                 refuse(
-                    "bootstrap",
-                    "statistic",
-                    f"return one value a row of weights, first axis {len(w)}",
-                    f"shape {values.shape}",
+                    f"bootstrap: statistic must return one value a row of weights, first axis {len(w)}; got shape "
+                    f"{values.shape}",
                     place=f"{name}",
                     remedy="wrap it in a function without the argument `weights` to have it called once a replicate",
                 )
@@ -279,13 +271,11 @@ def bootstrap(
     sizes = sorted({a.shape[axis] if a.ndim else 0 for a in arrays})
     if len(sizes) != 1 or sizes[0] == 0:
         refuse(
-            "bootstrap",
-            "arrays",
-            f"have the same number of units along axis {axis}, at least 1",
-            f"{[a.shape for a in arrays]}",
+            f"bootstrap: arrays must have the same number of units along axis {axis}, at least 1; got "
+            f"{[a.shape for a in arrays]}"
         )
     if method not in ("percentile", "bca"):
-        refuse("bootstrap", "method", "be 'percentile' or 'bca'", f"{method!r}")
+        refuse(f"bootstrap: method must be 'percentile' or 'bca'; got {method!r}")
     n_units, evaluate = sizes[0], _evaluator(statistic, arrays, axis)
     estimate = evaluate(np.ones((1, n_units)))[0]
     cluster = _groups(clusters, n_units, "clusters")
@@ -338,11 +328,8 @@ def paired_difference(
     """
     if np.shape(a) != np.shape(b):
         refuse(
-            "paired_difference",
-            "a and b",
-            "have the same shape, unit by unit",
-            f"{np.shape(a)} and {np.shape(b)}",
-            remedy="for two samples use independent_difference",
+            f"paired_difference: a and b must have the same shape, unit by unit; got {np.shape(a)} and {np.shape(b)}; "
+            "for two samples use independent_difference"
         )
 
     def difference(a, b, *common):

@@ -57,7 +57,7 @@ def simultaneous_intervals(
     d = np.asarray(differences, float)
     if d.ndim != 2 or not d.size:
         rule = "have a row a question and a column a pair, one or more of each"
-        refuse("simultaneous_intervals", "differences", rule, f"shape {d.shape}")
+        refuse(f"simultaneous_intervals: differences must {rule}; got shape {d.shape}")
     count = (~np.isnan(d)).sum(axis=0)
     estimate, low, high = (np.full(d.shape[1], np.nan) for _ in range(3))
     estimate[count > 0] = np.nanmean(d[:, count > 0], axis=0)

@@ -31,24 +31,18 @@ def soft_labels(
     """
     p, wrong = np.asarray(probs, float), np.asarray(wrong_options)
     if wrong.dtype != bool or wrong.shape != p.shape:
-        refuse("soft_labels", "wrong_options", f"be bool of shape {p.shape}", f"{wrong.dtype} of shape {wrong.shape}")
+        refuse(f"soft_labels: wrong_options must be bool of shape {p.shape}; got {wrong.dtype} of shape {wrong.shape}")
     if (p < 0).any() or not np.allclose(np.nansum(p, -1), 1, atol=1e-6):
         refuse(
-            "soft_labels",
-            "probs",
-            "be probabilities that sum to 1 in each row",
-            f"sums from {np.nansum(p, -1).min():.6f} to {np.nansum(p, -1).max():.6f}",
+            "soft_labels: probs must be probabilities that sum to 1 in each row; got sums from "
+            f"{np.nansum(p, -1).min():.6f} to {np.nansum(p, -1).max():.6f}"
         )
     kept = np.where(wrong, 0.0, np.nan_to_num(p))
     total = kept.sum(-1, keepdims=True)
     if (total <= 0).any():
         refuse(
-            "soft_labels",
-            "an option with probability",
-            "be left in every question",
-            "none",
-            place=f"row {int(np.argmin(total))}",
-            remedy="look at wrong_options",
+            "soft_labels: an option with probability must be left in every question; got none (row "
+            f"{int(np.argmin(total))}); look at wrong_options"
         )
     return kept / total
 
@@ -75,7 +69,7 @@ def group_means(
     """
     v, g = np.asarray(values, float), np.asarray(groups)
     if v.ndim < 1 or g.shape != v.shape[:1] or len(v) == 0:
-        refuse("group_means", "groups", "be one label a row of values", f"shapes {g.shape} and {v.shape}")
+        refuse(f"group_means: groups must be one label a row of values; got shapes {g.shape} and {v.shape}")
     names, code, size = np.unique(g, return_inverse=True, return_counts=True)
     flat, has = np.nan_to_num(v).reshape(len(v), -1), (~np.isnan(v)).astype(float).reshape(len(v), -1)
 
@@ -140,7 +134,7 @@ def question_alphas(
     r = np.arange(len(x)) if raters is None else np.asarray(raters)
     for name, labels in (("questions", g), ("raters", r)):
         if labels.shape != (len(x),):
-            refuse("question_alphas", name, f"be one label a row, shape ({len(x)},)", f"{labels.shape}")
+            refuse(f"question_alphas: {name} must be one label a row, shape ({len(x)},); got {labels.shape}")
     names, code = np.unique(g, return_inverse=True)
     alpha, low, high = (np.full(len(names), np.nan) for _ in range(3))
     size = np.zeros(len(names), int)

@@ -42,10 +42,8 @@ def paired_t(a: Sequence, b: Sequence) -> Comparison:
     d = np.asarray(a, float) - np.asarray(b, float) if np.shape(a) == np.shape(b) else None
     if d is None or d.ndim != 1 or len(d) < 2:
         refuse(
-            "paired_t",
-            "a and b",
-            "have one score a unit each, two units or more",
-            f"shapes {np.shape(a)} and {np.shape(b)}",
+            f"paired_t: a and b must have one score a unit each, two units or more; got shapes {np.shape(a)} and "
+            f"{np.shape(b)}"
         )
     se = d.std(ddof=1) / np.sqrt(len(d))
     t = d.mean() / se if se > 0 else np.nan
@@ -71,10 +69,8 @@ def chi_square(
     t = np.asarray(table, float)
     if t.ndim != 2 or min(t.shape) < 2 or (t < 0).any() or (t.sum(0) == 0).any() or (t.sum(1) == 0).any():
         refuse(
-            "chi_square",
-            "table",
-            "have two or more rows and columns, counts of 0 or more and no empty row or column",
-            f"{t.tolist()}",
+            "chi_square: table must have two or more rows and columns, counts of 0 or more and no empty row or "
+            f"column; got {t.tolist()}"
         )
     expected = t.sum(1, keepdims=True) * t.sum(0) / t.sum()
     x, df = ((t - expected) ** 2 / expected).sum(), (t.shape[0] - 1) * (t.shape[1] - 1)
@@ -91,9 +87,9 @@ def adjust_p(
     """
     raw = np.asarray(p, float)
     if ((raw < 0) | (raw > 1)).any():
-        refuse("adjust_p", "p", "be in [0, 1]", f"{raw.tolist()}")
+        refuse(f"adjust_p: p must be in [0, 1]; got {raw.tolist()}")
     if method not in ("holm", "bh", "bonferroni"):
-        refuse("adjust_p", "method", "be holm, bh or bonferroni", f"{method!r}")
+        refuse(f"adjust_p: method must be holm, bh or bonferroni; got {method!r}")
     order = np.argsort(raw, kind="stable")[: int((~np.isnan(raw)).sum())]
     m, out = len(order), raw.copy()
     if method == "bonferroni":
@@ -263,23 +259,15 @@ def stratified_permutation_test(
     f, x, s, g = "stratified_permutation_test", np.asarray(scores, float), np.asarray(second), np.asarray(strata)
     if x.ndim != 1 or s.shape != x.shape or g.shape != x.shape or s.dtype != bool:
         refuse(
-            f,
-            "scores, second (bool) and strata",
-            "have one entry a score",
-            f"shapes {x.shape}, {s.shape} ({s.dtype}), {g.shape}",
+            f"{f}: scores, second (bool) and strata must have one entry a score; got shapes {x.shape}, {s.shape} "
+            f"({s.dtype}), {g.shape}"
         )
     has = ~np.isnan(x)
     code = np.unique(g, return_inverse=True)[1]
     counts = np.bincount(code[has] * 2 + s[has], minlength=2 * (code.max(initial=0) + 1)).reshape(-1, 2)
     keep = has & (counts[code] > 0).all(1)
     if not keep.any():
-        refuse(
-            f,
-            "some stratum",
-            "have both labels",
-            f"none of {len(counts)}",
-            remedy="nothing can be compared within",
-        )
+        refuse(f"{f}: some stratum must have both labels; got none of {len(counts)}; nothing can be compared within")
     order = np.flatnonzero(keep)[np.argsort(code[keep], kind="stable")]
     x, s, code = x[order], s[order], np.unique(code[order], return_inverse=True)[1]
     n_strata, counts = int(code[-1]) + 1, np.stack([np.bincount(code[~s]), np.bincount(code[s])])
@@ -359,18 +347,16 @@ def compare_levels(
     `short` is "raise".
     """
     if short not in ("raise", "missing"):
-        refuse("compare_levels", "short", "be raise or missing", f"{short!r}")
+        refuse(f"compare_levels: short must be raise or missing; got {short!r}")
     x, q, l = np.asarray(scores, float), np.asarray(questions), np.asarray(levels)
     if x.ndim != 1 or q.shape != x.shape or l.shape != x.shape:
         refuse(
-            "compare_levels",
-            "scores, questions and levels",
-            "have one entry a prompt",
-            f"shapes {x.shape}, {q.shape}, {l.shape}",
+            f"compare_levels: scores, questions and levels must have one entry a prompt; got shapes {x.shape}, "
+            f"{q.shape}, {l.shape}"
         )
     names = np.unique(l).tolist() if order is None else list(order)
     if set(names) != set(np.unique(l)) or len(names) < 2:
-        refuse("compare_levels", "order", "hold the levels, two or more", f"{names} for {np.unique(l).tolist()}")
+        refuse(f"compare_levels: order must hold the levels, two or more; got {names} for {np.unique(l).tolist()}")
     tests = len(names) * (len(names) - 1) // 2 if tests is None else tests
     rows: list[tuple] = []  # first, second, and the fields of LevelDifference without p_adjusted
     for (a, b), s in zip(combinations(names, 2), np.random.SeedSequence(seed).spawn(len(names) ** 2)):
@@ -380,12 +366,8 @@ def compare_levels(
         if len(d) < 2:
             if short == "raise":
                 refuse(
-                    "compare_levels",
-                    "two levels",
-                    "share two questions or more",
-                    f"{len(d)}",
-                    place=f"{a}, {b}",
-                    remedy="pair them, compare as independent groups, or pass short='missing'",
+                    f"compare_levels: two levels must share two questions or more; got {len(d)} ({a}, {b}); pair them, "
+                    "compare as independent groups, or pass short='missing'"
                 )
             few = estimate(mean, d, n_boot=1, seed=s, level=level)
             rows.append((a, b, few, np.nan, np.nan, 0, np.nan, np.nan, int(((l == a) | (l == b)).sum())))
@@ -441,7 +423,9 @@ def sign_flip_test(
     of = np.arange(len(d)) if clusters is None else np.asarray(clusters)
     if d.ndim != 1 or not len(d) or np.isnan(d).any() or of.shape != d.shape:
         rule = "be numbers, one or more, with a cluster each"
-        refuse("sign_flip_test", "differences", rule, f"shape {d.shape}, {int(np.isnan(d).sum())} NaN, {of.shape}")
+        refuse(
+            f"sign_flip_test: differences must {rule}; got shape {d.shape}, {int(np.isnan(d).sum())} NaN, {of.shape}"
+        )
     total = np.bincount(np.unique(of, return_inverse=True)[1], d)
     total = total[np.abs(total) > 1e-12]  # what is 0 is 0 with either sign
     if not len(total):
@@ -509,9 +493,9 @@ def minimal_detectable_difference(
     """
     f = "minimal_detectable_difference"
     if n < 2 or comparisons < 1:
-        refuse(f, "n", "be 2 or more and comparisons 1 or more", f"{n} and {comparisons}")
+        refuse(f"{f}: n must be 2 or more and comparisons 1 or more; got {n} and {comparisons}")
     if not (0 < power < 1 and 0 < alpha < 1):
-        refuse(f, "power and alpha", "be between 0 and 1", f"{power} and {alpha}")
+        refuse(f"{f}: power and alpha must be between 0 and 1; got {power} and {alpha}")
     if not sd >= 0:
-        refuse(f, "sd", "be zero or more", f"{sd}")
+        refuse(f"{f}: sd must be zero or more; got {sd}")
     return float((ndtri(1 - alpha / (2 * comparisons)) + ndtri(power)) * sd / np.sqrt(n))

@@ -33,11 +33,8 @@ def on_core(scores: pd.DataFrame, core: str | None) -> pd.DataFrame:
     out = scores[scores["set"] == core]
     if not len(out):
         refuse(
-            "score",
-            "core",
-            "be an evaluation set of the items",
-            f"{core!r} for {sorted(scores['set'].dropna().unique())}",
-            remedy="mend studies.*.score.core in params.yaml",
+            f"score: core must be an evaluation set of the items; got {core!r} for "
+            f"{sorted(scores['set'].dropna().unique())}; mend studies.*.score.core in params.yaml"
         )
     return out
 

@@ -87,7 +87,7 @@ def judge_everything(
     """
     if asked.classifier is not None:
         remedy = "name a model that is asked, or an encoder that compares texts"
-        refuse("judge", "judges", "be models that read an answer", f"{asked.name}, a classifier", remedy=remedy)
+        refuse(f"judge: judges must be models that read an answer; got {asked.name}, a classifier", remedy=remedy)
     if asked.model is not None and asked.endpoint is not None:
         return judge(responses, items, asked.model, asked.endpoint, kind=kind, some_must_come=True, **settings)
     return judge_by_similarity(responses, items, asked.encoder, judge=asked.name, kind=kind, threshold=threshold)
@@ -157,12 +157,8 @@ def check_readable(
     if responses and all(r.status == "error" for r in responses):
         first = responses[0]
         refuse(
-            "generate",
-            "responses",
-            "hold one answer at least, whatever max_failed allows",
-            f"none to {len(responses)} requests",
-            place=f"{model.name}; {first.item_id}: {first.error}",
-            remedy="mend the cause and run again",
+            "generate: responses must hold one answer at least, whatever max_failed allows; got none to "
+            f"{len(responses)} requests ({model.name}; {first.item_id}: {first.error}); mend the cause and run again",
             error=TooManyFailed,
         )
     entry, table = f"models.{model.name}", _read(items, responses)
@@ -176,11 +172,8 @@ def check_readable(
             if n > most * len(g):
                 keep = f"; if it does answer so, max_{what}: 1.0 in {entry} keeps them, counted beside every accuracy"
                 refuse(
-                    "generate",
-                    f"{what} answers",
-                    f"be at most {most:.3g} of a mode's (max_{what})",
-                    f"{n} of {len(g)}",
-                    place=f"{model.name}, {mode}",
+                    f"generate: {what} answers must be at most {most:.3g} of a mode's (max_{what}); got {n} of "
+                    f"{len(g)} ({model.name}, {mode})",
                     remedy=_REMEDY[what].format(entry) + keep,
                     error=RuntimeError,
                 )

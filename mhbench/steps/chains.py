@@ -142,14 +142,11 @@ def check_baseline(baseline: str | None, bertscore: Any) -> None:
     "Refuse a baseline that is not known, or not published for the network that is asked for."
     if baseline not in (None, "unrelated", "published"):
         rule, remedy = "be unrelated, published or null", "mend the section reasoning of params.yaml"
-        refuse("reasoning", "baseline", rule, f"{baseline!r}", remedy=remedy)
+        refuse(f"reasoning: baseline must {rule}; got {baseline!r}", remedy=remedy)
     if baseline == "published" and not (isinstance(bertscore, dict) and {"name", "layer"} <= set(bertscore)):
         refuse(
-            "reasoning",
-            "bertscore",
-            "name a model and a layer where baseline is published",
-            f"{bertscore!r}",
-            remedy="say {name: microsoft/deberta-xlarge-mnli, layer: 40}, or baseline: unrelated, in params.yaml",
+            f"reasoning: bertscore must name a model and a layer where baseline is published; got {bertscore!r}; say "
+            "{name: microsoft/deberta-xlarge-mnli, layer: 40}, or baseline: unrelated, in params.yaml"
         )
 
 

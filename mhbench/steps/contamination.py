@@ -89,10 +89,8 @@ def compare_completions(
     """
     if len(seconds) != len(completions):
         refuse(
-            "compare_completions",
-            "seconds and completions",
-            "have one entry a question each",
-            f"{len(seconds)} and {len(completions)}",
+            f"compare_completions: seconds and completions must have one entry a question each; got {len(seconds)} and "
+            f"{len(completions)}"
         )
     columns = [
         "distance",
@@ -154,7 +152,7 @@ def completion_requests(items: Sequence[Item], *, prompts_dir: str | Path | None
     name = "steps/complete_question.yaml"
     path = prompts.find(name, prompts_dir)
     if path is None:
-        refuse("completion_requests", "prompts", f"hold {name}", "no such file", remedy="install the package again")
+        refuse(f"completion_requests: prompts must hold {name}; got no such file; install the package again")
     text = prompts._load(path, {"about", "system", "user"})
 
     def request(item, first, second):
@@ -204,17 +202,13 @@ def min_k(
     Raises: ValueError where k is outside (0, 1] or a log-probability is positive or missing.
     """
     if not 0 < k <= 1:
-        refuse("min_k", "k", "be a share in (0, 1]", f"{k}")
+        refuse(f"min_k: k must be a share in (0, 1]; got {k}")
     out = np.full(len(logprobs), math.nan)
     for i, tokens in enumerate(logprobs):
         x = np.asarray(tokens, float)
         if np.isnan(x).any() or (x > 1e-6).any():
             refuse(
-                "min_k",
-                "logprobs",
-                "be 0 or below in every token",
-                f"{x[np.isnan(x) | (x > 1e-06)][0]}",
-                place=f"text {i}",
+                f"min_k: logprobs must be 0 or below in every token; got {x[np.isnan(x) | (x > 1e-06)][0]} (text {i})"
             )
         if len(x):
             out[i] = np.partition(x, (m := max(1, math.floor(k * len(x)))) - 1)[:m].mean()

@@ -38,7 +38,7 @@ def local_weights(
     unknown = sorted(set(weights) - set(asked))
     if unknown:
         rule = f"name models that are asked ({', '.join(asked)})"
-        refuse("contamination", "min_k.lm", rule, f"{unknown}", remedy="mend params.yaml")
+        refuse(f"contamination: min_k.lm must {rule}; got {unknown}; mend params.yaml")
     return weights
 
 
@@ -70,7 +70,7 @@ def check_model(
     """
     if asked.model is None or asked.endpoint is None:
         remedy = "name a model behind an endpoint under studies.*.contamination.asked"
-        refuse("contamination", "asked", "be models that write", f"{asked.name}, an encoder", remedy=remedy)
+        refuse(f"contamination: asked must be models that write; got {asked.name}, an encoder", remedy=remedy)
     got = complete(items, asked.model, asked.endpoint, prompts_dir=prompts_dir, **settings)
     texts = [i.question for i in items]
     if weights is None:

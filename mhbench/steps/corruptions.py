@@ -29,9 +29,7 @@ def corruption_rules(
     "The words of a language that the rules use."
     path = find("steps/corruptions.yaml", dir)
     if path is None:
-        refuse(
-            "corrupted", "prompts", "hold steps/corruptions.yaml", "no such file", remedy="install the package again"
-        )
+        refuse("corrupted: prompts must hold steps/corruptions.yaml; got no such file; install the package again")
     rules = _load(path, {"about", "en", "de"})
     return rules.get(language.split("-")[0].lower(), rules["en"])
 
@@ -90,7 +88,7 @@ def corrupted(
     Raises: ValueError for an item that is not open.
     """
     if item.task != "open":
-        refuse("corrupted", "item", "be of task open", item.task, place=item.item_id)
+        refuse(f"corrupted: item must be of task open; got {item.task}", place=item.item_id)
     rules, text = corruption_rules(item.language, dir), item.key[0].strip()
     out = {
         "reference": text,

@@ -53,7 +53,7 @@ def level_scores(
     """
     gone = sorted({a for a in attributes.values() if a not in scores})
     if gone:
-        refuse("level_scores", "attributes", "name columns of the scores", f"{gone}", remedy="gender, age or ethnicity")
+        refuse(f"level_scores: attributes must name columns of the scores; got {gone}; gender, age or ethnicity")
     varies = scores["set"].str.replace(r"_(random|release)$", "", regex=True).map(attributes)
     kept = (scores["mode"] == mode) & (scores["answered_by"] == "plain") & varies.notna()
     varied = scores[kept].assign(attribute=varies[kept])

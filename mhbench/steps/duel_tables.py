@@ -45,7 +45,7 @@ def compare_and_name(
     """
     if asked.model is None or asked.endpoint is None:
         remedy = "name a model behind an endpoint under studies.*.duels.judges"
-        refuse("duels", "judges", "be models that read two rationales", f"{asked.name}, an encoder", remedy=remedy)
+        refuse(f"duels: judges must be models that read two rationales; got {asked.name}, an encoder", remedy=remedy)
     verdicts = judge(meeting.duelling, items, asked.model, asked.endpoint, rubric=duel, **settings)
     proposals = judge(meeting.erring, items, asked.model, asked.endpoint, rubric=error, **settings)
     return verdicts, proposals

@@ -39,7 +39,7 @@ def preferred_option(item: Item) -> str:
     """
     key = key_of(item)
     if not item.options or not key:
-        refuse("preferred_option", "item", "have options and a key", f"{item.options} and {key}", place=item.item_id)
+        refuse(f"preferred_option: item must have options and a key; got {item.options} and {key}", place=item.item_id)
     return item.options[letters(len(item.options)).index(key[0])]
 
 

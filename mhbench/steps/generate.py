@@ -90,7 +90,7 @@ def settings(
     out = {}
     for mode, given in modes.items() if isinstance(modes, Mapping) else ((m, {}) for m in modes):
         if mode not in MODES:
-            refuse("settings", "modes", f"be among {', '.join(MODES)}", f"{mode!r}")
+            refuse(f"settings: modes must be among {', '.join(MODES)}; got {mode!r}")
         given = dict(given or {})
         if given.get("temperatures") is not None:
             given["temperatures"] = [float(t) for t in given["temperatures"]]
@@ -233,11 +233,8 @@ def response(
     """
     if answer.id != request.id:
         refuse(
-            "response",
-            "answer",
-            "be to the request that was made",
-            f"{answer.id!r} for {request.id!r}",
-            remedy="report this with the endpoint's log",
+            f"response: answer must be to the request that was made; got {answer.id!r} for {request.id!r}; report "
+            "this with the endpoint's log",
             error=RuntimeError,
         )
     came = carried(answer, Response) | {"mode": mode}
@@ -327,14 +324,11 @@ def generate(
         part=part,
     )
     if delivery not in ("live", "batch"):
-        refuse("generate", "delivery", "be live or batch", f"{delivery!r}")
+        refuse(f"generate: delivery must be live or batch; got {delivery!r}")
     if delivery == "batch" and replay != "use":
         refuse(
-            "generate",
-            "replay",
-            "be 'use' for delivery by batch",
-            f"{replay!r}",
-            remedy="a batch is answered into the cache, and replayed from it",
+            f"generate: replay must be 'use' for delivery by batch; got {replay!r}; a batch is answered into the "
+            "cache, and replayed from it"
         )
     how = settings(modes)
     n = sum(1 for _ in _every(items, model, **more))  # every prompt is built once before the first is paid for
@@ -366,10 +360,7 @@ def generate(
         sent[len(out) - 1] = None  # the prompt is not needed any more
     if len(out) != n:
         refuse(
-            "generate",
-            "there",
-            "be one response a request",
-            f"{len(out)} for {n} requests",
+            f"generate: there must be one response a request; got {len(out)} for {n} requests",
             place=f"{model.name}",
             remedy="report this with the endpoint's log",
             error=RuntimeError,
@@ -396,10 +387,7 @@ def _distinct(items: Sequence[Item]) -> None:
     for i in items:
         if (i.study, i.item_id) in seen:
             refuse(
-                "generate",
-                "items",
-                "have ids of their own",
-                f"{i.item_id!r} twice",
+                f"generate: items must have ids of their own; got {i.item_id!r} twice",
                 place=f"{i.source}",
                 remedy="the loader that made them must number them",
             )

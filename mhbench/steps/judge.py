@@ -200,7 +200,7 @@ def judge(
     verdict so far in the cache.
     """
     if repeats < 1:
-        refuse("judge", "repeats", "be at least 1", f"{repeats}")
+        refuse(f"judge: repeats must be at least 1; got {repeats}")
     by_id = {(i.study, i.item_id): i for i in items}
     _check(responses, by_id)
     find = _finder(rubric, kind, prompts_dir, language)
@@ -223,10 +223,7 @@ def judge(
         got = [x for c in cases for x in _judgments(c, _mute(c) or next(answers), j)]
         if (more := next(answers, None)) is not None:
             refuse(
-                "judge",
-                "there",
-                "be one answer a request",
-                f"another, {more.id!r}",
+                f"judge: there must be one answer a request; got another, {more.id!r}",
                 place=f"{j.name}",
                 remedy="report this with the endpoint's log",
                 error=RuntimeError,
@@ -253,27 +250,20 @@ def _check(responses: Sequence[Response], by_id: Mapping) -> None:
         k = (r.study, r.item_id, r.model, r.mode, r.sample)
         if k[:2] not in by_id:
             refuse(
-                "judge",
-                "items",
-                "hold the item of every response",
-                f"none for {r.item_id!r}",
-                place=f"{r.study}, {r.model}",
-                remedy="pass the items that were asked",
+                f"judge: items must hold the item of every response; got none for {r.item_id!r} ({r.study}, "
+                f"{r.model}); pass the items that were asked"
             )
         if k in seen:
             refuse(
-                "judge",
-                "responses",
-                "be distinct by item, model, mode and sample",
-                f"{r.item_id!r} of {r.model} twice",
-                place=f"{r.mode}, sample {r.sample}",
+                f"judge: responses must be distinct by item, model, mode and sample; got {r.item_id!r} of {r.model} "
+                f"twice ({r.mode}, sample {r.sample})"
             )
         seen.add(k)
 
 
 def _endpoint(endpoints: Mapping[str, Endpoint], j: Model) -> Endpoint:
     if j.endpoint not in endpoints:
-        refuse("judge", "endpoints", f"hold the judge's, {j.endpoint!r}", f"{', '.join(endpoints)}", place=f"{j.name}")
+        refuse(f"judge: endpoints must hold the judge's, {j.endpoint!r}; got {', '.join(endpoints)}", place=f"{j.name}")
     return endpoints[j.endpoint]
 
 
@@ -306,15 +296,12 @@ def extras(
         r = _rubric(j.rubric, dir)
         if field not in r.extra:
             refuse(
-                "extras",
-                "field",
-                f"be one that the rubric asks for ({', '.join(r.extra) or 'none'})",
-                f"{field!r}",
+                f"extras: field must be one that the rubric asks for ({', '.join(r.extra) or 'none'}); got {field!r}",
                 place=f"{j.rubric}",
             )
         if j.text is None:
             place = f"{j.item_id}, {j.judge}"
-            refuse("extras", "judgments", "keep the text that the judge wrote", "None", place=place)
+            refuse("extras: judgments must keep the text that the judge wrote; got None", place=place)
         back = {
             x.show(v): v
             for x in (r, *(_rubric(r.name, dir, language=t) for t in rubrics.languages(r.name, dir)))
@@ -344,10 +331,7 @@ def judge_items(
     """
     if (r := _rubric(rubric, prompts_dir)).target != "item":
         refuse(
-            "judge_items",
-            "rubric",
-            "have target item",
-            f"{r.target}",
+            f"judge_items: rubric must have target item; got {r.target}",
             place=f"{rubric}",
             remedy="use judge for answers",
         )

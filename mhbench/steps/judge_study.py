@@ -73,7 +73,7 @@ def study_parts(
     Raises: ValueError for an unknown wording.
     """
     if unknown := [w for w in wordings if w not in WORDINGS]:
-        refuse("study_parts", "wordings", f"be among {', '.join(WORDINGS)}", f"{unknown}")
+        refuse(f"study_parts: wordings must be among {', '.join(WORDINGS)}; got {unknown}")
     n_items, n_known = (n.get(judge_name or "") if isinstance(n, Mapping) else n for n in (n_items, n_known))
     alone = [i for i in items if i.task != "sequential"]
     ids = {i.item_id for i in alone}

@@ -74,7 +74,7 @@ def known_groups(
     Raises: ValueError for a margin of no group.
     """
     if unknown := sorted(set(margins) - set(CORRUPTIONS)):
-        refuse("known_groups", "margins", f"be of {', '.join(CORRUPTIONS)}", f"{unknown}")
+        refuse(f"known_groups: margins must be of {', '.join(CORRUPTIONS)}; got {unknown}")
     t, rows = table[table["experiment"] == "known groups"], []
     for judge, g in t.groupby("judge", sort=True):
         wide = g.pivot(index=["item_id", "cluster"], columns="model", values="points")

@@ -33,7 +33,7 @@ def outcomes(
     both: dict = {}
     for j in of_kind("outcomes", judgments, "pairwise"):
         if j.other is None:
-            refuse("outcomes", "judgments", "name the second model", "other None", place=f"{j.item_id}, {j.judge}")
+            refuse(f"outcomes: judgments must name the second model; got other None ({j.item_id}, {j.judge})")
         a, b = sorted((j.model, j.other))
         won = {"first": j.model, "second": j.other, "tie": "tie", None: None}[j.label]
         about = (j.study, j.item_id, j.mode, j.sample, j.judge, j.rubric, j.axis or "", j.repeat, a, b)
@@ -138,11 +138,8 @@ def jury(
             continue
         if (j.kind == "score") != (rule != "majority"):
             refuse(
-                "jury",
-                "rule",
-                "be mean or median for scores and majority for the rest",
-                f"{rule!r} for kind {j.kind}",
-                place=f"{j.item_id}, {j.judge}",
+                f"jury: rule must be mean or median for scores and majority for the rest; got {rule!r} for kind "
+                f"{j.kind} ({j.item_id}, {j.judge})"
             )
         groups.setdefault(
             (j.study, j.item_id, j.model, j.other, j.mode, j.sample, j.kind, j.rubric, j.axis, j.repeat), []

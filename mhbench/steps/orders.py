@@ -34,7 +34,7 @@ def option_orders(
     Raises: ValueError where no order is wanted.
     """
     if n_orders < 1:
-        refuse("option_orders", "n_orders", "be at least 1", f"{n_orders}")
+        refuse(f"option_orders: n_orders must be at least 1; got {n_orders}")
     if n_orders >= math.factorial(n_options):
         return list(permutations(range(n_options)))
     rng = np.random.default_rng(seed)

@@ -131,10 +131,8 @@ def rate_table(
     gone = [c for c in (value, *by) if c not in scores]
     if gone:
         refuse(
-            "rate_table",
-            "value and by",
-            "name columns of scores",
-            f"{gone}, which are not among {list(scores.columns)}",
+            f"rate_table: value and by must name columns of scores; got {gone}, which are not among "
+            f"{list(scores.columns)}"
         )
     every = scores["item_id"] if whole is None else pd.concat([scores["item_id"], whole["item_id"]])
     item = pd.factorize(every, sort=True)[0]  # numbers are looked up many times as fast as names
@@ -247,13 +245,13 @@ def average_models(
     gone = [c for c in (value, *by) if c not in scores]
     if gone:
         found = f"{gone}, which are not among {list(scores.columns)}"
-        refuse("average_models", "value and by", "name columns of scores", found)
+        refuse(f"average_models: value and by must name columns of scores; got {found}")
     known, same = list(dict.fromkeys(scores["model"])), dict(same or {})
     known = sorted(known, key=lambda m: m in same)  # the first wording counts, not another one
     for name, members in (groups or {}).items():
         if known and not set(members) & set(known):
             got, remedy = f"{list(members)} ({name}) for {known}", "mend groups in params.yaml"
-            refuse("average_models", "a group", "name models of the table", got, remedy=remedy)
+            refuse(f"average_models: a group must name models of the table; got {got}", remedy=remedy)
     named = {"all models": known} | {k: sorted(v, key=lambda m: m in same) for k, v in (groups or {}).items()}
     settings: dict[str, Any] = {"n_boot": n_boot, "seed": seed, "level": level, "share": value == "correct"}
     rows = []
@@ -324,7 +322,7 @@ def paper_averages(
     needed = [*by, "model", "estimate", "ci_low", "ci_high"]
     gone = [c for c in needed if c not in table]
     if gone:
-        refuse("paper_averages", "table", f"have the columns {needed}", f"{list(table.columns)}, without {gone}")
+        refuse(f"paper_averages: table must have the columns {needed}; got {list(table.columns)}, without {gone}")
     rows, models = [], [m for m in dict.fromkeys(table["model"]) if m not in simulated]
     for name, members in ({"all models": models} | dict(groups or {})).items():
         own = table[table["model"].isin([m for m in members if m in models])]

@@ -259,12 +259,9 @@ def _refuse_strangers(at: np.ndarray, responses: Sequence[Response]) -> None:
     if len(at) and at.min() < 0:
         k = int(np.argmin(at >= 0))
         refuse(
-            "score_responses",
-            "every response",
-            "belong to an item",
-            f"{column_of(responses, 'item_id')[k]!r}",
-            place=f"{column_of(responses, 'study')[k]}, {column_of(responses, 'model')[k]}",
-            remedy="score it with the items it was made from",
+            f"score_responses: every response must belong to an item; got {column_of(responses, 'item_id')[k]!r} "
+            f"({column_of(responses, 'study')[k]}, {column_of(responses, 'model')[k]}); score it with the items it was "
+            "made from"
         )
 
 
@@ -292,7 +289,7 @@ def score_responses(
     if again.any():
         same = tuple(of[name][int(np.argmax(again))] for name in sample)
         remedy = "do not concatenate two runs of one stage"
-        refuse("score_responses", "a sample", "appear once", f"{same} twice", remedy=remedy)
+        refuse(f"score_responses: a sample must appear once; got {same} twice", remedy=remedy)
     how = ("text", "letter_logprobs", "numbered", "order")
     said = [of["status"], of["mode"], *(column_of(responses, c) for c in how)]
     found, which = _read_once(items, at, said)
@@ -379,10 +376,8 @@ def with_soft_labels(
             continue
         if sorted(p.index) != letters(len(i.options)):
             refuse(
-                "with_soft_labels",
-                "labels",
-                "have one row an option",
-                f"options {sorted(p.index)} for {len(i.options)} options",
+                f"with_soft_labels: labels must have one row an option; got options {sorted(p.index)} for "
+                f"{len(i.options)} options",
                 place=f"{i.item_id}",
                 remedy="run the preferences stage on this bank",
             )

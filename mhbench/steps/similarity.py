@@ -65,7 +65,7 @@ def nearest_option(
     Raises: ValueError for a scale that is not positive.
     """
     if not scale > 0:
-        refuse("nearest_option", "scale", "be above 0", f"{scale}", remedy="20 is common")
+        refuse(f"nearest_option: scale must be above 0; got {scale}; 20 is common")
     out = []
     for start in range(0, len(items), chunk):
         plans = [(i, _plan(i)) for i in items[start : start + chunk]]
@@ -109,11 +109,8 @@ def judge_by_similarity(
     """
     if kind not in ("label", "score"):
         refuse(
-            "judge_by_similarity",
-            "kind",
-            "be label or score",
-            f"{kind!r}",
-            remedy="an encoder compares an answer with its reference, and nothing else",
+            f"judge_by_similarity: kind must be label or score; got {kind!r}; an encoder compares an answer with its "
+            "reference, and nothing else"
         )
     by_id = {(i.study, i.item_id): i for i in items}
     _check(responses, by_id)

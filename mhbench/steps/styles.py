@@ -42,13 +42,13 @@ def style_rubric(
     Raises: ValueError for an unknown style, or one that the study has no rubric for.
     """
     if style not in STYLES:
-        refuse("style_rubric", "styles", f"be among {', '.join(STYLES)}", f"{style!r}")
+        refuse(f"style_rubric: styles must be among {', '.join(STYLES)}; got {style!r}")
     if style == "basic":
         return None
     name = f"{study}/{style}"
     if find(f"rubrics/{name}.yaml", dir) is None:
         remedy = f"add rubrics/{name}.yaml to your prompts folder, or take the style out"
-        refuse("style_rubric", "styles", f"have a rubric in {study}", f"{style!r}", remedy=remedy)
+        refuse(f"style_rubric: styles must have a rubric in {study}; got {style!r}", remedy=remedy)
     return name
 
 

@@ -64,7 +64,7 @@ def training_parts(
     gone = {"train": of_train, "validation": of_validation, "test": of_train[:0]}
     learnt = draw_items(learnt, n_items, seed=seed)
     if not learnt:
-        refuse("training_parts", "train", "hold questions that the other parts do not share", f"none of {len(train)}")
+        refuse(f"training_parts: train must hold questions that the other parts do not share; got none of {len(train)}")
     kept = {"train": learnt, "validation": chosen, "test": tested}
     rows = [
         {

@@ -54,7 +54,7 @@ def fill(
         if placeholder not in text:
             continue
         if value is None:
-            refuse("fill", f"{name}", f"be given where the text has {placeholder}", "None", remedy=f"pass {name}=...")
+            refuse(f"fill: {name} must be given where the text has {placeholder}; got None; pass {name}=...")
         vowel = re.match(r"(8\d?|11|18)-|[AEIO]", value) is not None
         text = re.sub(r"\b([Aa])n?( \(?)" + placeholder, lambda m: m[1] + "n" * vowel + m[2] + value, text).replace(
             placeholder, value
@@ -72,7 +72,7 @@ def age_band(
     for low, high in AGE_BANDS:
         if low <= int(age) < high:
             return f"{low}-{min(high, 65)}"
-    refuse("age_band", "age", "be between 18 and 65", f"{age}", remedy="the sets draw no other")
+    refuse(f"age_band: age must be between 18 and 65; got {age}; the sets draw no other")
 
 # %% ../../nbs/steps/01_variants.ipynb #5eb27db6
 def reorder(
@@ -86,7 +86,7 @@ def reorder(
     """
     n, order = len(item.options), list(order)
     if sorted(order) != list(range(n)):
-        refuse("reorder", "order", f"be a permutation of 0 to {n - 1}", f"{order}", place=f"{item.item_id}")
+        refuse(f"reorder: order must be a permutation of 0 to {n - 1}; got {order}", place=f"{item.item_id}")
     place = dict(zip((letters(n)[o] for o in order), letters(n)))
     fields = (
         item.model_dump()
@@ -114,11 +114,7 @@ def with_labels(
     unknown = sorted(set(labels) - {i.item_id for i in items})
     if unknown:
         refuse(
-            "with_labels",
-            "labels",
-            "be for items that are there",
-            f"{unknown[:5]}",
-            remedy="leave them out, or add the items",
+            f"with_labels: labels must be for items that are there; got {unknown[:5]}; leave them out, or add the items"
         )
     out = []
     for i in items:
@@ -144,17 +140,14 @@ def split_items(
     Raises: ValueError where some items have a split and others have none.
     """
     if not 0 < test <= 1:
-        refuse("split_items", "test", "be above 0 and at most 1", f"{test}", remedy="0.9 keeps a tenth back")
+        refuse(f"split_items: test must be above 0 and at most 1; got {test}; 0.9 keeps a tenth back")
     items = list(items)
     if all(i.split is not None for i in items):
         return items
     mixed = next((i.item_id for i in items if i.split is not None), None)
     if mixed is not None:
         refuse(
-            "split_items",
-            "items",
-            "all have a split or none",
-            "one with and others without",
+            "split_items: items must all have a split or none; got one with and others without",
             place=f"{mixed}",
             remedy="give every item one, or take it away",
         )
@@ -224,11 +217,8 @@ def evaluation_set(
     """
     if name not in SETS:
         refuse(
-            "evaluation_set",
-            "name",
-            f"be one of {', '.join(SETS)}",
-            f"{name!r}",
-            remedy="published draws are read by load_mentat_set",
+            f"evaluation_set: name must be one of {', '.join(SETS)}; got {name!r}; published draws are read by "
+            "load_mentat_set"
         )
     items = list(items)
     for i in items:

@@ -43,11 +43,7 @@ VERDICT_MEANS = {"score": "mean score / 100", "label": "share judged correct"}  
 def _no_kind(function: str, kind: str) -> None:
     if kind not in VERDICT_MEANS:
         refuse(
-            function,
-            "kind",
-            f"be one of {', '.join(VERDICT_MEANS)}",
-            f"{kind!r}",
-            remedy="duels have tables of their own",
+            f"{function}: kind must be one of {', '.join(VERDICT_MEANS)}; got {kind!r}; duels have tables of their own"
         )
 
 
@@ -66,7 +62,7 @@ def verdict_frame(
     known = pd.DataFrame(about, columns=["item_id", "category", "cluster"])
     gone = sorted(set(table["item_id"]) - set(known["item_id"]))
     if gone:
-        refuse("verdict_frame", "items", "hold every item that was judged", f"none for {gone[0]!r}")
+        refuse(f"verdict_frame: items must hold every item that was judged; got none for {gone[0]!r}")
     out = table.merge(known, on="item_id")
     value = out["score"].astype(float) / 100 if kind == "score" else out["label"].map(_VALUES).astype(float)
     return out.assign(value=value)

@@ -166,12 +166,8 @@ def _size(rubric: Rubric, item: Item, texts: Sequence) -> int:
     "How many verdicts one request asks for."
     if "part" in rubric.text and not item.stems:
         refuse(
-            "judge",
-            "rubric",
-            "fit the item",
-            f"{rubric.name}, which scores linked questions, for one without",
-            place=f"task {item.task}, {item.item_id}",
-            remedy="name another rubric",
+            f"judge: rubric must fit the item; got {rubric.name}, which scores linked questions, for one without (task "
+            f"{item.task}, {item.item_id}); name another rubric"
         )
     return len(item.stems) if "part" in rubric.text else len(texts)
 

@@ -44,9 +44,9 @@ def reworded(
     their own.
     """
     if wording not in WORDINGS:
-        refuse("reworded", "wording", f"be one of {', '.join(WORDINGS)}", f"{wording!r}", place=r.name)
+        refuse(f"reworded: wording must be one of {', '.join(WORDINGS)}; got {wording!r}", place=r.name)
     if r.kind != "score" or "part" in r.text:
-        refuse("reworded", "rubric", "score one answer", f"kind {r.kind}", place=r.name)
+        refuse(f"reworded: rubric must score one answer; got kind {r.kind}", place=r.name)
     if wording == "as it is":
         return r
     named = r._replace(name=f"{r.name} ({wording})")
@@ -55,8 +55,6 @@ def reworded(
     if wording in PARAPHRASES:
         path = find("steps/wordings.yaml", dir)
         if path is None:
-            refuse(
-                "reworded", "prompts", "hold steps/wordings.yaml", "no such file", remedy="install the package again"
-            )
+            refuse("reworded: prompts must hold steps/wordings.yaml; got no such file; install the package again")
         return named._replace(text={**_load(path, {"about", *PARAPHRASES})[wording]})
     return _rescaled(named, _SCALES.get(wording, (0, 100)), wording == "flipped")

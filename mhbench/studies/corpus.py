@@ -70,10 +70,7 @@ def one_file(
     files = sorted(path.glob(pattern))
     if len(files) != 1:
         refuse(
-            "load_corpus",
-            "path",
-            f"be a file, or a folder with one {pattern}",
-            f"{[f.name for f in files]}",
+            f"load_corpus: path must be a file, or a folder with one {pattern}; got {[f.name for f in files]}",
             place=f"{path}",
             remedy="name the file itself",
         )
@@ -96,10 +93,7 @@ def _rated(path: Path, ratings: dict[str, Any]) -> Table:
     table = read_table(beside, **settings)
     if recorded is not None and hashlib.sha256(beside.read_bytes()).hexdigest() != recorded:
         refuse(
-            "load_table",
-            "ratings",
-            "be the file that was recorded",
-            "another SHA-256",
+            "load_table: ratings must be the file that was recorded; got another SHA-256",
             place=beside.name,
             remedy="look at what changed, then run `mhbench new-study` again with --replace",
         )
@@ -168,20 +162,14 @@ def find_loader(
     if name not in LOADERS and not offered:
         others = sorted({e.name for e in entry_points(group=GROUP)} - set(LOADERS))
         refuse(
-            "load_corpus",
-            "loader",
-            f"be one of {', '.join([*LOADERS, *others])}",
-            f"{name!r}",
-            remedy="mend studies.*.prepare.loader in params.yaml",
+            f"load_corpus: loader must be one of {', '.join([*LOADERS, *others])}; got {name!r}; mend "
+            "studies.*.prepare.loader in params.yaml"
         )
     if len(offered) + (name in LOADERS) > 1:
         sources = [*(["mhbench"] if name in LOADERS else []), *(e.dist.name if e.dist else e.value for e in offered)]
         refuse(
-            "load_corpus",
-            "loader",
-            "be a name that one package offers",
-            f"{name!r}, which {' and '.join(sorted(sources))} offer",
-            remedy="rename it in the package that is your own, or uninstall one",
+            f"load_corpus: loader must be a name that one package offers; got {name!r}, which "
+            f"{' and '.join(sorted(sources))} offer; rename it in the package that is your own, or uninstall one"
         )
     if name in LOADERS:
         module, function = LOADERS[name].split(":")
@@ -190,12 +178,9 @@ def find_loader(
         return offered[0].load()
     except Exception as e:  # whatever the other package raises while it is imported
         refuse(
-            "load_corpus",
-            "loader",
-            "be a function that can be imported",
-            f"{name!r}, {offered[0].value}: {type(e).__name__}: {e}",
-            place=f"entry point of {offered[0].dist.name if offered[0].dist else 'a package'}",
-            remedy="mend that package and install it again",
+            f"load_corpus: loader must be a function that can be imported; got {name!r}, {offered[0].value}: "
+            f"{type(e).__name__}: {e} (entry point of {offered[0].dist.name if offered[0].dist else 'a package'}); "
+            "mend that package and install it again"
         )
 
 
@@ -212,10 +197,7 @@ def _unread(loader: str, path: Path, error: Exception) -> NoReturn:
     said = " ".join(str(error).split())[:200]
     remedy = f"export it again, name its encoding, or report this with the place in the loader ({seen})"
     refuse(
-        "load_corpus",
-        "the source",
-        f"be what loader {loader} reads",
-        f"{type(error).__name__}: {said}",
+        f"load_corpus: the source must be what loader {loader} reads; got {type(error).__name__}: {said}",
         place=path.name,
         remedy=remedy,
     )
@@ -229,7 +211,7 @@ def _called(load: Callable[..., Corpus], loader: str, path: Path, study: str | N
     try:
         takes.bind(path, **options)
     except TypeError as e:
-        refuse("load_corpus", "options", f"be those that loader {loader} takes, {takes}", str(e))
+        refuse(f"load_corpus: options must be those that loader {loader} takes, {takes}; got {e}")
     try:
         corpus = load(path, **options)
     except TypeError as e:
@@ -239,11 +221,13 @@ def _called(load: Callable[..., Corpus], loader: str, path: Path, study: str | N
         got, remedy = f"one that it does not know, {option!r}", "leave it out"
         if "missing" in str(e):
             got, remedy = f"no {option}", f"say --option {option}=VALUE"
-        refuse("load_corpus", "options", f"be those that loader {loader} takes", got, place=path.name, remedy=remedy)
+        refuse(
+            f"load_corpus: options must be those that loader {loader} takes; got {got}", place=path.name, remedy=remedy
+        )
     except _OF_A_FILE as e:
         _unread(loader, path, e)
     if not isinstance(getattr(corpus, "items", None), list):
-        refuse("load_corpus", "loader", "return a Corpus", f"{type(corpus).__name__} from {loader}")
+        refuse(f"load_corpus: loader must return a Corpus; got {type(corpus).__name__} from {loader}")
     return corpus
 
 
@@ -270,24 +254,18 @@ def load_corpus(
     path = Path(path).expanduser()
     if not path.exists():
         refuse(
-            "load_corpus",
-            "path",
-            "be a file or a folder",
-            f"{str(path)!r}, which is not there",
-            remedy="for the demo banks run `dvc pull`, for your own `mhbench import`",
+            f"load_corpus: path must be a file or a folder; got {str(path)!r}, which is not there; for the demo banks "
+            "run `dvc pull`, for your own `mhbench import`",
             error=FileNotFoundError,
         )
     corpus = _called(load, loader, path, study, options)
     if not corpus.items:
         remedy = "look whether it is the right file, and whether all of its rows were set aside"
-        refuse("load_corpus", "the source", "hold a question", "none", place=f"{path}", remedy=remedy)
+        refuse("load_corpus: the source must hold a question; got none", place=f"{path}", remedy=remedy)
     twice = [i for i, n in Counter(i.item_id for i in corpus.items).items() if n > 1]
     if twice:
         refuse(
-            "load_corpus",
-            "item_id",
-            "be unique",
-            f"{twice[:5]} more than once",
+            f"load_corpus: item_id must be unique; got {twice[:5]} more than once",
             place=f"{path}",
             remedy="give the rows ids of their own",
         )

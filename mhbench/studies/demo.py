@@ -32,20 +32,14 @@ def demo_path(
     """
     if study not in DEMO_STUDIES:
         refuse(
-            "demo_path",
-            "study",
-            f"be one of {', '.join(DEMO_STUDIES)}",
-            f"{study!r}",
-            remedy="demo_files lists the files of all",
+            f"demo_path: study must be one of {', '.join(DEMO_STUDIES)}; got {study!r}; demo_files lists the files of "
+            "all"
         )
     path = _STUDIES / study / "demo"
     if not path.is_dir():
         refuse(
-            "demo_path",
-            "the package",
-            "hold its demonstration banks",
-            f"none for {study}",
-            remedy="install it from the repository or a complete wheel",
+            f"demo_path: the package must hold its demonstration banks; got none for {study}; install it from the "
+            "repository or a complete wheel",
             error=FileNotFoundError,
         )
     return path
@@ -65,7 +59,7 @@ def demo_canary() -> str:
     "The string that every file of the banks carries: what a corpus for training should be searched for."
     found = re.search(r"mhbench-canary-[0-9a-f-]{36}", (_STUDIES / "demo.md").read_text(encoding="utf-8"))
     if found is None:
-        refuse("demo_canary", "demo.md", "hold the canary", "a text without it", remedy="install the package again")
+        refuse("demo_canary: demo.md must hold the canary; got a text without it; install the package again")
     return found.group()
 
 # %% ../../nbs/studies/02_demo.ipynb #e6838ae9

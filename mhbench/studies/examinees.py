@@ -173,7 +173,7 @@ def _check_read(item: Item, name: str, text: str, chosen: Sequence[str]) -> None
     said = Response(item_id=item.item_id, study=item.study, model=name, mode="zero_shot", text=text)
     got, wanted = read_answer(item, said)[0], list(chosen) or [NOTHING]
     if got != wanted and (item.task != "multi_label" or set(got) != set(wanted)):
-        refuse("simulate_answers", "an answer", f"be read as {wanted}", f"{text!r}, read as {got}", place=item.item_id)
+        refuse(f"simulate_answers: an answer must be read as {wanted}; got {text!r}, read as {got}", place=item.item_id)
 
 # %% ../../nbs/studies/03_examinees.ipynb #e6d88ed6
 def simulate_completions(

@@ -51,10 +51,8 @@ def paper_interval(
     k = int(code.max(initial=-1)) + 1
     if k == 0 or n < 1 or (size is not None and size < 1):
         refuse(
-            "paper_interval",
-            "there",
-            "be a question, and size and n of 1 or more",
-            f"{k} questions, size {size}, n {n}",
+            f"paper_interval: there must be a question, and size and n of 1 or more; got {k} questions, size {size}, n "
+            f"{n}"
         )
     draws = np.random.default_rng(seed).multinomial(size or k, np.full(k, 1 / k), n).astype(float)
     r = np.asarray(statistic(*arrays, weights=draws[:, code]), float)
@@ -81,10 +79,7 @@ def _letters(g: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     bad = g.loc[(key.map(len) != 1).to_numpy(), "item_id"]
     if len(bad):
         refuse(
-            "competency_table",
-            "every question",
-            "have one right letter",
-            "another key",
+            "competency_table: every question must have one right letter; got another key",
             place=f"{bad.iloc[0]}",
             remedy="leave such questions out, and say how many",
         )
@@ -121,7 +116,7 @@ def competency_table(
     Raises: ValueError for an unknown interval, or a question without one right letter.
     """
     if interval not in ("case", "question", "paper"):
-        refuse("competency_table", "interval", "be case, question or paper", f"{interval!r}")
+        refuse(f"competency_table: interval must be case, question or paper; got {interval!r}")
     level = level or (0.99 if interval == "paper" else 0.95)
     rows = []
     for run, m in scores[scores["task"] == "multiple_choice"].groupby(RUN, sort=True):
@@ -194,7 +189,7 @@ def _items(scores: pd.DataFrame, mode: str, value: str, by: str) -> pd.DataFrame
     of = scores[(scores["mode"] == mode) & (scores["answered_by"] == "plain")]
     of = where_read(of, ["model"])
     if of.empty:
-        refuse("competency", "scores", f"have answers in mode {mode!r}", f"{sorted(scores['mode'].unique())}")
+        refuse(f"competency: scores must have answers in mode {mode!r}; got {sorted(scores['mode'].unique())}")
     wide = of.pivot_table(index="item_id", columns="model", values=value, aggfunc="mean", dropna=False)
     about = of.groupby("item_id").agg(case=("cluster", "first"), group=(by, "first"))
     return about.join(wide)
@@ -243,10 +238,8 @@ def paired_models(
         gone = [m for m in (medical, general) if m not in wide]
         if gone:
             refuse(
-                "paired_models",
-                "pairs",
-                f"name models that answered in mode {mode!r} ({', '.join(wide.columns[2:])})",
-                f"{gone[0]!r}",
+                f"paired_models: pairs must name models that answered in mode {mode!r} "
+                f"({', '.join(wide.columns[2:])}); got {gone[0]!r}"
             )
         for name, g in [("all", wide), *wide.groupby("group", sort=True)]:
             both = g.dropna(subset=[medical, general])
@@ -337,10 +330,8 @@ def compare_finetuned(
     gone = [m for p in pairs.items() for m in p if m not in accuracies.index]
     if gone:
         refuse(
-            "compare_finetuned",
-            "pairs",
-            "name rows of accuracies",
-            f"{gone[0]!r}, not among {', '.join(map(str, accuracies.index))}",
+            f"compare_finetuned: pairs must name rows of accuracies; got {gone[0]!r}, not among "
+            f"{', '.join(map(str, accuracies.index))}"
         )
     medical, general = (accuracies.loc[list(names)].to_numpy(float) for names in (pairs, pairs.values()))
     return over_units(pd.DataFrame(medical - general, columns=accuracies.columns), method=method, level=level)
@@ -358,7 +349,7 @@ def compare_competencies(
     Raises: ValueError for fewer than two competencies.
     """
     if accuracies.shape[1] < 2:
-        refuse("compare_competencies", "accuracies", "have two columns or more", f"{list(accuracies.columns)}")
+        refuse(f"compare_competencies: accuracies must have two columns or more; got {list(accuracies.columns)}")
     rows = [
         dict(first=a, second=b) | _over_units(accuracies[a].to_numpy(float), accuracies[b].to_numpy(float), level)
         for a, b in combinations(accuracies.columns, 2)
@@ -390,7 +381,7 @@ def competency_differences(
     x, group = wide.drop(columns=["case", "group"]).mean(axis=1).to_numpy(float), wide["group"].to_numpy()
     names = sorted(set(group))
     if len(names) < 2:
-        refuse("competency_differences", "questions", "belong to two groups or more", f"{names}", place=f"column {by}")
+        refuse(f"competency_differences: questions must belong to two groups or more; got {names} (column {by})")
     spread = np.where(group[:, None] == np.array(names, object), x[:, None], np.nan)  # (N, K), NaN outside the group
     boot = bootstrap(mean, spread, clusters=wide["case"].to_numpy(), n=n_boot, seed=seed, level=level)
     rows = []

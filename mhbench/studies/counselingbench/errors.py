@@ -69,12 +69,8 @@ def error_sheet(
         i, r = by_id.get(d.item_id), said.get((d.model, d.item_id, d.sample))
         if i is None or r is None:
             refuse(
-                "error_sheet",
-                "items and responses",
-                "hold what was drawn",
-                "none",
-                place=f"{d.model}, {d.item_id}, sample {d.sample}, mode {mode}",
-                remedy="pass those that were scored",
+                f"error_sheet: items and responses must hold what was drawn; got none ({d.model}, {d.item_id}, sample "
+                f"{d.sample}, mode {mode}); pass those that were scored"
             )
         rows.append(
             {
@@ -106,11 +102,8 @@ def _resolved(
     bad = next((r for r in ratings if r.label not in (*ERRORS, "Abstain")), None)
     if bad is not None:
         refuse(
-            "error_table",
-            "labels",
-            f"be one of {', '.join(ERRORS)} or Abstain",
-            f"{bad.label!r}",
-            place=f"{bad.item_id}, {bad.rater}",
+            f"error_table: labels must be one of {', '.join(ERRORS)} or Abstain; got {bad.label!r} ({bad.item_id}, "
+            f"{bad.rater})"
         )
     wide = pd.DataFrame(
         [(r.rater, r.item_id, r.target, r.label) for r in ratings], columns=["rater", "item_id", "model", "label"]
@@ -119,11 +112,8 @@ def _resolved(
         return pd.Series([], dtype=object, index=pd.MultiIndex.from_arrays([[], []], names=["item_id", "model"]))
     if (twice := wide.duplicated(["rater", "item_id", "model"])).any():
         refuse(
-            "error_table",
-            "an annotator",
-            "label a rationale once",
-            "two labels",
-            place=f"{wide[twice].iloc[0]['item_id']}, {wide[twice].iloc[0]['rater']}",
+            f"error_table: an annotator must label a rationale once; got two labels ({wide[twice].iloc[0]['item_id']}, "
+            f"{wide[twice].iloc[0]['rater']})"
         )
     wide = wide.pivot(index="rater", columns=["item_id", "model"], values="label").astype(object)
     labels = majority(wide.where(wide.notna(), None).to_numpy(object))
@@ -181,11 +171,11 @@ def write_errors(
             if (r.item_id, r.target, r.rater) in seen:
                 place = f"{r.source} and {seen[r.item_id, r.target, r.rater]}"
                 rule = "label a rationale once"
-                refuse("write_errors", "an annotator", rule, f"{r.rater}: {r.item_id}, {r.target}", place=place)
+                refuse(f"write_errors: an annotator must {rule}; got {r.rater}: {r.item_id}, {r.target}", place=place)
             seen[r.item_id, r.target, r.rater] = r.source
         ratings += got
     if not ratings:
-        refuse("write_errors", "the sheets", "hold a label", f"none in {n_empty} rows")
+        refuse(f"write_errors: the sheets must hold a label; got none in {n_empty} rows")
     columns = ["item_id", "model", "rater", "label", "comment", "origin"]
     rows = [(r.item_id, r.target, r.rater, r.label, r.comment or "", r.origin) for r in ratings]
     pd.DataFrame(rows, columns=columns).to_csv(to, index=False, lineterminator="\n")
@@ -290,9 +280,9 @@ def simulate_errors(
     """
     bad = next((m for m, p in shares.items() if len(p) != len(ERRORS) or abs(sum(p) - 1) > 1e-9 or min(p) < 0), None)
     if bad:
-        refuse("simulate_errors", "shares", f"be {len(ERRORS)} that sum to 1", f"{tuple(shares[bad])}", place=f"{bad}")
+        refuse(f"simulate_errors: shares must be {len(ERRORS)} that sum to 1; got {tuple(shares[bad])}", place=f"{bad}")
     if right + abstains > 1:
-        refuse("simulate_errors", "right and abstains", "sum to 1 at most", f"{right} and {abstains}")
+        refuse(f"simulate_errors: right and abstains must sum to 1 at most; got {right} and {abstains}")
     rng, rows = np.random.default_rng(seed), []
     mark = {"origin": "simulated"} | ({"canary": canary} if canary else {})
     for model, p in shares.items():

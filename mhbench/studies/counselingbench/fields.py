@@ -134,7 +134,9 @@ def break_ties(first: Iterable[str], second: Iterable[str], third: Iterable[str 
     try:
         votes = list(zip(first, second, third, strict=True))
     except ValueError:
-        refuse("break_ties", "first, second and third", "have one label a question each", "lists of different lengths")
+        refuse(
+            "break_ties: first, second and third must have one label a question each; got lists of different lengths"
+        )
     for a, b, c in votes:
         if a == b:
             labels.append(a)

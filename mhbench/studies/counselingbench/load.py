@@ -259,11 +259,8 @@ def run_of(csv: str | Path) -> tuple[str, str]:
     parts = Path(csv).stem.split("_")
     if len(parts) < 2 or parts[-3 if len(parts) > 3 else 1] not in _MODES:
         refuse(
-            "run_of",
-            "csv",
-            f"be named MODEL_MODE_TEMPERATURE_SHOTS.csv with a mode of {list(_MODES)}",
-            f"{Path(csv).name!r}",
-            remedy="pass model and mode",
+            f"run_of: csv must be named MODEL_MODE_TEMPERATURE_SHOTS.csv with a mode of {list(_MODES)}; got "
+            f"{Path(csv).name!r}; pass model and mode"
         )
     at = len(parts) - 3 if len(parts) > 3 else 1
     return "_".join(parts[:at]), _MODES[parts[at]]
@@ -289,10 +286,7 @@ def load_counselingbench_responses(
     for place, row, raw in _question_rows(csv, encoding):
         if "raw_pred" not in raw:
             refuse(
-                "load_counselingbench_responses",
-                "columns",
-                "include 'raw_pred'",
-                f"{list(raw)}",
+                f"load_counselingbench_responses: columns must include 'raw_pred'; got {list(raw)}",
                 place=f"{place}",
                 remedy="this file holds questions alone",
             )
@@ -333,9 +327,7 @@ def load_counselingbench_labels(
     for place, row, raw in _question_rows(csv, encoding):
         if not {"label", "label_h", "label_s"} & set(raw):
             refuse(
-                "load_counselingbench_labels",
-                "columns",
-                "include 'label', or 'label_h' and 'label_s'",
+                "load_counselingbench_labels: columns must include 'label', or 'label_h' and 'label_s'; got "
                 f"{list(raw)}",
                 place=f"{place}",
                 remedy="this file has no competencies",
@@ -406,10 +398,7 @@ def load_counselingbench_errors(
     gone = next(((p, r) for (p, _), r in zip(rows, found) if known is not None and r.item_id not in known), None)
     if gone:
         refuse(
-            "load_counselingbench_errors",
-            "item_id",
-            "name a question of the corpus",
-            f"{gone[1].item_id!r}",
+            f"load_counselingbench_errors: item_id must name a question of the corpus; got {gone[1].item_id!r}",
             place=f"{gone[0]}",
             remedy="take the ids from results/prepare/counselingbench/items.parquet",
         )
@@ -489,7 +478,7 @@ def load(
     files = [f for f in every if path.is_file() or columns[f] >= set(_REQUIRED)]
     if not files:
         rule, got = "be a file of the release, or a folder with one or more", f"{[f.name for f in every]}"
-        refuse("load_corpus", "path", rule, got, place=f"{path}", remedy="name the file itself")
+        refuse(f"load_corpus: path must {rule}; got {got}", place=f"{path}", remedy="name the file itself")
     files.sort(key=lambda f: not _LABELS & columns[f])  # questions with competencies first
     corpus = corpus_of(load_counselingbench(*files, **options))
     asked = {i.item_id for i in corpus.items}

@@ -99,9 +99,7 @@ def accuracy_beside_bertscore(
     both = [m for m in dict.fromkeys(plain["model"]) if m in set(chains["model"])]
     gone = [m for m in models or [] if m not in both]
     if gone:
-        refuse(
-            "reasoning", "charted", "name models that answered and reasoned", f"{gone}", remedy="mend it in params.yaml"
-        )
+        refuse(f"reasoning: charted must name models that answered and reasoned; got {gone}; mend it in params.yaml")
     if not both:
         return pd.DataFrame(columns=columns)
     if models is None:

@@ -44,16 +44,12 @@ def load_panel(
     for place, row in csv_rows(path, ("item_id", "rater", "difficulty")):
         students = [c for c in row if c not in _NOT_STUDENTS]
         if not students:
-            refuse("load_panel", "columns", "name a student or more", f"{', '.join(row)}", place=f"{place}")
+            refuse(f"load_panel: columns must name a student or more; got {', '.join(row)}", place=f"{place}")
         pair = (row["item_id"], row["rater"])
         if pair in seen:
             refuse(
-                "load_panel",
-                "a rater",
-                "label an item once",
-                f"{row['rater']!r} again, first at {seen[pair]}",
-                place=f"{place}, {row['item_id']}",
-                remedy="keep one of the rows",
+                f"load_panel: a rater must label an item once; got {row['rater']!r} again, first at {seen[pair]} "
+                f"({place}, {row['item_id']}); keep one of the rows"
             )
         seen[pair] = place
         for target in (*students, "difficulty"):
@@ -62,12 +58,8 @@ def load_panel(
                 continue
             if row[target] not in known:
                 refuse(
-                    "load_panel",
-                    f"{target}",
-                    f"be one of {', '.join(known)}, or empty",
-                    f"{row[target]!r}",
-                    place=f"{place}, {row['item_id']}",
-                    remedy="mend the cell",
+                    f"load_panel: {target} must be one of {', '.join(known)}, or empty; got {row[target]!r} ({place}, "
+                    f"{row['item_id']}); mend the cell"
                 )
             rows.append(
                 (
@@ -115,12 +107,8 @@ def load_students(
     ]
     if empty := next(((p, r) for p, r in rows if not r["text"].strip()), None):
         refuse(
-            "load_students",
-            "an answer",
-            "not be empty",
-            f"{empty[1]['text']!r}",
-            place=f"{empty[0]}, {empty[1]['item_id']}, {empty[1]['model']}",
-            remedy="fill it in, or drop the student",
+            f"load_students: an answer must not be empty; got {empty[1]['text']!r} ({empty[0]}, {empty[1]['item_id']}, "
+            f"{empty[1]['model']}); fill it in, or drop the student"
         )
     return validate(rows, Response).records
 
@@ -134,7 +122,9 @@ def _exported(file: Path) -> bool:
     if file.suffix.lower() == ".json" or named or file.suffix.lower() in _DECKS:
         return file.suffix.lower() == ".json"
     remedy = "export the project as JSON (its ratings would be missing), or give the file another name"
-    refuse("load_exports", "an export", "be Label Studio's JSON", file.name, place=str(file.parent), remedy=remedy)
+    refuse(
+        f"load_exports: an export must be Label Studio's JSON; got {file.name}", place=str(file.parent), remedy=remedy
+    )
 
 
 def load_exports(
@@ -154,7 +144,7 @@ def load_exports(
         return Annotated([], {})
     if not known:
         remedy = "copy the key.json of the round beside them"
-        refuse("load_exports", "exports", "have their key.json", "none", place=str(folder), remedy=remedy)
+        refuse("load_exports: exports must have their key.json; got none", place=str(folder), remedy=remedy)
     key = json.loads((folder / "key.json").read_text(encoding="utf-8"))
     named = folder / "raters.json"
     people = json.loads(named.read_text(encoding="utf-8")) if named.exists() else None
@@ -164,7 +154,7 @@ def load_exports(
         rater = file.stem.removeprefix("export").lstrip("-_")
         if not rater and people is None:
             rule, remedy = "say whose it is", "call it export-RATER.json, or write raters.json"
-            refuse("load_exports", "an export", rule, file.name, place=str(folder), remedy=remedy)
+            refuse(f"load_exports: an export must {rule}; got {file.name}", place=str(folder), remedy=remedy)
         got = load_label_studio(file, key, raters=people if people is not None else rater)
         counts.update(got.counts)
         for r in got.ratings:
@@ -172,7 +162,9 @@ def load_exports(
             if thing in seen:
                 rule, remedy = "rate a thing once", "keep one of the files"
                 place = f"{file.name} and {seen[thing]}"
-                refuse("load_exports", "a rater", rule, f"{r.rater} twice on {r.target}", place=place, remedy=remedy)
+                refuse(
+                    f"load_exports: a rater must {rule}; got {r.rater} twice on {r.target}", place=place, remedy=remedy
+                )
             seen[thing] = file.name
         ratings += got.ratings
     return Annotated(ratings, dict(counts))
@@ -185,10 +177,7 @@ def _one_deck(path: Path) -> Path:
     files = sorted(f for p in ("*.apkg", "*.colpkg", "*.txt") for f in path.glob(p) if f.stem.lower() != "readme")
     if len(files) != 1:
         refuse(
-            "load_corpus",
-            "path",
-            "hold one Anki export",
-            f"{[f.name for f in files]}",
+            f"load_corpus: path must hold one Anki export; got {[f.name for f in files]}",
             place=f"{path}",
             remedy="name the file itself, or the file of each language in the option decks",
         )
@@ -209,7 +198,7 @@ def load(
     """
     if decks:
         if "language" in options:
-            refuse("load_corpus", "language", "be left to decks where these are named", f"{options['language']!r}")
+            refuse(f"load_corpus: language must be left to decks where these are named; got {options['language']!r}")
         folder = path if path.is_dir() else path.parent
         got = [load_anki(folder / Path(file).expanduser(), language=name, **options) for name, file in decks.items()]
     else:

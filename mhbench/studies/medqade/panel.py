@@ -27,7 +27,7 @@ def lexical_match(
     Source: MedQADE, section 4.3.1.
     """
     if not key:
-        refuse("lexical_match", "key", "have at least one term", "none", remedy="only items with a key can match")
+        refuse("lexical_match: key must have at least one term; got none; only items with a key can match")
     return any(same_string(a, key) for a in answers)
 
 # %% ../../../nbs/studies/medqade/02_panel.ipynb #3bd193c8
@@ -55,20 +55,17 @@ def stratified_draw(
     """
     ids, m = list(item_ids), np.asarray(match, bool)
     if len(ids) != len(m):
-        refuse("stratified_draw", "match", "be one an item", f"{len(m)} for {len(ids)} items")
+        refuse(f"stratified_draw: match must be one an item; got {len(m)} for {len(ids)} items")
     if not 0 <= share_match <= 1:
-        refuse("stratified_draw", "share_match", "be between 0 and 1", f"{share_match}")
+        refuse(f"stratified_draw: share_match must be between 0 and 1; got {share_match}")
     want = {True: round(n * share_match)}
     want[False] = n - want[True]
     have = {s: int((m == s).sum()) for s in (False, True)}
     for s in (False, True):
         if want[s] > have[s]:
             refuse(
-                "stratified_draw",
-                "n",
-                f"leave enough items {'with' if s else 'without'} a match",
-                f"{have[s]} for the {want[s]} that n={n} and share_match={share_match} need",
-                remedy="draw fewer",
+                f"stratified_draw: n must leave enough items {'with' if s else 'without'} a match; got {have[s]} for "
+                f"the {want[s]} that n={n} and share_match={share_match} need; draw fewer"
             )
     rng = np.random.default_rng(seed)
     order = np.array(
@@ -109,11 +106,11 @@ def assign(
     """
     r, n = len(raters), len(item_ids)
     if len(set(item_ids)) != n or len(set(raters)) != r:
-        refuse("assign", "item_ids and raters", "each be different", "one twice")
+        refuse("assign: item_ids and raters must each be different; got one twice")
     if not 0 <= n_core <= n:
-        refuse("assign", "n_core", f"be between 0 and the {n} items", f"{n_core}")
+        refuse(f"assign: n_core must be between 0 and the {n} items; got {n_core}")
     if not 1 <= per_item <= r:
-        refuse("assign", "per_item", f"be between 1 and the {r} raters", f"{per_item}")
+        refuse(f"assign: per_item must be between 1 and the {r} raters; got {per_item}")
     order = np.random.default_rng(seed).permutation(sorted(item_ids)).tolist()
     matrix = np.zeros((r, n), bool)
     matrix[:, :n_core] = True
@@ -125,9 +122,7 @@ def assign(
     counts, loads = matrix[:, n_core:].sum(0), matrix.sum(1)
     if (counts != per_item).any() or loads.max() - loads.min() > per_item:
         refuse(
-            "assign",
-            "every item",
-            f"have {per_item} raters and loads differ by at most {per_item}",
+            f"assign: every item must have {per_item} raters and loads differ by at most {per_item}; got "
             f"{sorted(set(counts.tolist()))} and loads {loads.tolist()}",
             error=RuntimeError,
         )
@@ -151,20 +146,13 @@ def label_array(
             cell = at[0][x.rater], at[1][x.target], at[2][x.item_id]
         except KeyError as e:
             refuse(
-                "label_array",
-                "raters, targets and item_ids",
-                "hold every rating",
-                f"{e.args[0]!r}",
-                place=f"{x.item_id}, {x.source}",
-                remedy="add it, or leave the rating out",
+                f"label_array: raters, targets and item_ids must hold every rating; got {e.args[0]!r} ({x.item_id}, "
+                f"{x.source}); add it, or leave the rating out"
             )
         if out[cell] is not None:
             refuse(
-                "label_array",
-                "ratings",
-                "be one a rater, target and item",
-                f"two of {x.rater} on {x.target}",
-                place=f"{x.item_id}, {x.source}",
+                f"label_array: ratings must be one a rater, target and item; got two of {x.rater} on {x.target} "
+                f"({x.item_id}, {x.source})"
             )
         out[cell] = x.label if x.label is not None else x.value
     return out
@@ -183,10 +171,8 @@ def tie_breaker_items(
     x = np.asarray(labels, dtype=object)
     if x.ndim != 3 or x.shape[2] != len(item_ids):
         refuse(
-            "tie_breaker_items",
-            "labels",
-            f"have shape (n_raters, n_targets, n_items), n_items {len(item_ids)}",
-            f"{x.shape}",
+            f"tie_breaker_items: labels must have shape (n_raters, n_targets, n_items), n_items {len(item_ids)}; got "
+            f"{x.shape}"
         )
     correct, incorrect = (x == "Correct").sum(0), (x == "Incorrect").sum(0)
     tied = ((correct == incorrect) & (correct > 0)).any(0)

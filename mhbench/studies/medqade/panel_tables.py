@@ -79,11 +79,11 @@ def panel_of(
     ratings = list(ratings)
     answers = [r for r in ratings if r.target != "difficulty"]
     if not answers:
-        refuse("panel_of", "ratings", "hold a label of an answer", f"{len(ratings)} ratings, none of an answer")
+        refuse(f"panel_of: ratings must hold a label of an answer; got {len(ratings)} ratings, none of an answer")
     everybody = in_order(r.rater for r in ratings)
     if tie_breaker is not None and (tie_breaker not in everybody or len(everybody) < 2):
         remedy = "mend panel.tie_breaker in params.yaml"
-        refuse("panel_of", "tie_breaker", f"be one of the raters {everybody}", f"{tie_breaker!r}", remedy=remedy)
+        refuse(f"panel_of: tie_breaker must be one of the raters {everybody}; got {tie_breaker!r}", remedy=remedy)
     raters = [r for r in everybody if r != tie_breaker]
     students = in_order(r.target for r in answers)
     ids = list(dict.fromkeys(r.item_id for r in ratings))
@@ -109,16 +109,16 @@ def core_items(
         return panel.item_ids
     if isinstance(core, str):
         if core != RATED_BY_ALL:
-            refuse("core_items", "core", f"be {RATED_BY_ALL!r}, a list of ids or null", f"{core!r}", remedy=remedy)
+            refuse(f"core_items: core must be {RATED_BY_ALL!r}, a list of ids or null; got {core!r}", remedy=remedy)
         rated = np.asarray(pd.notna(panel.labels))
         found = [i for k, i in enumerate(panel.item_ids) if rated[:, :, k].any(axis=1).all()]
     else:
         gone = sorted(set(core) - set(panel.item_ids))
         if gone:
-            refuse("core_items", "core", "name items that were rated", f"{gone[:5]}", remedy=remedy)
+            refuse(f"core_items: core must name items that were rated; got {gone[:5]}", remedy=remedy)
         found = [i for i in panel.item_ids if i in set(core)]
     if not found:
-        refuse("core_items", "core", "hold an item", f"none of {len(panel.item_ids)}", remedy=remedy)
+        refuse(f"core_items: core must hold an item; got none of {len(panel.item_ids)}", remedy=remedy)
     return found
 
 

@@ -65,7 +65,7 @@ def population(
     names = list(students) if students is not None else known
     gone = [s for s in names if s not in known]
     if gone or not names:
-        refuse("population", "students", f"have answered (there are {known})", f"{gone or 'nobody'}")
+        refuse(f"population: students must have answered (there are {known}); got {gone or 'nobody'}")
     left_out: Counter[str] = Counter()
     kept = []
     for i in items:
@@ -75,7 +75,7 @@ def population(
         else:
             kept.append(i)
     if not kept:
-        refuse("population", "items", "have an answer of every student", f"none of {len(items)}: {dict(left_out)}")
+        refuse(f"population: items must have an answer of every student; got none of {len(items)}: {dict(left_out)}")
     return Population(kept, [answered[s, i.item_id] for i in kept for s in names], names, dict(left_out))
 
 # %% ../../../nbs/studies/medqade/07_rounds.ipynb #227bd748
@@ -107,7 +107,7 @@ def draw_round(
     Raises: ValueError where a stratum has too few items, the tie-breaker is on the panel, or a size does not fit.
     """
     if tie_breaker in raters:
-        refuse("draw_round", "tie_breaker", "not be one of the panel", f"{tie_breaker!r}")
+        refuse(f"draw_round: tie_breaker must not be one of the panel; got {tie_breaker!r}")
     texts: dict[str, list[str | None]] = {}
     for r in of.answers:
         texts.setdefault(r.item_id, []).append(r.text)
@@ -150,7 +150,7 @@ def write_round(round_: Round, folder: str | Path) -> list[Path]:
     folder = Path(folder)
     if (folder / "round.json").exists():
         remedy = "take another folder"
-        refuse("write_round", "folder", "hold no round", str(folder), remedy=remedy, error=FileExistsError)
+        refuse(f"write_round: folder must hold no round; got {folder}", remedy=remedy, error=FileExistsError)
     files = write_tasks(round_.tasks, folder)
     round_.drawn.to_csv(folder / "draw.csv", index=False, lineterminator="\n")
     assignment_table(round_.assignment).to_csv(folder / "assignment.csv", index=False, lineterminator="\n")
@@ -163,7 +163,7 @@ def _read_round(folder: Path) -> tuple[dict, pd.DataFrame, pd.DataFrame]:
     "round.json, draw.csv and assignment.csv."
     if not (folder / "round.json").exists():
         remedy = "run `mhbench panel draw` first"
-        refuse("round", "folder", "hold a round", str(folder), remedy=remedy, error=FileNotFoundError)
+        refuse(f"round: folder must hold a round; got {folder}", remedy=remedy, error=FileNotFoundError)
     about = json.loads((folder / "round.json").read_text(encoding="utf-8"))
     return about, pd.read_csv(folder / "draw.csv"), pd.read_csv(folder / "assignment.csv")
 
@@ -192,11 +192,11 @@ def find_ties(folder: str | Path) -> Ties:
     folder = Path(folder)
     about, drawn, matrix = _read_round(folder)
     if about["tie_breaker"] is None:
-        refuse("find_ties", "the round", "name a tie-breaker", "none", place=str(folder))
+        refuse("find_ties: the round must name a tie-breaker; got none", place=str(folder))
     ratings = [r for r in load_exports(folder).ratings if r.rater in about["raters"] and r.target != "difficulty"]
     if not ratings:
         remedy = "save each rater's export as export-RATER.json in it"
-        refuse("find_ties", "the round", "have an export of its panel", "none", place=str(folder), remedy=remedy)
+        refuse("find_ties: the round must have an export of its panel; got none", place=str(folder), remedy=remedy)
     ids, core = drawn["item_id"].tolist(), set(drawn.loc[drawn["core"], "item_id"])
     labels = label_array(ratings, about["raters"], about["students"], ids)
     there = pd.notna(labels).all(axis=1)  # (R, N)

@@ -71,14 +71,14 @@ def simulate_panel(
 ) -> SimulatedPanel:
     "Labels of every judge for every student's answer to every item, from the model above."
     if len({j.name for j in judges}) != len(judges):
-        refuse("simulate_panel", "judges", "have different names", "one twice")
+        refuse("simulate_panel: judges must have different names; got one twice")
     rng = np.random.default_rng(seed)
     d = rng.normal(size=n_items)
     theta = np.array([s.ability for s in students])
     drawn = rng.random((len(students), n_items)) < _sigmoid(theta[:, None] - d)
     right = drawn if right is None else np.asarray(right, bool)
     if right.shape != drawn.shape:
-        refuse("simulate_panel", "right", f"have shape (n_students, n_items), here {drawn.shape}", f"{right.shape}")
+        refuse(f"simulate_panel: right must have shape (n_students, n_items), here {drawn.shape}; got {right.shape}")
     labels = np.empty((len(judges), len(students), n_items), dtype=object)
     for a, j in enumerate(judges):
         says = np.where(right, rng.random(right.shape) < j.sensitivity, rng.random(right.shape) >= j.specificity)
@@ -117,7 +117,7 @@ def simulated_ratings(
     at, names, out = {i: n for n, i in enumerate(item_ids)}, [j.name for j in judges], []
     for rater, ids in assignment.by_rater().items():
         if rater not in names:
-            refuse("simulated_ratings", "assignment", f"have raters among the judges {names}", f"{rater!r}")
+            refuse(f"simulated_ratings: assignment must have raters among the judges {names}; got {rater!r}")
         a = names.index(rater)
         for i in ids:
             said = [(s.name, panel.labels[a, k, at[i]]) for k, s in enumerate(students)] + [
@@ -157,7 +157,7 @@ def true_bias(judge: Judge, student: Student, judges: Sequence[Judge]) -> float:
     )
     peers = [j for j in judges if j.lineage != judge.lineage]
     if any(j.abstains for j in [judge, *peers]):
-        refuse("true_bias", "judges", "not abstain for the closed form", "some that do")
+        refuse("true_bias: judges must not abstain for the closed form; got some that do")
     return calls(judge) + lean * (1 - calls(judge)) - float(np.mean([calls(j) for j in peers]))
 
 # %% ../../../nbs/studies/medqade/03_simulate.ipynb #33739e20
@@ -166,11 +166,7 @@ def _pool(path: str | Path) -> list[dict[str, str]]:
     for place, row in csv_rows(path, ("item_id", "key", "accepted", "wrong_1", "wrong_2", "hardness")):
         if row["hardness"] not in ("0", "1", "2"):
             refuse(
-                "simulate_panel_files",
-                "hardness",
-                "be 0, 1 or 2",
-                f"{row['hardness']!r}",
-                place=f"{place}, {row['item_id']}",
+                f"simulate_panel_files: hardness must be 0, 1 or 2; got {row['hardness']!r} ({place}, {row['item_id']})"
             )
         rows.append(row)
     return rows
@@ -206,10 +202,11 @@ def simulate_panel_files(
     rows, rng, sigma = _pool(pool), np.random.default_rng(seed), lambda x: 1 / (1 + np.exp(-x))
     n = len(rows)
     if not 0 <= n_core <= n:
-        refuse("simulate_panel_files", "n_core", f"be between 0 and the {n} items of the pool", f"{n_core}")
+        refuse(f"simulate_panel_files: n_core must be between 0 and the {n} items of the pool; got {n_core}")
     if n_raters < 3 or n_students < 1:
         refuse(
-            "simulate_panel_files", "n_raters", "be 3 or more and n_students 1 or more", f"{n_raters} and {n_students}"
+            f"simulate_panel_files: n_raters must be 3 or more and n_students 1 or more; got {n_raters} and "
+            f"{n_students}"
         )
     h = np.array([int(r["hardness"]) for r in rows])
     b = h - 1 + rng.normal(0, 0.4, n)

@@ -26,10 +26,8 @@ def _columns(labels: np.ndarray, names: Sequence[str], function: str) -> np.ndar
     x = np.asarray(labels, dtype=object)
     if x.ndim != 3 or x.shape[1] != len(names):
         refuse(
-            function,
-            "labels",
-            f"have shape (n_raters, n_students, n_items), n_students {len(names)}",
-            f"{x.shape}",
+            f"{function}: labels must have shape (n_raters, n_students, n_items), n_students {len(names)}; got "
+            f"{x.shape}"
         )
     return x
 
@@ -79,7 +77,7 @@ def student_accuracy(
     x = _columns(labels, students, "student_accuracy")
     of = pd.Categorical(["all"] * x.shape[2]) if strata is None else strata
     if len(of) != x.shape[2]:
-        refuse("student_accuracy", "strata", f"be one an item, shape ({x.shape[2]},)", f"({len(of)},)")
+        refuse(f"student_accuracy: strata must be one an item, shape ({x.shape[2]},); got ({len(of)},)")
     if not isinstance(of, pd.Categorical):
         of = pd.Categorical(of, categories=list(dict.fromkeys(of)), ordered=True)
     rows = []
@@ -113,10 +111,8 @@ def abstention_rates(
     x = np.asarray(labels, dtype=object)
     if x.ndim != 3 or len(x) != len(annotators):
         refuse(
-            "abstention_rates",
-            "labels",
-            f"have shape (n_annotators, n_students, n_items), n_annotators {len(annotators)}",
-            f"{x.shape}",
+            "abstention_rates: labels must have shape (n_annotators, n_students, n_items), n_annotators "
+            f"{len(annotators)}; got {x.shape}"
         )
     rows, clusters = [], np.tile(np.arange(x.shape[2]), x.shape[1])
     put = np.ones(x.shape, bool) if asked is None else np.asarray(asked, bool)

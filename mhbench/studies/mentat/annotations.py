@@ -80,10 +80,7 @@ def _annotation(row: dict[str, str], place: str, mapping: Reading) -> tuple[list
 
     def broken(column, rule):
         refuse(
-            "load_annotations",
-            column,
-            rule,
-            f"{row[column][:200]!r}",
+            f"load_annotations: {column} must {rule}; got {row[column][:200]!r}",
             place=place,
             remedy="export the session again",
         )
@@ -128,21 +125,12 @@ def load_annotations(
     Raises: FileNotFoundError; ValueError for a changed column, a malformed row, or a session without exactly one rater.
     """
     if mapping not in MAPPINGS:
-        refuse(
-            "load_annotations",
-            "mapping",
-            "be shown or release",
-            f"{mapping!r}",
-            remedy="see the documentation of the two",
-        )
+        refuse(f"load_annotations: mapping must be shown or release; got {mapping!r}; see the documentation of the two")
     folder = Path(folder).expanduser()
     files = sorted(folder.glob("*.csv"))
     if not files:
         refuse(
-            "load_annotations",
-            "folder",
-            "hold CSV files exported by jsPsych",
-            "none",
+            "load_annotations: folder must hold CSV files exported by jsPsych; got none",
             place=f"{folder.name}",
             remedy="name the folder of sessions",
             error=FileNotFoundError,
@@ -154,10 +142,7 @@ def load_annotations(
         raters = {r["rater_id"] for _, r in rows if r["rater_id"]}
         if len(raters) != 1:
             refuse(
-                "load_annotations",
-                "a session",
-                "name one rater_id",
-                f"{sorted(raters)}",
+                f"load_annotations: a session must name one rater_id; got {sorted(raters)}",
                 place=f"{file.name}",
                 remedy="split the file, or fill it in",
             )
@@ -168,19 +153,13 @@ def load_annotations(
             scores, order, comment = _annotation(row, place, mapping)
             if not re.fullmatch(r"\d+", row["q_no"]):
                 refuse(
-                    "load_annotations",
-                    "q_no",
-                    "be a question's number",
-                    f"{row['q_no']!r}",
+                    f"load_annotations: q_no must be a question's number; got {row['q_no']!r}",
                     place=f"{place}",
                     remedy="export the session again",
                 )
             if row["q_key"] not in _WORDINGS:
                 refuse(
-                    "load_annotations",
-                    "q_key",
-                    f"be one of {', '.join(_WORDINGS)}",
-                    f"{row['q_key']!r}",
+                    f"load_annotations: q_key must be one of {', '.join(_WORDINGS)}; got {row['q_key']!r}",
                     place=f"{place}",
                     remedy="export the session again",
                 )
@@ -251,15 +230,12 @@ def _reading(firsts: list[Rating], n: int) -> tuple[np.ndarray | None, Reading |
     mappings = sorted({r.variant["mapping"] for r in firsts})
     if len(mappings) > 1:
         refuse(
-            "annotation_arrays",
-            "ratings",
-            "come from one reading of question_order",
-            ", ".join(mappings),
-            remedy="import all sessions with one mapping",
+            f"annotation_arrays: ratings must come from one reading of question_order; got {', '.join(mappings)}; "
+            "import all sessions with one mapping"
         )
     orders = np.array([r.order for r in firsts])
     if orders.shape != (len(firsts), n):
-        refuse("annotation_arrays", "orders", f"name {n} options each", f"shape {orders.shape}")
+        refuse(f"annotation_arrays: orders must name {n} options each; got shape {orders.shape}")
     return orders, cast(Reading, mappings[0])
 
 
@@ -276,36 +252,26 @@ def annotation_arrays(
     for r in ratings:
         if r.value is None:
             refuse(
-                "annotation_arrays",
-                "ratings",
-                "have a value",
-                f"label {r.label!r}",
-                place=f"{r.item_id}, {r.source}",
-                remedy="pass ratings of options",
+                f"annotation_arrays: ratings must have a value; got label {r.label!r} ({r.item_id}, {r.source}); pass "
+                "ratings of options"
             )
         if r.item_id in left_out:
             continue
         line = groups.setdefault((r.source, r.item_id, r.rater, r.session), ({}, r))[0]
         if r.target in line:
             refuse(
-                "annotation_arrays",
-                "an annotation",
-                "rate an option once",
-                f"{r.target} twice",
-                place=f"{r.item_id}, {r.source}",
+                f"annotation_arrays: an annotation must rate an option once; got {r.target} twice ({r.item_id}, "
+                f"{r.source})"
             )
         line[r.target] = r.value
     if not groups:
-        refuse("annotation_arrays", "ratings", "not be empty", "none", remedy="check leave_out")
+        refuse("annotation_arrays: ratings must not be empty; got none; check leave_out")
     n = max(len(line) for line, _ in groups.values())
     for line, r in groups.values():
         if sorted(line) != letters(n):
             refuse(
-                "annotation_arrays",
-                "an annotation",
-                f"rate options {', '.join(letters(n))}",
-                f"{', '.join(sorted(line))}",
-                place=f"{r.item_id}, {r.source}",
+                f"annotation_arrays: an annotation must rate options {', '.join(letters(n))}; got "
+                f"{', '.join(sorted(line))} ({r.item_id}, {r.source})"
             )
     firsts = [r for _, r in groups.values()]
     orders, mapping = _reading(firsts, n)

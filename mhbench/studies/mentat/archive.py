@@ -35,19 +35,13 @@ def decrypt(
         ) from None
     if not password:
         refuse(
-            "decrypt",
-            "password",
-            "be given for an encrypted file",
-            f"{password!r}",
+            f"decrypt: password must be given for an encrypted file; got {password!r}",
             place=f"{name}",
             remedy="the authors' README tells researchers what it is: set MHBENCH_MENTAT_PASSWORD or pass it",
         )
     if data[:4] != b"AES\x02":
         refuse(
-            "decrypt",
-            "file",
-            "be in AES Crypt format 2",
-            f"one that starts with {data[:4]!r}",
+            f"decrypt: file must be in AES Crypt format 2; got one that starts with {data[:4]!r}",
             place=f"{name}",
             remedy="download it again",
         )
@@ -60,20 +54,13 @@ def decrypt(
     except (ValueError, IndexError) as e:
         if "password" in str(e).lower():
             refuse(
-                "decrypt",
-                "password",
-                "be that of the release",
-                "one that does not open it",
+                "decrypt: password must be that of the release; got one that does not open it",
                 place=f"{name}",
                 remedy="see the authors' README",
             )
         refuse(
-            "decrypt",
-            "file",
-            "be whole",
-            f"{len(data)} bytes that are cut short or changed",
-            place=f"{name}: {str(e) or type(e).__name__}",
-            remedy="download it again",
+            f"decrypt: file must be whole; got {len(data)} bytes that are cut short or changed ({name}: "
+            f"{str(e) or type(e).__name__}); download it again"
         )
     return out.getvalue()
 
@@ -92,12 +79,8 @@ def read_archive(
         archive = zipfile.ZipFile(io.BytesIO(data))
     except zipfile.BadZipFile as e:
         refuse(
-            "read_archive",
-            "file",
-            "be a whole zip archive",
-            f"{len(data)} bytes that are not",
-            place=f"{name}: {e}",
-            remedy="download it again",
+            f"read_archive: file must be a whole zip archive; got {len(data)} bytes that are not ({name}: {e}); "
+            "download it again"
         )
     with archive:
         for m in archive.infolist():
@@ -109,20 +92,14 @@ def read_archive(
                 or stat.S_ISLNK(m.external_attr >> 16)
             ):
                 refuse(
-                    "read_archive",
-                    "members",
-                    "lie inside the archive",
-                    f"{m.orig_filename!r}",
+                    f"read_archive: members must lie inside the archive; got {m.orig_filename!r}",
                     place=f"{name}",
                     remedy="it was tampered with: download it again from its authors",
                 )
         total = sum(m.file_size for m in archive.infolist())
         if total > max_bytes:
             refuse(
-                "read_archive",
-                "members",
-                f"unpack to at most {max_bytes} bytes",
-                f"{total}",
+                f"read_archive: members must unpack to at most {max_bytes} bytes; got {total}",
                 place=f"{name}",
                 remedy="pass max_bytes if you trust it",
             )
@@ -133,4 +110,4 @@ def read_archive(
                 if m.filename.endswith(suffixes) and not m.filename.startswith("__MACOSX/")
             }
         except (zipfile.BadZipFile, EOFError, zlib.error) as e:
-            refuse("read_archive", "members", "be whole", f"{e}", place=f"{name}", remedy="download it again")
+            refuse(f"read_archive: members must be whole; got {e}", place=f"{name}", remedy="download it again")

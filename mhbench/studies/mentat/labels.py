@@ -30,7 +30,7 @@ def jensen_shannon(
     """
     p, q = np.asarray(p, float), np.asarray(q, float)
     if (p < 0).any() or (q < 0).any():
-        refuse("jensen_shannon", "p and q", "not be negative", f"{min(np.nanmin(p), np.nanmin(q))}")
+        refuse(f"jensen_shannon: p and q must not be negative; got {min(np.nanmin(p), np.nanmin(q))}")
     with np.errstate(invalid="ignore", divide="ignore"):
         p, q = p / p.sum(-1, keepdims=True), q / q.sum(-1, keepdims=True)
         m = (p + q) / 2
@@ -79,16 +79,14 @@ def wording_distances(
     x, g, w = _scores(scores, "wording_distances"), np.asarray(questions), np.asarray(wordings)
     if g.shape != (len(x),) or w.shape != (len(x),):
         refuse(
-            "wording_distances",
-            "questions and wordings",
-            f"be one label a row, shape ({len(x)},)",
-            f"{g.shape} and {w.shape}",
+            f"wording_distances: questions and wordings must be one label a row, shape ({len(x)},); got {g.shape} and "
+            f"{w.shape}"
         )
     if np.isnan(x).any():
-        refuse("wording_distances", "scores", "have no NaN", "some", remedy="leave such annotations out")
+        refuse("wording_distances: scores must have no NaN; got some; leave such annotations out")
     names = np.unique(w)
     if len(names) < 2:
-        refuse("wording_distances", "wordings", "have two values or more", f"{names.tolist()}")
+        refuse(f"wording_distances: wordings must have two values or more; got {names.tolist()}")
     out = []
     for (a, b), s in zip(combinations(names, 2), np.random.SeedSequence(seed).spawn(len(names) ** 2)):
         of_two, rng = (w == a) | (w == b), np.random.default_rng(s)
@@ -99,7 +97,7 @@ def wording_distances(
         ]
         m = of_two & np.isin(g, usable)
         if not m.any():
-            refuse("wording_distances", "some question", "have annotations in both wordings", "none", place=f"{a}, {b}")
+            refuse(f"wording_distances: some question must have annotations in both wordings; got none ({a}, {b})")
         order = np.argsort(g[m], kind="stable")
         xs, code, second = x[m][order], np.unique(g[m][order], return_inverse=True)[1], (w[m] == b)[order]
         observed = _mean_distance(xs, code, second[None], len(usable))[0]
@@ -142,23 +140,15 @@ def add_creator(
     x, q, r = _scores(scores, "add_creator"), np.asarray(questions), np.asarray(raters)
     if q.shape != (len(x),) or r.shape != (len(x),):
         refuse(
-            "add_creator",
-            "questions and raters",
-            f"be one label an annotation, shape ({len(x)},)",
-            f"{q.shape} and {r.shape}",
+            f"add_creator: questions and raters must be one label an annotation, shape ({len(x)},); got {q.shape} and "
+            f"{r.shape}"
         )
     if name in r.tolist():
-        refuse(
-            "add_creator",
-            "name",
-            "be a new rater's",
-            f"{name!r}, who is one already",
-            remedy="the rows were added before",
-        )
+        refuse(f"add_creator: name must be a new rater's; got {name!r}, who is one already; the rows were added before")
     known = [k for k in np.unique(q).tolist() if k in answers]
     bad = [k for k in known if not 0 <= answers[k] < x.shape[1]]
     if bad:
-        refuse("add_creator", "answers", f"be options 0 to {x.shape[1] - 1}", f"{answers[bad[0]]}", place=f"{bad[0]}")
+        refuse(f"add_creator: answers must be options 0 to {x.shape[1] - 1}; got {answers[bad[0]]}", place=f"{bad[0]}")
     rows = np.full((len(known), x.shape[1]), wrong)
     rows[np.arange(len(known)), [answers[k] for k in known]] = right
     return (
@@ -181,13 +171,13 @@ def top_k(
     """
     p, a = np.asarray(probs, float), np.asarray(answers)
     if p.ndim != 2 or a.shape != p.shape[:1] or len(p) == 0:
-        refuse("top_k", "answers", "be one option a row of probs", f"shapes {a.shape} and {p.shape}")
+        refuse(f"top_k: answers must be one option a row of probs; got shapes {a.shape} and {p.shape}")
     if not np.issubdtype(a.dtype, np.integer) or a.min() < 0 or a.max() >= p.shape[1]:
-        refuse("top_k", "answers", f"be whole numbers from 0 to {p.shape[1] - 1}", f"{a.min()} to {a.max()}")
+        refuse(f"top_k: answers must be whole numbers from 0 to {p.shape[1] - 1}; got {a.min()} to {a.max()}")
     own = p[np.arange(len(p)), a][:, None]
     above, alike = (p > own).sum(1), (p == own).sum(1)  # NaN is never above
     if (alike == 0).any():
-        refuse("top_k", "the answer", "have a probability", "NaN", place=f"row {int((alike == 0).argmax())}")
+        refuse(f"top_k: the answer must have a probability; got NaN (row {int((alike == 0).argmax())})")
     within = np.clip((np.arange(1, p.shape[1] + 1) - above[:, None]) / alike[:, None], 0, 1)  # (Q, K)
     if weights is None:
         return within.mean(0)

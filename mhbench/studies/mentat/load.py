@@ -60,7 +60,7 @@ def load(
     Raises: what `load_mentat`, `load_mentat_results` and `load_annotations` raise.
     """
     if isinstance(sets, str):
-        refuse("load_mentat", "sets", "be a list of names", f"{sets!r}", remedy=f"write [{sets}]")
+        refuse(f"load_mentat: sets must be a list of names; got {sets!r}; write [{sets}]")
     notes: list[str] = []
     items, said = _questions(path, os.environ.get("MHBENCH_MENTAT_PASSWORD"), list(sets), notes)
     corpus = Corpus(items, responses=said, notes=notes, settings=_settings(path, list(sets)))

@@ -128,11 +128,13 @@ def creators_of(
         if not Path(file).is_file():
             got = f"{str(file)!r}, which is not there"
             remedy = "run `dvc pull data.dvc` for the demo's file, or mend preferences.creators in params.yaml"
-            refuse("creators_of", "file", "be a CSV file", got, remedy=remedy, error=FileNotFoundError)
+            refuse(f"creators_of: file must be a CSV file; got {got}", remedy=remedy, error=FileNotFoundError)
         table = pd.read_csv(file, dtype=str)
         if not {"question", "option"} <= set(table) or not table["option"].isin(letters(26)).all():
             got = f"{list(table.columns)}"
-            refuse("creators_of", "file", "have the columns question and option (a letter)", got, place=str(file))
+            refuse(
+                f"creators_of: file must have the columns question and option (a letter); got {got}", place=str(file)
+            )
         said = {q: ord(o) - ord("A") for q, o in table[["question", "option"]].itertuples(index=False)}
         answers |= of_rated(said, rated, Path(file).name)
     return Creators(answers, sources)
@@ -160,11 +162,11 @@ def chosen_labels(
     """
     if offset not in OFFSETS:
         remedy = "mend preferences.offset in params.yaml"
-        refuse("preferences", "offset", "be 'paper' or 'symmetric'", f"{offset!r}", remedy=remedy)
+        refuse(f"preferences: offset must be 'paper' or 'symmetric'; got {offset!r}", remedy=remedy)
     one = labels[(labels["model"] == f"hierarchical, {offset}") & (labels["creators"] == creators_rate)]
     if not len(one):
         remedy = "name a file of their answers in preferences.creators"
-        refuse("preferences", "creators_rate", "be true where the creators' answers are known", "none", remedy=remedy)
+        refuse("preferences: creators_rate must be true where the creators' answers are known; got none", remedy=remedy)
     return one.drop(columns=["model", "creators"]).reset_index(drop=True)
 
 

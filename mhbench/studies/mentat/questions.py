@@ -52,11 +52,8 @@ def _find(path: str | Path, stems: tuple[str, ...], suffix: str, caller: str) ->
         return path
     if not path.is_dir():
         refuse(
-            caller,
-            "path",
-            "be the release's folder or one of its files",
-            f"{path.name!r}, which is not there",
-            remedy="clone the authors' repository",
+            f"{caller}: path must be the release's folder or one of its files; got {path.name!r}, which is not there; "
+            "clone the authors' repository",
             error=FileNotFoundError,
         )
     found = sorted(
@@ -66,10 +63,8 @@ def _find(path: str | Path, stems: tuple[str, ...], suffix: str, caller: str) ->
     )
     if len(found) != 1:
         refuse(
-            caller,
-            "path",
-            f"hold one {suffix} or {suffix}.aes file with {' or '.join(map(repr, stems))} in its name",
-            f"{[f.name for f in found]}",
+            f"{caller}: path must hold one {suffix} or {suffix}.aes file with {' or '.join(map(repr, stems))} in its "
+            f"name; got {[f.name for f in found]}",
             place=f"{path.name}",
             remedy="name the file itself",
         )
@@ -88,40 +83,31 @@ def _table(
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as e:
-        refuse(caller, "file", "be UTF-8", f"byte {e.start} that is not", place=f"{name}", remedy="save it as UTF-8")
+        refuse(
+            f"{caller}: file must be UTF-8; got byte {e.start} that is not", place=f"{name}", remedy="save it as UTF-8"
+        )
     rows = csv.reader(io.StringIO(text, newline=""), strict=True)
     header = next(rows, [])
     missing, unknown = [c for c in columns if c not in header], [c for c in header if c not in columns + optional]
     if missing or unknown:
         refuse(
-            caller,
-            "columns",
-            f"be {', '.join(columns)}",
-            f"{', '.join(header)} ({name}:1): missing {missing}, unknown {unknown}",
-            remedy="rename them back, or use a release that this loader knows",
+            f"{caller}: columns must be {', '.join(columns)}; got {', '.join(header)} ({name}:1): missing {missing}, "
+            f"unknown {unknown}; rename them back, or use a release that this loader knows"
         )
     start = rows.line_num + 1
     try:
         for row in rows:
             if len(row) != len(header):
                 refuse(
-                    caller,
-                    "a row",
-                    f"have {len(header)} fields",
-                    f"{len(row)}",
-                    place=f"{name}:{start}",
-                    remedy="look for a quote that is not closed, or a file that was cut",
+                    f"{caller}: a row must have {len(header)} fields; got {len(row)} ({name}:{start}); look for a "
+                    "quote that is not closed, or a file that was cut"
                 )
             yield f"{name}:{start}", dict(zip(header, row))
             start = rows.line_num + 1
     except csv.Error as e:
         refuse(
-            caller,
-            "file",
-            "be CSV",
-            f"{e}",
-            place=f"{name}:{start}",
-            remedy="look for a quote that is not closed, or a file that was cut",
+            f"{caller}: file must be CSV; got {e} ({name}:{start}); look for a quote that is not closed, or a file "
+            "that was cut"
         )
 
 # %% ../../../nbs/studies/mentat/02_questions.ipynb #2cdb6924
@@ -130,12 +116,8 @@ def _question(place: str, row: dict[str, str]) -> dict:
 
     def broken(column, rule):
         refuse(
-            "load_mentat",
-            column,
-            rule,
-            f"{row[column][:200]!r}",
-            place=f"{place}, q_id {row['q_id']!r}",
-            remedy="mend the row",
+            f"load_mentat: {column} must {rule}; got {row[column][:200]!r} ({place}, q_id {row['q_id']!r}); mend the "
+            "row"
         )
 
     if not re.fullmatch(r"\d+", row["q_id"]):
@@ -195,14 +177,14 @@ def load_mentat(
     rule.
     """
     if isinstance(sets, str):
-        refuse("load_mentat", "sets", "be a list of names", f"{sets!r}", remedy=f"write [{sets}]")
+        refuse(f"load_mentat: sets must be a list of names; got {sets!r}; write [{sets}]")
     if sets:
         return [i for name in sets for i in load_mentat_set(path, password, name)]
     file = _find(path, ("question",), ".csv", "load_mentat")
     rows = _table(_open(file, password), MENTAT_COLUMNS, ("", "Unnamed: 0", "canary"), file.name, "load_mentat")
     items = validate(((place, _question(place, row)) for place, row in rows), Item, unique="item_id").records
     if not items:
-        refuse("load_mentat", "file", "hold questions", "none", place=f"{file.name}", remedy="download it again")
+        refuse("load_mentat: file must hold questions; got none", place=f"{file.name}", remedy="download it again")
     return items
 
 # %% ../../../nbs/studies/mentat/02_questions.ipynb #ac65acef
@@ -233,10 +215,7 @@ def _unprompt(row: dict, place: str) -> tuple[str, list[str]]:
     free = re.fullmatch(r"Question: (.*)\n\nAnswer[^\n]*", row["prompt_freeform"], re.DOTALL)
     if free is None:
         refuse(
-            "load_mentat_set",
-            "prompt_freeform",
-            "be 'Question: ... Answer'",
-            "another form",
+            "load_mentat_set: prompt_freeform must be 'Question: ... Answer'; got another form",
             place=f"{place}",
             remedy="use a release that this loader knows",
         )
@@ -246,10 +225,7 @@ def _unprompt(row: dict, place: str) -> tuple[str, list[str]]:
     )
     if not row["prompt_mcq"].startswith(head) or five is None:
         refuse(
-            "load_mentat_set",
-            "prompt_mcq",
-            "hold the question and options A to E",
-            "another form",
+            "load_mentat_set: prompt_mcq must hold the question and options A to E; got another form",
             place=f"{place}",
             remedy="use a release that this loader knows",
         )
@@ -298,11 +274,8 @@ def load_mentat_set(
     """
     if name not in RELEASE_SETS:
         refuse(
-            "load_mentat_set",
-            "name",
-            f"be one of {', '.join(RELEASE_SETS)}",
-            f"{name!r}",
-            remedy="sets drawn anew come from mhbench.steps.variants",
+            f"load_mentat_set: name must be one of {', '.join(RELEASE_SETS)}; got {name!r}; sets drawn anew come from "
+            "mhbench.steps.variants"
         )
     file = _find(path, ("eval_data",), ".zip", "load_mentat_set")
     members = {
@@ -312,10 +285,7 @@ def load_mentat_set(
     }
     if not members:
         refuse(
-            "load_mentat_set",
-            "archive",
-            f"hold {RELEASE_SETS[name]}",
-            "none",
+            f"load_mentat_set: archive must hold {RELEASE_SETS[name]}; got none",
             place=f"{file.name}",
             remedy="download it again",
         )
@@ -326,21 +296,14 @@ def load_mentat_set(
             table = pa.ipc.open_stream(data).read_all()
         except pa.ArrowInvalid as e:
             refuse(
-                "load_mentat_set",
-                f"{member}",
-                "be an Arrow stream",
-                f"{e}",
+                f"load_mentat_set: {member} must be an Arrow stream; got {e}",
                 place=f"{file.name}",
                 remedy="download it again",
             )
         if set(table.column_names) != set(_SET_COLUMNS):
             refuse(
-                "load_mentat_set",
-                "columns",
-                f"be {', '.join(_SET_COLUMNS)}",
-                f"{', '.join(table.column_names)}",
-                place=f"{file.name}:{member}",
-                remedy="use a release that this loader knows",
+                f"load_mentat_set: columns must be {', '.join(_SET_COLUMNS)}; got {', '.join(table.column_names)} "
+                f"({file.name}:{member}); use a release that this loader knows"
             )
         for n, row in enumerate(table.to_pylist()):
             place = f"{file.name}:{member}:row {n}"

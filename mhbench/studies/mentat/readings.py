@@ -58,11 +58,8 @@ def both_readings(
     """
     if arrays.orders is None or arrays.mapping is None:
         refuse(
-            "both_readings",
-            "annotations",
-            "record the order of the page and how it was read",
-            "none",
-            remedy="import the sessions again; ratings that were recorded by option have one reading only",
+            "both_readings: annotations must record the order of the page and how it was read; got none; import the "
+            "sessions again; ratings that were recorded by option have one reading only"
         )
     sliders = sliders_from_scores(arrays.scores, arrays.orders, arrays.mapping)
     return {m: arrays._replace(scores=scores_from_sliders(sliders, arrays.orders, m), mapping=m) for m in MAPPINGS}
@@ -134,10 +131,10 @@ def reading_tests(
     """
     first = readings["shown"]
     if first.orders is None:
-        refuse("reading_tests", "annotations", "record the order of the page", "none", remedy="use both_readings")
+        refuse("reading_tests: annotations must record the order of the page; got none; use both_readings")
     one = has_one_reading(first.orders)
     if one.all():
-        refuse("reading_tests", "annotations", "have two readings somewhere", "orders that are their own inverses")
+        refuse("reading_tests: annotations must have two readings somewhere; got orders that are their own inverses")
     everyone = np.ones(len(one), bool)
     yardstick = {m: _against(a, ~one, one) for m, a in readings.items()}
     others = {m: _against(a, everyone, everyone) for m, a in readings.items()}
@@ -407,11 +404,8 @@ def score_by_labels(
     asked = [r for r in responses if r.item_id in {i.item_id for i in kept} and r.mode != "free_form"]
     if not asked:
         refuse(
-            "score_by_labels",
-            "responses",
-            "answer questions that every set of labels holds",
-            "none",
-            remedy="look at the ids of labels and items",
+            "score_by_labels: responses must answer questions that every set of labels holds; got none; look at the "
+            "ids of labels and items"
         )
     keys, correct = ["model", "mode", "item_id"], {}
     for name, frame in labels.items():

@@ -65,10 +65,10 @@ def pickled_table(
     try:
         table = _Reader(io.BytesIO(data)).load()
     except Exception as e:  # whatever a damaged pickle makes the reader raise
-        refuse("pickled_table", "file", "be a pickled table, and nothing else", f"{e}", place=name, remedy=remedy)
+        refuse(f"pickled_table: file must be a pickled table, and nothing else; got {e}", place=name, remedy=remedy)
     if not isinstance(table, pd.DataFrame):
         got = type(table).__name__
-        refuse("pickled_table", "file", "be a pickled table, and nothing else", got, place=name, remedy=remedy)
+        refuse(f"pickled_table: file must be a pickled table, and nothing else; got {got}", place=name, remedy=remedy)
     return table
 
 # %% ../../../nbs/studies/mentat/09_results.ipynb #21b1dd51
@@ -96,7 +96,7 @@ def _said(reply: Any, place: str) -> dict:
         text = choice.message.content
     except (AttributeError, IndexError, TypeError):
         rule = "be a text or the reply of a chat endpoint"
-        refuse("load_mentat_results", "model_response", rule, type(reply).__name__, place=place)
+        refuse(f"load_mentat_results: model_response must {rule}; got {type(reply).__name__}", place=place)
     spent = {f"{k}_tokens": int(getattr(usage, f"{k}_tokens", 0) or 0) for k in ("prompt", "completion")}
     if not text:
         return spent | {"status": "error", "error": "the file has no text", "finish_reason": choice.finish_reason}
@@ -121,10 +121,7 @@ def load_mentat_results(
         if name not in [s for _, s in files.values()]:
             there = f"{', '.join(f'{f.name} ({s})' for f, (_, s) in files.items()) or 'none'}"
             refuse(
-                "load_mentat_results",
-                "sets",
-                "be among those of the files eval_results_*.pkl",
-                f"{name!r}",
+                f"load_mentat_results: sets must be among those of the files eval_results_*.pkl; got {name!r}",
                 place=there,
             )
     for file, (model, name) in files.items():
@@ -133,7 +130,7 @@ def load_mentat_results(
         table = pickled_table(_open(file, password), file.name)
         if gone := [c for c in _COLUMNS if c not in table]:
             refuse(
-                "load_mentat_results", "columns", f"include {', '.join(_COLUMNS)}", f"none of {gone}", place=file.name
+                f"load_mentat_results: columns must include {', '.join(_COLUMNS)}; got none of {gone}", place=file.name
             )
         table = table.astype(object).where(table.notna(), None)
         for n, row in enumerate(table.to_dict("records")):
@@ -143,9 +140,8 @@ def load_mentat_results(
                 known = base[q].options if q in base else []
                 if sorted(known) != sorted(options):
                     rule = "have the options of its question in the question file"
-                    refuse(
-                        "load_mentat_results", "a prompt", rule, "others" if known else "no such question", place=place
-                    )
+                    got = "others" if known else "no such question"
+                    refuse(f"load_mentat_results: a prompt must {rule}; got {got}", place=place)
                 order = [known.index(o) for o in options]
                 rows.append((place, _prompt_item(place, row, name, seen[name, row["q_id"]], order)))
                 seen[name, row["q_id"]] += 1

@@ -50,10 +50,7 @@ def simulated_panel(
     for i in items:
         if i.soft_labels is None:
             refuse(
-                "simulated_panel",
-                "items",
-                "have soft labels",
-                "none",
+                "simulated_panel: items must have soft labels; got none",
                 place=i.item_id,
                 remedy="they are the truth that the raters draw from",
             )
@@ -111,11 +108,8 @@ def order_probabilities(
             size /= 2
         theta = theta - size * step
     refuse(
-        "order_probabilities",
-        "worths and tie",
-        "be such that some distribution over orders has these pairs",
-        f"worths {np.round(worths, 2).tolist()} and tie {tie:.2f}",
-        remedy="bring the worths together, or lower tie",
+        "order_probabilities: worths and tie must be such that some distribution over orders has these pairs; got "
+        f"worths {np.round(worths, 2).tolist()} and tie {tie:.2f}; bring the worths together, or lower tie"
     )
 
 
@@ -200,13 +194,11 @@ def simulate_annotations(
     Raises: ValueError for an item without soft labels or wordings.
     """
     if mapping not in MAPPINGS:
-        refuse("simulate_annotations", "mapping", f"be {' or '.join(MAPPINGS)}", f"{mapping!r}")
+        refuse(f"simulate_annotations: mapping must be {' or '.join(MAPPINGS)}; got {mapping!r}")
     for i in items:
         if not set(i.variant) & set(_WORDINGS):
             refuse(
-                "simulate_annotations",
-                "items",
-                f"have wordings in variant ({', '.join(_WORDINGS)})",
+                f"simulate_annotations: items must have wordings in variant ({', '.join(_WORDINGS)}); got "
                 f"{sorted(i.variant)}",
                 place=i.item_id,
             )

@@ -84,7 +84,7 @@ def _wrong(questions: np.ndarray, n_options: int, wrong_options: Mapping[str, It
     "(Q, K) bool: the options that are objectively wrong."
     unknown = sorted(set(wrong_options) - set(questions.tolist()))
     if unknown:
-        refuse("label_tables", "wrong_options", "name questions that were rated", f"{unknown[:5]}")
+        refuse(f"label_tables: wrong_options must name questions that were rated; got {unknown[:5]}")
     return np.array([[a in set(wrong_options.get(q, ())) for a in letters(n_options)] for q in questions])
 
 
@@ -127,7 +127,7 @@ def label_tables(
     """
     gone = sorted(set(models) - set(LABEL_MODELS))
     if gone:
-        refuse("label_tables", "models", f"be among {', '.join(LABEL_MODELS)}", f"{gone}")
+        refuse(f"label_tables: models must be among {', '.join(LABEL_MODELS)}; got {gone}")
     data = {False: (arrays.scores, arrays.questions, arrays.raters)}
     if creators:
         data[True] = add_creator(*data[False], creators)
@@ -191,7 +191,9 @@ PAPER_CATEGORIES = ("diagnosis", "monitoring", "treatment", "triage", "documenta
 def _need(table: pd.DataFrame, columns: Sequence[str], function: str) -> None:
     gone = [c for c in columns if c not in table]
     if gone:
-        refuse(function, "table", f"have the columns {', '.join(columns)}", f"{list(table.columns)}, without {gone}")
+        refuse(
+            f"{function}: table must have the columns {', '.join(columns)}; got {list(table.columns)}, without {gone}"
+        )
 
 
 def _plus_minus(r) -> str:
@@ -325,12 +327,12 @@ def prompt_wordings(
     Raises: ValueError where there are not two wordings, or no model answered an item under both.
     """
     if len(scores) != 2:
-        refuse("prompt_wordings", "scores", "have two wordings", f"{list(scores)}")
+        refuse(f"prompt_wordings: scores must have two wordings; got {list(scores)}")
     known = [where_read(t, ["model"]) for t in scores.values()]
     means = [t.groupby(["model", "item_id", "cluster"], sort=True)["correct"].mean() for t in known]
     both = pd.concat(dict(zip(scores, means, strict=True)), axis=1).dropna().reset_index()
     if not len(both):
-        refuse("prompt_wordings", "scores", "hold answers of a model to one item under both wordings", "none")
+        refuse("prompt_wordings: scores must hold answers of a model to one item under both wordings; got none")
     a, b = scores
     both[f"{a} - {b}"] = both[a] - both[b]
     rows = [
@@ -381,7 +383,7 @@ def annotation_page(
     Raises: ValueError where the order of the page is not recorded.
     """
     if arrays.orders is None or arrays.mapping is None:
-        refuse("annotation_page", "annotations", "record the order of the page", "none", remedy="import them again")
+        refuse("annotation_page: annotations must record the order of the page; got none; import them again")
     order = arrays.orders[line]
     options = np.array(letters(len(order)))[order]
     sliders = sliders_from_scores(arrays.scores[line], order, arrays.mapping)

@@ -125,7 +125,7 @@ def _rows(path, encoding) -> Iterator[tuple[str, dict[str, str]]]:
         if "id" not in row:
             got = "a file of recorded answers" if "predictions" in row else "another file"
             remedy = "recorded answers come with the folder of MHQA-gold, in its folder final_results"
-            refuse("load_mhqa", "columns", "include id, the PubMed id", got, place=path.name, remedy=remedy)
+            refuse(f"load_mhqa: columns must include id, the PubMed id; got {got}", place=path.name, remedy=remedy)
         row = {_ALIASES.get(k, k): v for k, v in row.items()}
         yield place, {k: v for k, v in row.items() if k and not k.startswith("Unnamed:")}
 
@@ -153,7 +153,7 @@ def load_mhqa(
     Raises: ValueError at the first row that does not fit, if `strict`.
     """
     if key not in _RULES:
-        refuse("load_mhqa", "key", f"be one of {list(_RULES)}", f"{key!r}")
+        refuse(f"load_mhqa: key must be one of {list(_RULES)}; got {key!r}")
     path, places = Path(csv), []
     seen: Counter[str] = Counter()
 

@@ -27,7 +27,7 @@ def _first_option(rows: list[dict[str, Any]], first: int | None) -> int:
         fits = [k for k in fits if k == first]
     if len(fits) != 1:
         remedy = "pass first=0 (files of the hub) or first=1 (original files)"
-        refuse("load_medmcqa", "cop", "say whether options count from 0 or from 1", f"{sorted(keys)}", remedy=remedy)
+        refuse(f"load_medmcqa: cop must say whether options count from 0 or from 1; got {sorted(keys)}", remedy=remedy)
     return fits[0]
 
 
@@ -46,7 +46,7 @@ def load_medmcqa(
     table = read_table(path)
     gone = [c for c in ("question", "cop", *_OPTIONS) if c not in table.columns]
     if gone:
-        refuse("load_medmcqa", "columns", f"hold question, cop and {', '.join(_OPTIONS)}", f"none called {gone}")
+        refuse(f"load_medmcqa: columns must hold question, cop and {', '.join(_OPTIONS)}; got none called {gone}")
     every = [(place, row) for place, row in table.rows if subject is None or row.get("subject_name") == subject]
     start = _first_option([row for _, row in every], first)
     keyed = [(p, r) for p, r in every if str(r["cop"]) not in ("", "-1") and str(r.get("choice_type")) != "multi"]

@@ -64,7 +64,7 @@ def question_requests(
     Raises: ValueError for an item that is not open.
     """
     if other := [i for i in items if i.task != "open"]:
-        refuse("question_requests", "items", "be of task open", other[0].task, place=other[0].item_id)
+        refuse(f"question_requests: items must be of task open; got {other[0].task}", place=other[0].item_id)
     later = attempt > 0 and not asker.sampling.get("temperature", 1.0)
     sampling = {"temperature": _LATER} if later else {}
     room = asker.max_tokens.get("answer") or max_tokens
@@ -85,7 +85,7 @@ def _first_step(item: Item, dir: str | Path | None) -> list[dict[str, str]]:
     name = "steps/approach_question.yaml"
     path = prompts.find(name, dir)
     if path is None:
-        refuse("question_requests", "prompts", f"hold {name}", "no such file", remedy="install the package again")
+        refuse(f"question_requests: prompts must hold {name}; got no such file; install the package again")
     text = prompts._load(path, {"about", "system", "user"})
     values = {
         "context": "\n".join(f"{prompts._label(k, {})}: {v}" for k, v in item.context.items()),
@@ -157,7 +157,7 @@ def write_questions(
 def _writing(asked: Asked) -> tuple[Model, Any]:
     if asked.model is None or asked.endpoint is None:
         remedy = "name a model behind an endpoint"
-        refuse("write_questions", "asked and judges", "be models that write", asked.name, remedy=remedy)
+        refuse(f"write_questions: asked and judges must be models that write; got {asked.name}", remedy=remedy)
     return asked.model, asked.endpoint
 
 # %% ../../../nbs/studies/psychiatrybench/03_approach.ipynb #3408dfe1
@@ -252,13 +252,19 @@ def read_question_sheet(
         name, said = row["item_id"].strip(), row["relevant"].strip().casefold()
         if name not in last or name in out:
             got = f"{name!r}" + (" twice" if name in out else "")
-            refuse("read_question_sheet", "item_id", "be an item that got a question, once", got, place=place)
+            refuse(f"read_question_sheet: item_id must be an item that got a question, once; got {got}", place=place)
         if row["question"].strip() != (_whole(last[name][0]).text or "").strip():
             remedy = "send out the sheet of this run: the questions have changed since"
-            refuse("read_question_sheet", "question", "be the one that was written", name, place=place, remedy=remedy)
+            refuse(
+                f"read_question_sheet: question must be the one that was written; got {name}",
+                place=place,
+                remedy=remedy,
+            )
         instead = row["question_instead"].strip()
         if said not in ("yes", "no", "") or (instead and not said):
-            refuse("read_question_sheet", "relevant", "be yes or no, or empty in an open row", f"{said!r}", place=place)
+            refuse(
+                f"read_question_sheet: relevant must be yes or no, or empty in an open row; got {said!r}", place=place
+            )
         if said:
             out[name] = Check(name, rater, said == "yes", instead)
     return list(out.values())
@@ -306,7 +312,7 @@ def _decided(question: Response, check: Judgment, tries: int, people: Sequence[C
     if len(own) > 1:
         remedy = "have them agree on one, and leave it in one sheet"
         refuse(
-            "decide_questions", "question_instead", "be one question", f"{own}", place=question.item_id, remedy=remedy
+            f"decide_questions: question_instead must be one question; got {own}", place=question.item_id, remedy=remedy
         )
     if own:
         return Decided(question.item_id, own[0], tries, "people's own question", "")

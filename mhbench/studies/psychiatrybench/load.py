@@ -49,34 +49,26 @@ def load_psychiatrybench(
     """
     folder = Path(folder).expanduser()
     if emi not in EMI_FORMS:
-        refuse("load_psychiatrybench", "emi", f"be one of {', '.join(EMI_FORMS)}", f"{emi!r}")
+        refuse(f"load_psychiatrybench: emi must be one of {', '.join(EMI_FORMS)}; got {emi!r}")
     if not folder.is_dir():
         refuse(
-            "load_psychiatrybench",
+            f"load_psychiatrybench: folder must hold the tasks' JSON lines files; got {folder.name!r}, which is not a "
             "folder",
-            "hold the tasks' JSON lines files",
-            f"{folder.name!r}, which is not a folder",
             error=FileNotFoundError,
         )
     found = sorted(f.stem for f in folder.glob("*.jsonl"))
     other = folder / "mcq.csv"
     if other.exists() and "mcq" in found:
-        refuse("load_psychiatrybench", "files", "be one a task", "mcq.jsonl and mcq.csv", place=folder.name)
+        refuse("load_psychiatrybench: files must be one a task; got mcq.jsonl and mcq.csv", place=folder.name)
     if unknown := [t for t in found if t not in PSYCHIATRY_TASKS]:
         refuse(
-            "load_psychiatrybench",
-            "files",
-            f"be named after the tasks ({', '.join(PSYCHIATRY_TASKS)})",
-            f"{unknown}",
+            f"load_psychiatrybench: files must be named after the tasks ({', '.join(PSYCHIATRY_TASKS)}); got {unknown}",
             place=f"{folder.name}",
             remedy="rename them",
         )
     if not found and not other.exists():
         refuse(
-            "load_psychiatrybench",
-            "folder",
-            f"hold at least one of {', '.join(PSYCHIATRY_TASKS)} as .jsonl",
-            "none",
+            f"load_psychiatrybench: folder must hold at least one of {', '.join(PSYCHIATRY_TASKS)} as .jsonl; got none",
             place=f"{folder.name}",
             error=FileNotFoundError,
         )
@@ -95,10 +87,8 @@ def load_psychiatrybench(
             for i in made:
                 if i.item_id in first:
                     refuse(
-                        "load_psychiatrybench",
-                        "item_id",
-                        "be unique",
-                        f"{i.item_id!r} again, first at {first[i.item_id]}",
+                        f"load_psychiatrybench: item_id must be unique; got {i.item_id!r} again, first at "
+                        f"{first[i.item_id]}",
                         place=f"{place}",
                         remedy="give the row an id of its own",
                     )
@@ -115,11 +105,8 @@ def load_psychiatrybench(
     if not strict:
         if set_aside is None:
             refuse(
-                "load_psychiatrybench",
-                "set_aside",
-                "be a path where strict=False",
-                "None",
-                remedy="name a file for the rows that do not fit",
+                "load_psychiatrybench: set_aside must be a path where strict=False; got None; name a file for the "
+                "rows that do not fit"
             )
         Path(set_aside).parent.mkdir(parents=True, exist_ok=True)
         Path(set_aside).write_text("".join(json.dumps(b, ensure_ascii=False) + "\n" for b in bad), encoding="utf-8")
@@ -135,10 +122,7 @@ def _items_of(
     record = exams.get(row.get("format", "")) if task == "exams" else PSYCHIATRY_TASKS[task]
     if record is None:
         refuse(
-            "load_psychiatrybench",
-            "format",
-            "be mcq or emi",
-            f"{row.get('format')!r}",
+            f"load_psychiatrybench: format must be mcq or emi; got {row.get('format')!r}",
             place=f"{place}",
             remedy="say which form the row has",
         )

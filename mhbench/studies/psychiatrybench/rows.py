@@ -288,9 +288,9 @@ def label_lists(
     try:
         labels = json.loads(_text(path))
     except json.JSONDecodeError as e:
-        refuse("load_psychiatrybench", "labels.json", "be a JSON object", e.msg, place=f"{path.name}:{e.lineno}")
+        refuse(f"load_psychiatrybench: labels.json must be a JSON object; got {e.msg} ({path.name}:{e.lineno})")
     if not isinstance(labels, dict):
-        refuse("load_psychiatrybench", "labels.json", "be a JSON object", type(labels).__name__, place=path.name)
+        refuse(f"load_psychiatrybench: labels.json must be a JSON object; got {type(labels).__name__}", place=path.name)
     out: dict[str, Any] = {}
     for form in ("categories", "disorders"):
         given = labels.get(form)
@@ -300,10 +300,10 @@ def label_lists(
         texts = all(isinstance(n, str) and n.strip() for n in names)
         if not texts or len(names) < 2 or len(set(names)) < len(names):
             rule, got = "be a list of two or more different names", str(given)[:80]
-            refuse("load_psychiatrybench", form, rule, got, place=path.name, remedy="mend the list")
+            refuse(f"load_psychiatrybench: {form} must {rule}; got {got}", place=path.name, remedy="mend the list")
         out[form] = [n for n in names if n != NORMAL]
     known = {*out["categories"], *out["disorders"], NORMAL}
     aliases = labels.get("aliases", json.loads(_text(FACTS / "labels.json"))["aliases"])
     if "aliases" in labels and (bad := {a: n for a, n in aliases.items() if n not in known}):
-        refuse("load_psychiatrybench", "aliases", "stand for names of the lists", f"{bad}", place=path.name)
+        refuse(f"load_psychiatrybench: aliases must stand for names of the lists; got {bad}", place=path.name)
     return out | {"aliases": {a: n for a, n in aliases.items() if n in known and a not in known}}

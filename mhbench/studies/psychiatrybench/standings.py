@@ -208,7 +208,7 @@ def draw_standings(
     Raises: ValueError where there is no column.
     """
     if not columns:
-        refuse("standings", "columns", "hold at least one task", "none", remedy="run the stages score and judge first")
+        refuse("standings: columns must hold at least one task; got none; run the stages score and judge first")
     every = np.concatenate([c.cluster for c in columns.values()])
     _, codes = np.unique(every, return_inverse=True)
     ends = np.cumsum([len(c.cluster) for c in columns.values()])
@@ -351,7 +351,7 @@ def paired_table(
     rows, order = [], list(models)
     for one, other in pairs.items():
         if gone := [m for m in (one, other) if m not in order]:
-            refuse("paired_table", "thinking", f"name models of the run ({', '.join(order)})", f"{gone}")
+            refuse(f"paired_table: thinking must name models of the run ({', '.join(order)}); got {gone}")
         common = {name: _in_common(c, [order.index(one), order.index(other)]) for name, c in columns.items()}
         there = {name: c for name, c in common.items() if len(c.cluster)}
         out = {name: len(columns[name].cluster) - len(c.cluster) for name, c in common.items()}
@@ -549,7 +549,7 @@ def of_judge(judged: pd.DataFrame, judge: str | None) -> pd.DataFrame:
     """
     known = list(dict.fromkeys(judged["judge"]))
     if judge is not None and judge not in known:
-        refuse("standings", "judge", f"be one that has judged ({', '.join(known)})", f"{judge!r}")
+        refuse(f"standings: judge must be one that has judged ({', '.join(known)}); got {judge!r}")
     return judged[judged["judge"] == (judge or (known[0] if known else None))]
 
 
