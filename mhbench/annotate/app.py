@@ -85,7 +85,7 @@ def _to(request: web.Request, path: str) -> web.Response:
 def _link(t: Callable, to: str, key: str, look: str = "main") -> dict[str, str]:
     return {"to": to, "words": t(key), "look": look}
 
-
+# %% ../../nbs/annotate/11_app.ipynb #90ec425f
 def _closed(request: web.Request) -> web.Response:
     "What a stranger sees; a stranger who tries again and again is told to wait."
     if request.app[DESK].guesses.allow(str(request.remote)):
@@ -113,7 +113,7 @@ async def guard(request: web.Request, handler: Callable) -> web.StreamResponse:
         response = _words(request, "failed", status=503)
     return protect(response)
 
-
+# %% ../../nbs/annotate/11_app.ipynb #d6fce7e8
 def _for_raters(handler: Callable) -> Callable:
     "A handler for somebody who was invited and has agreed to take part; others are sent where they belong."
 
@@ -172,7 +172,7 @@ async def instructions(request: web.Request, visitor: Visitor) -> web.Response:
     paragraphs = [*own, t("instructions.saving"), t("instructions.keys")]
     return _words(request, "instructions", paragraphs, links=[_link(t, to, key)])
 
-
+# %% ../../nbs/annotate/11_app.ipynb #72033c31
 def _steps(request: web.Request, rater: str) -> tuple[list[Place], list[bool]]:
     "A rater's pages, and which are complete."
     desk = request.app[DESK]
@@ -189,7 +189,7 @@ async def go_on(request: web.Request, visitor: Visitor) -> web.Response:
     _, done = _steps(request, rater.rater)
     return _to(request, f"/q/{done.index(False) + 1}" if False in done else "/thanks")
 
-
+# %% ../../nbs/annotate/11_app.ipynb #fde6ed24
 @_for_raters
 async def review(request: web.Request, visitor: Visitor) -> web.Response:
     desk, rater, language = request.app[DESK], visitor.rater.rater, _language(request)
@@ -222,7 +222,7 @@ async def pause_page(request: web.Request, visitor: Visitor) -> web.Response:
     paragraphs, links = [t("pause.text"), t("pause.device")], [_link(t, "/go", "nav.continue")]
     return _words(request, "pause", paragraphs, forms=[form], links=links, csrf=visitor.csrf)
 
-
+# %% ../../nbs/annotate/11_app.ipynb #e6134735
 @_for_raters
 async def leave_device(request: web.Request, visitor: Visitor) -> web.Response:
     await _posted(request, visitor)
@@ -253,7 +253,7 @@ async def language(request: web.Request) -> web.Response:
     )
     return response
 
-
+# %% ../../nbs/annotate/11_app.ipynb #94fb0421
 async def static(request: web.Request) -> web.Response:
     found = static_files().get(request.match_info["name"])
     if found is None:
@@ -290,7 +290,7 @@ def _heading(sheet: Sheet, language: str, n: int, total: int) -> str:
     key = "page.practice" if sheet.question.role == "practice" else "page.question"
     return translator(language)(key, n=n, total=total)
 
-
+# %% ../../nbs/annotate/11_app.ipynb #5fee1be9
 @_for_raters
 async def question(request: web.Request, visitor: Visitor) -> web.Response:
     desk, rater, language = request.app[DESK], visitor.rater.rater, _language(request)
@@ -323,7 +323,7 @@ async def question(request: web.Request, visitor: Visitor) -> web.Response:
         checking=_has_feedback(sheet) and not checked,
     )
 
-
+# %% ../../nbs/annotate/11_app.ipynb #8e55c0a5
 def _has_feedback(sheet: Sheet) -> bool:
     q = sheet.question
     return q.role == "practice" and bool(q.expected or q.feedback)
@@ -348,7 +348,7 @@ def _form_changes(desk: Desk, sheet: Sheet, place: Place, form: dict[str, str]) 
             changes.append(Change(event, sheet.rater, *place, field.target, answer, shown, MOST_MS, None))
     return changes, bad
 
-
+# %% ../../nbs/annotate/11_app.ipynb #d7bc8fb0
 @_for_raters
 async def post_question(request: web.Request, visitor: Visitor) -> web.Response:
     "The form of a page, where no script is at work."
@@ -382,7 +382,7 @@ def _onward(request: web.Request, rater: str, seen: bool) -> str:
 async def onward(request: web.Request, visitor: Visitor) -> web.Response:
     return _to(request, _onward(request, visitor.rater.rater, "seen" in request.query))
 
-
+# %% ../../nbs/annotate/11_app.ipynb #f4c63218
 @_for_raters
 async def state(request: web.Request, visitor: Visitor) -> web.Response:
     "The answers of one page, as a form would send them."
@@ -395,7 +395,7 @@ async def state(request: web.Request, visitor: Visitor) -> web.Response:
     given = {c: sheet.sent(f, answers.get(f.target, RatedAnswer())) for c, f in sheet.by_code().items()}
     return web.json_response({"answers": given})
 
-
+# %% ../../nbs/annotate/11_app.ipynb #a0a27224
 async def save_changes(request: web.Request) -> web.Response:
     "Changes, each with a name of its own; sent twice they count once."
     desk, visitor = request.app[DESK], request.app[DESK].gate.visitor(request)

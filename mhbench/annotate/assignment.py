@@ -37,7 +37,7 @@ def core(rule: Rule, ids: Sequence[str], seed: int) -> list[str]:
         return list(ids)
     return _seeded(ids, seed)[: rule.n_core] if rule.rule == "core_and_split" else []
 
-
+# %% ../../nbs/annotate/04_assignment.ipynb #44df0529
 def first_assignment(
     rule: Rule,
     ids: Sequence[str],  # of the questions
@@ -85,7 +85,7 @@ def _even(ids: list[str], held: dict[str, set], begun: set, active: list[str]) -
         held[high].remove(movable[-1])
         held[low].add(movable[-1])
 
-
+# %% ../../nbs/annotate/04_assignment.ipynb #1c90d3c9
 def reassign(
     rule: Rule,
     ids: Sequence[str],

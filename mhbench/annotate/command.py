@@ -85,7 +85,7 @@ def _on_loopback(host: str) -> bool:
     except ValueError:
         return host == "localhost"
 
-
+# %% ../../nbs/annotate/15_command.ipynb #8d004495
 def _once_a_minute() -> Callable[[logging.LogRecord], bool]:
     "A filter that lets one line a minute and place of the code through: a flood of connections fills no disk."
     last: dict[tuple[str, int], float] = {}
@@ -121,7 +121,7 @@ def _serve(a: argparse.Namespace) -> None:
         logging.getLogger(name).addFilter(_once_a_minute())
     web.run_app(app, host=a.host, port=a.port, access_log=None, print=None, keepalive_timeout=HEADERS_S)
 
-
+# %% ../../nbs/annotate/15_command.ipynb #340a7b17
 async def _simulated(a: argparse.Namespace, path: Path, tokens: dict[str, str]) -> int:
     from aiohttp import web
 
@@ -203,7 +203,7 @@ def _check(a: argparse.Namespace) -> None:
         )
     print(f"{n} events replay to the answers; the file is whole")
 
-
+# %% ../../nbs/annotate/15_command.ipynb #7e4a2ecb
 def _said(out: Exported, folder: str) -> None:
     raters = {r.rater for r in out.ratings}
     print(f"{len(out.ratings)} ratings by {len(raters)} raters in {folder}")
@@ -263,7 +263,7 @@ def _add_people(actions) -> None:
     ):
         _action(actions, name, function, text).add_argument("rater")
 
-
+# %% ../../nbs/annotate/15_command.ipynb #27b189a0
 def _add_results(actions) -> None:
     _action(actions, "status", _status, "progress and agreement so far")
     _action(actions, "check", _check, "compare the answers with their log")

@@ -54,7 +54,7 @@ def again(
         return f"±{sum(apart) / len(apart):.0f}"
     return f"{100 * sum(same) / len(same):.0f}%" if same else "–"
 
-
+# %% ../../nbs/annotate/09_dashboard.ipynb #c829b389
 def _row(r: Rater, study: Study, store: Store, complete: Complete, started: dict, seconds: dict) -> dict[str, Any]:
     places = Register(store).places(r.rater)
     mine = [p for p in places if (r.rater, *p) in complete]
@@ -80,7 +80,7 @@ def _row(r: Rater, study: Study, store: Store, complete: Complete, started: dict
         "last": when(max(times, default=None)),
     }
 
-
+# %% ../../nbs/annotate/09_dashboard.ipynb #86811e1f
 COLUMNS = ["rater", "role", "assigned", "complete", "started", "share", "seconds", "checks", "again", "last"]
 
 
@@ -125,7 +125,7 @@ def _verdicts(study: Study, complete: Complete, raters: set[str]) -> Mapping[str
             out[name][question, target][rater] = a.label if a.value is None else a.value
     return out
 
-
+# %% ../../nbs/annotate/09_dashboard.ipynb #982239bd
 def agreement(store: Store, study: Study) -> list[Agreement]:
     """Krippendorff's alpha of the raters' complete answers so far, with a bootstrap interval over questions.
 
@@ -150,7 +150,7 @@ def agreement(store: Store, study: Study) -> list[Agreement]:
         out.append(Agreement(level, name, e.n, None if math.isnan(e.estimate) else e.estimate, ci))
     return out
 
-
+# %% ../../nbs/annotate/09_dashboard.ipynb #c5f463a1
 def overview(store: Store, study: Study) -> dict[str, Any]:
     "What the page for whoever runs the study shows."
     done = {q for _, q, _ in complete_answers(store, study)}

@@ -74,7 +74,7 @@ MOST_MS = 2**53
 class Refused(ValueError):
     "A change that cannot be saved, with the reason that the page shows."
 
-
+# %% ../../nbs/annotate/10_desk.ipynb #4894fc72
 class Desk:
     "A study that is being answered."
 
@@ -147,6 +147,6 @@ class Desk:
         self.writer.close()
         self.store.close()
 
-
+# %% ../../nbs/annotate/10_desk.ipynb #1a2c1960
 def _is_ms(x: Any) -> TypeGuard[int]:
     return type(x) is int and 0 <= x < MOST_MS

@@ -55,7 +55,7 @@ def share_out(store: Store, study: Study) -> None:
         kept = [p for p in register.places(r) if (r, p.question_id) in begun]
         register.set_places(r, rater_list(study, r, shares.get(r, [])) if r in active else kept)
 
-
+# %% ../../nbs/annotate/06_enrolment.ipynb #c207df49
 def enrol(
     store: Store,
     study: Study,

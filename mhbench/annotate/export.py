@@ -62,14 +62,14 @@ def _variant(study: Study, q: Question, shown: dict, target: str, answers: dict[
         out |= {t: a.label for t, a in answers.items() if t.startswith("span-") and t.removeprefix("span-") in ticked}
     return out
 
-
+# %% ../../nbs/annotate/12_export.ipynb #bbfef1eb
 def _verdicts(study: Study, q: Question, answers: dict[str, RatedAnswer]) -> dict[str, RatedAnswer]:
     "Target -> verdict, as a rating has it."
     if study.settings.kind == "errors":
         return {next(iter(q.targets)): RatedAnswer(label=main_error(study, answers))}
     return {t: a for t, a in answers.items() if t != "comment"}
 
-
+# %% ../../nbs/annotate/12_export.ipynb #aa252994
 def ratings(store: Store) -> Exported:
     "A file's complete answers as ratings, and what is not among them."
     study = store.study
@@ -112,7 +112,7 @@ def ratings(store: Store) -> Exported:
 def _time(ms: int | None) -> str:
     return "" if ms is None else datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
 
-
+# %% ../../nbs/annotate/12_export.ipynb #33259e37
 def all_answers(store: Store) -> pd.DataFrame:  # a row an answer, complete or not
     "Every answer that stands, with what was drawn, and the time on its page."
     study, rows = store.study, []
@@ -144,7 +144,7 @@ def all_answers(store: Store) -> pd.DataFrame:  # a row an answer, complete or n
     columns = ["rater", "item_id", "question", "role", "occasion", "target", "value", "label", "complete", "wording"]
     return pd.DataFrame(rows, columns=[*columns, "order", "start", "sides", "seconds_on_page", "saved"])
 
-
+# %% ../../nbs/annotate/12_export.ipynb #be474bdb
 def all_events(store: Store) -> pd.DataFrame:  # a row a change, in the order of arrival
     "The log."
     log = pd.read_sql_query("SELECT * FROM events ORDER BY seq", store.db)
@@ -185,7 +185,7 @@ def _sheet(tables: dict[str, pd.DataFrame], path: Path) -> None:
             page.append(cells)
     book.save(path)
 
-
+# %% ../../nbs/annotate/12_export.ipynb #07e38bf2
 def write_export(
     store: Store,
     folder: str | Path,
@@ -249,7 +249,7 @@ def _of_sheet(path: Path) -> list[Rating]:
     table = pd.read_excel(path, sheet_name="ratings", dtype=str, keep_default_na=False)
     return _of_table(table, path)
 
-
+# %% ../../nbs/annotate/12_export.ipynb #0860f3ec
 def _of_label_studio(path: Path) -> list[Rating]:
     key = path.parent / "key.json"
     if not key.exists():
@@ -269,7 +269,7 @@ def _of_store(path: Path) -> list[Rating]:
     with open_store(path) as store:
         return ratings(store).ratings
 
-
+# %% ../../nbs/annotate/12_export.ipynb #816d7f9c
 _READERS = {
     ".sqlite": _of_store,
     ".parquet": lambda path: read_records(path, Rating),
@@ -330,7 +330,7 @@ def left_out(
         f"{len(exported.incomplete)} pages were begun and are not complete: they are in answers.csv, and in no rating",
     ]
 
-
+# %% ../../nbs/annotate/12_export.ipynb #c1c495c3
 def study_ratings(
     own: Sequence[Rating],  # that came with the corpus
     items: Sequence[Item],  # the corpus's

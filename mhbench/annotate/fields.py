@@ -45,7 +45,7 @@ def _errors(study: Study) -> list[Field]:
     flags = [Field(k, "flag", ("yes",), required=False) for k in (*kinds, "Abstain")]
     return [*flags, *spans, Field("main", "choice", kinds, required=False)]
 
-
+# %% ../../nbs/annotate/03_fields.ipynb #b9a46a89
 def fields(study: Study, question: Question) -> list[Field]:
     "The fields of a question, the comment last."
     s = study.settings
@@ -77,7 +77,7 @@ def _span(text: str, length: int) -> str:
         raise ValueError(f"the first and last character of a text of {length}, as 12-40")
     return f"{int(m[1])}-{int(m[2])}"
 
-
+# %% ../../nbs/annotate/03_fields.ipynb #48751d2c
 def read(
     field: Field,
     text: str,  # as it was sent; "" takes an answer back

@@ -72,7 +72,7 @@ def second_word(secret: str, token: str) -> str:
     "What a form or a script of the page sends beside the cookie."
     return hmac.new(secret.encode(), b"csrf" + token.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
 
-
+# %% ../../nbs/annotate/08_gate.ipynb #669cfda9
 class Entrance:
     "Cookies, tokens and second words of one study."
 

@@ -111,7 +111,7 @@ class Sheet(NamedTuple):
         label = answer.label or ""
         return self.code(field.target, label) if label and field.form in ("choice", "flag") else label
 
-
+# %% ../../nbs/annotate/07_pages.ipynb #b94f809b
 def sentences(text: str) -> list[tuple[int, int]]:  # first character and the one after the last
     "A text cut at the ends of its sentences and lines."
     spans = [m.span() for m in re.finditer(r"[^.!?\n]+[.!?]*[\"'”’)]*", text)]
@@ -156,7 +156,7 @@ def _sliders(v: _View) -> dict[str, Any]:
     q, order = v.sheet.question, v.sheet.shown.order
     return {"rated": [v.field(t, q.targets[t]) for t in order]}
 
-
+# %% ../../nbs/annotate/07_pages.ipynb #7ed8421b
 def _labels(v: _View) -> dict[str, Any]:
     q = v.sheet.question
     difficulty = v.field("difficulty", v.t("question.difficulty")) if "difficulty" in v.at else None
@@ -178,7 +178,7 @@ def _agree(v: _View) -> dict[str, Any]:
     choices = [v.choice(f, c, answer, q.targets[c]) | {"is_key": c == q.key} for c in v.sheet.shown.order]
     return {"key": q.targets[q.key], "rated": [v.field("key", v.t("ask.agree"), choices=choices)]}
 
-
+# %% ../../nbs/annotate/07_pages.ipynb #17deab09
 def _errors(v: _View) -> dict[str, Any]:
     q, s = v.sheet.question, v.sheet.study.settings
     text = next(iter(q.targets.values()))
@@ -211,7 +211,7 @@ def _duel(v: _View) -> dict[str, Any]:
 def _yes_no(v: _View) -> dict[str, Any]:
     return _sliders(v) | {"options": list(v.sheet.question.sides.values())}
 
-
+# %% ../../nbs/annotate/07_pages.ipynb #e18cc2c7
 _OF_KIND = {
     "sliders": _sliders,
     "labels": _labels,
@@ -248,7 +248,7 @@ def question_view(
         **of_kind,
     }
 
-
+# %% ../../nbs/annotate/07_pages.ipynb #c4d1bce8
 def _notes(t: Callable[..., str], kind: str, opened: list[str]) -> list[str]:
     if not opened:
         return []

@@ -58,7 +58,7 @@ async def _save(client: aiohttp.ClientSession, word: str, change: dict) -> None:
         if refused:
             refuse(f"simulate: a save must be taken; got {refused[0]['why']}", error=RuntimeError)
 
-
+# %% ../../nbs/annotate/14_simulate.ipynb #53bf239a
 async def answer_all(
     url: str,  # where the page is served, with a slash at the end
     sheets: list[Sheet],  # the rater's pages, in order
@@ -93,7 +93,7 @@ async def answer_all(
                 n += 1
     return n
 
-
+# %% ../../nbs/annotate/14_simulate.ipynb #b13009cd
 async def simulate(
     url: str,
     path: str | Path,  # the file of answers, which says what each rater is asked

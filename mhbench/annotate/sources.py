@@ -36,7 +36,7 @@ def demo_entry(name: str) -> dict[str, Any]:
         refuse(f"demo_entry: name must be one of {', '.join(demo_names())}; got {name!r}")
     return yaml.safe_load((files("mhbench.annotate") / "demo" / f"{name}.yaml").read_text(encoding="utf-8"))
 
-
+# %% ../../nbs/annotate/13_sources.ipynb #5b2583dc
 def entry_of(
     name: str,
     params: str | Path = "params.yaml",
@@ -87,7 +87,7 @@ def _wrong(found: list[Response], entry: dict[str, Any], mode: Mode, folder: Pat
     kept = set(zip(drawn["model"], drawn["item_id"], strict=True))
     return [r for r in found if (r.model, r.item_id) in kept]
 
-
+# %% ../../nbs/annotate/13_sources.ipynb #792fd88b
 def responses_of(
     entry: dict[str, Any],
     corpus: Corpus,
@@ -118,7 +118,7 @@ def responses_of(
         )
     return found
 
-
+# %% ../../nbs/annotate/13_sources.ipynb #8d8ed86a
 def entry_corpus(entry: dict[str, Any], folder: Path) -> Corpus:
     "The corpus that an entry names."
     at = entry.get("corpus") or {}

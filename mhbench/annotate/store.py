@@ -82,7 +82,7 @@ class Change(NamedTuple):
     stamp: int  # milliseconds; decides which answer is the last
     client_ms: int | None  # the browser's own clock
 
-
+# %% ../../nbs/annotate/05_store.ipynb #a6be9a46
 class Visit(NamedTuple):
     "How long a page was looked at, time away left out."
 
@@ -352,7 +352,7 @@ def open_store(
             db.execute("UPDATE meta SET value = ? WHERE name = 'study'", [study.model_dump_json()])
     return store
 
-
+# %% ../../nbs/annotate/05_store.ipynb #e03e6164
 def _statements(script: str) -> Iterator[str]:
     "The statements of a script, triggers in one piece."
     part = ""

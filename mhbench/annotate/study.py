@@ -48,7 +48,7 @@ class Extra(Record):
     feedback: str | None = None  # shown after a practice question
     loud: bool = False  # a check that says so at once where it is missed
 
-
+# %% ../../nbs/annotate/01_study.ipynb #856a29f2
 class StudySettings(Record):
     "The entry of a study, as far as the page is concerned."
 
@@ -92,7 +92,7 @@ class Question(Record):
     feedback: str | None = None
     loud: bool = False
 
-
+# %% ../../nbs/annotate/01_study.ipynb #12660985
 class Study(Record):
     "An annotation study, resolved."
 
@@ -140,7 +140,7 @@ def _reference(item: Item) -> str | None:
     of = _options(item) if item.task == "multiple_choice" else {}
     return "; ".join(of.get(k, k) for k in item.key) or item.rationale
 
-
+# %% ../../nbs/annotate/01_study.ipynb #e69dfbfd
 def _judged(
     items: Sequence[Item], responses: Iterable[Response], settings: StudySettings
 ) -> tuple[dict[str, dict[str, str]], Counter[str]]:
@@ -164,7 +164,7 @@ def _judged(
         out[r.item_id][r.model] = text
     return out, omitted
 
-
+# %% ../../nbs/annotate/01_study.ipynb #aace0135
 def _questions(item: Item, answers: dict[str, str], settings: StudySettings) -> list[Question]:
     kind = settings.kind
     shared: dict[str, Any] = {
@@ -198,7 +198,7 @@ def _questions(item: Item, answers: dict[str, str], settings: StudySettings) -> 
         for a, b in combinations(sorted(answers), 2)
     ]
 
-
+# %% ../../nbs/annotate/01_study.ipynb #6b091902
 def _extra(extra: Extra, role: Literal["practice", "check"], settings: StudySettings) -> Question:
     targets = extra.targets or {"yes_no": settings.asks, "duel": settings.axes}.get(settings.kind, {})
     return Question(
@@ -243,7 +243,7 @@ def _chosen(name: str, items: Sequence[Item], s: StudySettings) -> list[Item]:
     keep = {i.item_id for i in drawn}
     return [i for i in fits if i.item_id in keep]
 
-
+# %% ../../nbs/annotate/01_study.ipynb #5765c6dd
 def build_study(
     name: str,  # of the file of answers, and of its pages
     entry: dict[str, Any],  # see StudySettings

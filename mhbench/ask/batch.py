@@ -62,7 +62,7 @@ def load_state(folder: str | Path) -> list[dict[str, Any]]:  # the parts, oldest
         p.update(merged=True, given_up=True)
     return parts
 
-
+# %% ../../nbs/ask/25_batch.ipynb #eb300864
 def save_state(folder: str | Path, parts: list[dict[str, Any]]) -> None:
     "Replace the state, whole."
     new = Path(folder) / "state.json.new"
@@ -182,7 +182,7 @@ def _remedy(part: dict[str, Any], folder: str | Path) -> str:
         " again: what the cache holds stays, and the batch's other questions are asked anew"
     )
 
-
+# %% ../../nbs/ask/25_batch.ipynb #7b9e3a83
 def submit(
     part: dict[str, Any],
     folder: str | Path,
@@ -218,7 +218,7 @@ def submit(
         )
     part.update(batch_id=there.id, file_id=there.input_file_id, status=there.status)
 
-
+# %% ../../nbs/ask/25_batch.ipynb #8f9bf4e7
 def poll(part: dict[str, Any], folder: str | Path, client) -> bool:  # True when it has ended
     """Ask how a batch is.
 
@@ -238,7 +238,7 @@ def poll(part: dict[str, Any], folder: str | Path, client) -> bool:  # True when
         part["error"] = str(b.errors.data[0].message)[:300]
     return b.status in ENDED
 
-
+# %% ../../nbs/ask/25_batch.ipynb #23902594
 def read_line(
     line: str | bytes,
     requests: dict[str, Request],  # by key
@@ -274,7 +274,7 @@ def read_line(
     usd = cost(model, got["prompt_tokens"], got["completion_tokens"])
     return key, {**got, "attempts": 1, "cost_usd": None if usd is None else (1 - discount) * usd}, None
 
-
+# %% ../../nbs/ask/25_batch.ipynb #ed5a17d5
 def merge_part(
     part: dict[str, Any],
     requests: dict[str, Request],
@@ -321,7 +321,7 @@ def merge_part(
     unanswered = part["lines"] - len(answered)
     part.update(merged=True, answered=len(answered), unanswered=unanswered, reason=wrong[0] if wrong else None)
 
-
+# %% ../../nbs/ask/25_batch.ipynb #36f89da7
 def _content(client, file_id: str, part: dict[str, Any], folder: str | Path) -> bytes:
     "A file of the service."
     from openai import NotFoundError
@@ -396,7 +396,7 @@ def ask_batch(
     same: dict[str, Any] = dict(cache=cache, budget=budget, max_failed=max_failed, progress=progress, study=study)
     yield from ask(requests, model, endpoint, **same)
 
-
+# %% ../../nbs/ask/25_batch.ipynb #a24236d8
 def _missing(by_key: dict[str, Request], cache: Cache, parts: list[dict], folder: Path) -> list[Request]:
     "Requests that are neither in the cache nor in a batch under way."
     there, under_way = cache.get_many(list(by_key)), set()
@@ -413,7 +413,7 @@ def _requests_of(folder: Path, part: dict[str, Any]) -> dict[str, Request]:
     lines = (folder / part["file"].replace(".jsonl", ".asked.jsonl")).read_bytes().split(b"\n")
     return {r.id: r for r in (Request(**json.loads(line)) for line in lines if line)}
 
-
+# %% ../../nbs/ask/25_batch.ipynb #962ec2e2
 def _check(new: list[Request], model: Model, budget: Budget | None, discount: float) -> None:
     "Refuse to submit what could cross the budget."
     if budget is None:

@@ -38,7 +38,7 @@ def cost(
         return None
     return (prompt_tokens * model.price["prompt"] + completion_tokens * model.price["completion"]) / 1e6
 
-
+# %% ../../nbs/ask/15_budget.ipynb #81dc72b2
 class Budget:
     "Limits on money and tokens, shared by every `ask` that is given this object."
 
@@ -115,7 +115,7 @@ class Plan(NamedTuple):
     unlimited: int  # those to ask without max_tokens, which the bound leaves out
     cost_usd: float | None  # upper bound, by the price table; None where the price is unknown
 
-
+# %% ../../nbs/ask/15_budget.ipynb #a732b71d
 def plan(requests: Iterable[Request], model: Model, endpoint: Endpoint, cache: Cache | str | Path | None) -> Plan:
     "Count what `ask` would send, and what it could cost, without sending anything."
     cache, n, cached, seen, prompt, completion, unlimited = _opened(cache), 0, 0, set(), 0, 0, 0
@@ -148,6 +148,6 @@ def _chunks(items: Iterable, n: int) -> Iterator[list]:
     if part:
         yield part
 
-
+# %% ../../nbs/ask/15_budget.ipynb #26aa6f10
 def _opened(cache: Cache | str | Path | None) -> Cache | None:
     return cache if cache is None or isinstance(cache, Cache) else Cache(cache)

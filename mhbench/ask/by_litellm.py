@@ -40,7 +40,7 @@ def _error(e: Exception) -> tuple[int, dict[str, Any]]:
     said = {"message": str(getattr(e, "message", "") or e), "type": type(e).__name__, "code": code}
     return int(getattr(e, "status_code", None) or 500), {"error": said}
 
-
+# %% ../../nbs/ask/28_by_litellm.ipynb #3a677d7e
 class LiteLine(Line):
     "The connection to a service through litellm."
 
@@ -84,7 +84,7 @@ class LiteLine(Line):
         if self.session is not None and hasattr(self.session, "close_litellm_async_clients"):
             await self.session.close_litellm_async_clients()
 
-
+# %% ../../nbs/ask/28_by_litellm.ipynb #21a82335
 def line_to(endpoint: Endpoint) -> Line:
     "The connection that an endpoint is asked over."
     return LiteLine(endpoint) if endpoint.through == "litellm" else Line(endpoint)

@@ -285,7 +285,7 @@ def _where(*tests: tuple[str, Any]) -> tuple[str, tuple]:
     given = [(t, v) for t, v in tests if v is not None]
     return " AND ".join(t for t, _ in given) or "1", tuple(v for _, v in given)
 
-
+# %% ../../nbs/ask/16_cache.ipynb #6fab28c5
 def contents(
     cache: Cache,
     *,
@@ -301,7 +301,7 @@ def contents(
     names = ("study", "model", "rows", "characters")
     return [dict(zip(names, r)) for r in cache._guard(lambda: cache._db.execute(sql, args).fetchall())]
 
-
+# %% ../../nbs/ask/16_cache.ipynb #2a7f74a6
 def export(
     cache: Cache,
     file: str | Path,  # JSON lines under gzip
@@ -330,7 +330,7 @@ class Imported(NamedTuple):
     already: int  # the same answer was there
     kept: list[str]  # keys whose stored answer differs from the file's, and stays
 
-
+# %% ../../nbs/ask/16_cache.ipynb #48b32d1a
 def import_file(cache: Cache, file: str | Path) -> Imported:
     """Read an exported file into a cache.
 
@@ -356,7 +356,7 @@ def import_file(cache: Cache, file: str | Path) -> Imported:
         cache.put_many(rows[i : i + 1000])
     return Imported(len(rows) - len(held), len(held) - len(kept), kept)
 
-
+# %% ../../nbs/ask/16_cache.ipynb #b4be91d9
 def prune(
     cache: Cache,
     *,

@@ -36,7 +36,7 @@ def _run(requests, model, endpoint, cache, budget, max_failed, replay, progress,
         cache = Cache(cache, readonly=True)
     return _Run(requests, model, endpoint, _opened(cache), budget, max_failed, replay, progress, study)
 
-
+# %% ../../nbs/ask/24_client.ipynb #224ea01e
 async def aask(
     requests: Iterable[Request],
     model: Model,
@@ -112,7 +112,7 @@ class _Thread:
                 pass  # the loop has closed by itself
             self.thread.join(0.5)
 
-
+# %% ../../nbs/ask/24_client.ipynb #ea116c35
 def _feed(run: _Run) -> None:
     "Take requests, and leave no mark behind where one of them is refused."
     try:
@@ -121,7 +121,7 @@ def _feed(run: _Run) -> None:
         run.release()
         raise
 
-
+# %% ../../nbs/ask/24_client.ipynb #caa08291
 def ask(
     requests: Iterable[Request],
     model: Model,
@@ -156,7 +156,7 @@ def ask(
     finally:
         asking.close()
 
-
+# %% ../../nbs/ask/24_client.ipynb #b7f14c58
 def heard(
     answers: Iterable[Answer],  # of `ask`
     model: Model,

@@ -39,7 +39,7 @@ def _pick(ordered: Sequence[Item], n: int, exclude: Item | None, rationale: bool
         cases.add(case)
     return (got + later)[:n]
 
-
+# %% ../../nbs/ask/03_demonstrations.ipynb #b2383efe
 def demonstrations(
     items: Iterable[Item],  # the pool
     n: int = 3,  # how many, at least 1

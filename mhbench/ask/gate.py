@@ -30,7 +30,7 @@ def verdict(
         return "again"
     return "filtered" if status == 400 and (b"content_filter" in raw or b"content_policy" in raw) else "refused"
 
-
+# %% ../../nbs/ask/14_gate.ipynb #a432e427
 def retry_after(
     headers: Any,  # of a reply
     now: float | None = None,  # seconds since 1970

@@ -65,7 +65,7 @@ class _Job:
     def __lt__(self, other):
         return self.places[0][0] < other.places[0][0]
 
-
+# %% ../../nbs/ask/21_job.ipynb #0e938c63
 _AGAIN = {
     "en": "That is {wrong}. Answer again with the JSON alone.",
     "de": "Das ist nicht das verlangte JSON. Antworten Sie noch einmal, allein mit dem JSON in der Form von oben.",

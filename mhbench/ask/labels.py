@@ -31,7 +31,7 @@ def _json_in(text: str) -> Any:
             return value
     return None
 
-
+# %% ../../nbs/ask/07_labels.ipynb #69635159
 def parse_extended_matching(
     text: str | None,  # what the model wrote
     n_stems: int,  # scenarios in the set, numbered from 1
@@ -104,7 +104,7 @@ def _loose_keys(text: str) -> set[str]:
     short = {" ".join(re.sub(r"\bdisorders?\b", " ", key).split()) for key in singular}
     return {key for key in singular | short if len(key) > 3}
 
-
+# %% ../../nbs/ask/07_labels.ipynb #7e96c9c4
 @lru_cache(maxsize=64)
 def _known_labels(names: tuple[str, ...], aliases: tuple[tuple[str, str], ...]) -> dict[str, str]:
     "From a key to the name that it stands for: the names, the aliases, then looser forms that fit one name alone."
@@ -132,7 +132,7 @@ def _named(text: str, known: Mapping[str, str]) -> str | None:
     found = {known[key] for key in _loose_keys(text) if key in known}
     return found.pop() if len(found) == 1 else None
 
-
+# %% ../../nbs/ask/07_labels.ipynb #b354298c
 _SEPARATOR = re.compile(r"\s{0,9}(?:[,;|+]|\s/\s|\band\b|\bund\b|&)\s{0,9}")
 
 
@@ -154,7 +154,7 @@ def _look_up(part: str, known: Mapping[str, str]) -> list[tuple[str | None, str]
         i = i + 1 if name is None else j
     return out
 
-
+# %% ../../nbs/ask/07_labels.ipynb #aa2c7484
 def parse_labels(
     text: str | None,  # what the model wrote
     names: Sequence[str],  # the closed list

@@ -40,7 +40,7 @@ def _sha256_of(path: Path) -> str:
     now = path.stat()
     return _sha256(path.resolve(), now.st_size, now.st_mtime_ns)
 
-
+# %% ../../nbs/ask/27_local.ipynb #64d80b2f
 def bundled_gguf(
     folder: str | Path | None = None,  # `$XDG_CACHE_HOME/mhbench` or `~/.cache/mhbench` by default
 ) -> Path:
@@ -118,7 +118,7 @@ def _child():
     sys.stdin.read()
     os._exit(0)
 
-
+# %% ../../nbs/ask/27_local.ipynb #ff4cd7d8
 def _identity(settings: dict[str, Any]) -> str:
     "What the answers of a local server depend on."
     from importlib.metadata import version
@@ -154,7 +154,7 @@ def _settings(gguf, served, template, n_ctx, threads, parallel, seed) -> dict[st
         "seed": seed,
     }
 
-
+# %% ../../nbs/ask/27_local.ipynb #2e064dee
 def _endpoint(name: str, address: str, settings: dict[str, Any]) -> Endpoint:
     return Endpoint(
         name=name,
@@ -165,7 +165,7 @@ def _endpoint(name: str, address: str, settings: dict[str, Any]) -> Endpoint:
         top_logprobs=20,
     )
 
-
+# %% ../../nbs/ask/27_local.ipynb #df7342cb
 _SPINS = "1000"  # turns that a thread waits for the others before it sleeps: on a busy machine it waits for long
 
 
@@ -281,7 +281,7 @@ class _Server:
             self.child.wait()
         self.words.close()
 
-
+# %% ../../nbs/ask/27_local.ipynb #a343493c
 @contextmanager
 def serve(
     gguf: str | Path | None = None,  # a model file; the bundled one by default
@@ -315,7 +315,7 @@ def serve(
         del KEEPERS[url], SERVER_KEYS[url]
         server.stop()
 
-
+# %% ../../nbs/ask/27_local.ipynb #2e589af1
 def bundled_model(name: str = "gemma-3-270m", endpoint: str = "local", **more) -> Model:
     "The entry of the bundled model: greedy, short, and stopped where it begins a question of its own."
     sampling = {

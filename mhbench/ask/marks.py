@@ -53,7 +53,7 @@ def ended(
         return False
     return _is_zombie(int(pid))
 
-
+# %% ../../nbs/ask/18_marks.ipynb #08b81099
 def _is_zombie(pid: int) -> bool:
     "A killed process that nobody has waited for."
     try:
@@ -90,7 +90,7 @@ def read_answers(
             found[row.key] = row
     return found
 
-
+# %% ../../nbs/ask/18_marks.ipynb #9be2bd1b
 def _held(db: sqlite3.Connection, keys: Sequence[str], owner: str, now: float) -> set[str]:
     "Keys that another run is asking."
     held, gone = set(), {}
@@ -105,7 +105,7 @@ def _held(db: sqlite3.Connection, keys: Sequence[str], owner: str, now: float) -
                 held.add(key.hex())
     return held
 
-
+# %% ../../nbs/ask/18_marks.ipynb #34b4f024
 def take(
     db: sqlite3.Connection,
     columns: Sequence[str],
@@ -134,7 +134,7 @@ def renew(db: sqlite3.Connection, owner: str) -> None:
     "Let the marks of a run hold for another while."
     db.execute("UPDATE asking SET until = ? WHERE owner = ?", (time.time() + HOLDS_S, owner))
 
-
+# %% ../../nbs/ask/18_marks.ipynb #617884d8
 def release(db: sqlite3.Connection, owner: str, keys: Sequence[str] | None = None) -> None:
     "Take the marks of a run away, all of them or those of some keys."
     if keys is None:

@@ -43,7 +43,7 @@ def questions(model: Model) -> list[Request]:
         Request("sentence", turn("Name one thing that helps against the winter blues, in one sentence."), room=64),
     ]
 
-
+# %% ../../nbs/ask/26_negotiate.ipynb #cca91253
 @dataclass
 class Report:
     "What `check` found."
@@ -90,7 +90,7 @@ class Report:
             lines.append(f"  a thousand like {name}: {1000 * prompt} + {1000 * completion} tokens, {price}")
         return "\n".join(lines)
 
-
+# %% ../../nbs/ask/26_negotiate.ipynb #89228082
 _STOP = "where that is its way: stop in its sampling, max_tokens: {answer: ...}, max_truncated: 1.0"
 
 
@@ -105,7 +105,7 @@ def _said(answer: Answer) -> str:
         return f"ok, but cut at {answer.completion_tokens} tokens: it does not stop by itself ({_STOP})"
     return f"{answer.status}: {answer.error or (answer.text or '')[:60]!r}"
 
-
+# %% ../../nbs/ask/26_negotiate.ipynb #9eca066b
 _OWN = ("local",)  # kinds whose server is started here, and takes what we send
 
 
@@ -130,7 +130,7 @@ def _entries(
     refuses = (where.get("refuses") or {}) | learnt
     return said, where | ({"refuses": refuses} if refuses else {})
 
-
+# %% ../../nbs/ask/26_negotiate.ipynb #c6cdf75a
 def check(
     model: Model,
     endpoint: Endpoint,

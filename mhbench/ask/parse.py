@@ -67,7 +67,7 @@ def _in_ascii(text: str) -> str:
     "Letters and digits of every dress as those of ASCII."
     return _LOOKS.sub(lambda m: _ALIKE[m[0]], text.translate(_WIDE | _ODD))
 
-
+# %% ../../nbs/ask/06_parse.ipynb #e474318f
 def _answer_of(text: str | None, numbered: bool = False) -> str:
     "What is to be read of a text: without reasoning, up to a stop sign or the start of another question."
     answer = _BEGUN.sub("", split_thinking(_in_ascii(text or ""))[1], count=1)
@@ -93,7 +93,7 @@ _OPEN, _CLOSE = "[(\"'“‘«„「【", "])\"'”’»”」】"
 def _words(text: str) -> list[str]:
     return [m.casefold() for m in _WORD.findall(text)]
 
-
+# %% ../../nbs/ask/06_parse.ipynb #a4b156cb
 class _Options:
     "The words of the options' texts, and the labels that stand for them."
 
@@ -169,7 +169,7 @@ def _label_pattern(n: int, numbered: bool) -> re.Pattern:
     closed = f"(?:[^\\S\\n]?[{re.escape(_CLOSE)}]){{0,3}}"
     return re.compile(rf"(?m)(?P<open>{opened})(?P<core>{core})(?P<close>{closed})")
 
-
+# %% ../../nbs/ask/06_parse.ipynb #77009b95
 _ARTICLE = re.compile(  # an article that begins a sentence, and a pronoun
     r"(?:(?:\A|(?<=\n)|(?<=[.!?:;] ))[\"'“(]?[AEO]\s(?!(?:is|was|or|and|because|since|fits|would|should|seems|as|but"
     r"|rather|not|matches|describes|explains|best|remains|may|might|can|could|has|does|then|to|ist|oder|und|trifft"
@@ -227,7 +227,7 @@ def _labelled(text: str, o: _Options, label: re.Match, found: list[re.Match], i:
     signs = _sign(_BOTH, letter) if own else _sign(_LABEL, letter) + _sign(_TEXT, min(owners))
     return _Mention(label.start(), closed.end() if closed else end, signs), n + 1
 
-
+# %% ../../nbs/ask/06_parse.ipynb #80e008c5
 def _texted(text: str, o: _Options, labels: dict[int, re.Match], start: int, end: int, owners: set[str]) -> _Mention:
     "An option's text, with its label where that stands behind it."
     behind = _BEHIND.match(text, end)
@@ -247,7 +247,7 @@ def _texted(text: str, o: _Options, labels: dict[int, re.Match], start: int, end
     end += text[end : end + 1] in tuple(_CLOSE[2:])
     return _Mention(start - quoted, end, _sign(_TEXT, min(owners)) if len(owners) == 1 else "")
 
-
+# %% ../../nbs/ask/06_parse.ipynb #681fd692
 def _mentions(text: str, o: _Options) -> Iterator[_Mention]:
     "The options that a text names, from left to right."
     labels = {m.start("core"): m for m in o.label.finditer(text)}
@@ -294,7 +294,7 @@ class _Plain(NamedTuple):
     text: str
     at: list[int]  # where each sign stood in the answer, and the answer's length
 
-
+# %% ../../nbs/ask/06_parse.ipynb #4899fc77
 def _plain(answer: str, o: _Options) -> _Plain:
     "An answer without decoration, in which every option that it names is one sign."
     text = answer
@@ -1037,7 +1037,7 @@ _WITHDRAWN = re.compile(  # without another answer: B. No, that is wrong
 def _corrections() -> re.Pattern:
     return _pattern(r"{CORRECTION}|{NO}(?=·[,:;.!–—-])")
 
-
+# %% ../../nbs/ask/06_parse.ipynb #c1065565
 def _after_correction(text: str, said: list[_Said]) -> list[_Said]:
     "The statements behind the last correction that one follows; none where the last is taken back; else all."
     last = max((s.at for s in said), default=-1)
@@ -1093,7 +1093,7 @@ def _begins_list(text: str, lines: list[tuple[int, int]]) -> bool:
     names = [_letters(m["said"])[0][0] for m in heads if m]
     return len(names) == 2 and names[0] != names[1] and (bool(bare[1]) or ord(names[1]) == ord(names[0]) + 1)
 
-
+# %% ../../nbs/ask/06_parse.ipynb #237a903d
 def _by_place(text: str, sentences: list[tuple[int, int]], lines: list[tuple[int, int]]) -> Iterator[_Said]:
     "An option that stands alone: in a line, in the first or the last sentence."
     bare = {a: m for a, b in lines if (m := _BARE.fullmatch(text, a, b))}
@@ -1158,7 +1158,7 @@ def _first_letters(text: str, pattern: re.Pattern, places: list[tuple[int, int]]
     heads = (pattern.match(text, a, b) for a, b in places)
     return {_letters(m["said"])[0][0] for m in heads if m}
 
-
+# %% ../../nbs/ask/06_parse.ipynb #e6ed5bf8
 def _sole(text: str, sentences: list[tuple[int, int]]) -> Iterator[_Said]:
     "Where no form is met: the option in the last words, or the only one that an answer of one sentence names."
     a, b = sentences[-1]
@@ -1243,7 +1243,7 @@ def parse_choices(text: str | None, options: Sequence[str] | int, *, numbered: b
         return _parsed_alone(answer, n, numbered)
     return _parsed(answer, options, numbered)
 
-
+# %% ../../nbs/ask/06_parse.ipynb #3a043f6a
 def _parsed(answer: str, options: Sequence[str] | int, numbered: bool) -> Parsed:
     said = statements(answer, options, numbered)
     found = tuple(f"{how}: {''.join(x)}" for how, x, _ in said)

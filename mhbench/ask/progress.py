@@ -31,7 +31,7 @@ class Counted:
     def __iter__(self):
         return iter(self.made)
 
-
+# %% ../../nbs/ask/19_progress.ipynb #108f25db
 LIVE = "MHBENCH_LIVE"  # the environment variable that names a file for `mhbench.run.live` to read
 
 
@@ -122,7 +122,7 @@ class Progress:
             flush=True,
         )
 
-
+# %% ../../nbs/ask/19_progress.ipynb #c8340f45
 class Steps(Progress):
     "The live line of what asks nobody, as a training: steps done, and time left."
 

@@ -56,7 +56,7 @@ def _read(path: Path, mtime: int) -> dict:
         refuse(f"prompts: file must hold named entries; got {type(data).__name__}", place=f"{path}")
     return data
 
-
+# %% ../../nbs/ask/02_prompts.ipynb #e4aca58b
 @lru_cache
 def bundled_texts() -> dict[str, Path]:
     """The package's own texts by name: `default/open.yaml`, `mhqa/multiple_choice.yaml`, `rubrics/medqade/cloze.yaml`.
@@ -86,7 +86,7 @@ def find(
     own = Path(dir) / name if dir is not None else None
     return own if own is not None and own.is_file() else bundled_texts().get(name)
 
-
+# %% ../../nbs/ask/02_prompts.ipynb #5cf1135b
 def _load(path: Path, known: set[str]) -> dict:
     data = _read(path, path.stat().st_mtime_ns)
     unknown = sorted(set(data) - known)
@@ -131,7 +131,7 @@ def _candidates(item: Item, language: str | None) -> list[str]:
         return local  # asked for by name: nothing else will do
     return local + [f"{b}.yaml" for b in base]
 
-
+# %% ../../nbs/ask/02_prompts.ipynb #8ebc37fc
 def template(
     item: Item,  # decides study, category, task and language
     mode: str = "zero_shot",  # one of MODES
@@ -175,7 +175,7 @@ def template(
         remedy="add one of these files to your prompts folder, or choose another mode",
     )
 
-
+# %% ../../nbs/ask/02_prompts.ipynb #d348f247
 def _checked(over: dict, path: Path, mode: str) -> dict:
     unknown = sorted(set(over) - (_ENTRIES - {"modes"}))
     if unknown:
@@ -208,7 +208,7 @@ def _key_text(item: Item, t: Template) -> str:
         return "\n".join(render(t.layout["key_line"], {"number": str(i), "text": k}) for i, k in enumerate(key, 1))
     return item.key[0]
 
-
+# %% ../../nbs/ask/02_prompts.ipynb #2ceb2c2c
 def _values(item: Item, t: Template, named: set[str]) -> dict[str, str]:
     "Every field that a template may name, laid out."
     shown, lay = {n.split(".", 1)[1] for n in named if n.startswith("context.")}, t.layout
@@ -236,7 +236,7 @@ def _values(item: Item, t: Template, named: set[str]) -> dict[str, str]:
     }
     return values | {f"context.{k}": "" for k in shown} | {f"context.{slug(k)}": v for k, v in fields.items()}
 
-
+# %% ../../nbs/ask/02_prompts.ipynb #268d6ebc
 def _check_fits(item: Item, t: Template, named: set[str], mode: str) -> None:
     leak = sorted(named & {"key", "key_text", "rationale"})
     if leak:
@@ -270,7 +270,7 @@ def _turn(item: Item, t: Template, named: set[str]) -> dict[str, str]:
         if p in t.parts
     }
 
-
+# %% ../../nbs/ask/02_prompts.ipynb #025a3776
 def _answer(item: Item, t: Template, named: set[str]) -> str:
     "A demonstration's answer."
     if "assistant" not in t.parts:
@@ -300,7 +300,7 @@ def _always(text: str) -> set[str]:
     "The fields that stand outside every [[ ]]."
     return {p[0] for p in _parsed(text, "a template") if not isinstance(p, str) and p[0] != "[["}
 
-
+# %% ../../nbs/ask/02_prompts.ipynb #f4d4653d
 def build(
     item: Item,  # what is asked
     mode: str = "zero_shot",  # one of MODES
@@ -328,7 +328,7 @@ def build(
         ]
     return [*messages, {"role": "user", "content": asked["user"]}]
 
-
+# %% ../../nbs/ask/02_prompts.ipynb #563901a2
 def _shots(item: Item, mode: str, demonstrations: Sequence[Item], t: Template) -> list[Item]:
     "The demonstrations of a prompt, none of them a glimpse of the answer."
     if not mode.startswith("few_shot"):

@@ -52,7 +52,7 @@ def preset(
         )
     return fields
 
-
+# %% ../../nbs/ask/12_providers.ipynb #d76567cc
 def endpoint(
     name: str,  # of the entry
     kind: str,  # a preset

@@ -41,7 +41,7 @@ class Letters(NamedTuple):
     logprobs: dict[str, float]  # natural log, one per letter
     bounded: list[str]  # letters that were not listed: their value is an upper bound
 
-
+# %% ../../nbs/ask/13_reply.ipynb #55059601
 def letter_logprobs(
     top: Iterable[tuple[str, float]],  # (token, log-probability) pairs at the first token of the answer
     letters: list[str],  # the option letters
@@ -84,7 +84,7 @@ def _pairs(listed: Any) -> list[tuple[str, float]]:
             raise Malformed(f"a log-probability of {logprob!r:.20}")
     return pairs
 
-
+# %% ../../nbs/ask/13_reply.ipynb #dd3c1fd0
 def first_top(
     choice: dict[str, Any],  # one choice of a reply
 ) -> list[tuple[str, float]] | None:
@@ -218,7 +218,7 @@ def _loaded(raw: bytes) -> dict[str, Any]:
         raise Malformed(f"JSON that is no object: {raw[:80]!r}")
     return reply
 
-
+# %% ../../nbs/ask/13_reply.ipynb #d4d92a80
 def read_reply(
     raw: bytes,  # the body of a reply with status 200
     request: Request,
@@ -251,7 +251,7 @@ def _choice(raw: bytes, reply: dict[str, Any]) -> dict[str, Any]:
         raise Malformed("an empty list of choices")
     return choices[0]
 
-
+# %% ../../nbs/ask/13_reply.ipynb #3ccab5a4
 def _joined(parts: Any, name: str) -> str | None:
     "A text, or the texts of a list of parts."
     if isinstance(parts, list):
@@ -287,7 +287,7 @@ def _thought_apart(message: dict[str, Any]) -> tuple[str | None, Any]:
         reasoning = reasoning or "".join(_joined(t, "a thought") or "" for t in thoughts) or None
     return _joined(reasoning, "reasoning"), content
 
-
+# %% ../../nbs/ask/13_reply.ipynb #d94d746f
 def _answer(raw, reply, request: Request, model: Model, limit: int | None, tokens: tuple[int, int, int]) -> dict:
     "The fields of an answer."
     choice = _choice(raw, reply)
@@ -315,7 +315,7 @@ def _answer(raw, reply, request: Request, model: Model, limit: int | None, token
     limit = limit_of(request, model)[1] if limit is None else limit
     return _status(got, _joined(refusal, "refusal"), request, math.inf if limit is None else limit, opened)
 
-
+# %% ../../nbs/ask/13_reply.ipynb #ef73980d
 def _fields(text: str, reasoning: str | None, finish: str | None) -> dict[str, Any]:
     "The fields of an answer in which nothing is wrong yet."
     return {
@@ -345,7 +345,7 @@ def _echo(reply: dict[str, Any], request: Request, tokens: tuple[int, int, int])
     got |= {"prompt_logprobs": found, "thought": False, "listed": True}
     return got if found is not None else got | {"status": "error", "error": _DEAF}
 
-
+# %% ../../nbs/ask/13_reply.ipynb #7cf4fdfb
 def _status(got: dict[str, Any], refusal: str | None, request: Request, limit: float, opened: bool) -> dict[str, Any]:
     "Set the status of an answer, and its data where a schema was asked for."
     meant = request.letters and (
@@ -374,7 +374,7 @@ def words(
         said = raw[:100_000].decode("utf-8", "replace").strip()
     return said or "an empty body"
 
-
+# %% ../../nbs/ask/13_reply.ipynb #2601e28e
 def _said(e: Any, depth: int) -> str:
     "The message in an error: OpenAI's form, Gemini's list, OpenRouter's provider inside, FastAPI's detail."
     if isinstance(e, list):
@@ -406,7 +406,7 @@ def refusal(
         return ("" if text.lstrip()[:1] == "<" else text), None
     return words(raw), _param(said, 4)
 
-
+# %% ../../nbs/ask/13_reply.ipynb #84d7fc87
 def _param(e: Any, depth: int) -> str | None:
     "The field `param` of an error, the last part of its path."
     if isinstance(e, list):

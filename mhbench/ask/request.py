@@ -51,7 +51,7 @@ def _odd_number(value: Any, place: str = "") -> str:
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return next((at for k, v in inner if (at := _odd_number(v, f"{place}.{k}".strip(".")))), "")
 
-
+# %% ../../nbs/ask/10_request.ipynb #e643f3bb
 SPEED = frozenset(  # of an endpoint's entry: how fast it is asked, how patiently, by which key; not what it answers
     "api_key_env concurrency headers_env log max_attempts max_reply_bytes patience_s pause_s rpm threads timeout_s"
     " tpm".split()
@@ -114,7 +114,7 @@ class Endpoint(Entry):
         through = [] if self.through == "http" else [self.through]
         return self.identity or "|".join([*through, *sorted(u.rstrip("/") for u in self.base_urls)])
 
-
+# %% ../../nbs/ask/10_request.ipynb #61be8a87
 class Model(Entry):
     "One model as a study asks it: its entry in params.yaml."
 
@@ -155,7 +155,7 @@ class Model(Entry):
             raise ValueError(f"template must hold {{prompt}}; got {self.template!r}")
         return self
 
-
+# %% ../../nbs/ask/10_request.ipynb #daa377f2
 def parameter_count(billions: float | None) -> str:
     "The size of a model as people write it: 27B, 270M."
     if billions is None:
@@ -178,7 +178,7 @@ class Request:
     numbered: bool = False  # the prompt named the options by numbers; of no account on the wire
     language: str = "en"  # of the prompt: what is said beside it of the JSON wanted is in it, too
 
-
+# %% ../../nbs/ask/10_request.ipynb #fb6e34ae
 @dataclass(slots=True)
 class Answer:
     "What became of one request."
@@ -206,7 +206,7 @@ class Answer:
         "The fields, by name."
         return {name: getattr(self, name) for name in _FIELDS}
 
-
+# %% ../../nbs/ask/10_request.ipynb #282df48c
 _FIELDS = tuple(f.name for f in fields(Answer))
 _SPARSE = ("prompt_logprobs", "changed", "thinking_tokens")  # kept where there is something to keep
 _KEPT = tuple(name for name in _FIELDS if name not in ("id", "request_key", "cached", *_SPARSE))
@@ -284,7 +284,7 @@ def _prefix(
         raise ValueError(f"letters must be single capital letters; got {list(letters)}")
     return _dumps(["mhbench 1", who, path, structured, sample, letters, schema])
 
-
+# %% ../../nbs/ask/10_request.ipynb #2759f10f
 LETTER = 4  # tokens: a limit up to this leaves room for a letter and nothing else
 TEXT_ROOM = 256  # tokens, where a letter has to be read from a text
 
@@ -322,7 +322,7 @@ def _top(request: Request, model: Model, endpoint: Endpoint, terms: Terms) -> in
         return 0
     return endpoint.top_logprobs if terms.top_logprobs is None else min(endpoint.top_logprobs, terms.top_logprobs)
 
-
+# %% ../../nbs/ask/10_request.ipynb #1355b896
 def _sampling(request: Request, model: Model, terms: Terms, k: int) -> dict[str, Any]:
     "The sampling parameters, with one limit and a seed for each sample."
     out = {**model.sampling, **request.sampling}
@@ -355,7 +355,7 @@ def _with_schema(messages: list[dict[str, str]], schema: dict[str, Any], languag
     ask = f"\n\n{_IN_WORDS.get(language, _IN_WORDS['en'])}\n{text}"
     return [*messages[:-1], {**messages[-1], "content": messages[-1]["content"] + ask}]
 
-
+# %% ../../nbs/ask/10_request.ipynb #1cba0056
 def body_of(
     request: Request,
     model: Model,
@@ -390,7 +390,7 @@ def body_of(
             body["json_schema"] = schema  # llama.cpp; vLLM reads response_format here too
     return terms.sent(body)
 
-
+# %% ../../nbs/ask/10_request.ipynb #4e24d9f5
 _ALL = Terms()
 
 
@@ -415,7 +415,7 @@ def changes(
         out.append("room for a thought")
     return tuple(out)
 
-
+# %% ../../nbs/ask/10_request.ipynb #16ede62c
 def _check(request: Request, endpoint: Endpoint) -> None:
     "Refuse what is no chat, or what the endpoint cannot echo."
     bad = None
@@ -445,7 +445,7 @@ def _check(request: Request, endpoint: Endpoint) -> None:
     if request.echo and (request.letters or request.schema):
         refuse("wire: echo must come without letters and schema; got both", place=f"{request.id}", remedy="ask twice")
 
-
+# %% ../../nbs/ask/10_request.ipynb #04a47461
 def wire(
     request: Request,
     model: Model,

@@ -72,7 +72,7 @@ def to_tuple(r: Row) -> tuple:
         r.study,
     )
 
-
+# %% ../../nbs/ask/17_rows.ipynb #a9c4fae2
 def to_row(r: tuple) -> Row:
     """A stored tuple as a Row.
 
@@ -111,7 +111,7 @@ def ours_if_broken(
     with open(path, "rb") as f:
         return b"CREATE TABLE answers (" in f.read(1 << 16)
 
-
+# %% ../../nbs/ask/17_rows.ipynb #6e3c46de
 def salvaged(
     path: Path,  # a damaged file that nobody has open
 ) -> Iterable[Row]:

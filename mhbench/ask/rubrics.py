@@ -66,7 +66,7 @@ class Rubric(NamedTuple):
     def show(self, label: str) -> str:
         return self.shown.get(label, label)
 
-
+# %% ../../nbs/ask/04_rubrics.ipynb #9ceb0c43
 def _chain(name: str, dir: str | Path | None, language: str | None, seen: tuple = ()) -> list[Path]:
     tag = (language or "en").split("-")[0].lower()
     path = (find(f"rubrics/{name}.{tag}.yaml", dir) if tag != "en" else None) or find(f"rubrics/{name}.yaml", dir)
@@ -80,7 +80,7 @@ def _chain(name: str, dir: str | Path | None, language: str | None, seen: tuple 
     data = _load(path, _RUBRIC)
     return [*(_chain(data["extends"], dir, language, (*seen, path)) if data.get("extends") else []), path]
 
-
+# %% ../../nbs/ask/04_rubrics.ipynb #bbb288d8
 def rubric(
     name: str,  # e.g. "psychiatrybench/diagnosis"
     dir: str | Path | None = None,  # the user's folder
@@ -121,7 +121,7 @@ def rubric(
         d.get("target", "response"),
     )
 
-
+# %% ../../nbs/ask/04_rubrics.ipynb #6805f77a
 def _rubric_files(dir: str | Path | None) -> set[str]:
     "Names of rubric files, without `rubrics/`: psychiatrybench/diagnosis.yaml, medqade/cloze.de.yaml."
     names = {n.removeprefix("rubrics/") for n in bundled_texts() if n.startswith("rubrics/")}
@@ -142,7 +142,7 @@ def languages(name: str, dir: str | Path | None = None) -> list[str]:
     files = [f for f in _rubric_files(dir) if f.startswith(f"{name}.") and f.count(".") == 2]
     return sorted(f.split(".")[1] for f in files)
 
-
+# %% ../../nbs/ask/04_rubrics.ipynb #d56c7068
 def rubric_for(
     item: Item, kind: str | None = None, dir: str | Path | None = None, *, language: str | None = None
 ) -> Rubric:

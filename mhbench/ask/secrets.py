@@ -68,7 +68,7 @@ def _without(text, secret, mark):
         at = i + len(same)
     return type(text)().join([*out, text[at:]])
 
-
+# %% ../../nbs/ask/08_secrets.ipynb #a50d1830
 class Secrets:
     "Values that may appear nowhere."
 

@@ -122,7 +122,7 @@ async def read_body(
         raise Malformed("a packed body that is cut")
     return b"".join(parts)
 
-
+# %% ../../nbs/ask/20_send.ipynb #219c2932
 def _unpacked(unpack, piece: bytes, most: int) -> bytes:
     try:
         return unpack.decompress(piece, most)
@@ -140,7 +140,7 @@ def offered_in_words(
     more = f" and {len(offered) - len(near) - len(rest)} more" if len(offered) > len(near) + len(rest) else ""
     return f"the endpoint offers {', '.join([*near, *rest])}{more}" if offered else ""
 
-
+# %% ../../nbs/ask/20_send.ipynb #97ec4eaf
 class Line:
     "The connection to an endpoint."
 

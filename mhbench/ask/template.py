@@ -45,7 +45,7 @@ def _parsed(template: str, where: str) -> tuple:
         refuse(f"render: template must close every [[ with ]]; got {len(stack) - 1} left open", place=f"{where}")
     return (*stack[0], template[end:])
 
-
+# %% ../../nbs/ask/01_template.ipynb #6c39937e
 def names(
     template: str,  # in the language above
     where: str = "a template",
@@ -57,7 +57,7 @@ def names(
 
     return inside(_parsed(template, where))
 
-
+# %% ../../nbs/ask/01_template.ipynb #c7eebe87
 def render(
     template: str,  # in the language above
     values: Mapping[str, str],  # by field name

@@ -59,7 +59,7 @@ class Terms:
             bool(d["thinks"]),
         )
 
-
+# %% ../../nbs/ask/11_terms.ipynb #bcd5697c
 def changes_of_terms(old: Terms, new: Terms) -> list[str]:
     "What was learnt, in words."
     out = [f"{a} is sent as {b}" for a, b in new.renamed if (a, b) not in old.renamed]
@@ -139,7 +139,7 @@ def _texts(x: Any) -> list[str]:
 def _prompt(body: dict[str, Any]) -> str:
     return "\n".join(_texts([body.get("messages"), body.get("prompt")]))
 
-
+# %% ../../nbs/ask/11_terms.ipynb #475ed2d7
 def own_words(
     text: str,  # of an error
     body: dict[str, Any],  # what was sent
@@ -170,7 +170,7 @@ def _names(text: str, param: str, prompt: str) -> bool:
         re.search(rf"(?i)\b{_CALLED}\W{{0,4}}(?:is |of )?\W{{0,2}}{name}|{name}\W{{0,2}} {_CALLED}\b", text) is not None
     )
 
-
+# %% ../../nbs/ask/11_terms.ipynb #cf62268c
 _LOGPROBS = re.compile(r"(?i)\b(?:top_)?log_?probs?\b|log[- ]probabilities")
 
 
@@ -196,7 +196,7 @@ def passes(text: str, body: dict[str, Any]) -> bool:
     "Whether an error asks to try again."
     return _PASSING.search(own_words(text, body)) is not None
 
-
+# %% ../../nbs/ask/11_terms.ipynb #c5db8d43
 def learn(
     status: int,  # of HTTP
     text: str,  # the endpoint's own words, all of them; "" where it was no API that spoke
@@ -233,7 +233,7 @@ def learn(
         terms = _without(terms, k, structured)
     return terms if named else None
 
-
+# %% ../../nbs/ask/11_terms.ipynb #9988f1b8
 def _routed(body: dict[str, Any], terms: Terms, structured: str) -> Terms | None:
     "A router found no provider that takes all that was sent: less is sent, one parameter after the other."
     if "max_completion_tokens" in body and "max_completion_tokens" not in dict(terms.renamed).values():

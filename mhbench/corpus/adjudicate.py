@@ -45,7 +45,7 @@ def key_sheet(
         rows.append({"rater": rater, "item_id": i.item_id, "question": i.question} | options | {"proposed": i.key[0]})
     return pd.DataFrame(rows).assign(answer="", comment="")
 
-
+# %% ../../nbs/corpus/07_adjudicate.ipynb #cce1421f
 def read_key_sheet(
     sheet: pd.DataFrame,  # as key_sheet made it, its column `answer` filled in: a letter, or "agree"
     items: Sequence[Item],
@@ -99,7 +99,7 @@ def key_page(
         ]
     )
 
-
+# %% ../../nbs/corpus/07_adjudicate.ipynb #dc902d28
 def key_tasks(
     items: Sequence[Item],  # multiple_choice, with one key each
     rater: str,
@@ -116,7 +116,7 @@ def key_tasks(
         tasks.append({"data": data})
     return tasks
 
-
+# %% ../../nbs/corpus/07_adjudicate.ipynb #d297c0c8
 def read_key_tasks(
     path: str | Path,  # the JSON export of one reader's project
     items: Sequence[Item],
@@ -153,7 +153,7 @@ def read_key_tasks(
                 out[item_id] = _letter(by_id[item_id], said, name, place)
     return out
 
-
+# %% ../../nbs/corpus/07_adjudicate.ipynb #680f352b
 def read_keys(
     path: str | Path,  # a filled-in sheet (CSV), or an export of Label Studio (JSON)
     items: Sequence[Item],
@@ -169,7 +169,7 @@ def read_keys(
     rows = [row for _, row in csv_rows(path, ("item_id", "answer"))]
     return read_key_sheet(pd.DataFrame(rows, columns=["item_id", "answer"]), items)
 
-
+# %% ../../nbs/corpus/07_adjudicate.ipynb #b325bbde
 def write_key_files(
     items: Sequence[Item],
     folder: str | Path,
@@ -226,7 +226,7 @@ def decide_keys(
         out.append(Decision(i.item_id, i.key[0], a, b, r, key, outcome))
     return out
 
-
+# %% ../../nbs/corpus/07_adjudicate.ipynb #d8862e3b
 def decided_items(
     items: Sequence[Item],
     decisions: Sequence[Decision],
@@ -274,7 +274,7 @@ def decision_table(decisions: Sequence[Decision]) -> pd.DataFrame:  # outcome, a
         [{"outcome": o, "k": k} | proportion(k, len(decisions)).row() for o, k in zip(outcomes, counts)]
     )
 
-
+# %% ../../nbs/corpus/07_adjudicate.ipynb #08e4d280
 def decisions_in_words(
     table: pd.DataFrame,  # of decision_table
 ) -> str:

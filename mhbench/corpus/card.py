@@ -53,7 +53,7 @@ def collection_in_words(
     dates = f"{recipe['first']} to {recipe['last']}"
     return f"{where}: {recipe['articles']} articles of {dates}, found by these queries:\n\n{queries}"
 
-
+# %% ../../nbs/corpus/08_card.ipynb #ff0a01dd
 def bank_description(
     given: Mapping[str, Any],  # of params.yaml: name, version, licence, and whatever else of BankDescription
     *,
@@ -80,7 +80,7 @@ def bank_description(
     }
     return settings_from(facts | dict(given), BankDescription, "bank_description", "bank")
 
-
+# %% ../../nbs/corpus/08_card.ipynb #4670118f
 _COLUMNS = {
     "item_id": ("sc:Text", "identifier"),
     "fingerprint": ("sc:Text", "hash of what the question asks; the same for shuffled options"),
@@ -114,7 +114,7 @@ def bank_table(items: Sequence[Item]) -> pd.DataFrame:  # the columns of a publi
     ]
     return pd.DataFrame(rows, columns=list(_COLUMNS))
 
-
+# %% ../../nbs/corpus/08_card.ipynb #19d11737
 _ASKED = {"multiple_choice": "multiple-choice", "extended_matching": "multiple-choice"}
 _ASKED |= {"multi_label": "text-classification", "cloze": "fill-mask"}
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (np.inf, "n>100K"))  # the hub's words
@@ -147,7 +147,7 @@ def dataset_card(d: BankDescription, items: Sequence[Item]) -> str:  # Markdown 
         f"---\n{yaml_head}---\n\n# {d.name} {d.version}\n\n{d.about}\n\n{len(items)} questions.\n\n{table}\n\n{text}\n"
     )
 
-
+# %% ../../nbs/corpus/08_card.ipynb #4013aee7
 _TERMS = (
     "arrayShape citeAs column containedIn equivalentProperty extract field fileObject fileProperty fileSet format"
     " includes isArray isLiveDataset jsonPath key md5 parentField path recordSet references regex repeated replace"
@@ -220,7 +220,7 @@ def croissant(
         "recordSet": [{"@type": "cr:RecordSet", "@id": "questions", "name": "questions", "field": fields}],
     }
 
-
+# %% ../../nbs/corpus/08_card.ipynb #e6ef3023
 def write_bank(
     d: BankDescription,
     items: Sequence[Item],

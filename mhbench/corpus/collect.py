@@ -118,7 +118,7 @@ class Eutils:
         what = self.secrets.clean(plain(said))
         refuse(f"Eutils: the service must answer {name}; got {what}; run it again: it goes on", error=RuntimeError)
 
-
+# %% ../../nbs/corpus/03_collect.ipynb #c41cc246
 class Found(NamedTuple):
     "What ESearch announced."
 
@@ -126,7 +126,7 @@ class Found(NamedTuple):
     web_env: str
     query_key: str
 
-
+# %% ../../nbs/corpus/03_collect.ipynb #b0b470f8
 def search(
     client: Eutils,
     query: str,
@@ -216,7 +216,7 @@ def fetch(
         error=RuntimeError,
     )
 
-
+# %% ../../nbs/corpus/03_collect.ipynb #29cfefb1
 def collect_literature(
     client: Eutils,
     queries: Mapping[str, str],  # topic -> query
@@ -267,7 +267,7 @@ def collect_literature(
             rows.append({"topic": topic, "first": a, "last": b, "records": len(records)})
     return out, pd.DataFrame(rows, columns=["topic", "first", "last", "records"])
 
-
+# %% ../../nbs/corpus/03_collect.ipynb #395dc3cd
 def _replace(path: Path, text: str) -> None:
     part = path.with_suffix(".part")
     part.write_text(text, encoding="utf-8")
@@ -313,7 +313,7 @@ def collect_baseline(
     counts["entry_not_said"] = sum(a.entered is None for a in kept.values())
     return {topic: [a for a in kept.values() if topic in a.topics] for topic in keywords}, counts
 
-
+# %% ../../nbs/corpus/03_collect.ipynb #3ff22469
 def recipe(
     queries: Mapping[str, str],
     articles: Sequence[Abstract],

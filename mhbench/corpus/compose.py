@@ -63,7 +63,7 @@ class Candidate(Record):
         "The same, rejected."
         return self.model_copy(update={"step": step, "reason": reason})
 
-
+# %% ../../nbs/corpus/05_compose.ipynb #4e7e7194
 def making_recipe(
     path: str | Path,  # a YAML file: system, user, and what the step needs besides
 ) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def compose_requests(
         limit = {"max_tokens": max_tokens} if max_tokens else {}
         yield group, Request(f"compose/{group[0].pmid}", messages, limit, schema=schema)
 
-
+# %% ../../nbs/corpus/05_compose.ipynb #8d4636b6
 _STUDY = re.compile(
     r"\b(according to|(?:the|this|these|present|current) (?:study|studies|paper|article|abstract|authors?|trial|review)"
     r"|(?:the|this) research|researchers|participants in)\b",
@@ -145,7 +145,7 @@ def wording_fault(
         return "an option is about the others"
     return ""
 
-
+# %% ../../nbs/corpus/05_compose.ipynb #08a3fcf7
 def _form_fault(c: Mapping[str, Any], recipe: Mapping[str, Any]) -> str:
     if c["topic"] not in recipe["topics"]:
         return f"topic {c['topic']!r} is not on the list"
@@ -160,7 +160,7 @@ def _form_fault(c: Mapping[str, Any], recipe: Mapping[str, Any]) -> str:
         return "the right answer is none of the options"
     return ""
 
-
+# %% ../../nbs/corpus/05_compose.ipynb #c9562ad5
 def read_composed(
     group: Sequence[Abstract],  # that were asked about together
     answer: Answer,
@@ -198,7 +198,7 @@ def read_composed(
             )
     return out
 
-
+# %% ../../nbs/corpus/05_compose.ipynb #3559f686
 def _formed(c: Candidate, one: Mapping[str, Any], recipe: Mapping[str, Any]) -> Candidate:
     if fault := _form_fault(one, recipe):
         return c.rejected("form", fault)
@@ -251,7 +251,7 @@ def reading_requests(
             limit = {"max_tokens": max_tokens} if max_tokens else {}
             yield c, Request(f"validate/{c.candidate_id}", _messages(recipe, pairs=pair), limit, schema=schema)
 
-
+# %% ../../nbs/corpus/05_compose.ipynb #7ab02832
 def read_verdict(c: Candidate, answer: Answer, abstract: Abstract, *, reader: str) -> Candidate:
     "A candidate with what its reader said."
     d = answer.data if isinstance(answer.data, dict) else {}
@@ -321,7 +321,7 @@ def compose_with(
     )
     return [c for group in made for c in group]
 
-
+# %% ../../nbs/corpus/05_compose.ipynb #bbcdec94
 def read_with(
     candidates: Sequence[Candidate],
     articles: Mapping[str, Abstract],  # by PubMed id
@@ -340,7 +340,7 @@ def read_with(
     }
     return [read.get(c.candidate_id, c) for c in candidates]
 
-
+# %% ../../nbs/corpus/05_compose.ipynb #2b24e1d3
 def recorded_candidates(
     path: str | Path,  # JSON lines: pmid, answer, verdict; origin and declared (the right option) where it is simulated
     articles: Mapping[str, Abstract],  # by PubMed id
@@ -372,7 +372,7 @@ def usable_articles(articles: Sequence[Abstract], languages: Sequence[str] = ("e
     "Articles that a question may rest on: with an abstract, in a language that is read, and not retracted."
     return [a for a in articles if a.text and not a.retracted and set(a.languages) & set(languages)]
 
-
+# %% ../../nbs/corpus/05_compose.ipynb #d0ed810a
 def without_duplicates(
     candidates: Sequence[Candidate],
     threshold: float = 0.7,  # Jaccard's share of three-word sequences
@@ -427,7 +427,7 @@ def candidate_table(candidates: Sequence[Candidate]) -> pd.DataFrame:  # lineage
     ]
     return pd.DataFrame(rows)
 
-
+# %% ../../nbs/corpus/05_compose.ipynb #2dc956c3
 def funnel_figure(table: pd.DataFrame, title: str = "") -> Any:  # a matplotlib figure
     "What is left after every step as bars, and what took the others in words."
     from matplotlib.figure import Figure

@@ -42,7 +42,7 @@ def key_positions(
     rows = [proportion(n, len(keyed)).row() | {"letter": a, "k": n} for a, n in zip(names, counts)]
     return pd.DataFrame(rows).assign(chi2=float(test.statistic), p=float(test.pvalue))
 
-
+# %% ../../nbs/corpus/04_cues.ipynb #ee1abced
 def length_cue(
     items: Sequence[Item],
 ) -> dict[str, Any]:  # n, k, n_tied, chance, median_length_ratio, and the columns of an estimate

@@ -57,7 +57,7 @@ def _longest(a: Abstract, request: Request, recipe: Mapping[str, Any], model: Mo
         category=recipe["types"][0],
     )
 
-
+# %% ../../nbs/corpus/09_expected.ipynb #23b72234
 def expected_candidates(
     articles: Sequence[Abstract],
     how: Mapping[str, Any],  # the recipe of composing

@@ -61,7 +61,7 @@ def _texts_of(file: Path) -> list[dict[str, str]]:
         out.append(row)
     return out
 
-
+# %% ../../nbs/corpus/06_passages.ipynb #59833410
 def read_passages(
     path: str | Path,  # JSON lines of passage_id, source and text; a plain text (.txt); or a folder of both
     *,
@@ -123,7 +123,7 @@ def nearest_passages(
             best_c[beats], best_p[beats] = (np.take_along_axis(x, order, 1) for x in (both_c, both_p))
     return places, np.where(places < 0, np.nan, cosines)
 
-
+# %% ../../nbs/corpus/06_passages.ipynb #23d79cd6
 def near_table(
     items: Sequence[Item],
     passages: Sequence[Passage],
@@ -172,7 +172,7 @@ def passage_requests(
         limit = {"max_tokens": max_tokens} if max_tokens else {}
         yield item, use, Request(f"pseudolabel/{item.item_id}", messages, limit, schema=schema)
 
-
+# %% ../../nbs/corpus/06_passages.ipynb #14613acf
 NOT_NEAR, UNANSWERED, CONFIRMED, CHANGED, UNREAD = "no passage", "not answered", "confirmed", "changed", "unread"
 NOT_ASKED = "near passages, not asked"
 
@@ -202,7 +202,7 @@ def pseudo_labels(
         out.append(pseudo_label(item, answers.get(item.item_id)) if asked else (item.key[0], NOT_ASKED))
     return out
 
-
+# %% ../../nbs/corpus/06_passages.ipynb #dc860f62
 def pseudo_label_table(
     items: Sequence[Item],
     outcomes: Sequence[str],  # of pseudo_label

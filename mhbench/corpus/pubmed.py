@@ -63,7 +63,7 @@ def _day(date: Any) -> str | None:
     parts = [_text(date.find(p)) for p in ("Year", "Month", "Day")]
     return f"{int(parts[0]):04d}-{int(parts[1] or 1):02d}-{int(parts[2] or 1):02d}" if parts[0] else None
 
-
+# %% ../../nbs/corpus/02_pubmed.ipynb #61553751
 def _article(node: Any) -> dict[str, Any]:
     citation = node.find("MedlineCitation")
     article, pmid = citation.find("Article"), citation.find("PMID")
@@ -86,7 +86,7 @@ def _article(node: Any) -> dict[str, Any]:
         "rights": _text(article.find("Abstract/CopyrightInformation")) or None,
     }
 
-
+# %% ../../nbs/corpus/02_pubmed.ipynb #79f15fb5
 def read_pubmed(
     source: bytes | IO[bytes] | str | Path,  # XML, or a file of it; a name that ends in .gz is unpacked
     deleted: list[tuple[str, int]] | None = None,  # takes id and version of the records that the file withdraws
@@ -103,7 +103,7 @@ def read_pubmed(
         return
     yield from _stream(io.BytesIO(source) if isinstance(source, bytes) else source, "the reply", deleted)
 
-
+# %% ../../nbs/corpus/02_pubmed.ipynb #a2559910
 def _stream(stream: Any, place: str, deleted: list[tuple[str, int]] | None) -> Iterator[Abstract]:
     root = article = None
     try:
@@ -143,7 +143,7 @@ def merge_topics(
     order = sorted(newest, key=lambda p: (len(p), p))
     return [newest[p].model_copy(update={"topics": topics[p]}) for p in order]
 
-
+# %% ../../nbs/corpus/02_pubmed.ipynb #39bd773d
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 

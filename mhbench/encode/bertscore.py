@@ -72,7 +72,7 @@ def _is_padded(texts: list[str], encoder, batch_size: int | None) -> list[bool]:
     n = encoder.lengths(texts)
     return [bool(n[i] < n[i - i % batch_size : i - i % batch_size + batch_size].max()) for i in range(len(texts))]
 
-
+# %% ../../nbs/encode/06_bertscore.ipynb #082165fe
 def bertscore(
     candidates: Sequence[str],  # (n,) the answers
     references: Sequence[str],  # (n,) what each is compared with
@@ -134,7 +134,7 @@ def rescale(
     out = [(np.asarray(x, dtype=float) - b) / (1 - b) for x, b in zip(scores, baseline)]  # (x - b) / (1 - b)
     return BERTScore(*(x if floor is None else np.maximum(x, floor) for x in out))
 
-
+# %% ../../nbs/encode/06_bertscore.ipynb #b8ac08d9
 def published_baseline(
     model: str,  # e.g. "microsoft/deberta-xlarge-mnli"
     layer: int,  # e.g. 40
@@ -159,7 +159,7 @@ def published_baseline(
         refuse(f"published_baseline: layer must be one of 0 to {max(rows)} for {model}; got {layer}")
     return Baseline(*map(float, rows[layer]))
 
-
+# %% ../../nbs/encode/06_bertscore.ipynb #209480d1
 def unrelated_baseline(
     texts: Sequence[str],  # the study's own sentences, two different ones at least
     *,
@@ -221,7 +221,7 @@ def package_scorer(
 
     return score
 
-
+# %% ../../nbs/encode/06_bertscore.ipynb #a678a024
 def _scorer(scorer: Scorer | Encoder | str | Path | None) -> Scorer:
     if callable(scorer):
         return scorer

@@ -49,7 +49,7 @@ def _class_index(function: str, config, starts: tuple[str, ...], default: int, g
         "class by its number"
     )
 
-
+# %% ../../nbs/encode/04_classifiers.ipynb #0a1141f1
 class _Classifier(_Model):
     "Class probabilities of texts or pairs of texts, each distinct one computed once."
 
@@ -87,7 +87,7 @@ class _Classifier(_Model):
             logits = self.model(**given).logits.cpu().double()
         return torch.softmax(logits, -1)[:, self.index].numpy()
 
-
+# %% ../../nbs/encode/04_classifiers.ipynb #14fecd3f
 class NLI(_Classifier):
     "Probabilities of contradiction; made by `load_nli`."
 
@@ -98,7 +98,7 @@ class NLI(_Classifier):
         "The probability that each hypothesis contradicts its premise."
         return self._probability("contradiction", [tuple(p) for p in pairs])
 
-
+# %% ../../nbs/encode/04_classifiers.ipynb #183899e1
 def _load_classifier(
     loader: Callable,  # who is called
     kind: type[_Classifier],
@@ -131,7 +131,7 @@ def _load_classifier(
     made = kind._when_needed(str(name), {"name": weights_at(name)}, load)
     return made._from(loader, executor, name=str(name), budget=budget, device=device, **{option: given})
 
-
+# %% ../../nbs/encode/04_classifiers.ipynb #868f80f5
 def load_nli(
     # a hub id, a local folder, a (model, tokenizer) pair, anything with `contradiction`, or a mapping of these
     # arguments
@@ -163,7 +163,7 @@ class Grammar(_Classifier):
         _check_texts("Grammar.acceptability", texts)
         return self._probability("acceptability", list(texts))
 
-
+# %% ../../nbs/encode/04_classifiers.ipynb #c9d04ca8
 def load_grammar(
     # a hub id, a local folder, a (model, tokenizer) pair, anything with `acceptability`, or a mapping of these
     # arguments

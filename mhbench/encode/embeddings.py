@@ -73,7 +73,7 @@ def _padded(
 def _reload(loader: Callable, arguments: tuple) -> Any:
     return loader(**dict(arguments))  # once in each process
 
-
+# %% ../../nbs/encode/03_embeddings.ipynb #ec77d4af
 class _Model:
     "A model that runs here: when it is loaded, where its batches are computed, and how it travels there."
 
@@ -132,7 +132,7 @@ class _Model:
         self.executor, self.loaded_from = executor, (loader, tuple(arguments.items()))
         return self
 
-
+# %% ../../nbs/encode/03_embeddings.ipynb #5dec0c9f
 def _is_loaded(function: str, model: Any, methods: Sequence[str], executor: Executor | None) -> bool:
     "Whether a model is one already, in which case it keeps its own executor."
     ready = all(hasattr(model, m) for m in methods)
@@ -156,7 +156,7 @@ def _mapped(load: Callable, given: Mapping, executor: Executor | None) -> Any:
         )
     return load(**given, executor=executor)
 
-
+# %% ../../nbs/encode/03_embeddings.ipynb #6f0eb200
 class Encoder(_Model):
     "Sentence and token vectors of texts; made by `load_encoder`."
 
@@ -283,7 +283,7 @@ class _SentenceTransformer:
         with torch.inference_mode():
             return self.model({"input_ids": ids, "attention_mask": mask})["sentence_embedding"].float().cpu().numpy()
 
-
+# %% ../../nbs/encode/03_embeddings.ipynb #b637f6d4
 class _Pooled:
     "Sentence vectors of a plain transformer: mean of the tokens, first token, or the model's own pooler."
 
@@ -309,7 +309,7 @@ class _Pooled:
         weight = mask[:, :, None].to(found.last_hidden_state.dtype)
         return ((found.last_hidden_state * weight).sum(1) / weight.sum(1)).float().cpu().numpy()
 
-
+# %% ../../nbs/encode/03_embeddings.ipynb #434a4715
 def bundled_encoder() -> Path:  # a folder in sentence-transformers format
     """The folder of the MiniLM that comes as a package.
 
@@ -323,7 +323,7 @@ def bundled_encoder() -> Path:  # a folder in sentence-transformers format
         )
     return Path(spec.origin).parent / "model"
 
-
+# %% ../../nbs/encode/03_embeddings.ipynb #848431f6
 POOLINGS = ("mean", "first", "pooler")
 
 
@@ -361,7 +361,7 @@ def load_encoder(
         load_encoder, executor, name=label, tokens=tokens, layer=layer, pooling=pooling, budget=budget, device=device
     )
 
-
+# %% ../../nbs/encode/03_embeddings.ipynb #51e18e57
 def _load_encoder(
     label: str, source: str, tokens: str | Path | None, layer: int | None, pooling: str | None, budget: int, device: str
 ) -> Encoder:

@@ -83,7 +83,7 @@ def base_identity(
 
         return f"{base}@{getattr(AutoConfig.from_pretrained(str(base)), '_commit_hash', None)}"
 
-
+# %% ../../nbs/encode/10_finetune.ipynb #746e68c1
 class TrainingData:
     "Questions to train on and to choose the epoch by; tokenised when a run is trained on them, and once for all runs."
 
@@ -122,12 +122,12 @@ class TrainingData:
             self._prepared[max_length] = read(self.train, tokenizer), read(self.validation, tokenizer)
         return self._prepared[max_length]
 
-
+# %% ../../nbs/encode/10_finetune.ipynb #d0895c10
 def run_key(data: TrainingData, settings: TrainingSettings, seed: int) -> str:
     "The fingerprint of a run."
     return fingerprint([*data.identity, settings.model_dump(exclude={"device"}), seed])
 
-
+# %% ../../nbs/encode/10_finetune.ipynb #faec489b
 def untrained_model(
     base: str | Path,
     settings: TrainingSettings,
@@ -193,7 +193,7 @@ def _arguments(folder: Path, settings: TrainingSettings, seed: int, evaluates: b
         remove_unused_columns=False,
     )
 
-
+# %% ../../nbs/encode/10_finetune.ipynb #92b98f1d
 def _last_checkpoint(folder: Path) -> str | None:
     "The newest checkpoint that is complete: the trainer writes its state last. Others are removed."
     found = sorted(folder.glob("checkpoints/checkpoint-*"), key=lambda f: int(f.name.rpartition("-")[2]))
@@ -230,7 +230,7 @@ def _alone(folder: Path) -> Iterator[None]:
     finally:
         lock.release()
 
-
+# %% ../../nbs/encode/10_finetune.ipynb #6928c069
 def _check_parts(train: Choices, validation: Choices) -> None:
     for name, part in (("train", train), ("validation", validation)):
         sizes = {len(r["input_ids"]) for r in part.rows}
@@ -242,7 +242,7 @@ def _check_parts(train: Choices, validation: Choices) -> None:
     if not train.rows:
         refuse("finetune: train must hold items; got none; name a larger file, or look at what leaks removed")
 
-
+# %% ../../nbs/encode/10_finetune.ipynb #16a351f3
 def finetune(
     data: TrainingData,
     settings: TrainingSettings,
@@ -266,7 +266,7 @@ def finetune(
     facts = json.loads(done.read_text(encoding="utf-8"))
     return Trained(folder, key, pd.DataFrame(facts.pop("history")), facts)
 
-
+# %% ../../nbs/encode/10_finetune.ipynb #1c996ef3
 def _progress(label: str, total: int) -> Any:  # a callback of transformers
     "Tells whoever looks on, or a log, how far a training is."
     from transformers import TrainerCallback
@@ -283,7 +283,7 @@ def _progress(label: str, total: int) -> Any:  # a callback of transformers
 
     return Telling()
 
-
+# %% ../../nbs/encode/10_finetune.ipynb #53236902
 def _train(data: TrainingData, settings: TrainingSettings, seed: int, folder: Path, callbacks: list) -> None:
     model, tokenizer = untrained_model(data.base, settings, seed)
     import torch

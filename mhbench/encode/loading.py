@@ -109,7 +109,7 @@ def _apart(a: np.ndarray, least: int = 2**14) -> np.ndarray:
     out[...] = a
     return out
 
-
+# %% ../../nbs/encode/02_loading.ipynb #621aed52
 class Kept:
     "Results by text, computed together where they are missing, the most recent kept up to `max_bytes`."
 
@@ -177,7 +177,7 @@ def _need(function: str, *packages: str, extra: str = "metrics") -> None:
                 f" 'mhbench[{extra}]'"
             )
 
-
+# %% ../../nbs/encode/02_loading.ipynb #fb854627
 def _packed(
     model,  # a torch module
     largest: int = 2**26,  # layers with more weights stay as they are
@@ -216,7 +216,7 @@ def _packed(
                 layer.weight = torch.nn.Parameter(layer.weight.new_empty(0), requires_grad=False)
     return model
 
-
+# %% ../../nbs/encode/02_loading.ipynb #b8505b57
 def check_device(function: str, device: str) -> None:
     """See that PyTorch can compute there; `cpu` loads nothing to see it.
 
@@ -246,7 +246,7 @@ def _moved(model, *tensors) -> list:
     device = next(model.parameters()).device
     return [t.to(device) for t in tensors]
 
-
+# %% ../../nbs/encode/02_loading.ipynb #6674ca5a
 def _room(model, budget: int) -> int:
     "Tokens in a batch: as many as were said, or on a GPU what a quarter of its free memory holds, if that is more."
     import torch

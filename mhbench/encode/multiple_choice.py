@@ -52,7 +52,7 @@ def _check_task(function: str, items: Sequence[Item]) -> None:
     if other is not None:
         refuse(f"{function}: items must be of task multiple_choice; got {other.task}", place=other.item_id)
 
-
+# %% ../../nbs/encode/09_multiple_choice.ipynb #580d99a7
 def prepare_choices(
     items: Sequence[Item],  # of task multiple_choice
     tokenizer: Any,  # of transformers
@@ -156,7 +156,7 @@ class MultipleChoice(_Model):
         found = {i: log_softmax(z) for i, z in zip(prepared.item_ids, scores)}
         return [Stored(found.get(i.item_id, np.zeros(0)), i.item_id in prepared.truncated) for i in items]
 
-
+# %% ../../nbs/encode/09_multiple_choice.ipynb #0e0abd28
 def base_folder(
     name: str | Path,  # minilm, a hub id or a folder
 ) -> str:
@@ -179,7 +179,7 @@ def load_multiple_choice(
     made = MultipleChoice._when_needed(str(name), {"name": weights_at(name)}, load)
     return made._from(load_multiple_choice, None, name=str(name), max_length=max_length, device=device)
 
-
+# %% ../../nbs/encode/09_multiple_choice.ipynb #4efadce8
 def _load_multiple_choice(name: str, max_length: int | None, device: str) -> MultipleChoice:
     import torch
     from transformers import AutoModelForMultipleChoice, AutoTokenizer

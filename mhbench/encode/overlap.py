@@ -42,7 +42,7 @@ def rouge(
     rows = [[s["rouge1"].fmeasure, s["rougeL"].fmeasure] for s in (scorer.score(r, h) for h, r in pairs)]
     return pd.DataFrame(np.array(rows).reshape(-1, 2)[index], columns=["rouge1", "rougeL"])
 
-
+# %% ../../nbs/encode/08_overlap.ipynb #9da7cc5d
 def chain_cosine(
     hypotheses: Sequence[str],  # (n,) whole rationales
     references: Sequence[str],  # (n,) the experts'

@@ -59,7 +59,7 @@ def _apply(function, batch: list, number: int, setup, token: str) -> list:
         )
     return results
 
-
+# %% ../../nbs/encode/01_parallel.ipynb #8b5edc0f
 @contextmanager
 def dask_kept(executor: Executor):
     "What a call of the block starts of the executor's cluster lasts as long as the block; nothing starts before."
@@ -74,7 +74,7 @@ def dask_kept(executor: Executor):
         finally:
             del _kept[key]
 
-
+# %% ../../nbs/encode/01_parallel.ipynb #ee2c247c
 @contextmanager
 def dask_client(executor: Executor):
     """A client of the executor's cluster; a cluster on this machine lasts as long as the block, or the block of
@@ -102,7 +102,7 @@ def dask_client(executor: Executor):
         stack.callback(_open.pop, key)
         yield _open[key]
 
-
+# %% ../../nbs/encode/01_parallel.ipynb #f10fd7f0
 def map_batches(
     function: Callable[..., list[_U]],  # a list of items to a list of results of the same length
     items: Iterable[_T],
@@ -139,7 +139,7 @@ def map_batches(
             done = _on_dask(client, function, batches, setup, token, executor.retries)
     return [x for batch in done for x in batch]
 
-
+# %% ../../nbs/encode/01_parallel.ipynb #b7c345cd
 def _on_dask(client, function, batches, setup, token, retries) -> list[list]:
     "Batches to the cluster, a few rounds ahead of the workers, so that neither side holds them all."
     ahead = max(4, 4 * len(client.scheduler_info()["workers"]))

@@ -39,7 +39,7 @@ def _windows(n: int, length: int) -> list[tuple[int, int, int]]:  # begin, end, 
         out.append((out[-1][1] - half, min(n, out[-1][1] + half), out[-1][1]))
     return out
 
-
+# %% ../../nbs/encode/05_perplexity.ipynb #a81db9b6
 _AT_ONCE = 32  # batches whose states are in memory
 
 
@@ -134,7 +134,7 @@ class LanguageModel(_Model):
             [len(x) for x in found], dtype=np.int64
         )
 
-
+# %% ../../nbs/encode/05_perplexity.ipynb #973017d7
 def load_lm(
     # "bundled", a hub id, a local folder, a .gguf file, a (model, tokenizer) pair, anything with `perplexity`, or a
     # mapping of these arguments
@@ -169,7 +169,7 @@ def load_lm(
     made = LanguageModel._when_needed(label, {"name": weights_at(path)}, load)
     return made._from(load_lm, executor, name=label, window=window, budget=budget, device=device)
 
-
+# %% ../../nbs/encode/05_perplexity.ipynb #0c7f7d57
 def _load_lm(label: str, path: Path, window: int | None, budget: int, device: str) -> LanguageModel:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer

@@ -63,7 +63,7 @@ class Lookup(torch.nn.Module):
         distinct, place = torch.unique(ids, return_inverse=True)
         return self.table.take(distinct.numpy())[place] * self.scale
 
-
+# %% ../../nbs/encode/12_quantised.ipynb #44e07f31
 class Head(torch.nn.Module):
     "The last layer of a language model: the product with every row, some thousand at a time."
 
@@ -132,7 +132,7 @@ def family(
     "The architecture that a GGUF file names."
     return str(gguf.GGUFReader(str(path)).fields["general.architecture"].contents())
 
-
+# %% ../../nbs/encode/12_quantised.ipynb #9a91ea67
 def network(
     path: Path,  # a .gguf file of one of FAMILIES
 ) -> Any:  # a causal language model of transformers, in evaluation mode
@@ -172,7 +172,7 @@ def network(
         )
     return model.eval()
 
-
+# %% ../../nbs/encode/12_quantised.ipynb #03e08888
 def _reading(model: Any, name: str) -> Callable[[Any], tuple[str | None, torch.Tensor]]:
     "What makes of a tensor of the file the place and the weight that transformers has for it."
     from transformers import modeling_gguf_pytorch_utils as known

@@ -52,7 +52,7 @@ def _sentences(line: str) -> list[str]:
         start = m.end()
     return [s for s in [*out, line[start:].strip()] if s]
 
-
+# %% ../../nbs/encode/07_roscoe.ipynb #f9f29c40
 def split_steps(
     text: str,  # a rationale as a model or an expert wrote it
 ) -> list[str]:  # its steps in order; empty where nothing but white space and marks was written
@@ -108,12 +108,12 @@ def align(
         return np.full(len(x), np.nan)
     return (1 + cosines(x, y).max(axis=1)) / 2  # alpha(x_i -> y)
 
-
+# %% ../../nbs/encode/07_roscoe.ipynb #f5cb74f4
 def _mean(a: np.ndarray, empty: float) -> float:
     "The mean; `empty` where there is nothing to average."
     return float(a.mean(dtype=np.float64)) if len(a) and not np.isnan(a).all() else empty
 
-
+# %% ../../nbs/encode/07_roscoe.ipynb #85625e1f
 def step_scores(
     h: np.ndarray,  # (N, d) steps, rows of length one
     s: np.ndarray,  # (T, d) context sentences
@@ -270,7 +270,7 @@ def _blocks(contexts: list[tuple[str, ...]], size: int) -> list[list[int]]:
     order = np.argsort(group, kind="stable")
     return [order[i : i + size].tolist() for i in range(0, len(order), size)]
 
-
+# %% ../../nbs/encode/07_roscoe.ipynb #c5e6ea94
 class _Vectors:
     "Sentence and token vectors of chains, the latest kept."
 
@@ -316,7 +316,7 @@ class _Vectors:
         found = recalled(who, "token scores", zip(h, s), compute, code=code, convention=self.convention)
         return [dict(zip(names, r.array.tolist())) for r in found]
 
-
+# %% ../../nbs/encode/07_roscoe.ipynb #c4cbe73e
 def _embedding_scores(h, s, r, vectors: _Vectors, convention: str) -> list[dict]:
     "The thirteen scores of a block of chains that have steps."
     chains = h + s + (r or [])
@@ -340,7 +340,7 @@ def _contradictions(ask: Kept, pairs: list[list[tuple[str, str]]], empty: float)
     p = iter(ask([x for some in pairs for x in some]))
     return [1 - max(float(next(p)) for _ in some) if some else empty for some in pairs]
 
-
+# %% ../../nbs/encode/07_roscoe.ipynb #b9bfbd48
 def _other_scores(h, s, nli: Kept | None, lm: Kept | None, grammar: Kept | None, convention: str) -> list[dict]:
     "The seven scores of a block of chains that need an entailment model, a language model or a grammar classifier."
     out: list[dict] = [{} for _ in h]
@@ -360,7 +360,7 @@ def _other_scores(h, s, nli: Kept | None, lm: Kept | None, grammar: Kept | None,
             row |= {"grammar_step": float(p.mean()), "grammar_step_max": float(p.min())}
     return out
 
-
+# %% ../../nbs/encode/07_roscoe.ipynb #7734dc72
 NEEDS = {
     "encoder": SEMANTIC_ALIGNMENT + SEMANTIC_SIMILARITY,
     "nli": LOGICAL_INFERENCE,
@@ -381,7 +381,7 @@ def _absent(models: dict, with_references: bool, convention: str) -> dict[str, s
         out |= {m: "references were not given, and this score needs them" for m in REFERENCE_SCORES if m not in out}
     return {m: out[m] for m in SCORES if m in out}
 
-
+# %% ../../nbs/encode/07_roscoe.ipynb #194a1542
 def roscoe(
     hypotheses: Sequence[Sequence[str]],  # n chains of steps
     contexts: Sequence[Sequence[str]],  # n lists of the sentences that each chain reasons from
@@ -434,7 +434,7 @@ def roscoe(
     table.attrs |= {"convention": convention, "absent": absent, "truncated": dict(getattr(embed, "truncated", {}))}
     return table
 
-
+# %% ../../nbs/encode/07_roscoe.ipynb #3cf0af4f
 def _ask_together(h: list[tuple[str, ...]], lm: Kept | None, grammar: Kept | None) -> None:
     "Have a block's texts scored in one call each, so that their batches are of like length."
     steps = [t for c in h for t in c]

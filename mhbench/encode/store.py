@@ -92,7 +92,7 @@ def store_path(
 def _today() -> int:
     return int(time.time() // 86400)
 
-
+# %% ../../nbs/encode/11_store.ipynb #66ad6a5e
 class ResultStore(Database):
     "Results by key, in one SQLite file that several processes may share."
 
@@ -276,7 +276,7 @@ def weights_at(
     whole = place.is_dir() and any(f.suffix in _WEIGHTS for f in _model_files(place))
     return place if whole else None
 
-
+# %% ../../nbs/encode/11_store.ipynb #a9587c2d
 def fingerprint_of(
     place: Path,  # of `weights_at`
     store: ResultStore | None = None,  # remembers the hashes of files
@@ -288,7 +288,7 @@ def fingerprint_of(
     lines = [f"{f.relative_to(place).as_posix()} {one(f)}" for f in _model_files(place)]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
-
+# %% ../../nbs/encode/11_store.ipynb #13e56736
 @lru_cache(maxsize=64)
 def code_of(
     *modules: str,  # names of modules of the package
@@ -344,7 +344,7 @@ def keep_results(
         say(f"what is computed is not kept: {str(path or store_path())!r} cannot be written ({e})")
     return _open.get("store")
 
-
+# %% ../../nbs/encode/11_store.ipynb #a89cbea7
 def close_store() -> None:
     "Keep nothing from here on."
     if "store" in _open:
@@ -355,7 +355,7 @@ def opened() -> ResultStore | None:
     "The store of this process."
     return _open.get("store")
 
-
+# %% ../../nbs/encode/11_store.ipynb #81536eea
 def recalled(
     identity: Mapping[str, Any]
     | None,  # of a model: its name under "model", and what decides its numbers; None: unknown
@@ -386,7 +386,7 @@ def recalled(
         _or_none(store.put, model, metric, {keys[x]: r for x, r in new.items()})
     return [found[x] for x in inputs]
 
-
+# %% ../../nbs/encode/11_store.ipynb #51c6d547
 def _key(head: Any, value: Any) -> bytes:
     h = head.copy()
     h.update(json.dumps(value).encode())

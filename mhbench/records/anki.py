@@ -40,7 +40,7 @@ class Deletion(NamedTuple):
     hint: str | None
     depth: int  # 0; 1 inside another one; at most 9
 
-
+# %% ../../nbs/records/05_anki.ipynb #8683b65e
 def parse_cloze(text: str) -> list[Deletion]:  # in the order in which they open
     """The cloze deletions of a field, in one pass.
 
@@ -117,7 +117,7 @@ class _Text(HTMLParser):
         if not self.silent:
             self.parts.append(data)
 
-
+# %% ../../nbs/records/05_anki.ipynb #1c0a30e9
 def field_text(
     field: str,  # of a note
     is_html: bool = True,
@@ -169,12 +169,12 @@ def _unpack(data: bytes, path: Path, most: int) -> bytes:
         refuse(f"load_anki: {path.name} must hold an intact collection; got {e}; export it again")
     return bytes(out)
 
-
+# %% ../../nbs/records/05_anki.ipynb #90d3182f
 def _too_large(path: Path, most: int) -> NoReturn:
     rule, remedy = f"be under {most >> 20} MiB, unpacked", "say --option max_bytes=N where it is meant to be so large"
     refuse(f"load_anki: the collection must {rule}; got more", place=path.name, remedy=remedy)
 
-
+# %% ../../nbs/records/05_anki.ipynb #e5e8306b
 def _open(path: Path, most: int) -> tuple[sqlite3.Connection, str]:
     "The newest collection of a package, opened in memory."
     try:
@@ -205,7 +205,7 @@ def _open(path: Path, most: int) -> tuple[sqlite3.Connection, str]:
     db.deserialize(bytes(collection))
     return db, name
 
-
+# %% ../../nbs/records/05_anki.ipynb #23e289de
 def _decks(told: Any, path: Path) -> dict[int, str]:
     "The names of the decks, as older collections keep them: JSON in the first row of `col`."
     try:
@@ -213,7 +213,7 @@ def _decks(told: Any, path: Path) -> dict[int, str]:
     except (TypeError, ValueError, KeyError, AttributeError, IndexError, RecursionError):
         refuse("load_anki: col.decks must be the decks as Anki writes them; got something else", place=path.name)
 
-
+# %% ../../nbs/records/05_anki.ipynb #b02b1292
 def _package_notes(path: Path, most: int = MOST_BYTES) -> Iterator[Note]:
     db, name = _open(path, most)
     try:
@@ -241,7 +241,7 @@ def _package_notes(path: Path, most: int = MOST_BYTES) -> Iterator[Note]:
     finally:
         db.close()
 
-
+# %% ../../nbs/records/05_anki.ipynb #775eb933
 _HEADER = re.compile(
     r"#(separator|html|columns|tags|notetype|deck|guid|(guid|notetype|deck|tags) column|if matches)\s*:", re.IGNORECASE
 )
@@ -322,7 +322,7 @@ class Deck(NamedTuple):
     excluded_notes: list[tuple[str, str]]  # place and reason
     with_media: list[str]  # item_ids whose question shows an image or plays a sound
 
-
+# %% ../../nbs/records/05_anki.ipynb #b115f22d
 def cloze_question(note: Note) -> tuple[str, str, str | None, int] | str:
     "Question with a gap, answer, hint, and media in the question; or the reason why there is none."
     if sum(map(len, note.fields)) > _MOST_OF_A_NOTE:
@@ -355,7 +355,7 @@ def _item_id(note: Note, question: str, answer: str) -> str:
         return f"anki-{note.guid}"
     return "anki-" + hashlib.sha256((note.guid or f"{question}\n{answer}").encode()).hexdigest()[:12]
 
-
+# %% ../../nbs/records/05_anki.ipynb #686668de
 def load_anki(
     path: str | Path,  # .apkg, .colpkg or .txt
     *,

@@ -54,7 +54,7 @@ def _order(cell: str | None, n: int, place: str) -> list[int] | None:
         refuse(f"load_answers: order must {rule}; got {cell!r}", place=place, remedy="write it as CABD")
     return shown
 
-
+# %% ../../nbs/records/07_answers.ipynb #417e108e
 def _text(row: dict, n: int, place: str) -> str:
     "What was written: the text, or the letter that a letter or a number from 1 stands for."
     if "text" in row:
@@ -92,7 +92,7 @@ def _numbered(cell: str | bool | None, place: str) -> bool:
         )
     return said
 
-
+# %% ../../nbs/records/07_answers.ipynb #28792cfa
 def _logprobs(cell: str, place: str) -> dict[str, float]:
     try:
         found = json.loads(cell)
@@ -113,7 +113,7 @@ def _said(row: dict, n: int, place: str) -> dict:
     letters = _logprobs(known, place) if isinstance(known, str) else known
     return {"status": status, "error": error, "text": row["text"]} | ({"letter_logprobs": letters} if known else {})
 
-
+# %% ../../nbs/records/07_answers.ipynb #20588fa8
 def load_answers(
     path: str | Path,  # CSV or Parquet with item_id and text (or letter, or number); or a log of another tool
     items: Sequence[Item],  # that were asked
@@ -186,7 +186,7 @@ def load_answers(
     ]
     return validate(rows, Response).records
 
-
+# %% ../../nbs/records/07_answers.ipynb #1a4a9134
 def all_simulated(
     path: str | Path,  # a table of answers, as for `load_answers`
 ) -> bool:

@@ -58,7 +58,7 @@ def private_file(path: Path) -> None:
     except FileExistsError:
         pass
 
-
+# %% ../../nbs/records/12_database.ipynb #6c2e21f5
 class Database:
     "One SQLite file that several processes may share; what is in it, a subclass says."
 

@@ -54,7 +54,7 @@ def _choices(name: str, to: str, values: Sequence[str], words: Mapping[str, str]
         f'  <Choices name="{name}" toName="{to}" choice="single" showInline="true" required="true">{choice}</Choices>'
     )
 
-
+# %% ../../nbs/records/06_labelstudio.ipynb #5fc2aca6
 def labelling_config(
     n_answers: int,  # answers on a page, at least 1
     *,
@@ -101,7 +101,7 @@ class Tasks(NamedTuple):
     tasks: dict[str, list[dict]]  # by rater: what the project imports
     key: dict[str, list[str]]  # by item_id: the models behind answer_1, answer_2, ...; never shown to raters
 
-
+# %% ../../nbs/records/06_labelstudio.ipynb #180e9f95
 def label_studio_tasks(
     items: Sequence[Item],
     responses: Iterable[Response],  # one answer a model and item, the same models for every item
@@ -168,7 +168,7 @@ def label_studio_tasks(
         key,
     )
 
-
+# %% ../../nbs/records/06_labelstudio.ipynb #ff8586df
 def _shown(item: Item) -> str:
     return "\n\n".join([*item.context.values(), item.question])
 
@@ -212,7 +212,7 @@ def _value(result: Mapping, place: str) -> str | None:
         remedy="import the labelling configuration that label_studio_tasks made",
     )
 
-
+# %% ../../nbs/records/06_labelstudio.ipynb #7629a56a
 def _who(annotation: Mapping, raters: str | Mapping[Any, str], place: str) -> str:
     if isinstance(raters, str):
         return raters
@@ -244,7 +244,7 @@ def _exported(path: Path) -> list[dict]:
             refuse(f"load_label_studio: an export must {rule}; got {fault} ({path.name}, task {n + 1})", remedy=remedy)
     return tasks
 
-
+# %% ../../nbs/records/06_labelstudio.ipynb #954987c8
 def _fault_of(task: Any) -> str:
     "What is wrong with the form of a task; empty where nothing is."
     if not isinstance(task, dict) or not isinstance(task.get("data"), dict):
@@ -263,7 +263,7 @@ def _fault_of(task: Any) -> str:
                 return "a result whose value is none"
     return ""
 
-
+# %% ../../nbs/records/06_labelstudio.ipynb #126a5e78
 def load_label_studio(
     path: str | Path,  # the JSON export of a project
     key: Mapping[str, Sequence[str]],  # Tasks.key, or the content of key.json
@@ -309,7 +309,7 @@ def load_label_studio(
     ]
     return Annotated(validate(rows, Rating).records, dict(counts))
 
-
+# %% ../../nbs/records/06_labelstudio.ipynb #697ad256
 def _rows(item_id, who, annotation, data, place, models, labels, difficulties, counts):
     got = {r["from_name"]: _value(r, place) for r in annotation.get("result", [])}
     wanted = {f"correctness_{k}": (m, labels) for k, m in enumerate(models, 1)} | (

@@ -50,7 +50,7 @@ def _inspect_samples(path: Path) -> list[dict]:
         remedy = "write it anew with `inspect log convert --to json`"
         refuse(f"load_answers: path must be an archive that can be unpacked; got {e}", place=path.name, remedy=remedy)
 
-
+# %% ../../nbs/records/10_logs.ipynb #9d09e421
 _ZSTANDARD = 93  # of the ZIP format's methods
 
 
@@ -82,7 +82,7 @@ def _of_batch(lines: list[dict], name: str) -> Iterator[Logged]:
             said |= {"status": "refused", "error": f"the model refused: {refusal}"}
         yield f"{name}:{k}", said | ({} if good else {"error": json.dumps(error or response)[:500]})
 
-
+# %% ../../nbs/records/10_logs.ipynb #7132ca44
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -113,7 +113,7 @@ def _is_number(x: Any) -> bool:
         return False
     return True
 
-
+# %% ../../nbs/records/10_logs.ipynb #77776083
 def log_rows(path: str | Path) -> list[Logged] | None:  # None: it is no log that is known here
     """The answers in a log of inspect, lm-evaluation-harness or the Batch API.
 

@@ -50,7 +50,7 @@ _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.casefold().translate(_UMLAUTS))
 
-
+# %% ../../nbs/records/08_questions.ipynb #276e4634
 def _running(columns: list[str], stem: str) -> list[str]:
     "Columns named by the stem and letters from A on, or numbers from 1 on, in that order; none where one is missing."
     found: dict[str, dict[str, str]] = {}
@@ -64,7 +64,7 @@ def _running(columns: list[str], stem: str) -> list[str]:
                 return [numbered[k] for k in run]
     return []
 
-
+# %% ../../nbs/records/08_questions.ipynb #0df82ddf
 def guess_columns(
     columns: list[str],  # of the table
     given: Mapping[str, str | list[str]]
@@ -99,7 +99,7 @@ def guess_columns(
             out[field] = found if field == "context" else found[0]
     return {f: ([v] if f == "context" and isinstance(v, str) else v) for f, v in out.items()}
 
-
+# %% ../../nbs/records/08_questions.ipynb #8eebc0e9
 def _known(field: str, named: str | list[str], columns: list[str], fields: tuple[str, ...]) -> None:
     "Refuse a field or a column that is not there."
     if field not in fields:
@@ -147,7 +147,7 @@ def _parts(value: Any, separator: str | None) -> list[str]:
             return [str(x).strip() for x in listed]
     return [x.strip() for x in value.split(separator)] if separator and value else [value] if value else []
 
-
+# %% ../../nbs/records/08_questions.ipynb #44f5d523
 def _unlabelled(texts: list[str]) -> list[str]:
     "Options without a running letter or number before them."
     found = [re.match(r"\(?([A-Za-z]|\d{1,2})[).:]\s+(?=\S)", t) for t in texts]
@@ -180,7 +180,7 @@ def _options(row: dict[str, Any], columns: str | list[str] | None, separator: st
         raise Misfit(where, same[0], "options must differ; this one stands twice")
     return _unlabelled(texts)
 
-
+# %% ../../nbs/records/08_questions.ipynb #8c145470
 def _folded(text: str) -> str:
     return " ".join(text.casefold().split())
 
@@ -208,7 +208,7 @@ def _named_by(value: str | list[str], form: str, options: list[str]) -> list[int
     found = [k for e in entries if (k := _one_key(e, form, options)) is not None]
     return sorted(found) if found and len(set(found)) == len(entries) else None
 
-
+# %% ../../nbs/records/08_questions.ipynb #96d54b7f
 def _key_form(rows: list[tuple[str, Any, list[str]]]) -> str | None:  # (place, key, options) of each
     """The form that fits every key, or the most of them.
 
@@ -253,7 +253,7 @@ def _separator(table: Table, columns: str | list[str] | None) -> str | None:
         )
     return found[0] if found else None
 
-
+# %% ../../nbs/records/08_questions.ipynb #e802d9bd
 def guess_layout(
     table: Table,
     columns: dict[str, str | list[str]] | None = None,  # what is known already, as for guess_columns
@@ -288,7 +288,7 @@ def guess_layout(
     layout = {"columns": found, "key": key, "separator": separator, "language": language or ("de" if german else "en")}
     return {k: v for k, v in layout.items() if v is not None}
 
-
+# %% ../../nbs/records/08_questions.ipynb #09d2bc71
 def _keyed(table: Table, columns: dict, separator: str | None) -> list[tuple[str, Any, list[str]]]:
     "Place, key and options of the rows that have both."
     out = []
@@ -323,7 +323,7 @@ def _shares(row: dict[str, Any], columns: list[str] | None, options: list[str]) 
         raise Misfit(columns[0], ", ".join(texts), f"shares must sum to 1 or 100; these sum to {total:g}")
     return [v / total for v in values]
 
-
+# %% ../../nbs/records/08_questions.ipynb #bc3b15cc
 def _answer(row: dict[str, Any], columns: dict, key: str | None, options: list[str], soft: Any) -> list[str]:
     "The key of a row: letters of its options, or its reference answer."
     value = row.get(columns["key"], "") if "key" in columns else ""
@@ -348,7 +348,7 @@ def _answer(row: dict[str, Any], columns: dict, key: str | None, options: list[s
         )
     return [reference]
 
-
+# %% ../../nbs/records/08_questions.ipynb #55534d12
 def _item(place: str, row: dict[str, Any], study: str, columns: dict, key, separator, language, protected) -> dict:
     "The fields of an item; what does not fit raises Misfit."
     question = _text(row, columns["question"])
@@ -380,14 +380,14 @@ def _item(place: str, row: dict[str, Any], study: str, columns: dict, key, separ
         "source": place,
     }
 
-
+# %% ../../nbs/records/08_questions.ipynb #b43c127f
 def _with_cases(rows: list[tuple[str, dict]]) -> list[tuple[str, dict]]:
     "Rows without a group that share their context, as one case."
     case = {place: fingerprint(f["context"])[:8] for place, f in rows if f["context"] and not f["group_id"]}
     shared = {c for c, n in Counter(case.values()).items() if n > 1}
     return [(p, f | {"group_id": f"case-{case[p]}"} if case.get(p) in shared else f) for p, f in rows]
 
-
+# %% ../../nbs/records/08_questions.ipynb #10b67696
 def load_questions(
     table: Table,  # what read_table returned
     study: str,  # the items' study

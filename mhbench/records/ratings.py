@@ -62,7 +62,7 @@ def _target(text: str, item: Item, column: str) -> str:
         )
     return names[(named or by_text)[0]] if named or by_text else text
 
-
+# %% ../../nbs/records/09_ratings.ipynb #70923725
 def _rating(row: dict[str, Any], columns: dict[str, str], by_id: dict[str, Item], study: str, source: str) -> dict:
     get = {f: _text(row, columns.get(f)) for f in RATING_NAMES}
     item = by_id.get(re.sub(r"\s+", "-", get["item"]))
@@ -90,7 +90,7 @@ def _rating(row: dict[str, Any], columns: dict[str, str], by_id: dict[str, Item]
         "source": source,
     }
 
-
+# %% ../../nbs/records/09_ratings.ipynb #206d92b4
 def load_ratings(
     table: Table,  # what read_table returned
     items: Iterable[Item],  # the questions that were kept

@@ -54,7 +54,7 @@ class Record(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-
+# %% ../../nbs/records/01_schema.ipynb #23610e15
 class Item(Record):
     "One question as a model will see it."
 
@@ -166,7 +166,7 @@ def carried(
     "The fields of a record that an answer has too, as they are handed on."
     return {name: getattr(answer, name) for name in record.model_fields if hasattr(answer, name)}
 
-
+# %% ../../nbs/records/01_schema.ipynb #71efdc4f
 Mode = Literal["zero_shot", "few_shot", "cot", "few_shot_cot", "free_form"]  # how an item is asked
 
 
@@ -217,7 +217,7 @@ class Judgment(Outcome):
             )
         return self
 
-
+# %% ../../nbs/records/01_schema.ipynb #66e8b5a6
 def of_kind(
     function: str,  # who asks, for the error
     judgments: Iterable[Judgment],
@@ -233,7 +233,7 @@ def of_kind(
         refuse(f"{function}: judgments must be of kind {kind}; got {other.kind} ({other.item_id}, {other.judge})")
     return out
 
-
+# %% ../../nbs/records/01_schema.ipynb #22a923af
 class Rating(Record):
     "One rater's verdict on one target of one item."
 
@@ -303,7 +303,7 @@ def write_set_aside(
         lines = [json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows]
         Path(path).write_text("".join(lines), encoding="utf-8")
 
-
+# %% ../../nbs/records/01_schema.ipynb #5bc86ade
 def validate(
     rows: Iterable[tuple[str, dict]],  # (place, fields) pairs; place is "file:line" or the like
     record: type[R],  # Item, Response, Judgment or Rating
@@ -379,7 +379,7 @@ def arrow_schema(
 def _dict_fields(record: type[Record]) -> list[str]:
     return [n for n, f in record.model_fields.items() if typing.get_origin(_plain(f.annotation)) is dict]
 
-
+# %% ../../nbs/records/01_schema.ipynb #f8605209
 def frame(
     records: Iterable[Record],  # of one kind
     record: type[Record] | None = None,  # needed where `records` may be empty
@@ -391,7 +391,7 @@ def frame(
         refuse("frame: record must be given where records is empty; got None; pass Item, Response or another")
     return pd.DataFrame([r.model_dump() for r in records], columns=list(record.model_fields))
 
-
+# %% ../../nbs/records/01_schema.ipynb #42363737
 ROW_GROUP = 50_000  # rows that are held at once as records are written and read
 
 
@@ -420,7 +420,7 @@ def write_records(records: Iterable[Record], path: str | Path, record: type[Reco
     begun.replace(path)
     return path
 
-
+# %% ../../nbs/records/01_schema.ipynb #f4b5007e
 def open_records(path: str | Path, record: type[Record]) -> pq.ParquetFile:
     """A Parquet file of records, its columns looked at.
 
@@ -446,7 +446,7 @@ def open_records(path: str | Path, record: type[Record]) -> pq.ParquetFile:
         )
     return file
 
-
+# %% ../../nbs/records/01_schema.ipynb #18e2dfbd
 def stored_records(path: str | Path, record: type[R]) -> Iterator[R]:
     """Records of a Parquet file one after the other, validated again; a row group of them is held at once.
 

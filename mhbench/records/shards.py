@@ -33,7 +33,7 @@ def shard(
         refuse(f"shard: i must be between 0 and n - 1; got i = {i}, n = {n}; count shards from 0")
     return items[i * len(items) // n : (i + 1) * len(items) // n]
 
-
+# %% ../../nbs/records/04_shards.ipynb #e3f28496
 def merge(
     parts: Sequence[Iterable[_T]],  # the results of shards 0, 1, ..., in that order
     *,
@@ -69,7 +69,7 @@ def merge(
         )
     return sorted(out, key=lambda x: place[by(x)])
 
-
+# %% ../../nbs/records/04_shards.ipynb #3be8068d
 def merge_records(
     paths: Sequence[str | Path],  # the Parquet files of shards 0, 1, ...
     record: type[R],  # what they hold

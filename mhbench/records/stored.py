@@ -53,7 +53,7 @@ def _column(path: Path, record: type[Record], name: str) -> np.ndarray:
     _checked(values, record, name, str(path))
     return _objects(values)[coded.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)]
 
-
+# %% ../../nbs/records/11_stored.ipynb #3f6bb309
 def _objects(values: Iterable) -> np.ndarray:
     "Values of any kind as an array of them."
     values = list(values)

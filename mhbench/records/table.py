@@ -54,7 +54,7 @@ def _records(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[int, l
             remedy = "take the long field into a file of its own" if "field larger" in str(e) else "look for a quote"
             refuse(f"csv_rows: path must be a CSV file; got {e} ({path.name}:{rows.line_num})", remedy=remedy)
 
-
+# %% ../../nbs/records/02_table.ipynb #54200e7c
 def _best_delimiters(path: Path, encoding: str) -> list[str]:
     "The characters that cut the header into the most columns, the comma first."
     found = {d: len(next(_records(path, encoding, d), (1, []))[1]) for d in ",;\t"}
@@ -148,7 +148,7 @@ def _table(columns: list[str], rows: list[tuple[str, dict]], notes: list[str]) -
     named = [c for c in columns if c]
     return Table(named, [(place, {c: row.get(c, "") for c in named}) for place, row in full], notes)
 
-
+# %% ../../nbs/records/02_table.ipynb #095bfceb
 def _delimiter(path: Path, encoding: str) -> str:
     "The character that cuts the header into the most columns."
     best = _best_delimiters(path, encoding)
@@ -180,7 +180,7 @@ def _text(path: Path, encoding: str = "utf-8-sig") -> str:
         remedy = "save it as UTF-8, or name the encoding"
         refuse(f"json_rows: encoding must be that of the file; got {got} ({path.name}:{line})", remedy=remedy)
 
-
+# %% ../../nbs/records/02_table.ipynb #7a617b85
 def json_rows(
     path: str | Path,  # a file of JSON lines
     encoding: str = "utf-8-sig",
@@ -210,7 +210,7 @@ def _jsonl(path: Path, encoding: str) -> Table:
     columns = dict.fromkeys(c for _, row in rows for c in row)  # in the order in which they come up
     return _table(_named(list(columns), f"{path.name}:1"), rows, [])
 
-
+# %% ../../nbs/records/02_table.ipynb #f9f66dca
 def _parquet(path: Path) -> Table:
     try:
         table = pq.read_table(path)
@@ -251,7 +251,7 @@ def _cells(sheet) -> dict:  # (row, column) -> cell
     "The cells that a sheet has; openpyxl's own rows go through all between the first and the farthest, and make them."
     return dict(sheet._cells)
 
-
+# %% ../../nbs/records/02_table.ipynb #6c2f138a
 def _sheet(book, sheet: str | None, path: Path) -> str:
     "The sheet to read: the one named, or the only one that holds something."
     filled = [s.title for s in book.worksheets if any(c.value is not None for c in _cells(s).values())]
@@ -287,7 +287,7 @@ def _merged(typed, top: int, last: int, cells: dict) -> int:
             cells[row, column] = value
     return len(ranges)
 
-
+# %% ../../nbs/records/02_table.ipynb #70bff596
 def _excel(path: Path, sheet: str | None) -> Table:
     values, formulas = _workbooks(path)
     name = _sheet(formulas, sheet, path)

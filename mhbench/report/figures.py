@@ -101,7 +101,7 @@ def panels(
     _legend(fig, axes.ravel())
     return fig
 
-
+# %% ../../nbs/report/04_figures.ipynb #8e1c7200
 def _legend(fig: Figure, axes: Sequence) -> None:
     "One legend below, of what any of the panels holds."
     found = {label: h for ax in axes for h, label in zip(*ax.get_legend_handles_labels())}
@@ -172,7 +172,7 @@ def _polygon(ax: Any, angle: np.ndarray, v: np.ndarray, color: str) -> None:
     if not np.isnan(v).any():
         ax.fill(angle, v, color=color, alpha=0.12, lw=0)
 
-
+# %% ../../nbs/report/04_figures.ipynb #74ef1229
 def radar(
     table: pd.DataFrame,  # columns: `axis`, `hue`, estimate; ci_low, ci_high and n where there are any
     *,
@@ -219,7 +219,7 @@ def radar(
     fig.supxlabel("; ".join(below), fontsize=8)
     return fig
 
-
+# %% ../../nbs/report/04_figures.ipynb #e4dbb882
 def _rim(name: object, value: float, n: Any) -> str:
     label = spaced(name).replace(" and ", "\nand ").replace(", ", ",\n")
     if np.isnan(value):
@@ -338,7 +338,7 @@ def _dashes(labels: Sequence) -> dict[Any, str]:
         seen[who(x)] += 1
     return out
 
-
+# %% ../../nbs/report/04_figures.ipynb #49e7dd33
 def curves(
     table: pd.DataFrame,  # columns: `x`, estimate, `hue`; ci_low and ci_high where there is an interval
     *,

@@ -35,7 +35,7 @@ def where_from(scores: pd.DataFrame) -> dict[str, str]:  # model -> asked, recor
     of = scores["origin"] if "origin" in scores else pd.Series("asked", scores.index)
     return of.groupby(scores["model"], sort=False).first().to_dict() if len(scores) else {}
 
-
+# %% ../../nbs/report/09_findings.ipynb #bb4bd964
 def asked(
     results: str | Path,
     studies: Sequence[str],
@@ -131,7 +131,7 @@ def _of_coverage(accuracy: pd.DataFrame, study: str) -> list[str]:
     ]
     return [f"{study}: questions that were never answered stand in no share ({'; '.join(of)})."]
 
-
+# %% ../../nbs/report/09_findings.ipynb #6e47b909
 def _of_judges(counts: pd.DataFrame, guard: pd.DataFrame, study: str, stage: str) -> list[str]:
     out = []
     if {"status", "n"} <= set(counts):
@@ -160,7 +160,7 @@ def _of_terms(results: Path, study: str) -> list[str]:
     what = "were made with different parameters, since the endpoint did not take the same ones throughout"
     return [f"{study}: answers of {', '.join(mixed)} {what} (`changed` in the generate stage)."] if mixed else []
 
-
+# %% ../../nbs/report/09_findings.ipynb #1c5d14e3
 def went_wrong(
     results: str | Path,
     studies: Sequence[str],

@@ -43,7 +43,7 @@ class _Line(NamedTuple):
 def _broken(label: object, width: int = 34) -> str:
     return "\n".join(textwrap.wrap(spaced(label), width)) or " "
 
-
+# %% ../../nbs/report/03_forest.ipynb #d983ecca
 def _lines(table: pd.DataFrame, group: str, hue: str | None, named: dict) -> list[list[_Line]]:
     "The lines of each group; a heading first where a group has several hues. A hue of one group alone is only there."
     hues, out = occurring(table[hue]) if hue else [None], []
@@ -96,7 +96,7 @@ def _told(title: str, what: str, table: pd.DataFrame, named: Sequence[str], leve
     head = f"Forest plot, {title or spaced(what)}: {len(rows)} estimates of {spaced(what)} with {level:.0%} intervals."
     return f"{head} {'; '.join(some)}{more}."
 
-
+# %% ../../nbs/report/03_forest.ipynb #fc5c31df
 _CLEAR = (7, 0)  # points from the axis to what stands beside it: a dot at the axis' end touches nothing
 _BESIDE: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
 _BESIDE |= {"va": "center", "fontsize": 7}
@@ -150,7 +150,7 @@ def _marked(ax: Any, marks: dict[str, float], top: bool) -> None:
         above = {"xycoords": ("data", "axes fraction"), "xytext": (0, height), "textcoords": "offset points"}
         ax.annotate(spaced(label), (at, 1.0), ha="center", va="bottom", fontsize=7, color="0.3", **above)
 
-
+# %% ../../nbs/report/03_forest.ipynb #34fddaef
 def intervals(
     table: pd.DataFrame,  # columns: `group`, `hue`, estimate, ci_low, ci_high, n; `column` where named
     *,
@@ -197,7 +197,7 @@ def intervals(
     _frame(fig, xlabel, better, level, title, [*notes, fewer] if fewer else notes)
     return fig
 
-
+# %% ../../nbs/report/03_forest.ipynb #14833596
 def _unsure(table: pd.DataFrame) -> bool:
     "Whether an estimate has no interval."
     return bool((table["estimate"].notna() & table[["ci_low", "ci_high"]].isna().any(axis=1)).any())
@@ -234,7 +234,7 @@ def _frame(fig: Figure, xlabel: str, better: str | None, level: float, title: st
     if title:
         fig.suptitle(spaced(title), x=0.01, ha="left", fontsize=10)
 
-
+# %% ../../nbs/report/03_forest.ipynb #b309a8c6
 def _side_by_side(table, group, hue, column, named, marks, frame, limits) -> Figure:
     "One panel a value of `column`, all on the same lines."
     xlabel, better, title, level, none = frame

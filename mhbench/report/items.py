@@ -59,7 +59,7 @@ def _became(scores: pd.DataFrame) -> pd.Series:
     what = np.where(right.isna(), "not scored", what)
     return pd.Series(np.where(other.isin([NOT_READ, REFUSED, FAILED]), other, what), scores.index)
 
-
+# %% ../../nbs/report/10_items.ipynb #f15da451
 def _verdict(j: Judgment) -> str:
     if j.status != "ok":
         return j.status
@@ -99,13 +99,13 @@ def _places(scores: pd.DataFrame, stored: Columnar[Response]) -> np.ndarray:  # 
     own = own.assign(_at=np.arange(len(own))).drop_duplicates(_ONE, keep="last")
     return scores[_ONE].merge(own, how="left", on=_ONE)["_at"].fillna(-1).to_numpy(int)
 
-
+# %% ../../nbs/report/10_items.ipynb #efae5030
 def _joined(lists: pd.Series) -> pd.Series:  # of text; missing where a list is empty
     "Letters or labels of each row, with spaces between them."
     text = pc.binary_join(pa.array(lists, pa.list_(pa.string())), " ").to_numpy(zero_copy_only=False)
     return pd.Series(text, lists.index).where(lambda s: s != "", None)
 
-
+# %% ../../nbs/report/10_items.ipynb #d2806a5c
 def _of_study(results: Path, study: str, models: Iterable[str], private: bool) -> _Part | None:
     file = results / "score" / study / "scores.parquet"
     if not file.exists():
@@ -155,7 +155,7 @@ def _of_study(results: Path, study: str, models: Iterable[str], private: bool) -
     _check_selection(set(scores["model"]), set(stored.column("model")), study)
     return _Part(rows, shown, np.where(free & plain, _places(scores, stored), -1), stored, of)
 
-
+# %% ../../nbs/report/10_items.ipynb #87b75f4a
 def _check_selection(scored: set[str], answered: set[str], study: str) -> None:
     "Refuse scores that were made for another selection of models than that of the run whose page this is."
     if not answered or scored == answered:  # without texts, as where only numbers were pulled, nothing can be said
@@ -193,7 +193,7 @@ _WRITTEN = ("text", "reasoning", "error")
 def _lengths(words: np.ndarray) -> np.ndarray:
     return np.array([len(x) if x else 0 for x in words], int)
 
-
+# %% ../../nbs/report/10_items.ipynb #54197dfa
 def _texts_of(parts: Sequence[_Part], most: int | None) -> tuple[dict[str, dict], int]:  # by row; how many are left out
     "The words of the answers, first of those that were not right, as long as there is room."
     found = []  # row, whether it was right, characters, part, place
@@ -219,7 +219,7 @@ def _texts_of(parts: Sequence[_Part], most: int | None) -> tuple[dict[str, dict]
         start += len(p.rows)
     return texts, len(every) - len(kept)
 
-
+# %% ../../nbs/report/10_items.ipynb #8f3eca8f
 def _ratings(text: Path, study: str, ids: set) -> pd.DataFrame:  # item_id, target, value, n
     "What people said of each target, in a word: the mean score, or the labels with their counts."
     file = text / "prepare" / study / "ratings.parquet"
@@ -241,7 +241,7 @@ def protected_ids(results: str | Path, studies: Iterable[str]) -> set[str]:  # "
     files = {s: Path(results) / "text" / "prepare" / s / "items.parquet" for s in studies}
     return {f"{s}/{i.item_id}" for s, f in files.items() for i in _there(f, Item) if i.protected}
 
-
+# %% ../../nbs/report/10_items.ipynb #3b5755ea
 MOST_WORDS = 50_000_000  # characters of answers that a page holds
 
 

@@ -72,7 +72,7 @@ def readable(table: pd.DataFrame) -> pd.DataFrame:
     "A table as a page shows it: its interval folded, where it has one."
     return with_interval(table) if {"estimate", "ci_low", "ci_high"} <= set(table.columns) else table
 
-
+# %% ../../nbs/report/11_page.ipynb #51126b02
 def _stored(file: Path) -> pd.DataFrame:
     "A table as it was kept; of hundreds of small ones, threads would take most of the time."
     return ParquetFile(file).read(use_threads=False).to_pandas(use_threads=False)
@@ -98,7 +98,7 @@ def _section(results: Path, figures: Path, stage: str, study: str, said: Mapping
     absent = [f"{a['name']}: {a['why']}" for a in c["absent"]]
     return Section(f"{study}: {stage}", c["about"], tables, pictures, absent, stage, study)
 
-
+# %% ../../nbs/report/11_page.ipynb #663e4531
 def collect(
     results: str | Path,
     figures: str | Path,
@@ -114,7 +114,7 @@ def collect(
     prose = {stage: stage_prose(file) for stage, file in files.items() if file.exists()}
     return [_section(Path(results), Path(figures), stage, study, prose.get(stage, {})) for stage, study in stages]
 
-
+# %% ../../nbs/report/11_page.ipynb #ef343a24
 def headline(
     results: str | Path,
     stages: Iterable[tuple[str, str]],  # (stage, study)
@@ -145,7 +145,7 @@ def headline(
     columns += [c for c in main if c == "label_origin"]
     return main.reindex(columns=columns).astype(dict.fromkeys(["n", *COUNTS], "Int64"))
 
-
+# %% ../../nbs/report/11_page.ipynb #a5eedbf7
 def write_headline(main: pd.DataFrame, folder: str | Path) -> list[Path]:
     "The main numbers as CSV, one column each, and as Markdown, the interval folded."
     folder = Path(folder)
@@ -242,7 +242,7 @@ class _Scored:
             self._counted[by] = self.rows.groupby(list(by), observed=True)["item"].nunique().to_dict()
         return self._counted[by].get(tuple(wanted.values()), 0)
 
-
+# %% ../../nbs/report/11_page.ipynb #15bae795
 def _rows(t: ReportTable) -> list[dict]:
     "The rows that a page shows."
     return t.frame.head(ROWS_SHOWN).to_dict("records")
@@ -279,7 +279,7 @@ def _source_url() -> str:
     named = dict(u.split(", ", 1) for u in urls)
     return named.get("Source", "")
 
-
+# %% ../../nbs/report/11_page.ipynb #387a002d
 def _notebook_of(function: str, nbs: Path | None) -> str:
     """The notebook that a function of the package is written in: in the clone that the page lies in, else at the
     source's public address; nothing where it is in neither, as in a folder that `mhbench init` made.
@@ -312,7 +312,7 @@ def _card_of(row: dict, study: str | None, cards: Mapping[tuple[str, str], str])
     own = [key for key in cards if key[0] == of and (row.get("judge") == key[1] or measure.endswith(f" by {key[1]}"))]
     return f"#{cards[own[0]]}" if own else ""
 
-
+# %% ../../nbs/report/11_page.ipynb #7d0b3a6a
 _NOT_ON_A_CARD = ("n_clusters", "interval", "undefined")
 
 
@@ -327,7 +327,7 @@ def _card_pages(t: ReportTable, cards: Mapping[tuple[str, str], str], digits: in
         out.append(head | {"id": cards[str(t.study), str(who)], "who": who, "study": t.study, "rows": rows})
     return out
 
-
+# %% ../../nbs/report/11_page.ipynb #a6c6382b
 def _cells(
     t: ReportTable,
     key: str,
@@ -365,7 +365,7 @@ def _cells(
         "executed": f"{section.stage}/{section.study}/notebook.ipynb" if section.stage else "",
     }
 
-
+# %% ../../nbs/report/11_page.ipynb #c0161996
 _KINDS = {".png": "image/png", ".svg": "image/svg+xml"}
 
 
@@ -397,7 +397,7 @@ def _picture(p: Picture, title: str) -> dict:
     data = base64.b64encode(drawn).decode()
     return {"caption": p.caption, "alt": p.alt or p.caption, "kind": _KINDS[Path(p.file).suffix], "data": data}
 
-
+# %% ../../nbs/report/11_page.ipynb #c474adc9
 def _groups(
     sections: Sequence[Section],
     scored: _Scored | None,
@@ -416,7 +416,7 @@ def _groups(
         group["sections"].append(shown | {"tables": tables, "figures": figures})
     return list(out.values())
 
-
+# %% ../../nbs/report/11_page.ipynb #f544fda9
 def _embedded(answers: Answers) -> dict[str, Any]:
     "The answers as the page holds them, and the first of them for those who read it without JavaScript."
     head = ["study", "item", "model", "asked", "what", "answer", "key", "judged"]
@@ -433,7 +433,7 @@ def _embedded(answers: Answers) -> dict[str, Any]:
         "texts": packed(texts),
     }
 
-
+# %% ../../nbs/report/11_page.ipynb #e6cbc488
 def html_report(
     title: str,
     introduction: str | Sequence[str],  # paragraphs; of one text those between empty lines

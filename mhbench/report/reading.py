@@ -57,7 +57,7 @@ def _without_tex(formula: str) -> str:
     worded = re.sub(r"\\([A-Za-z]+) ?", lambda m: _SIGNS.get(m[1], m[1]) + " ", worded)
     return re.sub(r"[{}\\]", "", worded).strip()
 
-
+# %% ../../nbs/report/08_reading.ipynb #bc315023
 def _plainly(markdown: str) -> tuple[str, str]:  # the last heading, and the prose
     "A markdown cell without its marks."
     headings = re.findall(r"^#+ (.*)$", markdown, flags=re.M)
@@ -122,7 +122,7 @@ def doubts(table: pd.DataFrame) -> list[str]:  # sentences; none where there is 
 def _numbers(column: pd.Series) -> np.ndarray:
     return pd.to_numeric(column, errors="coerce").to_numpy(float, na_value=np.nan)
 
-
+# %% ../../nbs/report/08_reading.ipynb #fbc45eb6
 _ASIDE = ("model", "mark", "interval", "reading")  # texts that follow from a model's answers
 
 
@@ -142,7 +142,7 @@ def _of_models(rows: pd.DataFrame) -> list[str]:
         " of pairs compare them on the same"
     ]
 
-
+# %% ../../nbs/report/08_reading.ipynb #158ffa33
 def _of_intervals(rows: pd.DataFrame) -> list[str]:
     low, high = rows["ci_low"].astype(float), rows["ci_high"].astype(float)
     few = low.isna() & (rows["interval"] == "few" if "interval" in rows else False)

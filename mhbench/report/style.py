@@ -81,7 +81,7 @@ def introduce(
     _INTRODUCED.clear()
     _INTRODUCED.update({name: k for k, name in enumerate(dict.fromkeys(names))})
 
-
+# %% ../../nbs/report/02_style.ipynb #78b2601d
 def who(label: object) -> str:
     "The model in a label: `gemma, few shot` and `judged by gemma` are gemma."
     return re.sub(r"^judged by ", "", str(label)).split(",")[0]
@@ -137,7 +137,7 @@ def occurring(column: pd.Series) -> list:
         return list(column.cat.remove_unused_categories().cat.categories)
     return sorted(column.dropna().unique(), key=natural)
 
-
+# %% ../../nbs/report/02_style.ipynb #5c8e74f7
 def canvas(
     width: float,  # inches; 6.9 fill a page
     height: float,

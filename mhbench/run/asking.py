@@ -60,7 +60,7 @@ def capped(entry: dict, modes: dict) -> tuple[dict, dict]:
             out[mode]["n_items"] = _at_most(out[mode].get("n_items"), most)
     return entry, out
 
-
+# %% ../../nbs/run/07_asking.ipynb #e1c78303
 @contextmanager
 def asking(
     entry: dict,  # a model's entry in params.yaml
@@ -135,7 +135,7 @@ def trained_classifier(
         )
     return load_multiple_choice(folder)
 
-
+# %% ../../nbs/run/07_asking.ipynb #4a666af2
 @contextmanager
 def settled(
     entry: dict,  # a model's entry in params.yaml
@@ -161,7 +161,7 @@ def settled(
     with asking(rest, name, endpoints) as (model, endpoint):
         yield Asked(name, capped_modes, model, endpoint)
 
-
+# %% ../../nbs/run/07_asking.ipynb #50a17ac8
 @contextmanager
 def settled_together(
     entries: Mapping[str, dict],  # name -> a model's entry in params.yaml

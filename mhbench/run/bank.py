@@ -35,7 +35,7 @@ class StageShown(NamedTuple):
     about: str
     shown: tuple[str, ...]  # names of its tables
 
-
+# %% ../../nbs/run/23_bank.ipynb #1bc9efc7
 PARTS = (
     StageShown("collect", "", "get the literature, from PubMed or from its files", ("literature",)),
     StageShown(
@@ -117,7 +117,7 @@ def _sheets(a: argparse.Namespace) -> None:
     back = ", ".join(f"{r}: {folder / r}.csv" for r in ("first", "second", "resolver"))
     print(f"studies.{a.study}.keys.sheets: {{{back}}}")
 
-
+# %% ../../nbs/run/23_bank.ipynb #d51b6d11
 def _card(a: argparse.Namespace) -> None:
     p, items = load_params(root() / a.params), bank_items(a.study, a.of, a.results)
     compose, keys = (p["studies"][a.study].get(s) or {} for s in ("compose", "keys"))

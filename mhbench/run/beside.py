@@ -23,7 +23,7 @@ def _cores() -> int:
     n = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
     return n if n > 1 else 0
 
-
+# %% ../../nbs/run/27_beside.ipynb #6e372597
 class Beside:
     "Work that is done by children of this process, until `end` waits for all of it."
 

@@ -87,7 +87,7 @@ def _export(a: argparse.Namespace) -> None:
         print(f"{cache.export(c, a.file, model=a.model, study=a.study)} answers written to {a.file}")
     print("answers may repeat the text of a protected corpus: look at the file before you hand it on")
 
-
+# %% ../../nbs/run/21_cached.ipynb #c82c0269
 def _import(a: argparse.Namespace) -> None:
     with _answers(a, readonly=False, new=True) as c:
         got = cache.import_file(c, a.file)
@@ -110,7 +110,7 @@ def _clear(a: argparse.Namespace) -> None:
         n = store.clear(model=a.model, metric=a.metric, unused_days=a.unused_days)
     print(f"{n} computed results deleted; answers are as they were")
 
-
+# %% ../../nbs/run/21_cached.ipynb #126771bb
 def add_cache(
     subparsers: Any,  # what add_subparsers returned
 ) -> None:

@@ -61,7 +61,7 @@ def _received(conn: socket.socket) -> tuple[dict, list[int]] | None:  # None: it
     except (OSError, ValueError):
         return None
 
-
+# %% ../../nbs/run/26_child.ipynb #3d6d0972
 def _become(conn: socket.socket, job: dict, streams: list[int]) -> None:
     "In a child: take the caller's place."
     for theirs, ours in zip(streams, (0, 1, 2), strict=True):
@@ -99,7 +99,7 @@ def _import_needed(names: list[str]) -> None:
             importlib.import_module(name)
     gc.freeze()
 
-
+# %% ../../nbs/run/26_child.ipynb #7e96b4a0
 def _answer(conn: socket.socket, child: int, told: IO[str]) -> list[str]:
     "Wait for a child, and tell its caller how it ended; returns what it has told."
     ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -109,7 +109,7 @@ def _answer(conn: socket.socket, child: int, told: IO[str]) -> list[str]:
         told.seek(0)
         return told.read().split()
 
-
+# %% ../../nbs/run/26_child.ipynb #e04b9455
 def _serve(listening: socket.socket, caller: int) -> tuple[list[str], IO[str]] | None:
     "Fork a child for everybody who asks, until the caller ends. In a child: its words, and the file for `_tell`."
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a child's affair
@@ -168,7 +168,7 @@ def _own_streams() -> None:
         with open(os.devnull, "wb") as nowhere:
             os.dup2(nowhere.fileno(), fd)
 
-
+# %% ../../nbs/run/26_child.ipynb #9159146d
 def _main(kind: str, fd: str, *words: str) -> int:
     "What a process that this module began does: be warm, or run one command."
     conn, told = socket.socket(fileno=int(fd)), None

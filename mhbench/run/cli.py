@@ -37,7 +37,7 @@ def _run_all(params: str) -> None:
     if done.returncode:
         raise RuntimeError("a stage ended with an error, which is told above; what was answered is kept")
 
-
+# %% ../../nbs/run/18_cli.ipynb #97b64054
 def _run(a):
     from mhbench.run.execute import run_stage
     from mhbench.run.live import Live, position
@@ -64,7 +64,7 @@ def _run(a):
         done = run_stage(a.stage, a.study, a.model, params=a.params, overrides=overrides, here=True)
     print(f"{a.stage} {a.study or ''} {a.model or ''}".rstrip() + f": {os.path.relpath(done)}")
 
-
+# %% ../../nbs/run/18_cli.ipynb #41a04cae
 def _inputs(a):
     from mhbench.run.inputs import record_inputs
     from mhbench.run.live import position
@@ -121,7 +121,7 @@ def parser(
         add_commands(sub, add)
     return p
 
-
+# %% ../../nbs/run/18_cli.ipynb #69538b57
 def _without_controls(text: str) -> str:
     "A message line by line, without what a terminal would take for a command."
     lines = text.split("\n")
@@ -138,7 +138,7 @@ def _kept() -> str:
         return "a fault of mhbench itself"
     return f"a fault of mhbench itself: {os.path.relpath(file)} says where, and makes a good report"
 
-
+# %% ../../nbs/run/18_cli.ipynb #cf71c0b7
 def main(
     argv: list[str] | None = None,
     *,

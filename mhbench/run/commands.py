@@ -66,7 +66,7 @@ def _merge(a):
         f"generate {a.study} {a.model}: {os.path.relpath(out)}; `dvc commit -f generate@{a.study}-{a.model}` records it"
     )
 
-
+# %% ../../nbs/run/22_commands.ipynb #bf8302ae
 def _select(a):
     if a.items and not a.items.isdecimal():
         refuse(f"select: --items must be a number of items, 0 for all; got {a.items!r}")
@@ -100,7 +100,7 @@ def selection(p: dict) -> list[str]:  # one a line
         out.append(f"items: at most {run['items']} a study" if run["items"] else "items: all")
     return out
 
-
+# %% ../../nbs/run/22_commands.ipynb #82327732
 def _corpus(prepare: dict, path: str, study: str, options: dict) -> tuple[Any, list[dict]]:
     """A corpus, and the rows that do not fit. Unless `strict` is among the options, these are set aside where most rows
     do fit, and the options say so from then on.
@@ -127,7 +127,7 @@ def _corpus(prepare: dict, path: str, study: str, options: dict) -> tuple[Any, l
         lines = aside.read_text(encoding="utf-8").split("\n") if aside.exists() else []
     return corpus, [json.loads(line) for line in lines if line]
 
-
+# %% ../../nbs/run/22_commands.ipynb #8e4a075d
 _MOST_ROWS = 10  # rows set aside that are listed one by one
 
 
@@ -142,7 +142,7 @@ def _found(study: str, corpus: Any, aside: list[dict]) -> list[str]:  # one a li
         out += [f"    and {len(aside) - _MOST_ROWS} more"] if len(aside) > _MOST_ROWS else []
     return out + [f"  {line}" for line in corpus.notes if not (aside and "set aside, the first" in line)]
 
-
+# %% ../../nbs/run/22_commands.ipynb #46c35f66
 def _import(a):
     path = root() / a.params
     options = {}
@@ -180,7 +180,7 @@ def _import(a):
     print(f"it goes through prepare, {', '.join(through)}; `mhbench select --studies {a.study}` says what runs")
     print(f"what was made of the corpus before is removed; `mhbench import {a.study} --demo` goes back to it")
 
-
+# %% ../../nbs/run/22_commands.ipynb #318637d3
 _COLUMNS = {
     "requests": "requests",
     "cached": "cached",
@@ -210,7 +210,7 @@ def print_summary(a: Any) -> None:
 def _money(usd: float) -> str:
     return "unknown" if pd.isna(usd) else f"{usd:.4f}"
 
-
+# %% ../../nbs/run/22_commands.ipynb #0833c041
 def _plan(a):
     from mhbench.run.plan import plan_run
 

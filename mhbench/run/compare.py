@@ -58,7 +58,7 @@ def _metrics(folder: Path) -> pd.DataFrame:  # study, stage, measure, model, mod
             rows.append((study, stage, measure, "".join(model), "", n, estimate))
     return pd.DataFrame(rows, columns=[*_NUMBER, "n", "estimate"]).astype({"n": float, "estimate": float})
 
-
+# %% ../../nbs/run/15_compare.ipynb #e37beff5
 def _read(folder: Path, name: str, gone: tuple[str, ...] = ()) -> Results:
     found, metrics = [], _metrics(folder / "metrics")
     for file in sorted(folder.glob("*/*/headline.parquet")):
@@ -71,7 +71,7 @@ def _read(folder: Path, name: str, gone: tuple[str, ...] = ()) -> Results:
     main = pd.concat(found, ignore_index=True) if found else metrics.iloc[:0]
     return Results(name, main, scores, metrics, gone)
 
-
+# %% ../../nbs/run/15_compare.ipynb #b3099a14
 def results_of(
     run: str,  # a folder, a git revision, the name of a DVC experiment
 ) -> Results:
@@ -108,7 +108,7 @@ def _inside(files: Any, folder: str) -> list[str]:
         return []
     return [study for study in files.ls(folder, detail=False) if files.isdir(study)]
 
-
+# %% ../../nbs/run/15_compare.ipynb #fea82219
 def _fetch(files: Any, study: str, to: Path) -> bool:  # False: DVC names it, and its cache has not got it
     "The two tables that a comparison reads, of one stage and study."
     from dvc_data.index import DataIndexDirError
@@ -160,7 +160,7 @@ def paired_accuracies(
     columns = [*_RUN, "n", "first", "second", "estimate", "ci_low", "ci_high", "n_changed"]
     return pd.DataFrame(rows, columns=columns)
 
-
+# %% ../../nbs/run/15_compare.ipynb #80a7fc82
 def _numbers(main: pd.DataFrame) -> pd.DataFrame:
     "The main numbers, those of one name counted, so that none takes another's place."
     kept = main.assign(mode=main["mode"].fillna(""), model=main["model"].fillna(""))[[*_NUMBER, "n", "estimate"]]
@@ -190,7 +190,7 @@ def with_metrics(first: Results, second: Results) -> tuple[Results, Results]:
 
     return both(first), both(second)
 
-
+# %% ../../nbs/run/15_compare.ipynb #548cc8f4
 def main_numbers(
     a: Results,
     b: Results,
@@ -261,7 +261,7 @@ def _compare(a):
         Path(a.page).write_text(page, encoding="utf-8")
         print(a.page)
 
-
+# %% ../../nbs/run/15_compare.ipynb #3e7fbf9f
 def add_compare(add) -> None:
     "The command `compare`, for the parser of the command line."
     s = add("compare", _compare, "two runs side by side, with paired differences: folders, commits, experiments")

@@ -46,7 +46,7 @@ def _check_parts(folder: Path, n: int, want: dict) -> None:
             got = f"another {told}" if had else told
             refuse(f"merge_shards: part {i} of {n} must {rule}; got {got}", place=place, remedy=remedy)
 
-
+# %% ../../nbs/run/10_edit.ipynb #ee798f09
 def merge_shards(
     study: str, model: str, *, params: str | Path = "params.yaml", results: str | Path = "results"
 ) -> Path:  # responses.parquet
@@ -124,7 +124,7 @@ def _changed(old: list[str], same: list[str], new: list[str]) -> list[str]:
         out += chain.from_iterable(written[i:j]) if tag == "equal" else new[a:b]
     return out
 
-
+# %% ../../nbs/run/10_edit.ipynb #4870efb0
 def _as_written(old: str, content) -> str:
     "A file with new content, in which lines that say what they said stay as they were."
     from ruamel.yaml import YAMLError
@@ -147,7 +147,7 @@ def _write(file: Path, content) -> None:
     finally:
         new.unlink(missing_ok=True)
 
-
+# %% ../../nbs/run/10_edit.ipynb #de614a67
 def _edit(path: str | Path, change: Callable[[dict], None]) -> dict:  # the parameters as they are now
     """Change the parameters and the run's selection, each in its own file, comments kept; a file in which nothing
     changes is not touched.
@@ -180,7 +180,7 @@ def _flow(names: list[str]):
     seq.fa.set_flow_style()
     return seq
 
-
+# %% ../../nbs/run/10_edit.ipynb #74da9891
 # ---------------------------------------------------------------- what the next run takes
 
 DEMO = {  # the selection that the repository comes with
@@ -217,7 +217,7 @@ def _following(p: dict, stages: tuple[str, ...], keys: tuple[str, ...], silent: 
         return None
     return [m for m in wanted if m in models] or models
 
-
+# %% ../../nbs/run/10_edit.ipynb #358f0bd5
 def select(
     studies: list[str] | None = None,  # names in `studies`; ["all"] for all of them; None leaves them
     models: list[str] | None = None,  # the same for `models`
@@ -258,7 +258,7 @@ def select(
 
     return _edit(params, change)
 
-
+# %% ../../nbs/run/10_edit.ipynb #5afe9022
 _WHOM = ("asked", "judges", "contestants")  # who is asked stays as it is: that is no property of a corpus
 
 
@@ -297,7 +297,7 @@ def _imported(entry: dict, settings: dict[str, dict], top: Path) -> dict:
     told = {stage: section for stage, section in settings.items() if stage in entry}
     return _merged(entry | {"prepare": entry["prepare"] | {"answers": mine}}, told)
 
-
+# %% ../../nbs/run/10_edit.ipynb #d6dc67e8
 def _lines_of(text: str, study: str, where: str) -> tuple[int, int]:
     "The first line of a study's entry, and the one after its last; comments below it belong to what comes next."
     lines = text.split("\n")
@@ -328,14 +328,14 @@ def _replace_entry(study: str, entry: str, params: str | Path) -> str:  # the li
     _edit(params, lambda p: None)  # the lists of studies by stage
     return "\n".join(lines[first:last])
 
-
+# %% ../../nbs/run/10_edit.ipynb #27658824
 def _clear(study: str, top: Path) -> None:
     "Remove the tables and texts that stages have left of a study: they are about another corpus."
     for folder in ("results", "results/text"):
         for made in (top / folder).glob(f"*/{study}"):
             shutil.rmtree(made)
 
-
+# %% ../../nbs/run/10_edit.ipynb #098f9e87
 def import_corpus(
     study: str,
     path: str | Path,
@@ -367,7 +367,7 @@ def import_corpus(
     _clear(study, top)
     return first and recipe_of(entry["prepare"]["loader"]) is not None
 
-
+# %% ../../nbs/run/10_edit.ipynb #6746ddb5
 _FOR_RATINGS = ("preferences", "agreement", "panel")  # the stages that people's ratings go through
 
 
@@ -402,7 +402,7 @@ def _before_import(study: str, params: str | Path) -> Path:
     "Where the lines of the entry are kept that an import replaced."
     return Path(params).resolve().parent / ".mhbench" / "imports" / f"{study}.yaml"
 
-
+# %% ../../nbs/run/10_edit.ipynb #9b797651
 def forget_corpus(
     study: str,
     *,

@@ -44,7 +44,7 @@ def _home() -> None:
         for variable in ("JUPYTER_RUNTIME_DIR", "IPYTHONDIR", "MPLCONFIGDIR"):
             os.environ.setdefault(variable, folder)
 
-
+# %% ../../nbs/run/06_execute.ipynb #782a8772
 def run_stage(
     stage: str,
     study: str | None = None,

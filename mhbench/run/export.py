@@ -29,7 +29,7 @@ _BEGAN = "2026-01-01T00:00:00+00:00"  # a log wants a time; the same run gives t
 def _short(*parts: str) -> str:
     return hashlib.sha256("/".join(parts).encode()).hexdigest()[:22]
 
-
+# %% ../../nbs/run/17_export.ipynb #22f6809e
 def _sample(row: Any, item: dict, said: dict) -> dict:
     asked = "\n\n".join([*(f"{k}: {v}" for k, v in item.get("context", {}).items()), item.get("question", "")]).strip()
     text = said.get("text") or row.answer or ""
@@ -60,7 +60,7 @@ def _sample(row: Any, item: dict, said: dict) -> dict:
         "model_usage": {},
     }
 
-
+# %% ../../nbs/run/17_export.ipynb #4e00ac47
 def inspect_logs(answers: Answers, to: str | Path) -> list[Path]:  # the files written
     "A log for inspect of each study, model and way of asking."
     rows, out = answers.rows.astype(object).where(answers.rows.notna(), None), []
@@ -195,7 +195,7 @@ def mlflow_run(main: pd.DataFrame, page: str | Path, uri: str, name: str = "mhbe
             mlflow.log_artifact(str(page))
     return run.info.run_id
 
-
+# %% ../../nbs/run/17_export.ipynb #84645478
 def export_run(
     kind: str,  # inspect, hf or mlflow
     to: str,  # a folder, or MLflow's tracking address

@@ -53,7 +53,7 @@ def place(
         base = root() / base
     return base.joinpath(*[x for x in (stage, study, model) if x])
 
-
+# %% ../../nbs/run/01_graph.ipynb #4ddf9099
 def items_file(
     results: str | Path,  # the results folder
     study: str,
@@ -109,7 +109,7 @@ def declared(notebook: Path) -> tuple[str, ...]:
     assigned = [n for n in ast.parse("".join(cells[0]["source"])).body if isinstance(n, ast.Assign)]
     return tuple(t.id for n in assigned for t in n.targets if isinstance(t, ast.Name))
 
-
+# %% ../../nbs/run/01_graph.ipynb #c6a3d6ef
 def graph(top: str | Path | None = None) -> dict[str, Node]:  # in the order of dvc.yaml
     """The stages of a repository.
 

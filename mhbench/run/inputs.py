@@ -59,7 +59,7 @@ def check_source(path: str | Path, recorded: str | None, study: str) -> Path:
         )
     return source
 
-
+# %% ../../nbs/run/08_inputs.ipynb #52b4a539
 def _hash(path: str | Path, top: Path) -> str:
     "SHA-256 of an input; `absent` where it is not there, which the stage that reads it refuses."
     file = top / Path(path).expanduser()
@@ -82,7 +82,7 @@ def _write(file: Path, content: dict) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
 
-
+# %% ../../nbs/run/08_inputs.ipynb #deb06a1a
 _WHEREVER = ("cache", "delivery", "budget")  # of `generate`: where answers are kept, how they come, what they may cost
 
 
@@ -112,7 +112,7 @@ def _record_asked(p: dict, folder: Path, top: Path, hashes: dict[str, dict]) -> 
 def _made_here(path: str) -> bool:
     return path.startswith(("results/", "figures")) and not path.endswith((".json", ".parquet"))
 
-
+# %% ../../nbs/run/08_inputs.ipynb #508e257c
 def _make_places(top: Path, p: dict) -> None:
     """The folders that `dvc.yaml` names as dependencies. Where a study does not go through the stage before, a line in
     its folder says so: DVC warns of empty folders.
@@ -129,7 +129,7 @@ def _make_places(top: Path, p: dict) -> None:
             said = f"{study} does not go through {without[0]} in this run.\n"
             (folder / "absent.txt").write_text(said, encoding="utf-8")
 
-
+# %% ../../nbs/run/08_inputs.ipynb #daa10f4a
 _WEIGHTS = ("encoder", "nli", "lm", "grammar", "bertscore", "gguf")  # parameters that name a model, or its files
 _LARGE = 64 << 20  # bytes: the hash of a larger file is kept for as long as its size and times stay
 
@@ -157,7 +157,7 @@ def _model_files(section: dict) -> list[str]:
     named += [v for n in named if isinstance(n, dict) for v in (n.get("name"), n.get("tokens"), *n.values())]
     return [n for n in named if isinstance(n, str) and ("/" in n or n.endswith(".gguf"))]
 
-
+# %% ../../nbs/run/08_inputs.ipynb #cb8b2204
 def _of_models(p: dict, study: str, top: Path) -> dict[str, dict[str, str]]:
     "Hashes of templates, presets and weights that a study's stages may read."
     stages = {k: v for k, v in p.items() if k not in ("run", "studies", "models", "endpoints", "executor", "store")}
@@ -173,7 +173,7 @@ def _of_models(p: dict, study: str, top: Path) -> dict[str, dict[str, str]]:
         "weights": {n: _weights(file, top) for n, file in sorted(weights.items()) if file.exists()},
     }
 
-
+# %% ../../nbs/run/08_inputs.ipynb #9607e8f3
 def record_inputs(params: str | Path = "params.yaml") -> dict[str, dict]:  # study -> what was hashed
     """Write `results/inputs/<study>.json` for every study of the run, with the SHA-256 of its corpus, of the tables of
     answers and the file of people's answers that its entry names, and of the folders of templates. Beside them, for

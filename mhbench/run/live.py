@@ -55,7 +55,7 @@ def _money(usd: float | None) -> str:
     "What was spent, where prices are known."
     return "cost unknown" if usd is None else f"{usd:.4f} USD"
 
-
+# %% ../../nbs/run/13_live.ipynb #1ba2afde
 class Live:
     """`with Live("stage 3 of 6: generate mhqa gemma"): ...`: shows how far the processes are that are started within.
 

@@ -52,7 +52,7 @@ def _version(package: str) -> str:
 def _sha256(file: Path) -> str:
     return sha256_file(file) if file.exists() else "absent"
 
-
+# %% ../../nbs/run/20_made.ipynb #17c10c29
 def how_made(
     results: str | Path,
     studies: Sequence[str],

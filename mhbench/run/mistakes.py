@@ -55,7 +55,7 @@ def _text(path: Path) -> str:
     except OSError as e:
         _unreadable(path, "be readable", f"{e.strerror}", "mend its permissions")
 
-
+# %% ../../nbs/run/03_mistakes.ipynb #3efd4782
 def read_tree(path: Path) -> tuple[Any, yaml.Node]:
     """What a YAML file says, and its nodes, which know their lines.
 
@@ -72,7 +72,7 @@ def read_tree(path: Path) -> tuple[Any, yaml.Node]:
         )
     return copy.deepcopy(said), node
 
-
+# %% ../../nbs/run/03_mistakes.ipynb #db077e8c
 @lru_cache(maxsize=8)  # a command reads the same text several times
 def _composed(path: Path, text: str) -> tuple[Any, Any]:
     "The file's content and its nodes."
@@ -172,7 +172,7 @@ def listed(words: Any) -> str:
     named = ["null" if w is None else str(w) for w in words]
     return ", ".join(named[:20]) + (f" and {len(named) - 20} more" if len(named) > 20 else "")
 
-
+# %% ../../nbs/run/03_mistakes.ipynb #4bc1661d
 def _of_type(error: Any, path: tuple) -> Fault:
     kinds = error.validator_value if isinstance(error.validator_value, list) else [error.validator_value]
     value, remedy = error.instance, ""
@@ -189,7 +189,7 @@ def _of_type(error: Any, path: tuple) -> Fault:
         remedy = "give it a value, or take the entry out"
     return Fault(path, "be " + " or ".join(_IS[k] for k in kinds), got, remedy)
 
-
+# %% ../../nbs/run/03_mistakes.ipynb #76abb1f2
 _TOLD = {
     "minimum": lambda v: f"be {v} or more",
     "maximum": lambda v: f"be {v} or less",
@@ -225,7 +225,7 @@ def _fault(error: Any) -> list[Fault]:
     told = _TOLD[word](error.validator_value) if word in _TOLD else plain(error.message)[:100]
     return [Fault(path, told, shown(value, name))]
 
-
+# %% ../../nbs/run/03_mistakes.ipynb #1ea14abb
 def _unknown(path: tuple, known: Mapping[str, Any]) -> Fault:
     "An entry that is not known in its place."
     name = str(path[-1])
@@ -266,5 +266,5 @@ def refuse_all(found: list[Fault], where: str, lines: Mapping[tuple, int]) -> No
         for f in told
     ]
     shown = rows[:50] + ([f"  and {len(rows) - 50} more"] if len(rows) > 50 else [])
-    lines = "\n".join(shown)
-    refuse(f"check_params: {where} must hold together; got {len(rows)} mistakes:\n{lines}")
+    all_of_them = "\n".join(shown)
+    refuse(f"check_params: {where} must hold together; got {len(rows)} mistakes:\n{all_of_them}")

@@ -54,7 +54,7 @@ def _with_ratings(corpus: Corpus) -> tuple[dict[str, dict], str | None]:
     wanted = f"labels {', '.join(PANEL_LABELS)} of answers and {', '.join(PANEL_DIFFICULTIES)} of difficulty"
     return {}, f"a panel gives {wanted}; got {got}"
 
-
+# %% ../../nbs/run/11_new_study.ipynb #7dca0ea8
 def sections(
     corpus: Corpus,
     judges: list[str],  # entries of models in params.yaml
@@ -100,7 +100,7 @@ def _values(texts: list[str]) -> str:
     few = ", ".join(v if len(v) <= 24 else v[:23] + "…" for v, _ in counts.most_common(3))
     return f"{len(counts)} values: {few}{', …' if len(counts) > 3 else ''}" if len(counts) > 1 else f"one value: {few}"
 
-
+# %% ../../nbs/run/11_new_study.ipynb #e1d23e26
 _KEY_FORMS = {
     "letter": "the option's letter",
     "number": "the option's number, from 1",
@@ -134,7 +134,7 @@ def _forms(items: list[Item], layout: dict) -> dict[str, tuple[str, int]]:
             form[field] = (f"{len(set(texts))} cases, by equal contexts" if made else _values(texts), len(texts))
     return form
 
-
+# %% ../../nbs/run/11_new_study.ipynb #3836883e
 def understood(
     items: list[Item],  # of a study in a table
     layout: dict,  # what guess_layout returned
@@ -174,7 +174,7 @@ def _check_name(name: str, p: dict, replace: bool) -> None:
     if name in p["studies"] and not replace:
         refuse(f"new_study: name must be new; got {name!r}, which params.yaml has; say --replace to write it anew")
 
-
+# %% ../../nbs/run/11_new_study.ipynb #0b7b1f8d
 def _table_options(path: Path, asked: dict[str, Any], ratings: dict[str, Any] | None) -> tuple[dict, Table]:
     "The options of the loader `table`, with everything that was guessed, and the table."
     asked = {k: v for k, v in asked.items() if v is not None}
@@ -195,7 +195,7 @@ def _unused(table: Table, columns: dict) -> list[str]:
     used = {c for v in columns.values() for c in ([v] if isinstance(v, str) else v)}
     return [c for c in table.columns if c not in used]
 
-
+# %% ../../nbs/run/11_new_study.ipynb #32f08723
 def propose(
     name: str,  # of the study, as results will be called
     path: str | Path,  # the file, or what the loader reads
@@ -233,7 +233,7 @@ def propose(
     shown = understood(corpus.items, options) if loader == "table" else None
     return Proposal(name, entry, corpus, shown, unused, aside, why)
 
-
+# %% ../../nbs/run/11_new_study.ipynb #393e992b
 def _loaded(name: str, path: Path, loader: str, options: dict) -> tuple[Corpus, list[dict]]:
     "The corpus, and the rows that were set aside where the loader sets rows aside."
     if loader != "table" and options.get("strict") is not False:
@@ -244,7 +244,7 @@ def _loaded(name: str, path: Path, loader: str, options: dict) -> tuple[Corpus, 
         lines = file.read_text(encoding="utf-8").split("\n") if file.exists() else []
     return corpus, [json.loads(line) for line in lines if line]
 
-
+# %% ../../nbs/run/11_new_study.ipynb #09c7f9d0
 def summary(
     proposal: Proposal,
     most: int = 20,  # rows set aside that are listed one by one
@@ -327,7 +327,7 @@ def _asked(a: argparse.Namespace) -> dict[str, Any]:
     reading = {"sheet": a.sheet, "encoding": a.encoding, "delimiter": a.delimiter}
     return {"columns": columns, "key": a.key, "separator": separator, "language": a.language} | reading | options
 
-
+# %% ../../nbs/run/11_new_study.ipynb #99fa4668
 def new_study(
     a: argparse.Namespace,  # what add_parser declares
     confirm: Callable[[str], str] = input,
@@ -354,7 +354,7 @@ def new_study(
     write_study(proposal, params)
     print(f"written to {a.params} and selected: `dvc repro` runs it (`mhbench select` takes other studies)")
 
-
+# %% ../../nbs/run/11_new_study.ipynb #ceb01735
 def add_parser(
     add: Callable[..., argparse.ArgumentParser],  # (name, function, help) -> the parser of a subcommand
 ) -> None:

@@ -60,7 +60,7 @@ class CellOutputs:
         texts = [{"text": "".join(text)} if text else {} for _, text in self.outputs]
         return [nbformat.from_dict(out | text) for (out, _), text in zip(self.outputs, texts, strict=True)]
 
-
+# %% ../../nbs/run/24_notebook.ipynb #c5ba662b
 class Printed(io.TextIOBase):
     "A standard stream of a cell, which takes so many characters, and says so where there were more."
 
@@ -126,7 +126,7 @@ def _where_saved(figure: Figure) -> str | None:
     file = getattr(figure, "saved_as", None)
     return f"{_SAVED}{file}" if file else None
 
-
+# %% ../../nbs/run/24_notebook.ipynb #2ef2538e
 def _picture(file: Path) -> str:  # base64
     "A saved figure, made smaller for a notebook."
     out = io.BytesIO()
@@ -154,7 +154,7 @@ class _Forgets(dict):
     def __missing__(self, key: Any) -> list:
         return []
 
-
+# %% ../../nbs/run/24_notebook.ipynb #01af7db5
 class ShellWithoutZMQ(ZMQInteractiveShell):
     "Runs cells, and has what each of them shows. (pandas takes a shell with ZMQ in its name for a notebook's.)"
 

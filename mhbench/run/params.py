@@ -68,7 +68,7 @@ def _as_endpoint(p: dict, name: str, entry: dict) -> None:
     if over := sorted(set(entry) - set(takes)):
         raise ValueError(f"kind {kind} takes {listed(takes) or 'nothing else'}; take {listed(over)} out")
 
-
+# %% ../../nbs/run/04_params.ipynb #75d2cb06
 def _named(p: dict, path: tuple, names: Any, kind: str) -> Iterator[Fault]:
     "Names that are no entry of models, studies or endpoints."
     known = _map(p.get(kind))
@@ -101,7 +101,7 @@ def _secrets(value: Any, path: tuple = ()) -> Iterator[Fault]:
     for k, v in inner:
         yield from _secrets(v, (*path, k))
 
-
+# %% ../../nbs/run/04_params.ipynb #b82548e3
 def _sections(p: dict) -> Iterator[tuple[tuple, dict]]:
     "Every stage's section, in the studies and at the top."
     for study, sections in _map(p.get("studies")).items():
@@ -127,7 +127,7 @@ def _varied(p: dict) -> Iterator[Fault]:
                     rule = f"name a set of studies.{study}.prepare.sets ({listed(made) or 'none'})"
                     yield Fault(path, rule, shown(name), nearest(name, made, "add it there, or take it out"))
 
-
+# %% ../../nbs/run/04_params.ipynb #5a0f811e
 HERE = ("encoder", "classifier")  # kinds of endpoints whose models compute in the stage, and write nothing
 ASKED_IN = {  # stage -> the parameters that say whom it asks
     "approach": ("asked", "judges"),
@@ -146,7 +146,7 @@ def kind_of(p: dict, model: str) -> str:
     "The kind of the endpoint behind a model's entry."
     return p["endpoints"][p["models"][model]["endpoint"]]["kind"]
 
-
+# %% ../../nbs/run/04_params.ipynb #ca2de0e5
 def asked_by(p: dict, stage: str, study: str) -> dict[str, list[str] | None]:
     """Whom a stage of a study asks: `judges`, `contestants` or `asked`, as the run's selection names them, else as the
     study does. An encoder judges answers and sorts questions; it neither duels nor completes one. Where nobody is
@@ -176,7 +176,7 @@ def goes_through(p: dict, stage: str) -> list[str]:
         return [s for s in studies if set(p["studies"][s][stage].get("asked") or []) & set(p["run"]["models"])]
     return [s for s in studies if stage in _NOBODY or all(v is None or v for v in asked_by(p, stage, s).values())]
 
-
+# %% ../../nbs/run/04_params.ipynb #1768cd62
 def not_run(p: dict) -> dict[tuple[str, str], str]:  # (stage, study) -> why
     "The stages that a study of the run has a section for, and does not go through."
     out = {}
@@ -239,7 +239,7 @@ def check_params(
         where = run_file if all(f.path[:1] == ("run",) for f in wrong) else f"{where} and {run_file}"
     refuse_all(wrong, where, lines or {})
 
-
+# %% ../../nbs/run/04_params.ipynb #60eadd20
 def load_params(
     path: str | Path = "params.yaml",
     *,
@@ -291,7 +291,7 @@ def _families(p: dict, study: str | None, given: dict) -> dict[str, str]:
     stated = [_map(section).get("lineages") for section in (p["studies"][study] if study else {}).values()]
     return known | {k: v for one in stated for k, v in _map(one).items()} | dict(given.get("lineages") or {})
 
-
+# %% ../../nbs/run/04_params.ipynb #a90f9f7c
 def _same_model(p: dict, study: str | None) -> dict[str, str]:
     """Whose entry puts another wording, or other settings, to a model of an earlier entry: the same name at the same
     endpoint, or a pair that the study names. What is trained here is a model of its own.
@@ -316,7 +316,7 @@ def _facts(entry: dict) -> dict[str, Any]:
     "What an entry says about a model beside how it is asked."
     return {k: entry.get(k) for k in _FACTS}
 
-
+# %% ../../nbs/run/04_params.ipynb #c071af7a
 def stage_parameters(
     p: dict,  # what load_params returned
     stage: str,

@@ -89,7 +89,7 @@ def _panel_draw(a: argparse.Namespace) -> None:
     print(f"{a.to}: config.xml is the page, tasks-RATER.json a project each; key.json is for you alone")
     print("save each rater's JSON export beside them as export-RATER.json")
 
-
+# %% ../../nbs/run/14_people.ipynb #d0b52a39
 def _panel_ties(a: argparse.Namespace) -> None:
     ties = find_ties(a.round)
     files = write_ties(ties, a.round)
@@ -119,7 +119,7 @@ def _refuse_silent(a: argparse.Namespace, ratings: list[Rating]) -> None:
             remedy=remedy,
         )
 
-
+# %% ../../nbs/run/14_people.ipynb #8af2f083
 def _panel_collect(a: argparse.Namespace) -> None:
     got = load_exports(a.round)
     if not got.ratings:
@@ -183,7 +183,7 @@ def _shared(s: argparse.ArgumentParser, function, study: str) -> argparse.Argume
     s.set_defaults(function=function)
     return s
 
-
+# %% ../../nbs/run/14_people.ipynb #7e23eca7
 def add_people(
     subparsers,  # what add_subparsers returned
 ) -> None:
@@ -213,7 +213,7 @@ def add_people(
     )
     _add_errors(subparsers)
 
-
+# %% ../../nbs/run/14_people.ipynb #4b70be60
 def _add_errors(subparsers) -> None:
     text = "wrong answers to people who label the error, and their labels back"
     errors = subparsers.add_parser("errors", help=text, description=text)

@@ -108,7 +108,7 @@ def _completed(v: dict, items: list[Item], endpoint: Endpoint, *, scored_here: b
     whole = [] if scored_here else contamination.logprob_requests([i.question for i in drawn], endpoint)
     return [*halves, *whole]
 
-
+# %% ../../nbs/run/09_plan.ipynb #b3337cd8
 def _sorted(v: dict, items: list[Item], model: Model) -> list[Request]:
     given = {k: v[k] for k in ("repeats", "seed")}
     out: list[Request] = []
@@ -120,7 +120,7 @@ def _sorted(v: dict, items: list[Item], model: Model) -> list[Request]:
             out += judge.judge_requests(blank, bank, model, rubric=what, **given)
     return out
 
-
+# %% ../../nbs/run/09_plan.ipynb #18c9c293
 class _Bank:
     "The bank that compose makes, as far as it is known before anybody is asked."
 
@@ -156,7 +156,7 @@ class _Bank:
             asked += [r for _, r in generation_requests(items, model, "zero_shot", setting=setting, **room)]
         return asked
 
-
+# %% ../../nbs/run/09_plan.ipynb #d52e6440
 def _labelled(v: dict, bank: _Bank) -> list[Request]:
     "What the first of those that are asked is asked about the passages."
     shelf = read_passages(root() / v["passages"], words=v["words"], overlap=v["overlap"])
@@ -188,7 +188,7 @@ def _studied(v: dict, items: list[Item], answers: list[Response], model: Model) 
     parts = judge_study.study_parts(items, answers, **design)
     return judge_study.part_requests(parts, items, model, prompts_dir=v["prompts_dir"])
 
-
+# %% ../../nbs/run/09_plan.ipynb #78d71373
 def stage_requests(
     stage: str,  # one that asks
     v: dict,  # its parameters
@@ -297,7 +297,7 @@ class _Study:
                 asked = stage_requests(stage, v, self.items, self.answers, model, endpoint, self.bank)
                 self.rows.append((stage, self.name, name, *plan(asked, model, endpoint, self.cache(v))))
 
-
+# %% ../../nbs/run/09_plan.ipynb #c63a37f0
 def plan_run(
     params: str | Path = "params.yaml",
 ) -> pd.DataFrame:  # stage, study, model, and the fields of mhbench.ask.budget.Plan

@@ -93,7 +93,7 @@ def _may_be_forked() -> bool:
     "Whether DVC runs this command, as one of many, where a process can fork itself for the next."
     return "DVC_STAGE" in os.environ and sys.platform == "linux"
 
-
+# %% ../../nbs/run/25_process.ipynb #7e3f22ee
 def _caller() -> int:
     "The process of DVC: the nearest one above that DVC did not begin itself, as it does the shell of a command."
     pid = os.getppid()
@@ -125,7 +125,7 @@ def _leave_interrupts() -> None:
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, lambda *_: None)
 
-
+# %% ../../nbs/run/25_process.ipynb #d59cca0d
 def _forked(words: list[str]) -> int | None:  # None where no warm process can be had
     "Run a command in a child of the warm process: its exit status."
     if not _may_be_forked():
@@ -155,7 +155,7 @@ def _fresh(words: list[str]) -> int:
             child = subprocess.Popen(_command("fresh", str(fd), *words), pass_fds=[fd], env=_seeded())
         return child.wait()
 
-
+# %% ../../nbs/run/25_process.ipynb #3f1ed129
 def apart(
     words: list[str],  # of the command line
 ) -> int:  # the exit status
@@ -184,7 +184,7 @@ def ended_from_outside(what: str) -> NoReturn:
         error=RuntimeError,
     )
 
-
+# %% ../../nbs/run/25_process.ipynb #8baf7404
 def call(
     job: dict,  # the arguments of `mhbench.run.execute.run_stage`
 ) -> Path:

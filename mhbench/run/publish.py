@@ -29,7 +29,7 @@ def _notebooks(run: dict) -> dict[str, Path]:
                 out[f"{name}.ipynb"] = place("results", node.name, study, model) / "notebook.ipynb"
     return out
 
-
+# %% ../../nbs/run/12_publish.ipynb #83edcec6
 def publish(to: str | Path = "reports", *, params: str | Path = "params.yaml") -> list[Path]:  # the files written
     """Copy a run's executed notebooks and its page.
 

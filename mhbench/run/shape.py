@@ -87,7 +87,7 @@ def _object(properties: Mapping[str, Any], required: tuple[str, ...] = (), nulla
     out = {"type": ["object", "null"] if nullable else "object", "properties": dict(properties)}
     return out | ({"required": list(required)} if required else {}) | {"additionalProperties": False}
 
-
+# %% ../../nbs/run/02_shape.ipynb #57d7a822
 def _record(record: type, without: tuple[str, ...] = ()) -> dict[str, Any]:  # field -> schema
     "The fields of a class of pydantic's, each with its comment."
     said = comments(inspect.getsource(record))
@@ -104,7 +104,7 @@ def _count(least: int, *more: str) -> dict[str, Any]:
 def _word(*words: str | None) -> dict[str, Any]:
     return {"enum": list(words)}
 
-
+# %% ../../nbs/run/02_shape.ipynb #13d195b1
 _MOST_SEED = 2**32 - 1  # what NumPy's old generators and PyTorch both take
 _MOST_DRAWS = 1_000_000  # a thousand times the usual number of resamples
 _SHARE = {"type": "number", "minimum": 0, "maximum": 1}
@@ -243,7 +243,7 @@ def declared_defaults(
     assigned = [n for n in ast.parse(source).body if isinstance(n, ast.Assign)]
     return {t.id: (ast.literal_eval(n.value), said.get(t.id, "")) for n in assigned for t in n.targets}  # type: ignore[attr-defined]
 
-
+# %% ../../nbs/run/02_shape.ipynb #c1cb50cd
 def parameter(
     name: str,
     default: Any,
@@ -289,7 +289,7 @@ def _sections(stages: Mapping[str, Node], top: Path) -> dict[str, Any]:  # stage
             out[name] = _object(own, nullable=True)
     return out
 
-
+# %% ../../nbs/run/02_shape.ipynb #a5843b35
 def _arguments(function: Callable, without: tuple[str, ...]) -> dict[str, Any]:
     "The arguments of a function, each of its default's kind and with its comment."
     said = comments(inspect.getsource(inspect.unwrap(function)))
@@ -318,7 +318,7 @@ def _entries() -> tuple[dict[str, Any], dict[str, Any]]:
     }
     return _object(of_endpoint, ("kind",)), _object(of_model, ("endpoint", "served"))
 
-
+# %% ../../nbs/run/02_shape.ipynb #71147a1f
 def params_schema(
     top: str | Path | None = None,  # of the repository; None: this one
 ) -> dict[str, Any]:  # a JSON schema, draft 2020-12
@@ -350,7 +350,7 @@ def _params_schema(top: Path, changed: tuple[int, ...]) -> str:
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "params.yaml of mhbench"}
     return json.dumps(head | _object(whole | sections, required))
 
-
+# %% ../../nbs/run/02_shape.ipynb #f814f01c
 def schema_for_editors(
     top: str | Path | None = None,
 ) -> dict[str, Any]:

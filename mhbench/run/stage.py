@@ -106,7 +106,7 @@ def _weightier(found: Iterable[tuple[str, str]]) -> dict[str, str]:
         out[name] = max(out.get(name, origin), origin, key=ORIGINS.index)
     return out
 
-
+# %% ../../nbs/run/05_stage.ipynb #82c61c83
 def known_origins(results: str | Path, studies: Iterable[str]) -> dict[str, str]:  # name -> origin
     """Who of a run was not asked by it: models whose answers or labels came in a file, and everybody simulated. People
     whose ratings came in a file are not among them: that is how people's ratings come.
@@ -144,7 +144,7 @@ def _among(names: Sequence[str]) -> str:
     "Names in a sentence; of many, the first ones."
     return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
 
-
+# %% ../../nbs/run/05_stage.ipynb #d1da043b
 def _marked(caption: str, names: Iterable[str], known: Mapping[str, str]) -> str:
     "A caption that says who of the names below it is simulated, composed or recorded."
     there = sorted(set(names) & set(known), key=natural)
@@ -186,7 +186,7 @@ def _let_figures_show() -> None:
 
         select_figure_formats(shell, {"png"})
 
-
+# %% ../../nbs/run/05_stage.ipynb #b8e4f8d2
 class Stage:
     """One run of one stage of one study (and of one model, where the stage asks one).
 

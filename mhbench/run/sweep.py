@@ -83,7 +83,7 @@ def _done(file: Path, base: str) -> list[dict]:
     with file.open(encoding="utf-8") as lines:
         return [p for p in map(json.loads, lines) if p.get("base") == base]
 
-
+# %% ../../nbs/run/16_sweep.ipynb #cff15fdd
 def _main(top: Path, targets: Sequence[str]) -> list[dict]:
     "The main numbers that a point has made: the report's, or those of the stages that were asked for."
     if not targets:
@@ -108,7 +108,7 @@ def _keep(file: Path, base: str, point: Mapping[str, Any], main: list[dict]) -> 
 def _said(point: Mapping[str, Any]) -> str:
     return ", ".join(f"{n}={v}" for n, v in point.items())
 
-
+# %% ../../nbs/run/16_sweep.ipynb #74041d8b
 def sweep(
     axes: Sequence[str],
     name: str = "sweep",
@@ -140,7 +140,7 @@ def sweep(
     wanted = [p for p in _done(kept, base) if p["point"] in points]
     return pd.DataFrame([p["point"] | row for p in wanted for row in p["main"]])
 
-
+# %% ../../nbs/run/16_sweep.ipynb #b3e88c6a
 def _one_by_one(
     todo: Mapping[int, dict], n: int, file: Path, kept: Path, run: list[str], targets: Sequence[str], base: str
 ) -> None:
@@ -185,7 +185,7 @@ def cluster(
         )
     return executor
 
-
+# %% ../../nbs/run/16_sweep.ipynb #e45903e9
 def _working_copy(top: Path, folder: Path, params: str, text: str) -> None:
     "The files that git has or would take, the point's parameters, and the clone's two caches."
     listed = subprocess.run(
@@ -206,7 +206,7 @@ def _working_copy(top: Path, folder: Path, params: str, text: str) -> None:
         local = f"[core]\n    no_scm = true\n[cache]\n    dir = {told.stdout.strip()}\n"
         (folder / ".dvc" / "config.local").write_text(local, encoding="utf-8")
 
-
+# %% ../../nbs/run/16_sweep.ipynb #b9ce4380
 def run_point(folder: str, run: list[str], targets: Sequence[str]) -> list[dict]:
     """In a job: run a point in its working copy, and give its main numbers.
 
@@ -221,7 +221,7 @@ def run_point(folder: str, run: list[str], targets: Sequence[str]) -> list[dict]
         raise RuntimeError(f"ended with {status}")
     return _main(here, targets)
 
-
+# %% ../../nbs/run/16_sweep.ipynb #671af010
 def _as_jobs(
     todo: Mapping[int, dict], file: Path, kept: Path, run: list[str], targets: Sequence[str], base: str, executor: Any
 ) -> None:

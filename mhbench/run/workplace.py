@@ -60,7 +60,7 @@ def is_clone(top: str | Path) -> bool:
     "Whether a folder holds the package's code, and no installed package runs in it."
     return (Path(top) / "mhbench" / "__init__.py").exists()
 
-
+# %% ../../nbs/run/19_workplace.ipynb #af16c717
 def record_package(top: str | Path) -> None:
     "Write what the stages of a folder depend on: the code that computes, and the code that asks by its parts."
     files = code_files(Path(top) / "mhbench" if is_clone(top) else _PACKAGE)
@@ -122,7 +122,7 @@ def _under_dvc(folder: Path) -> None:
     for name in ("core.analytics", "core.check_update", "core.autostage"):
         _quietly(*dvc, "config", name, "false", cwd=folder)
 
-
+# %% ../../nbs/run/19_workplace.ipynb #5dd19585
 def init(
     folder: str | Path,
     *,

@@ -59,7 +59,7 @@ def difficulty_bins(
     b = np.searchsorted(np.asarray(edges, float), d, side="left")
     return np.where(np.isnan(d), -1, np.where(d == edges[-1], len(edges), b))
 
-
+# %% ../../nbs/stats/06_abstention.ipynb #a40a35fe
 def difficulty_strata(
     difficulty: np.ndarray,  # (N,) mean difficulty; NaN where nobody rated
     edges: Sequence[float] = EDGES,
@@ -98,7 +98,7 @@ class Abstention(NamedTuple):
             for k, b in enumerate(self.bins)
         ]
 
-
+# %% ../../nbs/stats/06_abstention.ipynb #f7090f9e
 def abstention_by_difficulty(
     labels: Any,  # (R, N); None or NaN: not asked
     difficulty: np.ndarray,  # (N,) mean difficulty
@@ -172,7 +172,7 @@ def _ties(confidence: Any, correct: Any, function: str) -> tuple[np.ndarray, np.
     of[has] = group
     return np.where(has, 1 - y, 0.0), of, -thresholds, has
 
-
+# %% ../../nbs/stats/06_abstention.ipynb #373ab504
 def risk_coverage_area(
     confidence: Any,  # (N,) any increasing scale; NaN is left out
     correct: Any,  # (N,) 1 right, 0 wrong, NaN unknown
@@ -204,7 +204,7 @@ class RiskCoverage(NamedTuple):
     excess: float  # area minus that of the best possible confidence
     left_out: int  # items without a confidence or a verdict
 
-
+# %% ../../nbs/stats/06_abstention.ipynb #757e9b4c
 def risk_coverage(
     confidence: Any,
     correct: Any,  # as in risk_coverage_area

@@ -50,7 +50,7 @@ def _encode(
         codes, values = place[codes], list(categories)
     return codes.reshape(x.shape), values
 
-
+# %% ../../nbs/stats/03_agreement.ipynb #15dc7d13
 def _pair(a: Any, b: Any, ignore: Sequence, categories: Sequence | None, function: str) -> tuple[np.ndarray, list]:
     "Two raters' labels as codes of one list of categories, shape (2, N)."
     a, b = np.asarray(a, dtype=object), np.asarray(b, dtype=object)
@@ -219,7 +219,7 @@ def _alpha_counts(c: np.ndarray, delta: np.ndarray, w: np.ndarray) -> np.ndarray
     n_v, d = t[:, :-1], t[:, -1]
     return 1 - (n_v.sum(1) - 1) * _divide(d, ((n_v @ delta) * n_v).sum(1))
 
-
+# %% ../../nbs/stats/03_agreement.ipynb #0e174a62
 def _alpha_ordinal(c: np.ndarray, w: np.ndarray) -> np.ndarray:
     "Alpha from counts (B or 1, N, V) of ordered values; the distances are those of each replicate."
     m, v = c.sum(-1), c.shape[-1]
@@ -240,7 +240,7 @@ def _alpha_ordinal(c: np.ndarray, w: np.ndarray) -> np.ndarray:
     n, t1, t2 = n_v.sum(1), (n_v * rho).sum(1), (n_v * rho**2).sum(1)
     return 1 - (n - 1) * _divide(within, 2 * (n * t2 - t1**2))
 
-
+# %% ../../nbs/stats/03_agreement.ipynb #0e232629
 def krippendorff_alpha(
     ratings: Any,  # (R, N) strings or numbers; NaN or None where there is no rating
     level: str,  # "nominal", "ordinal", "interval" or "ratio"
@@ -317,7 +317,7 @@ def fleiss_kappa(
     p_e = (pi**2).sum(1)
     return _out(1 - _divide(1 - p_a, 1 - p_e), weights)
 
-
+# %% ../../nbs/stats/03_agreement.ipynb #d6c9118f
 def gwet_ac1(
     labels: Any,  # (R, N)
     *,
@@ -366,7 +366,7 @@ class Pairwise(NamedTuple):
     mean: float  # over the pairs for which it is defined
     undefined: int  # pairs for which it is not
 
-
+# %% ../../nbs/stats/03_agreement.ipynb #ba913f08
 def pairwise(
     labels: Any,  # (R, N)
     metric: str = "cohen_kappa",  # a name in METRICS
@@ -383,7 +383,7 @@ def pairwise(
         list(zip(i.tolist(), j.tolist())), values, _scalar(_mean_defined(values)), int(np.isnan(values).sum())
     )
 
-
+# %% ../../nbs/stats/03_agreement.ipynb #fd1a3280
 def mean_pairwise(
     labels: Any,  # (R, N)
     metric: str = "cohen_kappa",

@@ -58,7 +58,7 @@ def _lineage(name: str, lineages: Mapping[str, str], function: str) -> str:
         )
     return lineages[name]
 
-
+# %% ../../nbs/stats/05_bias.ipynb #7b2750ba
 def shared_lineage(
     judges: Sequence[str],
     students: Sequence[str],
@@ -105,7 +105,7 @@ class Bias(NamedTuple):
             "left_out": self.left_out,
         }
 
-
+# %% ../../nbs/stats/05_bias.ipynb #266a575a
 def _bias(
     scores: Any,
     annotators: Sequence[str],
@@ -171,7 +171,7 @@ def _bias(
         for c, (a, s, kind, peers) in enumerate(found)
     ]
 
-
+# %% ../../nbs/stats/05_bias.ipynb #9d22ee66
 def self_enhancement(
     scores: Any,  # (A, S, N); NaN where there is none
     annotators: Sequence[str],  # A names

@@ -44,7 +44,7 @@ def _mean_of(x: np.ndarray, weights, function) -> Any:
         values = _ratio(w @ np.where(np.isinf(x), 0, x), w.sum(1))
     return _out(np.where(infinite, np.inf, values), weights)
 
-
+# %% ../../nbs/stats/11_calibration.ipynb #5581008a
 def cross_entropy(
     soft: np.ndarray,  # (N, K) soft labels, or one-hot keys
     probs: np.ndarray,  # (N, K) the model's probabilities
@@ -67,7 +67,7 @@ def cross_entropy(
             h = h + np.where(p > 0, p * np.log(p), 0).sum(1)
     return h if each else _mean_of(h, weights, "cross_entropy")
 
-
+# %% ../../nbs/stats/11_calibration.ipynb #4b0cf804
 def brier(
     soft: np.ndarray,  # (N, K)
     probs: np.ndarray,  # (N, K)
@@ -103,7 +103,7 @@ class Reliability(NamedTuple):
     confidence: np.ndarray  # mean confidence
     accuracy: np.ndarray  # share right
 
-
+# %% ../../nbs/stats/11_calibration.ipynb #7efbc983
 def _binned(confidence, right, bins, strategy, function) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     c, r = np.asarray(confidence, float), np.asarray(right, float)
     if c.shape != r.shape or c.ndim != 1:
@@ -132,7 +132,7 @@ def _binned(confidence, right, bins, strategy, function) -> tuple[np.ndarray, np
         ).astype(float),
     )
 
-
+# %% ../../nbs/stats/11_calibration.ipynb #71e7d5bd
 def reliability_curve(
     confidence: Sequence,  # (N,) in [0, 1]
     right: Sequence,  # (N,) bool, or the soft label's probability of the answer
@@ -173,7 +173,7 @@ def _folded_excess(gap: np.ndarray, s: np.ndarray) -> np.ndarray:
     z = gap / np.maximum(s, 1e-300)
     return s * np.sqrt(2 / np.pi) * np.exp(-(z**2) / 2) - 2 * gap * stats.norm.cdf(-z)
 
-
+# %% ../../nbs/stats/11_calibration.ipynb #c0b402d6
 def calibration_error(
     confidence: Any,  # (N,) in [0, 1]
     right: Any,  # (N,) bool, or the soft label's probability of the answer

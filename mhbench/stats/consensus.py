@@ -74,7 +74,7 @@ def _others(x: np.ndarray, k: int, rule: str) -> np.ndarray:
     z = _onehot(x, k)
     return _vote(z.sum(0) - z, rule)
 
-
+# %% ../../nbs/stats/04_consensus.ipynb #6c10fa0a
 def leave_one_out_ceiling(
     labels: Any,  # (R, N), three raters or more
     *,
@@ -125,7 +125,7 @@ class Alignment(NamedTuple):
             "n_left_out": self.n_left_out,
         }
 
-
+# %% ../../nbs/stats/04_consensus.ipynb #70090cee
 def alignment(
     annotator: Any,  # (N,) labels of one annotator, or (A, N) of several
     labels: Any,  # (R, N) the panel's
@@ -203,7 +203,7 @@ def _inner(rng: np.random.Generator, counts: np.ndarray, inner: int) -> np.ndarr
         out.append(np.bincount(i.ravel(), minlength=inner * len(row)).reshape(inner, -1))
     return np.concatenate(out).astype(float)
 
-
+# %% ../../nbs/stats/04_consensus.ipynb #35582328
 def _patterns(
     panel: np.ndarray, annotators: np.ndarray, subsets: list, k: int, rule: str, cluster: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -217,7 +217,7 @@ def _patterns(
     np.add.at(of, (cluster, code.ravel()), 1.0)
     return verdict[:, first], consensus[first], of
 
-
+# %% ../../nbs/stats/04_consensus.ipynb #1d339388
 def best_ensemble(
     annotators: Any,  # (A, N), at most 15 annotators
     labels: Any,  # (R, N) the panel's
@@ -282,7 +282,7 @@ def best_ensemble(
         for m in metrics
     }
 
-
+# %% ../../nbs/stats/04_consensus.ipynb #f050d36d
 def _search_result(
     metric: str, s: np.ndarray, outer: np.ndarray, corrected: np.ndarray, subsets: list, n_units: int, level: float
 ) -> Ensemble:

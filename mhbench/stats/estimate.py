@@ -79,7 +79,7 @@ def fewest_clusters(
     """
     return int(np.ceil(1 - np.log2(1 - level) - 1e-9))
 
-
+# %% ../../nbs/stats/02_estimate.ipynb #8b527d93
 RESAMPLED = ("bootstrap", "bca", "bounds")  # kinds of limits that few clusters make too narrow
 
 
@@ -200,7 +200,7 @@ def _has_value(array: np.ndarray, axis: int) -> np.ndarray:  # (N,) bool
     axis %= array.ndim
     return np.asarray(there.any(axis=tuple(k for k in range(array.ndim) if k != axis)))
 
-
+# %% ../../nbs/stats/02_estimate.ipynb #5f30a6e2
 def estimate(
     statistic: Callable,  # of the arrays, one number; as in bootstrap
     *arrays: np.ndarray,  # N units along `axis` of each; may be empty
@@ -242,7 +242,7 @@ def estimate(
     of = np.arange(len(has)) if clusters is None else np.asarray(clusters)
     return Estimate.from_interval(i, n=int(has.sum()), n_clusters=len(set(of[has].tolist())), share=share)
 
-
+# %% ../../nbs/stats/02_estimate.ipynb #edcd41fb
 def proportion(
     k: int,  # how many of them
     n: int,  # how many there are; 0 gives no estimate

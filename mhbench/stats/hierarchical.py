@@ -55,7 +55,7 @@ def _pairs(x: np.ndarray, question: np.ndarray, rater: np.ndarray, ties: bool) -
         at + np.where(d >= 0, i[p], j[p]), at + np.where(d >= 0, j[p], i[p]), rater[unit], unit, (d == 0).astype(float)
     )
 
-
+# %% ../../nbs/stats/08_hierarchical.ipynb #0d7467df
 class _Losses(NamedTuple):
     "The loss of each comparison, and its derivatives by u (slope times gap of the worths) and by o (the offset)."
 
@@ -82,7 +82,7 @@ def _losses(u: np.ndarray, o: np.ndarray, tie: np.ndarray, symmetric: bool) -> _
     spread = wrong * (1 - wrong)
     return _Losses(np.logaddexp(0, -o - u), -wrong, -wrong, spread, spread, spread)
 
-
+# %% ../../nbs/stats/08_hierarchical.ipynb #40240979
 def _objective(
     x: np.ndarray, pairs: _Pairs, weight: np.ndarray, n_betas: int, n_raters: int, symmetric: bool, penalty: float
 ) -> tuple[float, np.ndarray]:
@@ -113,7 +113,7 @@ class _Problem(NamedTuple):
     bounds: np.ndarray  # (2, 2 * A): lower and upper ones of slopes and offsets
     penalty: float
 
-
+# %% ../../nbs/stats/08_hierarchical.ipynb #9b1adb0a
 def _problem(
     scores, questions, raters, offset, slope_bounds, offset_bounds, penalty, function
 ) -> tuple[_Problem, np.ndarray]:
@@ -148,7 +148,7 @@ def _problem(
         q,
     )
 
-
+# %% ../../nbs/stats/08_hierarchical.ipynb #c2b4ca46
 class _Arrow(NamedTuple):
     "The Hessian of the objective."
 
@@ -180,7 +180,7 @@ def _hessian(x: np.ndarray, p: _Problem, pairs: _Pairs, weight: np.ndarray) -> _
     border = np.hstack([to_raters(loss.by_u + a * gap * loss.by_uu), to_raters(a * loss.by_uo)])
     return _Arrow(blocks, border, np.block(corner))
 
-
+# %% ../../nbs/stats/08_hierarchical.ipynb #01e4ee08
 def _newton_step(h: _Arrow, gradient: np.ndarray, free: np.ndarray, damping: float) -> np.ndarray | None:
     "The step, with slopes and offsets that are not free held; None where the raters' system is not positive definite."
     q, k, _ = h.blocks.shape
@@ -202,7 +202,7 @@ def _newton_step(h: _Arrow, gradient: np.ndarray, free: np.ndarray, damping: flo
     step[n:][free] = raters
     return step
 
-
+# %% ../../nbs/stats/08_hierarchical.ipynb #a5a965f4
 def _minimised(p: _Problem, weights: np.ndarray | None = None) -> tuple[np.ndarray, float, bool]:
     "The optimum, its value, and whether the gradient vanished there; weights (n,) of annotations."
     n_betas, n_raters = p.rated.size, len(p.raters)
@@ -247,7 +247,7 @@ def _minimised(p: _Problem, weights: np.ndarray | None = None) -> tuple[np.ndarr
         (x, f, g), damping = at, damping / 8 if damping > 2e-3 else 0.0
     return x, f, False
 
-
+# %% ../../nbs/stats/08_hierarchical.ipynb #e9ab3792
 def _fit(p: _Problem, weights: np.ndarray | None = None) -> HierarchicalFit:
     "One fit, with weights (n,) of annotations."
     (n_questions, k), n_raters, n_betas = p.rated.shape, len(p.raters), p.rated.size
@@ -271,7 +271,7 @@ def _fit(p: _Problem, weights: np.ndarray | None = None) -> HierarchicalFit:
         n_ties,
     )
 
-
+# %% ../../nbs/stats/08_hierarchical.ipynb #e926a8bb
 def hierarchical_bradley_terry(
     scores: np.ndarray,  # (n_annotations, n_options) float, higher is better
     questions: np.ndarray,  # (n_annotations,) labels
@@ -334,7 +334,7 @@ def _draws(
         f"for {problem.raters[onehot.sum(0).argmin()]!r}; join raters of few annotations under one name"
     )
 
-
+# %% ../../nbs/stats/08_hierarchical.ipynb #ad470ff7
 def bootstrap_preferences(
     scores: np.ndarray,
     questions: np.ndarray,

@@ -58,7 +58,7 @@ def _worth(d: np.ndarray, of: np.ndarray) -> float:
     v = k / (k - 1) * float(sums @ sums) / n**2
     return float(np.clip(d.var(ddof=1) / v, k, n)) if v > 0 else float(n)
 
-
+# %% ../../nbs/stats/16_judge_error.ipynb #2681e3b5
 def bland_altman(
     judge: Any,  # (N,) scores; NaN where there is none
     people: Any,  # (N,) the mean of people's scores of the same answers
@@ -106,7 +106,7 @@ class Calibrated(NamedTuple):
     after: Estimate  # the same with the line
     gain: Estimate  # before minus after, on the same answers
 
-
+# %% ../../nbs/stats/16_judge_error.ipynb #c00db55e
 def split_half_calibration(
     judge: Any,  # (N,)
     people: Any,  # (N,)
@@ -178,7 +178,7 @@ def corrected_share(
     low, high = (float(np.clip(v, 0, 1)) for v in (moved - half, moved + half))
     return Estimate.from_limits(value, low, high, n=int(n), level=level, kind="corrected")
 
-
+# %% ../../nbs/stats/16_judge_error.ipynb #13aa5589
 def effective_counts(
     x: Any,  # (N,) 1 or 0, one or more
     clusters: Any,  # (N,) which case each belongs to
@@ -192,7 +192,7 @@ def effective_counts(
     worth = float(k) if v <= 1e-15 or k < 2 else min(effective_n(p, v, k, level), float(n))
     return p * worth, worth
 
-
+# %% ../../nbs/stats/16_judge_error.ipynb #1a67aa41
 def corrected_over_cases(
     judged: Any,  # (N,) bool: the judge calls it correct; without people's labels
     cases: Any,  # (N,)
@@ -224,7 +224,7 @@ class LeftOut(NamedTuple):
     difference: Estimate  # distance of the judge to the others' mean minus the rater's own, in points
     wins: Estimate  # share of answers on which the judge is nearer; a tie is one half
 
-
+# %% ../../nbs/stats/16_judge_error.ipynb #e3ef0bb6
 def leave_one_rater_out(
     scores: Any,  # (R, N) people's; NaN where a rater did not score
     judge: Any,  # (N,)
@@ -287,7 +287,7 @@ def heaping(
     shares = {step: estimate(mean, x, **settings) for step, x in on.items()}
     return Heaping(shares, len(values), commonest, estimate(mean, (y == commonest).astype(float), **settings))
 
-
+# %% ../../nbs/stats/16_judge_error.ipynb #f43a9b81
 EVEN_DIGITS = {5: 21 / 101, 10: 11 / 101}  # shares of multiples where last digits are even
 
 
@@ -316,7 +316,7 @@ def within_slope(
     several = (size > 1)[of]
     return estimate(slope, x_[several], y_[several], clusters=of[several], n_boot=n_boot, seed=seed, level=level)
 
-
+# %% ../../nbs/stats/16_judge_error.ipynb #225e935d
 def length_effect(
     scores: Any,  # (N,)
     words: Any,  # (N,) how long each answer is; an empty one is left out

@@ -43,7 +43,7 @@ def _missing(x: Any) -> bool:
 def _codes(labels: Sequence, known: dict[Hashable, int]) -> np.ndarray:
     return np.array([-1 if _missing(x) else known.get(x, -1) for x in labels], dtype=int)
 
-
+# %% ../../nbs/stats/10_metrics.ipynb #14c1804e
 def _pair(
     truth: Sequence, answers: Sequence, function: str, classes: Sequence | None = None
 ) -> tuple[np.ndarray, np.ndarray, list]:
@@ -152,7 +152,7 @@ def precision(
     "Of the units answered with a class, the share that belong to it, averaged over classes."
     return _averaged("precision", truth, answers, average, classes, weights)
 
-
+# %% ../../nbs/stats/10_metrics.ipynb #ffbf1f38
 def recall(
     truth: Sequence,
     answers: Sequence,
@@ -194,7 +194,7 @@ class Settings(NamedTuple):
     agreement: Any  # equation 9; NaN where neither setting is ever right
     divergence: Any  # equation 10
 
-
+# %% ../../nbs/stats/10_metrics.ipynb #f9263d22
 def compare_settings(
     first: Sequence | np.ndarray,  # (N,) bool, right in the first setting (the full format)
     second: Sequence | np.ndarray,  # (N,) bool, right in the second (separated)
@@ -297,7 +297,7 @@ def _tables(truth, answers, function) -> tuple[np.ndarray, np.ndarray]:
         refuse(f"{function}: truth and answers must hold 0 and 1; got another value")
     return y.astype(float), p.astype(float)
 
-
+# %% ../../nbs/stats/10_metrics.ipynb #304e68b4
 def subset_accuracy(
     truth: np.ndarray,  # (N, L) bool
     answers: np.ndarray,  # (N, L) bool
@@ -316,7 +316,7 @@ def subset_accuracy(
     w = _weights(weights, len(y), "subset_accuracy")
     return _out(_ratio(w @ exact.astype(float), w.sum(1)), weights)
 
-
+# %% ../../nbs/stats/10_metrics.ipynb #08747bda
 def multilabel_f1(
     truth: np.ndarray,  # (N, L) bool
     answers: np.ndarray,  # (N, L) bool
@@ -358,7 +358,7 @@ class Vote(NamedTuple):
     voters: np.ndarray  # (N,) answers that were not missing
     tied: np.ndarray  # (N,) bool, two or more answers had as many votes
 
-
+# %% ../../nbs/stats/10_metrics.ipynb #38bdb22b
 def majority_vote(
     samples: Sequence[Sequence],  # (N, K) answers; None, NaN or "" where there is none
     *,

@@ -41,7 +41,7 @@ def half_width_se(ci_low: Any, ci_high: Any, level: float = 0.95) -> np.ndarray:
     "Standard errors from intervals, as if they were symmetric and normal."
     return (np.asarray(ci_high, float) - np.asarray(ci_low, float)) / (2 * ndtri((1 + level) / 2))
 
-
+# %% ../../nbs/stats/13_pooling.ipynb #a83097ff
 def inverse_variance_mean(
     estimates: Sequence[float],  # (M,)
     se: Sequence[float],  # (M,) standard errors, above zero

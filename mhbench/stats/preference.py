@@ -87,7 +87,7 @@ def _refuse_infinite(beats: np.ndarray, penalty: float, function: str) -> None:
             f"{never_lost} that never lost and {never_won} that never won; pass penalty, e.g. 0.1"
         )
 
-
+# %% ../../nbs/stats/07_preference.ipynb #bbad3231
 def _refuse_runaway_ties(wins: np.ndarray, ties: np.ndarray, penalty: float, function: str) -> None:
     "What Davidson's model asks beside connection: wins, ties, and a closed walk of more wins than ties."
     if not (ties.any() and wins.any()):
@@ -109,7 +109,7 @@ def _refuse_runaway_ties(wins: np.ndarray, ties: np.ndarray, penalty: float, fun
         "spans one at most; pass penalty, e.g. 0.1"
     )
 
-
+# %% ../../nbs/stats/07_preference.ipynb #95d2a1af
 def _newton(
     x: np.ndarray,  # (P, O, F) features of the outcomes of each pair
     n: np.ndarray,  # (P, O) counts
@@ -140,7 +140,7 @@ def _newton(
         error=RuntimeError,
     )
 
-
+# %% ../../nbs/stats/07_preference.ipynb #ddc081ca
 def bradley_terry(
     wins: np.ndarray,  # (K, K), [i, j] = times i beat j
     ties: np.ndarray | None = None,  # (K, K) symmetric; models ties as Davidson does
@@ -201,7 +201,7 @@ def _orders(row: np.ndarray, limit: int = 5040) -> tuple[list[list[int]], int, i
         len(rated),
     )
 
-
+# %% ../../nbs/stats/07_preference.ipynb #1fa0c825
 def plackett_luce(
     scores: np.ndarray,  # (n, K) float, higher is better; ties and NaN allowed
     *,

@@ -113,7 +113,7 @@ def _mean_squares(y: np.ndarray) -> list[tuple[str, float, int, float]]:
     rows.append(("answer", w * r * ((by_item - mean) ** 2).sum(), n - 1, float(w * r)))
     return [row for row in rows if row[2] > 0]
 
-
+# %% ../../nbs/stats/15_repeatability.ipynb #67350546
 def variance_components(
     scores: Any,  # (N, W, R); NaN where a verdict failed
     *,

@@ -32,7 +32,7 @@ def _groups(labels: np.ndarray | None, n: int, name: str) -> np.ndarray:
         )
     return pd.factorize(labels, use_na_sentinel=False)[0]
 
-
+# %% ../../nbs/stats/01_resample.ipynb #558e3fe2
 def draw_weights(
     n_units: int,  # N, at least 1
     n: int,  # B, replicates, at least 1
@@ -70,7 +70,7 @@ def draw_weights(
         yield counts if clusters is None else counts[:, cluster]
         done += len(counts)
 
-
+# %% ../../nbs/stats/01_resample.ipynb #6a8d0075
 def _draw(rng: np.random.Generator, members: np.ndarray, counts: np.ndarray) -> None:
     """Fill the columns `members` of `counts`, some rows at a time: what fits a processor's cache is counted twice as
     fast.
@@ -129,7 +129,7 @@ class Interval(NamedTuple):
         t = ndtri(np.minimum(p, 1.0) / 2) / np.sqrt(self.n / (self.n - 1))
         return _scalar(2 * stdtr(self.n - 1, t))
 
-
+# %% ../../nbs/stats/01_resample.ipynb #a5360d46
 def _scalar(x: Any) -> Any:
     return float(x) if np.ndim(x) == 0 else np.asarray(x)
 
@@ -249,7 +249,7 @@ def _left_out(cluster: np.ndarray, chunk: int = 4_000_000) -> Iterator[np.ndarra
     for start in range(0, k, rows):
         yield (np.arange(start, min(start + rows, k))[:, None] != cluster).astype(float)
 
-
+# %% ../../nbs/stats/01_resample.ipynb #515b1b69
 def bootstrap(
     statistic: Callable,  # of the arrays; see the two forms above
     *arrays: np.ndarray,  # N units along `axis` of each
@@ -341,7 +341,7 @@ def paired_difference(
     takes_weights = "weights" in inspect.signature(statistic).parameters
     return bootstrap(weighted_difference if takes_weights else difference, a, b, *common, axis=axis, **kwargs)
 
-
+# %% ../../nbs/stats/01_resample.ipynb #fec629ad
 def independent_difference(
     statistic: Callable,  # of one array
     a: np.ndarray,

@@ -39,7 +39,7 @@ def _critical(d: np.ndarray, se: np.ndarray, n: int, seed: int, level: float) ->
     one = float(ndtri((1 + level) / 2))  # no family needs less than one pair; few questions give few values of T
     return max(one, float(np.quantile(largest, level)))
 
-
+# %% ../../nbs/stats/14_simultaneous.ipynb #ad3b0137
 def simultaneous_intervals(
     differences: np.ndarray,  # (Q, P) a question's difference in each pair; NaN where it was not asked of both
     *,

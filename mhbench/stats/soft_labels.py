@@ -54,7 +54,7 @@ class GroupMeans(NamedTuple):
     mean: Interval  # values (G, ...); NaN limits where a group is small or does not vary; its n counts annotations
     n: np.ndarray  # (G,) annotations in each
 
-
+# %% ../../nbs/stats/09_soft_labels.ipynb #4448e6ef
 def group_means(
     values: np.ndarray,  # (n, ...) float, one row an annotation; NaN is left out
     groups: np.ndarray,  # (n,) labels
@@ -112,7 +112,7 @@ def _one_each(who: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray: 
     first = np.stack([order[:, who == r].min(1) for r in range(who.max() + 1)], axis=1)
     return (order == first[:, who]).astype(float)
 
-
+# %% ../../nbs/stats/09_soft_labels.ipynb #ec936354
 def question_alphas(
     scores: np.ndarray,  # (n, K) float
     questions: np.ndarray,  # (n,) labels

@@ -58,7 +58,7 @@ def mcnemar(a: Sequence | np.ndarray, b: Sequence | np.ndarray) -> Comparison:
     n = int(s.only_first + s.only_second)
     return Comparison(s.only_first, np.nan, float(stats.binomtest(int(s.only_first), n).pvalue) if n else 1.0, n)
 
-
+# %% ../../nbs/stats/12_tests.ipynb #8beb1c75
 def chi_square(
     table: Sequence[Sequence[float]],  # counts, one row a group, one column an outcome
 ) -> Comparison:
@@ -76,7 +76,7 @@ def chi_square(
     x, df = ((t - expected) ** 2 / expected).sum(), (t.shape[0] - 1) * (t.shape[1] - 1)
     return Comparison(float(x), df, float(stats.chi2.sf(x, df)), int(t.sum()))
 
-
+# %% ../../nbs/stats/12_tests.ipynb #0023139e
 def adjust_p(
     p: Sequence[float],  # (M,) in [0, 1]; NaN stays NaN and is not counted
     method: Literal["holm", "bh", "bonferroni"] = "holm",
@@ -145,7 +145,7 @@ def _p_of_draws(
         return (found + 1) / (n + 1)
     return (found + as_large(draws - n) + 1) / (draws + 1)
 
-
+# %% ../../nbs/stats/12_tests.ipynb #96a23e27
 def _distribution(values: np.ndarray, probabilities: np.ndarray, many: int) -> np.ndarray:
     "Of the sum of many equal terms, whose values are whole numbers from 0 on."
     if len(values) == 2:
@@ -159,7 +159,7 @@ def _distribution(values: np.ndarray, probabilities: np.ndarray, many: int) -> n
         power = np.convolve(power, power) if many else power
     return out
 
-
+# %% ../../nbs/stats/12_tests.ipynb #4f955a19
 def exact_p(
     terms: Sequence[tuple[np.ndarray, np.ndarray, int]],  # kinds: values (V,), their probabilities (V,), how many
     observed: float,
@@ -240,7 +240,7 @@ class PermutationTest(NamedTuple):
     n_strata: int  # with both labels: what the test rests on
     n_left_out: int  # scores in strata without both labels, or NaN
 
-
+# %% ../../nbs/stats/12_tests.ipynb #b5da4c76
 def stratified_permutation_test(
     scores: Sequence[float],  # (N,)
     second: Sequence[bool],  # (N,) True where an entry has the second label
@@ -323,7 +323,7 @@ def _paired(x: np.ndarray, second: np.ndarray, code: np.ndarray) -> tuple[np.nda
     sums = np.stack([np.bincount(code[of], x[of], n) for of in (~second, second)])
     return sums[:, both] / counts[:, both], (counts[:, both] == 1).all(0)
 
-
+# %% ../../nbs/stats/12_tests.ipynb #12c7d3b4
 def compare_levels(
     scores: Sequence[float],
     questions: Sequence,
@@ -476,7 +476,7 @@ def detectable_difference(
     found = float((stats.t.ppf(1 - alpha / (2 * comparisons), n - 1) + stats.t.ppf(power, n - 1)) * se)
     return found if found <= largest else np.nan
 
-
+# %% ../../nbs/stats/12_tests.ipynb #b44bcf48
 def minimal_detectable_difference(
     n: int,  # questions (pairs), or units in each of two groups
     *,

@@ -38,7 +38,7 @@ def on_core(scores: pd.DataFrame, core: str | None) -> pd.DataFrame:
         )
     return out
 
-
+# %% ../../nbs/steps/13_accuracy.ipynb #72ec80fd
 def breakdowns(
     scores: pd.DataFrame,  # of mhbench.steps.score.score_responses
     by: Sequence[str],  # columns to break down by
@@ -64,7 +64,7 @@ def breakdowns(
         out[value] = pd.concat(parts, ignore_index=True)
     return out
 
-
+# %% ../../nbs/steps/13_accuracy.ipynb #40dc86cd
 def average_breakdowns(
     scores: pd.DataFrame,  # of mhbench.steps.score.score_responses
     by: Sequence[str],  # columns to break down by
@@ -85,7 +85,7 @@ def average_breakdowns(
         parts.append(average_models(every, "correct", ["set"], **settings).query("by == 'set'"))
     return pd.concat(parts, ignore_index=True)
 
-
+# %% ../../nbs/steps/13_accuracy.ipynb #8177ea4a
 def matching_table(
     scores: pd.DataFrame,
     *,
@@ -116,7 +116,7 @@ def with_run(table: pd.DataFrame) -> pd.DataFrame:
     names = mode_names(table) if "answered_by" in table else table["mode"]
     return table.assign(run=table["model"] + ", " + names.str.replace("_", " "))
 
-
+# %% ../../nbs/steps/13_accuracy.ipynb #ca65dbc2
 def in_panels(table: pd.DataFrame) -> pd.DataFrame:
     "Rates ready for a figure with one panel a group, all items first; single samples of a vote are left out."
     kept = table[table["answered_by"] != "sample"]
@@ -160,7 +160,7 @@ def calibration_table(
     measured = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level", "plain"]
     return pd.DataFrame(rows, columns=[*RUN, "by", "group", *measured])
 
-
+# %% ../../nbs/steps/13_accuracy.ipynb #88679c4b
 def _bin_limits(sure: pd.DataFrame, edges: np.ndarray, n_boot: int, seed: int) -> dict[str, list[float]]:
     "The interval of each bin's accuracy, whole clusters drawn."
     place = np.clip(np.searchsorted(edges, sure["confidence"], side="left") - 1, 0, len(edges) - 2)

@@ -58,7 +58,7 @@ def answer_everything(
     # an encoder's last bits depend on what is embedded together, so every part embeds all items and keeps its own
     return list(shard(nearest_option(items, asked.encoder, model=asked.name, scale=asked.scale), *part))
 
-
+# %% ../../nbs/steps/12_answers.ipynb #2e476284
 def split_unasked(
     responses: Sequence[Response],  # of answer_everything
     asked: Asked,
@@ -130,7 +130,7 @@ def failures(responses: Sequence[Response], most: int = 10) -> pd.DataFrame:  # 
     reasons = table.loc[table["status"] != "ok", ["mode", "status", "error"]]
     return reasons.value_counts(dropna=False).rename("n").reset_index().head(most)
 
-
+# %% ../../nbs/steps/12_answers.ipynb #086b8125
 _REMEDY = {
     "truncated": "give it room, by max_tokens: {{answer: 1024, reasoning: 4096}} in {0}, by thinking_tokens where it"
     " thinks, or with no limit in {0}.sampling",
@@ -178,7 +178,7 @@ def check_readable(
                     error=RuntimeError,
                 )
 
-
+# %% ../../nbs/steps/12_answers.ipynb #96c02681
 def _n_terms(items: Sequence[Item], table: pd.DataFrame) -> int:
     "Under how many sets of terms the answers of one mode to one kind of item were made, at most."
     answered = table[table["status"].isin(ANSWERED)]

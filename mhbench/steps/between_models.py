@@ -54,7 +54,7 @@ def _pair_row(both: pd.DataFrame, first: str, second: str, level: float, **setti
     tests["largest"] = 1.0 if binary else np.inf
     return e.row() | tests
 
-
+# %% ../../nbs/steps/20_between_models.ipynb #efb9950e
 def model_pairs(
     scores: pd.DataFrame,  # of score_responses and self_consistency
     value: str = "correct",  # or cross_entropy, brier
@@ -102,7 +102,7 @@ def model_pairs(
         out.loc[family, "detectable_corrected"] = _detectable(out[family], level, tests)
     return out.drop(columns=["se", "largest"])
 
-
+# %% ../../nbs/steps/20_between_models.ipynb #297edcc6
 def _detectable(pairs: pd.DataFrame, level: float, comparisons: int) -> list[float]:
     "The smallest difference that each test can find where so many share the error (Bonferroni); NaN where none."
     rows = pairs[["n_clusters", "se", "largest"]].to_numpy(float)
@@ -133,7 +133,7 @@ def _spread(right: np.ndarray, weights: np.ndarray) -> np.ndarray:  # right: (it
     shares = weights @ right / weights.sum(1, keepdims=True)
     return shares.std(axis=1, ddof=1)
 
-
+# %% ../../nbs/steps/20_between_models.ipynb #6dab0fac
 def _run_rows(g: pd.DataFrame, settings: Mapping) -> list[dict]:
     "The measures of one model, mode and temperature."
     by_item = g.groupby("item_id", sort=True)
@@ -157,7 +157,7 @@ def _run_rows(g: pd.DataFrame, settings: Mapping) -> list[dict]:
     found["spread of accuracy"] = estimate(_spread, right.to_numpy(float)[whole], clusters=cluster[whole], **settings)
     return [{"measure": m} | e.row() for m, e in found.items()]
 
-
+# %% ../../nbs/steps/20_between_models.ipynb #60dd9664
 def run_to_run(
     scores: pd.DataFrame,  # of score_responses
     *,

@@ -48,7 +48,7 @@ def _rights(items: Sequence[Item], responses: Sequence[Response]) -> dict[str, f
         out[r.item_id] = is_correct(by_id[r.item_id], answer) if answer else float("nan")
     return out
 
-
+# %% ../../nbs/steps/28_books.ipynb #398a95ae
 def closed_and_open(
     items: Sequence[Item],  # multiple_choice
     texts: Mapping[str, str],  # group_id -> the text

@@ -69,7 +69,7 @@ def _no_chain(item: Item, response: Response) -> str | None:
 def _context(item: Item) -> list[str]:
     return [s for text in (*item.context.values(), item.question) for s in split_steps(text)]
 
-
+# %% ../../nbs/steps/18_chains.ipynb #320c9f46
 def reasoning_chains(items: Iterable[Item], responses: Iterable[Response]) -> Chains:
     "The chains among the responses of the modes that ask for reasoning."
     by_id, kept, others = {i.item_id: i for i in items}, [], []
@@ -205,7 +205,7 @@ def chain_scores(
     values = pd.concat([suite.reset_index(drop=True), against.reset_index(drop=True)], axis=1)
     return ChainScores(values, dict(suite.attrs["absent"]))
 
-
+# %% ../../nbs/steps/18_chains.ipynb #7482625e
 def absent_scores(scores: ChainScores) -> pd.DataFrame:  # score, why
     "The scores that are left out, each with the reason."
     return pd.DataFrame(list(scores.absent.items()), columns=["score", "left out, because"])
@@ -230,7 +230,7 @@ def chain_table(items: Sequence[Item], chains: Chains, values: pd.DataFrame) -> 
     about = about.assign(outcome=what_became(about))[kept]
     return pd.concat([about.assign(n_steps=[len(c) for c in chains.steps]), values], axis=1)
 
-
+# %% ../../nbs/steps/18_chains.ipynb #bb0fdcad
 def mean_scores(
     items: Sequence[Item],
     chains: Chains,
@@ -259,7 +259,7 @@ def main_scores(means: pd.DataFrame) -> pd.DataFrame:
     "The scores of the report's first page."
     return means[means["score"].isin(MAIN_SCORES)].rename(columns={"score": "measure"})
 
-
+# %% ../../nbs/steps/18_chains.ipynb #fb8b2949
 def reasoning_metrics(chains: Chains, scores: ChainScores, means: pd.DataFrame, zero: Baseline | None) -> dict:
     "Counts, what is left out, BERTScore's zero, and each mean."
     return {

@@ -68,7 +68,7 @@ def _cosines_of(encoder: Any, first: list[str], second: list[str]) -> np.ndarray
     a, b = (v[[texts[t] for t in side]] for side in (first, second))
     return np.asarray(six_decimals(np.einsum("nd,nd->n", a, b)))
 
-
+# %% ../../nbs/steps/10_contamination.ipynb #5b6588b2
 def compare_completions(
     seconds: Sequence[str | None],  # true second halves; None where a question cannot be halved
     completions: Sequence[str | None],  # what the model wrote; None or blank where nothing came
@@ -165,7 +165,7 @@ def completion_requests(items: Sequence[Item], *, prompts_dir: str | Path | None
 
     return [request(i, *h) for i in items if (h := halves(i.question))]
 
-
+# %% ../../nbs/steps/10_contamination.ipynb #44c5e1dc
 def complete(
     items: Sequence[Item],
     model: Model,
@@ -232,7 +232,7 @@ def logprob_requests(texts: Sequence[str], endpoint: Endpoint) -> list[Request]:
         if endpoint.prompt_logprobs != "none"
     ]
 
-
+# %% ../../nbs/steps/10_contamination.ipynb #5512c340
 def ask_logprobs(
     texts: Sequence[str],
     model: Model,
@@ -261,7 +261,7 @@ def ask_logprobs(
         "" if any(f is not None for f in found) or not found else next(a.error or a.status for a in answers),
     )
 
-
+# %% ../../nbs/steps/10_contamination.ipynb #6f49f4fd
 def local_logprobs(
     texts: Sequence[str],  # (n,)
     lm: Any,  # of mhbench.encode.perplexity.load_lm

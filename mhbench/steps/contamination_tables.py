@@ -50,7 +50,7 @@ class Checked(NamedTuple):
     source: str  # where the log-probabilities come from; a dash where there are none
     reason: str  # why there are none, or empty
 
-
+# %% ../../nbs/steps/15_contamination_tables.ipynb #f8b9cb3f
 def check_model(
     items: Sequence[Item],  # the questions, as `draw_questions` draws them
     asked: Asked,
@@ -87,7 +87,7 @@ def check_model(
     source = source if table["min_k"].notna().any() else "–"
     return Checked(known.join(table), {"model": asked.name} | counts, source, likely.reason)
 
-
+# %% ../../nbs/steps/15_contamination_tables.ipynb #027a4e41
 def check_recorded(
     items: Sequence[Item],  # the questions
     name: str,  # whose completions they are
@@ -122,7 +122,7 @@ def _likelihoods(logprobs: Sequence[Sequence[float] | None], share: float) -> pd
     values = {"n_tokens": [len(x) for x in found], "min_k": min_k(found, share), "mean_logprob": min_k(found, 1)}
     return pd.DataFrame(values)
 
-
+# %% ../../nbs/steps/15_contamination_tables.ipynb #49fc79dc
 def _counts(got: Any, likely: Any) -> dict[str, Any]:
     "Statuses of both kinds of requests, and what they cost."
     answers = [*got.answers, *likely.answers]
@@ -161,7 +161,7 @@ def similarity_table(
             rows.append({"model": model, "similarity": column.replace("_", ", "), **found.row()})
     return pd.DataFrame(rows, columns=["model", "similarity", *_ESTIMATE])
 
-
+# %% ../../nbs/steps/15_contamination_tables.ipynb #d4ea01d8
 def flag_table(
     table: pd.DataFrame, thresholds: Sequence[float]
 ) -> pd.DataFrame:  # model, similarity, above, flagged, n, ...

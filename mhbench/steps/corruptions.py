@@ -56,7 +56,7 @@ def _fact_changed(text: str, rules: Mapping) -> str | None:
 def _chosen(texts: Sequence[str], item: Item) -> str:
     return texts[int(fingerprint(item.item_id)[:8], 16) % len(texts)]
 
-
+# %% ../../nbs/steps/23_corruptions.ipynb #3b13b2db
 def _dangerous(text: str, item: Item, rules: Mapping) -> str:
     first, *rest = _SENTENCES.split(text.strip())
     return " ".join([first if first[-1] in ".!?" else f"{first}.", _chosen(rules["dangerous"], item), *rest])
@@ -77,7 +77,7 @@ def _padded(text: str, rules: Mapping) -> str:
         k += 1
     return " ".join(out)
 
-
+# %% ../../nbs/steps/23_corruptions.ipynb #ca933d61
 def corrupted(
     item: Item,  # task open
     other: Item | None,  # whose reference is off the topic
@@ -101,7 +101,7 @@ def corrupted(
     }
     return {group: t for group, t in out.items() if t is not None}
 
-
+# %% ../../nbs/steps/23_corruptions.ipynb #f1d623e7
 def known_group_answers(
     items: Sequence[Item],  # those of task open are taken
     dir: str | Path | None = None,

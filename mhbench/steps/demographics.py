@@ -61,7 +61,7 @@ def level_scores(
     varied = varied.assign(level=pd.Series(level, index=varied.index, dtype=object))
     return LevelScores(varied.dropna(subset=["level"]), int(varied["level"].isna().sum()))
 
-
+# %% ../../nbs/steps/16_demographics.ipynb #9365eed8
 def absent_models(
     scores: pd.DataFrame,  # of level_scores
     models: Iterable[str],  # of the run
@@ -98,7 +98,7 @@ def levels_in_order(levels: Iterable[str], attribute: str) -> list[str]:
     known, found = list(ORDER.get(attribute, ())), set(levels)
     return [x for x in known if x in found] + sorted(found - set(known))
 
-
+# %% ../../nbs/steps/16_demographics.ipynb #40fc272e
 def by_attribute(
     table: pd.DataFrame,  # of level_table
     attribute: str,
@@ -123,7 +123,7 @@ def _in_order(averages: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
     placed = averages.assign(_group=averages["models"].map(named), _at=pd.Series(at, averages.index, dtype=float))
     return averages.loc[placed.sort_values(["_group", "set", "_at"]).index].reset_index(drop=True)
 
-
+# %% ../../nbs/steps/16_demographics.ipynb #4d072193
 def level_averages(
     scores: pd.DataFrame,  # of level_scores
     groups: Mapping[str, Sequence[str]],  # name -> models, each with a model of the scores
@@ -146,7 +146,7 @@ def level_averages(
     skipped = ["mode", "answered_by", "n_votes", "by"]
     return _in_order(out[[*head, *(c for c in out if c not in [*head, *skipped])]], scores)
 
-
+# %% ../../nbs/steps/16_demographics.ipynb #2358b03c
 def paper_level_averages(
     table: pd.DataFrame,  # of level_table
     groups: Mapping[str, Sequence[str]],
@@ -186,7 +186,7 @@ def _together(
     s = simultaneous_intervals(differences, n=n_boot, seed=seed, bounds=bounds)
     return np.stack([s.ci_low, s.ci_high])
 
-
+# %% ../../nbs/steps/16_demographics.ipynb #2c22b55a
 def _pairs_of(
     g: pd.DataFrame,
     value: str,
@@ -219,7 +219,7 @@ def _detectable_together(pairs: pd.DataFrame, largest: float) -> list[float]:
         out.append(detectable_difference(int(r.n), se=se, comparisons=tests, largest=largest) if known else np.nan)
     return out
 
-
+# %% ../../nbs/steps/16_demographics.ipynb #db2b7a90
 def level_pairs(
     scores: pd.DataFrame,  # of level_scores
     value: str = "correct",
@@ -257,7 +257,7 @@ def level_pairs(
         pairs.loc[family, "detectable_corrected"] = _detectable_together(pairs[family], largest)
     return pairs
 
-
+# %% ../../nbs/steps/16_demographics.ipynb #b9cb9700
 def tested_pairs(pairs: pd.DataFrame) -> pd.DataFrame:
     "The pairs that share questions enough to be tested, by set."
     return pairs[pairs["p"].notna()].sort_values("set", kind="stable")
@@ -283,7 +283,7 @@ def untested_models(pairs: pd.DataFrame) -> dict[str, str]:  # "model in set" ->
             out[f"differences of {model} in {name}"] = "no two levels share two questions that it was asked"
     return out
 
-
+# %% ../../nbs/steps/16_demographics.ipynb #aecff88d
 def pair_intervals(
     pairs: pd.DataFrame,
     attributes: Mapping[str, str] | None = None,  # evaluation set -> what it varies
@@ -320,7 +320,7 @@ def demographics_headline(
         rows.append({"measure": differ, "model": model, "n": largest["n"], "estimate": float(count)})
     return pd.DataFrame(rows, columns=["measure", "model", "n", "estimate", "ci_low", "ci_high"])
 
-
+# %% ../../nbs/steps/16_demographics.ipynb #f3259b69
 def demographics_metrics(
     levels: LevelScores,
     table: pd.DataFrame,  # of level_table

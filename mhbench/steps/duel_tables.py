@@ -93,7 +93,7 @@ def outcome_shares(
             rows.append(about | e.row())
     return pd.DataFrame(rows, columns=["judge", "pair", "outcome", "axis", *Estimate.from_limits(np.nan, n=0).row()])
 
-
+# %% ../../nbs/steps/17_duel_tables.ipynb #5e528966
 def duel_metrics(
     meeting: Matched,
     verdicts: Sequence[Judgment],
@@ -122,7 +122,7 @@ def duel_metrics(
         },
     } | spending(every)
 
-
+# %% ../../nbs/steps/17_duel_tables.ipynb #b8e8b10a
 def strength_headline(strengths: pd.DataFrame) -> pd.DataFrame:  # of duel_strengths; measure, model, n, estimate, ...
     "The worths that are known, for the first page of the report."
     known = strengths[strengths["estimate"].notna() & (strengths["n_decided"] > 0)]

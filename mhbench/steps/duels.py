@@ -33,7 +33,7 @@ class Matched(NamedTuple):
     erring: list[Response]  # rationales that came to a wrong answer
     n_meeting: int  # questions with two rationales or more, of which `items` are drawn
 
-
+# %% ../../nbs/steps/09_duels.ipynb #86802fed
 def matched(
     items: Sequence[Item],
     said: Sequence[Response],  # the models' responses in the mode whose rationales meet
@@ -64,7 +64,7 @@ def matched(
         len(meeting),
     )
 
-
+# %% ../../nbs/steps/09_duels.ipynb #996bdf2b
 def expert_responses(
     items: Iterable[Item],
     *,
@@ -96,7 +96,7 @@ def meeting(
     experts = expert_responses(items, mode=mode) if expert else []
     return matched(items, said, experts, n_items=n_items, n_errors=n_errors, seed=seed)
 
-
+# %% ../../nbs/steps/09_duels.ipynb #13be3098
 def duel_table(
     judgments: Iterable[Judgment],  # of kind pairwise, both orders
 ) -> pd.DataFrame:  # one row a judge, pair and axis
@@ -137,7 +137,7 @@ def _worths(
         out[there] = bradley_terry(w, t if t.any() else None, penalty=penalty).probs if w.any() else 1 / len(w)
     return out
 
-
+# %% ../../nbs/steps/09_duels.ipynb #bc3f9285
 def duel_strengths(
     judgments: Iterable[Judgment],  # of kind pairwise, both orders
     *,
@@ -205,7 +205,7 @@ def duel_strengths(
         ],
     )
 
-
+# %% ../../nbs/steps/09_duels.ipynb #57b4a169
 def _strength_interval(wins, ties, penalty, drawn, n_boot, seed, level) -> Interval:
     "Worths on all questions and on each draw of them; replicates of the same counts are fitted once."
 

@@ -69,7 +69,7 @@ def inconsistency_scores(
         values[said] = inconsistency(texts, preferred, scorer=scorer)
     return scores.assign(inconsistency=values)
 
-
+# %% ../../nbs/steps/19_freeform.ipynb #d995f937
 def count_free_form(scores: pd.DataFrame) -> pd.DataFrame:  # one row
     "How many free-form responses there are, of how many models to how many questions, and what became of the others."
     counts = {"responses": len(scores), "models": scores["model"].nunique(), "questions": scores["item_id"].nunique()}
@@ -112,7 +112,7 @@ def accuracy_beside(
     whole = could_be_asked(items, scores)
     return rate_table(scores, "correct", ["category"], n_boot=n_boot, seed=seed, whole=whole)
 
-
+# %% ../../nbs/steps/19_freeform.ipynb #3da66676
 ECHO = "sim-echo"  # repeats the preferred option word for word
 
 
@@ -140,7 +140,7 @@ def echo_truth(
     whole = table[table["by"] == "all"]
     return beside_truth(whole.assign(quantity="free-form inconsistency of the preferred option itself", truth=0.0))
 
-
+# %% ../../nbs/steps/19_freeform.ipynb #f033c1a2
 def freeform_metrics(scores: pd.DataFrame, table: pd.DataFrame) -> dict:
     "Counts, and each model's mean."
     total = table[table["by"] == "all"]

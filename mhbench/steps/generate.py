@@ -36,7 +36,7 @@ class Votes(Record):
     samples: Annotated[int, Field(ge=1)] = 5  # at each of the five temperatures
     n_items: Annotated[int, Field(ge=1)] | None = None  # a draw of so many of the mode's base questions; None: all
 
-
+# %% ../../nbs/steps/02_generate.ipynb #42073c13
 class Setting(Record):
     "How one mode is asked."
 
@@ -76,7 +76,7 @@ class Setting(Record):
         "Whether a sample is one of self-consistency, which follow the plain ones."
         return sample >= self.samples * len(self.temperatures or [None])
 
-
+# %% ../../nbs/steps/02_generate.ipynb #d2a5b2b7
 DEFAULTS = {"free_form": {"samples": 10, "temperatures": [1.0]}}  # of modes that no study asks just once
 
 
@@ -128,7 +128,7 @@ def select_items(items: Sequence[Item], setting: Setting, seed: int) -> list[Ite
         return [i for i in out if i.item_id in kept]
     return draw_items(out, setting.n_items, seed=seed)
 
-
+# %% ../../nbs/steps/02_generate.ipynb #b24fdcfd
 def _letters(item: Item, mode: str, model: Model, temperature: float | None) -> list[str] | None:
     wanted = (
         item.task == "multiple_choice"
@@ -160,7 +160,7 @@ def _with_system(messages: list[dict[str, str]], system: str | None) -> list[dic
         return [{"role": "system", "content": system}, *messages]
     return [{"role": "system", "content": f"{system.strip()}\n\n{messages[0]['content']}"}, *messages[1:]]
 
-
+# %% ../../nbs/steps/02_generate.ipynb #3e9e627a
 def _ends(item: Item, mode: str, model: Model) -> dict[str, list[str]]:
     """Where the answer of a base model ends, if its entry says so: with the line, where one line is an answer; before
     the number after the last, where linked questions are answered in a list.
@@ -173,7 +173,7 @@ def _ends(item: Item, mode: str, model: Model) -> dict[str, list[str]]:
     own = model.sampling.get("stop") or []
     return {"stop": [*([own] if isinstance(own, str) else own), *ends[item.task]]}
 
-
+# %% ../../nbs/steps/02_generate.ipynb #2b6dbe93
 def generation_requests(
     items: Sequence[Item],  # what is asked
     model: Model,  # whom
@@ -251,7 +251,7 @@ def response(
         **came,
     )
 
-
+# %% ../../nbs/steps/02_generate.ipynb #a6fc597c
 def _voting(items: Sequence[Item], setting: Setting, seed: int) -> set[str] | None:
     "The items whose samples vote; None for all. Drawn from all parts of the items, so that parts agree."
     if setting.voting is None or setting.voting.n_items is None:
@@ -280,7 +280,7 @@ def _every(
         )
     )
 
-
+# %% ../../nbs/steps/02_generate.ipynb #f095edbb
 def generate(
     items: Sequence[Item],
     model: Model,
@@ -367,7 +367,7 @@ def generate(
         )
     return out
 
-
+# %% ../../nbs/steps/02_generate.ipynb #561206d1
 def merged(
     parts: Sequence[Sequence[Response]],  # of generate with part=(0, n), (1, n), ..., in that order
     items: Sequence[Item],  # those that were given to each
@@ -403,7 +403,7 @@ def _stand_in(request: Request, model: Model) -> Answer:
     "The answer that is not there yet: as many marks as the longest has characters."
     return Answer(request.id, text=_marks(max(1, int(BYTES_PER_TOKEN * (max_completion(request, model) or 0)))))
 
-
+# %% ../../nbs/steps/02_generate.ipynb #22167661
 def expected(
     items: Sequence[Item],
     model: Model,

@@ -57,7 +57,7 @@ def judged_answers(
     ids = {i.item_id for i in drawn}
     return drawn, [r for r in answers if r.item_id in ids]
 
-
+# %% ../../nbs/steps/05_judge.ipynb #f432a686
 _Named = TypeVar("_Named", Response, Judgment)
 
 
@@ -80,7 +80,7 @@ def _ruled(r: Response, rubric: Rubric) -> dict[str, Any] | None:
     right_or_wrong = rubric.target != "item" and (rubric.kind == "score" or "Incorrect" in rubric.labels)
     return by_rule(r, rubric.kind) if right_or_wrong else None
 
-
+# %% ../../nbs/steps/05_judge.ipynb #a25dac55
 def _cases(
     responses: Sequence[Response], items: Mapping, find: Callable[[Item], Rubric], repeats: int, seed: int | None
 ) -> Iterator[_Case]:
@@ -105,7 +105,7 @@ def _cases(
             for repeat in range(repeats):
                 yield _Case(item, rubric, shown, repeat)
 
-
+# %% ../../nbs/steps/05_judge.ipynb #575cab1c
 def _request(case: _Case, judge: Model, temperature: float | None, max_tokens: int | None) -> Request:
     form = schema(case.rubric, _size(case.rubric, case.item, case.responses))
     enough = max_tokens or (
@@ -128,7 +128,7 @@ def _request(case: _Case, judge: Model, temperature: float | None, max_tokens: i
         language=case.rubric.language,
     )
 
-
+# %% ../../nbs/steps/05_judge.ipynb #01ebcf86
 def _finder(
     rubric: str | Rubric | None, kind: str | None, prompts_dir, language: str | None
 ) -> Callable[[Item], Rubric]:
@@ -145,7 +145,7 @@ def _finder(
 
     return find
 
-
+# %% ../../nbs/steps/05_judge.ipynb #45b1094c
 def judge_requests(
     responses: Sequence[Response],
     items: Iterable[Item],
@@ -172,7 +172,7 @@ def judge_requests(
         if not _mute(c)
     )
 
-
+# %% ../../nbs/steps/05_judge.ipynb #27f257dd
 def judge(
     responses: Sequence[Response],
     items: Iterable[Item],  # those of the responses, at least
@@ -231,7 +231,7 @@ def judge(
         out += _in_order(got, responses, find, by_id, j, repeats)
     return out
 
-
+# %% ../../nbs/steps/05_judge.ipynb #dc9b0180
 def _mute(case: _Case) -> Answer | None:
     "What stands for the answer where a side of a comparison has no text; None where there is something to judge."
     silent = next((r for r in case.responses if r.text is None), None)
@@ -266,7 +266,7 @@ def _endpoint(endpoints: Mapping[str, Endpoint], j: Model) -> Endpoint:
         refuse(f"judge: endpoints must hold the judge's, {j.endpoint!r}; got {', '.join(endpoints)}", place=f"{j.name}")
     return endpoints[j.endpoint]
 
-
+# %% ../../nbs/steps/05_judge.ipynb #79af3294
 def _in_order(
     got: list[Judgment], responses: Sequence[Response], find, by_id: Mapping, j: Model, repeats: int
 ) -> list[Judgment]:

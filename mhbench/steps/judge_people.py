@@ -45,7 +45,7 @@ def _compared(g: pd.DataFrame, rated: pd.DataFrame) -> tuple[pd.DataFrame, np.nd
     both = rated.reindex(pd.MultiIndex.from_frame(one[["item_id", "model"]]))
     return one.assign(people=both.mean(axis=1).to_numpy()), both.to_numpy(float).T
 
-
+# %% ../../nbs/steps/26_judge_people.ipynb #34fa266f
 def _scores(one: pd.DataFrame, settings: dict) -> list[tuple[str, Estimate, str]]:
     clusters = one["cluster"].to_numpy()
     both = one["points"].notna() & one["people"].notna()
@@ -67,7 +67,7 @@ def _scores(one: pd.DataFrame, settings: dict) -> list[tuple[str, Estimate, str]
 def _share(x: np.ndarray, cases: np.ndarray, settings: dict) -> Estimate:
     return estimate(mean, x.astype(float), clusters=cases, share=True, **settings)
 
-
+# %% ../../nbs/steps/26_judge_people.ipynb #4919092c
 def _labels(one: pd.DataFrame, settings: dict) -> list[tuple[str, Estimate, str]]:
     "Sensitivities on one half of the cases that people have labelled, the corrected share on all others."
     y, x = one["points"].to_numpy(float), one["people"].to_numpy(float)
@@ -95,7 +95,7 @@ def _labels(one: pd.DataFrame, settings: dict) -> list[tuple[str, Estimate, str]
     truth = _share(good[held], cases[held], settings)
     return [*rows, ("share correct, people", truth, "the labelled answers of the other half")]
 
-
+# %% ../../nbs/steps/26_judge_people.ipynb #1882bc52
 def people_table(
     table: pd.DataFrame,  # verdicts: judge, item_id, cluster, model, points
     ratings: Iterable[Rating],

@@ -51,7 +51,7 @@ def _by_rubric(
         groups.setdefault((found.name, item.language), []).append(r)
     return [(rubrics[k], rs) for k, rs in groups.items()]
 
-
+# %% ../../nbs/steps/24_judge_study.ipynb #fb5bad28
 def study_parts(
     items: Sequence[Item],
     responses: Sequence[Response],  # of the students; their first zero-shot answers count
@@ -94,7 +94,7 @@ def study_parts(
             parts += [Part("wordings", w, 0.0, wording_repeats, other, tuple(rs)) for w, other in shown]
     return parts
 
-
+# %% ../../nbs/steps/24_judge_study.ipynb #0f4790f7
 def count_parts(
     parts: Mapping[str, Sequence[Part]],
     encoders: Collection[str] = (),  # judges that compute a similarity: they are examined by known groups alone
@@ -127,7 +127,7 @@ def part_requests(
             out.setdefault((str(r.messages), str(r.sampling), r.sample), r)
     return list(out.values())
 
-
+# %% ../../nbs/steps/24_judge_study.ipynb #d3f4b3fc
 def ask_parts(
     parts: Sequence[Part],
     items: Sequence[Item],

@@ -60,7 +60,7 @@ def _kept(group: str, e: Estimate, margin: float) -> str:
         return "kept" if inside else "broken" if outside else "unsure"
     return "kept" if low >= margin else "broken" if high < margin else "unsure"
 
-
+# %% ../../nbs/steps/25_judge_tables.ipynb #de825508
 def known_groups(
     table: pd.DataFrame,  # of ask_parts
     margins: Mapping[str, float] = MARGINS,
@@ -152,7 +152,7 @@ def _together(moves: Mapping[str, pd.Series], n_boot: int, seed: int, level: flo
     s = simultaneous_intervals(pd.DataFrame(columns).to_numpy(float), n=n_boot, seed=seed, level=level)
     return {w: (float(s.ci_low[k]), float(s.ci_high[k])) for k, w in enumerate(columns)}
 
-
+# %% ../../nbs/steps/25_judge_tables.ipynb #d33dda2f
 def rewording_table(
     table: pd.DataFrame,  # of ask_parts
     *,
@@ -182,7 +182,7 @@ def rewording_table(
     columns = ["judge", "wording", "n_failed", *_ESTIMATE, "sd", "simultaneous_low", "simultaneous_high"]
     return pd.DataFrame(rows, columns=columns)
 
-
+# %% ../../nbs/steps/25_judge_tables.ipynb #1173fc03
 def component_table(
     table: pd.DataFrame,  # of ask_parts
     *,
@@ -240,7 +240,7 @@ def answer_places(
         for place, j in enumerate(_order(together, seed), 1)
     }
 
-
+# %% ../../nbs/steps/25_judge_tables.ipynb #2a5bf14b
 def study_metrics(table: pd.DataFrame, groups: pd.DataFrame, repeats: pd.DataFrame, words: pd.DataFrame) -> dict:
     "The main numbers of the study of a judge."
     kept = ["n", "estimate", "ci_low", "ci_high"]
@@ -260,7 +260,7 @@ def _rounds(g: pd.DataFrame, settings: dict[str, Any]) -> dict[str, tuple[Estima
     rounds = {f"multiples of {step}": (h.multiples[step], even) for step, even in EVEN_DIGITS.items()}
     return rounds | {f"share of the commonest score ({h.commonest:g})": (h.share_of_commonest, np.nan)}
 
-
+# %% ../../nbs/steps/25_judge_tables.ipynb #334b8a56
 def habit_table(
     table: pd.DataFrame,  # verdicts: judge, item_id, cluster, model, points
     words: Mapping[tuple[str, str], int],  # (item_id, model) -> how long the answer is
@@ -292,7 +292,7 @@ def habit_table(
             rows.append({"judge": judge, "measure": "points a place further down"} | e.row() | {"expected": 0.0})
     return pd.DataFrame(rows, columns=["judge", "measure", *_ESTIMATE, "expected"])
 
-
+# %% ../../nbs/steps/25_judge_tables.ipynb #4ac86513
 def preference_table(
     table: pd.DataFrame,  # verdicts: judge, item_id, cluster, model, points
     lineages: Mapping[str, str],  # name -> family, of judges and students
@@ -331,7 +331,7 @@ def _line(judge: str, question: str, e: Mapping[str, Any] | None, reading: str) 
     kept = _ESTIMATE if e is not None else []
     return {"judge": judge, "question": question, "reading": reading} | {k: e[k] for k in kept if e is not None}
 
-
+# %% ../../nbs/steps/25_judge_tables.ipynb #b82e56de
 def judge_card(
     judges: Sequence[str],
     groups: pd.DataFrame,  # of known_groups
@@ -377,7 +377,7 @@ def judge_card(
         rows += [_line(judge, name, None, "not measured in this run") for name in absent]
     return pd.DataFrame(rows, columns=["judge", "question", *_ESTIMATE, "reading"])
 
-
+# %% ../../nbs/steps/25_judge_tables.ipynb #d8cd3e46
 def card_figure_rows(groups: pd.DataFrame) -> pd.DataFrame:
     "Differences to the reference, in the order of the groups, for a figure."
     shown = groups[(groups["group"] != "reference") & (groups["n"] > 0)]

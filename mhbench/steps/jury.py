@@ -64,7 +64,7 @@ def outcomes(
     )
     return table.assign(axis=pd.Categorical(table["axis"], categories=table["axis"].unique(), ordered=True))
 
-
+# %% ../../nbs/steps/06_jury.ipynb #fd3d98fe
 def position_bias_table(
     judgments: Iterable[Judgment],  # of kind pairwise
     *,
@@ -158,7 +158,7 @@ def jury(
         out.append(Judgment(**one.about, **shared, judge=name, origin=origin, text=text, attempts=0, **verdict))
     return out
 
-
+# %% ../../nbs/steps/06_jury.ipynb #f52cd9d5
 def _majority(votes: Sequence[str], quorum: int) -> dict:
     "The label with the most votes."
     if len(votes) < quorum:

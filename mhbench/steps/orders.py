@@ -63,7 +63,7 @@ def answers_by_order(
             rows.append((item.item_id, item.cluster, k, option, letter == turned.key[0]))
     return pd.DataFrame(rows, columns=["item_id", "cluster", "order", "option", "right"])
 
-
+# %% ../../nbs/steps/30_orders.ipynb #337248ba
 def order_row(
     answers: pd.DataFrame,  # of answers_by_order
     *,

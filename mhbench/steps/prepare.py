@@ -51,7 +51,7 @@ def recorded_answers(
     for name, file in tables.items():
         yield from load_answers(Path(top) / Path(file).expanduser(), items, name, others=others)
 
-
+# %% ../../nbs/steps/11_prepare.ipynb #71081102
 def every_prompt(
     items: Sequence[Item],  # base questions
     sets: Sequence[str],  # evaluation sets; none: the items as they stand

@@ -57,7 +57,7 @@ def _breakdowns(
     for breakdown in by:
         yield breakdown, *_grouped(table[breakdown])
 
-
+# %% ../../nbs/steps/08_rates.ipynb #a4aa3b85
 def _counted(scores: pd.DataFrame, value: str, item: np.ndarray, whole: np.ndarray | None) -> pd.DataFrame:
     "What is counted of each answer; `item` and `whole` are items as numbers."
     what, x = what_became(scores), scores[value]
@@ -77,7 +77,7 @@ def _counted(scores: pd.DataFrame, value: str, item: np.ndarray, whole: np.ndarr
         }
     )
 
-
+# %% ../../nbs/steps/08_rates.ipynb #fac56c10
 _OF_AN_ITEM = {"x": "mean", "cluster": "first", "known": "first", "answered": "any"}
 _OF_AN_ITEM |= dict.fromkeys(["failed", "refused", "truncated", "unread", "read"], "sum")
 
@@ -105,7 +105,7 @@ def _counts(items: dict[str, np.ndarray], part: np.ndarray | None) -> dict:
         **{f"n_{what}": int(items[what][known].sum()) for what in ("failed", "refused", "truncated", "unread")},
     }
 
-
+# %% ../../nbs/steps/08_rates.ipynb #aa9722a6
 def rate_table(
     scores: pd.DataFrame,  # what score_responses returned
     value: str = "correct",  # the column to average: correct, cross_entropy, brier, ...
@@ -199,7 +199,7 @@ def first_entries(
     there = set(table["model"])
     return table[[same.get(m, m) == m or same[m] not in there for m in table["model"]]]
 
-
+# %% ../../nbs/steps/08_rates.ipynb #65bf6934
 def _counted_once(
     members: Sequence[str], answered: Iterable[str], same: Mapping[str, str], simulated: Collection[str]
 ) -> tuple[list[str], dict[str, str]]:  # who counts, and why the others do not
@@ -219,7 +219,7 @@ def _counted_once(
             kept.append(m)
     return kept, why
 
-
+# %% ../../nbs/steps/08_rates.ipynb #0245b7f8
 def average_models(
     scores: pd.DataFrame,  # what score_responses returned
     value: str = "correct",  # the column to average
@@ -265,7 +265,7 @@ def average_models(
                 rows += [head | r for r in _averages(here, value, parts, same, simulated, **settings)]
     return pd.DataFrame(rows, columns=_AVERAGES)
 
-
+# %% ../../nbs/steps/08_rates.ipynb #ef5a2d6a
 def _averages(
     g: pd.DataFrame,
     value: str,
@@ -300,7 +300,7 @@ def _averages(
         rows.append(who | e.row() | _between(rates[at], replicates[:, at], about["n_clusters"]))
     return rows
 
-
+# %% ../../nbs/steps/08_rates.ipynb #e31fc5af
 def paper_averages(
     table: pd.DataFrame,  # tidy: model, estimate, ci_low, ci_high, and the columns of `by`
     by: Sequence[str],  # one average for each combination of these
@@ -358,7 +358,7 @@ def absent_members(
     gone = {name: [m for m in members if m not in known] for name, members in groups.items()}
     return {f"group {name}": f"{', '.join(who)} did not answer here" for name, who in gone.items() if who}
 
-
+# %% ../../nbs/steps/08_rates.ipynb #2b1b36d4
 def status_table(scores: pd.DataFrame) -> pd.DataFrame:
     """How many responses there are by model and way of answering, what became of them (as `mhbench.steps.score` has it;
     `cut` are those that ended at the limit of tokens, whatever became of them), and what they cost.
@@ -377,7 +377,7 @@ def status_table(scores: pd.DataFrame) -> pd.DataFrame:
         out.loc[unknown, c] = pd.NA
     return out
 
-
+# %% ../../nbs/steps/08_rates.ipynb #d41fab39
 def f1_table(scores: pd.DataFrame, *, n_boot: int = 1000, seed: int, level: float = 0.95) -> pd.DataFrame:
     """Macro F1 over the option letters by model and way of answering, for single-letter items that were answered, with
     a bootstrap interval over clusters; no row where not one answer could be read.
@@ -442,7 +442,7 @@ def declined_table(
     place = {m: k for k, m in enumerate(values)}
     return out.sort_values([*RUN, "by", "group", "measure"], key=lambda c: c.map(place) if c.name == "measure" else c)
 
-
+# %% ../../nbs/steps/08_rates.ipynb #ac7e27e4
 def about_declined(table: pd.DataFrame) -> list[str]:  # of declined_table; sentences
     "Who declined how often, and in which group most."
     out: list[str] = []

@@ -66,7 +66,7 @@ def says_nothing(
         return "refused"
     return None if split_thinking(response.text or "")[1] or response.letter_logprobs else "empty"
 
-
+# %% ../../nbs/steps/07_score.ipynb #80be820e
 def read_answer(
     item: Item, response: Response | Said
 ) -> tuple[list[str], str]:  # (letters, labels or the term; how it was found, or why none was)
@@ -80,7 +80,7 @@ def read_answer(
     why = None if chosen else says_nothing(response)
     return ([], why) if why else (answer, how)
 
-
+# %% ../../nbs/steps/07_score.ipynb #2228e5e6
 def _found(item: Item, response: Response | Said) -> tuple[list[str], str]:
     "The answer in a text that is there, as the form of the item asks for it."
     if response.mode == "free_form":
@@ -109,7 +109,7 @@ def _found(item: Item, response: Response | Said) -> tuple[list[str], str]:
         return ([term], "text") if term else ([], "empty")
     return [], "judge"
 
-
+# %% ../../nbs/steps/07_score.ipynb #324d927e
 def is_correct(
     item: Item, answer: Sequence[str]
 ) -> float:  # 0, 1, a share (extended matching), or NaN where a judge must decide
@@ -184,7 +184,7 @@ def mode_names(
         ),
     )
 
-
+# %% ../../nbs/steps/07_score.ipynb #70372b35
 _OF_ITEM = _COLUMNS[:12]  # the columns that an item decides
 
 
@@ -210,7 +210,7 @@ class Said(NamedTuple):
     numbered: bool = False
     order: list[int] | None = None
 
-
+# %% ../../nbs/steps/07_score.ipynb #19d3dbc4
 def _scored(i: Item, r: Said) -> tuple:
     "The columns that an item and what was said decide: from `how` to `brier`."
     answer, how = read_answer(i, r)
@@ -232,7 +232,7 @@ def _scored(i: Item, r: Said) -> tuple:
     key = key_of(i) if i.options else []
     return how, kept, key, right, strict, bool(answer), confidence, log_loss, squared_loss
 
-
+# %% ../../nbs/steps/07_score.ipynb #458c2cea
 _OF_ANSWER = _COLUMNS[19:28]  # the columns of `_scored`
 
 
@@ -264,7 +264,7 @@ def _refuse_strangers(at: np.ndarray, responses: Sequence[Response]) -> None:
             "made from"
         )
 
-
+# %% ../../nbs/steps/07_score.ipynb #077e4e95
 def score_responses(
     items: Iterable[Item],
     responses: Sequence[Response],  # a list, or a `Columnar`, of which only the columns needed are read
@@ -343,7 +343,7 @@ def none_read(scores: pd.DataFrame) -> bool:
     what = what_became(scores)
     return bool((what == NOT_READ).any() and not (what == READ).any())
 
-
+# %% ../../nbs/steps/07_score.ipynb #71159ca6
 def where_read(
     scores: pd.DataFrame,  # what score_responses returned
     groups: Sequence[str],  # columns: the answers of one rate are those that agree in all of them

@@ -51,7 +51,7 @@ def _encoder_text(item: Item, best: Sequence[int], candidates: Sequence[str]) ->
         return "\n".join(f"Q{i}: {candidates[b]}" for i, b in enumerate(best, 1))
     return candidates[best[0]]
 
-
+# %% ../../nbs/steps/03_similarity.ipynb #dea7a403
 def nearest_option(
     items: Sequence[Item],
     encoder: Any,  # has .sentences(list[str]) -> (n, d) float32, rows of length 1
@@ -75,7 +75,7 @@ def nearest_option(
         out += [_nearest(i, p, vectors, row, model, scale) for i, p in plans]
     return out
 
-
+# %% ../../nbs/steps/03_similarity.ipynb #bee16373
 def _nearest(item: Item, plan, vectors: np.ndarray, row: Mapping[str, int], model: str, scale: float) -> Response:
     same: dict[str, Any] = dict(item_id=item.item_id, study=item.study, model=model, mode="zero_shot", attempts=0)
     if isinstance(plan, str):

@@ -51,7 +51,7 @@ def style_rubric(
         refuse(f"style_rubric: styles must have a rubric in {study}; got {style!r}", remedy=remedy)
     return name
 
-
+# %% ../../nbs/steps/27_styles.ipynb #c0e071e7
 def judge_in_styles(
     responses: Sequence[Response],
     items: Sequence[Item],
@@ -88,7 +88,7 @@ def judge_in_styles(
         out += [(style, j) for key in order for j in said.get(key, [])]
     return out
 
-
+# %% ../../nbs/steps/27_styles.ipynb #d84f955a
 def styles_to_ask(
     styles: Sequence[str],
     judges: Sequence[str],  # the kinds of their endpoints
@@ -108,7 +108,7 @@ _ESTIMATE = list(Estimate.from_limits(np.nan, n=0).row())
 def _alike(a: np.ndarray, b: np.ndarray, *, weights: np.ndarray) -> np.ndarray:
     return (weights @ (a == b).astype(float)) / weights.sum(1)
 
-
+# %% ../../nbs/steps/27_styles.ipynb #056caa2b
 def alike_by_style(
     said: Sequence[tuple[str, Judgment]],  # of kind score
     items: Sequence[Item],
@@ -162,7 +162,7 @@ def linked_scores(
             rows.append((j.judge, j.model, j.item_id, item.cluster, k, value))
     return pd.DataFrame(rows, columns=["judge", "model", "item_id", "cluster", "question", "points"])
 
-
+# %% ../../nbs/steps/27_styles.ipynb #38bb6782
 def mean_points(
     table: pd.DataFrame,  # points, cluster, and the columns of `by`
     by: Sequence[str],
@@ -180,7 +180,7 @@ def mean_points(
         rows.append(dict(zip(by, key)) | {"n_failed": len(g) - len(seen)} | e.row())
     return pd.DataFrame(rows, columns=[*by, "n_failed", *_ESTIMATE])
 
-
+# %% ../../nbs/steps/27_styles.ipynb #12527cef
 def final_scores(
     judgments: Sequence[Judgment],  # of kind score
     items: Sequence[Item],

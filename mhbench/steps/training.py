@@ -41,7 +41,7 @@ class TrainingParts(NamedTuple):
 def _choosable(items: Iterable[Item]) -> list[Item]:
     return [i for i in items if i.task == "multiple_choice" and len(i.key) == 1]
 
-
+# %% ../../nbs/steps/21_training.ipynb #0dde6a96
 def training_parts(
     train: Sequence[Item],
     validation: Sequence[Item] | None,  # None: `share` of the training part's abstracts
@@ -100,7 +100,7 @@ def _scores(trained: Trained, variant: str, items: Sequence[Item]) -> dict[str, 
         items = [i.model_copy(update={"question": "", "context": {}}) for i in items]
     return load_multiple_choice(trained.folder / "model").log_probabilities(items)
 
-
+# %% ../../nbs/steps/21_training.ipynb #68cdd6af
 def train_runs(
     entries: Mapping[str, Mapping[str, Any]],  # model -> its entry in params.yaml; `served` names the base
     parts: TrainingParts,
@@ -160,7 +160,7 @@ def baselines(
     most = min(keys.index[keys == keys.iloc[0]])
     return {"longest option": _longest, f"always {most}": partial(_always, most)}
 
-
+# %% ../../nbs/steps/21_training.ipynb #bdeb53f5
 def run_table(
     runs: Sequence[Run],
     parts: TrainingParts,
@@ -180,7 +180,7 @@ def run_table(
         rows.append({"model": "–", "variant": name} | _row(parts.test, answer(parts.test), n_boot, seed))
     return pd.DataFrame(rows)
 
-
+# %% ../../nbs/steps/21_training.ipynb #57df4d42
 def order_table(
     runs: Sequence[Run],
     parts: TrainingParts,
@@ -203,7 +203,7 @@ def order_table(
 def _answers(run: Run, items: Sequence[Item]) -> dict[str, str]:
     return _said(_scores(run.trained, run.variant, items))
 
-
+# %% ../../nbs/steps/21_training.ipynb #573f9c8e
 def seed_table(
     runs: Sequence[Run],
     parts: TrainingParts,
@@ -255,7 +255,7 @@ def _seeds(runs: Sequence[Run]) -> dict[str, int]:
     counts = pd.Series([f"{r.model}, {r.variant}" for r in runs], dtype=object).value_counts().to_dict()
     return {name + part: n for name, n in counts.items() for part in ("", ", training", ", validation")}
 
-
+# %% ../../nbs/steps/21_training.ipynb #250b3d81
 def run_cards(
     runs: Sequence[Run],
     parts: TrainingParts,
@@ -281,7 +281,7 @@ def run_cards(
         out[f"{r.model}-{r.seed}.md"] = model_card(r.model, r.trained, r.settings, data, {"accuracy on test": shown})
     return out
 
-
+# %% ../../nbs/steps/21_training.ipynb #898da5f7
 def answering_runs(
     runs: Sequence[Run],
     top: str | Path = "/",  # folders are given from here

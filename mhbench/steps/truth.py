@@ -82,7 +82,7 @@ def pairs_truth(
         rows.append(_row(r["first"], quantity, truth, r))
     return _beside(rows)
 
-
+# %% ../../nbs/steps/29_truth.ipynb #b2edd71e
 def calibration_truth(
     calibration: pd.DataFrame,  # of mhbench.steps.accuracy.calibration_table
     scores: pd.DataFrame,

@@ -61,7 +61,7 @@ def fill(
         )
     return text
 
-
+# %% ../../nbs/steps/01_variants.ipynb #2f13f11b
 def age_band(
     age: int | str,  # years
 ) -> str:  # e.g. "18-33"
@@ -169,7 +169,7 @@ def _drawn(values: Sequence, name: str, axis: str, k: int, *key: object, paired:
         return shuffled(values, *key, axis)[k] if name == "D_A" else values[k]
     return shuffled(values, *key, axis, 0 if paired and name != f"{axis}_random" else k)[0]
 
-
+# %% ../../nbs/steps/01_variants.ipynb #28a333d2
 def _prompt(item: Item, name: str, k: int, seed: int, paired: bool) -> Item:
     "Prompt `k` of one question in one set."
     key, texts = (seed, name, item.item_id), _wordings(item)
@@ -200,7 +200,7 @@ def _prompt(item: Item, name: str, k: int, seed: int, paired: bool) -> Item:
         group_id=item.cluster,
     )
 
-
+# %% ../../nbs/steps/01_variants.ipynb #ad198b5c
 def evaluation_set(
     items: Iterable[Item],  # base questions, multiple choice
     name: str,  # a name in SETS

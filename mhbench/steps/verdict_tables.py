@@ -109,7 +109,7 @@ def verdict_means(
     columns = ["judge", "model", "by", "group", *_ESTIMATE, "n_failed", "n_by_rule", "n_abstain"]
     return pd.DataFrame(rows, columns=columns)
 
-
+# %% ../../nbs/steps/14_verdict_tables.ipynb #93128f0e
 def _mean(values: np.ndarray, clusters: np.ndarray, **settings: Any) -> Estimate:
     return estimate(mean, values, clusters=clusters, **settings)
 
@@ -135,7 +135,7 @@ def _by_run(table: pd.DataFrame, kind: str) -> pd.DataFrame:
     shown = table.assign(run=table["judge"] + again)
     return shown.pivot(index=["item_id", "cluster", "model", "mode", "sample"], columns="run", values=kind)
 
-
+# %% ../../nbs/steps/14_verdict_tables.ipynb #332bb8f8
 def judges_compared(
     table: pd.DataFrame,  # of verdict_frame
     kind: str,  # score or label

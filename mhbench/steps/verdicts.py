@@ -65,7 +65,7 @@ def _reference(item: Item) -> str:
 def _said(r: Response) -> str:
     return (r.text or "").strip() or "(no text)"
 
-
+# %% ../../nbs/steps/04_verdicts.ipynb #d3a2f0df
 def split_parts(
     text: str,  # an answer to linked questions
     n: int,  # how many there are, at least 1
@@ -87,7 +87,7 @@ def split_parts(
     ends = [m.start() for m in places[1:]] + [len(text)]
     return [text[m.end() : e].strip() for m, e in zip(places, ends)]
 
-
+# %% ../../nbs/steps/04_verdicts.ipynb #d4d2311d
 def _scale(r: Rubric) -> dict[str, str]:
     "What a rubric says, laid out."
 
@@ -110,7 +110,7 @@ def _scale(r: Rubric) -> dict[str, str]:
         "examples": "\n\n".join(("Example\n" if not isinstance(e, str) else "") + example(e) for e in r.examples),
     }
 
-
+# %% ../../nbs/steps/04_verdicts.ipynb #1a39eb01
 def messages(rubric: Rubric, item: Item, texts: Sequence[str]) -> list[dict[str, str]]:
     """The chat messages that put answers to one item before a judge.
 
@@ -147,7 +147,7 @@ def messages(rubric: Rubric, item: Item, texts: Sequence[str]) -> list[dict[str,
     ]
     return [{"role": role, "content": text} for role, text in roles]
 
-
+# %% ../../nbs/steps/04_verdicts.ipynb #d5276fb3
 def _form(rubric: Rubric, item: Item, texts: Sequence[str]) -> str:
     "The form of a verdict, for the eye: field names, and what may stand in each."
     fields = schema(rubric, _size(rubric, item, texts))["properties"]
@@ -171,7 +171,7 @@ def _size(rubric: Rubric, item: Item, texts: Sequence) -> int:
         )
     return len(item.stems) if "part" in rubric.text else len(texts)
 
-
+# %% ../../nbs/steps/04_verdicts.ipynb #2582d962
 def _parts(rubric: Rubric, item: Item, texts: Sequence[str]) -> str:
     "Linked questions, each with its reference and its part of the answer."
     if "part" not in rubric.text or not texts:
@@ -222,7 +222,7 @@ def _verdicts(case: _Case, answer: Answer) -> list[dict]:
         for f, v, g in zip(fields, values, got)
     ]
 
-
+# %% ../../nbs/steps/04_verdicts.ipynb #3a23adb0
 def _score(data: Mapping, parts: int, rubric: Rubric) -> dict:
     "One score, or the mean of one a question; from 0 to 100, whatever the judge's scale."
     low, high = rubric.scale
@@ -241,7 +241,7 @@ def _score(data: Mapping, parts: int, rubric: Rubric) -> dict:
     share = (mean - low) / (high - low)
     return {"score": 100 * (1 - share if rubric.flipped else share)}
 
-
+# %% ../../nbs/steps/04_verdicts.ipynb #f014b64c
 def _judgments(case: _Case, answer: Answer, judge: Model) -> list[Judgment]:
     "One request's judgments; what it cost stands with the first."
     came = carried(answer, Judgment) | {"status": "ok", "error": None}

@@ -32,7 +32,7 @@ def _rescaled(r: Rubric, scale: tuple[int, int], flipped: bool) -> Rubric:
     examples = tuple(e if isinstance(e, str) else {**e, "score": there(e["score"])} for e in r.examples)
     return r._replace(anchors=anchors, examples=examples, scale=scale, flipped=flipped)
 
-
+# %% ../../nbs/steps/22_wordings.ipynb #72ed2183
 def reworded(
     r: Rubric,  # of kind score
     wording: str,  # one of WORDINGS

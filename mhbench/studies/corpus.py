@@ -56,7 +56,7 @@ def corpus_of(
         ],
     )
 
-
+# %% ../../nbs/studies/01_corpus.ipynb #4d141012
 def one_file(
     path: Path,  # a file, or a folder
     pattern: str,  # of the one file in a folder, e.g. "*.csv"
@@ -99,7 +99,7 @@ def _rated(path: Path, ratings: dict[str, Any]) -> Table:
         )
     return table
 
-
+# %% ../../nbs/studies/01_corpus.ipynb #e01e64bb
 def load_table(
     path: Path,  # a table of questions
     study: str,  # the items' study
@@ -150,7 +150,7 @@ def _offered(name: str) -> list[EntryPoint]:
     found = {(e.value, e.dist.name if e.dist else ""): e for e in entry_points(group=GROUP, name=name)}
     return list(found.values())
 
-
+# %% ../../nbs/studies/01_corpus.ipynb #839b4e3f
 def find_loader(
     name: str,  # a name in LOADERS, or of an entry point of the group mhbench.studies
 ) -> Callable[..., Corpus]:
@@ -183,7 +183,7 @@ def find_loader(
             "mend that package and install it again"
         )
 
-
+# %% ../../nbs/studies/01_corpus.ipynb #480390d3
 _OF_A_FILE = (  # what a broken file makes Python's own readers raise
     *(AttributeError, KeyError, IndexError, LookupError, OverflowError, RecursionError, UnicodeError),
     *(json.JSONDecodeError, csv.Error, sqlite3.Error, zipfile.BadZipFile, zlib.error, EOFError),
@@ -202,7 +202,7 @@ def _unread(loader: str, path: Path, error: Exception) -> NoReturn:
         remedy=remedy,
     )
 
-
+# %% ../../nbs/studies/01_corpus.ipynb #755194be
 def _called(load: Callable[..., Corpus], loader: str, path: Path, study: str | None, options: dict) -> Corpus:
     "What the loader returns; options that it does not take are refused, and so is what is no Corpus."
     takes = inspect.signature(load)
@@ -230,7 +230,7 @@ def _called(load: Callable[..., Corpus], loader: str, path: Path, study: str | N
         refuse(f"load_corpus: loader must return a Corpus; got {type(corpus).__name__} from {loader}")
     return corpus
 
-
+# %% ../../nbs/studies/01_corpus.ipynb #2c62cc57
 def _recorded(record: Any) -> Any:
     "What came with a corpus was not asked by this run, whatever its loader says; what an answer cost is not known."
     known: dict[str, Any] = {"origin": "recorded" if record.origin == "asked" else record.origin}
@@ -238,7 +238,7 @@ def _recorded(record: Any) -> Any:
         known |= {"cost_usd": None}
     return record.model_copy(update=known)
 
-
+# %% ../../nbs/studies/01_corpus.ipynb #426bd653
 def load_corpus(
     loader: str,  # a name that find_loader knows
     path: str | Path,  # a file or a folder

@@ -54,7 +54,7 @@ def demo_files() -> dict[str, Path]:
         out |= {f"{study}/{p.relative_to(folder).as_posix()}": p for p in found}
     return out
 
-
+# %% ../../nbs/studies/02_demo.ipynb #5d84418e
 def demo_canary() -> str:
     "The string that every file of the banks carries: what a corpus for training should be searched for."
     found = re.search(r"mhbench-canary-[0-9a-f-]{36}", (_STUDIES / "demo.md").read_text(encoding="utf-8"))

@@ -35,7 +35,7 @@ class Examinee(NamedTuple):
     sureness: float | None = None  # the probability that it gives the option it chooses
     memorised: float = 0.0  # share of the questions that it knows by heart
 
-
+# %% ../../nbs/studies/03_examinees.ipynb #59417ab0
 GUESSES = "guesses"  # in place of a skill: one over the number of options
 _VARIED = {"D_G": "gender", "D_N": "ethnicity"}  # what the levels of a gap are
 _SKILLS = {
@@ -131,7 +131,7 @@ def _answerable(item: Item) -> bool:
     "Whether an item has options, and is right or wrong by itself."
     return item.task in ("multiple_choice", "extended_matching", "multi_label")
 
-
+# %% ../../nbs/studies/03_examinees.ipynb #a454aba8
 def simulate_answers(
     items: Sequence[Item],  # as they are asked; those that a judge decides on are left out
     examinee: Examinee,
@@ -164,7 +164,7 @@ def simulate_answers(
         w.writerow([item.item_id, text, probabilities, *stated, "simulated", canary])
     return out.getvalue()
 
-
+# %% ../../nbs/studies/03_examinees.ipynb #49a0ca9a
 def _level(item: Item) -> str:
     return item.variant.get(_VARIED.get(item.variant.get("set", ""), ""), "")
 

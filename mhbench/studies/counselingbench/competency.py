@@ -96,7 +96,7 @@ def _four(key: np.ndarray, said: np.ndarray, *, weights: np.ndarray, classes: Se
         ]
     )
 
-
+# %% ../../../nbs/studies/counselingbench/04_competency.ipynb #6aa5c38a
 def competency_table(
     scores: pd.DataFrame,  # what score_responses returned
     by: Sequence[str] = ("category",),
@@ -148,7 +148,7 @@ def competency_table(
     columns += ["n_refused", "n_unread", "estimate", "ci_low", "ci_high", "interval", "level"]
     return pd.DataFrame(rows, columns=[c for c in columns if whole is not None or c != "n_not_asked"])
 
-
+# %% ../../../nbs/studies/counselingbench/04_competency.ipynb #19e94b23
 def _measured(g: pd.DataFrame, interval: str, n_boot: int, seed: int, level: float, size: int) -> list[dict]:
     "The four measures of one group, each with the kind of interval that it could be given."
     key, said = _letters(g)
@@ -212,7 +212,7 @@ def _in_families(out: pd.DataFrame, p: str, method: Literal["holm", "bh", "bonfe
         out.loc[family, "p_adjusted"] = adjust_p(out.loc[family, p], method)
     return out
 
-
+# %% ../../../nbs/studies/counselingbench/04_competency.ipynb #c5c64216
 def paired_models(
     scores: pd.DataFrame,
     pairs: Mapping[str, str],  # medical model -> its general counterpart
@@ -313,7 +313,7 @@ def over_units(
     out = pd.DataFrame(rows).reindex(columns=["group", *_TESTED])
     return _in_families(out, "p", method)
 
-
+# %% ../../../nbs/studies/counselingbench/04_competency.ipynb #98d09f20
 def compare_finetuned(
     accuracies: pd.DataFrame,  # one row a model, one column a competency (or mode)
     pairs: Mapping[str, str],  # medical model -> its general counterpart
@@ -357,7 +357,7 @@ def compare_competencies(
     out = pd.DataFrame(rows).reindex(columns=["first", "second", *_TESTED])
     return out.assign(p_adjusted=adjust_p(out["p"], method))
 
-
+# %% ../../../nbs/studies/counselingbench/04_competency.ipynb #93a029ec
 def competency_differences(
     scores: pd.DataFrame,
     *,

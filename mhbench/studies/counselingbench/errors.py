@@ -47,7 +47,7 @@ def error_sample(
         parts.append(g.iloc[np.sort(drawn)][["model", "item_id", "sample"]])
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["model", "item_id", "sample"])
 
-
+# %% ../../../nbs/studies/counselingbench/06_errors.ipynb #2760aceb
 def error_sheet(
     drawn: pd.DataFrame,  # what error_sample returned
     items: Iterable[Item],
@@ -93,7 +93,7 @@ def error_sheet(
         else pd.DataFrame(columns=["item_id", "model", "rater", "label", "comment"])
     )
 
-
+# %% ../../../nbs/studies/counselingbench/06_errors.ipynb #8c723728
 def _resolved(
     ratings: Iterable[Rating],
 ) -> pd.Series:  # (item_id, model) -> the label of most annotators; None where there is none
@@ -119,7 +119,7 @@ def _resolved(
     labels = majority(wide.where(wide.notna(), None).to_numpy(object))
     return pd.Series([None if pd.isna(x) else x for x in labels], index=wide.columns, dtype=object)
 
-
+# %% ../../../nbs/studies/counselingbench/06_errors.ipynb #03a88909
 _INTERVAL = ["estimate", "ci_low", "ci_high", "interval", "level"]
 
 
@@ -151,7 +151,7 @@ class Collected(NamedTuple):
     ratings: list[Rating]
     n_empty: int  # rows without a label
 
-
+# %% ../../../nbs/studies/counselingbench/06_errors.ipynb #d35e3158
 def write_errors(
     sheets: Sequence[str | Path],  # as error_sheet made them, filled in
     to: str | Path,  # the file to write: item_id, model, rater, label, comment

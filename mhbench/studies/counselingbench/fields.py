@@ -43,7 +43,7 @@ def plain_text(text: str) -> str:
     "The text with runs of white space as one space, line breaks kept, and none at its ends."
     return re.sub(r"\s*\n\s*", "\n", re.sub(r"[^\S\n]+", " ", text)).strip()
 
-
+# %% ../../../nbs/studies/counselingbench/01_fields.ipynb #c6f2ee89
 def parse_demographics(text: str) -> dict[str, str]:
     """The fields of a case's demographics, in the order of the text; absent where the text has none.
 
@@ -122,7 +122,7 @@ class Resolved(NamedTuple):
     labels: list[str | None]  # None where there is no majority
     how: list[str]  # agreed, tie_broken, three_ways, or undecided (the third did not say)
 
-
+# %% ../../../nbs/studies/counselingbench/01_fields.ipynb #7d0c2b2a
 def break_ties(first: Iterable[str], second: Iterable[str], third: Iterable[str | None]) -> Resolved:
     """The label of two annotators where they agree, else the one that the third annotator sides with.
 

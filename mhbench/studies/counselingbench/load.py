@@ -157,7 +157,7 @@ class CounselingRow(Record):
             + hashlib.sha256("\n".join([self.publisher, self.exam, self.case_text]).encode()).hexdigest()[:10]
         )
 
-
+# %% ../../../nbs/studies/counselingbench/02_load.ipynb #1a6af5cf
 class _Asked(CounselingRow):
     question: _Text
 
@@ -216,7 +216,7 @@ def _item(place: str, r: CounselingRow) -> dict[str, Any]:
         canary=r.canary,
     )
 
-
+# %% ../../../nbs/studies/counselingbench/02_load.ipynb #b5383aae
 def load_counselingbench(
     *csv: str | Path,  # files of the release, in any of its layouts; a question of several counts once, as in the first
     strict: bool = True,  # False: set bad rows aside rather than stop
@@ -265,7 +265,7 @@ def run_of(csv: str | Path) -> tuple[str, str]:
     at = len(parts) - 3 if len(parts) > 3 else 1
     return "_".join(parts[:at]), _MODES[parts[at]]
 
-
+# %% ../../../nbs/studies/counselingbench/02_load.ipynb #12f74dda
 def load_counselingbench_responses(
     csv: str | Path,  # a file with the column raw_pred
     *,
@@ -371,7 +371,7 @@ class ErrorRow(Record):
     def annotation(self) -> str:
         return f"{self.item_id}, {self.model}, {self.rater}"
 
-
+# %% ../../../nbs/studies/counselingbench/02_load.ipynb #bfbc8d7a
 def load_counselingbench_errors(
     csv: str | Path,  # columns item_id, model, rater, label; comment where given
     items: Iterable[Item] | None = None,  # the questions; None: any item_id is taken
@@ -431,7 +431,7 @@ def _tie_breaks(csv: Path, strict: bool = True, encoding: str = "utf-8-sig") -> 
     found = Counter(r.resolved[1] for r in rows if r is not None)
     return [f"{found[k]} competencies without a final label: {what}" for k, what in _HOW.items() if found[k]]
 
-
+# %% ../../../nbs/studies/counselingbench/02_load.ipynb #d8c9b9ed
 _LABELS = {"label", "label_h", "label_s"}
 
 
@@ -455,7 +455,7 @@ def _runs(files: Sequence[Path], model: str | None, mode: str | None) -> tuple[d
             found[file] = run
     return found, notes
 
-
+# %% ../../../nbs/studies/counselingbench/02_load.ipynb #713fa0ea
 def load(
     path: Path,  # a CSV file of the release, or a folder of them
     errors: str | None = None,  # people's labels of errors: a file, relative to the first one's folder

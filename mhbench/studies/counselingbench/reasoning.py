@@ -76,7 +76,7 @@ def _measured(scores: pd.DataFrame, value: str, measure: str, n_boot: int, seed:
         rows.append({"model": model, "measure": measure, "group": COMPETENCIES.get(category, category)} | e.row())
     return rows
 
-
+# %% ../../../nbs/studies/counselingbench/08_reasoning.ipynb #47e17872
 def accuracy_beside_bertscore(
     items: Sequence[Item],
     responses: Sequence[Response],  # of all modes; zero-shot answers are taken
@@ -117,7 +117,7 @@ def accuracy_beside_bertscore(
     place = out["group"].map(order).fillna(len(order))
     return out.assign(_at=place).sort_values(["model", "measure", "_at"], kind="stable")[columns].reset_index(drop=True)
 
-
+# %% ../../../nbs/studies/counselingbench/08_reasoning.ipynb #9e1d4d3f
 def radar_charts(beside: pd.DataFrame) -> pd.DataFrame:  # of accuracy_beside_bertscore
     "A chart a model and measure, side by side, each with all competencies; no row where fewer than three have both."
     groups = beside[beside["n"] > 0].groupby("group")["measure"].nunique()

@@ -117,7 +117,7 @@ def standings(accuracy: pd.DataFrame, choice: pd.DataFrame, marks: Mapping[str, 
     out = total.merge(tied, how="left", on=["model", "mode"]).fillna({"n_tied": 0}).astype({"n_tied": int})
     return out[[c for c in (*_STANDING, "level", "interval", *marks) if c in out]]
 
-
+# %% ../../../nbs/studies/counselingbench/05_tables.ipynb #e5d77efc
 def _in_order(accuracy: pd.DataFrame) -> pd.DataFrame:
     "Rows by way of answering, as the paper's table 2 orders them; the plain answer before votes."
     plain = accuracy["mode"].str.partition(",")[0].map({m: k for k, m in enumerate(_MODES_OF_PAPER)})
@@ -144,7 +144,7 @@ def by_competency(accuracy: pd.DataFrame) -> pd.DataFrame:  # mode, model, all, 
     wide = wide_cells(_in_order(accuracy), ["mode", "model"], "group")
     return wide.reindex(columns=["mode", "model", "all", *SHORT]).fillna("–")
 
-
+# %% ../../../nbs/studies/counselingbench/05_tables.ipynb #45c7724a
 def model_table(
     registry: Mapping[str, Mapping[str, Any]],  # model -> what its entry of params.yaml says
     pairs: Mapping[str, str],  # medical model -> the general model that it was made from
@@ -178,7 +178,7 @@ def radar_rows(accuracy: pd.DataFrame, mode: str) -> pd.DataFrame:
     ordered = rows.sort_values("group", key=lambda g: g.map(SHORT.index), kind="stable")
     return ordered if ordered["group"].nunique() > 2 else ordered[:0]
 
-
+# %% ../../../nbs/studies/counselingbench/05_tables.ipynb #3f177f0b
 def interval_rows(accuracy: pd.DataFrame, mode: str) -> pd.DataFrame:
     "The accuracies of one mode, all questions first, then the competencies in the paper's order."
     order = ["all", *SHORT]
@@ -214,7 +214,7 @@ def over_models(accuracy: pd.DataFrame, *, mode: str, method: Literal["holm", "b
         return pd.DataFrame(columns=_OVER_MODELS)
     return compare_competencies(wide, method=method)
 
-
+# %% ../../../nbs/studies/counselingbench/05_tables.ipynb #312ed79a
 def over_cases(
     accuracy: pd.DataFrame,
     choice: pd.DataFrame,
@@ -242,7 +242,7 @@ def pairs_not_asked(pairs: Mapping[str, str], asked: Mapping[str, str], mode: st
     gone = {a: b for a, b in pairs.items() if a not in asked}
     return {f"{a} beside {b}": f"not both of them answered in mode {mode}" for a, b in gone.items()}
 
-
+# %% ../../../nbs/studies/counselingbench/05_tables.ipynb #40ac6c44
 def medical_models(
     choice: pd.DataFrame,
     asked: Mapping[str, str],
@@ -258,7 +258,7 @@ def medical_models(
     out = paired_models(choice, asked, mode=mode, method=method, n_boot=n_boot, seed=seed)
     return out.assign(group=short_names(out["group"]))
 
-
+# %% ../../../nbs/studies/counselingbench/05_tables.ipynb #f53a840e
 def over_pairs(
     medical: pd.DataFrame,  # of medical_models
     *,
@@ -308,7 +308,7 @@ class ErrorLabels(NamedTuple):
     ratings: list[Rating]
     n_unmet: int  # of a question that the model was not asked here, or got right
 
-
+# %% ../../../nbs/studies/counselingbench/05_tables.ipynb #c133613f
 def labelled_errors(ratings: Iterable[Rating], choice: pd.DataFrame) -> ErrorLabels:
     "The labels of errors that are of a wrong answer of this run."
     models = set(choice["model"])

@@ -67,7 +67,7 @@ def _against_peers(
     found = self_enhancement(*parties, **same) or family_bias(*parties, others=True, **same)
     return next(b for b in found if b.annotator == judge)
 
-
+# %% ../../../nbs/studies/medqade/08_ensembles.ipynb #980b1b73
 def favouritism_table(
     said: JudgeLabels,  # of any students' answers: people need not have rated them
     students: Sequence[str],  # S names, as in said.labels
@@ -106,7 +106,7 @@ def favouritism_table(
     order = out["kind"].map({"self": 0, "family": 1, "other": 2})
     return out.assign(_at=order).sort_values("_at", kind="stable", ignore_index=True).drop(columns="_at")
 
-
+# %% ../../../nbs/studies/medqade/08_ensembles.ipynb #ee69ff64
 def why_no_favouritism(
     said: JudgeLabels,
     students: Sequence[str],

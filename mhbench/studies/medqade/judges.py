@@ -52,7 +52,7 @@ class Verdicts(NamedTuple):
     students: list[str]  # S, as in said.labels
     item_ids: list[str]  # N, likewise
 
-
+# %% ../../../nbs/studies/medqade/06_judges.ipynb #78f72ee5
 def all_verdicts(judgments: Iterable[Judgment]) -> Verdicts:
     "The judges' first labels of all answers that they judged, whether people rated these or not."
     first = [g for g in judgments if g.kind == "label" and g.repeat == 0]
@@ -114,7 +114,7 @@ def jury_curve(
         rows.append(("jury", c.confidence[k], e.estimate, e.n, e.ci_low, e.ci_high))
     return pd.DataFrame(rows, columns=columns)
 
-
+# %% ../../../nbs/studies/medqade/06_judges.ipynb #64f1d74f
 _JURY = ["who", "measure", *Estimate.from_limits(np.nan, n=0).row(), "n_few", "n_split"]
 
 
@@ -185,7 +185,7 @@ def effective_judges(correlations: pd.DataFrame) -> float:  # of error_correlati
     m = len(set(correlations["first"]) | set(correlations["second"]))
     return float(m / (1 + (m - 1) * rho)) if pd.notna(rho) and 1 + (m - 1) * rho > 0 else float("nan")
 
-
+# %% ../../../nbs/studies/medqade/06_judges.ipynb #d6e0ba81
 def error_matrix(correlations: pd.DataFrame, judges: Sequence[str]) -> np.ndarray:  # (A, A), NaN on the diagonal
     "The correlations as a symmetric matrix."
     out = np.full((len(judges), len(judges)), np.nan)

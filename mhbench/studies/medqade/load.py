@@ -78,7 +78,7 @@ def load_panel(
             )
     return validate(rows, Rating).records
 
-
+# %% ../../../nbs/studies/medqade/01_load.ipynb #90ec6ab4
 def load_students(
     csv: str | Path,  # columns item_id, one a student; origin where it is not recorded
     study: str = "medqade",
@@ -126,7 +126,7 @@ def _exported(file: Path) -> bool:
         f"load_exports: an export must be Label Studio's JSON; got {file.name}", place=str(file.parent), remedy=remedy
     )
 
-
+# %% ../../../nbs/studies/medqade/01_load.ipynb #fd3bcfdb
 def load_exports(
     folder: str | Path,  # with key.json and export*.json; without key.json there is nothing to read
 ) -> Annotated:  # ratings, and counts over all files
@@ -183,7 +183,7 @@ def _one_deck(path: Path) -> Path:
         )
     return files[0]
 
-
+# %% ../../../nbs/studies/medqade/01_load.ipynb #9c5e2926
 def load(
     path: Path,  # an Anki export, or the folder that holds one, and what lies beside it
     decks: Mapping[str, str] | None = None,  # language -> its export, from that folder; None: the one export

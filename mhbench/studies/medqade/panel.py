@@ -38,7 +38,7 @@ class Draw(NamedTuple):
     drawn: dict[bool, int]  # by match
     population: dict[bool, int]
 
-
+# %% ../../../nbs/studies/medqade/02_panel.ipynb #b5ca8ccd
 def stratified_draw(
     item_ids: Sequence[str],
     match: Sequence[bool],  # one an item
@@ -91,7 +91,7 @@ class Assignment(NamedTuple):
         "How many items each rater has."
         return dict(zip(self.raters, self.matrix.sum(1).tolist()))
 
-
+# %% ../../../nbs/studies/medqade/02_panel.ipynb #d570af3c
 def assign(
     item_ids: Sequence[str],
     raters: Sequence[str],  # R pseudonyms

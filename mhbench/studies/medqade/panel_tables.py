@@ -67,7 +67,7 @@ class Panel(NamedTuple):
         "The item of each column of `flat`."
         return np.tile(np.arange(len(self.item_ids)), len(self.students))
 
-
+# %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #54163d97
 def panel_of(
     ratings: Iterable[Rating],  # target: a student, or "difficulty"
     tie_breaker: str | None = None,  # who is asked where others differ, and is no member of the panel
@@ -92,7 +92,7 @@ def panel_of(
     hard = label_array(mine, raters, ["difficulty"], ids)[:, 0]
     return Panel(raters, students, ids, labels[: len(raters)], hard, labels[-1] if tie_breaker else None)
 
-
+# %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #f6730d65
 RATED_BY_ALL = "rated by all"
 
 
@@ -129,7 +129,7 @@ def part_of(panel: Panel, item_ids: Sequence[str]) -> Panel:
     kept = [panel.item_ids[k] for k in at]
     return Panel(panel.raters, panel.students, kept, panel.labels[:, :, at], panel.difficulty[:, at], broken)
 
-
+# %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #439eef67
 def resolved_labels(
     panel: Panel,
     core: Sequence[str] = (),  # items whose ties stay ties
@@ -149,7 +149,7 @@ def resolved_labels(
     decided[~asked] = None
     return np.concatenate([panel.labels, decided[None]])
 
-
+# %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #46dfaadf
 def majority_table(panel: Panel, core: Sequence[str]) -> pd.DataFrame:  # items, answers, n_items, without, share
     """How many answers have no majority: on the core, on the other items without and with the tie-breaker, on all.
 
@@ -225,7 +225,7 @@ def abstention_table(panel: Panel, *, n_boot: int = 1000, seed: int) -> pd.DataF
     found = abstention_by_difficulty(panel.flat, of_answer, n=n_boot, seed=seed, clusters=panel.item)
     return pd.DataFrame(found.rows(), columns=columns)
 
-
+# %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #79d8c109
 _MATCH = {
     False: "no student equals the key",
     True: "some student equals the key",
@@ -250,7 +250,7 @@ def item_strata(
     lexical = pd.Categorical(of_item, categories=list(_MATCH.values()), ordered=True).remove_unused_categories()
     return {"all": None, "difficulty": difficulty_strata(mean_difficulty(panel.difficulty)), "lexical match": lexical}
 
-
+# %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #13f40186
 def student_table(
     panel: Panel,
     strata: Mapping[str, pd.Categorical | None],
@@ -318,7 +318,7 @@ def comparable(panel: Panel, said: JudgeLabels, least: int = 10) -> JudgeLabels:
     enough = beside_majority(panel, said).sum(1) >= least
     return JudgeLabels([j for j, e in zip(said.judges, enough, strict=True) if e], said.labels[enough])
 
-
+# %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #8f09c45c
 def with_majority(
     panel: Panel,
     said: JudgeLabels,
@@ -343,7 +343,7 @@ def with_majority(
             rows.append({"annotator": judge, "metric": metric, **found, **counts})
     return pd.DataFrame(rows, columns=["annotator", "metric", *_ESTIMATE])
 
-
+# %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #4fe52779
 _CEILING = [
     "ceiling",
     "ceiling_low",
@@ -389,7 +389,7 @@ def alignment_table(
             rows.append({"annotator": judge, "metric": metric, **found, **counted})
     return pd.DataFrame(rows, columns=columns)
 
-
+# %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #368aa7fc
 def beside_ceiling(table: pd.DataFrame) -> pd.DataFrame:  # of alignment_table; annotator, metric, n, estimate, ...
     """The judges as a figure shows them, each below what a member of the panel reaches on the answers it labelled.
 

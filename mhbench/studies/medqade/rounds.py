@@ -45,7 +45,7 @@ def _shown(r: Response) -> Response:
     "An answer as people see it; one without words says so."
     return r if (r.text or "").strip() else r.model_copy(update={"text": _said(r)})
 
-
+# %% ../../../nbs/studies/medqade/07_rounds.ipynb #72ccdb92
 def population(
     items: Iterable[Item],
     responses: Iterable[Response],
@@ -87,7 +87,7 @@ class Round(NamedTuple):
     tasks: Tasks
     about: dict  # the round's parameters and counts
 
-
+# %% ../../../nbs/studies/medqade/07_rounds.ipynb #0656ecad
 def draw_round(
     of: Population,
     raters: Sequence[str],  # pseudonyms of the panel
@@ -134,7 +134,7 @@ def draw_round(
     }
     return Round(drawn, a, tasks, about)
 
-
+# %% ../../../nbs/studies/medqade/07_rounds.ipynb #e25d70a5
 def assignment_table(a: Assignment) -> pd.DataFrame:  # item_id, then a column a rater of 0 and 1
     "The matrix of who rates what."
     matrix = pd.DataFrame(a.matrix.T.astype(int), columns=a.raters)
@@ -181,7 +181,7 @@ class Ties(NamedTuple):
     tasks: list[dict]  # for Label Studio
     n_open: int  # items without all their ratings
 
-
+# %% ../../../nbs/studies/medqade/07_rounds.ipynb #06549701
 def find_ties(folder: str | Path) -> Ties:
     """The tie-breaker's list, from the exports in a round's folder.
 
@@ -208,7 +208,7 @@ def find_ties(folder: str | Path) -> Ties:
     n_open = int((wanted & ~there).any(axis=0).sum())
     return Ties(pd.DataFrame({"item_id": asked, "why": why}), [pages[i] for i in asked], n_open)
 
-
+# %% ../../../nbs/studies/medqade/07_rounds.ipynb #0c04f355
 def write_ties(ties: Ties, folder: str | Path) -> list[Path]:
     "Write the tie-breaker's tasks and the list of why each is there."
     folder = Path(folder)
@@ -244,7 +244,7 @@ def changed_answers(folder: str | Path, responses: Iterable[Response]) -> list[s
                 out.append(f"{model}, {item_id}")
     return out
 
-
+# %% ../../../nbs/studies/medqade/07_rounds.ipynb #38f8ebf8
 def came_back(
     folder: str | Path,  # of a round
     ratings: Iterable[Rating],

@@ -59,7 +59,7 @@ class SimulatedPanel(NamedTuple):
 def _sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
-
+# %% ../../../nbs/studies/medqade/03_simulate.ipynb #3a743f83
 def simulate_panel(
     judges: Sequence[Judge],
     students: Sequence[Student],
@@ -103,7 +103,7 @@ def simulate_panel(
         right, labels, np.array(["Easy", "Medium", "Hard"], dtype=object)[np.searchsorted(cut, seen)], d
     )
 
-
+# %% ../../../nbs/studies/medqade/03_simulate.ipynb #4507c603
 def simulated_ratings(
     panel: SimulatedPanel,
     judges: Sequence[Judge],
@@ -137,7 +137,7 @@ def simulated_ratings(
             ]
     return out
 
-
+# %% ../../../nbs/studies/medqade/03_simulate.ipynb #cfedefd1
 def share_right(ability: float) -> float:  # E over d of sigmoid(ability - d)
     "How often a simulated student is right."
     x, w = np.polynomial.hermite_e.hermegauss(60)
@@ -184,7 +184,7 @@ def _csv(rows: list[dict]) -> str:
     w.writerows(rows)
     return out.getvalue()
 
-
+# %% ../../../nbs/studies/medqade/03_simulate.ipynb #3cc71aa7
 def simulate_panel_files(
     pool: str | Path,  # CSV: item_id, key, accepted, wrong_1, wrong_2, hardness
     *,
@@ -278,7 +278,7 @@ def _right(pool: list[dict[str, str]], students: str) -> tuple[list[str], np.nda
     fine = {r["item_id"]: (r["key"], r["accepted"]) for r in pool}
     return names, np.array([[rows[i][s] in fine[i] for i in fine] for s in names])
 
-
+# %% ../../../nbs/studies/medqade/03_simulate.ipynb #410d9be9
 def simulate_judge_file(
     pool: str | Path,  # CSV: item_id, key, accepted, wrong_1, wrong_2, hardness
     students: str,  # their answers, as `simulate_panel_files` returned them
@@ -304,7 +304,7 @@ def simulate_judge_file(
         ]
     )
 
-
+# %% ../../../nbs/studies/medqade/03_simulate.ipynb #9ce585ef
 def expected_bias(
     judge: Judge,
     student: str,

@@ -31,7 +31,7 @@ def _columns(labels: np.ndarray, names: Sequence[str], function: str) -> np.ndar
         )
     return x
 
-
+# %% ../../../nbs/studies/medqade/04_tables.ipynb #8083657f
 def rater_reliability(
     labels: np.ndarray,  # (R, S, N)
     students: Sequence[str],  # S names

@@ -51,7 +51,7 @@ def question_agreement(
     ]
     return pd.DataFrame(rows)
 
-
+# %% ../../../nbs/studies/mentat/08_agreement.ipynb #9bcaff9f
 def mean_agreement(
     questions: pd.DataFrame,  # of question_agreement
     *,
@@ -67,7 +67,7 @@ def mean_agreement(
         rows.append(head | found.row() | {"undefined": len(part) - len(alphas)})
     return pd.DataFrame(rows)
 
-
+# %% ../../../nbs/studies/mentat/08_agreement.ipynb #296fddc4
 def rater_again(
     ratings: Iterable[Rating],  # of options A, B, ...
     *,
@@ -100,7 +100,7 @@ def rater_again(
         ]
     )
 
-
+# %% ../../../nbs/studies/mentat/08_agreement.ipynb #ddde8740
 def agreement_metrics(ratings: list[Rating], table: pd.DataFrame) -> dict:
     "Counts, and the mean agreement."
     kept = ["n", "estimate", "ci_low", "ci_high"]

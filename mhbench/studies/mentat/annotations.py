@@ -54,7 +54,7 @@ class Annotations(NamedTuple):
     left_out: Counter  # reason -> rows that are no annotation
     left_out_rows: list[tuple[str, str]]  # (file:line, reason), one a row
 
-
+# %% ../../../nbs/studies/mentat/03_annotations.ipynb #917c6783
 def scores_from_sliders(
     sliders: np.ndarray,  # (..., n_options), in the places of the page
     orders: np.ndarray,  # (..., n_options) int, each row a permutation of 0, 1, ...
@@ -74,7 +74,7 @@ def sliders_from_scores(
     options = orders if mapping == "shown" else np.argsort(orders, -1)
     return np.take_along_axis(scores, options, -1)
 
-
+# %% ../../../nbs/studies/mentat/03_annotations.ipynb #a7392d1b
 def _annotation(row: dict[str, str], place: str, mapping: Reading) -> tuple[list[float], list[int], str]:
     "Scores by option, the permutation, and the comment of one annotation."
 
@@ -104,7 +104,7 @@ def _annotation(row: dict[str, str], place: str, mapping: Reading) -> tuple[list
     scores = scores_from_sliders(np.array(sliders, float), np.array(order), mapping)
     return scores.tolist(), order, str(response.get("comment") or "").strip()
 
-
+# %% ../../../nbs/studies/mentat/03_annotations.ipynb #4bf7560b
 def _left_out(row: dict[str, str], n: int, last: bool) -> str:
     if row["rater_id"] or row["participant_name"]:
         return "page that asks who is rating"
@@ -112,7 +112,7 @@ def _left_out(row: dict[str, str], n: int, last: bool) -> str:
         return f"trial of type {row['trial_type'] or 'none'}"
     return "welcome page" if n == 0 else "closing page" if last else "page of instructions"
 
-
+# %% ../../../nbs/studies/mentat/03_annotations.ipynb #f86ca6a9
 def load_annotations(
     folder: str | Path,  # of jsPsych exports, one CSV a session
     mapping: Reading = "shown",  # what question_order means; see above
@@ -238,7 +238,7 @@ def _reading(firsts: list[Rating], n: int) -> tuple[np.ndarray | None, Reading |
         refuse(f"annotation_arrays: orders must name {n} options each; got shape {orders.shape}")
     return orders, cast(Reading, mappings[0])
 
-
+# %% ../../../nbs/studies/mentat/03_annotations.ipynb #8ca2dbbf
 def annotation_arrays(
     ratings: Iterable[Rating],  # with targets A, B, ...; others are refused
     leave_out: Iterable[str] = (),  # item ids, e.g. those that the authors left out

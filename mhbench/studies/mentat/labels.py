@@ -50,7 +50,7 @@ class WordingDistance(NamedTuple):
     n_questions: int  # with annotations in both wordings
     n_left_out: int  # questions that lack one of the two, or whose scores are all zero
 
-
+# %% ../../../nbs/studies/mentat/04_labels.ipynb #fed37bae
 def _mean_distance(x: np.ndarray, question: np.ndarray, second: np.ndarray, n_questions: int) -> np.ndarray:
     "Mean distance (P,) for assignments `second` (P, n) bool of annotations to the second of two wordings."
     cell = question + n_questions * second  # (P, n)
@@ -61,7 +61,7 @@ def _mean_distance(x: np.ndarray, question: np.ndarray, second: np.ndarray, n_qu
     )
     return np.nanmean(jensen_shannon(sums[:, 0], sums[:, 1]), -1)  # the mean's denominator cancels
 
-
+# %% ../../../nbs/studies/mentat/04_labels.ipynb #3e62626c
 def wording_distances(
     scores: np.ndarray,  # (n, K) float, not negative
     questions: np.ndarray,  # (n,) labels

@@ -48,7 +48,7 @@ def _settings(path: Path, sets: list[str]) -> dict[str, dict]:
         "preferences": {"creators": str(creators.resolve()) if creators.exists() else None},
     }
 
-
+# %% ../../../nbs/studies/mentat/11_load.ipynb #4285173d
 def load(
     path: Path,  # the folder of the release, encrypted or in the clear
     mapping: Reading = "shown",  # how the sliders are read, see load_annotations

@@ -44,7 +44,7 @@ def _at_bound(estimate: np.ndarray, low: np.ndarray, high: np.ndarray, bounds: t
         out.append(f"at its bound {on[0]:g}" if on else f"interval ends at the bound {' and '.join(ends)}" * bool(ends))
     return out
 
-
+# %% ../../../nbs/studies/mentat/10_preferences.ipynb #7f7d1310
 def rater_table(
     arrays: AnnotationArrays,
     fits: Mapping[str, PreferenceIntervals],  # offset -> the hierarchical model, as label_tables fits it
@@ -105,7 +105,7 @@ class Creators(NamedTuple):
     answers: dict[str, int]  # question -> the creator's option
     sources: dict[str, int]  # question -> the option that the source's own labels prefer, where these are preferences
 
-
+# %% ../../../nbs/studies/mentat/10_preferences.ipynb #936e2935
 def creators_of(
     items: Sequence[Item],
     rated: Collection[str],  # the questions that people rated
@@ -139,7 +139,7 @@ def creators_of(
         answers |= of_rated(said, rated, Path(file).name)
     return Creators(answers, sources)
 
-
+# %% ../../../nbs/studies/mentat/10_preferences.ipynb #c906497b
 def same_as_source(labels: pd.DataFrame, sources: Mapping[str, int], *, n_boot: int, seed: int) -> pd.DataFrame:
     "The share of questions in which the source's own labels prefer the same option; no row where it has none."
     known = labels[labels["question"].isin(sources)]
@@ -184,7 +184,7 @@ def from_sure_to_divided(labels: pd.DataFrame, n: int = 4) -> pd.DataFrame:  # q
     both = pd.concat(parts)
     return pd.concat([both[both["question"] == q] for q in shown], ignore_index=True)
 
-
+# %% ../../../nbs/studies/mentat/10_preferences.ipynb #1f060c66
 def preference_metrics(
     arrays: AnnotationArrays, models: pd.DataFrame, creators: Creators, headline: pd.DataFrame, wordings: pd.DataFrame
 ) -> dict:
@@ -214,7 +214,7 @@ def _as_written(item: Item) -> Item:
     order = range(len(item.options)) if item.order is None else item.order
     return item.model_copy(update={"soft_labels": [s for _, s in sorted(zip(order, item.soft_labels or []))]})
 
-
+# %% ../../../nbs/studies/mentat/10_preferences.ipynb #f8e537e9
 def simulated_truth(
     raters: pd.DataFrame,  # of rater_table
     labels: pd.DataFrame,  # of chosen_labels, symmetric

@@ -70,12 +70,12 @@ def _find(path: str | Path, stems: tuple[str, ...], suffix: str, caller: str) ->
         )
     return found[0]
 
-
+# %% ../../../nbs/studies/mentat/02_questions.ipynb #1501781b
 def _open(path: Path, password: str | None) -> bytes:
     data = path.read_bytes()
     return decrypt(data, password, path.name) if path.suffix == ".aes" else data
 
-
+# %% ../../../nbs/studies/mentat/02_questions.ipynb #45878289
 def _table(
     data: bytes, columns: tuple[str, ...], optional: tuple[str, ...], name: str, caller: str
 ) -> Iterator[tuple[str, dict[str, str]]]:
@@ -160,7 +160,7 @@ def _question(place: str, row: dict[str, str]) -> dict:
         protected=not row.get("canary"),
     )
 
-
+# %% ../../../nbs/studies/mentat/02_questions.ipynb #0f339edc
 def load_mentat(
     path: str | Path,  # the release's folder, or the file of questions (.csv or .csv.aes)
     password: str | None = None,  # as the authors' README gives it; not needed for a file in the clear
@@ -231,7 +231,7 @@ def _unprompt(row: dict, place: str) -> tuple[str, list[str]]:
         )
     return free[1], list(five.groups())
 
-
+# %% ../../../nbs/studies/mentat/02_questions.ipynb #7e7fad81
 def _prompt_item(place: str, row: dict, name: str, k: int, order: list[int]) -> dict:
     "One prompt of an evaluation set as the fields of an Item; `k` counts the prompts of its question."
     q, labels = f"mentat-{row['q_id']}", [float(x) for x in row["labels"]]
@@ -262,7 +262,7 @@ def _prompt_item(place: str, row: dict, name: str, k: int, order: list[int]) -> 
         protected=True,
     )
 
-
+# %% ../../../nbs/studies/mentat/02_questions.ipynb #f7c48cb8
 def load_mentat_set(
     path: str | Path,  # the release's folder, or the archive (.zip or .zip.aes)
     password: str | None,

@@ -96,7 +96,7 @@ def _again(arrays: AnnotationArrays, two: np.ndarray) -> tuple[np.ndarray, np.nd
     top = arrays.scores.argmax(1)
     return np.array([float(top[i] == top[j]) for i, j in pairs]), np.array([arrays.questions[i] for i, _ in pairs])
 
-
+# %% ../../../nbs/studies/mentat/06_readings.ipynb #b329b27b
 def _wordings(arrays: AnnotationArrays) -> tuple[np.ndarray, np.ndarray]:
     "Distance of mean scores between every two wordings of a question that has both, and the question."
     out, of = [], []
@@ -116,7 +116,7 @@ class ReadingTests(NamedTuple):
     estimates: pd.DataFrame  # test, reading, n, estimate, ci_low, ci_high, interval
     signs: pd.DataFrame  # test, unit, n, shown, release, even, p_value: in which reading each unit does better
 
-
+# %% ../../../nbs/studies/mentat/06_readings.ipynb #0a9e69bb
 def reading_tests(
     readings: Mapping[str, AnnotationArrays],  # what both_readings returned
     *,
@@ -160,7 +160,7 @@ def reading_tests(
     ]
     return ReadingTests(pd.DataFrame(rows, columns=["test", "reading", *_ROW]), pd.DataFrame(signs))
 
-
+# %% ../../../nbs/studies/mentat/06_readings.ipynb #48bbf5b8
 def _session_means(values: np.ndarray, sessions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     "The mean over each session's annotations that have a value."
     names = np.unique(sessions[~np.isnan(values)])
@@ -209,7 +209,7 @@ def _measures(arrays: AnnotationArrays, creators: Mapping[str, int]) -> pd.DataF
         ],
     ).set_index("question")
 
-
+# %% ../../../nbs/studies/mentat/06_readings.ipynb #5b81b627
 def agreement_by_reading(
     readings: Mapping[str, AnnotationArrays],  # what both_readings returned
     *,
@@ -280,7 +280,7 @@ def reading_fits(
                 )
     return pd.DataFrame(rows), fits
 
-
+# %% ../../../nbs/studies/mentat/06_readings.ipynb #1cd8e056
 def changed_questions(
     fits: Mapping[tuple[str, str, bool], HierarchicalFit],  # what reading_fits returned
     *,
@@ -334,7 +334,7 @@ def own_labels(items: Iterable[Item]) -> str:
     "What the labels that items carry are called: MENTAT publishes three sets of them."
     return " and ".join(sorted({i.origin.get("labels", "question file") for i in items}))
 
-
+# %% ../../../nbs/studies/mentat/06_readings.ipynb #4e29504b
 _CALLED = {"shown": "as shown", "release": "as released"}
 
 
@@ -355,7 +355,7 @@ def reading_labels(
     }
     return made | {own_labels(rated): None}
 
-
+# %% ../../../nbs/studies/mentat/06_readings.ipynb #a86766bd
 def beside_published(
     fits: Mapping[tuple[str, str, bool], HierarchicalFit],  # what reading_fits returned
     items: Iterable[Item],  # with the labels that were published
@@ -383,7 +383,7 @@ def beside_published(
     columns = ["published", "reading", "offset", "creators", "n", "n_same", "largest_difference"]
     return pd.DataFrame(rows, columns=columns)
 
-
+# %% ../../../nbs/studies/mentat/06_readings.ipynb #a55ebb96
 def score_by_labels(
     items: Sequence[Item],  # as prepared: options in any order
     responses: Sequence[Response],

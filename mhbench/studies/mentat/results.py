@@ -52,7 +52,7 @@ class _Reader(pickle.Unpickler):
             return super().find_class(module, name)
         raise pickle.UnpicklingError(f"it names {module}.{name}, which no table needs")
 
-
+# %% ../../../nbs/studies/mentat/09_results.ipynb #394c6725
 def pickled_table(
     data: bytes,  # a pickled DataFrame
     name: str = "table",  # of the file, for the error
@@ -103,7 +103,7 @@ def _said(reply: Any, place: str) -> dict:
     status = "truncated" if choice.finish_reason == "length" else "ok"
     return spent | {"text": text, "status": status, "finish_reason": choice.finish_reason}
 
-
+# %% ../../../nbs/studies/mentat/09_results.ipynb #74998929
 def load_mentat_results(
     folder: str | Path,  # of the release
     password: str | None,

@@ -35,7 +35,7 @@ class SliderPanel(NamedTuple):
     ties: np.ndarray  # (n_raters,) log nu of Davidson's model
     levels: np.ndarray  # (n_raters,) shift of all sliders, on the logit
 
-
+# %% ../../../nbs/studies/mentat/05_simulate.ipynb #30df3d7a
 def simulated_panel(
     items: Sequence[Item],  # with soft labels, all with the same number of options
     *,
@@ -74,7 +74,7 @@ def _orders(k: int) -> tuple[np.ndarray, np.ndarray]:
     outcomes = np.concatenate([levels[:, i] > levels[:, j], levels[:, i] < levels[:, j]], 1).astype(float)
     return levels, outcomes
 
-
+# %% ../../../nbs/studies/mentat/05_simulate.ipynb #13de2c0e
 def order_probabilities(
     worths: np.ndarray,  # (n_options,) log worths, two to six options
     slope: float,
@@ -112,7 +112,7 @@ def order_probabilities(
         f"worths {np.round(worths, 2).tolist()} and tie {tie:.2f}; bring the worths together, or lower tie"
     )
 
-
+# %% ../../../nbs/studies/mentat/05_simulate.ipynb #a54c028b
 def draw_scores(
     worths: np.ndarray,  # (n_options,) log worths
     slope: float,
@@ -162,7 +162,7 @@ def _session(rows: Sequence[Mapping], note: str, rater: str, rng: np.random.Gene
         )
     return out.getvalue()
 
-
+# %% ../../../nbs/studies/mentat/05_simulate.ipynb #b588904d
 def _trial(item: Item, scores: np.ndarray, mapping: Reading, rng: np.random.Generator) -> dict:
     "One annotation as a row of the export: options in a drawn order, in one of the item's wordings."
     order = rng.permutation(len(scores))
@@ -179,7 +179,7 @@ def _trial(item: Item, scores: np.ndarray, mapping: Reading, rng: np.random.Gene
         "q_key": _WORDINGS[wording],
     }
 
-
+# %% ../../../nbs/studies/mentat/05_simulate.ipynb #15deb1f5
 def simulate_annotations(
     items: Sequence[Item],  # with soft labels, and wordings in `variant` as load_mentat gives them
     *,

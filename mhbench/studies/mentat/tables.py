@@ -46,7 +46,7 @@ class _Labels(NamedTuple):
     facts: dict
     fit: PreferenceIntervals | None = None  # of all questions together
 
-
+# %% ../../../nbs/studies/mentat/07_tables.ipynb #4461bf23
 def _alone(model: str, data: tuple, ridge: float, n_boot: int, seed: int) -> _Labels:
     "Labels of each question by itself."
     scores, questions, _ = data
@@ -79,7 +79,7 @@ def _together(model: str, data: tuple, penalty: float, n_boot: int, seed: int) -
     facts |= dict(nll_of="all pairs, penalised" if offset == "symmetric" else "pairs with a winner, penalised")
     return _Labels(f.questions, f.probs, boot.probs.replicates, facts | {"n_unconverged": boot.n_unconverged}, boot)
 
-
+# %% ../../../nbs/studies/mentat/07_tables.ipynb #492285b7
 def _wrong(questions: np.ndarray, n_options: int, wrong_options: Mapping[str, Iterable[str]]) -> np.ndarray:
     "(Q, K) bool: the options that are objectively wrong."
     unknown = sorted(set(wrong_options) - set(questions.tolist()))
@@ -106,7 +106,7 @@ def _top_k_rows(got: _Labels, probs: np.ndarray, creators: Mapping[str, int], n_
         rows.append(dict(k=k + 1, n=len(known), estimate=e.estimate, ci_low=e.ci_low, ci_high=e.ci_high))
     return rows
 
-
+# %% ../../../nbs/studies/mentat/07_tables.ipynb #015a104b
 def label_tables(
     arrays: AnnotationArrays,
     *,
@@ -159,7 +159,7 @@ def label_tables(
         fits,
     )
 
-
+# %% ../../../nbs/studies/mentat/07_tables.ipynb #7e3fa670
 def _label_frame(head: dict, questions: np.ndarray, probs, low, high, wrong) -> pd.DataFrame:
     "One row an option."
     n, k = probs.shape
@@ -223,7 +223,7 @@ def _with_limits(r) -> str:
         return f"{r.estimate:.2f}, no interval"
     return f"{r.estimate:.2f} [{r.ci_low:.2f}, {r.ci_high:.2f}]"
 
-
+# %% ../../../nbs/studies/mentat/07_tables.ipynb #a4687a14
 def _wide(averages: pd.DataFrame, index: list[str], as_published: bool) -> pd.DataFrame:
     "One column a group of models, in order of appearance, its largest number of models in the heading."
     n = averages.groupby("models", sort=False)["n_models"].max()
@@ -247,7 +247,7 @@ def table_1(
     known = [c for c in PAPER_CATEGORIES if c in wide.index]
     return wide.loc[[*known, *(c for c in wide.index if c not in known)]].rename_axis("mean accuracy")
 
-
+# %% ../../../nbs/studies/mentat/07_tables.ipynb #51f8d278
 def by_category(
     averages: pd.DataFrame,  # of average_models or paper_averages: mode, answered_by, by, group, models, ...
     mode: str = "zero_shot",
@@ -278,7 +278,7 @@ def beside_each_other(
     wide.columns = [f"{category}, {measure}" for category, measure in wide.columns]
     return wide.reset_index()
 
-
+# %% ../../../nbs/studies/mentat/07_tables.ipynb #a0ad9385
 def table_2(
     averages: pd.DataFrame,  # set, level, models, n_models, estimate, ci_low, ci_high
     *,
@@ -350,7 +350,7 @@ def prompt_wordings(
     ]
     return pd.DataFrame(rows)
 
-
+# %% ../../../nbs/studies/mentat/07_tables.ipynb #aea68d25
 def wordings_compared(
     scores: pd.DataFrame,  # of score_responses
     wordings: Mapping[str, str],  # a model's entry with another wording of the prompt -> its entry with the first one
@@ -371,7 +371,7 @@ def wordings_compared(
             parts.append(prompt_wordings(two, n_boot=n_boot, seed=seed))
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
 
-
+# %% ../../../nbs/studies/mentat/07_tables.ipynb #5083aef5
 def annotation_page(
     arrays: AnnotationArrays,  # with orders and their reading
     line: int,  # which annotation

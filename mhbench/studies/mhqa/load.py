@@ -60,7 +60,7 @@ _Text = Annotated[str, Field(pattern=r"\S")]
 def _folded(text: str) -> str:
     return " ".join(mend_option(text).casefold().split())
 
-
+# %% ../../../nbs/studies/mhqa/01_load.ipynb #c99dffd4
 class MHQARow(Record):
     "One row of a released file, under the column names of MHQA-gold."
 
@@ -96,7 +96,7 @@ class MHQARow(Record):
             raise ValueError(f"option1 to option4 must differ; got {same[0]!r} twice")
         return self
 
-
+# %% ../../../nbs/studies/mhqa/01_load.ipynb #fa4f3ec4
 class _Agreeing(MHQARow):
     @model_validator(mode="after")
     def _text_and_number_agree(self):
@@ -136,7 +136,7 @@ def _split(path: Path) -> str:
         return "gold"
     return re.sub(r"[^a-z0-9_.+]", "_", stem.removeprefix("mhqa_b_").removeprefix("mhqa_")) or "mhqa"
 
-
+# %% ../../../nbs/studies/mhqa/01_load.ipynb #2b61e956
 def load_mhqa(
     csv: str | Path,  # a file of the release: MHQA-gold, or a split of MHQA-B
     *,
@@ -279,7 +279,7 @@ def load_mhqa_results(
         rows.append((place, about | {"origin": "recorded", "attempts": 0, "cost_usd": None} | said))
     return validate(rows, Response).records, strange
 
-
+# %% ../../../nbs/studies/mhqa/01_load.ipynb #0c8fb071
 def _gold(folder: Path) -> tuple[Path, list[Path], list[Path]]:
     "The file of questions in a folder, files of recorded answers, and others."
     found = sorted(folder.glob("*.csv"))
@@ -299,7 +299,7 @@ def _settings(questions: Path) -> dict[str, dict]:
     }
     return {"profile": {"beside": there}} if there and _split(questions) == "gold" else {}
 
-
+# %% ../../../nbs/studies/mhqa/01_load.ipynb #0cfb8ca9
 def load(
     path: Path,  # a CSV file of the release, or a folder with one file of questions, or with MHQA-gold among others
     **options,  # of load_mhqa

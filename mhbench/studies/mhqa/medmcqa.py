@@ -30,7 +30,7 @@ def _first_option(rows: list[dict[str, Any]], first: int | None) -> int:
         refuse(f"load_medmcqa: cop must say whether options count from 0 or from 1; got {sorted(keys)}", remedy=remedy)
     return fits[0]
 
-
+# %% ../../../nbs/studies/mhqa/04_medmcqa.ipynb #58bd93d8
 def load_medmcqa(
     path: Path,  # JSON lines, CSV or Parquet of the release
     *,

@@ -95,7 +95,7 @@ def _measured(
         found[f"{average} F1"] = estimate(score, truth, said, **options)
     return found
 
-
+# %% ../../../nbs/studies/mhqa/03_profile.ipynb #38314aaa
 def accuracy_and_f1(
     scores: pd.DataFrame,  # of the score stage
     by: str,  # category or topic
@@ -126,7 +126,7 @@ def accuracy_and_f1(
     columns = ["model", "mode", "group", "measure", *Estimate.from_limits(np.nan, n=0).row(), "n_refused", "n_unread"]
     return pd.DataFrame(rows, columns=[*columns, "n_not_asked"] if whole is not None else columns)
 
-
+# %% ../../../nbs/studies/mhqa/03_profile.ipynb #a7c3067c
 def wide_table(measures: pd.DataFrame) -> pd.DataFrame:  # model, mode, and a column a group and measure
     "The paper's layout, in percent: a row a model and setting, with n and the interval in every cell."
     shown = measures[measures["measure"] != "macro F1"]
@@ -170,7 +170,7 @@ def trained_measures(
     measured = Estimate.from_limits(np.nan, n=0).row()
     return pd.DataFrame(rows, columns=["by", "model", "mode", "group", "measure", *measured])
 
-
+# %% ../../../nbs/studies/mhqa/03_profile.ipynb #7aafdc91
 def with_trained(
     measures: pd.DataFrame,  # of accuracy_and_f1
     trained: pd.DataFrame,  # of trained_measures
@@ -246,7 +246,7 @@ def banks_counted(
     found = [topic_counts(_bank(of, top)).assign(part=name) for name, of in counted.items()]
     return pd.concat(found, ignore_index=True) if found else topic_counts([])
 
-
+# %% ../../../nbs/studies/mhqa/03_profile.ipynb #8d88dd6a
 def nearest_label(
     items: Sequence[Item],
     labels: Mapping[str, str],  # of a rubric: label -> what it means
@@ -265,7 +265,7 @@ def nearest_label(
     same: dict[str, Any] = dict(model="item", judge=judge, kind="label", rubric=rubric, status="ok")
     return [Judgment(item_id=i.item_id, study=i.study, label=at[r.text], text="", **same) for i, r in zip(items, said)]
 
-
+# %% ../../../nbs/studies/mhqa/03_profile.ipynb #3837d072
 def judged_shares(
     verdicts: Mapping[str, Sequence[Judgment]],  # source (a bank's name) -> verdicts of one rubric
     labels: Sequence[str],  # of the rubric, in their order
@@ -295,7 +295,7 @@ def label_test(shares: pd.DataFrame) -> pd.DataFrame:  # judge, chi2, df, p, n
             rows.append({"judge": judge, "chi2": c.statistic, "df": c.df, "p": c.p, "n": c.n})
     return pd.DataFrame(rows)
 
-
+# %% ../../../nbs/studies/mhqa/03_profile.ipynb #5914ef24
 def repeat_agreement(
     judgments: Sequence[Judgment],
     *,

@@ -126,7 +126,7 @@ def _question(fact: Fact, wording: int) -> str:
     text = _WORDINGS[fact.family][wording].format(subject=fact.subject).replace(", does", " does")
     return text[0].upper() + text[1:]
 
-
+# %% ../../../nbs/studies/mhqa/02_simulate.ipynb #0c4cf4b5
 def _wrong(fact: Fact, rng: np.random.Generator) -> list[str]:
     if fact.family == "predictor":
         pool = _HARMLESS
@@ -142,7 +142,7 @@ def _options(fact: Fact, rng: np.random.Generator) -> tuple[list[str], int]:  # 
     order = rng.permutation(4)
     return [options[i] for i in order], int(np.flatnonzero(order == 0)[0])
 
-
+# %% ../../../nbs/studies/mhqa/02_simulate.ipynb #a6d4327f
 _OF_BANK = ["id", "valid_question", "topic", "type", "question", "option1", "option2", "option3", "option4"]
 _OF_BANK += ["correct_answer", "correct_option_num", "canary"]
 
@@ -200,7 +200,7 @@ def statement(
     text = _SAYS[fact.family].format(subject=fact.subject.rstrip(","), answer=fact.answer.lower())
     return text[0].upper() + text[1:]
 
-
+# %% ../../../nbs/studies/mhqa/02_simulate.ipynb #cbca3b3d
 def abstract_of(fact: Fact) -> list[tuple[str, str]]:  # label, text
     "The parts of a fact's abstract."
     return [
@@ -232,7 +232,7 @@ def _article(n: int, fact: Fact, canary: str) -> str:
         f"<Month>3</Month><Day>{n % 28 + 1}</Day></PubMedPubDate></History></PubmedData></PubmedArticle>"
     )
 
-
+# %% ../../../nbs/studies/mhqa/02_simulate.ipynb #4c1f9db9
 def simulate_pubmed(*, canary: str, facts: Sequence[Fact] = LITERATURE) -> str:
     "One abstract a fact, as a file of PubMed's XML."
     articles = "\n".join(_article(n, f, canary) for n, f in enumerate(facts))
@@ -284,7 +284,7 @@ def simulate_composed(
         answer["correct"] = next(o for o in answer["options"] if o != answer["correct"])
     return "\n".join(json.dumps(row, ensure_ascii=False) for row in lines) + "\n"
 
-
+# %% ../../../nbs/studies/mhqa/02_simulate.ipynb #5f88e423
 def literature_files(*, seed: int, canary: str) -> dict[str, str]:  # file name -> content
     "The demo's literature: records, a recorded composer, reference passages."
     return {
@@ -304,7 +304,7 @@ def simulate_passages(*, canary: str, facts: Sequence[Fact] = LITERATURE) -> str
     marked = [r | {"synthetic": True, "canary": canary} for r in rows]
     return "\n".join(json.dumps(r, ensure_ascii=False) for r in marked) + "\n"
 
-
+# %% ../../../nbs/studies/mhqa/02_simulate.ipynb #6e4b0de7
 READER_ERRS = 0.12  # share of questions at which each of the first readers names a wrong option
 
 

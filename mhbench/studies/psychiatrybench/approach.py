@@ -49,7 +49,7 @@ def awaiting(items: Iterable[Item]) -> list[Item]:
     "The items that have no question of their own."
     return [i for i in items if i.variant.get("question") == AWAITING]
 
-
+# %% ../../../nbs/studies/psychiatrybench/03_approach.ipynb #e9957119
 def question_requests(
     items: Sequence[Item],  # task open; the key is the expert's approach
     asker: Model,
@@ -79,7 +79,7 @@ def question_requests(
         for i in items
     ]
 
-
+# %% ../../../nbs/studies/psychiatrybench/03_approach.ipynb #64c80ff2
 def _first_step(item: Item, dir: str | Path | None) -> list[dict[str, str]]:
     "The messages that have a question written from the case and the approach."
     name = "steps/approach_question.yaml"
@@ -122,7 +122,7 @@ def _tries(
         waiting = [i for i, q, c in zip(waiting, questions, checks, strict=True) if not _relevant(q, c)]
     return tries
 
-
+# %% ../../../nbs/studies/psychiatrybench/03_approach.ipynb #f0ff94c5
 def write_questions(
     items: Sequence[Item],  # of `awaiting`
     asker: Asked,  # writes
@@ -194,7 +194,7 @@ def plan_questions(
 
     return _tries(items, attempts, write, check), of_asker, of_checker
 
-
+# %% ../../../nbs/studies/psychiatrybench/03_approach.ipynb #ca8c8f5f
 def _supposed(question: Response, judge: str) -> Judgment:
     "The verdict on a question that is not known yet: relevant, where there is a question."
     about = {k: getattr(question, k) for k in ("study", "item_id", "model", "mode", "sample")}
@@ -236,7 +236,7 @@ class Check(NamedTuple):
     relevant: bool
     instead: str  # the question that the person would ask; "" where this one stands
 
-
+# %% ../../../nbs/studies/psychiatrybench/03_approach.ipynb #1156661a
 def read_question_sheet(
     path: str | Path,  # a CSV file, as `question_sheet` made it and a person filled it in
     rater: str,  # who filled it in, by a pseudonym
@@ -269,7 +269,7 @@ def read_question_sheet(
             out[name] = Check(name, rater, said == "yes", instead)
     return list(out.values())
 
-
+# %% ../../../nbs/studies/psychiatrybench/03_approach.ipynb #4fb83712
 def read_question_sheets(
     sheets: Mapping[str, str | Path],  # pseudonym -> the sheet that this person filled in
     tries: Tries,
@@ -306,7 +306,7 @@ def decide_questions(
         by_item.setdefault(check.item_id, []).append(check)
     return [_decided(*last[i.item_id], n[i.item_id], by_item.get(i.item_id, [])) for i in items]
 
-
+# %% ../../../nbs/studies/psychiatrybench/03_approach.ipynb #19526e30
 def _decided(question: Response, check: Judgment, tries: int, people: Sequence[Check]) -> Decided:
     own = sorted({p.instead for p in people if p.instead})
     if len(own) > 1:
@@ -332,7 +332,7 @@ def _why(question: Response, check: Judgment) -> str:
         return f"the question could not be had: {question.status}"
     return "the question is not relevant" if check.label == "no" else "there is no verdict on the question"
 
-
+# %% ../../../nbs/studies/psychiatrybench/03_approach.ipynb #5a626138
 def asked_items(
     items: Sequence[Item],  # all of the study
     outcomes: Sequence[Decided],

@@ -59,7 +59,7 @@ def _over(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(bottom > 0, top / np.where(bottom > 0, bottom, 1), np.nan)
 
-
+# %% ../../../nbs/studies/psychiatrybench/04_classification.ipynb #73891fa9
 def label_measures(
     truth: np.ndarray,  # (N, L) bool
     said: np.ndarray,  # (N, L) bool
@@ -102,7 +102,7 @@ def _parts(scores: pd.DataFrame, items: Sequence[Item]) -> Iterable[tuple[dict, 
         labels = list(dict.fromkeys(n for item_id in g["item_id"] for n in options[item_id]))
         yield {"model": model, "mode": mode, "task": category}, there, labels, counts
 
-
+# %% ../../../nbs/studies/psychiatrybench/04_classification.ipynb #5d4178eb
 _ESTIMATE = list(Estimate.from_limits(np.nan, n=0).row())
 _COUNTED = ["n_not_asked", "n_missing", "n_refused", "n_unread"]
 
@@ -132,7 +132,7 @@ def classification_table(
         rows += [about | {"measure": name} | e.row() for name, e in found.items()]
     return pd.DataFrame(rows, columns=["model", "mode", "task", "measure", *_ESTIMATE, *_COUNTED])
 
-
+# %% ../../../nbs/studies/psychiatrybench/04_classification.ipynb #171d3445
 def _bootstrapped(truth, said, unknown, normal, clusters, n_boot, seed, level) -> dict[str, Estimate]:
     def measures(truth, said, unknown, *, weights):
         return label_measures(truth, said, unknown, normal, weights=weights)
@@ -147,7 +147,7 @@ def _bootstrapped(truth, said, unknown, normal, clusters, n_boot, seed, level) -
         out[name] = Estimate.from_replicates(value, replicates, **units, level=level, share=share)
     return out
 
-
+# %% ../../../nbs/studies/psychiatrybench/04_classification.ipynb #64245054
 def label_scores(
     scores: pd.DataFrame,
     items: Sequence[Item],
@@ -179,7 +179,7 @@ def label_scores(
     columns = ["model", "mode", "task", "label", "n_true", "n_answered", "n_both", *_ESTIMATE]
     return pd.DataFrame(rows, columns=columns)
 
-
+# %% ../../../nbs/studies/psychiatrybench/04_classification.ipynb #591755ca
 def confusions(
     scores: pd.DataFrame,
     items: Sequence[Item],

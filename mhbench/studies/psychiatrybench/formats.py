@@ -52,7 +52,7 @@ def set_structures(
         rows.append((name, len(one.stems) if one else 0, len(many), not why, why))
     return pd.DataFrame(rows, columns=["set", "n_full", "n_separated", "shared", "why"])
 
-
+# %% ../../../nbs/studies/psychiatrybench/05_formats.ipynb #e5f7e857
 def _difference(one: Item | None, many: Sequence[Item]) -> str:
     "Why two forms are not one question; empty where they are."
     if one is None or not many:
@@ -126,7 +126,7 @@ def _shared(g: pd.DataFrame) -> pd.DataFrame:
     complete = (there | ~g["shared"]).groupby(g["set"]).transform("all")
     return g[there & complete]
 
-
+# %% ../../../nbs/studies/psychiatrybench/05_formats.ipynb #b825f96b
 def format_counts(
     units: pd.DataFrame,  # of format_units
 ) -> pd.DataFrame:  # model, mode, sets, n, right_full, ..., only_full, only_separated, p (McNemar), n_missing
@@ -157,7 +157,7 @@ def format_counts(
     columns = ["model", "mode", *_COUNTS, "only_full", "only_separated", "p", "sets_without_answer"]
     return pd.DataFrame(rows, columns=columns)
 
-
+# %% ../../../nbs/studies/psychiatrybench/05_formats.ipynb #1c417012
 def _rate(name: str):
     def rate(full, separated, size, same, *, weights):
         return {
@@ -173,7 +173,7 @@ def _rate(name: str):
 
     return rate
 
-
+# %% ../../../nbs/studies/psychiatrybench/05_formats.ipynb #75a2e796
 RATES = (
     "partial credit, full",
     "accuracy, separated",
@@ -214,7 +214,7 @@ def format_rates(
             rows.append({"model": model, "mode": mode, "measure": name, "on": on} | found.row())
     return pd.DataFrame(rows, columns=["model", "mode", "measure", "on", *_ESTIMATE])
 
-
+# %% ../../../nbs/studies/psychiatrybench/05_formats.ipynb #e08c4f8f
 def rates_layout(rates: pd.DataFrame) -> pd.DataFrame:  # of format_rates; model, mode, then a column a measure
     """The same with one row a model and mode: measures of all sets, then of the sets that both formats share.
 

@@ -112,7 +112,7 @@ def load_psychiatrybench(
         Path(set_aside).write_text("".join(json.dumps(b, ensure_ascii=False) + "\n" for b in bad), encoding="utf-8")
     return good
 
-
+# %% ../../../nbs/studies/psychiatrybench/02_load.ipynb #15c4699e
 def _items_of(
     place: str, row: dict[str, Any], labels: Mapping, emi: str, protected: bool | None, separate: bool
 ) -> list[Item]:
@@ -154,7 +154,7 @@ def _items_of(
         out.append((place, item | fields))
     return validate(out, Item).records
 
-
+# %% ../../../nbs/studies/psychiatrybench/02_load.ipynb #ccb3e2e0
 def _single_choices(
     file: Path, key: str, protected: bool | None, strict: bool, set_aside: str | Path | None
 ) -> Validated:

@@ -61,7 +61,7 @@ class _Row(Record):
     def items(self, labels: Mapping) -> list[dict]:
         raise NotImplementedError
 
-
+# %% ../../../nbs/studies/psychiatrybench/01_rows.ipynb #2325a817
 class _Open(_Row):
     question: _Text
     answer: _Text
@@ -97,7 +97,7 @@ class _Approach(_Row):
             )
         ]
 
-
+# %% ../../../nbs/studies/psychiatrybench/01_rows.ipynb #ddff4a9f
 class _Classification(_Row):
     history: _Text
     categories: list[_Text] | _Text  # names, or one text that lists them; none, or Normal: healthy
@@ -122,7 +122,7 @@ class _Classification(_Row):
             )
         return out
 
-
+# %% ../../../nbs/studies/psychiatrybench/01_rows.ipynb #5e21c9b0
 def _named_labels(said: list[str] | str, form: str, options: list[str], aliases: Mapping[str, str]) -> list[str]:
     "The names of a row in the list's spelling; Normal where there is none."
     texts = [said] if isinstance(said, str) else said
@@ -155,7 +155,7 @@ class _Choices(_Row):
             raise ValueError("choices must differ")
         return self
 
-
+# %% ../../../nbs/studies/psychiatrybench/01_rows.ipynb #d6277dfb
 class _MCQ(_Choices):
     question: _Text
     answer: Annotated[list[Annotated[str, Field(pattern=r"^[A-Za-z]$")]], Field(min_length=1)]
@@ -171,7 +171,7 @@ class _MCQ(_Choices):
             )
         ]
 
-
+# %% ../../../nbs/studies/psychiatrybench/01_rows.ipynb #eafc87dc
 class _EMI(_Choices):
     header: _Text
     required: _Text
@@ -214,7 +214,7 @@ class _EMI(_Choices):
             *one,
         ]
 
-
+# %% ../../../nbs/studies/psychiatrybench/01_rows.ipynb #99932db5
 class _Separated(_Choices):
     set: Id | None = None  # the id of the set that the question was taken from
     number: Annotated[int, Field(ge=1)] | None = None  # its place in the set

@@ -79,7 +79,7 @@ def tasks_by_book(items: Sequence[Item]) -> pd.DataFrame:  # book, then a column
     wide = wide.fillna(0).astype(int).sort_index(key=lambda books: books.str.startswith("("))
     return wide.rename_axis(columns=None).reset_index()
 
-
+# %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #321ed749
 def counts_beside(items: Sequence[Item]) -> pd.DataFrame:  # task, items, books, cases, published
     "How many items of each task are here, from how many books and cases, and how many the paper has."
     names = [
@@ -105,7 +105,7 @@ class Column(NamedTuple):
     there: np.ndarray | None = None  # (M, N) bool: answered
     counts: pd.DataFrame | None = None  # (M, 3) n (answers), n_refused, n_unread; None: n is how many have a value
 
-
+# %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #dc9f35a4
 def result_columns(
     scores: pd.DataFrame,  # of the score stage
     judged: pd.DataFrame,  # judge's verdicts: item_id, cluster, category, model, points
@@ -138,7 +138,7 @@ def _became(rows: pd.DataFrame, models: Sequence[str]) -> pd.DataFrame:  # (M, 3
     came = [int((what_became(rows[rows["model"] == m]) != FAILED).sum()) for m in models]
     return pd.DataFrame(counts, columns=["n_refused", "n_unread"]).assign(n=came)[["n", "n_refused", "n_unread"]]
 
-
+# %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #e66c3a9a
 def _point_column(rows: pd.DataFrame, models: Sequence[str]) -> Column | None:
     if not len(rows):
         return None
@@ -162,7 +162,7 @@ def _label_column(own: pd.DataFrame, options: Mapping, models: Sequence[str]) ->
         said[m] = key_and_answer(answers, [[]] * len(ids), labels)[1]
     return Column(first["cluster"].to_numpy(), None, truth, said, there)
 
-
+# %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #e1dfb55d
 def _weighted(column: Column, w: np.ndarray) -> np.ndarray:  # (B, M)
     "The value of a column for every model and every row of weights."
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -194,7 +194,7 @@ class Standings(NamedTuple):
     n_items: np.ndarray  # (C + 1,) items that some model has a value for
     lost: dict[str, np.ndarray]  # n_refused and n_unread: (C + 1, M) answers; NaN in a column that a judge scores
 
-
+# %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #2cd661d0
 def draw_standings(
     columns: Mapping[str, Column],
     models: Sequence[str],
@@ -232,7 +232,7 @@ def draw_standings(
     lost = {name: _lost(columns.values(), name, len(models)) for name in ("n_refused", "n_unread")}
     return Standings(tuple(models), names, table(ones)[0], draws, n, clusters, sizes, lost)
 
-
+# %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #625f5656
 def _lost(columns: Iterable[Column], name: str, n_models: int) -> np.ndarray:  # (C + 1, M)
     "How many answers of each column were refusals, or unread, and of all columns where that is known."
     none = np.full(n_models, np.nan)
@@ -298,7 +298,7 @@ def results_table(s: Standings, level: float = 0.95) -> pd.DataFrame:  # model, 
     columns = ["model", "task", "mark", *_ESTIMATE[:1], "n_without", *s.lost, *_ESTIMATE[1:]]
     return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(s.lost, "Int64"))
 
-
+# %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #561320a0
 def rank_table(
     s: Standings, level: float = 0.95
 ) -> pd.DataFrame:  # model, n, n_without, ... (rank), first (share of draws in front)
@@ -322,7 +322,7 @@ def rank_table(
         rows.append(counted | e.row() | {"first": float((ranks[:, k] < 1.5).mean())})
     return pd.DataFrame(rows, columns=columns).sort_values("estimate", ignore_index=True)
 
-
+# %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #ce6f0a98
 def _in_common(column: Column, at: Sequence[int]) -> Column:
     "A column with the items alone to which all of some models have a value."
     if column.points is not None:
@@ -333,7 +333,7 @@ def _in_common(column: Column, at: Sequence[int]) -> Column:
     both = column.there[at].all(axis=0)
     return Column(column.cluster[both], None, column.truth[both], column.said[at][:, both], column.there[at][:, both])
 
-
+# %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #10bf0464
 def paired_table(
     columns: Mapping[str, Column],
     models: Sequence[str],  # of the columns
@@ -372,7 +372,7 @@ def paired_table(
         ]
     return pd.DataFrame(rows, columns=["model", "against", "task", "n_left_out", *_ESTIMATE])
 
-
+# %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #9067ff04
 def stability_table(s: Standings, level: float = 0.95) -> pd.DataFrame:  # model, measure, n (tasks), ..., weakest
     """How even a model is over the tasks: the standard deviation of its columns beyond what draws of cases make, the
     range that was seen, its weakest task, and the rank correlation of its columns with the mean of the other models'.
@@ -403,7 +403,7 @@ def stability_table(s: Standings, level: float = 0.95) -> pd.DataFrame:  # model
             rows.append({"model": model, "measure": name} | e.row() | {"weakest": weakest})
     return pd.DataFrame(rows, columns=["model", "measure", *_ESTIMATE, "weakest"])
 
-
+# %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #8204e6f8
 def _beyond_luck(x: np.ndarray, draws: np.ndarray, cases: np.ndarray) -> tuple[float, np.ndarray]:
     "Standard deviation of columns (C,), in the sample and in draws (B, C), without what cases of these numbers make."
     luck = float((np.nanvar(draws, axis=0) * cases / (cases - 1)).mean())
@@ -448,7 +448,7 @@ def subset_table(
             rows.append({"model": model, "task": name} | estimate(mean, exact[there], **how).row())
     return pd.DataFrame(rows, columns=["model", "task", *_ESTIMATE])
 
-
+# %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #8bd69227
 def results_layout(
     table: pd.DataFrame,  # of results_table
     subset: pd.DataFrame,  # of subset_table
@@ -510,7 +510,7 @@ def medical_table(
     wide.insert(0, "kind", pd.Categorical(kinds, _KINDS))
     return wide.sort_values("kind", kind="stable", ignore_index=True).astype({"kind": str})
 
-
+# %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #8e281d81
 def _quarter(released: Any) -> str:
     "The year and quarter of a date."
     if not released:
