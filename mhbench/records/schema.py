@@ -23,20 +23,22 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['TASKS', 'MODES', 'ORIGINS', 'STATUSES', 'Name', 'Id', 'Origin', 'Probability', 'Mode', 'R', 'OR_WITHOUT', 'ROW_GROUP',
-           'letters', 'Record', 'Item', 'Outcome', 'carried', 'Response', 'Judgment', 'of_kind', 'Rating', 'origins',
-           'Validated', 'write_set_aside', 'validate', 'arrow_schema', 'frame', 'write_records', 'open_records',
-           'stored_records', 'read_records', 'fingerprint']
+__all__ = ['Task', 'Mode', 'Origin', 'Status', 'TASKS', 'MODES', 'ORIGINS', 'STATUSES', 'Name', 'Id', 'Count', 'Probability', 'R',
+           'OR_WITHOUT', 'ROW_GROUP', 'letters', 'Record', 'Item', 'Outcome', 'carried', 'Response', 'Judgment',
+           'of_kind', 'Rating', 'origins', 'Grouping', 'Score', 'columns', 'conform', 'Validated', 'write_set_aside',
+           'validate', 'arrow_schema', 'frame', 'write_records', 'open_records', 'stored_records', 'read_records',
+           'fingerprint']
 
 # %% ../../nbs/records/01_schema.ipynb #f30d1d36
-TASKS = ("multiple_choice", "extended_matching", "cloze", "open", "sequential", "multi_label")
-MODES = ("zero_shot", "few_shot", "cot", "few_shot_cot", "free_form")
-ORIGINS = ("asked", "recorded", "composed", "simulated")  # in the order in which one outweighs another
-STATUSES = ("ok", "refused", "filtered", "truncated", "error")
+Task = Literal["multiple_choice", "extended_matching", "cloze", "open", "sequential", "multi_label"]
+Mode = Literal["zero_shot", "few_shot", "cot", "few_shot_cot", "free_form"]  # how an item is asked
+Origin = Literal["asked", "recorded", "composed", "simulated"]  # in the order in which one outweighs another
+Status = Literal["ok", "refused", "filtered", "truncated", "error"]
+TASKS, MODES, ORIGINS, STATUSES = (typing.get_args(names) for names in (Task, Mode, Origin, Status))
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]  # a study, a model, a rater
 Id = Annotated[str, Field(pattern=r"^[^\s]+$")]  # an item: no white space
-Origin = Literal["asked", "recorded", "composed", "simulated"]  # where an answer, a verdict or a rating comes from
+Count = Annotated[int, Field(ge=0)]
 Probability = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
 
 
@@ -54,13 +56,21 @@ class Record(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
+# %% ../../nbs/records/01_schema.ipynb #9bc8aad4
+def _plain(annotation: Any) -> Any:
+    "The annotation without `| None` and `Annotated`."
+    while typing.get_origin(annotation) in (typing.Union, types.UnionType, Annotated):
+        args = [a for a in typing.get_args(annotation) if a is not type(None)]
+        annotation = args[0]
+    return annotation
+
 # %% ../../nbs/records/01_schema.ipynb #23610e15
 class Item(Record):
     "One question as a model will see it."
 
     item_id: Id  # unique within a study, stable between runs
     study: Name  # e.g. mentat, psychiatrybench, medqade, counselingbench, mhqa
-    task: Literal["multiple_choice", "extended_matching", "cloze", "open", "sequential", "multi_label"]
+    task: Task
     question: str  # the text that asks, without context and options
     options: list[str] = []  # in displayed order; letters(len(options)) name them
     stems: list[str] = []  # scenarios (extended_matching) or linked questions (sequential)
@@ -142,13 +152,13 @@ class Outcome(Record):
     model: Name  # who answered: the entry in params.yaml
     origin: Origin = "asked"  # a judgment's is the judge's, and not that of the judged answer
     mode: str = "zero_shot"  # how it was asked
-    sample: Annotated[int, Field(ge=0)] = 0  # 0-based; self-consistency and free form take several
+    sample: Count = 0  # 0-based; self-consistency and free form take several
     text: str | None = None  # what was written; None where nothing came
-    status: Literal["ok", "refused", "filtered", "truncated", "error"] = "ok"
-    attempts: Annotated[int, Field(ge=0)] = 1  # requests sent for this answer when it was first obtained
+    status: Status = "ok"
+    attempts: Count = 1  # requests sent for this answer when it was first obtained
     error: str | None = None  # the last error, in the endpoint's own words
-    prompt_tokens: Annotated[int, Field(ge=0)] = 0
-    completion_tokens: Annotated[int, Field(ge=0)] = 0
+    prompt_tokens: Count = 0
+    completion_tokens: Count = 0
     cost_usd: Annotated[float, Field(ge=0)] | None = 0.0  # from the price table; None where the price is unknown
     request_key: str | None = None  # SHA-256 of everything that shaped the answer
     changed: list[str] = []  # what of the request the endpoint does not take, such as "no temperature"
@@ -167,9 +177,6 @@ def carried(
     return {name: getattr(answer, name) for name in record.model_fields if hasattr(answer, name)}
 
 # %% ../../nbs/records/01_schema.ipynb #71efdc4f
-Mode = Literal["zero_shot", "few_shot", "cot", "few_shot_cot", "free_form"]  # how an item is asked
-
-
 class Response(Outcome):
     "One sample of one model's answer to one item in one mode."
 
@@ -198,7 +205,7 @@ class Judgment(Outcome):
     rubric: str  # the name of the rubric in prompts/
     axis: str | None = None  # pairwise: what the two are compared in
     other: str | None = None  # pairwise: the second model; `model` was shown first
-    repeat: Annotated[int, Field(ge=0)] = 0  # the judge's own repetition
+    repeat: Count = 0  # the judge's own repetition
     label: str | None = None  # label, yes_no; pairwise: first, second or tie
     score: Annotated[float, Field(ge=0, le=100)] | None = None
 
@@ -271,6 +278,75 @@ def origins(
         name = next(getattr(r, field) for field in ("judge", "rater", "model") if hasattr(r, field))
         out[name] = max(out.get(name, r.origin), r.origin, key=ORIGINS.index)
     return out
+
+# %% ../../nbs/records/01_schema.ipynb #7e14b6ec
+class Grouping(Record):
+    "What an item's answers can be grouped by."
+
+    item_id: Id
+    base_id: Id  # the question that the item is, or varies: `Item.base`
+    cluster: Id  # what a resampling draws whole: `Item.cluster`
+    study: Name
+    task: Task
+    category: str | None
+    topic: str | None
+    language: str  # BCP 47
+    set: str | None  # the evaluation set; this and the next three from `Item.variant`
+    gender: str | None
+    age: str | None
+    ethnicity: str | None
+
+
+class Score(Grouping):
+    "One row of the scores table: one response, or the majority of several, and whether it was right."
+
+    model: Name
+    mode: Mode
+    answered_by: Literal["plain", "sample", "majority"]
+    n_votes: Count  # samples that the answer rests on
+    sample: Count
+    temperature: float  # missing for a majority
+    status: Status
+    how: str  # how the answer was found in the text, or why none was
+    answer: list[str]  # letters or labels, in the order of the item's options; empty for a term
+    key: list[str]  # what counts as right, in the same form
+    correct: Probability  # share that is right; missing where a judge decides or no answer came
+    correct_strict: Probability  # the same character by character, for a term
+    read: bool  # whether an answer could be read
+    confidence: Probability  # that the model, or the vote, gave the answer
+    cross_entropy: float  # nats, against the soft labels or the key
+    brier: float  # squared distance, 0 to 2
+    attempts: Count  # requests sent
+    prompt_tokens: Count
+    completion_tokens: Count
+    cost_usd: float  # missing where the price is unknown
+
+# %% ../../nbs/records/01_schema.ipynb #a4fbf75f
+_KINDS: dict[Any, str] = {int: "int64", float: "float64", bool: "bool"}  # a column of anything else holds objects
+
+
+def columns(
+    record: type[Record],  # Score, or one of the other records
+    *kinds: type,  # of these alone, e.g. float; str and list among them
+) -> list[str]:
+    "The declared columns of a table, in order."
+    plain = {name: _plain(f.annotation) for name, f in record.model_fields.items()}
+    return [name for name, kind in plain.items() if not kinds or (typing.get_origin(kind) or kind) in kinds]
+
+
+def conform(
+    table: pd.DataFrame,
+    record: type[Record],  # whose fields are the columns, e.g. Score
+) -> pd.DataFrame:
+    """The declared columns of a table, in declared order and of declared types.
+
+    Raises: ValueError for a table that lacks a column.
+    """
+    names = columns(record)
+    if lacking := [name for name in names if name not in table]:
+        refuse(f"conform: columns must be those of {record.__name__}; got none of {lacking}")
+    types = {name: _KINDS[_plain(record.model_fields[name].annotation)] for name in columns(record, *_KINDS)}
+    return table[names].astype(types)
 
 # %% ../../nbs/records/01_schema.ipynb #7bdb55ce
 R = TypeVar("R", bound=Record)
@@ -347,14 +423,6 @@ def validate(
     return Validated(good, bad)
 
 # %% ../../nbs/records/01_schema.ipynb #1a6fd0a6
-def _plain(annotation: Any) -> Any:
-    "The annotation without `| None` and `Annotated`."
-    while typing.get_origin(annotation) in (typing.Union, types.UnionType, Annotated):
-        args = [a for a in typing.get_args(annotation) if a is not type(None)]
-        annotation = args[0]
-    return annotation
-
-
 def arrow_schema(
     record: type[Record],  # Item, Response, Judgment or Rating
 ) -> pa.Schema:
