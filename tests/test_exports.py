@@ -96,9 +96,9 @@ def test_an_archive_of_inspect_is_read_whichever_way_it_is_packed(tmp_path, caps
 def answers():
     rows = pd.DataFrame({c: None for c in ROW_COLUMNS}, index=range(3))
     rows = rows.assign(
-        study="s", item=["q1", "q2", "q3"], case="c", category="triage", model="m", asked="cot", sample=0
+        study="s", item_id=["q1", "q2", "q3"], cluster="c", category="triage", model="m", mode="cot", sample=0
     )
-    rows = rows.assign(what=["right", "wrong", "error"], right=[1.0, 0.0, None], answer=["A", "B", None], key="A")
+    rows = rows.assign(what=["right", "wrong", "error"], correct=[1.0, 0.0, None], answer=["A", "B", None], key="A")
     return Answers(rows, {"s/q1": {"question": "What first?", "options": ["x", "y"]}}, {"0": {"text": "A, surely"}})
 
 

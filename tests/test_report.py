@@ -31,14 +31,14 @@ def answers():
     rows = pd.DataFrame({c: None for c in ROW_COLUMNS}, index=range(4 * N))
     rows = rows.assign(
         study="made-up",
-        item=[f"q{k}" for k in item],
-        case=[f"c{k // 2}" for k in item],
+        item_id=[f"q{k}" for k in item],
+        cluster=[f"c{k // 2}" for k in item],
         category=np.where(item % 3 == 0, "triage", "diagnosis"),
         task="multiple_choice",
         model=np.repeat(["alpha", "beta", "alpha", "beta"], N),
-        asked=np.repeat(["zero_shot", "zero_shot", "cot", "cot"], N),
+        mode=np.repeat(["zero_shot", "zero_shot", "cot", "cot"], N),
         sample=0,
-        right=right,
+        correct=right,
         what=np.where(right == 1, "right", "wrong"),
         answer="A",
         key=np.where(right == 1, "A", "B"),
@@ -94,13 +94,13 @@ def test_fifty_thousand_answers_are_a_short_list_of_nodes(opened):
 
 
 def test_two_models_are_compared_as_the_package_compares_them(opened, answers):
-    browser = opened("#items?model=alpha&beside=beta&asked=cot&category=triage&differ=1")
+    browser = opened("#items?model=alpha&beside=beta&mode=cot&category=triage&differ=1")
     told = browser.execute_script("return {...document.querySelector('.paired').dataset}")
-    rows = answers.rows[(answers.rows["asked"] == "cot") & (answers.rows["category"] == "triage")]
-    a, b = (rows[rows["model"] == m].set_index("item")["right"] for m in ("alpha", "beta"))
+    rows = answers.rows[(answers.rows["mode"] == "cot") & (answers.rows["category"] == "triage")]
+    a, b = (rows[rows["model"] == m].set_index("item_id")["correct"] for m in ("alpha", "beta"))
     assert (int(told["first"]), int(told["second"])) == (((a == 1) & (b == 0)).sum(), ((a == 0) & (b == 1)).sum())
     assert float(told["p"]) == pytest.approx(mcnemar(a.to_numpy(), b.to_numpy()).p, rel=1e-6)
-    cases = rows[rows["model"] == "alpha"]["case"].to_numpy()
+    cases = rows[rows["model"] == "alpha"]["cluster"].to_numpy()
     ours = paired_difference(mean, a.to_numpy(), b.to_numpy(), clusters=cases, n=1000, seed=1)
     assert float(told["mean"]) == pytest.approx(ours.estimate, abs=1e-9)
     assert float(told["low"]) == pytest.approx(ours.ci_low, abs=0.004)

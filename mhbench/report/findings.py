@@ -69,7 +69,7 @@ _UNKNOWN = "nothing can be said: not one of its answers could be read"
 def against_lines(
     results: str | Path,
     studies: Sequence[str],
-) -> pd.DataFrame:  # study, model, asked as, n, n_not_asked, n_missing, n_refused, n_unread, estimate, ..., reading
+) -> pd.DataFrame:  # study, model, mode, n, n_not_asked, n_missing, n_refused, n_unread, estimate, ..., reading
     "The accuracy of each model and way of asking, and where it stands against chance and the marks."
     parts = []
     for study in studies:
@@ -82,7 +82,7 @@ def against_lines(
         named = ", ".join(f"{spaced(k)} {v:.2f}" for k, v in lines.items())
         ends = zip(main["estimate"], main["ci_low"], main["ci_high"])
         read = [_UNKNOWN if pd.isna(x) else standing(x, low, high, lines) for x, low, high in ends]
-        kept = main.assign(study=study, lines=named or "–", reading=read, **{"asked as": mode_names(main).map(spaced)})
+        kept = main.assign(study=study, lines=named or "–", reading=read, mode=mode_names(main))
         parts.append(kept)
     columns = ["study", "model", "estimate", "ci_low", "ci_high", "level", "n", "n_clusters"]
     columns += [
@@ -90,7 +90,7 @@ def against_lines(
         "n_missing",
         "n_refused",
         "n_unread",
-        "asked as",
+        "mode",
         "lines",
         "reading",
     ]  # a phone's screen ends after the estimate
@@ -219,7 +219,11 @@ def about_truths(table: pd.DataFrame) -> str:  # of truths
 # %% ../../nbs/report/09_findings.ipynb #0e750def
 def _where(t: pd.DataFrame) -> str:
     "Models, each with the studies and ways of asking of some rows."
-    at = (t["study"] + ", " + t["asked as"]).groupby(t["model"], sort=False).agg(lambda x: "; ".join(dict.fromkeys(x)))
+    at = (
+        (t["study"] + ", " + t["mode"].map(spaced))
+        .groupby(t["model"], sort=False)
+        .agg(lambda x: "; ".join(dict.fromkeys(x)))
+    )
     return "; ".join(f"{model} ({named})" for model, named in at.items())
 
 

@@ -26,38 +26,24 @@ from ..steps.score import FAILED, NOT_READ, REFUSED, mode_names, what_became
 __all__ = ['ROW_COLUMNS', 'MOST_WORDS', 'Answers', 'protected_ids', 'answers_of', 'columnar', 'packed']
 
 # %% ../../nbs/report/10_items.ipynb #13eaf313
-ROW_COLUMNS = [
-    "study",
-    "item",
-    "case",
-    "category",
-    "topic",
-    "set",
-    "task",
-    "model",
-    "asked",
-    "sample",
-    "what",
-    "right",
-]
-ROW_COLUMNS += ["origin", "answer", "key", "confidence", "judged", "judges"]
+ROW_COLUMNS = ["study", "item_id", "cluster", "category", "topic", "set", "task", "model", "mode", "sample", "what"]
+ROW_COLUMNS += ["correct", "origin", "answer", "key", "confidence", "judged", "judges"]
 
 
 class Answers(NamedTuple):
     "All answers of a run, as the page holds them."
 
     rows: pd.DataFrame  # one row an answer, the columns ROW_COLUMNS
-    items: dict[str, dict]  # "study/item" -> its texts and ratings; none of a protected one
+    items: dict[str, dict]  # "study/item_id" -> its texts and ratings; none of a protected one
     texts: dict[str, dict]  # row number as text -> the answer's own words, and the judges'
     wordless: int = 0  # answers whose words are left out, since the page would grow too large
 
 
 def _became(scores: pd.DataFrame) -> pd.Series:
     "In a word: right, wrong, not scored (a judge does), or what came in place of an answer."
-    right, other = scores["correct"], what_became(scores)
-    what = np.where(right == 1, "right", np.where(right == 0, "wrong", "partly right"))
-    what = np.where(right.isna(), "not scored", what)
-    return pd.Series(np.where(other.isin([NOT_READ, REFUSED, FAILED]), other, what), scores.index)
+    correct, other = scores["correct"], what_became(scores)
+    what = correct.map({1.0: "right", 0.0: "wrong"}).fillna("partly right").where(correct.notna(), "not scored")
+    return what.mask(other.isin([NOT_READ, REFUSED, FAILED]), other)
 
 # %% ../../nbs/report/10_items.ipynb #f15da451
 def _verdict(j: Judgment) -> str:
@@ -79,13 +65,13 @@ def _apart(of: Sequence[Judgment]) -> str | None:
 def _there(file: Path, record: type) -> list:
     return read_records(file, record) if file.exists() else []
 
-
+# %% ../../nbs/report/10_items.ipynb #e08c80e8
 class _Part(NamedTuple):
     "One study's answers, before their words are looked up."
 
     rows: pd.DataFrame
     items: dict[str, dict]
-    said: np.ndarray  # (rows,) the place of each answer in `stored`; -1 where its words are not to be shown
+    place: np.ndarray  # (rows,) of each answer in `stored`; -1 where its words are not to be shown
     stored: Columnar[Response]
     judged: list[list[Judgment]]  # of each row
 
@@ -99,7 +85,7 @@ def _places(scores: pd.DataFrame, stored: Columnar[Response]) -> np.ndarray:  # 
     own = own.assign(_at=np.arange(len(own))).drop_duplicates(_ONE, keep="last")
     return scores[_ONE].merge(own, how="left", on=_ONE)["_at"].fillna(-1).to_numpy(int)
 
-# %% ../../nbs/report/10_items.ipynb #efae5030
+
 def _joined(lists: pd.Series) -> pd.Series:  # of text; missing where a list is empty
     "Letters or labels of each row, with spaces between them."
     text = pc.binary_join(pa.array(lists, pa.list_(pa.string())), " ").to_numpy(zero_copy_only=False)
@@ -123,28 +109,16 @@ def _of_study(results: Path, study: str, models: Iterable[str], private: bool) -
     of: list[list[Judgment]] = [[]] * len(scores)
     if judged:
         of = [judged.get(k, []) if p else [] for k, p in zip(zip(*(scores[c] for c in _ONE)), plain)]
-    rows = pd.DataFrame(
-        {
-            "study": study,
-            "item": scores["item_id"],
-            "case": scores["cluster"],
-            "category": scores["category"],
-            "topic": scores["topic"],
-            "set": scores["set"],
-            "task": scores["task"],
-            "model": scores["model"],
-            "asked": mode_names(scores),
-            "sample": scores["sample"],
-            "what": _became(scores),
-            "right": scores["correct"],
-            "origin": scores["origin"] if "origin" in scores else "asked",
-            "answer": _joined(scores["answer"]).where(free),
-            "key": _joined(scores["key"]).where(free),
-            "confidence": scores["confidence"].round(3),
-            "judged": ["; ".join(f"{j.judge}: {_verdict(j)}" for j in js) or None for js in of],
-            "judges": [_apart(js) for js in of],
-        },
-        columns=ROW_COLUMNS,
+    rows = scores.assign(
+        study=study,
+        mode=mode_names(scores),
+        what=_became(scores),
+        origin=scores.get("origin", "asked"),
+        answer=_joined(scores["answer"]).where(free),
+        key=_joined(scores["key"]).where(free),
+        confidence=scores["confidence"].round(3),
+        judged=["; ".join(f"{j.judge}: {_verdict(j)}" for j in js) or None for js in of],
+        judges=[_apart(js) for js in of],
     )
     told = open_ids & set(scores["item_id"])
     shown = {f"{study}/{k}": _item_texts(items[k]) for k in sorted(told)}
@@ -153,7 +127,7 @@ def _of_study(results: Path, study: str, models: Iterable[str], private: bool) -
         shown[f"{study}/{target.item_id}"].setdefault("rated", []).append(line)
     stored = _responses(text, study, models)
     _check_selection(set(scores["model"]), set(stored.column("model")), study)
-    return _Part(rows, shown, np.where(free & plain, _places(scores, stored), -1), stored, of)
+    return _Part(rows[ROW_COLUMNS], shown, np.where(free & plain, _places(scores, stored), -1), stored, of)
 
 # %% ../../nbs/report/10_items.ipynb #87b75f4a
 def _check_selection(scored: set[str], answered: set[str], study: str) -> None:
@@ -180,44 +154,40 @@ def _item_texts(i: Item) -> dict[str, Any]:
     return {k: v for k, v in kept.items() if v}
 
 
-def _words(said: Mapping[str, Any], judgments: Sequence[Judgment]) -> dict[str, Any]:
+def _words(written: Mapping[str, Any], judgments: Sequence[Judgment]) -> dict[str, Any]:
     "What an answer says: its text, the thought before it, what went wrong, and the judges' words."
     verdicts = [{"judge": j.judge, "verdict": _verdict(j), "text": (j.text or j.error or "")[:2000]} for j in judgments]
-    kept = {"text": (said["text"] or "").strip() or None, "reasoning": said["reasoning"], "error": said["error"]}
+    kept = {
+        "text": (written["text"] or "").strip() or None,
+        "reasoning": written["reasoning"],
+        "error": written["error"],
+    }
     return {k: v for k, v in (kept | {"verdicts": verdicts}).items() if v}
 
 
 _WRITTEN = ("text", "reasoning", "error")
 
-
-def _lengths(words: np.ndarray) -> np.ndarray:
-    return np.array([len(x) if x else 0 for x in words], int)
-
 # %% ../../nbs/report/10_items.ipynb #54197dfa
+def _written(part: _Part, start: int) -> pd.DataFrame:  # row, text, reasoning, error, judged, right, length
+    "The words of the answers of a study, whose rows begin at `start` on the page."
+    row = np.flatnonzero(part.place >= 0)
+    words = pd.DataFrame({c: part.stored.column(c)[part.place[row]] for c in _WRITTEN}, dtype=object)
+    length = words.map(lambda text: len(text or "")).sum(axis=1)
+    right = part.rows["what"].to_numpy()[row] == "right"
+    return words.assign(row=start + row, judged=[part.judged[k] for k in row], right=right, length=length)
+
+
 def _texts_of(parts: Sequence[_Part], most: int | None) -> tuple[dict[str, dict], int]:  # by row; how many are left out
     "The words of the answers, first of those that were not right, as long as there is room."
-    found = []  # row, whether it was right, characters, part, place
-    columns = [{name: p.stored.column(name) for name in _WRITTEN} for p in parts]
-    start = 0
-    for p, written in zip(parts, columns):
-        length = np.sum([_lengths(written[name]) for name in _WRITTEN], axis=0)
-        row = np.flatnonzero(p.said >= 0)
-        right = (p.rows["what"] == "right").to_numpy()[row]
-        found.append(pd.DataFrame({"row": start + row, "right": right, "length": length[p.said[row]]}))
-        start += len(p.rows)
-    every = pd.concat([pd.DataFrame({"row": [], "right": [], "length": []}, dtype=int), *found], ignore_index=True)
-    most = int(every["length"].sum()) if most is None else most
-    if every["length"].sum() > most:
-        every = every.sort_values("right", kind="stable")
-    kept = set(every.loc[every["length"].cumsum() <= most, "row"])
-    texts, start = {}, 0
-    for p, written in zip(parts, columns):
-        for k in np.flatnonzero(p.said >= 0):
-            if start + k in kept:
-                said = {name: written[name][p.said[k]] for name in _WRITTEN}
-                texts[str(start + k)] = _words(said, p.judged[k])
-        start += len(p.rows)
-    return texts, len(every) - len(kept)
+    if not parts:
+        return {}, 0
+    starts = np.cumsum([0, *(len(p.rows) for p in parts)])
+    every = pd.concat([_written(p, start) for p, start in zip(parts, starts)], ignore_index=True)
+    kept = every
+    if most is not None and every["length"].sum() > most:
+        first = every.sort_values("right", kind="stable")
+        kept = first[first["length"].cumsum() <= most].sort_index()
+    return {str(r["row"]): _words(r, r["judged"]) for r in kept.to_dict("records")}, len(every) - len(kept)
 
 # %% ../../nbs/report/10_items.ipynb #8f3eca8f
 def _ratings(text: Path, study: str, ids: set) -> pd.DataFrame:  # item_id, target, value, n

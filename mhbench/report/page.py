@@ -229,9 +229,9 @@ class _Scored:
     "The answers that were right or wrong, by what a row of a table may choose them by."
 
     def __init__(self, answers: Answers):
-        chosen_by = ["study", "model", "asked", "category", "topic", "set", "item"]
+        chosen_by = ["study", "model", "mode", "category", "topic", "set", "item_id"]
         rows = answers.rows
-        self.rows = rows[rows["right"].notna()].filter(chosen_by).astype("category")
+        self.rows = rows[rows["correct"].notna()].filter(chosen_by).astype("category")
         self.sets = list(self.rows["set"].cat.categories)
         self._counted: dict[tuple[str, ...], dict[tuple, int]] = {}
 
@@ -239,7 +239,7 @@ class _Scored:
         "Of how many items the answers are that a row wants."
         by = tuple(wanted)
         if by not in self._counted:
-            self._counted[by] = self.rows.groupby(list(by), observed=True)["item"].nunique().to_dict()
+            self._counted[by] = self.rows.groupby(list(by), observed=True)["item_id"].nunique().to_dict()
         return self._counted[by].get(tuple(wanted.values()), 0)
 
 # %% ../../nbs/report/11_page.ipynb #15bae795
@@ -251,8 +251,8 @@ def _rows(t: ReportTable) -> list[dict]:
 def _rests_on(row: dict, study: str | None, scored: _Scored) -> str:
     "The answers that a row of a table rests on, as a part of the page's address; nothing where they are others."
     wanted = {"study": row.get("study", study), "model": row["model"]}
-    if isinstance(way := row.get("asked as", row.get("mode")), str):
-        wanted["asked"] = way.replace(" ", "_")
+    if isinstance(row.get("mode"), str):
+        wanted["mode"] = row["mode"]
     if row.get("by") in ("category", "topic", "set"):
         wanted[row["by"]] = row["group"]
     if scored.n_items(wanted) == row["n"]:
@@ -419,10 +419,10 @@ def _groups(
 # %% ../../nbs/report/11_page.ipynb #f544fda9
 def _embedded(answers: Answers) -> dict[str, Any]:
     "The answers as the page holds them, and the first of them for those who read it without JavaScript."
-    head = ["study", "item", "model", "asked", "what", "answer", "key", "judged"]
+    head = ["study", "item_id", "model", "mode", "what", "answer", "key", "judged"]
     shown = [[number(v) for v in r] for r in answers.rows[head].head(ROWS_SHOWN).itertuples(index=False)]
     texts = {"items": answers.items, "answers": answers.texts}
-    known = answers.rows["study"] + "/" + answers.rows["item"]
+    known = answers.rows["study"] + "/" + answers.rows["item_id"]
     return {
         "n": len(answers.rows),
         "wordless": answers.wordless,

@@ -36,8 +36,10 @@ def _sample(row: Any, item: dict, said: dict) -> dict:
     model = str(row.model)
     stop = {"refused": "content_filter", "failed": "unknown"}.get(row.what, "stop")
     choice = {"message": {"role": "assistant", "content": text, "source": "generate"}, "stop_reason": stop}
-    value = "N" if pd.isna(row.right) else "C" if row.right == 1 else "I" if row.right == 0 else float(row.right)
-    seen = {"category": row.category, "set": row.set, "case": row.case, "became": row.what, "judged": row.judged}
+    value = (
+        "N" if pd.isna(row.correct) else "C" if row.correct == 1 else "I" if row.correct == 0 else float(row.correct)
+    )
+    seen = {"category": row.category, "set": row.set, "case": row.cluster, "became": row.what, "judged": row.judged}
     score = {
         "value": value,
         "answer": row.answer,
@@ -46,9 +48,9 @@ def _sample(row: Any, item: dict, said: dict) -> dict:
     }
     score["metadata"] = {k: v for k, v in score["metadata"].items() if not pd.isna(v)}
     return {
-        "id": row.item,
+        "id": row.item_id,
         "epoch": int(row.sample) + 1,
-        "input": asked or f"(the text of {row.item} is not part of this log)",
+        "input": asked or f"(the text of {row.item_id} is not part of this log)",
         "choices": list(item.get("options", [])) or None,
         "target": row.key or "",
         "messages": [],
@@ -65,15 +67,15 @@ def inspect_logs(answers: Answers, to: str | Path) -> list[Path]:  # the files w
     "A log for inspect of each study, model and way of asking."
     rows, out = answers.rows.astype(object).where(answers.rows.notna(), None), []
     Path(to).mkdir(parents=True, exist_ok=True)
-    for (study, model, asked), part in rows.groupby(["study", "model", "asked"], sort=True):
+    for (study, model, mode), part in rows.groupby(["study", "model", "mode"], sort=True):
         samples = [
-            _sample(r, answers.items.get(f"{study}/{r.item}", {}), answers.texts.get(str(r.Index), {}))
+            _sample(r, answers.items.get(f"{study}/{r.item_id}", {}), answers.texts.get(str(r.Index), {}))
             for r in part.itertuples()
         ]
         scored = [s["scores"]["mhbench"]["value"] for s in samples if s["scores"]["mhbench"]["value"] != "N"]
         right = sum(1.0 if v == "C" else 0.0 if v == "I" else v for v in scored) / len(scored) if scored else 0.0
         ids = list(dict.fromkeys(s["id"] for s in samples))
-        task, key = f"mhbench/{study}/{asked}".replace(" ", "_"), _short(str(study), str(model), str(asked))
+        task, key = f"mhbench/{study}/{mode}".replace(" ", "_"), _short(str(study), str(model), str(mode))
         log = {
             "version": 2,
             "status": "success",
@@ -88,7 +90,7 @@ def inspect_logs(answers: Answers, to: str | Path) -> list[Path]:  # the files w
                 "model": f"mhbench/{model}",
                 "config": {"epochs": max(s["epoch"] for s in samples)},
                 "packages": {"mhbench": __version__},
-                "metadata": {"asked": str(asked)},
+                "metadata": {"mode": str(mode)},
             },
             "plan": {"name": "plan", "steps": [], "config": {}},
             "results": {
@@ -128,7 +130,7 @@ configs:
 
 # Answers and scores of a run of mhbench
 
-{n} answers of {models} to items of {studies}. One row of `answers` is one answer: `right` is 1, 0 or a share, and
+{n} answers of {models} to items of {studies}. One row of `answers` is one answer: `correct` is 1, 0 or a share, and
 empty where nothing was scored; `what` says what became of it. One row of `headline` is a main number with its interval.
 
 **Texts.** {texts}
@@ -146,7 +148,7 @@ def dataset_folder(answers: Answers, main: pd.DataFrame, to: str | Path, *, priv
     folder = Path(to)
     folder.mkdir(parents=True, exist_ok=True)
     rows = answers.rows.assign(text=[answers.texts.get(str(k), {}).get("text") for k in answers.rows.index])
-    of = [answers.items.get(f"{s}/{i}", {}) for s, i in zip(rows["study"], rows["item"])]
+    of = [answers.items.get(f"{s}/{i}", {}) for s, i in zip(rows["study"], rows["item_id"])]
     rows = rows.assign(question=[x.get("question") for x in of], options=[x.get("options") for x in of])
     rows.to_parquet(folder / "answers.parquet", index=False)
     main.to_parquet(folder / "headline.parquet", index=False)

@@ -1,8 +1,8 @@
 // The list of every answer: unpacked once, filtered by columns, drawn only where it is looked at.
 
 const LINE = 36; // pixels, as in the style sheet
-const FILTERS = ["study", "model", "asked", "category", "topic", "set", "what", "judges"];
-const NAMED = { asked: "asked as", what: "what became of it", judges: "judges" };
+const FILTERS = ["study", "model", "mode", "category", "topic", "set", "what", "judges"];
+const spaced = (name) => String(name).replaceAll("_", " ");
 
 async function unpack(id) {
   const letters = document.getElementById(id).textContent;
@@ -44,19 +44,19 @@ class Answers {
       tests.push((r) => column.codes[r] === code);
     }
     if (wanted.find) {
-      const has = this.columns.item.values.map((v) => v.toLowerCase().includes(wanted.find.toLowerCase()));
-      tests.push((r) => has[this.columns.item.codes[r]]);
+      const has = this.columns.item_id.values.map((v) => v.toLowerCase().includes(wanted.find.toLowerCase()));
+      tests.push((r) => has[this.columns.item_id.codes[r]]);
     }
     const out = [];
     for (let r = 0; r < this.n; r++) if (tests.every((t) => t(r))) out.push(r);
     return out;
   }
   name(row) {
-    return ["study", "item", "model", "asked", "sample"].map((c) => encodeURIComponent(this.get(row, c))).join("/");
+    return ["study", "item_id", "model", "mode", "sample"].map((c) => encodeURIComponent(this.get(row, c))).join("/");
   }
   find(name) {
-    const [study, item, model, asked, sample] = name.split("/").map(decodeURIComponent);
-    return this.where({ study, item, model, asked }).find((r) => String(this.get(r, "sample")) === sample);
+    const [study, item_id, model, mode, sample] = name.split("/").map(decodeURIComponent);
+    return this.where({ study, item_id, model, mode }).find((r) => String(this.get(r, "sample")) === sample);
   }
 }
 
@@ -114,7 +114,7 @@ function pairedDifference(differences, cases, draws = 1000) { // mean, and its i
 }
 
 function pairs(answers, wanted, other) { // rows of the two models that answer the same question in the same way
-  const key = (r) => ["study", "item", "asked", "sample"].map((c) => answers.get(r, c)).join("\u0001");
+  const key = (r) => ["study", "item_id", "mode", "sample"].map((c) => answers.get(r, c)).join("\u0001");
   const there = new Map(answers.where({ ...wanted, model: other, what: "" }).map((r) => [key(r), r]));
   return answers.where({ ...wanted, what: "" }).map((r) => [r, there.get(key(r))]).filter((p) => p[1] !== undefined);
 }
@@ -138,9 +138,9 @@ class Explorer {
     const choose = (name, values, label) => {
       const all = element("option", { value: "" }, name === "beside" ? "–" : "all");
       const sorted = [...values].sort(byName.compare);
-      const select = element("select", { name }, all, ...sorted.map((v) => element("option", { value: v }, v.replaceAll("_", " "))));
+      const select = element("select", { name }, all, ...sorted.map((v) => element("option", { value: v }, spaced(v))));
       select.addEventListener("change", () => this.set({ [name]: select.value }));
-      return element("label", {}, label || NAMED[name] || name, select);
+      return element("label", {}, label || spaced(name), select);
     };
     const filters = FILTERS.filter((f) => this.answers.values(f).length > 1).map((f) => choose(f, this.answers.values(f)));
     const find = element("input", { name: "find", type: "search", autocomplete: "off" });
@@ -205,7 +205,7 @@ class Explorer {
     this.two = Boolean(beside && wanted.model && beside !== wanted.model);
     if (this.two) {
       const found = pairs(this.answers, wanted, beside);
-      this.rows = found.filter(([a, b]) => (!differ || this.answers.get(a, "right") !== this.answers.get(b, "right"))
+      this.rows = found.filter(([a, b]) => (!differ || this.answers.get(a, "correct") !== this.answers.get(b, "correct"))
         && (!wanted.what || this.answers.get(a, "what") === wanted.what));
       this.paired.replaceChildren(this.compared(found, wanted.model, beside));
     } else {
@@ -221,7 +221,7 @@ class Explorer {
   }
 
   compared(found, first, second) {
-    const right = found.map(([a, b]) => [this.answers.get(a, "right"), this.answers.get(b, "right"), this.answers.get(a, "case")])
+    const right = found.map(([a, b]) => [this.answers.get(a, "correct"), this.answers.get(b, "correct"), this.answers.get(a, "cluster")])
       .filter(([a, b]) => a !== null && b !== null);
     if (!right.length) return element("p", { class: "paired" }, `${first} and ${second}: no question here was scored for both.`);
     const onlyFirst = right.filter(([a, b]) => a === 1 && b === 0).length;
@@ -237,14 +237,14 @@ class Explorer {
 
   draw(anew = false) {
     const two = this.two;
-    const columns = two ? ["item", "first", "second", "answers"] : ["item", "study", "model", "asked", "what", "answer", "key", "judged"];
-    const less = new Set(["study", "asked", "answer", "key", "judged", "answers"]);
+    const columns = two ? ["item_id", "first", "second", "answers"] : ["item_id", "study", "model", "mode", "what", "answer", "key", "judged"];
+    const less = new Set(["study", "mode", "answer", "key", "judged", "answers"]);
     const narrow = matchMedia("(max-width: 52rem)").matches;
-    const widths = columns.filter((c) => !narrow || !less.has(c)).map((c) => (c === "item" || c === "judged" ? "minmax(0,2fr)" : "minmax(0,1fr)")).join(" ");
+    const widths = columns.filter((c) => !narrow || !less.has(c)).map((c) => (c === "item_id" || c === "judged" ? "minmax(0,2fr)" : "minmax(0,1fr)")).join(" ");
     if (anew) {
-      const names = { first: this.state.model, second: this.state.beside, answers: "answer, answer; key", asked: "asked as", what: "became" };
+      const names = { first: this.state.model, second: this.state.beside, answers: "answer, answer; key" };
       this.heads.style.gridTemplateColumns = widths;
-      this.heads.replaceChildren(...columns.map((c) => element("span", { role: "columnheader", class: less.has(c) ? "less" : "" }, names[c] || c)));
+      this.heads.replaceChildren(...columns.map((c) => element("span", { role: "columnheader", class: less.has(c) ? "less" : "" }, names[c] || spaced(c))));
     }
     const from = Math.max(0, Math.floor(this.list.scrollTop / LINE) - 5);
     const to = Math.min(this.rows.length, from + Math.ceil(this.list.clientHeight / LINE) + 10);
@@ -262,21 +262,21 @@ class Explorer {
 
   cell(column, row, other) {
     const get = (c, r = row) => this.answers.get(r, c);
-    if (column === "item") return element("button", { type: "button", "data-row": row, on: { click: () => this.show(row) } }, get("item"));
+    if (column === "item_id") return element("button", { type: "button", "data-row": row, on: { click: () => this.show(row) } }, get("item_id"));
     if (column === "what" || column === "first") return became(get("what"));
     if (column === "second") return became(get("what", other));
     if (column === "answers") return `${get("answer") ?? "–"}, ${get("answer", other) ?? "–"}; ${get("key") ?? "–"}`;
-    return String(get(column) ?? "–").replaceAll("_", " ");
+    return spaced(get(column) ?? "–");
   }
 
   async show(row) {
     this.texts ??= await unpack("texts");
     const get = (c) => this.answers.get(row, c);
-    const item = this.texts.items[`${get("study")}/${get("item")}`];
+    const item = this.texts.items[`${get("study")}/${get("item_id")}`];
     const said = this.texts.answers[String(row)];
     const part = (name, text) => (text ? [element("dt", {}, name), element("dd", {}, element("pre", {}, text))] : []);
-    const facts = ["study", "case", "category", "topic", "set", "task", "model", "origin", "asked", "sample", "what", "right", "answer", "key", "confidence", "judged", "judges"]
-      .filter((c) => get(c) !== null).flatMap((c) => part(NAMED[c] || c, String(get(c)).replaceAll("_", " ")));
+    const facts = ["study", "cluster", "category", "topic", "set", "task", "model", "origin", "mode", "sample", "what", "correct", "answer", "key", "confidence", "judged", "judges"]
+      .filter((c) => get(c) !== null).flatMap((c) => part(spaced(c), spaced(get(c))));
     const asked = !item ? [] : [
       ...Object.entries(item.context || {}).flatMap(([k, v]) => part(k, v)), ...part("question", item.question),
       ...part("parts", (item.stems || []).join("\n")),
@@ -285,10 +285,10 @@ class Explorer {
     ];
     const words = !said ? [] : [...part("thought", said.reasoning), ...part("answered", said.text), ...part("error", said.error),
       ...(said.verdicts || []).flatMap((v) => part(`${v.judge} judged`, `${v.verdict}${v.text ? "\n" + v.text : ""}`))];
-    const others = this.answers.where({ study: get("study"), item: get("item") }).filter((r) => r !== row);
+    const others = this.answers.where({ study: get("study"), item_id: get("item_id") }).filter((r) => r !== row);
     const links = others.slice(0, 60).map((r) => element("li", {}, element("a", { href: "#row=" + this.answers.name(r) },
-      `${this.answers.get(r, "model")}, ${this.answers.get(r, "asked").replaceAll("_", " ")}: ${this.answers.get(r, "what")}`)));
-    const heading = element("h3", { tabindex: "-1" }, `${get("item")}, ${get("model")}`);
+      `${this.answers.get(r, "model")}, ${spaced(this.answers.get(r, "mode"))}: ${this.answers.get(r, "what")}`)));
+    const heading = element("h3", { tabindex: "-1" }, `${get("item_id")}, ${get("model")}`);
     const hidden = item ? null : element("p", { class: "small" }, "The texts of this item are protected, or were not kept: ids and scores only.");
     this.one.replaceChildren(element("section", { class: "one", "data-row": row }, heading, element("dl", {}, ...facts, ...asked, ...words), hidden,
       links.length ? element("h4", {}, "Others on this question") : null, links.length ? element("ul", {}, ...links) : null,
