@@ -14,10 +14,11 @@ from dataclasses import replace
 import pytest
 from faults.server import FaultServer, answer_to, completion
 
-from mhbench.ask.budget import Budget, BudgetReached, TooManyFailed, plan
+from mhbench.ask.budget import Budget, BudgetReached, TooManyFailed
 from mhbench.ask.cache import Cache, CacheError, export, import_file
 from mhbench.ask.client import aask, ask
 from mhbench.ask.gate import Gate
+from mhbench.ask.plan import Recorder, plan
 from mhbench.ask.progress import Progress
 from mhbench.ask.reply import letter_logprobs, read_reply
 from mhbench.ask.request import Answer, Endpoint, Model, Request, body_of, wire
@@ -427,6 +428,22 @@ def test_plan_counts_what_a_run_then_does(cache):
         assert len(s.asked) - n == before.to_ask
         assert plan(requests, MODEL, ep(s.url), cache).to_ask == 0
     assert plan([q(0), replace(q(0), id="twin")], MODEL, ep("http://x/v1"), cache).cached == 2
+
+
+def test_a_recorder_asks_nobody_counts_what_a_run_asks_and_writes_nothing(cache):
+    requests = [q(i) for i in range(20)] + [replace(q(0), id="twin")]
+    with FaultServer() as s:
+        run([q(i) for i in range(7)], s, cache=cache)
+        held, n = len(cache), len(s.asked)
+        with Recorder() as recorder:
+            out = run(requests, s, cache=cache, study="mhqa")
+        assert len(s.asked) == n and len(cache) == held
+        assert [a.id for a in out] == [r.id for r in requests] and [a.cached for a in out[6:8]] == [True, False]
+        assert out[7].text == "?" * int(3.5 * 5) and out[-1].text == out[0].text == answer_to("question 0")
+        real = run(requests, s, cache=cache)
+        assert [a.request_key for a in out] == [a.request_key for a in real]
+        assert recorder.calls == [("mhqa", "m", "faulty", recorder.calls[0].plan)]
+        assert recorder.calls[0].plan.to_ask == len(s.asked) - n == 13
 
 
 # -- keys

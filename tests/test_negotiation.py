@@ -6,11 +6,12 @@ import pytest
 from faults.server import FaultServer, completion
 
 from mhbench.ask import providers
-from mhbench.ask.budget import Budget, plan
+from mhbench.ask.budget import Budget
 from mhbench.ask.cache import Cache, export, import_file
 from mhbench.ask.client import ask
 from mhbench.ask.negotiate import check
 from mhbench.ask.notes import NOTES
+from mhbench.ask.plan import plan
 from mhbench.ask.request import Endpoint, Model, Request, body_of, wire
 from mhbench.ask.terms import Terms, known_terms, learn
 

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from faults.server import FaultServer, completion
 
-from mhbench.ask import budget
+from mhbench.ask.plan import plan as count
 from mhbench.ask.providers import endpoint as endpoint_of
 from mhbench.ask.request import Model
 from mhbench.corpus.compose import compose_with, making_recipe, read_with
@@ -162,5 +162,5 @@ def test_making_a_bank_asks_what_was_counted_or_less(tmp_path):
         after, known = expected_candidates(articles, how, reading, model, endpoint, cache=file, **same)
         assert (len(before), len(after), len(s.asked)) == (6, 5, 5)
         assert known == kept and [c.kept for c in kept] == [True, False, True]
-        counted = budget.plan(after, model, endpoint, file)
+        counted = count(after, model, endpoint, file)
         assert (counted.requests, counted.cached, counted.to_ask) == (5, 5, 0)

@@ -18,6 +18,7 @@ from .budget import Budget, BudgetReached, cost, estimate_tokens, max_completion
 from .cache import Cache, Row, cache_path
 from .client import ask
 from .notes import say
+from .plan import Recorder
 from .reply import Malformed, read_reply, words
 from .request import Answer, Endpoint, Model, Request, kept, wire
 from .secrets import Secrets, plain
@@ -356,6 +357,9 @@ def ask_batch(
     Raises: BatchUnreadable where a service has lost or torn a batch; BatchPending after `wait_s`; BudgetReached before
     a batch is submitted that could cross the budget; else as `ask`.
     """
+    if Recorder.active:
+        yield from Recorder.active[-1].ask(requests, model, endpoint, cache=cache or cache_path(), study=study)
+        return
     cache = cache if isinstance(cache, Cache) else Cache(cache or cache_path())
     requests, folder = list(requests), Path(folder or batch_folder(model, endpoint, cache))
     terms = known_terms(cache, endpoint, model)

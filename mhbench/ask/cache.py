@@ -36,7 +36,7 @@ from ..errors import refuse
 from ..records.database import Database, private_file, transaction
 
 # %% auto #0
-__all__ = ['cache_path', 'Cache', 'stats', 'contents', 'export', 'Imported', 'import_file', 'prune']
+__all__ = ['cache_path', 'Cache', 'open_cache', 'stats', 'contents', 'export', 'Imported', 'import_file', 'prune']
 
 # %% ../../nbs/ask/16_cache.ipynb #750ef708
 def cache_path(
@@ -254,6 +254,17 @@ class Cache(Database):
                 f"SELECT {', '.join(self._columns)} FROM answers WHERE {where} ORDER BY key", args
             ):
                 yield to_row(r)
+
+# %% ../../nbs/ask/16_cache.ipynb #3282310a
+def open_cache(
+    cache: Cache | str | Path | None,  # a Cache or its path
+    *,
+    readonly: bool = False,  # a file that is not there is none, and none is made
+) -> Cache | None:
+    "A cache, opened where its path was given."
+    if cache is None or isinstance(cache, Cache):
+        return cache
+    return None if readonly and not Path(cache).exists() else Cache(cache, readonly=readonly)
 
 # %% ../../nbs/ask/16_cache.ipynb #c9e6a606
 def stats(cache: Cache) -> list[dict[str, Any]]:  # one dict per model, endpoint and status

@@ -12,8 +12,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, I
 from pathlib import Path
 from typing import Literal
 
-from .budget import Budget, TooManyFailed, _opened
-from .cache import Cache
+from .budget import Budget, TooManyFailed
+from .cache import Cache, open_cache
+from .plan import Recorder
 from .request import Answer, Endpoint, Model, Request
 from .run import _Run
 from ..errors import refuse
@@ -34,7 +35,7 @@ def _run(requests, model, endpoint, cache, budget, max_failed, replay, progress,
         )
     if replay == "only" and not isinstance(cache, Cache):
         cache = Cache(cache, readonly=True)
-    return _Run(requests, model, endpoint, _opened(cache), budget, max_failed, replay, progress, study)
+    return _Run(requests, model, endpoint, open_cache(cache), budget, max_failed, replay, progress, study)
 
 # %% ../../nbs/ask/24_client.ipynb #224ea01e
 async def aask(
@@ -53,6 +54,10 @@ async def aask(
 
     Raises: ValueError for what is wrong with the call; BudgetReached, TooManyFailed, CacheError after saving what came.
     """
+    if Recorder.active:
+        for answer in Recorder.active[-1].ask(requests, model, endpoint, cache=cache, study=study):
+            yield answer
+        return
     batches = _run(requests, model, endpoint, cache, budget, max_failed, replay, progress, study).batches()
     try:
         async for batch in batches:
@@ -138,6 +143,9 @@ def ask(
 
     Raises: as `aask`.
     """
+    if Recorder.active:
+        yield from Recorder.active[-1].ask(requests, model, endpoint, cache=cache, study=study)
+        return
     run = _run(requests, model, endpoint, cache, budget, max_failed, replay, progress, study)
     _feed(run)
     while not (

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..ask.budget import Plan, plan
+from ..ask.plan import Plan, plan
 from ..ask.request import Endpoint, Model, Request
 from ..corpus import compose
 from ..corpus.expected import expected_candidates, expected_passages
@@ -300,7 +300,7 @@ class _Study:
 # %% ../../nbs/run/09_plan.ipynb #c63a37f0
 def plan_run(
     params: str | Path = "params.yaml",
-) -> pd.DataFrame:  # stage, study, model, and the fields of mhbench.ask.budget.Plan
+) -> pd.DataFrame:  # stage, study, model, and the fields of mhbench.ask.plan.Plan
     """Count what the stages of a run would ask, without asking: one row a stage, study and model. Items that are not
     prepared as the parameters say are prepared for the count, and not kept.
 

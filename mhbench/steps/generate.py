@@ -14,8 +14,9 @@ from pydantic import Field
 
 from ..ask import demonstrations, prompts
 from ..ask.batch import ask_batch
-from ..ask.budget import BYTES_PER_TOKEN, Plan, max_completion, plan
+from ..ask.budget import BYTES_PER_TOKEN, max_completion
 from ..ask.client import ask
+from ..ask.plan import Plan, plan
 from ..ask.request import Answer, Endpoint, Model, Request
 from ..errors import refuse, settings_from
 from ..records.draw import draw_items
