@@ -25,7 +25,7 @@ FLOORS = [
 FLOOR = {name: height for height, names in enumerate(FLOORS) for name in names}
 STUDIES = ("mentat", "psychiatrybench", "medqade", "counselingbench", "mhqa")
 # What every study calls alike: the registry of studies finds it by this name.
-INTERFACE = {"load": "studies/*/load.py"}
+INTERFACE = {"load": "studies/*/load.py", "STUDY": "studies/*/study.py"}
 
 
 def short(path: Path) -> str:

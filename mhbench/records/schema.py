@@ -23,11 +23,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['Task', 'Mode', 'Origin', 'Status', 'TASKS', 'MODES', 'ORIGINS', 'STATUSES', 'Name', 'Id', 'Count', 'Probability', 'R',
-           'OR_WITHOUT', 'ROW_GROUP', 'letters', 'Record', 'Item', 'Outcome', 'carried', 'Response', 'Judgment',
-           'of_kind', 'Rating', 'origins', 'Grouping', 'Score', 'columns', 'conform', 'Validated', 'write_set_aside',
-           'validate', 'arrow_schema', 'frame', 'write_records', 'open_records', 'stored_records', 'read_records',
-           'fingerprint']
+__all__ = ['Task', 'Mode', 'Origin', 'Status', 'TASKS', 'MODES', 'ORIGINS', 'STATUSES', 'Name', 'Id', 'Count', 'Probability',
+           'AWAITING', 'R', 'OR_WITHOUT', 'ROW_GROUP', 'letters', 'Record', 'Item', 'Outcome', 'carried', 'Response',
+           'Judgment', 'of_kind', 'Rating', 'origins', 'Grouping', 'Score', 'columns', 'conform', 'Validated',
+           'write_set_aside', 'validate', 'arrow_schema', 'frame', 'write_records', 'open_records', 'stored_records',
+           'read_records', 'fingerprint']
 
 # %% ../../nbs/records/01_schema.ipynb #f30d1d36
 Task = Literal["multiple_choice", "extended_matching", "cloze", "open", "sequential", "multi_label"]
@@ -65,6 +65,9 @@ def _plain(annotation: Any) -> Any:
     return annotation
 
 # %% ../../nbs/records/01_schema.ipynb #23610e15
+AWAITING = "to be generated"  # the value of an item's variant `question` while it has none
+
+
 class Item(Record):
     "One question as a model will see it."
 
@@ -103,6 +106,11 @@ class Item(Record):
     def cluster(self) -> str:
         "What makes items dependent and is drawn whole: the case or set, else the base question."
         return self.group_id or self.base
+
+    @property
+    def awaits_question(self) -> bool:
+        "Whether it is a case whose question the stage approach has yet to have written."
+        return self.variant.get("question") == AWAITING
 
     @model_validator(mode="after")
     def _fits_its_task(self):

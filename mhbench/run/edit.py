@@ -12,7 +12,6 @@ import re
 import shutil
 from collections.abc import Callable
 from difflib import SequenceMatcher
-from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from .graph import graph, items_file, place, root, selective
 from .inputs import sha256
 from .params import HERE, RUN_FILE, check_params, goes_through, kind_of, load_params, stage_parameters
 from ..steps.generate import merged
+from ..studies.registry import studies
 
 # %% auto #0
 __all__ = ['DEMO', 'merge_shards', 'select', 'recipe_of', 'import_corpus', 'name_ratings', 'forget_corpus']
@@ -264,12 +264,8 @@ _WHOM = ("asked", "judges", "contestants")  # who is asked stays as it is: that 
 
 def recipe_of(loader: str) -> dict[str, dict] | None:  # stage -> its section
     "What a study of a loader's real corpus goes through, after its paper; None where a loader has no recipe."
-    from mhbench.studies.corpus import LOADERS
-
-    if loader not in LOADERS:
-        return None
-    module = find_spec(LOADERS[loader].split(":")[0])
-    file = Path(str(module.origin)).with_name("recipe.yaml") if module else Path()
+    study = next((s for s in studies() if loader in s.loaders), None)
+    file = study.folder / "recipe.yaml" if study else Path()
     return yaml.safe_load(file.read_text(encoding="utf-8")) if file.is_file() else None
 
 

@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 from ..ask.providers import preset, presets
 from ..ask.request import SPEED
@@ -20,6 +21,7 @@ from ..records.database import sha256_file
 from .graph import graph, keep_private, pipeline, root, selective
 from .params import load_params, stage_parameters
 from .workplace import record_package
+from ..studies.registry import studies
 
 # %% auto #0
 __all__ = ['sha256', 'check_source', 'deciding', 'record_inputs', 'record_trained']
@@ -157,6 +159,30 @@ def _model_files(section: dict) -> list[str]:
     named += [v for n in named if isinstance(n, dict) for v in (n.get("name"), n.get("tokens"), *n.values())]
     return [n for n in named if isinstance(n, str) and ("/" in n or n.endswith(".gguf"))]
 
+# %% ../../nbs/run/08_inputs.ipynb #4213f4d4
+_FILES = {"prepare": ("answers",), "finetune": ("train", "validation"), "contamination": ("completions",)}
+
+
+def _paths(value: Any) -> list[str]:
+    "The paths in a parameter's value: one, several, some by name, or that of a corpus beside its loader."
+    if isinstance(value, dict):
+        named = [value["path"]] if {"loader", "path"} <= value.keys() else value.values()
+        return [path for v in named for path in _paths(v)]
+    if isinstance(value, list):
+        return [path for v in value for path in _paths(v)]
+    return [value] if value else []
+
+
+def _files(p: dict, study: str, top: Path) -> dict[str, str]:  # path -> SHA-256
+    "The files that a study's sections name, as general stages and the studies in the registry say which parameters do."
+    out: dict[str, str] = {}
+    of_studies = [named for s in studies() for named in s.files.items()]
+    for stage, names in [*_FILES.items(), *of_studies]:
+        if stage in p["studies"][study]:
+            section = (p.get(stage) or {}) | (p["studies"][study][stage] or {})
+            out |= {path: _hash(path, top) for name in names for path in _paths(section.get(name))}
+    return out
+
 # %% ../../nbs/run/08_inputs.ipynb #cb8b2204
 def _of_models(p: dict, study: str, top: Path) -> dict[str, dict[str, str]]:
     "Hashes of templates, presets and weights that a study's stages may read."
@@ -166,48 +192,27 @@ def _of_models(p: dict, study: str, top: Path) -> dict[str, dict[str, str]]:
     folders = {k: v["prompts_dir"] for k, v in sections.items() if v.get("prompts_dir")}
     every = [*sections.values(), *p["endpoints"].values()]
     weights = {n: top / Path(n).expanduser() for section in every for n in _model_files(section)}
-    own = os.environ.get("MHBENCH_PROVIDERS")
-    presets = {"presets": {"own": _hash(own, top)}} if own else {}
-    return presets | {
+    own = {name: os.environ.get(f"MHBENCH_{name.upper()}") for name in ("providers", "studies")}
+    return {name: {"own": _hash(folder, top)} for name, folder in own.items() if folder} | {
         "templates": {k: _hash(v, top) for k, v in sorted(folders.items())},
         "weights": {n: _weights(file, top) for n, file in sorted(weights.items()) if file.exists()},
     }
 
 # %% ../../nbs/run/08_inputs.ipynb #9607e8f3
 def record_inputs(params: str | Path = "params.yaml") -> dict[str, dict]:  # study -> what was hashed
-    """Write `results/inputs/<study>.json` for every study of the run, with the SHA-256 of its corpus, of the tables of
-    answers and the file of people's answers that its entry names, and of the folders of templates. Beside them, for
-    each model of the run and each stage that asks judges, what decides the answers.
+    """Write `results/inputs/<study>.json` for every study of the run, with the SHA-256 of its corpus, of every other
+    file that its entry names, and of the folders of templates. Beside them, for each model of the run and each stage
+    that asks judges, what decides the answers.
     """
     top = root()
     p = load_params(top / params)
     out = {}
     for study in p["run"]["studies"]:
         prepare = p["studies"][study].get("prepare") or {}
-        answers = {name: _hash(file, top) for name, file in (prepare.get("answers") or {}).items()}
-        training = p["studies"][study].get("finetune") or {}
-        sections = (p["studies"][study].get("preferences"), p.get("preferences"))
-        creators = next((s["creators"] for s in sections if s and s.get("creators")), None)
-        out[study] = {"corpus": _hash(prepare["path"], top), "answers": answers} | _of_models(p, study, top)
+        out[study] = {"corpus": _hash(prepare["path"], top), "files": _files(p, study, top)} | _of_models(p, study, top)
         ratings = (prepare.get("options") or {}).get("ratings")
         if isinstance(ratings, dict) and "path" in ratings:
             out[study]["ratings"] = _hash(Path(prepare["path"]).expanduser().parent / ratings["path"], top)
-        making = {"literature": p["studies"][study].get("collect"), "composed": p["studies"][study].get("compose")}
-        keys = p["studies"][study].get("keys") or {}
-        files = [*((making["literature"] or {}).get("files") or []), (making["composed"] or {}).get("recorded")]
-        questions = p["studies"][study].get("approach") or {}
-        files += [keys.get("passages"), *(keys.get("sheets") or {}).values()]
-        files += (questions.get("sheets") or {}).values()
-        if any(files):
-            out[study]["literature"] = {f: _hash(f, top) for f in files if f}
-        if trained_on := {k: _hash(training[k], top) for k in ("train", "validation") if training.get(k)}:
-            out[study]["training"] = trained_on
-        if beside := (p["studies"][study].get("profile") or {}).get("beside"):
-            out[study]["beside"] = {name: _hash(bank["path"], top) for name, bank in beside.items()}
-        if creators:
-            out[study]["creators"] = _hash(creators, top)
-        if completions := (p["studies"][study].get("contamination") or {}).get("completions"):
-            out[study]["completions"] = {name: _hash(file, top) for name, file in completions.items()}
         if prepare.get("ratings"):
             from mhbench.annotate.export import hash_of_answers
 

@@ -39,7 +39,8 @@ from ..report.tables import with_interval
 from .beside import Beside
 from .graph import before, graph, items_file, root
 from ..steps.rates import COUNTS
-from ..studies.psychiatrybench.approach import awaiting
+from ..studies.registry import added
+from ..studies.registry import studies as registered
 
 # %% auto #0
 __all__ = ['write_metrics', 'synthetic', 'known_origins', 'origin_column', 'Stage']
@@ -78,7 +79,8 @@ def _demo(name: str, studies: Sequence[str], models: Sequence[str], n_items: int
     from mhbench.run.execute import run_stage
 
     folder, stages = Path(tempfile.mkdtemp(prefix="mhbench-")), graph()
-    small: dict[str, dict] = {"prepare": {"n_items": n_items}, "preferences": {"n_boot": 10}, "judge": {"n_items": 2}}
+    small: dict[str, Mapping[str, Any]] = {"prepare": {"n_items": n_items}, "judge": {"n_items": 2}}
+    small |= {stage: shorter for study in registered() for stage, shorter in study.demo.items()}
     for stage in before(stages, name):
         node = stages[stage]
         given: dict[str, Any] = {"results": str(folder), "models": list(models)} | small.get(stage, {})
@@ -283,7 +285,7 @@ class Stage:
         if written.parent.parent.name != "approach" or "approach" not in before(graph(), self.name):
             return prepared
         asked = self._records(written, Item)
-        waited = {i.item_id for i in awaiting(prepared)}
+        waited = {i.item_id for i in prepared if i.awaits_question}
         there, known = ({i.item_id for i in x} for x in (asked, prepared))
         if (there ^ known) - waited:
             got = f"{len(there)} items of {len(known)}"
@@ -519,6 +521,16 @@ class Stage:
         self.beside(save, drawing, name, self.figures)
         self._figures.append({"name": name, "caption": shown, "alt": str(drawing.get_label() or shown)})
         return drawing
+
+    def added(self, **found: Any) -> None:
+        """Show and keep the tables and figures that studies add to this stage; what the stage `found` is theirs to use.
+        A study says itself why it adds nothing, where it does not.
+        """
+        from IPython.display import display
+
+        for add in added("tables", self.name):
+            for shown in add(self, **found):
+                display(shown)
 
     def beside(self, work: Callable, *given: Any) -> None:
         "Begin work that leaves files, and that nothing of this stage waits for but its end."

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import importlib
 import inspect
 import json
 import re
@@ -18,6 +17,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, NoReturn
@@ -27,9 +27,10 @@ from ..records.questions import load_questions
 from ..records.ratings import load_ratings
 from ..records.schema import Item, Rating, Response, Validated, read_records, write_set_aside
 from ..records.table import Table, read_table
+from .registry import studies
 
 # %% auto #0
-__all__ = ['LOADERS', 'GROUP', 'Corpus', 'corpus_of', 'one_file', 'load_items', 'load_table', 'find_loader', 'load_corpus']
+__all__ = ['GROUP', 'Corpus', 'corpus_of', 'one_file', 'load_items', 'load_table', 'own_loaders', 'find_loader', 'load_corpus']
 
 # %% ../../nbs/studies/01_corpus.ipynb #d2583c1b
 @dataclass
@@ -132,16 +133,6 @@ def load_table(
     return Corpus(questions.records, rated.records, notes=[*notes, *corpus_of(Validated([], aside)).notes])
 
 # %% ../../nbs/studies/01_corpus.ipynb #3c934f05
-LOADERS = {  # name -> "module:function"
-    "mentat": "mhbench.studies.mentat.load:load",
-    "psychiatrybench": "mhbench.studies.psychiatrybench.load:load",
-    "medqade": "mhbench.studies.medqade.load:load",
-    "counselingbench": "mhbench.studies.counselingbench.load:load",
-    "mhqa": "mhbench.studies.mhqa.load:load",
-    "medmcqa": "mhbench.studies.mhqa.medmcqa:load_medmcqa",
-    "table": "mhbench.studies.corpus:load_table",
-    "items": "mhbench.studies.corpus:load_items",
-}
 GROUP = "mhbench.studies"  # of entry points, by which other packages offer loaders
 
 
@@ -150,30 +141,35 @@ def _offered(name: str) -> list[EntryPoint]:
     found = {(e.value, e.dist.name if e.dist else ""): e for e in entry_points(group=GROUP, name=name)}
     return list(found.values())
 
+
+def own_loaders() -> dict[str, Callable[[], Callable[..., Corpus]]]:  # name -> what imports the function
+    "The loaders of the studies in the registry, and of the two layouts that are no study's."
+    found = {name: partial(study.find, at) for study in studies() for name, at in study.loaders.items()}
+    return found | {"table": lambda: load_table, "items": lambda: load_items}
+
 # %% ../../nbs/studies/01_corpus.ipynb #839b4e3f
 def find_loader(
-    name: str,  # a name in LOADERS, or of an entry point of the group mhbench.studies
+    name: str,  # a name in own_loaders(), or of an entry point of the group mhbench.studies
 ) -> Callable[..., Corpus]:
     """The function that a name stands for.
 
     Raises: ValueError for an unknown name, one that several packages offer, or a loader that cannot be imported.
     """
-    offered = _offered(name)
-    if name not in LOADERS and not offered:
-        others = sorted({e.name for e in entry_points(group=GROUP)} - set(LOADERS))
+    offered, own = _offered(name), own_loaders()
+    if name not in own and not offered:
+        others = sorted({e.name for e in entry_points(group=GROUP)} - set(own))
         refuse(
-            f"load_corpus: loader must be one of {', '.join([*LOADERS, *others])}; got {name!r}; mend "
+            f"load_corpus: loader must be one of {', '.join([*own, *others])}; got {name!r}; mend "
             "studies.*.prepare.loader in params.yaml"
         )
-    if len(offered) + (name in LOADERS) > 1:
-        sources = [*(["mhbench"] if name in LOADERS else []), *(e.dist.name if e.dist else e.value for e in offered)]
+    if len(offered) + (name in own) > 1:
+        sources = [*(["mhbench"] if name in own else []), *(e.dist.name if e.dist else e.value for e in offered)]
         refuse(
             f"load_corpus: loader must be a name that one package offers; got {name!r}, which "
             f"{' and '.join(sorted(sources))} offer; rename it in the package that is your own, or uninstall one"
         )
-    if name in LOADERS:
-        module, function = LOADERS[name].split(":")
-        return getattr(importlib.import_module(module), function)
+    if name in own:
+        return own[name]()
     try:
         return offered[0].load()
     except Exception as e:  # whatever the other package raises while it is imported

@@ -18,7 +18,7 @@ from ...ask.client import ask, heard
 from ...ask.request import Model, Request
 from ...ask.template import render
 from ...errors import refuse
-from ...records.schema import Item, Judgment, Response
+from ...records.schema import AWAITING, Item, Judgment, Response
 from ...records.table import csv_rows
 from ...stats.agreement import cohen_kappa
 from ...stats.estimate import Estimate, estimate
@@ -26,7 +26,6 @@ from ...steps.answers import Asked
 from ...steps.generate import _stand_in, _with_system, response
 from ...steps.judge import judge, judge_requests
 from ...steps.verdicts import _reference
-from .rows import AWAITING
 
 # %% auto #0
 __all__ = ['RELEVANCE', 'Tries', 'awaiting', 'question_requests', 'write_questions', 'plan_questions', 'question_sheet', 'Check',
@@ -47,7 +46,7 @@ class Tries(NamedTuple):
 
 def awaiting(items: Iterable[Item]) -> list[Item]:
     "The items that have no question of their own."
-    return [i for i in items if i.variant.get("question") == AWAITING]
+    return [i for i in items if i.awaits_question]
 
 # %% ../../../nbs/studies/psychiatrybench/03_approach.ipynb #e9957119
 def question_requests(

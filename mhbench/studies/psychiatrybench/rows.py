@@ -16,11 +16,11 @@ from pydantic import Field, model_validator
 
 from ...ask.labels import parse_labels
 from ...errors import refuse
-from ...records.schema import Id, Record, letters
+from ...records.schema import AWAITING, Id, Record, letters
 from ...records.table import _text
 
 # %% auto #0
-__all__ = ['NORMAL', 'AWAITING', 'PSYCHIATRY_TASKS', 'EMI_FORMS', 'FACTS', 'label_lists']
+__all__ = ['NORMAL', 'PSYCHIATRY_TASKS', 'EMI_FORMS', 'FACTS', 'label_lists']
 
 # %% ../../../nbs/studies/psychiatrybench/01_rows.ipynb #4a98f919
 _Text = Annotated[str, Field(pattern=r"\S")]
@@ -254,7 +254,6 @@ class _ExamEMI(_EMI):
 
 
 NORMAL = "Normal"  # the label, and the answer, of a healthy patient
-AWAITING = "to be generated"  # a question that the stage approach has a model write
 PSYCHIATRY_TASKS: dict[str, type[_Row]] = {
     "diagnosis": _Open,
     "treatment": _Open,
