@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mhbench.ask.budget import TooManyFailed
 from mhbench.ask.request import Answer, Model
 from mhbench.ask.rubrics import rubric, rubrics
-from mhbench.records.schema import Item, Judgment, Response, write_records
+from mhbench.records.schema import AWAITING, Item, Judgment, Response, write_records
 from mhbench.run.stage import Stage
 from mhbench.steps.answers import Asked, judge_everything
 from mhbench.steps.generate import generate
@@ -462,7 +462,7 @@ def test_a_question_is_written_checked_and_then_asked_without_the_reference(tmp_
             category="clinical approach",
             task="open",
             question="Outline the approach.",
-            variant={"question": approach.AWAITING},
+            variant={"question": AWAITING},
             key=["REFERENCE"],
             context={"history": f"Case {k}."},
             source="test",
@@ -515,7 +515,7 @@ def test_a_question_is_written_checked_and_then_asked_without_the_reference(tmp_
 def test_questions_of_an_earlier_draw_do_not_stand_for_all_items(tmp_path):
     "Run by hand, a stage is told to run approach again; one that does not rest on it reads what is prepared."
     items = [i.model_copy(update={"study": "psychiatrybench"}) for i in cloze(4)]
-    waiting = items[3].model_copy(update={"task": "open", "variant": {"question": approach.AWAITING}})
+    waiting = items[3].model_copy(update={"task": "open", "variant": {"question": AWAITING}})
     for stage, kept in (("prepare", [*items[:3], waiting]), ("approach", items[:3])):
         write_records(kept, tmp_path / "text" / stage / "psychiatrybench" / "items.parquet", Item)
     made = lambda name: Stage(name, "psychiatrybench", tmp_path, models=["minilm"])

@@ -79,11 +79,11 @@ def _demo(name: str, studies: Sequence[str], models: Sequence[str], n_items: int
     from mhbench.run.execute import run_stage
 
     folder, stages = Path(tempfile.mkdtemp(prefix="mhbench-")), graph()
-    small: dict[str, Mapping[str, Any]] = {"prepare": {"n_items": n_items}, "judge": {"n_items": 2}}
+    small: dict[str, Mapping] = {"prepare": {"n_items": n_items}, "judge": {"n_items": 2}}
     small |= {stage: shorter for study in registered() for stage, shorter in study.demo.items()}
     for stage in before(stages, name):
         node = stages[stage]
-        given: dict[str, Any] = {"results": str(folder), "models": list(models)} | small.get(stage, {})
+        given: dict[str, Any] = {"results": str(folder), "models": list(models)} | dict(small.get(stage, {}))
         given = {k: v for k, v in given.items() if k in node.parameters}
         for study in studies:
             if "study" in node.parameters and _goes_through(node, study, name, models):

@@ -17,11 +17,11 @@ from .. import studies as package
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['Study', 'studies', 'added']
+__all__ = ['RegisteredStudy', 'studies', 'added']
 
 # %% ../../nbs/studies/04_registry.ipynb #77734c75
 @dataclass(frozen=True, kw_only=True)
-class Study:
+class RegisteredStudy:
     """What a study adds to the general code. A function or class is named "module:name", from the study's folder."""
 
     name: str  # of its folder
@@ -60,7 +60,7 @@ def _searched() -> list[str]:
     return list(package.__path__)
 
 
-def studies() -> list[Study]:  # by name
+def studies() -> list[RegisteredStudy]:  # by name
     """The studies that are installed here.
 
     Raises: ValueError where a folder's study has another name than the folder.
@@ -76,7 +76,7 @@ def studies() -> list[Study]:  # by name
 
 # %% ../../nbs/studies/04_registry.ipynb #22e5ccae
 def added(
-    kind: str,  # a field of Study that maps names to references: loaders, parameters, tables, commands
+    kind: str,  # a field of RegisteredStudy that maps names to references: loaders, parameters, tables, commands
     name: str,  # such as a stage's
 ) -> list[Any]:  # functions or classes
     "What studies add under one name."

@@ -11,7 +11,7 @@ from ..registry import Study
 __all__ = ['STUDY']
 
 # %% ../../../nbs/studies/counselingbench/09_study.ipynb #8b485244
-STUDY = Study(
+STUDY = RegisteredStudy(
     name="counselingbench",
     loaders={"counselingbench": "load:load"},
     stages=("competency",),

@@ -11,7 +11,7 @@ from ..registry import Study
 __all__ = ['STUDY']
 
 # %% ../../../nbs/studies/medqade/09_study.ipynb #b5396dd6
-STUDY = Study(
+STUDY = RegisteredStudy(
     name="medqade",
     loaders={"medqade": "load:load"},
     stages=("panel",),

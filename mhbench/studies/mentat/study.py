@@ -11,7 +11,7 @@ from ..registry import Study
 __all__ = ['STUDY']
 
 # %% ../../../nbs/studies/mentat/12_study.ipynb #3e4e9ff6
-STUDY = Study(
+STUDY = RegisteredStudy(
     name="mentat",
     loaders={"mentat": "load:load"},
     stages=("preferences", "agreement"),

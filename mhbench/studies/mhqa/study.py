@@ -11,7 +11,7 @@ from ..registry import Study
 __all__ = ['STUDY']
 
 # %% ../../../nbs/studies/mhqa/05_study.ipynb #a94e5260
-STUDY = Study(
+STUDY = RegisteredStudy(
     name="mhqa",
     loaders={"mhqa": "load:load", "medmcqa": "medmcqa:load_medmcqa"},
     stages=("collect", "compose", "keys", "profile"),

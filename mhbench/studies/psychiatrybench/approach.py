@@ -18,7 +18,7 @@ from ...ask.client import ask, heard
 from ...ask.request import Model, Request
 from ...ask.template import render
 from ...errors import refuse
-from ...records.schema import AWAITING, Item, Judgment, Response
+from ...records.schema import Item, Judgment, Response
 from ...records.table import csv_rows
 from ...stats.agreement import cohen_kappa
 from ...stats.estimate import Estimate, estimate

@@ -11,7 +11,7 @@ from ..registry import Study
 __all__ = ['STUDY']
 
 # %% ../../../nbs/studies/psychiatrybench/07_study.ipynb #6fa4b070
-STUDY = Study(
+STUDY = RegisteredStudy(
     name="psychiatrybench",
     loaders={"psychiatrybench": "load:load"},
     stages=("approach", "classification", "formats", "standings"),
