@@ -5,7 +5,7 @@
 # %% ../../../nbs/studies/counselingbench/09_study.ipynb #c90da0f5
 from __future__ import annotations
 
-from ..registry import Study
+from ..registry import RegisteredStudy
 
 # %% auto #0
 __all__ = ['STUDY']

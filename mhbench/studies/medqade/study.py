@@ -5,7 +5,7 @@
 # %% ../../../nbs/studies/medqade/09_study.ipynb #2d8760b2
 from __future__ import annotations
 
-from ..registry import Study
+from ..registry import RegisteredStudy
 
 # %% auto #0
 __all__ = ['STUDY']

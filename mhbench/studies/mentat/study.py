@@ -5,7 +5,7 @@
 # %% ../../../nbs/studies/mentat/12_study.ipynb #1666e7be
 from __future__ import annotations
 
-from ..registry import Study
+from ..registry import RegisteredStudy
 
 # %% auto #0
 __all__ = ['STUDY']

@@ -5,7 +5,7 @@
 # %% ../../../nbs/studies/mhqa/05_study.ipynb #c785aa19
 from __future__ import annotations
 
-from ..registry import Study
+from ..registry import RegisteredStudy
 
 # %% auto #0
 __all__ = ['STUDY']

@@ -5,7 +5,7 @@
 # %% ../../../nbs/studies/psychiatrybench/07_study.ipynb #670603ca
 from __future__ import annotations
 
-from ..registry import Study
+from ..registry import RegisteredStudy
 
 # %% auto #0
 __all__ = ['STUDY']
