@@ -195,7 +195,7 @@ def write_export(
     """Write ratings.parquet, ratings.csv, repeats.parquet, checks.csv, incomplete.csv, answers.csv, events.csv and
     study.json; and answers.xlsx where it is wanted.
     """
-    folder, out, study = private_folder(folder), ratings(store), store.study
+    folder, out, study = private_folder(folder, ignored=True), ratings(store), store.study
     write_records(out.ratings, folder / "ratings.parquet", Rating)
     write_records(out.repeats, folder / "repeats.parquet", Rating)
     tables = {

@@ -18,7 +18,7 @@ from .assignment import Place
 from .fields import RatedAnswer
 from .study import Study
 from ..errors import refuse
-from ..records.database import private_file
+from ..records.database import connect, private_file, transaction, write_ahead
 
 # %% auto #0
 __all__ = ['ROLES', 'ANSWER_KEY', 'Change', 'Visit', 'Given', 'Rater', 'now_ms', 'token_hash', 'Store', 'Register', 'open_store',
@@ -125,15 +125,14 @@ class Store:
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
-        self.db = sqlite3.connect(self.path, timeout=30, isolation_level=None, check_same_thread=False)
+        self.db = connect(self.path, "mode=rwc")
         try:
-            self.db.execute("PRAGMA journal_mode=WAL")
+            write_ahead(self.db, synchronous="FULL")
         except sqlite3.DatabaseError:
             self.db.close()
             refuse(
                 f"Store: path must be a file of answers; got {self.path.name!r}, which is no SQLite file; name another"
             )
-        self.db.execute("PRAGMA synchronous=FULL")
         self.db.execute("PRAGMA secure_delete=ON")
 
     def close(self) -> None:
@@ -148,13 +147,8 @@ class Store:
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         "One transaction: all of it, or nothing."
-        self.db.execute("BEGIN IMMEDIATE")
-        try:
+        with transaction(self.db):
             yield self.db
-        except BaseException:
-            self.db.execute("ROLLBACK")
-            raise
-        self.db.execute("COMMIT")
 
     def meta(self, name: str) -> str | None:
         row = self.db.execute("SELECT value FROM meta WHERE name = ?", [name]).fetchone()

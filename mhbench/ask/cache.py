@@ -33,7 +33,7 @@ from mhbench.ask.rows import (
     to_tuple,
 )
 from ..errors import refuse
-from ..records.database import Database, private_file, transaction
+from ..records.database import Database, connect, private_file, transaction, write_ahead
 
 # %% auto #0
 __all__ = ['cache_path', 'Cache', 'open_cache', 'stats', 'contents', 'export', 'Imported', 'import_file', 'prune']
@@ -84,10 +84,10 @@ class Cache(Database):
         self.close()
         if self.readonly:
             try:
-                self._db = self._connect("mode=ro")
+                self._db = connect(self.path, "mode=ro")
                 self._columns = self._ours()
             except sqlite3.OperationalError:  # read-only media: no -shm file can be made beside it
-                self._db = self._connect("immutable=1")
+                self._db = connect(self.path, "immutable=1")
                 self._columns = self._ours()
             return
         try:
@@ -97,9 +97,9 @@ class Cache(Database):
                 f"Cache: {str(self.path)!r} cannot be made ({e.strerror}); set MHBENCH_CACHE to a file on a disk"
                 " that can be written"
             ) from None
-        self._db = self._connect()
+        self._db = connect(self.path)
         self._ours()
-        self._write_ahead()
+        write_ahead(self._db)
         if self._db.execute("PRAGMA user_version").fetchone()[0] != VERSION:
             self._bring_up_to_date()
         with transaction(self._db):

@@ -25,7 +25,7 @@ from pydantic import Field
 from ..ask.cache import cache_path
 from ..ask.notes import say
 from ..errors import refuse
-from ..records.database import Database, private_file, sha256_file, transaction
+from ..records.database import Database, connect, private_file, sha256_file, transaction, write_ahead
 from ..records.schema import Record
 
 # %% auto #0
@@ -113,7 +113,7 @@ class ResultStore(Database):
 
     def _open(self):
         private_file(self.path)
-        self._db = self._connect()
+        self._db = connect(self.path)
         tables = {r[0] for r in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         version = self._db.execute("PRAGMA user_version").fetchone()[0]
         if tables and (not tables >= _TABLES or version > _VERSION):
@@ -122,7 +122,7 @@ class ResultStore(Database):
             refuse(
                 f"ResultStore: path must be a store of mhbench; got {what}", place=str(self.path), remedy="move it away"
             )
-        self._write_ahead()
+        write_ahead(self._db)
         if not tables:
             self._make_tables(_SCHEMA, _VERSION)
         if self._size() > self.max_bytes:

@@ -5,6 +5,7 @@
 # %% ../../nbs/records/12_database.ipynb #49c588d2
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import sqlite3
@@ -17,7 +18,40 @@ from typing import Any, NoReturn
 from urllib.parse import quote
 
 # %% auto #0
-__all__ = ['damaged', 'transaction', 'sha256_file', 'private_file', 'Database', 'private_folder', 'make_private']
+__all__ = ['private_folder', 'private_file', 'make_private', 'damaged', 'transaction', 'sha256_file', 'connect', 'write_ahead',
+           'Database']
+
+# %% ../../nbs/records/12_database.ipynb #14ed81a0
+def private_folder(
+    path: str | Path,
+    *,
+    shut: bool = False,  # True: one that is there is closed, too, to all but its owner and a group that may write
+    ignored: bool = False,  # True: git leaves a new one alone
+) -> Path:
+    "A folder of its owner's alone, with the folders above it, made where it is not there."
+    path = Path(path)
+    if ignored and not path.exists():
+        private_folder(path)
+        (path / ".gitignore").write_text("*\n", encoding="utf-8")
+    path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if shut:
+        with contextlib.suppress(PermissionError):  # somebody else's
+            path.chmod(0o770 if path.stat().st_mode & 0o020 else 0o700)
+    return path
+
+
+def private_file(path: Path) -> Path:
+    "A file of its owner's alone in a folder of its owner's, each made where it is not there; what is there stays."
+    private_folder(path.parent)
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
+    return path
+
+
+def make_private(files: Iterable[Path]) -> None:
+    "Shut files to everybody but their owner."
+    for file in files:
+        file.chmod(0o600)
 
 # %% ../../nbs/records/12_database.ipynb #9154e749
 def damaged(error: sqlite3.Error) -> bool:
@@ -50,13 +84,29 @@ def sha256_file(path: str | Path) -> str:
         return hashlib.file_digest(f, "sha256").hexdigest()
 
 
-def private_file(path: Path) -> None:
-    "Make a file and its folder, readable by their owner alone, where they are not there; what is there stays."
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
-    except FileExistsError:
-        pass
+def connect(
+    path: Path,
+    how: str = "mode=rw",  # of SQLite's URI: the file must be there, unless it is mode=rwc
+) -> sqlite3.Connection:
+    "A connection in autocommit mode that any thread may use, and that waits 30 s for another's lock."
+    uri = f"file:{quote(os.fsencode(path.absolute()))}?{how}"
+    return sqlite3.connect(uri, uri=True, timeout=30, isolation_level=None, check_same_thread=False)
+
+
+def write_ahead(
+    db: sqlite3.Connection,
+    synchronous: str = "NORMAL",  # FULL: what was committed outlives a power cut
+) -> None:
+    "Switch to write-ahead logging; SQLite does not wait for another process that makes the same file: we do."
+    for wait in (*(0.05,) * 100, None):
+        try:
+            db.execute("PRAGMA journal_mode=WAL")
+            break
+        except sqlite3.OperationalError as e:
+            if wait is None or "locked" not in str(e):
+                raise
+            time.sleep(wait)
+    db.execute(f"PRAGMA synchronous={synchronous}")
 
 # %% ../../nbs/records/12_database.ipynb #6c2e21f5
 class Database:
@@ -78,27 +128,6 @@ class Database:
         if self._db is not None:
             self._db.close()
             self._db = None
-
-    def _connect(self, how: str = "mode=rw") -> sqlite3.Connection:
-        return sqlite3.connect(
-            f"file:{quote(os.fsencode(self.path.absolute()))}?{how}",
-            uri=True,
-            timeout=30,
-            isolation_level=None,
-            check_same_thread=False,
-        )
-
-    def _write_ahead(self):
-        "Switch to write-ahead logging; SQLite does not wait for another process that makes the same file: we do."
-        for wait in (*(0.05,) * 100, None):
-            try:
-                self._db.execute("PRAGMA journal_mode=WAL")
-                break
-            except sqlite3.OperationalError as e:
-                if wait is None or "locked" not in str(e):
-                    raise
-                time.sleep(wait)
-        self._db.execute("PRAGMA synchronous=NORMAL")
 
     def _make_tables(self, schema: str, version: int):
         "Make the tables that are missing; of several processes the others find them made."
@@ -134,8 +163,8 @@ class Database:
     def _open(self) -> None:
         "Open the file, and prove that it is ours."
         private_file(self.path)
-        self._db = self._connect()
-        self._write_ahead()
+        self._db = connect(self.path)
+        write_ahead(self._db)
 
     def _set_aside(self, error: sqlite3.Error) -> None:
         "Move a damaged file out of the way."
@@ -145,20 +174,3 @@ class Database:
     def _trouble(self, error: sqlite3.Error) -> NoReturn:
         "Raise what is no damage, or is damage for the second time."
         raise error
-
-# %% ../../nbs/records/12_database.ipynb #14ed81a0
-def private_folder(
-    path: str | Path,  # for texts and for what people said
-) -> Path:
-    "A folder of its owner, which git leaves alone; one that is there already stays as it is."
-    path = Path(path)
-    if not path.exists():
-        path.mkdir(parents=True, mode=0o700)
-        (path / ".gitignore").write_text("*\n", encoding="utf-8")
-    return path
-
-
-def make_private(files: Iterable[Path]) -> None:
-    "Shut files to everybody but their owner."
-    for file in files:
-        file.chmod(0o600)

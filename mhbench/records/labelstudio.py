@@ -178,7 +178,7 @@ def write_tasks(
     folder: str | Path,  # config.xml and tasks-RATER.json for Label Studio; key.json for you alone
 ) -> list[Path]:
     "Write the files of a round of annotation."
-    folder = private_folder(folder)
+    folder = private_folder(folder, ignored=True)
     dump = lambda x: json.dumps(x, ensure_ascii=False, indent=1) + "\n"
     texts = {"config.xml": tasks.config, "key.json": dump(tasks.key)} | {
         f"tasks-{r}.json": dump(t) for r, t in tasks.tasks.items()

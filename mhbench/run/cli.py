@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from .. import __version__
 from ..ask.secrets import plain
 from ..errors import refuse, system_remedy
+from ..records.database import private_file
 from .graph import root
 from .process import apart, warm_up
 
@@ -131,8 +132,7 @@ def _without_controls(text: str) -> str:
 def _kept() -> str:
     "Keep the traceback of what nobody thought of, and say where."
     try:
-        file = root() / ".mhbench" / "error.log"
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = private_file(root() / ".mhbench" / "error.log")
         file.write_text(traceback.format_exc(), encoding="utf-8", errors="replace")
     except OSError:
         return "a fault of mhbench itself"

@@ -20,6 +20,7 @@ import yaml
 
 from ..errors import refuse
 from ..records.answers import all_simulated
+from ..records.database import private_file
 from ..records.schema import Item, Response, read_records, write_records
 from .asking import asked_with, capped
 from .graph import graph, items_file, place, root, selective
@@ -358,8 +359,7 @@ def import_corpus(
     first = not studies[study]["prepare"].get("sha256")
     if first:
         file = _before_import(study, params)
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        file.write_text(before + "\n", encoding="utf-8")
+        private_file(file).write_text(before + "\n", encoding="utf-8")
     _clear(study, top)
     return first and recipe_of(entry["prepare"]["loader"]) is not None
 

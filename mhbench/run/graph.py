@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import json
 import os
 import re
@@ -17,6 +16,7 @@ from typing import NamedTuple
 import yaml
 
 from ..errors import refuse
+from ..records.database import private_folder
 
 # %% auto #0
 __all__ = ['PRIVATE', 'root', 'place', 'items_file', 'keep_private', 'Node', 'declared', 'graph', 'pipeline', 'selective', 'runs',
@@ -72,9 +72,7 @@ def keep_private(top: str | Path) -> None:
         folder = Path(top) / name
         if name.startswith(".dvc") and not folder.parent.is_dir():
             continue
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with contextlib.suppress(PermissionError):  # somebody else's
-            folder.chmod(0o770 if folder.stat().st_mode & 0o020 else 0o700)
+        private_folder(folder, shut=True)
 
 # %% ../../nbs/run/01_graph.ipynb #c8cf8934
 class Node(NamedTuple):

@@ -17,7 +17,7 @@ from typing import Any
 from ..ask.providers import preset, presets
 from ..ask.request import SPEED
 from ..errors import refuse
-from ..records.database import sha256_file
+from ..records.database import private_file, sha256_file
 from .graph import graph, keep_private, pipeline, root, selective
 from .params import load_params, stage_parameters
 from .workplace import record_package
@@ -148,8 +148,7 @@ def _weights(file: Path, top: Path) -> str:
         known = {}
     if not isinstance(known, dict) or mark not in known:
         known = (known if isinstance(known, dict) else {}) | {mark: sha256(file)}
-        memory.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        memory.write_text(json.dumps(known, indent=1), encoding="utf-8")
+        private_file(memory).write_text(json.dumps(known, indent=1), encoding="utf-8")
     return known[mark]
 
 

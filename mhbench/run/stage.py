@@ -23,6 +23,7 @@ from matplotlib.text import Text
 from ..ask.notes import NOTES
 from ..encode.store import StoreSettings, keep_results, store_path
 from ..errors import refuse
+from ..records.database import private_file
 from mhbench.records.schema import (
     ORIGINS,
     Item,
@@ -539,7 +540,8 @@ class Stage:
     def page(self, html: str, *, private: bool = False) -> Path:
         "Keep the page of the report beside the results; one with protected texts lies apart, and is never pushed."
         file = self.results.joinpath(*(["private"] if private else []), f"{self.name}.html")
-        file.parent.mkdir(exist_ok=True, mode=0o700 if private else 0o777)
+        if private:
+            private_file(file)
         file.write_text(html, encoding="utf-8")
         return file
 
