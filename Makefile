@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: docs outputs repro test lab bench readme clean data data-update readers export licences advisories audit
+.PHONY: docs outputs repro test lab bench readme clean data data-update readers export licences advisories audit mutants
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -78,6 +78,12 @@ advisories: $(READY)  ## known advisories on the pinned requirements, as far as 
 
 audit: $(READY)  ## all known advisories; asks a service on the network, and needs `pip install pip-audit`
 	$(BIN)/python tests/check_advisories.py --audit
+
+MODULE ?=
+SAMPLE ?= 30
+SEED ?= 1
+mutants: data  ## faults that no notebook and no test notices: make mutants MODULE=stats/metrics; needs `pip install cosmic-ray`
+	$(BIN)/python tests/mutants.py --sample $(SAMPLE) --seed $(SEED) $(MODULE)
 
 readme: export  ## README.md from nbs/index.ipynb
 	$(BIN)/python tests/check_readme.py --write

@@ -3,40 +3,14 @@
 For tests of what a stage makes. That it runs in a process of its own is what tests/test_process.py shows.
 """
 
-import ast
 import contextlib
-import io
-import traceback
 
 import pytest
-from IPython.core.formatters import DisplayFormatter
-from nbformat.v4 import new_output
+from examples import cell_outputs
 from papermill.engines import Engine, papermill_engines
 
 import mhbench.run.notebook  # noqa: F401  registers the engine of stages
 from mhbench.run import cli, execute
-
-
-def cell_outputs(source: str, space: dict) -> list:
-    "Run a cell as a notebook would: what it printed, displayed and left last, and how it ended."
-    out, printed, formatter = [], io.StringIO(), DisplayFormatter()
-
-    def display(*things) -> None:
-        for x in things:
-            out.append(new_output("display_data", data=formatter.format(x)[0]))
-
-    space["display"] = display
-    code = ast.parse(source)
-    last = code.body.pop() if code.body and isinstance(code.body[-1], ast.Expr) else None
-    try:
-        with contextlib.redirect_stdout(printed):
-            exec(compile(code, "cell", "exec"), space)
-            value = eval(compile(ast.Expression(last.value), "cell", "eval"), space) if last else None
-        if value is not None and not source.rstrip().endswith(";"):
-            display(value)
-    except (Exception, SystemExit) as e:
-        out.append(new_output("error", ename=type(e).__name__, evalue=str(e), traceback=traceback.format_exception(e)))
-    return [new_output("stream", name="stdout", text=printed.getvalue())] * bool(printed.getvalue()) + out
 
 
 class Here(Engine):
