@@ -11,14 +11,15 @@ import json
 import math
 import types
 import typing
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from ..errors import refuse
 
@@ -26,8 +27,8 @@ from ..errors import refuse
 __all__ = ['Task', 'Mode', 'Origin', 'Status', 'TASKS', 'MODES', 'ORIGINS', 'STATUSES', 'Name', 'Id', 'Count', 'Probability',
            'AWAITING', 'R', 'OR_WITHOUT', 'ROW_GROUP', 'letters', 'Record', 'Item', 'Outcome', 'carried', 'Response',
            'Judgment', 'of_kind', 'Rating', 'origins', 'Grouping', 'Score', 'columns', 'conform', 'Validated',
-           'write_set_aside', 'validate', 'arrow_schema', 'frame', 'write_records', 'open_records', 'stored_records',
-           'read_records', 'fingerprint']
+           'write_set_aside', 'validate', 'arrow_schema', 'frame', 'write_records', 'StoredRecords', 'read_records',
+           'column_of', 'fingerprint']
 
 # %% ../../nbs/records/01_schema.ipynb #f30d1d36
 Task = Literal["multiple_choice", "extended_matching", "cloze", "open", "sequential", "multi_label"]
@@ -431,41 +432,30 @@ def validate(
     return Validated(good, bad)
 
 # %% ../../nbs/records/01_schema.ipynb #1a6fd0a6
+_ARROW = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+
+
 def arrow_schema(
     record: type[Record],  # Item, Response, Judgment or Rating
 ) -> pa.Schema:
     "The Arrow schema of a record: one column a field, in declared order."
-    kinds = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
     fields = []
     for name, f in record.model_fields.items():
-        t = _plain(f.annotation)
-        origin = typing.get_origin(t)
-        if origin is list:
-            arrow = pa.list_(kinds[_plain(typing.get_args(t)[0])])
-        elif origin is dict:
-            arrow = pa.string()
-        elif origin is Literal:
-            arrow = pa.string()
+        kind = _plain(f.annotation)
+        if typing.get_origin(kind) is list:
+            arrow = pa.list_(_ARROW[_plain(typing.get_args(kind)[0])])
         else:
-            arrow = kinds[t]
+            arrow = _ARROW.get(kind, pa.string())  # a dictionary is JSON, one of several names is text
         fields.append(pa.field(name, arrow))
     return pa.schema(fields, metadata={"mhbench_record": record.__name__})
-
-
-def _dict_fields(record: type[Record]) -> list[str]:
-    return [n for n, f in record.model_fields.items() if typing.get_origin(_plain(f.annotation)) is dict]
 
 # %% ../../nbs/records/01_schema.ipynb #f8605209
 def frame(
     records: Iterable[Record],  # of one kind
-    record: type[Record] | None = None,  # needed where `records` may be empty
+    record: type[Record],  # which
 ) -> pd.DataFrame:  # one row a record; dictionaries stay dictionaries
     "Records as a DataFrame."
-    records = list(records)
-    record = record or (type(records[0]) if records else None)
-    if record is None:
-        refuse("frame: record must be given where records is empty; got None; pass Item, Response or another")
-    return pd.DataFrame([r.model_dump() for r in records], columns=list(record.model_fields))
+    return pd.DataFrame([r.model_dump() for r in records], columns=columns(record))
 
 # %% ../../nbs/records/01_schema.ipynb #42363737
 ROW_GROUP = 50_000  # rows that are held at once as records are written and read
@@ -474,44 +464,44 @@ ROW_GROUP = 50_000  # rows that are held at once as records are written and read
 def write_records(records: Iterable[Record], path: str | Path, record: type[Record] | None = None) -> Path:
     "Write records of one kind as Parquet, a row group at a time; the same records give the same bytes."
     rest = iter(records)
-    part = list(itertools.islice(rest, ROW_GROUP))
-    record = record or (type(part[0]) if part else None)
+    groups = iter(lambda: list(itertools.islice(rest, ROW_GROUP)), [])
+    first = next(groups, [])
+    record = record or (type(first[0]) if first else None)
     if record is None:
-        refuse("write_records: record must be given where records is empty; got None", place=f"{path}")
-    path, schema, dicts = Path(path), arrow_schema(record), _dict_fields(record)
+        refuse(f"write_records: record must be given where records is empty; got None ({path})")
+    path, schema, dicts = Path(path), arrow_schema(record), columns(record, dict)
     path.parent.mkdir(parents=True, exist_ok=True)
     begun = path.with_name(f"{path.name}.part")  # so that half a file is never taken for a whole one
     with pq.ParquetWriter(begun, schema, compression="zstd") as writer:
-        while True:
-            other = next((r for r in part if not isinstance(r, record)), None)
+        for group in itertools.chain([first], groups):
+            other = next((r for r in group if not isinstance(r, record)), None)
             if other is not None:
-                rule = f"all be {record.__name__}"
-                refuse(f"write_records: records must {rule}; got a {type(other).__name__}", place=f"{path}")
-            columns = {name: [getattr(r, name) for r in part] for name in schema.names}
-            for d in dicts:
-                columns[d] = [None if v is None else json.dumps(v, ensure_ascii=False) for v in columns[d]]
-            writer.write_table(pa.Table.from_pydict(columns, schema=schema))
-            if not (part := list(itertools.islice(rest, ROW_GROUP))):
-                break
+                got = type(other).__name__
+                refuse(f"write_records: records must all be {record.__name__}; got a {got} ({path})")
+            values = {name: [getattr(r, name) for r in group] for name in schema.names}
+            for name in dicts:
+                values[name] = [None if v is None else json.dumps(v, ensure_ascii=False) for v in values[name]]
+            writer.write_table(pa.Table.from_pydict(values, schema=schema))
     begun.replace(path)
     return path
 
 # %% ../../nbs/records/01_schema.ipynb #f4b5007e
-def open_records(path: str | Path, record: type[Record]) -> pq.ParquetFile:
+def _open_records(path: Path, record: type[Record]) -> pq.ParquetFile:
     """A Parquet file of records, its columns looked at.
 
     Raises: FileNotFoundError; ValueError where the file holds something else.
     """
-    path = Path(path)
     if not path.exists():
-        rule, remedy = f"be a Parquet file of {record.__name__} records", "run the stage that writes it (`dvc repro`)"
-        gone = f"{str(path)!r}, which is not there"
-        refuse(f"read_records: path must {rule}; got {gone}", remedy=remedy, error=FileNotFoundError)
+        refuse(
+            f"read_records: path must be a Parquet file of {record.__name__} records; got {str(path)!r}, which is not "
+            "there; run the stage that writes it (`dvc repro`)",
+            error=FileNotFoundError,
+        )
     try:
         file = pq.ParquetFile(path)
     except pa.ArrowInvalid as e:
         remedy = "run the stage that writes it again"
-        refuse(f"read_records: path must be a Parquet file; got {str(path)!r}", place=f"{e}", remedy=remedy)
+        refuse(f"read_records: path must be a Parquet file; got {str(path)!r} ({e}); {remedy}")
     want, have = set(record.model_fields), set(file.schema_arrow.names)
     lacking = {name for name in want - have if record.model_fields[name].is_required()}  # older files lack newer fields
     if lacking or have - want:
@@ -522,27 +512,91 @@ def open_records(path: str | Path, record: type[Record]) -> pq.ParquetFile:
         )
     return file
 
+
+def _checked(values: list, record: type[Record], name: str, path: Path) -> None:
+    "Refuse a value that the field does not take."
+    field = record.model_fields[name]
+    wanted: Any = Annotated[tuple([field.annotation, *field.metadata])] if field.metadata else field.annotation
+    try:
+        TypeAdapter(list[wanted], config=ConfigDict(strict=True)).validate_python(values)
+    except ValidationError as e:
+        first = e.errors()[0]
+        got = f"{values[int(first['loc'][0])]!r:.200} ({first['msg']})"
+        remedy = "run the stage that writes it again"
+        refuse(f"StoredRecords: {record.__name__}.{name} must hold what fits; got {got} ({path}); {remedy}")
+
 # %% ../../nbs/records/01_schema.ipynb #18e2dfbd
-def stored_records(path: str | Path, record: type[R]) -> Iterator[R]:
-    """Records of a Parquet file one after the other, validated again; a row group of them is held at once.
+def _objects(values: Iterable) -> np.ndarray:
+    "Values of any kind as an array of them."
+    values = list(values)
+    out = np.empty(len(values), object)
+    out[:] = values
+    return out
 
-    Raises: as `open_records`; ValueError for a row that does not fit.
+
+class StoredRecords(Sequence, Generic[R]):
+    """Records in Parquet files, one file after the other, by row or by column.
+
+    Raises: FileNotFoundError; ValueError where a file holds something else.
     """
-    file, dicts, start = open_records(path, record), _dict_fields(record), 0
-    for batch in file.iter_batches(batch_size=ROW_GROUP):
-        rows = batch.to_pylist()
-        for row in rows:
-            row |= {d: json.loads(row[d]) for d in dicts if row[d] is not None}
-        yield from validate(((f"{path}:row {k}", row) for k, row in enumerate(rows, start)), record).records
-        start += len(rows)
 
+    def __init__(self, paths: Iterable[str | Path], record: type[R]):
+        self.paths, self.record = [Path(p) for p in paths], record
+        self._dicts = columns(record, dict)
+        self._sizes = [_open_records(p, record).metadata.num_rows for p in self.paths]
 
+    def __len__(self) -> int:
+        return sum(self._sizes)
+
+    def __getitem__(self, k: Any) -> Any:
+        return list(self)[k]
+
+    def __iter__(self) -> Iterator[R]:
+        for path in self.paths:
+            file, start = _open_records(path, self.record), 0
+            for batch in file.iter_batches(batch_size=ROW_GROUP):
+                rows = batch.to_pylist()
+                for row in rows:
+                    row |= {name: json.loads(row[name]) for name in self._dicts if row[name] is not None}
+                yield from validate(
+                    ((f"{path}:row {k}", row) for k, row in enumerate(rows, start)), self.record
+                ).records
+                start += len(rows)
+
+    def column(self, name: str) -> np.ndarray:  # (N,) of objects; equal values are one object
+        "A field of all records."
+        return np.concatenate([np.empty(0, object), *(self._column(path, name) for path in self.paths)])
+
+    def _column(self, path: Path, name: str) -> np.ndarray:
+        file = _open_records(path, self.record)
+        if name not in file.schema_arrow.names:  # a file from before the field
+            return _objects([self.record.model_fields[name].default] * file.metadata.num_rows)
+        column = file.read(columns=[name]).column(0).combine_chunks()
+        if pa.types.is_list(column.type) or pa.types.is_boolean(column.type):
+            return _objects(column.to_pylist())
+        coded = column.dictionary_encode()
+        values = coded.dictionary.to_pylist()
+        if name in self._dicts:
+            values = [json.loads(v) for v in values]
+        values += [None] if column.null_count else []
+        _checked(values, self.record, name, path)
+        return _objects(values)[coded.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)]
+
+# %% ../../nbs/records/01_schema.ipynb #fd7edb21
 def read_records(path: str | Path, record: type[R]) -> list[R]:
     """Read records from Parquet, validated again.
 
     Raises: FileNotFoundError; ValueError where the file holds something else.
     """
-    return list(stored_records(path, record))
+    return list(StoredRecords([path], record))
+
+
+def column_of(
+    records: Sequence[R],  # stored, or a list
+    name: str,  # of a field
+) -> np.ndarray:  # (N,) of objects
+    "A field of all records."
+    return records.column(name) if isinstance(records, StoredRecords) else _objects(getattr(r, name) for r in records)
 
 # %% ../../nbs/records/01_schema.ipynb #508f0c55
 def fingerprint(

@@ -18,8 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import refuse
-from ..records.schema import Item, Judgment, Rating, Response, read_records
-from ..records.stored import Columnar
+from ..records.schema import Item, Judgment, Rating, Response, StoredRecords, read_records
 from ..steps.score import FAILED, NOT_READ, REFUSED, mode_names, what_became
 
 # %% auto #0
@@ -72,14 +71,14 @@ class _Part(NamedTuple):
     rows: pd.DataFrame
     items: dict[str, dict]
     place: np.ndarray  # (rows,) of each answer in `stored`; -1 where its words are not to be shown
-    stored: Columnar[Response]
+    stored: StoredRecords[Response]
     judged: list[list[Judgment]]  # of each row
 
 
 _ONE = ["item_id", "model", "mode", "sample"]  # what makes an answer one of its kind
 
 
-def _places(scores: pd.DataFrame, stored: Columnar[Response]) -> np.ndarray:  # (rows,) -1 where there is none
+def _places(scores: pd.DataFrame, stored: StoredRecords[Response]) -> np.ndarray:  # (rows,) -1 where there is none
     "Which stored response each row of the scores is of."
     own = pd.DataFrame({name: stored.column(name) for name in _ONE}).astype({"sample": int})
     own = own.assign(_at=np.arange(len(own))).drop_duplicates(_ONE, keep="last")
@@ -142,10 +141,10 @@ def _check_selection(scored: set[str], answered: set[str], study: str) -> None:
     )
 
 
-def _responses(text: Path, study: str, models: Iterable[str]) -> Columnar[Response]:
+def _responses(text: Path, study: str, models: Iterable[str]) -> StoredRecords[Response]:
     own = [text / "generate" / study / m / "responses.parquet" for m in models]
     files = [text / "prepare" / study / "recorded.parquet", *own]
-    return Columnar([f for f in files if f.exists()], Response)
+    return StoredRecords([f for f in files if f.exists()], Response)
 
 
 def _item_texts(i: Item) -> dict[str, Any]:
@@ -193,7 +192,7 @@ def _texts_of(parts: Sequence[_Part], most: int | None) -> tuple[dict[str, dict]
 def _ratings(text: Path, study: str, ids: set) -> pd.DataFrame:  # item_id, target, value, n
     "What people said of each target, in a word: the mean score, or the labels with their counts."
     file = text / "prepare" / study / "ratings.parquet"
-    stored = Columnar([file] if file.exists() else [], Rating)
+    stored = StoredRecords([file] if file.exists() else [], Rating)
     table = pd.DataFrame({name: stored.column(name) for name in ("item_id", "target", "value", "label", "rater")})
     table = table[table["item_id"].isin(ids)].astype({"value": float})
     of = table.groupby(["item_id", "target"], sort=True)

@@ -31,10 +31,10 @@ from mhbench.records.schema import (
     Rating,
     Record,
     Response,
+    StoredRecords,
     read_records,
     write_records,
 )
-from ..records.stored import Columnar
 from ..report.style import introduce, natural, save, who
 from ..report.tables import with_interval
 from .beside import Beside
@@ -118,10 +118,10 @@ def known_origins(results: str | Path, studies: Iterable[str]) -> dict[str, str]
     for study in studies:
         prepared = Path(results) / "text" / "prepare" / study
         if (prepared / "recorded.parquet").exists():
-            answers = Columnar([prepared / "recorded.parquet"], Response)
+            answers = StoredRecords([prepared / "recorded.parquet"], Response)
             found += zip(answers.column("model"), answers.column("origin"))
         if (prepared / "ratings.parquet").exists():
-            ratings = Columnar([prepared / "ratings.parquet"], Rating)
+            ratings = StoredRecords([prepared / "ratings.parquet"], Rating)
             by_model = [v.get("annotator") == "model" for v in ratings.column("variant")]
             given = zip(ratings.column("rater"), ratings.column("origin"), by_model)
             found += [(rater, origin) for rater, origin, model in given if model or origin == "simulated"]
@@ -315,12 +315,12 @@ class Stage:
         return [r for m in self.models for r in self._records(folder / m / "responses.parquet", Response)]
 
     @property
-    def stored(self) -> Columnar[Response]:
+    def stored(self) -> StoredRecords[Response]:
         "The same as `responses`, by column: for what goes through a million of them."
         text = self.results / "text"
         own = [text / "generate" / self._one / m / "responses.parquet" for m in self.models]
         files = [text / "prepare" / self._one / "recorded.parquet", *own]
-        return Columnar([self._there(file) for file in files], Response)
+        return StoredRecords([self._there(file) for file in files], Response)
 
     @cached_property
     def responses(self) -> list[Response]:

@@ -17,8 +17,7 @@ from ..ask.parse import parse_choice, parse_choices
 from ..ask.refusal import is_refusal
 from ..ask.thinking import split_thinking
 from ..errors import refuse
-from ..records.schema import Item, Response, letters
-from ..records.stored import column_of
+from ..records.schema import Item, Response, column_of, letters
 from ..stats.calibration import brier, cross_entropy, letter_probabilities
 from ..stats.metrics import majority_vote
 
@@ -267,7 +266,7 @@ def _refuse_strangers(at: np.ndarray, responses: Sequence[Response]) -> None:
 # %% ../../nbs/steps/07_score.ipynb #077e4e95
 def score_responses(
     items: Iterable[Item],
-    responses: Sequence[Response],  # a list, or a `Columnar`, of which only the columns needed are read
+    responses: Sequence[Response],  # a list, or a `StoredRecords`, of which only the columns needed are read
 ) -> pd.DataFrame:
     """One row a response: what was answered, how it was read, whether it was right. No text of an item or an answer is
     in it, but for the letters and labels.
