@@ -13,7 +13,6 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from mhbench.annotate import command
 from mhbench.annotate.app import make_app
 from mhbench.annotate.assignment import Place
 from mhbench.annotate.enrolment import enrol, leave
@@ -23,6 +22,7 @@ from mhbench.annotate.presentation import code, present
 from mhbench.annotate.store import Register, differences, open_store
 from mhbench.annotate.study import build_study
 from mhbench.records.schema import Item, Response
+from mhbench.run import annotate as command
 
 from .conftest import ANSWERS, ENTRIES, items
 
