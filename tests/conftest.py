@@ -14,23 +14,7 @@ from here import stages_here
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test asks the hub, or waits for it
 
 ROOT = Path(__file__).resolve().parent.parent
-LONG = (
-    "test_pipeline",
-    "test_stages",
-    "test_new_study",
-    "test_real_studies",
-    "test_annotate_browser",
-    "test_docs",
-    "test_cluster",
-    "test_hostile_command",
-    "test_reasoning",
-    "test_encode",
-    "test_local",
-    "test_annotate_pipeline",
-    "test_hostile_surroundings",
-    "test_wheel",
-    "test_finetune",
-)
+SECONDS: dict[str, float] = {}  # file -> what its tests took in this run
 BIN = Path(sys.executable).parent
 ENV = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "PYTHONHASHSEED": "0", "DVC_NO_ANALYTICS": "1"}
 ENV.pop("PYTHONDONTWRITEBYTECODE", None)  # users have compiled files beside the package's
@@ -50,9 +34,23 @@ def run(*command, cwd, ok=True) -> str:
     return done.stdout + done.stderr
 
 
-def pytest_collection_modifyitems(items):
-    "The longest files first, so that two workers end together (`--dist loadfile --no-loadscope-reorder`)."
-    items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))
+def pytest_runtest_logreport(report):
+    file = report.nodeid.partition("::")[0]
+    SECONDS[file] = SECONDS.get(file, 0) + report.duration
+
+
+def pytest_sessionfinish(session):
+    "What each file took is kept for the next run, in pytest's cache."
+    cache = getattr(session.config, "cache", None)
+    if cache is not None and not hasattr(session.config, "workerinput"):
+        cache.set("mhbench/seconds", cache.get("mhbench/seconds", {}) | SECONDS)
+
+
+def pytest_collection_modifyitems(config, items):
+    "The files that took longest come first, so that two workers end together (`--dist loadfile`)."
+    cache = getattr(config, "cache", None)
+    took = cache.get("mhbench/seconds", {}) if cache is not None else {}
+    items.sort(key=lambda item: -took.get(item.nodeid.partition("::")[0], 0))
 
 
 def pytest_collection_finish():

@@ -12,6 +12,7 @@ import time
 from dataclasses import replace
 
 import pytest
+from asking import MODEL, ep, q, run
 from faults.server import FaultServer, answer_to, completion
 
 from mhbench.ask.budget import Budget, BudgetReached, TooManyFailed
@@ -21,38 +22,7 @@ from mhbench.ask.gate import Gate
 from mhbench.ask.plan import Recorder, plan
 from mhbench.ask.progress import Progress
 from mhbench.ask.reply import letter_logprobs, read_reply
-from mhbench.ask.request import Answer, Endpoint, Model, Request, body_of, wire
-
-
-def ep(url, **more):
-    return Endpoint(
-        **{
-            "name": "faulty",
-            "base_urls": [url] if isinstance(url, str) else url,
-            "identity": "faulty",
-            "concurrency": 8,
-            "timeout_s": 5.0,
-            "pause_s": 0.02,
-            **more,
-        }
-    )
-
-
-MODEL = Model(
-    name="m",
-    endpoint="faulty",
-    served="m-1",
-    sampling={"temperature": 0.0, "max_tokens": 5},
-    price={"prompt": 1.0, "completion": 2.0},
-)
-
-
-def q(i, **more):
-    return Request(f"id-{i}", [{"role": "user", "content": f"question {i}"}], **more)
-
-
-def run(requests, server, model=MODEL, cache=None, endpoint=None, **more):
-    return list(ask(requests, model, endpoint or ep(server.url), cache=cache, progress=False, **more))
+from mhbench.ask.request import Answer, Request, body_of, wire
 
 
 @pytest.fixture
@@ -442,7 +412,7 @@ def test_a_recorder_asks_nobody_counts_what_a_run_asks_and_writes_nothing(cache)
         assert out[7].text == "?" * int(3.5 * 5) and out[-1].text == out[0].text == answer_to("question 0")
         real = run(requests, s, cache=cache)
         assert [a.request_key for a in out] == [a.request_key for a in real]
-        assert recorder.calls == [("mhqa", "m", "faulty", recorder.calls[0].plan)]
+        assert recorder.calls == [("mhqa", "m", "e", recorder.calls[0].plan)]
         assert recorder.calls[0].plan.to_ask == len(s.asked) - n == 13
 
 
@@ -578,9 +548,9 @@ import json, sys
 from mhbench.ask.client import ask
 from mhbench.ask.request import Endpoint, Model, Request
 url, cache, n, out = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
-endpoint = Endpoint(name="faulty", base_urls=[url], identity="faulty", concurrency=8, timeout_s=5.0)
+endpoint = Endpoint(name="e", base_urls=[url], identity="e", concurrency=8, timeout_s=5.0)
 sampling = {"temperature": 0.0, "max_tokens": 5}
-model = Model(name="m", endpoint="faulty", served="m-1", sampling=sampling, price={"prompt": 1.0, "completion": 2.0})
+model = Model(name="m", endpoint="e", served="m-1", sampling=sampling, price={"prompt": 1.0, "completion": 2.0})
 requests = (Request(f"id-{i}", [{"role": "user", "content": f"question {i}"}]) for i in range(n))
 answers = list(ask(requests, model, endpoint, cache=cache, progress=False))
 json.dump([{**a.as_dict(), "cached": None} for a in answers], open(out, "w"))

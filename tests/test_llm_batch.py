@@ -1,6 +1,7 @@
 "The Batch API: resumed, partly failed, expired, never paid for twice; the same answers as the ordinary path."
 
 import pytest
+from asking import MODEL, ep, q
 from faults.batch import BatchServer
 from faults.server import FaultServer, answer_to
 
@@ -8,27 +9,10 @@ from mhbench.ask.batch import BatchPending, ask_batch, batch_folder, load_state
 from mhbench.ask.budget import Budget, BudgetReached
 from mhbench.ask.cache import Cache
 from mhbench.ask.client import ask
-from mhbench.ask.request import Endpoint, Model, Request
-
-MODEL = Model(
-    name="m",
-    endpoint="remote",
-    served="m-1",
-    sampling={"temperature": 0.0, "max_tokens": 5},
-    price={"prompt": 1.0, "completion": 2.0},
-)
-
-
-def ep(s, **more):
-    return Endpoint(**{"name": "remote", "base_urls": [s.url], "identity": "remote", "pause_s": 0.01, **more})
-
-
-def q(i, **more):
-    return Request(f"id-{i}", [{"role": "user", "content": f"question {i}"}], **more)
 
 
 def batch(requests, s, cache, **more):
-    return list(ask_batch(requests, MODEL, ep(s), cache=cache, **{"poll_s": 0.01, "progress": False, **more}))
+    return list(ask_batch(requests, MODEL, ep(s.url), cache=cache, **{"poll_s": 0.01, "progress": False, **more}))
 
 
 @pytest.fixture
@@ -41,7 +25,7 @@ def test_the_answers_of_the_ordinary_path_in_the_order_asked(cache, tmp_path):
     requests = [q(i) for i in range(30)] + [q(4, sample=1), q(4)]
     with BatchServer(polls=3) as s, FaultServer() as plain, Cache(tmp_path / "plain.sqlite") as other:
         got = batch(requests, s, cache, most_lines=10)
-        want = list(ask(requests, MODEL, ep(plain), cache=other, progress=False))
+        want = list(ask(requests, MODEL, ep(plain.url), cache=other, progress=False))
         assert len(s.batches) == 4 and not s.direct
     same = ("id", "text", "status", "request_key", "prompt_tokens", "completion_tokens", "attempts", "finish_reason")
     assert [[getattr(a, f) for f in same] for a in got] == [[getattr(a, f) for f in same] for a in want]
@@ -52,7 +36,7 @@ def test_a_restart_takes_up_what_is_under_way_and_submits_only_what_is_new(cache
     with BatchServer(polls=4) as s:
         with pytest.raises(BatchPending, match="run again to take them up"):
             batch([q(i) for i in range(5)], s, cache, wait_s=0)
-        assert load_state(batch_folder(MODEL, ep(s), cache))[0]["batch_id"] == "batch-0"
+        assert load_state(batch_folder(MODEL, ep(s.url), cache))[0]["batch_id"] == "batch-0"
         got = batch([q(i) for i in range(8)], s, cache)  # three more than before
         assert [a.text for a in got] == [answer_to(f"question {i}") for i in range(8)]
         assert [len(s.files[b["input_file_id"]].splitlines()) for b in s.batches] == [5, 3] and not s.direct
@@ -78,7 +62,7 @@ def test_what_a_batch_does_not_answer_takes_the_ordinary_path(cache, end, direct
         got = batch([q(i) for i in range(6)], s, cache)
         assert [a.text for a in got] == [answer_to(f"question {i}") for i in range(6)]
         assert len(s.direct) == direct and len(cache) == 6, "a stray answer is nobody's"
-        part = load_state(batch_folder(MODEL, ep(s), cache))[0]
+        part = load_state(batch_folder(MODEL, ep(s.url), cache))[0]
         assert part["merged"] and part["answered"] == 6 - direct and part["unanswered"] == direct and part["reason"]
 
 
@@ -110,5 +94,5 @@ def test_a_budget_is_checked_before_anything_is_submitted(cache):
 def test_no_key_in_the_folder(cache, tmp_path, monkeypatch):
     monkeypatch.setenv("PLANTED_KEY", "sk-planted-0123456789abcdef")
     with BatchServer() as s:
-        list(ask_batch([q(0)], MODEL, ep(s, api_key_env="PLANTED_KEY"), cache=cache, poll_s=0.01, progress=False))
+        list(ask_batch([q(0)], MODEL, ep(s.url, api_key_env="PLANTED_KEY"), cache=cache, poll_s=0.01, progress=False))
     assert not [f for f in tmp_path.rglob("*") if f.is_file() and b"sk-planted" in f.read_bytes()]

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from asking import ep
 from faults.server import FaultServer, completion
 
 from mhbench.ask import providers
@@ -16,10 +17,6 @@ from mhbench.ask.request import Endpoint, Model, Request, body_of, wire
 from mhbench.ask.terms import Terms, known_terms, learn
 
 SAMPLING = {"temperature": 0.0, "seed": 0}
-
-
-def ep(url, **more):
-    return Endpoint(**{"name": "e", "base_urls": [url], "identity": "e", "concurrency": 4, "pause_s": 0.01, **more})
 
 
 def model(**more):

@@ -11,25 +11,14 @@ import sys
 import time
 
 import pytest
+from asking import MODEL, ep, q
 from faults.server import FaultServer, answer_to
 
 from mhbench.ask.cache import Cache, CacheError, Row, contents, export, prune, stats
 from mhbench.ask.client import ask
 from mhbench.ask.notes import NOTES
-from mhbench.ask.request import Endpoint, Model, Request
+from mhbench.ask.request import Request
 from mhbench.ask.rows import ANSWER_COLUMNS, to_tuple
-
-MODEL = Model(
-    name="m", endpoint="e", served="m-1", sampling={"max_tokens": 5}, price={"prompt": 1.0, "completion": 2.0}
-)
-
-
-def ep(url, **more):
-    return Endpoint(**{"name": "e", "base_urls": [url], "identity": "e", "concurrency": 4, "pause_s": 0.01, **more})
-
-
-def q(i):
-    return Request(f"id-{i}", [{"role": "user", "content": f"question {i}"}])
 
 
 def row(i, **more):

@@ -4,8 +4,11 @@ import gzip
 import json
 import time
 import tracemalloc
+from functools import partial
 
+import asking
 import pytest
+from asking import MODEL, q
 from faults.server import FaultServer, answer_to, completion
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -14,29 +17,14 @@ from mhbench.ask.budget import Budget, BudgetReached
 from mhbench.ask.cache import Cache, Row
 from mhbench.ask.client import ask
 from mhbench.ask.reply import Malformed, read_reply, words
-from mhbench.ask.request import Answer, Endpoint, Model, Request, kept, wire
+from mhbench.ask.request import Answer, Request, kept, wire
 from mhbench.ask.secrets import plain
 
-MODEL = Model(
-    name="m",
-    endpoint="evil",
-    served="m-1",
-    sampling={"temperature": 0.0, "max_tokens": 5},
-    price={"prompt": 1.0, "completion": 2.0},
-)
+ep = partial(asking.ep, max_attempts=2)
 
 
-def ep(url, **more):
-    defaults = {"identity": "evil", "concurrency": 4, "timeout_s": 5.0, "pause_s": 0.005, "max_attempts": 2}
-    return Endpoint(**{"name": "evil", "base_urls": [url], **defaults, **more})
-
-
-def q(i, **more):
-    return Request(f"id-{i}", [{"role": "user", "content": f"question {i}"}], **more)
-
-
-def run(requests, server, model=MODEL, endpoint=None, cache=None, **more):
-    return list(ask(requests, model, endpoint or ep(server.url), cache=cache, progress=False, **more))
+def run(requests, server, endpoint=None, **more):
+    return asking.run(requests, server, endpoint=endpoint or ep(server.url), **more)
 
 
 # -- every shape

@@ -1,27 +1,22 @@
 "Keys and prompts: what may not be written, what may not come back, and where nothing may be sent."
 
 import json
+from functools import partial
 
+import asking
 import pytest
+from asking import MODEL, q
 from faults.server import FaultServer, answer_to, completion
 from pydantic import ValidationError
 
 from mhbench.ask.cache import Cache
 from mhbench.ask.client import ask
-from mhbench.ask.request import Endpoint, Model, Request
+from mhbench.ask.request import Endpoint
 from mhbench.ask.send import is_loopback, proxy_for
 
-MODEL = Model(name="m", endpoint="e", served="m-1", sampling={"max_tokens": 5})
 KEY = "sk-planted-0123456789abcdefghij"
+ep = partial(asking.ep, max_attempts=2)
 PROXIES = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy")
-
-
-def ep(url, **more):
-    return Endpoint(**{"name": "e", "base_urls": [url], "identity": "e", "pause_s": 0.01, "max_attempts": 2, **more})
-
-
-def q(i):
-    return Request(f"id-{i}", [{"role": "user", "content": f"question {i}"}])
 
 
 @pytest.fixture(autouse=True)

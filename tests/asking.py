@@ -1,0 +1,29 @@
+"A model on loopback, its endpoint and questions to it, for tests of the client."
+
+from mhbench.ask.client import ask
+from mhbench.ask.request import Endpoint, Model, Request
+
+MODEL = Model(
+    name="m",
+    endpoint="e",
+    served="m-1",
+    sampling={"temperature": 0.0, "max_tokens": 5},
+    price={"prompt": 1.0, "completion": 2.0},
+)
+
+
+def ep(url, **more):
+    "The endpoint at one URL or several; failures are asked again at once."
+    urls = [url] if isinstance(url, str) else url
+    usual = {"identity": "e", "concurrency": 4, "timeout_s": 5.0, "pause_s": 0.01}
+    return Endpoint(**{"name": "e", "base_urls": urls, **usual, **more})
+
+
+def q(i, **more):
+    "A request, told from others by its number."
+    return Request(f"id-{i}", [{"role": "user", "content": f"question {i}"}], **more)
+
+
+def run(requests, server, model=MODEL, cache=None, endpoint=None, **more):
+    "The answers of a server."
+    return list(ask(requests, model, endpoint or ep(server.url), cache=cache, progress=False, **more))
