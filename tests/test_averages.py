@@ -6,8 +6,8 @@ import pytest
 from scipy.special import expit
 
 from mhbench.run.params import load_params, stage_parameters
+from mhbench.steps.layouts import by_category
 from mhbench.steps.rates import average_models, paper_averages, rate_table
-from mhbench.studies.mentat.tables import table_1
 
 
 def scores(right, **more) -> pd.DataFrame:
@@ -42,8 +42,8 @@ def test_the_interval_of_a_mean_over_models_holds(n, centre, spread, old):
 def test_nobody_right_is_as_unsure_as_the_questions_are_few():
     e = average_models(scores(np.zeros((5, 8))), by=[], seed=1).iloc[0]
     assert (e["estimate"], e["n_models"], e["n"]) == (0, 8, 5) and e["ci_high"] == pytest.approx(0.4345, abs=1e-4)
-    table = pd.DataFrame([e]).assign(group="documentation")
-    assert table_1(table).iloc[0, 0] == "0.00 [0.00, 0.43]"
+    table = pd.DataFrame([e]).assign(by="category", group="documentation")
+    assert by_category(table).iloc[0, 1] == "0.00 [0.00, 0.43]"
 
 
 def test_a_model_with_few_questions_makes_the_mean_unsure_and_is_not_left_out():

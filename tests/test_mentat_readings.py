@@ -13,6 +13,8 @@ from scipy.stats import spearmanr
 from mhbench.records.schema import Item, Response
 from mhbench.stats.hierarchical import bootstrap_preferences
 from mhbench.stats.preference import plackett_luce
+from mhbench.steps.between_models import prompt_wordings
+from mhbench.steps.layouts import beside_each_other, by_category, by_level
 from mhbench.studies.corpus import load_corpus
 from mhbench.studies.demo import demo_path
 from mhbench.studies.mentat.annotations import AnnotationArrays, annotation_arrays, load_annotations, reading_note
@@ -28,7 +30,7 @@ from mhbench.studies.mentat.readings import (
     score_by_labels,
 )
 from mhbench.studies.mentat.simulate import order_probabilities, simulate_annotations, simulated_panel
-from mhbench.studies.mentat.tables import annotation_page, label_tables, prompt_wordings, table_1, table_2, table_3
+from mhbench.studies.mentat.tables import annotation_page, label_tables
 
 
 def arrays(scores, orders, questions=None, raters=None, sessions=None, mapping="shown"):
@@ -288,17 +290,19 @@ def test_tables_in_the_papers_layout():
         dict(group=c, models="all models", n_models=14, estimate=e, ci_low=e - h, ci_high=e + h)
         for c, (e, h) in published.items()
     ]
-    one = table_1(pd.DataFrame(rows), as_published=True)
-    assert one.index.tolist() == ["diagnosis", "monitoring", "documentation"]
+    averages = pd.DataFrame(rows).assign(mode="zero_shot", answered_by="plain", by="category")
+    one = by_category(averages, as_published=True)
+    assert one["category"].tolist() == ["diagnosis", "monitoring", "documentation"]
     assert one["all models (14 models)"].tolist() == ["0.82 ± 0.03", "0.67 ± 0.03", "0.40 ± 0.02"]
-    two = table_2(pd.DataFrame(rows).rename(columns={"group": "level"}).assign(set="D_G"))
-    assert two.index.tolist() == [("D_G", "monitoring"), ("D_G", "diagnosis"), ("D_G", "documentation")]
+    two = by_level(pd.DataFrame(rows).rename(columns={"group": "level"}).assign(set="D_G"))
+    levels = list(two[["set", "level"]].itertuples(index=False, name=None))
+    assert levels == [("D_G", "monitoring"), ("D_G", "diagnosis"), ("D_G", "documentation")]
     free = pd.DataFrame(
         [dict(model="o1", by="category", group="triage", n=9, estimate=0.77, ci_low=0.72, ci_high=0.81)]
     )
-    three = table_3(free, free.assign(estimate=np.nan))
-    assert three.loc["o1", ("triage", "free-form inconsistency")] == "0.77 +0.04 -0.05 (n = 9)"
-    assert three.loc["o1", ("triage", "accuracy")] == "- (n = 9)"
+    three = beside_each_other(free, free.assign(estimate=np.nan)).set_index("model")
+    assert three.loc["o1", "triage, free-form inconsistency"] == "0.77 +0.04 -0.05 (n = 9)"
+    assert three.loc["o1", "triage, accuracy"] == "- (n = 9)"
 
 
 def test_prompt_wordings_pair_items():

@@ -17,8 +17,9 @@ FLOORS = [
     ["encode"],
     ["corpus"],
     ["steps"],
+    ["report"],
     ["studies"],
-    ["annotate", "report"],
+    ["annotate"],
     ["run"],
     ["__main__"],
 ]

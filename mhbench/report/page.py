@@ -91,7 +91,9 @@ def _section(results: Path, figures: Path, stage: str, study: str, said: Mapping
     for t in c["tables"]:
         if t["show"]:
             frame = _stored(folder / f"{t['name']}.parquet").drop(columns=t["hide"])
-            about = said.get(t["name"], Prose())
+            about = (
+                Prose(**t["about"]) if "about" in t else said.get(t["name"], Prose())
+            )  # a study that adds it says it
             tables.append(ReportTable(t["caption"], frame, about, study, t.get("card", "")))
     drawn = figures / stage / study
     pictures = [Picture(f["caption"], drawn / f"{f['name']}.svg", f.get("alt", "")) for f in c["figures"]]

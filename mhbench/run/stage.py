@@ -5,6 +5,7 @@
 # %% ../../nbs/run/05_stage.ipynb #10eb9e9e
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import re
@@ -525,13 +526,20 @@ class Stage:
 
     def added(self, **found: Any) -> None:
         """Show and keep the tables and figures that studies add to this stage; what the stage `found` is theirs to use.
-        A study says itself why it adds nothing, where it does not.
+        The docstring of what adds them is their prose: its first line is the heading. A study says itself why it adds
+        nothing, where it does not.
         """
-        from IPython.display import display
+        from IPython.display import Markdown, display
 
         for add in added("tables", self.name):
+            before = len(self._tables)
+            heading, _, text = (inspect.getdoc(add) or "").partition("\n\n")
+            display(Markdown(f"## {heading}\n\n{text}"))
             for shown in add(self, **found):
                 display(shown)
+            about = {"heading": heading, "text": text, "functions": [f"{add.__module__}.{add.__name__}"]}
+            for entry in self._tables[before:]:
+                entry["about"] = about
 
     def beside(self, work: Callable, *given: Any) -> None:
         "Begin work that leaves files, and that nothing of this stage waits for but its end."

@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from ..errors import refuse
 from ..stats.agreement import krippendorff_alpha
 from ..stats.estimate import Estimate, estimate
 from ..stats.resample import mean
@@ -20,7 +21,7 @@ from ..stats.tests import adjust_within, detectable_difference, mcnemar, sign_fl
 from .score import FAILED, RUN, UNSCORED, mode_names, outcome_counts, what_became, where_read
 
 # %% auto #0
-__all__ = ['model_pairs', 'run_to_run', 'pair_names']
+__all__ = ['model_pairs', 'run_to_run', 'pair_names', 'prompt_wordings', 'wordings_compared']
 
 # %% ../../nbs/steps/20_between_models.ipynb #afd8b318
 _MEASURED = list(Estimate.from_limits(np.nan, n=0).row())
@@ -197,3 +198,61 @@ def pair_names(pairs: pd.DataFrame) -> pd.DataFrame:  # of model_pairs
     names = mode_names(known.assign(n_votes=0)).str.replace(", majority of 0", ", majority").str.replace("_", " ")
     pair = known["first"] + " minus " + known["second"]
     return known.assign(pair=pair if names.nunique() < 2 else pair + ", " + names)
+
+# %% ../../nbs/steps/20_between_models.ipynb #cf60a009
+def prompt_wordings(
+    scores: Mapping[str, pd.DataFrame],  # name of the wording -> what score_responses returned; two of them
+    *,
+    n_boot: int = 1000,
+    seed: int,
+) -> pd.DataFrame:  # model, wording, n (items answered under both), estimate, ci_low, ci_high, interval
+    """Accuracy under each of two wordings of the prompt, and the paired difference, on the items of both.
+
+    Source: Lamparth, Grabb et al. 2025, figure 17.
+
+    Raises: ValueError where there are not two wordings, or no model answered an item under both.
+    """
+    if len(scores) != 2:
+        refuse(f"prompt_wordings: scores must have two wordings; got {list(scores)}")
+    known = [where_read(t, ["model"]) for t in scores.values()]
+    means = [t.groupby(["model", "item_id", "cluster"], sort=True)["correct"].mean() for t in known]
+    both = pd.concat(dict(zip(scores, means, strict=True)), axis=1).dropna().reset_index()
+    if not len(both):
+        refuse("prompt_wordings: scores must hold answers of a model to one item under both wordings; got none")
+    a, b = scores
+    both[f"{a} - {b}"] = both[a] - both[b]
+    rows = [
+        {"model": model, "wording": w}
+        | estimate(
+            mean,
+            g[w].to_numpy(),
+            clusters=g["cluster"].to_numpy(),
+            share=w in scores,
+            n_boot=n_boot,
+            seed=seed,
+        ).row()
+        for model, g in both.groupby("model", sort=True)
+        for w in (a, b, f"{a} - {b}")
+    ]
+    return pd.DataFrame(rows)
+
+# %% ../../nbs/steps/20_between_models.ipynb #639ad6e9
+def wordings_compared(
+    scores: pd.DataFrame,  # of score_responses
+    wordings: Mapping[str, str],  # a model's entry with another wording of the prompt -> its entry with the first one
+    *,
+    n_boot: int = 1000,
+    seed: int,
+) -> pd.DataFrame:  # as prompt_wordings; no row where no such pair answered an item under both
+    """Every model that was asked under two wordings, as two entries: accuracy under each, and the paired difference.
+
+    Source: Lamparth, Grabb et al. 2025, figure 17.
+    """
+    columns = ["model", "wording", "n", "n_clusters", "estimate", "ci_low", "ci_high", "level", "interval"]
+    parts = []
+    for other, model in wordings.items():
+        plain = scores[(scores["answered_by"] == "plain") & (scores["mode"] == "zero_shot")]
+        two = {name: plain[plain["model"] == name].assign(model=model) for name in (model, other)}
+        if set(two[model]["item_id"]) & set(two[other]["item_id"]):
+            parts.append(prompt_wordings(two, n_boot=n_boot, seed=seed))
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)

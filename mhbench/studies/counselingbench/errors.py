@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ import pandas as pd
 from ...errors import refuse
 from ...records.schema import Item, Judgment, Rating, Response, of_kind
 from ...records.table import csv_rows
-from ...stats.agreement import cohen_kappa, percent_agreement
+from ...stats.agreement import ABSTAIN, cohen_kappa, percent_agreement
 from ...stats.consensus import majority
 from ...stats.estimate import estimate, proportion
 from ...stats.tests import adjust_p, chi_square
@@ -27,7 +27,7 @@ from ..medqade.simulate import _csv
 
 # %% auto #0
 __all__ = ['error_sample', 'error_sheet', 'error_table', 'Collected', 'write_errors', 'compare_errors', 'judge_agreement',
-           'simulate_errors']
+           'error_labels', 'proposed_errors', 'simulate_errors']
 
 # %% ../../../nbs/studies/counselingbench/06_errors.ipynb #46e20a64
 def error_sample(
@@ -262,6 +262,30 @@ def judge_agreement(
         rows,
         columns=["judge", "measure", "n", "n_clusters", "n_labels", "n_abstained", "n_failed", "n_open", *_INTERVAL],
     )
+
+# %% ../../../nbs/studies/counselingbench/06_errors.ipynb #0e5cc33a
+def error_labels(
+    ratings: Iterable[Rating],
+    students: Sequence[str],  # the models whose rationales may be labelled
+) -> list[Rating]:
+    "The ratings that name the kind of an error of one of these models."
+    return [r for r in ratings if r.label in (*ERRORS, ABSTAIN) and r.target in students]
+
+
+def proposed_errors(
+    stage: Any, *, proposals: Sequence[Judgment], students: Sequence[str], n_boot: int, seed: int, **found: Any
+) -> Iterator[Any]:
+    """Errors, as the judge and as people see them
+
+    Proposals, not labels: they count for something as far as they agree with people on the rationales that both
+    labelled.
+    """
+    people = error_labels(stage.ratings, students)
+    agreed = judge_agreement(proposals if people else [], people, n_boot=n_boot, seed=seed)
+    print(f"{len(people)} labels of errors by {stage.people}")
+    nothing = "no error was labelled both by people and by a judge"
+    caption = f"Agreement of the judge's kinds of error with those that {stage.people} named; higher is better"
+    yield stage.table("agreement", agreed, caption, absent=nothing, rated=True)
 
 # %% ../../../nbs/studies/counselingbench/06_errors.ipynb #a27ffe28
 def simulate_errors(

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -33,7 +33,7 @@ from .labels import add_creator, jensen_shannon
 # %% auto #0
 __all__ = ['has_one_reading', 'can_be_tested', 'both_readings', 'ReadingTests', 'reading_tests', 'agreement_by_reading',
            'reading_fits', 'changed_questions', 'labels_of', 'labels_by_reading', 'own_labels', 'reading_labels',
-           'beside_published', 'score_by_labels']
+           'beside_published', 'score_by_labels', 'by_labels']
 
 # %% ../../../nbs/studies/mentat/06_readings.ipynb #c6c30673
 def has_one_reading(
@@ -426,3 +426,19 @@ def score_by_labels(
                 measured = estimate(mean, x, clusters=cluster, share=share, n_boot=n_boot, seed=seed)
                 rows.append(who | measured.row())
     return pd.DataFrame(rows, columns=["model", "mode", "category", "labels", "n_clusters", *_ROW])
+
+# %% ../../../nbs/studies/mentat/06_readings.ipynb #92be262a
+def by_labels(stage: Any, *, core: str | None, n_boot: int, seed: int, **found: Any) -> Iterator[Any]:
+    """What the labels decide
+
+    Where people's sliders can be read in two ways (stage `preferences`), the same answers are scored against the labels
+    of either reading, without the creators and with them among the raters, and against those that the source holds, on
+    the questions that all of them label. A difference here is no difference between models: it is what the labels
+    decide.
+    """
+    asked = [i for i in stage.items if core is None or i.variant.get("set") == core]
+    there = stage.has("preferences", "labels_by_reading")
+    labels = reading_labels(stage.read("preferences", "labels_by_reading"), asked, stage.responses) if there else {}
+    table = score_by_labels(asked, stage.responses, labels, n_boot=n_boot, seed=seed) if labels else pd.DataFrame()
+    one_reading = "the labels of these questions were not made from sliders that can be read in two ways"
+    yield stage.table("by_labels", table, "Accuracy against the labels of either reading", absent=one_reading)

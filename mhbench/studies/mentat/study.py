@@ -15,6 +15,7 @@ STUDY = RegisteredStudy(
     name="mentat",
     loaders={"mentat": "load:load"},
     stages=("preferences", "agreement"),
+    tables={"score": "readings:by_labels"},
     files={"preferences": ("creators",)},
     demo={"preferences": {"n_boot": 10}},
 )

@@ -5,7 +5,7 @@
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #7f0aa1e3
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any
@@ -29,8 +29,8 @@ from .load import TOPICS, TYPES
 
 # %% auto #0
 __all__ = ['BY_DIFFICULTY', 'BY_KIND', 'topic_counts', 'counts_by_part', 'accuracy_and_f1', 'wide_table', 'trained_measures',
-           'with_trained', 'flip_table', 'sorted_banks', 'banks_counted', 'nearest_label', 'judged_shares',
-           'label_test', 'repeat_agreement', 'with_judged_label']
+           'learnt_from', 'with_trained', 'flip_table', 'sorted_banks', 'banks_counted', 'nearest_label',
+           'judged_shares', 'label_test', 'repeat_agreement', 'with_judged_label']
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #15da14d4
 def topic_counts(items: Sequence[Item]) -> pd.DataFrame:  # topic, type, part (the file's name), n
@@ -169,6 +169,29 @@ def trained_measures(
                 rows += [{"by": by} | head | {"group": group, "measure": m} | e.row() for m, e in found.items()]
     measured = Estimate.from_limits(np.nan, n=0).row()
     return pd.DataFrame(rows, columns=["by", "model", "mode", "group", "measure", *measured])
+
+# %% ../../../nbs/studies/mhqa/03_profile.ipynb #226ee3ac
+def learnt_from(
+    stage: Any,
+    *,
+    learnt: Sequence[Item],
+    runs: Sequence[Run],
+    test: Sequence[Item],
+    n_boot: int,
+    seed: int,
+    **found: Any,
+) -> Iterator[Any]:
+    """By type and topic
+
+    What the stage profile sets beside the other models: the questions to learn from, and accuracy and F1 on the test
+    part, mean over seeds.
+    """
+    questions = "Questions to learn from, by topic and type"
+    yield stage.table("questions", topic_counts(learnt), questions, show=False)
+    untrained = "no classifier of this run is trained on this study"
+    grouped = trained_measures(runs, test, n_boot=n_boot, seed=seed)
+    caption = "Accuracy and F1 by type and topic, mean over seeds"
+    yield stage.table("measures", grouped, caption, show=False, absent=untrained)
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #7aafdc91
 def with_trained(

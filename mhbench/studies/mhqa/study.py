@@ -15,6 +15,7 @@ STUDY = RegisteredStudy(
     name="mhqa",
     loaders={"mhqa": "load:load", "medmcqa": "medmcqa:load_medmcqa"},
     stages=("collect", "compose", "keys", "profile"),
+    tables={"finetune": "profile:learnt_from"},
     files={
         "collect": ("files",),
         "compose": ("recorded",),
