@@ -62,27 +62,34 @@ class Endpoint(Entry):
     "A service that answers: where it is, what it allows, what its answers depend on."
 
     name: _Name
-    base_urls: list[str] = []  # ending in /v1; several are replicas, least busy first
-    through: Literal["http", "litellm"] = "http"  # litellm: its library asks, and base_urls may be left out
-    identity: str = ""  # what answers; the base URLs where empty
-    api_key_env: str | None = None  # the environment variable that holds the key
-    concurrency: Annotated[int, Field(ge=1)] = 16  # requests in flight at once, over all replicas
-    rpm: Annotated[float, Field(gt=0)] | None = None  # requests a minute
-    tpm: Annotated[float, Field(gt=0)] | None = None  # tokens a minute, prompt and completion
-    timeout_s: Annotated[float, Field(gt=0)] = 120.0  # for one request, all of it
-    max_attempts: Annotated[int, Field(ge=1)] = 6  # tries that may fail before status is error
-    patience_s: Annotated[float, Field(ge=0)] = 900.0  # how long one request is put off by 429 and the like
-    pause_s: Annotated[float, Field(gt=0)] = 0.5  # the first pause after a failure; it doubles
-    top_logprobs: Annotated[int, Field(ge=0)] = 20  # how many log-probabilities it gives; 0: none
-    prompt_logprobs: Literal[
-        "none", "echo", "vllm"
-        # how it gives those of a prompt's own tokens: completions with `echo`, vLLM's field of that name, or not at all
-    ] = "none"
-    structured: Literal["json_schema", "json_object", "none"] = "json_schema"  # how it takes a JSON schema
-    refuses: dict[str, str | None] = {}  # parameters known to be refused: the name to use instead, or null
-    headers: dict[str, str] = {}  # more headers, none of them secret
-    headers_env: dict[str, str] = {}  # more headers, each from the environment variable that is named
-    max_reply_bytes: Annotated[int, Field(ge=1024)] = 32 << 20  # of one reply, unpacked
+    base_urls: list[str] = Field([], description="ending in /v1; several are replicas, least busy first")
+    through: Literal["http", "litellm"] = Field(
+        "http", description="litellm: its library asks, and base_urls may be left out"
+    )
+    identity: str = Field("", description="what answers; the base URLs where empty")
+    api_key_env: str | None = Field(None, description="the environment variable that holds the key")
+    concurrency: int = Field(16, ge=1, description="requests in flight at once, over all replicas")
+    rpm: float | None = Field(None, gt=0, description="requests a minute")
+    tpm: float | None = Field(None, gt=0, description="tokens a minute, prompt and completion")
+    timeout_s: float = Field(120.0, gt=0, description="for one request, all of it")
+    max_attempts: int = Field(6, ge=1, description="tries that may fail before status is error")
+    patience_s: float = Field(900.0, ge=0, description="how long one request is put off by 429 and the like")
+    pause_s: float = Field(0.5, gt=0, description="the first pause after a failure; it doubles")
+    top_logprobs: int = Field(20, ge=0, description="how many log-probabilities it gives; 0: none")
+    prompt_logprobs: Literal["none", "echo", "vllm"] = Field(
+        "none", description="of a prompt's own tokens: by completions with `echo`, or vLLM's field"
+    )
+    structured: Literal["json_schema", "json_object", "none"] = Field(
+        "json_schema", description="how it takes a JSON schema"
+    )
+    refuses: dict[str, str | None] = Field(
+        {}, description="parameters known to be refused: the name to use instead, or null"
+    )
+    headers: dict[str, str] = Field({}, description="more headers, none of them secret")
+    headers_env: dict[str, str] = Field(
+        {}, description="more headers, each from the environment variable that is named"
+    )
+    max_reply_bytes: int = Field(32 << 20, ge=1024, description="of one reply, unpacked")
 
     @model_validator(mode="after")
     def _urls(self):
@@ -119,29 +126,33 @@ class Model(Entry):
     "One model as a study asks it: its entry in params.yaml."
 
     name: _Name
-    endpoint: _Name  # the entry of its endpoint
-    served: str  # the model id on the wire
+    endpoint: _Name = Field(description="the entry of its endpoint")
+    served: str = Field(description="the model id on the wire")
     api: Literal["chat", "completions"] = "chat"
-    system: str | None = None  # a system message, where the request has none
-    template: str | None = None  # completions: text with {system} and {prompt}
-    sampling: dict[str, Any] = {}  # temperature, max_tokens, top_p, seed, stop, ...: sent as they are
-    lineage: str = ""  # the family: a judge of the same lineage is named
-    price: dict[str, float] = {}  # USD per million tokens: prompt and completion; empty: unknown, which is not 0
-    thinking: bool = False  # its answers begin with reasoning, marked or not
-    thinking_tokens: Annotated[int, Field(ge=1)] = 4096  # room for thought and answer, where sampling sets no limit
-    max_tokens: dict[
-        Literal["letter", "answer", "reasoning"], Annotated[int, Field(ge=1)]
-    ] = {}  # room by what is asked
-    one_line: bool = False  # a base model, which does not know when to stop: an answer ends with its line, or its list
-    max_truncated: Annotated[float, Field(ge=0, le=1)] | None = None  # share of cut answers; None: as `generate` says
-    max_unread: Annotated[float, Field(ge=0, le=1)] | None = None  # share of unreadable answers, likewise
-    provider: str | None = None  # who serves it, or made it
-    open: bool | None = None  # whether its weights are; None: not stated
-    medical: bool | None = None  # whether it was made for medicine
-    released: str | None = None  # YYYY-MM-DD
-    parameters: float | None = None  # how many, in billions
-    data: str | None = None  # what it was fine-tuned on
-    licence: str | None = None  # of its weights
+    system: str | None = Field(None, description="a system message, where the request has none")
+    template: str | None = Field(None, description="completions: text with {system} and {prompt}")
+    sampling: dict[str, Any] = Field(
+        {}, description="temperature, max_tokens, top_p, seed, stop, ...: sent as they are"
+    )
+    lineage: str = Field("", description="the family: a judge of the same lineage is named")
+    price: dict[str, float] = Field(
+        {}, description="USD per million tokens: prompt and completion; empty: unknown, which is not 0"
+    )
+    thinking: bool = Field(False, description="its answers begin with reasoning, marked or not")
+    thinking_tokens: int = Field(4096, ge=1, description="room for thought and answer, where sampling sets no limit")
+    max_tokens: dict[Literal["letter", "answer", "reasoning"], Annotated[int, Field(ge=1)]] = Field(
+        {}, description="room by what is asked"
+    )
+    one_line: bool = Field(False, description="a base model: an answer ends with its line, or its list")
+    max_truncated: float | None = Field(None, ge=0, le=1, description="share of cut answers; None: as `generate` says")
+    max_unread: float | None = Field(None, ge=0, le=1, description="share of unreadable answers, likewise")
+    provider: str | None = Field(None, description="who serves it, or made it")
+    open: bool | None = Field(None, description="whether its weights are; None: not stated")
+    medical: bool | None = Field(None, description="whether it was made for medicine")
+    released: str | None = Field(None, description="YYYY-MM-DD")
+    parameters: float | None = Field(None, description="how many, in billions")
+    data: str | None = Field(None, description="what it was fine-tuned on")
+    licence: str | None = Field(None, description="of its weights")
 
     @model_validator(mode="after")
     def _fits(self):

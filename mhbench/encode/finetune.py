@@ -35,15 +35,15 @@ class TrainingSettings(Record):
     "How a run is trained; the names are transformers' where it has one."
 
     learning_rate: Annotated[float, Field(gt=0)] = 2.0e-5
-    batch_size: Annotated[int, Field(ge=1)] = 32  # items in an update
-    epochs: Annotated[int, Field(ge=0)] = 5  # at most; 0: the head stays random
-    max_length: Annotated[int, Field(ge=8)] = 256  # tokens of a question with one option
-    warmup: Annotated[float, Field(ge=0, lt=1)] = 0.1  # share of the steps with a rising learning rate
+    batch_size: int = Field(32, ge=1, description="items in an update")
+    epochs: int = Field(5, ge=0, description="at most; 0: the head stays random")
+    max_length: int = Field(256, ge=8, description="tokens of a question with one option")
+    warmup: float = Field(0.1, ge=0, lt=1, description="share of the steps with a rising learning rate")
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
-    patience: Annotated[int, Field(ge=1)] | None = 2  # epochs without a lower validation loss; None: never stop early
-    precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 on a GPU that has it, else fp32
-    layers: Annotated[int, Field(ge=1)] | None = None  # keep this many of the base's first layers; None: all
-    device: Literal["auto", "cpu"] = "auto"  # auto: a GPU where there is one
+    patience: int | None = Field(2, ge=1, description="epochs without a lower validation loss; None: never stop early")
+    precision: Literal["auto", "fp32", "bf16"] = Field("auto", description="auto: bf16 on a GPU that has it, else fp32")
+    layers: int | None = Field(None, ge=1, description="keep this many of the base's first layers; None: all")
+    device: Literal["auto", "cpu"] = Field("auto", description="auto: a GPU where there is one")
 
 
 def training_settings(

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field
 
@@ -30,11 +30,11 @@ class Executor(Record):
     "Where batches are computed: the `executor` entry of params.yaml."
 
     kind: Literal["threads", "dask"] = "threads"
-    workers: Annotated[int, Field(ge=1)] | None = (
-        None  # threads, or worker processes of a local cluster; one a core where empty
+    workers: int | None = Field(
+        None, ge=1, description="threads, or processes of a local cluster; one a core where empty"
     )
-    address: str | None = None  # dask: a scheduler; a cluster on this machine where empty
-    retries: Annotated[int, Field(ge=0)] = 2  # dask: how often a batch whose worker failed is given to another
+    address: str | None = Field(None, description="dask: a scheduler; a cluster on this machine where empty")
+    retries: int = Field(2, ge=0, description="dask: how often a batch whose worker failed is given to another")
 
 
 _made: dict[str, Any] = {}  # what `setup` made, in this process

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -79,7 +79,7 @@ _CHUNK = 500  # keys a query
 class StoreSettings(Record):
     "The `store` entry of params.yaml: what models that run here have computed is kept beside the answers."
 
-    max_gb: Annotated[float, Field(ge=0)] = 2.0  # what was unused longest goes first; 0: nothing is kept
+    max_gb: float = Field(2.0, ge=0, description="what was unused longest goes first; 0: nothing is kept")
 
 
 def store_path(

@@ -8,20 +8,21 @@ from __future__ import annotations
 import copy
 import datetime
 import difflib
-import math
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 import yaml
+from pydantic import ValidationError
 
 from ..ask.secrets import plain, secret_header
 from ..errors import refuse
-from .shape import GIVEN, params_schema
+from .shape import GIVEN, model_of
 
 # %% auto #0
-__all__ = ['TEXT_KEY', 'Fault', 'read_tree', 'file_keys', 'shown', 'nearest', 'listed', 'misshapen', 'refuse_all']
+__all__ = ['TEXT_KEY', 'Fault', 'read_tree', 'file_keys', 'shown', 'nearest', 'listed', 'Finding', 'misshapen', 'refuse_all']
 
 # %% ../../nbs/run/03_mistakes.ipynb #dc8325fe
 _MOST_NODES = 1_000_000  # of the tree with every alias written out
@@ -136,18 +137,26 @@ def file_keys(node: yaml.Node) -> tuple[dict[tuple, int], list[Fault]]:
     return lines, found
 
 # %% ../../nbs/run/03_mistakes.ipynb #f233cd9a
-_IS = {"integer": "a whole number", "number": "a number", "string": "a text", "boolean": "true or false"}
-_IS |= {"array": "a list", "object": "a mapping", "null": "empty"}
-
-
-def _validator(schema: dict[str, Any]) -> Any:
-    import jsonschema
-
-    plain_draft = jsonschema.Draft202012Validator
-    whole = lambda _, x: isinstance(x, int) and not isinstance(x, bool)
-    number = lambda _, x: isinstance(x, (int, float)) and not isinstance(x, bool) and math.isfinite(x)
-    kinds = plain_draft.TYPE_CHECKER.redefine_many({"integer": whole, "number": number})
-    return jsonschema.validators.extend(plain_draft, type_checker=kinds)(schema)
+_RULES = {  # pydantic's type of a finding -> what continues "must"
+    "int_type": "be a whole number",
+    "float_type": "be a number",
+    "finite_number": "be a number",
+    "string_type": "be a text",
+    "bool_type": "be true or false",
+    "list_type": "be a list",
+    "dict_type": "be a mapping",
+    "model_type": "be a mapping",
+    "greater_than_equal": "be {ge} or more",
+    "greater_than": "be above {gt}",
+    "less_than_equal": "be {le} or less",
+    "less_than": "be below {lt}",
+    "too_short": "have {min_length} entries or more",
+    "too_long": "have {max_length} entries or fewer",
+    "string_too_long": "have {max_length} characters or fewer",
+    "repeated": "not repeat an entry",
+    "literal_error": "be one of {expected}",
+    "missing": "be there",
+}
 
 
 def shown(value: Any, name: str = "") -> str:
@@ -173,57 +182,82 @@ def listed(words: Any) -> str:
     return ", ".join(named[:20]) + (f" and {len(named) - 20} more" if len(named) > 20 else "")
 
 # %% ../../nbs/run/03_mistakes.ipynb #4bc1661d
-def _of_type(error: Any, path: tuple) -> Fault:
-    kinds = error.validator_value if isinstance(error.validator_value, list) else [error.validator_value]
-    value, remedy = error.instance, ""
-    got = shown(value, str(path[-1]) if path else "")
-    if isinstance(value, (datetime.date, datetime.datetime)):
-        got, remedy = f"{value}, which YAML takes for a date", f'put it in quotes: "{value}"'
-    elif "string" in kinds and isinstance(value, (int, float)):
-        remedy = f'put it in quotes: "{value}"'
-    elif {"integer", "number"} & set(kinds) and isinstance(value, str):
-        remedy = "write a number, without quotes" + ("; null stands for none" if value in ("none", "None") else "")
-    elif "array" in kinds and isinstance(value, str):
-        remedy = f"put it in brackets: [{got.strip(chr(39))}]"
-    elif value is None:
-        remedy = "give it a value, or take the entry out"
-    return Fault(path, "be " + " or ".join(_IS[k] for k in kinds), got, remedy)
+class Finding(NamedTuple):
+    "One of pydantic's findings, with its place in the file."
+
+    path: tuple[str | int, ...]
+    kind: str
+    value: Any
+    bounds: dict[str, Any]
+    said: str
+
+
+def _placed(error: Any, p: Any) -> Finding:
+    """A finding, its place without what pydantic puts in besides: which member of a union it tried, and that it is a
+    key that does not fit.
+    """
+    path: list[str | int] = []
+    here, value = p, error["input"]
+    for part in error["loc"]:
+        inside = isinstance(here, dict) and part in here
+        if inside or (isinstance(here, list) and isinstance(part, int)):
+            here = here[part]
+            path.append(part)
+    if error["loc"][-1] == "[key]":
+        path.pop()
+    if error["type"] == "missing":
+        path.append(error["loc"][-1])
+        value = None
+    return Finding(tuple(path), error["type"], value, error.get("ctx", {}), error["msg"])
+
+
+def _told_apart(found: list[Finding]) -> list[Finding]:
+    "Of the members of a union that an entry fits none of: those that say most, or all of their types in one."
+    out: list[Finding] = []
+    for f in found:
+        same = [g for g in found if g.path == f.path]
+        deeper = any(g.path[: len(f.path)] == f.path and g.path != f.path for g in found)
+        types = [g for g in same if g.kind.endswith("_type")]
+        if f not in types:
+            out.append(f)
+        elif f is types[0] and not deeper and len(types) == len(same):
+            rules = [_RULES[types[0].kind], *(_RULES[g.kind].removeprefix("be ") for g in types[1:])]
+            out.append(f._replace(said=" or ".join(rules)))
+    return out
 
 # %% ../../nbs/run/03_mistakes.ipynb #76abb1f2
-_TOLD = {
-    "minimum": lambda v: f"be {v} or more",
-    "maximum": lambda v: f"be {v} or less",
-    "exclusiveMinimum": lambda v: f"be above {v}",
-    "minItems": lambda v: f"have {v} entries or more",
-    "maxItems": lambda v: f"have {v} entries or fewer",
-    "maxLength": lambda v: f"have {v} characters or fewer",
-    "uniqueItems": lambda v: "not repeat an entry",
-}
+def _remedy(rule: str, value: Any) -> str:
+    "What to do about a value of another type."
+    if isinstance(value, (datetime.date, datetime.datetime)) or ("a text" in rule and isinstance(value, (int, float))):
+        return f'put it in quotes: "{value}"'
+    if "number" in rule and isinstance(value, str):
+        return "write a number, without quotes" + ("; null stands for none" if value in ("none", "None") else "")
+    if "a list" in rule and isinstance(value, str):
+        return f"put it in brackets: [{shown(value).strip(chr(39))}]"
+    return "give it a value, or take the entry out" if value is None else ""
 
 
-def _fault(error: Any) -> list[Fault]:
-    "One finding of the validator, in words."
-    path, value, word = tuple(error.absolute_path), error.instance, error.validator
-    name = str(path[-1]) if path else ""
-    if word == "additionalProperties":
-        known = error.schema.get("properties", {})
-        return [_unknown((*path, k), known) for k in value if k not in known]
-    if word == "required":
-        gone = [k for k in error.validator_value if k not in value]
-        return [Fault((*path, k), "be there", "nothing", "add it") for k in gone if error.message.startswith(repr(k))]
-    if word == "type":
-        return [_of_type(error, path)]
-    if word == "enum":
-        words = error.validator_value
-        otherwise = "null stands for none" if value == "none" and None in words else "take one of these"
-        return [Fault(path, f"be one of {listed(words)}", shown(value, name), nearest(value, words, otherwise))]
-    if word == "pattern" and name == "sha256":
-        return [Fault(path, "be a SHA-256, 64 hexadecimal digits", shown(value), "let `mhbench import` write it")]
-    if word == "pattern":
+def _fault(f: Finding, known: Callable[[tuple], dict]) -> Fault:
+    "A finding in words; `known` gives the entries that are declared in a place."
+    name = str(f.path[-1]) if f.path else ""
+    if f.kind == "extra_forbidden":
+        return _unknown(f.path, known(f.path[:-1]))
+    if f.kind == "string_pattern_mismatch" and name == "sha256":
+        return Fault(f.path, "be a SHA-256, 64 hexadecimal digits", shown(f.value), "let `mhbench import` write it")
+    if f.kind == "string_pattern_mismatch":
         rule = "have names of letters, digits, '.', '_' and '-'"
-        return [Fault(path, rule, shown(value), "rename it: results and stages are named after it")]
-    told = _TOLD[word](error.validator_value) if word in _TOLD else plain(error.message)[:100]
-    return [Fault(path, told, shown(value, name))]
+        return Fault(f.path, rule, shown(f.value), "rename it: results and stages are named after it")
+    if f.kind == "literal_error":
+        words = re.findall(r"'([^']*)'", f.bounds["expected"])
+        otherwise = "take one of these" + ("; null stands for none" if f.value in ("none", "None") else "")
+        return Fault(f.path, f"be one of {listed(words)}", shown(f.value, name), nearest(f.value, words, otherwise))
+    if f.kind not in _RULES:
+        return Fault(f.path, "hold together", plain(f.said.removeprefix("Value error, "))[:100])
+    if f.kind.endswith("_type"):
+        date = ", which YAML takes for a date" if isinstance(f.value, datetime.date) else ""
+        return Fault(f.path, f.said, shown(f.value, name) + date, _remedy(f.said, f.value))
+    bounds = {k: int(v) if isinstance(v, float) and v == int(v) else v for k, v in f.bounds.items()}
+    return Fault(f.path, _RULES[f.kind].format(**bounds), shown(f.value, name), "add it" if f.kind == "missing" else "")
 
 # %% ../../nbs/run/03_mistakes.ipynb #1ea14abb
 def _unknown(path: tuple, known: Mapping[str, Any]) -> Fault:
@@ -238,10 +272,30 @@ def _unknown(path: tuple, known: Mapping[str, Any]) -> Fault:
     return Fault(path, f"be one of {listed(known)}", shown(name), remedy)
 
 
+def _declared(schema: dict, path: tuple) -> dict[str, Any]:
+    "What a JSON schema declares in a place of the file."
+    here = schema
+    for part in (*path, None):
+        while "$ref" in here or "anyOf" in here:
+            parts = [here] if "$ref" in here else [x for x in here["anyOf"] if x.get("type") != "null"]
+            here = schema["$defs"][parts[0]["$ref"].rsplit("/", 1)[1]] if "$ref" in parts[0] else parts[0]
+        properties = here.get("properties", {})
+        if part is not None:
+            named = here.get("patternProperties", {"": here.get("additionalProperties") or here.get("items") or {}})
+            here = properties.get(part) or next(iter(named.values()))
+    return properties
+
+
 def misshapen(p: Any, top: Path | None = None) -> list[Fault]:
-    "What does not have the shape that it must have."
-    errors = _validator(params_schema(top)).iter_errors(p)
-    return [f for e in sorted(errors, key=lambda e: [str(x) for x in e.absolute_path]) for f in _fault(e)]
+    "What does not have the type or the bounds that it must have."
+    model = model_of(top)
+    try:
+        model.model_validate(p)
+        return []
+    except ValidationError as e:
+        found = [_placed(x, p) for x in e.errors(include_url=False)]
+    schema = model.model_json_schema()
+    return [_fault(f, lambda path: _declared(schema, path)) for f in _told_apart(found)]
 
 # %% ../../nbs/run/03_mistakes.ipynb #76422ee1
 def refuse_all(found: list[Fault], where: str, lines: Mapping[tuple, int]) -> None:

@@ -34,26 +34,26 @@ SELF_CONSISTENCY = (0.2, 0.4, 0.6, 0.8, 1.0)  # temperatures of CounselingBench,
 class Votes(Record):
     "Self-consistency: the samples that vote, beside the plain answer."
 
-    samples: Annotated[int, Field(ge=1)] = 5  # at each of the five temperatures
-    n_items: Annotated[int, Field(ge=1)] | None = None  # a draw of so many of the mode's base questions; None: all
+    samples: int = Field(5, ge=1, description="at each of the five temperatures")
+    n_items: int | None = Field(None, ge=1, description="a draw of so many of the mode's base questions; None: all")
 
 # %% ../../nbs/steps/02_generate.ipynb #42073c13
 class Setting(Record):
     "How one mode is asked."
 
-    samples: Annotated[int, Field(ge=1)] = 1  # at each temperature
-    temperatures: list[Annotated[float, Field(ge=0)]] | None = None  # None: the model's own
-    self_consistency: bool | Votes = False  # True: 25 more samples beside the plain one
-    demonstrations: Annotated[int, Field(ge=1)] | None = (
-        None  # few-shot modes: how many are drawn; None: as `generate` says
+    samples: int = Field(1, ge=1, description="at each temperature")
+    temperatures: list[Annotated[float, Field(ge=0)]] | None = Field(None, description="None: the model's own")
+    self_consistency: bool | Votes = Field(False, description="True: 25 more samples beside the plain one")
+    demonstrations: int | None = Field(
+        None, ge=1, description="few-shot modes: how many are drawn; None: as `generate` says"
     )
-    max_tokens: Annotated[int, Field(ge=1)] | None = None  # of the answer; a model's entry goes before it
-    n_items: Annotated[int, Field(ge=1)] | dict[str, Annotated[int, Field(ge=1)]] | None = (
-        None  # a draw of this many base questions, or as many in each evaluation set; None: all
+    max_tokens: int | None = Field(None, ge=1, description="of the answer; a model's entry goes before it")
+    n_items: Annotated[int, Field(ge=1)] | dict[str, Annotated[int, Field(ge=1)]] | None = Field(
+        None, description="a draw of this many base questions, or as many in each set; None: all"
     )
-    categories: list[str] | None = None  # only items of these; None: all
-    tasks: list[str] | None = None  # only items of these; None: all
-    sets: list[str] | None = None  # only items of these evaluation sets; None: all
+    categories: list[str] | None = Field(None, description="only items of these; None: all")
+    tasks: list[str] | None = Field(None, description="only items of these; None: all")
+    sets: list[str] | None = Field(None, description="only items of these evaluation sets; None: all")
 
     @property
     def voting(self) -> Votes | None:

@@ -15,5 +15,8 @@ STUDY = RegisteredStudy(
     name="counselingbench",
     loaders={"counselingbench": "load:load"},
     stages=("competency",),
+    parameters={
+        "competency": "parameters:CompetencyParameters",
+    },
     tables={"duels": "errors:proposed_errors", "reasoning": "reasoning:as_published"},
 )

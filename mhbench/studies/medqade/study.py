@@ -15,4 +15,7 @@ STUDY = RegisteredStudy(
     name="medqade",
     loaders={"medqade": "load:load"},
     stages=("panel",),
+    parameters={
+        "panel": "parameters:PanelParameters",
+    },
 )

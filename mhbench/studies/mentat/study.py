@@ -15,6 +15,10 @@ STUDY = RegisteredStudy(
     name="mentat",
     loaders={"mentat": "load:load"},
     stages=("preferences", "agreement"),
+    parameters={
+        "preferences": "parameters:PreferencesParameters",
+        "agreement": "parameters:AgreementParameters",
+    },
     tables={"score": "readings:by_labels"},
     files={"preferences": ("creators",)},
     demo={"preferences": {"n_boot": 10}},

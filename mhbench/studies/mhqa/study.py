@@ -15,6 +15,12 @@ STUDY = RegisteredStudy(
     name="mhqa",
     loaders={"mhqa": "load:load", "medmcqa": "medmcqa:load_medmcqa"},
     stages=("collect", "compose", "keys", "profile"),
+    parameters={
+        "collect": "parameters:CollectParameters",
+        "compose": "parameters:ComposeParameters",
+        "keys": "parameters:KeysParameters",
+        "profile": "parameters:ProfileParameters",
+    },
     tables={"finetune": "profile:learnt_from"},
     files={
         "collect": ("files",),

@@ -15,5 +15,11 @@ STUDY = RegisteredStudy(
     name="psychiatrybench",
     loaders={"psychiatrybench": "load:load"},
     stages=("approach", "classification", "formats", "standings"),
+    parameters={
+        "approach": "parameters:ApproachParameters",
+        "classification": "parameters:ClassificationParameters",
+        "formats": "parameters:FormatsParameters",
+        "standings": "parameters:StandingsParameters",
+    },
     files={"approach": ("sheets",)},
 )
