@@ -221,26 +221,59 @@ def sampled(module: str, code: str, n: int, seed: int, patterns: bool) -> tuple[
     return found, len(places)
 
 
-# What is run for a module -------------------------------------------------------------------------------------------
+# What is run --------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Module:
+    "A module under test, in the copy of the tree."
+
+    name: str  # as mhbench.stats.metrics
+    file: Path
+    root: Path
+
+    def __post_init__(self):
+        self.code = self.file.read_text(encoding="utf-8")
+        told = re.search(r"File to edit: (\S+\.ipynb)", self.code)[1]
+        self.notebook = (self.file.parent / told).resolve()
+
+    def as_cell(self, code: str):
+        "What an exported cell of the notebook is in this version of the module, at the same lines of its file."
+        chunks = {}
+        for found in re.finditer(r"^# %% \S+\.ipynb #(\w+)\n(.*?)(?=^# %% |\Z)", code, re.M | re.S):
+            above = code.count("\n", 0, found.start(2))
+            chunks[found[1]] = "\n" * above + re.sub(r"^from (\.+)(\S*) import", self._absolute, found[2], flags=re.M)
+
+        def written(cell):
+            return (chunks[cell["id"]], str(self.file)) if cell.get("id") in chunks else (cell["source"], "cell")
+
+        return written
+
+    def _absolute(self, m: re.Match) -> str:
+        parents = self.name.split(".")[: -len(m[1])]
+        return f"from {'.'.join([*parents, *filter(None, [m[2]])])} import"
+
+    def fault(self, code: str) -> str | None:
+        "What its notebook says of this version."
+        from examples import COMPARED, first_fault
+
+        compared = self.notebook.relative_to(self.root / "nbs").as_posix().startswith(COMPARED)
+        return first_fault(self.notebook, self.as_cell(code), compared)
 
 
 @dataclass
 class Checks:
-    "What notices: the notebook and the tests that import the module, with what each runs and how long it takes."
+    "What notices: notebooks, by their module's name, and tests; what each takes and which lines it runs."
 
-    notebook: Path
-    compared: bool  # the notebook's outputs are compared with those stored
-    seconds: dict[str, float] = field(default_factory=dict)  # check -> duration; "notebook" is one
-    lines: dict[str, set[int]] = field(default_factory=dict)
-    left_out: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    lines: dict[str, set[tuple[str, int]]] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
 
-    def of(self, lines: set[int]) -> list[str]:
-        "The checks that run one of these lines, shortest first."
-        return sorted((c for c in self.seconds if self.lines[c] & lines), key=self.seconds.__getitem__)
-
-
-def notebook_of(code: str, module: Path) -> Path:
-    return (module.parent / re.search(r"File to edit: (\S+\.ipynb)", code)[1]).resolve()
+    def of(self, mutant: Mutant, file: Path) -> list[str]:
+        "The checks that run a mutant's statement, the notebook first and then the shortest."
+        changed = {(str(file), line) for line in mutant.lines}
+        found = [c for c in self.seconds if self.lines[c] & changed]
+        return sorted(found, key=lambda c: (c != mutant.module, self.seconds[c]))
 
 
 def _imports(file: Path) -> set[str]:
@@ -254,61 +287,47 @@ def _imports(file: Path) -> set[str]:
     return found
 
 
-def importing(root: Path, module: str) -> list[str]:
-    "The test files that import a module."
-    found = [f for f in sorted((root / "tests").rglob("test_*.py")) if module in _imports(f)]
-    return [str(f.relative_to(root)) for f in found]
-
-
-def _as_cell(code: str, notebook: Path, module: Path, name: str):
-    "What an exported cell of the notebook is in this version of the module, at the same lines of its file."
-    chunks = {}
-    for found in re.finditer(r"^# %% \S+\.ipynb #(\w+)\n(.*?)(?=^# %% |\Z)", code, re.M | re.S):
-        above = code.count("\n", 0, found.start(2))
-        text = re.sub(r"^from (\.+)(\S*) import", lambda m: _absolute(m, name), found[2], flags=re.M)
-        chunks[found[1]] = "\n" * above + text
-
-    def written(cell):
-        return (chunks[cell["id"]], str(module)) if cell.get("id") in chunks else (cell["source"], "cell")
-
-    return written
-
-
-def _absolute(m: re.Match, name: str) -> str:
-    parents = name.split(".")[: -len(m[1])]
-    return f"from {'.'.join([*parents, *filter(None, [m[2]])])} import"
+def importing(root: Path, modules: list[Module]) -> dict[str, set[str]]:
+    "The test files that import one of the modules, and which."
+    found = {}
+    for file in sorted((root / "tests").rglob("test_*.py")):
+        known = _imports(file)
+        if which := {str(m.file) for m in modules if m.name in known}:
+            found[str(file.relative_to(root))] = which
+    return found
 
 
 class _Trace:
-    "Which lines of a file each check runs."
+    "Which lines of some files are run."
 
-    def __init__(self, file: str):
-        self.file = file
-        self.seen: set[int] = set()
+    def __init__(self, files: set[str]):
+        self.files = files
+        self.seen: set[tuple[str, int]] = set()
 
     def __call__(self, frame, event, arg):
-        return self._line if frame.f_code.co_filename == self.file else None
+        return self._line if frame.f_code.co_filename in self.files else None
 
     def _line(self, frame, event, arg):
-        self.seen.add(frame.f_lineno)
+        self.seen.add((frame.f_code.co_filename, frame.f_lineno))
         return self._line
 
     def start(self):
         threading.settrace(self)
         sys.settrace(self)
 
-    def taken(self) -> set[int]:
+    def taken(self) -> set[tuple[str, int]]:
         seen, self.seen = self.seen, set()
         return seen
 
 
-class _Baseline:
-    "pytest's plugin that notes what each test takes and runs."
+class _Watch:
+    "pytest's plugin that notes what each test takes and runs; a module's own lines count for files that import it."
 
-    def __init__(self, trace: _Trace, checks: Checks):
+    def __init__(self, trace: _Trace, checks: Checks, files: dict[str, set[str]]):
         self.trace = trace
         self.checks = checks
-        self.imported: set[int] = set()
+        self.files = files
+        self.imported: set[tuple[str, int]] = set()
 
     def pytest_collection_finish(self, session):
         self.imported = self.trace.taken()
@@ -319,16 +338,20 @@ class _Baseline:
         def too_long(*_):
             pytest.skip(f"longer than {LONGEST_S} s")
 
+        self.trace.start()  # an alarm that came while a line was traced has ended it
         signal.signal(signal.SIGALRM, too_long)
         signal.alarm(LONGEST_S)
 
     def pytest_runtest_logreport(self, report):
         name = report.nodeid
         known = self.checks
+        if name not in known.lines:
+            own = self.files[name.partition("::")[0]]
+            known.lines[name] = {(file, line) for file, line in self.imported if file in own}
+        known.lines[name] |= self.trace.taken()
         known.seconds[name] = known.seconds.get(name, 0) + report.duration
-        known.lines[name] = known.lines.get(name, set()) | self.trace.taken() | self.imported
-        if report.outcome != "passed" and name not in known.left_out:
-            known.left_out.append(name)
+        if report.outcome != "passed":
+            known.left_out[name] = str(report.longrepr)[-200:]
         if report.when == "teardown":
             signal.alarm(0)
 
@@ -340,40 +363,35 @@ def _pytest(nodes: list[str], *plugins) -> int:
     return int(pytest.main([*words, *([] if plugins else ["-x"]), *nodes], plugins=list(plugins)))
 
 
-def measured(root: Path, module: Path, name: str, files: list[str]) -> Checks:
+def measured(modules: list[Module], root: Path) -> Checks:
     "What each check takes and runs where nothing is changed; in a child."
-    from examples import COMPARED, first_fault
-
-    code = module.read_text(encoding="utf-8")
-    notebook = notebook_of(code, module)
-    checks = Checks(notebook, notebook.relative_to(root / "nbs").as_posix().startswith(COMPARED))
-    trace = _Trace(str(module))
+    checks = Checks()
+    trace = _Trace({str(m.file) for m in modules})
     trace.start()
-    started = time.monotonic()
-    fault = first_fault(notebook, _as_cell(code, notebook, module, name), checks.compared)
-    if fault is None:
-        checks.seconds["notebook"] = time.monotonic() - started
-        checks.lines["notebook"] = trace.taken()
-    else:
-        checks.left_out.append(f"notebook: {fault}")
-        trace.taken()
-    if files:
-        _pytest(files, _Baseline(trace, checks))
+    for module in modules:
+        started = time.monotonic()
+        fault = module.fault(module.code)
+        checks.seconds[module.name] = time.monotonic() - started
+        checks.lines[module.name] = trace.taken()
+        if fault:
+            checks.left_out[module.name] = fault
+    for name in [n for n in sys.modules if n.partition(".")[0] == "mhbench"]:
+        del sys.modules[name]  # so that what is run at import is seen for the tests too
+    trace.taken()
+    if files := importing(root, modules):
+        _pytest(list(files), _Watch(trace, checks, files))
     sys.settrace(None)
     for gone in checks.left_out:
         checks.seconds.pop(gone, None)
     return checks
 
 
-def noticed(module: Path, name: str, checks: Checks, chosen: list[str], code: str) -> str:
+def noticed(module: Module, chosen: list[str], code: str) -> str:
     "Which kind of check fails for a mutant; in a child."
-    from examples import first_fault
-
-    if "notebook" in chosen:
-        if first_fault(checks.notebook, _as_cell(code, checks.notebook, module, name), checks.compared):
-            return "notebook"
-        chosen = [c for c in chosen if c != "notebook"]
-    if chosen and _pytest(chosen) not in (0, 5):
+    if module.name in chosen and module.fault(code):
+        return "notebook"
+    tests = [c for c in chosen if "::" in c]
+    if tests and _pytest(tests) not in (0, 5):
         return "tests"
     return ""
 
@@ -418,6 +436,8 @@ def copied() -> Path:
             shutil.copy2(ROOT / name, folder / name)
     if (ROOT / "data").is_dir():
         shutil.copytree(ROOT / "data", folder / "data", dirs_exist_ok=True)
+    for words in (["init", "-q"], ["add", "-A"]):
+        subprocess.run(["git", *words], cwd=folder, check=True)
     subprocess.run([sys.executable, "-m", "compileall", "-q", "mhbench", "tests"], cwd=folder)
     return folder
 
@@ -431,35 +451,24 @@ def equivalent() -> set[tuple[str, str, str]]:
         return {(r[0], r[1], r[2]) for r in rows if r}
 
 
-def tried(root: Path, name: str, sample: int, seed: int, patterns: bool, until: float) -> list[Mutant]:
-    "A seeded sample of a module's mutants, each with its fate."
-    module = root / Path(*name.split(".")).with_suffix(".py")
-    code = module.read_text(encoding="utf-8")
-    chosen, places = sampled(name, code, sample, seed, patterns)
-    print(f"{name}: {len(chosen)} mutants of {places} places", flush=True)
-    files = importing(root, name)
-    log = root.parent / "log"
-    checks = in_child(lambda: measured(root, module, name, files), 600, log)
-    if checks is None:
-        print(f"{name}: the checks do not run unchanged\n{log.read_text()[-3000:]}")
-        return []
-    for gone in checks.left_out:
-        print(f"  left out: {gone.strip()[:300]}")
-    for mutant in chosen:
+def tried(module: Module, mutants: list[Mutant], checks: Checks, until: float) -> list[Mutant]:
+    "The mutants that the time allows, each with its fate."
+    log = module.root.parent / "log"
+    for mutant in mutants:
         if time.monotonic() > until:
             break
-        which = checks.of(mutant.lines)
+        which = checks.of(mutant, module.file)
         if not which:
             mutant.fate = "never run"
             continue
-        module.write_text(mutant.code, encoding="utf-8")
-        for stale in module.parent.glob(f"__pycache__/{module.stem}.*"):
+        module.file.write_text(mutant.code, encoding="utf-8")
+        for stale in module.file.parent.glob(f"__pycache__/{module.file.stem}.*"):
             stale.unlink()
         limit = 10 + 5 * sum(checks.seconds[c] for c in which)
-        fate = in_child(lambda m=mutant, w=which: noticed(module, name, checks, w, m.code), limit, log)
+        fate = in_child(lambda m=mutant, w=which: noticed(module, w, m.code), limit, log)
         mutant.fate = "died" if fate is None else fate or "survived"
-    module.write_text(code, encoding="utf-8")
-    return [m for m in chosen if m.fate != "not tried"]
+    module.file.write_text(module.code, encoding="utf-8")
+    return [m for m in mutants if m.fate != "not tried"]
 
 
 def report(name: str, done: list[Mutant], seconds: float) -> None:
@@ -493,11 +502,21 @@ def main() -> int:
     for library in LIBRARIES.split():
         importlib.import_module(library)
     until = time.monotonic() + given.budget
+    modules = [Module(name, root / Path(*name.split(".")).with_suffix(".py"), root) for name in names]
+    log = root.parent / "log"
+    checks = in_child(lambda: measured(modules, root), given.budget, log)
+    if checks is None:
+        sys.exit(f"the checks do not run unchanged\n{log.read_text()[-3000:]}")
+    for name, why in checks.left_out.items():
+        print(f"left out: {name}: {why.strip()[:200]}")
+    print(f"{len(checks.seconds)} checks take {sum(checks.seconds.values()):.0f} s unchanged", flush=True)
     total = []
-    for name in names:
+    for module in modules:
         started = time.monotonic()
-        done = tried(root, name, given.sample, given.seed, given.patterns, until)
-        report(name, done, time.monotonic() - started)
+        mutants, places = sampled(module.name, module.code, given.sample, given.seed, given.patterns)
+        print(f"{module.name}: {len(mutants)} mutants of {places} places", flush=True)
+        done = tried(module, mutants, checks, until)
+        report(module.name, done, time.monotonic() - started)
         total += done
     missed = sum(m.fate in ("survived", "never run") for m in total)
     print(f"all: {len(total) - missed} of {len(total)} found ({1 - missed / max(1, len(total)):.0%})")

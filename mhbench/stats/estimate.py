@@ -17,8 +17,8 @@ from ..errors import refuse
 from .resample import Interval, bootstrap
 
 # %% auto #0
-__all__ = ['NO_WIDTH', 'RESAMPLED', 'wilson', 'effective_n', 'with_width', 'fewest_clusters', 'Estimate', 'estimate',
-           'proportion']
+__all__ = ['NO_WIDTH', 'ESTIMATE_COLUMNS', 'RESAMPLED', 'wilson', 'effective_n', 'with_width', 'fewest_clusters', 'Estimate',
+           'estimate', 'proportion']
 
 # %% ../../nbs/stats/02_estimate.ipynb #2e5c8093
 def wilson(
@@ -80,6 +80,7 @@ def fewest_clusters(
     return int(np.ceil(1 - np.log2(1 - level) - 1e-9))
 
 # %% ../../nbs/stats/02_estimate.ipynb #8b527d93
+ESTIMATE_COLUMNS = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "level", "interval"]
 RESAMPLED = ("bootstrap", "bca", "bounds")  # kinds of limits that few clusters make too narrow
 
 
@@ -97,15 +98,7 @@ class Estimate(NamedTuple):
 
     def row(self) -> dict[str, Any]:
         "The columns of every table."
-        return {
-            "n": self.n,
-            "n_clusters": self.n_clusters,
-            "estimate": self.estimate,
-            "ci_low": self.ci_low,
-            "ci_high": self.ci_high,
-            "level": self.level,
-            "interval": self.kind,
-        }
+        return dict(zip(ESTIMATE_COLUMNS, self))
 
     @classmethod
     def from_limits(

@@ -231,9 +231,7 @@ def leave_one_rater_out(
     raters: Sequence[str],  # R names
     *,
     clusters: Any = None,  # (N,)
-    n_boot: int = 1000,
-    seed: int,
-    level: float = 0.95,
+    **settings: Any,  # n_boot, seed and level, of `estimate`
 ) -> list[LeftOut]:
     """Every rater against the judge, by the mean of the other raters.
 
@@ -252,7 +250,7 @@ def leave_one_rater_out(
         use = has.any(0) & ~np.isnan(x[r]) & ~np.isnan(y)
         mine, its = np.abs(x[r] - middle)[use], np.abs(y - middle)[use]
         of = None if clusters is None else np.asarray(clusters)[use]
-        settings: dict[str, Any] = dict(clusters=of, n_boot=n_boot, seed=seed, level=level)
+        settings |= dict(clusters=of)
         won = (its < mine) + 0.5 * (its == mine)
         found = (estimate(mean, its - mine, **settings), estimate(mean, won, **settings, share=True))
         out.append(LeftOut(name, *found))
@@ -272,15 +270,13 @@ def heaping(
     scores: Any,  # (N,) 0 to 100; NaN where there is none
     *,
     clusters: Any = None,
-    n_boot: int = 1000,
-    seed: int,
-    level: float = 0.95,
+    **settings: Any,  # n_boot, seed and level, of `estimate`
 ) -> Heaping:
     "The shares of scores on multiples of 5 and 10, how many scores differ, and the commonest."
     y = np.asarray(scores, float)
     there = ~np.isnan(y)
     y, of = y[there], None if clusters is None else np.asarray(clusters)[there]
-    settings: dict[str, Any] = dict(clusters=of, n_boot=n_boot, seed=seed, level=level, share=True)
+    settings |= dict(clusters=of, share=True)
     on = {step: (np.abs(y - step * np.round(y / step)) < 1e-9).astype(float) for step in EVEN_DIGITS}
     values, counts = np.unique(y, return_counts=True)
     commonest = float(values[counts.argmax()]) if len(values) else np.nan

@@ -15,7 +15,7 @@ import pandas as pd
 
 from ..errors import refuse
 from ..stats.agreement import krippendorff_alpha
-from ..stats.estimate import Estimate, estimate
+from ..stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate
 from ..stats.resample import mean
 from ..stats.tests import adjust_within, detectable_difference, mcnemar, sign_flip_test
 from .score import FAILED, RUN, UNSCORED, mode_names, outcome_counts, what_became, where_read
@@ -24,8 +24,7 @@ from .score import FAILED, RUN, UNSCORED, mode_names, outcome_counts, what_becam
 __all__ = ['model_pairs', 'run_to_run', 'pair_names', 'prompt_wordings', 'wordings_compared']
 
 # %% ../../nbs/steps/20_between_models.ipynb #afd8b318
-_MEASURED = list(Estimate.from_limits(np.nan, n=0).row())
-_PAIRS = ["mode", "answered_by", "first", "second", *_MEASURED, "only_first", "only_second", "p", "p_mcnemar"]
+_PAIRS = ["mode", "answered_by", "first", "second", *ESTIMATE_COLUMNS, "only_first", "only_second", "p", "p_mcnemar"]
 _PAIRS += ["detectable", "n_left_out"]
 
 
@@ -111,7 +110,7 @@ def _detectable(pairs: pd.DataFrame, level: float, comparisons: int) -> list[flo
     return [shared(int(n), se=se, largest=largest) for n, se, largest in rows]
 
 # %% ../../nbs/steps/20_between_models.ipynb #c277dcde
-_RUNS = ["model", "mode", "answered_by", "temperature", "n_runs", "measure", *_MEASURED]
+_RUNS = ["model", "mode", "answered_by", "temperature", "n_runs", "measure", *ESTIMATE_COLUMNS]
 _LOST = ["n_failed", "n_refused", "n_unread"]  # of all answers, those to questions that were asked once with them
 _RUNS += _LOST
 

@@ -235,9 +235,7 @@ def mean_scores(
     items: Sequence[Item],
     chains: Chains,
     values: pd.DataFrame,  # of chain_scores
-    *,
-    n_boot: int = 1000,
-    seed: int,
+    **settings: Any,  # n_boot and seed
 ) -> pd.DataFrame:  # score, model, mode, n, n_clusters, n_not_asked, n_missing, n_refused, estimate, ...
     """Each score's mean by model and mode, with a bootstrap over items (whole cases where items share one). Beside it
     stand the questions with a rationale that were not asked, and those that were asked and have no value (`n_missing`):
@@ -249,7 +247,7 @@ def mean_scores(
     parts = [pd.DataFrame(columns=_MEANS)]
     for name in values.columns if len(values) else ():
         with_score = scored.assign(**{name: values[name].reset_index(drop=True)})  # none for the others
-        table = rate_table(with_score, name, [], n_boot=n_boot, seed=seed, whole=whole)
+        table = rate_table(with_score, name, [], **settings, whole=whole)
         missing = len(whole) - table["n_not_asked"] - table["n"]
         parts.append(table.assign(score=name, n_missing=missing)[_MEANS])
     return pd.concat(parts[1:] or parts, ignore_index=True)
@@ -275,9 +273,7 @@ def conventions_apart(
     items: Sequence[Item],
     chains: Chains,
     measures: Measures,
-    *,
-    n_boot: int = 1000,
-    seed: int,
+    **settings: Any,  # n_boot and seed
 ) -> pd.DataFrame:  # score, model, mode, convention, n, ..., the mean; no row for a score that they agree on
     "Mean ROSCOE scores under each convention, of the scores that some chain has another value for."
     texts = chains.steps, chains.contexts, chains.references
@@ -287,7 +283,6 @@ def conventions_apart(
     one, *others = (suite[shared] for suite in suites.values())
     parts = [name for name in shared if any(not np.allclose(one[name], o[name], equal_nan=True) for o in others)]
     means = [
-        mean_scores(items, chains, suite[parts], n_boot=n_boot, seed=seed).assign(convention=name)
-        for name, suite in suites.items()
+        mean_scores(items, chains, suite[parts], **settings).assign(convention=name) for name, suite in suites.items()
     ]
     return pd.concat(means, ignore_index=True)

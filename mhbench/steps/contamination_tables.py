@@ -16,7 +16,7 @@ from ..encode.perplexity import load_lm
 from ..errors import refuse
 from ..records.schema import Item
 from ..records.table import csv_rows
-from ..stats.estimate import Estimate, estimate, proportion
+from ..stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate, proportion
 from ..stats.resample import mean
 from .answers import Asked
 from .contamination import ask_logprobs, compare_completions, complete, halves, local_logprobs, min_k
@@ -136,9 +136,6 @@ def _counts(got: Any, likely: Any) -> dict[str, Any]:
     }
 
 # %% ../../nbs/steps/15_contamination_tables.ipynb #3b49e103
-_ESTIMATE = list(Estimate.from_limits(np.nan, n=0).row())
-
-
 def similarity_columns(table: pd.DataFrame) -> list[str]:
     "The columns of a check that hold similarities."
     return [c for c in table if c.startswith(("levenshtein", "embedding"))]
@@ -146,9 +143,7 @@ def similarity_columns(table: pd.DataFrame) -> list[str]:
 
 def similarity_table(
     table: pd.DataFrame,  # the tables of several models, one below the other
-    *,
-    n_boot: int = 1000,
-    seed: int,
+    **settings: Any,  # n_boot and seed
 ) -> pd.DataFrame:  # model, similarity, n (questions compared), ...
     "The mean similarity of each kind, with its interval over cases."
     rows = []
@@ -157,9 +152,9 @@ def similarity_table(
             seen = g.dropna(subset=[column])
             values, clusters = seen[column].to_numpy(), seen["cluster"].to_numpy()
             ranks = column.endswith("_rank")  # from 0 to 1
-            found = estimate(mean, values, clusters=clusters, n_boot=n_boot, seed=seed, share=ranks)
+            found = estimate(mean, values, clusters=clusters, **settings, share=ranks)
             rows.append({"model": model, "similarity": column.replace("_", ", "), **found.row()})
-    return pd.DataFrame(rows, columns=["model", "similarity", *_ESTIMATE])
+    return pd.DataFrame(rows, columns=["model", "similarity", *ESTIMATE_COLUMNS])
 
 # %% ../../nbs/steps/15_contamination_tables.ipynb #d4ea01d8
 def flag_table(
@@ -175,16 +170,14 @@ def flag_table(
                 k = int((seen > threshold).sum())
                 about = {"model": model, "similarity": column, "above": threshold, "flagged": k}
                 rows.append(about | proportion(k, len(seen)).row())
-    return pd.DataFrame(rows, columns=["model", "similarity", "above", "flagged", *_ESTIMATE])
+    return pd.DataFrame(rows, columns=["model", "similarity", "above", "flagged", *ESTIMATE_COLUMNS])
 
 # %% ../../nbs/steps/15_contamination_tables.ipynb #37b66ae1
 def surprise_table(
     table: pd.DataFrame,  # the tables of several models, one below the other
     share: float,  # of the least likely tokens
     checks: Sequence[Checked],  # of the same models
-    *,
-    n_boot: int = 1000,
-    seed: int,
+    **settings: Any,  # n_boot and seed
 ) -> pd.DataFrame:  # model, tokens, from, n, ..., absent (why there is no number)
     "The mean log-probability of the least likely tokens and of all, in nats, with intervals over cases."
     rows = []
@@ -193,10 +186,10 @@ def surprise_table(
         model = check.counts["model"]
         for tokens, column in columns.items():
             seen = table[table["model"] == model].dropna(subset=[column])
-            found = _mean_logprob(seen[column].to_numpy(), seen["cluster"].to_numpy(), n_boot=n_boot, seed=seed)
+            found = _mean_logprob(seen[column].to_numpy(), seen["cluster"].to_numpy(), **settings)
             about = {"model": model, "tokens": tokens, "from": check.source}
             rows.append(about | found.row() | {"absent": check.reason})
-    return pd.DataFrame(rows, columns=["model", "tokens", "from", *_ESTIMATE, "absent"])
+    return pd.DataFrame(rows, columns=["model", "tokens", "from", *ESTIMATE_COLUMNS, "absent"])
 
 
 def _mean_logprob(values: np.ndarray, clusters: np.ndarray, **settings: Any) -> Estimate:

@@ -81,14 +81,12 @@ _LEVELS += ["estimate", "ci_low", "ci_high", "interval"]
 def level_table(
     scores: pd.DataFrame,  # of level_scores
     value: str = "correct",
-    *,
-    n_boot: int = 1000,
-    seed: int,
+    **settings: Any,  # n_boot and seed, of `rate_table`
 ) -> pd.DataFrame:  # as rate_table, with set and attribute; `by` is all or level
     "Rates by set, model and level."
     parts = [pd.DataFrame(columns=_LEVELS)]
     for (name, attribute), g in scores.groupby(["set", "attribute"]):
-        rates = rate_table(g, value, ["level"], n_boot=n_boot, seed=seed)
+        rates = rate_table(g, value, ["level"], **settings)
         parts.append(rates.assign(set=name, attribute=attribute)[_LEVELS])
     return pd.concat(parts[1:] or parts, ignore_index=True)
 
@@ -131,14 +129,13 @@ def level_averages(
     *,
     same: Mapping[str, str] | None = None,  # an entry -> the one that puts the same model under another wording
     simulated: Collection[str] = (),  # who of the scores is simulated
-    n_boot: int = 1000,
-    seed: int,
+    **settings: Any,  # n_boot, seed and level, of `average_models`
 ) -> pd.DataFrame:  # set, level, and the columns of mhbench.steps.rates.average_models
     "Means over models of each level, the interval over cases drawn for all models together."
-    parts = [average_models(scores[:0], value, ["level"], seed=seed).assign(set="")]
+    parts = [average_models(scores[:0], value, ["level"], **settings).assign(set="")]
     for name, g in scores.groupby("set"):
         here = {k: v for k, v in groups.items() if set(v) & set(g["model"])}
-        about: dict[str, Any] = {"same": same, "simulated": simulated, "n_boot": n_boot, "seed": seed}
+        about: dict[str, Any] = {"same": same, "simulated": simulated, **settings}
         found = average_models(g, value, ["level"], here, **about)
         parts.append(found[found["by"] == "level"].assign(set=name))
     out = pd.concat(parts[1:] or parts, ignore_index=True).drop(columns="level").rename(columns={"group": "level"})

@@ -16,7 +16,7 @@ import pandas as pd
 
 from ..errors import refuse
 from ..records.schema import Item, Judgment, Response, frame
-from ..stats.estimate import Estimate, estimate
+from ..stats.estimate import ESTIMATE_COLUMNS, estimate
 from ..stats.resample import mean
 from .answers import Asked
 from .duels import Matched
@@ -70,8 +70,7 @@ def outcome_shares(
     judgments: Iterable[Judgment],  # of kind pairwise, both orders
     *,
     cases: Mapping[str, Any] | None = None,  # item_id -> what is drawn whole; None: the item
-    n_boot: int = 1000,
-    seed: int,
+    **settings: Any,  # n_boot and seed
 ) -> pd.DataFrame:  # judge, pair, outcome, axis, n (duels with a verdict in both orders), ..., the share
     """How the duels of every two contestants end on each axis, as shares: one of them wins in both orders, both orders
     say equal, or the verdict changes with the order.
@@ -87,11 +86,11 @@ def outcome_shares(
         ended |= {"equal": (g["winner"] == "tie").to_numpy() & ~changed, "changes with the order": changed}
         of = g["item_id"] if cases is None else g["item_id"].map(cases)
         for outcome, there in ended.items():
-            settings: dict[str, Any] = {"clusters": of.to_numpy(), "n_boot": n_boot, "seed": seed, "share": True}
+            settings |= {"clusters": of.to_numpy(), "share": True}
             e = estimate(mean, there.astype(float), **settings)
             about = {"judge": who, "pair": f"{a} against {b}", "outcome": outcome, "axis": axis.replace("_", " ")}
             rows.append(about | e.row())
-    return pd.DataFrame(rows, columns=["judge", "pair", "outcome", "axis", *Estimate.from_limits(np.nan, n=0).row()])
+    return pd.DataFrame(rows, columns=["judge", "pair", "outcome", "axis", *ESTIMATE_COLUMNS])
 
 # %% ../../nbs/steps/17_duel_tables.ipynb #5e528966
 def duel_metrics(

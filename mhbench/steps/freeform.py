@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -88,21 +89,18 @@ def inconsistency_table(
     scores: pd.DataFrame,  # of inconsistency_scores
     *,
     whole: pd.DataFrame | None = None,  # of could_be_asked: counts what was not asked
-    n_boot: int = 1000,
-    seed: int,
+    **settings: Any,  # n_boot and seed
 ) -> pd.DataFrame:
     """Mean inconsistency by model and category, with a bootstrap over questions; lower is better. `n_unread` counts
     empty answers, which have the highest inconsistency there is, as refusals have (`n_refused`).
     """
-    return rate_table(scores, "inconsistency", ["category"], n_boot=n_boot, seed=seed, whole=whole)
+    return rate_table(scores, "inconsistency", ["category"], **settings, whole=whole)
 
 
 def accuracy_beside(
     items: Sequence[Item],
     responses: Iterable[Response],
-    *,
-    n_boot: int = 1000,
-    seed: int,
+    **settings: Any,  # n_boot and seed
 ) -> pd.DataFrame:  # as inconsistency_table; no row where nobody was asked both ways
     "Zero-shot accuracy of each model on the questions that it was also asked in free form."
     responses = list(responses)
@@ -110,7 +108,7 @@ def accuracy_beside(
     chosen = [r for r in responses if r.mode == "zero_shot" and (r.model, r.item_id) in asked]
     scores = score_responses(list(items), chosen)
     whole = could_be_asked(items, scores)
-    return rate_table(scores, "correct", ["category"], n_boot=n_boot, seed=seed, whole=whole)
+    return rate_table(scores, "correct", ["category"], **settings, whole=whole)
 
 # %% ../../nbs/steps/19_freeform.ipynb #3da66676
 ECHO = "sim-echo"  # repeats the preferred option word for word
@@ -119,9 +117,7 @@ ECHO = "sim-echo"  # repeats the preferred option word for word
 def echo_truth(
     items: Sequence[Item],  # with a key or soft labels
     scorer: Scorer | Encoder | str | None = None,
-    *,
-    n_boot: int = 1000,
-    seed: int,
+    **settings: Any,  # n_boot and seed
 ) -> pd.DataFrame:  # columns of mhbench.steps.truth.TRUTH; no row without items
     "What the inconsistency of somebody who repeats the preferred option is: 0 by construction, under every encoder."
     once = {i.base: i for i in reversed(list(items)) if i.options and key_of(i)}
@@ -136,7 +132,7 @@ def echo_truth(
         )
         for i in once.values()
     ]
-    table = inconsistency_table(inconsistency_scores(once.values(), said, scorer), n_boot=n_boot, seed=seed)
+    table = inconsistency_table(inconsistency_scores(once.values(), said, scorer), **settings)
     whole = table[table["by"] == "all"]
     return beside_truth(whole.assign(quantity="free-form inconsistency of the preferred option itself", truth=0.0))
 

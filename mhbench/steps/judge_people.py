@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ..records.schema import Rating
-from ..stats.estimate import Estimate, estimate, proportion
+from ..stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate, proportion
 from ..stats.judge_error import bland_altman, corrected_over_cases, leave_one_rater_out, split_half_calibration
 from ..stats.resample import mean
 
@@ -21,7 +21,6 @@ __all__ = ['rated_points', 'people_table']
 
 # %% ../../nbs/steps/26_judge_people.ipynb #399142ea
 _POINTS = {"Correct": 100.0, "Incorrect": 0.0}
-_ESTIMATE = list(Estimate.from_limits(np.nan, n=0).row())
 
 
 def rated_points(
@@ -125,4 +124,4 @@ def people_table(
             reading = "of the raters who were left out one by one, how many it is nearer than, answer by answer"
             found.append(("raters that it is nearer than", proportion(won, len(known), level), reading))
         rows += [{"judge": judge, "measure": m} | e.row() | {"reading": reading} for m, e, reading in found]
-    return pd.DataFrame(rows, columns=["judge", "measure", *_ESTIMATE, "reading"])
+    return pd.DataFrame(rows, columns=["judge", "measure", *ESTIMATE_COLUMNS, "reading"])

@@ -14,7 +14,7 @@ import pandas as pd
 from ..errors import refuse
 from ..records.schema import Item, Judgment, Response
 from ..stats.bias import family_bias, self_enhancement
-from ..stats.estimate import Estimate, estimate, fewest_clusters
+from ..stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate, fewest_clusters
 from ..stats.judge_error import EVEN_DIGITS, heaping, length_effect, within_slope
 from ..stats.repeatability import flip_rate, intraclass_correlation, variance_components, within_item_sd
 from ..stats.resample import mean
@@ -29,7 +29,6 @@ __all__ = ['MARGINS', 'known_groups', 'repeatability_table', 'rewording_table', 
            'card_figure_rows']
 
 # %% ../../nbs/steps/25_judge_tables.ipynb #52074de3
-_ESTIMATE = list(Estimate.from_limits(np.nan, n=0).row())
 _ANSWER = ["item_id", "cluster", "model", "sample"]
 
 
@@ -64,10 +63,7 @@ def _kept(group: str, e: Estimate, margin: float) -> str:
 def known_groups(
     table: pd.DataFrame,  # of ask_parts
     margins: Mapping[str, float] = MARGINS,
-    *,
-    n_boot: int = 1000,
-    seed: int,
-    level: float = 0.95,
+    **settings: Any,  # n_boot, seed and level, of `estimate`
 ) -> pd.DataFrame:  # judge, group, mean, n_failed, n, ... (difference to the reference), margin, share_kept, verdict
     """What a judge makes of answers whose worth is known, and which margins it keeps.
 
@@ -87,7 +83,7 @@ def known_groups(
             reference = wide["reference"] if "reference" in wide else pd.Series(np.nan, wide.index)
             d = (points if group == "reference" else reference - points).dropna()
             clusters = d.index.get_level_values("cluster").to_numpy()
-            e = estimate(mean, d.to_numpy(), clusters=clusters, n_boot=n_boot, seed=seed, level=level)
+            e = estimate(mean, d.to_numpy(), clusters=clusters, **settings)
             good = d.abs() <= margin if group == "padded" else d >= margin
             row = {"judge": judge, "group": group, "mean": own["points"].mean()}
             row |= {"n_failed": int(own["points"].isna().sum())} | e.row()
@@ -97,7 +93,7 @@ def known_groups(
                 "verdict": _kept(group, e, margin),
             }
             rows.append(row)
-    columns = ["judge", "group", "mean", "n_failed", *_ESTIMATE, "margin", "share_kept", "verdict"]
+    columns = ["judge", "group", "mean", "n_failed", *ESTIMATE_COLUMNS, "margin", "share_kept", "verdict"]
     return pd.DataFrame(rows, columns=columns)
 
 # %% ../../nbs/steps/25_judge_tables.ipynb #63259ce8
@@ -134,7 +130,7 @@ def repeatability_table(
             f"flips at {cut:g}": estimate(flip_rate, passed[twice], share=True, **on),
         }
         rows += [head | {"measure": name} | e.row() for name, e in found.items()]
-    return pd.DataFrame(rows, columns=["judge", "temperature", "measure", "runs", "n_failed", *_ESTIMATE])
+    return pd.DataFrame(rows, columns=["judge", "temperature", "measure", "runs", "n_failed", *ESTIMATE_COLUMNS])
 
 # %% ../../nbs/steps/25_judge_tables.ipynb #7a8a224e
 _INSTRUMENTS = ("0 to 10", "1 to 5", "flipped")
@@ -179,7 +175,7 @@ def rewording_table(
             low, high = joint.get(wording, (np.nan, np.nan))
             more = {"sd": spread, "simultaneous_low": low, "simultaneous_high": high}
             rows.append({"judge": judge, "wording": wording, "n_failed": failed} | e.row() | more)
-    columns = ["judge", "wording", "n_failed", *_ESTIMATE, "sd", "simultaneous_low", "simultaneous_high"]
+    columns = ["judge", "wording", "n_failed", *ESTIMATE_COLUMNS, "sd", "simultaneous_low", "simultaneous_high"]
     return pd.DataFrame(rows, columns=columns)
 
 # %% ../../nbs/steps/25_judge_tables.ipynb #1173fc03
@@ -201,7 +197,7 @@ def component_table(
         for name, sd, share in zip(c.names, c.sd, c.share):
             limits = {"share": share.estimate, "share_low": share.ci_low, "share_high": share.ci_high}
             rows.append({"judge": judge, "component": name, "n_left_out": c.n_left_out} | sd.row() | limits)
-    columns = ["judge", "component", "n_left_out", *_ESTIMATE, "share", "share_low", "share_high"]
+    columns = ["judge", "component", "n_left_out", *ESTIMATE_COLUMNS, "share", "share_low", "share_high"]
     return pd.DataFrame(rows, columns=columns)
 
 # %% ../../nbs/steps/25_judge_tables.ipynb #d0085d44
@@ -267,15 +263,12 @@ def habit_table(
     places: Mapping[tuple[str, str, str], int] = {},  # of answer_places
     *,
     kind: Literal["score", "label"] = "score",  # labels are 0 or 100 points, and no numbers that could be round
-    n_boot: int = 1000,
-    seed: int,
-    level: float = 0.95,
+    **settings: Any,  # n_boot, seed and level, of `estimate`
 ) -> pd.DataFrame:  # judge, measure, n, ..., expected
     """Whether a judge heaps its scores on round numbers; what a doubling of length, and a place further down in its
     prompt, is worth within items.
     """
     rows: list[dict] = []
-    settings: dict[str, Any] = {"n_boot": n_boot, "seed": seed, "level": level}
     for judge, g in table.groupby("judge", sort=True):
         g = g[g["points"].notna()]
         if not len(g):
@@ -290,7 +283,7 @@ def habit_table(
         if not np.isnan(at).all():
             e = within_slope(g["points"], at, g["item_id"], **settings)
             rows.append({"judge": judge, "measure": "points a place further down"} | e.row() | {"expected": 0.0})
-    return pd.DataFrame(rows, columns=["judge", "measure", *_ESTIMATE, "expected"])
+    return pd.DataFrame(rows, columns=["judge", "measure", *ESTIMATE_COLUMNS, "expected"])
 
 # %% ../../nbs/steps/25_judge_tables.ipynb #4ac86513
 def preference_table(
@@ -328,7 +321,7 @@ def preference_table(
 
 # %% ../../nbs/steps/25_judge_tables.ipynb #b5bbaa69
 def _line(judge: str, question: str, e: Mapping[str, Any] | None, reading: str) -> dict:
-    kept = _ESTIMATE if e is not None else []
+    kept = ESTIMATE_COLUMNS if e is not None else []
     return {"judge": judge, "question": question, "reading": reading} | {k: e[k] for k in kept if e is not None}
 
 # %% ../../nbs/steps/25_judge_tables.ipynb #b82e56de
@@ -375,7 +368,7 @@ def judge_card(
             if not len(t) or judge not in set(t["judge"])
         ]
         rows += [_line(judge, name, None, "not measured in this run") for name in absent]
-    return pd.DataFrame(rows, columns=["judge", "question", *_ESTIMATE, "reading"])
+    return pd.DataFrame(rows, columns=["judge", "question", *ESTIMATE_COLUMNS, "reading"])
 
 # %% ../../nbs/steps/25_judge_tables.ipynb #d8cd3e46
 def card_figure_rows(groups: pd.DataFrame) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from ..ask.prompts import find
 from ..ask.reply import read_json
 from ..errors import refuse
 from ..records.schema import Item, Judgment, Response
-from ..stats.estimate import Estimate, estimate
+from ..stats.estimate import ESTIMATE_COLUMNS, estimate
 from ..stats.resample import mean
 from .answers import Asked, judge_everything
 from .similarity import SIMILARITY
@@ -102,9 +102,6 @@ def styles_to_ask(
     return list(styles) if kind == "score" and len(readers) > 1 else list(styles[:1])
 
 # %% ../../nbs/steps/27_styles.ipynb #4d21f160
-_ESTIMATE = list(Estimate.from_limits(np.nan, n=0).row())
-
-
 def _alike(a: np.ndarray, b: np.ndarray, *, weights: np.ndarray) -> np.ndarray:
     return (weights @ (a == b).astype(float)) / weights.sum(1)
 
@@ -112,10 +109,7 @@ def _alike(a: np.ndarray, b: np.ndarray, *, weights: np.ndarray) -> np.ndarray:
 def alike_by_style(
     said: Sequence[tuple[str, Judgment]],  # of kind score
     items: Sequence[Item],
-    *,
-    n_boot: int = 1000,
-    seed: int,
-    level: float = 0.95,
+    **settings: Any,  # n_boot, seed and level, of `estimate`
 ) -> (
     pd.DataFrame
 ):  # style, first, second (judges), alike, n, ... (share scored alike), apart (mean absolute difference)
@@ -135,10 +129,10 @@ def alike_by_style(
             both = wide[[a, b]].dropna()
             x, y = both[a].to_numpy(float), both[b].to_numpy(float)
             of = both.index.get_level_values("cluster").to_numpy()
-            e = estimate(_alike, x, y, clusters=of, n_boot=n_boot, seed=seed, level=level, share=True)
+            e = estimate(_alike, x, y, clusters=of, **settings, share=True)
             counts = {"alike": int((x == y).sum()), "apart": float(np.abs(x - y).mean()) if len(x) else np.nan}
             rows.append({"style": style, "first": a, "second": b} | counts | e.row())
-    return pd.DataFrame(rows, columns=["style", "first", "second", "alike", *_ESTIMATE, "apart"])
+    return pd.DataFrame(rows, columns=["style", "first", "second", "alike", *ESTIMATE_COLUMNS, "apart"])
 
 # %% ../../nbs/steps/27_styles.ipynb #9fd3be84
 def linked_scores(
@@ -166,28 +160,22 @@ def linked_scores(
 def mean_points(
     table: pd.DataFrame,  # points, cluster, and the columns of `by`
     by: Sequence[str],
-    *,
-    n_boot: int = 1000,
-    seed: int,
-    level: float = 0.95,
+    **settings: Any,  # n_boot, seed and level, of `estimate`
 ) -> pd.DataFrame:  # by, n_failed, n, ..., the mean in points
     "Mean points of each group with an interval over cases, and how many verdicts failed."
     rows = []
     for key, g in table.groupby(list(by), sort=True, dropna=False):
         seen = g[g["points"].notna()]
-        of = {"clusters": seen["cluster"].to_numpy(), "n_boot": n_boot, "seed": seed, "level": level}
+        of = {"clusters": seen["cluster"].to_numpy(), **settings}
         e = estimate(mean, seen["points"].to_numpy(float), **of)
         rows.append(dict(zip(by, key)) | {"n_failed": len(g) - len(seen)} | e.row())
-    return pd.DataFrame(rows, columns=[*by, "n_failed", *_ESTIMATE])
+    return pd.DataFrame(rows, columns=[*by, "n_failed", *ESTIMATE_COLUMNS])
 
 # %% ../../nbs/steps/27_styles.ipynb #12527cef
 def final_scores(
     judgments: Sequence[Judgment],  # of kind score
     items: Sequence[Item],
-    *,
-    n_boot: int = 1000,
-    seed: int,
-    level: float = 0.95,
+    **settings: Any,  # n_boot, seed and level, of `estimate`
 ) -> pd.DataFrame:  # judge, model, task, tier, n_failed, n, ...
     """The final score of each task, from 0 to 100; follow-ups apart by how many they have.
 
@@ -197,12 +185,11 @@ def final_scores(
     tiers = {i.item_id: _tier(i) for i in items}
     first = table[(table["repeat"] == 0) & (table["sample"] == 0)]
     points = first.assign(points=100 * first["value"], task=first["category"], tier=first["item_id"].map(tiers))
-    settings: dict[str, Any] = {"n_boot": n_boot, "seed": seed, "level": level}
     whole = mean_points(points, ["judge", "model", "task"], **settings).assign(tier="all")
     apart = points[points["tier"] != ""]
     parts = [whole, *([mean_points(apart, ["judge", "model", "task", "tier"], **settings)] if len(apart) else [])]
     out = pd.concat(parts, ignore_index=True)
-    return out[["judge", "model", "task", "tier", "n_failed", *_ESTIMATE]]
+    return out[["judge", "model", "task", "tier", "n_failed", *ESTIMATE_COLUMNS]]
 
 
 def _tier(item: Item) -> str:

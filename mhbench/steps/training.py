@@ -207,9 +207,7 @@ def _answers(run: Run, items: Sequence[Item]) -> dict[str, str]:
 def seed_table(
     runs: Sequence[Run],
     parts: TrainingParts,
-    *,
-    n_boot: int = 1000,
-    seed: int,
+    **settings: Any,  # n_boot and seed
 ) -> pd.DataFrame:  # model, variant, seeds, sd_seeds, and the columns of an estimate
     """The mean over seeds by model and variant, with its interval over items (for these seeds), and the standard
     deviation over seeds.
@@ -220,7 +218,7 @@ def seed_table(
         there = [i for i in parts.test if all(i.item_id in s for s in said)]
         right = np.array([[s[i.item_id] == i.key[0] for s in said] for i in there], float).reshape(len(there), -1)
         clusters = np.array([i.cluster for i in there])
-        e = estimate(mean, right.mean(axis=1), clusters=clusters, n_boot=n_boot, seed=seed, share=True)
+        e = estimate(mean, right.mean(axis=1), clusters=clusters, **settings, share=True)
         spread = float(right.mean(axis=0).std(ddof=1)) if len(group) > 1 and len(there) else np.nan
         rows.append({"model": model, "variant": variant, "seeds": len(group), "sd_seeds": spread} | e.row())
     measured = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level"]

@@ -16,7 +16,7 @@ from ..errors import refuse
 from ..records.schema import Item, Judgment, frame
 from ..stats.agreement import ABSTAIN, cohen_kappa, pabak, percent_agreement
 from ..stats.bias import shared_lineage
-from ..stats.estimate import Estimate, estimate
+from ..stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate
 from ..stats.resample import mean
 from .verdicts import BY_RULE
 
@@ -73,9 +73,6 @@ def count_verdicts(table: pd.DataFrame, by: Sequence[str] = ("judge", "model")) 
     return table.groupby([*by, "status"]).size().rename("n").reset_index()
 
 # %% ../../nbs/steps/14_verdict_tables.ipynb #924588b8
-_ESTIMATE = list(Estimate.from_limits(np.nan, n=0).row())
-
-
 def _parts(table: pd.DataFrame, by: str) -> list[tuple[str, str, pd.DataFrame]]:
     "All verdicts, then those of each group."
     return [("all", "all", table), *((by, str(name), part) for name, part in table.groupby(by))]
@@ -86,9 +83,7 @@ def verdict_means(
     kind: str,  # score or label
     *,
     by: str = "category",
-    n_boot: int = 1000,
-    seed: int,
-    level: float = 0.95,
+    **settings: Any,  # n_boot, seed and level, of `estimate`
 ) -> pd.DataFrame:  # judge, model, by, group, n, ..., n_failed, n_by_rule, n_abstain
     """The mean verdict of each judge on each student, with its interval over cases. `n_by_rule` counts the answers that
     are empty or refusals: 0, or Incorrect, without a judge.
@@ -101,12 +96,12 @@ def verdict_means(
         for breakdown, name, part in _parts(g, by):
             seen = part.dropna(subset=["value"])
             arrays = seen["value"].to_numpy(), seen["cluster"].to_numpy()
-            found = _mean(*arrays, share=kind == "label", n_boot=n_boot, seed=seed, level=level)
+            found = _mean(*arrays, share=kind == "label", **settings)
             failed, abstained = (part["status"] != "ok").sum(), (part["label"] == ABSTAIN).sum()
             head = {"judge": judge, "model": model, "by": breakdown, "group": name}
             counts = {"n_failed": int(failed), "n_by_rule": int((part["text"] == BY_RULE).sum())}
             rows.append(head | found.row() | counts | {"n_abstain": int(abstained)})
-    columns = ["judge", "model", "by", "group", *_ESTIMATE, "n_failed", "n_by_rule", "n_abstain"]
+    columns = ["judge", "model", "by", "group", *ESTIMATE_COLUMNS, "n_failed", "n_by_rule", "n_abstain"]
     return pd.DataFrame(rows, columns=columns)
 
 # %% ../../nbs/steps/14_verdict_tables.ipynb #93128f0e
@@ -139,10 +134,7 @@ def _by_run(table: pd.DataFrame, kind: str) -> pd.DataFrame:
 def judges_compared(
     table: pd.DataFrame,  # of verdict_frame
     kind: str,  # score or label
-    *,
-    n_boot: int = 1000,
-    seed: int,
-    level: float = 0.95,
+    **settings: Any,  # n_boot, seed and level, of `estimate`
 ) -> pd.DataFrame:  # first, second, measure, outputs (that both have judged), n (without abstentions), ...
     """Every pair of judges, or of a judge's repetitions, on what both have judged; what the rule decided is left out.
 
@@ -151,7 +143,6 @@ def judges_compared(
     _no_kind("judges_compared", kind)
     wide = _by_run(table[table["text"] != BY_RULE], kind)
     cluster = wide.index.get_level_values("cluster").to_numpy()
-    settings: dict[str, Any] = dict(n_boot=n_boot, seed=seed, level=level)
     rows = []
     for first, second in combinations(wide.columns, 2):
         judged = (wide[first].notna() & wide[second].notna()).to_numpy()
@@ -160,7 +151,7 @@ def judges_compared(
         for name, measure in _COMPARISONS[kind].items():
             found = estimate(measure, *verdicts, clusters=cluster[both], share=name in _SHARES, **settings)
             rows.append({"first": first, "second": second, "measure": name, "outputs": int(judged.sum())} | found.row())
-    return pd.DataFrame(rows, columns=["first", "second", "measure", "outputs", *_ESTIMATE])
+    return pd.DataFrame(rows, columns=["first", "second", "measure", "outputs", *ESTIMATE_COLUMNS])
 
 # %% ../../nbs/steps/14_verdict_tables.ipynb #d2ff7e0f
 def spending(table: pd.DataFrame) -> dict:  # a frame of judgments

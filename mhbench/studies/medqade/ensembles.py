@@ -13,7 +13,7 @@ import pandas as pd
 
 from ...stats.bias import Bias, as_scores, family_bias, self_enhancement
 from ...stats.consensus import best_ensemble
-from ...stats.estimate import Estimate
+from ...stats.estimate import ESTIMATE_COLUMNS, Estimate
 from ...stats.tests import adjust_p
 from .panel_tables import JudgeLabels, Panel
 
@@ -46,8 +46,7 @@ def ensemble_table(
     return pd.DataFrame(rows)
 
 # %% ../../../nbs/studies/medqade/08_ensembles.ipynb #a46958f2
-_ESTIMATE = list(Estimate.from_limits(np.nan, n=0).row())
-_BIAS = ["annotator", "student", "kind", *_ESTIMATE, "p_value", "n_peers", "left_out", "p_adjusted"]
+_BIAS = ["annotator", "student", "kind", *ESTIMATE_COLUMNS, "p_value", "n_peers", "left_out", "p_adjusted"]
 _PEERS = "the mean of the peers"  # of other lineages
 
 

@@ -17,7 +17,7 @@ from ...stats.abstention import abstention_by_difficulty, mean_difficulty
 from ...stats.bias import as_scores
 from ...stats.calibration import calibration_error, reliability_curve
 from ...stats.consensus import majority
-from ...stats.estimate import Estimate, estimate
+from ...stats.estimate import ESTIMATE_COLUMNS, estimate
 from ...stats.resample import bootstrap, mean
 from .panel_tables import JudgeLabels, Panel, in_order
 
@@ -115,7 +115,7 @@ def jury_curve(
     return pd.DataFrame(rows, columns=columns)
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #64f1d74f
-_JURY = ["who", "measure", *Estimate.from_limits(np.nan, n=0).row(), "n_few", "n_split"]
+_JURY = ["who", "measure", *ESTIMATE_COLUMNS, "n_few", "n_split"]
 
 
 def jury_table(
@@ -172,7 +172,7 @@ def error_correlations(
         a, b = errors[j, both], errors[k, both]
         e = estimate(_phi, a, b, clusters=v.item[both], n_boot=n_boot, seed=seed)
         rows.append({"first": judges[j], "second": judges[k], "n_both_wrong": int((a * b).sum())} | e.row())
-    columns = ["first", "second", "n_both_wrong", *Estimate.from_limits(np.nan, n=0).row()]
+    columns = ["first", "second", "n_both_wrong", *ESTIMATE_COLUMNS]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -204,7 +204,7 @@ def abstention_beside(
     Source: MedQADE, figures 3 and 7.
     """
     hard = mean_difficulty(panel.difficulty)
-    columns = ["who", "difficulty", *Estimate.from_limits(np.nan, n=0).row(), "n_ratings"]
+    columns = ["who", "difficulty", *ESTIMATE_COLUMNS, "n_ratings"]
     if np.isnan(hard).all():
         return pd.DataFrame(columns=columns)
     of_answer = np.tile(hard, len(panel.students))

@@ -27,7 +27,7 @@ from mhbench.stats.agreement import (
     percent_agreement,
 )
 from ...stats.consensus import alignment, majority
-from ...stats.estimate import Estimate, estimate
+from ...stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate
 from .panel import label_array, lexical_match
 from .tables import student_accuracy
 
@@ -173,9 +173,6 @@ def majority_table(panel: Panel, core: Sequence[str]) -> pd.DataFrame:  # items,
     return out.assign(share=out["without"] / out["n_answers"])
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #55dbf85f
-_ESTIMATE = list(Estimate.from_limits(np.nan, n=0).row())
-
-
 def rater_agreement(
     panel: Panel, *, n_boot: int = 1000, seed: int
 ) -> pd.DataFrame:  # measure, n (answers, or items), ...
@@ -218,7 +215,7 @@ def abstention_table(panel: Panel, *, n_boot: int = 1000, seed: int) -> pd.DataF
     Source: MedQADE, section 4.4.1.
     """
     hard = mean_difficulty(panel.difficulty)
-    columns = ["difficulty", *_ESTIMATE, "n_ratings"]
+    columns = ["difficulty", *ESTIMATE_COLUMNS, "n_ratings"]
     if np.isnan(hard).all():
         return pd.DataFrame(columns=columns)
     of_answer = np.tile(hard, len(panel.students))
@@ -341,7 +338,7 @@ def with_majority(
                 same: dict[str, Any] = dict(clusters=panel.item[both], n_boot=n_boot, seed=seed)
                 found = estimate(f, own[both], wins[both], share=metric == "percent_agreement", **same).row()
             rows.append({"annotator": judge, "metric": metric, **found, **counts})
-    return pd.DataFrame(rows, columns=["annotator", "metric", *_ESTIMATE])
+    return pd.DataFrame(rows, columns=["annotator", "metric", *ESTIMATE_COLUMNS])
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #4fe52779
 _CEILING = [
@@ -374,7 +371,7 @@ def alignment_table(
     """
     rows = []
     same: dict[str, Any] = dict(n=n_boot, seed=seed, clusters=panel.item)
-    columns = ["annotator", "metric", *_ESTIMATE, *_CEILING]
+    columns = ["annotator", "metric", *ESTIMATE_COLUMNS, *_CEILING]
     decided = pd.notna(majority(panel.flat))
     for judge, labels, covered in zip(said.judges, said.flat, beside_majority(panel, said), strict=True):
         counted = {"n": int(covered.sum()), "n_clusters": len(set(panel.item[covered]))}

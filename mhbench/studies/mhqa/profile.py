@@ -16,7 +16,7 @@ import pandas as pd
 from ...records.draw import draw_items
 from ...records.schema import Item, Judgment, letters
 from ...stats.agreement import cohen_kappa
-from ...stats.estimate import Estimate, estimate, proportion
+from ...stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate, proportion
 from ...stats.metrics import f1
 from ...stats.resample import mean
 from ...stats.tests import adjust_p, chi_square, mcnemar
@@ -123,7 +123,7 @@ def accuracy_and_f1(
             counts = outcome_counts(part)
             head |= {c: counts[c] for c in ("n_refused", "n_unread")}
             rows += [head | {"measure": name} | e.row() for name, e in found.items()]
-    columns = ["model", "mode", "group", "measure", *Estimate.from_limits(np.nan, n=0).row(), "n_refused", "n_unread"]
+    columns = ["model", "mode", "group", "measure", *ESTIMATE_COLUMNS, "n_refused", "n_unread"]
     return pd.DataFrame(rows, columns=[*columns, "n_not_asked"] if whole is not None else columns)
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #a7c3067c

@@ -21,7 +21,7 @@ from ...errors import refuse
 from ...records.schema import Item, Judgment, Response
 from ...records.table import csv_rows
 from ...stats.agreement import cohen_kappa
-from ...stats.estimate import Estimate, estimate
+from ...stats.estimate import ESTIMATE_COLUMNS, estimate
 from ...steps.answers import Asked
 from ...steps.generate import _stand_in, _with_system, response
 from ...steps.judge import judge, judge_requests
@@ -379,4 +379,4 @@ def checked_table(
             "Cohen's kappa": estimate(cohen_kappa, model, person, **how),
         }
         rows += [{"rater": rater, "measure": name} | e.row() for name, e in measures.items()]
-    return pd.DataFrame(rows, columns=["rater", "measure", *Estimate.from_limits(np.nan, n=0).row()])
+    return pd.DataFrame(rows, columns=["rater", "measure", *ESTIMATE_COLUMNS])

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ...records.schema import Item
-from ...stats.estimate import Estimate
+from ...stats.estimate import ESTIMATE_COLUMNS, Estimate
 from ...stats.metrics import indicator
 from ...stats.resample import bootstrap
 from ...steps.score import FAILED, UNKNOWN, none_read, outcome_counts, what_became
@@ -103,7 +103,6 @@ def _parts(scores: pd.DataFrame, items: Sequence[Item]) -> Iterable[tuple[dict, 
         yield {"model": model, "mode": mode, "task": category}, there, labels, counts
 
 # %% ../../../nbs/studies/psychiatrybench/04_classification.ipynb #5d4178eb
-_ESTIMATE = list(Estimate.from_limits(np.nan, n=0).row())
 _COUNTED = ["n_not_asked", "n_missing", "n_refused", "n_unread"]
 
 
@@ -130,7 +129,7 @@ def classification_table(
             continue
         found = _bootstrapped(truth, said, unknown, normal, g["cluster"].to_numpy(), n_boot, seed, level)
         rows += [about | {"measure": name} | e.row() for name, e in found.items()]
-    return pd.DataFrame(rows, columns=["model", "mode", "task", "measure", *_ESTIMATE, *_COUNTED])
+    return pd.DataFrame(rows, columns=["model", "mode", "task", "measure", *ESTIMATE_COLUMNS, *_COUNTED])
 
 # %% ../../../nbs/studies/psychiatrybench/04_classification.ipynb #171d3445
 def _bootstrapped(truth, said, unknown, normal, clusters, n_boot, seed, level) -> dict[str, Estimate]:
@@ -176,7 +175,7 @@ def label_scores(
             n: dict[str, Any] = {"n": len(g), "n_clusters": len(set(clusters))}
             e = Estimate.from_replicates(values[k], replicates[:, k], **n, level=level)
             rows.append(head | {"label": labels[label]} | {c: int(v) for c, v in counts.items()} | e.row())
-    columns = ["model", "mode", "task", "label", "n_true", "n_answered", "n_both", *_ESTIMATE]
+    columns = ["model", "mode", "task", "label", "n_true", "n_answered", "n_both", *ESTIMATE_COLUMNS]
     return pd.DataFrame(rows, columns=columns)
 
 # %% ../../../nbs/studies/psychiatrybench/04_classification.ipynb #591755ca

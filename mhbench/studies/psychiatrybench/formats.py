@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ...records.schema import Item
-from ...stats.estimate import Estimate, estimate
+from ...stats.estimate import ESTIMATE_COLUMNS, estimate
 from ...stats.metrics import compare_settings
 from ...stats.tests import mcnemar
 from ...steps.rates import wide_cells
@@ -116,7 +116,6 @@ def partial_credit(
     return value if weights is not None else float(value[0])
 
 # %% ../../../nbs/studies/psychiatrybench/05_formats.ipynb #f59e4669
-_ESTIMATE = list(Estimate.from_limits(np.nan, n=0).row())
 _COUNTS = ["sets", "n", "right_full", "right_separated", "both", "neither", "wrong_full", "wrong_separated"]
 
 
@@ -212,7 +211,7 @@ def format_rates(
             settings: dict[str, Any] = {"n_boot": n_boot, "seed": seed, "level": level, "share": share}
             found = estimate(_rate(name), *arrays, clusters=u["set"].to_numpy(), **settings)
             rows.append({"model": model, "mode": mode, "measure": name, "on": on} | found.row())
-    return pd.DataFrame(rows, columns=["model", "mode", "measure", "on", *_ESTIMATE])
+    return pd.DataFrame(rows, columns=["model", "mode", "measure", "on", *ESTIMATE_COLUMNS])
 
 # %% ../../../nbs/studies/psychiatrybench/05_formats.ipynb #e08c4f8f
 def rates_layout(rates: pd.DataFrame) -> pd.DataFrame:  # of format_rates; model, mode, then a column a measure

@@ -15,7 +15,7 @@ import pandas as pd
 from ...ask.request import parameter_count
 from ...errors import refuse
 from ...records.schema import Item
-from ...stats.estimate import Estimate, estimate, fewest_clusters
+from ...stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate, fewest_clusters
 from ...stats.resample import draw_weights, mean
 from ...steps.rates import wide_cells
 from ...steps.score import FAILED, outcome_counts, what_became, where_read
@@ -263,9 +263,6 @@ def _counted(c: Column, n_models: int) -> np.ndarray:
     return c.there.sum(1) if c.there is not None else np.zeros(n_models, int)
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #9bd8bdd5
-_ESTIMATE = list(Estimate.from_limits(np.nan, n=0).row())
-
-
 def _estimate(value: float, draws: np.ndarray, n: int, n_clusters: int, level: float, share: bool = False) -> Estimate:
     "In points of 100; those of single answers are shares."
     e = Estimate.from_replicates(value / 100, draws / 100, n=n, n_clusters=n_clusters, level=level, share=share)
@@ -295,7 +292,7 @@ def results_table(s: Standings, level: float = 0.95) -> pd.DataFrame:  # model, 
             e = _estimate(s.values[c, m], s.draws[:, c, m], *has, level, share)
             lost = {k: x[c, m] for k, x in s.lost.items()}
             rows.append({"model": model, "task": name, "mark": mark, "n_without": without} | lost | e.row())
-    columns = ["model", "task", "mark", *_ESTIMATE[:1], "n_without", *s.lost, *_ESTIMATE[1:]]
+    columns = ["model", "task", "mark", *ESTIMATE_COLUMNS[:1], "n_without", *s.lost, *ESTIMATE_COLUMNS[1:]]
     return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(s.lost, "Int64"))
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #561320a0
@@ -306,7 +303,7 @@ def rank_table(
     all columns it has no value for.
     """
     whole = [m for m in range(len(s.models)) if not np.isnan(s.values[-1, m])]
-    columns = ["model", *_ESTIMATE[:1], "n_without", *_ESTIMATE[1:], "first"]
+    columns = ["model", *ESTIMATE_COLUMNS[:1], "n_without", *ESTIMATE_COLUMNS[1:], "first"]
     if len(whole) < 2:
         return pd.DataFrame(columns=columns)
     values, draws = s.values[-1, whole], s.draws[:, -1, whole]
@@ -370,7 +367,7 @@ def paired_table(
         rows += [
             head | {"task": k, "n_left_out": left[k]} | found[k].row() for k in [*columns, "average"] if k in found
         ]
-    return pd.DataFrame(rows, columns=["model", "against", "task", "n_left_out", *_ESTIMATE])
+    return pd.DataFrame(rows, columns=["model", "against", "task", "n_left_out", *ESTIMATE_COLUMNS])
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #9067ff04
 def stability_table(s: Standings, level: float = 0.95) -> pd.DataFrame:  # model, measure, n (tasks), ..., weakest
@@ -401,7 +398,7 @@ def stability_table(s: Standings, level: float = 0.95) -> pd.DataFrame:  # model
             if name == "range":  # every draw is wider than the sample, which is wider than the truth
                 e = Estimate.from_limits(e.estimate, n=e.n, n_clusters=e.n_clusters, level=level)
             rows.append({"model": model, "measure": name} | e.row() | {"weakest": weakest})
-    return pd.DataFrame(rows, columns=["model", "measure", *_ESTIMATE, "weakest"])
+    return pd.DataFrame(rows, columns=["model", "measure", *ESTIMATE_COLUMNS, "weakest"])
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #8204e6f8
 def _beyond_luck(x: np.ndarray, draws: np.ndarray, cases: np.ndarray) -> tuple[float, np.ndarray]:
@@ -446,7 +443,7 @@ def subset_table(
         for model, exact, there in zip(models, (c.said == c.truth).all(axis=2).astype(float), c.there):
             how: dict[str, Any] = {"clusters": c.cluster[there], "n_boot": n_boot, "seed": seed, "share": True}
             rows.append({"model": model, "task": name} | estimate(mean, exact[there], **how).row())
-    return pd.DataFrame(rows, columns=["model", "task", *_ESTIMATE])
+    return pd.DataFrame(rows, columns=["model", "task", *ESTIMATE_COLUMNS])
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #8bd69227
 def results_layout(
