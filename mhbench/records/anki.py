@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from ..errors import refuse
 from .schema import Item, validate
@@ -69,26 +69,8 @@ def parse_cloze(text: str) -> list[Deletion]:  # in the order in which they open
     return sorted(found)
 
 # %% ../../nbs/records/05_anki.ipynb #90466e11
-_BLOCKS = {
-    "br",
-    "div",
-    "p",
-    "li",
-    "ul",
-    "ol",
-    "tr",
-    "table",
-    "h1",
-    "h2",
-    "h3",
-    "h4",
-    "h5",
-    "h6",
-    "hr",
-    "blockquote",
-    "section",
-    "pre",
-}
+_BLOCKS = set("br div p li ul ol tr table h1 h2 h3 h4 h5 h6 hr blockquote section pre".split())
+_MEDIA = set("img audio video object svg canvas".split())
 _SOUND = re.compile(r"\[sound:[^\]]*\]|\[anki:[^\]]*\]")
 
 
@@ -98,20 +80,14 @@ class _Text(HTMLParser):
         self.parts, self.media, self.silent = [], 0, 0
 
     def handle_starttag(self, tag, attrs):
-        if tag in ("script", "style"):
-            self.silent += 1
-        if tag in ("img", "audio", "video", "object", "svg", "canvas"):
-            self.media += 1
-        if tag in _BLOCKS:
-            self.parts.append("\n")
-        if tag in ("td", "th"):
-            self.parts.append(" ")
+        self.silent += tag in ("script", "style")
+        self.media += tag in _MEDIA
+        self.parts.append("\n" if tag in _BLOCKS else " " if tag in ("td", "th") else "")
 
     def handle_endtag(self, tag):
         if tag in ("script", "style"):
             self.silent = max(0, self.silent - 1)
-        if tag in _BLOCKS:
-            self.parts.append("\n")
+        self.parts.append("\n" if tag in _BLOCKS else "")
 
     def handle_data(self, data):
         if not self.silent:
@@ -123,8 +99,7 @@ def field_text(
     is_html: bool = True,
 ) -> tuple[str, int]:  # text, and how many images and sounds were in it
     "A field as plain text: white space folded, one line a block."
-    field, sounds = _SOUND.subn("", field)
-    media = sounds
+    field, media = _SOUND.subn("", field)
     if is_html:
         p = _Text()
         p.feed(field)
@@ -145,13 +120,13 @@ class Note(NamedTuple):
     place: str  # file and row
     is_html: bool = True
 
-
+# %% ../../nbs/records/05_anki.ipynb #e5e8306b
 _COLLECTIONS = ("collection.anki21b", "collection.anki21", "collection.anki2")
 MOST_BYTES = 512 << 20  # of a collection, unpacked: pictures lie outside of it
-_MOST_OF_A_NOTE = 4 << 20  # characters
 
 
-def _unpack(data: bytes, path: Path, most: int) -> bytes:
+def _decompressed(data: bytes, most: int, path: Path) -> bytes:
+    "At most so many bytes of what a compressed collection holds."
     try:
         import zstandard
     except ImportError:
@@ -159,85 +134,67 @@ def _unpack(data: bytes, path: Path, most: int) -> bytes:
             f"load_anki: zstandard must be installed to read the compressed form; {path.name} is in it; pip install"
             " 'mhbench[sources]', or export with support for older Anki versions"
         ) from None
-    out = bytearray()
     try:
-        for chunk in zstandard.ZstdDecompressor().read_to_iter(data):
-            out += chunk
-            if len(out) > most:
-                _too_large(path, most)
+        return zstandard.ZstdDecompressor().stream_reader(data).read(most)
     except zstandard.ZstdError as e:
         refuse(f"load_anki: {path.name} must hold an intact collection; got {e}; export it again")
-    return bytes(out)
 
-# %% ../../nbs/records/05_anki.ipynb #90d3182f
-def _too_large(path: Path, most: int) -> NoReturn:
-    rule, remedy = f"be under {most >> 20} MiB, unpacked", "say --option max_bytes=N where it is meant to be so large"
-    refuse(f"load_anki: the collection must {rule}; got more", place=path.name, remedy=remedy)
 
-# %% ../../nbs/records/05_anki.ipynb #e5e8306b
 def _open(path: Path, most: int) -> tuple[sqlite3.Connection, str]:
     "The newest collection of a package, opened in memory."
     try:
         with zipfile.ZipFile(path) as z:
             name = next((n for n in _COLLECTIONS if n in z.namelist()), None)
             if name is None:
-                refuse(
-                    f"load_anki: a package must hold one of {', '.join(_COLLECTIONS)}; got {z.namelist()[:5]}",
-                    place=f"{path}",
-                    remedy="export the deck from Anki again",
-                )
+                got = f"{z.namelist()[:5]} ({path}); export the deck from Anki again"
+                refuse(f"load_anki: a package must hold one of {', '.join(_COLLECTIONS)}; got {got}")
             with z.open(name) as stream:
                 data = stream.read(most + 1)  # what a package says of its size is not believed
-            if len(data) > most:
-                _too_large(path, most)
     except zipfile.BadZipFile as e:
-        refuse(
-            f"load_anki: path must be a zip that Anki wrote; got {str(path)!r}",
-            place=f"{e}",
-            remedy="export the deck again",
-        )
-    collection = bytearray(_unpack(data, path, most) if name.endswith("b") else data)
+        got = f"{str(path)!r} ({e}); export the deck again"
+        refuse(f"load_anki: path must be a zip that Anki wrote; got {got}")
+    if name.endswith("b") and len(data) <= most:
+        data = _decompressed(data, most + 1, path)
+    if len(data) > most:
+        got = f"more ({path.name}); say --option max_bytes=N where it is meant to be so large"
+        refuse(f"load_anki: the collection must be under {most >> 20} MiB, unpacked; got {got}")
+    collection = bytearray(data)
     if collection[:16] != b"SQLite format 3\x00":
-        refuse(f"load_anki: {name} must be an SQLite collection; got {bytes(collection[:16])!r}", place=f"{path}")
+        refuse(f"load_anki: {name} must be an SQLite collection; got {bytes(collection[:16])!r} ({path})")
     collection[18:20] = b"\x01\x01"  # a collection copied in WAL mode: read it as what it is, one whole file
     db = sqlite3.connect(":memory:")
     db.create_collation("unicase", lambda a, b: (a.casefold() > b.casefold()) - (a.casefold() < b.casefold()))
     db.deserialize(bytes(collection))
     return db, name
 
-# %% ../../nbs/records/05_anki.ipynb #23e289de
-def _decks(told: Any, path: Path) -> dict[int, str]:
-    "The names of the decks, as older collections keep them: JSON in the first row of `col`."
+# %% ../../nbs/records/05_anki.ipynb #b02b1292
+def _decks(db: sqlite3.Connection, tables: set[str], path: Path) -> dict[int, str]:
+    "The names of the decks: a table, or in older collections JSON in the first row of `col`."
+    if "decks" in tables:
+        return {i: n.replace("\x1f", "::") for i, n in db.execute("select id, name from decks")}
+    told = db.execute("select decks from col").fetchone()
     try:
         return {int(i): str(d["name"]) for i, d in json.loads(told[0]).items()}
     except (TypeError, ValueError, KeyError, AttributeError, IndexError, RecursionError):
-        refuse("load_anki: col.decks must be the decks as Anki writes them; got something else", place=path.name)
+        refuse(f"load_anki: col.decks must be the decks as Anki writes them; got something else ({path.name})")
 
-# %% ../../nbs/records/05_anki.ipynb #b02b1292
+
 def _package_notes(path: Path, most: int = MOST_BYTES) -> Iterator[Note]:
     db, name = _open(path, most)
     try:
         tables = {t for (t,) in db.execute("select name from sqlite_master where type = 'table'")}
         if "notes" not in tables:
-            refuse(f"load_anki: a collection must have a table of notes; got {sorted(tables)}", place=f"{path}")
-        if "decks" in tables:
-            decks = {i: n.replace("\x1f", "::") for i, n in db.execute("select id, name from decks")}
-        else:
-            decks = _decks(db.execute("select decks from col").fetchone(), path)
+            refuse(f"load_anki: a collection must have a table of notes; got {sorted(tables)} ({path})")
+        decks = _decks(db, tables, path)
         of = dict(db.execute("select nid, min(did) from cards group by nid")) if "cards" in tables else {}
         for i, guid, tags, fields in db.execute("select id, guid, tags, flds from notes order by id"):
             if not isinstance(fields, str) or not isinstance(tags, str):
-                rule, remedy = "have fields and tags that are text", "export the deck again"
-                refuse(
-                    f"load_anki: a note must {rule}; got {type(fields).__name__} ({path.name}:note {i})", remedy=remedy
-                )
+                got = f"{type(fields).__name__} ({path.name}:note {i}); export the deck again"
+                refuse(f"load_anki: a note must have fields and tags that are text; got {got}")
             yield Note(guid, fields.split("\x1f"), decks.get(of.get(i)), tags.split(), f"{path.name}:{name}:note {i}")
     except sqlite3.DatabaseError as e:
-        refuse(
-            f"load_anki: {name} must be an intact SQLite collection; got {e}",
-            place=f"{path}",
-            remedy="export the deck again",
-        )
+        got = f"{e} ({path}); export the deck again"
+        refuse(f"load_anki: {name} must be an intact SQLite collection; got {got}")
     finally:
         db.close()
 
@@ -248,69 +205,58 @@ _HEADER = re.compile(
 _SEPARATORS = {"tab": "\t", "comma": ",", "semicolon": ";", "space": " ", "pipe": "|", "colon": ":"}
 
 
-def _text_notes(path: Path) -> Iterator[Note]:
+def _headed(
+    path: Path,
+) -> tuple[dict[str, str], list[str], int]:  # the header, the lines below it, and lines above these
+    "A text export, its header taken off."
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        lines = path.read_text(encoding="utf-8-sig").splitlines(keepends=True)
     except UnicodeDecodeError as e:
-        remedy = "export the notes again, as text in UTF-8"
-        refuse(
-            f"load_anki: a text export must be UTF-8; got byte {e.start} that is not", place=path.name, remedy=remedy
-        )
+        got = f"byte {e.start} that is not ({path.name}); export the notes again, as text in UTF-8"
+        refuse(f"load_anki: a text export must be UTF-8; got {got}")
     head: dict[str, str] = {}
-    lines = text.splitlines(keepends=True)
-    while lines and _HEADER.match(lines[0]):
-        key, _, value = lines.pop(0)[1:].rstrip("\r\n").partition(":")
+    n = next((k for k, line in enumerate(lines) if not _HEADER.match(line)), len(lines))
+    for line in lines[:n]:
+        key, _, value = line[1:].rstrip("\r\n").partition(":")
         head[key.strip().lower()] = value.strip()
+    return head, lines[n:], "".join(lines[:n]).count("\n")
+
+
+def _text_rows(lines: list[str], separator: str, skipped: int, path: Path) -> list[tuple[str, list[str]]]:
+    "The place and fields of each note; fields hold pictures at times, so that a field may be as long as a collection."
+    limit = csv.field_size_limit(MOST_BYTES)
+    reader = csv.reader(io.StringIO("".join(lines)), delimiter=separator)
+    try:
+        return [(f"{path.name}:{skipped + reader.line_num}", row) for row in reader if row]
+    except csv.Error as e:
+        got = f"{e} ({path}:{skipped + reader.line_num})"
+        refuse(f"load_anki: a text export must be one note a line, as Anki writes it; got {got}")
+    finally:
+        csv.field_size_limit(limit)
+
+# %% ../../nbs/records/05_anki.ipynb #4e2e1849
+def _text_notes(path: Path) -> Iterator[Note]:
+    head, lines, skipped = _headed(path)
     separator = _SEPARATORS.get(head.get("separator", "tab").lower(), head.get("separator", "\t"))
     if len(separator) != 1:
-        refuse(
-            f"load_anki: #separator must be one of {sorted(_SEPARATORS)} or one character; got {separator!r} ({path}:1)"
-        )
+        got = f"{separator!r} ({path}:1)"
+        refuse(f"load_anki: #separator must be one of {sorted(_SEPARATORS)} or one character; got {got}")
     named = {k: head[f"{k} column"] for k in ("guid", "notetype", "deck", "tags") if f"{k} column" in head}
     odd = [f"#{k} column:{v}" for k, v in named.items() if not v.isdecimal() or v == "0"]
     if odd:
-        refuse(
-            f"load_anki: a column must be a number from 1; got {odd[0]!r}", place=path.name, remedy="export it again"
-        )
+        refuse(f"load_anki: a column must be a number from 1; got {odd[0]!r} ({path.name}); export it again")
     special = {k: int(v) - 1 for k, v in named.items()}
-    skipped, limit = (
-        text[: len(text) - sum(map(len, lines))].count("\n"),
-        csv.field_size_limit(MOST_BYTES),
-    )  # fields hold pictures at times
-    try:
-        reader = csv.reader(io.StringIO("".join(lines)), delimiter=separator)
-        rows = [(reader.line_num, row) for row in reader if row]
-    except csv.Error as e:
-        refuse(
-            f"load_anki: a text export must be one note a line, as Anki writes it; got {e} "
-            f"({path}:{skipped + reader.line_num})"
-        )
-    finally:
-        csv.field_size_limit(limit)
-    for line, row in rows:
-        at = lambda k: row[special[k]] if k in special and special[k] < len(row) else None
-        yield Note(
-            at("guid"),
-            [f for i, f in enumerate(row) if i not in special.values()],
-            at("deck") or head.get("deck"),
-            (at("tags") or head.get("tags") or "").split(),
-            f"{path.name}:{skipped + line}",
-            head.get("html", "true").lower() == "true",
-        )
+    is_html = head.get("html", "true").lower() == "true"
+    for place, row in _text_rows(lines, separator, skipped, path):
+        at = {k: row[c] for k, c in special.items() if c < len(row)}
+        fields = [f for k, f in enumerate(row) if k not in special.values()]
+        tags = at.get("tags") or head.get("tags") or ""
+        yield Note(at.get("guid"), fields, at.get("deck") or head.get("deck"), tags.split(), place, is_html)
 
 # %% ../../nbs/records/05_anki.ipynb #3dae07f4
-REASONS = (
-    "no_cloze",
-    "several_clozes",
-    "nested_cloze",
-    "unclosed_cloze",
-    "too_long",
-    "answer_is_media",
-    "empty_answer",
-    "empty_question",
-    "question_has_media",
-    "duplicate",
-)
+REASONS = ("no_cloze", "several_clozes", "nested_cloze", "unclosed_cloze", "too_long", "answer_is_media")
+REASONS += ("empty_answer", "empty_question", "question_has_media", "duplicate")
+_MOST_OF_A_NOTE = 4 << 20  # characters
 
 
 class Deck(NamedTuple):
@@ -372,19 +318,18 @@ def load_anki(
     Raises: FileNotFoundError; ValueError for a file that is not one of these, or is damaged.
     """
     path = Path(path)
+    kind = path.suffix.lower()
     if not path.is_file():
-        refuse(
-            f"load_anki: path must be an .apkg, .colpkg or .txt file; got {str(path)!r}, which is not there",
-            error=FileNotFoundError,
-        )
-    if path.suffix.lower() not in (".apkg", ".colpkg", ".txt"):
-        refuse(
-            f"load_anki: path must end in .apkg, .colpkg or .txt; got {path.name!r}; export the deck from Anki in one "
-            "of these formats"
-        )
-    rows, excluded, with_media, seen, n = [], [], [], set(), 0
-    for note in _text_notes(path) if path.suffix.lower() == ".txt" else _package_notes(path, max_bytes):
-        n += 1
+        got = f"{str(path)!r}, which is not there"
+        refuse(f"load_anki: path must be an .apkg, .colpkg or .txt file; got {got}", error=FileNotFoundError)
+    if kind not in (".apkg", ".colpkg", ".txt"):
+        got = f"{path.name!r}; export the deck from Anki in one of these formats"
+        refuse(f"load_anki: path must end in .apkg, .colpkg or .txt; got {got}")
+    notes = list(_text_notes(path) if kind == ".txt" else _package_notes(path, max_bytes))
+    if not notes:
+        refuse(f"load_anki: a deck must have at least one note; got none ({path})")
+    rows, excluded, with_media, seen = [], [], [], set()
+    for note in notes:
         made = cloze_question(note)
         if isinstance(made, str):
             excluded.append((note.place, made))
@@ -396,31 +341,15 @@ def load_anki(
         if (question, answer) in seen:
             excluded.append((note.place, "duplicate"))
             continue
-        item_id = _item_id(note, question, answer)
         seen.add((question, answer))
+        item_id = _item_id(note, question, answer)
         if media:
             with_media.append(item_id)
-        rows.append(
-            (
-                note.place,
-                dict(
-                    item_id=item_id,
-                    study=study,
-                    task="cloze",
-                    question=question,
-                    key=[answer],
-                    context={"hint": hint} if hint else {},
-                    category=note.deck,
-                    topic=note.tags[0] if note.tags else None,
-                    language=language,
-                    source=note.place,
-                    protected=protected,
-                    canary=next((t for t in note.tags if "-canary-" in t), None),
-                ),
-            )
-        )
-    if n == 0:
-        refuse("load_anki: a deck must have at least one note; got none", place=f"{path}")
-    return Deck(
-        validate(rows, Item, unique="item_id").records, n, dict(Counter(r for _, r in excluded)), excluded, with_media
-    )
+        fields: dict[str, Any] = {"item_id": item_id, "task": "cloze", "question": question, "key": [answer]}
+        fields |= {"study": study, "language": language, "protected": protected, "source": note.place}
+        fields |= {"category": note.deck, "topic": note.tags[0] if note.tags else None}
+        fields |= {"context": {"hint": hint} if hint else {}}
+        fields |= {"canary": next((t for t in note.tags if "-canary-" in t), None)}
+        rows.append((note.place, fields))
+    items = validate(rows, Item, unique="item_id").records
+    return Deck(items, len(notes), dict(Counter(r for _, r in excluded)), excluded, with_media)

@@ -5,6 +5,7 @@
 # %% ../../nbs/records/08_questions.ipynb #82e52da7
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections import Counter
@@ -13,21 +14,21 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import refuse
-from .schema import OR_WITHOUT, Item, Validated, fingerprint, letters, validate, write_set_aside
-from .table import Table, Unreadable
+from .schema import Item, Validated, fingerprint, letters
+from .table import Misfit, Rows, Table, Unreadable, cell_text, folded, validate_table
 
 # %% auto #0
-__all__ = ['NAMES', 'NUMBERED', 'FIELDS', 'SEPARATORS', 'KEYS', 'guess_columns', 'Misfit', 'guess_layout', 'load_questions']
+__all__ = ['NAMES', 'NUMBERED', 'FIELDS', 'SEPARATORS', 'KEYS', 'guess_columns', 'guess_layout', 'load_questions']
 
 # %% ../../nbs/records/08_questions.ipynb #bd8aa12e
 NAMES = {  # field -> what a column for it is often called, in English and German
     "id": "id item_id question_id qid number no nr nummer frage_id fragen_nr item",
     "question": "question question_text stem prompt text frage fragetext fragestellung aufgabe aufgabentext",
     "options": "options choices answers answer_options optionen antworten antwortoptionen antwortmöglichkeiten auswahl",
-    "key": "key answer correct correct_answer correct_option solution"
-    " lösung richtig richtige_antwort antwort schlüssel",
-    "reference": "reference reference_answer model_answer gold_answer expected_answer musterantwort musterlösung"
-    " referenz referenzantwort",
+    "key": "key answer correct correct_answer correct_option solution lösung richtig richtige_antwort antwort "
+    "schlüssel",
+    "reference": "reference reference_answer model_answer gold_answer expected_answer musterantwort musterlösung "
+    "referenz referenzantwort",
     "rationale": "rationale explanation reasoning begründung erklärung erläuterung",
     "category": "category kategorie type typ bereich fach",
     "topic": "topic subject thema",
@@ -67,8 +68,7 @@ def _running(columns: list[str], stem: str) -> list[str]:
 # %% ../../nbs/records/08_questions.ipynb #0df82ddf
 def guess_columns(
     columns: list[str],  # of the table
-    given: Mapping[str, str | list[str]]
-    | None = None,  # field -> column, or columns; "" for none: what is known already
+    given: Mapping[str, str | list[str]] | None = None,  # field -> column, or columns; "": none; what is known already
     *,
     names: dict[str, str] = NAMES,  # field -> what columns for it are called
     numbered: dict[str, str] = NUMBERED,  # field -> the name before a running letter or number
@@ -91,10 +91,8 @@ def guess_columns(
             continue
         found = [c for c in left if _plain(c) in {_plain(n) for n in called.split()}]
         if len(found) > 1 and field != "context":
-            refuse(
-                f"guess_columns: the column for {field} must be named where several fit; got {', '.join(found)}; say "
-                f"--column '{field}={found[0]}'"
-            )
+            got = f"{', '.join(found)}; say --column '{field}={found[0]}'"
+            refuse(f"guess_columns: the column for {field} must be named where several fit; got {got}")
         if found:
             out[field] = found if field == "context" else found[0]
     return {f: ([v] if f == "context" and isinstance(v, str) else v) for f, v in out.items()}
@@ -114,23 +112,11 @@ def _known(field: str, named: str | list[str], columns: list[str], fields: tuple
 SEPARATORS = ("\n", "|", ";")  # between options in one cell, in the order in which they are tried
 
 
-class Misfit(ValueError):
-    "A row that does not fit: the column, its value, and the rule."
-
-    def __init__(self, column: str, value: Any, rule: str):
-        super().__init__(rule)
-        self.column, self.value, self.rule = column, value, rule
-
-
-def _text(row: dict[str, Any], column: str | None) -> str:
-    "The text of a cell; empty where the table has no such column."
-    if not column:
-        return ""
-    value = row.get(column, "")
+def _readable(row: dict[str, Any], column: str | None) -> Any:  # a text, or a list of them
+    "A cell as it was read; empty where the table has no such column."
+    value = row.get(column, "") if column else ""
     if isinstance(value, Unreadable):
-        raise Misfit(column, value.value, value.rule)
-    if isinstance(value, list):
-        raise Misfit(column, str(value)[:80], "a cell must hold one text, not a list")
+        raise Misfit(str(column), value.value, value.rule)
     return value
 
 
@@ -139,13 +125,13 @@ def _parts(value: Any, separator: str | None) -> list[str]:
     if isinstance(value, list):
         return value
     if value.startswith("["):
-        try:
+        with contextlib.suppress(ValueError):
             listed = json.loads(value)
-        except ValueError:
-            listed = None
-        if isinstance(listed, list) and all(isinstance(x, (str, int, float)) for x in listed):
-            return [str(x).strip() for x in listed]
-    return [x.strip() for x in value.split(separator)] if separator and value else [value] if value else []
+            if isinstance(listed, list) and all(isinstance(x, (str, int, float)) for x in listed):
+                return [str(x).strip() for x in listed]
+    if separator and value:
+        return [x.strip() for x in value.split(separator)]
+    return [value] if value else []
 
 # %% ../../nbs/records/08_questions.ipynb #44f5d523
 def _unlabelled(texts: list[str]) -> list[str]:
@@ -161,12 +147,9 @@ def _options(row: dict[str, Any], columns: str | list[str] | None, separator: st
     if not columns:
         return []
     if isinstance(columns, str):
-        value = row.get(columns, "")
-        if isinstance(value, Unreadable):
-            raise Misfit(columns, value.value, value.rule)
-        texts = _parts(value, separator)
+        texts = _parts(_readable(row, columns), separator)
     else:
-        texts = [_text(row, c) for c in columns]
+        texts = [cell_text(row, c) for c in columns]
         while texts and not texts[-1]:
             texts.pop()
     where = columns if isinstance(columns, str) else columns[0]
@@ -175,14 +158,10 @@ def _options(row: dict[str, Any], columns: str | list[str] | None, separator: st
         raise Misfit(gap, "", "an option must not be empty between others: the letters below it would move")
     if len(texts) == 1:
         raise Misfit(where, texts[0], "options must be two or more")
-    same = [t for t, n in Counter(_folded(t) for t in texts).items() if n > 1]
+    same = [t for t, n in Counter(folded(t) for t in texts).items() if n > 1]
     if same:
         raise Misfit(where, same[0], "options must differ; this one stands twice")
     return _unlabelled(texts)
-
-# %% ../../nbs/records/08_questions.ipynb #8c145470
-def _folded(text: str) -> str:
-    return " ".join(text.casefold().split())
 
 # %% ../../nbs/records/08_questions.ipynb #b4abc1bb
 KEYS = ("letter", "number", "number0", "text")  # number counts from 1, number0 from 0
@@ -191,7 +170,7 @@ KEYS = ("letter", "number", "number0", "text")  # number counts from 1, number0 
 def _one_key(text: str, form: str, options: list[str]) -> int | None:
     "The position of the option that one entry of a key names; None where it names none."
     if form == "text":
-        found = [k for k, o in enumerate(options) if _folded(o) == _folded(text)]
+        found = [k for k, o in enumerate(options) if folded(o) == folded(text)]
         return found[0] if found else None
     if form == "letter":
         m = re.fullmatch(r"\(?([A-Za-z])[).:]?", text)
@@ -222,20 +201,13 @@ def _key_form(rows: list[tuple[str, Any, list[str]]]) -> str | None:  # (place, 
     best = [f for f in forms if fits[f] == max(fits.values())]
     if max(fits.values()) == 0:
         place, value, options = rows[0]
-        refuse(
-            f"guess_layout: key must name an option by letter, number or text; got {value!r} for {len(options)} "
-            "options",
-            place=place,
-            remedy="say which column it is with --column key=NAME",
-        )
+        got = f"{value!r} for {len(options)} options ({place}); say which column it is with --column key=NAME"
+        refuse(f"guess_layout: key must name an option by letter, number or text; got {got}")
     apart = next((k for k in range(len(rows)) if len({str(named[f][k]) for f in best}) > 1), None)
     if apart is not None:
-        refuse(
-            f"guess_layout: key must have a form that is said where several fit; got {rows[apart][1]!r}, which can be "
-            f"read as {' or '.join(best)}",
-            place=rows[apart][0],
-            remedy=f"say --key {best[0]}, or another",
-        )
+        place, value, _ = rows[apart]
+        got = f"{value!r}, which can be read as {' or '.join(best)} ({place}); say --key {best[0]}, or another"
+        refuse(f"guess_layout: key must have a form that is said where several fit; got {got}")
     return best[0]
 
 # %% ../../nbs/records/08_questions.ipynb #c1843a15
@@ -246,11 +218,9 @@ def _separator(table: Table, columns: str | list[str] | None) -> str | None:
     texts = [v for _, row in table.rows if isinstance(v := row[columns], str) and v and not v.startswith("[")]
     found = [s for s in SEPARATORS if texts and all(s in t for t in texts)]
     if texts and not found:
-        refuse(
-            "guess_layout: separator must stand in every cell of options; got none of "
-            f"{', '.join(map(repr, SEPARATORS))} in column {columns!r}; say --separator, or name the columns of the "
-            "options one by one"
-        )
+        got = f"none of {', '.join(map(repr, SEPARATORS))} in column {columns!r}"
+        remedy = "say --separator, or name the columns of the options one by one"
+        refuse(f"guess_layout: separator must stand in every cell of options; got {got}; {remedy}")
     return found[0] if found else None
 
 # %% ../../nbs/records/08_questions.ipynb #e802d9bd
@@ -272,15 +242,12 @@ def guess_layout(
         refuse(f"guess_layout: language must be a tag such as en, de or pt-BR; got {language!r}")
     found = guess_columns(table.columns, columns)
     if "question" not in found:
-        refuse(
-            f"guess_layout: the column for question must be one of {', '.join(table.columns)}; got no name that is "
-            "known; say --column question=NAME"
-        )
+        names, got = ", ".join(table.columns), "no name that is known; say --column question=NAME"
+        refuse(f"guess_layout: the column for question must be one of {names}; got {got}")
     if not {"key", "reference", "soft_labels", "options"} & set(found):
-        refuse(
-            "guess_layout: the table must have options with a key, or reference answers; got columns "
-            f"{', '.join(table.columns)}; say --column options=NAME (once a column) and key=NAME, or reference=NAME"
-        )
+        remedy = "say --column options=NAME (once a column) and key=NAME, or reference=NAME"
+        got = f"columns {', '.join(table.columns)}; {remedy}"
+        refuse(f"guess_layout: the table must have options with a key, or reference answers; got {got}")
     separator = separator or _separator(table, found.get("options"))
     if key is None and "key" in found and "options" in found:
         key = _key_form(_keyed(table, found, separator))
@@ -312,7 +279,7 @@ def _share(text: str, column: str) -> float:
 
 def _shares(row: dict[str, Any], columns: list[str] | None, options: list[str]) -> list[float] | None:
     "The soft labels of a row; shares rounded to a sum near 1 (or 100) are divided by it."
-    texts = [_text(row, c) for c in columns or []]
+    texts = [cell_text(row, c) for c in columns or []]
     if not columns or not any(texts):
         return None
     if any(texts[len(options) :]) or "" in texts[: len(options)] or len(texts) < len(options):
@@ -326,9 +293,7 @@ def _shares(row: dict[str, Any], columns: list[str] | None, options: list[str]) 
 # %% ../../nbs/records/08_questions.ipynb #bc3b15cc
 def _answer(row: dict[str, Any], columns: dict, key: str | None, options: list[str], soft: Any) -> list[str]:
     "The key of a row: letters of its options, or its reference answer."
-    value = row.get(columns["key"], "") if "key" in columns else ""
-    if isinstance(value, Unreadable):
-        raise Misfit(columns["key"], value.value, value.rule)
+    value = _readable(row, columns.get("key"))
     if options:
         if not value and "key" in columns and soft is None:
             raise Misfit(columns["key"], value, "key must name an option; the cell is empty")
@@ -338,33 +303,32 @@ def _answer(row: dict[str, Any], columns: dict, key: str | None, options: list[s
         if found is None:
             raise Misfit(columns["key"], value, f"key must name one of the {len(options)} options by {key}")
         return [letters(len(options))[k] for k in found]
-    reference = _text(row, columns.get("reference")) or ("" if "reference" in columns else value)
+    reference = cell_text(row, columns.get("reference")) or ("" if "reference" in columns else value)
     if not reference:
         where = columns.get("reference") or columns.get("key") or columns["question"]
         raise Misfit(where, "", "a row without options must have a reference answer")
     if isinstance(reference, list) or ("options" in columns and re.fullmatch(r"[A-Za-z]|\d{1,2}(\.0+)?", reference)):
-        raise Misfit(
-            columns.get("key") or columns["reference"], reference, "options must be there where the key names one"
-        )
+        where = columns.get("key") or columns["reference"]
+        raise Misfit(where, reference, "options must be there where the key names one")
     return [reference]
 
 # %% ../../nbs/records/08_questions.ipynb #55534d12
 def _item(place: str, row: dict[str, Any], study: str, columns: dict, key, separator, language, protected) -> dict:
     "The fields of an item; what does not fit raises Misfit."
-    question = _text(row, columns["question"])
+    question = cell_text(row, columns["question"])
     if not question:
         raise Misfit(columns["question"], "", "question must not be empty")
     options = _options(row, columns.get("options"), separator)
-    context = {c: t for c in columns.get("context", []) if (t := _text(row, c))}
+    context = {c: t for c in columns.get("context", []) if (t := cell_text(row, c))}
     soft = _shares(row, columns.get("soft_labels"), options) if options else None
-    canary = _text(row, columns.get("canary")) or None
-    spoken = _text(row, columns.get("language")) or language
+    canary = cell_text(row, columns.get("canary")) or None
+    spoken = cell_text(row, columns.get("language")) or language
     if not _LANGUAGE.fullmatch(spoken):
         raise Misfit(columns["language"], spoken, "language must be a tag such as en, de or pt-BR")
     made = fingerprint([question, options, context])[:12]
-    optional = {f: _text(row, columns.get(f)) or None for f in ("rationale", "category", "topic")}
+    optional = {f: cell_text(row, columns.get(f)) or None for f in ("rationale", "category", "topic")}
     return {
-        "item_id": re.sub(r"\s+", "-", _text(row, columns.get("id"))) or f"{study}-{made}",
+        "item_id": re.sub(r"\s+", "-", cell_text(row, columns.get("id"))) or f"{study}-{made}",
         "study": study,
         "task": "multiple_choice" if options else "open",
         "question": question,
@@ -373,7 +337,7 @@ def _item(place: str, row: dict[str, Any], study: str, columns: dict, key, separ
         "soft_labels": soft,
         "context": context,
         **optional,
-        "group_id": _text(row, columns.get("group")) or None,
+        "group_id": cell_text(row, columns.get("group")) or None,
         "language": spoken,
         "protected": canary is None if protected is None else protected,
         "canary": canary,
@@ -381,7 +345,7 @@ def _item(place: str, row: dict[str, Any], study: str, columns: dict, key, separ
     }
 
 # %% ../../nbs/records/08_questions.ipynb #b43c127f
-def _with_cases(rows: list[tuple[str, dict]]) -> list[tuple[str, dict]]:
+def _with_cases(rows: Rows) -> Rows:
     "Rows without a group that share their context, as one case."
     case = {place: fingerprint(f["context"])[:8] for place, f in rows if f["context"] and not f["group_id"]}
     shared = {c for c, n in Counter(case.values()).items() if n > 1}
@@ -406,22 +370,7 @@ def load_questions(
     """
     for field, named in columns.items():
         _known(field, named, table.columns, FIELDS)
-    fitting, bad = [], []
-    for place, row in table.rows:
-        try:
-            fitting.append((place, _item(place, row, study, columns, key, separator, language, protected)))
-        except Misfit as e:
-            value = repr(e.value)[:200]
-            if strict:
-                refuse(
-                    f"load_questions: column {e.column} must hold what fits: {e.rule}; got {value}",
-                    place=place,
-                    remedy=OR_WITHOUT,
-                )
-            bad.append({"place": place, "column": e.column, "value": value, "rule": e.rule, "row": row})
-    got = validate(_with_cases(fitting), Item, strict=strict, set_aside=set_aside, unique="item_id")
-    order = {place: k for k, (place, _) in enumerate(table.rows)}
-    aside = sorted([*bad, *got.set_aside], key=lambda b: order[b["place"]])
-    if set_aside is not None:
-        write_set_aside(aside, set_aside)
-    return Validated(got.records, aside)
+    form = (study, columns, key, separator, language, protected)
+    fields = lambda place, row: _item(place, row, *form)
+    how: dict[str, Any] = {"strict": strict, "set_aside": set_aside, "unique": "item_id", "together": _with_cases}
+    return validate_table(table, fields, Item, **how)

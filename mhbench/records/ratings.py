@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..errors import refuse
-from .questions import Misfit, _folded, _text, guess_columns
-from .schema import OR_WITHOUT, Item, Rating, Validated, letters, validate, write_set_aside
-from .table import Table
+from .questions import guess_columns
+from .schema import Item, Rating, Validated, letters
+from .table import Misfit, Table, cell_text, folded, validate_table
 
 # %% auto #0
 __all__ = ['RATING_NAMES', 'guess_rating_columns', 'load_ratings']
@@ -42,29 +42,24 @@ def guess_rating_columns(
     missing = [f for f in ("item", "rater", "target") if f not in found]
     missing += [] if {"value", "label"} & set(found) else ["value or label"]
     if missing:
-        refuse(
-            f"guess_rating_columns: the table of ratings must have columns for {', '.join(missing)}; got columns "
-            f"{', '.join(columns)}; name them as item, rater, target, and value or label"
-        )
+        got = f"columns {', '.join(columns)}; name them as item, rater, target, and value or label"
+        refuse(f"guess_rating_columns: the table of ratings must have columns for {', '.join(missing)}; got {got}")
     return cast(dict[str, str], found)  # no field of a rating has several columns
 
 # %% ../../nbs/records/09_ratings.ipynb #12313674
 def _target(text: str, item: Item, column: str) -> str:
     "The letter of an option, by letter or text; anything else as it stands, where the item has no options."
-    if not item.options:
-        return text
-    by_text = [k for k, o in enumerate(item.options) if _folded(o) == _folded(text)]
     names = letters(len(item.options))
-    named = [names.index(text.upper())] if text.upper() in names else []
+    by_text = [name for name, option in zip(names, item.options) if folded(option) == folded(text)]
+    named = [text.upper()] if text.upper() in names else []
     if by_text and named and by_text != named:
-        raise Misfit(
-            column, text, "a target must be an option's letter or its text, not the one's letter and the other's text"
-        )
-    return names[(named or by_text)[0]] if named or by_text else text
+        rule = "a target must be an option's letter or its text, not the one's letter and the other's text"
+        raise Misfit(column, text, rule)
+    return (named or by_text or [text])[0]
 
 # %% ../../nbs/records/09_ratings.ipynb #70923725
 def _rating(row: dict[str, Any], columns: dict[str, str], by_id: dict[str, Item], study: str, source: str) -> dict:
-    get = {f: _text(row, columns.get(f)) for f in RATING_NAMES}
+    get = {f: cell_text(row, columns.get(f)) for f in RATING_NAMES}
     item = by_id.get(re.sub(r"\s+", "-", get["item"]))
     if item is None:
         raise Misfit(columns["item"], get["item"], "item must be the id of a question that was kept")
@@ -105,26 +100,14 @@ def load_ratings(
     Raises: ValueError at the first row that does not fit, if `strict`.
     """
     by_id = {i.item_id: i for i in items}
-    fitting, bad = [], []
     seen: dict[tuple, str] = {}  # (item, rater, target, session) -> its place
-    for place, row in table.rows:
-        try:
-            fields = _rating(row, columns, by_id, study, place.rpartition(":")[0])
-            same = tuple(fields[f] for f in ("item_id", "rater", "target", "session"))
-            if same in seen:
-                raise Misfit(columns["rater"], fields["rater"], f"a target must be rated once; first at {seen[same]}")
-            seen[same] = place
-            fitting.append((place, fields))
-        except Misfit as e:
-            if strict:
-                refuse(
-                    f"load_ratings: column {e.column} must hold what fits: {e.rule}; got {repr(e.value)[:200]}",
-                    place=place,
-                    remedy=OR_WITHOUT,
-                )
-            bad.append({"place": place, "column": e.column, "value": repr(e.value)[:200], "rule": e.rule, "row": row})
-    got = validate(fitting, Rating, strict=strict, set_aside=set_aside)
-    aside = [*bad, *got.set_aside]
-    if set_aside is not None:
-        write_set_aside(aside, set_aside)
-    return Validated(got.records, aside)
+
+    def fields(place: str, row: dict[str, Any]) -> dict[str, Any]:
+        made = _rating(row, columns, by_id, study, place.rpartition(":")[0])
+        same = tuple(made[f] for f in ("item_id", "rater", "target", "session"))
+        if same in seen:
+            raise Misfit(columns["rater"], made["rater"], f"a target must be rated once; first at {seen[same]}")
+        seen[same] = place
+        return made
+
+    return validate_table(table, fields, Rating, strict=strict, set_aside=set_aside)

@@ -10,7 +10,7 @@ import datetime
 import json
 import math
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,9 +19,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import refuse
+from .schema import OR_WITHOUT, Record, Validated, validate, write_set_aside
 
 # %% auto #0
-__all__ = ['MOST_OF_A_FIELD', 'MOST_OF_A_WORKBOOK', 'csv_rows', 'Unreadable', 'cell', 'Table', 'json_rows', 'read_table']
+__all__ = ['MOST_OF_A_FIELD', 'MOST_OF_A_WORKBOOK', 'Rows', 'csv_rows', 'Unreadable', 'cell', 'Table', 'file_text', 'json_rows',
+           'read_table', 'Misfit', 'cell_text', 'folded', 'validate_table']
 
 # %% ../../nbs/records/02_table.ipynb #9d4e6c79
 MOST_OF_A_FIELD = 16 << 20  # characters; Python's own limit of 131,072 is less than a long case has
@@ -45,14 +47,11 @@ def _records(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[int, l
                     yield start, row
                 start = rows.line_num + 1
         except UnicodeDecodeError as e:
-            refuse(
-                f"csv_rows: encoding must be that of the file; got {encoding!r}, which byte {e.start} does not fit",
-                place=f"{path.name}",
-                remedy="name another, such as cp1252",
-            )
+            got = f"{encoding!r}, which byte {e.start} does not fit ({path.name})"
+            refuse(f"csv_rows: encoding must be that of the file; got {got}; name another, such as cp1252")
         except csv.Error as e:
             remedy = "take the long field into a file of its own" if "field larger" in str(e) else "look for a quote"
-            refuse(f"csv_rows: path must be a CSV file; got {e} ({path.name}:{rows.line_num})", remedy=remedy)
+            refuse(f"csv_rows: path must be a CSV file; got {e} ({path.name}:{rows.line_num}); {remedy}")
 
 # %% ../../nbs/records/02_table.ipynb #54200e7c
 def _best_delimiters(path: Path, encoding: str) -> list[str]:
@@ -77,15 +76,12 @@ def csv_rows(
     _, header = next(records, (1, []))
     missing = [c for c in required if c not in header]
     if missing:
-        refuse(
-            f"csv_rows: columns must include {missing}; got {header} ({path.name}:1); give the file as it was released"
-        )
+        got = f"{header} ({path.name}:1)"
+        refuse(f"csv_rows: columns must include {missing}; got {got}; give the file as it was released")
     for line, row in records:
         if len(row) != len(header):
-            refuse(
-                f"csv_rows: a row must have {len(header)} fields; got {len(row)} ({path.name}:{line}); look for a "
-                "quote that is not closed"
-            )
+            got = f"{len(row)} ({path.name}:{line})"
+            refuse(f"csv_rows: a row must have {len(header)} fields; got {got}; look for a quote that is not closed")
         yield f"{path.name}:{line}", dict(zip(header, row))
 
 # %% ../../nbs/records/02_table.ipynb #a30ac561
@@ -131,9 +127,9 @@ def _named(header: list[str], place: str) -> list[str]:
     "The names of the columns; a name that stands twice is refused."
     twice = sorted({c for c in header if c and header.count(c) > 1})
     if twice:
-        refuse(f"read_table: columns must have names of their own; got {twice} twice", place=place, remedy="rename one")
+        refuse(f"read_table: columns must have names of their own; got {twice} twice ({place}); rename one")
     if not any(header):
-        refuse("read_table: the table must begin with the names of its columns; got an empty row", place=place)
+        refuse(f"read_table: the table must begin with the names of its columns; got an empty row ({place})")
     return header
 
 
@@ -153,10 +149,8 @@ def _delimiter(path: Path, encoding: str) -> str:
     "The character that cuts the header into the most columns."
     best = _best_delimiters(path, encoding)
     if len(best) > 1:
-        refuse(
-            f"read_table: delimiter must be named where the header could be cut in two ways; got {best} "
-            f"({path.name}:1); say which with --delimiter"
-        )
+        got = f"{best} ({path.name}:1)"
+        refuse(f"read_table: delimiter must be named where a header can be cut in two ways; got {got}; say --delimiter")
     return best[0]
 
 
@@ -167,8 +161,8 @@ def _csv(path: Path, encoding: str, delimiter: str | None) -> Table:
     rows = csv_rows(path, (), encoding, delimiter)
     return _table(columns, [(place, {c.strip(): cell(v) for c, v in row.items()}) for place, row in rows], [])
 
-
-def _text(path: Path, encoding: str = "utf-8-sig") -> str:
+# %% ../../nbs/records/02_table.ipynb #7a617b85
+def file_text(path: Path, encoding: str = "utf-8-sig") -> str:
     "The text of a file; a byte that does not fit is named with its line."
     try:
         return path.read_text(encoding=encoding)
@@ -176,11 +170,10 @@ def _text(path: Path, encoding: str = "utf-8-sig") -> str:
         refuse(f"json_rows: encoding must be one that Python knows; got {encoding!r}; say utf-8 or cp1252")
     except UnicodeDecodeError as e:
         line = path.read_bytes()[: e.start].count(b"\n") + 1
-        got = f"{encoding!r}, which a byte {e.object[e.start]:#04x} does not fit"
-        remedy = "save it as UTF-8, or name the encoding"
-        refuse(f"json_rows: encoding must be that of the file; got {got} ({path.name}:{line})", remedy=remedy)
+        got = f"{encoding!r}, which a byte {e.object[e.start]:#04x} does not fit ({path.name}:{line})"
+        refuse(f"json_rows: encoding must be that of the file; got {got}; save it as UTF-8, or name the encoding")
 
-# %% ../../nbs/records/02_table.ipynb #7a617b85
+
 def json_rows(
     path: str | Path,  # a file of JSON lines
     encoding: str = "utf-8-sig",
@@ -190,7 +183,7 @@ def json_rows(
     Raises: ValueError for a line that is no object, or bytes of another encoding.
     """
     path = Path(path)
-    for number, line in enumerate(_text(path, encoding).split("\n"), 1):
+    for number, line in enumerate(file_text(path, encoding).split("\n"), 1):
         if not line.strip():
             continue
         try:
@@ -200,8 +193,9 @@ def json_rows(
         else:
             got = "" if isinstance(row, dict) else type(row).__name__
         if got:
-            remedy = "write one object a line"
-            refuse(f"json_rows: a line must be a JSON object; got {got} ({path.name}:{number})", remedy=remedy)
+            refuse(
+                f"json_rows: a line must be a JSON object; got {got} ({path.name}:{number}); write one object a line"
+            )
         yield f"{path.name}:{number}", row
 
 
@@ -215,7 +209,7 @@ def _parquet(path: Path) -> Table:
     try:
         table = pq.read_table(path)
     except (pa.ArrowInvalid, OSError) as e:
-        refuse(f"read_table: path must be a Parquet file; got {e}", place=path.name)
+        refuse(f"read_table: path must be a Parquet file; got {e} ({path.name})")
     columns = _named(table.column_names, path.name)
     rows = [(f"{path.name}:row {n}", row) for n, row in enumerate(table.to_pylist(), 1)]
     return _table(columns, [(place, {c: cell(v) for c, v in row.items()}) for place, row in rows], [])
@@ -234,17 +228,13 @@ def _workbooks(path: Path):
         with zipfile.ZipFile(path) as z:
             unpacked = sum(part.file_size for part in z.infolist())
     if unpacked > MOST_OF_A_WORKBOOK:
-        rule = f"unpack to {MOST_OF_A_WORKBOOK >> 20} MB at most"
-        remedy = "save the sheet as CSV"
-        refuse(f"read_table: a workbook must {rule}; got {unpacked >> 20} MB", place=path.name, remedy=remedy)
+        most, got = MOST_OF_A_WORKBOOK >> 20, f"{unpacked >> 20} MB ({path.name})"
+        refuse(f"read_table: a workbook must unpack to {most} MB at most; got {got}; save the sheet as CSV")
     try:
         return openpyxl.load_workbook(path, data_only=True), openpyxl.load_workbook(path)
     except Exception as e:  # openpyxl raises whatever the broken part raises
-        refuse(
-            f"read_table: path must be an Excel workbook; got {type(e).__name__}: {e}",
-            place=path.name,
-            remedy="save it as .xlsx, without a password",
-        )
+        got = f"{type(e).__name__}: {e} ({path.name})"
+        refuse(f"read_table: path must be an Excel workbook; got {got}; save it as .xlsx, without a password")
 
 
 def _cells(sheet) -> dict:  # (row, column) -> cell
@@ -258,11 +248,8 @@ def _sheet(book, sheet: str | None, path: Path) -> str:
     if sheet is None and len(filled) == 1:
         return filled[0]
     if sheet is None or sheet not in book.sheetnames:
-        refuse(
-            f"read_table: sheet must be one of {', '.join(book.sheetnames)}; got {sheet!r}",
-            place=path.name,
-            remedy="say which with --sheet",
-        )
+        got = f"{sheet!r} ({path.name})"
+        refuse(f"read_table: sheet must be one of {', '.join(book.sheetnames)}; got {got}; say which with --sheet")
     return sheet
 
 
@@ -331,7 +318,7 @@ def read_table(
     if not path.is_file():
         refuse(f"read_table: path must be a file; got {str(path)!r}, which is not there", error=FileNotFoundError)
     if sheet is not None and kind not in (".xlsx", ".xlsm"):
-        refuse(f"read_table: sheet must be left out where the file is no workbook; got {sheet!r}", place=path.name)
+        refuse(f"read_table: sheet must be left out where the file is no workbook; got {sheet!r} ({path.name})")
     if kind in (".csv", ".tsv"):
         return _csv(path, encoding, delimiter)
     if kind in (".xlsx", ".xlsm"):
@@ -340,7 +327,64 @@ def read_table(
         return _jsonl(path, encoding)
     if kind == ".parquet":
         return _parquet(path)
-    refuse(
-        f"read_table: path must end in .csv, .tsv, .xlsx, .jsonl or .parquet; got {path.name!r}; save the table in one "
-        "of these forms"
-    )
+    forms = ".csv, .tsv, .xlsx, .jsonl or .parquet"
+    refuse(f"read_table: path must end in {forms}; got {path.name!r}; save the table in one of these forms")
+
+# %% ../../nbs/records/02_table.ipynb #2baede37
+class Misfit(ValueError):
+    "A row that does not fit: the column, its value, and the rule."
+
+    def __init__(self, column: str, value: Any, rule: str):
+        super().__init__(rule)
+        self.column, self.value, self.rule = column, value, rule
+
+
+def cell_text(row: dict[str, Any], column: str | None) -> str:
+    "The text of a cell; empty where the table has no such column."
+    value = row.get(column, "") if column else ""
+    if isinstance(value, Unreadable):
+        raise Misfit(str(column), value.value, value.rule)
+    if isinstance(value, list):
+        raise Misfit(str(column), str(value)[:80], "a cell must hold one text, not a list")
+    return value
+
+
+def folded(text: str) -> str:
+    "A text as it is compared: without case, and with single spaces."
+    return " ".join(text.casefold().split())
+
+# %% ../../nbs/records/02_table.ipynb #bb3f6e5f
+Rows = list[tuple[str, dict[str, Any]]]  # (place, fields) of each
+
+
+def validate_table(
+    table: Table,
+    fields: Callable[[str, dict[str, Any]], dict[str, Any]],  # of a place and its cells; raises Misfit
+    record: type[Record],  # that the fields are of
+    *,
+    strict: bool = True,  # False: set bad rows aside rather than stop
+    set_aside: str | Path | None = None,  # JSON lines file for the bad rows; needed with strict=False
+    unique: str | None = None,  # a field that no two records may share
+    together: Callable[[Rows], Rows] = lambda rows: rows,  # what follows from all rows that fit
+) -> Validated:  # records in the table's order, and the rows set aside
+    """The rows of a table as records.
+
+    Raises: ValueError at the first row that does not fit, if `strict`.
+    """
+    rows, misfits = [], []
+    for place, row in table.rows:
+        try:
+            rows.append((place, fields(place, row)))
+        except Misfit as e:
+            value = repr(e.value)[:200]
+            if strict:
+                refuse(
+                    f"validate: column {e.column} must hold what fits: {e.rule}; got {value} ({place}); {OR_WITHOUT}"
+                )
+            misfits.append({"place": place, "column": e.column, "value": value, "rule": e.rule, "row": row})
+    got = validate(together(rows), record, strict=strict, set_aside=set_aside, unique=unique)
+    order = {place: k for k, (place, _) in enumerate(table.rows)}
+    aside = sorted([*misfits, *got.set_aside], key=lambda bad: order[bad["place"]])
+    if set_aside is not None:
+        write_set_aside(aside, set_aside)
+    return Validated(got.records, aside)

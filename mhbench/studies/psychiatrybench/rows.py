@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 from ...ask.labels import parse_labels
 from ...errors import refuse
 from ...records.schema import AWAITING, Id, Record, letters
-from ...records.table import _text
+from ...records.table import file_text
 
 # %% auto #0
 __all__ = ['NORMAL', 'PSYCHIATRY_TASKS', 'EMI_FORMS', 'FACTS', 'label_lists']
@@ -285,7 +285,7 @@ def label_lists(
     """
     path = path or FACTS / "labels.json"
     try:
-        labels = json.loads(_text(path))
+        labels = json.loads(file_text(path))
     except json.JSONDecodeError as e:
         refuse(f"load_psychiatrybench: labels.json must be a JSON object; got {e.msg} ({path.name}:{e.lineno})")
     if not isinstance(labels, dict):
@@ -302,7 +302,7 @@ def label_lists(
             refuse(f"load_psychiatrybench: {form} must {rule}; got {got}", place=path.name, remedy="mend the list")
         out[form] = [n for n in names if n != NORMAL]
     known = {*out["categories"], *out["disorders"], NORMAL}
-    aliases = labels.get("aliases", json.loads(_text(FACTS / "labels.json"))["aliases"])
+    aliases = labels.get("aliases", json.loads(file_text(FACTS / "labels.json"))["aliases"])
     if "aliases" in labels and (bad := {a: n for a, n in aliases.items() if n not in known}):
         refuse(f"load_psychiatrybench: aliases must stand for names of the lists; got {bad}", place=path.name)
     return out | {"aliases": {a: n for a, n in aliases.items() if n in known and a not in known}}
