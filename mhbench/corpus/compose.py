@@ -20,9 +20,9 @@ from ..ask.client import ask, heard
 from ..ask.request import Answer, Request
 from .cues import near_duplicates
 from .pubmed import Abstract
-from .splits import folded
 from ..errors import refuse
 from ..records.schema import Id, Item, Origin, Record, letters
+from ..records.table import folded
 
 # %% auto #0
 __all__ = ['STEPS', 'Candidate', 'making_recipe', 'prompt_hash', 'compose_requests', 'wording_fault', 'read_composed',

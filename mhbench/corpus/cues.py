@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from .splits import folded
 from ..errors import refuse
 from ..records.schema import Item, letters
+from ..records.table import folded
 from ..stats.estimate import proportion
 
 # %% auto #0

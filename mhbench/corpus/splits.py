@@ -13,16 +13,12 @@ import pandas as pd
 
 from ..errors import refuse
 from ..records.schema import Item, fingerprint
+from ..records.table import folded
 
 # %% auto #0
-__all__ = ['folded', 'shared_items', 'without_shared', 'split_by_group', 'item_fingerprint']
+__all__ = ['shared_items', 'without_shared', 'split_by_group', 'item_fingerprint']
 
 # %% ../../nbs/corpus/01_splits.ipynb #c9b78b48
-def folded(text: str) -> str:
-    "A text for comparison: case and white space aside."
-    return " ".join(text.casefold().split())
-
-
 def shared_items(
     test: Sequence[Item],  # what is to be scored
     train: Sequence[Item],  # what a model is trained on, or demonstrations are drawn from

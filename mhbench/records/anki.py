@@ -186,12 +186,13 @@ def _package_notes(path: Path, most: int = MOST_BYTES) -> Iterator[Note]:
         if "notes" not in tables:
             refuse(f"load_anki: a collection must have a table of notes; got {sorted(tables)} ({path})")
         decks = _decks(db, tables, path)
-        of = dict(db.execute("select nid, min(did) from cards group by nid")) if "cards" in tables else {}
+        deck_of = db.execute("select nid, min(did) from cards group by nid") if "cards" in tables else []
+        of = {note: decks.get(deck) for note, deck in deck_of}
         for i, guid, tags, fields in db.execute("select id, guid, tags, flds from notes order by id"):
             if not isinstance(fields, str) or not isinstance(tags, str):
                 got = f"{type(fields).__name__} ({path.name}:note {i}); export the deck again"
                 refuse(f"load_anki: a note must have fields and tags that are text; got {got}")
-            yield Note(guid, fields.split("\x1f"), decks.get(of.get(i)), tags.split(), f"{path.name}:{name}:note {i}")
+            yield Note(guid, fields.split("\x1f"), of.get(i), tags.split(), f"{path.name}:{name}:note {i}")
     except sqlite3.DatabaseError as e:
         got = f"{e} ({path}); export the deck again"
         refuse(f"load_anki: {name} must be an intact SQLite collection; got {got}")
@@ -254,8 +255,10 @@ def _text_notes(path: Path) -> Iterator[Note]:
         yield Note(at.get("guid"), fields, at.get("deck") or head.get("deck"), tags.split(), place, is_html)
 
 # %% ../../nbs/records/05_anki.ipynb #3dae07f4
-REASONS = ("no_cloze", "several_clozes", "nested_cloze", "unclosed_cloze", "too_long", "answer_is_media")
-REASONS += ("empty_answer", "empty_question", "question_has_media", "duplicate")
+REASONS = tuple(
+    "no_cloze several_clozes nested_cloze unclosed_cloze too_long answer_is_media empty_answer empty_question "
+    "question_has_media duplicate".split()
+)
 _MOST_OF_A_NOTE = 4 << 20  # characters
 
 
