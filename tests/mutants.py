@@ -36,7 +36,7 @@ from cosmic_ray.operators.provider import OperatorProvider
 from parso.python.tree import Keyword, Name, PythonLeaf, String
 
 ROOT = Path(__file__).resolve().parent.parent
-MODULES = ("stats/*", "ask/parse", "ask/labels", "steps/score", "ask/cache", "annotate/store", "encode/store")
+MODULES = ("stats/*", "ask/parse", "tasks/*", "steps/score", "ask/cache", "annotate/store", "encode/store")
 EQUIVALENT = Path(__file__).with_name("mutants_equivalent.tsv")  # module, line, mutated line, why no result changes
 LIBRARIES = (
     "numpy pandas scipy.stats scipy.optimize matplotlib.pyplot pyarrow.parquet pydantic yaml jinja2 aiohttp rapidfuzz "

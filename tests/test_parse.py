@@ -9,13 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mhbench.ask.labels import parse_extended_matching, parse_labels, parse_score, parse_yes_no
 from mhbench.ask.parse import (
     Parsed,
     parse_choice,
     parse_choices,
 )
 from mhbench.ask.thinking import split_thinking
+from mhbench.ask.yes_no_score import parse_score, parse_yes_no
+from mhbench.tasks.extended_matching import parse_extended_matching
+from mhbench.tasks.multi_label import parse_labels
 
 OPTIONS = [
     "Begin exposure with response prevention",

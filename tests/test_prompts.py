@@ -12,7 +12,8 @@ from mhbench.ask.demonstrations import demonstrations
 from mhbench.ask.prompts import build, bundled_texts, related, template
 from mhbench.ask.rubrics import provenance, rubric, rubric_for, rubrics
 from mhbench.ask.template import names, render
-from mhbench.records.schema import MODES, TASKS, Item
+from mhbench.records.schema import MODES, Item
+from mhbench.records.task import tasks
 
 SHAPES = {
     "multiple_choice": dict(options=["alpha", "beta", "gamma"], key=["B"]),
@@ -121,7 +122,7 @@ def test_every_rubric_loads(name, language):
 # ---------------------------------------------------------------- messages
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", tasks())
 @pytest.mark.parametrize("mode", MODES)
 def test_every_task_in_every_mode(task, mode):
     item, shot = an_item(task), an_item(task, item_id="y", rationale="SHOT-REASON")

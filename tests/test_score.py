@@ -8,18 +8,17 @@ import pandas as pd
 import pytest
 from answering import answering, refuse
 
-from mhbench.ask.cloze import same_string, same_term
 from mhbench.ask.refusal import is_refusal
 from mhbench.ask.request import Model
 from mhbench.records.answers import load_answers
 from mhbench.records.schema import Item, Response
+from mhbench.records.task import NOTHING
 from mhbench.run.compare import paired_accuracies
 from mhbench.steps.accuracy import matching_table
 from mhbench.steps.between_models import model_pairs
 from mhbench.steps.generate import generate
 from mhbench.steps.rates import COUNTS, about_declined, declined_table, rate_table, status_table
 from mhbench.steps.score import (
-    NOTHING,
     is_correct,
     outcome_counts,
     read_answer,
@@ -30,6 +29,7 @@ from mhbench.steps.score import (
     where_read,
     with_soft_labels,
 )
+from mhbench.tasks.cloze import same_string, same_term
 
 NO = "I'm sorry, but I can't help with that."
 WAYS = {  # in which a model declines, as a response holds them

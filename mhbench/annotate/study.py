@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError
 
 from ..errors import refuse
 from ..records.schema import Id, Item, Name, Record, Response, fingerprint, letters
+from ..records.task import task_of
 
 # %% auto #0
 __all__ = ['QuestionKind', 'RESERVED', 'Rule', 'Extra', 'StudySettings', 'Question', 'Study', 'what_is_asked', 'build_study']
@@ -126,7 +127,7 @@ def what_is_asked(
 
 def _wordings(item: Item, replace: dict[str, str]) -> dict[str, str]:
     texts = {k.removeprefix("text_"): v for k, v in item.variant.items() if k.startswith("text_")}
-    texts = texts or {"": "\n\n".join([item.question, *item.stems]).strip()}
+    texts = texts or {"": task_of(item).for_people(item)}
     for old, new in replace.items():
         texts = {k: v.replace(old, new) for k, v in texts.items()}
     return texts
@@ -137,8 +138,7 @@ def _options(item: Item) -> dict[str, str]:
 
 
 def _reference(item: Item) -> str | None:
-    of = _options(item) if item.task == "multiple_choice" else {}
-    return "; ".join(of.get(k, k) for k in item.key) or item.rationale
+    return "; ".join(task_of(item).key_texts(item)) or item.rationale
 
 # %% ../../nbs/annotate/01_study.ipynb #e69dfbfd
 def _judged(

@@ -11,13 +11,14 @@ from collections.abc import Iterable, Sequence
 from .prompts import related
 from ..errors import refuse
 from ..records.schema import Item
+from ..records.task import task_of
 
 # %% auto #0
 __all__ = ['demonstrations']
 
 # %% ../../nbs/ask/03_demonstrations.ipynb #a065f05f
 def _ordered(items: Iterable[Item], seed: int) -> list[Item]:
-    items = [i for i in items if i.key or i.task == "multi_label"]
+    items = [i for i in items if i.key or task_of(i).none_applies]
     pool = [i for i in items if i.split == "few_shot"] or items
     return sorted(pool, key=lambda i: hashlib.sha256(f"{seed}:{i.base}:{i.item_id}".encode()).digest())
 

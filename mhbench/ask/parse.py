@@ -5,10 +5,11 @@
 # %% ../../nbs/ask/06_parse.ipynb #7d3e8fdb
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from unicodedata import normalize
 
 from .thinking import split_thinking
@@ -16,7 +17,7 @@ from ..errors import refuse
 from ..records.schema import letters as option_letters
 
 # %% auto #0
-__all__ = ['FORMS', 'Parsed', 'Form', 'statements', 'parse_choice', 'parse_choices']
+__all__ = ['FORMS', 'Parsed', 'answer_part', 'first_json', 'Form', 'statements', 'parse_choice', 'parse_choices']
 
 # %% ../../nbs/ask/06_parse.ipynb #39007071
 class Parsed(NamedTuple):
@@ -68,12 +69,25 @@ def _in_ascii(text: str) -> str:
     return _LOOKS.sub(lambda m: _ALIKE[m[0]], text.translate(_WIDE | _ODD))
 
 # %% ../../nbs/ask/06_parse.ipynb #e474318f
-def _answer_of(text: str | None, numbered: bool = False) -> str:
+def answer_part(text: str | None, numbered: bool = False) -> str:
     "What is to be read of a text: without reasoning, up to a stop sign or the start of another question."
     answer = _BEGUN.sub("", split_thinking(_in_ascii(text or ""))[1], count=1)
     signs = (_STOP, _NEXT) if numbered else (_STOP, _NEXT, _NEXT_NUMBER)
     ends = [m.start() for p in signs for m in p.finditer(answer) if answer[: m.start()].strip()]
     return answer[: min(ends)] if ends else answer
+
+# %% ../../nbs/ask/06_parse.ipynb #b1c6f9b1
+def first_json(text: str) -> Any:
+    "The first JSON object or array in a text, or None."
+    decoder = json.JSONDecoder()
+    for m in re.finditer(r"[\[{]", text):
+        try:
+            value = decoder.raw_decode(text, m.start())[0]
+        except ValueError:
+            continue
+        if isinstance(value, dict) or (isinstance(value, list) and value):
+            return value
+    return None
 
 # %% ../../nbs/ask/06_parse.ipynb #414b23ce
 _CJK = "぀-ヿ㐀-鿿가-힯"
@@ -1238,7 +1252,7 @@ def parse_choices(text: str | None, options: Sequence[str] | int, *, numbered: b
     n = options if isinstance(options, int) else len(options)
     if n < 2:
         refuse(f"parse_choices: options must be two or more; got {options!r}; pass the item's options or their number")
-    answer = _answer_of(text, numbered)
+    answer = answer_part(text, numbered)
     if len(answer) <= _SHORT and (isinstance(options, int) or _first_words(*options).isdisjoint(_words(answer))):
         return _parsed_alone(answer, n, numbered)
     return _parsed(answer, options, numbered)

@@ -17,6 +17,7 @@ import yaml
 from .template import _parsed, names, render
 from ..errors import refuse
 from ..records.schema import MODES, Item, letters
+from ..records.task import task_of
 
 # %% auto #0
 __all__ = ['bundled_texts', 'find', 'Template', 'slug', 'template', 'build', 'related']
@@ -146,8 +147,8 @@ def template(
     if mode not in MODES:
         refuse(f"template: mode must be one of {', '.join(MODES)}; got {mode!r}", place=f"{item.item_id}")
     own = {"few_shot": "zero_shot", "few_shot_cot": "cot"}.get(mode, mode)
-    if own == "free_form" and item.task in ("cloze", "open", "sequential"):
-        own = "zero_shot"  # they are free form already
+    if own == "free_form" and not item.options:
+        own = "zero_shot"  # it is free form already
     for name in _candidates(item, language):
         path = find(name, dir)
         if path is None:
@@ -198,15 +199,13 @@ def _names(item: Item, t: Template) -> list[str]:
 
 
 def _key_text(item: Item, t: Template) -> str:
-    if item.task == "multi_label":
-        return "; ".join(item.key) or t.layout["none"]
-    named = dict(zip(letters(min(len(item.options), 26)), _names(item, t))) if t.numbered else {}
-    key = [named.get(k, k) for k in item.key]
-    if item.task == "multiple_choice":
-        return ", ".join(key)
-    if item.task in ("extended_matching", "sequential"):
+    task, key = task_of(item), item.key
+    if task.lettered and t.numbered:
+        named = dict(zip(letters(min(len(item.options), 26)), _names(item, t)))
+        key = [named[k] for k in item.key]
+    if task.per_stem:
         return "\n".join(render(t.layout["key_line"], {"number": str(i), "text": k}) for i, k in enumerate(key, 1))
-    return item.key[0]
+    return key[0] if task.one_reference else task.between.join(key) or t.layout["none"]
 
 # %% ../../nbs/ask/02_prompts.ipynb #2ceb2c2c
 def _values(item: Item, t: Template, named: set[str]) -> dict[str, str]:
@@ -286,7 +285,7 @@ def _answer(item: Item, t: Template, named: set[str]) -> str:
         "key_text": "; ".join(options.get(k, k) for k in item.key),
         "rationale": item.rationale or "",
     }
-    if not item.key and item.task != "multi_label":
+    if not item.key and not task_of(item).none_applies:
         refuse("build: demonstrations must have a key; got none", place=f"{item.item_id}")
     if not item.rationale and "rationale" in _always(t.parts["assistant"]):
         refuse(

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from .prompts import _load, bundled_texts, find, slug, template
 from ..errors import refuse
 from ..records.schema import Item
+from ..records.task import task_of
 
 # %% auto #0
 __all__ = ['KINDS', 'Rubric', 'rubric', 'rubrics', 'languages', 'rubric_for', 'provenance']
@@ -156,7 +157,7 @@ def rubric_for(
     for name in [
         *own,
         f"{item.study}/{item.task}",
-        *(["default/sequential"] if item.task == "sequential" else []),
+        *filter(None, [task_of(item).rubric]),
         *([f"default/{kind}"] if kind else []),
     ]:
         if find(f"rubrics/{name}.yaml", dir) is None:

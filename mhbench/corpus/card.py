@@ -19,6 +19,7 @@ import yaml
 from .splits import item_fingerprint
 from ..errors import refuse, settings_from
 from ..records.schema import Item, Record
+from ..records.task import task_of
 
 # %% auto #0
 __all__ = ['BankDescription', 'collection_in_words', 'bank_description', 'bank_table', 'dataset_card', 'croissant', 'write_bank']
@@ -115,15 +116,13 @@ def bank_table(items: Sequence[Item]) -> pd.DataFrame:  # the columns of a publi
     return pd.DataFrame(rows, columns=list(_COLUMNS))
 
 # %% ../../nbs/corpus/08_card.ipynb #19d11737
-_ASKED = {"multiple_choice": "multiple-choice", "extended_matching": "multiple-choice"}
-_ASKED |= {"multi_label": "text-classification", "cloze": "fill-mask"}
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (np.inf, "n>100K"))  # the hub's words
 
 
 def dataset_card(d: BankDescription, items: Sequence[Item]) -> str:  # Markdown with a YAML head
     "The page that people read."
     head = {"pretty_name": d.name, "license": d.licence, "language": list(d.languages), "version": d.version}
-    asked = sorted({_ASKED.get(i.task, "question-answering") for i in items})
+    asked = sorted({task_of(i).hub for i in items})
     size = next(name for most, name in _SIZES if len(items) < most)
     head |= {"task_categories": asked, "size_categories": [size]}
     by = Counter((i.topic or "–", i.category or "–", i.split or "–") for i in items)

@@ -15,6 +15,7 @@ from scipy import stats
 from ..errors import refuse
 from ..records.schema import Item, letters
 from ..records.table import folded
+from ..records.task import task_of
 from ..stats.estimate import proportion
 
 # %% auto #0
@@ -22,7 +23,7 @@ __all__ = ['key_positions', 'length_cue', 'near_duplicates']
 
 # %% ../../nbs/corpus/04_cues.ipynb #da224249
 def _keyed(items: Sequence[Item]) -> list[Item]:
-    return [i for i in items if i.task == "multiple_choice" and len(i.key) == 1]
+    return [i for i in items if task_of(i).choice and len(i.key) == 1]
 
 
 def key_positions(

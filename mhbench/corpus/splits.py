@@ -14,6 +14,7 @@ import pandas as pd
 from ..errors import refuse
 from ..records.schema import Item, fingerprint
 from ..records.table import folded
+from ..records.task import task_of
 
 # %% auto #0
 __all__ = ['shared_items', 'without_shared', 'split_by_group', 'item_fingerprint']
@@ -75,6 +76,6 @@ def split_by_group(
 # %% ../../nbs/corpus/01_splits.ipynb #fa1fb3fc
 def item_fingerprint(item: Item) -> str:  # 16 hexadecimal digits
     "What an item asks, as a hash."
-    right = [item.options[ord(k) - 65] if item.task == "multiple_choice" else k for k in item.key]
+    right = task_of(item).key_texts(item)
     asked = [folded(item.question), sorted(map(folded, item.options)), sorted(map(folded, right)), item.context]
     return fingerprint(asked)[:16]

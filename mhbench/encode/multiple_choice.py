@@ -17,6 +17,7 @@ from .loading import _loading, _max_length, _need, _quiet, length_batches, padde
 from .store import Stored, weights_at
 from ..errors import refuse
 from ..records.schema import Item, Response, letters
+from ..records.task import task_of
 
 # %% auto #0
 __all__ = ['Choices', 'prepare_choices', 'option_scores', 'log_softmax', 'MultipleChoice', 'base_folder', 'load_multiple_choice',
@@ -48,7 +49,7 @@ def _count(tokenizer, texts: list[str]) -> np.ndarray:  # (n,) tokens without sp
 
 
 def _check_task(function: str, items: Sequence[Item]) -> None:
-    other = next((i for i in items if i.task != "multiple_choice"), None)
+    other = next((i for i in items if not task_of(i).choice), None)
     if other is not None:
         refuse(f"{function}: items must be of task multiple_choice; got {other.task}", place=other.item_id)
 
@@ -205,7 +206,7 @@ def choice_responses(
     model: str,  # the entry in params.yaml
 ) -> list[Response]:  # one an item, mode zero_shot
     "The most probable option of each item, with the probabilities; other tasks, and items that are too long, get none."
-    choosable = [i for i in items if i.task == "multiple_choice" and len(i.options) <= 26]
+    choosable = [i for i in items if task_of(i).choice and len(i.options) <= 26]
     found = classifier.log_probabilities(choosable)
     out = []
     for item in items:
@@ -215,7 +216,7 @@ def choice_responses(
             said = {a: float(x) for a, x in zip(letters(len(logp)), logp)}
             out.append(Response(**same, text=letters(len(logp))[int(logp.argmax())], letter_logprobs=said))
             continue
-        kind = item.task == "multiple_choice"
+        kind = task_of(item).choice
         why = "question and option are longer than it reads" if kind else f"task {item.task} has no options to choose"
         out.append(Response(**same, status="error", error=f"choice_responses: {why}"))
     return out

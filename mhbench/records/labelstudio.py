@@ -16,6 +16,7 @@ from xml.sax.saxutils import quoteattr
 from ..errors import refuse
 from .database import make_private, private_folder
 from .schema import Item, Rating, Response, validate
+from .task import task_of
 
 # %% auto #0
 __all__ = ['LABELS', 'DIFFICULTIES', 'WORDS', 'labelling_config', 'Tasks', 'label_studio_tasks', 'write_tasks', 'Annotated',
@@ -156,7 +157,7 @@ def label_studio_tasks(
                     "item_id": i,
                     "study": by_id[i].study,
                     "question": _shown(by_id[i]),
-                    "reference": "; ".join(by_id[i].key),
+                    "reference": "; ".join(task_of(by_id[i]).key_texts(by_id[i])),
                 }
                 | {f"answer_{k}": answers[i][m] for k, m in enumerate(key[i], 1)}
             }
@@ -170,7 +171,7 @@ def label_studio_tasks(
 
 # %% ../../nbs/records/06_labelstudio.ipynb #ff8586df
 def _shown(item: Item) -> str:
-    return "\n\n".join([*item.context.values(), item.question])
+    return "\n\n".join([*item.context.values(), task_of(item).for_people(item)])
 
 
 def write_tasks(

@@ -22,20 +22,20 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from ..errors import refuse
+from .task import task_of
 
 # %% auto #0
-__all__ = ['Task', 'Mode', 'Origin', 'Status', 'TASKS', 'MODES', 'ORIGINS', 'STATUSES', 'Name', 'Id', 'Count', 'Probability',
-           'AWAITING', 'R', 'OR_WITHOUT', 'ROW_GROUP', 'letters', 'Record', 'Item', 'Outcome', 'carried', 'Response',
-           'Judgment', 'of_kind', 'Rating', 'origins', 'Grouping', 'Score', 'columns', 'conform', 'Validated',
-           'write_set_aside', 'validate', 'arrow_schema', 'frame', 'write_records', 'StoredRecords', 'read_records',
-           'column_of', 'fingerprint']
+__all__ = ['Mode', 'Origin', 'Status', 'MODES', 'ORIGINS', 'STATUSES', 'Name', 'Id', 'Count', 'Probability', 'AWAITING', 'R',
+           'OR_WITHOUT', 'ROW_GROUP', 'letters', 'Record', 'Item', 'Outcome', 'carried', 'Response', 'Judgment',
+           'of_kind', 'Rating', 'origins', 'Grouping', 'Score', 'columns', 'conform', 'Validated', 'write_set_aside',
+           'validate', 'arrow_schema', 'frame', 'write_records', 'StoredRecords', 'read_records', 'column_of',
+           'fingerprint']
 
 # %% ../../nbs/records/01_schema.ipynb #f30d1d36
-Task = Literal["multiple_choice", "extended_matching", "cloze", "open", "sequential", "multi_label"]
 Mode = Literal["zero_shot", "few_shot", "cot", "few_shot_cot", "free_form"]  # how an item is asked
 Origin = Literal["asked", "recorded", "composed", "simulated"]  # in the order in which one outweighs another
 Status = Literal["ok", "refused", "filtered", "truncated", "error"]
-TASKS, MODES, ORIGINS, STATUSES = (typing.get_args(names) for names in (Task, Mode, Origin, Status))
+MODES, ORIGINS, STATUSES = (typing.get_args(names) for names in (Mode, Origin, Status))
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]  # a study, a model, a rater
 Id = Annotated[str, Field(pattern=r"^[^\s]+$")]  # an item: no white space
@@ -74,7 +74,7 @@ class Item(Record):
 
     item_id: Id  # unique within a study, stable between runs
     study: Name  # e.g. mentat, psychiatrybench, medqade, counselingbench, mhqa
-    task: Task
+    task: Name  # of a class in mhbench.tasks
     question: str  # the text that asks, without context and options
     options: list[str] = []  # in displayed order; letters(len(options)) name them
     stems: list[str] = []  # scenarios (extended_matching) or linked questions (sequential)
@@ -113,30 +113,19 @@ class Item(Record):
         "Whether it is a case whose question the stage approach has yet to have written."
         return self.variant.get("question") == AWAITING
 
+    @property
+    def right(self) -> list[str]:
+        "What counts as right: the key; the most probable option where there are soft labels and no key."
+        if self.key or self.soft_labels is None:
+            return self.key
+        return [letters(len(self.options))[self.soft_labels.index(max(self.soft_labels))]]
+
     @model_validator(mode="after")
     def _fits_its_task(self):
-        n, s, k = len(self.options), len(self.stems), self.key
-        if self.task in ("multiple_choice", "extended_matching"):
-            if n < 2:
-                raise ValueError(f"options must be two or more for task {self.task}; got {n}")
-            bad = [x for x in k if x not in letters(min(n, 26))]
-            if bad:
-                raise ValueError(f"key must hold letters of the {n} options; got {bad}")
-        if self.task == "multi_label":
-            bad = [x for x in k if x not in self.options]
-            if bad:
-                raise ValueError(f"key must hold names from options for task multi_label; got {bad}")
+        n = len(self.options)
+        task_of(self).check(self)
         if bad := [x for x in self.aliases.values() if x not in self.options]:
             raise ValueError(f"aliases must stand for options; got {bad}")
-        if self.task in ("extended_matching", "sequential"):
-            if s == 0:
-                raise ValueError(f"stems must not be empty for task {self.task}")
-            if len(k) != s:
-                raise ValueError(f"key must have one entry a stem ({s}) for task {self.task}; got {len(k)}")
-        if self.task in ("cloze", "open") and not k:
-            raise ValueError(f"key must hold the reference for task {self.task}; got an empty list")
-        if self.task == "multiple_choice" and len(set(k)) != len(k):
-            raise ValueError(f"key must not repeat a letter; got {k}")
         if self.order is not None and sorted(self.order) != list(range(n)):
             raise ValueError(f"order must hold each place of the {n} options once; got {self.order}")
         if self.soft_labels is not None:
@@ -296,7 +285,7 @@ class Grouping(Record):
     base_id: Id  # the question that the item is, or varies: `Item.base`
     cluster: Id  # what a resampling draws whole: `Item.cluster`
     study: Name
-    task: Task
+    task: Name
     category: str | None
     topic: str | None
     language: str  # BCP 47

@@ -24,6 +24,7 @@ from ..records.questions import guess_layout
 from ..records.ratings import guess_rating_columns
 from ..records.schema import Item
 from ..records.table import Table, read_table
+from ..records.task import task_of
 from .edit import _edit
 from .graph import root
 from .inputs import sha256
@@ -65,7 +66,7 @@ def sections(
     Raises: ValueError where nothing in it can be scored.
     """
     rated, why = _with_ratings(corpus)
-    chosen = [i for i in corpus.items if i.task not in ("open", "sequential")]
+    chosen = [i for i in corpus.items if not task_of(i).judged]
     keyless = [i for i in chosen if not i.key and i.soft_labels is None]
     if keyless and "preferences" not in rated:
         refuse(
@@ -113,7 +114,7 @@ _KEY_FORMS = {
 def _forms(items: list[Item], layout: dict) -> dict[str, tuple[str, int]]:
     "Field -> the form of its cells, and how many items have it."
     columns, chosen = layout["columns"], [i for i in items if i.options]
-    references = [i.key[0] for i in items if i.task == "open"]
+    references = [i.key[0] for i in items if task_of(i).one_reference]
     form = {"id": ("as they stand" if "id" in columns else "made from the question", len(items))}
     form["question"] = (_lengths([i.question for i in items]), len(items))
     if chosen:

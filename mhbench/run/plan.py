@@ -24,6 +24,7 @@ from ..corpus.splits import split_by_group
 from ..errors import refuse
 from ..records.draw import draw_items
 from ..records.schema import Item, Response, read_records
+from ..records.task import task_of
 from .asking import asking, cache_file, capped
 from .execute import run_stage
 from .graph import graph, place, root, selective
@@ -80,7 +81,7 @@ def _judged(v: dict, items: list[Item], answers: list[Response], model: Model) -
     drawn = {k: v[k] for k in ("kind", "n_items", "n_per_category", "seed")}
     _, responses = judge.judged_answers(items, answers, **drawn)
     given = {k: v[k] for k in ("kind", "repeats", "seed", "prompts_dir")}
-    linked = {i.item_id for i in items if i.task == "sequential"}
+    linked = {i.item_id for i in items if task_of(i).linked}
     asked = []
     kinds = [v["endpoints"][v["entries"][name]["endpoint"]].get("kind") for name in v["judges"]]
     for k, style in enumerate(styles.styles_to_ask(v["styles"], kinds, v["kind"])):

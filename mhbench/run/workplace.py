@@ -29,7 +29,7 @@ PACKAGE_FILE = "results/inputs/package.json"  # what stages depend on: the code 
 ASKING_FILE = "results/inputs/asking.json"  # what `generate` depends on: the code that asks
 ASKING = (
     *("ask", "encode", "errors.py", "records", "run/asking.py", "run/graph.py", "run/stage.py"),
-    *("stats", "steps", "studies"),
+    *("stats", "steps", "studies", "tasks"),
 )
 NO_RESULT = (  # parts of the package that make none
     *("__main__.py", "_modidx.py", "py.typed", "pipeline", "ask/negotiate.py"),

@@ -12,6 +12,7 @@ import pandas as pd
 
 from ..errors import refuse
 from ..records.schema import Item
+from ..records.task import task_of, tasks_with
 from ..stats.calibration import calibration_error, expected_calibration_error, reliability_curve
 from ..stats.estimate import estimate
 from ..stats.resample import mean
@@ -93,9 +94,9 @@ def matching_table(
     n_boot: int = 1000,
     seed: int,
 ) -> pd.DataFrame:  # as rate_table, with `measure`: one row a comparison; none where nobody was asked to fill a gap
-    "The share of right terms of cloze items, as people compare and character for character (`mhbench.ask.cloze`)."
+    "The share of right terms of cloze items, as people compare and character for character (`mhbench.tasks.cloze`)."
     cloze = on_core(scores, core)
-    cloze = cloze[(cloze["task"] == "cloze") & (cloze["mode"] != "free_form")]
+    cloze = cloze[cloze["task"].isin(tasks_with("term")) & (cloze["mode"] != "free_form")]
     values = {"the same term": "correct", "the same string": "correct_strict"}
     parts = [
         rate_table(cloze, value, [], n_boot=n_boot, seed=seed).assign(measure=measure)
@@ -126,8 +127,9 @@ def in_panels(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def chance_level(items: Sequence[Item]) -> dict[str, float]:  # label -> the share that guessing gets right
-    "The chance level, where all multiple-choice items have as many options."
-    sizes = {len(i.options) for i in items if i.task == "multiple_choice"}
+    "The chance level, where all items that ask for one letter or one order have as many options."
+    asked = [task_of(i).lettered and not task_of(i).per_stem for i in items]
+    sizes = {len(i.options) for i, fits in zip(items, asked) if fits}
     return {f"chance 1/{n}": 1 / n for n in sizes} if len(sizes) == 1 else {}
 
 # %% ../../nbs/steps/13_accuracy.ipynb #afeaa754

@@ -16,6 +16,7 @@ from ..encode.multiple_choice import choice_responses
 from ..errors import refuse
 from ..records.schema import Item, Judgment, Response, fingerprint, frame
 from ..records.shards import shard
+from ..records.task import task_of
 from .generate import generate
 from .judge import judge
 from .score import ANSWERED, DECLINED, UNSCORED, read_answer
@@ -103,8 +104,8 @@ def _read(items: Sequence[Item], responses: Sequence[Response]) -> pd.DataFrame:
     by_id = {i.item_id: i for i in items}
     read = [read_answer(by_id[r.item_id], r) for r in responses]
     answered = [r.status in ANSWERED for r in responses]
-    open_tasks = {i.item_id for i in items if i.task in ("open", "sequential")}
-    alone = [r.mode != "free_form" and r.item_id not in open_tasks for r in responses]
+    judged = {i.item_id for i in items if task_of(i).judged}
+    alone = [r.mode != "free_form" and r.item_id not in judged for r in responses]
     scored = [ok and by_itself and how not in UNSCORED for ok, by_itself, (_, how) in zip(answered, alone, read)]
     table = frame(responses, Response).assign(answered=answered, scored=scored)
     table["refused"] = [how in DECLINED for _, how in read]

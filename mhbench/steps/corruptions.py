@@ -13,6 +13,7 @@ from typing import Any
 from ..ask.prompts import _load, find
 from ..errors import refuse
 from ..records.schema import Item, Response, fingerprint
+from ..records.task import task_of
 
 # %% auto #0
 __all__ = ['CORRUPTIONS', 'corruption_rules', 'corrupted', 'known_group_answers']
@@ -87,7 +88,7 @@ def corrupted(
 
     Raises: ValueError for an item that is not open.
     """
-    if item.task != "open":
+    if not task_of(item).prose:
         refuse(f"corrupted: item must be of task open; got {item.task}", place=item.item_id)
     rules, text = corruption_rules(item.language, dir), item.key[0].strip()
     out = {
@@ -107,7 +108,7 @@ def known_group_answers(
     dir: str | Path | None = None,
 ) -> list[Response]:  # `model` is the group
     "The answers of every known group, as a model's would be. Off the topic is the next item of another cluster."
-    taken = [i for i in items if i.task == "open"]
+    taken = [i for i in items if task_of(i).prose]
     out = []
     for k, item in enumerate(taken):
         around = [*taken[k + 1 :], *taken[:k]]

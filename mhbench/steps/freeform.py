@@ -20,7 +20,6 @@ from mhbench.steps.score import (
     FAILED,
     NOT_READ,
     REFUSED,
-    key_of,
     outcome_counts,
     scorable,
     score_responses,
@@ -38,7 +37,7 @@ def preferred_option(item: Item) -> str:
 
     Raises: ValueError where the item has no options or no key.
     """
-    key = key_of(item)
+    key = item.right
     if not item.options or not key:
         refuse(f"preferred_option: item must have options and a key; got {item.options} and {key}", place=item.item_id)
     return item.options[letters(len(item.options)).index(key[0])]
@@ -120,7 +119,7 @@ def echo_truth(
     **settings: Any,  # n_boot and seed
 ) -> pd.DataFrame:  # columns of mhbench.steps.truth.TRUTH; no row without items
     "What the inconsistency of somebody who repeats the preferred option is: 0 by construction, under every encoder."
-    once = {i.base: i for i in reversed(list(items)) if i.options and key_of(i)}
+    once = {i.base: i for i in reversed(list(items)) if i.options and i.right}
     said = [
         Response(
             item_id=i.item_id,

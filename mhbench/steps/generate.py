@@ -22,6 +22,7 @@ from ..errors import refuse, settings_from
 from ..records.draw import draw_items
 from ..records.schema import MODES, Item, Record, Response, carried, letters
 from ..records.shards import merge, shard
+from ..records.task import task_of
 
 # %% auto #0
 __all__ = ['SELF_CONSISTENCY', 'DEFAULTS', 'Votes', 'Setting', 'settings', 'name', 'select_items', 'generation_requests',
@@ -132,7 +133,7 @@ def select_items(items: Sequence[Item], setting: Setting, seed: int) -> list[Ite
 # %% ../../nbs/steps/02_generate.ipynb #b24fdcfd
 def _letters(item: Item, mode: str, model: Model, temperature: float | None) -> list[str] | None:
     wanted = (
-        item.task == "multiple_choice"
+        task_of(item).choice
         and mode in ("zero_shot", "few_shot")
         and not model.thinking
         and not temperature
@@ -166,13 +167,11 @@ def _ends(item: Item, mode: str, model: Model) -> dict[str, list[str]]:
     """Where the answer of a base model ends, if its entry says so: with the line, where one line is an answer; before
     the number after the last, where linked questions are answered in a list.
     """
-    more = len(item.stems) + 1
-    ends = dict.fromkeys(("open", "cloze", "multi_label"), ["\n"])
-    ends |= dict.fromkeys(("sequential", "extended_matching"), [f"\n{more}.", f"\nQ{more}"])
-    if not model.one_line or "cot" in mode or item.task not in ends:
+    ends = task_of(item).ends(item)
+    if not model.one_line or "cot" in mode or not ends:
         return {}
     own = model.sampling.get("stop") or []
-    return {"stop": [*([own] if isinstance(own, str) else own), *ends[item.task]]}
+    return {"stop": [*([own] if isinstance(own, str) else own), *ends]}
 
 # %% ../../nbs/steps/02_generate.ipynb #2b6dbe93
 def generation_requests(

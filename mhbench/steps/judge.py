@@ -23,6 +23,7 @@ from ..ask.rubrics import rubric as _rubric
 from ..errors import refuse
 from ..records.draw import draw_items
 from ..records.schema import Item, Judgment, Response
+from ..records.task import task_of
 from .generate import _with_system
 from .verdicts import BY_RULE, _Case, _judgments, _said, _silent, _size, by_rule, messages, schema
 
@@ -44,7 +45,7 @@ def judged_answers(
     A student that was asked fewer than `n_items` does not narrow the draw, unless all were.
     """
     answers = [r for r in responses if r.mode == "zero_shot" and r.sample == 0]
-    fits = {i.item_id for i in items if kind == "label" or i.task in ("open", "sequential")}
+    fits = {i.item_id for i in items if kind == "label" or task_of(i).judged}
     of = {m: {r.item_id for r in answers if r.model == m} & fits for m in dict.fromkeys(r.model for r in answers)}
     enough = [ids for ids in of.values() if len(ids) >= min(n_items or len(fits), len(fits))] or list(of.values())
     by_all = set.intersection(*enough) if enough else set()

@@ -15,6 +15,7 @@ from ..ask.request import Model, Request
 from ..ask.rubrics import Rubric, rubric, rubric_for
 from ..errors import refuse
 from ..records.schema import Item, Judgment, Response
+from ..records.task import task_of
 from .answers import Asked
 from .corruptions import known_group_answers
 from .judge import judge, judge_requests, judged_answers
@@ -75,7 +76,7 @@ def study_parts(
     if unknown := [w for w in wordings if w not in WORDINGS]:
         refuse(f"study_parts: wordings must be among {', '.join(WORDINGS)}; got {unknown}")
     n_items, n_known = (n.get(judge_name or "") if isinstance(n, Mapping) else n for n in (n_items, n_known))
-    alone = [i for i in items if i.task != "sequential"]
+    alone = [i for i in items if not task_of(i).linked]
     ids = {i.item_id for i in alone}
     there = [r for r in responses if r.item_id in ids and (r.text or "").strip()]
     answered = {r.item_id for r in there}

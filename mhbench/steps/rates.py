@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import refuse
+from ..records.task import tasks_with
 from ..stats.estimate import Estimate, estimate
 from ..stats.metrics import f1
 from ..stats.pooling import half_width_se, inverse_variance_mean
@@ -384,7 +385,7 @@ def f1_table(scores: pd.DataFrame, *, n_boot: int = 1000, seed: int, level: floa
     """
     rows = []
     one = where_read(scores, RUN)
-    one = one[(one["task"] == "multiple_choice") & one["correct"].notna() & (one["sample"] == 0)]
+    one = one[one["task"].isin(tasks_with("choice")) & one["correct"].notna() & (one["sample"] == 0)]
     one = one[one["key"].map(len) == 1]
     for run, g in one.groupby(RUN, sort=True):
         truth = np.array([k[0] for k in g["key"]])
@@ -421,7 +422,7 @@ def declined_table(
     what = what_became(scores)
     shown = (scores["answered_by"] != "sample") & (what == REFUSED).any()
     own, what = scores[shown], what[shown]
-    alone = own["correct"].notna() | ((what == FAILED) & ~own["task"].isin(["open", "sequential"]))
+    alone = own["correct"].notna() | ((what == FAILED) & ~own["task"].isin(tasks_with("judged")))
     alone &= own["mode"] != "free_form"  # right or wrong by themselves, or would have been
     scored = own.assign(lost=what.isin([FAILED, REFUSED, NOT_READ]))[alone]
     right = scored["correct"].where(~scored["lost"])

@@ -6,26 +6,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ..ask.cloze import same_string, same_term
-from ..ask.labels import parse_extended_matching, parse_labels
-from ..ask.parse import parse_choice, parse_choices
 from ..ask.refusal import is_refusal
 from ..ask.thinking import split_thinking
 from ..errors import refuse
-from ..records.schema import Item, Response, column_of, letters
-from ..stats.calibration import brier, cross_entropy, letter_probabilities
+from ..records.schema import Grouping, Item, Response, Score, column_of, columns, conform, letters
+from ..records.task import task_of, tasks_with
+from ..stats.calibration import brier, cross_entropy
 from ..stats.metrics import majority_vote
+from ..tasks.multiple_choice import probabilities
 
 # %% auto #0
-__all__ = ['ANSWERED', 'DECLINED', 'UNSCORED', 'UNKNOWN', 'NOTHING', 'RUN', 'NONE_READ', 'READ', 'NOT_READ', 'REFUSED', 'FAILED',
-           'JUDGED', 'key_of', 'probabilities', 'says_nothing', 'read_answer', 'is_correct', 'mode_names', 'scorable',
-           'Said', 'score_responses', 'what_became', 'outcome_counts', 'unread', 'none_read', 'where_read',
-           'with_soft_labels', 'self_consistency']
+__all__ = ['ANSWERED', 'DECLINED', 'UNSCORED', 'RUN', 'NONE_READ', 'READ', 'NOT_READ', 'REFUSED', 'FAILED', 'JUDGED',
+           'says_nothing', 'read_answer', 'is_correct', 'mode_names', 'scorable', 'score_responses', 'what_became',
+           'outcome_counts', 'unread', 'none_read', 'where_read', 'with_soft_labels', 'self_consistency']
 
 # %% ../../nbs/steps/07_score.ipynb #65287085
 ANSWERED = ("ok", "truncated")  # statuses under which there is a text to read
@@ -33,30 +31,8 @@ DECLINED = ("refused", "filtered")  # those of a refusal in its field, and of a 
 UNSCORED = ("judge", "free form")  # not right or wrong here: a judge, or the freeform stage, sees to them
 
 
-UNKNOWN = "unknown: "  # before a name that is on no list
-NOTHING = "none of the list"  # the answer, and the key, where no label of a closed list applies
-_NOTHING = {NOTHING, "none", "none of them", "none of the above", "nothing", "normal", "no disorder", "keine", "nichts"}
-
-
-def key_of(item: Item) -> list[str]:  # letters, labels, terms; empty where nothing is right alone
-    "What counts as right for an item; the most probable option where there are soft labels and no key."
-    if item.key or item.soft_labels is None:
-        return item.key
-    return [letters(len(item.options))[int(np.argmax(item.soft_labels))]]
-
-
-def probabilities(response: Response | Said, n_options: int) -> np.ndarray | None:  # (n_options,), sums to 1
-    "The model's probabilities over the item's options, renormalised; None where the endpoint gave none."
-    if not response.letter_logprobs:
-        return None
-    p = letter_probabilities(np.array([[response.letter_logprobs.get(a, np.nan) for a in letters(n_options)]]))[0]
-    if np.isnan(p).any():
-        return None
-    return p if response.order is None else p[np.argsort(response.order)]
-
-
 def says_nothing(
-    response: Response | Said,
+    response: Response,
 ) -> str | None:  # refused, filtered, empty; None where it says something
     "Why an answer that came and was not read says nothing; an error is no answer, and is not asked for."
     if response.status in DECLINED:
@@ -67,107 +43,27 @@ def says_nothing(
 
 # %% ../../nbs/steps/07_score.ipynb #80be820e
 def read_answer(
-    item: Item, response: Response | Said
+    item: Item, response: Response
 ) -> tuple[list[str], str]:  # (letters, labels or the term; how it was found, or why none was)
     "The answer in a response, and how it was found; an empty list where there is none."
     if response.status not in ANSWERED:
         return [], response.status
-    answer, how = _found(item, response)
-    chosen = [a for a in answer if a and not a.startswith(UNKNOWN)]
-    if item.task == "cloze" and not is_correct(item, answer):
-        chosen = []  # any text is a term: whether it is a refusal is asked unless it is right
-    why = None if chosen else says_nothing(response)
+    free = response.mode == "free_form"
+    answer, how = ([], "free form") if free else task_of(item).read(item, response)
+    why = None if task_of(item).chooses(item, answer) else says_nothing(response)
     return ([], why) if why else (answer, how)
 
-# %% ../../nbs/steps/07_score.ipynb #2228e5e6
-def _found(item: Item, response: Response | Said) -> tuple[list[str], str]:
-    "The answer in a text that is there, as the form of the item asks for it."
-    if response.mode == "free_form":
-        return [], "free form"
-    if item.task == "multiple_choice":
-        p = probabilities(response, len(item.options)) if len(item.key) < 2 else None
-        if p is not None:
-            top = np.flatnonzero(p == p.max())
-            return ([letters(len(p))[top[0]]], "logprobs") if len(top) == 1 else ([], "logprobs: tie")
-        parse = parse_choices if len(item.key) > 1 else parse_choice
-        order = range(len(item.options)) if response.order is None else response.order
-        got = parse(response.text, [item.options[k] for k in order], numbered=response.numbered)
-        return [letters(len(order))[order[letters(len(order)).index(a)]] for a in got.letters], got.how
-    if item.task == "extended_matching":  # one letter a scenario, "" where a scenario got none or several
-        n_stems = len(item.stems)
-        each = parse_extended_matching(response.text, n_stems, item.options, numbered=response.numbered)
-        answer = [g.letter or "" for g in each]
-        return (answer if any(answer) else []), ", ".join(dict.fromkeys(g.how for g in each))
-    if item.task == "multi_label":
-        named = parse_labels(response.text, item.options, aliases=item.aliases)
-        if not named.labels and named.unknown and all(u.strip(" .").casefold() in _NOTHING for u in named.unknown):
-            return [NOTHING], named.how
-        return [*named.labels, *(f"{UNKNOWN}{u}" for u in named.unknown)], named.how
-    if item.task == "cloze":
-        term = (response.text or "").strip()
-        return ([term], "text") if term else ([], "empty")
-    return [], "judge"
 
-# %% ../../nbs/steps/07_score.ipynb #324d927e
 def is_correct(
     item: Item, answer: Sequence[str]
-) -> float:  # 0, 1, a share (extended matching), or NaN where a judge must decide
-    "Whether an answer is right: subset accuracy for several letters or labels, partial credit for extended matching."
-    key = key_of(item) or ([NOTHING] if item.task == "multi_label" else [])
-    if item.task in ("open", "sequential") or not key:
+) -> float:  # 0 to 1, or NaN where a judge must decide, or nothing is right alone
+    "Whether an answer is right; a share where it has several parts."
+    task = task_of(item)
+    if task.judged or not (item.right or task.none_applies):
         return float("nan")
-    if item.task == "extended_matching":
-        return float(np.mean([a == k for a, k in zip(answer, key)])) if len(answer) == len(key) else 0.0
-    if item.task == "cloze":
-        return float(bool(answer) and same_term(answer[0], key))
-    return float(set(answer) == set(key) and bool(answer))
+    return task.correct(item.right, answer)
 
 # %% ../../nbs/steps/07_score.ipynb #3ebb20ef
-_COLUMNS = [
-    "item_id",
-    "base_id",
-    "cluster",
-    "study",
-    "task",
-    "category",
-    "topic",
-    "language",
-    "set",
-    "gender",
-    "age",
-    "ethnicity",
-    "model",
-    "mode",
-    "answered_by",
-    "n_votes",
-    "sample",
-    "temperature",
-    "status",
-    "how",
-    "answer",
-    "key",
-    "correct",
-    "correct_strict",
-    "read",
-    "confidence",
-    "cross_entropy",
-    "brier",
-    "attempts",
-    "prompt_tokens",
-    "completion_tokens",
-    "cost_usd",
-]
-
-_TYPES = (
-    {
-        c: "float64"
-        for c in ("temperature", "correct", "correct_strict", "confidence", "cross_entropy", "brier", "cost_usd")
-    }
-    | {"read": bool}
-    | {c: "int64" for c in ("n_votes", "sample", "attempts", "prompt_tokens", "completion_tokens")}
-)
-
-
 RUN = ["model", "mode", "answered_by", "n_votes"]  # what is reported apart: one way of answering, of one model
 
 
@@ -184,72 +80,65 @@ def mode_names(
     )
 
 # %% ../../nbs/steps/07_score.ipynb #70372b35
-_OF_ITEM = _COLUMNS[:12]  # the columns that an item decides
-
-
-def _facts(i: Item) -> tuple:
-    "What is known of an item without a response, in the order of the columns."
-    varied = (i.variant.get("set"), i.variant.get("gender"), i.variant.get("age"), i.variant.get("ethnicity"))
-    return (i.item_id, i.base, i.cluster, i.study, i.task, i.category, i.topic, i.language, *varied)
+def _about(i: Item) -> dict[str, Any]:
+    "The columns of `Grouping`: what is known of an item without a response."
+    varied = {name: i.variant.get(name) for name in ("set", "gender", "age", "ethnicity")}
+    same = {name: getattr(i, name) for name in ("item_id", "cluster", "study", "task", "category", "topic", "language")}
+    return {"base_id": i.base} | same | varied
 
 
 def scorable(items: Sequence[Item]) -> pd.DataFrame:
     "One row an item that is right or wrong by itself, asked or not: its id, and what it can be grouped by."
-    known = [i for i in items if i.task not in ("open", "sequential") and key_of(i)]
-    return pd.DataFrame([_facts(i) for i in known], columns=_OF_ITEM)
-
-
-class Said(NamedTuple):
-    "What of a response decides how it is read and scored."
-
-    status: str
-    mode: str
-    text: str | None
-    letter_logprobs: dict[str, float] | None
-    numbered: bool = False
-    order: list[int] | None = None
+    known = [i for i in items if i.right and not task_of(i).judged]
+    return pd.DataFrame([_about(i) for i in known], columns=columns(Grouping))
 
 # %% ../../nbs/steps/07_score.ipynb #19d3dbc4
-def _scored(i: Item, r: Said) -> tuple:
-    "The columns that an item and what was said decide: from `how` to `brier`."
+def _probabilistic(i: Item, r: Response) -> dict[str, float]:
+    "What the probabilities over the letters come to; nothing where there are none."
+    p = probabilities(r, len(i.options)) if task_of(i).choice else None
+    if p is None:
+        return {"confidence": np.nan, "cross_entropy": np.nan, "brier": np.nan}
+    target = i.soft_labels
+    if target is None:
+        target = [float(a in i.right) / max(len(i.right), 1) for a in letters(len(p))]
+    y = np.array([target])
+    scores = {"cross_entropy": float(cross_entropy(y, p[None])), "brier": float(brier(y, p[None]))}
+    return {"confidence": float(p.max())} | scores
+
+
+def _scored(i: Item, r: Response) -> dict[str, Any]:
+    "The columns that an item and what was said of it decide."
     answer, how = read_answer(i, r)
-    p = probabilities(r, len(i.options)) if i.task == "multiple_choice" else None
-    confidence, log_loss, squared_loss = np.nan, np.nan, np.nan
-    if p is not None:
-        target = np.array(
-            i.soft_labels
-            if i.soft_labels is not None
-            else [float(a in key_of(i)) / max(len(key_of(i)), 1) for a in letters(len(p))]
-        )
-        confidence = float(p.max())
-        log_loss = float(cross_entropy(target[None], p[None]))
-        squared_loss = float(brier(target[None], p[None]))
     came = r.status != "error" and r.mode != "free_form"
-    right = is_correct(i, answer) if came else np.nan
-    strict = float(bool(answer) and same_string(answer[0], key_of(i))) if came and i.task == "cloze" else np.nan
-    kept = answer if i.task != "cloze" else []
-    key = key_of(i) if i.options else []
-    return how, kept, key, right, strict, bool(answer), confidence, log_loss, squared_loss
+    out = {"how": how, "answer": answer if i.options else [], "key": i.right if i.options else [], "read": bool(answer)}
+    out["correct"] = is_correct(i, answer) if came else np.nan
+    out["correct_strict"] = task_of(i).strictly(i, answer) if came else np.nan
+    return out | _probabilistic(i, r)
 
 # %% ../../nbs/steps/07_score.ipynb #458c2cea
-_OF_ANSWER = _COLUMNS[19:28]  # the columns of `_scored`
+_SAYS = ("status", "mode", "text", "letter_logprobs", "numbered", "order")  # what of a response decides how it is read
 
 
-def _read_once(items: Sequence[Item], at: np.ndarray, said: list[np.ndarray]) -> tuple[list[tuple], np.ndarray]:
+def _hashable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return tuple(value.items())
+    return value if value is None or isinstance(value, str) else tuple(np.atleast_1d(value))
+
+
+def _read_once(items: Sequence[Item], at: np.ndarray, said: list[np.ndarray]) -> tuple[list[dict], np.ndarray]:
     "What is scored of each item and each thing said of it, once; and which of these every response is."
-    found: list[tuple] = []
+    found: list[dict] = []
     which = np.empty(len(at), int)
     here = -1
     known: dict[tuple, int] = {}  # of one item, what was said of it -> its place in `found`
     for k in np.argsort(at, kind="stable"):
         if at[k] != here:
             here, known = at[k], {}
-        status, mode, text, logprobs, numbered, order = (column[k] for column in said)
-        shown = None if order is None else tuple(order)
-        same = (status, mode, text, None if logprobs is None else tuple(logprobs.items()), numbered, shown)
+        values = [column[k] for column in said]
+        same = tuple(map(_hashable, values))
         if same not in known:
             known[same] = len(found)
-            found.append(_scored(items[here], Said(status, mode, text, logprobs, numbered, order)))
+            found.append(_scored(items[here], Response.model_construct(**dict(zip(_SAYS, values)))))
         which[k] = known[same]
     return found, which
 
@@ -281,7 +170,7 @@ def score_responses(
     at = np.array([place.get(x, -1) for x in of["item_id"]], int)
     _refuse_strangers(at, responses)
     if not len(at):
-        return pd.DataFrame([], columns=_COLUMNS).astype(_TYPES)
+        return conform(pd.DataFrame(columns=columns(Score)), Score)
     of |= {name: column_of(responses, name) for name in ("temperature", "sample")}
     sample = ("item_id", "model", "mode", "temperature", "sample")
     again = pd.DataFrame({name: of[name] for name in sample}).duplicated().to_numpy()
@@ -289,19 +178,17 @@ def score_responses(
         same = tuple(of[name][int(np.argmax(again))] for name in sample)
         remedy = "do not concatenate two runs of one stage"
         refuse(f"score_responses: a sample must appear once; got {same} twice", remedy=remedy)
-    how = ("text", "letter_logprobs", "numbered", "order")
-    said = [of["status"], of["mode"], *(column_of(responses, c) for c in how)]
-    found, which = _read_once(items, at, said)
+    found, which = _read_once(items, at, [column_of(responses, name) for name in _SAYS])
     used, at = np.unique(at, return_inverse=True)
-    about = pd.DataFrame([_facts(items[k]) for k in used], columns=_OF_ITEM).take(at)
-    scored = pd.DataFrame(found, columns=_OF_ANSWER).take(which)
+    about = pd.DataFrame([_about(items[k]) for k in used]).take(at)
+    scored = pd.DataFrame(found).take(which)
     votes = column_of(responses, "votes").astype(bool)
     own = {name: of[name] for name in ("model", "mode")}
     own |= {"answered_by": np.where(votes, "sample", "plain"), "n_votes": np.ones(len(at), int)}
     own |= {name: of[name] for name in ("sample", "temperature", "status")}
     own |= {c: column_of(responses, c) for c in ("attempts", "prompt_tokens", "completion_tokens", "cost_usd")}
     parts = [x.reset_index(drop=True) for x in (about, pd.DataFrame(own), scored)]
-    return pd.concat(parts, axis=1)[_COLUMNS].astype(_TYPES)
+    return conform(pd.concat(parts, axis=1), Score)
 
 # %% ../../nbs/steps/07_score.ipynb #bde44050
 NONE_READ = "none read"  # what a page writes in place of a share of such answers
@@ -370,7 +257,7 @@ def with_soft_labels(
     out = []
     for i in items:
         p = by_question.get(i.base)
-        if p is None or i.task != "multiple_choice":
+        if p is None or not task_of(i).choice:
             out.append(i)
             continue
         if sorted(p.index) != letters(len(i.options)):
@@ -396,7 +283,7 @@ def self_consistency(
     `n_votes` says of how many, and `how` whether a tie was broken.
     """
     by_id, rows = {i.item_id: i for i in items}, []
-    choice = scores[scores["task"].isin(["multiple_choice"]) & (scores["mode"] != "free_form")]
+    choice = scores[scores["task"].isin(tasks_with("choice")) & (scores["mode"] != "free_form")]
     choice = choice[choice.duplicated(["item_id", *RUN], keep=False)]  # asked several times
     for (item_id, *_), g in choice.groupby(["item_id", *RUN], sort=False):
         g = g.sort_values("sample", kind="stable")
@@ -428,4 +315,4 @@ def self_consistency(
                 "cost_usd": float(g["cost_usd"].sum(skipna=False)),
             }
         )
-    return pd.DataFrame(rows, columns=_COLUMNS).astype(_TYPES)
+    return conform(pd.DataFrame(rows, columns=columns(Score)), Score)

@@ -14,8 +14,9 @@ import numpy as np
 from ..encode.embeddings import cosines, six_decimals
 from ..errors import refuse
 from ..records.schema import Item, Judgment, Response, letters
+from ..records.task import task_of
 from .judge import _check
-from .verdicts import _reference, _silent, by_rule
+from .verdicts import _silent, by_rule
 
 # %% auto #0
 __all__ = ['SIMILARITY', 'nearest_option', 'judge_by_similarity']
@@ -27,29 +28,22 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 def _plan(item: Item) -> tuple[list[str], list[str]] | str:
     "(queries, candidates) of an item for an encoder, or why there are none."
     context = "\n".join(v for v in item.context.values() if v.strip())
-    if item.task in ("multiple_choice", "multi_label"):
-        return ["\n".join(filter(None, [item.question, context]))], item.options
-    if item.task == "extended_matching":
-        return ["\n".join(filter(None, [s, item.question, context])) for s in item.stems], item.options
-    if item.task == "cloze":
-        return "nearest_option: a cloze item has no options, and an encoder writes no text"
+    if item.options:
+        return ["\n".join(filter(None, [s, item.question, context])) for s in item.stems or [""]], item.options
+    if not task_of(item).judged:
+        return f"nearest_option: a {item.task} item has no options, and an encoder writes no text"
     sentences = [s.strip() for s in _SENTENCE.split(context) if s.strip()]
     if not sentences:
         return (
             f"nearest_option: task {item.task} without a context has no sentence to choose, and an encoder writes no"
             " text"
         )
-    return (item.stems if item.task == "sequential" else [item.question]), sentences
+    return item.stems or [item.question], sentences
 
 
 def _encoder_text(item: Item, best: Sequence[int], candidates: Sequence[str]) -> str:
-    if item.task == "multiple_choice":
-        return letters(len(item.options))[best[0]]
-    if item.task == "extended_matching":
-        return "\n".join(f"{i}: {letters(len(item.options))[b]}" for i, b in enumerate(best, 1))
-    if item.task == "sequential":
-        return "\n".join(f"Q{i}: {candidates[b]}" for i, b in enumerate(best, 1))
-    return candidates[best[0]]
+    names = letters(len(item.options)) if task_of(item).lettered else candidates
+    return task_of(item).written(item, [names[b] for b in best])
 
 # %% ../../nbs/steps/03_similarity.ipynb #dea7a403
 def nearest_option(
@@ -85,10 +79,10 @@ def _nearest(item: Item, plan, vectors: np.ndarray, row: Mapping[str, int], mode
         cosines(vectors[[row[q] for q in queries]], vectors[[row[c] for c in candidates]])
     )  # (Q, K)
     logp = z - np.logaddexp.reduce(z, axis=1, keepdims=True)
-    probabilities = (
-        {c: float(x) for c, x in zip(letters(len(item.options)), logp[0])} if item.task == "multiple_choice" else None
+    probabilities = {c: float(x) for c, x in zip(letters(len(item.options)), logp[0])} if task_of(item).choice else None
+    return Response(
+        **same, text=_encoder_text(item, task_of(item).nearest(logp), candidates), letter_logprobs=probabilities
     )
-    return Response(**same, text=_encoder_text(item, logp.argmax(axis=1), candidates), letter_logprobs=probabilities)
 
 # %% ../../nbs/steps/03_similarity.ipynb #0eb9d0af
 SIMILARITY = "similarity"  # the rubric of verdicts that are a cosine
@@ -114,17 +108,8 @@ def judge_by_similarity(
         )
     by_id = {(i.study, i.item_id): i for i in items}
     _check(responses, by_id)
-    wanted = [
-        [
-            x
-            for x in (
-                by_id[r.study, r.item_id].key
-                if by_id[r.study, r.item_id].task == "cloze"
-                else [_reference(by_id[r.study, r.item_id])]
-            )
-        ]
-        for r in responses
-    ]
+    of = [by_id[r.study, r.item_id] for r in responses]
+    wanted = [i.key if task_of(i).term else [task_of(i).reference(i)] for i in of]
     said = [(r.text or "").strip() for r in responses]
     texts = list(dict.fromkeys(t for s, keys in zip(said, wanted) if s for t in (s, *keys)))
     row = {t: k for k, t in enumerate(texts)}

@@ -17,6 +17,7 @@ from ..ask.prompts import find
 from ..ask.reply import read_json
 from ..errors import refuse
 from ..records.schema import Item, Judgment, Response
+from ..records.task import task_of
 from ..stats.estimate import ESTIMATE_COLUMNS, estimate
 from ..stats.resample import mean
 from .answers import Asked, judge_everything
@@ -66,7 +67,7 @@ def judge_in_styles(
 
     Raises: what `judge_everything` raises.
     """
-    linked = {i.item_id for i in items if i.task == "sequential"}
+    linked = {i.item_id for i in items if task_of(i).linked}
     out: list[tuple[str, Judgment]] = []
     for k, style in enumerate(styles):
         if k and asked.model is None:
@@ -143,7 +144,7 @@ def linked_scores(
 
     A similarity is one number for the whole answer, so that an encoder has no row here.
     """
-    by_id = {i.item_id: i for i in items if i.task == "sequential"}
+    by_id = {i.item_id: i for i in items if task_of(i).linked}
     rows = []
     for j in judgments:
         item = by_id.get(j.item_id)

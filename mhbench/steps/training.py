@@ -20,6 +20,7 @@ from ..encode.multiple_choice import load_multiple_choice
 from ..errors import refuse
 from ..records.draw import draw_items
 from ..records.schema import Item, letters
+from ..records.task import task_of
 from ..stats.estimate import estimate
 from ..stats.resample import mean
 from .orders import answers_by_order, order_row
@@ -39,7 +40,7 @@ class TrainingParts(NamedTuple):
 
 
 def _choosable(items: Iterable[Item]) -> list[Item]:
-    return [i for i in items if i.task == "multiple_choice" and len(i.key) == 1]
+    return [i for i in items if task_of(i).choice and len(i.key) == 1]
 
 # %% ../../nbs/steps/21_training.ipynb #0dde6a96
 def training_parts(

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from ..errors import refuse
 from ..records.schema import Item, letters
+from ..records.task import task_of
 
 # %% auto #0
 __all__ = ['GENDERS', 'ETHNICITIES', 'AGES', 'AGE_BANDS', 'SETS', 'shuffled', 'fill', 'age_band', 'reorder', 'with_labels',
@@ -76,7 +77,7 @@ def age_band(
 
 # %% ../../nbs/steps/01_variants.ipynb #5eb27db6
 def reorder(
-    item: Item,  # multiple choice
+    item: Item,  # with options
     order: Sequence[int],  # a permutation: order[i] is the option that comes to stand at place i
     **changes,
 ) -> Item:  # further fields to change
@@ -92,7 +93,7 @@ def reorder(
         item.model_dump()
         | {
             "options": [item.options[o] for o in order],
-            "key": sorted(place[k] for k in item.key),
+            "key": task_of(item).moved(item.key, place),
             "soft_labels": None if item.soft_labels is None else [item.soft_labels[o] for o in order],
             "order": order,
         }
@@ -222,7 +223,7 @@ def evaluation_set(
         )
     items = list(items)
     for i in items:
-        if i.task != "multiple_choice" or i.base_id is not None:
+        if not task_of(i).choice or i.base_id is not None:
             raise ValueError(
                 f"evaluation_set: items must be base questions of multiple choice; got task {i.task} with base_id"
                 f" {i.base_id!r} ({i.item_id}); "

@@ -16,6 +16,7 @@ from ..ask.rubrics import Rubric
 from ..ask.template import render
 from ..errors import refuse
 from ..records.schema import Item, Judgment, Response, carried, letters
+from ..records.task import task_of
 from .score import says_nothing
 
 # %% auto #0
@@ -49,19 +50,6 @@ def schema(
     return thing(fields | {k: one_of(v) for k, v in rubric.extra.items()})
 
 # %% ../../nbs/steps/04_verdicts.ipynb #d7c14b81
-def _reference(item: Item) -> str:
-    "What is held to be right, as a judge reads it."
-    if item.task == "multiple_choice":
-        return "; ".join(f"{k}: {item.options[ord(k) - 65]}" for k in item.key)
-    if item.task == "extended_matching":
-        return "\n".join(f"{i}: {k}: {item.options[ord(k) - 65]}" for i, k in enumerate(item.key, 1))
-    if item.task == "sequential":
-        return "\n".join(f"Q{i}: {k}" for i, k in enumerate(item.key, 1))
-    if item.task == "multi_label":
-        return "; ".join(item.key) or "none of the list"
-    return item.key[0] if len(item.key) == 1 else f"{item.key[0]} (also: {'; '.join(item.key[1:])})"
-
-
 def _said(r: Response) -> str:
     return (r.text or "").strip() or "(no text)"
 
@@ -120,7 +108,7 @@ def messages(rubric: Rubric, item: Item, texts: Sequence[str]) -> list[dict[str,
     values = _scale(rubric) | {
         "question": item.question,
         "context": "\n".join(f"{prompts._label(k, {})}: {v}" for k, v in item.context.items()),
-        "reference": _reference(item),
+        "reference": task_of(item).reference(item),
         "rationale": item.rationale or "",
         "options": "\n".join(f"{c}: {o}" for c, o in zip(labels, item.options)),
         "language": item.language,

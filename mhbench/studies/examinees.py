@@ -16,9 +16,10 @@ import numpy as np
 
 from ..errors import refuse
 from ..records.schema import Item, Response, letters
+from ..records.task import NOTHING, task_of
 from ..steps.contamination import halves
 from ..steps.prepare import every_prompt
-from ..steps.score import NOTHING, key_of, read_answer
+from ..steps.score import read_answer
 from ..steps.variants import shuffled
 
 # %% auto #0
@@ -74,7 +75,7 @@ def chance_of(
     if known:
         return 1.0
     if not examinee.skill:
-        return 0.0 if item.task == "multi_label" else 1 / len(item.options)
+        return task_of(item).chance(item)
     at = examinee.skill.get(item.category or "", examinee.skill.get("", 0.0))
     level = item.variant.get(_VARIED.get(item.variant.get("set", ""), ""), "")
     return float(np.clip(at + examinee.gap.get(level, 0.0), 0, 1))
@@ -100,22 +101,12 @@ def systematic(
     return np.diff(passed) > 0
 
 # %% ../../nbs/studies/03_examinees.ipynb #a6b511fa
-def _chosen(item: Item, right: np.ndarray, rng: np.random.Generator) -> list[str]:
-    "The letters or labels of an answer that is right, or is not, in each of its parts."
-    names = letters(len(item.options)) if item.task != "multi_label" else item.options
-    if item.task == "extended_matching":
-        other = [str(rng.choice([a for a in names if a != k])) for k in item.key]
-        return [k if ok else o for k, ok, o in zip(item.key, right, other)]
-    wrong = str(rng.choice([a for a in names if a not in key_of(item)]))
-    return key_of(item) if right[0] else sorted([wrong, *key_of(item)[1:]])
-
-
 def _written(item: Item, chosen: Sequence[str]) -> str:
     "An answer as it would stand in a table."
-    if item.task == "multi_label":
-        return json.dumps(list(chosen), ensure_ascii=False) if chosen else NOTHING
-    if item.task == "extended_matching":
+    if item.stems:
         return json.dumps({str(n): a for n, a in enumerate(chosen, 1)})
+    if not task_of(item).choice:
+        return json.dumps(list(chosen), ensure_ascii=False) if chosen else NOTHING
     if item.order is not None:
         return item.options[letters(len(item.options)).index(chosen[0])]
     return ", ".join(chosen)
@@ -129,7 +120,7 @@ def _logprobs(item: Item, chosen: str, sureness: float) -> str:
 
 def _answerable(item: Item) -> bool:
     "Whether an item has options, and is right or wrong by itself."
-    return item.task in ("multiple_choice", "extended_matching", "multi_label")
+    return bool(item.options) and not task_of(item).judged
 
 # %% ../../nbs/studies/03_examinees.ipynb #a454aba8
 def simulate_answers(
@@ -155,10 +146,10 @@ def simulate_answers(
     declared = ["declared_right", "declared_sureness", "declared_memorised"]
     w.writerow(["item_id", "text", "letter_logprobs", *declared, "origin", "canary"])
     for item, chance, right in zip(asked, chances, hits):
-        chosen = _chosen(item, right, rng)
+        chosen = task_of(item).drawn(item, right, rng)
         text = _written(item, chosen)
         _check_read(item, examinee.name, text, chosen)
-        sure = examinee.sureness if item.task == "multiple_choice" and item.order is None else None
+        sure = examinee.sureness if task_of(item).choice and item.order is None else None
         probabilities = "" if sure is None or len(item.key) != 1 else _logprobs(item, chosen[0], sure)
         stated = [f"{chance:.6g}", sure if probabilities else "", "yes" if item.base in known else ""]
         w.writerow([item.item_id, text, probabilities, *stated, "simulated", canary])
@@ -172,7 +163,7 @@ def _level(item: Item) -> str:
 def _check_read(item: Item, name: str, text: str, chosen: Sequence[str]) -> None:
     said = Response(item_id=item.item_id, study=item.study, model=name, mode="zero_shot", text=text)
     got, wanted = read_answer(item, said)[0], list(chosen) or [NOTHING]
-    if got != wanted and (item.task != "multi_label" or set(got) != set(wanted)):
+    if got != wanted and (task_of(item).lettered or set(got) != set(wanted)):
         refuse(f"simulate_answers: an answer must be read as {wanted}; got {text!r}, read as {got}", place=item.item_id)
 
 # %% ../../nbs/studies/03_examinees.ipynb #e6d88ed6

@@ -14,6 +14,7 @@ import pandas as pd
 from scipy import stats
 
 from ...errors import refuse
+from ...records.task import tasks_with
 from ...stats.consensus import _column
 from ...stats.estimate import Estimate, estimate
 from ...stats.metrics import accuracy, f1, precision, recall
@@ -119,7 +120,7 @@ def competency_table(
         refuse(f"competency_table: interval must be case, question or paper; got {interval!r}")
     level = level or (0.99 if interval == "paper" else 0.95)
     rows = []
-    for run, m in scores[scores["task"] == "multiple_choice"].groupby(RUN, sort=True):
+    for run, m in scores[scores["task"].isin(tasks_with("choice"))].groupby(RUN, sort=True):
         for breakdown, name, g in [
             ("all", "all", m),
             *((b, str(k), g) for b in by for k, g in m.dropna(subset=[b]).groupby(b, sort=True)),
@@ -137,7 +138,7 @@ def competency_table(
             counts = outcome_counts(g)
             head |= {"n_missing": counts["n_failed"], "n_refused": counts["n_refused"], "n_unread": counts["n_unread"]}
             if whole is not None:
-                every = of_group(whole[whole["task"] == "multiple_choice"], breakdown, name)
+                every = of_group(whole[whole["task"].isin(tasks_with("choice"))], breakdown, name)
                 head["n_not_asked"] = len(set(every["item_id"]) - set(g["item_id"]))
             if none_read(known):
                 nothing = Estimate.from_limits(np.nan, n=head["n"], n_clusters=head["n_clusters"], level=level).row()

@@ -12,6 +12,7 @@ import pandas as pd
 
 from ...ask.request import parameter_count
 from ...records.schema import Item, Rating
+from ...records.task import tasks_with
 from ...stats.agreement import cohen_kappa, percent_agreement
 from ...stats.estimate import estimate
 from ...steps.rates import wide_cells
@@ -75,7 +76,7 @@ class Choice(NamedTuple):
 
 def choice_scores(scores: pd.DataFrame) -> Choice:  # scores: of the score stage
     "The scores of multiple-choice questions."
-    choice = scores[scores["task"] == "multiple_choice"]
+    choice = scores[scores["task"].isin(tasks_with("choice"))]
     choice = choice.assign(mode=mode_names(choice))  # a majority and its samples stand apart from the plain answer
     return Choice(choice, choice.loc[choice["category"].isna(), "item_id"].nunique())
 

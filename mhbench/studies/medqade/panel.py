@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...ask.cloze import same_string
 from ...errors import refuse
 from ...records.schema import Rating
+from ...tasks.cloze import same_string
 
 # %% auto #0
 __all__ = ['lexical_match', 'Draw', 'stratified_draw', 'Assignment', 'assign', 'label_array', 'tie_breaker_items']

@@ -16,6 +16,7 @@ import pandas as pd
 from ...errors import refuse
 from ...records.labelstudio import Tasks, label_studio_tasks, write_tasks
 from ...records.schema import Item, Rating, Response
+from ...records.task import task_of
 from ...steps.verdicts import _said
 from .load import load_exports
 from mhbench.studies.medqade.panel import (
@@ -58,7 +59,7 @@ def population(
 
     Raises: ValueError for a student without an answer, or where no item is left.
     """
-    items = [i for i in items if i.task == "cloze" and i.key]
+    items = [i for i in items if task_of(i).term]
     plain = [r for r in responses if r.mode == mode and r.sample == 0 and not r.votes]
     answered = {(r.model, r.item_id): _shown(r) for r in plain if r.status != "error"}
     known = sorted({model for model, _ in answered})

@@ -15,6 +15,7 @@ from scipy.special import softmax
 
 from ...errors import refuse
 from ...records.schema import Item, letters
+from ...records.task import task_of
 from ...stats.estimate import estimate, with_width
 from ...stats.hierarchical import PreferenceIntervals
 from ...stats.resample import mean
@@ -118,7 +119,7 @@ def creators_of(
     answers: dict[str, int] = {}
     sources: dict[str, int] = {}
     for i in items:
-        if len(i.key) != 1 or i.task != "multiple_choice" or i.base not in rated:
+        if len(i.key) != 1 or not task_of(i).choice or i.base not in rated:
             continue
         shown = letters(len(i.options)).index(i.key[0])
         option = shown if i.order is None else i.order[shown]

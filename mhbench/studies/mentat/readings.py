@@ -16,6 +16,7 @@ from scipy.stats import binomtest
 
 from ...errors import refuse
 from ...records.schema import Item, Response, letters
+from ...records.task import task_of
 from ...stats.estimate import estimate
 from ...stats.hierarchical import HierarchicalFit, hierarchical_bradley_terry
 from ...stats.preference import pairwise_ties
@@ -345,7 +346,7 @@ def reading_labels(
 ) -> dict[str, pd.DataFrame | None]:  # as score_by_labels takes them; empty where nobody answered such a question
     "The labels of either reading, and those that the items carry, by what a reader calls them."
     known = set(table["question"])
-    rated = [i for i in items if i.base in known and i.task == "multiple_choice"]
+    rated = [i for i in items if i.base in known and task_of(i).choice]
     asked = {i.item_id for i in rated}
     if not any(r.item_id in asked and r.mode != "free_form" for r in responses):
         return {}
@@ -400,7 +401,7 @@ def score_by_labels(
     """
     sets = [set(frame["question"]) for frame in labels.values() if frame is not None]
     known = set.intersection(*sets) if sets else {i.base for i in items}
-    kept = [i for i in items if i.base in known and i.task == "multiple_choice"]
+    kept = [i for i in items if i.base in known and task_of(i).choice]
     asked = [r for r in responses if r.item_id in {i.item_id for i in kept} and r.mode != "free_form"]
     if not asked:
         refuse(

@@ -15,6 +15,7 @@ import pandas as pd
 
 from ...records.draw import draw_items
 from ...records.schema import Item, Judgment, letters
+from ...records.task import tasks_with
 from ...stats.agreement import cohen_kappa
 from ...stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate, proportion
 from ...stats.metrics import f1
@@ -66,7 +67,7 @@ _MEASURES = ("accuracy", "macro F1", "weighted F1")
 
 def _lettered(scores: pd.DataFrame) -> pd.DataFrame:
     "Plain answers to questions with one letter as the key, without those that got no reply."
-    one = scores[(scores["task"] == "multiple_choice") & (scores["answered_by"] == "plain")]
+    one = scores[scores["task"].isin(tasks_with("choice")) & (scores["answered_by"] == "plain")]
     one = one[one["correct"].notna() & (one["key"].map(len) == 1) & (one["sample"] == 0)]
     said = one["answer"].map(lambda a: a[0] if len(a) == 1 else "")
     return one.assign(truth=one["key"].map(lambda k: k[0]), said=said)

@@ -20,12 +20,12 @@ from ...ask.template import render
 from ...errors import refuse
 from ...records.schema import Item, Judgment, Response
 from ...records.table import csv_rows
+from ...records.task import task_of
 from ...stats.agreement import cohen_kappa
 from ...stats.estimate import ESTIMATE_COLUMNS, estimate
 from ...steps.answers import Asked
 from ...steps.generate import _stand_in, _with_system, response
 from ...steps.judge import judge, judge_requests
-from ...steps.verdicts import _reference
 
 # %% auto #0
 __all__ = ['RELEVANCE', 'Tries', 'awaiting', 'question_requests', 'write_questions', 'plan_questions', 'question_sheet', 'Check',
@@ -62,7 +62,7 @@ def question_requests(
     Source: PsychiatryBench, template 10.
     Raises: ValueError for an item that is not open.
     """
-    if other := [i for i in items if i.task != "open"]:
+    if other := [i for i in items if not task_of(i).prose]:
         refuse(f"question_requests: items must be of task open; got {other[0].task}", place=other[0].item_id)
     later = attempt > 0 and not asker.sampling.get("temperature", 1.0)
     sampling = {"temperature": _LATER} if later else {}
@@ -88,7 +88,7 @@ def _first_step(item: Item, dir: str | Path | None) -> list[dict[str, str]]:
     text = prompts._load(path, {"about", "system", "user"})
     values = {
         "context": "\n".join(f"{prompts._label(k, {})}: {v}" for k, v in item.context.items()),
-        "reference": _reference(item),
+        "reference": task_of(item).reference(item),
         "question": item.question,
     }
     return [{"role": r, "content": render(text[r], values, name)} for r in ("system", "user") if r in text]
@@ -219,7 +219,7 @@ def question_sheet(
         row = {
             "item_id": i.item_id,
             "case": case,
-            "approach": _reference(i),
+            "approach": task_of(i).reference(i),
             "question": (_whole(q).text or "").strip(),
         }
         rows.append(row | {"model_says": c.label or "", "rater": "", "relevant": "", "question_instead": ""})

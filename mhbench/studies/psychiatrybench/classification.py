@@ -13,10 +13,11 @@ import numpy as np
 import pandas as pd
 
 from ...records.schema import Item
+from ...records.task import UNKNOWN
 from ...stats.estimate import ESTIMATE_COLUMNS, Estimate
 from ...stats.metrics import indicator
 from ...stats.resample import bootstrap
-from ...steps.score import FAILED, UNKNOWN, none_read, outcome_counts, what_became
+from ...steps.score import FAILED, none_read, outcome_counts, what_became
 from .rows import NORMAL
 
 # %% auto #0

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ...records.schema import Item
+from ...records.task import task_of
 from ...stats.estimate import ESTIMATE_COLUMNS, estimate
 from ...stats.metrics import compare_settings
 from ...stats.tests import mcnemar
@@ -27,7 +28,7 @@ def _separated(items: Sequence[Item]) -> dict[str, list[Item]]:
     "The separated questions of each set, in its order."
     out: dict[str, list[Item]] = {}
     for i in items:
-        if i.task == "multiple_choice" and i.topic == "separated" and i.category == "emi separated":
+        if task_of(i).choice and i.topic == "separated" and i.category == "emi separated":
             out.setdefault(i.cluster, []).append(i)
     return {s: sorted(group, key=lambda i: int(i.origin.get("number", 0))) for s, group in out.items()}
 
@@ -43,7 +44,7 @@ def set_structures(
 
     Source: PsychiatryBench, appendix 1.1.
     """
-    whole = {i.item_id: i for i in items if i.task == "extended_matching" and i.category == "emi"}
+    whole = {i.item_id: i for i in items if task_of(i).per_stem and i.category == "emi"}
     apart = _separated(items)
     rows = []
     for name in dict.fromkeys([*whole, *apart]):
@@ -80,7 +81,7 @@ def format_units(
     for r in plain[plain["category"].isin(["emi", "emi separated"])].itertuples():
         item, answered = by_id[r.item_id], not np.isnan(r.correct)
         said = list(r.answer)
-        if item.task == "extended_matching":
+        if item.stems:
             letters = said if len(said) == len(item.key) else [""] * len(item.key)
             form, given = "full", list(zip(range(1, len(item.key) + 1), letters, item.key))
         else:

@@ -14,10 +14,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from ...ask.labels import parse_labels
 from ...errors import refuse
 from ...records.schema import AWAITING, Id, Record, letters
 from ...records.table import file_text
+from ...tasks.multi_label import parse_labels
 
 # %% auto #0
 __all__ = ['NORMAL', 'PSYCHIATRY_TASKS', 'EMI_FORMS', 'FACTS', 'label_lists']
