@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import refuse
-from ..records.labelstudio import _exported, _value
+from ..records.labelstudio import exported_tasks, value_of
 from ..records.schema import Item, letters
 from ..records.table import csv_rows
 from ..stats.agreement import cohen_kappa, percent_agreement
@@ -131,7 +131,7 @@ def read_key_tasks(
     out: dict[str, str] = {}
     seen: set[str] = set()
     people: set[str] = set()
-    for n, task in enumerate(_exported(path), 1):
+    for n, task in enumerate(exported_tasks(path), 1):
         item_id, place = task["data"]["item_id"], f"{path.name}, task {n}"
         if item_id not in by_id or item_id in seen:
             got = f"{item_id!r}" + (" twice" if item_id in seen else "")
@@ -148,7 +148,7 @@ def read_key_tasks(
             )
         if given:
             last = max(given, key=lambda a: (a.get("updated_at") or a.get("created_at") or "", a.get("id") or 0))
-            said = {r["from_name"]: _value(r, place) for r in last.get("result", [])}.get("answer")
+            said = {r["from_name"]: value_of(r, place) for r in last.get("result", [])}.get("answer")
             if said:
                 out[item_id] = _letter(by_id[item_id], said, name, place)
     return out

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -33,17 +34,17 @@ def _rows(path: Path) -> list[tuple[str, dict]]:  # (place, fields)
         else:
             rows = list(csv_rows(path))
     except (OSError, pa.ArrowException) as e:
-        remedy = "save it as CSV in UTF-8, or as Parquet"
-        refuse(f"load_answers: path must be a CSV or Parquet file; got {e}", place=path.name, remedy=remedy)
+        got = f"{e} ({path.name}); save it as CSV in UTF-8, or as Parquet"
+        refuse(f"load_answers: path must be a CSV or Parquet file; got {got}")
     columns = list(rows[0][1]) if rows else []
     if "item_id" not in columns or not {"text", "letter", "number"} & set(columns):
         got = f"{len(columns)} columns, not these" if columns else "no row"
         rule = "have the columns item_id and text, or in its place letter, or number (of the option, from 1)"
         remedy = "rename its columns; an authors' file of results may come in by `mhbench import STUDY FOLDER`"
-        refuse(f"load_answers: the table must {rule}; got {got}", place=path.name, remedy=remedy)
+        refuse(f"load_answers: the table must {rule}; got {got} ({path.name}); {remedy}")
     return rows
 
-
+# %% ../../nbs/records/07_answers.ipynb #417e108e
 def _order(cell: str | None, n: int, place: str) -> list[int] | None:
     "The order that a cell such as CABDE names: the item's letters as they were shown."
     if not cell:
@@ -51,10 +52,10 @@ def _order(cell: str | None, n: int, place: str) -> list[int] | None:
     shown = [ord(a) - ord("A") for a in str(cell).strip()]
     if sorted(shown) != list(range(n)):
         rule = "name each of the item's letters once, in the order in which they were shown"
-        refuse(f"load_answers: order must {rule}; got {cell!r}", place=place, remedy="write it as CABD")
+        refuse(f"load_answers: order must {rule}; got {cell!r} ({place}); write it as CABD")
     return shown
 
-# %% ../../nbs/records/07_answers.ipynb #417e108e
+
 def _text(row: dict, n: int, place: str) -> str:
     "What was written: the text, or the letter that a letter or a number from 1 stands for."
     if "text" in row:
@@ -65,17 +66,13 @@ def _text(row: dict, n: int, place: str) -> str:
         letter = letters(n)[k - 1] if 0 < k <= n else number
     if letter and letter not in letters(n):
         rule = f"be one of {', '.join(letters(n))}, or a number from 1 to {n}"
-        refuse(
-            f"load_answers: an option must {rule}; got {letter!r}",
-            place=place,
-            remedy="leave it empty where none was given",
-        )
+        refuse(f"load_answers: an option must {rule}; got {letter!r} ({place}); leave it empty where none was given")
     return letter
 
 
 def _sample(text: str | None, place: str) -> int:
     if not (text or "0").isdecimal():
-        refuse(f"load_answers: sample must be a whole number from 0; got {text!r}", place=place, remedy="number them")
+        refuse(f"load_answers: sample must be a whole number from 0; got {text!r} ({place}); number them")
     return int(text or 0)
 
 
@@ -85,33 +82,58 @@ _YES_NO = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0
 def _numbered(cell: str | bool | None, place: str) -> bool:
     said = _YES_NO.get(str(cell or "").strip().casefold())
     if said is None:
-        refuse(
-            f"load_answers: numbered must be yes or no; got {cell!r}",
-            place=place,
-            remedy="yes where options had numbers",
-        )
+        refuse(f"load_answers: numbered must be yes or no; got {cell!r} ({place}); yes where options had numbers")
     return said
 
 # %% ../../nbs/records/07_answers.ipynb #28792cfa
 def _logprobs(cell: str, place: str) -> dict[str, float]:
     try:
-        found = json.loads(cell)
-        return {str(letter): float(x) for letter, x in found.items()}
+        return {str(letter): float(x) for letter, x in json.loads(cell).items()}
     except (ValueError, TypeError, AttributeError):
-        rule, example = "be a JSON object of numbers by letter", '{"A": -0.05, "B": -3.0}'
-        refuse(f"load_answers: letter_logprobs must {rule}; got {cell!r}", place=place, remedy=f"write it as {example}")
+        got = f"{cell!r} ({place}); write it as " + '{"A": -0.05, "B": -3.0}'
+        refuse(f"load_answers: letter_logprobs must be a JSON object of numbers by letter; got {got}")
 
 
-def _said(row: dict, n: int, place: str) -> dict:
+def _came(row: dict, n: int, place: str) -> dict[str, Any]:
     "What was written, with the log-probabilities of the letters where they are known; or why nothing was."
-    status, error, row = row.get("status"), row.get("error") or None, row | {"text": _text(row, n, place)}
+    status, error, text = row.get("status"), row.get("error") or None, _text(row, n, place)
     if status not in STATUSES:  # another tool's words
-        status = "error" if error and not row["text"] else "ok"
+        status = "error" if error and not text else "ok"
     if status == "error":
         return {"status": status, "error": error or "the table says no more"}
     known = row.get("letter_logprobs") or None
-    letters = _logprobs(known, place) if isinstance(known, str) else known
-    return {"status": status, "error": error, "text": row["text"]} | ({"letter_logprobs": letters} if known else {})
+    logprobs = _logprobs(known, place) if isinstance(known, str) else known
+    return {"status": status, "error": error, "text": text, "letter_logprobs": logprobs}
+
+# %% ../../nbs/records/07_answers.ipynb #a712f8f1
+def _asked(
+    table: list[tuple[str, dict]], path: Path, known: Collection[str], others: Collection[str], model: str
+) -> list[tuple[str, dict]]:
+    "The rows to items that are asked; the others are counted and named, or refused where most rows are such."
+    here = [(place, r) for place, r in table if r["item_id"] in known]
+    strange = [r["item_id"] for _, r in table if r["item_id"] not in known]
+    counted = f"of {len(table)} answers of {path.name}"
+    if path.suffix in (".eval", ".json", ".jsonl") and here:  # a log of all questions, of which some are asked here
+        there = {r["item_id"] for _, r in here}
+        print(f"{model}: {len(here)} {counted} are to {len(there)} of the {len(known)} items asked")
+        for what, ids in (
+            ("ids that name no item asked", set(strange)),
+            ("items without an answer", set(known) - there),
+        ):
+            if ids:
+                print(f"  {what}: {len(ids)}, such as {', '.join(sorted(ids)[:3])}")
+        return here
+    unknown = [x for x in strange if x not in others]
+    if len(unknown) < len(strange):
+        print(f"{model}: {len(strange) - len(unknown)} {counted} are to items that are not asked here")
+    if unknown and 2 * len(unknown) < len(here) + len(unknown):
+        named = ", ".join(sorted(set(unknown))[:10]) + (", ..." if len(set(unknown)) > 10 else "")
+        print(f"{model}: {len(unknown)} {counted} name no item and are left out: {named}")
+    elif unknown:
+        got = f"{len(unknown)} that do not, the first {unknown[0]!r} ({path.name})"
+        remedy = "take ids from results/prepare/.../items.parquet"
+        refuse(f"load_answers: item_id must name items of this run; got {got}; {remedy}")
+    return here
 
 # %% ../../nbs/records/07_answers.ipynb #20588fa8
 def load_answers(
@@ -120,9 +142,7 @@ def load_answers(
     model: str,  # whose answers they are: a name for the tables
     *,
     others: Collection[str] = (),  # ids of items that are not asked in this run: answers to them are passed over
-) -> list[
-    Response
-]:  # one a row, in the order of the file; an empty text is an empty answer, or none where `error` says why
+) -> list[Response]:  # one a row, in the order of the file; an empty text is an empty answer, or none after an error
     """Somebody's answers as responses. Columns mode, sample, numbered and order are read where they are given; `order`
     names the item's letters as they were shown (CABDE), where that was another order than the item's. Rows to items
     that neither are asked nor are among `others` are counted, named and passed over, where most rows are not such.
@@ -131,59 +151,23 @@ def load_answers(
     """
     path = Path(path).expanduser()
     if not path.exists():
-        refuse(
-            f"load_answers: path must be a CSV or Parquet file; got {str(path)!r}, which is not there",
-            error=FileNotFoundError,
-        )
-    table = _rows(path)
-    study, n_options = {i.item_id: i.study for i in items}, {i.item_id: len(i.options) for i in items}
-    if path.suffix in (".eval", ".json", ".jsonl"):  # a log of all questions, of which some are asked here
-        known = [(place, r) for place, r in table if r["item_id"] in study]
-        there = {r["item_id"] for _, r in known}
-        of = f"{len(known)} of {len(table)} answers of {path.name}"
-        print(f"{model}: {of} are to {len(there)} of the {len(study)} items asked")
-        strange = list(dict.fromkeys(r["item_id"] for _, r in table if r["item_id"] not in study))
-        for what, ids in (
-            ("ids that name no item asked", strange),
-            ("items without an answer", [*study.keys() - there]),
-        ):
-            if ids:
-                print(f"  {what}: {len(ids)}, such as {', '.join(sorted(ids)[:3])}")
-        table = known or table
-    elif passed := [place for place, r in table if r["item_id"] not in study and r["item_id"] in others]:
-        print(f"{model}: {len(passed)} of {len(table)} answers of {path.name} are to items that are not asked here")
-        table = [(place, r) for place, r in table if place not in set(passed)]
-    unknown = [r["item_id"] for _, r in table if r["item_id"] not in study]
-    if unknown and 2 * len(unknown) < len(table):
-        named = ", ".join(sorted(set(unknown))[:10]) + (", ..." if len(set(unknown)) > 10 else "")
-        print(f"{model}: {len(unknown)} of {len(table)} answers of {path.name} name no item and are left out: {named}")
-        table = [(place, r) for place, r in table if r["item_id"] in study]
-    elif unknown:
-        refuse(
-            f"load_answers: item_id must name items of this run; got {len(unknown)} that do not, the first "
-            f"{unknown[0]!r}",
-            place=f"{path.name}",
-            remedy="take ids from results/prepare/.../items.parquet",
-        )
-    rows = [
-        (
-            place,
-            dict(
-                item_id=r["item_id"],
-                study=study[r["item_id"]],
-                model=model,
-                mode=r.get("mode") or "zero_shot",
-                sample=_sample(r.get("sample"), place),
-                origin=r.get("origin") or "recorded",
-                cost_usd=None,
-                attempts=0,
-                numbered=_numbered(r.get("numbered"), place),
-                order=_order(r.get("order"), n_options[r["item_id"]], place),
-                **_said(r, n_options[r["item_id"]], place),
-            ),
-        )
-        for place, r in table
-    ]
+        got = f"{str(path)!r}, which is not there"
+        refuse(f"load_answers: path must be a CSV or Parquet file; got {got}", error=FileNotFoundError)
+    by_id = {i.item_id: i for i in items}
+    rows = []
+    for place, r in _asked(_rows(path), path, by_id.keys(), others, model):
+        item = by_id[r["item_id"]]
+        fields: dict[str, Any] = {
+            "item_id": item.item_id,
+            "study": item.study,
+            "model": model,
+            "cost_usd": None,
+            "attempts": 0,
+        }
+        fields |= {"mode": r.get("mode") or "zero_shot", "sample": _sample(r.get("sample"), place)}
+        fields |= {"origin": r.get("origin") or "recorded", "numbered": _numbered(r.get("numbered"), place)}
+        fields |= {"order": _order(r.get("order"), len(item.options), place)}
+        rows.append((place, fields | _came(r, len(item.options), place)))
     return validate(rows, Response).records
 
 # %% ../../nbs/records/07_answers.ipynb #1a4a9134

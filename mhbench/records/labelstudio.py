@@ -20,40 +20,29 @@ from .task import task_of
 
 # %% auto #0
 __all__ = ['LABELS', 'DIFFICULTIES', 'WORDS', 'labelling_config', 'Tasks', 'label_studio_tasks', 'write_tasks', 'Annotated',
-           'load_label_studio']
+           'value_of', 'exported_tasks', 'load_label_studio']
 
 # %% ../../nbs/records/06_labelstudio.ipynb #c7a99663
 LABELS = ("Correct", "Incorrect", "Abstain")
 DIFFICULTIES = ("Easy", "Medium", "Hard")
-WORDS = {
-    "en": {
-        "Question": "Question",
-        "Reference": "Reference answer (for orientation)",
-        "Answer": "Answer",
-        "Difficulty": "How hard is the question?",
-        "Comment": "Comment (optional)",
-    },
-    "de": {
-        "Question": "Frage",
-        "Reference": "Referenzantwort (zur Orientierung)",
-        "Answer": "Antwort",
-        "Difficulty": "Wie schwer ist die Frage?",
-        "Comment": "Kommentar (freiwillig)",
-        "Correct": "Richtig",
-        "Incorrect": "Falsch",
-        "Abstain": "Keine Angabe",
-        "Easy": "Einfach",
-        "Medium": "Mittel",
-        "Hard": "Schwer",
-    },
-}
-
-
-def _choices(name: str, to: str, values: Sequence[str], words: Mapping[str, str]) -> str:
-    choice = "".join(f"<Choice value={quoteattr(words.get(v, v))} alias={quoteattr(v)}/>" for v in values)
-    return (
-        f'  <Choices name="{name}" toName="{to}" choice="single" showInline="true" required="true">{choice}</Choices>'
-    )
+_PAGE = ("Question", "Reference", "Answer", "Difficulty", "Comment")
+_ENGLISH = (
+    "Question",
+    "Reference answer (for orientation)",
+    "Answer",
+    "How hard is the question?",
+    "Comment (optional)",
+)
+_GERMAN = (
+    "Frage",
+    "Referenzantwort (zur Orientierung)",
+    "Antwort",
+    "Wie schwer ist die Frage?",
+    "Kommentar (freiwillig)",
+)
+WORDS = {"en": dict(zip(_PAGE, _ENGLISH)), "de": dict(zip(_PAGE, _GERMAN))}
+WORDS["de"] |= {"Correct": "Richtig", "Incorrect": "Falsch", "Abstain": "Keine Angabe"}
+WORDS["de"] |= {"Easy": "Einfach", "Medium": "Mittel", "Hard": "Schwer"}
 
 # %% ../../nbs/records/06_labelstudio.ipynb #5fc2aca6
 def labelling_config(
@@ -68,27 +57,25 @@ def labelling_config(
         refuse(f"labelling_config: n_answers must be at least 1; got {n_answers}")
     if language not in WORDS:
         refuse(f"labelling_config: language must be one of {sorted(WORDS)}; got {language!r}; add its words to WORDS")
-    w = WORDS[language]
-    lines = [
-        "<View>",
-        f"  <Header value={quoteattr(w['Question'])}/>",
-        '  <Text name="question" value="$question"/>',
-        f"  <Header value={quoteattr(w['Reference'])}/>",
-        '  <Text name="reference" value="$reference"/>',
-    ]
+    words = WORDS[language]
+
+    def header(name: str, number: str = "") -> str:
+        return f"  <Header value={quoteattr(words[name] + number)}/>"
+
+    def choices(name: str, to: str, values: Sequence[str]) -> str:
+        each = "".join(f"<Choice value={quoteattr(words.get(v, v))} alias={quoteattr(v)}/>" for v in values)
+        how = 'choice="single" showInline="true" required="true"'
+        return f'  <Choices name="{name}" toName="{to}" {how}>{each}</Choices>'
+
+    lines = ["<View>", header("Question"), '  <Text name="question" value="$question"/>']
+    lines += [header("Reference"), '  <Text name="reference" value="$reference"/>']
     for k in range(1, n_answers + 1):
-        lines += [
-            f"  <Header value={quoteattr(w['Answer'] + ' ' + str(k))}/>",
-            f'  <Text name="answer_{k}" value="$answer_{k}"/>',
-            _choices(f"correctness_{k}", f"answer_{k}", labels, w),
-        ]
+        lines += [header("Answer", f" {k}"), f'  <Text name="answer_{k}" value="$answer_{k}"/>']
+        lines += [choices(f"correctness_{k}", f"answer_{k}", labels)]
     if difficulties:
-        lines += [
-            f"  <Header value={quoteattr(w['Difficulty'])}/>",
-            _choices("difficulty", "question", difficulties, w),
-        ]
+        lines += [header("Difficulty"), choices("difficulty", "question", difficulties)]
     lines += [
-        f"  <Header value={quoteattr(w['Comment'])}/>",
+        header("Comment"),
         '  <TextArea name="comment" toName="question" maxSubmissions="1" rows="2"/>',
         "</View>",
     ]
@@ -101,6 +88,21 @@ class Tasks(NamedTuple):
     config: str  # the labelling configuration
     tasks: dict[str, list[dict]]  # by rater: what the project imports
     key: dict[str, list[str]]  # by item_id: the models behind answer_1, answer_2, ...; never shown to raters
+
+
+def _one_each(responses: Iterable[Response]) -> dict[str, dict[str, str]]:  # by item and model
+    "The text of one answer a model and item."
+    answers: dict[str, dict[str, str]] = {}
+    for r in responses:
+        of = answers.setdefault(r.item_id, {})
+        if r.model in of:
+            got = f"two of {r.model} ({r.item_id}); keep one mode and one sample"
+            refuse(f"label_studio_tasks: responses must be one a model and item; got {got}")
+        if r.text is None:
+            got = f"none of {r.model} with status {r.status} ({r.item_id}); leave the item out, or ask again"
+            refuse(f"label_studio_tasks: responses must have a text; got {got}")
+        of[r.model] = r.text
+    return answers
 
 # %% ../../nbs/records/06_labelstudio.ipynb #180e9f95
 def label_studio_tasks(
@@ -117,23 +119,8 @@ def label_studio_tasks(
     there.
     """
     f = "label_studio_tasks"
-    answers: dict[str, dict[str, str]] = {}
-    for r in responses:
-        of = answers.setdefault(r.item_id, {})
-        if r.model in of:
-            refuse(
-                f"{f}: responses must be one a model and item; got two of {r.model}",
-                place=f"{r.item_id}",
-                remedy="keep one mode and one sample",
-            )
-        if r.text is None:
-            refuse(
-                f"{f}: responses must have a text; got none of {r.model} with status {r.status}",
-                place=f"{r.item_id}",
-                remedy="leave the item out, or ask again",
-            )
-        of[r.model] = r.text
-    models, by_id = sorted({m for of in answers.values() for m in of}), {i.item_id: i for i in items}
+    answers, by_id = _one_each(responses), {i.item_id: i for i in items}
+    models = sorted({m for of in answers.values() for m in of})
     if not models:
         refuse(f"{f}: responses must hold at least one answer; got none")
     key = {}
@@ -142,51 +129,37 @@ def label_studio_tasks(
             refuse(f"{f}: assignment must name items that are there; got {item_id!r}")
         gone = [m for m in models if m not in answers.get(item_id, {})]
         if gone:
-            refuse(
-                f"{f}: every assigned item must have an answer of every model; got none of {gone}", place=f"{item_id}"
-            )
+            refuse(f"{f}: every assigned item must have an answer of every model; got none of {gone} ({item_id})")
         key[item_id] = random.Random(f"{seed}:{item_id}").sample(models, len(models))
     tasks = {}
     for rater, ids in assignment.items():
         if len(set(ids)) != len(ids):
             refuse(f"{f}: assignment must name each item once a rater; got an item twice for {rater!r}")
         order = random.Random(f"{seed}:{rater}").sample(list(ids), len(ids))
-        tasks[rater] = [
-            {
-                "data": {
-                    "item_id": i,
-                    "study": by_id[i].study,
-                    "question": _shown(by_id[i]),
-                    "reference": "; ".join(task_of(by_id[i]).key_texts(by_id[i])),
-                }
-                | {f"answer_{k}": answers[i][m] for k, m in enumerate(key[i], 1)}
-            }
-            for i in order
-        ]
-    return Tasks(
-        labelling_config(len(models), language=language or (items[0].language.split("-")[0] if items else "en")),
-        tasks,
-        key,
-    )
+        tasks[rater] = [{"data": _page(by_id[i], [answers[i][m] for m in key[i]])} for i in order]
+    language = language or (items[0].language.split("-")[0] if items else "en")
+    return Tasks(labelling_config(len(models), language=language), tasks, key)
+
+
+def _page(item: Item, answers: Sequence[str]) -> dict[str, str]:
+    "What a rater sees of an item, under the names of the labelling configuration."
+    shown = {"item_id": item.item_id, "study": item.study, "reference": "; ".join(task_of(item).key_texts(item))}
+    shown["question"] = "\n\n".join([*item.context.values(), task_of(item).for_people(item)])
+    return shown | {f"answer_{k}": text for k, text in enumerate(answers, 1)}
 
 # %% ../../nbs/records/06_labelstudio.ipynb #ff8586df
-def _shown(item: Item) -> str:
-    return "\n\n".join([*item.context.values(), task_of(item).for_people(item)])
-
-
 def write_tasks(
     tasks: Tasks,
     folder: str | Path,  # config.xml and tasks-RATER.json for Label Studio; key.json for you alone
 ) -> list[Path]:
     "Write the files of a round of annotation."
     folder = private_folder(folder, ignored=True)
-    dump = lambda x: json.dumps(x, ensure_ascii=False, indent=1) + "\n"
-    texts = {"config.xml": tasks.config, "key.json": dump(tasks.key)} | {
-        f"tasks-{r}.json": dump(t) for r, t in tasks.tasks.items()
-    }
-    for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
+    texts = {"config.xml": tasks.config}
+    for name, value in {"key": tasks.key, **{f"tasks-{rater}": pages for rater, pages in tasks.tasks.items()}}.items():
+        texts[f"{name}.json"] = json.dumps(value, ensure_ascii=False, indent=1) + "\n"
     files = [folder / name for name in texts]
+    for file, text in zip(files, texts.values()):
+        file.write_text(text, encoding="utf-8")
     make_private(files)
     return files
 
@@ -198,22 +171,20 @@ class Annotated(NamedTuple):
     counts: dict[str, int]  # tasks, annotations, unlabelled, cancelled, superseded, missing
 
 
-def _value(result: Mapping, place: str) -> str | None:
+def value_of(result: Mapping, place: str) -> str | None:
+    "What was chosen or written in one control."
     kind, value = result.get("type"), result.get("value", {})
-    if kind == "choices":
-        got = value.get("choices", [])
-        if len(got) != 1:
-            refuse(f"load_label_studio: a choice must be single; got {got}", place=f"{place}")
-        return got[0]
     if kind == "textarea":
         return "\n".join(value.get("text", [])) or None
-    refuse(
-        f"load_label_studio: results must be choices or textarea; got {kind!r}",
-        place=f"{place}",
-        remedy="import the labelling configuration that label_studio_tasks made",
-    )
+    if kind != "choices":
+        got = f"{kind!r} ({place}); import the labelling configuration that label_studio_tasks made"
+        refuse(f"load_label_studio: results must be choices or textarea; got {got}")
+    got = value.get("choices", [])
+    if len(got) != 1:
+        refuse(f"load_label_studio: a choice must be single; got {got} ({place})")
+    return got[0]
 
-# %% ../../nbs/records/06_labelstudio.ipynb #7629a56a
+
 def _who(annotation: Mapping, raters: str | Mapping[Any, str], place: str) -> str:
     if isinstance(raters, str):
         return raters
@@ -221,31 +192,10 @@ def _who(annotation: Mapping, raters: str | Mapping[Any, str], place: str) -> st
     by = by.get("email", by.get("id")) if isinstance(by, Mapping) else by
     name = raters.get(by, raters.get(str(by)))
     if name is None:
-        refuse(
-            f"load_label_studio: raters must name everyone who annotated; got {by!r}",
-            place=f"{place}",
-            remedy=f"add raters[{by!r}]",
-        )
+        refuse(f"load_label_studio: raters must name everyone who annotated; got {by!r} ({place}); add raters[{by!r}]")
     return name
 
-
-def _exported(path: Path) -> list[dict]:
-    "The tasks of an export, of which every part has the form that Label Studio gives it."
-    try:
-        tasks = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as e:
-        remedy = "export as JSON, neither CSV nor TSV"
-        refuse(f"load_label_studio: path must be the JSON export of a project; got {e}", place=path.name, remedy=remedy)
-    except OSError as e:
-        rule = "be the JSON export of a project"
-        refuse(f"load_label_studio: path must {rule}; got {e.strerror}", place=path.name, error=FileNotFoundError)
-    for n, t in enumerate(tasks if isinstance(tasks, list) else [tasks]):
-        if fault := "an export that is no list" if not isinstance(tasks, list) else _fault_of(t):
-            rule, remedy = "be a list of tasks with data and annotations", "export as JSON, not JSON_MIN"
-            refuse(f"load_label_studio: an export must {rule}; got {fault} ({path.name}, task {n + 1})", remedy=remedy)
-    return tasks
-
-# %% ../../nbs/records/06_labelstudio.ipynb #954987c8
+# %% ../../nbs/records/06_labelstudio.ipynb #7629a56a
 def _fault_of(task: Any) -> str:
     "What is wrong with the form of a task; empty where nothing is."
     if not isinstance(task, dict) or not isinstance(task.get("data"), dict):
@@ -264,6 +214,23 @@ def _fault_of(task: Any) -> str:
                 return "a result whose value is none"
     return ""
 
+
+def exported_tasks(path: Path) -> list[dict]:
+    "The tasks of an export, of which every part has the form that Label Studio gives it."
+    rule = "load_label_studio: path must be the JSON export of a project"
+    try:
+        tasks = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as e:
+        refuse(f"{rule}; got {e} ({path.name}); export as JSON, neither CSV nor TSV")
+    except OSError as e:
+        refuse(f"{rule}; got {e.strerror} ({path.name})", error=FileNotFoundError)
+    listed = isinstance(tasks, list)
+    for n, task in enumerate(tasks if listed else [tasks], 1):
+        if fault := _fault_of(task) if listed else "an export that is no list":
+            got = f"{fault} ({path.name}, task {n}); export as JSON, not JSON_MIN"
+            refuse(f"load_label_studio: an export must be a list of tasks with data and annotations; got {got}")
+    return tasks
+
 # %% ../../nbs/records/06_labelstudio.ipynb #126a5e78
 def load_label_studio(
     path: str | Path,  # the JSON export of a project
@@ -279,71 +246,53 @@ def load_label_studio(
     none.
     """
     path = Path(path)
-    tasks = _exported(path)
+    tasks = exported_tasks(path)
     counts = Counter(tasks=len(tasks), annotations=0, unlabelled=0, cancelled=0, superseded=0, missing=0)
-    last: dict[tuple, tuple] = {}  # (item, rater) -> its latest annotation: (when, what, data, place)
+    last: dict[tuple, tuple] = {}  # (item, rater) -> its latest annotation: (when, what, study, place)
     for t in tasks:
         item_id, place = t["data"].get("item_id"), f"{path.name}:task {t.get('id')}"
         if item_id not in key:
-            refuse(
-                f"load_label_studio: key must hold every item of the export; got none for {item_id!r}",
-                place=f"{place}",
-                remedy="pass the key that was made with these tasks",
-            )
-        if not t["annotations"]:
-            counts["unlabelled"] += 1
+            got = f"none for {item_id!r} ({place}); pass the key that was made with these tasks"
+            refuse(f"load_label_studio: key must hold every item of the export; got {got}")
+        counts["unlabelled"] += not t["annotations"]
+        counts["annotations"] += len(t["annotations"])
         for a in t["annotations"]:
-            counts["annotations"] += 1
             if a.get("was_cancelled"):
                 counts["cancelled"] += 1
                 continue
-            who, when = _who(a, raters, place), (a.get("updated_at") or a.get("created_at") or "", a.get("id") or 0)
+            who = _who(a, raters, place)
+            when = (a.get("updated_at") or a.get("created_at") or "", a.get("id") or 0)
             old = last.get((item_id, who))
-            if old:
-                counts["superseded"] += 1
+            counts["superseded"] += old is not None
             if not old or when >= old[0]:
-                last[item_id, who] = (when, a, t["data"], f"{place}:annotation {a.get('id')}")
-    rows = [
-        row
-        for (item_id, who), (_, a, data, place) in last.items()
-        for row in _rows(item_id, who, a, data, place, key[item_id], labels, difficulties, counts)
-    ]
+                last[item_id, who] = (when, a, t["data"].get("study"), f"{place}:annotation {a.get('id')}")
+    rows = []
+    for (item_id, who), (_, a, study, place) in last.items():
+        controls = {f"correctness_{k}": (model, labels) for k, model in enumerate(key[item_id], 1)}
+        controls |= {"difficulty": ("difficulty", difficulties)} if difficulties else {}
+        found, comment = _labels(a, controls, place)
+        counts["missing"] += len(controls) - len(found)
+        same = {"item_id": item_id, "study": study, "rater": who, "session": str(a.get("id")), "comment": comment}
+        rows += [(place, same | {"target": target, "label": label, "source": place}) for target, label in found]
     return Annotated(validate(rows, Rating).records, dict(counts))
 
-# %% ../../nbs/records/06_labelstudio.ipynb #697ad256
-def _rows(item_id, who, annotation, data, place, models, labels, difficulties, counts):
-    got = {r["from_name"]: _value(r, place) for r in annotation.get("result", [])}
-    wanted = {f"correctness_{k}": (m, labels) for k, m in enumerate(models, 1)} | (
-        {"difficulty": ("difficulty", difficulties)} if difficulties else {}
-    )
-    unknown = sorted(set(got) - set(wanted) - {"comment"})
-    if unknown:
-        refuse(
-            f"load_label_studio: results must be of the controls {sorted(wanted)}; got {unknown}",
-            place=f"{place}",
-            remedy="the key is of another round",
-        )
-    for name, (target, allowed) in wanted.items():
+
+def _labels(
+    annotation: Mapping,
+    controls: Mapping[str, tuple[str, Sequence[str]]],  # name -> what it rates, and its labels
+    place: str,
+) -> tuple[list[tuple[str, str]], str | None]:  # (what is rated, label) of each control that was set; the comment
+    "What one annotation says."
+    got = {r["from_name"]: value_of(r, place) for r in annotation.get("result", [])}
+    if unknown := sorted(set(got) - set(controls) - {"comment"}):
+        named = f"{unknown} ({place}); the key is of another round"
+        refuse(f"load_label_studio: results must be of the controls {sorted(controls)}; got {named}")
+    found = []
+    for name, (target, allowed) in controls.items():
         label = got.get(name)
-        if label is None:
-            counts["missing"] += 1
-            continue
-        if label not in allowed:
-            refuse(
-                f"load_label_studio: label must be one of {list(allowed)}; got {label!r} for {name}",
-                place=f"{place}",
-                remedy="keep the aliases of the labelling configuration",
-            )
-        yield (
-            place,
-            dict(
-                item_id=item_id,
-                study=data.get("study"),
-                rater=who,
-                target=target,
-                label=label,
-                session=str(annotation.get("id")),
-                comment=got.get("comment"),
-                source=place,
-            ),
-        )
+        if label is not None and label not in allowed:
+            where = f"{label!r} for {name} ({place}); keep the aliases of the labelling configuration"
+            refuse(f"load_label_studio: label must be one of {list(allowed)}; got {where}")
+        if label is not None:
+            found.append((target, label))
+    return found, got.get("comment")

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import refuse
+from .schema import letters
 
 # %% auto #0
-__all__ = ['Logged', 'LETTERS', 'log_rows']
+__all__ = ['Logged', 'log_rows']
 
 # %% ../../nbs/records/10_logs.ipynb #e3fe7ac6
 Logged = tuple[str, dict[str, Any]]  # (place, fields): item_id, text, sample, error, letter_logprobs
@@ -47,8 +48,8 @@ def _inspect_samples(path: Path) -> list[dict]:
             found = [i for i in z.infolist() if i.filename.startswith("samples/") and i.filename.endswith(".json")]
             return [json.loads(_unpacked(z, i)) for i in found]
     except (NotImplementedError, zipfile.BadZipFile) as e:
-        remedy = "write it anew with `inspect log convert --to json`"
-        refuse(f"load_answers: path must be an archive that can be unpacked; got {e}", place=path.name, remedy=remedy)
+        got = f"{e} ({path.name}); write it anew with `inspect log convert --to json`"
+        refuse(f"load_answers: path must be an archive that can be unpacked; got {got}")
 
 # %% ../../nbs/records/10_logs.ipynb #9d09e421
 _ZSTANDARD = 93  # of the ZIP format's methods
@@ -83,9 +84,6 @@ def _of_batch(lines: list[dict], name: str) -> Iterator[Logged]:
         yield f"{name}:{k}", said | ({} if good else {"error": json.dumps(error or response)[:500]})
 
 # %% ../../nbs/records/10_logs.ipynb #7132ca44
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-
-
 def _of_harness(lines: list[dict], name: str) -> Iterator[Logged]:
     kept = lines[0].get("filter")
     for k, line in enumerate(lines, 1):
@@ -97,7 +95,8 @@ def _of_harness(lines: list[dict], name: str) -> Iterator[Logged]:
         if found and isinstance(found[0], (list, tuple)) and len(found[0]) == 2 and _is_number(found[0][0]):
             logprobs = [float(r[0]) for r in found]
             best = max(range(len(logprobs)), key=logprobs.__getitem__)
-            said |= {"text": LETTERS[best], "letter_logprobs": dict(zip(LETTERS, logprobs))}
+            names = letters(len(logprobs))
+            said |= {"text": names[best], "letter_logprobs": dict(zip(names, logprobs))}
         else:
             first = found[0] if found else ""
             while isinstance(first, (list, tuple)):
@@ -120,21 +119,19 @@ def log_rows(path: str | Path) -> list[Logged] | None:  # None: it is no log tha
     Raises: ValueError for a log that is cut or cannot be unpacked here.
     """
     path = Path(path)
+    if path.suffix not in (".eval", ".json", ".jsonl"):
+        return None
     try:
-        if path.suffix == ".eval":
-            return list(_of_inspect(_inspect_samples(path), path.name))
-        if path.suffix == ".json":
-            return list(_of_inspect(_inspect_samples(path), path.name))
         if path.suffix != ".jsonl":
-            return None
+            return list(_of_inspect(_inspect_samples(path), path.name))
         lines = [json.loads(x) for x in path.read_text(encoding="utf-8").split("\n") if x.strip()]
     except (KeyError, ValueError) as e:
         said = f"{type(e).__name__}: {e}"[:200]
-        refuse(f"load_answers: path must be a whole log; got {said}", place=path.name)
+        refuse(f"load_answers: path must be a whole log; got {said} ({path.name})")
     if lines and "custom_id" in lines[0]:
         return list(_of_batch(lines, path.name))
     if lines and {"doc", "resps"} <= set(lines[0]):
         return list(_of_harness(lines, path.name))
-    got = sorted(lines[0]) if lines else "no line"
+    got = f"{sorted(lines[0]) if lines else 'no line'} ({path.name})"
     remedy = "samples_*.jsonl of lm-evaluation-harness, or the output file of a batch"
-    refuse(f"load_answers: path must be a log that is known here; got {got}", place=path.name, remedy=remedy)
+    refuse(f"load_answers: path must be a log that is known here; got {got}; {remedy}")

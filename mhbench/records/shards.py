@@ -6,15 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from operator import attrgetter
-from pathlib import Path
 from typing import Any, TypeVar
 
 from ..errors import refuse
-from .schema import R, read_records, write_records
 
 # %% auto #0
-__all__ = ['shard', 'merge', 'merge_records']
+__all__ = ['shard', 'merge']
 
 # %% ../../nbs/records/04_shards.ipynb #cafa8d4d
 _T = TypeVar("_T")
@@ -50,12 +47,10 @@ def merge(
     if key is not None:
         seen: dict[Any, int] = {}
         for s, part in enumerate(parts):
-            for x in part:
-                if (k := key(x)) in seen:
-                    refuse(
-                        f"merge: shards must not overlap; got {k!r} in shards {seen[k]} and {s}; run both over the "
-                        "same items"
-                    )
+            for k in map(key, part):
+                if k in seen:
+                    got = f"{k!r} in shards {seen[k]} and {s}; run both over the same items"
+                    refuse(f"merge: shards must not overlap; got {got}")
                 seen[k] = s
     if order is None:
         return out
@@ -63,40 +58,6 @@ def merge(
     extra = [by(x) for x in out if by(x) not in place]
     missing = sorted(set(place) - {by(x) for x in out}, key=place.__getitem__)
     if extra or missing:
-        refuse(
-            f"merge: shards must cover the items exactly; got {len(extra)} unknown {extra[:3]} and {len(missing)} "
-            f"missing {missing[:3]}; run the missing shard"
-        )
+        got = f"{len(extra)} unknown {extra[:3]} and {len(missing)} missing {missing[:3]}; run the missing shard"
+        refuse(f"merge: shards must cover the items exactly; got {got}")
     return sorted(out, key=lambda x: place[by(x)])
-
-# %% ../../nbs/records/04_shards.ipynb #3be8068d
-def merge_records(
-    paths: Sequence[str | Path],  # the Parquet files of shards 0, 1, ...
-    record: type[R],  # what they hold
-    out: str | Path,
-    *,
-    order: Sequence[str] | None = None,  # item ids in the order of one process
-) -> Path:
-    "Merge the tables of shards into the table that one process writes, byte for byte."
-    unique = lambda r: tuple(
-        getattr(r, f)
-        for f in (
-            "item_id",
-            "study",
-            "model",
-            "mode",
-            "sample",
-            "temperature",
-            "judge",
-            "kind",
-            "rubric",
-            "other",
-            "repeat",
-            "rater",
-            "target",
-        )
-        if f in record.model_fields
-    )
-    return write_records(
-        merge([read_records(p, record) for p in paths], key=unique, order=order, by=attrgetter("item_id")), out, record
-    )
