@@ -12,6 +12,8 @@ from pathlib import Path
 import yaml
 from sphinx.cmd.build import main as sphinx
 
+from mhbench.run.shape import stage_classes
+from mhbench.steps.parameters import GIVEN
 from mhbench.studies.corpus import load_corpus
 from mhbench.studies.demo import demo_card, demo_path
 
@@ -89,7 +91,7 @@ def signature(source: str, node: ast.FunctionDef | ast.ClassDef) -> str:
     kept = lines[node.lineno - 1 : first]
     if isinstance(node, ast.ClassDef):
         fields = [n for n in node.body if isinstance(n, ast.AnnAssign)]
-        kept = [lines[node.lineno - 1], *(lines[n.lineno - 1] for n in fields)]
+        kept = [lines[node.lineno - 1], *(line for n in fields for line in lines[n.lineno - 1 : n.end_lineno])]
     return "\n".join(kept)
 
 
@@ -179,6 +181,32 @@ def studies() -> None:
     write("studies/index.md", "# Studies\n\nFive papers, one pipeline.\n\n" + toctree(list(STUDIES)))
 
 
+def takes(schema: dict) -> str:
+    "What may stand in a place of params.yaml, in a few words."
+    if "anyOf" in schema:
+        return " or ".join(map(takes, schema["anyOf"]))
+    if "enum" in schema or "const" in schema:
+        return ", ".join(map(str, schema.get("enum", [schema.get("const")])))
+    words = {"integer": "whole number", "string": "text", "boolean": "true or false", "array": "list"}
+    kind = schema.get("type", "mapping").replace("object", "mapping")
+    bounds = [f"{word} {schema[key]}" for word, key in (("from", "minimum"), ("to", "maximum")) if key in schema]
+    return " ".join([words.get(kind, kind), *bounds])
+
+
+def parameters() -> None:
+    "A table a stage: what each parameter takes, what the notebook runs with by itself, and what it is."
+    out = ["# Parameters\n\nWhat a stage's section of `params.yaml` may hold, and what its notebook takes by itself.\n"]
+    for stage, declared in sorted(stage_classes().items()):
+        properties = declared.model_json_schema()["properties"]
+        out += [f"## {stage}\n\n{declared.__doc__}\n", "| parameter | takes | by itself | |", "|---|---|---|---|"]
+        for name, f in declared.model_fields.items():
+            if name not in GIVEN:
+                about = (f.description or "").replace("|", "\\|")
+                out.append(f"| `{name}` | {takes(properties[name])} | `{json.dumps(f.default)}` | {about} |")
+        out.append("")
+    write("parameters.md", "\n".join(out))
+
+
 def main() -> int:
     shutil.rmtree(TOP / "_docs", ignore_errors=True)
     SOURCE.mkdir(parents=True)
@@ -187,6 +215,7 @@ def main() -> int:
     notebooks()
     executed()
     api()
+    parameters()
     studies()
     jobs = ["-j", "2", "-q", "-c", str(TOP / "docs")]
     extra = ["-D", f"html_extra_path={SOURCE / 'extra'}"] if (SOURCE / "extra").exists() else []

@@ -9,7 +9,7 @@ import copy
 import datetime
 import difflib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -19,15 +19,13 @@ from pydantic import ValidationError
 
 from ..ask.secrets import plain, secret_header
 from ..errors import refuse
-from .shape import GIVEN, model_of
+from .shape import model_of
+from ..steps.parameters import GIVEN
 
 # %% auto #0
-__all__ = ['TEXT_KEY', 'Fault', 'read_tree', 'file_keys', 'shown', 'nearest', 'listed', 'Finding', 'misshapen', 'refuse_all']
+__all__ = ['TEXT_KEY', 'Fault', 'Written', 'read_tree', 'shown', 'nearest', 'listed', 'misshapen', 'refuse_all']
 
 # %% ../../nbs/run/03_mistakes.ipynb #dc8325fe
-_MOST_NODES = 1_000_000  # of the tree with every alias written out
-
-
 class Fault(NamedTuple):
     "One mistake."
 
@@ -36,11 +34,20 @@ class Fault(NamedTuple):
     got: str
     remedy: str = ""
 
+    def __str__(self) -> str:
+        return f"{'.'.join(map(str, self.path))} must {self.rule}; got {self.got}"
 
-def _unreadable(path: Path, rule: str, got: str, remedy: str, line: int | None = None) -> NoReturn:
-    refuse(
-        f"load_params: {path.name} must {rule}; got {got}", place="" if line is None else f"line {line}", remedy=remedy
-    )
+
+class Written(NamedTuple):
+    "A YAML file as it was read."
+
+    content: Any
+    lines: dict[tuple, int]  # entry -> its line
+    faults: list[Fault]  # keys that are wrong by themselves
+
+
+def _unreadable(path: Path, rule: str, got: str, remedy: str, place: str = "") -> NoReturn:
+    refuse(f"load_params: {path.name} must {rule}; got {got}", place=place, remedy=remedy)
 
 
 def _text(path: Path) -> str:
@@ -56,60 +63,12 @@ def _text(path: Path) -> str:
     except OSError as e:
         _unreadable(path, "be readable", f"{e.strerror}", "mend its permissions")
 
-# %% ../../nbs/run/03_mistakes.ipynb #3efd4782
-def read_tree(path: Path) -> tuple[Any, yaml.Node]:
-    """What a YAML file says, and its nodes, which know their lines.
-
-    Raises: ValueError for what is no file, no UTF-8, no YAML or no mapping; a tag that would run something is no YAML.
-    """
-    said, node = _composed(path, _text(path))
-    if not isinstance(node, yaml.MappingNode):
-        got = "nothing" if node is None else "a list" if isinstance(node, yaml.SequenceNode) else "a text"
-        _unreadable(
-            path,
-            "hold the entries seed, run, studies, models, endpoints",
-            got,
-            "compare it with `git diff params.yaml`",
-        )
-    return copy.deepcopy(said), node
-
-# %% ../../nbs/run/03_mistakes.ipynb #db077e8c
-@lru_cache(maxsize=8)  # a command reads the same text several times
-def _composed(path: Path, text: str) -> tuple[Any, Any]:
-    "The file's content and its nodes."
-    try:
-        loader = yaml.SafeLoader(text)  # the one in C ends the process where entries nest without end
-        node: Any = loader.get_single_node()
-        huge = node is not None and _size(node, {}) > _MOST_NODES
-        said = None if huge or node is None else loader.construct_document(node)
-    except yaml.MarkedYAMLError as e:
-        line = 0 if e.problem_mark is None else e.problem_mark.line
-        tab = any("\t" in t for t in text.split("\n")[line : line + 1])
-        remedy = "indent with spaces, not with a tab" if tab else "look for a bracket, a quote or a colon at that place"
-        _unreadable(path, "be YAML", plain(e.problem or "something else"), remedy, line + 1)
-    except (yaml.YAMLError, ValueError) as e:
-        _unreadable(path, "be YAML", plain(str(e))[:100], "take the odd character out")
-    except RecursionError:
-        _unreadable(path, "be of a depth that can be read", "entries in entries without end", "write them out")
-    if huge:
-        _unreadable(path, "be of a size that can be read", "aliases of aliases", "write the entries out")
-    return said, node
-
-
-def _size(node: yaml.Node, known: dict[int, int]) -> int:
-    "How many nodes there are, an alias counting as what it stands for."
-    if id(node) not in known:
-        known[id(node)] = _MOST_NODES + 1  # a node inside of itself has no end
-        inner = [n for pair in node.value for n in pair] if isinstance(node, yaml.MappingNode) else node.value
-        known[id(node)] = 1 + sum(_size(n, known) for n in inner) if not isinstance(node, yaml.ScalarNode) else 1
-    return known[id(node)]
-
 # %% ../../nbs/run/03_mistakes.ipynb #ba52da50
-_STR = "tag:yaml.org,2002:str"
 TEXT_KEY = "be named by a text"
+_MOST_ENTRIES = 200_000
 
 
-def _walk(node: yaml.Node, path: tuple = ()) -> Iterator[tuple[tuple, int, yaml.Node | None]]:
+def _walk(node: yaml.Node | None, path: tuple = ()) -> Iterator[tuple[tuple, int, yaml.Node | None]]:
     "Every entry: its path, its line, and the node of its key where it has one."
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
@@ -122,19 +81,55 @@ def _walk(node: yaml.Node, path: tuple = ()) -> Iterator[tuple[tuple, int, yaml.
             yield from _walk(value, (*path, i))
 
 
-def file_keys(node: yaml.Node) -> tuple[dict[tuple, int], list[Fault]]:
+def _keys(node: yaml.Node | None) -> tuple[dict[tuple, int], list[Fault]]:
     "The line of every entry, and the keys that are wrong by themselves."
     lines: dict[tuple, int] = {}
-    found = []
+    faults = []
     for path, line, key in _walk(node):
-        if key is not None and key.tag == "tag:yaml.org,2002:merge":
+        tag = "" if key is None else key.tag.removeprefix("tag:yaml.org,2002:")
+        if tag == "merge":
             continue
-        if key is not None and key.tag != _STR:
-            found.append(Fault(path, TEXT_KEY, f"{path[-1]}", f'put it in quotes: "{path[-1]}"'))
-        elif key is not None and path in lines:
-            found.append(Fault(path, "stand once", f"it again, first in line {lines[path]}", "take one of the two out"))
+        if tag not in ("", "str"):
+            faults.append(Fault(path, TEXT_KEY, f"{path[-1]}", f'put it in quotes: "{path[-1]}"'))
+        elif tag and path in lines:
+            got = f"it again, first in line {lines[path]}"
+            faults.append(Fault(path, "stand once", got, "take one of the two out"))
         lines[path] = line
-    return lines, found
+        if len(lines) > _MOST_ENTRIES:
+            raise OverflowError
+    return lines, faults
+
+# %% ../../nbs/run/03_mistakes.ipynb #73f4278b
+@lru_cache(maxsize=8)  # a command reads the same text several times
+def _read(path: Path, text: str) -> Written:
+    try:
+        loader = yaml.SafeLoader(text)  # the one in C ends the process where entries nest without end
+        node: Any = loader.get_single_node()
+        lines, faults = _keys(node)
+        return Written(node and loader.construct_document(node), lines, faults)
+    except yaml.MarkedYAMLError as e:
+        line = 0 if e.problem_mark is None else e.problem_mark.line
+        tab = any("\t" in t for t in text.split("\n")[line : line + 1])
+        remedy = "indent with spaces, not with a tab" if tab else "look for a bracket, a quote or a colon at that place"
+        _unreadable(path, "be YAML", plain(e.problem or "something else"), remedy, f"line {line + 1}")
+    except (yaml.YAMLError, ValueError) as e:
+        _unreadable(path, "be YAML", plain(str(e))[:100], "take the odd character out")
+    except (RecursionError, OverflowError):
+        got = "aliases of aliases, or entries in entries without end"
+        _unreadable(path, "be of a size that can be read", got, "write the entries out")
+
+
+def read_tree(path: Path) -> Written:
+    """What a YAML file says, and the lines of its entries.
+
+    Raises: ValueError for what is no file, no UTF-8, no YAML or no mapping; a tag that would run something is no YAML.
+    """
+    written = _read(path, _text(path))
+    if not isinstance(written.content, dict):
+        got = {type(None): "nothing", list: "a list"}.get(type(written.content), "a text")
+        rule = "hold the entries seed, run, studies, models, endpoints"
+        _unreadable(path, rule, got, "compare it with `git diff params.yaml`")
+    return written._replace(content=copy.deepcopy(written.content))
 
 # %% ../../nbs/run/03_mistakes.ipynb #f233cd9a
 _RULES = {  # pydantic's type of a finding -> what continues "must"
@@ -182,82 +177,74 @@ def listed(words: Any) -> str:
     return ", ".join(named[:20]) + (f" and {len(named) - 20} more" if len(named) > 20 else "")
 
 # %% ../../nbs/run/03_mistakes.ipynb #4bc1661d
-class Finding(NamedTuple):
-    "One of pydantic's findings, with its place in the file."
-
-    path: tuple[str | int, ...]
-    kind: str
-    value: Any
-    bounds: dict[str, Any]
-    said: str
-
-
-def _placed(error: Any, p: Any) -> Finding:
-    """A finding, its place without what pydantic puts in besides: which member of a union it tried, and that it is a
-    key that does not fit.
+def _placed(error: Any, p: Any) -> dict[str, Any]:
+    """A finding with its place in the file: without what pydantic says there besides, which member of a union it tried,
+    or that a key does not fit.
     """
     path: list[str | int] = []
-    here, value = p, error["input"]
+    here = p
     for part in error["loc"]:
-        inside = isinstance(here, dict) and part in here
-        if inside or (isinstance(here, list) and isinstance(part, int)):
+        if (isinstance(here, dict) and part in here) or (isinstance(here, list) and isinstance(part, int)):
             here = here[part]
             path.append(part)
     if error["loc"][-1] == "[key]":
         path.pop()
     if error["type"] == "missing":
-        path.append(error["loc"][-1])
-        value = None
-    return Finding(tuple(path), error["type"], value, error.get("ctx", {}), error["msg"])
+        return error | {"loc": (*path, error["loc"][-1]), "input": None}
+    return error | {"loc": tuple(path)}
 
 
-def _told_apart(found: list[Finding]) -> list[Finding]:
-    "Of the members of a union that an entry fits none of: those that say most, or all of their types in one."
-    out: list[Finding] = []
+def _told_apart(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    "Where an entry fits no member of a union: the finding that says most, or all types in one."
+    out = []
     for f in found:
-        same = [g for g in found if g.path == f.path]
-        deeper = any(g.path[: len(f.path)] == f.path and g.path != f.path for g in found)
-        types = [g for g in same if g.kind.endswith("_type")]
+        path = f["loc"]
+        types = [g for g in found if g["loc"] == path and g["type"].endswith("_type")]
         if f not in types:
             out.append(f)
-        elif f is types[0] and not deeper and len(types) == len(same):
-            rules = [_RULES[types[0].kind], *(_RULES[g.kind].removeprefix("be ") for g in types[1:])]
-            out.append(f._replace(said=" or ".join(rules)))
+        elif f is types[0] and not any(g["loc"][: len(path)] == path and g not in types for g in found):
+            others = [_RULES[g["type"]].removeprefix("be ") for g in types[1:]]
+            out.append(f | {"msg": " or ".join([_RULES[f["type"]], *others])})
     return out
 
 # %% ../../nbs/run/03_mistakes.ipynb #76abb1f2
-def _remedy(rule: str, value: Any) -> str:
-    "What to do about a value of another type."
-    if isinstance(value, (datetime.date, datetime.datetime)) or ("a text" in rule and isinstance(value, (int, float))):
-        return f'put it in quotes: "{value}"'
-    if "number" in rule and isinstance(value, str):
-        return "write a number, without quotes" + ("; null stands for none" if value in ("none", "None") else "")
-    if "a list" in rule and isinstance(value, str):
-        return f"put it in brackets: [{shown(value).strip(chr(39))}]"
-    return "give it a value, or take the entry out" if value is None else ""
+def _of_type(path: tuple, rule: str, value: Any) -> Fault:
+    "A value of another type."
+    got, remedy = shown(value, str(path[-1]) if path else ""), ""
+    if isinstance(value, datetime.date):
+        got = f"{value}, which YAML takes for a date"
+    if isinstance(value, datetime.date) or ("a text" in rule and isinstance(value, (int, float))):
+        remedy = f'put it in quotes: "{value}"'
+    elif "number" in rule and isinstance(value, str):
+        remedy = "write a number, without quotes" + ("; null stands for none" if value in ("none", "None") else "")
+    elif "a list" in rule and isinstance(value, str):
+        remedy = f"put it in brackets: [{got.strip(chr(39))}]"
+    elif value is None:
+        remedy = "give it a value, or take the entry out"
+    return Fault(path, rule, got, remedy)
 
 
-def _fault(f: Finding, known: Callable[[tuple], dict]) -> Fault:
-    "A finding in words; `known` gives the entries that are declared in a place."
-    name = str(f.path[-1]) if f.path else ""
-    if f.kind == "extra_forbidden":
-        return _unknown(f.path, known(f.path[:-1]))
-    if f.kind == "string_pattern_mismatch" and name == "sha256":
-        return Fault(f.path, "be a SHA-256, 64 hexadecimal digits", shown(f.value), "let `mhbench import` write it")
-    if f.kind == "string_pattern_mismatch":
+def _fault(f: dict[str, Any], schema: dict) -> Fault:
+    "A finding in words."
+    path, kind, value, bounds = f["loc"], f["type"], f["input"], f.get("ctx", {})
+    name = str(path[-1]) if path else ""
+    if kind == "extra_forbidden":
+        return _unknown(path, _declared(schema, path[:-1]))
+    if kind == "string_pattern_mismatch" and name == "sha256":
+        return Fault(path, "be a SHA-256, 64 hexadecimal digits", shown(value), "let `mhbench import` write it")
+    if kind == "string_pattern_mismatch":
         rule = "have names of letters, digits, '.', '_' and '-'"
-        return Fault(f.path, rule, shown(f.value), "rename it: results and stages are named after it")
-    if f.kind == "literal_error":
-        words = re.findall(r"'([^']*)'", f.bounds["expected"])
-        otherwise = "take one of these" + ("; null stands for none" if f.value in ("none", "None") else "")
-        return Fault(f.path, f"be one of {listed(words)}", shown(f.value, name), nearest(f.value, words, otherwise))
-    if f.kind not in _RULES:
-        return Fault(f.path, "hold together", plain(f.said.removeprefix("Value error, "))[:100])
-    if f.kind.endswith("_type"):
-        date = ", which YAML takes for a date" if isinstance(f.value, datetime.date) else ""
-        return Fault(f.path, f.said, shown(f.value, name) + date, _remedy(f.said, f.value))
-    bounds = {k: int(v) if isinstance(v, float) and v == int(v) else v for k, v in f.bounds.items()}
-    return Fault(f.path, _RULES[f.kind].format(**bounds), shown(f.value, name), "add it" if f.kind == "missing" else "")
+        return Fault(path, rule, shown(value), "rename it: results and stages are named after it")
+    if kind == "literal_error":
+        words = re.findall(r"'([^']*)'", bounds["expected"])
+        otherwise = "take one of these" + ("; null stands for none" if value in ("none", "None") else "")
+        return Fault(path, f"be one of {listed(words)}", shown(value, name), nearest(value, words, otherwise))
+    if kind.endswith("_type"):
+        return _of_type(path, f["msg"], value)
+    if kind not in _RULES:
+        return Fault(path, "hold together", plain(f["msg"].removeprefix("Value error, "))[:100])
+    numbers = {k: int(v) if isinstance(v, float) and v == int(v) else v for k, v in bounds.items()}
+    return Fault(path, _RULES[kind].format(**numbers), shown(value, name), "add it" if kind == "missing" else "")
 
 # %% ../../nbs/run/03_mistakes.ipynb #1ea14abb
 def _unknown(path: tuple, known: Mapping[str, Any]) -> Fault:
@@ -295,30 +282,20 @@ def misshapen(p: Any, top: Path | None = None) -> list[Fault]:
     except ValidationError as e:
         found = [_placed(x, p) for x in e.errors(include_url=False)]
     schema = model.model_json_schema()
-    return [_fault(f, lambda path: _declared(schema, path)) for f in _told_apart(found)]
+    return [_fault(f, schema) for f in _told_apart(found)]
 
 # %% ../../nbs/run/03_mistakes.ipynb #76422ee1
 def refuse_all(found: list[Fault], where: str, lines: Mapping[tuple, int]) -> None:
-    "One message about all mistakes, in the order of the file."
+    """One message about all mistakes, in the order of the file.
 
-    def line(f: Fault) -> int:
-        return next((lines[f.path[:k]] for k in range(len(f.path), 0, -1) if f.path[:k] in lines), 0)
-
-    if not found:
-        return
-    told = sorted(dict.fromkeys(found), key=line)
-    if len(told) == 1:
-        f, at = told[0], f", line {line(told[0])}" if line(told[0]) else ""
-        refuse(
-            f"check_params: {'.'.join(map(str, f.path))} must {f.rule}; got {f.got}",
-            place=f"{where}{at}",
-            remedy=f.remedy,
-        )
-    rows = [
-        f"  {f'line {line(f)}: ' if line(f) else ''}{'.'.join(map(str, f.path))} must {f.rule}; got {f.got}"
-        + (f"; {f.remedy}" if f.remedy else "")
-        for f in told
-    ]
-    shown = rows[:50] + ([f"  and {len(rows) - 50} more"] if len(rows) > 50 else [])
-    all_of_them = "\n".join(shown)
-    refuse(f"check_params: {where} must hold together; got {len(rows)} mistakes:\n{all_of_them}")
+    Raises: ValueError where there is one.
+    """
+    told = {f: next((lines[f.path[:k]] for k in range(len(f.path), 0, -1) if f.path[:k] in lines), 0) for f in found}
+    at = {f: f"line {line}" if line else "" for f, line in sorted(told.items(), key=lambda x: x[1])}
+    if len(at) == 1:
+        (f, line), *_ = at.items()
+        refuse(f"check_params: {f}", place=", ".join(filter(None, [where, line])), remedy=f.remedy)
+    rows = [": ".join(filter(None, [line, "; ".join(filter(None, [str(f), f.remedy]))])) for f, line in at.items()]
+    if rows:
+        shown = rows[:50] + ([f"and {len(rows) - 50} more"] if len(rows) > 50 else [])
+        refuse(f"check_params: {where} must hold together; got {len(rows)} mistakes:\n  " + "\n  ".join(shown))

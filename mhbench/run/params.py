@@ -5,7 +5,6 @@
 # %% ../../nbs/run/04_params.ipynb #3848c963
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,18 +12,18 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ..ask.local import serve
 from ..ask.providers import endpoint
 from ..ask.request import Model
 from ..ask.secrets import plain
 from ..errors import refuse
 from .graph import Node, graph, selective
-from .mistakes import TEXT_KEY, Fault, file_keys, listed, misshapen, nearest, read_tree, refuse_all, shown
-from .shape import GIVEN
+from .mistakes import TEXT_KEY, Fault, listed, misshapen, nearest, read_tree, refuse_all, shown
+from .shape import LocalServer, stage_classes
+from ..steps.parameters import GIVEN
 
 # %% auto #0
-__all__ = ['RUN_FILE', 'HERE', 'ASKED_IN', 'kind_of', 'asked_by', 'goes_through', 'not_run', 'check_params', 'load_params',
-           'stage_parameters']
+__all__ = ['RUN_FILE', 'HERE', 'WHOM', 'ASKED_IN', 'kind_of', 'asked_by', 'goes_through', 'not_run', 'check_params',
+           'load_params', 'stage_parameters']
 
 # %% ../../nbs/run/04_params.ipynb #f259d467
 RUN_FILE = "run.yaml"  # beside params.yaml: what of it the next run takes
@@ -64,7 +63,7 @@ def _as_endpoint(p: dict, name: str, entry: dict) -> None:
     if (kind := entry.pop("kind")) not in ("local", "encoder", "classifier"):
         endpoint(name, kind, **entry)
         return
-    takes = list(inspect.signature(serve).parameters)[:-1] if kind == "local" else []
+    takes = list(LocalServer.model_fields) if kind == "local" else []
     if over := sorted(set(entry) - set(takes)):
         raise ValueError(f"kind {kind} takes {listed(takes) or 'nothing else'}; take {listed(over)} out")
 
@@ -85,7 +84,7 @@ def _names(p: dict) -> Iterator[Fault]:
     for name, m in _map(p.get("models")).items():
         yield from _named(p, ("models", name, "endpoint"), [_map(m).get("endpoint")], "endpoints")
     for path, section in _sections(p):
-        for field in ("judges", "asked", "contestants", "examinees"):
+        for field in WHOM:
             yield from _named(p, (*path, field), section.get(field), "models")
 
 
@@ -129,17 +128,17 @@ def _varied(p: dict) -> Iterator[Fault]:
 
 # %% ../../nbs/run/04_params.ipynb #5a0f811e
 HERE = ("encoder", "classifier")  # kinds of endpoints whose models compute in the stage, and write nothing
-ASKED_IN = {  # stage -> the parameters that say whom it asks
-    "approach": ("asked", "judges"),
-    "judge": ("judges",),
-    "judge_study": ("judges",),
-    "duels": ("judges", "contestants"),
-    "contamination": ("asked",),
-    "compose": ("asked", "examinees"),
-    "keys": ("asked",),
-    "profile": ("asked",),
+WHOM = ("asked", "judges", "contestants", "examinees")  # the parameters that say whom a stage asks
+ASKED_IN = {  # stage -> those that it has; what finetune is told to train is not asked
+    stage: tuple(k for k in WHOM if k in c.model_fields)
+    for stage, c in stage_classes().items()
+    if {*WHOM} & {*c.model_fields} and "cache" in c.model_fields
 }
-_NOBODY = ("compose", "keys", "profile")  # stages that have something to say where nobody is asked
+_NOBODY = [  # stages that have something to say where nobody is asked
+    stage
+    for stage, whom in ASKED_IN.items()
+    if "asked" in whom and not stage_classes()[stage].model_fields["asked"].default
+]
 
 
 def kind_of(p: dict, model: str) -> str:
@@ -250,14 +249,12 @@ def load_params(
     Raises: ValueError that names every entry that is wrong, its line, its value and the remedy.
     """
     path = Path(path)
-    p, node = read_tree(path)
-    lines, found = file_keys(node)
+    p, lines, found = read_tree(path)
     selection = path.with_name(RUN_FILE)
     if not selection.exists():
         check_params(p, path.name, lines=lines, found=found, lists=lists)
         return p
-    chosen, node = read_tree(selection)
-    of_run, more = file_keys(node)
+    chosen, of_run, more = read_tree(selection)
     if "run" in p or set(chosen) != {"run"}:
         got = "one in params.yaml too" if "run" in p else f"the entries {listed(chosen)}"
         remedy = f"the user's settings stand in {path.name}, the selection here"

@@ -38,7 +38,7 @@ from ..studies.registry import studies
 
 # %% auto #0
 __all__ = ['EntryName', 'stage_classes', 'Closed', 'section', 'LocalServer', 'Sampling', 'Selection', 'params_model', 'model_of',
-           'Untitled', 'params_schema', 'parameters_cell', 'stale_cells', 'write_schema', 'parameters_page']
+           'Untitled', 'params_schema', 'parameters_cell', 'stale_cells', 'write_schema']
 
 # %% ../../nbs/run/02_shape.ipynb #b65b3a09
 @cache
@@ -221,31 +221,3 @@ def write_schema(
     Path(path).write_text(text + "\n", encoding="utf-8")
     for notebook, nb in stale_cells(top).items():
         notebook.write_text(json.dumps(nb, indent=1, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8")
-
-# %% ../../nbs/run/02_shape.ipynb #2dfb7890
-def _kind(schema: dict[str, Any]) -> str:
-    "What may stand in a place, in a few words."
-    if "anyOf" in schema:
-        return " or ".join(map(_kind, schema["anyOf"]))
-    if "enum" in schema or "const" in schema:
-        return ", ".join(map(str, schema.get("enum", [schema.get("const")])))
-    words = {"integer": "whole number", "string": "text", "boolean": "true or false", "array": "list"}
-    kind = words.get(schema.get("type", "mapping"), schema.get("type", "mapping")).replace("object", "mapping")
-    low, high = schema.get("minimum"), schema.get("maximum")
-    bounds = [f"from {low}"] * (low is not None) + [f"to {high}"] * (high is not None)
-    return " ".join([kind, *bounds])
-
-
-def parameters_page() -> str:  # Markdown
-    "Every stage's parameters: what each takes, what the notebook runs with by itself, and what it is."
-    out = ["# Parameters\n\nWhat a stage's section of `params.yaml` may hold, and what its notebook takes by itself.\n"]
-    for stage, parameters in sorted(stage_classes().items()):
-        properties = parameters.model_json_schema()["properties"]
-        out += [f"## {stage}\n\n{parameters.__doc__}\n", "| parameter | takes | by itself | |", "|---|---|---|---|"]
-        for name, f in parameters.model_fields.items():
-            if name not in GIVEN:
-                default = json.dumps(f.default)
-                cells = [f"`{name}`", _kind(properties[name]), f"`{default}`", f.description or ""]
-                out.append(f"| {' | '.join(c.replace('|', chr(92) + '|') for c in cells)} |")
-        out.append("")
-    return "\n".join(out)
