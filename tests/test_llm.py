@@ -18,11 +18,11 @@ from faults.server import FaultServer, answer_to, completion
 from mhbench.ask.budget import Budget, BudgetReached, TooManyFailed
 from mhbench.ask.cache import Cache, CacheError, export, import_file
 from mhbench.ask.client import aask, ask
-from mhbench.ask.gate import Gate
 from mhbench.ask.plan import Recorder, plan
 from mhbench.ask.progress import Progress
 from mhbench.ask.reply import letter_logprobs, read_reply
 from mhbench.ask.request import Answer, Request, body_of, wire
+from mhbench.ask.retry import Limiter
 
 
 @pytest.fixture
@@ -300,11 +300,11 @@ def test_letters_over_every_form_that_servers_give():
         read_reply(json.dumps(old).encode(), request, base),
     )
     assert (
-        a["letter_logprobs"] == b["letter_logprobs"] == c["letter_logprobs"]
-        and a["bounded"] == b["bounded"] == ["C"]
-        and a["status"] == "ok"
+        a.letter_logprobs == b.letter_logprobs == c.letter_logprobs
+        and a.bounded == b.bounded == ["C"]
+        and a.status == "ok"
     )
-    assert a["letter_logprobs"]["A"] == pytest.approx(-0.298587, abs=1e-6)  # ln(e^-0.5 + e^-2)
+    assert a.letter_logprobs["A"] == pytest.approx(-0.298587, abs=1e-6)  # ln(e^-0.5 + e^-2)
 
 
 def test_a_missing_letter_is_bounded_by_what_the_list_leaves_over():
@@ -456,7 +456,7 @@ def test_a_planted_key_appears_nowhere(cache, tmp_path, monkeypatch, capfd):
 
 
 def test_requests_a_minute_are_paced_not_burst():
-    gate, now, sent = Gate(1000, rpm=600), 0.0, []
+    gate, now, sent = Limiter(1000, rpm=600), 0.0, []
     while len(sent) < 600:
         if (w := gate.wait(now)) > 0:
             now += w
@@ -471,7 +471,7 @@ def test_requests_a_minute_are_paced_not_burst():
 
 
 def test_tokens_a_minute_are_paced_and_corrected_by_what_was_used():
-    gate = Gate(1000, tpm=6000)
+    gate = Limiter(1000, tpm=6000)
     gate.start(0.0, 600)  # six seconds' worth
     assert gate.wait(0.0) == pytest.approx(5.0)
     gate.correct(500)  # it took a hundred
@@ -480,7 +480,7 @@ def test_tokens_a_minute_are_paced_and_corrected_by_what_was_used():
 
 def test_concurrency_falls_to_what_an_endpoint_bears_and_climbs_again():
     "An endpoint that bears ten at once: simulated in rounds."
-    gate, loads = Gate(64), []
+    gate, loads = Limiter(64), []
     for t in range(60):
         n = 0
         while gate.wait(float(t)) == 0:

@@ -14,7 +14,7 @@ from mhbench.ask.negotiate import check
 from mhbench.ask.notes import NOTES
 from mhbench.ask.plan import plan
 from mhbench.ask.request import Endpoint, Model, Request, body_of, wire
-from mhbench.ask.terms import Terms, known_terms, learn
+from mhbench.ask.terms import Refusal, Terms, known_terms, learn
 
 SAMPLING = {"temperature": 0.0, "seed": 0}
 
@@ -226,7 +226,7 @@ def test_answers_under_other_terms_have_other_keys():
 )
 def test_an_error_about_something_else_teaches_nothing(words):
     body = {"model": "m", "messages": [], "temperature": 0, "max_tokens": 1, "logprobs": True, "top_logprobs": 20}
-    assert learn(400, words, body, Terms()) is None
+    assert learn(Refusal.of(400, words, body), Terms()) is None
 
 
 def test_a_schema_that_is_refused_is_said_in_words():

@@ -20,10 +20,10 @@ from .client import ask
 from .notes import say
 from .plan import Recorder
 from .reply import Malformed, read_reply, words
-from .request import Answer, Endpoint, Model, Request, kept, wire
+from .request import Answer, Endpoint, Model, Request, wire
 from .secrets import Secrets, plain
-from .send import api_key, headers_of, proxy_for
 from .terms import Terms, known_terms
+from .transport import api_key, headers_of, proxy_for
 from ..errors import refuse
 
 # %% auto #0
@@ -155,7 +155,7 @@ class BatchUnreadable(RuntimeError):
 
 
 def _client(endpoint: Endpoint):
-    "The openai package's client, with the key from the environment; proxies and .netrc as in `mhbench.ask.send`."
+    "The openai package's client, with the key from the environment; proxies and .netrc as in `mhbench.ask.transport`."
     try:
         import httpx
         from openai import OpenAI
@@ -246,7 +246,7 @@ def read_line(
     model: Model,
     discount: float,
     secrets: Secrets | None = None,
-) -> tuple[str, dict[str, Any] | None, str | None]:  # (key, fields of the answer or None, what is wrong)
+) -> Answer:  # by its request_key; of status error where it cannot be used as it is
     """One line of an output or error file.
 
     Raises: ValueError where it is no line of such a file.
@@ -259,21 +259,26 @@ def read_line(
         status, body = response.get("status_code"), response.get("body")
     except (AttributeError, RecursionError):
         raise ValueError("a line that is no object") from None
+
+    def unusable(why: str | None) -> Answer:
+        return Answer(status="error", error=why, request_key=key)
+
     if key not in requests:
-        return plain(str(key))[:64], None, "an answer to a request that was not in the batch"
+        return unusable("an answer to a request that was not in the batch")
     if status != 200:
-        return key, None, secrets.clean(plain(words(json.dumps(body or d.get("error") or {}).encode())))[:300]
+        return unusable(secrets.clean(plain(words(json.dumps(body or d.get("error") or {}).encode())))[:300])
     try:
-        got = read_reply(json.dumps(body).encode(), requests[key], model, requests[key].room)
+        answer = read_reply(json.dumps(body).encode(), requests[key], model, requests[key].room)
     except Malformed as e:
-        return key, None, f"a malformed reply, {plain(str(e))}"
-    if got["status"] == "error":
-        return key, None, got["error"]  # not the JSON asked for: the ordinary path asks, and repairs
-    if got.pop("thought") and got["status"] == "truncated" and not got["text"]:
-        return key, None, "a thought that was cut"  # the ordinary path gives it room
-    del got["listed"]
-    usd = cost(model, got["prompt_tokens"], got["completion_tokens"])
-    return key, {**got, "attempts": 1, "cost_usd": None if usd is None else (1 - discount) * usd}, None
+        return unusable(f"a malformed reply, {plain(str(e))}")
+    if answer.status == "error":
+        return unusable(answer.error)  # not the JSON asked for: the ordinary path asks, and repairs
+    if answer.thought and answer.status == "truncated" and not answer.text:
+        return unusable("a thought that was cut")  # the ordinary path gives it room
+    usd = cost(model, answer.prompt_tokens, answer.completion_tokens)
+    answer.cost_usd = None if usd is None else (1 - discount) * usd
+    answer.attempts, answer.request_key = 1, key
+    return answer
 
 # %% ../../nbs/ask/25_batch.ipynb #ed5a17d5
 def merge_part(
@@ -299,18 +304,16 @@ def merge_part(
             if not line.strip():
                 continue
             try:
-                key, got, why = read_line(line, requests, model, discount, secrets)
+                answer = read_line(line, requests, model, discount, secrets)
             except ValueError as e:
-                torn = (
-                    torn
-                    or f"line {n} of {file_id} is no JSON ({e!s:.60}): {plain(line[:40].decode('utf-8', 'replace'))!r}"
-                )
+                start = plain(line[:40].decode("utf-8", "replace"))
+                torn = torn or f"line {n} of {file_id} is no JSON ({e!s:.60}): {start!r}"
                 continue
-            if got is None:
-                wrong.append(why)
+            if answer.status == "error":
+                wrong.append(answer.error)
                 continue
-            names = (model.name, endpoint.who, got["status"])
-            rows.append(Row(key, *names, True, time.time(), kept(got), study))
+            names = (model.name, endpoint.who, answer.status)
+            rows.append(Row(str(answer.request_key), *names, True, time.time(), answer.to_json(), study))
         for i in range(0, len(rows), 1000):
             cache.put_many(rows[i : i + 1000])
         answered |= {r.key for r in rows}
@@ -444,4 +447,4 @@ def _check(new: list[Request], model: Model, budget: Budget | None, discount: fl
 
 def _answers(requests: list[Request], model: Model, endpoint: Endpoint, cache: Cache, terms: Terms) -> Iterator[Answer]:
     rows = cache.get_many([wire(r, model, endpoint, terms).key for r in requests])
-    return (Answer("", **json.loads(row.value)) for row in rows.values())
+    return (Answer.from_json(row.value) for row in rows.values())

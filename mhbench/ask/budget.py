@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 
+from .queue import Job
 from .request import Model, Request, limit_of
 from .terms import Terms
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['BYTES_PER_TOKEN', 'BudgetReached', 'TooManyFailed', 'cost', 'Budget', 'estimate_tokens', 'max_completion']
+__all__ = ['BYTES_PER_TOKEN', 'BudgetReached', 'TooManyFailed', 'cost', 'Budget', 'estimate_tokens', 'max_completion', 'Purse']
 
 # %% ../../nbs/ask/15_budget.ipynb #9ee5b50c
 class BudgetReached(RuntimeError):
@@ -96,3 +97,57 @@ def max_completion(
 ) -> int | None:
     "The most tokens that an answer may have."
     return limit_of(request, model, terms)[1]
+
+# %% ../../nbs/ask/15_budget.ipynb #500f93b5
+class Purse:
+    "What one call of `ask` spends: its prices, estimates that replies correct, and a budget that may be shared."
+
+    def __init__(self, model: Model, budget: Budget | None):
+        self.model, self.budget = model, budget
+        self.ratio = 1.0  # of a prompt's tokens to their estimate: the largest so far
+        if budget is not None:
+            budget.check(model)
+
+    def reserve(self, job: Job, waits: bool) -> bool:
+        """Set a request's greatest cost aside; False where that has to wait for what is in flight (`waits`).
+
+        Raises: BudgetReached where nothing is in flight that could cost less than was set aside for it.
+        """
+        prompt, most = math.ceil(estimate_tokens(job.body) * self.ratio), job.wire.most
+        job.held = (cost(self.model, prompt, most or 0), prompt + (most or 0))
+        if self.budget is None:
+            return True
+        if most is None:
+            refuse(
+                f"ask: sampling must have max_tokens where there is a budget; got none ({job.request.id}); set it in"
+                " the model's entry"
+            )
+        if self.budget.fits(*job.held):
+            self.budget.hold(*job.held)
+            return True
+        if waits:
+            return False
+        raise BudgetReached(
+            f"ask: the budget must leave room for the next request; got {self.budget!r}, and {job.request.id} may"
+            f" take {job.held[0] or 0.0:.6f} USD and {job.held[1]} tokens; the answers so far are kept: raise the"
+            " budget and run again"
+        )
+
+    def free(self, job: Job):
+        "Give back what was set aside."
+        if self.budget is not None:
+            self.budget.free(*job.held)
+
+    def spend(self, job: Job, prompt: int, completion: int, thinking: int = 0):
+        "Count what a reply says that it cost."
+        job.spent = [a + b for a, b in zip(job.spent, (prompt, completion, thinking))]
+        self.ratio = max(self.ratio, prompt / estimate_tokens(job.body))
+        self._charge(prompt, completion)
+
+    def suppose(self, job: Job):
+        "Count a reply that does not say what it cost: its prompt, as estimated."
+        self._charge(estimate_tokens(job.body), 0)
+
+    def _charge(self, prompt: int, completion: int):
+        if self.budget is not None:
+            self.budget.spend(cost(self.model, prompt, completion), prompt + completion)

@@ -12,10 +12,10 @@ from typing import Any
 
 from .request import Endpoint
 from .secrets import Secrets
-from .send import Line, Reply, api_key
+from .transport import Reply, Transport, api_key
 
 # %% auto #0
-__all__ = ['LiteLine', 'line_to']
+__all__ = ['LiteLLM', 'transport_to']
 
 # %% ../../nbs/ask/28_by_litellm.ipynb #e12cba16
 _SECRET = re.compile(r"(?i)(api_?key|access_key|secret|token|password|credentials)$")
@@ -41,7 +41,7 @@ def _error(e: Exception) -> tuple[int, dict[str, Any]]:
     return int(getattr(e, "status_code", None) or 500), {"error": said}
 
 # %% ../../nbs/ask/28_by_litellm.ipynb #3a677d7e
-class LiteLine(Line):
+class LiteLLM(Transport):
     "The connection to a service through litellm."
 
     no_key = "litellm reads the key from the environment: see its page on the service for the variable's name"
@@ -85,6 +85,6 @@ class LiteLine(Line):
             await self.session.close_litellm_async_clients()
 
 # %% ../../nbs/ask/28_by_litellm.ipynb #21a82335
-def line_to(endpoint: Endpoint) -> Line:
+def transport_to(endpoint: Endpoint) -> Transport:
     "The connection that an endpoint is asked over."
-    return LiteLine(endpoint) if endpoint.through == "litellm" else Line(endpoint)
+    return LiteLLM(endpoint) if endpoint.through == "litellm" else Transport(endpoint)

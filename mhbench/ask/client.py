@@ -6,36 +6,21 @@
 from __future__ import annotations
 
 import asyncio
-import queue
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterable, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from .budget import Budget, TooManyFailed
-from .cache import Cache, open_cache
+from .cache import Cache
+from .ledger import Asking
 from .plan import Recorder
 from .request import Answer, Endpoint, Model, Request
-from .run import _Run
+from .scheduler import Scheduler
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['aask', 'ask', 'heard']
-
-# %% ../../nbs/ask/24_client.ipynb #dc0c9e02
-def _run(requests, model, endpoint, cache, budget, max_failed, replay, progress, study) -> _Run:
-    "Check the call."
-    if replay not in ("use", "only", "off"):
-        refuse(f"ask: replay must be use, only or off; got {replay!r}")
-    if replay == "only" and cache is None:
-        refuse("ask: cache must be given where replay is only; got None; import one with `mhbench cache import FILE`")
-    if model.endpoint != endpoint.name:
-        refuse(
-            f"ask: endpoint must be the model's own, {model.endpoint!r}; got {endpoint.name!r}", place=f"{model.name}"
-        )
-    if replay == "only" and not isinstance(cache, Cache):
-        cache = Cache(cache, readonly=True)
-    return _Run(requests, model, endpoint, open_cache(cache), budget, max_failed, replay, progress, study)
+__all__ = ['aask', 'LoopThread', 'ask', 'heard']
 
 # %% ../../nbs/ask/24_client.ipynb #224ea01e
 async def aask(
@@ -58,7 +43,8 @@ async def aask(
         for answer in Recorder.active[-1].ask(requests, model, endpoint, cache=cache, study=study):
             yield answer
         return
-    batches = _run(requests, model, endpoint, cache, budget, max_failed, replay, progress, study).batches()
+    asking = Asking(model, endpoint, cache, budget, max_failed, replay, progress, study)
+    batches = Scheduler(requests, asking).batches()
     try:
         async for batch in batches:
             for answer in batch:
@@ -66,64 +52,49 @@ async def aask(
     finally:
         await batches.aclose()
 
-# %% ../../nbs/ask/24_client.ipynb #30fbefda
-class _Thread:
-    "A thread with a loop of its own that asks, and a queue of what it gets."
+# %% ../../nbs/ask/24_client.ipynb #ea116c35
+class LoopThread:
+    "An event loop in a thread of its own, so that a script, a kernel and a notebook can wait for what it does."
 
-    out: queue.Queue
-    task: asyncio.Task | None
-
-    def __init__(self, batches: Callable[[], AsyncGenerator[list[Answer], None]], name: str):
-        self.batches, self.out, self.closing = batches, queue.Queue(maxsize=64), False
-        self.loop, self.task = asyncio.new_event_loop(), None
-        self.thread = threading.Thread(target=self.run, name=name, daemon=True)
+    def __init__(self, name: str):
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever, name=name, daemon=True)
         self.thread.start()
 
-    async def work(self):
-        batches = self.batches()
-        try:
-            async for batch in batches:
-                while not self.closing:
-                    try:
-                        self.out.put_nowait(batch)
-                        break
-                    except queue.Full:
-                        await asyncio.sleep(0.005)
-        finally:
-            await batches.aclose()
-
-    def run(self):
-        try:
-            self.task = self.loop.create_task(self.work())
-            self.loop.run_until_complete(self.task)
-            end = None
-        except BaseException as e:
-            end = e
-        finally:
-            self.loop.close()
-        while not self.closing:
-            try:
-                return self.out.put((end,), timeout=0.1)
-            except queue.Full:
-                pass
+    def wait(self, work: Coroutine) -> Any:
+        "The result of a coroutine that is run there."
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result()
 
     def close(self):
-        "End the asking now; what has come is committed."
-        self.closing = True
-        while self.thread.is_alive():
-            try:
-                self.task and self.loop.call_soon_threadsafe(self.task.cancel)
-            except RuntimeError:
-                pass  # the loop has closed by itself
-            self.thread.join(0.5)
+        "End whatever is under way, and the thread."
+        self.wait(self._cancel())
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join()
+        self.loop.close()
 
-# %% ../../nbs/ask/24_client.ipynb #ea116c35
-def _feed(run: _Run) -> None:
-    "Take requests, and leave no mark behind where one of them is refused."
+    async def _cancel(self):
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.loop.shutdown_asyncgens()  # an iterator that was left ends as one that was closed
+
+# %% ../../nbs/ask/24_client.ipynb #4b742a09
+async def _next(batches: AsyncGenerator[list[Answer], None]) -> list[Answer]:
+    "The next answers; none at the end."
+    return await anext(batches, [])
+
+
+def _from_cache(scheduler: Scheduler) -> Iterator[Answer]:
+    "Answers, as long as the cache has them all: there is nothing to wait for."
+    ledger = scheduler.ledger
     try:
-        run.feed()
+        ledger.feed()
+        while not (scheduler.queue.new or ledger.elsewhere or scheduler.stop or ledger.done):
+            yield from ledger.take()
+            ledger.feed()
     except BaseException:
-        run.release()
+        ledger.release()  # a request that is refused leaves no mark behind
         raise
 
 # %% ../../nbs/ask/24_client.ipynb #caa08291
@@ -146,23 +117,16 @@ def ask(
     if Recorder.active:
         yield from Recorder.active[-1].ask(requests, model, endpoint, cache=cache, study=study)
         return
-    run = _run(requests, model, endpoint, cache, budget, max_failed, replay, progress, study)
-    _feed(run)
-    while not (
-        run.pending or run.elsewhere or run.stop
-    ):  # as long as the cache has it all, there is nothing to wait for
-        yield from run.take()
-        if not run.more and run.next_out == run.next_in:
-            return run.progress.tick(last=True)
-        _feed(run)
-    asking = _Thread(run.batches, f"ask {model.name}")
+    scheduler = Scheduler(requests, Asking(model, endpoint, cache, budget, max_failed, replay, progress, study))
+    yield from _from_cache(scheduler)
+    if scheduler.ledger.done and not scheduler.stop:
+        return scheduler.ledger.progress.tick(last=True)
+    thread, batches = LoopThread(f"ask {model.name}"), scheduler.batches()
     try:
-        while isinstance(batch := asking.out.get(), list):
+        while batch := thread.wait(_next(batches)):
             yield from batch
-        if batch[0] is not None:
-            raise batch[0]
     finally:
-        asking.close()
+        thread.close()
 
 # %% ../../nbs/ask/24_client.ipynb #b7f14c58
 def heard(

@@ -20,14 +20,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from pydantic import PrivateAttr
+
 from .notes import say
 from .request import Endpoint, Model
-from .send import KEEPERS, SERVER_KEYS
 from ..errors import refuse
 from ..records.database import sha256_file
 
 # %% auto #0
-__all__ = ['CHAT_TEMPLATE', 'bundled_gguf', 'serve', 'bundled_model']
+__all__ = ['CHAT_TEMPLATE', 'bundled_gguf', 'LocalEndpoint', 'serve', 'bundled_model']
 
 # %% ../../nbs/ask/27_local.ipynb #af4b7dfa
 @lru_cache(maxsize=8)
@@ -155,15 +156,15 @@ def _settings(gguf, served, template, n_ctx, threads, parallel, seed) -> dict[st
     }
 
 # %% ../../nbs/ask/27_local.ipynb #2e064dee
-def _endpoint(name: str, address: str, settings: dict[str, Any]) -> Endpoint:
-    return Endpoint(
-        name=name,
-        base_urls=[address],
-        identity=_identity(settings),
-        concurrency=2 * settings["parallel"],
-        timeout_s=600.0,
-        top_logprobs=20,
-    )
+class LocalEndpoint(Endpoint):
+    "The endpoint of a server of our own."
+
+    _server: Any = PrivateAttr(default=None)
+
+    @property
+    def server(self) -> Any:
+        "The server: it can be seen to, and has the key."
+        return self._server
 
 # %% ../../nbs/ask/27_local.ipynb #df7342cb
 _SPINS = "1000"  # turns that a thread waits for the others before it sleeps: on a busy machine it waits for long
@@ -305,14 +306,19 @@ def serve(
     """
     settings = _settings(gguf, served, template, n_ctx, threads, parallel, seed)
     server = _Server(settings, start_s, log)
-    url = f"{server.address}/v1"
-    KEEPERS[url], SERVER_KEYS[url] = server.see_to, server.key
+    endpoint = LocalEndpoint(
+        name=name,
+        base_urls=[f"{server.address}/v1"],
+        identity=_identity(settings),
+        concurrency=2 * parallel,
+        timeout_s=600.0,
+    )
+    endpoint._server = server
     try:
         if start:
             server.see_to()
-        yield _endpoint(name, url, settings)
+        yield endpoint
     finally:
-        del KEEPERS[url], SERVER_KEYS[url]
         server.stop()
 
 # %% ../../nbs/ask/27_local.ipynb #2e589af1

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 from .budget import BYTES_PER_TOKEN, cost, estimate_tokens
 from .cache import Cache, open_cache
-from .job import _answer_of
 from .request import Answer, Endpoint, Model, Request, wire
 from .terms import known_terms
 
@@ -122,7 +121,7 @@ class Recorder:
                 row = there.get(sent.key)
                 if row is not None:
                     cached += 1
-                    yield Answer(request.id, **_answer_of(row.value), request_key=sent.key, cached=True)
+                    yield Answer.from_json(row.value, id=request.id, request_key=sent.key, cached=True)
                     continue
                 to_ask[sent.key if cache is not None else n] = (estimate_tokens(sent.body), sent.most)
                 yield replace(self.stand_in(request, sent.most), id=request.id, request_key=sent.key)

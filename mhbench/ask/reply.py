@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
-from .request import LETTER, Model, Request, limit_of
+from .request import LETTER, Answer, Model, Request, limit_of
 
 # %% auto #0
 __all__ = ['spellings', 'Letters', 'letter_logprobs', 'Malformed', 'first_top', 'opens_thought', 'split_reasoning', 'read_json',
-           'prompt_logprobs', 'read_usage', 'read_reply', 'words', 'refusal']
+           'prompt_logprobs', 'read_usage', 'read_reply', 'Complaint', 'complaint_in', 'words']
 
 # %% ../../nbs/ask/13_reply.ipynb #56d42730
 def spellings(
@@ -224,7 +224,7 @@ def read_reply(
     request: Request,
     model: Model,
     limit: int | None = None,  # tokens that the answer might have; by default what request and model say
-) -> dict[str, Any]:  # fields of an Answer, and `thought`: whether the model thought
+) -> Answer:  # as it came: attempts, cost and key are not in it
     """The answer in a reply's body.
 
     Raises: Malformed, with what is wrong with it; nothing else, whatever the bytes.
@@ -232,7 +232,9 @@ def read_reply(
     reply, tokens = _loaded(raw), (0, 0, 0)
     try:
         tokens = read_usage(reply)
-        return _echo(reply, request, tokens) if request.echo else _answer(raw, reply, request, model, limit, tokens)
+        if request.echo:
+            return _echo(reply, request, tokens)
+        return _answer(reply, request, model, limit, tokens)
     except Malformed as e:
         e.tokens = tokens[:2]
         raise
@@ -242,10 +244,10 @@ def read_reply(
         raise wrong from None
 
 
-def _choice(raw: bytes, reply: dict[str, Any]) -> dict[str, Any]:
+def _choice(reply: dict[str, Any]) -> dict[str, Any]:
     "The first choice of a reply."
     if reply.get("error"):
-        raise Malformed(f"an error with status 200: {words(raw)}")
+        raise Malformed(f"an error with status 200: {_walk(reply, 4)[0]}")
     choices = reply.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise Malformed("an empty list of choices")
@@ -288,131 +290,125 @@ def _thought_apart(message: dict[str, Any]) -> tuple[str | None, Any]:
     return _joined(reasoning, "reasoning"), content
 
 # %% ../../nbs/ask/13_reply.ipynb #d94d746f
-def _answer(raw, reply, request: Request, model: Model, limit: int | None, tokens: tuple[int, int, int]) -> dict:
-    "The fields of an answer."
-    choice = _choice(raw, reply)
-    chat = model.api == "chat"
-    message = choice.get("message") if chat else {"content": choice.get("text")}
+def _message(choice: dict[str, Any], model: Model) -> dict[str, Any]:
+    "What the model wrote, in the form of a chat message."
+    message = choice.get("message") if model.api == "chat" else {"content": choice.get("text")}
     if not isinstance(message, dict):
-        raise Malformed(f"no {'message' if chat else 'text'} in the choice")
-    finish, refusal = choice.get("finish_reason"), message.get("refusal")
-    if not isinstance(finish, (str, type(None))):
-        raise Malformed(f"finish_reason {finish!r:.40}")
+        raise Malformed(f"no {'message' if model.api == 'chat' else 'text'} in the choice")
+    if not isinstance(choice.get("finish_reason"), (str, type(None))):
+        raise Malformed(f"finish_reason {choice['finish_reason']!r:.40}")
+    return message
+
+
+def _answer(
+    reply: dict[str, Any], request: Request, model: Model, limit: int | None, tokens: tuple[int, int, int]
+) -> Answer:
+    "The answer in a reply."
+    choice = _choice(reply)
+    message, finish = _message(choice, model), choice.get("finish_reason")
     reasoning, content = _thought_apart(message)
-    text = _joined(content, "content")
+    text, refusal = _joined(content, "content"), message.get("refusal")
     if text is None and not reasoning and finish not in ("length", "content_filter") and not refusal:
         raise Malformed("a choice with no content")
     opened = opens_thought(text or "", cut=finish == "length")
     if reasoning is None:
         reasoning, text = split_reasoning(text or "", model.thinking)
-    got = _fields(_unicode(text or "", "content"), _unicode(reasoning, "reasoning"), _unicode(finish, "finish_reason"))
-    got |= {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], "thinking_tokens": tokens[2]}
-    got["thought"] = bool(reasoning or opened or tokens[2])
+    answer = Answer(
+        request.id,
+        text=_unicode(text or "", "content"),
+        reasoning=_unicode(reasoning, "reasoning"),
+        finish_reason=_unicode(finish, "finish_reason"),
+        prompt_tokens=tokens[0],
+        completion_tokens=tokens[1],
+        thinking_tokens=tokens[2],
+        thought=bool(reasoning or opened or tokens[2]),
+    )
     top = first_top(choice) if request.letters else None
-    if top and request.letters and not got["thought"] and (found := letter_logprobs(top, request.letters)):
-        got["letter_logprobs"], got["bounded"] = found
-    got["listed"] = top is not None
-    limit = limit_of(request, model)[1] if limit is None else limit
-    return _status(got, _joined(refusal, "refusal"), request, math.inf if limit is None else limit, opened)
+    answer.listed = top is not None
+    if top and request.letters and not answer.thought and (found := letter_logprobs(top, request.letters)):
+        answer.letter_logprobs, answer.bounded = found
+    most = limit_of(request, model)[1] if limit is None else limit
+    enough = most is not None and most <= LETTER and (text or "").strip() != "" and not opened
+    letter = bool(request.letters) and (enough or answer.letter_logprobs is not None)
+    return _with_status(answer, _joined(refusal, "refusal"), request, letter)
 
 # %% ../../nbs/ask/13_reply.ipynb #ef73980d
-def _fields(text: str, reasoning: str | None, finish: str | None) -> dict[str, Any]:
-    "The fields of an answer in which nothing is wrong yet."
-    return {
-        "text": text,
-        "reasoning": reasoning,
-        "finish_reason": finish,
-        "status": "ok",
-        "error": None,
-        "bounded": [],
-        "letter_logprobs": None,
-        "data": None,
-    }
-
-
 _DEAF = "the reply gives no log-probabilities of the prompt's tokens; set the endpoint's prompt_logprobs to none"
 
 
-def _echo(reply: dict[str, Any], request: Request, tokens: tuple[int, int, int]) -> dict[str, Any]:
-    "The fields of an answer that is the prompt's log-probabilities; the text, which the caller has, is not kept."
-    choice = _choice(b"{}", reply)
-    finish = choice.get("finish_reason")
+def _echo(reply: dict[str, Any], request: Request, tokens: tuple[int, int, int]) -> Answer:
+    "The prompt's log-probabilities as an answer; the text, which the caller has, is not kept."
+    finish = _choice(reply).get("finish_reason")
     found = prompt_logprobs(reply, request.sampling.get("max_tokens", 1))
     if found is not None and not all(-math.inf < x <= 0 for x in found):
         raise Malformed("a log-probability that is no number")
-    got = _fields("", None, finish if isinstance(finish, str) else None)
-    got |= {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], "thinking_tokens": 0}
-    got |= {"prompt_logprobs": found, "thought": False, "listed": True}
-    return got if found is not None else got | {"status": "error", "error": _DEAF}
+    answer = Answer(request.id, text="", finish_reason=finish if isinstance(finish, str) else None)
+    answer.prompt_tokens, answer.completion_tokens, _ = tokens
+    answer.prompt_logprobs = found
+    if found is None:
+        answer.status, answer.error = "error", _DEAF
+    return answer
 
 # %% ../../nbs/ask/13_reply.ipynb #7cf4fdfb
-def _status(got: dict[str, Any], refusal: str | None, request: Request, limit: float, opened: bool) -> dict[str, Any]:
-    "Set the status of an answer, and its data where a schema was asked for."
-    meant = request.letters and (
-        got["letter_logprobs"] is not None or (limit <= LETTER and got["text"].strip() and not opened)
-    )  # a letter is all that was asked for
-    if got["finish_reason"] == "content_filter":
-        got.update(status="filtered", error="finish_reason: content_filter")
+def _with_status(answer: Answer, refusal: str | None, request: Request, letter: bool) -> Answer:
+    "An answer with its status, and its data where a schema was asked for; a letter may be all that was wanted."
+    if answer.finish_reason == "content_filter":
+        answer.status, answer.error = "filtered", "finish_reason: content_filter"
     elif refusal:
-        got.update(status="refused", error=f"the model refused: {_unicode(refusal, 'refusal')}")
-    elif got["finish_reason"] == "length" and not meant:
-        got.update(status="truncated")
+        answer.status, answer.error = "refused", f"the model refused: {_unicode(refusal, 'refusal')}"
+    elif answer.finish_reason == "length" and not letter:
+        answer.status = "truncated"
     elif request.schema is not None:
-        got["data"], wrong = read_json(got["text"], request.schema)
+        answer.data, wrong = read_json(answer.text or "", request.schema)
         if wrong:
-            got.update(status="error", error=f"not the JSON asked for, {wrong}")
-    return got
+            answer.status, answer.error = "error", f"not the JSON asked for, {wrong}"
+    return answer
+
+# %% ../../nbs/ask/13_reply.ipynb #2601e28e
+class Complaint(NamedTuple):
+    "What the body of an error says."
+
+    words: str  # the endpoint's own, all of them
+    param: str | None = None  # the parameter that is named in a field of its own
+    of_api: bool = True  # False: the page of something between
+
+
+def complaint_in(
+    raw: bytes,  # the body of an error
+) -> Complaint:
+    "What an error says, and which parameter it is about."
+    try:
+        words, param = _walk(json.loads(raw), 4)
+        return Complaint(words or "an empty body", param)
+    except (ValueError, RecursionError):
+        page = raw[:100_000].decode("utf-8", "replace").strip()
+        return Complaint(page or "an empty body", of_api=not page.startswith("<"))
 
 
 def words(
-    raw: bytes,  # the body of a reply
+    raw: bytes,  # the body of an error
 ) -> str:
     "An endpoint's own words in an error's body, all of them."
-    try:
-        said = _said(json.loads(raw), 4)
-    except (ValueError, RecursionError):
-        said = raw[:100_000].decode("utf-8", "replace").strip()
-    return said or "an empty body"
+    return complaint_in(raw).words
 
-# %% ../../nbs/ask/13_reply.ipynb #2601e28e
-def _said(e: Any, depth: int) -> str:
-    "The message in an error: OpenAI's form, Gemini's list, OpenRouter's provider inside, FastAPI's detail."
+
+def _walk(e: Any, depth: int) -> tuple[str, str | None]:
+    "Message and parameter of an error: OpenAI's form, Gemini's list, OpenRouter's provider inside, FastAPI's detail."
     if isinstance(e, list):
-        return "; ".join(filter(None, (_said(x, depth - 1) for x in e[:5]))) if depth else ""
+        found = [_walk(x, depth - 1) for x in e[:5]] if depth else []
+        return "; ".join(text for text, _ in found if text), next((param for _, param in found if param), None)
     if not isinstance(e, dict) or not depth:
-        return "" if e is None else str(e)[:100_000]
+        return "" if e is None else str(e)[:100_000], None
+    param = re.split(r"[./]", e["param"])[-1] if isinstance(e.get("param"), str) else None
     inner = e.get("error")
     if isinstance(inner, (dict, list)) and inner:
-        return _said(inner, depth - 1)
-    said = e.get("message") or e.get("msg") or e.get("detail") or inner or e
-    text = _said(said, depth - 1) if said is not e else str(e)[:100_000]
-    where = e.get("loc")
-    if isinstance(where, list):  # pydantic's errors: the place says which parameter is meant
-        text += f" ({'.'.join(map(str, where))})"
+        text, theirs = _walk(inner, depth - 1)
+        return text, param or theirs
+    said = e.get("message") or e.get("msg") or e.get("detail") or inner
+    text = _walk(said, depth - 1)[0] if said else str(e)[:100_000]
+    if isinstance(e.get("loc"), list):  # pydantic's errors: the place says which parameter is meant
+        text += f" ({'.'.join(map(str, e['loc']))})"
     raw = e["metadata"].get("raw") if isinstance(e.get("metadata"), dict) else None
     if raw:
-        text += f": {words(raw.encode('utf-8', 'replace')) if isinstance(raw, str) else _said(raw, depth - 1)}"
-    return text
-
-
-def refusal(
-    raw: bytes,  # the body of an error
-) -> tuple[str, str | None]:  # the words; the parameter that is named in a field of its own
-    "What an API says against a request; no words where the body is the page of something between."
-    try:
-        said = json.loads(raw)
-    except (ValueError, RecursionError):
-        text = words(raw)
-        return ("" if text.lstrip()[:1] == "<" else text), None
-    return words(raw), _param(said, 4)
-
-# %% ../../nbs/ask/13_reply.ipynb #84d7fc87
-def _param(e: Any, depth: int) -> str | None:
-    "The field `param` of an error, the last part of its path."
-    if isinstance(e, list):
-        return next(filter(None, (_param(x, depth - 1) for x in e[:5])), None) if depth else None
-    if not isinstance(e, dict) or not depth:
-        return None
-    if isinstance(e.get("param"), str) and e["param"]:
-        return re.split(r"[./]", e["param"])[-1]
-    return _param(e.get("error"), depth - 1)
+        text += f": {words(raw.encode('utf-8', 'replace')) if isinstance(raw, str) else _walk(raw, depth - 1)[0]}"
+    return text, param

@@ -10,17 +10,17 @@ import json
 import math
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from .secrets import secret_header, url_fault
 from .terms import LIMITS, Terms
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['SPEED', 'COMPLETION_TEMPLATE', 'LETTER', 'TEXT_ROOM', 'Entry', 'Endpoint', 'Model', 'parameter_count', 'Request',
-           'Answer', 'kept', 'completion_prompt', 'Wire', 'limit_of', 'body_of', 'changes', 'wire']
+__all__ = ['SPEED', 'COMPLETION_TEMPLATE', 'LETTER', 'TEXT_ROOM', 'Entry', 'Server', 'Endpoint', 'Model', 'parameter_count',
+           'Request', 'Answer', 'completion_prompt', 'Wire', 'canonical_json', 'limit_of', 'body_of', 'changes', 'wire']
 
 # %% ../../nbs/ask/10_request.ipynb #351a4ff4
 _Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
@@ -56,6 +56,15 @@ SPEED = frozenset(  # of an endpoint's entry: how fast it is asked, how patientl
     "api_key_env concurrency headers_env log max_attempts max_reply_bytes patience_s pause_s rpm threads timeout_s"
     " tpm".split()
 )
+
+
+class Server(Protocol):
+    "A server of our own: it is started when it is needed, and again where it has died."
+
+    key: str  # to it: made anew at every start, and nowhere but here
+
+    def see_to(self) -> None:
+        "See that it runs."
 
 
 class Endpoint(Entry):
@@ -108,6 +117,11 @@ class Endpoint(Entry):
         if bad:
             raise ValueError(f"headers_env must name environment variables; those of {bad} are none")
         return self
+
+    @property
+    def server(self) -> Server | None:
+        "The server of our own that answers, where `mhbench.ask.local.serve` gave the endpoint."
+        return None
 
     @property
     def terms(self) -> Terms:
@@ -190,52 +204,83 @@ class Request:
     language: str = "en"  # of the prompt: what is said beside it of the JSON wanted is in it, too
 
 # %% ../../nbs/ask/10_request.ipynb #fb6e34ae
+_Count = Annotated[int, Field(ge=0, lt=2**40)]
+_Logprob = Annotated[float, Field(le=0, allow_inf_nan=False)]  # natural log
+_UNKEPT = frozenset(("id", "request_key", "cached", "thought", "listed"))  # of no row of the cache
+_SPARSE: dict[str, Any] = {
+    "prompt_logprobs": None,
+    "changed": [],
+    "thinking_tokens": 0,
+}  # kept where they are something else
+
+
 @dataclass(slots=True)
 class Answer:
-    "What became of one request."
+    "What became of one request: from the reply to the cache, and from there to the records of a study."
 
-    id: str
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # a row may come from another machine
+
+    id: str = ""  # the caller's name for the request
     text: str | None = None  # the answer, without the reasoning
     reasoning: str | None = None  # a thinking model's reasoning
-    letter_logprobs: dict[str, float] | None = None  # natural log, by letter; None where the endpoint gave none
+    letter_logprobs: dict[str, _Logprob] | None = None  # by letter; None where the endpoint gave none
     bounded: list[str] = field(default_factory=list)  # letters whose value is only an upper bound
-    prompt_logprobs: list[float] | None = None  # natural log, of the text's tokens, where echo was asked for
+    prompt_logprobs: list[_Logprob] | None = None  # of the text's tokens, where echo was asked for
     data: Any = None  # the parsed JSON, where a schema was asked for
     status: str = "ok"  # ok, refused, filtered, truncated, error
     finish_reason: str | None = None  # in the endpoint's words
-    attempts: int = 0  # requests sent when it was first obtained
+    attempts: _Count = 0  # requests sent when it was first obtained
     error: str | None = None  # the last error
-    prompt_tokens: int = 0
-    completion_tokens: int = 0  # those of the thought included
-    thinking_tokens: int = 0  # of these, as far as the endpoint says
-    cost_usd: float | None = 0.0  # by the price table, when first obtained; None where the price is unknown
+    prompt_tokens: _Count = 0
+    completion_tokens: _Count = 0  # those of the thought included
+    thinking_tokens: _Count = 0  # of these, as far as the endpoint says
+    cost_usd: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = (
+        0.0  # by the price table, when first obtained; None where the price is unknown
+    )
     changed: list[str] = field(default_factory=list)  # what of the request the endpoint does not take
     request_key: str | None = None  # SHA-256 of everything that shaped it
     cached: bool = False  # read from the cache in this run
+    thought: bool = field(default=False, compare=False)  # of a reply alone: the model thought before it answered
+    listed: bool = field(default=True, compare=False)  # of a reply alone: it lists log-probabilities
 
     def as_dict(self) -> dict[str, Any]:
         "The fields, by name."
         return {name: getattr(self, name) for name in _FIELDS}
 
+    def to_json(self) -> str:
+        """The row of the cache: what gives the answer again.
+
+        Raises: ValueError where a value is no JSON or no Unicode: a lone surrogate, NaN, an infinity.
+        """
+        sparse = (name for name, nothing in _SPARSE.items() if getattr(self, name) != nothing)
+        out = {name: getattr(self, name) for name in (*_KEPT, *sparse)}
+        text = json.dumps(out, ensure_ascii=False, allow_nan=False)
+        text.encode("utf-8")
+        return text
+
+    @classmethod
+    def from_json(
+        cls,
+        text: str,  # as `to_json` wrote it
+        **more: Any,  # id, request_key, cached
+    ) -> Answer:
+        """An answer that the cache kept.
+
+        Raises: ValueError where the text could not be an answer's.
+        """
+        try:
+            answer = _STORED.validate_json(text)
+        except ValidationError as e:
+            wrong = e.errors(include_url=False)[0]
+            raise ValueError(f"{'.'.join(map(str, wrong['loc'])) or 'it'}: {wrong['msg']}") from None
+        for name, value in more.items():
+            setattr(answer, name, value)
+        return answer
+
 # %% ../../nbs/ask/10_request.ipynb #282df48c
-_FIELDS = tuple(f.name for f in fields(Answer))
-_SPARSE = ("prompt_logprobs", "changed", "thinking_tokens")  # kept where there is something to keep
-_KEPT = tuple(name for name in _FIELDS if name not in ("id", "request_key", "cached", *_SPARSE))
-
-
-def kept(
-    values: dict[str, Any],  # fields of an Answer
-) -> str:
-    """The JSON of a cache row.
-
-    Raises: ValueError where a value is no JSON or no Unicode: a lone surrogate, NaN, an infinity.
-    """
-    out = {k: values[k] for k in (*_KEPT, *(k for k in _SPARSE if values.get(k)))}
-    if values.get("prompt_logprobs") == []:
-        out["prompt_logprobs"] = []
-    text = json.dumps(out, ensure_ascii=False, allow_nan=False)
-    text.encode("utf-8")
-    return text
+_FIELDS = tuple(f.name for f in fields(Answer) if f.compare)
+_KEPT = tuple(name for name in _FIELDS if name not in _UNKEPT and name not in _SPARSE)
+_STORED = TypeAdapter(Answer)
 
 # %% ../../nbs/ask/10_request.ipynb #ef782dc0
 COMPLETION_TEMPLATE = "{system}Question: {prompt}\nAnswer:"
@@ -282,7 +327,8 @@ def _closed(schema: Any) -> Any:
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
-def _dumps(value: Any) -> bytes:
+def canonical_json(value: Any) -> bytes:
+    "JSON of which there is one form: keys in order, no spaces."
     return _encode(value).encode("utf-8")
 
 
@@ -293,7 +339,7 @@ def _prefix(
     "What shapes an answer besides the body, and begins the text that is hashed."
     if letters and any(len(c) != 1 or not c.isascii() or not c.isupper() for c in letters):
         raise ValueError(f"letters must be single capital letters; got {list(letters)}")
-    return _dumps(["mhbench 1", who, path, structured, sample, letters, schema])
+    return canonical_json(["mhbench 1", who, path, structured, sample, letters, schema])
 
 # %% ../../nbs/ask/10_request.ipynb #2759f10f
 LETTER = 4  # tokens: a limit up to this leaves room for a letter and nothing else
@@ -477,7 +523,7 @@ def wire(
         letters: Any = request.letters and tuple(request.letters)
         prefix = _prefix(endpoint.who, path, structured if schema else "", request.sample, letters, schema)
         fields = body_of(request, model, endpoint, terms)
-        body = _dumps(fields)
+        body = canonical_json(fields)
     except UnicodeEncodeError as e:
         text = f"{e.object[e.start]!r}"
         refuse(

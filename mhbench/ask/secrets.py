@@ -87,6 +87,15 @@ class Secrets:
             text = _without(text, v, "[key]")
         return text
 
+    def clean_line(
+        self,
+        text: str,  # an endpoint's words
+        most: int = 1000,  # characters
+    ) -> str:
+        "One line without control characters and secrets, cut."
+        text = self.clean(plain(text))
+        return text if len(text) <= most else f"{text[:most]} ..."
+
     def clean_answer(
         self,
         text: str,  # a model's words, in which a short key may be an ordinary word

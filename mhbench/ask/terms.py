@@ -15,7 +15,7 @@ from typing import Any
 from .rows import Row
 
 # %% auto #0
-__all__ = ['STRUCTURED', 'LIMITS', 'Terms', 'changes_of_terms', 'terms_key', 'known_terms', 'keep_terms', 'own_words', 'passes',
+__all__ = ['STRUCTURED', 'LIMITS', 'Terms', 'changes_of_terms', 'terms_key', 'known_terms', 'keep_terms', 'own_words', 'Refusal',
            'learn']
 
 # %% ../../nbs/ask/11_terms.ipynb #5c80cb64
@@ -191,29 +191,45 @@ def _without(terms: Terms, param: str, structured: str) -> Terms:
         return replace(terms, structured=after)
     return replace(terms, dropped=(*terms.dropped, param))
 
+# %% ../../nbs/ask/11_terms.ipynb #ce12085c
+@dataclass(frozen=True)
+class Refusal:
+    "What an endpoint says against a request, without what it repeats of it."
 
-def passes(text: str, body: dict[str, Any]) -> bool:
-    "Whether an error asks to try again."
-    return _PASSING.search(own_words(text, body)) is not None
+    status: int  # of HTTP
+    words: str  # its own
+    body: dict[str, Any]  # what was sent
+    param: str | None = None  # the parameter that it names in a field of its own
+
+    @classmethod
+    def of(
+        cls,
+        status: int,
+        text: str,  # all that the endpoint says; "" where it was no API that spoke
+        body: dict[str, Any],
+        param: str | None = None,
+    ) -> Refusal:
+        "A refusal, from what came back for a request."
+        return cls(status, own_words(text, body), body, param)
+
+    @property
+    def passes(self) -> bool:
+        "Whether it asks to try again."
+        return _PASSING.search(self.words) is not None
 
 # %% ../../nbs/ask/11_terms.ipynb #c5db8d43
 def learn(
-    status: int,  # of HTTP
-    text: str,  # the endpoint's own words, all of them; "" where it was no API that spoke
-    body: dict[str, Any],  # what was sent
-    terms: Terms,  # under which it was sent
+    refusal: Refusal,
+    terms: Terms,  # under which it was asked
     structured: str = "json_schema",  # how a JSON schema was sent
-    param: str | None = None,  # the parameter that the endpoint names in a field of its own
 ) -> Terms | None:  # None where the error is about something else
     "The terms under which to ask again, from a refusal."
-    if status not in _LEARNT_FROM:
+    if refusal.status not in _LEARNT_FROM or refusal.passes:
         return None
-    text, prompt = own_words(text, body), _prompt(body)
-    if _PASSING.search(text):
-        return None
+    text, param, body = refusal.words, refusal.param, refusal.body
     if _ROUTED.search(text):
         return _routed(body, terms, structured)
-    sent = [k for k in body if k == param] if param else [k for k in body if _names(text, k, prompt)]
+    sent = [k for k in body if k == param] if param else [k for k in body if _names(text, k, _prompt(body))]
     limited = next((k for k in LIMITS if k in sent), None)
     if limited and (_REFUSED.search(text) or _INSTEAD.search(text)):
         if (m := _INSTEAD.search(text)) and m.group(1) != limited:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from ..ask.gate import pause, retry_after, verdict
+from ..ask.retry import pause, retry_after, verdict
 from ..ask.secrets import Secrets, plain
 from .pubmed import Abstract, newer, read_pubmed
 from ..errors import refuse

@@ -17,7 +17,7 @@ from mhbench.ask.budget import Budget, BudgetReached
 from mhbench.ask.cache import Cache, Row
 from mhbench.ask.client import ask
 from mhbench.ask.reply import Malformed, read_reply, words
-from mhbench.ask.request import Answer, Request, kept, wire
+from mhbench.ask.request import Answer, Request, wire
 from mhbench.ask.secrets import plain
 
 ep = partial(asking.ep, max_attempts=2)
@@ -96,9 +96,9 @@ def test_no_reply_raises_anything_but_malformed_and_what_it_gives_can_be_kept(re
     except Malformed as e:
         assert plain(str(e)) and all(0 <= n < 2**40 for n in e.tokens)
         return
-    assert got.pop("thought") in (True, False) and got.pop("listed") in (True, False)
-    value = kept({"attempts": 1, "cost_usd": 0.0, **got})
-    assert Answer("", **json.loads(value)).status in ("ok", "truncated", "filtered", "refused", "error")
+    assert got.thought in (True, False) and got.listed in (True, False)
+    assert Answer.from_json(got.to_json(), id=got.id) == got
+    assert got.status in ("ok", "truncated", "filtered", "refused", "error")
 
 
 @settings(max_examples=300, deadline=None)
@@ -154,7 +154,7 @@ def test_a_log_probability_of_minus_infinity_is_an_ordinary_thing():
     top = [{"token": "A", "logprob": -0.1}, {"token": "B", "logprob": -9999.0}]
     reply = {"choices": [{"message": {"content": "A"}, "logprobs": {"content": [{"token": "A", "top_logprobs": top}]}}]}
     got = read_reply(json.dumps(reply).encode(), q(0, letters=["A", "B"]), MODEL)
-    assert got["bounded"] == ["B"] and got["letter_logprobs"]["A"] == pytest.approx(-0.1)
+    assert got.bounded == ["B"] and got.letter_logprobs["A"] == pytest.approx(-0.1)
 
 
 # -- a poisoned cache

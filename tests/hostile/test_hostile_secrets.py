@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from mhbench.ask.cache import Cache
 from mhbench.ask.client import ask
 from mhbench.ask.request import Endpoint
-from mhbench.ask.send import is_loopback, proxy_for
+from mhbench.ask.transport import is_loopback, proxy_for
 
 KEY = "sk-planted-0123456789abcdefghij"
 ep = partial(asking.ep, max_attempts=2)
