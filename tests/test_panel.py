@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mhbench.records.draw import assign
 from mhbench.stats import agreement, bias, consensus
-from mhbench.studies.medqade.panel import assign, label_array, lexical_match, stratified_draw, tie_breaker_items
+from mhbench.studies.medqade.panel import label_array, lexical_match, stratified_draw, tie_breaker_items
 from mhbench.studies.medqade.simulate import Judge, Student, share_right, simulate_panel, simulated_ratings, true_bias
 from mhbench.studies.medqade.tables import abstention_rates, paper_results, rater_reliability, student_accuracy
 

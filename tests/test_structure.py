@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from mhbench.studies.registry import studies
+
 ROOT = Path(__file__).resolve().parent.parent / "mhbench"
 MODULES = sorted(p for p in ROOT.rglob("*.py") if p.name not in ("__init__.py", "_modidx.py"))
 # A module imports its own floor and those below it.
@@ -35,6 +37,8 @@ def short(path: Path) -> str:
 
 
 def floor(path: Path) -> int:
+    if path.match("studies/*/commands.py"):  # the command line imports it, as it imports the commands of `run`
+        return FLOOR["__main__"]
     return FLOOR[path.relative_to(ROOT).with_suffix("").parts[0]]
 
 
@@ -88,6 +92,36 @@ def test_a_public_name_stands_for_one_thing():
 @pytest.mark.parametrize("path", [p for p in MODULES if p.relative_to(ROOT).parts[0] != "studies"], ids=short)
 def test_no_module_outside_studies_is_called_after_a_study(path):
     assert not set(STUDIES) & set(re.split(r"[/_.]", short(path)))
+
+
+def imported_studies(name: str) -> set[str]:
+    "The papers whose folder a module's name lies in."
+    return {name.split(".")[2]} & set(STUDIES) if name.startswith("mhbench.studies.") else set()
+
+
+GENERAL = [p for p in MODULES if p.parent.parent.name != "studies" and short(p) != "run/plan.py"]
+
+
+@pytest.mark.parametrize("path", GENERAL, ids=short)
+def test_no_general_module_imports_a_study(path):
+    assert not set().union(*map(imported_studies, imported_floors(path)))
+
+
+def test_a_study_takes_from_another_at_most_its_corpus():
+    for path in MODULES:
+        if path.parent.parent.name == "studies":
+            names = [name for name in imported_floors(path) if not name.endswith(".load")]
+            others = set().union(*map(imported_studies, names)) - {path.parent.name}
+            assert not others, f"{short(path)} imports {others}"
+
+
+def test_a_stage_imports_a_study_only_where_it_is_its_own():
+    own = {stage: study.name for study in studies() for stage in study.stages}
+    notebooks = {n.stem: n.read_text(encoding="utf-8") for n in (ROOT.parent / "nbs" / "stages").glob("*.ipynb")}
+    assert set(own) < set(notebooks)
+    for stage, text in notebooks.items():
+        found = {s for s in STUDIES if f"mhbench.studies.{s}." in text}
+        assert found <= {own.get(stage)}, f"the stage {stage} imports {found}"
 
 
 def test_what_is_asked_of_an_item_stands_in_its_properties():

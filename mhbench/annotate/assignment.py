@@ -13,7 +13,7 @@ from .fields import RatedAnswer
 from .presentation import draw
 from .study import Rule, Study
 from ..errors import refuse
-from ..studies.medqade.panel import assign
+from ..records.draw import assign
 
 # %% auto #0
 __all__ = ['core', 'first_assignment', 'reassign', 'Place', 'rater_list', 'conflicting', 'main_error']

@@ -17,8 +17,8 @@ import yaml
 from .study import Study, build_study
 from ..errors import refuse
 from ..records.schema import Mode, Response, read_records
+from ..steps.duels import error_sample
 from ..studies.corpus import Corpus, load_corpus
-from ..studies.counselingbench.errors import error_sample
 from ..studies.demo import demo_path
 
 # %% auto #0

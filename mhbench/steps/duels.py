@@ -5,6 +5,7 @@
 # %% ../../nbs/steps/09_duels.ipynb #437b1875
 from __future__ import annotations
 
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -19,10 +20,10 @@ from ..stats.estimate import Estimate
 from ..stats.preference import bradley_terry
 from ..stats.resample import Interval, bootstrap
 from .jury import outcomes
-from .score import score_responses
+from .score import READ, score_responses, what_became
 
 # %% auto #0
-__all__ = ['Matched', 'matched', 'expert_responses', 'meeting', 'duel_table', 'duel_strengths']
+__all__ = ['Matched', 'matched', 'error_sample', 'expert_responses', 'meeting', 'duel_table', 'duel_strengths']
 
 # %% ../../nbs/steps/09_duels.ipynb #952b645d
 class Matched(NamedTuple):
@@ -63,6 +64,24 @@ def matched(
         [r for r in said if r.item_id in at_fault and (r.item_id, r.model) in wrong and (r.text or "").strip()],
         len(meeting),
     )
+
+# %% ../../nbs/steps/09_duels.ipynb #9ca516a4
+def error_sample(
+    scores: pd.DataFrame, n: int = 100, *, mode: str = "cot", seed: int
+) -> pd.DataFrame:  # model, item_id, sample
+    """Wrong answers to annotate, `n` a model or as many as there are; a model's draw does not depend on the others. An
+    answer that could not be read, or is a refusal, is not right and is no wrong answer either: it is not drawn.
+
+    Source: Nguyen et al. 2025, section 7.1.
+    """
+    parts = []
+    wrong = scores[(scores["mode"] == mode) & (scores["answered_by"] == "plain") & (scores["correct"] == 0)]
+    wrong = wrong[what_became(wrong) == READ]
+    for model, g in wrong.groupby("model", sort=True):
+        g = g.sort_values(["item_id", "sample"])
+        drawn = np.random.default_rng([seed, zlib.crc32(str(model).encode())]).permutation(len(g))[:n]
+        parts.append(g.iloc[np.sort(drawn)][["model", "item_id", "sample"]])
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["model", "item_id", "sample"])
 
 # %% ../../nbs/steps/09_duels.ipynb #996bdf2b
 def expert_responses(

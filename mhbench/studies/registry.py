@@ -17,7 +17,7 @@ from .. import studies as package
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['RegisteredStudy', 'studies', 'added']
+__all__ = ['RegisteredStudy', 'studies', 'declare_commands', 'added']
 
 # %% ../../nbs/studies/04_registry.ipynb #77734c75
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +31,8 @@ class RegisteredStudy:
     tables: Mapping[str, str] = field(default_factory=dict)  # general stage -> generator of the tables it adds there
     files: Mapping[str, Sequence[str]] = field(default_factory=dict)  # stage -> parameters that name files
     demo: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # stage -> what makes a demonstration short
-    sections: str = ""  # function, Corpus to the sections that its ratings allow and why there are none
-    commands: Mapping[str, str] = field(default_factory=dict)  # command of `mhbench` -> function that adds its parser
+    sections: str = ""  # function, ratings to the sections that they allow and why there are none
+    commands: str = ""  # module that declares its commands of `mhbench` when it is imported
 
     @property
     def folder(self) -> Path:
@@ -74,9 +74,16 @@ def studies() -> list[RegisteredStudy]:  # by name
             found.append(study)
     return found
 
+
+def declare_commands() -> None:
+    "Have every study declare its commands."
+    for study in studies():
+        if study.commands:
+            importlib.import_module(f"{package.__name__}.{study.name}.{study.commands}")
+
 # %% ../../nbs/studies/04_registry.ipynb #22e5ccae
 def added(
-    kind: str,  # a field of RegisteredStudy that maps names to references: loaders, parameters, tables, commands
+    kind: str,  # a field of RegisteredStudy that maps names to references: loaders, parameters, tables
     name: str,  # such as a stage's
 ) -> list[Any]:  # functions or classes
     "What studies add under one name."

@@ -5,7 +5,6 @@
 # %% ../../../nbs/studies/counselingbench/06_errors.ipynb #84918ccd
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -16,36 +15,16 @@ import pandas as pd
 
 from ...errors import refuse
 from ...records.schema import Item, Judgment, Rating, Response, of_kind
-from ...records.table import csv_rows
+from ...records.table import csv_rows, rows_as_csv
 from ...stats.agreement import ABSTAIN, cohen_kappa, percent_agreement
 from ...stats.consensus import majority
 from ...stats.estimate import estimate, proportion
 from ...stats.tests import adjust_p, chi_square
-from ...steps.score import READ, what_became
 from .load import ERRORS, load_counselingbench_errors
-from ..medqade.simulate import _csv
 
 # %% auto #0
-__all__ = ['error_sample', 'error_sheet', 'error_table', 'Collected', 'write_errors', 'compare_errors', 'judge_agreement',
-           'error_labels', 'proposed_errors', 'simulate_errors']
-
-# %% ../../../nbs/studies/counselingbench/06_errors.ipynb #46e20a64
-def error_sample(
-    scores: pd.DataFrame, n: int = 100, *, mode: str = "cot", seed: int
-) -> pd.DataFrame:  # model, item_id, sample
-    """Wrong answers to annotate, `n` a model or as many as there are; a model's draw does not depend on the others. An
-    answer that could not be read, or is a refusal, is not right and is no wrong answer either: it is not drawn.
-
-    Source: Nguyen et al. 2025, section 7.1.
-    """
-    parts = []
-    wrong = scores[(scores["mode"] == mode) & (scores["answered_by"] == "plain") & (scores["correct"] == 0)]
-    wrong = wrong[what_became(wrong) == READ]
-    for model, g in wrong.groupby("model", sort=True):
-        g = g.sort_values(["item_id", "sample"])
-        drawn = np.random.default_rng([seed, zlib.crc32(str(model).encode())]).permutation(len(g))[:n]
-        parts.append(g.iloc[np.sort(drawn)][["model", "item_id", "sample"]])
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["model", "item_id", "sample"])
+__all__ = ['error_sheet', 'error_table', 'Collected', 'write_errors', 'compare_errors', 'judge_agreement', 'error_labels',
+           'proposed_errors', 'simulate_errors']
 
 # %% ../../../nbs/studies/counselingbench/06_errors.ipynb #2760aceb
 def error_sheet(
@@ -327,4 +306,4 @@ def simulate_errors(
                         **mark,
                     }
                 )
-    return _csv(rows)
+    return rows_as_csv(rows)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from ...records.table import csv_rows
 from ..corpus import Corpus
 
 # %% auto #0
-__all__ = ['PANEL_LABELS', 'PANEL_DIFFICULTIES', 'load_panel', 'load_students', 'load_exports', 'load']
+__all__ = ['PANEL_LABELS', 'PANEL_DIFFICULTIES', 'load_panel', 'panel_sections', 'load_students', 'load_exports', 'load']
 
 # %% ../../../nbs/studies/medqade/01_load.ipynb #8f304920
 PANEL_LABELS = ("Correct", "Incorrect", "Abstain")
@@ -77,6 +77,19 @@ def load_panel(
                 )
             )
     return validate(rows, Rating).records
+
+# %% ../../../nbs/studies/medqade/01_load.ipynb #3745e699
+def panel_sections(ratings: Sequence[Rating]) -> tuple[dict[str, dict], str]:
+    "The stage that a study goes through whose ratings are a panel's labels, or why these are none; nothing of scores."
+    if all(r.value is not None for r in ratings):
+        return {}, ""
+    allowed = {True: PANEL_DIFFICULTIES, False: PANEL_LABELS}
+    odd = next((r for r in ratings if r.label not in allowed[r.target == "difficulty"]), None)
+    if odd is None and any(r.target == "difficulty" for r in ratings):
+        return {"panel": {}}, ""
+    got = f"{odd.label if odd.label is not None else odd.value!r} on {odd.target} ({odd.item_id})" if odd else "none"
+    wanted = f"labels {', '.join(PANEL_LABELS)} of answers and {', '.join(PANEL_DIFFICULTIES)} of difficulty"
+    return {}, f"a panel gives {wanted}; got {got}"
 
 # %% ../../../nbs/studies/medqade/01_load.ipynb #90ec6ab4
 def load_students(

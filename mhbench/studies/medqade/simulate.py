@@ -15,12 +15,12 @@ import numpy as np
 import pandas as pd
 
 from ...errors import refuse
+from ...records.draw import Assignment
 from ...records.schema import Rating, Response
-from ...records.table import csv_rows
+from ...records.table import csv_rows, rows_as_csv
 from ...stats.agreement import ABSTAIN
 from ...steps.truth import beside_truth
 from .load import PANEL_DIFFICULTIES
-from .panel import Assignment
 
 # %% auto #0
 __all__ = ['SIMULATED_JUDGES', 'Judge', 'Student', 'SimulatedPanel', 'simulate_panel', 'simulated_ratings', 'share_right',
@@ -176,14 +176,6 @@ def _pairs(n: int, n_raters: int) -> list[tuple[int, int]]:
     "Two raters an item, by a round robin whose offset grows from round to round."
     return [(k % n_raters, (k + 1 + k // n_raters % ((n_raters - 1) // 2)) % n_raters) for k in range(n)]
 
-
-def _csv(rows: list[dict]) -> str:
-    out = io.StringIO(newline="")
-    w = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
-    w.writeheader()
-    w.writerows(rows)
-    return out.getvalue()
-
 # %% ../../../nbs/studies/medqade/03_simulate.ipynb #3cc71aa7
 def simulate_panel_files(
     pool: str | Path,  # CSV: item_id, key, accepted, wrong_1, wrong_2, hardness
@@ -259,7 +251,9 @@ def simulate_panel_files(
                     **mark,
                 }
             )
-    return _csv([{"item_id": r["item_id"], **dict(zip(names, t)), **mark} for r, t in zip(rows, text)]), _csv(panel)
+    return rows_as_csv(
+        [{"item_id": r["item_id"], **dict(zip(names, t)), **mark} for r, t in zip(rows, text)]
+    ), rows_as_csv(panel)
 
 # %% ../../../nbs/studies/medqade/03_simulate.ipynb #1fb3bc1f
 SIMULATED_JUDGES = (
@@ -294,7 +288,7 @@ def simulate_judge_file(
     answering = [Student(s, 0.0, lineage.get(s, s)) for s in names]
     said = simulate_panel(judges, answering, len(rows), right=right, seed=seed)
     mark = {"origin": "simulated"} | ({"canary": canary} if canary else {})
-    return _csv(
+    return rows_as_csv(
         [
             {"item_id": r["item_id"], "rater": j.name}
             | {s: said.labels[a, k, i] for k, s in enumerate(names)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, cast
 
@@ -20,7 +20,7 @@ from .questions import _table
 
 # %% auto #0
 __all__ = ['ANNOTATION_COLUMNS', 'Reading', 'MAPPINGS', 'Annotations', 'scores_from_sliders', 'sliders_from_scores',
-           'load_annotations', 'reading_note', 'AnnotationArrays', 'annotation_arrays']
+           'load_annotations', 'reading_note', 'AnnotationArrays', 'annotation_arrays', 'slider_sections']
 
 # %% ../../../nbs/studies/mentat/03_annotations.ipynb #48f1fcb4
 ANNOTATION_COLUMNS = (
@@ -285,3 +285,14 @@ def annotation_arrays(
         orders,
         mapping,
     )
+
+# %% ../../../nbs/studies/mentat/03_annotations.ipynb #58f4b0d0
+def slider_sections(ratings: Sequence[Rating]) -> tuple[dict[str, dict], str]:
+    "The stages that a study goes through whose ratings score every option, or why these do not; nothing of labels."
+    if any(r.value is None for r in ratings):
+        return {}, ""
+    try:
+        annotation_arrays(ratings)
+    except ValueError as e:
+        return {}, str(e)
+    return {"preferences": {}, "agreement": {}}, ""

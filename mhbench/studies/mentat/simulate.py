@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -18,6 +17,7 @@ from scipy.special import logsumexp, softmax
 
 from ...errors import refuse
 from ...records.schema import Item, letters
+from ...records.table import rows_as_csv
 from .annotations import ANNOTATION_COLUMNS, MAPPINGS, Reading, sliders_from_scores
 
 # %% auto #0
@@ -142,25 +142,15 @@ def _session(rows: Sequence[Mapping], note: str, rater: str, rng: np.random.Gene
     ]
     pages = [{"trial_type": "html-keyboard-response", "response": " "} | p for p in pages]
     trials = [*pages, *rows, {"trial_type": "html-keyboard-response", "response": " ", "stimulus": "<p>Thank you.</p>"}]
-    out, clock = io.StringIO(newline=""), 0
-    columns = [*ANNOTATION_COLUMNS, "origin"]
-    w = csv.DictWriter(out, columns, restval="", quoting=csv.QUOTE_ALL, lineterminator="\n")
-    w.writeheader()
+    out: list[dict] = []
+    clock = 0
     for n, t in enumerate(trials):
         shortest, longest = (20_000, 90_000) if t["trial_type"] == "survey-slider" else (2_000, 9_000)  # ms
         rt = int(rng.integers(shortest, longest))
         clock += rt
-        w.writerow(
-            {
-                "rt": rt,
-                "trial_index": n,
-                "time_elapsed": clock,
-                "internal_node_id": f"0.0-{n}.0",
-                **t,
-                "origin": "simulated",
-            }
-        )
-    return out.getvalue()
+        timed: dict = {"rt": rt, "trial_index": n, "time_elapsed": clock, "internal_node_id": f"0.0-{n}.0"}
+        out.append(timed | dict(t) | {"origin": "simulated"})
+    return rows_as_csv(out, [*ANNOTATION_COLUMNS, "origin"], restval="", quoting=csv.QUOTE_ALL)
 
 # %% ../../../nbs/studies/mentat/05_simulate.ipynb #b588904d
 def _trial(item: Item, scores: np.ndarray, mapping: Reading, rng: np.random.Generator) -> dict:
@@ -221,11 +211,9 @@ def simulate_creators(
 ) -> str:  # CSV: question, option (a letter), origin, canary
     "The answers of simulated creators, as `preferences.creators` names such a file."
     rng = np.random.default_rng([seed, *b"creators"])
-    out = io.StringIO(newline="")
-    w = csv.writer(out, lineterminator="\n")
-    w.writerow(["question", "option", "origin", "canary"])
+    rows = []
     for i in items:
         shares = np.array(i.soft_labels)
         option = letters(len(shares))[rng.choice(len(shares), p=shares / shares.sum())]
-        w.writerow([i.base, option, "simulated", canary])
-    return out.getvalue()
+        rows.append({"question": i.base, "option": option, "origin": "simulated", "canary": canary})
+    return rows_as_csv(rows)

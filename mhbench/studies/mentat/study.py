@@ -20,6 +20,7 @@ STUDY = RegisteredStudy(
         "agreement": "parameters:AgreementParameters",
     },
     tables={"score": "readings:by_labels"},
+    sections="annotations:slider_sections",
     files={"preferences": ("creators",)},
     demo={"preferences": {"n_boot": 10}},
 )

@@ -5,8 +5,6 @@
 # %% ../../../nbs/studies/mhqa/02_simulate.ipynb #7d9c09dc
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,6 +12,7 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
+from ...records.table import rows_as_csv
 from ..examinees import systematic
 
 # %% auto #0
@@ -164,13 +163,9 @@ def simulate_bank(
                 options, right = _options(fact, rng)
                 text = [fact.pmid, "True", fact.topic, fact.kind, _question(fact, wording), *options]
                 rows["val" if n in held_out else "train"].append([*text, options[right], f"{right + 1}.0", canary])
-    return {f"mhqa_b_{part}.csv": _csv(_OF_BANK, r) for part, r in rows.items()}
-
-
-def _csv(header: Sequence[str], rows: Sequence[Sequence]) -> str:
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows([header, *rows])
-    return out.getvalue()
+    return {
+        f"mhqa_b_{part}.csv": rows_as_csv([dict(zip(_OF_BANK, r)) for r in rows_of]) for part, rows_of in rows.items()
+    }
 
 # %% ../../../nbs/studies/mhqa/02_simulate.ipynb #660b2aa9
 _SAYS = {
