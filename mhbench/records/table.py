@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import csv
 import datetime
+import io
 import json
 import math
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +24,7 @@ from .schema import OR_WITHOUT, Record, Validated, validate, write_set_aside
 
 # %% auto #0
 __all__ = ['MOST_OF_A_FIELD', 'MOST_OF_A_WORKBOOK', 'Rows', 'csv_rows', 'Unreadable', 'cell', 'Table', 'file_text', 'json_rows',
-           'read_table', 'Misfit', 'cell_text', 'folded', 'validate_table']
+           'read_table', 'rows_as_csv', 'Misfit', 'cell_text', 'folded', 'validate_table']
 
 # %% ../../nbs/records/02_table.ipynb #9d4e6c79
 MOST_OF_A_FIELD = 16 << 20  # characters; Python's own limit of 131,072 is less than a long case has
@@ -329,6 +330,19 @@ def read_table(
         return _parquet(path)
     forms = ".csv, .tsv, .xlsx, .jsonl or .parquet"
     refuse(f"read_table: path must end in {forms}; got {path.name!r}; save the table in one of these forms")
+
+# %% ../../nbs/records/02_table.ipynb #01a1ce49
+def rows_as_csv(
+    rows: Sequence[Mapping[str, Any]],  # one or more, all with the columns of the first
+    columns: Sequence[str] = (),  # their order, where it is not the first row's
+    **how: Any,  # of csv.DictWriter
+) -> str:
+    "Rows as CSV, lines ended by a line feed alone."
+    out = io.StringIO(newline="")
+    writer = csv.DictWriter(out, list(columns or rows[0]), lineterminator="\n", **how)
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
 
 # %% ../../nbs/records/02_table.ipynb #2baede37
 class Misfit(ValueError):

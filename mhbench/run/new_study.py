@@ -30,8 +30,7 @@ from .graph import root
 from .inputs import sha256
 from .params import load_params
 from ..studies.corpus import Corpus, load_corpus
-from ..studies.medqade.load import PANEL_DIFFICULTIES, PANEL_LABELS
-from ..studies.mentat.annotations import annotation_arrays
+from ..studies.registry import studies
 from ..subcommand import PARAMS, argument, comma_separated, subcommand
 
 # %% auto #0
@@ -40,21 +39,14 @@ __all__ = ['sections', 'default_judges', 'understood', 'Proposal', 'propose', 's
 # %% ../../nbs/run/11_new_study.ipynb #f8c2089e
 def _with_ratings(corpus: Corpus) -> tuple[dict[str, dict], str | None]:
     "The sections for people's verdicts, and why there are none although there are verdicts."
-    if not corpus.ratings:
-        return {}, None
-    if all(r.value is not None for r in corpus.ratings):
-        try:
-            annotation_arrays(corpus.ratings)
-        except ValueError as e:
-            return {}, str(e)
-        return {"preferences": {}, "agreement": {}}, None
-    allowed = {True: PANEL_DIFFICULTIES, False: PANEL_LABELS}
-    odd = next((r for r in corpus.ratings if r.label not in allowed[r.target == "difficulty"]), None)
-    if odd is None and any(r.target == "difficulty" for r in corpus.ratings):
-        return {"panel": {}}, None
-    got = f"{odd.label if odd.label is not None else odd.value!r} on {odd.target} ({odd.item_id})" if odd else "none"
-    wanted = f"labels {', '.join(PANEL_LABELS)} of answers and {', '.join(PANEL_DIFFICULTIES)} of difficulty"
-    return {}, f"a panel gives {wanted}; got {got}"
+    whys = []
+    for study in studies() if corpus.ratings else []:
+        if study.sections:
+            found, why = study.find(study.sections)(corpus.ratings)
+            if found:
+                return found, None
+            whys += [why] if why else []
+    return {}, "; ".join(whys) or None
 
 # %% ../../nbs/run/11_new_study.ipynb #7dca0ea8
 def sections(

@@ -5,8 +5,6 @@
 # %% ../../nbs/studies/03_examinees.ipynb #cc84645f
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -16,6 +14,7 @@ import numpy as np
 
 from ..errors import refuse
 from ..records.schema import Item, Response, letters
+from ..records.table import rows_as_csv
 from ..records.task import NOTHING, task_of
 from ..steps.contamination import halves
 from ..steps.prepare import every_prompt
@@ -141,19 +140,18 @@ def simulate_answers(
     parts = [max(len(i.stems), 1) for i in asked]
     rng = np.random.default_rng([seed, *examinee.name.encode()])
     hits = np.split(systematic(np.repeat(chances, parts), rng.random()), np.cumsum(parts)[:-1])
-    out = io.StringIO(newline="")
-    w = csv.writer(out, lineterminator="\n")
-    declared = ["declared_right", "declared_sureness", "declared_memorised"]
-    w.writerow(["item_id", "text", "letter_logprobs", *declared, "origin", "canary"])
+    rows = []
     for item, chance, right in zip(asked, chances, hits):
         chosen = task_of(item).drawn(item, right, rng)
         text = _written(item, chosen)
         _check_read(item, examinee.name, text, chosen)
         sure = examinee.sureness if task_of(item).choice and item.order is None else None
         probabilities = "" if sure is None or len(item.key) != 1 else _logprobs(item, chosen[0], sure)
-        stated = [f"{chance:.6g}", sure if probabilities else "", "yes" if item.base in known else ""]
-        w.writerow([item.item_id, text, probabilities, *stated, "simulated", canary])
-    return out.getvalue()
+        row = {"item_id": item.item_id, "text": text, "letter_logprobs": probabilities}
+        row |= {"declared_right": f"{chance:.6g}", "declared_sureness": str(sure) if probabilities else ""}
+        row |= {"declared_memorised": "yes" if item.base in known else "", "origin": "simulated", "canary": canary}
+        rows.append(row)
+    return rows_as_csv(rows)
 
 # %% ../../nbs/studies/03_examinees.ipynb #49a0ca9a
 def _level(item: Item) -> str:
@@ -178,13 +176,12 @@ def simulate_completions(
     known = known_by_heart(items, examinee.memorised, seed=seed)
     once = list({i.base: i for i in items}.values())
     seconds = [(i, h[1]) for i in once if (h := halves(i.question))]
-    out = io.StringIO(newline="")
-    w = csv.writer(out, lineterminator="\n")
-    w.writerow(["item_id", "text", "origin", "canary"])
+    rows = []
     for k, (item, own) in enumerate(seconds):
         other = seconds[(k + len(seconds) // 2) % len(seconds)][1]
-        w.writerow([item.item_id, own if item.base in known else other, "simulated", canary])
-    return out.getvalue()
+        text = own if item.base in known else other
+        rows.append({"item_id": item.item_id, "text": text, "origin": "simulated", "canary": canary})
+    return rows_as_csv(rows)
 
 
 def examinee_files(

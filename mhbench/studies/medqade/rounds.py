@@ -14,14 +14,13 @@ from typing import NamedTuple
 import pandas as pd
 
 from ...errors import refuse
+from ...records.draw import Assignment, assign
 from ...records.labelstudio import Tasks, label_studio_tasks, write_tasks
 from ...records.schema import Item, Rating, Response
 from ...records.task import task_of
 from ...steps.verdicts import _said
 from .load import load_exports
 from mhbench.studies.medqade.panel import (
-    Assignment,
-    assign,
     label_array,
     lexical_match,
     stratified_draw,
