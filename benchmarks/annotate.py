@@ -46,9 +46,8 @@ import aiohttp
 import numpy as np
 import yaml
 
-from mhbench.annotate.enrolment import enrol
-from mhbench.annotate.pages import Sheet
-from mhbench.annotate.presentation import code, present
+from mhbench.annotate.assignment import enrol
+from mhbench.annotate.question import QuestionPage, code
 from mhbench.annotate.sources import demo_entry, study_of
 from mhbench.annotate.store import Register, differences, now_ms, open_store
 
@@ -124,11 +123,11 @@ class Mhbench(Server):
         "Every slider of a rater: what names it in a request, and where it is kept."
         study, out = store.study, []
         at = {q.question_id: q for q in study.questions}
-        for place in Register(store).places(rater):
+        for place in Register(store).assigned(rater):
             q = at[place.question_id]
-            sheet = Sheet(study, q, present(study, q, rater, place.occasion), store.secret, rater, place.occasion)
+            shown = QuestionPage(study, q, rater, place.occasion, store.secret)
             page = {"question": code(store.secret, "question", q.question_id), "occasion": place.occasion}
-            for word, f in sheet.by_code().items():
+            for word, f in shown.by_code().items():
                 if f.form == "number":
                     out.append((json.dumps(page | {"field": word}), (q.question_id, place.occasion), f.target))
         return out

@@ -27,7 +27,7 @@ def made_here(stages) -> set[str]:
 
 
 ASKING = {"approach", "generate", "judge", "judge_study", "duels", "contamination"}  # stages that ask somebody
-CODE = ("report/style", "report/figures", "run/cli", "annotate/app", "steps/score", "ask/prompts", "stats/resample")
+CODE = ("report/style", "report/figures", "run/cli", "annotate/server", "steps/score", "ask/prompts", "stats/resample")
 CHANGED = ("params.yaml", "run.yaml", *(f"mhbench/{f}.py" for f in CODE))
 
 
@@ -182,7 +182,7 @@ TABLE = {  # a change: (how, the stages that ask, and that it makes stale; and t
     "where the cluster is": (put("executor", value={"kind": "threads", "workers": 1}), set(), set()),
     "a money budget": (put("generate", "budget", value={"max_cost_usd": 1.0}), set(), set()),
     "the command line": (text("mhbench/run/cli.py", r"\Z", "\n# another word\n"), set(), set()),
-    "the page for raters": (text("mhbench/annotate/app.py", r"\Z", "\n# another word\n"), set(), set()),
+    "the page for raters": (text("mhbench/annotate/server.py", r"\Z", "\n# another word\n"), set(), set()),
     # figures stand in the notebooks of their stages, so these run again; no answer is stale, and verdicts come from
     # the cache
     "a colour": (text("mhbench/report/style.py", r"\Z", "\n# another colour\n"), JUDGED, MADE_HERE),

@@ -15,9 +15,9 @@ import pytest
 import yaml
 from aiohttp import web
 
-from mhbench.annotate.app import make_app
-from mhbench.annotate.enrolment import enrol
+from mhbench.annotate.assignment import enrol
 from mhbench.annotate.export import ratings
+from mhbench.annotate.server import make_app
 from mhbench.annotate.sources import study_of
 from mhbench.annotate.store import open_store
 from mhbench.records.schema import Item, write_records

@@ -13,12 +13,10 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from mhbench.annotate.app import make_app
-from mhbench.annotate.assignment import Place
-from mhbench.annotate.enrolment import enrol, leave
+from mhbench.annotate.assignment import enrol, leave
 from mhbench.annotate.export import ratings
-from mhbench.annotate.pages import Sheet
-from mhbench.annotate.presentation import code, present
+from mhbench.annotate.question import Assigned, QuestionPage, code
+from mhbench.annotate.server import make_app
 from mhbench.annotate.store import Register, differences, open_store
 from mhbench.annotate.study import build_study
 from mhbench.records.schema import Item, Response
@@ -44,7 +42,7 @@ class Rater:
         with open_store(self.path) as store:
             study, secret = store.study, store.secret
         q = next(q for q in study.questions if q.question_id == question)
-        return Sheet(study, q, present(study, q, self.name, occasion), secret, self.name, occasion)
+        return QuestionPage(study, q, self.name, occasion, secret)
 
     def change(self, question, target, value, choice="", **more):
         s = self.sheet(question)
@@ -334,7 +332,7 @@ def test_without_a_script_back_saves_too(tmp_path):
         page = await (await client.get("/q/2")).text()
         hidden = dict(re.findall(r'type="hidden" name="([\w.]+)" value="([^"]*)"', page))
         with open_store(path) as store:
-            second = Register(store).places("r1")[1].question_id
+            second = Register(store).assigned("r1")[1].question_id
         sent = hidden | {r.sheet(second).code("A"): "42", "go": "back"}
         assert (await client.post("/q/2", data=sent)).url.path == "/q/1"
         with open_store(path) as store:
@@ -349,7 +347,7 @@ def test_the_own_link_goes_on_on_another_device(tmp_path):
     async def check(client, path, tokens):
         r = await Rater(client, path, "r1", tokens["r1"]).come_in()
         with open_store(path) as store:
-            first = Register(store).places("r1")[0].question_id
+            first = Register(store).assigned("r1")[0].question_id
         await r.save(*[r.change(first, t, "64") for t in "ABCDE"])
         assert (await client.get("/thanks")).url.path == "/q/2"  # no thanks for what is not answered
         async with TestClient(client.server) as phone:
@@ -366,12 +364,12 @@ def test_raters_come_and_go_while_it_is_served(tmp_path):
     async def check(client, path, tokens):
         r1 = await Rater(client, path, "r1", tokens["r1"]).come_in()
         with open_store(path) as store:
-            study, begun = store.study, Register(store).places("r1")[0].question_id
+            study, begun = store.study, Register(store).assigned("r1")[0].question_id
         await r1.save(r1.change(begun, "key", "", "A"))
         with open_store(path) as store:
             new = enrol(store, study, ["r3"])["r3"]
             leave(store, study, "r1")
-            held = {r: [p.question_id for p in Register(store).places(r)] for r in ("r1", "r2", "r3")}
+            held = {r: [p.question_id for p in Register(store).assigned(r)] for r in ("r1", "r2", "r3")}
         assert held["r1"] == [begun]
         assert all(sum(q in of for of in held.values()) >= 2 for q in (f"q{k}" for k in range(1, 7)))
         assert (await r1.save(r1.change(begun, "key", "", "B"))).status == 403
@@ -499,7 +497,7 @@ def test_a_server_killed_between_two_saves_keeps_the_first(serve):
     opener.open(s.link("r1"))
     word = re.search(r'name="csrf" value="(\w+)"', opener.open(f"{s.url}/consent").read().decode())[1]
     opener.open(f"{s.url}/consent", data=f"csrf={word}".encode())
-    place = Place(s.study.questions[0].question_id)
+    place = Assigned(s.study.questions[0].question_id)
     rater = Rater(None, s.answers, "r1", s.tokens["r1"])
 
     def save(target, value):

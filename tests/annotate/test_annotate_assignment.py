@@ -5,8 +5,8 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mhbench.annotate.assignment import Place, core, first_assignment, rater_list, reassign
-from mhbench.annotate.presentation import present
+from mhbench.annotate.assignment import core, first_assignment, rater_list, reassign
+from mhbench.annotate.question import Assigned, present
 from mhbench.annotate.study import Rule, build_study
 
 from .conftest import items
@@ -76,7 +76,7 @@ def test_a_list_has_practice_first_checks_between_and_repeats_last():
     study = build_study("example", entry, items(9))
     ids = [f"q{k}" for k in range(1, 10)]
     pages = rater_list(study, "r1", ids)
-    assert pages[:2] == [Place("p1"), Place("p2")]
+    assert pages[:2] == [Assigned("p1"), Assigned("p2")]
     assert [p.question_id for p in pages[2:-2]].index("c1") == 3
     assert [p.question_id for p in pages[2:-2]].index("c2") == 7
     assert all(p.occasion == 1 for p in pages[-2:])

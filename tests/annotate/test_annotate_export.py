@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from mhbench.annotate.export import ratings, ratings_of_file, write_export
-from mhbench.annotate.fields import RatedAnswer
+from mhbench.annotate.question import RatedAnswer
 from mhbench.annotate.simulate import opinion
 from mhbench.annotate.sources import demo_entry, demo_names, entry_corpus
 from mhbench.annotate.store import Change, open_store
@@ -115,9 +115,9 @@ def test_a_file_that_names_other_items_is_refused(answered):
 
 def test_the_sheet_holds_no_formula(tmp_path):
     openpyxl = pytest.importorskip("openpyxl")
-    from mhbench.annotate.enrolment import enrol
+    from mhbench.annotate.assignment import enrol
     from mhbench.annotate.export import write_export
-    from mhbench.annotate.fields import RatedAnswer
+    from mhbench.annotate.question import RatedAnswer
     from mhbench.annotate.store import Change
     from mhbench.annotate.study import build_study
 

@@ -10,7 +10,7 @@ from conftest import BIN, run
 from ruamel.yaml import YAML
 
 from mhbench.annotate.export import study_ratings
-from mhbench.annotate.fields import RatedAnswer
+from mhbench.annotate.question import RatedAnswer
 from mhbench.annotate.simulate import opinion
 from mhbench.annotate.store import Change, open_store
 from mhbench.records.schema import Rating, read_records

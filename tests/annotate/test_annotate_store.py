@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mhbench.annotate.assignment import complete_answers, conflicts, enrol, leave
 from mhbench.annotate.dashboard import agreement
-from mhbench.annotate.enrolment import complete_answers, conflicts, enrol, leave
-from mhbench.annotate.fields import RatedAnswer
+from mhbench.annotate.question import RatedAnswer
 from mhbench.annotate.store import Change, Register, Store, differences, open_store, replay
 from mhbench.annotate.study import build_study
 from mhbench.records.schema import Response
@@ -84,7 +84,7 @@ def test_any_schedule_ends_with_the_last_answer_of_each_rater(tmp_path_factory, 
 
 WRITING = """
 import sys
-from mhbench.annotate.fields import RatedAnswer
+from mhbench.annotate.question import RatedAnswer
 from mhbench.annotate.store import Change, Store
 store = Store(sys.argv[1])
 k = 0
@@ -238,7 +238,7 @@ def test_the_resolver_gets_what_is_in_conflict_and_nothing_leaves_the_list(tmp_p
         enrol(store, study, ["r3"], role="resolver")
         store.save([Change("late", "r2", "q1", 0, "key", RatedAnswer(label="A"), "{}", 9, None)])
         assert conflicts(store, study) == []
-        assert [p.question_id for p in Register(store).places("r3")] == ["q1"]
+        assert [p.question_id for p in Register(store).assigned("r3")] == ["q1"]
         assert len(complete_answers(store, study)) == 4
 
 
