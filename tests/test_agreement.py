@@ -307,7 +307,7 @@ def test_the_nested_interval_by_its_definition():
         ]
     )
     data, w = scores(np.ones((1, 60)))[0], next(draw_weights(60, n, seed=seed))
-    outer, rng = scores(w), np.random.default_rng(resample._sequence(seed).spawn(2)[1])
+    outer, rng = scores(w), np.random.default_rng(resample.seed_sequence(seed).spawn(2)[1])
     error, optimism = [], []
     for b in range(n):
         again = scores(consensus._inner(rng, w[b : b + 1], inner))

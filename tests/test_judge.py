@@ -21,7 +21,7 @@ from mhbench.steps.answers import Asked, judge_everything
 from mhbench.steps.generate import generate
 from mhbench.steps.judge import extras, judge
 from mhbench.steps.jury import jury, outcomes, position_bias_table, same_lineage
-from mhbench.steps.verdicts import BY_RULE, _Case, _verdicts, messages, schema, split_parts
+from mhbench.steps.verdicts import BY_RULE, Case, _verdicts, messages, schema, split_parts
 from mhbench.studies.psychiatrybench import approach
 
 DR = Model(name="dr", endpoint="here", served="judge", lineage="m", price={"prompt": 10.0, "completion": 0.0})
@@ -182,7 +182,7 @@ def test_whatever_a_judge_says_is_a_verdict_of_its_kind_or_none(data, what):
         rubric(name),
         Item(item_id="s", study="x", task="sequential", question="", stems=["a", "b"], key=["1", "2"], source="test"),
     )
-    case = _Case(item, r, tuple(said(item, f"m{k}", "t") for k in range(n)), 0)
+    case = Case(item, r, tuple(said(item, f"m{k}", "t") for k in range(n)), 0)
     for v in _verdicts(case, Answer("s", text="...", data=data)):
         if "status" in v:
             assert v["status"] == "error" and v["error"]

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .embeddings import Encoder, _check_texts, cosines, load_encoder, six_decimals
-from .loading import Kept, _distinct, _loading, _need, held
+from .embeddings import Encoder, check_texts, cosines, load_encoder, six_decimals
+from .loading import Kept, distinct_values, held, loading_model, need_packages
 from .store import Stored, recalled
 from ..errors import refuse
 
@@ -56,8 +56,8 @@ def _unit(x: np.ndarray) -> np.ndarray:
 
 
 def _pairs(function: str, candidates: Sequence[str], references: Sequence[str]) -> None:
-    _check_texts(function, candidates, "candidates")
-    _check_texts(function, references, "references")
+    check_texts(function, candidates, "candidates")
+    check_texts(function, references, "references")
     if len(candidates) != len(references):
         refuse(
             f"{function}: references must be as many as candidates; got {len(references)} and {len(candidates)}; pair "
@@ -90,7 +90,7 @@ def bertscore(
     encoder = load_encoder(encoder)
     c, r = [t.strip() for t in candidates], [t.strip() for t in references]
     pads = zip(_is_padded(c, encoder, batch_size), _is_padded(r, encoder, batch_size))
-    pairs, index = _distinct(zip(c, r, pads))
+    pairs, index = distinct_values(zip(c, r, pads))
     vectors = Kept(lambda texts: map(_unit, encoder.tokens(texts, special=True)))
 
     def matched(pairs: list) -> list[Stored]:
@@ -144,7 +144,7 @@ def published_baseline(
 
     Raises: ValueError where it has none; ModuleNotFoundError without the package.
     """
-    _need("published_baseline", "bert_score")
+    need_packages("published_baseline", "bert_score")
     spec = importlib.util.find_spec("bert_score")
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError("published_baseline: the package bert-score must be whole; pip install it again")
@@ -171,7 +171,7 @@ def unrelated_baseline(
 
     Raises: ValueError where there are no two different texts.
     """
-    distinct, _ = _distinct(texts)
+    distinct, _ = distinct_values(texts)
     if len(distinct) < 2:
         refuse(f"unrelated_baseline: texts must hold two different ones at least; got {len(distinct)}")
     rng = np.random.default_rng(seed)
@@ -197,10 +197,10 @@ def package_scorer(
 
     Raises: ValueError where the name leads to no model; ModuleNotFoundError without the package.
     """
-    _need("package_scorer", "bert_score")
+    need_packages("package_scorer", "bert_score")
     from bert_score import BERTScorer
 
-    with _loading("package_scorer", str(model)):
+    with loading_model("package_scorer", str(model)):
         loaded = BERTScorer(model_type=str(model), num_layers=layer, batch_size=batch_size, device=device)
     loaded._tokenizer.model_max_length = min(loaded._tokenizer.model_max_length, max_length)
 

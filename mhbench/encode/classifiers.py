@@ -10,18 +10,18 @@ from functools import partial
 
 import numpy as np
 
-from .embeddings import _check_texts, _is_loaded, _mapped, _Model
+from .embeddings import LazyModel, check_texts, from_mapping, is_loaded
 from mhbench.encode.loading import (
-    _loading,
-    _max_length,
-    _moved,
-    _need,
-    _placed,
-    _quiet,
-    _room,
+    batch_room,
     check_device,
     length_batches,
+    loading_model,
+    most_tokens,
+    moved_to,
+    need_packages,
     padded_widths,
+    placed_on,
+    quiet_loading,
     run_batches,
 )
 from .parallel import Executor
@@ -50,14 +50,14 @@ def _class_index(function: str, config, starts: tuple[str, ...], default: int, g
     )
 
 # %% ../../nbs/encode/04_classifiers.ipynb #0a1141f1
-class _Classifier(_Model):
+class _Classifier(LazyModel):
     "Class probabilities of texts or pairs of texts, each distinct one computed once."
 
-    _code = (*_Model._code, "mhbench.encode.classifiers")
+    _code = (*LazyModel._code, "mhbench.encode.classifiers")
 
     def __init__(self, name: str, model, tokenizer, index: int, budget: int):
         self.name, self.model, self.tokenizer, self.index, self.budget = name, model, tokenizer, index, budget
-        self.limit, self.computed = _max_length(tokenizer, model.config), 0
+        self.limit, self.computed = most_tokens(tokenizer, model.config), 0
 
     def _probability(self, metric: str, inputs: Sequence) -> np.ndarray:
         return np.array([r.array[0] for r in self._recalled(metric, inputs, self._probabilities)])
@@ -72,7 +72,7 @@ class _Classifier(_Model):
         ):
             out[group] = found
         self.computed += len(keys)
-        with _quiet():
+        with quiet_loading():
             longer = lambda sides: len(self.tokenizer(*sides, verbose=False)["input_ids"]) > self.limit
             cut = [len(r["input_ids"]) >= self.limit and longer(side) for r, side in zip(rows, zip(*sides))]
         return [Stored(p, c) for p, c in zip(out[:, None], cut)]
@@ -82,7 +82,7 @@ class _Classifier(_Model):
 
         width = int(padded_widths([max(len(r["input_ids"]) for r in rows)], self.limit)[0])
         padded = self.tokenizer.pad(rows, padding="max_length", max_length=width, return_tensors="pt")
-        given = dict(zip(padded, _moved(self.model, *padded.values()), strict=True))
+        given = dict(zip(padded, moved_to(self.model, *padded.values()), strict=True))
         with torch.inference_mode():
             logits = self.model(**given).logits.cpu().double()
         return torch.softmax(logits, -1)[:, self.index].numpy()
@@ -112,7 +112,7 @@ def _load_classifier(
     executor: Executor | None,
 ):
     function = loader.__name__
-    _need(function, "torch", "transformers")
+    need_packages(function, "torch", "transformers")
     check_device(function, device)
     which = partial(_class_index, function, starts=starts, default=default, given=given)
     if isinstance(name, tuple):
@@ -123,10 +123,10 @@ def _load_classifier(
         import torch
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-        with _loading(function, str(name)):
+        with loading_model(function, str(name)):
             read = AutoModelForSequenceClassification.from_pretrained(str(name), dtype=torch.float32)
-            model, tokenizer = _placed(read.eval(), device), AutoTokenizer.from_pretrained(str(name))
-        return kind(str(name), model, tokenizer, which(model.config), _room(model, budget))
+            model, tokenizer = placed_on(read.eval(), device), AutoTokenizer.from_pretrained(str(name))
+        return kind(str(name), model, tokenizer, which(model.config), batch_room(model, budget))
 
     made = kind._when_needed(str(name), {"name": weights_at(name)}, load)
     return made._from(loader, executor, name=str(name), budget=budget, device=device, **{option: given})
@@ -147,8 +147,8 @@ def load_nli(
     Raises: ValueError where the name leads to no model, or its labels do not say which class is the contradiction.
     """
     if isinstance(name, Mapping):
-        return _mapped(load_nli, name, executor)
-    if _is_loaded("load_nli", name, ("contradiction",), executor):
+        return from_mapping(load_nli, name, executor)
+    if is_loaded("load_nli", name, ("contradiction",), executor):
         return name
     return _load_classifier(
         load_nli, NLI, name, ("contradict",), 2, "contradiction", contradiction, budget, device, executor
@@ -160,7 +160,7 @@ class Grammar(_Classifier):
 
     def acceptability(self, texts: Sequence[str]) -> np.ndarray:  # (n,) probabilities
         "The probability that each text is grammatically acceptable."
-        _check_texts("Grammar.acceptability", texts)
+        check_texts("Grammar.acceptability", texts)
         return self._probability("acceptability", list(texts))
 
 # %% ../../nbs/encode/04_classifiers.ipynb #c9d04ca8
@@ -179,8 +179,8 @@ def load_grammar(
     Raises: ValueError where the name leads to no model, or its labels do not say which class is acceptable.
     """
     if isinstance(name, Mapping):
-        return _mapped(load_grammar, name, executor)
-    if _is_loaded("load_grammar", name, ("acceptability",), executor):
+        return from_mapping(load_grammar, name, executor)
+    if is_loaded("load_grammar", name, ("acceptability",), executor):
         return name
     return _load_classifier(
         load_grammar,

@@ -15,17 +15,17 @@ from typing import Any, cast
 import numpy as np
 
 from mhbench.encode.loading import (
-    _distinct,
-    _loading,
-    _max_length,
-    _moved,
-    _need,
-    _placed,
-    _quiet,
-    _room,
+    batch_room,
     check_device,
+    distinct_values,
     length_batches,
+    loading_model,
+    most_tokens,
+    moved_to,
+    need_packages,
     padded_widths,
+    placed_on,
+    quiet_loading,
     run_batches,
 )
 from .parallel import Executor
@@ -33,10 +33,11 @@ from .store import Stored, fingerprint_of, opened, recalled, weights_at
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['POOLINGS', 'Encoder', 'bundled_encoder', 'load_encoder', 'cosines', 'six_decimals']
+__all__ = ['POOLINGS', 'check_texts', 'padded_rows', 'LazyModel', 'is_loaded', 'from_mapping', 'Encoder', 'bundled_encoder',
+           'load_encoder', 'cosines', 'six_decimals']
 
 # %% ../../nbs/encode/03_embeddings.ipynb #7bc1cc4e
-def _check_texts(function: str, texts: Sequence[str], argument: str = "texts") -> None:
+def check_texts(function: str, texts: Sequence[str], argument: str = "texts") -> None:
     if isinstance(texts, str):
         refuse(f"{function}: {argument} must be a list of strings; got one string {texts[:60]!r}; put it in a list")
     for i, t in enumerate(texts):
@@ -52,12 +53,12 @@ def _token_ids(tokenizer, texts: list, limit: int) -> tuple[list[list[int]], lis
     if not texts:
         return [], []
     ids = tokenizer(texts, truncation=True, max_length=limit)["input_ids"]
-    with _quiet():
+    with quiet_loading():
         longer = lambda t: len(tokenizer(t, verbose=False)["input_ids"]) > limit
         return ids, [len(i) >= limit and longer(t) for t, i in zip(texts, ids)]
 
 
-def _padded(
+def padded_rows(
     rows: list[list[int]], pad: int, width: int = 0
 ):  # ids and mask, two (rows, width) tensors, as wide as the longest row at least
     import torch
@@ -74,7 +75,7 @@ def _reload(loader: Callable, arguments: tuple) -> Any:
     return loader(**dict(arguments))  # once in each process
 
 # %% ../../nbs/encode/03_embeddings.ipynb #ec77d4af
-class _Model:
+class LazyModel:
     "A model that runs here: when it is loaded, where its batches are computed, and how it travels there."
 
     name: str
@@ -133,7 +134,7 @@ class _Model:
         return self
 
 # %% ../../nbs/encode/03_embeddings.ipynb #5dec0c9f
-def _is_loaded(function: str, model: Any, methods: Sequence[str], executor: Executor | None) -> bool:
+def is_loaded(function: str, model: Any, methods: Sequence[str], executor: Executor | None) -> bool:
     "Whether a model is one already, in which case it keeps its own executor."
     ready = all(hasattr(model, m) for m in methods)
     if executor is not None and (ready or isinstance(model, tuple)):
@@ -145,7 +146,7 @@ def _is_loaded(function: str, model: Any, methods: Sequence[str], executor: Exec
     return ready
 
 
-def _mapped(load: Callable, given: Mapping, executor: Executor | None) -> Any:
+def from_mapping(load: Callable, given: Mapping, executor: Executor | None) -> Any:
     "A model from a mapping of its loader's arguments, as params.yaml holds it."
     known = [a for a in inspect.signature(load).parameters if a != "executor"]
     if "name" not in given or (unknown := [k for k in given if k not in known]):
@@ -157,7 +158,7 @@ def _mapped(load: Callable, given: Mapping, executor: Executor | None) -> Any:
     return load(**given, executor=executor)
 
 # %% ../../nbs/encode/03_embeddings.ipynb #6f0eb200
-class Encoder(_Model):
+class Encoder(LazyModel):
     "Sentence and token vectors of texts; made by `load_encoder`."
 
     def __init__(
@@ -170,7 +171,7 @@ class Encoder(_Model):
             token_tokenizer,
         )
         self.layer, self.budget = layer, budget
-        self.max_tokens = _max_length(token_tokenizer, token_model.config)
+        self.max_tokens = most_tokens(token_tokenizer, token_model.config)
 
     @cached_property
     def _cut(self) -> dict[str, set[str]]:
@@ -186,7 +187,7 @@ class Encoder(_Model):
         texts: Sequence[str],  # (n,), any strings
     ) -> np.ndarray:  # (n, d) float32, rows of length one
         "One vector of length one for each text."
-        _check_texts("Encoder.sentences", texts)
+        check_texts("Encoder.sentences", texts)
         if not len(texts):
             return np.zeros((0, self.sentence_model.size), dtype=np.float32)
         found = self._recalled("sentences", texts, self._sentences)
@@ -196,7 +197,7 @@ class Encoder(_Model):
     def _sentences(self, texts: list[str]) -> list[Stored]:
         "The vectors of distinct texts."
         ids, cut = _token_ids(self.sentence_model.tokenizer, texts, self.sentence_model.limit)
-        ids, place = _distinct(map(tuple, ids))  # texts that are cut may be one from here on
+        ids, place = distinct_values(map(tuple, ids))  # texts that are cut may be one from here on
         groups = length_batches([len(i) for i in ids], self.budget)
         out = np.zeros((len(ids), self.sentence_model.size), dtype=np.float32)
         for group, found in zip(
@@ -208,7 +209,7 @@ class Encoder(_Model):
 
     def _sentence_batch(self, rows: list[list[int]]) -> np.ndarray:
         width = padded_widths([max(map(len, rows))], self.sentence_model.limit)[0]
-        return self.sentence_model(*_padded(rows, self.sentence_model.tokenizer.pad_token_id or 0, int(width)))
+        return self.sentence_model(*padded_rows(rows, self.sentence_model.tokenizer.pad_token_id or 0, int(width)))
 
     def lengths(self, texts: Sequence[str]) -> np.ndarray:  # (n,) tokens with both special ones, after cutting
         "How many tokens the token model sees of each text; those that it cuts are counted."
@@ -228,8 +229,8 @@ class Encoder(_Model):
         widths: Sequence[int] | None = None,  # (n,) pad each to this many tokens, and let the model see it
     ) -> list[np.ndarray]:  # n arrays (t_i, d) float32, not normalised
         "One vector for each token of each text."
-        _check_texts("Encoder.tokens", texts)
-        keys, index = _distinct(texts if widths is None else zip(texts, map(int, widths)))
+        check_texts("Encoder.tokens", texts)
+        keys, index = distinct_values(texts if widths is None else zip(texts, map(int, widths)))
         distinct = [k if widths is None else k[0] for k in keys]
         ids, cut = _token_ids(self.token_tokenizer, distinct, self.max_tokens)
         self._cut["tokens"].update(t for t, c in zip(distinct, cut) if c)
@@ -256,8 +257,8 @@ class Encoder(_Model):
         import torch
 
         rows, width = batch
-        ids, mask = _padded(rows, self.token_tokenizer.pad_token_id or 0, width)
-        ids, mask = _moved(self.token_model, ids, mask)
+        ids, mask = padded_rows(rows, self.token_tokenizer.pad_token_id or 0, width)
+        ids, mask = moved_to(self.token_model, ids, mask)
         with torch.inference_mode():
             found = self.token_model(
                 input_ids=ids,
@@ -279,7 +280,7 @@ class _SentenceTransformer:
     def __call__(self, ids, mask) -> np.ndarray:
         import torch
 
-        ids, mask = _moved(self.model, ids, mask)
+        ids, mask = moved_to(self.model, ids, mask)
         with torch.inference_mode():
             return self.model({"input_ids": ids, "attention_mask": mask})["sentence_embedding"].float().cpu().numpy()
 
@@ -299,7 +300,7 @@ class _Pooled:
     def __call__(self, ids, mask) -> np.ndarray:
         import torch
 
-        ids, mask = _moved(self.model, ids, mask)
+        ids, mask = moved_to(self.model, ids, mask)
         with torch.inference_mode():
             found = self.model(input_ids=ids, attention_mask=mask)
         if self.pooling == "pooler":
@@ -344,12 +345,12 @@ def load_encoder(
     Raises: ValueError for a name that leads to no model or an absent device; ModuleNotFoundError for a missing package.
     """
     if isinstance(name, Mapping):
-        return _mapped(load_encoder, name, executor)
-    if _is_loaded("load_encoder", name, ("sentences", "tokens"), executor):
+        return from_mapping(load_encoder, name, executor)
+    if is_loaded("load_encoder", name, ("sentences", "tokens"), executor):
         return cast(Encoder, name)  # or whatever has its methods
     if pooling not in (None, *POOLINGS):
         refuse(f"load_encoder: pooling must be one of {POOLINGS}; got {pooling!r}")
-    _need("load_encoder", "torch", "transformers", "sentence_transformers")
+    need_packages("load_encoder", "torch", "transformers", "sentence_transformers")
     check_device("load_encoder", device)
     label = "minilm" if name is None else str(name)
     source = str(bundled_encoder()) if label == "minilm" else label
@@ -371,30 +372,30 @@ def _load_encoder(
     limit = 512
     if label == "minilm" and pooling is None:  # as its folder says; the package that reads such folders takes a second
         pooling, limit = "mean", 256
-    with _loading("load_encoder", label):
+    with loading_model("load_encoder", label):
         if pooling is None:
             from sentence_transformers import SentenceTransformer
 
             read = SentenceTransformer(source, device="cpu", model_kwargs={"dtype": torch.float32}).eval()
-            st = _placed(read, device)
+            st = placed_on(read, device)
             sentence: _SentenceTransformer | _Pooled = _SentenceTransformer(st)
             shared = st[0].auto_model
         else:
             shared, tokenizer = (
-                _placed(AutoModel.from_pretrained(source, dtype=torch.float32).eval(), device),
+                placed_on(AutoModel.from_pretrained(source, dtype=torch.float32).eval(), device),
                 AutoTokenizer.from_pretrained(source),
             )
             sentence = _Pooled(
                 shared,
                 tokenizer,
                 pooling,
-                min(128 if pooling == "pooler" else limit, _max_length(tokenizer, shared.config)),
+                min(128 if pooling == "pooler" else limit, most_tokens(tokenizer, shared.config)),
             )
         words = shared
         if tokens is not None:
-            words = _placed(AutoModel.from_pretrained(str(tokens), dtype=torch.float32).eval(), device)
+            words = placed_on(AutoModel.from_pretrained(str(tokens), dtype=torch.float32).eval(), device)
         word_tokenizer = AutoTokenizer.from_pretrained(source if tokens is None else str(tokens))
-    return Encoder(label, sentence, words, word_tokenizer, layer=layer, budget=_room(words, budget))
+    return Encoder(label, sentence, words, word_tokenizer, layer=layer, budget=batch_room(words, budget))
 
 # %% ../../nbs/encode/03_embeddings.ipynb #43db612f
 _DECIMALS = 6

@@ -20,8 +20,8 @@ from pydantic import Field
 
 from ..ask.notes import say
 from ..ask.progress import Steps
-from .loading import _loading, _max_length, _need
-from .multiple_choice import Choices, _first, base_folder, prepare_choices
+from .loading import loading_model, most_tokens, need_packages
+from .multiple_choice import Choices, base_folder, prepare_choices, question_text
 from ..errors import refuse, settings_from
 from ..records.database import sha256_file
 from ..records.schema import Item, Record, fingerprint
@@ -75,7 +75,7 @@ def base_identity(
         return hashlib.sha256("".join(sha256_file(f) for f in weights).encode()).hexdigest()
     from huggingface_hub import try_to_load_from_cache
 
-    with _loading("base_identity", str(base)):
+    with loading_model("base_identity", str(base)):
         known = try_to_load_from_cache(str(base), "config.json")
         if isinstance(known, str):
             return f"{base}@{Path(known).parent.name}"
@@ -105,7 +105,7 @@ class TrainingData:
     def identity(self) -> list[Any]:
         "What shapes every run on these questions: the base, and both parts as they are read."
         parts = [
-            [(_first(i, self.without_question), i.options, i.key) for i in part]
+            [(question_text(i, self.without_question), i.options, i.key) for i in part]
             for part in (self.train, self.validation)
         ]
         digests = [hashlib.sha256(json.dumps(p).encode()).hexdigest() for p in parts]
@@ -134,13 +134,13 @@ def untrained_model(
     seed: int,  # of the head
 ) -> tuple[Any, Any]:  # model, tokenizer
     "The base with a new head, drawn by the seed; what was drawn anew stands in its configuration."
-    _need("untrained_model", "torch", "transformers", "accelerate")
+    need_packages("untrained_model", "torch", "transformers", "accelerate")
     import torch
     from transformers import AutoConfig, AutoModelForMultipleChoice, AutoTokenizer, set_seed
     from transformers.utils import logging
 
     folder = base_folder(base)
-    with _loading("untrained_model", str(base)):
+    with loading_model("untrained_model", str(base)):
         config = AutoConfig.from_pretrained(folder)
         if settings.layers is not None:
             config.num_hidden_layers = min(settings.layers, config.num_hidden_layers)
@@ -155,7 +155,7 @@ def untrained_model(
         finally:
             logging.set_verbosity(level)
     model.config.mhbench_new_weights = sorted(seen["missing_keys"])
-    model.config.mhbench_max_length = min(settings.max_length, _max_length(tokenizer, config))
+    model.config.mhbench_max_length = min(settings.max_length, most_tokens(tokenizer, config))
     return model.eval(), tokenizer
 
 # %% ../../nbs/encode/10_finetune.ipynb #19fd877d

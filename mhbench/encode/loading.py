@@ -20,7 +20,8 @@ from .parallel import Executor, dask_kept, map_batches
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['padded_widths', 'length_batches', 'run_batches', 'held', 'Kept', 'check_device']
+__all__ = ['padded_widths', 'length_batches', 'run_batches', 'held', 'distinct_values', 'Kept', 'quiet_loading', 'loading_model',
+           'need_packages', 'packed_layers', 'check_device', 'placed_on', 'moved_to', 'batch_room', 'most_tokens']
 
 # %% ../../nbs/encode/02_loading.ipynb #a86cf750
 _STEP = 4  # tokens
@@ -92,7 +93,7 @@ def held(*models: Any) -> Iterator[None]:  # loaded models, or None
         yield
 
 # %% ../../nbs/encode/02_loading.ipynb #561ed502
-def _distinct(values: Iterable) -> tuple[list, np.ndarray]:
+def distinct_values(values: Iterable) -> tuple[list, np.ndarray]:
     "The distinct values in order of first appearance, and each value's place among them."
     places: dict = {}
     index = [places.setdefault(v, len(places)) for v in values]
@@ -125,7 +126,7 @@ class Kept:
 
     def __call__(self, keys: Sequence) -> list[np.ndarray]:
         "One array a key, in order."
-        distinct, index = _distinct(keys)
+        distinct, index = distinct_values(keys)
         missing = [k for k in distinct if k not in self.held]
         new = dict(zip(missing, map(_apart, self.compute(missing)))) if missing else {}
         self.computed += len(missing)
@@ -142,7 +143,7 @@ class Kept:
 
 # %% ../../nbs/encode/02_loading.ipynb #9126ea0e
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet_loading() -> Iterator[None]:
     "Loading without progress bars."
     from transformers.utils import logging
 
@@ -156,10 +157,10 @@ def _quiet() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _loading(function: str, name: str) -> Iterator[None]:
+def loading_model(function: str, name: str) -> Iterator[None]:
     "Loading, with an error of ours where the name leads to no model."
     try:
-        with _quiet():
+        with quiet_loading():
             yield
     except (OSError, ValueError) as e:
         refuse(
@@ -169,7 +170,7 @@ def _loading(function: str, name: str) -> Iterator[None]:
         )
 
 
-def _need(function: str, *packages: str, extra: str = "metrics") -> None:
+def need_packages(function: str, *packages: str, extra: str = "metrics") -> None:
     for p in packages:
         if importlib.util.find_spec(p) is None:
             raise ModuleNotFoundError(
@@ -178,7 +179,7 @@ def _need(function: str, *packages: str, extra: str = "metrics") -> None:
             )
 
 # %% ../../nbs/encode/02_loading.ipynb #fb854627
-def _packed(
+def packed_layers(
     model,  # a torch module
     largest: int = 2**26,  # layers with more weights stay as they are
     release: bool = False,  # forget the weights as they were laid out before, where nothing else reads them
@@ -234,12 +235,12 @@ def check_device(function: str, device: str) -> None:
         refuse(f"{function}: device must be one that PyTorch finds here; got {device!r}", place=said, remedy=remedy)
 
 
-def _placed(model, device: str):
+def placed_on(model, device: str):
     "The network where it computes: packed for the cores of this machine, or on another device."
-    return _packed(model) if device == "cpu" else model.to(device)
+    return packed_layers(model) if device == "cpu" else model.to(device)
 
 
-def _moved(model, *tensors) -> list:
+def moved_to(model, *tensors) -> list:
     "Tensors where the network's weights are."
     if not hasattr(model, "parameters"):
         return list(tensors)  # a function in a network's place
@@ -247,7 +248,7 @@ def _moved(model, *tensors) -> list:
     return [t.to(device) for t in tensors]
 
 # %% ../../nbs/encode/02_loading.ipynb #6674ca5a
-def _room(model, budget: int) -> int:
+def batch_room(model, budget: int) -> int:
     "Tokens in a batch: as many as were said, or on a GPU what a quarter of its free memory holds, if that is more."
     import torch
 
@@ -259,7 +260,7 @@ def _room(model, budget: int) -> int:
     return max(budget, free // (4 * 4 * numbers))
 
 
-def _max_length(tokenizer, config, cap: int = 512) -> int:
+def most_tokens(tokenizer, config, cap: int = 512) -> int:
     """Tokens that a model can read: what the tokenizer declares and the model has positions for, or the cap where
     neither says.
     """

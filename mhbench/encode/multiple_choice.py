@@ -12,16 +12,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .embeddings import _Model, bundled_encoder
-from .loading import _loading, _max_length, _need, _quiet, length_batches, padded_widths
+from .embeddings import LazyModel, bundled_encoder
+from mhbench.encode.loading import (
+    length_batches,
+    loading_model,
+    most_tokens,
+    need_packages,
+    padded_widths,
+    quiet_loading,
+)
 from .store import Stored, weights_at
 from ..errors import refuse
 from ..records.schema import Item, Response, letters
 from ..records.task import task_of
 
 # %% auto #0
-__all__ = ['Choices', 'prepare_choices', 'option_scores', 'log_softmax', 'MultipleChoice', 'base_folder', 'load_multiple_choice',
-           'choice_responses']
+__all__ = ['Choices', 'question_text', 'prepare_choices', 'option_scores', 'log_softmax', 'MultipleChoice', 'base_folder',
+           'load_multiple_choice', 'choice_responses']
 
 # %% ../../nbs/encode/09_multiple_choice.ipynb #71a1cce0
 class Choices(NamedTuple):
@@ -38,12 +45,12 @@ class Choices(NamedTuple):
         return len(self.truncated)
 
 
-def _first(item: Item, without_question: bool) -> str:
+def question_text(item: Item, without_question: bool) -> str:
     return "" if without_question else "\n".join([item.question, *(v for v in item.context.values() if v.strip())])
 
 
 def _count(tokenizer, texts: list[str]) -> np.ndarray:  # (n,) tokens without special ones
-    with _quiet():
+    with quiet_loading():
         ids = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"] if texts else []
     return np.array([len(i) for i in ids], dtype=np.int64)
 
@@ -66,7 +73,7 @@ def prepare_choices(
     Raises: ValueError for an item of another task.
     """
     _check_task("prepare_choices", items)
-    firsts = [_first(i, without_question) for i in items]
+    firsts = [question_text(i, without_question) for i in items]
     n_options = np.array([len(i.options) for i in items], dtype=np.int64)
     start = np.concatenate([[0], np.cumsum(n_options)])
     options = [o for i in items for o in i.options]
@@ -105,7 +112,7 @@ def option_scores(
     out: list[Any] = [None] * len(rows)
     sizes = np.array([len(r["input_ids"]) for r in rows], dtype=np.int64)
     lengths = np.array([max(map(len, r["input_ids"])) for r in rows], dtype=np.int64)
-    widths = padded_widths(lengths, _max_length(tokenizer, model.config))
+    widths = padded_widths(lengths, most_tokens(tokenizer, model.config))
     device = next(model.parameters()).device
     for k in np.unique(sizes):
         of_size = np.flatnonzero(sizes == k)
@@ -130,10 +137,10 @@ def log_softmax(
     return z - np.logaddexp.reduce(z)
 
 
-class MultipleChoice(_Model):
+class MultipleChoice(LazyModel):
     "A multiple-choice head with its tokenizer; made by `load_multiple_choice`."
 
-    _code = (*_Model._code, "mhbench.encode.multiple_choice")
+    _code = (*LazyModel._code, "mhbench.encode.multiple_choice")
 
     def __init__(self, name: str, model: Any, tokenizer: Any, max_length: int):
         self.name, self.model, self.tokenizer, self.max_length = name, model, tokenizer, max_length
@@ -144,7 +151,7 @@ class MultipleChoice(_Model):
     ) -> dict[str, np.ndarray]:  # item_id -> (options,); items that do not fit are in none
         "The log-probability of every option."
         _check_task("log_probabilities", items)
-        read = {i.item_id: (_first(i, False), i.question, *i.options) for i in items}
+        read = {i.item_id: (question_text(i, False), i.question, *i.options) for i in items}
         by_text = {read[i.item_id]: i for i in items}
         found = self._recalled("log_probabilities", list(read.values()), partial(self._log_probabilities, by_text))
         return {i: r.array for i, r in zip(read, found) if r.array.size}
@@ -175,7 +182,7 @@ def load_multiple_choice(
 
     Raises: ValueError where the name leads to no model, or to one that has no trained head.
     """
-    _need("load_multiple_choice", "torch", "transformers")
+    need_packages("load_multiple_choice", "torch", "transformers")
     load = partial(_load_multiple_choice, str(name), max_length, device)
     made = MultipleChoice._when_needed(str(name), {"name": weights_at(name)}, load)
     return made._from(load_multiple_choice, None, name=str(name), max_length=max_length, device=device)
@@ -185,7 +192,7 @@ def _load_multiple_choice(name: str, max_length: int | None, device: str) -> Mul
     import torch
     from transformers import AutoModelForMultipleChoice, AutoTokenizer
 
-    with _loading("load_multiple_choice", name):
+    with loading_model("load_multiple_choice", name):
         tokenizer = AutoTokenizer.from_pretrained(name)
         model, seen = AutoModelForMultipleChoice.from_pretrained(name, dtype=torch.float32, output_loading_info=True)
     if seen["missing_keys"]:
@@ -195,7 +202,7 @@ def _load_multiple_choice(name: str, max_length: int | None, device: str) -> Mul
             place=f"{name}",
             remedy="fine-tune it first (the stage finetune, and trained_on in the model's entry)",
         )
-    limit = max_length or getattr(model.config, "mhbench_max_length", None) or _max_length(tokenizer, model.config)
+    limit = max_length or getattr(model.config, "mhbench_max_length", None) or most_tokens(tokenizer, model.config)
     return MultipleChoice(name, model.to(device).eval(), tokenizer, int(limit))
 
 # %% ../../nbs/encode/09_multiple_choice.ipynb #f1b051c7

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .embeddings import Encoder, _check_texts, load_encoder, six_decimals
-from .loading import _distinct, _need
+from .embeddings import Encoder, check_texts, load_encoder, six_decimals
+from .loading import distinct_values, need_packages
 from ..errors import refuse
 
 # %% auto #0
@@ -30,15 +30,15 @@ def rouge(
     Source: Lin 2004; the `rouge-score` package, whose tokenizer knows Latin letters and digits only.
     Raises: ValueError where the lists do not pair; ModuleNotFoundError without the package.
     """
-    _need("rouge", "rouge_score")
+    need_packages("rouge", "rouge_score")
     from rouge_score.rouge_scorer import RougeScorer
 
-    _check_texts("rouge", hypotheses, "hypotheses")
-    _check_texts("rouge", references, "references")
+    check_texts("rouge", hypotheses, "hypotheses")
+    check_texts("rouge", references, "references")
     if len(hypotheses) != len(references):
         refuse(f"rouge: references must be as many as hypotheses; got {len(references)} and {len(hypotheses)}")
     scorer = RougeScorer(["rouge1", "rougeL"], use_stemmer=stem)
-    pairs, index = _distinct(zip(hypotheses, references))
+    pairs, index = distinct_values(zip(hypotheses, references))
     rows = [[s["rouge1"].fmeasure, s["rougeL"].fmeasure] for s in (scorer.score(r, h) for h, r in pairs)]
     return pd.DataFrame(np.array(rows).reshape(-1, 2)[index], columns=["rouge1", "rougeL"])
 

@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from .embeddings import _check_texts, _is_loaded, _mapped, _Model, _padded
+from .embeddings import LazyModel, check_texts, from_mapping, is_loaded, padded_rows
 from mhbench.encode.loading import (
-    _loading,
-    _moved,
-    _need,
-    _packed,
-    _placed,
     check_device,
     length_batches,
+    loading_model,
+    moved_to,
+    need_packages,
+    packed_layers,
     padded_widths,
+    placed_on,
     run_batches,
 )
 from .parallel import Executor
@@ -43,10 +43,10 @@ def _windows(n: int, length: int) -> list[tuple[int, int, int]]:  # begin, end, 
 _AT_ONCE = 32  # batches whose states are in memory
 
 
-class LanguageModel(_Model):
+class LanguageModel(LazyModel):
     "Log-probabilities and perplexities of texts; made by `load_lm`."
 
-    _code = (*_Model._code, "mhbench.encode.perplexity")
+    _code = (*LazyModel._code, "mhbench.encode.perplexity")
 
     def __init__(self, name: str, model, tokenizer, *, window: int | None = None, budget: int = 1024):
         positions = getattr(model.config, "max_position_embeddings", None) or 1024
@@ -63,7 +63,7 @@ class LanguageModel(_Model):
         texts: Sequence[str],  # (n,), any strings
     ) -> list[np.ndarray]:  # n arrays (t_i,), natural logs
         "The log-probability of each token of each text, given those before it and the start token."
-        _check_texts("LanguageModel.logprobs", texts)
+        check_texts("LanguageModel.logprobs", texts)
         return [r.array for r in self._recalled("logprobs", texts, self._logprobs)]
 
     def _logprobs(self, texts: list[str]) -> list[Stored]:
@@ -106,8 +106,8 @@ class LanguageModel(_Model):
         import torch
 
         width = int(padded_widths([max(len(p) for p, _ in pieces)], self.window)[0])
-        ids, mask = _padded([p for p, _ in pieces], self.tokenizer.pad_token_id or 0, width)
-        ids, mask = _moved(self.model, ids, mask)
+        ids, mask = padded_rows([p for p, _ in pieces], self.tokenizer.pad_token_id or 0, width)
+        ids, mask = moved_to(self.model, ids, mask)
         if self.head:
             with torch.inference_mode():
                 states = self.model.base_model(input_ids=ids, attention_mask=mask).last_hidden_state.numpy()
@@ -150,10 +150,10 @@ def load_lm(
     Raises: ValueError for a name that leads to no model or an absent device; ModuleNotFoundError for a missing package.
     """
     if isinstance(name, Mapping):
-        return _mapped(load_lm, name, executor)
-    if _is_loaded("load_lm", name, ("perplexity",), executor):
+        return from_mapping(load_lm, name, executor)
+    if is_loaded("load_lm", name, ("perplexity",), executor):
         return name
-    _need("load_lm", "torch", "transformers")
+    need_packages("load_lm", "torch", "transformers")
     if isinstance(name, tuple):
         return LanguageModel(type(name[0]).__name__, *name, window=window, budget=budget)
     label, path = str(name), Path(name)
@@ -161,7 +161,7 @@ def load_lm(
     if label == "bundled" or label.endswith(".gguf"):
         if device != "cpu":
             refuse(f"load_lm: device must be cpu for a GGUF file; got {device!r}", place=label, remedy="leave it out")
-        _need("load_lm", "gguf", "accelerate")
+        need_packages("load_lm", "gguf", "accelerate")
         from mhbench.ask.local import bundled_gguf
 
         path = bundled_gguf() if label == "bundled" else path
@@ -175,10 +175,10 @@ def _load_lm(label: str, path: Path, window: int | None, budget: int, device: st
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     if path.suffix == ".gguf":
-        with _loading("load_lm", label):
+        with loading_model("load_lm", label):
             return LanguageModel(label, *_from_gguf(path), window=window, budget=budget)
-    with _loading("load_lm", label):  # in 32 bits, whatever the file holds
-        model = _placed(AutoModelForCausalLM.from_pretrained(label, dtype=torch.float32).eval(), device)
+    with loading_model("load_lm", label):  # in 32 bits, whatever the file holds
+        model = placed_on(AutoModelForCausalLM.from_pretrained(label, dtype=torch.float32).eval(), device)
         tokenizer = AutoTokenizer.from_pretrained(label)
         if "GPT2" in type(tokenizer).__name__:  # the first word as it is spelled inside a sentence, as published
             tokenizer = AutoTokenizer.from_pretrained(label, add_prefix_space=True)
@@ -195,10 +195,10 @@ def _from_gguf(path: Path) -> tuple:  # model and tokenizer
         tokenizer = AutoTokenizer.from_pretrained(str(path.parent), gguf_file=path.name)
         known = quantised.family(path) in quantised.FAMILIES
         if known:
-            model = _packed(quantised.network(path), release=True)
+            model = packed_layers(quantised.network(path), release=True)
     quantised.give_back()
     if known:
         return model, tokenizer
     with quantised.read_once():
         whole = AutoModelForCausalLM.from_pretrained(str(path.parent), gguf_file=path.name, dtype=torch.float32)
-    return _packed(whole.eval()), tokenizer
+    return packed_layers(whole.eval()), tokenizer

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from .classifiers import NLI, Grammar, load_grammar, load_nli
-from .embeddings import Encoder, _check_texts, cosines, load_encoder, six_decimals
-from .loading import Kept, _distinct, held
+from .embeddings import Encoder, check_texts, cosines, load_encoder, six_decimals
+from .loading import Kept, distinct_values, held
 from .perplexity import LanguageModel, load_lm
 from .store import Stored, recalled
 from ..errors import refuse
@@ -57,7 +57,7 @@ def split_steps(
     text: str,  # a rationale as a model or an expert wrote it
 ) -> list[str]:  # its steps in order; empty where nothing but white space and marks was written
     "The steps of a rationale: sentences and lines, without bullets and numbering."
-    _check_texts("split_steps", [text], "text")
+    check_texts("split_steps", [text], "text")
     steps = []
     for line in re.split(r"[\r\n\u2028\u2029]+", text):
         line = re.sub(r"\s+", " ", re.sub(r"\*\*|__|`", "", line)).strip()
@@ -260,13 +260,13 @@ def _check_chains(name: str, chains: Sequence[Sequence[str]], n: int | None = No
             refuse(
                 f"roscoe: {name} must hold lists of steps; got None (chain {i}); an empty list is a chain without steps"
             )
-        _check_texts("roscoe", c, f"{name}[{i}]")
+        check_texts("roscoe", c, f"{name}[{i}]")
     return [tuple(c) for c in chains]
 
 
 def _blocks(contexts: list[tuple[str, ...]], size: int) -> list[list[int]]:
     "Chains in blocks of `size`, chains that share a context next to each other."
-    _, group = _distinct(contexts)
+    _, group = distinct_values(contexts)
     order = np.argsort(group, kind="stable")
     return [order[i : i + size].tolist() for i in range(0, len(order), size)]
 

@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 
 from ..errors import refuse
-from .agreement import ABSTAIN, _divide, _matrix, _out, _unit
-from .consensus import _column, _onehot
+from .agreement import ABSTAIN, label_matrix
+from .consensus import interval_column, one_hot
 from .estimate import Estimate
-from .resample import Interval, _groups, bootstrap
+from .resample import Interval, as_result, bootstrap, divide, group_codes, unit_weights
 
 # %% auto #0
 __all__ = ['DIFFICULTY', 'EDGES', 'mean_difficulty', 'bin_names', 'difficulty_bins', 'difficulty_strata', 'Abstention',
@@ -34,12 +34,12 @@ def mean_difficulty(
 
     Source: MedQADE, section 4.4.1.
     """
-    codes, values = _matrix(labels, (), None, "mean_difficulty", raters=1)
+    codes, values = label_matrix(labels, (), None, "mean_difficulty", raters=1)
     unknown = [v for v in values if isinstance(v, str) and v not in scale]
     if unknown:
         refuse(f"mean_difficulty: labels must be among {list(scale)}; got {unknown}")
     x = np.array([scale[v] if isinstance(v, str) else float(v) for v in values] + [0.0])
-    return _divide(x[np.where(codes < 0, len(values), codes)].sum(0), (codes >= 0).sum(0).astype(float))
+    return divide(x[np.where(codes < 0, len(values), codes)].sum(0), (codes >= 0).sum(0).astype(float))
 
 
 def bin_names(edges: Sequence[float] = EDGES) -> list[str]:  # one a bin, from the easiest to the hardest
@@ -91,7 +91,7 @@ class Abstention(NamedTuple):
             {
                 "difficulty": b,
                 **Estimate.from_interval(
-                    _column(self.rate, k), n=self.n_items[k], n_clusters=self.n_clusters[k], share=True
+                    interval_column(self.rate, k), n=self.n_items[k], n_clusters=self.n_clusters[k], share=True
                 ).row(),
                 "n_ratings": int(self.n_ratings[k]),
             }
@@ -118,25 +118,25 @@ def abstention_by_difficulty(
         refuse("abstention_by_difficulty: difficulty must be given for at least one item; got none")
     bins, asked = difficulty_bins(d, edges), (~pd.isna(x)).sum(0).astype(float)
     gone = (x == abstain).sum(0).astype(float)
-    z, d0 = _onehot(bins, len(edges) + 1), np.where(bins < 0, 0.0, d)
+    z, d0 = one_hot(bins, len(edges) + 1), np.where(bins < 0, 0.0, d)
     a, g = asked * (bins >= 0), gone * (bins >= 0)
 
     def statistic(columns, *, weights):
-        rate = _divide(weights @ (z * gone[:, None]), weights @ (z * asked[:, None]))
+        rate = divide(weights @ (z * gone[:, None]), weights @ (z * asked[:, None]))
         n, sx, sy, sxx, sxy = (weights @ np.column_stack([a, a * d0, g, a * d0**2, g * d0])).T
-        return np.column_stack([rate, _divide(n * sxy - sx * sy, n * sxx - sx**2)])  # least squares, one point a rating
+        return np.column_stack([rate, divide(n * sxy - sx * sy, n * sxx - sx**2)])  # least squares, one point a rating
 
     i = bootstrap(statistic, np.arange(len(d)), **kwargs)
     names = bin_names(edges)
-    of = _groups(kwargs.get("clusters"), len(d), "clusters")
+    of = group_codes(kwargs.get("clusters"), len(d), "clusters")
     n_clusters = np.array([len(np.unique(of[(bins == k) & (asked > 0)])) for k in range(len(names))])
     return Abstention(
         names,
-        _column(i, slice(0, len(names))),
+        interval_column(i, slice(0, len(names))),
         z.T @ (asked > 0),
         n_clusters,
         z.T @ asked,
-        _column(i, len(names)),
+        interval_column(i, len(names)),
         int((bins < 0).sum()),
     )
 
@@ -151,7 +151,7 @@ def _area(m: np.ndarray, e: np.ndarray) -> np.ndarray:
     "Area from counts and errors of ties (..., G), the most confident first."
     n0, e0 = np.cumsum(m, -1) - m, np.cumsum(e, -1) - e
     tie = np.where(m > 0, e + (e0 - e * n0 / np.maximum(m, 1)) * (_harmonic(n0 + m) - _harmonic(n0)), 0.0)
-    return _divide(tie.sum(-1), m.sum(-1))
+    return divide(tie.sum(-1), m.sum(-1))
 
 
 def _ties(confidence: Any, correct: Any, function: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -184,14 +184,14 @@ def risk_coverage_area(
     Source: Geifman and El-Yaniv 2017; El-Yaniv and Wiener 2010.
     """
     error, of, _, has = _ties(confidence, correct, "risk_coverage_area")
-    w = _unit(weights, len(of), "risk_coverage_area")
+    w = unit_weights(weights, len(of), "risk_coverage_area")
     order = np.flatnonzero(has)[np.argsort(of[has], kind="stable")]
     first = np.flatnonzero(np.diff(of[order], prepend=-1))
     rows = max(1, 4_000_000 // len(order))  # weights that are sorted at once
     parts = [w[s : s + rows, order] for s in range(0, len(w), rows)]
     sums = [np.add.reduceat(x, first, axis=1) for x in parts]
     errors = [np.add.reduceat(x * error[order], first, axis=1) for x in parts]
-    return _out(np.concatenate([_area(m, e) for m, e in zip(sums, errors)]), weights)
+    return as_result(np.concatenate([_area(m, e) for m, e in zip(sums, errors)]), weights)
 
 
 class RiskCoverage(NamedTuple):

@@ -12,11 +12,12 @@ import numpy as np
 import pandas as pd
 
 from ..errors import refuse
-from .resample import _scalar
+from .resample import as_result, as_scalar, divide, unit_weights
 
 # %% auto #0
-__all__ = ['ABSTAIN', 'LEVELS', 'METRICS', 'percent_agreement', 'cohen_kappa', 'pabak', 'krippendorff_alpha', 'fleiss_kappa',
-           'gwet_ac1', 'Pairwise', 'pairwise', 'mean_pairwise']
+__all__ = ['ABSTAIN', 'LEVELS', 'METRICS', 'label_matrix', 'contingency_tables', 'percent_agreement', 'cohen_kappa', 'pabak',
+           'krippendorff_alpha', 'fleiss_kappa', 'gwet_ac1', 'known_metric', 'mean_defined', 'Pairwise', 'pairwise',
+           'mean_pairwise']
 
 # %% ../../nbs/stats/03_agreement.ipynb #ae9b0643
 ABSTAIN = "Abstain"
@@ -61,7 +62,7 @@ def _pair(a: Any, b: Any, ignore: Sequence, categories: Sequence | None, functio
     return _encode(np.stack([a, b]), ignore, categories, function)
 
 
-def _matrix(
+def label_matrix(
     labels: Any, ignore: Sequence, categories: Sequence | None, function: str, raters: int = 2
 ) -> tuple[np.ndarray, list]:
     "The labels of several raters as codes, shape (R, N)."
@@ -73,23 +74,8 @@ def _matrix(
         )
     return _encode(labels, ignore, categories, function)
 
-
-def _unit(weights: np.ndarray | None, n: int, function: str) -> np.ndarray:
-    "Weights (B, N); one row of ones where there are none."
-    if weights is None:
-        return np.ones((1, n))
-    w = np.asarray(weights, float)
-    if w.ndim != 2 or w.shape[1] != n:
-        refuse(f"{function}: weights must have shape (n_replicates, n_items), n_items {n}; got {w.shape}")
-    return w
-
-
-def _out(values: np.ndarray, weights: np.ndarray | None) -> Any:
-    "One number where no weights were given, one a row of weights otherwise."
-    return _scalar(values[0]) if weights is None else values
-
 # %% ../../nbs/stats/03_agreement.ipynb #9353e9ed
-def _tables(a: np.ndarray, b: np.ndarray, k: int, weights: np.ndarray, room: int = 16_000_000) -> np.ndarray:
+def contingency_tables(a: np.ndarray, b: np.ndarray, k: int, weights: np.ndarray, room: int = 16_000_000) -> np.ndarray:
     "Tables (B, P, K, K) of P pairs of raters, codes (P, N) against (P, N) or (1, N)."
     p, n = a.shape
     step, out = max(1, room // (n * k * k)), []
@@ -100,15 +86,9 @@ def _tables(a: np.ndarray, b: np.ndarray, k: int, weights: np.ndarray, room: int
         out.append((weights @ z).reshape(len(weights), -1, k, k))
     return np.concatenate(out, axis=1)
 
-
-def _divide(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
-    "top / bottom, NaN where bottom is (but for rounding) zero."
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(np.abs(bottom) > 1e-12, top / bottom, np.nan)
-
 # %% ../../nbs/stats/03_agreement.ipynb #c2035762
 def _percent_agreement(t: np.ndarray) -> np.ndarray:
-    return _divide(np.trace(t, axis1=-2, axis2=-1), t.sum((-2, -1)))
+    return divide(np.trace(t, axis1=-2, axis2=-1), t.sum((-2, -1)))
 
 
 def percent_agreement(
@@ -120,10 +100,10 @@ def percent_agreement(
 ) -> Any:  # in [0, 1]; (B,) with weights
     """The share of items that both rated on which they agree."""
     x, v = _pair(a, b, ignore, None, "percent_agreement")
-    return _out(
-        _percent_agreement(_tables(x[:1], x[1:], max(len(v), 1), _unit(weights, x.shape[1], "percent_agreement")))[
-            :, 0
-        ],
+    return as_result(
+        _percent_agreement(
+            contingency_tables(x[:1], x[1:], max(len(v), 1), unit_weights(weights, x.shape[1], "percent_agreement"))
+        )[:, 0],
         weights,
     )
 
@@ -133,8 +113,8 @@ def _cohen_kappa(t: np.ndarray, weighting: str | None = None) -> np.ndarray:
     d = np.abs(np.arange(k)[:, None] - np.arange(k))
     v = {None: d > 0, "linear": d, "quadratic": d**2}[weighting].astype(float)
     row, col, n = t.sum(-1), t.sum(-2), t.sum((-2, -1))
-    expected = _divide(((row @ v) * col).sum(-1), n)  # sum v n_k. n_.l / n
-    return 1 - _divide((t * v).sum((-2, -1)), expected)
+    expected = divide(((row @ v) * col).sum(-1), n)  # sum v n_k. n_.l / n
+    return 1 - divide((t * v).sum((-2, -1)), expected)
 
 
 def cohen_kappa(
@@ -153,8 +133,11 @@ def cohen_kappa(
     if weighting not in (None, "linear", "quadratic"):
         refuse(f"cohen_kappa: weighting must be None, 'linear' or 'quadratic'; got {weighting!r}")
     x, v = _pair(a, b, ignore, categories, "cohen_kappa")
-    return _out(
-        _cohen_kappa(_tables(x[:1], x[1:], max(len(v), 1), _unit(weights, x.shape[1], "cohen_kappa")), weighting)[:, 0],
+    return as_result(
+        _cohen_kappa(
+            contingency_tables(x[:1], x[1:], max(len(v), 1), unit_weights(weights, x.shape[1], "cohen_kappa")),
+            weighting,
+        )[:, 0],
         weights,
     )
 
@@ -181,8 +164,11 @@ def pabak(
             f"pabak: categories must be at least 2 and cover the labels; got {categories} for {v}; pass "
             f"categories={max(2, len(v))}"
         )
-    return _out(
-        _pabak(_tables(x[:1], x[1:], max(len(v), 1), _unit(weights, x.shape[1], "pabak")), categories)[:, 0], weights
+    return as_result(
+        _pabak(
+            contingency_tables(x[:1], x[1:], max(len(v), 1), unit_weights(weights, x.shape[1], "pabak")), categories
+        )[:, 0],
+        weights,
     )
 
 # %% ../../nbs/stats/03_agreement.ipynb #2f1af025
@@ -196,7 +182,7 @@ def _total(w: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 def _squared_distances(x: np.ndarray, level: str) -> np.ndarray:
     same = x[:, None] == x
-    return np.where(same, 0.0, 1.0 if level == "nominal" else _divide((x[:, None] - x) ** 2, (x[:, None] + x) ** 2))
+    return np.where(same, 0.0, 1.0 if level == "nominal" else divide((x[:, None] - x) ** 2, (x[:, None] + x) ** 2))
 
 
 def _alpha_moments(m: np.ndarray, s1: np.ndarray, s2: np.ndarray, w: np.ndarray) -> np.ndarray:
@@ -205,7 +191,7 @@ def _alpha_moments(m: np.ndarray, s1: np.ndarray, s2: np.ndarray, w: np.ndarray)
     within = 2 * (m * s2 - s1**2) / np.maximum(m - 1, 1)
     n, t1, t2, d = _total(w, np.stack([m, s1, s2, within], -1)).T
     between = 2 * (n * t2 - t1**2)
-    return 1 - (n - 1) * _divide(
+    return 1 - (n - 1) * divide(
         d, np.where(between > 1e-12 * n * t2, between, 0.0)
     )  # all alike: rounding is not variance
 
@@ -217,7 +203,7 @@ def _alpha_counts(c: np.ndarray, delta: np.ndarray, w: np.ndarray) -> np.ndarray
     within = ((c @ delta) * c).sum(-1) / np.maximum(m - 1, 1)
     t = _total(w, np.concatenate([c, within[..., None]], -1))
     n_v, d = t[:, :-1], t[:, -1]
-    return 1 - (n_v.sum(1) - 1) * _divide(d, ((n_v @ delta) * n_v).sum(1))
+    return 1 - (n_v.sum(1) - 1) * divide(d, ((n_v @ delta) * n_v).sum(1))
 
 # %% ../../nbs/stats/03_agreement.ipynb #0e174a62
 def _alpha_ordinal(c: np.ndarray, w: np.ndarray) -> np.ndarray:
@@ -230,7 +216,7 @@ def _alpha_ordinal(c: np.ndarray, w: np.ndarray) -> np.ndarray:
         n_v, o = t[:, :v], t[:, v:].reshape(-1, v, v)
         rho = np.cumsum(n_v, 1) - n_v / 2
         delta = (rho[:, :, None] - rho[:, None, :]) ** 2
-        return 1 - (n_v.sum(1) - 1) * _divide((o * delta).sum((1, 2)), np.einsum("bk,bl,bkl->b", n_v, n_v, delta))
+        return 1 - (n_v.sum(1) - 1) * divide((o * delta).sum((1, 2)), np.einsum("bk,bl,bkl->b", n_v, n_v, delta))
     n_v = _total(w, c)
     rho = np.cumsum(n_v, 1) - n_v / 2  # mid-ranks, (B, V)
     rho = rho - (n_v * rho).sum(1, keepdims=True) / np.maximum(n_v.sum(1, keepdims=True), 1)
@@ -238,7 +224,7 @@ def _alpha_ordinal(c: np.ndarray, w: np.ndarray) -> np.ndarray:
     m, w = np.broadcast_to(m, s1.shape), np.broadcast_to(w, s1.shape)
     within = (w * 2 * (m * s2 - s1**2) / np.maximum(m - 1, 1)).sum(1)
     n, t1, t2 = n_v.sum(1), (n_v * rho).sum(1), (n_v * rho**2).sum(1)
-    return 1 - (n - 1) * _divide(within, 2 * (n * t2 - t1**2))
+    return 1 - (n - 1) * divide(within, 2 * (n * t2 - t1**2))
 
 # %% ../../nbs/stats/03_agreement.ipynb #0e232629
 def krippendorff_alpha(
@@ -261,22 +247,22 @@ def krippendorff_alpha(
         refuse(f"{f}: level must be one of {LEVELS}; got {level!r}")
     if weights is not None and rater_weights is not None:
         raise ValueError(f"{f}: give weights or rater_weights, not both")
-    codes, values = _matrix(ratings, ignore, categories, f)
-    w = _unit(weights, codes.shape[1], f)
+    codes, values = label_matrix(ratings, ignore, categories, f)
+    w = unit_weights(weights, codes.shape[1], f)
     if level in ("interval", "ratio") and any(isinstance(v, str) for v in values):
         refuse(
             f"{f}: ratings must be numbers at level {level}; got {values[:5]}; use ordinal with categories, or map "
             "them to numbers"
         )
     if not values:
-        return _out(
+        return as_result(
             np.full(max(len(w), 1 if rater_weights is None else len(rater_weights)), np.nan),
             weights if rater_weights is None else rater_weights,
         )
     x = np.asarray(values, float) if level in ("interval", "ratio") else np.arange(len(values), dtype=float)
     if level == "ratio" and x.min() < 0:
         refuse(f"{f}: ratings must not be negative at level ratio; got {x.min()}; use interval")
-    of_rater = np.ones((1, len(codes))) if rater_weights is None else _unit(rater_weights, len(codes), f)
+    of_rater = np.ones((1, len(codes))) if rater_weights is None else unit_weights(rater_weights, len(codes), f)
     if level == "interval":
         has = (codes >= 0).astype(float)
         y = np.where(codes >= 0, (x - x.mean())[codes], 0.0)  # centred: differences are all that matter
@@ -287,19 +273,19 @@ def krippendorff_alpha(
             a = _alpha_ordinal(c, w)
         else:
             a = _alpha_counts(c, _squared_distances(x, level), w)
-    return _out(a, weights if rater_weights is None else rater_weights)
+    return as_result(a, weights if rater_weights is None else rater_weights)
 
 # %% ../../nbs/stats/03_agreement.ipynb #6aeb1f12
 def _pairs_within(
     labels: Any, ignore: Sequence, categories: Sequence | None, weights: np.ndarray | None, function: str
 ) -> tuple[np.ndarray, np.ndarray]:
     "Agreement of pairs within items (B,) and prevalence of the categories (B, K)."
-    codes, values = _matrix(labels, ignore, categories, function)
+    codes, values = label_matrix(labels, ignore, categories, function)
     c = (codes[:, :, None] == np.arange(max(len(values), 1))).sum(0).astype(float)  # (N, K)
     m = c.sum(1)
     agree = np.where(m > 1, (c * (c - 1)).sum(1) / np.maximum(m * (m - 1), 1), 0.0)
-    t = _unit(weights, len(c), function) @ np.column_stack([agree, m > 1, m > 0, c / np.maximum(m, 1)[:, None]])
-    return _divide(t[:, 0], t[:, 1]), _divide(t[:, 3:], t[:, 2:3])
+    t = unit_weights(weights, len(c), function) @ np.column_stack([agree, m > 1, m > 0, c / np.maximum(m, 1)[:, None]])
+    return divide(t[:, 0], t[:, 1]), divide(t[:, 3:], t[:, 2:3])
 
 
 def fleiss_kappa(
@@ -315,7 +301,7 @@ def fleiss_kappa(
     """
     p_a, pi = _pairs_within(labels, ignore, categories, weights, "fleiss_kappa")
     p_e = (pi**2).sum(1)
-    return _out(1 - _divide(1 - p_a, 1 - p_e), weights)
+    return as_result(1 - divide(1 - p_a, 1 - p_e), weights)
 
 # %% ../../nbs/stats/03_agreement.ipynb #d6c9118f
 def gwet_ac1(
@@ -332,7 +318,7 @@ def gwet_ac1(
     p_a, pi = _pairs_within(labels, ignore, categories, weights, "gwet_ac1")
     k = pi.shape[1]
     p_e = (pi * (1 - pi)).sum(1) / (k - 1) if k > 1 else np.full(len(pi), np.nan)
-    return _out(1 - _divide(1 - p_a, 1 - p_e), weights)
+    return as_result(1 - divide(1 - p_a, 1 - p_e), weights)
 
 # %% ../../nbs/stats/03_agreement.ipynb #1060aad4
 def _pabak_of(t: np.ndarray) -> np.ndarray:
@@ -346,16 +332,16 @@ METRICS: dict[str, Callable] = {
 }
 
 
-def _metric(name: str, function: str) -> Callable:
+def known_metric(name: str, function: str) -> Callable:
     if name not in METRICS:
         refuse(f"{function}: metric must be one of {sorted(METRICS)}; got {name!r}")
     return METRICS[name]
 
 
-def _mean_defined(x: np.ndarray) -> np.ndarray:
+def mean_defined(x: np.ndarray) -> np.ndarray:
     "Mean over the last axis of what is not NaN; NaN where nothing is left."
     has = ~np.isnan(x)
-    return _divide(np.where(has, x, 0.0).sum(-1), has.sum(-1).astype(float))
+    return divide(np.where(has, x, 0.0).sum(-1), has.sum(-1).astype(float))
 
 
 class Pairwise(NamedTuple):
@@ -375,12 +361,12 @@ def pairwise(
     categories: Sequence | None = None,
 ) -> Pairwise:
     """A coefficient of two raters for every pair of rows, and its mean."""
-    formula = _metric(metric, "pairwise")
-    x, v = _matrix(labels, ignore, categories, "pairwise")
+    formula = known_metric(metric, "pairwise")
+    x, v = label_matrix(labels, ignore, categories, "pairwise")
     i, j = np.triu_indices(len(x), 1)
-    values = formula(_tables(x[i], x[j], max(len(v), 1), np.ones((1, x.shape[1]))))[0]
+    values = formula(contingency_tables(x[i], x[j], max(len(v), 1), np.ones((1, x.shape[1]))))[0]
     return Pairwise(
-        list(zip(i.tolist(), j.tolist())), values, _scalar(_mean_defined(values)), int(np.isnan(values).sum())
+        list(zip(i.tolist(), j.tolist())), values, as_scalar(mean_defined(values)), int(np.isnan(values).sum())
     )
 
 # %% ../../nbs/stats/03_agreement.ipynb #fd1a3280
@@ -393,10 +379,12 @@ def mean_pairwise(
     weights: np.ndarray | None = None,  # (B, N)
 ) -> Any:  # (B,) with weights
     """The mean of `pairwise`, as a statistic for the bootstrap."""
-    formula = _metric(metric, "mean_pairwise")
-    x, v = _matrix(labels, ignore, categories, "mean_pairwise")
+    formula = known_metric(metric, "mean_pairwise")
+    x, v = label_matrix(labels, ignore, categories, "mean_pairwise")
     i, j = np.triu_indices(len(x), 1)
-    return _out(
-        _mean_defined(formula(_tables(x[i], x[j], max(len(v), 1), _unit(weights, x.shape[1], "mean_pairwise")))),
+    return as_result(
+        mean_defined(
+            formula(contingency_tables(x[i], x[j], max(len(v), 1), unit_weights(weights, x.shape[1], "mean_pairwise")))
+        ),
         weights,
     )

@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 
 from ..errors import refuse
-from .agreement import ABSTAIN, _divide
-from .consensus import _column
+from .agreement import ABSTAIN
+from .consensus import interval_column
 from .estimate import Estimate
-from .resample import Interval, _groups, bootstrap, mean
+from .resample import Interval, bootstrap, divide, group_codes, mean
 from .tests import sign_flip_test
 
 # %% auto #0
@@ -139,7 +139,7 @@ def _bias(
                     f"{list(annotators)}"
                 )
             has = ~np.isnan(x[peers, k])
-            consensus = _divide(np.where(has, x[peers, k], 0.0).sum(0), has.sum(0).astype(float))
+            consensus = divide(np.where(has, x[peers, k], 0.0).sum(0), has.sum(0).astype(float))
             found.append((a, s, kind, tuple(annotators[p] for p in peers)))
             columns.append(x[i, k] - consensus)
     if not found:
@@ -149,7 +149,7 @@ def _bias(
     if empty:
         refuse(f"{function}: every pair must share at least one scored item with a peer; got none for {empty}")
     all_of = bootstrap(mean, d, **kwargs)
-    units = _groups(kwargs.get("clusters"), len(d), "clusters")
+    units = group_codes(kwargs.get("clusters"), len(d), "clusters")
     tests = len(found) if tests is None else tests
 
     def tested(c: int) -> float:
@@ -161,7 +161,7 @@ def _bias(
             a,
             s,
             kind,
-            _column(all_of, c)._replace(
+            interval_column(all_of, c)._replace(
                 n=len(np.unique(units[~np.isnan(d[:, c])])), units=int((~np.isnan(d[:, c])).sum())
             ),
             peers,
@@ -233,6 +233,6 @@ def position_bias(
     if gone.all():
         refuse("position_bias: at least one pair must have a verdict in both orders; got none")
     i = bootstrap(mean, np.where(gone[:, None], np.nan, np.column_stack([a + b == 1, (a + b) / 2 - 0.5])), **kwargs)
-    n = len(np.unique(_groups(kwargs.get("clusters"), len(x), "clusters")[~gone]))
-    consistency, preference = (_column(i, k)._replace(n=n, units=int((~gone).sum())) for k in (0, 1))
+    n = len(np.unique(group_codes(kwargs.get("clusters"), len(x), "clusters")[~gone]))
+    consistency, preference = (interval_column(i, k)._replace(n=n, units=int((~gone).sum())) for k in (0, 1))
     return PositionBias(consistency, preference, int(gone.sum()))

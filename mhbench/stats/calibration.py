@@ -13,7 +13,7 @@ from scipy import stats
 
 from ..errors import refuse
 from .estimate import Estimate
-from .metrics import _out, _ratio, _weights
+from .resample import as_result, divide, unit_weights
 
 # %% auto #0
 __all__ = ['cross_entropy', 'brier', 'letter_probabilities', 'Reliability', 'reliability_curve', 'expected_calibration_error',
@@ -38,11 +38,11 @@ def _distributions(soft, probs, function) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _mean_of(x: np.ndarray, weights, function) -> Any:
-    w = _weights(weights, len(x), function)
+    w = unit_weights(weights, len(x), function)
     with np.errstate(invalid="ignore"):
         infinite = (w[:, np.isinf(x)] > 0).any(1)
-        values = _ratio(w @ np.where(np.isinf(x), 0, x), w.sum(1))
-    return _out(np.where(infinite, np.inf, values), weights)
+        values = divide(w @ np.where(np.isinf(x), 0, x), w.sum(1))
+    return as_result(np.where(infinite, np.inf, values), weights)
 
 # %% ../../nbs/stats/11_calibration.ipynb #5581008a
 def cross_entropy(
@@ -92,7 +92,7 @@ def letter_probabilities(
     top = np.max(np.where(np.isnan(x), -np.inf, x), axis=1, keepdims=True, initial=-np.inf)
     with np.errstate(invalid="ignore"):
         e = np.where(np.isnan(x), 0, np.exp(x - np.where(np.isfinite(top), top, 0)))
-    return _ratio(e, e.sum(1, keepdims=True))
+    return divide(e, e.sum(1, keepdims=True))
 
 # %% ../../nbs/stats/11_calibration.ipynb #1e9bca87
 class Reliability(NamedTuple):
@@ -143,11 +143,14 @@ def reliability_curve(
 ) -> Reliability:
     "Mean confidence and accuracy in bins of confidence."
     c, r, edges, member = _binned(confidence, right, bins, strategy, "reliability_curve")
-    w = _weights(weights, len(c), "reliability_curve")
+    w = unit_weights(weights, len(c), "reliability_curve")
     n = w @ member
     return Reliability(
         edges,
-        *(_out(x, weights) for x in (n, _ratio(w @ (member * c[:, None]), n), _ratio(w @ (member * r[:, None]), n))),
+        *(
+            as_result(x, weights)
+            for x in (n, divide(w @ (member * c[:, None]), n), divide(w @ (member * r[:, None]), n))
+        ),
     )
 
 
@@ -164,8 +167,8 @@ def expected_calibration_error(
     Source: Guo et al. 2017, equation 3.
     """
     c, r, _, member = _binned(confidence, right, bins, strategy, "expected_calibration_error")
-    w = _weights(weights, len(c), "expected_calibration_error")
-    return _out(_ratio(np.abs(w @ (member * (r - c)[:, None])).sum(1), w.sum(1)), weights)
+    w = unit_weights(weights, len(c), "expected_calibration_error")
+    return as_result(divide(np.abs(w @ (member * (r - c)[:, None])).sum(1), w.sum(1)), weights)
 
 # %% ../../nbs/stats/11_calibration.ipynb #3f248b84
 def _folded_excess(gap: np.ndarray, s: np.ndarray) -> np.ndarray:

@@ -12,15 +12,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import refuse
-from .agreement import ABSTAIN, _matrix, _mean_defined, _metric, _tables
+from .agreement import ABSTAIN, contingency_tables, known_metric, label_matrix, mean_defined
 from .estimate import Estimate
-from .resample import Interval, _groups, _scalar, _sequence, bootstrap, draw_weights, percentile_interval
+from mhbench.stats.resample import (
+    Interval,
+    as_scalar,
+    bootstrap,
+    draw_weights,
+    group_codes,
+    percentile_interval,
+    seed_sequence,
+)
 
 # %% auto #0
-__all__ = ['majority', 'Ceiling', 'leave_one_out_ceiling', 'Alignment', 'alignment', 'Ensemble', 'best_ensemble']
+__all__ = ['one_hot', 'majority', 'Ceiling', 'interval_column', 'leave_one_out_ceiling', 'Alignment', 'alignment', 'Ensemble',
+           'best_ensemble']
 
 # %% ../../nbs/stats/04_consensus.ipynb #01052182
-def _onehot(codes: np.ndarray, k: int) -> np.ndarray:
+def one_hot(codes: np.ndarray, k: int) -> np.ndarray:
     return (codes[..., None] == np.arange(k)).astype(float)
 
 
@@ -46,8 +55,8 @@ def majority(
     ignore: Sequence = (ABSTAIN,),
 ) -> np.ndarray:  # (N,) None or NaN where there is no consensus
     """The label of more than half of the raters who gave one; ties have none."""
-    x, v = _matrix(labels, ignore, None, "majority", raters=1)
-    return _decode(_vote(_onehot(x, max(len(v), 1)).sum(0), rule), v)
+    x, v = label_matrix(labels, ignore, None, "majority", raters=1)
+    return _decode(_vote(one_hot(x, max(len(v), 1)).sum(0), rule), v)
 
 # %% ../../nbs/stats/04_consensus.ipynb #c1b0a431
 class Ceiling(NamedTuple):
@@ -57,13 +66,13 @@ class Ceiling(NamedTuple):
     per_rater: Interval  # its values have shape (R,)
 
 
-def _column(i: Interval, k: Any) -> Interval:
+def interval_column(i: Interval, k: Any) -> Interval:
     "One value, or several, of an interval of a vector."
     r = i.replicates[:, k]
     return i._replace(
-        estimate=_scalar(i.estimate[k]),
-        ci_low=_scalar(i.ci_low[k]),
-        ci_high=_scalar(i.ci_high[k]),
+        estimate=as_scalar(i.estimate[k]),
+        ci_low=as_scalar(i.ci_low[k]),
+        ci_high=as_scalar(i.ci_high[k]),
         replicates=r,
         undefined=int(np.isnan(r.reshape(len(r), -1)).any(1).sum()),
     )
@@ -71,7 +80,7 @@ def _column(i: Interval, k: Any) -> Interval:
 
 def _others(x: np.ndarray, k: int, rule: str) -> np.ndarray:
     "The consensus of all raters but one, for each of them: codes (R, N)."
-    z = _onehot(x, k)
+    z = one_hot(x, k)
     return _vote(z.sum(0) - z, rule)
 
 # %% ../../nbs/stats/04_consensus.ipynb #6c10fa0a
@@ -87,16 +96,16 @@ def leave_one_out_ceiling(
 
     Source: MedQADE, section 4.4.3.
     """
-    formula = _metric(metric, "leave_one_out_ceiling")
-    x, v = _matrix(labels, ignore, None, "leave_one_out_ceiling", raters=3)
+    formula = known_metric(metric, "leave_one_out_ceiling")
+    x, v = label_matrix(labels, ignore, None, "leave_one_out_ceiling", raters=3)
     others = _others(x, max(len(v), 1), rule)
 
     def statistic(columns, *, weights):
-        each = formula(_tables(x, others, max(len(v), 1), weights))
-        return np.column_stack([_mean_defined(each), each])
+        each = formula(contingency_tables(x, others, max(len(v), 1), weights))
+        return np.column_stack([mean_defined(each), each])
 
     i = bootstrap(statistic, np.arange(x.shape[1]), **kwargs)
-    return Ceiling(_column(i, 0), _column(i, slice(1, None)))
+    return Ceiling(interval_column(i, 0), interval_column(i, slice(1, None)))
 
 # %% ../../nbs/stats/04_consensus.ipynb #66fc1c21
 class Alignment(NamedTuple):
@@ -141,7 +150,7 @@ def alignment(
     Source: MedQADE, section 4.4.3; the paired difference is ours.
     """
     f = "alignment"
-    formula = _metric(metric, f)
+    formula = known_metric(metric, f)
     if reference not in ("full", "leave_one_out"):
         refuse(f"{f}: reference must be 'full' or 'leave_one_out'; got {reference!r}")
     panel, several = np.asarray(labels, dtype=object), np.atleast_2d(np.asarray(annotator, dtype=object))
@@ -150,19 +159,19 @@ def alignment(
             f"{f}: annotator must have one label an item of the panel; got {np.shape(annotator)} for labels "
             f"{panel.shape}"
         )
-    x, v = _matrix(np.vstack([panel, several]), ignore, None, f)
+    x, v = label_matrix(np.vstack([panel, several]), ignore, None, f)
     x, y, k = x[: len(panel)], x[len(panel) :], max(len(v), 1)
     others = _others(x, k, rule)
-    whole = _vote(_onehot(x, k).sum(0), rule)
+    whole = _vote(one_hot(x, k).sum(0), rule)
 
     def compared(a, weights):
         "The annotator's agreement and the raters' (B,), each rater's on the columns that the annotator labelled too."
-        top = formula(_tables(np.where(a >= 0, x, -1), others, k, weights))
+        top = formula(contingency_tables(np.where(a >= 0, x, -1), others, k, weights))
         if reference == "full":
-            return formula(_tables(a[None], whole[None], k, weights))[:, 0], _mean_defined(top)
-        own = formula(_tables(np.where(x >= 0, a, -1), others, k, weights))
+            return formula(contingency_tables(a[None], whole[None], k, weights))[:, 0], mean_defined(top)
+        own = formula(contingency_tables(np.where(x >= 0, a, -1), others, k, weights))
         undefined = np.isnan(own) | np.isnan(top)
-        return tuple(_mean_defined(np.where(undefined, np.nan, s)) for s in (own, top))
+        return tuple(mean_defined(np.where(undefined, np.nan, s)) for s in (own, top))
 
     def statistic(columns, *, weights):
         pairs = [compared(a, weights) for a in y]
@@ -171,7 +180,7 @@ def alignment(
     i = bootstrap(statistic, np.arange(x.shape[1]), **kwargs)
     out = []
     for at, a in enumerate(y):
-        own, top, d = (_column(i, 3 * at + j) for j in range(3))
+        own, top, d = (interval_column(i, 3 * at + j) for j in range(3))
         overlap = bool(own.ci_low <= top.ci_high and top.ci_low <= own.ci_high)
         out.append(Alignment(own, top, d, overlap, int(((a < 0) & (whole >= 0)).sum())))
     return out[0] if np.ndim(annotator) == 1 else out
@@ -209,8 +218,8 @@ def _patterns(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     "Verdicts (M, U) and consensus (U,) of the distinct items, and how often each cluster holds each of them (C, U)."
     member = np.array([[a in m for a in range(len(annotators))] for m in subsets], float)
-    verdict = _vote(np.tensordot(member, _onehot(annotators, k), 1), rule)
-    consensus = _vote(_onehot(panel, k).sum(0), rule)
+    verdict = _vote(np.tensordot(member, one_hot(annotators, k), 1), rule)
+    consensus = _vote(one_hot(panel, k).sum(0), rule)
     verdict[:, consensus < 0] = -1  # no consensus, no comparison: one pattern
     _, first, code = np.unique(np.vstack([verdict, consensus]), axis=1, return_index=True, return_inverse=True)
     of = np.zeros((int(cluster.max()) + 1, len(first)))
@@ -237,7 +246,7 @@ def best_ensemble(
     Source: the search: MedQADE, section 4.4.3; optimism: Efron 1983; the nested interval: Hall and Martin 1988.
     """
     f = "best_ensemble"
-    formulas = {m: _metric(m, f) for m in metrics}
+    formulas = {m: known_metric(m, f) for m in metrics}
     panel, several = np.asarray(labels, dtype=object), np.asarray(annotators, dtype=object)
     if several.ndim != 2 or panel.ndim != 2 or several.shape[1] != panel.shape[1]:
         refuse(
@@ -246,14 +255,14 @@ def best_ensemble(
         )
     if len(several) > 15:
         refuse(f"{f}: annotators must be at most 15 (16,384 ensembles); got {len(several)}; leave out the weakest")
-    x, v = _matrix(np.vstack([panel, several]), ignore, None, f)
+    x, v = label_matrix(np.vstack([panel, several]), ignore, None, f)
     k, subsets = max(len(v), 1), _odd_subsets(len(several))
     verdict, consensus, of = _patterns(
-        x[: len(panel)], x[len(panel) :], subsets, k, rule, _groups(clusters, x.shape[1], "clusters")
+        x[: len(panel)], x[len(panel) :], subsets, k, rule, group_codes(clusters, x.shape[1], "clusters")
     )
 
     def scores(w):
-        t = _tables(verdict, consensus[None], k, w @ of)
+        t = contingency_tables(verdict, consensus[None], k, w @ of)
         return {m: np.nan_to_num(g(t), nan=-np.inf) for m, g in formulas.items()}
 
     s = {m: y[0] for m, y in scores(np.ones((1, len(of)))).items()}
@@ -262,7 +271,7 @@ def best_ensemble(
             f"{f}: no ensemble has a defined agreement with the panel; check that labels have a consensus with more"
             " than one label"
         )
-    rng = np.random.default_rng(_sequence(seed).spawn(2)[1])
+    rng = np.random.default_rng(seed_sequence(seed).spawn(2)[1])
     outer: dict[str, list[np.ndarray]] = {m: [] for m in metrics}
     corrected: dict[str, list[np.ndarray]] = {m: [] for m in metrics}
     for w in draw_weights(
@@ -275,7 +284,7 @@ def best_ensemble(
                 np.isfinite(again.max(2)), again.max(2), np.nan
             )  # an inner replicate may leave nothing defined
             luck = found - np.where(np.isnan(found), 0.0, np.take_along_axis(here[m], again.argmax(2), 1))
-            corrected[m].append(here[m].max(1) - _mean_defined(luck))
+            corrected[m].append(here[m].max(1) - mean_defined(luck))
             outer[m].append(here[m])
     return {
         m: _search_result(m, s[m], np.concatenate(outer[m]), np.concatenate(corrected[m]), subsets, len(of), level)

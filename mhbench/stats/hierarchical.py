@@ -13,7 +13,7 @@ from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
 from ..errors import refuse
-from .preference import _connected, _scores
+from .preference import score_matrix, strongly_connected
 from .resample import Interval, draw_weights, percentile_interval
 
 # %% auto #0
@@ -118,7 +118,7 @@ def _problem(
     scores, questions, raters, offset, slope_bounds, offset_bounds, penalty, function
 ) -> tuple[_Problem, np.ndarray]:
     "The checked arguments, and the index of each annotation's question."
-    x = _scores(scores, function)
+    x = score_matrix(scores, function)
     if len(x) == 0:
         refuse(f"{function}: scores must not be empty; got no annotation")
     labels = [np.asarray(questions), np.asarray(raters)]
@@ -144,7 +144,9 @@ def _problem(
     beats[pairs.second[t], pairs.first[t] % shape[1]] = True
     bounds = np.repeat(np.array([slope_bounds, offset_bounds], dtype=float), len(ur), axis=0).T
     return (
-        _Problem(pairs, uq, ur, rated, _connected(beats.reshape(*shape, shape[1]), rated), symmetric, bounds, penalty),
+        _Problem(
+            pairs, uq, ur, rated, strongly_connected(beats.reshape(*shape, shape[1]), rated), symmetric, bounds, penalty
+        ),
         q,
     )
 

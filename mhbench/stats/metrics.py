@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ..errors import refuse
+from .resample import as_result, divide, unit_weights
 
 # %% auto #0
 __all__ = ['Average', 'accuracy', 'ClassScores', 'class_scores', 'precision', 'recall', 'f1', 'Settings', 'compare_settings',
@@ -18,24 +19,6 @@ __all__ = ['Average', 'accuracy', 'ClassScores', 'class_scores', 'precision', 'r
            'majority_vote']
 
 # %% ../../nbs/stats/10_metrics.ipynb #a293ed4f
-def _weights(weights: np.ndarray | None, n: int, function: str) -> np.ndarray:
-    w = np.ones((1, n)) if weights is None else np.atleast_2d(np.asarray(weights, float))
-    if w.shape[1] != n:
-        refuse(f"{function}: weights must have one column a unit, shape (B, {n}); got shape {w.shape}")
-    return w
-
-
-def _out(values: np.ndarray, weights: np.ndarray | None) -> Any:
-    if weights is not None:
-        return values
-    return float(values[0]) if values.ndim == 1 else values[0]
-
-
-def _ratio(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(bottom != 0, top / np.where(bottom != 0, bottom, 1), np.nan)
-
-
 def _missing(x: Any) -> bool:
     return x is None or x == "" or (isinstance(x, float) and x != x)
 
@@ -78,8 +61,8 @@ def accuracy(
     Raises: ValueError where lengths differ or truth is missing.
     """
     t, a, _ = _pair(truth, answers, "accuracy")
-    w = _weights(weights, len(t), "accuracy")
-    return _out(_ratio(w @ (t == a).astype(float), w.sum(1)), weights)
+    w = unit_weights(weights, len(t), "accuracy")
+    return as_result(divide(w @ (t == a).astype(float), w.sum(1)), weights)
 
 # %% ../../nbs/stats/10_metrics.ipynb #61c6fb87
 class ClassScores(NamedTuple):
@@ -97,7 +80,7 @@ def _counts(
     truth, answers, classes, weights, function
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     t, a, names = _pair(truth, answers, function, classes)
-    w = _weights(weights, len(t), function)
+    w = unit_weights(weights, len(t), function)
     k = np.arange(len(names))
     is_true, is_answer = (t[:, None] == k).astype(float), (a[:, None] == k).astype(float)
     return w @ (is_true * is_answer), w @ is_answer, w @ is_true, is_true, w
@@ -113,7 +96,7 @@ def class_scores(
     """
     hit, answered, support, _, _ = _counts(truth, answers, classes, weights, "class_scores")
     names = _pair(truth, answers, "class_scores", classes)[2]
-    p, r, f = (np.nan_to_num(_ratio(x, y)) for x, y in ((hit, answered), (hit, support), (2 * hit, answered + support)))
+    p, r, f = (np.nan_to_num(divide(x, y)) for x, y in ((hit, answered), (hit, support), (2 * hit, answered + support)))
     return ClassScores(names, *((x if weights is not None else x[0]) for x in (p, r, f, support, answered)))
 
 # %% ../../nbs/stats/10_metrics.ipynb #194b146f
@@ -134,11 +117,11 @@ def _averaged(which: str, truth, answers, average, classes, weights) -> Any:
     hit, answered, support, is_true, w = _counts(truth, answers, classes, weights, which)
     top, bottom = {"precision": (hit, answered), "recall": (hit, support), "f1": (2 * hit, answered + support)}[which]
     if average == "micro":
-        return _out(np.where(w.sum(1) > 0, np.nan_to_num(_ratio(top.sum(1), bottom.sum(1))), np.nan), weights)
-    scores = np.nan_to_num(_ratio(top, bottom))
+        return as_result(np.where(w.sum(1) > 0, np.nan_to_num(divide(top.sum(1), bottom.sum(1))), np.nan), weights)
+    scores = np.nan_to_num(divide(top, bottom))
     there = (answered + support > 0) if classes is None else _drawn(support, is_true)
     share = support if average == "weighted" else there
-    return _out(_ratio((scores * share).sum(1), share.sum(1).astype(float)), weights)
+    return as_result(divide((scores * share).sum(1), share.sum(1).astype(float)), weights)
 
 
 def precision(
@@ -216,7 +199,7 @@ def compare_settings(
             "compare_settings: first and second must be right or wrong, 1 or 0; got another value; compare on the "
             "units that both settings have"
         )
-    w = _weights(weights, len(f), "compare_settings")
+    w = unit_weights(weights, len(f), "compare_settings")
     n, c, o_f, o_s, none = w.sum(1), w @ (f * s), w @ (f * (1 - s)), w @ ((1 - f) * s), w @ ((1 - f) * (1 - s))
     values = (
         n,
@@ -226,11 +209,11 @@ def compare_settings(
         none,
         o_f,
         o_s,
-        _ratio(c + none, n),
-        _ratio(c, c + o_f + o_s),
-        _ratio(o_f + o_s, n),
+        divide(c + none, n),
+        divide(c, c + o_f + o_s),
+        divide(o_f + o_s, n),
     )
-    return Settings(*(_out(v, weights) for v in values))
+    return Settings(*(as_result(v, weights) for v in values))
 
 # %% ../../nbs/stats/10_metrics.ipynb #1cd86ac3
 class SetScores(NamedTuple):
@@ -313,8 +296,8 @@ def subset_accuracy(
     exact = (y == p).all(1)
     if unknown is not None:
         exact = exact & (np.asarray(unknown) == 0)
-    w = _weights(weights, len(y), "subset_accuracy")
-    return _out(_ratio(w @ exact.astype(float), w.sum(1)), weights)
+    w = unit_weights(weights, len(y), "subset_accuracy")
+    return as_result(divide(w @ exact.astype(float), w.sum(1)), weights)
 
 # %% ../../nbs/stats/10_metrics.ipynb #08747bda
 def multilabel_f1(
@@ -332,22 +315,22 @@ def multilabel_f1(
     if average not in ("weighted", "macro", "micro", None):
         refuse(f"multilabel_f1: average must be weighted, macro, micro or None; got {average!r}")
     y, p = _tables(truth, answers, "multilabel_f1")
-    w = _weights(weights, len(y), "multilabel_f1")
+    w = unit_weights(weights, len(y), "multilabel_f1")
     hit, answered, support = w @ (y * p), w @ p, w @ y
     if average == "micro":
-        return _out(_ratio(2 * hit.sum(1), (answered + support).sum(1)), weights)
-    f = np.nan_to_num(_ratio(2 * hit, answered + support))
+        return as_result(divide(2 * hit.sum(1), (answered + support).sum(1)), weights)
+    f = np.nan_to_num(divide(2 * hit, answered + support))
     if average is None:
-        return _out(f, weights)
+        return as_result(f, weights)
     share = support if average == "weighted" else _drawn(support, y)
-    return _out(_ratio((f * share).sum(1), share.sum(1)), weights)
+    return as_result(divide((f * share).sum(1), share.sum(1)), weights)
 
 
 def unknown_rate(answers: np.ndarray, unknown: Sequence, *, weights: np.ndarray | None = None) -> Any:
     "Of all names answered, the share that is not on the list; NaN where nothing is answered."
     known, u = np.asarray(answers, float).sum(1), np.asarray(unknown, float)
-    w = _weights(weights, len(u), "unknown_rate")
-    return _out(_ratio(w @ u, w @ (known + u)), weights)
+    w = unit_weights(weights, len(u), "unknown_rate")
+    return as_result(divide(w @ u, w @ (known + u)), weights)
 
 # %% ../../nbs/stats/10_metrics.ipynb #417e8efc
 class Vote(NamedTuple):

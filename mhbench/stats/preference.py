@@ -16,10 +16,10 @@ from scipy.special import softmax
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['pairwise_wins', 'pairwise_ties', 'Strengths', 'bradley_terry', 'plackett_luce']
+__all__ = ['score_matrix', 'pairwise_wins', 'pairwise_ties', 'Strengths', 'strongly_connected', 'bradley_terry', 'plackett_luce']
 
 # %% ../../nbs/stats/07_preference.ipynb #7faf4572
-def _scores(scores: Any, function: str) -> np.ndarray:
+def score_matrix(scores: Any, function: str) -> np.ndarray:
     x = np.asarray(scores, float)
     if x.ndim != 2 or x.shape[1] < 2:
         refuse(
@@ -41,7 +41,7 @@ def pairwise_wins(
 
     Raises: ValueError for another shape, or infinite scores.
     """
-    x = _scores(scores, "pairwise_wins")
+    x = score_matrix(scores, "pairwise_wins")
     return (x[:, :, None] > x[:, None, :]).sum(0).astype(float)  # NaN compares as False
 
 
@@ -49,7 +49,7 @@ def pairwise_ties(
     scores: np.ndarray,  # (n, K) float
 ) -> np.ndarray:  # (K, K) float64, symmetric, zero diagonal
     "How often two options are scored alike."
-    x = _scores(scores, "pairwise_ties")
+    x = score_matrix(scores, "pairwise_ties")
     t = (x[:, :, None] == x[:, None, :]).sum(0).astype(float)
     np.fill_diagonal(t, 0)
     return t
@@ -64,7 +64,7 @@ class Strengths(NamedTuple):
     tie: float | None = None  # log nu of Davidson's model; None where ties were not modelled
 
 
-def _connected(
+def strongly_connected(
     beats: np.ndarray,  # (..., K, K) bool
     rated: np.ndarray,  # (..., K) bool
 ) -> np.ndarray:  # (...) bool
@@ -80,7 +80,7 @@ def _connected(
 def _refuse_infinite(beats: np.ndarray, penalty: float, function: str) -> None:
     if penalty < 0 or not np.isfinite(penalty):
         refuse(f"{function}: penalty must be zero or more; got {penalty}")
-    if penalty == 0 and not _connected(beats, np.ones(len(beats), bool)):
+    if penalty == 0 and not strongly_connected(beats, np.ones(len(beats), bool)):
         never_lost, never_won = (np.flatnonzero(~x.any(1)).tolist() for x in (beats.T, beats))
         refuse(
             f"{function}: the comparisons must connect all options both ways for a finite estimate; got options "
@@ -213,7 +213,7 @@ def plackett_luce(
 
     Raises: ValueError where the estimate is not finite; RuntimeError where the optimiser does not end.
     """
-    x = _scores(scores, "plackett_luce")
+    x = score_matrix(scores, "plackett_luce")
     _refuse_infinite(pairwise_wins(x) > 0, penalty, "plackett_luce")
     rows = [(orders, ranked, rated) for orders, ranked, rated in map(_orders, x) if orders]
     k = x.shape[1]

@@ -16,11 +16,12 @@ from scipy.special import ndtr, ndtri, stdtr
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['MOST_DRAWS', 'draw_weights', 'Interval', 'percentile_interval', 'bca_interval', 'kinds', 'bootstrap', 'mean',
-           'paired_difference', 'independent_difference']
+__all__ = ['MOST_DRAWS', 'group_codes', 'draw_weights', 'seed_sequence', 'Interval', 'as_scalar', 'unit_weights', 'as_result',
+           'divide', 'percentile_interval', 'bca_interval', 'kinds', 'bootstrap', 'mean', 'paired_difference',
+           'independent_difference']
 
 # %% ../../nbs/stats/01_resample.ipynb #e7e96409
-def _groups(labels: np.ndarray | None, n: int, name: str) -> np.ndarray:
+def group_codes(labels: np.ndarray | None, n: int, name: str) -> np.ndarray:
     "Labels of any kind as codes 0..k-1, in order of first appearance; one group a unit if None."
     if labels is None:
         return np.arange(n)
@@ -50,8 +51,8 @@ def draw_weights(
     """
     if n_units < 1 or n < 1:
         refuse(f"draw_weights: n_units and n must be at least 1; got {n_units} and {n}")
-    cluster = _groups(clusters, n_units, "clusters")
-    stratum = _groups(strata, n_units, "strata") if strata is not None else np.zeros(n_units, int)
+    cluster = group_codes(clusters, n_units, "clusters")
+    stratum = group_codes(strata, n_units, "strata") if strata is not None else np.zeros(n_units, int)
     k = int(cluster.max()) + 1
     of_cluster = np.zeros(k, int)
     of_cluster[cluster] = stratum
@@ -61,7 +62,7 @@ def draw_weights(
             "join them"
         )
     members = [np.flatnonzero(of_cluster == s) for s in range(int(stratum.max()) + 1)]
-    rngs = [np.random.default_rng(s) for s in _sequence(seed).spawn(len(members))]
+    rngs = [np.random.default_rng(s) for s in seed_sequence(seed).spawn(len(members))]
     rows, done = max(1, min(n, chunk // n_units)), 0
     while done < n:
         counts = np.empty((min(rows, n - done), k))
@@ -84,7 +85,7 @@ def _draw(rng: np.random.Generator, members: np.ndarray, counts: np.ndarray) -> 
         counts[s : s + step, columns] = np.bincount(i.ravel(), minlength=i.size).reshape(i.shape)
 
 
-def _sequence(seed: int | np.random.SeedSequence) -> np.random.SeedSequence:
+def seed_sequence(seed: int | np.random.SeedSequence) -> np.random.SeedSequence:
     if isinstance(seed, np.random.SeedSequence):
         return np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key)
     return np.random.SeedSequence(seed)
@@ -125,13 +126,34 @@ class Interval(NamedTuple):
         defined = np.isfinite(r).sum(0)
         p = 2 * np.minimum((r <= null).sum(0) + 1, (r >= null).sum(0) + 1) / (defined + 1)
         if self.n < 6:  # so few units cannot give one below 0.05: 2^-4 is above it
-            return _scalar(np.full(np.shape(p), np.nan))
+            return as_scalar(np.full(np.shape(p), np.nan))
         t = ndtri(np.minimum(p, 1.0) / 2) / np.sqrt(self.n / (self.n - 1))
-        return _scalar(2 * stdtr(self.n - 1, t))
+        return as_scalar(2 * stdtr(self.n - 1, t))
 
 # %% ../../nbs/stats/01_resample.ipynb #a5360d46
-def _scalar(x: Any) -> Any:
+def as_scalar(x: Any) -> Any:
     return float(x) if np.ndim(x) == 0 else np.asarray(x)
+
+
+def unit_weights(weights: np.ndarray | None, n: int, function: str) -> np.ndarray:
+    "Weights (B, N); one row of ones where there are none."
+    if weights is None:
+        return np.ones((1, n))
+    w = np.asarray(weights, float)
+    if w.ndim != 2 or w.shape[1] != n:
+        refuse(f"{function}: weights must have shape (n_replicates, n_items), n_items {n}; got {w.shape}")
+    return w
+
+
+def as_result(values: np.ndarray, weights: np.ndarray | None) -> Any:
+    "One number where no weights were given, one a row of weights otherwise."
+    return as_scalar(values[0]) if weights is None else values
+
+
+def divide(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
+    "top / bottom, NaN where bottom is (but for rounding) zero."
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(np.abs(bottom) > 1e-12, top / bottom, np.nan)
 
 # %% ../../nbs/stats/01_resample.ipynb #0ec9acec
 def percentile_interval(
@@ -152,7 +174,7 @@ def percentile_interval(
         low, high = ends.reshape((2,) + r.shape[1:])
     else:
         low, high = np.quantile(r, q, axis=0)
-    return _scalar(low), _scalar(high)
+    return as_scalar(low), as_scalar(high)
 
 # %% ../../nbs/stats/01_resample.ipynb #1801e005
 def bca_interval(
@@ -187,7 +209,7 @@ def bca_interval(
         if np.isfinite(alpha[:, k]).all() and np.isfinite(z0[k]):
             out[:, k] = np.quantile(r[defined[:, k], k], alpha[:, k])
     low, high = out.reshape((2,) + np.shape(estimate))
-    return _scalar(low), _scalar(high)
+    return as_scalar(low), as_scalar(high)
 
 # %% ../../nbs/stats/01_resample.ipynb #c83d6006
 MOST_DRAWS = 20_000_000  # units drawn one by one in all replicates together; beyond, by kind where kinds are few
@@ -213,7 +235,7 @@ def kinds(
 def _draw_kinds(code: np.ndarray, n: int, seed: int | np.random.SeedSequence) -> np.ndarray:
     "How many units of each kind are in each replicate, (n, k) float64; every row sums to the number of units."
     share = np.bincount(code) / len(code)
-    return np.random.default_rng(_sequence(seed)).multinomial(len(code), share, size=n).astype(float)
+    return np.random.default_rng(seed_sequence(seed)).multinomial(len(code), share, size=n).astype(float)
 
 # %% ../../nbs/stats/01_resample.ipynb #0b1f3978
 def _evaluator(statistic: Callable, arrays: tuple, axis: int) -> Callable[[np.ndarray], np.ndarray]:
@@ -278,7 +300,7 @@ def bootstrap(
         refuse(f"bootstrap: method must be 'percentile' or 'bca'; got {method!r}")
     n_units, evaluate = sizes[0], _evaluator(statistic, arrays, axis)
     estimate = evaluate(np.ones((1, n_units)))[0]
-    cluster = _groups(clusters, n_units, "clusters")
+    cluster = group_codes(clusters, n_units, "clusters")
     alone = strata is None and int(cluster.max()) + 1 == n_units
     weighted = "weights" in inspect.signature(statistic).parameters
     code = kinds(arrays, axis) if n * n_units > MOST_DRAWS and alone and weighted else None
@@ -297,7 +319,7 @@ def bootstrap(
         low, high = percentile_interval(replicates, level)
     undefined = int(np.isnan(replicates.reshape(n, -1)).any(1).sum())
     n_clusters = int(cluster.max()) + 1
-    return Interval(_scalar(estimate), low, high, n_clusters, replicates, undefined, level, method, n_units)
+    return Interval(as_scalar(estimate), low, high, n_clusters, replicates, undefined, level, method, n_units)
 
 # %% ../../nbs/stats/01_resample.ipynb #11291c04
 def mean(
@@ -311,7 +333,7 @@ def mean(
     has = ~np.isnan(x)
     with np.errstate(invalid="ignore", divide="ignore"):
         m = (w @ np.where(has, x, 0.0)) / (w @ has.astype(float))
-    return _scalar(m[0]) if weights is None else m
+    return as_scalar(m[0]) if weights is None else m
 
 # %% ../../nbs/stats/01_resample.ipynb #d514f022
 def paired_difference(
@@ -357,12 +379,12 @@ def independent_difference(
     Source: Efron and Tibshirani 1993, section 8.3.
     """
     of_a, of_b = clusters or (None, None)
-    seeds = _sequence(seed).spawn(2)
+    seeds = seed_sequence(seed).spawn(2)
     x = bootstrap(statistic, a, n=n, seed=seeds[0], clusters=of_a)
     y = bootstrap(statistic, b, n=n, seed=seeds[1], clusters=of_b)
     r = x.replicates - y.replicates
     return Interval(
-        _scalar(np.subtract(x.estimate, y.estimate)),
+        as_scalar(np.subtract(x.estimate, y.estimate)),
         *percentile_interval(r, level),
         min(x.n, y.n),
         r,

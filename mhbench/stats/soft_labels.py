@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import refuse
 from .agreement import krippendorff_alpha
 from .estimate import fewest_clusters, with_width
-from .preference import _scores
+from .preference import score_matrix
 from .resample import Interval, draw_weights, percentile_interval
 
 # %% auto #0
@@ -130,7 +130,7 @@ def question_alphas(
 
     Raises: ValueError where `questions` or `raters` is not one label a row.
     """
-    x, g = _scores(scores, "question_alphas"), np.asarray(questions)
+    x, g = score_matrix(scores, "question_alphas"), np.asarray(questions)
     r = np.arange(len(x)) if raters is None else np.asarray(raters)
     for name, labels in (("questions", g), ("raters", r)):
         if labels.shape != (len(x),):

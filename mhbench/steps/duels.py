@@ -15,7 +15,7 @@ import pandas as pd
 
 from ..records.draw import draw_items
 from ..records.schema import Item, Judgment, Response
-from ..stats.consensus import _column
+from ..stats.consensus import interval_column
 from ..stats.estimate import Estimate
 from ..stats.preference import bradley_terry
 from ..stats.resample import Interval, bootstrap
@@ -193,7 +193,7 @@ def duel_strengths(
         for k, m in enumerate(names):
             worth = Estimate.from_limits(np.nan, n=0, level=level)
             if worths is not None:
-                worth = Estimate.from_interval(_column(worths, k), n=worths.n)
+                worth = Estimate.from_interval(interval_column(worths, k), n=worths.n)
             rows.append(
                 dict(
                     judge=judge,

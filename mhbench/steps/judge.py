@@ -25,10 +25,20 @@ from ..records.draw import draw_items
 from ..records.schema import Item, Judgment, Response
 from ..records.task import task_of
 from .generate import _with_system
-from .verdicts import BY_RULE, _Case, _judgments, _said, _silent, _size, by_rule, messages, schema
+from mhbench.steps.verdicts import (
+    BY_RULE,
+    Case,
+    answer_text,
+    by_rule,
+    judgments_of,
+    messages,
+    schema,
+    unasked_judgment,
+    verdicts_asked,
+)
 
 # %% auto #0
-__all__ = ['judged_answers', 'judge_requests', 'judge', 'extras', 'judge_items']
+__all__ = ['judged_answers', 'shown_order', 'judge_requests', 'judge', 'check_responses', 'extras', 'judge_items']
 
 # %% ../../nbs/steps/05_judge.ipynb #883f45db
 def judged_answers(
@@ -62,7 +72,7 @@ def judged_answers(
 _Named = TypeVar("_Named", Response, Judgment)
 
 
-def _order(rs: Sequence[_Named], seed: int | None) -> tuple[_Named, ...]:
+def shown_order(rs: Sequence[_Named], seed: int | None) -> tuple[_Named, ...]:
     "The order in which answers are shown: drawn for each item, or as given."
     if seed is None:
         return tuple(rs)
@@ -84,7 +94,7 @@ def _ruled(r: Response, rubric: Rubric) -> dict[str, Any] | None:
 # %% ../../nbs/steps/05_judge.ipynb #a25dac55
 def _cases(
     responses: Sequence[Response], items: Mapping, find: Callable[[Item], Rubric], repeats: int, seed: int | None
-) -> Iterator[_Case]:
+) -> Iterator[Case]:
     "The requests: one a response, one an item and sample (label), two a pair (pairwise)."
     groups: dict = {}
     for r in responses:
@@ -98,17 +108,17 @@ def _cases(
     for (study, item_id, *_), (rubric, rs) in groups.items():
         item = items[study, item_id]
         sets = (
-            [_order(rs, seed)]
+            [shown_order(rs, seed)]
             if rubric.kind != "pairwise"
             else [p for a, b in combinations(sorted(rs, key=lambda r: r.model), 2) for p in ((a, b), (b, a))]
         )
         for shown in sets:
             for repeat in range(repeats):
-                yield _Case(item, rubric, shown, repeat)
+                yield Case(item, rubric, shown, repeat)
 
 # %% ../../nbs/steps/05_judge.ipynb #575cab1c
-def _request(case: _Case, judge: Model, temperature: float | None, max_tokens: int | None) -> Request:
-    form = schema(case.rubric, _size(case.rubric, case.item, case.responses))
+def _request(case: Case, judge: Model, temperature: float | None, max_tokens: int | None) -> Request:
+    form = schema(case.rubric, verdicts_asked(case.rubric, case.item, case.responses))
     enough = max_tokens or (
         None if judge.thinking else 64 + 32 * len(form["properties"])
     )  # a thinking judge needs the room its entry gives
@@ -122,7 +132,7 @@ def _request(case: _Case, judge: Model, temperature: float | None, max_tokens: i
     )
     return Request(
         who,
-        _with_system(messages(case.rubric, case.item, [_said(r) for r in case.responses]), judge.system),
+        _with_system(messages(case.rubric, case.item, [answer_text(r) for r in case.responses]), judge.system),
         sampling,
         case.repeat,
         form,
@@ -166,7 +176,7 @@ def judge_requests(
     Raises: as `judge`.
     """
     by_id = {(i.study, i.item_id): i for i in items}
-    _check(responses, by_id)
+    check_responses(responses, by_id)
     return (
         _request(c, judge, temperature, max_tokens)
         for c in _cases(responses, by_id, _finder(rubric, kind, prompts_dir, language), repeats, seed)
@@ -203,7 +213,7 @@ def judge(
     if repeats < 1:
         refuse(f"judge: repeats must be at least 1; got {repeats}")
     by_id = {(i.study, i.item_id): i for i in items}
-    _check(responses, by_id)
+    check_responses(responses, by_id)
     find = _finder(rubric, kind, prompts_dir, language)
     cases, out = list(_cases(responses, by_id, find, repeats, seed)), []
     for j in [judges] if isinstance(judges, Model) else judges:
@@ -221,7 +231,7 @@ def judge(
             progress=f"{j.name} judges" if progress is True else progress,
         )
         answers = heard(answers, j) if some_must_come else answers
-        got = [x for c in cases for x in _judgments(c, _mute(c) or next(answers), j)]
+        got = [x for c in cases for x in judgments_of(c, _mute(c) or next(answers), j)]
         if (more := next(answers, None)) is not None:
             refuse(
                 f"judge: there must be one answer a request; got another, {more.id!r}",
@@ -233,7 +243,7 @@ def judge(
     return out
 
 # %% ../../nbs/steps/05_judge.ipynb #dc9b0180
-def _mute(case: _Case) -> Answer | None:
+def _mute(case: Case) -> Answer | None:
     "What stands for the answer where a side of a comparison has no text; None where there is something to judge."
     silent = next((r for r in case.responses if r.text is None), None)
     if silent is None:
@@ -245,7 +255,7 @@ def _mute(case: _Case) -> Answer | None:
     )
 
 
-def _check(responses: Sequence[Response], by_id: Mapping) -> None:
+def check_responses(responses: Sequence[Response], by_id: Mapping) -> None:
     seen: set = set()
     for r in responses:
         k = (r.study, r.item_id, r.model, r.mode, r.sample)
@@ -276,7 +286,7 @@ def _in_order(
     rubrics = [find(by_id[r.study, r.item_id]) for r in responses]
     return [
         there.get((r.study, r.item_id, r.model, r.mode, r.sample, k))
-        or _silent(r, _ruled(r, b), judge=j.name, kind=b.kind, rubric=b.name, repeat=k)
+        or unasked_judgment(r, _ruled(r, b), judge=j.name, kind=b.kind, rubric=b.name, repeat=k)
         for r, b in zip(responses, rubrics)
         if b.kind != "pairwise"
         for k in range(repeats)

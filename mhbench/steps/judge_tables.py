@@ -20,7 +20,7 @@ from ..stats.repeatability import flip_rate, intraclass_correlation, variance_co
 from ..stats.resample import mean
 from ..stats.simultaneous import simultaneous_intervals
 from .corruptions import CORRUPTIONS
-from .judge import _order
+from .judge import shown_order
 from .verdict_tables import verdict_frame
 
 # %% auto #0
@@ -233,7 +233,7 @@ def answer_places(
     return {
         (j.judge, j.item_id, j.model): place
         for together in shown.values()
-        for place, j in enumerate(_order(together, seed), 1)
+        for place, j in enumerate(shown_order(together, seed), 1)
     }
 
 # %% ../../nbs/steps/25_judge_tables.ipynb #2a5bf14b

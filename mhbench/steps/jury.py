@@ -20,7 +20,7 @@ from ..errors import refuse
 from ..records.schema import Judgment, Origin, of_kind
 from ..stats import bias
 from ..stats.estimate import Estimate
-from .verdicts import _failed
+from .verdicts import failed_verdict
 
 # %% auto #0
 __all__ = ['outcomes', 'position_bias_table', 'jury', 'scored_alike', 'same_lineage']
@@ -162,17 +162,17 @@ def jury(
 def _majority(votes: Sequence[str], quorum: int) -> dict:
     "The label with the most votes."
     if len(votes) < quorum:
-        return _failed("error", f"no quorum: {len(votes)} of {quorum} verdicts")
+        return failed_verdict("error", f"no quorum: {len(votes)} of {quorum} verdicts")
     count = Counter(v for v in votes if v != "Abstain") or Counter(votes)
     (best, most), *rest = count.most_common()
     if rest and rest[0][1] == most:
-        return _failed("error", "tie: " + ", ".join(f"{k} {v}" for k, v in sorted(count.items())))
+        return failed_verdict("error", "tie: " + ", ".join(f"{k} {v}" for k, v in sorted(count.items())))
     return {"label": best}
 
 
 def _mean(scores: Sequence[float], rule: str, quorum: int) -> dict:
     if len(scores) < quorum:
-        return _failed("error", f"no quorum: {len(scores)} of {quorum} verdicts")
+        return failed_verdict("error", f"no quorum: {len(scores)} of {quorum} verdicts")
     return {"score": float(np.mean(scores) if rule == "mean" else np.median(scores))}
 
 # %% ../../nbs/steps/06_jury.ipynb #a30a62d2

@@ -15,8 +15,8 @@ from ..encode.embeddings import cosines, six_decimals
 from ..errors import refuse
 from ..records.schema import Item, Judgment, Response, letters
 from ..records.task import task_of
-from .judge import _check
-from .verdicts import _silent, by_rule
+from .judge import check_responses
+from .verdicts import by_rule, unasked_judgment
 
 # %% auto #0
 __all__ = ['SIMILARITY', 'nearest_option', 'judge_by_similarity']
@@ -107,7 +107,7 @@ def judge_by_similarity(
             "reference, and nothing else"
         )
     by_id = {(i.study, i.item_id): i for i in items}
-    _check(responses, by_id)
+    check_responses(responses, by_id)
     of = [by_id[r.study, r.item_id] for r in responses]
     wanted = [i.key if task_of(i).term else [task_of(i).reference(i)] for i in of]
     said = [(r.text or "").strip() for r in responses]
@@ -120,7 +120,7 @@ def judge_by_similarity(
     for r, s, keys in zip(responses, said, wanted):
         verdict = by_rule(r, kind)
         if not s or verdict:
-            out.append(_silent(r, verdict, **by))
+            out.append(unasked_judgment(r, verdict, **by))
             continue
         near = float(six_decimals(max(vectors[row[k]] @ vectors[row[s]] for k in keys)))
         verdict = (

@@ -20,7 +20,8 @@ from ..records.task import task_of
 from .score import says_nothing
 
 # %% auto #0
-__all__ = ['BY_RULE', 'schema', 'split_parts', 'messages', 'by_rule']
+__all__ = ['BY_RULE', 'schema', 'answer_text', 'split_parts', 'messages', 'verdicts_asked', 'Case', 'failed_verdict',
+           'judgments_of', 'by_rule', 'unasked_judgment']
 
 # %% ../../nbs/steps/04_verdicts.ipynb #120c334a
 def schema(
@@ -50,7 +51,7 @@ def schema(
     return thing(fields | {k: one_of(v) for k, v in rubric.extra.items()})
 
 # %% ../../nbs/steps/04_verdicts.ipynb #d7c14b81
-def _said(r: Response) -> str:
+def answer_text(r: Response) -> str:
     return (r.text or "").strip() or "(no text)"
 
 # %% ../../nbs/steps/04_verdicts.ipynb #d3a2f0df
@@ -138,7 +139,7 @@ def messages(rubric: Rubric, item: Item, texts: Sequence[str]) -> list[dict[str,
 # %% ../../nbs/steps/04_verdicts.ipynb #d5276fb3
 def _form(rubric: Rubric, item: Item, texts: Sequence[str]) -> str:
     "The form of a verdict, for the eye: field names, and what may stand in each."
-    fields = schema(rubric, _size(rubric, item, texts))["properties"]
+    fields = schema(rubric, verdicts_asked(rubric, item, texts))["properties"]
     low, high = rubric.scale
     return (
         "{"
@@ -150,7 +151,7 @@ def _form(rubric: Rubric, item: Item, texts: Sequence[str]) -> str:
     )
 
 
-def _size(rubric: Rubric, item: Item, texts: Sequence) -> int:
+def verdicts_asked(rubric: Rubric, item: Item, texts: Sequence) -> int:
     "How many verdicts one request asks for."
     if "part" in rubric.text and not item.stems:
         refuse(
@@ -174,7 +175,7 @@ def _parts(rubric: Rubric, item: Item, texts: Sequence[str]) -> str:
     )
 
 # %% ../../nbs/steps/04_verdicts.ipynb #425aaa4b
-class _Case(NamedTuple):
+class Case(NamedTuple):
     "One request to a judge and the responses that it judges."
 
     item: Item
@@ -183,17 +184,17 @@ class _Case(NamedTuple):
     repeat: int
 
 
-def _failed(status: str, error: str) -> dict:
+def failed_verdict(status: str, error: str) -> dict:
     return {"status": status, "error": error}
 
 
-def _verdicts(case: _Case, answer: Answer) -> list[dict]:
+def _verdicts(case: Case, answer: Answer) -> list[dict]:
     "What a judge's answer says of each response (for pairwise: on each axis)."
     r, n = case.rubric, len(case.rubric.axes) if case.rubric.kind == "pairwise" else len(case.responses)
     if answer.status != "ok":
-        return [_failed(answer.status, answer.error or f"the judge's answer is {answer.status}")] * n
+        return [failed_verdict(answer.status, answer.error or f"the judge's answer is {answer.status}")] * n
     if not isinstance(answer.data, Mapping):
-        return [_failed("error", "the judge's answer is not a JSON object")] * n
+        return [failed_verdict("error", "the judge's answer is not a JSON object")] * n
     back = {r.show(k): k for k in (*r.labels, "first", "second", "tie", "yes", "no")}
     if r.kind == "score":
         return [_score(answer.data, len(case.item.stems) if "part" in r.text else 0, r)]
@@ -205,7 +206,7 @@ def _verdicts(case: _Case, answer: Answer) -> list[dict]:
         (
             {"label": g}
             if g in allowed
-            else _failed("error", f"{f} must be one of {', '.join(sorted(map(r.show, allowed)))}; got {v!r}")
+            else failed_verdict("error", f"{f} must be one of {', '.join(sorted(map(r.show, allowed)))}; got {v!r}")
         )
         for f, v, g in zip(fields, values, got)
     ]
@@ -222,7 +223,7 @@ def _score(data: Mapping, parts: int, rubric: Rubric) -> dict:
         if isinstance(v, bool) or not isinstance(v, (int, float)) or not low <= v <= high
     ]
     if bad:
-        return _failed("error", f"{bad[0][0]} must be a number from {low} to {high}; got {bad[0][1]!r}")
+        return failed_verdict("error", f"{bad[0][0]} must be a number from {low} to {high}; got {bad[0][1]!r}")
     mean = math.fsum(values) / len(values)
     if rubric.scale == (0, 100) and not rubric.flipped:
         return {"score": mean}
@@ -230,7 +231,7 @@ def _score(data: Mapping, parts: int, rubric: Rubric) -> dict:
     return {"score": 100 * (1 - share if rubric.flipped else share)}
 
 # %% ../../nbs/steps/04_verdicts.ipynb #f014b64c
-def _judgments(case: _Case, answer: Answer, judge: Model) -> list[Judgment]:
+def judgments_of(case: Case, answer: Answer, judge: Model) -> list[Judgment]:
     "One request's judgments; what it cost stands with the first."
     came = carried(answer, Judgment) | {"status": "ok", "error": None}
     pair = case.rubric.kind == "pairwise"
@@ -260,7 +261,9 @@ def by_rule(
     return said.get(kind)
 
 
-def _silent(r: Response, verdict: Mapping[str, Any] | None = None, **by: Any) -> Judgment:  # judge, kind, rubric, ...
+def unasked_judgment(
+    r: Response, verdict: Mapping[str, Any] | None = None, **by: Any
+) -> Judgment:  # judge, kind, rubric, ...
     "What is said of a response that no judge is shown: what the rule says; else nothing, and why."
     if verdict is not None:
         return Judgment(**r.about, attempts=0, text=BY_RULE, **by, **verdict)

@@ -15,7 +15,7 @@ from scipy import stats
 
 from ...errors import refuse
 from ...records.task import tasks_with
-from ...stats.consensus import _column
+from ...stats.consensus import interval_column
 from ...stats.estimate import Estimate, estimate
 from ...stats.metrics import accuracy, f1, precision, recall
 from ...stats.resample import Interval, bootstrap, mean, percentile_interval
@@ -164,7 +164,7 @@ def _measured(g: pd.DataFrame, interval: str, n_boot: int, seed: int, level: flo
     else:
         i = bootstrap(four, key, said, clusters=units, n=n_boot, seed=seed, level=level)
     has = dict(n=g["item_id"].nunique(), n_clusters=len(set(units)))
-    found = [Estimate.from_interval(_column(i, k), share=k == 0, **has) for k in range(4)]
+    found = [Estimate.from_interval(interval_column(i, k), share=k == 0, **has) for k in range(4)]
     if found[0].estimate in (0, 1):  # all are right or all are wrong: classes come and go, and nothing else
         found[1:] = [Estimate.from_limits(e.estimate, level=level, **has) for e in found[1:]]
     kinds = {"bootstrap": interval, "paper": interval} | ({} if found[0].estimate in (0, 1) else {"wilson": interval})

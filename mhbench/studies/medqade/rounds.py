@@ -18,7 +18,7 @@ from ...records.draw import Assignment, assign
 from ...records.labelstudio import Tasks, label_studio_tasks, write_tasks
 from ...records.schema import Item, Rating, Response
 from ...records.task import task_of
-from ...steps.verdicts import _said
+from ...steps.verdicts import answer_text
 from .load import load_exports
 from mhbench.studies.medqade.panel import (
     label_array,
@@ -43,7 +43,7 @@ class Population(NamedTuple):
 
 def _shown(r: Response) -> Response:
     "An answer as people see it; one without words says so."
-    return r if (r.text or "").strip() else r.model_copy(update={"text": _said(r)})
+    return r if (r.text or "").strip() else r.model_copy(update={"text": answer_text(r)})
 
 # %% ../../../nbs/studies/medqade/07_rounds.ipynb #72ccdb92
 def population(

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import refuse
-from ...stats.preference import _scores
+from ...stats.preference import score_matrix
 
 # %% auto #0
 __all__ = ['jensen_shannon', 'WordingDistance', 'wording_distances', 'add_creator', 'top_k']
@@ -76,7 +76,7 @@ def wording_distances(
 
     Raises: ValueError where there are not two wordings, or no question has both.
     """
-    x, g, w = _scores(scores, "wording_distances"), np.asarray(questions), np.asarray(wordings)
+    x, g, w = score_matrix(scores, "wording_distances"), np.asarray(questions), np.asarray(wordings)
     if g.shape != (len(x),) or w.shape != (len(x),):
         refuse(
             f"wording_distances: questions and wordings must be one label a row, shape ({len(x)},); got {g.shape} and "
@@ -137,7 +137,7 @@ def add_creator(
 
     Raises: ValueError where a rater has that name already, or an answer is no option.
     """
-    x, q, r = _scores(scores, "add_creator"), np.asarray(questions), np.asarray(raters)
+    x, q, r = score_matrix(scores, "add_creator"), np.asarray(questions), np.asarray(raters)
     if q.shape != (len(x),) or r.shape != (len(x),):
         refuse(
             f"add_creator: questions and raters must be one label an annotation, shape ({len(x)},); got {q.shape} and "
