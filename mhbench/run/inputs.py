@@ -39,7 +39,7 @@ def sha256(path: str | Path) -> str:
     if path.is_file():
         return sha256_file(path)
     h = hashlib.sha256()
-    for f in sorted(x for x in path.rglob("*") if x.is_file()):
+    for f in sorted(x for x in path.rglob("*") if x.is_file() and x.parent.name != "__pycache__"):
         h.update(str(f.relative_to(path)).encode() + b"\0")
         with f.open("rb") as stream:
             while block := stream.read(1 << 20):

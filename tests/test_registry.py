@@ -1,0 +1,107 @@
+"""A study is one folder: what it registers is found, and added where it says."""
+
+import json
+import sys
+
+import pandas as pd
+import pytest
+
+import mhbench.studies
+from mhbench.report.page import collect
+from mhbench.run.execute import run_stage
+from mhbench.run.inputs import record_inputs
+from mhbench.studies.registry import added, studies
+
+SIXTH = '''
+import pandas as pd
+
+from mhbench.studies.registry import RegisteredStudy
+
+STUDY = RegisteredStudy(
+    name="{name}", tables={{"score": "study:count"}}, loaders={{"sixth": "study:load"}}
+)
+
+
+def count(stage, *, n_boot, **found):
+    """How many answered
+
+    One row a model.
+    """
+    rows = [(model, n_boot) for model in stage.models]
+    yield stage.table("sixth", pd.DataFrame(rows, columns=["model", "n_boot"]), "Who answered")
+
+
+def load(path):
+    raise NotImplementedError
+'''
+
+
+@pytest.fixture
+def sixth(tmp_path, monkeypatch):
+    "A study in a folder of its own, outside of the package."
+
+    def make(name="sixth"):
+        (tmp_path / "own" / "sixth").mkdir(parents=True)
+        (tmp_path / "own" / "sixth" / "__init__.py").touch()
+        (tmp_path / "own" / "sixth" / "study.py").write_text(SIXTH.format(name=name))
+        monkeypatch.setattr(mhbench.studies, "__path__", list(mhbench.studies.__path__))
+        monkeypatch.setenv("MHBENCH_STUDIES", str(tmp_path / "own"))
+        return tmp_path / "own"
+
+    yield make
+    for module in [m for m in sys.modules if m.startswith("mhbench.studies.sixth")]:
+        del sys.modules[module]
+
+
+def test_every_reference_of_every_study_leads_somewhere():
+    for study in studies():
+        assert study.folder.name == study.name and (study.folder / "recipe.yaml").exists()
+        named = [*study.loaders.values(), *study.parameters.values(), *study.tables.values()]
+        assert named and all(callable(study.find(reference)) for reference in named)
+
+
+def test_a_sixth_study_adds_a_table_to_a_general_stage(root, sixth, tmp_path, monkeypatch):
+    sixth()
+    monkeypatch.setenv("MHBENCH_ROOT", str(root))
+    results = tmp_path / "results"
+    own = {"results": str(results), "n_boot": 20, "n_permutations": 20}
+    few = {"path": "mhbench/studies/mhqa/demo", "sha256": None, "n_items": 4, "answers": {}, "ratings": None}
+    run_stage("prepare", "mhqa", overrides=few | {"results": str(results)})
+    run_stage("generate", "mhqa", "minilm", overrides={"results": str(results)})
+    run_stage("score", "mhqa", overrides=own | {"models": ["minilm"]})
+    kept = pd.read_parquet(results / "score/mhqa/sixth.parquet")
+    assert kept.to_dict("list") == {"model": ["minilm"], "n_boot": [20]}
+    told = json.loads((results / "score/mhqa/contents.json").read_text())["tables"]
+    [entry] = [t for t in told if t["name"] == "sixth"]
+    assert entry["about"]["heading"] == "How many answered" and entry["about"]["text"] == "One row a model."
+    [section] = collect(results, tmp_path / "figures", [("score", "mhqa")], root / "nbs/stages")
+    [shown] = [t for t in section.tables if t.caption == "Who answered"]
+    assert (shown.about.heading, shown.about.functions) == ("How many answered", ["mhbench.studies.sixth.study.count"])
+
+
+def test_a_folder_of_studies_is_found_while_it_is_named(sixth):
+    before = [study.name for study in studies()]
+    sixth()
+    assert [study.name for study in studies()] == sorted([*before, "sixth"])
+    assert added("loaders", "sixth")[0].__name__ == "load"
+
+
+def test_a_study_has_the_name_of_its_folder(sixth):
+    sixth("seventh")
+    with pytest.raises(ValueError, match="must have the name of its folder; got 'seventh' in sixth"):
+        studies()
+
+
+def test_a_file_that_a_study_names_is_an_input(house, sixth):
+    folder = sixth()
+    house.only("mhqa")
+    house.params["studies"]["mhqa"]["keys"]["passages"] = "notes.txt"
+    (house.top / "notes.txt").write_text("one")
+    house.write()
+    before = record_inputs()["mhqa"]
+    assert "notes.txt" in before["files"] and record_inputs()["mhqa"] == before, "what Python compiles is no input"
+    (house.top / "notes.txt").write_text("two")
+    after = record_inputs()["mhqa"]
+    assert after != before
+    (folder / "sixth" / "study.py").write_text(SIXTH.format(name="sixth") + "\n")
+    assert record_inputs()["mhqa"] != after, "its code decides what a stage makes"
