@@ -24,6 +24,7 @@ SHAPES = {
     "open": dict(key=["the reference text"]),
     "sequential": dict(stems=["first ask", "second ask"], key=["one reference", "two reference"]),
     "multi_label": dict(options=["alpha", "beta", "gamma"], key=["beta"]),
+    "ranking": dict(options=["alpha", "beta", "gamma"], key=["B", "A", "C"]),
 }
 NAMED = [
     "diagnosis",
@@ -126,7 +127,7 @@ def test_every_rubric_loads(name, language):
 @pytest.mark.parametrize("mode", MODES)
 def test_every_task_in_every_mode(task, mode):
     item, shot = an_item(task), an_item(task, item_id="y", rationale="SHOT-REASON")
-    if mode == "free_form" and task in ("extended_matching", "multi_label"):
+    if mode == "free_form" and task in ("extended_matching", "multi_label", "ranking"):
         with pytest.raises(ValueError, match="there must be a prompt for mode free_form"):
             build(item, mode)
         return

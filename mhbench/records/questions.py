@@ -16,6 +16,7 @@ from typing import Any
 from ..errors import refuse
 from .schema import Item, Validated, fingerprint, letters
 from .table import Misfit, Rows, Table, Unreadable, cell_text, folded, validate_table
+from .task import Task, task_named, tasks
 
 # %% auto #0
 __all__ = ['NAMES', 'NUMBERED', 'FIELDS', 'SEPARATORS', 'KEYS', 'guess_columns', 'guess_layout', 'load_questions']
@@ -29,6 +30,7 @@ NAMES = {  # field -> what a column for it is often called, in English and Germa
     "schlüssel",
     "reference": "reference reference_answer model_answer gold_answer expected_answer musterantwort musterlösung "
     "referenz referenzantwort",
+    "task": "task",
     "rationale": "rationale explanation reasoning begründung erklärung erläuterung",
     "category": "category kategorie type typ bereich fach",
     "topic": "topic subject thema",
@@ -181,11 +183,23 @@ def _one_key(text: str, form: str, options: list[str]) -> int | None:
     return k if 0 <= k < len(options) else None
 
 
-def _named_by(value: str | list[str], form: str, options: list[str]) -> list[int] | None:
-    "The positions that a key names, in order; None where an entry names no option, or one is named twice."
-    entries = value if isinstance(value, list) else [value] if form == "text" else re.split(r"\s*[,;/]\s*", value)
+def _entries(value: str | list[str], form: str, options: list[str], ranked: bool) -> list[str]:
+    "The entries of a key; those of a ranked one may stand with > between them."
+    if isinstance(value, list):
+        return value
+    if form != "text":
+        return re.split(r"\s*[,;/>]\s*" if ranked else r"\s*[,;/]\s*", value)
+    whole = not ranked or _one_key(value, form, options) is not None
+    return [value] if whole else re.split(r"\s*>\s*", value)
+
+
+def _named_by(value: str | list[str], form: str, options: list[str], ranked: bool = True) -> list[int] | None:
+    "The positions that a key names; None where an entry names no option, or one is named twice."
+    entries = _entries(value, form, options, ranked)
     found = [k for e in entries if (k := _one_key(e, form, options)) is not None]
-    return sorted(found) if found and len(set(found)) == len(entries) else None
+    if not found or len(set(found)) != len(entries):
+        return None
+    return found if ranked else sorted(found)
 
 # %% ../../nbs/records/08_questions.ipynb #96d54b7f
 def _key_form(rows: list[tuple[str, Any, list[str]]]) -> str | None:  # (place, key, options) of each
@@ -291,18 +305,29 @@ def _shares(row: dict[str, Any], columns: list[str] | None, options: list[str]) 
     return [v / total for v in values]
 
 # %% ../../nbs/records/08_questions.ipynb #bc3b15cc
-def _answer(row: dict[str, Any], columns: dict, key: str | None, options: list[str], soft: Any) -> list[str]:
-    "The key of a row: letters of its options, or its reference answer."
+def _task(row: dict[str, Any], column: str | None, options: list[str]) -> str:
+    "The task of a row: as it says, else multiple choice where it has options, and open where it has none."
+    said = cell_text(row, column)
+    name = re.sub(r"[\s-]+", "_", said.casefold()) or ("multiple_choice" if options else "open")
+    if name not in tasks():
+        raise Misfit(str(column), said, f"task must be one of {', '.join(tasks())}")
+    return name
+
+
+def _answer(
+    row: dict[str, Any], columns: dict, key: str | None, options: list[str], soft: Any, task: Task
+) -> list[str]:
+    "The key of a row: letters or names of its options, or its reference answer."
     value = _readable(row, columns.get("key"))
     if options:
         if not value and "key" in columns and soft is None:
             raise Misfit(columns["key"], value, "key must name an option; the cell is empty")
         if value and key is None:
             raise Misfit(columns["key"], value, f"the form of keys must be said: {', '.join(KEYS)}")
-        found = _named_by(value, key, options) if value and key else []
+        found = _named_by(value, key, options, task.ordered) if value and key else []
         if found is None:
             raise Misfit(columns["key"], value, f"key must name one of the {len(options)} options by {key}")
-        return [letters(len(options))[k] for k in found]
+        return [letters(len(options))[k] if task.lettered else options[k] for k in found]
     reference = cell_text(row, columns.get("reference")) or ("" if "reference" in columns else value)
     if not reference:
         where = columns.get("reference") or columns.get("key") or columns["question"]
@@ -320,6 +345,7 @@ def _item(place: str, row: dict[str, Any], study: str, columns: dict, key, separ
         raise Misfit(columns["question"], "", "question must not be empty")
     options = _options(row, columns.get("options"), separator)
     context = {c: t for c in columns.get("context", []) if (t := cell_text(row, c))}
+    task = _task(row, columns.get("task"), options)
     soft = _shares(row, columns.get("soft_labels"), options) if options else None
     canary = cell_text(row, columns.get("canary")) or None
     spoken = cell_text(row, columns.get("language")) or language
@@ -330,10 +356,10 @@ def _item(place: str, row: dict[str, Any], study: str, columns: dict, key, separ
     return {
         "item_id": re.sub(r"\s+", "-", cell_text(row, columns.get("id"))) or f"{study}-{made}",
         "study": study,
-        "task": "multiple_choice" if options else "open",
+        "task": task,
         "question": question,
         "options": options,
-        "key": _answer(row, columns, key, options, soft),
+        "key": _answer(row, columns, key, options, soft, task_named(task)),
         "soft_labels": soft,
         "context": context,
         **optional,

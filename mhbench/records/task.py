@@ -33,6 +33,7 @@ class Measure(NamedTuple):
 
     of: Callable[[Item, Sequence[str]], float]  # the item and the answer as it was read; higher is better
     chance: Callable[[Item], float]  # its expectation where somebody guesses
+    share: bool = True  # it lies between 0 and 1
 
 # %% ../../nbs/records/12_task.ipynb #5bea6b09
 class Task(ABC):
@@ -42,6 +43,7 @@ class Task(ABC):
     judged: ClassVar[bool]  # a judge decides: no answer is right or wrong by itself
     lettered: ClassVar[bool] = False  # key and answers are letters of the options
     choice: ClassVar[bool] = False  # one letter is chosen: its log-probability may be asked, samples vote
+    ordered: ClassVar[bool] = False  # the order of the key's entries is part of it
     per_stem: ClassVar[bool] = False  # the key has one entry a stem
     none_applies: ClassVar[bool] = False  # an empty key says that no option applies
     one_reference: ClassVar[bool] = False  # the key is one text; further entries are other spellings of it

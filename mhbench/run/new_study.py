@@ -109,6 +109,8 @@ def _forms(items: list[Item], layout: dict) -> dict[str, tuple[str, int]]:
     references = [i.key[0] for i in items if task_of(i).one_reference]
     form = {"id": ("as they stand" if "id" in columns else "made from the question", len(items))}
     form["question"] = (_lengths([i.question for i in items]), len(items))
+    if "task" in columns:
+        form["task"] = (_values([i.task for i in items]), len(items))
     if chosen:
         n = sorted({len(i.options) for i in chosen})
         cut = f", separated by {layout['separator']!r}" if layout.get("separator") else ""

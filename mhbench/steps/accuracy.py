@@ -12,7 +12,7 @@ import pandas as pd
 
 from ..errors import refuse
 from ..records.schema import Item
-from ..records.task import task_of, tasks_with
+from ..records.task import task_named, task_of, tasks, tasks_with
 from ..stats.calibration import calibration_error, expected_calibration_error, reliability_curve
 from ..stats.estimate import estimate
 from ..stats.resample import mean
@@ -20,8 +20,8 @@ from .rates import COUNTS, average_models, rate_table
 from .score import RUN, mode_names, outcome_counts
 
 # %% auto #0
-__all__ = ['on_core', 'breakdowns', 'average_breakdowns', 'matching_table', 'probability_scores', 'with_run', 'in_panels',
-           'chance_level', 'calibration_table', 'reliability_curves', 'score_metrics']
+__all__ = ['on_core', 'breakdowns', 'average_breakdowns', 'matching_table', 'measures_table', 'probability_scores', 'with_run',
+           'in_panels', 'chance_level', 'calibration_table', 'reliability_curves', 'score_metrics']
 
 # %% ../../nbs/steps/13_accuracy.ipynb #3684fd3f
 def on_core(scores: pd.DataFrame, core: str | None) -> pd.DataFrame:
@@ -105,7 +105,44 @@ def matching_table(
     kept = [*RUN, "measure", "n", "n_clusters", *COUNTS[1:], "estimate", "ci_low", "ci_high", "interval", "level"]
     return pd.concat(parts, ignore_index=True)[kept].sort_values(RUN, kind="stable", ignore_index=True)
 
+# %% ../../nbs/steps/13_accuracy.ipynb #455ba970
+def measures_table(
+    scores: pd.DataFrame,
+    items: Sequence[Item],
+    *,
+    core: str | None = None,
+    n_boot: int = 1000,
+    seed: int,
+) -> pd.DataFrame:  # as rate_table, with `measure` and `chance`; none where no task has further measures
+    "What tasks measure of answers beside whether they are right; one that could not be read is measured as empty."
+    central, by_id = on_core(scores, core), {i.item_id: i for i in items}
+    kept = [
+        *RUN,
+        "measure",
+        "n",
+        "n_clusters",
+        *COUNTS[1:],
+        "estimate",
+        "ci_low",
+        "ci_high",
+        "interval",
+        "level",
+        "chance",
+    ]
+    parts = [pd.DataFrame(columns=kept)]
+    for task in map(task_named, tasks()):
+        own = central[(central["task"] == task.name) & (central["mode"] != "free_form")]
+        of = [by_id[item_id] for item_id in own["item_id"]]
+        for name, measure in (task.measures if len(own) else {}).items():
+            x = pd.Series([measure.of(i, answer) for i, answer in zip(of, own["answer"])], own.index)
+            x = x.where(own["correct"].notna())
+            chance = pd.Series([measure.chance(i) for i in of], own.index).where(x.notna())
+            guessing = chance.groupby([own[c] for c in RUN]).mean().rename("chance").reset_index()
+            rates = rate_table(own.assign(measured=x), "measured", [], n_boot=n_boot, seed=seed, share=measure.share)
+            parts.append(rates.merge(guessing, on=RUN).assign(measure=name)[kept])
+    return pd.concat(parts if len(parts) == 1 else parts[1:], ignore_index=True)
 
+# %% ../../nbs/steps/13_accuracy.ipynb #4d90a9a1
 def probability_scores(rates: Mapping[str, pd.DataFrame]) -> pd.DataFrame:  # rates with a column `score`
     "Cross-entropy and Brier score in one table; lower is better for both."
     parts = [rates[v].assign(score=v) for v in ("cross_entropy", "brier")]

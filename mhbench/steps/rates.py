@@ -35,6 +35,7 @@ COUNTS = [
 ]  # what stands beside every rate
 _RATES = [*RUN, "by", "group", "n", "n_clusters", *COUNTS, *_MEASURED[2:]]
 _SHARES = ("correct", "correct_strict", "declined")  # of items, between 0 and 1
+_OF_ANSWERS = ("correct", "measured")  # not known where answers came and none could be read
 
 
 def of_group(whole: pd.DataFrame, breakdown: str, name: str) -> pd.DataFrame:
@@ -116,6 +117,7 @@ def rate_table(
     seed: int,
     level: float = 0.95,
     whole: pd.DataFrame | None = None,  # every item that could be scored, as `scorable` gives them: some were not asked
+    share: bool = False,  # the values of a column of one's own lie between 0 and 1
 ) -> pd.DataFrame:
     """Means with bootstrap intervals by model, way of answering and breakdown; groups in the order of a column's
     categories where
@@ -143,7 +145,7 @@ def rate_table(
         parts |= {(breakdown, name): scorable[place == k] for k, name in enumerate(names)}
     answers = _counted(scores, value, asked, None if whole is None else scorable)
     runs = scores.groupby(RUN, sort=True).size().index
-    settings: dict[str, Any] = {"n_boot": n_boot, "seed": seed, "level": level, "share": value in _SHARES}
+    settings: dict[str, Any] = {"n_boot": n_boot, "seed": seed, "level": level, "share": share or value in _SHARES}
     rows: list[list[dict]] = [[] for _ in runs]
     for breakdown, place, names in _breakdowns(scores, by):
         for run, group, items in _by_item(answers, place):
@@ -153,7 +155,7 @@ def rate_table(
             part = None if whole is None else parts.get((breakdown, name), scorable[:0])
             about = {"by": breakdown, "group": name, **_counts(items, part)}
             x, clusters = items["x"][there].astype(float), items["cluster"][there]
-            if value == "correct" and items["unread"].any() and not items["read"].any():
+            if value in _OF_ANSWERS and items["unread"].any() and not items["read"].any():
                 found = Estimate.from_limits(np.nan, n=len(x), n_clusters=len(set(clusters)), level=level)
             else:
                 found = estimate(mean, x, clusters=clusters, **settings)

@@ -33,14 +33,14 @@ def probabilities(
 
 
 def as_in_item(
-    shown: Sequence[str],  # letters as they were shown
+    shown: Sequence[str],  # letters as they were shown; anything else stays
     response: Response,
 ) -> list[str]:  # of the same options in the item
-    "Letters of an answer to options that were shown in an order of their own."
+    "An answer to options that were shown in an order of their own."
     if response.order is None:
         return list(shown)
-    names = letters(len(response.order))
-    return [names[response.order[names.index(a)]] for a in shown]
+    places = dict(zip(letters(len(response.order)), response.order))
+    return [chr(65 + places[a]) if a in places else a for a in shown]
 
 
 def as_shown(item: Item, response: Response) -> list[str]:
