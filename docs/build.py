@@ -67,16 +67,14 @@ def notebooks() -> None:
         write(f"notebooks/{folder}.md", f"# {folder}\n\n" + toctree(links))
     stages = [copied(f) for f in sorted((TOP / "nbs" / "stages").glob("*.ipynb"))]
     write("notebooks/stages.md", "# stages\n\n" + toctree([f"/{p}" for p in stages]))
-    head = "# Notebooks\n\nThe source of the package: each explains, defines, shows and checks.\n\n"
+    head = "# Notebooks\n\nThe source of the package: each explains a concept, defines its functions, and shows and checks an example.\n\n"
     write("notebooks/index.md", head + toctree([*FOLDERS, "stages"]))
 
 
 def executed() -> None:
     pages = [copied(f) for f in sorted((TOP / "reports").rglob("*.ipynb"))]
-    text = (
-        "# The demo run\n\nEvery stage as it was executed on synthetic demonstration items, with two small models that"
-    )
-    text += " answer at about chance level: each step is real, and nothing clinical follows from a number.\n\n"
+    text = "# The demo run\n\nEvery stage as it was executed on synthetic demonstration items, with two small models that "
+    text += "answer at about chance level: every step works, and no clinical conclusion can be drawn.\n\n"
     if (TOP / "reports" / "report.html").exists():
         (SOURCE / "extra").mkdir(parents=True, exist_ok=True)
         shutil.copyfile(TOP / "reports" / "report.html", SOURCE / "extra" / "report.html")
@@ -114,7 +112,7 @@ def api() -> None:
             parts.append(f"## {n.name}\n\n```python\n{signature(source, n)}\n```\n\n{doc}\n")
         write(f"api/{name}.md", "\n".join(parts))
         pages.append(name)
-    write("api/index.md", "# Functions\n\nWhat can be called, by module.\n\n" + toctree(pages))
+    write("api/index.md", "# API reference\n\nPublic functions and classes, by module.\n\n" + toctree(pages))
 
 
 def question_of(notebook: Path) -> str:
@@ -124,7 +122,7 @@ def question_of(notebook: Path) -> str:
 
 
 def on_the_demo(study: str, made: str) -> str:
-    "A table or figure of the papers as the demo has it: a figure itself, a table in the executed notebook."
+    "A table or figure of a paper, for the demo: the figure itself, or the executed notebook with the table."
     stage, name = made.split("/")
     executed = [f"reports/{stage}/{study}.ipynb", *(f"reports/{stage}/{study}/{m}.ipynb" for m in ("minilm",))]
     notebook = next((f for f in executed if (TOP / f).exists()), None)
@@ -174,7 +172,7 @@ def studies() -> None:
         where = {"language": "en"} if study == "medqade" else {}
         items = load_corpus(study, demo_path(study), **where).items
         write(f"studies/{study}-demo.md", demo_card(study, items))
-        text += f"[What the demo's questions are]({study}-demo.md), and what they are not fit for.\n\n"
+        text += f"[The demo's questions]({study}-demo.md): what they are, and their limitations.\n\n"
         text += "## Every table and figure of the paper\n\n"
         text += of_the_paper(study, papers[study]) + f"\n\n## Its stages\n\n{stages_of(study)}\n"
         write(f"studies/{study}.md", text + f"\n## Its own notebooks\n\n{listed}\n")
