@@ -81,8 +81,8 @@ def test_running_all_cells_or_the_field_s_own_command_changes_no_file_of_the_pac
         shutil.copytree(
             root / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints")
         )
-    home = tmp_path / "nbs" / "report"
-    cells = json.loads((home / "05_boxes.ipynb").read_text(encoding="utf-8"))["cells"]
+    home = tmp_path / "nbs" / "records"
+    cells = json.loads((home / "02_table.ipynb").read_text(encoding="utf-8"))["cells"]
     last = "".join(cells[-1]["source"])
     assert "nbdev_export()" in last
     command = [sys.executable, "-c", last] if by != "nbdev_export" else [Path(sys.executable).parent / by]

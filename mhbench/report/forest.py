@@ -14,21 +14,14 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from .style import PLAIN, Look, canvas, drawable, looks, occurring, spaced
+from .style import PLAIN, Look, canvas, drawable, looks, occurring, small_axes, spaced, titled
 
 # %% auto #0
 __all__ = ['PEOPLE', 'LINE', 'PAGE', 'MOST_LINES', 'intervals']
 
 # %% ../../nbs/report/03_forest.ipynb #7ba4ad72
-PEOPLE = (
-    "model",
-    "run",
-    "judge",
-    "student",
-    "who",
-    "annotator",
-    "answered_by",
-)  # columns whose values are models: they have a look
+# columns whose values are models: they have a look
+PEOPLE = ("model", "run", "judge", "student", "who", "annotator", "answered_by")
 LINE, PAGE = 0.165, 50  # inches a line; lines a page
 MOST_LINES = 4 * PAGE  # groups of a figure; nobody reads more, and thousands of them are not drawn
 
@@ -231,8 +224,7 @@ def _frame(fig: Figure, xlabel: str, better: str | None, level: float, title: st
     below = f"{spaced(xlabel)}, with {level:.0%} interval" + (f"   ({_BETTER.get(better, better)})" if better else "")
     below = "\n".join([below, *notes])
     fig.supxlabel("\n".join(line for part in below.split("\n") for line in textwrap.wrap(part, 100)), fontsize=8.5)
-    if title:
-        fig.suptitle(spaced(title), x=0.01, ha="left", fontsize=10)
+    titled(fig, title)
 
 # %% ../../nbs/report/03_forest.ipynb #b309a8c6
 def _side_by_side(table, group, hue, column, named, marks, frame, limits) -> Figure:
@@ -240,26 +232,17 @@ def _side_by_side(table, group, hue, column, named, marks, frame, limits) -> Fig
     xlabel, better, title, level, none = frame
     columns = occurring(table[column])
     long = max(len(spaced(g)) for g in table[group].unique()) > 24
-    across = min(3 if long else 4, len(columns))
-    down = -(-len(columns) // across)
-    frames = [_lines(table, group, hue, named)]
-    places = sum(1 + line.label.count("\n") for g in frames[0] for line in g)
+    lines = [line for g in _lines(table, group, hue, named) for line in g]
+    high = LINE * sum(1 + line.label.count("\n") for line in lines) + 0.45
     told = _told(title, xlabel, table, [c for c in (column, group, hue) if c], level)
-    size = (6.9, 1.1 + down * (LINE * places + 0.45))
-    fig, axes = canvas(*size, told, nrows=down, ncols=across, sharex=True, sharey=True, squeeze=False)
-    for ax in axes.ravel()[len(columns) :]:
-        ax.set_visible(False)
-    for k, (c, ax) in enumerate(zip(columns, axes.ravel())):
+    fig, axes = small_axes(len(columns), high, told, across=3 if long else 4, more=1.1, sharex=True, sharey=True)
+    across = axes[0].get_gridspec().ncols
+    for k, (c, ax) in enumerate(zip(columns, axes)):
         mine = table[table[column] == c]
-        kept = set(mine.index)
-        lines = [line._replace(look=named.get(c, line.look)) for g in frames[0] for line in g]
-        lines = [
-            line if line.rows is None else line._replace(rows=[row for row in line.rows if row.Index in kept])
-            for line in lines
-        ]
-        at = _draw(ax, lines, True, limits, none)
+        drawn = [_inside(line, set(mine.index))._replace(look=named.get(c, line.look)) for line in lines]
+        places = _draw(ax, drawn, True, limits, none)
         if k % across == 0:
-            _name_lines(ax, lines, at)
+            _name_lines(ax, drawn, places)
         else:
             ax.tick_params(axis="y", length=0)
         if mine["estimate"].isna().all():
@@ -269,3 +252,8 @@ def _side_by_side(table, group, hue, column, named, marks, frame, limits) -> Fig
         ax.set_title(textwrap.fill(spaced(c), 22), fontsize=8.5, loc="left")
     _frame(fig, xlabel, better, level, title, _notes(named, marks, _unsure(table)))
     return fig
+
+
+def _inside(line: _Line, kept: set) -> _Line:
+    "A line with the rows of one panel."
+    return line if line.rows is None else line._replace(rows=[row for row in line.rows if row.Index in kept])

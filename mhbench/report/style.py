@@ -21,8 +21,8 @@ from matplotlib.rcsetup import cycler
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['PALETTE', 'MARKERS', 'STYLE', 'PLAIN', 'EVERYBODY', 'Look', 'introduce', 'who', 'natural', 'spaced', 'looks',
-           'six_digits', 'drawable', 'occurring', 'canvas', 'save']
+__all__ = ['PALETTE', 'MARKERS', 'STYLE', 'PLAIN', 'EVERYBODY', 'Look', 'Cast', 'introduce', 'who', 'natural', 'spaced', 'looks',
+           'six_digits', 'drawable', 'occurring', 'canvas', 'small_axes', 'titled', 'save']
 
 # %% ../../nbs/report/02_style.ipynb #f8ed7fa7
 PALETTE = ("#0072B2", "#D98E00", "#009E73", "#CC4C00", "#B5578F", "#3C9BD6", "#333333", "#6A3D9A", "#8C6D46")
@@ -60,15 +60,17 @@ class Look(NamedTuple):
 
 
 PLAIN = Look("#3a3f45", "o", False)  # what is no model, and needs no colour of its own
-EVERYBODY = {
-    "all",
-    "average",
-    "people",
-    "raters",
-    "ceiling: a member of the panel",
-}  # rows of several, that are nobody's
-_INTRODUCED: dict[str, int] = {}
-_SIMULATED: set[str] = set()
+EVERYBODY = {"all", "average", "people", "raters", "ceiling: a member of the panel"}  # rows of several: nobody's
+
+
+class Cast(NamedTuple):
+    "Who is drawn in the figures of a run."
+
+    places: dict[str, int] = {}  # of the names that were introduced; a look each
+    simulated: frozenset[str] = frozenset()  # who of these and of others is drawn hollow
+
+
+_cast = Cast()
 
 
 def introduce(
@@ -76,10 +78,8 @@ def introduce(
     simulated: Iterable[str] = (),  # who of these and of others is drawn hollow
 ) -> None:
     "Give these names the first looks, in this order, for every figure that follows."
-    _SIMULATED.clear()
-    _SIMULATED.update(simulated)
-    _INTRODUCED.clear()
-    _INTRODUCED.update({name: k for k, name in enumerate(dict.fromkeys(names))})
+    global _cast
+    _cast = Cast({name: k for k, name in enumerate(dict.fromkeys(names))}, frozenset(simulated))
 
 # %% ../../nbs/report/02_style.ipynb #78b2601d
 def who(label: object) -> str:
@@ -99,12 +99,14 @@ def spaced(label: object) -> str:
 
 def looks(labels: Sequence[object]) -> dict[Any, Look]:  # label -> how it is drawn
     "The looks of a figure's labels: those of the models that they name."
-    others = sorted({who(x) for x in labels} - set(_INTRODUCED) - EVERYBODY, key=natural)
-    place = _INTRODUCED | {name: len(_INTRODUCED) + k for k, name in enumerate(others)}
-    of = {x: place[who(x)] for x in labels if who(x) not in EVERYBODY}
-    return dict.fromkeys(labels, PLAIN) | {
-        x: Look(PALETTE[k % len(PALETTE)], MARKERS[k % len(MARKERS)], who(x) in _SIMULATED) for x, k in of.items()
-    }
+    named = {x: who(x) for x in labels if who(x) not in EVERYBODY}
+    others = sorted(set(named.values()) - set(_cast.places), key=natural)
+    place = _cast.places | {name: len(_cast.places) + k for k, name in enumerate(others)}
+    out: dict[Any, Look] = dict.fromkeys(labels, PLAIN)
+    for x, name in named.items():
+        k = place[name]
+        out[x] = Look(PALETTE[k % len(PALETTE)], MARKERS[k % len(MARKERS)], name in _cast.simulated)
+    return out
 
 # %% ../../nbs/report/02_style.ipynb #6f224e80
 def six_digits(x: np.ndarray) -> np.ndarray:
@@ -149,6 +151,30 @@ def canvas(
         fig = Figure(figsize=(width, height), layout="constrained", label=told)
         axes = fig.subplots(**kw)
     return fig, axes
+
+
+def small_axes(
+    n: int,  # small axes
+    height: float,  # of each, inches
+    told: str,
+    *,
+    across: int = 3,  # at most so many in a row
+    more: float = 0.7,  # inches for title and labels
+    **kw: Any,  # of Figure.subplots
+) -> tuple[Figure, np.ndarray]:  # and its (n,) axes; what is left of the last row is empty
+    "A figure of small axes."
+    across = min(across, n)
+    down = -(-n // across)
+    fig, axes = canvas(6.9, more + height * down, told, nrows=down, ncols=across, squeeze=False, **kw)
+    for ax in axes.ravel()[n:]:
+        ax.set_visible(False)
+    return fig, axes.ravel()[:n]
+
+
+def titled(fig: Figure, title: str) -> None:
+    "Set the title of a figure, where it has one, to its left edge."
+    if title:
+        fig.suptitle(spaced(title), x=0.01, ha="left", fontsize=10)
 
 # %% ../../nbs/report/02_style.ipynb #3a7208b5
 def save(
