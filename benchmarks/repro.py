@@ -5,13 +5,11 @@ all of it again.
 
 A folder is a working folder with a finished run (`make repro`); this one if none is named. Several are measured in
 turn, so that a ratio is of runs beside each other. A whole number that `--change` names is raised by one in
-`params.yaml`; that file, and the run with it, are put back after the measurement. CPU seconds are those of DVC, of all
-stages and of the process that stages are forked from: it outlives the stage that began it, so orphans come back to
-this process, and are waited for.
+`params.yaml`; that file, and the run with it, are put back after the measurement. CPU seconds are those of DVC and of
+all stages.
 """
 
 import argparse
-import ctypes
 import os
 import resource
 import subprocess
@@ -23,8 +21,6 @@ from pathlib import Path
 
 from ruamel.yaml import YAML
 
-PR_SET_CHILD_SUBREAPER = 36
-
 
 def measured(folder: Path, words: Sequence[str] = ()) -> tuple[float, float]:
     "CPU and wall seconds of `dvc repro` in a folder, with the package that lies there."
@@ -35,11 +31,6 @@ def measured(folder: Path, words: Sequence[str] = ()) -> tuple[float, float]:
     env["PATH"] = f"{Path(dvc).parent}{os.pathsep}{env['PATH']}"
     subprocess.run([dvc, "repro", "--quiet", *words], cwd=folder, env=env, check=True, capture_output=True)
     wall = time.monotonic() - began
-    while True:
-        try:
-            os.wait()
-        except ChildProcessError:
-            break
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall
 
@@ -69,7 +60,6 @@ def main() -> None:
     p.add_argument("--change", action="append", default=[], help="run what hangs on this parameter; may be said again")
     p.add_argument("--rounds", type=int, default=2)
     a = p.parse_args()
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     runs = {f"-f -s {s}": partial(measured, words=["-f", "-s", s]) for s in a.stage}
     runs |= {f"after {name}": partial(measured_after, name=name) for name in a.change}
     runs = runs or {"with no work": measured, "-f": partial(measured, words=["-f"])}

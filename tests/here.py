@@ -4,6 +4,7 @@ For tests of what a stage makes. That it runs in a process of its own is what te
 """
 
 import contextlib
+from functools import partial
 
 import pytest
 from examples import cell_outputs
@@ -38,6 +39,7 @@ def stages_here():
     "Until its end, `run_stage` and `mhbench run` start no process."
     with pytest.MonkeyPatch.context() as m:
         m.setitem(papermill_engines._engines, "here", Here)
-        m.setattr(execute, "call", lambda job: execute.run_stage(**job, here=True))
+        m.setattr(execute, "_by_command", partial(execute.run_stage, here=True))
         m.setattr(cli, "apart", lambda words: cli.main(words, here=True))
+        m.setattr(cli, "settle", lambda: None)
         yield

@@ -1,11 +1,10 @@
-"""The process of a stage: what a cell leaves in it, and who forks it."""
+"""The process of a stage: what a cell leaves in it, how it ends, and how DVC finds the command."""
 
 import os
 import re
 import shutil
 import subprocess
 import sys
-import time
 
 import nbformat
 import pytest
@@ -87,107 +86,69 @@ def test_a_figure_is_in_its_notebook_as_a_picture(tmp_path):
         assert base64.b64decode(shown.data["image/png"]).startswith(b"\x89PNG"), engine
 
 
-ASKED = """
-export DVC_STAGE=prepare
-mhbench run prepare --study nobody 2> first; echo $?
-ls .mhbench | grep -c warm
-sh -c 'mhbench run prepare --study nobody; exit $?' 2> second; echo $?
-ls .mhbench | grep -c warm
-OTHER=1 mhbench run prepare --study nobody; ls .mhbench | grep -c warm
-touch "$MHBENCH/errors.py"; mhbench run prepare --study nobody; ls .mhbench | grep -c warm
-mhbench run prepare --study mhqa
-: # or bash would become that command, and another would be its parent
+PORTS = """
+import os
+files = [f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd")]
+inodes = [os.readlink(f)[8:-1] for f in files if os.path.lexists(f)]
+lines = [line.split() for name in ("tcp", "tcp6") for line in open(f"/proc/self/net/{name}")]
+print([x[1] for x in lines if x[9] in inodes])
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="a warm process is forked on Linux alone")
-def test_stages_of_one_repro_are_forked_from_a_process_that_ends_with_it(house, tmp_path):
-    package = tmp_path / "code" / "mhbench"
-    not_compiled = shutil.ignore_patterns("__pycache__")  # Python compiles it meanwhile, and it is the same code
-    shutil.copytree(ROOT / "mhbench", package, ignore=not_compiled)
-    env = ENV | {"MHBENCH_ROOT": str(house.top), "MHBENCH": str(package)}
-    env |= {"PYTHONPATH": str(package.parent), "PATH": f"{BIN}{os.pathsep}{ENV['PATH']}"}
-    done = subprocess.run(["bash", "-c", ASKED], cwd=house.top, env=env, capture_output=True, text=True)
-    said = (house.top / "first").read_text()
-    assert "study must be one of studies" in said and said == (house.top / "second").read_text()
-    counted = [line for line in done.stdout.splitlines() if line.isdigit()]
-    assert counted == ["1", "1", "1", "1", "2", "3"], "another for another environment, and for changed code"
-    assert "prepare mhqa: results" in done.stdout and "stage" in done.stderr
-    until = time.monotonic() + 10
-    while left := [f.name for f in (house.top / ".mhbench").glob("warm-*")]:
-        assert time.monotonic() < until, f"{left} outlived the process that ran the stages"
-        time.sleep(0.05)
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_notebook_opens_no_port(tmp_path):
+    kernel = {"name": "python3", "display_name": "python3", "language": "python"}
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(PORTS)], metadata={"kernelspec": kernel})
+    nbformat.write(book, tmp_path / "in.ipynb")
+    env, found = {**ENV, "PYTHONPATH": str(ROOT)}, {}
+    for engine in ("here", "nbclient"):
+        subprocess.run([sys.executable, "-c", RUN, engine], cwd=tmp_path, env=env, capture_output=True, check=True)
+        [shown] = nbformat.read(tmp_path / f"{engine}.ipynb", 4).cells[0].outputs
+        found[engine] = shown.text.strip()
+    assert found["here"] == "[]" != found["nbclient"], "a kernel's ports are seen"
 
 
-LEARNT = """
-import json, os, socket, sys, types
-from mhbench.run import child
+EARLY = """
+import signal
+from mhbench.run import cli, process
 
-child._LIBRARIES, child._import_used = ("slow",), lambda: None
-listening = socket.socket(socket.AF_UNIX)
-listening.bind("warm")
-listening.listen()
-if os.fork() == 0:
-    asked = child._serve(listening, os.getppid())
-    if asked:  # in the process of a stage
-        (_, stage), told = asked
-        print(stage, *(name for name in ("slow", "slow.part", "slow.made", "colorsys") if name in sys.modules))
-        if stage == "judge":
-            import colorsys, slow.part
-            sys.modules["slow.made"] = types.ModuleType("slow.made")  # nobody can import it again
-        child._tell(told)
-        sys.stdout.flush()
-    os._exit(0)
-for stage in ("judge", "score", None, "judge", "score"):
-    with socket.socket(socket.AF_UNIX) as conn:
-        conn.connect("warm")
-        if stage:  # or this caller goes before it has asked
-            socket.send_fds(conn, [b"."], [0, 1, 2])
-            conn.sendall(json.dumps({"words": ["run", stage], "environment": {}, "folder": "."}).encode() + b"\\n")
-            assert conn.makefile().readlines() == ["begun\\n", "0\\n"]
-"""
-
-
-def test_a_stage_finds_in_memory_what_one_of_its_name_has_imported(tmp_path):
-    "Modules of the libraries of models, and no others; and so does every stage after it."
-    (tmp_path / "slow").mkdir()
-    for name in ("__init__", "part"):
-        (tmp_path / "slow" / f"{name}.py").write_text("", encoding="utf-8")
-    env = {**ENV, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
-    done = subprocess.run([sys.executable, "-c", LEARNT], cwd=tmp_path, env=env, capture_output=True, text=True)
-    assert done.stdout.splitlines() == ["judge", "score", "judge slow slow.part", "score slow slow.part"], done.stderr
-
-
-BUSY = """
-import contextlib, os, signal, socket, threading
-from pathlib import Path
-from mhbench.run import process
-
-@contextlib.contextmanager
-def warm():
-    yield Path("warm"), 0
-
-process._may_be_forked, process._warm = lambda: True, warm
+process._STAGE = "import os, signal; os.kill(os.getppid(), 2); os.kill(os.getpid(), 2); " + process._STAGE
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever the tests were started with
-listening, taken = socket.socket(socket.AF_UNIX), []
-listening.bind("warm")
-listening.listen()
-
-def interrupt():
-    taken.append(listening.accept())  # and nothing begins
-    os.kill(os.getpid(), signal.SIGINT)
-
-threading.Thread(target=interrupt, daemon=True).start()
-process.apart(["run", "score"])
+raise SystemExit(cli.main(["run", "prepare", "--study", "mhqa"]))
 """
 
 
-def test_an_interrupt_before_the_stage_has_begun_is_not_lost(tmp_path):
-    env = {**ENV, "PYTHONPATH": str(ROOT)}
+def test_an_interrupt_before_the_stage_has_begun_is_not_lost(house):
+    env = {**ENV, "PYTHONPATH": str(ROOT), "MHBENCH_ROOT": str(house.top)}
     done = subprocess.run(
-        [sys.executable, "-c", BUSY], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=30
+        [sys.executable, "-c", EARLY], cwd=house.top, env=env, capture_output=True, text=True, timeout=60
     )
-    assert done.stderr.endswith("KeyboardInterrupt\n"), done.stderr
+    assert done.returncode == 130 and "interrupted; what was answered is kept" in done.stderr, done.stderr
+    assert done.stderr.count("\n") == 1 and not (house.top / "results").exists()
+
+
+def test_a_program_is_told_what_went_wrong_in_a_stage(house):
+    code = "from mhbench.run.execute import run_stage; run_stage('prepare', 'mhqa', overrides={'of': 1})"
+    env = {**ENV, "PYTHONPATH": str(ROOT), "MHBENCH_ROOT": str(house.top)}
+    done = subprocess.run([sys.executable, "-c", code], cwd=house.top, env=env, capture_output=True, text=True)
+    assert "RuntimeError: run_stage: parameters must be declared by the notebook; got unknown ['of']" in done.stderr
+
+
+SEEDED = """
+from mhbench.run import process
+process._STAGE = "print(hash('a'))"
+process.apart([])
+"""
+
+
+def test_a_stage_has_one_order_of_sets_whatever_the_environment_says(tmp_path):
+    env = {**ENV, "PYTHONPATH": str(ROOT)}
+    same = dict(cwd=tmp_path, capture_output=True, text=True, check=True)
+    said = [
+        subprocess.run([sys.executable, "-c", code], env=env | {"PYTHONHASHSEED": seed}, **same).stdout
+        for code, seed in ((SEEDED, "7"), ("print(hash('a'))", "0"), ("print(hash('a'))", "7"))
+    ]
+    assert said[0] == said[1] != said[2]
 
 
 def repro(program, folder, shell, **env):

@@ -55,7 +55,7 @@ def printed_tables(
 
 def _make(stage: str, a: argparse.Namespace) -> None:
     elsewhere = {} if a.results == "results" else {"results": a.results}
-    execute.run_stage(stage, a.study, params=a.params, overrides=elsewhere)
+    execute.run_stage(stage, a.study, params=a.params, overrides=elsewhere, here=True)
     print(printed_tables(place(a.results, stage, a.study), _SHOWN[stage]))
     print(os.path.relpath(place(a.results, "text", stage) / a.study))
     if not elsewhere:

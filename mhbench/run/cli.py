@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import os
 import signal
 import subprocess
@@ -19,14 +20,14 @@ from ..ask.secrets import plain
 from ..errors import refuse, system_remedy
 from ..records.database import private_file
 from .graph import root
-from .process import apart, warm_up
+from .process import apart, settle
 from ..subcommand import PARAMS, add_subcommands, argument, subcommand
 
 # %% auto #0
 __all__ = ['parser', 'main']
 
 # %% ../../nbs/run/18_cli.ipynb #dcec0ef1
-_APART = ("run", "trained")  # what DVC runs: each in a process of its own, which may be there already
+_APART = ("run", "report", "corpus")  # commands that run a stage
 
 
 def _run_all(params: str) -> None:
@@ -50,6 +51,7 @@ def _run_all(params: str) -> None:
     argument("--study"),
     argument("--model"),
     argument("--shard", metavar="I/N", help="ask only part I of N of the items (generate); merge joins the parts"),
+    argument("--overrides", metavar="JSON", type=json.loads, default={}, help="other parameters, for a trial"),
 )
 def _run(a):
     from mhbench.run.execute import run_stage
@@ -61,14 +63,14 @@ def _run(a):
     if a.all:
         _run_all(a.params)
         return importlib.import_module("mhbench.run.commands").print_summary(a)
-    overrides = None
+    overrides = a.overrides
     if a.shard:
         if a.stage != "generate":
             refuse(f"run: --shard must be given to the stage generate alone; got {a.stage}")
         i, slash, n = a.shard.partition("/")
         if not (slash and i.isdigit() and n.isdigit()):
             refuse(f"run: --shard must be I/N with I counted from 0; got {a.shard!r}")
-        overrides = {"shard": [int(i), int(n)]}
+        overrides = overrides | {"shard": [int(i), int(n)]}
     k, n = position(load_params(root() / a.params)["run"], a.stage, a.study, a.model)
     which = " ".join(x for x in (a.stage, a.study, a.model) if x)
     with Live(f"{which} (stage {k} in the order of {n})" if k else which):
@@ -135,8 +137,8 @@ def main(
     try:
         if a.command in _APART and not here and not getattr(a, "all", False):
             return apart(list(words))
-        if a.command == "inputs":  # the first that DVC runs
-            warm_up()
+        if here:
+            settle()
         a.function(a)
         sys.stdout.flush()
     except BrokenPipeError:  # `| head`: nobody reads on

@@ -38,7 +38,7 @@ declare_commands()  # of studies
     argument("--private", action="store_true", help="with the texts of protected items: results/private/report.html"),
 )
 def _report(a):
-    execute.run_stage("report", params=a.params, overrides={"private": True} if a.private else None)
+    execute.run_stage("report", params=a.params, overrides={"private": True} if a.private else None, here=True)
     print(f"results/{'private/' if a.private else ''}report.html")
     if a.private:
         print("it holds texts of protected corpora: for those who may read them, and never published")

@@ -8,6 +8,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,6 @@ from ..errors import refuse
 from .asking import asked_with
 from .graph import graph, items_file, keep_private, place, root
 from .params import load_params, stage_parameters
-from .process import call
 
 # %% auto #0
 __all__ = ['run_stage']
@@ -41,8 +42,25 @@ def _home() -> None:
     "Where the home cannot be written, the notebook's machinery gets a folder of its own."
     if not os.access(Path.home(), os.W_OK):
         folder = tempfile.mkdtemp(prefix="mhbench-home-")
-        for variable in ("JUPYTER_RUNTIME_DIR", "IPYTHONDIR", "MPLCONFIGDIR"):
+        for variable in ("IPYTHONDIR", "MPLCONFIGDIR"):
             os.environ.setdefault(variable, folder)
+
+
+def _by_command(
+    stage: str, study: str | None, model: str | None, *, params: str | Path, overrides: dict[str, Any]
+) -> Path:
+    "Run a stage by the command line, for a program that has more to do than this."
+    options = {"--study": study, "--model": model, "--params": str(params), "--overrides": json.dumps(overrides)}
+    words = [word for option, value in options.items() if value for word in (option, value)]
+    done = subprocess.run(
+        [sys.executable, "-m", "mhbench", "run", stage, *words],
+        env={**os.environ, "CI": "1"},  # nobody watches it
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip().removeprefix("mhbench run: "))
+    return place(overrides.get("results", "results"), stage, study, model) / "notebook.ipynb"
 
 # %% ../../nbs/run/06_execute.ipynb #782a8772
 def run_stage(
@@ -52,15 +70,15 @@ def run_stage(
     *,
     params: str | Path = "params.yaml",
     overrides: dict | None = None,  # e.g. {"results": "trial"}: for trials and tests
-    here: bool = False,  # in this process, which is for nothing else; False: in a process of its own
+    here: bool = False,  # in this process, which is for nothing else; False: by `mhbench run`, in another one
 ) -> Path:  # the executed notebook
     """Run one stage's notebook with the parameters of `params.yaml`.
 
-    Raises: ValueError for parameters that do not fit the notebook; RuntimeError where a cell failed, with its error.
+    Raises: ValueError for parameters that do not fit the notebook; RuntimeError where a cell failed, with its error,
+    and for whatever goes wrong in another process.
     """
     if not here:
-        given = {"stage": stage, "study": study, "model": model, "params": str(params), "overrides": overrides}
-        return call(given)
+        return _by_command(stage, study, model, params=params, overrides=overrides or {})
     _home()
     try:
         import nbformat

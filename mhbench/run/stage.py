@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import inspect
+import io
 import json
 import math
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from base64 import b64encode
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from PIL import Image
 
 from ..ask.notes import NOTES
 from ..encode.store import StoreSettings, keep_results, store_path
@@ -38,7 +41,6 @@ from mhbench.records.schema import (
 )
 from ..report.style import introduce, natural, save, who
 from ..report.tables import with_interval
-from .beside import Beside
 from .graph import before, graph, items_file, root
 from ..steps.rates import COUNTS
 from ..studies.registry import added
@@ -182,13 +184,28 @@ def _goes_through(node: Any, study: str, wanted: str, models: Sequence[str]) -> 
     return node.studies == "studies" or node.name in load_params(root() / "params.yaml")["studies"][study]
 
 # %% ../../nbs/run/05_stage.ipynb #15607ed1
-def _let_figures_show() -> None:
-    "In Jupyter, figures that pyplot did not make show as text, if nothing is said."
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    if shell is not None and Figure not in shell.display_formatter.formatters["image/png"].type_printers:
-        from IPython.core.pylabtools import select_figure_formats
+_WIDE = 900  # pixels of a figure in a notebook
 
-        select_figure_formats(shell, {"png"})
+
+def _as_saved(figure: Figure) -> str | None:  # PNG as base64; None where no stage has saved it
+    "A saved figure made smaller, for a notebook: it need not be drawn again."
+    file = getattr(figure, "saved_as", None)
+    if file is None:
+        return None
+    out = io.BytesIO()
+    with Image.open(file) as image:
+        image.thumbnail((_WIDE, 4 * _WIDE))
+        few = image.convert("RGB").quantize(64, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    few.save(out, "PNG", optimize=True)
+    return b64encode(out.getvalue()).decode()
+
+
+def _let_figures_show() -> None:
+    "A notebook shows figures that pyplot did not make as text, if nothing is said."
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    pictures = shell.display_formatter.formatters["image/png"] if shell is not None else None
+    if pictures is not None and Figure not in pictures.type_printers:
+        pictures.for_type(Figure, _as_saved)
 
 # %% ../../nbs/run/05_stage.ipynb #b8e4f8d2
 class Stage:
@@ -227,7 +244,6 @@ class Stage:
         self._absent: list[dict] = []
         self._lines: dict[str, float] = {}
         self._main: list[pd.DataFrame] = []
-        self._beside = Beside()
         params = load_params(root() / "params.yaml")
         self.origins = known_origins(self.results, [study] if study else studies)
         self._everybody, self._run = _everybody(params), params["run"]
@@ -518,9 +534,8 @@ class Stage:
             return self.absent(caption, absent)
         there = _names_in([t.get_text() for t in drawing.findobj(Text)], self.origins)
         shown = self._told(caption, there, self.rated if rated is None else rated)
-        drawing.saved_as = self.figures / f"{name}.png"  # where a notebook's engine finds it
+        drawing.saved_as, _ = save(drawing, name, self.figures)
         _let_figures_show()
-        self.beside(save, drawing, name, self.figures)
         self._figures.append({"name": name, "caption": shown, "alt": str(drawing.get_label() or shown)})
         return drawing
 
@@ -540,10 +555,6 @@ class Stage:
             about = {"heading": heading, "text": text, "functions": [f"{add.__module__}.{add.__name__}"]}
             for entry in self._tables[before:]:
                 entry["about"] = about
-
-    def beside(self, work: Callable, *given: Any) -> None:
-        "Begin work that leaves files, and that nothing of this stage waits for but its end."
-        self._beside.begin(work, *given)
 
     def page(self, html: str, *, private: bool = False) -> Path:
         "Keep the page of the report beside the results; one with protected texts lies apart, and is never pushed."
@@ -566,7 +577,6 @@ class Stage:
 
     def done(self, metrics: dict) -> str:
         "Write the metrics and what was registered; the last call of a stage."
-        self._beside.end()
         main = pd.concat(self._main, ignore_index=True) if self._main else pd.DataFrame(columns=_HEADLINE)
         if len(main):
             main.to_parquet(self.out / "headline.parquet", index=False, compression="zstd")

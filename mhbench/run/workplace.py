@@ -34,7 +34,7 @@ ASKING = (
 NO_RESULT = (  # parts of the package that make none
     *("__main__.py", "_modidx.py", "py.typed", "pipeline", "ask/negotiate.py"),
     *(f"annotate/{f}.py" for f in ("app", "command", "dashboard", "desk", "gate", "pages", "simulate", "sources")),
-    *(f"run/{f}.py" for f in ("child", "cli", "commands", "edit", "export", "live", "new_study", "people", "plan")),
+    *(f"run/{f}.py" for f in ("cli", "commands", "edit", "export", "live", "new_study", "people", "plan")),
     *(f"run/{f}.py" for f in ("publish", "sweep")),
 )
 

@@ -26,9 +26,9 @@ ITEMS = [
 ]
 
 
-@pytest.fixture(params=["fresh", "warm"])
-def running(house, request):
-    "A generate stage that asks one question after the other, once three were asked; in either kind of process."
+@pytest.fixture
+def running(house):
+    "A generate stage that asks one question after the other, once three were asked."
     house.only("mhqa")
     house.params["run"]["models"] = ["slow"]
     house.params["models"]["slow"] = {"endpoint": "remote", "served": "x", "sampling": {"max_tokens": 8}}
@@ -39,12 +39,12 @@ def running(house, request):
         house.write()
         command = [BIN / "mhbench", "run", "generate", "--study", "mhqa", "--model", "slow"]
         pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        env = ENV | {"MHBENCH_ROOT": str(house.top)} | ({"DVC_STAGE": "generate"} if request.param == "warm" else {})
+        env = ENV | {"MHBENCH_ROOT": str(house.top)}
         p = subprocess.Popen(command, cwd=house.top, env=env, start_new_session=True, **pipes)
         try:
             while len(s.asked) < 3 and p.poll() is None:
                 time.sleep(0.05)
-            p.house, p.server, p.kind = house, s, request.param
+            p.house, p.server = house, s
             yield p
         finally:
             with contextlib.suppress(ProcessLookupError):
@@ -77,8 +77,7 @@ def child_of(pid: int) -> int:
 
 
 def test_a_stage_ends_with_the_command_that_asked_for_it(running):
-    child = child_of(running.pid)
-    stage = child if running.kind == "fresh" else child_of(child)
+    stage = child_of(running.pid)
     running.kill()
     until = time.monotonic() + 20
     while Path(f"/proc/{stage}/stat").exists() and time.monotonic() < until:
@@ -89,10 +88,10 @@ def test_a_stage_ends_with_the_command_that_asked_for_it(running):
 
 
 def test_a_stage_that_is_ended_from_outside_says_so(running):
-    child = child_of(running.pid)
-    os.kill(child if running.kind == "fresh" else child_of(child), signal.SIGKILL)
+    os.kill(child_of(running.pid), signal.SIGKILL)
     out, err = running.communicate(timeout=60)
     assert running.returncode == 1 and "often for want of memory" in err and "fewer items" in err, err
+    assert "got SIGKILL from outside" in one_sentence(err)
 
 
 def said_by(function, house, monkeypatch, capsys):
