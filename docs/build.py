@@ -67,14 +67,16 @@ def notebooks() -> None:
         write(f"notebooks/{folder}.md", f"# {folder}\n\n" + toctree(links))
     stages = [copied(f) for f in sorted((TOP / "nbs" / "stages").glob("*.ipynb"))]
     write("notebooks/stages.md", "# stages\n\n" + toctree([f"/{p}" for p in stages]))
-    head = "# Notebooks\n\nThe source of the package: each explains a concept, defines its functions, and shows and checks an example.\n\n"
+    head = (
+        "# Notebooks\n\nThe source of the package: each explains a concept, defines functions and shows examples.\n\n"
+    )
     write("notebooks/index.md", head + toctree([*FOLDERS, "stages"]))
 
 
 def executed() -> None:
     pages = [copied(f) for f in sorted((TOP / "reports").rglob("*.ipynb"))]
-    text = "# The demo run\n\nEvery stage as it was executed on synthetic demonstration items, with two small models that "
-    text += "answer at about chance level: every step works, and no clinical conclusion can be drawn.\n\n"
+    text = "# The demo run\n\nEvery stage as it was executed on synthetic demonstration items, with two small models "
+    text += "that answer at about chance level: every step works, and no clinical conclusion can be drawn.\n\n"
     if (TOP / "reports" / "report.html").exists():
         (SOURCE / "extra").mkdir(parents=True, exist_ok=True)
         shutil.copyfile(TOP / "reports" / "report.html", SOURCE / "extra" / "report.html")
@@ -162,7 +164,7 @@ def stages_of(study: str) -> str:
 
 
 def studies() -> None:
-    "A page a study: every table and figure of its paper, what makes it, and what the demo makes of it."
+    "A page for each study: every table and figure of its paper, the stage that makes it, and the demo's version."
     about = yaml.safe_load((TOP / "docs" / "studies.yaml").read_text(encoding="utf-8"))
     papers = yaml.safe_load((TOP / "docs" / "papers.yaml").read_text(encoding="utf-8"))
     for study, name in STUDIES.items():
