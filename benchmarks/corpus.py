@@ -13,7 +13,7 @@ import numpy as np
 
 from mhbench.corpus.passages import nearest_passages
 from mhbench.corpus.pubmed import read_pubmed
-from mhbench.studies.mhqa.simulate import simulate_pubmed
+from mhbench.studies.demo import demo_path
 
 
 def vectors(n: int, seed: int) -> np.ndarray:
@@ -66,7 +66,7 @@ class Many(io.RawIOBase):
     "The demo's articles, grown, over and over, as a stream that is never held whole."
 
     def __init__(self, n: int):
-        text = simulate_pubmed(canary="c").split("\n")
+        text = (demo_path("mhqa") / "literature" / "pubmed_demo.xml").read_text(encoding="utf-8").split("\n")
         articles = [grown(a).encode() for a in text[3:-2]]
         self.mean_size = sum(map(len, articles)) / len(articles)  # bytes
         body = (articles[k % len(articles)] for k in range(n))

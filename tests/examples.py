@@ -93,6 +93,15 @@ def _place(folder: Path):
         os.chdir(before)
 
 
+def notebook_functions(notebook: str) -> types.SimpleNamespace:
+    "What a notebook under nbs/ defines that exports nothing, such as the makers of the demonstration banks."
+    with _place((ROOT / "nbs" / notebook).parent) as space:
+        for cell in json.loads((ROOT / "nbs" / notebook).read_text(encoding="utf-8"))["cells"]:
+            if cell["cell_type"] == "code":
+                exec("".join(cell["source"]), space)
+    return types.SimpleNamespace(**space)
+
+
 COMPARED = ("stats/", "encode/", "steps/", "ask/06_parse", "ask/05_labels")  # folders and notebooks under nbs/
 
 

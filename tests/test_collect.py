@@ -17,11 +17,12 @@ import pytest
 
 from mhbench.corpus.collect import Eutils, collect_baseline, collect_literature, fetch, keyword_query
 from mhbench.corpus.pubmed import literature_manifest, literature_table, merge_topics, read_pubmed
-from mhbench.studies.mhqa.simulate import LITERATURE, simulate_pubmed
+from mhbench.studies.demo import demo_path
 
 DAY = datetime.date
-XML = simulate_pubmed(canary="mhbench-canary-test")
+XML = (demo_path("mhqa") / "literature" / "pubmed_demo.xml").read_text(encoding="utf-8")
 RECORDS = list(read_pubmed(XML.encode()))
+N_ARTICLES = 48
 ARTICLES = XML.split("\n")[3:-2]
 SINCE, UNTIL = DAY(2000, 1, 1), DAY(2024, 12, 31)
 
@@ -214,7 +215,7 @@ def test_biopython_reads_the_same_fields():
         theirs = Entrez.read(io.BytesIO(text.encode()), validate=False)["PubmedArticle"]
     except (RuntimeError, OSError, NotImplementedError) as e:  # no copy of the DTD came with the package
         pytest.skip(f"Biopython wants a DTD from the network: {e}")
-    assert len(theirs) == len(RECORDS) == len(LITERATURE)
+    assert len(theirs) == len(RECORDS) == N_ARTICLES
     for ours, t in zip(RECORDS, theirs):
         citation = t["MedlineCitation"]
         article = citation["Article"]
@@ -294,7 +295,7 @@ def test_files_and_the_service_go_by_the_same_date(client, server, tmp_path):
 def test_retractions_are_marked_and_texts_are_not_in_the_manifest():
     assert [r.pmid for r in RECORDS if r.retracted] == ["910000014"]
     table = literature_table([r.model_copy(update={"topics": ["x"]}) for r in RECORDS]).set_index("topic")
-    assert table.loc["all", ["articles", "retracted", "not_english"]].tolist() == [len(LITERATURE), 1, 1]
-    assert table.loc["all", "with_abstract"] == len(LITERATURE) - 1
+    assert table.loc["all", ["articles", "retracted", "not_english"]].tolist() == [N_ARTICLES, 1, 1]
+    assert table.loc["all", "with_abstract"] == N_ARTICLES - 1
     manifest = literature_manifest(RECORDS).to_csv()
     assert "synthetic" not in manifest.lower()

@@ -10,12 +10,12 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
+from examples import notebook_functions
 
 from mhbench.ask.prompts import build
 from mhbench.records.anki import load_anki
 from mhbench.records.schema import Response
 from mhbench.steps.score import score_responses
-from mhbench.studies.counselingbench.errors import simulate_errors
 from mhbench.studies.counselingbench.load import (
     ERRORS,
     load_counselingbench,
@@ -24,16 +24,17 @@ from mhbench.studies.counselingbench.load import (
 )
 from mhbench.studies.demo import DEMO_STUDIES, demo_canary, demo_files, demo_path
 from mhbench.studies.medqade.load import load_panel, load_students
-from mhbench.studies.medqade.simulate import _pairs, simulate_panel_files
 from mhbench.studies.mentat.annotations import annotation_arrays, load_annotations
 from mhbench.studies.mentat.questions import MENTAT_COLUMNS, load_mentat
 from mhbench.studies.mentat.simulate import simulate_annotations, simulate_creators, simulated_panel
 from mhbench.studies.mhqa.load import inspect_mhqa, load_mhqa
-from mhbench.studies.mhqa.simulate import literature_files, simulate_bank
 from mhbench.studies.psychiatrybench.load import load_psychiatrybench
 from mhbench.studies.psychiatrybench.rows import PSYCHIATRY_TASKS
 
 SEED = 20250107
+MHQA = notebook_functions("studies/mhqa/02_demo_literature.ipynb")
+MEDQADE = notebook_functions("studies/medqade/12_demo_panel.ipynb")
+COUNSELINGBENCH = notebook_functions("studies/counselingbench/11_demo_errors.ipynb")
 
 
 @pytest.fixture(scope="module")
@@ -120,16 +121,16 @@ def test_keys_are_balanced(banks):
 
 
 def test_mhqas_training_questions_are_made_from_facts_by_seed():
-    made = simulate_bank(seed=SEED, canary=demo_canary())
+    made = MHQA.simulate_bank(seed=SEED, canary=demo_canary())
     for name, text in made.items():
         path = demo_path("mhqa") / "b" / name
         assert path.read_bytes() == text.encode() and inspect_mhqa(path).query("kind != 'same abstract'").empty
         assert len(load_mhqa(path).records) == len(text.splitlines()) - 1
-    assert simulate_bank(seed=1, canary="c") != simulate_bank(seed=2, canary="c")
+    assert MHQA.simulate_bank(seed=1, canary="c") != MHQA.simulate_bank(seed=2, canary="c")
 
 
 def test_mhqas_literature_is_made_by_seed_and_marked():
-    for name, text in literature_files(seed=SEED, canary=demo_canary()).items():
+    for name, text in MHQA.literature_files(seed=SEED, canary=demo_canary()).items():
         path = demo_path("mhqa") / "literature" / name
         assert path.read_bytes() == text.encode() and demo_canary() in text
 
@@ -213,7 +214,9 @@ def test_the_files_are_what_the_models_make(annotated):
     assert {n: t.encode() for n, t in made.items()} == {f.name: f.read_bytes() for f in folder.iterdir()}
     creators = simulate_creators(annotated, seed=SEED, canary=demo_canary())
     assert creators == (demo_path("mentat") / "creators.csv").read_text(encoding="utf-8")
-    students, panel = simulate_panel_files(demo_path("medqade") / "answer_pool.csv", seed=SEED, canary=demo_canary())
+    students, panel = MEDQADE.simulate_panel_files(
+        demo_path("medqade") / "answer_pool.csv", seed=SEED, canary=demo_canary()
+    )
     assert students.encode() == (demo_path("medqade") / "simulated_students.csv").read_bytes()
     assert panel.encode() == (demo_path("medqade") / "simulated_panel.csv").read_bytes()
 
@@ -221,7 +224,7 @@ def test_the_files_are_what_the_models_make(annotated):
 def test_another_seed_makes_other_files(annotated):
     assert simulate_annotations(annotated, seed=1) != simulate_annotations(annotated, seed=2)
     pool = demo_path("medqade") / "answer_pool.csv"
-    assert simulate_panel_files(pool, seed=1) != simulate_panel_files(pool, seed=2)
+    assert MEDQADE.simulate_panel_files(pool, seed=1) != MEDQADE.simulate_panel_files(pool, seed=2)
 
 
 def test_many_simulated_raters_reach_the_stated_model(annotated, tmp_path):
@@ -260,10 +263,10 @@ def test_scores_survive_the_permutation(annotated, tmp_path, mapping):
 @pytest.mark.parametrize("n_raters", [3, 5, 9])
 def test_round_robin_is_even(n_raters):
     n = n_raters * ((n_raters - 1) // 2)
-    pairs = _pairs(n, n_raters)
+    pairs = MEDQADE._pairs(n, n_raters)
     assert {frozenset(p) for p in pairs} == {frozenset(p) for p in combinations(range(n_raters), 2)}
-    assert all(a != b for a, b in _pairs(5 * n + 1, n_raters))
-    loads = Counter(r for p in _pairs(5 * n + 1, n_raters) for r in p)
+    assert all(a != b for a, b in MEDQADE._pairs(5 * n + 1, n_raters))
+    loads = Counter(r for p in MEDQADE._pairs(5 * n + 1, n_raters) for r in p)
     assert max(loads.values()) - min(loads.values()) <= 1
 
 
@@ -295,7 +298,7 @@ def test_large_panel_follows_its_model(tmp_path):
         for k in range(4000)
     ]
     pd.DataFrame(rows).to_csv(tmp_path / "pool.csv", index=False)
-    students, panel = simulate_panel_files(tmp_path / "pool.csv", seed=1, n_core=4000)
+    students, panel = MEDQADE.simulate_panel_files(tmp_path / "pool.csv", seed=1, n_core=4000)
     answers, labels = pd.read_csv(io.StringIO(students)), pd.read_csv(io.StringIO(panel))
     labels = labels[labels.rater != "sim-p10"]
     theta = np.linspace(1.5, -1.5, 5)
@@ -461,12 +464,12 @@ def test_missing_question_of_a_clinical_approach_is_marked(tmp_path):
 def test_simulated_errors_have_the_shares_that_were_put_in(banks):
     shares = {"a": (0.6, 0.15, 0.25), "b": (0.0, 1.0, 0.0)}
     erred = dict.fromkeys(shares, banks["counselingbench"] * 150)
-    text = simulate_errors(erred, shares, n_raters=2, right=0.9, abstains=0.0, seed=SEED)
+    text = COUNSELINGBENCH.simulate_errors(erred, shares, n_raters=2, right=0.9, abstains=0.0, seed=SEED)
     found = pd.read_csv(io.StringIO(text)).groupby("model")["label"].value_counts(normalize=True)
     for m, p in shares.items():
         for kind, share in zip(ERRORS, p):
             assert found[m].get(kind, 0) == pytest.approx(0.9 * share + 0.05 * (1 - share), abs=0.02)
-    assert text != simulate_errors(erred, shares, n_raters=2, right=0.9, abstains=0.0, seed=SEED + 1)
+    assert text != COUNSELINGBENCH.simulate_errors(erred, shares, n_raters=2, right=0.9, abstains=0.0, seed=SEED + 1)
 
 
 def test_simulated_errors_are_of_nobody_real_and_say_so(banks, root):

@@ -7,7 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from mhbench.annotate.export import ratings_of_file
-from mhbench.corpus.adjudicate import decide_keys, decided_items, key_agreement
+from mhbench.corpus.adjudicate import decide_keys, decided_items, key_agreement, simulate_readers
 from mhbench.records.answers import all_simulated, load_answers
 from mhbench.records.schema import Item, Rating, Response, read_records, write_records
 from mhbench.report.findings import about_run, asked
@@ -18,7 +18,6 @@ from mhbench.steps.rates import status_table
 from mhbench.steps.score import score_responses
 from mhbench.studies.corpus import load_corpus
 from mhbench.studies.demo import demo_path
-from mhbench.studies.mhqa.simulate import simulate_readers
 
 
 def item(name: str, canary: str | None) -> Item:

@@ -16,7 +16,6 @@ from mhbench.run import plan
 from mhbench.run.execute import run_stage
 from mhbench.run.graph import graph, root, selective
 from mhbench.studies.demo import demo_path
-from mhbench.studies.mhqa.simulate import simulate_pubmed
 
 STUDIES = {
     "psychiatrybench": {"approach", "generate", "judge"},
@@ -149,7 +148,7 @@ def composing(n, body):
 def test_making_a_bank_asks_what_was_counted_or_less(tmp_path):
     texts = demo_path("mhqa").parent / "making"
     how, reading = (making_recipe(texts / f"{name}.yaml") for name in ("compose", "validate"))
-    articles = list(read_pubmed(simulate_pubmed(canary="c").encode()))[:3]
+    articles = list(read_pubmed((demo_path("mhqa") / "literature" / "pubmed_demo.xml").read_bytes()))[:3]
     file, same = tmp_path / "cache.sqlite", {"max_tokens": 300, "seed": 1}
     with FaultServer(every=composing) as s:
         endpoint = endpoint_of("remote", "openai", base_urls=[s.url])

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import refuse
+from ..records.draw import systematic
 from ..records.labelstudio import exported_tasks, value_of
 from ..records.schema import Item, letters
 from ..records.table import csv_rows
@@ -22,8 +23,9 @@ from ..stats.agreement import cohen_kappa, percent_agreement
 from ..stats.estimate import estimate, proportion
 
 # %% auto #0
-__all__ = ['key_sheet', 'read_key_sheet', 'key_page', 'key_tasks', 'read_key_tasks', 'read_keys', 'write_key_files', 'Decision',
-           'decide_keys', 'decided_items', 'key_agreement', 'decision_table', 'decisions_in_words']
+__all__ = ['READER_ERRS', 'key_sheet', 'read_key_sheet', 'key_page', 'key_tasks', 'read_key_tasks', 'read_keys',
+           'write_key_files', 'Decision', 'decide_keys', 'decided_items', 'key_agreement', 'decision_table',
+           'decisions_in_words', 'simulate_readers']
 
 # %% ../../nbs/corpus/07_adjudicate.ipynb #df9f6f87
 def _in_order(items: Sequence[Item], rater: str, seed: int) -> list[Item]:
@@ -281,3 +283,32 @@ def decisions_in_words(
     "What became of the keys, as the card of a bank says it."
     counts = ", ".join(f"{r.k} {r.outcome}" for r in table.itertuples() if r.k)
     return f"Two readers, and a resolver where they differ; of {table['k'].sum()} keys: {counts}."
+
+# %% ../../nbs/corpus/07_adjudicate.ipynb #e0ecd667
+READER_ERRS = 0.12  # share of questions at which each of the first readers names a wrong option
+
+
+def simulate_readers(
+    questions: Sequence[tuple[str, str, str]],  # (item_id, the composer's letter, the right letter)
+    *,
+    seed: int,
+) -> dict[str, dict[str, str]]:  # first, second, resolver -> item_id -> letter
+    """Two first readers who name the right option, but for a declared share of the questions, and never err at the same
+    one; where they differ, a resolver who is right. So every decided key is right, and the two readers differ at twice
+    the declared share.
+
+    A reader who errs agrees with the composer's key where it is wrong, and else names another option.
+    """
+    rng = np.random.default_rng([seed, 3])
+    out: dict[str, dict[str, str]] = {"first": {}, "second": {}, "resolver": {}}
+    drawn = systematic(np.full(len(questions), 2 * READER_ERRS), rng.random())  # one of the two errs
+    turn = 0
+    for (item, composed, right), errs in zip(questions, drawn):
+        out["first"][item] = out["second"][item] = right
+        if errs:
+            others = [a for a in "ABCD" if a != right]
+            wrong = composed if composed != right else str(rng.choice(others))
+            out[("first", "second")[turn % 2]][item] = wrong
+            out["resolver"][item] = right
+            turn += 1
+    return out

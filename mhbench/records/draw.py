@@ -15,7 +15,7 @@ from ..errors import refuse
 from .schema import Item
 
 # %% auto #0
-__all__ = ['draw_items', 'Assignment', 'assign']
+__all__ = ['draw_items', 'systematic', 'Assignment', 'assign']
 
 # %% ../../nbs/records/03_draw.ipynb #9dd010fa
 def draw_items(
@@ -35,6 +35,15 @@ def draw_items(
         return list(items)
     last = sorted(rank.values())[n_items - 1]
     return [i for i in items if rank[i.base] <= last]
+
+# %% ../../nbs/records/03_draw.ipynb #9fcd63cd
+def systematic(
+    chances: np.ndarray,  # (n,) in [0, 1]
+    start: float,  # in [0, 1)
+) -> np.ndarray:  # (n,) bool
+    "A draw that has, in every run of neighbours, as many hits as their chances sum to, to the nearest one."
+    passed = np.floor(np.concatenate([[start], start + np.cumsum(chances)]) + 1e-9)
+    return np.diff(passed) > 0
 
 # %% ../../nbs/records/03_draw.ipynb #761a45ab
 class Assignment(NamedTuple):

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import refuse
+from ..records.draw import systematic
 from ..records.schema import Item, Response, letters
 from ..records.table import rows_as_csv
 from ..records.task import NOTHING, task_of
@@ -22,8 +23,8 @@ from ..steps.score import read_answer
 from ..steps.variants import shuffled
 
 # %% auto #0
-__all__ = ['GUESSES', 'EXAMINEES', 'Examinee', 'chance_of', 'known_by_heart', 'systematic', 'simulate_answers',
-           'simulate_completions', 'examinee_files']
+__all__ = ['GUESSES', 'EXAMINEES', 'Examinee', 'chance_of', 'known_by_heart', 'simulate_answers', 'simulate_completions',
+           'examinee_files']
 
 # %% ../../nbs/studies/03_examinees.ipynb #9b0e7397
 class Examinee(NamedTuple):
@@ -89,15 +90,6 @@ def known_by_heart(
     "The questions that somebody knows by heart: a share of them, drawn by seed."
     once = sorted({i.base for i in items})
     return set(shuffled(once, seed, "by heart")[: round(share * len(once))])
-
-# %% ../../nbs/studies/03_examinees.ipynb #bcf6fa42
-def systematic(
-    chances: np.ndarray,  # (n,) in [0, 1]
-    start: float,  # in [0, 1)
-) -> np.ndarray:  # (n,) bool
-    "A draw that has, in every run of neighbours, as many hits as their chances sum to, to the nearest one."
-    passed = np.floor(np.concatenate([[start], start + np.cumsum(chances)]) + 1e-9)
-    return np.diff(passed) > 0
 
 # %% ../../nbs/studies/03_examinees.ipynb #a6b511fa
 def _written(item: Item, chosen: Sequence[str]) -> str:

@@ -5,7 +5,7 @@
 # %% ../../../nbs/studies/counselingbench/06_errors.ipynb #84918ccd
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -15,7 +15,7 @@ import pandas as pd
 
 from ...errors import refuse
 from ...records.schema import Item, Judgment, Rating, Response, of_kind
-from ...records.table import csv_rows, rows_as_csv
+from ...records.table import csv_rows
 from ...stats.agreement import ABSTAIN, cohen_kappa, percent_agreement
 from ...stats.consensus import majority
 from ...stats.estimate import estimate, proportion
@@ -24,7 +24,7 @@ from .load import ERRORS, load_counselingbench_errors
 
 # %% auto #0
 __all__ = ['error_sheet', 'error_table', 'Collected', 'write_errors', 'compare_errors', 'judge_agreement', 'error_labels',
-           'proposed_errors', 'simulate_errors']
+           'proposed_errors']
 
 # %% ../../../nbs/studies/counselingbench/06_errors.ipynb #2760aceb
 def error_sheet(
@@ -265,45 +265,3 @@ def proposed_errors(
     nothing = "no error was labelled both by people and by a judge"
     caption = f"Agreement of the judge's kinds of error with those that {stage.people} named; higher is better"
     yield stage.table("agreement", agreed, caption, absent=nothing, rated=True)
-
-# %% ../../../nbs/studies/counselingbench/06_errors.ipynb #a27ffe28
-def simulate_errors(
-    items: Mapping[str, Sequence[Item]],  # model -> the questions that it answers wrongly
-    shares: Mapping[str, Sequence[float]],  # model -> how often each of ERRORS is behind its wrong answers; sums to 1
-    *,
-    n_raters: int = 3,
-    right: float = 0.75,
-    abstains: float = 0.05,
-    seed: int,
-    canary: str | None = None,  # written into every row
-) -> str:  # CSV text, as load_counselingbench_errors reads it
-    """Labels of errors under the model above.
-
-    Raises: ValueError where shares do not sum to 1, or the probabilities pass 1.
-    """
-    bad = next((m for m, p in shares.items() if len(p) != len(ERRORS) or abs(sum(p) - 1) > 1e-9 or min(p) < 0), None)
-    if bad:
-        refuse(f"simulate_errors: shares must be {len(ERRORS)} that sum to 1; got {tuple(shares[bad])}", place=f"{bad}")
-    if right + abstains > 1:
-        refuse(f"simulate_errors: right and abstains must sum to 1 at most; got {right} and {abstains}")
-    rng, rows = np.random.default_rng(seed), []
-    mark = {"origin": "simulated"} | ({"canary": canary} if canary else {})
-    for model, p in shares.items():
-        n = len(items[model])
-        true = rng.choice(len(ERRORS), n, p=p)
-        u, other = rng.random((n_raters, n)), rng.integers(1, len(ERRORS), (n_raters, n))
-        said = np.where(u < right, true, (true + other) % len(ERRORS))
-        for i, item in enumerate(items[model]):
-            for r in range(n_raters):
-                label = "Abstain" if right <= u[r, i] < right + abstains else ERRORS[said[r, i]]
-                rows.append(
-                    {
-                        "item_id": item.item_id,
-                        "model": model,
-                        "rater": f"sim-e{r + 1}",
-                        "label": label,
-                        "comment": "simulated: no rationale was read",
-                        **mark,
-                    }
-                )
-    return rows_as_csv(rows)

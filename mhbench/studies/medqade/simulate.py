@@ -5,8 +5,6 @@
 # %% ../../../nbs/studies/medqade/03_simulate.ipynb #c73519ac
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -17,14 +15,13 @@ import pandas as pd
 from ...errors import refuse
 from ...records.draw import Assignment
 from ...records.schema import Rating, Response
-from ...records.table import csv_rows, rows_as_csv
+from ...records.table import csv_rows
 from ...stats.agreement import ABSTAIN
 from ...steps.truth import beside_truth
-from .load import PANEL_DIFFICULTIES
 
 # %% auto #0
 __all__ = ['SIMULATED_JUDGES', 'Judge', 'Student', 'SimulatedPanel', 'simulate_panel', 'simulated_ratings', 'share_right',
-           'true_bias', 'simulate_panel_files', 'simulate_judge_file', 'expected_bias', 'planted_truth']
+           'true_bias', 'answer_pool', 'expected_bias', 'planted_truth']
 
 # %% ../../../nbs/studies/medqade/03_simulate.ipynb #e7941d82
 class Judge(NamedTuple):
@@ -160,101 +157,6 @@ def true_bias(judge: Judge, student: Student, judges: Sequence[Judge]) -> float:
         refuse("true_bias: judges must not abstain for the closed form; got some that do")
     return calls(judge) + lean * (1 - calls(judge)) - float(np.mean([calls(j) for j in peers]))
 
-# %% ../../../nbs/studies/medqade/03_simulate.ipynb #33739e20
-def _pool(path: str | Path) -> list[dict[str, str]]:
-    rows = []
-    for place, row in csv_rows(path, ("item_id", "key", "accepted", "wrong_1", "wrong_2", "hardness")):
-        if row["hardness"] not in ("0", "1", "2"):
-            refuse(
-                f"simulate_panel_files: hardness must be 0, 1 or 2; got {row['hardness']!r} ({place}, {row['item_id']})"
-            )
-        rows.append(row)
-    return rows
-
-
-def _pairs(n: int, n_raters: int) -> list[tuple[int, int]]:
-    "Two raters an item, by a round robin whose offset grows from round to round."
-    return [(k % n_raters, (k + 1 + k // n_raters % ((n_raters - 1) // 2)) % n_raters) for k in range(n)]
-
-# %% ../../../nbs/studies/medqade/03_simulate.ipynb #3cc71aa7
-def simulate_panel_files(
-    pool: str | Path,  # CSV: item_id, key, accepted, wrong_1, wrong_2, hardness
-    *,
-    n_students: int = 5,
-    n_raters: int = 9,
-    n_core: int = 10,  # rated by all
-    seed: int,
-    canary: str | None = None,  # written into every row
-) -> tuple[str, str]:  # the students' answers and the panel's labels, as CSV text
-    """Five students' answers and a panel's labels under the model above, in the layouts of `load_students` and
-    `load_panel`.
-
-    Raises: ValueError for a hardness that is not 0, 1 or 2, or a core larger than the pool.
-    """
-    rows, rng, sigma = _pool(pool), np.random.default_rng(seed), lambda x: 1 / (1 + np.exp(-x))
-    n = len(rows)
-    if not 0 <= n_core <= n:
-        refuse(f"simulate_panel_files: n_core must be between 0 and the {n} items of the pool; got {n_core}")
-    if n_raters < 3 or n_students < 1:
-        refuse(
-            f"simulate_panel_files: n_raters must be 3 or more and n_students 1 or more; got {n_raters} and "
-            f"{n_students}"
-        )
-    h = np.array([int(r["hardness"]) for r in rows])
-    b = h - 1 + rng.normal(0, 0.4, n)
-    ability = np.linspace(1.5, -1.5, n_students)
-    right = rng.random((n, n_students)) < sigma(ability - 1.3 * b[:, None])
-    verbatim, first = rng.random((n, n_students)) < 0.6, rng.random((n, n_students)) < 0.5
-    text = [
-        [
-            r["key"] if v else r["accepted"] if k else r["wrong_1"] if w else r["wrong_2"]
-            for k, v, w in zip(ks, vs & ks, ws)
-        ]
-        for r, ks, vs, ws in zip(rows, right, verbatim, first)
-    ]
-    people = n_raters + 1  # the last one breaks ties
-    u, v = rng.normal(0, 0.5, people), rng.normal(0, 0.4, people)
-    unknown = rng.random((people, n)) < sigma(-4 + 1.5 * h + u[:, None])
-    abstains = unknown[:, :, None] & (rng.random((people, n, n_students)) < 0.8)
-    error = 0.02 + 0.04 * h[:, None] + 0.10 * (right & ~verbatim)
-    called = right ^ (rng.random((people, n, n_students)) < error)  # True: Correct
-    label = np.where(abstains, "Abstain", np.where(called, "Correct", "Incorrect"))
-    hard = np.array(PANEL_DIFFICULTIES)[np.digitize(b + v[:, None] + rng.normal(0, 0.6, (people, n)), [-0.5, 0.6])]
-    order = rng.permutation(n)
-    raters = {int(i): tuple(range(n_raters)) for i in order[:n_core]} | {
-        int(i): pair for i, pair in zip(order[n_core:], _pairs(n - n_core, n_raters))
-    }
-    names = [f"sim-s{s + 1}" for s in range(n_students)]
-    mark = {"origin": "simulated"} | ({"canary": canary} if canary else {})
-    panel = [
-        {
-            "item_id": rows[i]["item_id"],
-            "rater": f"sim-p{r + 1}",
-            **dict(zip(names, label[r, i])),
-            "difficulty": hard[r, i],
-            **mark,
-        }
-        for r in range(n_raters)
-        for i in range(n)
-        if r in raters[i]
-    ]
-    for i in range(n):
-        core = len(raters[i]) > 2
-        tied = [core or {"Correct", "Incorrect"} == {label[r, i, s] for r in raters[i]} for s in range(n_students)]
-        if any(tied):
-            panel.append(
-                {
-                    "item_id": rows[i]["item_id"],
-                    "rater": f"sim-p{people}",
-                    **{m: label[-1, i, s] if t else "" for s, (m, t) in enumerate(zip(names, tied))},
-                    "difficulty": hard[-1, i] if core else "",
-                    **mark,
-                }
-            )
-    return rows_as_csv(
-        [{"item_id": r["item_id"], **dict(zip(names, t)), **mark} for r, t in zip(rows, text)]
-    ), rows_as_csv(panel)
-
 # %% ../../../nbs/studies/medqade/03_simulate.ipynb #1fb3bc1f
 SIMULATED_JUDGES = (
     Judge("sim-s1", 0.95, 0.95, lineage="sim-a"),
@@ -265,38 +167,14 @@ SIMULATED_JUDGES = (
 )
 
 
-def _right(pool: list[dict[str, str]], students: str) -> tuple[list[str], np.ndarray]:
-    "Who answered, and whether each answer is right, (S, N) in the order of the pool."
-    rows = {r["item_id"]: r for r in csv.DictReader(io.StringIO(students))}
-    names = [c for c in next(iter(rows.values())) if c not in ("item_id", "origin", "canary")]
-    fine = {r["item_id"]: (r["key"], r["accepted"]) for r in pool}
-    return names, np.array([[rows[i][s] in fine[i] for i in fine] for s in names])
-
-# %% ../../../nbs/studies/medqade/03_simulate.ipynb #410d9be9
-def simulate_judge_file(
-    pool: str | Path,  # CSV: item_id, key, accepted, wrong_1, wrong_2, hardness
-    students: str,  # their answers, as `simulate_panel_files` returned them
-    judges: Sequence[Judge] = SIMULATED_JUDGES,
-    *,
-    seed: int,
-    canary: str | None = None,  # written into every row
-) -> str:  # the judges' labels, as CSV text in the layout of `load_panel`
-    "Labels of every answer by simulated judges under the model above."
-    rows = _pool(pool)
-    names, right = _right(rows, students)
-    lineage = {j.name: j.lineage or j.name for j in judges}
-    answering = [Student(s, 0.0, lineage.get(s, s)) for s in names]
-    said = simulate_panel(judges, answering, len(rows), right=right, seed=seed)
-    mark = {"origin": "simulated"} | ({"canary": canary} if canary else {})
-    return rows_as_csv(
-        [
-            {"item_id": r["item_id"], "rater": j.name}
-            | {s: said.labels[a, k, i] for k, s in enumerate(names)}
-            | {"difficulty": said.difficulty[a, i], **mark}
-            for a, j in enumerate(judges)
-            for i, r in enumerate(rows)
-        ]
-    )
+def answer_pool(path: str | Path) -> list[dict[str, str]]:
+    "The demo's answers by item: right in one form and in another, two wrong ones, and how hard the item is."
+    rows = []
+    for place, row in csv_rows(path, ("item_id", "key", "accepted", "wrong_1", "wrong_2", "hardness")):
+        if row["hardness"] not in ("0", "1", "2"):
+            refuse(f"answer_pool: hardness must be 0, 1 or 2; got {row['hardness']!r} ({place}, {row['item_id']})")
+        rows.append(row)
+    return rows
 
 # %% ../../../nbs/studies/medqade/03_simulate.ipynb #9ce585ef
 def expected_bias(
@@ -325,7 +203,7 @@ def planted_truth(
     judges: Sequence[Judge] = SIMULATED_JUDGES,
 ) -> pd.DataFrame:  # columns of mhbench.steps.truth.TRUTH; no row where none of them answered
     "How right the answers truly are, and the favouritism of judges towards themselves and their family, as declared."
-    fine = {r["item_id"]: (r["key"], r["accepted"]) for r in _pool(pool)}
+    fine = {r["item_id"]: (r["key"], r["accepted"]) for r in answer_pool(pool)}
     known = {j.name: j for j in judges}
     right: dict[str, list[bool]] = {}
     for r in responses:
