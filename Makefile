@@ -1,8 +1,8 @@
-# mhbench: repro | test | lab | bench | readme | clean
+# mhbench: repro | test | lab | export | readers | bench | readme | hooks | clean
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: docs outputs repro test lab bench readme clean data data-update readers export licences advisories audit mutants
+.PHONY: docs outputs repro test lab bench readme clean data data-update readers export hooks licences advisories audit mutants
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -18,6 +18,8 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 STUDIES ?=
 MODELS ?=
 ITEMS ?=
+STAGE ?=
+NB ?=
 
 $(READY): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "mhbench needs Python 3.11 or newer; this is %s. Say make PYTHON=python3.11" % sys.version.split()[0])'
@@ -47,16 +49,16 @@ data-update: $(READY)  ## after a change of a demo bank: copy the banks, add the
 	$(BIN)/dvc add --quiet data
 	$(BIN)/dvc push --quiet data.dvc
 
-readers: data  ## the demo's executed notebooks and its page, for readers who run nothing
-	$(BIN)/dvc repro
-	$(BIN)/mhbench publish
+readers: data  ## the demo's executed notebooks and its page, for readers who run nothing; STAGE=score: one stage's alone
+	$(BIN)/dvc repro $(if $(STAGE),--single-item inputs $(STAGE))
+	$(BIN)/mhbench publish $(STAGE)
 
 outputs: $(READY)  ## what module notebooks show, stored in those that have no outputs; the site shows stored outputs
 	$(BIN)/python docs/outputs.py
 	$(BIN)/nbdev_clean
 
-docs: $(READY)  ## the documentation as a site: _docs/html/index.html
-	$(BIN)/python docs/build.py
+docs: $(READY)  ## the documentation as a site: _docs/html/index.html; NB=nbs/x/NN.ipynb: the page of one notebook
+	$(BIN)/python docs/build.py $(NB)
 
 lab: data
 	$(BIN)/jupyter lab nbs
@@ -64,11 +66,20 @@ lab: data
 bench: $(READY)  ## every speed claim that needs nothing from outside; benchmarks/client.py says what it needs
 	for f in benchmarks/*.py; do case $$f in benchmarks/client*) continue;; esac; echo "== $$f"; $(BIN)/python $$f; done
 
-export: $(READY)  ## after editing a notebook: the package, and the schema of params.yaml
+export: $(READY)  ## after editing notebooks: the package, and what is made of the parameters; NB=nbs/x/NN.ipynb: one module alone
+ifneq ($(NB),)
+	$(BIN)/nbdev_clean --fname $(NB)
+	$(BIN)/ruff format --quiet $(NB)
+	$(BIN)/nbdev_export --path $(NB)
+else
 	$(BIN)/nbdev_clean
 	$(BIN)/ruff format --quiet nbs tests benchmarks
 	$(BIN)/nbdev_export
 	$(BIN)/python -c "from mhbench.run.shape import write_schema; write_schema('params.schema.json')"
+endif
+
+hooks: $(READY)  ## have git check params.yaml, and export, before every commit
+	git config core.hooksPath .githooks
 
 licences: $(READY)  ## what every pinned requirement says of its licence
 	$(BIN)/python tests/check_licences.py

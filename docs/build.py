@@ -207,16 +207,8 @@ def parameters() -> None:
     write("parameters.md", "\n".join(out))
 
 
-def main() -> int:
-    shutil.rmtree(TOP / "_docs", ignore_errors=True)
-    SOURCE.mkdir(parents=True)
-    for file in sorted((TOP / "docs").glob("*.md")):
-        shutil.copyfile(file, SOURCE / file.name)
-    notebooks()
-    executed()
-    api()
-    parameters()
-    studies()
+def built() -> int:
+    "The pages of what lies in SOURCE."
     jobs = ["-j", "2", "-q", "-c", str(TOP / "docs")]
     extra = ["-D", f"html_extra_path={SOURCE / 'extra'}"] if (SOURCE / "extra").exists() else []
     code = sphinx([*jobs, *extra, "-b", "html", "-d", str(TOP / "_docs" / "trees"), str(SOURCE), str(HTML)])
@@ -224,5 +216,21 @@ def main() -> int:
     return code
 
 
+def main(only: list[str]) -> int:
+    shutil.rmtree(TOP / "_docs", ignore_errors=True)
+    SOURCE.mkdir(parents=True)
+    if only:  # these notebooks, to look at
+        write("index.md", "# Pages\n\n" + toctree([f"/{copied((TOP / page).resolve())}" for page in only]))
+        return built()
+    for file in sorted((TOP / "docs").glob("*.md")):
+        shutil.copyfile(file, SOURCE / file.name)
+    notebooks()
+    executed()
+    api()
+    parameters()
+    studies()
+    return built()
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -1,8 +1,189 @@
-"Whoever adds a statistic, a form of answer, a preset, a stage or a study is told of every place that is left."
+"""Whoever adds a statistic, a form of answer, a preset, a stage or a study is told of every place that is left, and of
+what to do there. Each function below says of one addition: place and remedy -> whether it is done.
+"""
 
+import ast
+import json
+import re
+
+import answer_forms
+import pytest
+import yaml
 from conftest import ROOT
 
-from mhbench.run.shape import stale_cells
+from mhbench.ask import parse
+from mhbench.ask.providers import presets
+from mhbench.report.page import GLOSSARY
+from mhbench.run.graph import pipeline
+from mhbench.run.shape import stage_classes, stale_cells
+from mhbench.studies.registry import studies
+
+
+def text(*path: str) -> str:
+    file = ROOT.joinpath(*path)
+    return file.read_text(encoding="utf-8") if file.exists() else ""
+
+
+PARAMS = yaml.safe_load(text("params.yaml"))
+TESTS = {
+    f: f.read_text(encoding="utf-8") for f in (ROOT / "tests").rglob("test_*.py") if f.name != "test_contributing.py"
+}
+TESTED = "\n".join(TESTS.values())
+
+
+def told(what: str, places: dict[str, bool]) -> str:
+    "What is left, a line each; nothing where all is done."
+    left = [place for place, done in places.items() if not done]
+    return f"{what} is not everywhere yet:\n  " + "\n  ".join(left) if left else ""
+
+
+def of_a_study(name: str) -> dict[str, bool]:
+    return {
+        f"mhbench/studies/{name}/demo: a synthetic bank with a canary, then `make data-update`": (
+            ROOT / "mhbench" / "studies" / name / "demo"
+        ).is_dir(),
+        f"mhbench/studies/{name}/recipe.yaml: what a real corpus of it goes through": bool(
+            text("mhbench", "studies", name, "recipe.yaml")
+        ),
+        f"params.yaml: an entry studies.{name}, then `mhbench select --demo`": name in PARAMS["studies"],
+        f"docs/studies.yaml: a paragraph {name}": name in yaml.safe_load(text("docs", "studies.yaml")),
+        "docs/papers.yaml: its tables and figures, and what makes each": name
+        in yaml.safe_load(text("docs", "papers.yaml")),
+        "docs/build.py: its name in STUDIES": f'"{name}": ' in text("docs", "build.py"),
+        f"tests/test_sources_{name}.py, or another test_*{name}*.py": any(name in f.stem.split("_") for f in TESTS),
+    }
+
+
+def of_a_stage(name: str) -> dict[str, bool]:
+    declared = pipeline(ROOT)
+    reported = {f"results/{name}", f"results/text/{name}"} & set(declared["report"]["deps"])
+    return {
+        f"nbs/stages/{name}.ipynb: a notebook that begins with **The question.**": "**The question.**"
+        in text("nbs", "stages", f"{name}.ipynb"),
+        f"dvc.yaml: an entry stages.{name}": name in declared,
+        "dvc.yaml: its results among the deps of stages.report, from which their order comes": name == "report"
+        or bool(reported),
+        "nbs/steps/32_parameters.ipynb, or the folder of its study: a class of its parameters": name in stage_classes(),
+        f"params.yaml: a section {name}, at the top or in a study": name in PARAMS
+        or any(name in sections for sections in PARAMS["studies"].values()),
+        f"reports/{name}: the demo's notebooks, by `make readers STAGE={name}`": name == "report"
+        or bool([*(ROOT / "reports").glob(f"{name}/*")]),
+    }
+
+
+def of_a_preset(kind: str) -> dict[str, bool]:
+    return {
+        f"nbs/index.ipynb: `{kind}` among the kinds of endpoints, then `make readme`": f"`{kind}`" in text("README.md")
+        or f"kind: {kind}" in text("README.md"),
+        f"tests: a test that names the kind {kind}": re.search(rf"\b{kind}\b", TESTED) is not None,
+    }
+
+
+def plain_words(name: str) -> str:
+    "`Cohen's kappa` and `cohen_kappa` alike."
+    return " ".join(re.sub(r"'s\b|[_-]", " ", name.casefold()).split())
+
+
+def of_a_measure(name: str) -> dict[str, bool]:
+    "A main number of a stage, as the first page of the report calls it."
+    words = [plain_words(w) for key in GLOSSARY for w in key.split(",")]
+    known = any(re.search(rf"\b{re.escape(w)}\b", plain_words(name)) for w in words)
+    plain = re.match(PLAIN, name)
+    return {f"nbs/report/11_page.ipynb: an entry of GLOSSARY for {name!r}, or PLAIN here": bool(known or plain)}
+
+
+# Words that say by themselves what they count.
+PLAIN = (
+    r"accuracy|agreement$|consistency$|share judged correct|mean score|free-form inconsistency|similarity of"
+    r"|.*: (pairs of levels that differ|largest difference)|creator's answer preferred|the source's own labels"
+)
+
+
+def of_a_statistic(module: str, name: str) -> dict[str, bool]:
+    notebook = re.search(r"File to edit: (?:\.\./)*(nbs/\S+\.ipynb)", text("mhbench", "stats", f"{module}.py"))
+    cells = json.loads(text(notebook[1]))["cells"] if notebook else []
+    sources = ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
+    shown = any(re.search(rf"\b{name}\b", s) for s in sources if not s.lstrip().startswith("#| export"))
+    return {
+        f"{notebook[1] if notebook else 'nbs/stats'}: an example of {name}, and a check against a known value": shown
+        or re.search(rf"\b{name}\b", TESTED) is not None
+    }
+
+
+def of_a_form(name: str) -> dict[str, bool]:
+    place = f"tests/data/answer_forms_added.jsonl: a row with an answer of the form {name!r}, and its letters"
+    return {place: name in MATCHED}
+
+
+def matched() -> set[str]:
+    "The forms of answers that occur in a row of the corpora."
+    found = set()
+    for file in answer_forms.FILES:
+        for row in answer_forms.read_forms(file):
+            plain, _ = parse._plain(row["text"], parse._options(tuple(row["options"]), row["numbered"]))
+            found |= {form.name for form, pattern in parse._patterns() if pattern.search(plain)}
+    return found
+
+
+MATCHED = matched()
+
+
+def statistics() -> list[tuple[str, str]]:
+    out = []
+    for file in sorted((ROOT / "mhbench" / "stats").glob("[a-z]*.py")):
+        nodes = ast.parse(file.read_text(encoding="utf-8")).body
+        out += [(file.stem, n.name) for n in nodes if isinstance(n, ast.FunctionDef) and not n.name.startswith("_")]
+    return out
+
+
+def measures() -> list[str]:
+    by_study = json.loads(text("results", "metrics", "headline.json"))
+    return sorted({name.split(",")[0] for s in by_study.values() for stage in s.values() for name in stage})
+
+
+@pytest.mark.parametrize("name", [s.name for s in studies()])
+def test_a_study_is_everywhere(name):
+    left = told(f"the study {name}", of_a_study(name))
+    assert not left, left
+
+
+@pytest.mark.parametrize("name", stage_classes())
+def test_a_stage_is_everywhere(name):
+    left = told(f"the stage {name}", of_a_stage(name))
+    assert not left, left
+
+
+@pytest.mark.parametrize("kind", presets())
+def test_a_preset_is_everywhere(kind):
+    left = told(f"the preset {kind}", of_a_preset(kind))
+    assert not left, left
+
+
+@pytest.mark.parametrize("measure", measures())
+def test_a_measure_is_explained(measure):
+    left = told(f"the measure {measure}", of_a_measure(measure))
+    assert not left, left
+
+
+@pytest.mark.parametrize(("module", "name"), statistics())
+def test_a_statistic_is_shown(module, name):
+    left = told(f"the statistic {name}", of_a_statistic(module, name))
+    assert not left, left
+
+
+@pytest.mark.parametrize("name", [form.name for form in parse.FORMS])
+def test_a_form_of_answer_has_a_row(name):
+    left = told(f"the form {name}", of_a_form(name))
+    assert not left, left
+
+
+def test_what_is_nowhere_is_told_of_every_place():
+    "A test that cannot fail is none: of an addition that nobody has made, every place is named with its remedy."
+    nowhere = [of_a_study("nowhere"), of_a_stage("nowhere"), of_a_preset("new-kind"), of_a_measure("new index")]
+    nowhere += [of_a_statistic("estimate", "new_index"), of_a_form("new form")]
+    for places in nowhere:
+        assert not any(places.values()), [place for place, done in places.items() if done]
+        assert told("it", places).count("\n") == len(places)
 
 
 def test_the_cell_of_parameters_says_what_the_class_declares():

@@ -205,6 +205,7 @@ GLOSSARY = {
     " that is right of the answers that were read, and the bounds.",
     "failed, missing": "A request that got no answer, and an item of which all requests did. They are in no share.",
     "n_by_rule": "Verdicts on answers that are empty or refusals: 0 points, or Incorrect, and no judge asked.",
+    "subset accuracy": "The share of answers that name every label of the key and no other.",
     "macro F1": "Precision and recall joined, averaged over the letters; 1 is best.",
     "cross-entropy, Brier score": "How far probabilities are from the key, or from people's spread; 0 is best.",
     "expected calibration error": "How far what a model says of its sureness is from how often it is right, without the"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,12 @@ def executed_notebooks(run: dict) -> dict[str, Path]:
     return out
 
 # %% ../../nbs/run/17_export.ipynb #c539d52b
-def publish(to: str | Path = "reports", *, params: str | Path = "params.yaml") -> list[Path]:  # the files written
+def publish(
+    to: str | Path = "reports",
+    stages: Sequence[str] = (),  # theirs alone, beside what is there; (): a folder anew, with the page
+    *,
+    params: str | Path = "params.yaml",
+) -> list[Path]:  # the files written
     """Copy a run's executed notebooks and its page.
 
     Raises: FileNotFoundError where a stage has not run; ValueError where an item of the run is protected.
@@ -56,15 +61,19 @@ def publish(to: str | Path = "reports", *, params: str | Path = "params.yaml") -
                 "report page by hand, if its authors agree"
             )
     found = executed_notebooks(run) | {"report.html": top / "results" / "report.html"}
+    if stages:
+        found = {name: file for name, file in found.items() if Path(name).parts[0].removesuffix(".ipynb") in stages}
     gone = [name for name, file in found.items() if not file.exists()]
     if gone:
         refuse(f"publish: every stage must have run; got none of {gone}; dvc repro", error=FileNotFoundError)
-    shutil.rmtree(folder, ignore_errors=True)
+    if not stages:
+        shutil.rmtree(folder, ignore_errors=True)
     for name, file in found.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, folder / name)
-    page = folder / "report.html"
-    page.write_text(page.read_text(encoding="utf-8").replace("/notebook.ipynb", ".ipynb"), encoding="utf-8")
+    if not stages:
+        page = folder / "report.html"
+        page.write_text(page.read_text(encoding="utf-8").replace("/notebook.ipynb", ".ipynb"), encoding="utf-8")
     return [folder / name for name in found]
 
 # %% ../../nbs/run/17_export.ipynb #bb7d4b96
@@ -247,10 +256,11 @@ def mlflow_run(main: pd.DataFrame, page: str | Path, uri: str, name: str = "mhbe
     "publish",
     "copy the executed notebooks and the page of the run to a folder for readers",
     PARAMS,
+    argument("stages", nargs="*", metavar="STAGE", help="theirs alone, and the page stays as it is"),
     argument("--to", default="reports"),
 )
 def _publish(a):
-    print(f"{len(publish(a.to, params=a.params))} files in {a.to}")
+    print(f"{len(publish(a.to, a.stages, params=a.params))} files in {a.to}")
 
 
 @subcommand(
