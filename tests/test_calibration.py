@@ -1,0 +1,75 @@
+"Confidence against what was right: literal versions of the formulas, and the ends of their ranges."
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from mhbench.stats.calibration import calibration_error, letter_probabilities, reliability_curve
+
+
+def literal_error(confidence, right, clusters, bins=10, level=0.95):
+    "The calibration error and its interval, one step a line, for confidences inside the bins."
+    n, names = len(confidence), sorted(set(clusters))
+    inside = [[i for i in range(n) if b / bins < confidence[i] <= (b + 1) / bins] for b in range(bins)]
+    inside = [units for units in inside if units]
+    gaps, errors, shares = [], [], []
+    for units in inside:
+        m = len(units)
+        hits = sum(right[i] for i in units)
+        middle = sum(confidence[i] for i in units) / m
+        gaps.append(hits / m - middle)
+        p = (hits + 2 * middle) / (m + 2)
+        errors.append(np.sqrt(p * (1 - p) / m))
+        shares.append(m / n)
+    seen = sum(w * abs(g) for w, g in zip(shares, gaps))
+    alone = sum((w * s) ** 2 for w, s in zip(shares, errors))
+    part = dict.fromkeys(names, 0.0)
+    for units, gap in zip(inside, gaps):
+        for i in units:
+            part[clusters[i]] += np.sign(gap) * (right[i] - confidence[i] - gap) / n
+    k = len(names)
+    together = k / (k - 1) * sum(x**2 for x in part.values())
+    wider = max(1.0, together / alone) if k < n else 1.0
+    spread = [s * np.sqrt(wider) for s in errors]
+    value = seen
+    for w, gap, s in zip(shares, gaps, spread):
+        g = np.sqrt(max(0.0, gap**2 - s**2))
+        value -= w * (s * np.sqrt(2 / np.pi) * np.exp(-((g / s) ** 2) / 2) - 2 * g * stats.norm.cdf(-g / s))
+    half = stats.t.ppf(0.5 + level / 2, k - 1) * np.sqrt(max(alone * wider, together))
+    low = seen - np.sqrt(2 / np.pi) * sum(w * s for w, s in zip(shares, spread)) - half
+    return max(0.0, value), max(0.0, low), min(1.0, seen + half)
+
+
+@pytest.mark.parametrize("cases", [7, 10, 60])
+def test_the_error_and_its_interval_equal_the_formulas_one_by_one(cases):
+    rng = np.random.default_rng(cases)
+    n = 120
+    of = np.arange(n) % cases
+    c = rng.uniform(0.05, 0.95, n)
+    right = (rng.random(cases) < 0.4)[of].astype(float)  # a case's answers are right or wrong together
+    e = calibration_error(c, right, clusters=of)
+    assert (e.estimate, e.ci_low, e.ci_high) == pytest.approx(literal_error(c, right, list(of)))
+    alone = calibration_error(c, right)
+    assert (alone.estimate, alone.ci_low, alone.ci_high) == pytest.approx(literal_error(c, right, list(range(n))))
+    assert alone.ci_high - alone.ci_low < e.ci_high - e.ci_low
+
+
+def test_the_interval_ends_where_an_error_can():
+    calibrated = calibration_error([0.5] * 10, [1, 0] * 5)
+    assert calibrated.ci_low == 0 and 0 < calibrated.ci_high < 1
+    wrong = calibration_error([0.99] * 9 + [0.5] * 3, [0] * 12, clusters=[0, 0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 5])
+    assert wrong.ci_high == 1 and wrong.estimate > 0.5
+
+
+def test_bins_of_equal_mass_reach_from_0_to_1():
+    curve = reliability_curve([0.2, 0.2, 0.6, 0.9], [0, 1, 1, 1], bins=2, strategy="mass")
+    assert curve.edges.tolist() == [0, 0.2, 1]
+    assert curve.count.tolist() == [2, 2] and curve.accuracy.tolist() == [0.5, 1]
+    ends = reliability_curve([0.0, 1.0], [0, 1], bins=4)
+    assert ends.count.tolist() == [1, 0, 0, 1]  # 0 is in the first bin and 1 in the last
+
+
+def test_letters_that_are_all_unlikely_have_probabilities():
+    far = letter_probabilities(np.array([[-2000.0, -2001.0, np.nan], [-1e9, -1e9, -np.inf]]))
+    assert far == pytest.approx(np.array([[1 / (1 + np.exp(-1)), 1 / (1 + np.e), 0], [0.5, 0.5, 0]]))
+    assert np.isnan(letter_probabilities(np.full((1, 3), np.nan))).all()
