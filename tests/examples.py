@@ -102,7 +102,7 @@ def notebook_functions(notebook: str) -> types.SimpleNamespace:
     return types.SimpleNamespace(**space)
 
 
-COMPARED = ("stats/", "encode/", "steps/", "ask/06_parse", "ask/05_labels")  # folders and notebooks under nbs/
+COMPARED = ("stats/", "encode/", "steps/", "tasks/", "ask/06_parse")  # folders and notebooks under nbs/
 
 
 def first_fault(notebook: Path, code=lambda cell: (cell["source"], "cell"), compared=True) -> str | None:

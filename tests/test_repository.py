@@ -69,7 +69,7 @@ def test_the_canary_is_in_every_demo_file_and_only_there(root):
 
 
 def test_export_is_in_step():
-    assert check_export.differences() == []
+    assert check_export.differences() == [], "run `make export`"
 
 
 @pytest.mark.parametrize("by", ["the last cell of a notebook", "nbdev_export"])
@@ -89,7 +89,7 @@ def test_running_all_cells_or_the_field_s_own_command_changes_no_file_of_the_pac
     subprocess.run(command, cwd=home, check=True, capture_output=True)
     files = {f.relative_to(tmp_path) for f in (tmp_path / "mhbench").rglob("*.py")}
     changed = [f for f in sorted(files) if not filecmp.cmp(root / f, tmp_path / f, shallow=False)]
-    assert files and changed == []
+    assert files and changed == [], "run `make export`"
 
 
 def test_readme_is_in_step(root):
@@ -103,7 +103,8 @@ def test_the_readme_names_every_stage_folder_and_extra(root):
     folders = {f"{f.name}/" for f in (root / "nbs").iterdir() if f.is_dir() and not f.name.startswith((".", "_"))}
     stages = set(yaml.safe_load((root / "dvc.yaml").read_text())["stages"])
     wanted = stages | folders | {f"mhbench[{e}]" for e in set(extras) - {"dev", "docs"}}
-    assert not {x for x in wanted if f"`{x}`" not in first}
+    unnamed = {x for x in wanted if f"`{x}`" not in first}
+    assert not unnamed, "name them in the tables of nbs/index.ipynb, then run `make readme`"
 
 
 def test_settings_and_pyproject_agree(root):
@@ -131,7 +132,8 @@ def test_requirements_pin_what_the_extras_name(root):
     extras = project["optional-dependencies"]
     groups = [project["dependencies"], *(extras[name] for name in extras if name != "litellm")]  # nobody needs that one
     named = [d for group in groups for d in group]
-    assert not [d for d in named if re.split(r"[<>=\[]", d)[0].lower().replace("_", "-") not in pinned]
+    unpinned = [d for d in named if re.split(r"[<>=\[]", d)[0].lower().replace("_", "-") not in pinned]
+    assert not unpinned, "give each its version in requirements.txt"
 
 
 STAGES = sorted((Path(__file__).resolve().parent.parent / "nbs" / "stages").glob("*.ipynb"))

@@ -20,8 +20,8 @@ def said(*command: str) -> str:
 
 
 def test_everything_is_formatted_at_120_columns():
-    assert said("ruff", "format", "--check", *SOURCES) == ""
-    assert said("ruff", "check", "--output-format", "concise", *SOURCES) == ""
+    assert said("ruff", "format", "--check", *SOURCES) == "", "run `make export`"
+    assert said("ruff", "check", "--output-format", "concise", *SOURCES) == "", "run `ruff check --fix nbs tests`"
 
 
 def test_the_public_functions_are_typed():
@@ -68,7 +68,9 @@ def test_what_readers_see_is_what_the_stages_are():
         ran = [
             c for c in cells if c["cell_type"] == "code" and "injected-parameters" not in c["metadata"].get("tags", [])
         ]
-        assert ["".join(c["source"]) for c in ran] == code_cells(ROOT / "nbs" / "stages" / f"{stage}.ipynb"), executed
+        assert ["".join(c["source"]) for c in ran] == code_cells(ROOT / "nbs" / "stages" / f"{stage}.ipynb"), (
+            f"{executed}: run `make readers`"
+        )
         outputs = [o for c in ran for o in c["outputs"]]
         assert not [o for o in outputs if o["output_type"] == "error"], executed
         shown = [o["data"] for o in outputs if "".join(o.get("data", {}).get("text/plain", "")).startswith("<Figure")]

@@ -92,13 +92,8 @@ def compare_completions(
             f"compare_completions: seconds and completions must have one entry a question each; got {len(seconds)} and "
             f"{len(completions)}"
         )
-    columns = [
-        "distance",
-        "levenshtein",
-        "levenshtein_other",
-        "levenshtein_rank",
-        *(["embedding", "embedding_other", "embedding_rank"] if encoder is not None else []),
-    ]
+    columns = ["distance", "levenshtein", "levenshtein_other", "levenshtein_rank"]
+    columns += ["embedding", "embedding_other", "embedding_rank"] if encoder is not None else []
     table = pd.DataFrame(math.nan, index=range(len(seconds)), columns=columns)
     halves = {i: s for i, s in enumerate(seconds) if s}
     said = {i: c for i, c in enumerate(completions) if c and c.strip()}
@@ -121,15 +116,10 @@ def compare_completions(
             x = np.reshape(score, (len(rows), len(steps)))
             for suffix, values in _ranked(x[:, 0], x[:, 1:]).items():
                 table.loc[rows, name + suffix] = values
-    flagged = {
-        f"{name} > {t:g}": int((table[name] > t).sum())
-        for name in ("levenshtein", "embedding")
-        if name in table
-        for t in thresholds
-    }
-    return Completions(
-        table, flagged, len(rows), {"too short": len(seconds) - len(halves), "no completion": len(silent)}
-    )
+    measures = [name for name in ("levenshtein", "embedding") if name in table]
+    flagged = {f"{name} > {t:g}": int((table[name] > t).sum()) for name in measures for t in thresholds}
+    skipped = {"too short": len(seconds) - len(halves), "no completion": len(silent)}
+    return Completions(table, flagged, len(rows), skipped)
 
 # %% ../../nbs/steps/10_contamination.ipynb #29ee02c7
 class SecondHalves(NamedTuple):
@@ -156,12 +146,10 @@ def completion_requests(items: Sequence[Item], *, prompts_dir: str | Path | None
     text = prompts._load(path, {"about", "system", "user"})
 
     def request(item, first, second):
-        messages = [
-            {"role": r, "content": render(text[r], {"first": first}, name)} for r in ("system", "user") if r in text
-        ]
-        return Request(
-            f"{item.item_id}/second_half", messages, {"temperature": 0.0, "max_tokens": 16 + 3 * len(second.split())}
-        )
+        roles = [r for r in ("system", "user") if r in text]
+        messages = [{"role": r, "content": render(text[r], {"first": first}, name)} for r in roles]
+        sampling = {"temperature": 0.0, "max_tokens": 16 + 3 * len(second.split())}
+        return Request(f"{item.item_id}/second_half", messages, sampling)
 
     return [request(i, *h) for i in items if (h := halves(i.question))]
 
@@ -184,12 +172,9 @@ def complete(
     asked = completion_requests(items, prompts_dir=prompts_dir)
     answers = list(heard(ask(asked, model, endpoint, cache=cache, **ask_options), model))
     wrote = iter([a.text if a.status in ("ok", "truncated") else None for a in answers])
-    return SecondHalves(
-        [h[1] if h else None for h in cut],
-        [next(wrote) if h else None for h in cut],
-        answers,
-        dict(Counter(a.status for a in answers)),
-    )
+    seconds = [h[1] if h else None for h in cut]
+    completions = [next(wrote) if h else None for h in cut]
+    return SecondHalves(seconds, completions, answers, dict(Counter(a.status for a in answers)))
 
 # %% ../../nbs/steps/10_contamination.ipynb #81686467
 def min_k(
@@ -246,20 +231,13 @@ def ask_logprobs(
     Raises: what `ask` raises.
     """
     if endpoint.prompt_logprobs == "none":
-        return Likelihoods(
-            [None] * len(texts),
-            [],
-            {},
-            f"the endpoint {endpoint.name} gives no log-probabilities of a prompt, and no local model is named",
-        )
+        why = f"the endpoint {endpoint.name} gives no log-probabilities of a prompt, and no local model is named"
+        return Likelihoods([None] * len(texts), [], {}, why)
     answers = list(ask(logprob_requests(texts, endpoint), model, endpoint, cache=cache, **ask_options))
     found = [a.prompt_logprobs for a in answers]
-    return Likelihoods(
-        found,
-        answers,
-        dict(Counter(a.status for a in answers)),
-        "" if any(f is not None for f in found) or not found else next(a.error or a.status for a in answers),
-    )
+    came = not found or any(f is not None for f in found)
+    why = "" if came else answers[0].error or answers[0].status
+    return Likelihoods(found, answers, dict(Counter(a.status for a in answers)), why)
 
 # %% ../../nbs/steps/10_contamination.ipynb #6f49f4fd
 def local_logprobs(

@@ -52,18 +52,12 @@ def matched(
     scores = score_responses(items, said) if said else pd.DataFrame(columns=["item_id", "model", "correct"])
     wrong = set(zip(*(scores.loc[scores["correct"] == 0, c] for c in ("item_id", "model"))))
     faults = {q for q, _ in wrong}
-    at_fault = (
-        {i.item_id for i in draw_items([i for i in items if i.item_id in faults], n_errors, seed=seed)}
-        if n_errors != 0
-        else set()
-    )
+    faulty = [i for i in items if i.item_id in faults] if n_errors != 0 else []
+    at_fault = {i.item_id for i in draw_items(faulty, n_errors or None, seed=seed)}
     ids = {i.item_id for i in drawn}
-    return Matched(
-        drawn,
-        [r for r in written if r.item_id in ids],
-        [r for r in said if r.item_id in at_fault and (r.item_id, r.model) in wrong and (r.text or "").strip()],
-        len(meeting),
-    )
+    duelling = [r for r in written if r.item_id in ids]
+    erring = [r for r in said if r.item_id in at_fault and (r.item_id, r.model) in wrong and (r.text or "").strip()]
+    return Matched(drawn, duelling, erring, len(meeting))
 
 # %% ../../nbs/steps/09_duels.ipynb #9ca516a4
 def error_sample(
@@ -91,13 +85,9 @@ def expert_responses(
     name: str = "expert",
 ) -> list[Response]:
     "The experts' rationales as if they were a model's, for the items that have one."
-    return [
-        Response(
-            item_id=i.item_id, study=i.study, model=name, origin="recorded", mode=mode, text=i.rationale, attempts=0
-        )
-        for i in items
-        if (i.rationale or "").strip()
-    ]
+    by: dict[str, Any] = {"model": name, "origin": "recorded", "mode": mode, "attempts": 0}
+    written = [i for i in items if (i.rationale or "").strip()]
+    return [Response(item_id=i.item_id, study=i.study, text=i.rationale, **by) for i in written]
 
 
 def meeting(
@@ -129,20 +119,10 @@ def duel_table(
     met = outcomes(judgments)
     for (judge, a, b, axis), g in met.groupby(["judge", "a", "b", "axis"], sort=True, observed=True):
         known = g["consistent"].notna()
-        rows.append(
-            dict(
-                judge=judge,
-                axis=axis,
-                a=a,
-                b=b,
-                n=int(known.sum()),
-                a_wins=int((g["winner"] == a).sum()),
-                b_wins=int((g["winner"] == b).sum()),
-                ties=int((known & (g["a_first"] == "tie") & (g["b_first"] == "tie")).sum()),
-                split=int((g["consistent"] == False).sum()),
-                n_failed=int((~known).sum()),
-            )
-        )
+        wins = [(g["winner"] == name).sum() for name in (a, b)]
+        ties = (known & (g["a_first"] == "tie") & (g["b_first"] == "tie")).sum()
+        split = (g["consistent"] == False).sum()
+        rows.append((judge, axis, a, b, *map(int, (known.sum(), *wins, ties, split, (~known).sum()))))
     return pd.DataFrame(rows, columns=["judge", "axis", "a", "b", "n", "a_wins", "b_wins", "ties", "split", "n_failed"])
 
 # %% ../../nbs/steps/09_duels.ipynb #c086b09e
@@ -194,35 +174,10 @@ def duel_strengths(
             worth = Estimate.from_limits(np.nan, n=0, level=level)
             if worths is not None:
                 worth = Estimate.from_interval(interval_column(worths, k), n=worths.n)
-            rows.append(
-                dict(
-                    judge=judge,
-                    axis=axis,
-                    model=m,
-                    n_duels=int(duels[k]),
-                    n_decided=int(decided[k]),
-                    undefined=worth.undefined,
-                    **worth.row(),
-                )
-            )
-    return pd.DataFrame(
-        rows,
-        columns=[
-            "judge",
-            "axis",
-            "model",
-            "n",
-            "n_clusters",
-            "n_duels",
-            "n_decided",
-            "estimate",
-            "ci_low",
-            "ci_high",
-            "interval",
-            "level",
-            "undefined",
-        ],
-    )
+            counts = {"n_duels": int(duels[k]), "n_decided": int(decided[k]), "undefined": worth.undefined}
+            rows.append({"judge": judge, "axis": axis, "model": m} | counts | worth.row())
+    columns = ["judge", "axis", "model", "n", "n_clusters", "n_duels", "n_decided"]
+    return pd.DataFrame(rows, columns=[*columns, "estimate", "ci_low", "ci_high", "interval", "level", "undefined"])
 
 # %% ../../nbs/steps/09_duels.ipynb #57b4a169
 def _strength_interval(wins, ties, penalty, drawn, n_boot, seed, level) -> Interval:

@@ -17,7 +17,7 @@ import pandas as pd
 
 from ..ask.request import Model
 from ..errors import refuse
-from ..records.schema import Judgment, Origin, of_kind
+from ..records.schema import Judgment, Origin, frame, of_kind
 from ..stats import bias
 from ..stats.estimate import Estimate
 from .verdicts import failed_verdict
@@ -43,25 +43,8 @@ def outcomes(
         x, y = w.get(a), w.get(b)
         known = x is not None and y is not None
         rows.append((*k, a, b, x, y, (x if x == y else "tie") if known else None, (x == y) if known else None))
-    table = pd.DataFrame(
-        rows,
-        columns=[
-            "study",
-            "item_id",
-            "mode",
-            "sample",
-            "judge",
-            "rubric",
-            "axis",
-            "repeat",
-            "a",
-            "b",
-            "a_first",
-            "b_first",
-            "winner",
-            "consistent",
-        ],
-    )
+    columns = ["study", "item_id", "mode", "sample", "judge", "rubric", "axis", "repeat", "a", "b"]
+    table = pd.DataFrame(rows, columns=[*columns, "a_first", "b_first", "winner", "consistent"])
     return table.assign(axis=pd.Categorical(table["axis"], categories=table["axis"].unique(), ordered=True))
 
 # %% ../../nbs/steps/06_jury.ipynb #fd3d98fe
@@ -71,53 +54,30 @@ def position_bias_table(
     n: int = 1000,  # bootstrap replicates, over items
     seed: int = 0,
 ) -> pd.DataFrame:  # two rows a judge and axis: consistency, first
-    """How far a judge's preference hangs on which answer stands first: `mhbench.stats.bias.position_bias` for every
-    judge and
-    axis.
-    """
+    "How far a judge's preference depends on which answer stands first: `position_bias` for every judge and axis."
     rows = []
     about = ["judge", "rubric", "axis"]
     for key, g in outcomes(judgments).groupby(about, sort=True, observed=True):
 
         def seen(column, shown, other):
-            return np.array(
-                [
-                    None if w is None else {shown: "first", other: "second"}.get(w, "tie")
-                    for w, shown, other in zip(g[column], g[shown], g[other])
-                ],
-                dtype=object,
-            )
+            place = [
+                {a: "first", b: "second", None: None}.get(w, "tie") for w, a, b in zip(g[column], g[shown], g[other])
+            ]
+            return np.array(place, dtype=object)
 
         forward, backward = seen("a_first", "a", "b"), seen("b_first", "b", "a")
         failed = int(g["consistent"].isna().sum())
         nothing = Estimate.from_limits(np.nan, n=0)
         found = {"consistency": nothing, "first": nothing}
         if failed < len(g):
-            both = bias.position_bias(
-                forward, backward, n=n, seed=seed, clusters=(g["study"] + "/" + g["item_id"]).to_numpy()
-            )
+            items = (g["study"] + "/" + g["item_id"]).to_numpy()
+            both = bias.position_bias(forward, backward, n=n, seed=seed, clusters=items)
             found["consistency"] = Estimate.from_interval(both.consistency, share=True)
             found["first"] = Estimate.from_interval(both.first)
         head = dict(zip(about, key)) | {"n_pairs": len(g), "n_failed": failed}
         rows += [head | {"measure": measure} | e.row() for measure, e in found.items()]
-    return pd.DataFrame(
-        rows,
-        columns=[
-            "judge",
-            "rubric",
-            "axis",
-            "measure",
-            "n_pairs",
-            "n_failed",
-            "n",
-            "n_clusters",
-            "estimate",
-            "ci_low",
-            "ci_high",
-            "interval",
-            "level",
-        ],
-    )
+    columns = [*about, "measure", "n_pairs", "n_failed", "n", "n_clusters"]
+    return pd.DataFrame(rows, columns=[*columns, "estimate", "ci_low", "ci_high", "interval", "level"])
 
 # %% ../../nbs/steps/06_jury.ipynb #6295e73e
 def jury(
@@ -141,18 +101,16 @@ def jury(
                 f"jury: rule must be mean or median for scores and majority for the rest; got {rule!r} for kind "
                 f"{j.kind} ({j.item_id}, {j.judge})"
             )
-        groups.setdefault(
-            (j.study, j.item_id, j.model, j.other, j.mode, j.sample, j.kind, j.rubric, j.axis, j.repeat), []
-        ).append(j)
+        about = (j.study, j.item_id, j.model, j.other, j.mode, j.sample, j.kind, j.rubric, j.axis, j.repeat)
+        groups.setdefault(about, []).append(j)
     out = []
     for js in groups.values():
         one = js[0]
-        verdict = (
-            _mean([j.score for j in js if j.status == "ok"], rule, quorum)
-            if one.kind == "score"
-            else _majority([j.label for j in js if j.status == "ok"], quorum)
-        )
-        text = json.dumps({j.judge: j.label if one.kind != "score" else j.score for j in js}, ensure_ascii=False)
+        scored = one.kind == "score"
+        votes = {j.judge: j.score if scored else j.label for j in js}
+        valid = [j.score if scored else j.label for j in js if j.status == "ok"]
+        verdict = _mean(valid, rule, quorum) if scored else _majority(valid, quorum)
+        text = json.dumps(votes, ensure_ascii=False)
         shared = dict(kind=one.kind, rubric=one.rubric, axis=one.axis, other=one.other, repeat=one.repeat)
         origin: Origin = "simulated" if any(j.origin == "simulated" for j in js) else "composed"
         out.append(Judgment(**one.about, **shared, judge=name, origin=origin, text=text, attempts=0, **verdict))
@@ -185,15 +143,11 @@ def scored_alike(
     Raises: ValueError for judgments of another kind.
     """
     judgments = of_kind("scored_alike", judgments, "score")
-    t = pd.DataFrame(
-        [(j.rubric, j.judge, j.study, j.item_id, j.model, j.mode, j.sample, j.repeat, j.score) for j in judgments],
-        columns=["rubric", "judge", "study", "item_id", "model", "mode", "sample", "repeat", "score"],
-    )
+    output = ["study", "item_id", "model", "mode", "sample", "repeat"]
+    t = frame(judgments, Judgment)[["rubric", "judge", *output, "score"]]
     rows = []
     for name, g in t.groupby("rubric", sort=True):
-        wide = g.pivot(
-            index=["study", "item_id", "model", "mode", "sample", "repeat"], columns="judge", values="score"
-        ).astype(float)
+        wide = g.pivot(index=output, columns="judge", values="score").astype(float)
         for a, b in combinations(wide.columns, 2):
             d = (wide[a] - wide[b]).dropna().to_numpy()
             rows.append((name, a, b, len(d), int((d == 0).sum()), float(d.mean()) if len(d) else math.nan))
@@ -210,14 +164,9 @@ def same_lineage(
     def served(m):
         return (m.endpoint, m.served)
 
-    rows: list[tuple[str, str, str | None, str]] = [
-        (
-            x.judge,
-            x.student,
-            x.lineage,
-            "the same model" if x.same or served(j[x.judge]) == served(s[x.student]) else "the same lineage",
-        )
-        for x in bias.shared_lineage([n for n in j if n in of], [n for n in s if n in of], of)
-    ]
+    rows: list[tuple[str, str, str | None, str]] = []
+    for x in bias.shared_lineage([n for n in j if n in of], [n for n in s if n in of], of):
+        same = x.same or served(j[x.judge]) == served(s[x.student])
+        rows.append((x.judge, x.student, x.lineage, "the same model" if same else "the same lineage"))
     rows += [(a, b, None, "lineage not stated") for a in j for b in s if a not in of or b not in of]
     return pd.DataFrame(rows, columns=["judge", "model", "lineage", "relation"])
