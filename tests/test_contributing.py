@@ -121,7 +121,7 @@ def matched() -> set[str]:
     for file in answer_forms.FILES:
         for row in answer_forms.read_forms(file):
             plain, _ = parse._plain(row["text"], parse._options(tuple(row["options"]), row["numbered"]))
-            found |= {form.name for form, pattern in parse._patterns() if pattern.search(plain)}
+            found |= {form.name for form in parse.forms() if form.pattern.search(plain)}
     return found
 
 
@@ -171,7 +171,7 @@ def test_a_statistic_is_shown(module, name):
     assert not left, left
 
 
-@pytest.mark.parametrize("name", [form.name for form in parse.FORMS])
+@pytest.mark.parametrize("name", [form.name for form in parse.forms()])
 def test_a_form_of_answer_has_a_row(name):
     left = told(f"the form {name}", of_a_form(name))
     assert not left, left

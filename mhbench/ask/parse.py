@@ -5,19 +5,23 @@
 # %% ../../nbs/ask/06_parse.ipynb #7d3e8fdb
 from __future__ import annotations
 
+import importlib.resources
 import json
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple
 from unicodedata import normalize
+
+import yaml
 
 from .thinking import split_thinking
 from ..errors import refuse
 from ..records.schema import letters as option_letters
 
 # %% auto #0
-__all__ = ['FORMS', 'Parsed', 'answer_part', 'first_json', 'Form', 'statements', 'parse_choice', 'parse_choices']
+__all__ = ['Parsed', 'answer_part', 'first_json', 'Form', 'forms', 'statements', 'parse_choice', 'parse_choices']
 
 # %% ../../nbs/ask/06_parse.ipynb #39007071
 class Parsed(NamedTuple):
@@ -329,306 +333,20 @@ def _plain(answer: str, o: _Options) -> _Plain:
     return _Plain("".join(out).rstrip(), [*at, len(answer)])
 
 # %% ../../nbs/ask/06_parse.ipynb #c2f37319
-_WORDS = {
-    "ANSWER": """  # nouns for what is chosen
-        en: answers? | choices? | options? | responses? | solution | selection | pick | recommendation | prediction
-        en: guess | key | letter | drug of choice | (?:correct|right|best|most \\w{3,14}) (?:one|letter|fit|match)
-        de: antwort(?:en|möglichkeit)? | lösung | wahl | empfehlung
-        fr: réponses? | choix | (?:diagnostic|traitement) (?:de|le plus)
-        es: respuestas? | opción | opciones | elección | alternativas? | letra | (?:diagnóstico|tratamiento) (?:de|más)
-        pt: respostas? | opção | escolha | gabarito | alternativa | (?:diagnóstico|tratamento) (?:de|mais)
-        it: rispost[ae] | opzione | scelta | alternativa | (?:diagnosi|terapia|trattamento) (?:di|più)
-        nl: antwoord | optie | keuze | meest waarschijnlijke diagnose
-        sv: svar | svaret | alternativ | alternativet
-        pl: odpowiedź | odpowiedzią | opcja | wybór | diagnoza
-        cs: odpověď
-        ru: ответ | вариант | вариант ответа | выбор | диагноз | препарат выбора
-        uk: відповідь
-        tr: cevap | yanıt | seçenek
-        id: jawaban | jawabannya
-        vi: đáp án
-        fi: vastaus
-        ro: răspuns | răspunsul
-        hu: válasz
-        el: απάντηση
-        ar: الإجابة | الجواب | الاجابة | الخيار
-        fa: پاسخ
-        he: תשובה
-        hi: उत्तर
-        th: คำตอบ
-        zh: 答案 | 选项 | 選項 | 诊断 | 選擇
-        ja: 診断 | 答え | 解答 | 回答 | 正解 | 正答 | 選択肢
-        ko: 정답 | 답변 | 답""",
-    "FIELD": """  # further headings of an answer
-        en: ans | action | selected | chosen | picked | final | decision | conclusion | verdict | key | result | output
-        en: diagnosis | correct | best | most \\w{3,14} | remaining | summary | to summarize | to conclude | tl;dr
-        de: richtig | ergebnis | entscheidung | fazit
-        fr: résultat | conclusion
-        es: resultado | conclusión
-        pt: conclusão
-        it: risultato | conclusione
-        nl: conclusie""",
-    "TITLE": """  # what may stand before a label
-        en: options? | choices? | answers? | statement | response | letter | number | no\\.
-        en: (?:the )?(?:options?|choices?|answer) (?:number|letter)
-        de: antwort(?:möglichkeit)? | buchstabe | nummer
-        fr: lettre | réponse
-        es: opción | respuesta | alternativa | letra
-        pt: opção | resposta
-        it: opzione | risposta | lettera
-        nl: optie | antwoord
-        sv: alternativ | svar
-        pl: opcja | odpowiedź
-        ru: вариант | ответ
-        hu: válasz
-        vi: câu
-        zh: 选项 | 選項 | 答案 | 选择
-        ja: 選択肢""",
-    "ART": """
-        en: the
-        de: die | der | den | das
-        fr: la | le
-        es: la | el
-        pt: a | o
-        it: la | il | lo
-        nl: de | het
-        sv: den | det | en""",
-    "IS": """
-        en: is | are | (?:would|should|must|will|has to|have to)(?: therefore| thus| then)? be
-        en: (?:seems|appears)(?: to be)? | stands out as
-        de: ist | sind | wäre | lautet | lauten
-        fr: est | serait
-        es: es | son | sería | será
-        pt: é | seria | está
-        it: è | sarebbe
-        nl: luidt | zou zijn
-        sv: är | er
-        pl: to | to jest
-        cs: je
-        fi: on
-        ro: este
-        id: adalah
-        vi: là
-        el: είναι
-        ru: это
-        he: היא | הוא
-        ar: هي | هو
-        th: คือ
-        zh: 应该是 | 应是 | 应为 | 应當是 | 是 | 为 | 為
-        ja: は
-        ko: 은 | 는""",
-    "SURELY": """
-        en: most likely | likely | probably | clearly | therefore | thus | then | indeed | definitely | best
-        en: undoubtedly | obviously
-        de: also | daher | somit | eindeutig | wahrscheinlich | wohl
-        fr: donc | clairement
-        es: entonces | claramente | por lo tanto
-        pt: portanto | então
-        it: quindi | dunque
-        nl: dus""",
-    "SO": """
-        en: therefore | thus | hence | so
-        de: daher | somit
-        fr: donc
-        es: entonces | por lo tanto
-        it: quindi
-        pt: portanto
-        nl: dus
-        zh: 因此 | 所以 | 故 | → | ⇒ | => | ∴""",
-    "AND": """
-        en: and | or
-        de: und | oder
-        fr: et | ou
-        es: y | o | u
-        it: e | ed | oppure
-        sv: och | eller
-        nl: en | of
-        zh: 和 | 或 | 或者
-        ja: と | や
-        ko: 및""",
-    "OR": """
-        en: or
-        de: oder
-        fr: ou
-        es: o | u
-        it: oppure
-        sv: eller
-        nl: of
-        pl: lub
-        ru: или
-        tr: veya
-        id: atau
-        zh: 或 | 或者
-        ja: か
-        ko: 또는""",
-    "BUT": """
-        en: but | therefore | thus | hence | so
-        de: sondern | aber
-        fr: mais
-        es: pero | sino
-        pt: mas
-        it: ma
-        nl: maar
-        zh: 但 | 而是""",
-    "CHOOSE": """
-        en: choos(?:e|ing) | chosen? | select(?:ed)? | pick(?:ed)? | go(?:ing)? (?:with|for) | opt(?:ing)? for
-        en: answer(?:ing)?(?: with)? | respond with | think(?: that)? | believe | agree with | guess
-        en: say | recommend | settle on
-        en: vote for | lean(?:ing)? (?:towards?|to) | (?:start|begin) with | end up with | stick with
-        en: give | prescribe | try | use | order | offer | initiate | suggest | advise | administer
-        en: conclude(?: that)?""",
-    "CHOSEN": """  # I choose, in one word
-        de: ich (?:wähle|nehme|antworte(?: mit)?|sage|tippe auf|empfehle|entscheide mich für|würde sagen:?)
-        de: ich (?:denke|glaube|meine),?
-        fr: je (?:dirais|pense que c['’]est|choisis|choisirais|choisirai|opte pour|opterais pour|sélectionne|retiens)
-        es: diría | elijo | elegiría | escojo | escogería | selecciono | seleccionaría | opto por | optaría por
-        es: me quedo con
-        pt: eu diria | escolho | escolheria | seleciono | marco | marcaria | optaria por
-        it: direi | scelgo | sceglierei | seleziono | opto per | opterei per | rispondo
-        nl: ik (?:kies(?: voor)?|zou kiezen voor|ga voor|denk|zou zeggen)
-        sv: jag väljer | jeg (?:velger|vælger)
-        pl: wybieram
-        ru: выбираю | выберу
-        cs: volím
-        id: saya memilih
-        vi: tôi chọn
-        tr: seçiyorum
-        zh: 应?[选選](?:择|擇)?""",
-    "BEST": """  # what an option is that is chosen
-        en: correct | right | best | chosen | selected | preferred | recommended | safest | answer | choice
-        en: (?:true|one)(?=[.,!]|$)
-        en: (?:drug|treatment|test|method) of (?:first )?choice | first-line
-        en: most (?:appropriate|likely|accurate|suitable|effective|fitting|probable|plausible|helpful|relevant|useful)
-        en: (?:best |first )?next (?:best )?step
-        en: most (?:consistent|reasonable|informative|sensible|empathic|therapeutic)
-        de: richtig\\w{0,2} | korrekt\\w{0,2} | zutreffend\\w{0,2} | beste\\w{0,2} | passendste | antwort | wahl
-        de: am (?:besten|ehesten|wahrscheinlichsten)(?: geeignet)?
-        fr: correcte | bonne réponse | meilleure (?:réponse|option) | réponse correcte | plus (?:appropriée?|adaptée?)
-        es: correct[ao] | respuesta correcta | opción correcta | más (?:adecuad[ao]|apropiad[ao]|indicad[ao])
-        pt: corret[ao] | cert[ao] | (?:a )?(?:resposta|opção|alternativa) correta
-        pt: mais (?:adequad[ao]|apropriad[ao]|indicad[ao])
-        it: corrett[ao] | risposta (?:corretta|giusta) | opzione (?:corretta|migliore) | più (?:appropriat|adatt)[ao]
-        nl: juist | juiste antwoord | beste (?:antwoord|keuze|optie) | meest (?:geschikte?|passende?)
-        sv: rätt | rigtig | riktig
-        tr: doğru
-        pl: poprawna | prawidłowa
-        ru: правильный | верный | верен""",
-    "FILL": """  # what may stand before it
-        en: the | my | our | final | single | only | clearly | therefore | thus | indeed | definitely
-        en: by far | most likely | also | both | most
-        de: die | das | der | meine | am | hier | daher
-        fr: la | le | donc
-        es: el | lo | por lo tanto
-        pt: o | portanto
-        it: quindi
-        nl: het | de | dus
-        sv: en""",
-    "MOST": """  # before a diagnosis, a treatment, a step
-        en: best | correct | right | first | next | initial | single best | safest | most \\w{3,14} | likeliest
-        de: beste | richtige | wahrscheinlichste | nächste | erste | (?:am besten )?geeignet\\w*""",
-    "THING": """
-        en: diagnosis | treatment | course(?: of action)? | (?:next |first |initial )?step | intervention
-        en: approach | action | medication | drug | explanation
-        en: statement | description | management | technique | therapy | strategy
-        en: test | investigation | cause | reply | interpretation
-        de: diagnose | behandlung | aussage | maßnahme | vorgehen | schritt | therapie""",
-    "RIGHT": """  # a verdict behind an option
-        en: (?:the )?(?:most |best )?(?:correct|right|true|yes|best|appropriate|indicated|suitable)
-        en: supported | selected | chosen
-        en: (?:this is )?the (?:correct |best |right )?(?:answer|choice|option) | best (?:answer|choice|option|fit)
-        en: correct (?:answer|choice|option) | fits | matches
-        de: richtig\\w{0,2} | korrekt | ja | zutreffend | trifft zu | geeignet
-        fr: vrai | correcte? | exacte? | oui | juste
-        es: correct[ao] | verdader[ao] | sí
-        pt: corret[ao] | verdadeir[ao] | cert[ao] | sim
-        it: corrett[ao] | giust[ao] | ver[ao] | sì
-        nl: juist | goed | correct | ja
-        sv: rätt | korrekt | ja
-        pl: poprawna | poprawnie | prawidłowa | tak
-        ru: верно | правильно | да | верный | правильный
-        tr: doğru
-        zh: 正确 | 對 | 对 | ✅ | ✓ | ✔ | ☑
-        ja: 正しい | 正解 | ○
-        ko: 정답 | 맞음
-        ar: صحيح | صحيحة""",
-    "CORRECTION": """  # what takes back the answer before it
-        en: (?:oh |hmm,? |but |no,? )?wait | (?:no,? )?actually | correction | sorry | make that
-        en: (?:or|but) rather
-        en: i meant? | scratch that | strike that | oops | my (?:mistake|bad|apologies) | apologies
-        en: hold on | i misread
-        en: on (?:second thoughts?|reflection|further reflection|closer (?:look|reading)) | (?:to )?correct myself
-        en: (?:let me|i) (?:correct|reconsider|revise|rethink|change|take (?:it|that) back)
-        en: i (?:was|have been) wrong | i(?: have|['’]ve)? changed my (?:mind|answer)
-        en: (?:revised|corrected|updated|new|changed) (?:final )?(?:answer|choice) | thinking (?:about it )?again
-        nl: toch
-        de: doch | moment | korrektur | korrigier\\w* | entschuldigung | verzeihung | pardon | halt | vielmehr
-        de: ich (?:meine|meinte|korrigiere(?: mich)?) | besser gesagt | genauer gesagt | bei näherem hinsehen
-        fr: pardon | rectification | correction | en fait | finalement | plutôt | attendez
-        fr: je (?:me corrige|voulais dire)
-        es: perdón | corrección | rectifico | en realidad | mejor dicho | espera | me corrijo | quise decir
-        pt: desculpe | desculpa | correção | aliás | na verdade | ou melhor | espera | corrigindo | quis dizer
-        it: scusa | scusate | correzione | anzi | in realtà | aspetta | mi correggo | volevo dire
-        nl: correctie | eigenlijk | wacht | pardon | of liever | ik bedoel
-        sv: rättelse | vänta | förlåt | egentligen | jag menar | rettelse
-        pl: poprawka | przepraszam | właściwie | czekaj | raczej
-        ru: исправление | поправка | извините | простите | точнее | вернее | подождите | на самом деле
-        tr: pardon | düzeltme | düzeltiyorum | aslında | bekle | özür dilerim
-        en: edit | (?:up)?on (?:further |second |careful )?(?:consideration|reconsideration)
-        en: (?:let me|i(?:['’]ll)?) (?:double-?)?check
-        zh: 更正 | 不对 | 等等 | 等一下 | 抱歉 | 对不起 | 其实 | 修正 | 纠正 | 说错了
-        ja: 訂正 | いや | いえ | やっぱり | やはり | すみません | 失礼 | 間違え
-        ko: 아니 | 정정 | 다시 생각 | 죄송
-        ar: تصحيح | عفوا | عفوًا | في الواقع""",
-    "NO": """  # which takes back with a sign behind it
-        en: no | nope | rather | instead
-        de: nein
-        fr: non
-        pt: não
-        nl: nee
-        sv: nej | nei
-        pl: nie
-        ru: нет
-        tr: hayır
-        zh: 不
-        ar: لا""",
-    "CLAUSE": """  # what may begin behind a statement
-        en: because | since | as | due | given | for | rather | instead | not | over | which | that | with | in
-        en: on | at | based | according | from | when | while | whereas
-        en: although | though | but | here | and (?:not|it|this)
-        de: weil | da | nicht | denn | aufgrund | wegen | sondern | bei | statt | hier | und nicht
-        fr: car | parce | puisque | et non
-        es: porque | ya
-        pt: pois
-        it: perché | poiché
-        nl: omdat | want
-        pl: ponieważ
-        ru: потому | поскольку
-        zh: 因为 | 因為 | 而
-        ja: です | だ | である | となり | になり | でしょう
-        ko: 번 | 입니다 | 이다 | 이며
-        hi: है""",
-    "NOT": """  # what denies, supposes or doubts
-        en: not | never | neither | nor | cannot | rather than | instead of | if | whether | unless | suppose | assuming
-        en: exclude | eliminate | rule out | wrong | incorrect | false | worst | tempting | might | may | could
-        en: perhaps | maybe | possibly | unlikely | doubt | nobody | avoid | reject | \\w+n['’]t
-        de: nicht | kein\\w* | weder | noch | wenn | falls | ob | falsch\\w* | vielleicht | möglicherweise | könnte
-        de: unklar
-        fr: pas | ne | jamais | si | peut-être | pourrait | fausse
-        es: no | nunca | quizá | quizás | tal vez | podría | incorrecta
-        pt: não | talvez | poderia | incorreta | errada
-        it: non | forse | potrebbe | sbagliata | errata
-        nl: niet | geen | misschien | als | onjuiste
-        sv: inte | ikke | kanske
-        pl: nie
-        ru: не | возможно | неправильный
-        zh: 不 | 如果 | 可能 | 错误
-        ja: もし""",
-}
+_HOME = Path(str(importlib.resources.files("mhbench"))) / "ask" / "texts" / "answers"
+
+
+@lru_cache
+def _table(name: str) -> dict[str, Any]:  # words or forms
+    "A file of words or forms."
+    return yaml.load(
+        (_HOME / f"{name}.yaml").read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    )
 
 
 def _any(words: str) -> str:
     "One of these, whole words where a language has them."
-    lines = [line.strip().partition(": ")[2] for line in words.splitlines() if ": " in line]
+    lines = [line.partition(": ")[2] for line in words.splitlines()]
     given = [word for line in lines for word in line.split(" | ")]
     loose = [word for word in given if word == "=>" or re.search(f"[{_CJK}✅✓✔→⇒∴]", word)]
     whole = [word for word in given if word not in loose]
@@ -636,49 +354,24 @@ def _any(words: str) -> str:
 
 # %% ../../nbs/ask/06_parse.ipynb #7d0b3fb1
 _SIGN = "Ⓐ-Ⓩ🄰-🅉🅐-🅩"
-_PARTS = {
-    "X": rf"(?:(?:l['’]|{{ART}} |final )?(?:{{TITLE}}·){{1,2}})?[{_SIGN}]+",  # an option, by whatever names it
-    "BETWEEN": r"·(?:,·{AND}|,|/|&|;|\+|、|{AND})·",
-    "SAID": "(?P<said>{X}(?:{BETWEEN}{X}){0,25}+)",  # a list of them, taken whole
-    "LABEL": "(?P<said>(?:{TITLE}·)?[Ⓐ-Ⓩ🅐-🅩]+(?:{BETWEEN}{X}){0,25}+)",  # one that begins with a label
-    "END": (  # the end, a sign, a clause; anything where the label has its own text
-        r"(?:(?<=[🅐-🅩])|(?=·(?:$|[.,;:!)\]}\"'”’»(<。、；！…]|[-–—=](?:\s|$)|{CLAUSE}|[A-Z]\w+:|['’]d[ıiuü]r)))"
-    ),
-    "SEP": r"(?::|=>|->|→|=|[-–—](?=\s)|\n|】|(?<=ans)\.)",
-    "MORE": rf"(?:(?:\s|(?<=[{_CJK}]))(?!{{NOT}})[^\W\d_]{{1,20}})",  # a further word
-    "ASIDE": (  # to the question, in this case, given her history
-        r"(?:·,[^,.;\n]{1,60},"
-        r"| (?:to|for|in|of|among|here|that|which|from|i|we|auf|zu|für|hier|bei|von|à|para|per|voor)\b"
-        r"(?:(?!\b(?:not|nicht|wrong\w*|is|are|ist)\b)[^.;:?!\n]){0,60}?)"
-    ),
-    "I": (
-        r"(?:(?<!\w)(?:i|we|let)(?:['’](?:d|ll|m|s|ve)| (?:am|us|me|would|will|must|should|have))?"
-        r"(?: (?:have to|had to|going to|therefore|thus|then|also|definitely|strongly))? "
-        r"|(?<!\w)(?!nobody)\w{1,20} should "
-        r"|^(?=going|go |choose|select|pick))"
-    ),
-    "START": (  # of a sentence or a clause
-        r"(?:^[^\w\n]{0,9}|is why |(?<=[.!?:;,(] )(?:(?:and|und|so|but|then) )?"
-        r"|(?<!\w)(?:only|both|either|therefore|thus|so|hence|that|think|believe|say|although|though|and"
-        r"|but|case|view"
-        r"|opinion|judge?ment|here|of these"
-        r"|(?:in|for|under|with) (?!vitamin|hepatitis)\w{4,20}|however|nur|daher|also|dass|hier|que|che|dat) "
-        r"|(?<=[因所此故以，、])|(?=(?:l['’])?{TITLE} ))"
-    ),
-    "KEY": (
-        r"(?!\w*(?:incorrect|wrong|reject|eliminat|second|other|index|idx))"
-        r"(?!(?:options|choices|letters|answers_?\w+)\b)"
-        r"\w{0,20}(?:final|result|answer|choice|letter|option|select|predict|label|verdict|decision|response|antwort"
-        r"|lösung|respuesta|réponse|reponse|resposta|risposta|答案)\w{0,20}"
-    ),
-}
 
 
-def _pattern(form: str) -> re.Pattern:
+def _named_part(name: str) -> str:
+    "What stands for {NAME} in a form."
+    given = {"SIGN": _SIGN, "CJK": _CJK} | _table("forms")["parts"]
+    return _joined(given[name]) if name in given else _any(_table("words")[name])
+
+
+def _joined(pattern: str | list[str]) -> str:
+    return pattern if isinstance(pattern, str) else "".join(pattern)
+
+
+def _pattern(form: str | list[str]) -> re.Pattern:
     "A form with its words and parts in place."
-    while (filled := re.sub(r"\{([A-Z]+)\}", lambda m: _PARTS.get(m[1]) or _any(_WORDS[m[1]]), form)) != form:
-        form = filled
-    return re.compile(form.replace("·", r"\s?").replace(" ", r"\s"), re.I | re.M)
+    whole = _joined(form)
+    while (filled := re.sub(r"\{([A-Z]+)\}", lambda m: _named_part(m[1]), whole)) != whole:
+        whole = filled
+    return re.compile(whole.replace("·", r"\s?").replace(" ", r"\s"), re.I | re.M)
 
 # %% ../../nbs/ask/06_parse.ipynb #2f722b51
 class Form(NamedTuple):
@@ -686,312 +379,30 @@ class Form(NamedTuple):
 
     name: str
     how: str  # marked: anywhere in the answer; declared: in one sentence, if nothing there takes it back
-    pattern: str  # with {WORDS} and {PARTS}; a space is a space, · one or none
-    examples: tuple[str, ...]  # each of them says B
+    pattern: re.Pattern
+    examples: list[str]  # each of them says B
 
 
-FORMS = [
-    Form(
-        "box",
-        "marked",
-        r"\\(?:f?box|boxed)·\{?·{SAID}",
-        (r"\boxed{B}", r"$\boxed{\text{B. Sertraline}}$", r"\fbox{(B)}"),
-    ),
-    Form(
-        "tag",
-        "marked",
-        r"<\w{0,20}(?:answer|ans|choice|option|letter|final|result|select|response|output|antwort)\w{0,20}"
-        r"(?:>| \w{1,12}=)·{SAID}·[.:]?·(?=</|/?>|$)",
-        ("<answer>B</answer>", "<final_answer>(B) Sertraline</final_answer>", '<answer letter="B"/>', "<answer>\nB"),
-    ),
-    Form("end of a tag", "marked", "^{SAID}·</answer>", ("B</answer>",)),
-    Form(
-        "field",
-        "marked",
-        r"(?:[\"']|(?<=\{)|(?<=\{ )|^(?={KEY}·=)){KEY}[\"']?·[:=]·[\[{]?·"
-        r"(?:[\"'][\w ]{1,12}[\"']·:·)?[\"']?{SAID}{END}",
-        ('{"answer": "B"}', '{"final_answer": {"letter": "B"}}', "{answer: B}", 'answer = "B"', '{"answer": ["B"]}'),
-    ),
-    Form(
-        "true of one",
-        "marked",
-        r"(?<=[{,])[\s\"']{0,3}{SAID}[\"']?·:·(?:true|[\"']{RIGHT}[\"'])",
-        ('{"A": false, "B": true, "C": false}', '{"A": "incorrect", "B": "correct"}'),
-    ),
-    Form(
-        "signs of its own",
-        "marked",
-        r"(?:<<|\[answer\])·{SAID}·(?:>>|\[/answer)",
-        ("<<B>>", "[ANSWER] B [/ANSWER]"),
-    ),
-    Form("ticked", "marked", r"\[[x✓✔]\]·{LABEL}", ("[ ] A\n[x] B\n[ ] C",)),
-    Form("call", "marked", r"\b[a-z]+_[a-z]+{SAID}", ('submit_answer("B")',)),
-    Form("return", "marked", r"\b(?:return |print·\(?){SAID}·\)?$", ('return "B"', "print('B')")),
-]
-
-# %% ../../nbs/ask/06_parse.ipynb #0a04c070
-FORMS += [
-    Form(
-        "the answer is B",
-        "declared",
-        r"{ANSWER}(?:{ASIDE}|{MORE}{0,4}?)(?:·{IS}|['’]s)(?:·,[^,.;:\n]{1,30},|·{SURELY})?·:?·"
-        r"(?:(?:l['’]|{ART} )?{SAID}){END}",
-        (
-            "The correct answer is B.",
-            "The best option for her is therefore (B), since he asked.",
-            "Die Antwort lautet B.",
-            "La réponse la plus appropriée est l'option B.",
-            "答案是B。",
-            "정답은 B입니다.",
-        ),
-    ),
-    Form("es la B", "declared", r"^[^\w\n]{0,9}(?:es|è|é) (?:la|a) {SAID}[.!]?$", ("Es la B.",)),
-    Form("answer B is", "declared", "{ANSWER}·{SAID}(?:['’]d[ıiuü]r|·है)", ("Doğru cevap B'dir.", "सही उत्तर B है")),
-    Form(
-        "answer: B",
-        "declared",
-        rf"(?!(?:options|choices|optionen|opciones|opzioni|opções)·:(?:[^\n{_SIGN}]{{0,80}}[{_SIGN}]+){{3}})"
-        r"(?:one (?=letter))?(?:{ANSWER}|{FIELD}){MORE}{0,6}?(?:·\([^()\n]{0,60}\)|·\[[^\[\]\n]{0,60}\])?"
-        r"(?:·{IS})?·{SEP}·[<{\[]?(?:{ART} )?{SAID}{END}",
-        (
-            "Answer: B",
-            "Answer (A, B, C or D): B",
-            "Most appropriate next step: B",
-            "## Answer\n\nB",
-            "Ans. B",
-            "【答案】B",
-        ),
-    ),
-    Form(
-        "correct answer B",
-        "declared",
-        r"^[^\w\n]{0,9}(?:(?:{ART} )?{BEST} )?{ANSWER} {SAID}[.!]?$",
-        ("Correct answer B", "Doğru seçenek B."),
-    ),
-    Form("A: for answer", "declared", r"(?:^|(?<=[.?!] ))Ⓐ:·{SAID}[.!]?$", ("A: B", "Q: What is next? A: B")),
-    Form(
-        "the most likely diagnosis is B",
-        "declared",
-        r"(?:{MOST}|our|my|the) (?:\w{1,30} ){0,2}?{THING}{ASIDE}? {IS}(?: {SURELY})?·:?·(?:to )?{SAID}{END}",
-        ("The most likely diagnosis is B.", "The first drug to try is sertraline."),
-    ),
-    Form(
-        "the best of any kind is B",
-        "declared",
-        r"(?:(?:the|our|my) (?:best|correct|right|most \w{3,14}|(?:\w{4,6} )?first-line)|first-line)"
-        r"(?: (?!{NOT}|{BUT})[^\W\d_][\w-]{0,20}){1,6}? (?:is|would be|will be|should be)(?: {SURELY})?·:?·"
-        r"{SAID}{END}",
-        ("The most important test before treatment is B.", "The best way to help her is B."),
-    ),
-    Form(
-        "the correct one of any kind is sertraline",
-        "declared",
-        r"(?<!\w)the (?:correct|right) \w{1,20} (?:is|would be) {SAID}{END}",
-        ("The right dose would be sertraline.",),
-    ),
-    Form(
-        "most likely has B",
-        "declared",
-        r"\bmost likely (?:has|suffers from|represents) {SAID}{END}",
-        ("She most likely has B.",),
-    ),
-    Form(
-        "correct is B",
-        "declared",
-        r"(?:^|(?<=[.!?:;,] ))[^\w\n]{0,4}(?:{ART} )?(?:correct|right|richtig|korrekt|zutreffend|am \w{1,20}sten"
-        r"|correcta|corretta|correcte) (?:{IS}|passt) (?:{ART} )?{SAID}{END}",
-        ("Richtig ist B.", "Am besten passt B."),
-    ),
-    Form(
-        "somit ist die Antwort B",
-        "declared",
-        r"\b(?:ist|lautet|wäre) (?:die|meine) (?:\w{1,20} )?{ANSWER} (?:also |daher )?{SAID}{END}",
-        ("Somit ist die richtige Antwort B.",),
-    ),
-    Form(
-        "am besten passend ist B",
-        "declared",
-        r"(?:適切|正しい|ふさわしい)[^。、\n]{0,6}は·{SAID}{END}",
-        ("最も適切なのはBです。",),
-    ),
-]
-
-# %% ../../nbs/ask/06_parse.ipynb #a8611378
-FORMS += [
-    Form(
-        "I choose B",
-        "declared",
-        "{I}{CHOOSE}(?: |:·){SAID}{END}",
-        ("I would choose B.", "We should select (B), as he asked.", "Let's go with B.", "Going with B.", "I think B."),
-    ),
-    Form(
-        "I choose, in one word",
-        "declared",
-        "{CHOSEN}·:?·(?:{ART} )?{SAID}{END}",
-        ("Ich wähle B.", "Elijo la opción B.", "因此，应选择B。"),
-    ),
-    Form(
-        "I would B choose",
-        "declared",
-        r"(?<!\w)(?:ich (?:würde|werde|möchte)|würde ich|ik zou|jag skulle) (?:(?:mich für|auf|mit|für|voor) )?"
-        r"(?:{ART} )?{SAID} (?:wählen|nehmen|entscheiden|antworten|sagen|empfehlen|tippen|geben|kiezen|välja)(?!\w)",
-        ("Ich würde B wählen.", "Ik zou B kiezen."),
-    ),
-    Form("B I choose", "declared", "{SAID}·を(?:選|回答)", ("したがって、Bを選びます。",)),
-    Form(
-        "I would do B",
-        "declared",
-        r"(?<!\w)(?:i(?:['’]d| would| will)|\w{1,20} should) (?P<said>[🄰-🅉])(?=[.!]?$)",
-        ("I would sertraline.", "The therapist should sertraline."),  # as in: I would watch and wait
-    ),
-    Form("therefore B", "declared", r"(?:^also|{SO})·[,:]?·{SAID}[.!]{0,4}$", ("Therefore, B.", "He has a plan → B")),
-    Form(
-        "all things considered, B",
-        "declared",
-        r"^[^\w\n]{0,9}(?:given|based on|considering|according to|overall|in (?:conclusion|summary)"
-        r"|for (?:this|these) reasons?|by elimination|if (?:(?:i|we) (?:had|have|must)|forced|pressed))(?!\w)"
-        r"[^.:?\n]{0,80}[,:] {LABEL}[.!]?$",
-        ("Given the recent onset, B.", "Overall, B."),
-    ),
-    Form(
-        "it is B",
-        "declared",
-        r"(?<!\w)(?:(?:it|that|this|which|es|das)(?:['’]s|·{IS}| must be)|c['’]est"
-        r"|il s['’]agit de|es handelt sich um|si tratta (?:di|della)) (?:{SURELY} |closest to )?"
-        r"(?:{ART} )?{LABEL}{END}",
-        ("It is B.", "I think it's B.", "That would be option B.", "This should be B.", "It is likely (B)."),
-    ),
-    Form(
-        "this leaves B",
-        "declared",
-        r"(?<!\w)(?:consistent with|best (?:explained|described|represented|captured) by|(?:points?|pointing) to"
-        r"|correspond(?:s|ing)? to|vote goes to|leav(?:es?|ing)(?: us with| only)?|left with|supports?|favou?rs?"
-        r"|(?:leads?|leading|brings?|bringing|gets?) (?:me|us) to|match(?:es|ing)?(?: answer)?|comes? down to"
-        r"|narrow(?:s|ed) (?:it )?down to"
-        r"|indicat(?:es|ing)|suggest(?:s|ing)|describes|reflects|falls? on) (?:{ART} )?{LABEL}{END}",
-        ("That leaves B.", "This corresponds to option B.", "The findings are most consistent with B."),
-    ),
-    Form(
-        "not A but B",
-        "declared",
-        r"\b(?:not|nicht) {X},? (?:but|sondern) (?:rather )?{SAID}{END}",
-        ("It is not A but B.",),
-    ),
-    Form(
-        "no, B",
-        "declared",
-        r"(?:{CORRECTION}(?: (?![🄰-🅉])|(?<=[一-鿿])|·[,:;.!、，–—-]{1,4}·)"
-        r"|{NO}·[,:;.!、，–—-]{1,4}·)(?:·[,:;.!、，–—-]{1,4}·){0,3}"
-        r"(?:{NO}[, ]·)?(?:(?:(?<=[^\w\s])|(?<=[^\w\s]\s))(?:应该?是|{IS} ))?(?:{ART} )?{SAID}{END}",
-        ("No, B.", "Sorry, I meant B.", "A, scratch that: B", "Nein, doch B."),
-    ),
-]
-
-# %% ../../nbs/ask/06_parse.ipynb #f3ee9a1a
-FORMS += [
-    Form(
-        "B is correct",
-        "declared",
-        r"{START}{SAID}(?:,?·{IS}|·[-–—:]| was| (?:would|should) be) (?:{FILL} ){0,4}{BEST}(?: {ANSWER})?(?![-\w])"
-        r"(?! that\b)(?! (?:in|when|where|bei|for) (?!th(?:is|e|ese|ose)\b|our|his|her|dies|my|me\b))",
-        (
-            "B is correct.",
-            "Option B is the best choice.",
-            "I think B is right.",
-            "B - the best choice",
-            "B est la bonne réponse.",
-        ),
-    ),
-    Form(
-        "B is correct, without spaces",
-        "declared",
-        r"{SAID}·(?:选项|項|项)?·(?:是|为|為|が|は|가|이|은|는)?·(?:最も|もっとも|一番|最|가장 )?"
-        r"(?:正[确確]|合适|恰当|佳|正しい|正解|適切|정답|옳|적절)(?!で(?:は)?な|하지 않|지 않|이 아)",
-        ("选项B是正确的。", "Bが正しいです。", "B가 가장 적절합니다."),
-    ),
-    Form(
-        "B fits best",
-        "declared",
-        r"{START}{SAID}\)?,? (?:is )?(?:fits? (?:[^.,;:?\n]{0,30} )?best|it is|remains"
-        r"|(?:should|must|has to) (?:come|be \w{2,12}) first|best \w{2,12}[st]|(?:looks?|sounds|works"
-        r"|does) (?:the )?best"
-        r"|makes (?:the )?(?:most|best) sense"
-        r"|stands out|wins|all the way|first-line|(?:i think|i guess|i believe|most likely"
-        r"|probably)(?=[.!]?$)|trifft (?:am ehesten )?zu"
-        r"|passt am besten)\b",
-        ("B fits best.", "B trifft zu.", "Only B remains.", "B it is.", "B should be done first."),
-    ),
-    Form(
-        "am ehesten trifft B zu",
-        "declared",
-        r"(?:trifft|passt) (?:hier )?{SAID}(?: am (?:besten|ehesten))?(?: zu|[.!]?$)",
-        ("Am ehesten trifft Antwort B zu.",),
-    ),
-    Form(
-        "this makes B the best",
-        "declared",
-        r"\bmak(?:es|ing) {SAID} (?:{FILL} ){0,3}{BEST}",
-        ("This makes B the best choice.",),
-    ),
-    Form(
-        "this makes the answer B",
-        "declared",
-        r"\bmak(?:es|ing) the (?:\w{1,20} ){0,2}{ANSWER} {SAID}{END}",
-        ("This makes the correct answer B.",),
-    ),
-    Form(
-        "daher ist B richtig",
-        "declared",
-        r"\b(?:daher|somit|also|deshalb|folglich|damit|hier"
-        r"|nach\b[^.,;:?\n]{0,60}) ist {SAID} (?:{FILL} ){0,4}{BEST}",
-        ("Daher ist B richtig.",),
-    ),
-    Form(
-        "ich halte B für richtig",
-        "declared",
-        r"\bich halte {SAID} für (?:{FILL} ){0,4}{BEST}",
-        ("Ich halte B für richtig.",),
-    ),
-    Form(
-        "verdict behind B",
-        "declared",
-        r"(?:^[^\w\n]{0,9}|(?<=[,;] )){SAID}[^\w\n✅✓✔❌✗✘]{0,5}·(?:(?:\(|:)?·{RIGHT}(?=·(?:$|[.,;:!)✅✓✔–—-]))"
-        rf"|[^\n❌✗✘{_SIGN}]{{0,80}}[✅✓✔☑])",
-        (
-            "A: incorrect\nB: correct\nC: incorrect",
-            "A ❌\nB ✅",
-            "A. Lithium\nB. Sertraline (correct)",
-            "| A | toxic | ❌ |\n| B | first line | ✅ |",
-        ),
-    ),
-]
+@lru_cache
+def forms() -> list[Form]:
+    "Every way to state an answer that the parser knows."
+    return [Form(**entry | {"pattern": _pattern(entry["pattern"])}) for entry in _table("forms")["forms"]]
 
 # %% ../../nbs/ask/06_parse.ipynb #04603ad8
-_BEFORE = [
-    _pattern(r"{NOT}(?:(?!{BUT})[^.;,:\n，]){0,40}\Z"),  # in its clause, a word that denies, supposes or doubts
-    _pattern(  # what others say
-        r"(?<!\w)(?:some|others|people|students|many|manche|viele) (?:\w{1,20} ){0,2}"
-        r"(?:say|think|argue|claim|choose|pick|sagen|meinen)(?!\w)(?:(?!{BUT})[^.;,:\n]){0,40}\Z"
-    ),
-    _pattern(  # a word that makes it one of several: another option is B
-        r"(?<!\w)(?:an|one|another|other|first|second|third|fourth|fifth|next|last|alternative|possible|plausible"
-        r"|potential|eine|andere|weitere|erste|zweite|dritte|vierte|letzte|nächste|mögliche|autre|otra"
-        r"|altra|outra|\d(?:st|nd|rd|th))"
-        r" (?:(?:good|possible|plausible) )?\Z"
-    ),
-    _pattern(  # a first impression or a condition, with its comma: if he agrees, the answer is B
-        r"(?:(?<!\w)(?:at first(?: (?:glance|sight))?|initially|previous|perhaps|maybe|possibly|auf den ersten blick"
-        r"|zunächst|vielleicht),?|(?<!\w)(?:if|unless|wenn|falls|sofern) (?!(?:i|we|you|one) (?:had|have|look|must))"
-        r"(?:(?!(?<!\w)(?:so|therefore|thus|hence|but)(?!\w))[^.;:\n]){0,80},)·(?:\w{1,20} ){0,4}\Z"
-    ),
-]
-_AFTER = _pattern(
-    r"[^.!,;:\n]{0,40}\?|·[,(.…]{0,4}·(?:or|oder)\b|·[,(]?·(?:if|only if|unless|wenn|falls|then|dann|followed by)\b"
-    r"|·[,;(]?·(?:(?:and|und|but) )?(?:also|maybe|perhaps|possibly|alternatively|auch|vielleicht|eventuell"
-    r"|alternativ)\b"
-    r"|·[,;]·(?:and |und )?(?:then|next|dann)\b|·,?·(?:(?:but|and) so is|as well as|sondern auch|sowie)\b"
-    rf"|·[,/&]·(?:and |und )?[^\w\s]{{0,4}}[🄰-🅉]|·[<>]·[{_SIGN}]|(?:で|では)(?:は)?(?:あり|な)|가 아|이 아"
-)
+@lru_cache
+def _before() -> list[re.Pattern]:
+    "What takes a statement back from before it, in its sentence."
+    return [_pattern(form) for form in _table("forms")["before"]]
+
+
+@lru_cache
+def _after() -> re.Pattern:
+    "What takes it back from behind it."
+    return _pattern(_table("forms")["after"])
+
+
+def _taken_back(before: str) -> bool:
+    return any(pattern.search(before) for pattern in _before())
 
 # %% ../../nbs/ask/06_parse.ipynb #dbbb366c
 _BREAK = re.compile(r"[.!?;](?=\s)|[。！？；]|\n")
@@ -1061,22 +472,17 @@ def _after_correction(text: str, said: list[_Said]) -> list[_Said]:
     return [] if any(_WITHDRAWN.match(text, m.end()) for m in words) else said
 
 
-@lru_cache
-def _patterns() -> list[tuple[Form, re.Pattern]]:
-    return [(form, _pattern(form.pattern)) for form in FORMS]
-
-
 def _by_form(text: str, sentences: list[tuple[int, int]], listed: bool) -> Iterator[_Said]:
     "What the forms find, but for what is taken back."
-    for form, pattern in _patterns():
+    for form in forms():
         if form.how == "marked":
-            yield from (_found(m, form.how) for m in pattern.finditer(text))
+            yield from (_found(m, form.how) for m in form.pattern.finditer(text))
             continue
         for a, b in sentences:
-            for m in pattern.finditer(text, a, b):
+            for m in form.pattern.finditer(text, a, b):
                 before = text[max(a, m.start() - 120) : m.start()]
                 heads_list = listed and "\n" in text[m.start() : m.start("said")]  # "the answers:" and then all of them
-                if not (heads_list or any(p.search(before) for p in _BEFORE) or _AFTER.match(text, m.end())):
+                if not (heads_list or _taken_back(before) or _after().match(text, m.end())):
                     yield _found(m, form.how)
 
 # %% ../../nbs/ask/06_parse.ipynb #ecc48e1e
@@ -1182,7 +588,7 @@ def _sole(text: str, sentences: list[tuple[int, int]]) -> Iterator[_Said]:
         name = next(k for k in ("said", "titled", "named") if k in named.re.groupindex and named[k])
         start = named.start(name)
         before = sentence[max(named.start("clause"), 0) if name == "said" else 0 : start]
-        if not _PASSED.search(before) and not any(p.search(sentence[:start]) for p in _BEFORE):
+        if not _PASSED.search(before) and not _taken_back(sentence[:start]):
             yield _Said("declared", a, b, named[name], a + start)
 
 
