@@ -12,9 +12,8 @@ from itertools import islice
 from pathlib import Path
 
 from .budget import Budget, TooManyFailed
-from .cache import Cache, Row, open_cache
+from .cache import Cache, Row, new_owner, open_cache
 from .learning import Learner
-from .marks import new_owner
 from .progress import Progress
 from .queue import Job, Queue
 from .request import Answer, Endpoint, Model, Request
@@ -222,7 +221,7 @@ class Ledger:
 
     def release(self):
         "Leave what was not answered to other runs."
-        if self.asking.shares is not None and self.by_key:
+        if self.asking.shares is not None:
             try:
                 self.asking.shares.release(self.owner)
             except Exception as e:

@@ -14,7 +14,6 @@ from typing import Any
 from .by_litellm import transport_to
 from .learning import Learner
 from .ledger import Asking, Ledger
-from .marks import RENEW_S
 from .next_step import NextStep, NextSteps
 from .queue import Job, Queue
 from .request import Answer, Request, Server
@@ -205,18 +204,11 @@ class Scheduler:
             self.pump()
             self.wake.set()
 
-    def _beat(self):
-        "Let our marks hold."
-        self._later("beat", RENEW_S, self._beat)
-        if self.asking.shares is not None:
-            self.asking.shares.renew(self.ledger.owner)
-
     async def batches(self) -> AsyncGenerator[list[Answer], None]:
         "Answers in the order asked, a list at a time."
         try:
             if self.asking.shares is not None:
                 self._watch()
-                self._beat()
             while True:
                 self.wake.clear()
                 if not self.stop:

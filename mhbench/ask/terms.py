@@ -12,7 +12,7 @@ import time
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from .rows import Row
+from .cache import Row
 
 # %% auto #0
 __all__ = ['STRUCTURED', 'LIMITS', 'Terms', 'changes_of_terms', 'terms_key', 'known_terms', 'keep_terms', 'own_words', 'Refusal',

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from mhbench.ask.budget import Budget, BudgetReached
 from mhbench.ask.cache import Cache, Row
 from mhbench.ask.client import ask
+from mhbench.ask.notes import NOTES
 from mhbench.ask.reply import Malformed, read_reply, words
 from mhbench.ask.request import Answer, Request, wire
 from mhbench.ask.secrets import plain
@@ -182,7 +183,7 @@ def test_a_cached_answer_that_cannot_be_used_is_set_aside_named_and_asked_again(
         with pytest.warns(RuntimeWarning, match="cannot be used .* asked again"):
             (a,) = run([q(0)], s, cache=cache)
         assert (a.status, a.text, a.cached, len(s.asked)) == ("ok", answer_to("question 0"), False, 2)
-        assert key[:16] in cache.notes[-1]
+        assert key[:16] in NOTES[-1]
         assert cache._db.execute("SELECT count(*) FROM aside").fetchone() == (1,)
         assert run([q(0)], s, cache=cache)[0].cached
 

@@ -17,8 +17,7 @@ import pytest
 import yaml
 from conftest import BIN, ENV, ROOT
 
-from mhbench.ask import marks
-from mhbench.ask.cache import Cache, Row, prune
+from mhbench.ask.cache import Cache, Row, new_owner, prune
 from mhbench.records.answers import load_answers
 from mhbench.report.page import ReportTable, Section, html_report, write_tables
 from mhbench.run import cli
@@ -257,12 +256,12 @@ YEAR = 365 * 86400.0
 @pytest.mark.parametrize("jump", [-YEAR, -3600.0, 3600.0, YEAR])
 def test_a_clock_that_jumps_leaves_no_question_unasked(jump, tmp_path, monkeypatch):
     keys, now = [f"{i:064x}" for i in range(5)], time.time()
-    other = marks.new_owner()  # a run that lives: its marks count
     with Cache(tmp_path / "c.sqlite") as c:
-        assert c.take(keys, other).mine == set(keys)
-        assert c.take(keys, marks.new_owner()).mine == set()
-        monkeypatch.setattr(marks.time, "time", lambda: now + jump)
-        assert c.take(keys, marks.new_owner()).mine == set(keys), "a mark of another time holds nobody up"
+        with Cache(tmp_path / "c.sqlite") as other:  # a run that lives: its marks count
+            assert other.take(keys, new_owner()).mine == set(keys)
+            monkeypatch.setattr(time, "time", lambda: now + jump)
+            assert c.take(keys, new_owner()).mine == set(), "whatever the clock says"
+        assert c.take(keys, new_owner()).mine == set(keys), "the marks of a run that has ended hold nobody up"
 
 
 def test_answers_from_the_future_are_not_old(tmp_path):
