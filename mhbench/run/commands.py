@@ -255,7 +255,7 @@ def _plan(a):
 )
 def _check(a):
     from mhbench.ask.cache import cache_path
-    from mhbench.ask.negotiate import check
+    from mhbench.ask.probe import check
 
     p = load_params(root() / a.params)
     if a.model not in p["models"]:
