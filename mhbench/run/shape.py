@@ -180,8 +180,11 @@ def parameters_cell(
     parameters: type[Parameters],
 ) -> str:
     "The source of the cell tagged `parameters`."
+    own = [k for k in parameters.model_fields if k not in GIVEN]
+    given = [k for k in GIVEN if k in parameters.model_fields]
     out = []
-    for name, f in parameters.model_fields.items():
+    for name in [*given, *sorted(own, key=lambda k: k not in parameters.__annotations__)]:
+        f = parameters.model_fields[name]
         words = get_args(f.annotation) if get_origin(f.annotation) is Literal else ()
         line, told = f"{name} = {f.default!r}", ": ".join(filter(None, [", ".join(words), f.description]))
         if told and len(line) + len(told) > 116:

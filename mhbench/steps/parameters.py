@@ -23,10 +23,10 @@ __all__ = ['MOST_REPLICATES', 'Seed', 'Positive', 'NonNegative', 'Share', 'Cosin
            'Once', 'Names', 'EvaluationSets', 'Breakdowns', 'Models', 'AskedModels', 'Judges', 'Entries', 'Endpoints',
            'Families', 'CacheFile', 'Replay', 'MaxFailed', 'PromptsDir', 'Executing', 'EncoderThreshold', 'Correction',
            'Groups', 'SameModel', 'LocalModel', 'GIVEN', 'GEMMA', 'LOCAL', 'MINILM', 'ENCODER', 'GENERAL', 'OneOf',
-           'field', 'Parameters', 'PrepareParameters', 'Spending', 'GenerateParameters', 'ScoreParameters',
-           'FreeformParameters', 'JudgeParameters', 'JudgeStudyParameters', 'DuelsParameters', 'MinK',
-           'ContaminationParameters', 'FinetuneParameters', 'DemographicsParameters', 'ReasoningParameters',
-           'ReportParameters']
+           'field', 'Parameters', 'Reported', 'Answered', 'AskingParameters', 'PrepareParameters', 'Spending',
+           'GenerateParameters', 'ScoreParameters', 'FreeformParameters', 'JudgeParameters', 'JudgeStudyParameters',
+           'DuelsParameters', 'MinK', 'ContaminationParameters', 'FinetuneParameters', 'DemographicsParameters',
+           'ReasoningParameters', 'ReportParameters']
 
 # %% ../../nbs/steps/32_parameters.ipynb #de03e989
 MOST_REPLICATES = 1_000_000  # a thousand times the usual number of resamples
@@ -131,6 +131,28 @@ class Parameters(BaseModel):
     seed: Seed = 20250107
     results: str = field("", '"" takes a temporary folder and the demo')
 
+
+class Reported(Parameters):
+    "A stage that leaves estimates."
+
+    n_boot: Draws = 1000
+
+
+class Answered(Reported):
+    "A stage about what the models answered."
+
+    models: Models = ["minilm"]
+
+
+class AskingParameters(Reported):
+    "A stage that asks models of its own."
+
+    entries: Entries = {}
+    endpoints: Endpoints = {}
+    cache: CacheFile = ""
+    replay: Replay = "use"
+    max_failed: MaxFailed = 0
+
 # %% ../../nbs/steps/32_parameters.ipynb #9fe4155c
 GEMMA: dict[str, Any] = {"gemma": {"endpoint": "local", "served": "gemma-3-270m", "lineage": "gemma"}}
 LOCAL: dict[str, Any] = {"local": {"kind": "local"}}
@@ -191,12 +213,10 @@ class GenerateParameters(Parameters):
     executor: Executing = {}
 
 # %% ../../nbs/steps/32_parameters.ipynb #cbe4d0e2
-class ScoreParameters(Parameters):
+class ScoreParameters(Answered):
     "What is right."
 
     study: str = "mhqa"
-    models: Models = ["minilm"]
-    n_boot: Draws = 1000
     by: Breakdowns = ["category", "topic"]
     core: str | list[str] | None = field(None, 'the evaluation set of the main tables, e.g. "D0"; None: every item')
     groups: Groups = {}
@@ -210,20 +230,18 @@ class ScoreParameters(Parameters):
     marks: dict[str, float] = field({}, "label -> value: lines in the figure, such as a pass mark")
 
 
-class FreeformParameters(Parameters):
+class FreeformParameters(Answered):
     "Answers in a model's own words, matched with the options."
 
     study: str = "mentat"
-    models: Models = ["minilm"]
     encoder: LocalModel = field(
         "minilm", '"minilm" is the bundled one; a hub id, a folder, or {"name": ..., "layer": 40}'
     )
     executor: Executing = {}
     soft_labels: bool = field(False, "True: those that the stage preferences made of people's ratings")
-    n_boot: Draws = 1000
 
 # %% ../../nbs/steps/32_parameters.ipynb #df8c3003
-class JudgeParameters(Parameters):
+class JudgeParameters(AskingParameters):
     "Answers that another model judges."
 
     study: str = "mhqa"
@@ -238,17 +256,13 @@ class JudgeParameters(Parameters):
     entries: Entries = GEMMA
     endpoints: Endpoints = LOCAL
     lineages: Families = {"minilm": "minilm", "gemma": "gemma"}
-    cache: CacheFile = ""
-    replay: Replay = "use"
-    max_failed: MaxFailed = 0
     prompts_dir: PromptsDir = None
     repeats: Positive = field(1, "how often each judge is asked about each output")
     threshold: EncoderThreshold = 0.8
     executor: Executing = {}
-    n_boot: Draws = 1000
 
 # %% ../../nbs/steps/32_parameters.ipynb #185dbf92
-class JudgeStudyParameters(Parameters):
+class JudgeStudyParameters(AskingParameters):
     "How far a judge's verdicts hold still."
 
     study: str = "psychiatrybench"
@@ -273,16 +287,12 @@ class JudgeStudyParameters(Parameters):
     entries: Entries = MINILM
     endpoints: Endpoints = ENCODER
     lineages: Families = {"minilm": "minilm"}
-    cache: CacheFile = ""
-    replay: Replay = "use"
-    max_failed: MaxFailed = 0
     prompts_dir: PromptsDir = None
     threshold: EncoderThreshold = 0.8
     executor: Executing = {}
-    n_boot: Draws = 1000
 
 # %% ../../nbs/steps/32_parameters.ipynb #f7bc742a
-class DuelsParameters(Parameters):
+class DuelsParameters(AskingParameters):
     "Rationales that meet in pairs."
 
     study: str = "counselingbench"
@@ -296,9 +306,6 @@ class DuelsParameters(Parameters):
     entries: Entries = GEMMA
     endpoints: Endpoints = LOCAL
     lineages: Families = {"gemma": "gemma"}
-    cache: CacheFile = ""
-    replay: Replay = "use"
-    max_failed: MaxFailed = 0
     prompts_dir: PromptsDir = None
     penalty: Weight = field(0.1, "on squared log worths: finite where somebody wins every duel")
     n_boot: Draws = 200
@@ -315,7 +322,7 @@ class MinK(BaseModel):
     )
 
 
-class ContaminationParameters(Parameters):
+class ContaminationParameters(AskingParameters):
     "Whether a model completes questions that it should not know."
 
     study: str = "counselingbench"
@@ -334,14 +341,10 @@ class ContaminationParameters(Parameters):
     )
     entries: Entries = GEMMA
     endpoints: Endpoints = LOCAL
-    cache: CacheFile = ""
-    replay: Replay = "use"
-    max_failed: MaxFailed = 0
     prompts_dir: PromptsDir = None
-    n_boot: Draws = 1000
 
 # %% ../../nbs/steps/32_parameters.ipynb #831e1fa5
-class FinetuneParameters(Parameters):
+class FinetuneParameters(Reported):
     "Encoders that learn to answer."
 
     study: str = "mhqa"
@@ -366,14 +369,12 @@ class FinetuneParameters(Parameters):
     )
     n_orders: Positive = field(4, "of the options of the test part, in whole cycles; 24: all orders of four")
     runs: str = field(".mhbench/trained", "where models are kept")
-    n_boot: Draws = 1000
 
 # %% ../../nbs/steps/32_parameters.ipynb #a692c526
-class DemographicsParameters(Parameters):
+class DemographicsParameters(Answered):
     "The same question about somebody else."
 
     study: str = "mentat"
-    models: Models = ["minilm"]
     attributes: dict[str, Literal["gender", "age", "ethnicity"]] = field(
         {"D_G": "gender", "D_A": "age", "D_N": "ethnicity"}, "evaluation set -> what it varies"
     )
@@ -381,15 +382,13 @@ class DemographicsParameters(Parameters):
     method: Correction = field("holm", "of p-values, over all pairs of all sets and models")
     groups: Groups = {}
     same_model: SameModel = {}
-    n_boot: Draws = 1000
     n_permutations: Permutations = 10000
 
 # %% ../../nbs/steps/32_parameters.ipynb #303c684e
-class ReasoningParameters(Parameters):
+class ReasoningParameters(Answered):
     "Chains of reasoning, measured."
 
     study: str = "counselingbench"
-    models: Models = ["minilm"]
     encoder: LocalModel = field(
         "minilm", 'of sentences and tokens: "minilm" is the bundled one; a hub id, a folder, or {"name": ...}'
     )
@@ -407,7 +406,6 @@ class ReasoningParameters(Parameters):
         "official", "of the published code, or of a paper's text"
     )
     charted: Names = field([], "models of the radar charts; []: the four that are right most often")
-    n_boot: Draws = 1000
 
 # %% ../../nbs/steps/32_parameters.ipynb #a1703616
 class ReportParameters(Parameters):

@@ -8,17 +8,16 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from ...records.schema import Mode
-from ...steps.parameters import Correction, Draws, Models, Parameters, SameModel, field
+from ...steps.parameters import Answered, Correction, SameModel, field
 
 # %% auto #0
 __all__ = ['CompetencyParameters']
 
 # %% ../../../nbs/studies/counselingbench/09_parameters.ipynb #25e7f3d9
-class CompetencyParameters(Parameters):
+class CompetencyParameters(Answered):
     "Competencies, marks, and medical models beside the general ones that they were made from."
 
     study: str = "counselingbench"
-    models: Models = ["minilm"]
     registry: dict[str, dict[str, Any]] = field(
         {"minilm": {"medical": False, "released": None, "parameters": None}}, "what the models' entries say of them"
     )
@@ -30,4 +29,3 @@ class CompetencyParameters(Parameters):
     marks: dict[str, float] = field({"pass mark": 0.63, "expert level": 0.90}, "label -> accuracy")
     method: Correction = "holm"
     same_model: SameModel = {}
-    n_boot: Draws = 1000

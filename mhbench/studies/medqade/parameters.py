@@ -5,13 +5,13 @@
 # %% ../../../nbs/studies/medqade/10_parameters.ipynb #1b290b47
 from __future__ import annotations
 
-from ...steps.parameters import Draws, Families, Models, Parameters, Positive, field
+from ...steps.parameters import Families, Models, Positive, Reported, field
 
 # %% auto #0
 __all__ = ['PanelParameters']
 
 # %% ../../../nbs/studies/medqade/10_parameters.ipynb #ae854f32
-class PanelParameters(Parameters):
+class PanelParameters(Reported):
     "People's labels of answers, and judges beside them."
 
     study: str = "medqade"
@@ -25,4 +25,3 @@ class PanelParameters(Parameters):
     )
     pool: str | None = field(None, "the file that simulated students' answers were drawn from")
     quorum: Positive = field(2, "judges with a verdict on an answer, for their vote share")
-    n_boot: Draws = 1000

@@ -7,22 +7,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from mhbench.steps.parameters import (
-    MOST_REPLICATES,
-    Draws,
-    Names,
-    NonNegative,
-    Parameters,
-    Permutations,
-    Weight,
-    field,
-)
+from ...steps.parameters import MOST_REPLICATES, Draws, Names, NonNegative, Permutations, Reported, Weight, field
 
 # %% auto #0
 __all__ = ['PreferencesParameters', 'AgreementParameters']
 
 # %% ../../../nbs/studies/mentat/13_parameters.ipynb #3596895c
-class PreferencesParameters(Parameters):
+class PreferencesParameters(Reported):
     "Labels made of people's scores."
 
     study: str = "mentat"
@@ -43,9 +34,8 @@ class PreferencesParameters(Parameters):
     )
 
 
-class AgreementParameters(Parameters):
+class AgreementParameters(Reported):
     "Krippendorff's alpha of people's scores."
 
     study: str = "mentat"
     level: Literal["ordinal", "interval", "ratio"] = field("interval", "of the scores, for Krippendorff's alpha")
-    n_boot: Draws = 1000

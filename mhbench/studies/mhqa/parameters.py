@@ -11,18 +11,13 @@ from pydantic import Field
 
 from ...records.schema import Mode
 from mhbench.steps.parameters import (
-    CacheFile,
+    AskingParameters,
     Cosine,
-    Draws,
-    Endpoints,
-    Entries,
     LocalModel,
-    MaxFailed,
     Models,
     Names,
     Parameters,
     Positive,
-    Replay,
     Share,
     field,
 )
@@ -49,7 +44,7 @@ class CollectParameters(Parameters):
     slices: str = field(".mhbench/pubmed", "where whole slices are kept")
 
 # %% ../../../nbs/studies/mhqa/06_parameters.ipynb #c0acafab
-class ComposeParameters(Parameters):
+class ComposeParameters(AskingParameters):
     "Questions written from abstracts, and checked against them."
 
     study: str = "mhqa"
@@ -57,8 +52,6 @@ class ComposeParameters(Parameters):
     recorded: str | None = field("data/mhqa/literature/composed_demo.jsonl", "answers that were recorded; None: none")
     asked: Names = field([], "entries of models that compose and read")
     examinees: Names = field([], "entries of who answers without the abstract and with it")
-    entries: Entries = {}
-    endpoints: Endpoints = {}
     n_items: Positive | None = field(1, "articles that a model is asked about; None: all")
     together: Positive = field(1, "abstracts in a prompt")
     max_tokens: Positive | None = field(300, "of an answer")
@@ -68,13 +61,9 @@ class ComposeParameters(Parameters):
     bank: dict[str, str | list[Any] | None] = field(
         {"name": "demo-bank", "version": "0.1.0", "licence": "MIT"}, "of its card; see BankDescription"
     )
-    cache: CacheFile = ""
-    replay: Replay = "use"
-    max_failed: MaxFailed = 0
-    n_boot: Draws = 1000
 
 # %% ../../../nbs/studies/mhqa/06_parameters.ipynb #042900b6
-class KeysParameters(Parameters):
+class KeysParameters(AskingParameters):
     "What readers and reference passages make of the keys."
 
     study: str = "mhqa"
@@ -91,17 +80,11 @@ class KeysParameters(Parameters):
     near: Cosine = field(0.7, "cosine from which a passage is near")
     n_passages: Positive = field(3, "of each question")
     asked: Names = field([], "entries that read the passages; the first one's verdicts count")
-    entries: Entries = {}
-    endpoints: Endpoints = {}
     n_items: Positive | None = field(1, "questions that a model is asked about; None: all with near passages")
     max_tokens: Positive | None = 40
-    cache: CacheFile = ""
-    replay: Replay = "use"
-    max_failed: MaxFailed = 0
-    n_boot: Draws = 1000
 
 # %% ../../../nbs/studies/mhqa/06_parameters.ipynb #82151bae
-class ProfileParameters(Parameters):
+class ProfileParameters(AskingParameters):
     "What kinds of questions there are, how hard they are, and which settings flip an answer."
 
     study: str = "mhqa"
@@ -110,14 +93,8 @@ class ProfileParameters(Parameters):
         ["zero_shot", "few_shot_cot"], "of the table of flips", min_length=2, max_length=2
     )
     asked: Names = field([], "entries of models that sort the questions")
-    entries: Entries = {}
-    endpoints: Endpoints = {}
     n_items: Positive | None = field(3, "questions that are sorted, drawn by seed; None: all")
     repeats: Positive = field(2, "how often each judge is asked")
     beside: dict[str, dict[str, Any]] = field(
         {}, "name -> {loader, path, options, judged}: banks compared in difficulty; judged: false counts alone"
     )
-    cache: CacheFile = ""
-    replay: Replay = "use"
-    max_failed: MaxFailed = 0
-    n_boot: Draws = 1000

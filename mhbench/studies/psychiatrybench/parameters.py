@@ -10,20 +10,18 @@ from typing import Any
 from mhbench.steps.parameters import (
     GEMMA,
     LOCAL,
+    Answered,
     AskedModels,
-    CacheFile,
+    AskingParameters,
     Draws,
     Endpoints,
     Entries,
     Families,
     Judges,
-    MaxFailed,
     Models,
-    Parameters,
     Points,
     Positive,
     PromptsDir,
-    Replay,
     field,
 )
 
@@ -31,7 +29,7 @@ from mhbench.steps.parameters import (
 __all__ = ['ApproachParameters', 'ClassificationParameters', 'FormatsParameters', 'StandingsParameters']
 
 # %% ../../../nbs/studies/psychiatrybench/08_parameters.ipynb #a55292e3
-class ApproachParameters(Parameters):
+class ApproachParameters(AskingParameters):
     "Questions written for cases that have none."
 
     study: str = "psychiatrybench"
@@ -44,35 +42,26 @@ class ApproachParameters(Parameters):
     entries: Entries = GEMMA
     endpoints: Endpoints = LOCAL
     lineages: Families = {"minilm": "minilm", "gemma": "gemma"}
-    cache: CacheFile = ""
-    replay: Replay = "use"
-    max_failed: MaxFailed = 0
     prompts_dir: PromptsDir = None
-    n_boot: Draws = 1000
 
 # %% ../../../nbs/studies/psychiatrybench/08_parameters.ipynb #997b9dac
-class ClassificationParameters(Parameters):
+class ClassificationParameters(Answered):
     "Labels of a closed list."
 
     study: str = "psychiatrybench"
-    models: Models = ["minilm"]
-    n_boot: Draws = 1000
     most: Positive = field(5, "confusions shown, of each model and task")
 
 
-class FormatsParameters(Parameters):
+class FormatsParameters(Answered):
     "The same task in several formats."
 
     study: str = "psychiatrybench"
-    models: Models = ["minilm"]
-    n_boot: Draws = 1000
 
 # %% ../../../nbs/studies/psychiatrybench/08_parameters.ipynb #79f5c861
-class StandingsParameters(Parameters):
+class StandingsParameters(Answered):
     "Models over tasks."
 
     study: str = "psychiatrybench"
-    models: Models = ["minilm"]
     registry: dict[str, dict[str, Any]] = field(
         {"minilm": {"lineage": "minilm", "open": True, "medical": False, "released": None, "parameters": None}},
         "what the models' entries say of them",
