@@ -20,7 +20,7 @@ from ..records.schema import MODES, Item, letters
 from ..records.task import task_of
 
 # %% auto #0
-__all__ = ['bundled_texts', 'find', 'Template', 'slug', 'template', 'build', 'related']
+__all__ = ['bundled_texts', 'find', 'load_text', 'Template', 'slug', 'template', 'field_label', 'build', 'related']
 
 # %% ../../nbs/ask/02_prompts.ipynb #e9352c6a
 _PACKAGE = Path(str(importlib.resources.files("mhbench")))
@@ -88,7 +88,7 @@ def find(
     return own if own is not None and own.is_file() else bundled_texts().get(name)
 
 # %% ../../nbs/ask/02_prompts.ipynb #5cf1135b
-def _load(path: Path, known: set[str]) -> dict:
+def load_text(path: Path, known: set[str]) -> dict:
     data = _read(path, path.stat().st_mtime_ns)
     unknown = sorted(set(data) - known)
     if unknown:
@@ -153,7 +153,7 @@ def template(
         path = find(name, dir)
         if path is None:
             continue
-        data = _load(path, _ENTRIES)
+        data = load_text(path, _ENTRIES)
         modes = data.get("modes") or {}
         if own != "zero_shot" and own not in modes:
             continue
@@ -188,7 +188,7 @@ def _checked(over: dict, path: Path, mode: str) -> dict:
     return over
 
 # %% ../../nbs/ask/02_prompts.ipynb #f9f8c6b2
-def _label(field: str, labels: Mapping[str, str]) -> str:
+def field_label(field: str, labels: Mapping[str, str]) -> str:
     return labels.get(slug(field)) or (field[:1].upper() + field[1:]).replace("_", " ")
 
 
@@ -214,7 +214,7 @@ def _values(item: Item, t: Template, named: set[str]) -> dict[str, str]:
     fields = {k: v for k, v in item.context.items() if v.strip()}
     labels = _names(item, t)
     rest = [
-        render(lay["field"], {"label": _label(k, t.labels), "value": v})
+        render(lay["field"], {"label": field_label(k, t.labels), "value": v})
         for k, v in fields.items()
         if slug(k) not in shown
     ]

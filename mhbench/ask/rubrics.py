@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .prompts import _load, bundled_texts, find, slug, template
+from .prompts import bundled_texts, find, load_text, slug, template
 from ..errors import refuse
 from ..records.schema import Item
 from ..records.task import task_of
@@ -78,7 +78,7 @@ def _chain(name: str, dir: str | Path | None, language: str | None, seen: tuple 
         )
     if path in seen:
         refuse(f"rubric: extends must not come back to where it began; got {name!r} again", place=f"{path}")
-    data = _load(path, _RUBRIC)
+    data = load_text(path, _RUBRIC)
     return [*(_chain(data["extends"], dir, language, (*seen, path)) if data.get("extends") else []), path]
 
 # %% ../../nbs/ask/04_rubrics.ipynb #bbb288d8
@@ -95,7 +95,7 @@ def rubric(
     files = _chain(name, dir, language)
     d: dict[str, Any] = {}
     for f in files:
-        d |= _load(f, _RUBRIC)
+        d |= load_text(f, _RUBRIC)
     kind, where = d.get("kind"), files[-1]
     if kind not in KINDS:
         refuse(f"rubric: kind must be one of {', '.join(KINDS)}; got {kind!r}", place=f"{where}")

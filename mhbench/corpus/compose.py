@@ -25,9 +25,9 @@ from ..records.schema import Id, Item, Origin, Record, letters
 from ..records.table import folded
 
 # %% auto #0
-__all__ = ['STEPS', 'Candidate', 'making_recipe', 'prompt_hash', 'compose_requests', 'wording_fault', 'read_composed',
-           'snippet_stands', 'reading_requests', 'read_verdict', 'candidate_items', 'composers_of', 'compose_with',
-           'read_with', 'recorded_candidates', 'usable_articles', 'without_duplicates', 'funnel_table',
+__all__ = ['STEPS', 'Candidate', 'making_recipe', 'recipe_messages', 'prompt_hash', 'compose_requests', 'wording_fault',
+           'read_composed', 'snippet_stands', 'reading_requests', 'read_verdict', 'candidate_items', 'composers_of',
+           'compose_with', 'read_with', 'recorded_candidates', 'usable_articles', 'without_duplicates', 'funnel_table',
            'candidate_table', 'funnel_figure']
 
 # %% ../../nbs/corpus/05_compose.ipynb #b8b68d70
@@ -82,7 +82,7 @@ def _filled(template: str, /, **values: Any) -> str:
     return re.sub(r"\{(\w+)\}", lambda m: str(values[m[1]]) if m[1] in values else m[0], template)
 
 
-def _messages(recipe: Mapping[str, Any], **values: Any) -> list[dict[str, str]]:
+def recipe_messages(recipe: Mapping[str, Any], **values: Any) -> list[dict[str, str]]:
     user = _filled(recipe["user"], **values)
     return [{"role": "system", "content": recipe["system"].strip()}, {"role": "user", "content": user.strip()}]
 
@@ -118,7 +118,7 @@ def compose_requests(
     for start in range(0, len(with_text), together):
         group = with_text[start : start + together]
         shown = "\n".join(_filled(recipe["abstract"], **a.model_dump()) for a in group)
-        messages = _messages(recipe, n=len(group), topics=", ".join(recipe["topics"]), abstracts=shown)
+        messages = recipe_messages(recipe, n=len(group), topics=", ".join(recipe["topics"]), abstracts=shown)
         limit = {"max_tokens": max_tokens} if max_tokens else {}
         yield group, Request(f"compose/{group[0].pmid}", messages, limit, schema=schema)
 
@@ -249,7 +249,7 @@ def reading_requests(
             shown = {"options": "; ".join(c.options), "correct": c.options[ord(c.key) - 65], "id": c.pmid}
             pair = _filled(recipe["pair"], **shown, question=c.question, text=articles[c.pmid].text)
             limit = {"max_tokens": max_tokens} if max_tokens else {}
-            yield c, Request(f"validate/{c.candidate_id}", _messages(recipe, pairs=pair), limit, schema=schema)
+            yield c, Request(f"validate/{c.candidate_id}", recipe_messages(recipe, pairs=pair), limit, schema=schema)
 
 # %% ../../nbs/corpus/05_compose.ipynb #7ab02832
 def read_verdict(c: Candidate, answer: Answer, abstract: Abstract, *, reader: str) -> Candidate:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ..ask.request import Answer, Request
-from .compose import _messages
+from .compose import recipe_messages
 from ..errors import refuse
 from ..records.schema import Id, Item, Record, letters
 from ..records.table import json_rows
@@ -162,7 +162,7 @@ def passage_requests(
             "properties": {"answered": {"type": "boolean"}, "option": {"enum": [*names, ""]}},
             "required": ["answered", "option"],
         }
-        messages = _messages(
+        messages = recipe_messages(
             recipe,
             question=item.question,
             options="\n".join(f"{a}. {o}" for a, o in zip(names, item.options)),

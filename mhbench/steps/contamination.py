@@ -143,7 +143,7 @@ def completion_requests(items: Sequence[Item], *, prompts_dir: str | Path | None
     path = prompts.find(name, prompts_dir)
     if path is None:
         refuse(f"completion_requests: prompts must hold {name}; got no such file; install the package again")
-    text = prompts._load(path, {"about", "system", "user"})
+    text = prompts.load_text(path, {"about", "system", "user"})
 
     def request(item, first, second):
         roles = [r for r in ("system", "user") if r in text]

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..ask.prompts import _load, find
+from ..ask.prompts import find, load_text
 from ..errors import refuse
 from ..records.schema import Item, Response, fingerprint
 from ..records.task import task_of
@@ -31,7 +31,7 @@ def corruption_rules(
     path = find("steps/corruptions.yaml", dir)
     if path is None:
         refuse("corrupted: prompts must hold steps/corruptions.yaml; got no such file; install the package again")
-    rules = _load(path, {"about", "en", "de"})
+    rules = load_text(path, {"about", "en", "de"})
     return rules.get(language.split("-")[0].lower(), rules["en"])
 
 

@@ -25,8 +25,8 @@ from ..records.shards import merge, shard
 from ..records.task import task_of
 
 # %% auto #0
-__all__ = ['SELF_CONSISTENCY', 'DEFAULTS', 'Votes', 'Setting', 'settings', 'name', 'select_items', 'generation_requests',
-           'response', 'generate', 'merged', 'expected']
+__all__ = ['SELF_CONSISTENCY', 'DEFAULTS', 'Votes', 'Setting', 'settings', 'name', 'select_items', 'with_system',
+           'generation_requests', 'response', 'generate', 'merged', 'expected']
 
 # %% ../../nbs/steps/02_generate.ipynb #d31e3347
 SELF_CONSISTENCY = (0.2, 0.4, 0.6, 0.8, 1.0)  # temperatures of CounselingBench, five samples at each
@@ -154,7 +154,7 @@ def _room(
     return model.max_tokens.get(kind) or setting.max_tokens or budgets.get(kind)
 
 
-def _with_system(messages: list[dict[str, str]], system: str | None) -> list[dict[str, str]]:
+def with_system(messages: list[dict[str, str]], system: str | None) -> list[dict[str, str]]:
     "The model's own system text before the task's."
     if not system:
         return messages
@@ -205,7 +205,7 @@ def generation_requests(
         t = prompts.template(item, mode, language=language, dir=prompts_dir)
         if mode.startswith("few_shot") and not t.examples:
             shots = demonstrations._drawn(ordered, n, item, mode == "few_shot_cot")
-        messages = _with_system(
+        messages = with_system(
             prompts.build(item, mode, demonstrations=shots, language=language, dir=prompts_dir), model.system
         )
         for sample, temperature in setting.draws if voting is None or item.item_id in voting else setting.plain:

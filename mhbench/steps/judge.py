@@ -24,7 +24,7 @@ from ..errors import refuse
 from ..records.draw import draw_items
 from ..records.schema import Item, Judgment, Response
 from ..records.task import task_of
-from .generate import _with_system
+from .generate import with_system
 from mhbench.steps.verdicts import (
     BY_RULE,
     Case,
@@ -132,7 +132,7 @@ def _request(case: Case, judge: Model, temperature: float | None, max_tokens: in
     )
     return Request(
         who,
-        _with_system(messages(case.rubric, case.item, [answer_text(r) for r in case.responses]), judge.system),
+        with_system(messages(case.rubric, case.item, [answer_text(r) for r in case.responses]), judge.system),
         sampling,
         case.repeat,
         form,

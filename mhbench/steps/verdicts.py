@@ -108,7 +108,7 @@ def messages(rubric: Rubric, item: Item, texts: Sequence[str]) -> list[dict[str,
     labels = letters(min(len(item.options), 26))
     values = _scale(rubric) | {
         "question": item.question,
-        "context": "\n".join(f"{prompts._label(k, {})}: {v}" for k, v in item.context.items()),
+        "context": "\n".join(f"{prompts.field_label(k, {})}: {v}" for k, v in item.context.items()),
         "reference": task_of(item).reference(item),
         "rationale": item.rationale or "",
         "options": "\n".join(f"{c}: {o}" for c, o in zip(labels, item.options)),

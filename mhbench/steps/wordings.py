@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..ask.prompts import _load, find
+from ..ask.prompts import find, load_text
 from ..ask.rubrics import Rubric
 from ..errors import refuse
 
@@ -56,5 +56,5 @@ def reworded(
         path = find("steps/wordings.yaml", dir)
         if path is None:
             refuse("reworded: prompts must hold steps/wordings.yaml; got no such file; install the package again")
-        return named._replace(text={**_load(path, {"about", *PARAPHRASES})[wording]})
+        return named._replace(text={**load_text(path, {"about", *PARAPHRASES})[wording]})
     return _rescaled(named, _SCALES.get(wording, (0, 100)), wording == "flipped")

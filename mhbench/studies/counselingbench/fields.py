@@ -12,8 +12,8 @@ from typing import NamedTuple
 from ...errors import refuse
 
 # %% auto #0
-__all__ = ['COMPETENCIES', 'plain_text', 'parse_demographics', 'ethnicity_group', 'icd_blocks', 'competency', 'Resolved',
-           'break_ties']
+__all__ = ['INSTRUCTION_LINE', 'LEADING_NUMBER', 'COMPETENCIES', 'plain_text', 'parse_demographics', 'ethnicity_group',
+           'icd_blocks', 'competency', 'Resolved', 'break_ties']
 
 # %% ../../../nbs/studies/counselingbench/01_fields.ipynb #f1e19d87
 _FIELDS = {
@@ -35,8 +35,8 @@ _LABELS = {label.casefold(): field for field, labels in _FIELDS.items() for labe
 _LABEL = re.compile(
     r"(?<![\w/])(" + "|".join(re.escape(x) for x in sorted(_LABELS, key=len, reverse=True)) + r")\s*:\s*", re.I
 )
-_INSTRUCTION = re.compile(r"^\s*Refer to the following[^:]*:\s*", re.I)
-_NUMBER = re.compile(r"^\s*(?:Case\s+)?(\d+)\s+(?=\D)", re.I)
+INSTRUCTION_LINE = re.compile(r"^\s*Refer to the following[^:]*:\s*", re.I)
+LEADING_NUMBER = re.compile(r"^\s*(?:Case\s+)?(\d+)\s+(?=\D)", re.I)
 
 
 def plain_text(text: str) -> str:
@@ -50,8 +50,8 @@ def parse_demographics(text: str) -> dict[str, str]:
     `gender` and `sexual_orientation` are parted where the source gives them together. `case` is the number that the
     examination gives the case.
     """
-    text = _INSTRUCTION.sub("", plain_text(text))
-    number, parts = _NUMBER.match(text), _LABEL.split(text)
+    text = INSTRUCTION_LINE.sub("", plain_text(text))
+    number, parts = LEADING_NUMBER.match(text), _LABEL.split(text)
     out = {"case": number.group(1)} if number else {}
     for label, value in zip(parts[1::2], parts[2::2]):
         value = value.strip(" ,;\n")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pandas as pd
 
 from ...records.schema import Item
-from .fields import _INSTRUCTION, plain_text
-from .load import _question_rows
+from .fields import INSTRUCTION_LINE, plain_text
+from .load import question_rows
 
 # %% auto #0
 __all__ = ['inspect_counselingbench', 'count_cases']
@@ -25,11 +25,11 @@ def inspect_counselingbench(csv: str | Path, *, encoding: str = "utf-8-sig") -> 
     """
     out = []
     seen: dict[tuple[str, ...], str] = {}  # the questions, and where each was first
-    for place, row, _ in _question_rows(csv, encoding):
+    for place, row, _ in question_rows(csv, encoding):
         case = (
             row["publisher"],
             row["exam"],
-            _INSTRUCTION.sub("", plain_text(row["demographic"])),
+            INSTRUCTION_LINE.sub("", plain_text(row["demographic"])),
             plain_text(row["question"]),
         )
         if not case[-1]:

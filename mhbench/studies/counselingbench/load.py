@@ -19,9 +19,9 @@ from ...records.schema import Item, Origin, Rating, Record, Response, Validated,
 from ...records.table import csv_rows
 from ..corpus import Corpus, corpus_of
 from mhbench.studies.counselingbench.fields import (
-    _INSTRUCTION,
-    _NUMBER,
     COMPETENCIES,
+    INSTRUCTION_LINE,
+    LEADING_NUMBER,
     break_ties,
     competency,
     ethnicity_group,
@@ -31,7 +31,7 @@ from mhbench.studies.counselingbench.fields import (
 )
 
 # %% auto #0
-__all__ = ['ERRORS', 'CounselingRow', 'load_counselingbench', 'run_of', 'load_counselingbench_responses',
+__all__ = ['ERRORS', 'CounselingRow', 'question_rows', 'load_counselingbench', 'run_of', 'load_counselingbench_responses',
            'load_counselingbench_labels', 'ErrorRow', 'load_counselingbench_errors', 'load']
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #bfa4cb79
@@ -140,7 +140,7 @@ class CounselingRow(Record):
 
     @property
     def case_text(self) -> str:
-        return _INSTRUCTION.sub("", plain_text(self.demographic))
+        return INSTRUCTION_LINE.sub("", plain_text(self.demographic))
 
     @property
     def item_id(self) -> str:
@@ -165,7 +165,7 @@ class _Asked(CounselingRow):
 _Asked.__name__ = "CounselingRow"  # what an error calls it
 
 
-def _question_rows(path, encoding) -> Iterator[tuple[str, dict, dict]]:
+def question_rows(path, encoding) -> Iterator[tuple[str, dict, dict]]:
     for place, raw in csv_rows(path, _REQUIRED, encoding):
         row: dict[str, str | None] = {field: raw[c] for c, field in _COLUMNS.items() if c in raw}
         for field in ("correct_answer_letter", "label", "label_h", "label_s", "label_third"):
@@ -193,7 +193,7 @@ def _item(place: str, r: CounselingRow) -> dict[str, Any]:
         "conditions": " ".join(conditions),
     }
     shown = {
-        "Patient demographics": _NUMBER.sub("", r.case_text),
+        "Patient demographics": LEADING_NUMBER.sub("", r.case_text),
         "Mental status exam": r.mental_status,
         "Presenting problem": r.problem,
         "Other contexts": r.other,
@@ -234,7 +234,7 @@ def load_counselingbench(
         before: set[str] = set()
         for file in csv:
             here = []
-            for place, row, _ in _question_rows(file, encoding):
+            for place, row, _ in question_rows(file, encoding):
                 question = _row(place, row, strict=False)
                 here.append(question.item_id if question else place)
                 if here[-1] not in before:
@@ -283,7 +283,7 @@ def load_counselingbench_responses(
         named = run_of(csv)
         model, mode = model or named[0], mode or named[1]
     rows, parsed = [], {}
-    for place, row, raw in _question_rows(csv, encoding):
+    for place, row, raw in question_rows(csv, encoding):
         if "raw_pred" not in raw:
             refuse(
                 f"load_counselingbench_responses: columns must include 'raw_pred'; got {list(raw)}",
@@ -324,7 +324,7 @@ def load_counselingbench_labels(
     Raises: ValueError where the file has no labels.
     """
     rows = []
-    for place, row, raw in _question_rows(csv, encoding):
+    for place, row, raw in question_rows(csv, encoding):
         if not {"label", "label_h", "label_s"} & set(raw):
             refuse(
                 "load_counselingbench_labels: columns must include 'label', or 'label_h' and 'label_s'; got "
@@ -427,7 +427,7 @@ _HOW = {
 
 def _tie_breaks(csv: Path, strict: bool = True, encoding: str = "utf-8-sig") -> list[str]:
     "How competencies came about where the file has annotators and no final label; nothing where it has one for all."
-    rows = [_row(place, row, strict) for place, row, _ in _question_rows(csv, encoding)]
+    rows = [_row(place, row, strict) for place, row, _ in question_rows(csv, encoding)]
     found = Counter(r.resolved[1] for r in rows if r is not None)
     return [f"{found[k]} competencies without a final label: {what}" for k, what in _HOW.items() if found[k]]
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...errors import refuse
 from ...records.schema import Rating, letters, validate
-from .questions import _table
+from .questions import checked_rows
 
 # %% auto #0
 __all__ = ['ANNOTATION_COLUMNS', 'Reading', 'MAPPINGS', 'Annotations', 'scores_from_sliders', 'sliders_from_scores',
@@ -137,7 +137,7 @@ def load_annotations(
         )
     fields, left, n_rows, n_annotations = [], [], 0, 0
     for file in files:
-        rows = list(_table(file.read_bytes(), ANNOTATION_COLUMNS, ("origin",), file.name, "load_annotations"))
+        rows = list(checked_rows(file.read_bytes(), ANNOTATION_COLUMNS, ("origin",), file.name, "load_annotations"))
         n_rows += len(rows)
         raters = {r["rater_id"] for _, r in rows if r["rater_id"]}
         if len(raters) != 1:

@@ -23,7 +23,8 @@ from ...steps.variants import GENDERS
 from .archive import decrypt, read_archive
 
 # %% auto #0
-__all__ = ['MENTAT_CATEGORIES', 'MENTAT_COLUMNS', 'PLACEHOLDERS', 'RELEASE_SETS', 'load_mentat', 'load_mentat_set']
+__all__ = ['MENTAT_CATEGORIES', 'MENTAT_COLUMNS', 'PLACEHOLDERS', 'RELEASE_SETS', 'open_part', 'checked_rows', 'load_mentat',
+           'without_prompt', 'prompt_item', 'load_mentat_set']
 
 # %% ../../../nbs/studies/mentat/02_questions.ipynb #d0768219
 MENTAT_CATEGORIES = ("diagnosis", "treatment", "monitoring", "triage", "documentation")
@@ -71,12 +72,12 @@ def _find(path: str | Path, stems: tuple[str, ...], suffix: str, caller: str) ->
     return found[0]
 
 # %% ../../../nbs/studies/mentat/02_questions.ipynb #1501781b
-def _open(path: Path, password: str | None) -> bytes:
+def open_part(path: Path, password: str | None) -> bytes:
     data = path.read_bytes()
     return decrypt(data, password, path.name) if path.suffix == ".aes" else data
 
 # %% ../../../nbs/studies/mentat/02_questions.ipynb #45878289
-def _table(
+def checked_rows(
     data: bytes, columns: tuple[str, ...], optional: tuple[str, ...], name: str, caller: str
 ) -> Iterator[tuple[str, dict[str, str]]]:
     "Rows of a CSV file as (file:line, fields), its header checked."
@@ -181,7 +182,9 @@ def load_mentat(
     if sets:
         return [i for name in sets for i in load_mentat_set(path, password, name)]
     file = _find(path, ("question",), ".csv", "load_mentat")
-    rows = _table(_open(file, password), MENTAT_COLUMNS, ("", "Unnamed: 0", "canary"), file.name, "load_mentat")
+    rows = checked_rows(
+        open_part(file, password), MENTAT_COLUMNS, ("", "Unnamed: 0", "canary"), file.name, "load_mentat"
+    )
     items = validate(((place, _question(place, row)) for place, row in rows), Item, unique="item_id").records
     if not items:
         refuse("load_mentat: file must hold questions; got none", place=f"{file.name}", remedy="download it again")
@@ -210,7 +213,7 @@ _SET_COLUMNS = (
 )
 
 
-def _unprompt(row: dict, place: str) -> tuple[str, list[str]]:
+def without_prompt(row: dict, place: str) -> tuple[str, list[str]]:
     "Question and options, taken out of the prompts that they were put into."
     free = re.fullmatch(r"Question: (.*)\n\nAnswer[^\n]*", row["prompt_freeform"], re.DOTALL)
     if free is None:
@@ -232,10 +235,10 @@ def _unprompt(row: dict, place: str) -> tuple[str, list[str]]:
     return free[1], list(five.groups())
 
 # %% ../../../nbs/studies/mentat/02_questions.ipynb #7e7fad81
-def _prompt_item(place: str, row: dict, name: str, k: int, order: list[int]) -> dict:
+def prompt_item(place: str, row: dict, name: str, k: int, order: list[int]) -> dict:
     "One prompt of an evaluation set as the fields of an Item; `k` counts the prompts of its question."
     q, labels = f"mentat-{row['q_id']}", [float(x) for x in row["labels"]]
-    text, options = _unprompt(row, place)
+    text, options = without_prompt(row, place)
     variant = {"set": name, "gender": row["gender"].removeprefix("text_")}
     if row["age"] is not None:
         variant["age"] = str(int(row["age"]))
@@ -280,7 +283,7 @@ def load_mentat_set(
     file = _find(path, ("eval_data",), ".zip", "load_mentat_set")
     members = {
         m: b
-        for m, b in read_archive(_open(file, password), (".arrow",), file.name).items()
+        for m, b in read_archive(open_part(file, password), (".arrow",), file.name).items()
         if f"/{RELEASE_SETS[name]}/" in f"/{m}"
     }
     if not members:
@@ -308,6 +311,6 @@ def load_mentat_set(
         for n, row in enumerate(table.to_pylist()):
             place = f"{file.name}:{member}:row {n}"
             order = [int(k) for k in row["random_order"]]
-            rows.append((place, _prompt_item(place, row, name, seen[row["q_id"]], order)))
+            rows.append((place, prompt_item(place, row, name, seen[row["q_id"]], order)))
             seen[row["q_id"]] += 1
     return validate(rows, Item, unique="item_id").records

@@ -17,7 +17,7 @@ import pandas as pd
 
 from ...errors import refuse
 from ...records.schema import Item, Response, validate
-from .questions import RELEASE_SETS, _open, _prompt_item, _unprompt
+from .questions import RELEASE_SETS, open_part, prompt_item, without_prompt
 
 # %% auto #0
 __all__ = ['RESULT_SETS', 'pickled_table', 'result_files', 'load_mentat_results']
@@ -127,7 +127,7 @@ def load_mentat_results(
     for file, (model, name) in files.items():
         if name not in sets:
             continue
-        table = pickled_table(_open(file, password), file.name)
+        table = pickled_table(open_part(file, password), file.name)
         if gone := [c for c in _COLUMNS if c not in table]:
             refuse(
                 f"load_mentat_results: columns must include {', '.join(_COLUMNS)}; got none of {gone}", place=file.name
@@ -136,14 +136,14 @@ def load_mentat_results(
         for n, row in enumerate(table.to_dict("records")):
             place, q = f"{file.name}:row {n}", f"mentat-{row['q_id']}"
             if (name, row["prompt_mcq"]) not in ids:
-                options = _unprompt(row, place)[1]
+                options = without_prompt(row, place)[1]
                 known = base[q].options if q in base else []
                 if sorted(known) != sorted(options):
                     rule = "have the options of its question in the question file"
                     got = "others" if known else "no such question"
                     refuse(f"load_mentat_results: a prompt must {rule}; got {got}", place=place)
                 order = [known.index(o) for o in options]
-                rows.append((place, _prompt_item(place, row, name, seen[name, row["q_id"]], order)))
+                rows.append((place, prompt_item(place, row, name, seen[name, row["q_id"]], order)))
                 seen[name, row["q_id"]] += 1
                 ids[name, row["prompt_mcq"]] = rows[-1][1]["item_id"]
             whose: dict[str, Any] = {"origin": "recorded", "attempts": 0, "cost_usd": None, "model": model}

@@ -24,7 +24,7 @@ from ...records.task import task_of
 from ...stats.agreement import cohen_kappa
 from ...stats.estimate import ESTIMATE_COLUMNS, estimate
 from ...steps.answers import Asked
-from ...steps.generate import _stand_in, _with_system, response
+from ...steps.generate import _stand_in, response, with_system
 from ...steps.judge import judge, judge_requests
 
 # %% auto #0
@@ -70,7 +70,7 @@ def question_requests(
     return [
         Request(
             f"{i.study}/{i.item_id}/question/{attempt}",
-            _with_system(_first_step(i, prompts_dir), asker.system),
+            with_system(_first_step(i, prompts_dir), asker.system),
             sampling,
             attempt,
             room=room,
@@ -85,9 +85,9 @@ def _first_step(item: Item, dir: str | Path | None) -> list[dict[str, str]]:
     path = prompts.find(name, dir)
     if path is None:
         refuse(f"question_requests: prompts must hold {name}; got no such file; install the package again")
-    text = prompts._load(path, {"about", "system", "user"})
+    text = prompts.load_text(path, {"about", "system", "user"})
     values = {
-        "context": "\n".join(f"{prompts._label(k, {})}: {v}" for k, v in item.context.items()),
+        "context": "\n".join(f"{prompts.field_label(k, {})}: {v}" for k, v in item.context.items()),
         "reference": task_of(item).reference(item),
         "question": item.question,
     }

@@ -18,9 +18,9 @@ from ..mhqa.load import load_mhqa
 from mhbench.studies.psychiatrybench.rows import (
     EMI_FORMS,
     PSYCHIATRY_TASKS,
-    _ExamEMI,
-    _ExamMCQ,
-    _Row,
+    ExamEMI,
+    ExamMCQ,
+    TaskRow,
     label_lists,
 )
 
@@ -118,7 +118,7 @@ def _items_of(
 ) -> list[Item]:
     "The items of one row."
     task = row.pop("task")
-    exams: dict[str, type[_Row]] = {"mcq": _ExamMCQ, "emi": _ExamEMI}
+    exams: dict[str, type[TaskRow]] = {"mcq": ExamMCQ, "emi": ExamEMI}
     record = exams.get(row.get("format", "")) if task == "exams" else PSYCHIATRY_TASKS[task]
     if record is None:
         refuse(

@@ -20,13 +20,13 @@ from ...records.table import file_text
 from ...tasks.multi_label import parse_labels
 
 # %% auto #0
-__all__ = ['NORMAL', 'PSYCHIATRY_TASKS', 'EMI_FORMS', 'FACTS', 'label_lists']
+__all__ = ['NORMAL', 'PSYCHIATRY_TASKS', 'EMI_FORMS', 'FACTS', 'TaskRow', 'ExamMCQ', 'ExamEMI', 'label_lists']
 
 # %% ../../../nbs/studies/psychiatrybench/01_rows.ipynb #4a98f919
 _Text = Annotated[str, Field(pattern=r"\S")]
 
 
-class _Row(Record):
+class TaskRow(Record):
     id: Id
     history: _Text | None = None
     mental_state_examination: _Text | None = None
@@ -62,7 +62,7 @@ class _Row(Record):
         raise NotImplementedError
 
 # %% ../../../nbs/studies/psychiatrybench/01_rows.ipynb #2325a817
-class _Open(_Row):
+class _Open(TaskRow):
     question: _Text
     answer: _Text
 
@@ -81,7 +81,7 @@ class _FollowUp(_Open):
         return self
 
 
-class _Approach(_Row):
+class _Approach(TaskRow):
     history: _Text
     clinical_approach: _Text
     question: _Text | None = None
@@ -98,7 +98,7 @@ class _Approach(_Row):
         ]
 
 # %% ../../../nbs/studies/psychiatrybench/01_rows.ipynb #ddff4a9f
-class _Classification(_Row):
+class _Classification(TaskRow):
     history: _Text
     categories: list[_Text] | _Text  # names, or one text that lists them; none, or Normal: healthy
     disorders: list[_Text] | _Text
@@ -135,7 +135,7 @@ def _named_labels(said: list[str] | str, form: str, options: list[str], aliases:
     return names
 
 
-class _Sequential(_Row):
+class _Sequential(TaskRow):
     history: _Text
     questions: Annotated[list[_Text], Field(min_length=6, max_length=6)]
     answers: Annotated[list[_Text], Field(min_length=6, max_length=6)]
@@ -144,7 +144,7 @@ class _Sequential(_Row):
         return [dict(task="sequential", question="", stems=self.questions, key=self.answers)]
 
 
-class _Choices(_Row):
+class _Choices(TaskRow):
     choices: Annotated[dict[str, _Text], Field(min_length=2, max_length=26)]
 
     @model_validator(mode="after")
@@ -245,16 +245,16 @@ class _Separated(_Choices):
         ]
 
 
-class _ExamMCQ(_MCQ):
+class ExamMCQ(_MCQ):
     format: Literal["mcq"]
 
 
-class _ExamEMI(_EMI):
+class ExamEMI(_EMI):
     format: Literal["emi"]
 
 
 NORMAL = "Normal"  # the label, and the answer, of a healthy patient
-PSYCHIATRY_TASKS: dict[str, type[_Row]] = {
+PSYCHIATRY_TASKS: dict[str, type[TaskRow]] = {
     "diagnosis": _Open,
     "treatment": _Open,
     "treatment_follow_up": _FollowUp,
