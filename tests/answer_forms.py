@@ -5,17 +5,30 @@ none where nothing was chosen), why. The texts and options are made up.
 """
 
 import json
+import sys
 from pathlib import Path
 
 import pandas as pd
 
 from mhbench.ask.parse import parse_choice, parse_choices
 
+READ = Path(__file__).parent / "data" / "answer_forms_read.tsv"  # how each form was read when somebody last looked
 FILES = sorted((Path(__file__).parent / "data").glob("answer_forms*.jsonl"))
 
 
 def read_forms(file: Path) -> list[dict]:
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+def readings(file: Path) -> list[str]:
+    "How each form of a file is read, one line each: file, id, letters, how, the words that state it, all statements."
+    told = []
+    for row in read_forms(file):
+        parse = parse_choices if len(row["right"]) > 1 else parse_choice
+        got = parse(row["text"], row["options"], numbered=row["numbered"])
+        words = " ".join(got.evidence.split())[:80]
+        told.append("\t".join([file.stem, row["id"], "".join(got.letters), got.how, words, "; ".join(got.found)]))
+    return told
 
 
 def misread(rows: list[dict]) -> pd.DataFrame:
@@ -71,7 +84,9 @@ def recorded_mentat(folder: Path, password: str) -> pd.DataFrame:
     return pd.DataFrame(told)
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and "--store" in sys.argv:
+    READ.write_text("".join(f"{line}\n" for file in FILES for line in readings(file)), encoding="utf-8")
+elif __name__ == "__main__":
     for file in FILES:
         rows = read_forms(file)
         print(f"{file.name}\n{precision_and_recall(rows).round(3).to_string()}")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mhbench.ask.parse import (
     Parsed,
+    first_json,
     parse_choice,
     parse_choices,
 )
@@ -189,6 +190,15 @@ def test_an_options_own_words_do_not_count_as_a_letter():
     assert parse_choice("Refer to a psychiatrist", nested).letter == "B"
     assert parse_choice("Wait and see", nested).letter == "D"
     assert parse_choice("B. Refer to a psychiatrist", nested).letter == "B"
+
+
+@pytest.mark.parametrize("file", answer_forms.FILES, ids=lambda file: file.stem)
+def test_every_form_is_read_as_when_somebody_last_looked(file):
+    known = answer_forms.READ.read_text(encoding="utf-8").splitlines()
+    before = {line for line in known if line.partition("\t")[0] == file.stem}
+    now = set(answer_forms.readings(file))
+    told = "\n".join([*sorted(now ^ before)[:20], "look at each; if it is right: python tests/answer_forms.py --store"])
+    assert now == before, told
 
 
 @pytest.mark.parametrize("file", answer_forms.FILES, ids=lambda file: file.stem)
@@ -574,3 +584,19 @@ def test_bad_input_is_refused(call, words):
     with pytest.raises(ValueError) as e:
         call()
     assert words in str(e.value)
+
+
+@pytest.mark.parametrize(
+    "sign", "\U0001f151 \U0001f171 \U0001f1e7 \u24b7 \uff22 \u24d1 \U0001d401 \u2777 \u2781".split()
+)
+def test_letters_and_numbers_of_every_shape(sign):
+    "B in a circle, in a box, as a flag's letter, wide, bold; 2 in circles."
+    numbered = sign in "\u2777\u2781"
+    for text in (sign, f"({sign})", f"Answer: {sign}", f"The answer is {sign}."):
+        assert parse_choice(text, ["Valproate", "Lithium", "Placebo"], numbered=numbered).letter == "B", (text, sign)
+
+
+def test_an_empty_list_is_no_answer_and_what_follows_it_is_read():
+    assert first_json('[] {"answer": "B"}') == {"answer": "B"}
+    assert first_json('{"a": [1') is None and first_json("{} [2]") == {}
+    assert parse_choice('Excluded: []\n{"answer": "B"}', OPTIONS).letter == "B"

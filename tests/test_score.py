@@ -12,7 +12,7 @@ from mhbench.ask.refusal import is_refusal
 from mhbench.ask.request import Model
 from mhbench.records.answers import load_answers
 from mhbench.records.schema import Item, Response
-from mhbench.records.task import NOTHING
+from mhbench.records.task import NOTHING, task_of
 from mhbench.run.compare import paired_accuracies
 from mhbench.steps.accuracy import matching_table
 from mhbench.steps.between_models import model_pairs
@@ -20,6 +20,8 @@ from mhbench.steps.generate import generate
 from mhbench.steps.rates import COUNTS, about_declined, declined_table, rate_table, status_table
 from mhbench.steps.score import (
     is_correct,
+    mode_names,
+    none_read,
     outcome_counts,
     read_answer,
     scorable,
@@ -263,3 +265,113 @@ def test_a_tie_of_soft_labels_keeps_the_key_and_a_plain_top_makes_one():
     assert kept.key == ["B"] and kept.soft_labels == pytest.approx([0.4, 0.4, 0.2])
     (made,) = with_soft_labels([choice()], labels.assign(probability=[0.6, 0.2, 0.2]))
     assert made.key == ["A"] and is_correct(made, ["A"]) == 1
+
+
+def test_labels_belong_to_choices_and_other_items_stay_as_they_are():
+    labels = pd.DataFrame({"question": "q0", "option": list("ABC"), "probability": [0.6, 0.2, 0.2]})
+    alone = choice(1)
+    term = of_task("cloze", ["naloxone"])
+    assert with_soft_labels([alone, term, choice()], labels)[:2] == [alone, term]
+    shuffled = choice().model_copy(update={"order": [2, 0, 1]})  # its first option is the question's third
+    (made,) = with_soft_labels([shuffled], labels)
+    assert made.soft_labels == pytest.approx([0.2, 0.6, 0.2]) and made.key == ["B"]
+    with pytest.raises(ValueError, match="one row an option"):
+        with_soft_labels([choice()], labels[:2])
+
+
+# -- the table
+
+
+def test_what_can_be_scored_without_a_judge():
+    key_and_none = [choice(), of_task("multi_label", ["x"], options=["x", "y"]), of_task("open", ["Rest."])]
+    soft = choice(2, key="").model_copy(update={"soft_labels": [0.1, 0.2, 0.7]})
+    none = choice(3, key="")
+    table = scorable([*key_and_none, soft, none])
+    assert table["task"].tolist() == ["multiple_choice", "multi_label", "multiple_choice"]
+    assert table["item_id"].tolist() == ["q0", "q0", "q2"]
+    assert is_correct(soft, ["C"]) == 1 and np.isnan(is_correct(none, ["C"]))
+
+
+def test_a_response_to_no_item_is_refused_by_its_name():
+    with pytest.raises(ValueError, match="got 'q9' .demo, m."):
+        score_responses([choice(), choice(1)], [said("B", "q1"), said("B"), said("B", "q9")])
+    with pytest.raises(ValueError, match="once; got .'q0', 'm', 'zero_shot', .*twice"):
+        score_responses([choice(), choice(1)], [said("B", "q1"), said("A"), said("B")])
+    assert len(score_responses([choice()], [])) == 0
+
+
+def test_letters_are_those_of_the_item_whatever_order_was_shown():
+    item = choice(key="A")
+    shown = said("B", order=[2, 0, 1])  # the second that was shown is the item's first
+    likely = said("?", sample=1, order=[2, 0, 1], letter_logprobs={"A": -9.0, "B": -0.1, "C": -9.0})
+    table = score_responses([item], [shown, likely])
+    assert table["answer"].tolist() == [["A"], ["A"]] and table["correct"].tolist() == [1, 1]
+    assert table["how"][1] == "logprobs" and np.isnan(table["confidence"][0])
+
+
+def test_probabilities_are_scored_against_the_key_or_the_soft_labels():
+    p = {"A": np.log(0.25), "B": np.log(0.5), "C": np.log(0.25)}
+    soft = choice(1).model_copy(update={"soft_labels": [0.5, 0.5, 0.0]})
+    items = [choice(), soft, choice(2, key="AB")]
+    table = score_responses(items, [said("B", f"q{k}", letter_logprobs=p) for k in range(3)])
+    assert table["confidence"].tolist() == pytest.approx([0.5, 0.5, 0.5])
+    assert table["brier"].tolist() == pytest.approx([2 * 0.25**2 + 0.5**2, 0.25**2 + 0.25**2, 0.25**2 + 0.25**2])
+    half = -(np.log(0.5) + np.log(0.25)) / 2
+    assert table["cross_entropy"].tolist() == pytest.approx([-np.log(0.5), half, half])
+    assert table["correct"].tolist() == [1, 1, 0]  # two letters are right in the last
+
+
+def test_none_read_is_said_where_answers_are_there_and_not_one_was_read():
+    def says(*texts):
+        return none_read(score_responses([choice()], [said(t, sample=k) for k, t in enumerate(texts)]))
+
+    assert says("hm") and says("hm", NO)
+    assert not says("hm", "B") and not says(NO) and not says("B")
+    assert not none_read(score_responses([of_task("open", ["x"])], [said("Rest.")]))
+
+
+def test_majorities_stand_in_the_order_of_the_answers_and_cost_what_their_samples_cost():
+    items = [choice(), choice(1)]
+    spent = dict(votes=True, attempts=1, prompt_tokens=10, completion_tokens=2, cost_usd=0.5)
+    samples = [said(t, f"q{q}", sample=k, **spent) for q in (1, 0) for k, t in enumerate(["B", "A", "B"])]
+    table = self_consistency(score_responses(items, samples), items)
+    assert table["item_id"].tolist() == ["q1", "q0"] and table["n_votes"].tolist() == [3, 3]
+    assert table["confidence"].tolist() == pytest.approx([2 / 3, 2 / 3])
+    assert (
+        table[["attempts", "prompt_tokens", "completion_tokens", "cost_usd"]].values.tolist() == [[3, 30, 6, 1.5]] * 2
+    )
+    assert table["answered_by"].tolist() == ["majority"] * 2 and table["sample"].tolist() == [0, 0]
+    assert mode_names(table).tolist() == ["zero_shot, majority of 3"] * 2
+    assert mode_names(score_responses(items, samples))[0] == "zero_shot, one of its samples"
+    assert mode_names(score_responses(items, [said("B")])).tolist() == ["zero_shot"]
+
+
+def test_a_vote_of_failures_has_failed_and_one_answer_is_a_vote():
+    failed = [said(None, status="error", sample=k, votes=True) for k in range(2)]
+    nothing = self_consistency(score_responses([choice()], failed), [choice()]).iloc[0]
+    assert nothing["status"] == "error" and np.isnan(nothing["correct"])
+    some = [*failed, said("B", sample=2, votes=True)]
+    vote = self_consistency(score_responses([choice()], some), [choice()]).iloc[0]
+    assert (vote["status"], vote["answer"], vote["correct"]) == ("ok", ["B"], 1)
+    assert len(self_consistency(score_responses([choice()], [said("B", votes=True)]), [choice()])) == 0
+
+
+def test_the_last_announcement_of_a_term_counts_and_no_text_is_no_term():
+    changed = "The answer is naloxone.\nThe final answer is methadone."
+    assert same_term(changed, ["methadone"]) and not same_term(changed, ["naloxone"])
+    for nothing in (None, "", " "):
+        assert not same_term(nothing, ["naloxone"]) and not same_string(nothing, ["naloxone"])
+
+
+@pytest.mark.parametrize(
+    "item, chance",
+    [
+        (choice(), 1 / 3),
+        (of_task("extended_matching", ["A"], options=["x", "y"], stems=["one"]), 1 / 2),
+        (of_task("multi_label", ["x"], options=["x", "y"]), 0),
+        (of_task("cloze", ["naloxone"]), 0),
+    ],
+    ids=lambda x: x.task if isinstance(x, Item) else "",
+)
+def test_what_a_guess_would_get(item, chance):
+    assert task_of(item).chance(item) == pytest.approx(chance)
