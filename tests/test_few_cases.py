@@ -19,14 +19,12 @@ def table(**more) -> pd.DataFrame:
 
 
 def test_warnings_look_at_cases_and_not_at_answers_alone():
-    assert doubts(table()) == ["1 of 1 rows rest on fewer than 10 independent cases: read them as not known"]
-    assert doubts(table(n_clusters=[20])) == [
-        "1 of 1 rows rest on fewer than 30 independent cases: one more or less moves them"
-    ]
+    assert doubts(table()) == ["1 of 1 rows rest on fewer than 10 independent cases: treat as inconclusive"]
+    assert doubts(table(n_clusters=[20])) == ["1 of 1 rows rest on fewer than 30 independent cases: treat as imprecise"]
     assert doubts(table(n_clusters=[200])) == []
-    assert doubts(table(n=[9], n_clusters=[9])) == ["1 of 1 rows rest on fewer than 10 items: read them as not known"]
+    assert doubts(table(n=[9], n_clusters=[9])) == ["1 of 1 rows rest on fewer than 10 items: treat as inconclusive"]
     none = table(ci_low=[np.nan], ci_high=[np.nan], interval=["few"])
-    assert "so few independent cases do not tell" in doubts(none)[1]
+    assert "too few independent cases" in doubts(none)[1]
 
 
 @pytest.mark.parametrize("n", range(2, 9))

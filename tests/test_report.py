@@ -119,7 +119,7 @@ def test_a_number_leads_to_its_answers_and_an_answer_has_a_link(opened):
         assert time.monotonic() < until
         time.sleep(0.02)
     one = text(browser, ".one")
-    assert "What comes first, <b>here</b>?" in one and "This one." in one and "Others on this question" in one
+    assert "What comes first, <b>here</b>?" in one and "This one." in one and "Other answers to this question" in one
 
 
 def test_tables_are_sorted_by_their_numbers(opened):

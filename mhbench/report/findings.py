@@ -20,9 +20,16 @@ from ..steps.score import mode_names
 __all__ = ['where_from', 'asked', 'against_lines', 'went_wrong', 'truths', 'about_truths', 'weak', 'about_run']
 
 # %% ../../nbs/report/06_findings.ipynb #e0466c00
-def _metrics(results: Path, stage: str, study: str) -> dict:
-    file = results / "metrics" / stage / f"{study}.json"
+def _json(file: Path) -> dict:
     return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+
+
+def _metrics(results: Path, stage: str, study: str) -> dict:
+    return _json(results / "metrics" / stage / f"{study}.json")
+
+
+def _contents(results: Path, stage: str, study: str) -> dict:
+    return _json(results / stage / study / "contents.json")
 
 
 def _table(results: Path, stage: str, study: str, name: str) -> pd.DataFrame:
@@ -32,8 +39,10 @@ def _table(results: Path, stage: str, study: str, name: str) -> pd.DataFrame:
 
 def where_from(scores: pd.DataFrame) -> dict[str, str]:  # model -> asked, recorded, composed or simulated
     "Where the answers of each model come from; without the column `origin` all of them were asked."
-    of = scores["origin"] if "origin" in scores else pd.Series("asked", scores.index)
-    return of.groupby(scores["model"], sort=False).first().to_dict() if len(scores) else {}
+    if not len(scores):
+        return {}
+    named = scores.assign(origin=scores.get("origin", "asked"))
+    return named.groupby("model", sort=False)["origin"].first().to_dict()
 
 # %% ../../nbs/report/06_findings.ipynb #bb4bd964
 def asked(
@@ -44,59 +53,45 @@ def asked(
     rows = []
     for study in studies:
         made, scores = _metrics(Path(results), "prepare", study), _table(Path(results), "score", study, "scores")
-        whom = list(dict.fromkeys(scores["model"])) if len(scores) else []
-        each = {m: f"{m} ({scores.loc[scores['model'] == m, 'item_id'].nunique()})" for m in whom}
-        of = {m: origin for m, origin in where_from(scores).items()}
-        named = {o: ", ".join(each[m] for m in whom if of[m] == o) for o in ("asked", "recorded", "simulated")}
-        rows.append(
-            {
-                "study": study,
-                "items": made.get("n_items", 0),
-                "asked of": named["asked"] or "nobody",
-                "recorded answers of": named["recorded"] or "nobody",
-                "simulated answers of": named["simulated"] or "nobody",
-                "ratings by people": made.get("n_ratings", 0) - made.get("n_simulated", 0) - made.get("n_by_models", 0),
-                "simulated ratings": made.get("n_simulated", 0),
-                "rows set aside": made.get("n_set_aside", 0),
-            }
-        )
+        n = {name: made.get(f"n_{name}", 0) for name in ("items", "ratings", "simulated", "by_models", "set_aside")}
+        row = {"study": study, "items": n["items"]}
+        origins = where_from(scores)
+        for origin, head in (
+            ("asked", "asked of"),
+            ("recorded", "recorded answers of"),
+            ("simulated", "simulated answers of"),
+        ):
+            whom = [m for m, known in origins.items() if known == origin]
+            each = [f"{m} ({scores.loc[scores['model'] == m, 'item_id'].nunique()})" for m in whom]
+            row[head] = ", ".join(each) or "nobody"
+        row |= {"ratings by people": n["ratings"] - n["simulated"] - n["by_models"]}
+        rows.append(row | {"simulated ratings": n["simulated"], "rows set aside": n["set_aside"]})
     return pd.DataFrame(rows)
 
 # %% ../../nbs/report/06_findings.ipynb #126dff4c
-_UNKNOWN = "nothing can be said: not one of its answers could be read"
+_UNKNOWN = "inconclusive: not one of its answers could be read"
+# a phone's screen ends after the estimate
+_STANDINGS = ["study", "model", "estimate", "ci_low", "ci_high", "level", "n", "n_clusters"]
+_STANDINGS += ["n_not_asked", "n_missing", "n_refused", "n_unread", "mode", "lines", "reading"]
 
 
 def against_lines(
     results: str | Path,
     studies: Sequence[str],
-) -> pd.DataFrame:  # study, model, mode, n, n_not_asked, n_missing, n_refused, n_unread, estimate, ..., reading
+) -> pd.DataFrame:  # the columns _STANDINGS
     "The accuracy of each model and way of asking, and where it stands against chance and the marks."
-    parts = []
+    parts = [pd.DataFrame(columns=_STANDINGS)]
     for study in studies:
         table = _table(Path(results), "score", study, "accuracy")
         if not len(table):
             continue
         main = table[table["by"] == "all"]
-        file = Path(results) / "score" / study / "contents.json"
-        lines = json.loads(file.read_text(encoding="utf-8")).get("lines", {})
+        lines = _contents(Path(results), "score", study).get("lines", {})
         named = ", ".join(f"{spaced(k)} {v:.2f}" for k, v in lines.items())
         ends = zip(main["estimate"], main["ci_low"], main["ci_high"])
         read = [_UNKNOWN if pd.isna(x) else standing(x, low, high, lines) for x, low, high in ends]
-        kept = main.assign(study=study, lines=named or "–", reading=read, mode=mode_names(main))
-        parts.append(kept)
-    columns = ["study", "model", "estimate", "ci_low", "ci_high", "level", "n", "n_clusters"]
-    columns += [
-        "n_not_asked",
-        "n_missing",
-        "n_refused",
-        "n_unread",
-        "mode",
-        "lines",
-        "reading",
-    ]  # a phone's screen ends after the estimate
-    if not parts:
-        return pd.DataFrame(columns=columns)
-    return pd.concat(parts, ignore_index=True).reindex(columns=columns)
+        parts.append(main.assign(study=study, lines=named or "–", reading=read, mode=mode_names(main)))
+    return pd.concat(parts[1:] or parts, ignore_index=True).reindex(columns=_STANDINGS)
 
 # %% ../../nbs/report/06_findings.ipynb #c5517c1b
 _WRONG = {
@@ -110,7 +105,7 @@ _WRONG = {
 def _of_requests(counts: pd.DataFrame, study: str) -> list[str]:
     out = []
     for column, what in _WRONG.items():
-        n = counts[column].groupby(counts["model"], sort=False).sum() if column in counts else pd.Series(dtype=int)
+        n = counts.groupby("model", sort=False)[column].sum() if column in counts else pd.Series(dtype=int)
         bad = n[n > 0]
         if len(bad):
             of = ", ".join(f"{model} {k}" for model, k in bad.items())
@@ -118,18 +113,21 @@ def _of_requests(counts: pd.DataFrame, study: str) -> list[str]:
     return out
 
 
-def _of_coverage(accuracy: pd.DataFrame, study: str) -> list[str]:
-    "Whose share is one of some questions only."
-    if "n_not_asked" not in accuracy:
+def _of_accuracy(accuracy: pd.DataFrame, study: str) -> list[str]:
+    "Of whom not one answer could be read, and whose share is one of some questions only."
+    if not len(accuracy):
         return []
-    main = accuracy[(accuracy["by"] == "all") & (accuracy["n_not_asked"] > 0)]
-    if not len(main):
-        return []
-    of = [
-        f"{r.model}, {spaced(how)}: {r.n_not_asked} of {r.n_not_asked + r.n + r.n_missing}"
-        for r, how in zip(main.itertuples(), mode_names(main))
-    ]
-    return [f"{study}: questions that were never answered stand in no share ({'; '.join(of)})."]
+    main = accuracy[accuracy["by"] == "all"]
+    main = main.assign(who=main["model"] + ", " + mode_names(main).map(spaced))
+    unread, out = main[main["estimate"].isna()], []
+    if len(unread):
+        of = "; ".join(f"{r.who}: {r.n_unread}" for r in unread.itertuples())
+        out.append(f"{study}: not one answer could be read, and no share is given ({of}).")
+    part = main[main["n_not_asked"] > 0] if "n_not_asked" in main else main[:0]
+    if len(part):
+        of = "; ".join(f"{r.who}: {r.n_not_asked} of {r.n_not_asked + r.n + r.n_missing}" for r in part.itertuples())
+        out.append(f"{study}: questions that were never answered stand in no share ({of}).")
+    return out
 
 # %% ../../nbs/report/06_findings.ipynb #6e47b909
 def _of_judges(counts: pd.DataFrame, guard: pd.DataFrame, study: str, stage: str) -> list[str]:
@@ -144,21 +142,12 @@ def _of_judges(counts: pd.DataFrame, guard: pd.DataFrame, study: str, stage: str
     return out
 
 
-def _of_unread(accuracy: pd.DataFrame, study: str) -> list[str]:
-    "Who gave answers of which not one could be read."
-    main = accuracy[(accuracy["by"] == "all") & accuracy["estimate"].isna()] if len(accuracy) else accuracy
-    if not len(main):
-        return []
-    of = [f"{r.model}, {spaced(how)}: {r.n_unread}" for r, how in zip(main.itertuples(), mode_names(main))]
-    return [f"{study}: not one answer could be read, and no share is given ({'; '.join(of)})."]
-
-
 def _of_terms(results: Path, study: str) -> list[str]:
     "Whose answers were not all asked for with the same parameters."
     files = sorted((results / "metrics" / "generate" / study).glob("*.json"))
-    mixed = [f.stem for f in files if json.loads(f.read_text(encoding="utf-8")).get("n_terms", 0) > 1]
-    what = "were made with different parameters, since the endpoint did not take the same ones throughout"
-    return [f"{study}: answers of {', '.join(mixed)} {what} (`changed` in the generate stage)."] if mixed else []
+    mixed = ", ".join(f.stem for f in files if _json(f).get("n_terms", 0) > 1)
+    what = "were made with different parameters: the endpoint did not accept the same ones throughout"
+    return [f"{study}: answers of {mixed} {what} (`changed` in the generate stage)."] if mixed else []
 
 # %% ../../nbs/report/06_findings.ipynb #1c5d14e3
 def went_wrong(
@@ -167,24 +156,20 @@ def went_wrong(
     parts: Iterable[tuple[str, str]] | None = None,  # (stage, study) of the run; None: whatever lies there
 ) -> list[str]:  # sentences
     "What is missing, unread, unusable or suspicious in a run; what an earlier run left beside it is no part of it."
-    out = []
+    out, results = [], Path(results)
     there = None if parts is None else set(parts)
     for study in studies:
-        aside = _metrics(Path(results), "prepare", study).get("n_set_aside", 0)
-        out += [f"{study}: {aside} rows of the source did not fit and were set aside."] if aside else []
         ran = {stage for stage in ("approach", "judge", "duels") if there is None or (stage, study) in there}
-        without = _metrics(Path(results), "approach", study).get("n_without", 0) if "approach" in ran else 0
-        out += [f"{study}: {without} cases got no relevant question and were asked of nobody."] if without else []
-        counts, accuracy = (_table(Path(results), "score", study, name) for name in ("counts", "accuracy"))
-        out += (
-            _of_terms(Path(results), study)
-            + _of_requests(counts, study)
-            + _of_unread(accuracy, study)
-            + _of_coverage(accuracy, study)
-        )
-        out += [f"{study}: {said}" for said in about_declined(_table(Path(results), "score", study, "declined"))]
+        aside = _metrics(results, "prepare", study).get("n_set_aside", 0)
+        without = _metrics(results, "approach", study).get("n_without", 0) if "approach" in ran else 0
+        out += [f"{study}: {aside} rows of the source did not fit and were set aside."] if aside else []
+        out += [f"{study}: {without} cases got no relevant question and were not asked."] if without else []
+        out += _of_terms(results, study)
+        out += _of_requests(_table(results, "score", study, "counts"), study)
+        out += _of_accuracy(_table(results, "score", study, "accuracy"), study)
+        out += [f"{study}: {said}" for said in about_declined(_table(results, "score", study, "declined"))]
         for stage in sorted(ran - {"approach"}, reverse=True):
-            counts, guard = (_table(Path(results), stage, study, t) for t in ("counts", "guard"))
+            counts, guard = (_table(results, stage, study, name) for name in ("counts", "guard"))
             out += _of_judges(counts, guard, study, stage)
     return out
 
@@ -206,15 +191,17 @@ def about_truths(table: pd.DataFrame) -> str:  # of truths
     "In a sentence, how many intervals cover the truth."
     covered = table["covered"].value_counts()
     yes, no, exact, bare = (int(covered.get(c, 0)) for c in ("yes", "no", "exact", "no interval"))
-    return (
-        "Simulated examinees answered with a skill that was declared beforehand, simulated raters and judges leaned by"
-        f" declared amounts, and simulated contestants had declared worths. Of {yes + no} intervals, {yes} cover the"
-        f" truth and {no} do not; of intervals at 95%, one in twenty may miss."
-        + (f" {exact} estimates have no interval and are exact." if exact else "")
-        + (f" {bare} estimates have no interval." if bare else "")
-        + " Nothing can be declared of the steps of a chain of reasoning (ROSCOE), of how far two sentences that mean"
-        " the same are apart, and of judges that are models: their known groups and repetitions take its place."
-    )
+    said = [
+        "Simulated examinees answered with a skill that was declared beforehand, simulated raters and judges had"
+        " declared biases, and simulated contestants declared worths.",
+        f"Of {yes + no} intervals, {yes} cover the truth and {no} do not; one 95% interval in twenty is expected to"
+        " miss it.",
+        f"{exact} estimates have no interval and are exact." if exact else "",
+        f"{bare} estimates have no interval." if bare else "",
+        "No truth can be declared for the steps of a chain of reasoning (ROSCOE), for the distance between two"
+        " sentences of one meaning, or for judges that are models: their known groups and repetitions take its place.",
+    ]
+    return " ".join(filter(None, said))
 
 # %% ../../nbs/report/06_findings.ipynb #0e750def
 def _where(t: pd.DataFrame) -> str:
@@ -230,19 +217,25 @@ def _where(t: pd.DataFrame) -> str:
 def weak(
     standings: pd.DataFrame,  # of `against_lines`
 ) -> list[str]:  # sentences
-    "Who cannot be told from chance, and which accuracies rest on few items."
+    "Who is not shown to be better than chance, and which accuracies rest on few items."
     if not len(standings):
         return ["No accuracy could be computed in this run."]
-    unsure = standings["reading"].str.contains(r"(?:cannot be told from|below)[^;]*\bchance\b", regex=True)
+    unsure = standings["reading"].str.contains(r"(?:not shown to differ from|below)[^;]*\bchance\b", regex=True)
     units = standings[[c for c in ("n", "n_clusters") if c in standings]].min(axis=1)
     few = units < SMALL
     out = [f"Not shown to be better than chance: {_where(standings[unsure])}."] if unsure.any() else []
     if few.any():
         rests = "Every accuracy rests" if few.all() else f"{int(few.sum())} of {len(few)} accuracies rest"
-        out.append(f"{rests} on fewer than {SMALL} independent cases: read the intervals, not the order of models.")
+        out.append(f"{rests} on fewer than {SMALL} independent cases: read the intervals, not the ranking of models.")
     return out
 
 # %% ../../nbs/report/06_findings.ipynb #6477b8c5
+_SYNTHETIC = (
+    "The items of {} are synthetic demonstration items, written for this project: no number about them has a clinical"
+    " meaning."
+)
+
+
 def about_run(
     studies: Iterable[str],
     models: Iterable[str],
@@ -251,31 +244,18 @@ def about_run(
     standings: pd.DataFrame | None = None,  # of `against_lines`
 ) -> list[str]:  # sentences
     "What every reader should know first."
-    made = [s for s, is_so in synthetic.items() if is_so]
-    real = [s for s, is_so in synthetic.items() if not is_so]
-    models = list(models)
-    put = f"were put to {', '.join(models)}" if models else "were put to nobody"
-    out = [f"Questions of {', '.join(studies)} {put}. n is how many items a number rests on."]
+    made = ", ".join(s for s, is_so in synthetic.items() if is_so)
+    real = ", ".join(s for s, is_so in synthetic.items() if not is_so)
     of = {kind: [m for m, origin in (origins or {}).items() if origin == kind] for kind in ("recorded", "simulated")}
-    if of["recorded"]:
-        out.append(
-            f"Answers of {', '.join(of['recorded'])} are recorded: they came in files, and this run asked nothing of"
-            " them."
-        )
-    if made:
-        out.append(
-            f"The items of {', '.join(made)} are synthetic demonstration items, written for this project: nothing"
-            " clinical follows from any number about them."
-        )
-    if real:
-        out.append(f"The items of {', '.join(real)} come from the study's own corpus.")
-    if of["simulated"]:
-        out.append(
-            f"Answers of {', '.join(of['simulated'])} are simulated: drawn with a declared skill. They are no models."
-        )
-    out += weak(standings) if standings is not None else []
-    out.append(
+    recorded, simulated = (", ".join(names) for names in of.values())
+    asked = f"were put to {', '.join(models) or 'nobody'}"
+    return [
+        f"Questions of {', '.join(studies)} {asked}. n is the number of items that an estimate rests on.",
+        *([f"Answers of {recorded} are recorded: they came in files, and this run did not ask."] if recorded else []),
+        *([_SYNTHETIC.format(made)] if made else []),
+        *([f"The items of {real} come from the study's own corpus."] if real else []),
+        *([f"Answers of {simulated} are simulated: drawn with a declared skill, not by a model."] if simulated else []),
+        *(weak(standings) if standings is not None else []),
         "Where an interval covers chance, the data do not show that model to differ from chance. This page is no"
-        " medical device and gives no clinical advice."
-    )
-    return out
+        " medical device and gives no clinical advice.",
+    ]

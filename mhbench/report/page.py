@@ -19,6 +19,7 @@ from urllib.parse import urlencode
 
 import jinja2
 import pandas as pd
+import yaml
 from pyarrow.parquet import ParquetFile
 
 from ..errors import refuse
@@ -81,11 +82,9 @@ def _stored(file: Path) -> pd.DataFrame:
 def _section(results: Path, figures: Path, stage: str, study: str, said: Mapping[str, Prose]) -> Section:
     folder = results / stage / study
     if not (folder / "contents.json").exists():
-        refuse(
-            f"collect: {stage} of {study} must have left its contents; got no {stage}/{study}/contents.json; run the "
-            "stage with `dvc repro`",
-            error=FileNotFoundError,
-        )
+        rule = f"{stage} of {study} must have left its contents"
+        got = f"no {stage}/{study}/contents.json; run the stage with `dvc repro`"
+        refuse(f"collect: {rule}; got {got}", error=FileNotFoundError)
     c = json.loads((folder / "contents.json").read_text(encoding="utf-8"))
     tables = []
     for t in c["tables"]:
@@ -117,45 +116,38 @@ def collect(
     return [_section(Path(results), Path(figures), stage, study, prose.get(stage, {})) for stage, study in stages]
 
 # %% ../../nbs/report/08_page.ipynb #ef343a24
+_MAIN = ["study", "stage", "measure", "model", "mode", "n", *COUNTS, "estimate", "ci_low", "ci_high", "level", "origin"]
+_WHOLE = dict.fromkeys(["n", *COUNTS], "Int64")
+
+
 def headline(
     results: str | Path,
     stages: Iterable[tuple[str, str]],  # (stage, study)
 ) -> pd.DataFrame:  # study, stage, measure, model, mode, n, estimate, ci_low, ci_high, level, origin
     "The main numbers of every stage of a run."
-    columns = [
-        "study",
-        "stage",
-        "measure",
-        "model",
-        "mode",
-        "n",
-        *COUNTS,
-        "estimate",
-        "ci_low",
-        "ci_high",
-        "level",
-        "origin",
-    ]
-    found = []
+    found = [pd.DataFrame(columns=_MAIN)]
     for stage, study in stages:
         file = Path(results) / stage / study / "headline.parquet"
         if file.exists():
             found.append(pd.read_parquet(file).assign(study=study, stage=stage))
-    if not found:
-        return pd.DataFrame(columns=columns)
-    main = pd.concat(found, ignore_index=True)
-    columns += [c for c in main if c == "label_origin"]
-    return main.reindex(columns=columns).astype(dict.fromkeys(["n", *COUNTS], "Int64"))
+    if len(found) == 1:
+        return found[0]
+    main = pd.concat(found[1:], ignore_index=True)
+    return main.reindex(columns=[*_MAIN, *main.columns.intersection(["label_origin"])]).astype(_WHOLE)
 
 # %% ../../nbs/report/08_page.ipynb #a5eedbf7
+def _written(table: pd.DataFrame, title: str, folder: str | Path, stem: str) -> list[Path]:
+    "A table as CSV, one column each, and as Markdown, the interval folded."
+    files = [Path(folder, f"{stem}.csv"), Path(folder, f"{stem}.md")]
+    files[0].parent.mkdir(parents=True, exist_ok=True)
+    files[0].write_text(csv_text(table), encoding="utf-8")
+    files[1].write_text(f"# {title}\n\n{markdown_table(readable(table))}", encoding="utf-8")
+    return files
+
+
 def write_headline(main: pd.DataFrame, folder: str | Path) -> list[Path]:
-    "The main numbers as CSV, one column each, and as Markdown, the interval folded."
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    out = [folder / "headline.csv", folder / "headline.md"]
-    out[0].write_text(csv_text(main), encoding="utf-8")
-    out[1].write_text(f"# The main numbers\n\n{markdown_table(readable(main))}", encoding="utf-8")
-    return out
+    "The main numbers as CSV and as Markdown."
+    return _written(main, "The main numbers", folder, "headline")
 
 
 def _stem(*words: str) -> str:
@@ -174,57 +166,12 @@ def _unused(stem: str, taken: set[str]) -> str:
 
 def write_tables(sections: Sequence[Section], folder: str | Path) -> list[Path]:
     "Every table of the sections as CSV and as Markdown, named after section and caption."
-    out, folder = [], Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
     taken: set[str] = set()
-    for s in sections:
-        for t in s.given:
-            stem = _unused(_stem(s.title, t.caption), taken)
-            out += [folder / f"{stem}.csv", folder / f"{stem}.md"]
-            out[-2].write_text(csv_text(t.frame), encoding="utf-8")
-            out[-1].write_text(f"# {t.caption}\n\n{markdown_table(readable(t.frame))}", encoding="utf-8")
-    return out
+    tables = [(t, _unused(_stem(s.title, t.caption), taken)) for s in sections for t in s.given]
+    return [file for t, stem in tables for file in _written(t.frame, t.caption, folder, stem)]
 
 # %% ../../nbs/report/08_page.ipynb #231f83af
-GLOSSARY = {
-    "n": "How many items (or answers, or ratings) a number rests on.",
-    "n_clusters": "How many independent units these are: cases that questions share, or items where each is its own.",
-    "interval": "A range computed so that, of many ranges computed in this way from other items, 95% contain the true"
-    " value; whole cases are drawn where questions share one.",
-    "few": "No interval: fewer than six independent units do not tell how far a number varies.",
-    "detectable": "The smallest true difference that so many cases would find four times of five; none where no"
-    " difference could be found.",
-    "sd_models, q": "How far models lie apart beyond luck, and a measure of whether they do: near the number of models"
-    " less one where they do not.",
-    "chance": "What guessing reaches: one over the number of options.",
-    "zero shot, few shot, cot": "Asked plainly; after worked examples; told to reason first (chain of thought).",
-    "unread": "An answer in which no choice could be found, perhaps an empty one. It is not right, and counts in n;"
-    " where some are unread and not one could be read, there is no number (none read).",
-    "refused": "An answer that declines: in words, in the field that a reply has for it, or by the provider's filter."
-    " It is not right, and counts in n, so that declining raises no share; the table of who declined has the share"
-    " that is right of the answers that were read, and the bounds.",
-    "failed, missing": "A request that got no answer, and an item of which all requests did. They are in no share.",
-    "n_by_rule": "Verdicts on answers that are empty or refusals: 0 points, or Incorrect, and no judge asked.",
-    "subset accuracy": "The share of answers that name every label of the key and no other.",
-    "macro F1": "Precision and recall joined, averaged over the letters; 1 is best.",
-    "cross-entropy, Brier score": "How far probabilities are from the key, or from people's spread; 0 is best.",
-    "expected calibration error": "How far what a model says of its sureness is from how often it is right, without the"
-    " gaps that chance makes; 0 is best.",
-    "percent agreement": "The share of answers on which two raters say the same.",
-    "Cohen's kappa": "Agreement of two raters beyond what their habits alone would give; 1 is full, 0 is chance.",
-    "PABAK": "Kappa as it would be if both verdicts were equally common.",
-    "Krippendorff's alpha": "Agreement of any number of raters beyond chance; 1 is full, 0 is chance.",
-    "D0, D_G, D_A, D_N": "MENTAT's evaluation sets: as drawn; gender varied; age varied; ethnicity varied.",
-    "soft label": "The share of preference that an option has among people, made of their ratings.",
-    "worth": "How often a contestant's rationale would win a duel, on a scale where all worths sum to 1.",
-    "BERTScore": "Similarity of two texts by the vectors of their words; 1 is equal.",
-    "ROSCOE": "A family of scores for the steps of a chain of reasoning; higher is better in all of them here.",
-    "simultaneous interval": "Intervals that hold for all comparisons of a figure at once, and are wider for that.",
-    "origin": "Where a row comes from: asked by this run, recorded in a file, composed by rule, or simulated.",
-    "label_origin": "Simulated where answers are compared with labels of simulated raters, or grouped by them.",
-    "simulated": "Drawn by a program from declared parameters: no model and no person is behind it.",
-    "recorded": "Answered before, elsewhere, and read from a file: this run asked nothing.",
-}
+GLOSSARY = yaml.safe_load((resources.files("mhbench.report") / "static" / "glossary.yaml").read_text(encoding="utf-8"))
 ROWS_SHOWN = 200  # rows of a table that stand on the page
 
 
@@ -246,13 +193,10 @@ class _Scored:
         return self._counted[by].get(tuple(wanted.values()), 0)
 
 # %% ../../nbs/report/08_page.ipynb #15bae795
-def _rows(t: ReportTable) -> list[dict]:
-    "The rows that a page shows."
-    return t.frame.head(ROWS_SHOWN).to_dict("records")
-
-
 def _rests_on(row: dict, study: str | None, scored: _Scored) -> str:
     "The answers that a row of a table rests on, as a part of the page's address; nothing where they are others."
+    if "model" not in row or "n" not in row:
+        return ""
     wanted = {"study": row.get("study", study), "model": row["model"]}
     if isinstance(row.get("mode"), str):
         wanted["mode"] = row["mode"]
@@ -264,13 +208,6 @@ def _rests_on(row: dict, study: str | None, scored: _Scored) -> str:
         if 0 < scored.n_items(wanted | {"set": name}) == row["n"]:
             return f"items?{urlencode(wanted | {'set': name})}"
     return ""
-
-
-def _links(t: ReportTable, scored: _Scored | None) -> list[str]:  # one a row
-    "For each row a link to the answers that it rests on, where these are as many as it says."
-    if scored is None or not {"model", "n"} <= set(t.frame):
-        return [""] * len(t.frame)
-    return [_rests_on(row, t.study, scored) for row in _rows(t)]
 
 
 def _source_url() -> str:
@@ -302,61 +239,60 @@ def _card_ids(sections: Sequence[Section]) -> dict[tuple[str, str], str]:  # (st
     return {key: _stem("card", *key) for key in named}
 
 
-def _card_links(t: ReportTable, cards: Mapping[tuple[str, str], str]) -> list[str]:  # one a row
-    "For each row the card of the judge that it names."
-    if not (cards and {"judge", "measure"} & set(t.frame)):
-        return [""] * len(t.frame)
-    return [_card_of(row, t.study, cards) for row in _rows(t)]
-
-
 def _card_of(row: dict, study: str | None, cards: Mapping[tuple[str, str], str]) -> str:
     "The card of the judge that a row names: in `judge`, or where its `measure` ends."
-    of, measure = row.get("study", study), str(row.get("measure", ""))
-    own = [key for key in cards if key[0] == of and (row.get("judge") == key[1] or measure.endswith(f" by {key[1]}"))]
-    return f"#{cards[own[0]]}" if own else ""
+    for (of, who), place in cards.items():
+        named = row.get("judge") == who or str(row.get("measure", "")).endswith(f" by {who}")
+        if of == row.get("study", study) and named:
+            return f"#{place}"
+    return ""
 
 # %% ../../nbs/report/08_page.ipynb #7d0b3a6a
-_NOT_ON_A_CARD = ("n_clusters", "interval", "undefined")
+class _Links(NamedTuple):
+    "What the tables of a page lead to."
+
+    scored: _Scored | None  # the answers; None: the page has no list of them
+    cards: Mapping[tuple[str, str], str]
+    nbs: Path | None  # the folder of the notebooks
+    digits: int  # of a number
 
 
-def _card_pages(t: ReportTable, cards: Mapping[tuple[str, str], str], digits: int) -> list[dict[str, Any]]:
+_NOT_ON_A_CARD = ["n_clusters", "interval", "undefined"]
+
+
+def _shown(table: pd.DataFrame, digits: int) -> dict[str, Any]:
+    "A table as the page shows it: its heads, which columns hold numbers, the texts of its cells."
+    rows = [[number(v, digits) for v in row] for row in table.itertuples(index=False)]
+    return {"head": [spaced(c) for c in table.columns], "right": numeric(table), "rows": rows}
+
+
+def _card_pages(t: ReportTable, to: _Links) -> list[dict[str, Any]]:
     "A table cut into cards."
     out = []
     for who, g in t.frame.groupby(t.card, sort=False) if t.card else ():
-        kept = g.drop(columns=[t.card, *(c for c in _NOT_ON_A_CARD if c in g)])
+        kept = g.drop(columns=[t.card]).drop(columns=_NOT_ON_A_CARD, errors="ignore")
         shown = readable(kept.astype({"n": "Int64"}) if "n" in kept else kept)
-        rows = [[number(v, digits) for v in r] for r in shown.itertuples(index=False)]
-        head = {"head": [spaced(c) for c in shown.columns], "right": numeric(shown)}
-        out.append(head | {"id": cards[str(t.study), str(who)], "who": who, "study": t.study, "rows": rows})
+        out.append(_shown(shown, to.digits) | {"id": to.cards[str(t.study), str(who)], "who": who, "study": t.study})
     return out
 
 # %% ../../nbs/report/08_page.ipynb #a6c6382b
-def _cells(
-    t: ReportTable,
-    key: str,
-    section: Section,
-    scored: _Scored | None,
-    digits: int,
-    cards: Mapping[tuple[str, str], str],
-    nbs: Path | None,
-) -> dict[str, Any]:
-    shown = readable(t.frame).head(ROWS_SHOWN)
-    rows = [[number(v, digits) for v in r] for r in shown.itertuples(index=False)]
-    judge = next((c for c in ("judge", "measure") if c in shown), None)
-    found = [(f, _notebook_of(f, nbs)) for f in t.about.functions]
-    code = [{"name": f.rsplit(".", 1)[-1] if at else f, "notebook": at} for f, at in found]
-    return {
+def _cells(t: ReportTable, key: str, section: Section, to: _Links) -> dict[str, Any]:
+    "A table with all that the page's template asks of it."
+    table = readable(t.frame).head(ROWS_SHOWN)
+    shown, columns = _shown(table, to.digits), list(table.columns)
+    kept = t.frame.head(ROWS_SHOWN).to_dict("records")
+    judge = next((c for c in ("judge", "measure") if c in columns), None)
+    links = [_rests_on(row, t.study, to.scored) if to.scored else "" for row in kept]
+    cards = [_card_of(row, t.study, to.cards) for row in kept]
+    found = [(f, _notebook_of(f, to.nbs)) for f in t.about.functions]
+    rows = [{"cells": c, "link": link, "card": card} for c, link, card in zip(shown["rows"], links, cards)]
+    return shown | {
         "id": key,
         "caption": t.caption,
-        "head": [spaced(c) for c in shown.columns],
-        "right": numeric(shown),
-        "rows": [
-            {"cells": c, "link": link, "card": card}
-            for c, link, card in zip(rows, _links(t, scored), _card_links(t, cards))
-        ],
-        "card_at": list(shown.columns).index(judge) if judge else -1,
-        "cards": _card_pages(t, cards, digits),
-        "n_at": list(shown.columns).index("n") if "n" in shown else -1,
+        "rows": rows,
+        "card_at": columns.index(judge) if judge else -1,
+        "cards": _card_pages(t, to),
+        "n_at": columns.index("n") if "n" in columns else -1,
         "n": len(t.frame),
         "cut": len(t.frame) > ROWS_SHOWN,
         "doubts": doubts(t.frame),
@@ -364,7 +300,7 @@ def _cells(
         "file": f"{_stem(section.title, t.caption)}.csv",
         "text": t.about.text,
         "heading": t.about.heading,
-        "code": code,
+        "code": [{"name": f.rsplit(".", 1)[-1] if at else f, "notebook": at} for f, at in found],
         "executed": f"{section.stage}/{section.study}/notebook.ipynb" if section.stage else "",
     }
 
@@ -388,12 +324,8 @@ def _lean(svg: str) -> str:
 
 def _picture(p: Picture, title: str) -> dict:
     if not Path(p.file).exists():
-        refuse(
-            f"html_report: figures must exist; got {str(p.file)!r}",
-            place=title,
-            remedy="run the stage that draws it",
-            error=FileNotFoundError,
-        )
+        got = f"{str(p.file)!r} ({title}); run the stage that draws it"
+        refuse(f"html_report: figures must exist; got {got}", error=FileNotFoundError)
     drawn = Path(p.file).read_bytes()
     if Path(p.file).suffix == ".svg":
         drawn = _lean(drawn.decode()).encode()
@@ -401,30 +333,27 @@ def _picture(p: Picture, title: str) -> dict:
     return {"caption": p.caption, "alt": p.alt or p.caption, "kind": _KINDS[Path(p.file).suffix], "data": data}
 
 # %% ../../nbs/report/08_page.ipynb #c474adc9
-def _groups(
-    sections: Sequence[Section],
-    scored: _Scored | None,
-    digits: int,
-    cards: Mapping[tuple[str, str], str],
-    nbs: Path | None,
-) -> list[dict]:
+def _tables(section: Section, key: str, to: _Links) -> list[dict[str, Any]]:
+    return [_cells(t, f"{key}{k}", section, to) for k, t in enumerate(section.given, 1)]
+
+
+def _groups(sections: Sequence[Section], to: _Links) -> list[dict]:
     "The sections by study, in their order."
     out: dict[str, dict] = {}
     for k, s in enumerate(sections, 1):
         name = s.study or s.title
         group = out.setdefault(name, {"id": f"g{len(out) + 1}", "name": name, "sections": []})
-        tables = [_cells(t, f"s{k}t{j}", s, scored, digits, cards, nbs) for j, t in enumerate(s.given, 1)]
-        figures = [_picture(Picture(*p), s.title) for p in s.figures]
-        shown = {"id": f"s{k}", "name": s.stage or s.title, "text": s.text, "absent": s.absent}
-        group["sections"].append(shown | {"tables": tables, "figures": figures})
+        shown: dict[str, Any] = {"id": f"s{k}", "name": s.stage or s.title, "text": s.text, "absent": s.absent}
+        shown["tables"] = _tables(s, f"s{k}t", to)
+        shown["figures"] = [_picture(Picture(*p), s.title) for p in s.figures]
+        group["sections"].append(shown)
     return list(out.values())
 
 # %% ../../nbs/report/08_page.ipynb #f544fda9
 def _embedded(answers: Answers) -> dict[str, Any]:
     "The answers as the page holds them, and the first of them for those who read it without JavaScript."
     head = ["study", "item_id", "model", "mode", "what", "answer", "key", "judged"]
-    shown = [[number(v) for v in r] for r in answers.rows[head].head(ROWS_SHOWN).itertuples(index=False)]
-    texts = {"items": answers.items, "answers": answers.texts}
+    shown = _shown(answers.rows[head].head(ROWS_SHOWN), 3)["rows"]
     known = answers.rows["study"] + "/" + answers.rows["item_id"]
     return {
         "n": len(answers.rows),
@@ -433,7 +362,7 @@ def _embedded(answers: Answers) -> dict[str, Any]:
         "shown": shown,
         "protected": bool((~known.isin(list(answers.items))).any()),
         "rows": packed(columnar(answers.rows)),
-        "texts": packed(texts),
+        "texts": packed({"items": answers.items, "answers": answers.texts}),
     }
 
 # %% ../../nbs/report/08_page.ipynb #e6cbc488
@@ -455,11 +384,11 @@ def html_report(
 
     Raises: FileNotFoundError where a figure is missing.
     """
-    env = jinja2.Environment(
-        loader=jinja2.PackageLoader("mhbench.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
+    how: dict[str, Any] = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
+    env = jinja2.Environment(loader=jinja2.PackageLoader("mhbench.report"), **how)
     static = resources.files("mhbench.report") / "static"
-    more = (_Scored(answers) if answers is not None else None, digits, _card_ids(sections), nbs)
+    file = lambda name: (static / name).read_text(encoding="utf-8")
+    to = _Links(_Scored(answers) if answers is not None else None, _card_ids(sections), nbs, digits)
     text = introduction.split("\n\n") if isinstance(introduction, str) else introduction
     return env.get_template("page.html").render(
         title=title,
@@ -467,12 +396,12 @@ def html_report(
         private=private,
         up="../" if private else "",  # the private page lies in a folder of its own
         wrong=None if wrong is None else list(wrong),
-        first=[_cells(t, f"f{k}", first, *more) for k, t in enumerate(first.given, 1)] if first else [],
+        first=_tables(first, "f", to) if first else [],
         last=last,
-        closing=[_cells(t, f"c{k}", last, *more) for k, t in enumerate(last.given, 1)] if last else [],
-        groups=_groups(sections, *more),
+        closing=_tables(last, "c", to) if last else [],
+        groups=_groups(sections, to),
         answers=_embedded(answers) if answers is not None and len(answers.rows) else None,
         glossary=dict(glossary),
-        style=(static / "report.css").read_text(encoding="utf-8"),
-        script="".join((static / name).read_text(encoding="utf-8") for name in ("tables.js", "answers.js")),
+        style=file("report.css"),
+        script=file("tables.js") + file("answers.js"),
     )

@@ -113,7 +113,7 @@ function pairedDifference(differences, cases, draws = 1000) { // mean, and its i
   return { mean, low: at(0.025), high: at(0.975) };
 }
 
-function pairs(answers, wanted, other) { // rows of the two models that answer the same question in the same way
+function pairs(answers, wanted, other) { // rows of the two models that answer the same question in the same mode
   const key = (r) => ["study", "item_id", "mode", "sample"].map((c) => answers.get(r, c)).join("\u0001");
   const there = new Map(answers.where({ ...wanted, model: other, what: "" }).map((r) => [key(r), r]));
   return answers.where({ ...wanted, what: "" }).map((r) => [r, there.get(key(r))]).filter((p) => p[1] !== undefined);
@@ -152,9 +152,9 @@ class Explorer {
     const only = element("input", { type: "checkbox", name: "differ" });
     only.addEventListener("change", () => this.set({ differ: only.checked ? "1" : "" }));
     this.form = element("form", { class: "filters", "aria-label": "Which answers", on: { submit: (e) => e.preventDefault() } },
-      ...filters, element("label", {}, "item's id holds", find),
-      choose("beside", this.answers.values("model"), "beside it"),
-      element("label", { class: "box" }, only, "only where they differ"),
+      ...filters, element("label", {}, "item id contains", find),
+      choose("beside", this.answers.values("model"), "compared with"),
+      element("label", { class: "box" }, only, "only where the two differ"),
       element("button", { type: "button", on: { click: () => this.set(null) } }, "Show all"),
       element("button", { type: "button", on: { click: () => this.download() } }, "Download these as CSV"));
     this.count = element("p", { role: "status", class: "small" });
@@ -210,9 +210,9 @@ class Explorer {
       this.paired.replaceChildren(this.compared(found, wanted.model, beside));
     } else {
       this.rows = this.answers.where(wanted);
-      this.paired.replaceChildren(...(beside ? [element("p", { class: "small" }, "Choose a model, and another one beside it.")] : []));
+      this.paired.replaceChildren(...(beside ? [element("p", { class: "small" }, "Choose a model, and another to compare it with.")] : []));
     }
-    const of = this.two ? "questions that both answered in the same way" : `answers of ${this.answers.n}`;
+    const of = this.two ? "questions that both answered in the same mode" : `answers of ${this.answers.n}`;
     this.count.textContent = `${this.rows.length} ${of}`;
     this.table.setAttribute("aria-rowcount", this.rows.length + 1);
     this.all.style.height = `${this.rows.length * LINE}px`;
@@ -223,16 +223,16 @@ class Explorer {
   compared(found, first, second) {
     const right = found.map(([a, b]) => [this.answers.get(a, "correct"), this.answers.get(b, "correct"), this.answers.get(a, "cluster")])
       .filter(([a, b]) => a !== null && b !== null);
-    if (!right.length) return element("p", { class: "paired" }, `${first} and ${second}: no question here was scored for both.`);
+    if (!right.length) return element("p", { class: "paired" }, `${first} and ${second}: none of these questions was scored for both.`);
     const onlyFirst = right.filter(([a, b]) => a === 1 && b === 0).length;
     const onlySecond = right.filter(([a, b]) => a === 0 && b === 1).length;
     const d = pairedDifference(right.map(([a, b]) => a - b), right.map((r) => r[2]));
-    const ends = Number.isNaN(d.low) ? "no interval: one case, or nothing that varies" : `95% interval ${d.low.toFixed(3)} to ${d.high.toFixed(3)}, whole cases drawn`;
+    const ends = Number.isNaN(d.low) ? "no interval: a single case, or no variation" : `95% interval ${d.low.toFixed(3)} to ${d.high.toFixed(3)}, resampling whole cases`;
     const p = mcnemar(onlyFirst, onlySecond);
     return element("p", { class: "paired", "data-first": onlyFirst, "data-second": onlySecond, "data-p": p, "data-mean": d.mean, "data-low": d.low, "data-high": d.high },
       `${right.length} questions scored for both. Only ${first} was right in ${onlyFirst}, only ${second} in ${onlySecond}.`
       + ` Difference ${d.mean.toFixed(3)} (${ends}). McNemar's exact test: p = ${p < 0.001 ? "< 0.001" : p.toFixed(3)}.`
-      + " Filters that you try one after another are tests side by side: of twenty, one has p below 0.05 by luck.");
+      + " Each filter that you try is one more test: with no true difference, one in twenty has p below 0.05.");
   }
 
   draw(anew = false) {
@@ -283,7 +283,7 @@ class Explorer {
       ...part("options", (item.options || []).map((o, i) => `${"ABCDEFGHIJKLMNOPQRSTUVWXYZ"[i] ?? i + 1}. ${o}${item.soft ? `  (soft label ${item.soft[i].toFixed(2)})` : ""}`).join("\n")),
       ...part("reference", (item.key || []).join(" ")), ...part("expert's rationale", item.rationale), ...part("people", (item.rated || []).join("\n")),
     ];
-    const words = !said ? [] : [...part("thought", said.reasoning), ...part("answered", said.text), ...part("error", said.error),
+    const words = !said ? [] : [...part("reasoning", said.reasoning), ...part("answer", said.text), ...part("error", said.error),
       ...(said.verdicts || []).flatMap((v) => part(`${v.judge} judged`, `${v.verdict}${v.text ? "\n" + v.text : ""}`))];
     const others = this.answers.where({ study: get("study"), item_id: get("item_id") }).filter((r) => r !== row);
     const links = others.slice(0, 60).map((r) => element("li", {}, element("a", { href: "#row=" + this.answers.name(r) },
@@ -291,7 +291,7 @@ class Explorer {
     const heading = element("h3", { tabindex: "-1" }, `${get("item_id")}, ${get("model")}`);
     const hidden = item ? null : element("p", { class: "small" }, "The texts of this item are protected, or were not kept: ids and scores only.");
     this.one.replaceChildren(element("section", { class: "one", "data-row": row }, heading, element("dl", {}, ...facts, ...asked, ...words), hidden,
-      links.length ? element("h4", {}, "Others on this question") : null, links.length ? element("ul", {}, ...links) : null,
+      links.length ? element("h4", {}, "Other answers to this question") : null, links.length ? element("ul", {}, ...links) : null,
       element("p", {}, element("a", { href: "#row=" + this.answers.name(row) }, "Link to this answer"))));
     history.replaceState(null, "", "#row=" + this.answers.name(row));
     heading.scrollIntoView({ block: "start" });
