@@ -199,8 +199,8 @@ class Cache(Database):
         "Open the file; prove that it is ours, and that it can be read and, unless readonly, written."
         self.close()
         if self.readonly:
+            self._db = connect(self.path, "mode=ro")
             try:
-                self._db = connect(self.path, "mode=ro")
                 self._must_be_ours()
             except sqlite3.OperationalError:  # read-only media: no -shm file can be made beside it
                 self._db = connect(self.path, "immutable=1")

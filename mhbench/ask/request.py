@@ -473,34 +473,29 @@ def changes(
     return tuple(out)
 
 # %% ../../nbs/ask/12_request.ipynb #16ede62c
+def _is_chat(message: Any) -> bool:
+    "Whether a message has a role and a text."
+    roles = ("system", "user", "assistant")
+    return isinstance(message, dict) and isinstance(message.get("content"), str) and message.get("role") in roles
+
+
 def _check(request: Request, endpoint: Endpoint) -> None:
     "Refuse what is no chat, or what the endpoint cannot echo."
-    bad = None
-    for m in request.messages:
-        if not (
-            isinstance(m, dict)
-            and isinstance(m.get("content"), str)
-            and m.get("role") in ("system", "user", "assistant")
-        ):
-            bad = m
-            break
-    if bad is not None or not request.messages or request.messages[-1]["role"] != "user":
+    odd = next((m for m in request.messages if not _is_chat(m)), None)
+    if odd is not None or not request.messages or request.messages[-1]["role"] != "user":
         refuse(
             "wire: messages must be chat messages (role, content) that end with the user's; got "
-            f"{bad or request.messages!r:.200}",
-            place=f"{request.id}",
+            f"{odd or request.messages!r:.200} ({request.id})"
         )
     if request.letters == []:
-        refuse("wire: letters must name an option or be None; got []", place=request.id, remedy="leave them out")
+        refuse(f"wire: letters must name an option or be None; got [] ({request.id}); leave them out")
     if request.echo and endpoint.prompt_logprobs == "none":
         refuse(
             f"wire: echo must be asked of an endpoint with prompt_logprobs echo or vllm; got {endpoint.name!r} with "
-            "none",
-            place=f"{request.id}",
-            remedy="set prompt_logprobs if it gives them",
+            f"none ({request.id}); set prompt_logprobs if it gives them"
         )
     if request.echo and (request.letters or request.schema):
-        refuse("wire: echo must come without letters and schema; got both", place=f"{request.id}", remedy="ask twice")
+        refuse(f"wire: echo must come without letters and schema; got both ({request.id}); ask twice")
 
 # %% ../../nbs/ask/12_request.ipynb #04a47461
 def wire(

@@ -12,6 +12,8 @@ import time
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from .cache import Row
 
 # %% auto #0
@@ -50,14 +52,10 @@ class Terms:
     @classmethod
     def from_json(cls, text: str) -> Terms:
         "As `to_json` wrote it."
-        d = json.loads(text)
-        return cls(
-            tuple((str(a), str(b)) for a, b in d["renamed"]),
-            tuple(map(str, d["dropped"])),
-            d["top_logprobs"],
-            d["structured"],
-            bool(d["thinks"]),
-        )
+        return _STORED.validate_json(text)
+
+
+_STORED = TypeAdapter(Terms)
 
 # %% ../../nbs/ask/11_terms.ipynb #bcd5697c
 def changes_of_terms(old: Terms, new: Terms) -> list[str]:
