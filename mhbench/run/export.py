@@ -185,15 +185,15 @@ configs:
 # Answers and scores of a run of mhbench
 
 {n} answers of {models} to items of {studies}. One row of `answers` is one answer: `correct` is 1, 0 or a share, and
-empty where nothing was scored; `what` says what became of it. One row of `headline` is a main number with its interval.
+empty where nothing was scored; `what` gives its status. One row of `headline` is a main result with its interval.
 
 **Texts.** {texts}
 
-**Questions.** `cards/` has a page for each demonstration bank: what its items are, and what they are not fit for.
+**Questions.** `cards/` has a page for each demonstration bank: its items and their limitations.
 
-**Not to be concluded.** Nothing clinical. Where an interval covers chance, the data do not show that model to differ
-from chance. What is
-`simulated` in the column `origin` is of no model and no person. Made by mhbench {version}.
+**Limitations.** No clinical conclusion can be drawn. Where an interval covers chance, the data do not show that model
+to differ from chance. Rows with `simulated` in the column `origin` were generated, not answered by a model or a
+person. Made by mhbench {version}.
 """
 
 
@@ -218,7 +218,7 @@ def dataset_folder(answers: Answers, main: pd.DataFrame, to: str | Path, *, priv
 
 # %% ../../nbs/run/17_export.ipynb #1bbf6436
 def bank_cards(results: str | Path, studies: Iterable[str], to: str | Path) -> list[Path]:
-    "Beside the answers, what the questions are: a card of each demonstration bank; a study's own corpus has its own."
+    "A card of each demonstration bank, which describes its questions; a study's own corpus has its own."
     out = []
     for study in [s for s in studies if s in DEMO_STUDIES]:
         file = Path(results) / "text" / "prepare" / study / "items.parquet"

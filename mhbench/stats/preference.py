@@ -192,7 +192,7 @@ def _orders(row: np.ndarray, limit: int = 5040) -> tuple[list[list[int]], int, i
     if n > limit:
         refuse(
             f"plackett_luce: scores must leave at most {limit} orders open in a row; got {n}; use bradley_terry, which "
-            "takes ties in its stride"
+            "models ties"
         )
     rest = groups[-1] + np.flatnonzero(np.isnan(row)).tolist()
     return (
