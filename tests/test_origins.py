@@ -135,9 +135,7 @@ def test_the_first_screen_names_who_was_asked_and_who_was_recorded(tmp_path):
         "drawn (1)",
     )
     told = " ".join(about_run(["mentat"], [], {"mentat": False}, {"o1": "recorded", "drawn": "simulated"}))
-    assert (
-        "put to no model" in told and "Answers of o1 are recorded" in told and "Answers of drawn are simulated" in told
-    )
+    assert "put to nobody" in told and "Answers of o1 are recorded" in told and "Answers of drawn are simulated" in told
 
 
 @pytest.mark.parametrize("study", ["mentat", "psychiatrybench", "medqade", "counselingbench"])
