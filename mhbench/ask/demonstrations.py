@@ -14,10 +14,10 @@ from ..records.schema import Item
 from ..records.task import task_of
 
 # %% auto #0
-__all__ = ['demonstrations']
+__all__ = ['ordered_pool', 'demonstrations', 'from_pool']
 
 # %% ../../nbs/ask/03_demonstrations.ipynb #a065f05f
-def _ordered(items: Iterable[Item], seed: int) -> list[Item]:
+def ordered_pool(items: Iterable[Item], seed: int) -> list[Item]:
     items = [i for i in items if i.key or task_of(i).none_applies]
     pool = [i for i in items if i.split == "few_shot"] or items
     return sorted(pool, key=lambda i: hashlib.sha256(f"{seed}:{i.base}:{i.item_id}".encode()).digest())
@@ -53,10 +53,10 @@ def demonstrations(
 
     Raises: ValueError where the pool holds fewer than n.
     """
-    return _drawn(_ordered(items, seed), n, exclude, rationale)
+    return from_pool(ordered_pool(items, seed), n, exclude, rationale)
 
 
-def _drawn(ordered: Sequence[Item], n: int, exclude: Item | None, rationale: bool) -> list[Item]:
+def from_pool(ordered: Sequence[Item], n: int, exclude: Item | None, rationale: bool) -> list[Item]:
     if n < 1:
         refuse(f"demonstrations: n must be at least 1; got {n}")
     got = _pick(ordered, n, exclude, rationale)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import yaml
 
-from .template import _parsed, names, render
+from .template import names, render, template_parts
 from ..errors import refuse
 from ..records.schema import MODES, Item, letters
 from ..records.task import task_of
@@ -297,7 +297,7 @@ def _answer(item: Item, t: Template, named: set[str]) -> str:
 
 def _always(text: str) -> set[str]:
     "The fields that stand outside every [[ ]]."
-    return {p[0] for p in _parsed(text, "a template") if not isinstance(p, str) and p[0] != "[["}
+    return {p[0] for p in template_parts(text, "a template") if not isinstance(p, str) and p[0] != "[["}
 
 # %% ../../nbs/ask/02_prompts.ipynb #f4d4653d
 def build(

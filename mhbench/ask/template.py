@@ -12,14 +12,14 @@ from functools import lru_cache
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['names', 'render']
+__all__ = ['template_parts', 'names', 'render']
 
 # %% ../../nbs/ask/01_template.ipynb #88a12d1d
 _TOKEN = re.compile(r"\{\{|\}\}|\[\[|\]\]|\{([A-Za-z_][\w.]*)\}|[{}]")
 
 
 @lru_cache(maxsize=4096)
-def _parsed(template: str, where: str) -> tuple:
+def template_parts(template: str, where: str) -> tuple:
     "A template as nested tuples: text, (name,), or ('[[', parts)."
     stack: list[list] = [[]]
     end = 0
@@ -55,7 +55,7 @@ def names(
     def inside(parts):
         return {n for p in parts if not isinstance(p, str) for n in ([p[0]] if p[0] != "[[" else inside(p[1]))}
 
-    return inside(_parsed(template, where))
+    return inside(template_parts(template, where))
 
 # %% ../../nbs/ask/01_template.ipynb #c7eebe87
 def render(
@@ -87,4 +87,4 @@ def render(
             place=f"{where}",
             remedy="mend the spelling",
         )
-    return fill(_parsed(template, where)).rstrip()
+    return fill(template_parts(template, where)).rstrip()

@@ -5,18 +5,21 @@
 # %% ../../nbs/steps/02_generate.ipynb #9cff3856
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ..ask import demonstrations, prompts
+from ..ask import prompts
 from ..ask.batch import ask_batch
-from ..ask.budget import BYTES_PER_TOKEN, max_completion
+from ..ask.budget import max_completion
 from ..ask.client import ask
-from ..ask.plan import Plan, plan
+from ..ask.demonstrations import from_pool, ordered_pool
+from ..ask.plan import Plan, plan, stand_in
 from ..ask.request import Answer, Endpoint, Model, Request
 from ..errors import refuse, settings_from
 from ..records.draw import draw_items
@@ -25,8 +28,8 @@ from ..records.shards import merge, shard
 from ..records.task import task_of
 
 # %% auto #0
-__all__ = ['SELF_CONSISTENCY', 'DEFAULTS', 'Votes', 'Setting', 'settings', 'name', 'select_items', 'with_system',
-           'generation_requests', 'response', 'generate', 'merged', 'expected']
+__all__ = ['SELF_CONSISTENCY', 'DEFAULTS', 'Votes', 'Setting', 'settings', 'GenerationSettings', 'name', 'select_items',
+           'with_system', 'generation_requests', 'response', 'generate', 'merged', 'expected']
 
 # %% ../../nbs/steps/02_generate.ipynb #d31e3347
 SELF_CONSISTENCY = (0.2, 0.4, 0.6, 0.8, 1.0)  # temperatures of CounselingBench, five samples at each
@@ -99,6 +102,27 @@ def settings(
         out[mode] = settings_from({**DEFAULTS.get(mode, {}), **given}, Setting, "settings", mode)
     return out
 
+# %% ../../nbs/steps/02_generate.ipynb #afaac218
+@dataclass(frozen=True, kw_only=True)
+class GenerationSettings:
+    "What is asked of items, in all modes together."
+
+    modes: Iterable[str] | Mapping[str, Mapping[str, Any]] = ("zero_shot",)  # names, or names with settings
+    pool: Sequence[Item] | None = None  # demonstrations are drawn from these; the items by default
+    n_demonstrations: int = 3
+    seed: int = 0  # of the draws of items and demonstrations
+    max_tokens_reasoning: int | None = None  # room of a chain of thought; a limit in the model's entry goes before it
+    max_tokens_letter: int | None = None  # room where letters are asked for, likewise
+    max_tokens_answer: int | None = None  # room of every other answer, likewise
+    language: str | None = None  # of the prompts; None: each item's own
+    prompts_dir: str | Path | None = None  # the user's own templates
+    part: tuple[int, int] = (0, 1)  # (i, n): only the i-th of n blocks of each mode's items; `merged` joins them
+
+    @cached_property
+    def by_mode(self) -> dict[str, Setting]:
+        "The settings of every mode, checked."
+        return settings(self.modes)
+
 # %% ../../nbs/steps/02_generate.ipynb #452904e8
 def name(item: Item, mode: str, sample: int) -> str:
     "What a request is called."
@@ -147,11 +171,11 @@ def _room(
     mode: str,
     setting: Setting,
     wanted: list[str] | None,  # the letters, where a letter is all that is asked for
-    budgets: Mapping[str, int | None],  # letter, answer, reasoning -> tokens
+    how: GenerationSettings,
 ) -> int | None:
     "The tokens that an answer may have: as the model's entry says, else the study's mode, else the stage."
     kind: Literal["letter", "answer", "reasoning"] = "reasoning" if "cot" in mode else "letter" if wanted else "answer"
-    return model.max_tokens.get(kind) or setting.max_tokens or budgets.get(kind)
+    return model.max_tokens.get(kind) or setting.max_tokens or getattr(how, f"max_tokens_{kind}")
 
 
 def with_system(messages: list[dict[str, str]], system: str | None) -> list[dict[str, str]]:
@@ -180,40 +204,38 @@ def generation_requests(
     mode: str,  # one of MODES
     *,
     setting: Setting | None = None,  # how often; as `settings` gives it
-    pool: Sequence[Item] | None = None,  # demonstrations are drawn from these; the items by default
-    n_demonstrations: int = 3,
-    seed: int = 0,  # of the draw of demonstrations
-    max_tokens_reasoning: int | None = None,  # room of a chain of thought; a limit in the model's entry goes before it
-    max_tokens_letter: int | None = None,  # room where letters are asked for, likewise
-    max_tokens_answer: int | None = None,  # room of every other answer, likewise
-    language: str | None = None,
-    prompts_dir: str | Path | None = None,
     voting: Container[str] | None = None,  # item_ids whose samples vote, where self-consistency is asked; None: all
+    **how: Any,  # further fields of GenerationSettings
 ) -> Iterator[tuple[Item, Request]]:  # one pair a request, items in order, samples within
     """The requests that ask a model every item in one mode.
 
     Raises: ValueError where an item has no prompt in that mode or the pool too few demonstrations.
     """
-    setting = setting or settings([mode])[mode]
-    budgets = {"letter": max_tokens_letter, "answer": max_tokens_answer, "reasoning": max_tokens_reasoning}
-    ordered, n = (
-        demonstrations._ordered(items if pool is None else pool, seed),
-        setting.demonstrations or n_demonstrations,
-    )
+    return _requests(items, model, mode, setting or settings([mode])[mode], voting, GenerationSettings(**how))
+
+
+def _requests(
+    items: Sequence[Item],
+    model: Model,
+    mode: str,
+    setting: Setting,
+    voting: Container[str] | None,
+    how: GenerationSettings,
+) -> Iterator[tuple[Item, Request]]:
+    texts: dict[str, Any] = {"language": how.language, "dir": how.prompts_dir}
+    pool = ordered_pool(items if how.pool is None else how.pool, how.seed)
+    n = setting.demonstrations or how.n_demonstrations
     for item in items:
-        shots: Sequence[Item] = ()
-        t = prompts.template(item, mode, language=language, dir=prompts_dir)
-        if mode.startswith("few_shot") and not t.examples:
-            shots = demonstrations._drawn(ordered, n, item, mode == "few_shot_cot")
-        messages = with_system(
-            prompts.build(item, mode, demonstrations=shots, language=language, dir=prompts_dir), model.system
-        )
+        t = prompts.template(item, mode, **texts)
+        drawn = mode.startswith("few_shot") and not t.examples
+        shots = from_pool(pool, n, item, mode == "few_shot_cot") if drawn else ()
+        messages = with_system(prompts.build(item, mode, demonstrations=shots, **texts), model.system)
         for sample, temperature in setting.draws if voting is None or item.item_id in voting else setting.plain:
             warmth = model.sampling.get("temperature") if temperature is None else temperature
             wanted = None if t.numbered else _letters(item, mode, model, warmth)
             sampling: dict[str, Any] = {} if temperature is None else {"temperature": temperature}
             sampling |= _ends(item, mode, model)
-            room = _room(model, mode, setting, wanted, budgets)
+            room = _room(model, mode, setting, wanted, how)
             named = name(item, mode, sample)
             yield item, Request(named, messages, sampling, sample, letters=wanted, room=room, numbered=t.numbered)
 
@@ -259,26 +281,31 @@ def _voting(items: Sequence[Item], setting: Setting, seed: int) -> set[str] | No
     return {i.item_id for i in draw_items(select_items(items, setting, seed), setting.voting.n_items, seed=seed)}
 
 
-def _every(
-    items: Sequence[Item], model: Model, *, modes, pool=None, seed=0, part=(0, 1), **more
-) -> Iterator[tuple[Item, Request, str]]:
+def _every(items: Sequence[Item], model: Model, how: GenerationSettings) -> Iterator[tuple[Item, Request, str]]:
     "What is asked in all modes together: item, request, mode."
-    how = settings(modes)
-    _distinct(items)
-    return (
-        (item, request, mode)
-        for mode, s in how.items()
-        for item, request in generation_requests(
-            shard(select_items(items, s, seed), *part),
-            model,
-            mode,
-            setting=s,
-            pool=items if pool is None else pool,
-            seed=seed,
-            voting=_voting(items, s, seed),
-            **more,
-        )
-    )
+    whole = how if how.pool is not None else replace(how, pool=items)
+    for mode, setting in how.by_mode.items():
+        asked = shard(select_items(items, setting, how.seed), *how.part)
+        for item, request in _requests(asked, model, mode, setting, _voting(items, setting, how.seed), whole):
+            yield item, request, mode
+
+# %% ../../nbs/steps/02_generate.ipynb #b8a49a57
+class _Feed:
+    "The requests, how many there are, and those that were sent and have no answer yet."
+
+    def __init__(self, items: Sequence[Item], model: Model, how: GenerationSettings):
+        _distinct(items)
+        self.every = lambda: _every(items, model, how)
+        self.n = sum(1 for _ in self.every())  # every prompt is built once before the first is paid for
+        self.sent: deque[tuple[Item, Request, str]] = deque()
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __iter__(self) -> Iterator[Request]:
+        for one in self.every():
+            self.sent.append(one)
+            yield one[1]
 
 # %% ../../nbs/steps/02_generate.ipynb #f095edbb
 def generate(
@@ -286,43 +313,19 @@ def generate(
     model: Model,
     endpoint: Endpoint,
     *,
-    modes: Iterable[str] | Mapping[str, Mapping[str, Any]] = ("zero_shot",),  # names, or names with settings
     cache: str | Path | Any | None,  # a Cache or its path; None: keep nothing
-    pool: Sequence[Item] | None = None,  # demonstrations are drawn from these; the items by default
-    n_demonstrations: int = 3,
-    seed: int = 0,  # of the draws of items and demonstrations
-    max_tokens_reasoning: int | None = None,
-    max_tokens_letter: int | None = None,
-    max_tokens_answer: int | None = None,
-    language: str | None = None,  # of the prompts; None: each item's own
-    prompts_dir: str | Path | None = None,
     budget: Any | None = None,
     max_failed: int | None = None,
     replay: Literal["use", "only", "off"] = "use",
     progress: bool | str = True,
     delivery: Literal["live", "batch"] = "live",  # batch: by the endpoint's Batch API, which needs a cache
-    part: tuple[int, int] = (
-        0,
-        1,
-    ),  # (i, n): only the i-th of n blocks of each mode's items; `merged` puts them together
+    **how: Any,  # fields of GenerationSettings
 ) -> list[Response]:  # one a request: modes in order, items within, samples within
     """Ask a model every item in every mode.
 
     Raises: ValueError before anything is asked, where a prompt cannot be built; what `ask` raises, with every answer so
     far in the cache.
     """
-    more = dict(
-        modes=modes,
-        pool=pool,
-        n_demonstrations=n_demonstrations,
-        seed=seed,
-        max_tokens_reasoning=max_tokens_reasoning,
-        max_tokens_letter=max_tokens_letter,
-        max_tokens_answer=max_tokens_answer,
-        language=language,
-        prompts_dir=prompts_dir,
-        part=part,
-    )
     if delivery not in ("live", "batch"):
         refuse(f"generate: delivery must be live or batch; got {delivery!r}")
     if delivery == "batch" and replay != "use":
@@ -330,39 +333,21 @@ def generate(
             f"generate: replay must be 'use' for delivery by batch; got {replay!r}; a batch is answered into the "
             "cache, and replayed from it"
         )
-    how = settings(modes)
-    n = sum(1 for _ in _every(items, model, **more))  # every prompt is built once before the first is paid for
-    sent: list = []
-
-    class Feed:
-        "The requests, and how many there are."
-
-        def __len__(self):
-            return n
-
-        def __iter__(self):
-            for one in _every(items, model, **more):
-                sent.append(one)
-                yield one[1]
-
-    out: list[Response] = []
-    same: dict[str, Any] = dict(
-        cache=cache, budget=budget, max_failed=max_failed, progress=f"{model.name}" if progress is True else progress
-    )
-    for answer in (
-        ask_batch(Feed(), model, endpoint, **same)
-        if delivery == "batch"
-        else ask(Feed(), model, endpoint, replay=replay, **same)
-    ):
-        item, request, mode = sent[len(out)]
-        votes = how[mode].votes(request.sample)
+    asking = GenerationSettings(**how)
+    feed = _Feed(items, model, asking)
+    same: dict[str, Any] = {"cache": cache, "budget": budget, "max_failed": max_failed}
+    same["progress"] = model.name if progress is True else progress
+    live = delivery == "live"
+    answers = ask(feed, model, endpoint, replay=replay, **same) if live else ask_batch(feed, model, endpoint, **same)
+    out = []
+    for answer in answers:
+        item, request, mode = feed.sent.popleft()
+        votes = asking.by_mode[mode].votes(request.sample)
         out.append(response(item, request, answer, model, mode, votes=votes))
-        sent[len(out) - 1] = None  # the prompt is not needed any more
-    if len(out) != n:
+    if len(out) != len(feed):
         refuse(
-            f"generate: there must be one response a request; got {len(out)} for {n} requests",
-            place=f"{model.name}",
-            remedy="report this with the endpoint's log",
+            f"generate: there must be one response a request; got {len(out)} for {len(feed)} requests ({model.name}); "
+            "report this with the endpoint's log",
             error=RuntimeError,
         )
     return out
@@ -393,16 +378,6 @@ def _distinct(items: Sequence[Item]) -> None:
             )
         seen.add((i.study, i.item_id))
 
-# %% ../../nbs/steps/02_generate.ipynb #d97d42eb
-@lru_cache
-def _marks(n: int) -> str:
-    return "?" * n  # one text for all stand-ins of a length
-
-
-def _stand_in(request: Request, model: Model) -> Answer:
-    "The answer that is not there yet: as many marks as the longest has characters."
-    return Answer(request.id, text=_marks(max(1, int(BYTES_PER_TOKEN * (max_completion(request, model) or 0)))))
-
 # %% ../../nbs/steps/02_generate.ipynb #22167661
 def expected(
     items: Sequence[Item],
@@ -410,26 +385,22 @@ def expected(
     endpoint: Endpoint,
     *,
     cache: str | Path | Any | None,  # a Cache or its path; None: nothing is known
-    # modes, pool, n_demonstrations, seed, max_tokens_reasoning, max_tokens_letter, max_tokens_answer, language,
-    # prompts_dir, part
-    **as_generate: Any,
+    **how: Any,  # fields of GenerationSettings
 ) -> tuple[Plan, list[Response]]:  # what would be asked; a response a request, in the order of `generate`
     """Count what `generate` would ask, without asking, and give the responses as far as they are known.
 
     Raises: ValueError where a prompt cannot be built.
     """
+    _distinct(items)
+    asking, known = GenerationSettings(**how), []
 
-    def every():
-        return _every(items, model, **as_generate)  # prompts are built again rather than held
-
-    def asked():
-        return (request for _, request, _ in every())
+    def asked() -> Iterator[Request]:
+        return (request for _, request, _ in _every(items, model, asking))  # built again rather than held
 
     answers = iter(()) if cache is None else ask(asked(), model, endpoint, cache=cache, replay="only", progress=False)
-    how, known = settings(as_generate["modes"]), []
-    for item, request, mode in every():
+    for item, request, mode in _every(items, model, asking):
         answer = next(answers, None)
         if answer is None or answer.text is None:
-            answer = _stand_in(request, model)
-        known.append(response(item, request, answer, model, mode, votes=how[mode].votes(request.sample)))
+            answer = stand_in(request, max_completion(request, model))
+        known.append(response(item, request, answer, model, mode, votes=asking.by_mode[mode].votes(request.sample)))
     return plan(asked(), model, endpoint, cache), known

@@ -14,7 +14,9 @@ import numpy as np
 import pandas as pd
 
 from ...ask import prompts
+from ...ask.budget import max_completion
 from ...ask.client import ask, heard
+from ...ask.plan import stand_in
 from ...ask.request import Model, Request
 from ...ask.template import render
 from ...errors import refuse
@@ -24,7 +26,7 @@ from ...records.task import task_of
 from ...stats.agreement import cohen_kappa
 from ...stats.estimate import ESTIMATE_COLUMNS, estimate
 from ...steps.answers import Asked
-from ...steps.generate import _stand_in, response, with_system
+from ...steps.generate import response, with_system
 from ...steps.judge import judge, judge_requests
 
 # %% auto #0
@@ -180,7 +182,10 @@ def plan_questions(
         asked = question_requests(waiting, one, attempt, max_tokens=max_tokens, prompts_dir=prompts_dir)
         of_asker.extend(asked)
         answers = [None] * len(asked) if cache is None else ask(asked, one, place, **known)
-        said = [a if a is not None and a.attempts else _stand_in(r, one) for r, a in zip(asked, answers, strict=True)]
+        said = [
+            a if a is not None and a.attempts else stand_in(r, max_completion(r, one))
+            for r, a in zip(asked, answers, strict=True)
+        ]
         return [response(i, r, a, one, "zero_shot") for i, r, a in zip(waiting, asked, said)]
 
     def check(questions):
