@@ -600,3 +600,11 @@ def test_an_empty_list_is_no_answer_and_what_follows_it_is_read():
     assert first_json('[] {"answer": "B"}') == {"answer": "B"}
     assert first_json('{"a": [1') is None and first_json("{} [2]") == {}
     assert parse_choice('Excluded: []\n{"answer": "B"}', OPTIONS).letter == "B"
+
+
+def test_a_label_is_known_without_the_word_disorder_from_four_letters_on():
+    names = ["Mood disorder", "Tic disorder", "Anxiety disorders"]
+    assert parse_labels("Mood", names)[:2] == (("Mood disorder",), ())
+    assert parse_labels("Tic", names)[:2] == ((), ("Tic",))
+    hows = {'["Tic disorder"]': "json", "Tic disorder\nMood disorder": "lines", "Labels: Tic disorder": "marked"}
+    assert {text: parse_labels(text, names).how for text in hows} == hows

@@ -32,6 +32,7 @@ from mhbench.steps.score import (
     with_soft_labels,
 )
 from mhbench.tasks.cloze import same_string, same_term
+from mhbench.tasks.written import OpenTask, SequentialTask
 
 NO = "I'm sorry, but I can't help with that."
 WAYS = {  # in which a model declines, as a response holds them
@@ -113,11 +114,12 @@ def test_a_key_that_sounds_like_a_refusal_is_a_right_answer():
     assert what_became(table).tolist() == ["read"] and table["correct"].tolist() == [1]
 
 
-@pytest.mark.parametrize("task", ["open", "sequential"])
+@pytest.mark.parametrize("task", [OpenTask.name, SequentialTask.name])
 def test_what_a_judge_decides_is_not_right_or_wrong_but_a_refusal_is_counted(task):
     item = of_task(task, ["x"], stems=["one"] if task == "sequential" else [])
     table = score_responses([item], [said(t, sample=k) for k, t in enumerate(["Rest.", NO, ""])])
     assert table["correct"].isna().all() and what_became(table).tolist() == ["judged", "refused", "unread"]
+    assert task_of(item).judged and np.isnan(task_of(item).chance(item))
 
 
 # -- one rule
