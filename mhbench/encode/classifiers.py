@@ -10,20 +10,8 @@ from functools import partial
 
 import numpy as np
 
+from . import loading
 from .embeddings import LazyModel, check_texts, from_mapping, is_loaded
-from mhbench.encode.loading import (
-    batch_room,
-    check_device,
-    length_batches,
-    loading_model,
-    most_tokens,
-    moved_to,
-    need_packages,
-    padded_widths,
-    placed_on,
-    quiet_loading,
-    run_batches,
-)
 from .parallel import Executor
 from .store import Stored, weights_at
 from ..errors import refuse
@@ -54,10 +42,14 @@ class _Classifier(LazyModel):
     "Class probabilities of texts or pairs of texts, each distinct one computed once."
 
     _code = (*LazyModel._code, "mhbench.encode.classifiers")
+    method: str  # what it is asked for
+    starts: tuple[str, ...]  # of the label of the class that is meant
+    default: int  # the class where labels have no names
 
     def __init__(self, name: str, model, tokenizer, index: int, budget: int):
         self.name, self.model, self.tokenizer, self.index, self.budget = name, model, tokenizer, index, budget
-        self.limit, self.computed = most_tokens(tokenizer, model.config), 0
+        self.limit = loading.most_tokens(tokenizer, model.config)
+        self.computed = 0
 
     def _probability(self, metric: str, inputs: Sequence) -> np.ndarray:
         return np.array([r.array[0] for r in self._recalled(metric, inputs, self._probabilities)])
@@ -66,13 +58,13 @@ class _Classifier(LazyModel):
         sides = [list(side) for side in zip(*keys)] if isinstance(keys[0], tuple) else [keys]
         encoded = self.tokenizer(*sides, truncation=True, max_length=self.limit)
         rows = [{k: encoded[k][i] for k in encoded} for i in range(len(keys))]
-        groups, out = length_batches([len(r["input_ids"]) for r in rows], self.budget), np.zeros(len(keys))
-        for group, found in zip(
-            groups, run_batches(self._batch, [[rows[i] for i in g] for g in groups], self.executor)
-        ):
+        groups = loading.length_batches([len(r["input_ids"]) for r in rows], self.budget)
+        batches = [[rows[i] for i in g] for g in groups]
+        out = np.zeros(len(keys))
+        for group, found in zip(groups, loading.run_batches(self._batch, batches, self.executor)):
             out[group] = found
         self.computed += len(keys)
-        with quiet_loading():
+        with loading.quiet_loading():
             longer = lambda sides: len(self.tokenizer(*sides, verbose=False)["input_ids"]) > self.limit
             cut = [len(r["input_ids"]) >= self.limit and longer(side) for r, side in zip(rows, zip(*sides))]
         return [Stored(p, c) for p, c in zip(out[:, None], cut)]
@@ -80,9 +72,9 @@ class _Classifier(LazyModel):
     def _batch(self, rows: list[dict]) -> np.ndarray:
         import torch
 
-        width = int(padded_widths([max(len(r["input_ids"]) for r in rows)], self.limit)[0])
+        width = int(loading.padded_widths([max(len(r["input_ids"]) for r in rows)], self.limit)[0])
         padded = self.tokenizer.pad(rows, padding="max_length", max_length=width, return_tensors="pt")
-        given = dict(zip(padded, moved_to(self.model, *padded.values()), strict=True))
+        given = dict(zip(padded, loading.moved_to(self.model, *padded.values()), strict=True))
         with torch.inference_mode():
             logits = self.model(**given).logits.cpu().double()
         return torch.softmax(logits, -1)[:, self.index].numpy()
@@ -90,6 +82,8 @@ class _Classifier(LazyModel):
 # %% ../../nbs/encode/04_classifiers.ipynb #14fecd3f
 class NLI(_Classifier):
     "Probabilities of contradiction; made by `load_nli`."
+
+    method, starts, default = "contradiction", ("contradict",), 2
 
     def contradiction(
         self,
@@ -103,18 +97,20 @@ def _load_classifier(
     loader: Callable,  # who is called
     kind: type[_Classifier],
     name,
-    starts: tuple[str, ...],
-    default: int,
-    option: str,
-    given: int | None,
+    given: dict[str, int | None],  # the loader's argument for the class
     budget: int,
     device: str,
     executor: Executor | None,
 ):
+    if isinstance(name, Mapping):
+        return from_mapping(loader, name, executor)
     function = loader.__name__
-    need_packages(function, "torch", "transformers")
-    check_device(function, device)
-    which = partial(_class_index, function, starts=starts, default=default, given=given)
+    if is_loaded(function, name, (kind.method,), executor):
+        return name
+    loading.need_packages(function, "torch", "transformers")
+    loading.check_device(function, device)
+    (number,) = given.values()
+    which = partial(_class_index, function, starts=kind.starts, default=kind.default, given=number)
     if isinstance(name, tuple):
         model, tokenizer = name
         return kind(type(model).__name__, model, tokenizer, which(model.config), budget)
@@ -123,13 +119,13 @@ def _load_classifier(
         import torch
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-        with loading_model(function, str(name)):
+        with loading.loading_model(function, str(name)):
             read = AutoModelForSequenceClassification.from_pretrained(str(name), dtype=torch.float32)
-            model, tokenizer = placed_on(read.eval(), device), AutoTokenizer.from_pretrained(str(name))
-        return kind(str(name), model, tokenizer, which(model.config), batch_room(model, budget))
+            model, tokenizer = loading.placed_on(read.eval(), device), AutoTokenizer.from_pretrained(str(name))
+        return kind(str(name), model, tokenizer, which(model.config), loading.batch_room(model, budget))
 
     made = kind._when_needed(str(name), {"name": weights_at(name)}, load)
-    return made._from(loader, executor, name=str(name), budget=budget, device=device, **{option: given})
+    return made._from(loader, executor, name=str(name), budget=budget, device=device, **given)
 
 # %% ../../nbs/encode/04_classifiers.ipynb #868f80f5
 def load_nli(
@@ -146,17 +142,13 @@ def load_nli(
 
     Raises: ValueError where the name leads to no model, or its labels do not say which class is the contradiction.
     """
-    if isinstance(name, Mapping):
-        return from_mapping(load_nli, name, executor)
-    if is_loaded("load_nli", name, ("contradiction",), executor):
-        return name
-    return _load_classifier(
-        load_nli, NLI, name, ("contradict",), 2, "contradiction", contradiction, budget, device, executor
-    )
+    return _load_classifier(load_nli, NLI, name, {"contradiction": contradiction}, budget, device, executor)
 
 # %% ../../nbs/encode/04_classifiers.ipynb #f8a8c0ad
 class Grammar(_Classifier):
     "Probabilities of acceptability; made by `load_grammar`."
+
+    method, starts, default = "acceptability", ("acceptable", "correct", "grammatical"), 0
 
     def acceptability(self, texts: Sequence[str]) -> np.ndarray:  # (n,) probabilities
         "The probability that each text is grammatically acceptable."
@@ -178,19 +170,4 @@ def load_grammar(
 
     Raises: ValueError where the name leads to no model, or its labels do not say which class is acceptable.
     """
-    if isinstance(name, Mapping):
-        return from_mapping(load_grammar, name, executor)
-    if is_loaded("load_grammar", name, ("acceptability",), executor):
-        return name
-    return _load_classifier(
-        load_grammar,
-        Grammar,
-        name,
-        ("acceptable", "correct", "grammatical"),
-        0,
-        "acceptable",
-        acceptable,
-        budget,
-        device,
-        executor,
-    )
+    return _load_classifier(load_grammar, Grammar, name, {"acceptable": acceptable}, budget, device, executor)

@@ -14,20 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from mhbench.encode.loading import (
-    batch_room,
-    check_device,
-    distinct_values,
-    length_batches,
-    loading_model,
-    most_tokens,
-    moved_to,
-    need_packages,
-    padded_widths,
-    placed_on,
-    quiet_loading,
-    run_batches,
-)
+from . import loading
 from .parallel import Executor
 from .store import Stored, fingerprint_of, opened, recalled, weights_at
 from ..errors import refuse
@@ -53,7 +40,7 @@ def _token_ids(tokenizer, texts: list, limit: int) -> tuple[list[list[int]], lis
     if not texts:
         return [], []
     ids = tokenizer(texts, truncation=True, max_length=limit)["input_ids"]
-    with quiet_loading():
+    with loading.quiet_loading():
         longer = lambda t: len(tokenizer(t, verbose=False)["input_ids"]) > limit
         return ids, [len(i) >= limit and longer(t) for t, i in zip(texts, ids)]
 
@@ -164,14 +151,13 @@ class Encoder(LazyModel):
     def __init__(
         self, name: str, sentence_model, token_model, token_tokenizer, *, layer: int | None = None, budget: int = 1024
     ):
-        self.name, self.sentence_model, self.token_model, self.token_tokenizer = (
-            name,
-            sentence_model,
-            token_model,
-            token_tokenizer,
-        )
-        self.layer, self.budget = layer, budget
-        self.max_tokens = most_tokens(token_tokenizer, token_model.config)
+        self.name = name
+        self.sentence_model = sentence_model
+        self.token_model = token_model
+        self.token_tokenizer = token_tokenizer
+        self.layer = layer
+        self.budget = budget
+        self.max_tokens = loading.most_tokens(token_tokenizer, token_model.config)
 
     @cached_property
     def _cut(self) -> dict[str, set[str]]:
@@ -197,18 +183,17 @@ class Encoder(LazyModel):
     def _sentences(self, texts: list[str]) -> list[Stored]:
         "The vectors of distinct texts."
         ids, cut = _token_ids(self.sentence_model.tokenizer, texts, self.sentence_model.limit)
-        ids, place = distinct_values(map(tuple, ids))  # texts that are cut may be one from here on
-        groups = length_batches([len(i) for i in ids], self.budget)
+        ids, place = loading.distinct_values(map(tuple, ids))  # texts that are cut may be one from here on
+        groups = loading.length_batches([len(i) for i in ids], self.budget)
         out = np.zeros((len(ids), self.sentence_model.size), dtype=np.float32)
-        for group, found in zip(
-            groups, run_batches(self._sentence_batch, [[ids[i] for i in g] for g in groups], self.executor)
-        ):
+        batches = [[ids[i] for i in g] for g in groups]
+        for group, found in zip(groups, loading.run_batches(self._sentence_batch, batches, self.executor)):
             out[group] = found
         norm = np.linalg.norm(out, axis=1, keepdims=True)
         return list(map(Stored, (out / np.where(norm > 0, norm, 1))[place], cut))
 
     def _sentence_batch(self, rows: list[list[int]]) -> np.ndarray:
-        width = padded_widths([max(map(len, rows))], self.sentence_model.limit)[0]
+        width = loading.padded_widths([max(map(len, rows))], self.sentence_model.limit)[0]
         return self.sentence_model(*padded_rows(rows, self.sentence_model.tokenizer.pad_token_id or 0, int(width)))
 
     def lengths(self, texts: Sequence[str]) -> np.ndarray:  # (n,) tokens with both special ones, after cutting
@@ -230,27 +215,23 @@ class Encoder(LazyModel):
     ) -> list[np.ndarray]:  # n arrays (t_i, d) float32, not normalised
         "One vector for each token of each text."
         check_texts("Encoder.tokens", texts)
-        keys, index = distinct_values(texts if widths is None else zip(texts, map(int, widths)))
+        keys, index = loading.distinct_values(texts if widths is None else zip(texts, map(int, widths)))
         distinct = [k if widths is None else k[0] for k in keys]
         ids, cut = _token_ids(self.token_tokenizer, distinct, self.max_tokens)
         self._cut["tokens"].update(t for t, c in zip(distinct, cut) if c)
         n = np.asarray([len(i) for i in ids], dtype=np.int64)
         # without a mask the model sees the padding, so that a width is kept to the token
-        width = padded_widths(n, self.max_tokens) if widths is None else np.maximum(n, [k[1] for k in keys])
-        groups = [
-            rows[b]
-            for w in np.unique(width)
-            for rows in [np.flatnonzero(width == w)]
-            for b in length_batches(width[rows], self.budget)
-        ]
+        width = loading.padded_widths(n, self.max_tokens) if widths is None else np.maximum(n, [k[1] for k in keys])
+        groups = []
+        for w in np.unique(width):
+            rows = np.flatnonzero(width == w)
+            groups += [rows[b] for b in loading.length_batches(width[rows], self.budget)]
         out: list = [None] * len(keys)
         batches = [([ids[i] for i in g], int(width[g].max())) for g in groups]
-        for group, found in zip(
-            groups,
-            run_batches(partial(self._token_batch, special=special, masked=widths is None), batches, self.executor),
-        ):
-            for i, rows in zip(group, found):
-                out[i] = rows
+        compute = partial(self._token_batch, special=special, masked=widths is None)
+        for group, found in zip(groups, loading.run_batches(compute, batches, self.executor)):
+            for i, vectors in zip(group, found):
+                out[i] = vectors
         return [out[i] for i in index]
 
     def _token_batch(self, batch: tuple[list[list[int]], int], special: bool, masked: bool) -> list[np.ndarray]:
@@ -258,7 +239,7 @@ class Encoder(LazyModel):
 
         rows, width = batch
         ids, mask = padded_rows(rows, self.token_tokenizer.pad_token_id or 0, width)
-        ids, mask = moved_to(self.token_model, ids, mask)
+        ids, mask = loading.moved_to(self.token_model, ids, mask)
         with torch.inference_mode():
             found = self.token_model(
                 input_ids=ids,
@@ -280,7 +261,7 @@ class _SentenceTransformer:
     def __call__(self, ids, mask) -> np.ndarray:
         import torch
 
-        ids, mask = moved_to(self.model, ids, mask)
+        ids, mask = loading.moved_to(self.model, ids, mask)
         with torch.inference_mode():
             return self.model({"input_ids": ids, "attention_mask": mask})["sentence_embedding"].float().cpu().numpy()
 
@@ -289,18 +270,16 @@ class _Pooled:
     "Sentence vectors of a plain transformer: mean of the tokens, first token, or the model's own pooler."
 
     def __init__(self, model, tokenizer, pooling: str, limit: int):
-        self.model, self.tokenizer, self.pooling, self.limit, self.size = (
-            model,
-            tokenizer,
-            pooling,
-            limit,
-            model.config.hidden_size,
-        )
+        self.model = model
+        self.tokenizer = tokenizer
+        self.pooling = pooling
+        self.limit = limit
+        self.size = model.config.hidden_size
 
     def __call__(self, ids, mask) -> np.ndarray:
         import torch
 
-        ids, mask = moved_to(self.model, ids, mask)
+        ids, mask = loading.moved_to(self.model, ids, mask)
         with torch.inference_mode():
             found = self.model(input_ids=ids, attention_mask=mask)
         if self.pooling == "pooler":
@@ -350,8 +329,8 @@ def load_encoder(
         return cast(Encoder, name)  # or whatever has its methods
     if pooling not in (None, *POOLINGS):
         refuse(f"load_encoder: pooling must be one of {POOLINGS}; got {pooling!r}")
-    need_packages("load_encoder", "torch", "transformers", "sentence_transformers")
-    check_device("load_encoder", device)
+    loading.need_packages("load_encoder", "torch", "transformers", "sentence_transformers")
+    loading.check_device("load_encoder", device)
     label = "minilm" if name is None else str(name)
     source = str(bundled_encoder()) if label == "minilm" else label
     if pooling is None and any(k in Path(source).name.lower() for k in ("simcse", "roscoe")):
@@ -372,30 +351,24 @@ def _load_encoder(
     limit = 512
     if label == "minilm" and pooling is None:  # as its folder says; the package that reads such folders takes a second
         pooling, limit = "mean", 256
-    with loading_model("load_encoder", label):
+    with loading.loading_model("load_encoder", label):
         if pooling is None:
             from sentence_transformers import SentenceTransformer
 
             read = SentenceTransformer(source, device="cpu", model_kwargs={"dtype": torch.float32}).eval()
-            st = placed_on(read, device)
+            st = loading.placed_on(read, device)
             sentence: _SentenceTransformer | _Pooled = _SentenceTransformer(st)
             shared = st[0].auto_model
         else:
-            shared, tokenizer = (
-                placed_on(AutoModel.from_pretrained(source, dtype=torch.float32).eval(), device),
-                AutoTokenizer.from_pretrained(source),
-            )
-            sentence = _Pooled(
-                shared,
-                tokenizer,
-                pooling,
-                min(128 if pooling == "pooler" else limit, most_tokens(tokenizer, shared.config)),
-            )
+            shared = loading.placed_on(AutoModel.from_pretrained(source, dtype=torch.float32).eval(), device)
+            tokenizer = AutoTokenizer.from_pretrained(source)
+            limit = min(128 if pooling == "pooler" else limit, loading.most_tokens(tokenizer, shared.config))
+            sentence = _Pooled(shared, tokenizer, pooling, limit)
         words = shared
         if tokens is not None:
-            words = placed_on(AutoModel.from_pretrained(str(tokens), dtype=torch.float32).eval(), device)
+            words = loading.placed_on(AutoModel.from_pretrained(str(tokens), dtype=torch.float32).eval(), device)
         word_tokenizer = AutoTokenizer.from_pretrained(source if tokens is None else str(tokens))
-    return Encoder(label, sentence, words, word_tokenizer, layer=layer, budget=batch_room(words, budget))
+    return Encoder(label, sentence, words, word_tokenizer, layer=layer, budget=loading.batch_room(words, budget))
 
 # %% ../../nbs/encode/03_embeddings.ipynb #43db612f
 _DECIMALS = 6

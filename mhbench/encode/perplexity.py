@@ -12,18 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from . import loading
 from .embeddings import LazyModel, check_texts, from_mapping, is_loaded, padded_rows
-from mhbench.encode.loading import (
-    check_device,
-    length_batches,
-    loading_model,
-    moved_to,
-    need_packages,
-    packed_layers,
-    padded_widths,
-    placed_on,
-    run_batches,
-)
 from .parallel import Executor
 from .store import Stored, weights_at
 from ..errors import refuse
@@ -70,10 +60,13 @@ class LanguageModel(LazyModel):
         said = self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
         ids = [[self.start, *i] for i in said]
         spans = [(k, *w) for k, i in enumerate(ids) if len(i) > 1 for w in _windows(len(i), self.window)]
-        groups, out = length_batches([b - a for _, a, b, _ in spans], self.budget), [np.zeros(len(i) - 1) for i in ids]
+        groups, out = (
+            loading.length_batches([b - a for _, a, b, _ in spans], self.budget),
+            [np.zeros(len(i) - 1) for i in ids],
+        )
         batches = [[(ids[k][a:b], first - a) for k, a, b, first in (spans[g] for g in group)] for group in groups]
         for some in range(0, len(groups), _AT_ONCE):
-            found = run_batches(self._batch, batches[some : some + _AT_ONCE], self.executor)
+            found = loading.run_batches(self._batch, batches[some : some + _AT_ONCE], self.executor)
             here = [spans[g] for group in groups[some : some + _AT_ONCE] for g in group]
             values = [x for of_batch in found for x in of_batch]
             if self.head:
@@ -86,7 +79,7 @@ class LanguageModel(LazyModel):
         "Log-probabilities from the last layer's states: the vocabulary is read once for all of them."
         h, following = np.concatenate(states), np.concatenate(tokens)
         blocks = [(h[i : i + self.budget], following[i : i + self.budget]) for i in range(0, len(h), self.budget)]
-        found = np.concatenate(run_batches(self._block, blocks, self.executor))
+        found = np.concatenate(loading.run_batches(self._block, blocks, self.executor))
         return np.split(found, np.cumsum([len(t) for t in tokens])[:-1])
 
     def _block(self, block: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
@@ -105,9 +98,9 @@ class LanguageModel(LazyModel):
     ) -> list[np.ndarray]:  # the log-probability of each scored token; or, for a head, the state before it
         import torch
 
-        width = int(padded_widths([max(len(p) for p, _ in pieces)], self.window)[0])
+        width = int(loading.padded_widths([max(len(p) for p, _ in pieces)], self.window)[0])
         ids, mask = padded_rows([p for p, _ in pieces], self.tokenizer.pad_token_id or 0, width)
-        ids, mask = moved_to(self.model, ids, mask)
+        ids, mask = loading.moved_to(self.model, ids, mask)
         if self.head:
             with torch.inference_mode():
                 states = self.model.base_model(input_ids=ids, attention_mask=mask).last_hidden_state.numpy()
@@ -130,9 +123,8 @@ class LanguageModel(LazyModel):
     ) -> tuple[np.ndarray, np.ndarray]:  # (n,) perplexities, at least 1; (n,) numbers of tokens
         "Perplexity and number of tokens of each text."
         found = self.logprobs(texts)
-        return np.array([np.exp(-x.mean()) if len(x) else np.nan for x in found]), np.array(
-            [len(x) for x in found], dtype=np.int64
-        )
+        perplexities = [np.exp(-x.mean()) if len(x) else np.nan for x in found]
+        return np.array(perplexities), np.array([len(x) for x in found], dtype=np.int64)
 
 # %% ../../nbs/encode/05_perplexity.ipynb #973017d7
 def load_lm(
@@ -153,15 +145,15 @@ def load_lm(
         return from_mapping(load_lm, name, executor)
     if is_loaded("load_lm", name, ("perplexity",), executor):
         return name
-    need_packages("load_lm", "torch", "transformers")
+    loading.need_packages("load_lm", "torch", "transformers")
     if isinstance(name, tuple):
         return LanguageModel(type(name[0]).__name__, *name, window=window, budget=budget)
     label, path = str(name), Path(name)
-    check_device("load_lm", device)
+    loading.check_device("load_lm", device)
     if label == "bundled" or label.endswith(".gguf"):
         if device != "cpu":
             refuse(f"load_lm: device must be cpu for a GGUF file; got {device!r}", place=label, remedy="leave it out")
-        need_packages("load_lm", "gguf", "accelerate")
+        loading.need_packages("load_lm", "gguf", "accelerate")
         from mhbench.ask.local import bundled_gguf
 
         path = bundled_gguf() if label == "bundled" else path
@@ -175,10 +167,10 @@ def _load_lm(label: str, path: Path, window: int | None, budget: int, device: st
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     if path.suffix == ".gguf":
-        with loading_model("load_lm", label):
+        with loading.loading_model("load_lm", label):
             return LanguageModel(label, *_from_gguf(path), window=window, budget=budget)
-    with loading_model("load_lm", label):  # in 32 bits, whatever the file holds
-        model = placed_on(AutoModelForCausalLM.from_pretrained(label, dtype=torch.float32).eval(), device)
+    with loading.loading_model("load_lm", label):  # in 32 bits, whatever the file holds
+        model = loading.placed_on(AutoModelForCausalLM.from_pretrained(label, dtype=torch.float32).eval(), device)
         tokenizer = AutoTokenizer.from_pretrained(label)
         if "GPT2" in type(tokenizer).__name__:  # the first word as it is spelled inside a sentence, as published
             tokenizer = AutoTokenizer.from_pretrained(label, add_prefix_space=True)
@@ -195,10 +187,10 @@ def _from_gguf(path: Path) -> tuple:  # model and tokenizer
         tokenizer = AutoTokenizer.from_pretrained(str(path.parent), gguf_file=path.name)
         known = quantised.family(path) in quantised.FAMILIES
         if known:
-            model = packed_layers(quantised.network(path), release=True)
+            model = loading.packed_layers(quantised.network(path), release=True)
     quantised.give_back()
     if known:
         return model, tokenizer
     with quantised.read_once():
         whole = AutoModelForCausalLM.from_pretrained(str(path.parent), gguf_file=path.name, dtype=torch.float32)
-    return packed_layers(whole.eval()), tokenizer
+    return loading.packed_layers(whole.eval()), tokenizer
