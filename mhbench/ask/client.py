@@ -11,16 +11,15 @@ from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterable, 
 from pathlib import Path
 from typing import Any, Literal
 
-from .budget import Budget, TooManyFailed
+from .budget import Budget
 from .cache import Cache
 from .ledger import Asking
 from .plan import Recorder
 from .request import Answer, Endpoint, Model, Request
 from .scheduler import Scheduler
-from ..errors import refuse
 
 # %% auto #0
-__all__ = ['aask', 'LoopThread', 'ask', 'heard']
+__all__ = ['aask', 'LoopThread', 'ask']
 
 # %% ../../nbs/ask/26_client.ipynb #224ea01e
 async def aask(
@@ -34,6 +33,7 @@ async def aask(
     replay: Literal["use", "only", "off"] = "use",  # only: from the cache alone, with no endpoint
     progress: bool | str = True,  # a text is the line's label
     study: str = "",  # whose questions these are, as the cache notes it
+    some_must_come: bool = False,  # an endpoint that answers not one request ends the run, whatever max_failed allows
 ) -> AsyncIterator[Answer]:  # in the order asked, one for each request
     """Ask a model, asynchronously.
 
@@ -43,7 +43,7 @@ async def aask(
         for answer in Recorder.active[-1].ask(requests, model, endpoint, cache=cache, study=study):
             yield answer
         return
-    asking = Asking(model, endpoint, cache, budget, max_failed, replay, progress, study)
+    asking = Asking(model, endpoint, cache, budget, max_failed, replay, progress, study, some_must_come)
     batches = Scheduler(requests, asking).batches()
     try:
         async for batch in batches:
@@ -109,6 +109,7 @@ def ask(
     replay: Literal["use", "only", "off"] = "use",
     progress: bool | str = True,
     study: str = "",
+    some_must_come: bool = False,
 ) -> Iterator[Answer]:
     """Ask a model: `aask` for code that is not asynchronous, with the same arguments.
 
@@ -117,34 +118,14 @@ def ask(
     if Recorder.active:
         yield from Recorder.active[-1].ask(requests, model, endpoint, cache=cache, study=study)
         return
-    scheduler = Scheduler(requests, Asking(model, endpoint, cache, budget, max_failed, replay, progress, study))
+    asking = Asking(model, endpoint, cache, budget, max_failed, replay, progress, study, some_must_come)
+    scheduler = Scheduler(requests, asking)
     yield from _from_cache(scheduler)
     if scheduler.ledger.done and not scheduler.stop:
-        return scheduler.ledger.progress.tick(last=True)
+        return scheduler.ledger.end()
     thread, batches = LoopThread(f"ask {model.name}"), scheduler.batches()
     try:
         while batch := thread.wait(_next(batches)):
             yield from batch
     finally:
         thread.close()
-
-# %% ../../nbs/ask/26_client.ipynb #b7f14c58
-def heard(
-    answers: Iterable[Answer],  # of `ask`
-    model: Model,
-) -> Iterator[Answer]:  # the same
-    """The answers, of which one at least must have come: where all requests failed there is nothing to report on.
-
-    Raises: TooManyFailed after the last, with the endpoint's words for the first.
-    """
-    n, first, came = 0, None, False
-    for answer in answers:
-        failed = answer.status == "error" and answer.text is None
-        n, first, came = n + 1, answer if n == 0 else first, came or not failed
-        yield answer
-    if first is not None and not came:
-        refuse(
-            f"ask: answers must come to one request at least, whatever max_failed allows; got none to {n} "
-            f"({model.name}; {first.id}: {first.error}); mend the cause and run again",
-            error=TooManyFailed,
-        )

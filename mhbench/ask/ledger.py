@@ -38,6 +38,7 @@ class Asking:
     replay: str = "use"
     progress: bool | str = False
     study: str = ""
+    some_must_come: bool = False
 
     def __post_init__(self):
         if self.replay not in ("use", "only", "off"):
@@ -203,6 +204,19 @@ class Ledger:
             self.handed_on += 1
         self.progress.tick()
         return out
+
+    def end(self):
+        """The last answer has been handed on.
+
+        Raises: TooManyFailed where not one came, and one must.
+        """
+        self.progress.tick(last=True)
+        if self.asking.some_must_come and 0 < self.handed_on == self.failed:
+            refuse(
+                f"ask: answers must come to one request at least, whatever max_failed allows; got none to {self.failed}"
+                f" ({self.asking.model.name}; {self.first_error}); mend the cause and run again",
+                error=TooManyFailed,
+            )
 
     def leave_elsewhere(self) -> list[Job]:
         "The jobs that another run is asking, which are waited for no longer."

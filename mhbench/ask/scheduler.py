@@ -220,6 +220,7 @@ class Scheduler:
                 elif self.stop and not self.flight.tasks and not self.settled:
                     raise self.stop
                 elif self.ledger.done:
+                    self.ledger.end()
                     return
                 elif self.stop:
                     await asyncio.wait(list(self.flight.tasks) or [asyncio.ensure_future(asyncio.sleep(0))], timeout=1)

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from ..ask.client import ask, heard
+from ..ask.client import ask
 from ..ask.request import Answer, Request
 from .cues import near_duplicates
 from .pubmed import Abstract
@@ -314,7 +314,7 @@ def compose_with(
 ) -> list[Candidate]:
     "A candidate an abstract, asked of a model."
     pairs = list(compose_requests(articles, recipe, together=together, max_tokens=max_tokens))
-    answers = heard(ask([r for _, r in pairs], model, endpoint, **asking), model)
+    answers = ask([r for _, r in pairs], model, endpoint, some_must_come=True, **asking)
     made = (
         read_composed(group, answer, request, recipe, composer=model.name, seed=seed)
         for (group, request), answer in zip(pairs, answers)
@@ -334,7 +334,7 @@ def read_with(
 ) -> list[Candidate]:  # all of them, in order
     "The candidates after a model has read those that were kept."
     pairs = list(reading_requests(candidates, articles, recipe, max_tokens=max_tokens))
-    answers = list(heard(ask([r for _, r in pairs], model, endpoint, **asking), model))
+    answers = list(ask([r for _, r in pairs], model, endpoint, some_must_come=True, **asking))
     read = {
         c.candidate_id: read_verdict(c, a, articles[c.pmid], reader=model.name) for (c, _), a in zip(pairs, answers)
     }

@@ -16,7 +16,7 @@ import pandas as pd
 from rapidfuzz.distance import Levenshtein
 
 from ..ask import prompts
-from ..ask.client import ask, heard
+from ..ask.client import ask
 from ..ask.request import Answer, Endpoint, Model, Request
 from ..ask.template import render
 from ..encode.embeddings import six_decimals
@@ -170,7 +170,7 @@ def complete(
     """
     cut = [halves(i.question) for i in items]
     asked = completion_requests(items, prompts_dir=prompts_dir)
-    answers = list(heard(ask(asked, model, endpoint, cache=cache, **ask_options), model))
+    answers = list(ask(asked, model, endpoint, cache=cache, some_must_come=True, **ask_options))
     wrote = iter([a.text if a.status in ("ok", "truncated") else None for a in answers])
     seconds = [h[1] if h else None for h in cut]
     completions = [next(wrote) if h else None for h in cut]

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 import pandas as pd
 
 from ..ask import rubrics
-from ..ask.client import ask, heard
+from ..ask.client import ask
 from ..ask.progress import Counted
 from ..ask.request import Answer, Endpoint, Model, Request
 from ..ask.rubrics import Rubric, rubric_for
@@ -229,8 +229,8 @@ def judge(
             max_failed=max_failed,
             replay=replay,
             progress=f"{j.name} judges" if progress is True else progress,
+            some_must_come=some_must_come,
         )
-        answers = heard(answers, j) if some_must_come else answers
         got = [x for c in cases for x in judgments_of(c, _mute(c) or next(answers), j)]
         if (more := next(answers, None)) is not None:
             refuse(

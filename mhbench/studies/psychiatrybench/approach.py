@@ -15,7 +15,7 @@ import pandas as pd
 
 from ...ask import prompts
 from ...ask.budget import max_completion
-from ...ask.client import ask, heard
+from ...ask.client import ask
 from ...ask.plan import stand_in
 from ...ask.request import Model, Request
 from ...ask.template import render
@@ -145,8 +145,7 @@ def write_questions(
 
     def write(waiting, attempt):
         asked = question_requests(waiting, one, attempt, max_tokens=max_tokens, prompts_dir=prompts_dir)
-        answers = ask(asked, one, place, **same)
-        answers = answers if attempt else heard(answers, one)
+        answers = ask(asked, one, place, some_must_come=not attempt, **same)
         return [response(i, r, a, one, "zero_shot") for i, r, a in zip(waiting, asked, answers, strict=True)]
 
     def check(questions):
