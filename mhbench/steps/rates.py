@@ -25,14 +25,7 @@ __all__ = ['COUNTS', 'of_group', 'rate_table', 'first_entries', 'average_models'
 
 # %% ../../nbs/steps/08_rates.ipynb #1b2449fd
 _MEASURED = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level"]
-COUNTS = [
-    "n_not_asked",
-    "n_missing",
-    "n_failed",
-    "n_refused",
-    "n_truncated",
-    "n_unread",
-]  # what stands beside every rate
+COUNTS = ["n_not_asked", "n_missing", "n_failed", "n_refused", "n_truncated", "n_unread"]  # beside every rate
 _RATES = [*RUN, "by", "group", "n", "n_clusters", *COUNTS, *_MEASURED[2:]]
 _SHARES = ("correct", "correct_strict", "declined")  # of items, between 0 and 1
 _OF_ANSWERS = ("correct", "measured")  # not known where answers came and none could be read
@@ -107,21 +100,28 @@ def _counts(items: dict[str, np.ndarray], part: np.ndarray | None) -> dict:
         **{f"n_{what}": int(items[what][known].sum()) for what in ("failed", "refused", "truncated", "unread")},
     }
 
+
+def _measured(items: dict[str, np.ndarray], value: str, **settings: Any) -> dict[str, Any]:
+    "The mean over the items of a group with its interval; none where answers came and not one could be read."
+    there = pd.notna(items["x"])
+    x, clusters = items["x"][there].astype(float), items["cluster"][there]
+    if value in _OF_ANSWERS and items["unread"].any() and not items["read"].any():
+        level = settings.get("level", 0.95)
+        return Estimate.from_limits(np.nan, n=len(x), n_clusters=len(set(clusters)), level=level).row()
+    return estimate(mean, x, clusters=clusters, **settings).row()
+
 # %% ../../nbs/steps/08_rates.ipynb #aa9722a6
 def rate_table(
     scores: pd.DataFrame,  # what score_responses returned
     value: str = "correct",  # the column to average: correct, cross_entropy, brier, ...
     by: Sequence[str] = ("category",),  # breakdowns, one after the other; "all" is always there
     *,
-    n_boot: int = 1000,
-    seed: int,
-    level: float = 0.95,
     whole: pd.DataFrame | None = None,  # every item that could be scored, as `scorable` gives them: some were not asked
     share: bool = False,  # the values of a column of one's own lie between 0 and 1
+    **settings: Any,  # n_boot, seed and level
 ) -> pd.DataFrame:
     """Means with bootstrap intervals by model, way of answering and breakdown; groups in the order of a column's
-    categories where
-    it has them.
+    categories where it has them.
 
     Columns: model, mode, answered_by, n_votes, by, group, n (items with a value), n_clusters, n_not_asked (items that
     were never asked; there with `whole`), n_missing (items that were asked and got no answer), n_failed (requests
@@ -133,10 +133,8 @@ def rate_table(
     """
     gone = [c for c in (value, *by) if c not in scores]
     if gone:
-        refuse(
-            f"rate_table: value and by must name columns of scores; got {gone}, which are not among "
-            f"{list(scores.columns)}"
-        )
+        got = f"{gone}, which are not among {list(scores.columns)}"
+        refuse(f"rate_table: value and by must name columns of scores; got {got}")
     every = scores["item_id"] if whole is None else pd.concat([scores["item_id"], whole["item_id"]])
     item = pd.factorize(every, sort=True)[0]  # numbers are looked up many times as fast as names
     asked, scorable = item[: len(scores)], item[len(scores) :]
@@ -145,23 +143,18 @@ def rate_table(
         parts |= {(breakdown, name): scorable[place == k] for k, name in enumerate(names)}
     answers = _counted(scores, value, asked, None if whole is None else scorable)
     runs = scores.groupby(RUN, sort=True).size().index
-    settings: dict[str, Any] = {"n_boot": n_boot, "seed": seed, "level": level, "share": share or value in _SHARES}
-    rows: list[list[dict]] = [[] for _ in runs]
+    settings |= {"share": share or value in _SHARES}
+    rows = []
     for breakdown, place, names in _breakdowns(scores, by):
         for run, group, items in _by_item(answers, place):
-            name, there = names[group], pd.notna(items["x"])
-            if not there.any():
+            if pd.isna(items["x"]).all():
                 continue
-            part = None if whole is None else parts.get((breakdown, name), scorable[:0])
-            about = {"by": breakdown, "group": name, **_counts(items, part)}
-            x, clusters = items["x"][there].astype(float), items["cluster"][there]
-            if value in _OF_ANSWERS and items["unread"].any() and not items["read"].any():
-                found = Estimate.from_limits(np.nan, n=len(x), n_clusters=len(set(clusters)), level=level)
-            else:
-                found = estimate(mean, x, clusters=clusters, **settings)
-            rows[run].append(dict(zip(RUN, runs[run])) | about | found.row())
+            part = None if whole is None else parts.get((breakdown, names[group]), scorable[:0])
+            head = dict(zip(RUN, runs[run])) | {"by": breakdown, "group": names[group]}
+            rows.append((run, head | _counts(items, part) | _measured(items, value, **settings)))
+    rows.sort(key=lambda row: row[0])  # by run, breakdowns in their order
     columns = _RATES if whole is not None else [c for c in _RATES if c != "n_not_asked"]
-    return pd.DataFrame([r for of_run in rows for r in of_run], columns=columns)
+    return pd.DataFrame([row for _, row in rows], columns=columns)
 
 # %% ../../nbs/steps/08_rates.ipynb #e44d4fb1
 _BETWEEN = ["sd_models", "lowest", "highest", "q"]
@@ -270,16 +263,7 @@ def average_models(
 
 # %% ../../nbs/steps/08_rates.ipynb #ef5a2d6a
 def _averages(
-    g: pd.DataFrame,
-    value: str,
-    groups: Mapping[str, Sequence[str]],
-    same: Mapping[str, str],
-    simulated: Collection[str],
-    *,
-    n_boot: int,
-    seed: int,
-    level: float,
-    share: bool,
+    g: pd.DataFrame, value: str, groups: Mapping, same: Mapping, simulated: Collection, *, n_boot, seed, level, share
 ) -> list[dict]:
     "One row a group of models that has an answer."
     sums, counts = _by_cluster(g, value)
@@ -381,7 +365,10 @@ def status_table(scores: pd.DataFrame) -> pd.DataFrame:
     return out
 
 # %% ../../nbs/steps/08_rates.ipynb #d41fab39
-def f1_table(scores: pd.DataFrame, *, n_boot: int = 1000, seed: int, level: float = 0.95) -> pd.DataFrame:
+def f1_table(
+    scores: pd.DataFrame,  # what score_responses returned
+    **settings: Any,  # n_boot, seed and level
+) -> pd.DataFrame:
     """Macro F1 over the option letters by model and way of answering, for single-letter items that were answered, with
     a bootstrap interval over clusters; no row where not one answer could be read.
     """
@@ -393,15 +380,8 @@ def f1_table(scores: pd.DataFrame, *, n_boot: int = 1000, seed: int, level: floa
         truth = np.array([k[0] for k in g["key"]])
         said = np.array([a[0] if len(a) == 1 else "" for a in g["answer"]])
         labels = sorted(set(truth))
-        f = estimate(
-            lambda t, s, weights: f1(t, s, classes=labels, weights=weights),
-            truth,
-            said,
-            clusters=g["cluster"].to_numpy(),
-            n_boot=n_boot,
-            seed=seed,
-            level=level,
-        )
+        share = lambda t, s, weights: f1(t, s, classes=labels, weights=weights)
+        f = estimate(share, truth, said, clusters=g["cluster"].to_numpy(), **settings)
         rows.append(dict(zip(RUN, run)) | f.row())
     return pd.DataFrame(rows, columns=[*RUN, *_MEASURED])
 
@@ -412,10 +392,7 @@ _DECLINED = [*RUN, "by", "group", "measure", "n", "n_clusters", "n_failed", "n_r
 def declined_table(
     scores: pd.DataFrame,  # what score_responses returned
     by: Sequence[str] = ("category",),
-    *,
-    n_boot: int = 1000,
-    seed: int,
-    level: float = 0.95,
+    **settings: Any,  # n_boot, seed and level
 ) -> pd.DataFrame:  # as rate_table, with `measure`; no row where nobody declined
     """How often each model declined, and between which bounds its share of right answers lies.
 
@@ -439,7 +416,7 @@ def declined_table(
     for measure, table in values.items():
         column = "declined" if measure == "declined" else "correct"
         within = [b for b in by if table[b].notna().any()]
-        found = rate_table(table, column, within, n_boot=n_boot, seed=seed, level=level) if len(table) else parts[0]
+        found = rate_table(table, column, within, **settings) if len(table) else parts[0]
         parts.append(found.assign(measure=measure)[_DECLINED])
     out = pd.concat([p for p in parts if len(p)] or parts, ignore_index=True)
     place = {m: k for k, m in enumerate(values)}
