@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -128,13 +128,8 @@ def competency_table(
             known = g.dropna(subset=["correct"]).sort_values(["item_id", "sample"], kind="stable")
             if known.empty:
                 continue
-            head = dict(zip(RUN, run)) | dict(
-                by=breakdown,
-                group=name,
-                n=known["item_id"].nunique(),
-                n_clusters=known["cluster"].nunique(),
-                level=level,
-            )
+            sizes = dict(n=known["item_id"].nunique(), n_clusters=known["cluster"].nunique())
+            head = dict(zip(RUN, run)) | dict(by=breakdown, group=name, level=level) | sizes
             counts = outcome_counts(g)
             head |= {"n_missing": counts["n_failed"], "n_refused": counts["n_refused"], "n_unread": counts["n_unread"]}
             if whole is not None:
@@ -245,14 +240,8 @@ def paired_models(
         for name, g in [("all", wide), *wide.groupby("group", sort=True)]:
             both = g.dropna(subset=[medical, general])
             d = (both[medical] - both[general]).to_numpy()
-            row = dict(
-                medical=medical,
-                general=general,
-                group=str(name),
-                n=len(both),
-                n_clusters=both["case"].nunique(),
-                n_left_out=len(g) - len(both),
-            )
+            row: dict[str, Any] = dict(medical=medical, general=general, group=str(name), n=len(both))
+            row |= dict(n_clusters=both["case"].nunique(), n_left_out=len(g) - len(both))
             if row["n_clusters"] < 2:
                 rows.append(row)
                 continue
@@ -261,26 +250,8 @@ def paired_models(
             p_case = _over_cases(d.mean(), (d - d.mean()) / len(d), case, row["n_clusters"] - 1)[1]
             difference = estimate(mean, d, clusters=case, n_boot=n_boot, seed=seed, level=level)
             rows.append(difference.row() | row | dict(t=t.statistic, df=t.df, p=t.p, p_case=p_case))
-    out = pd.DataFrame(
-        rows,
-        columns=[
-            "medical",
-            "general",
-            "group",
-            "n",
-            "n_clusters",
-            "n_left_out",
-            "estimate",
-            "ci_low",
-            "ci_high",
-            "interval",
-            "level",
-            "t",
-            "df",
-            "p",
-            "p_case",
-        ],
-    )
+    columns = ["medical", "general", "group", "n", "n_clusters", "n_left_out", "estimate", "ci_low", "ci_high"]
+    out = pd.DataFrame(rows, columns=[*columns, "interval", "level", "t", "df", "p", "p_case"])
     return _in_families(out, "p_case", method)
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #a2c46d51
@@ -396,18 +367,9 @@ def competency_differences(
             sign * m * (x - boot.estimate[k]) / m.sum() for sign, m, k in ((1, of[0], i), (-1, of[1], j))
         )  # deviations, 0 outside both groups
         use = of[0] | of[1]
-        rows.append(
-            dict(
-                first=names[i],
-                second=names[j],
-                n_first=int(of[0].sum()),
-                n_second=int(of[1].sum()),
-                cases_first=cases[0],
-                cases_second=cases[1],
-                **difference.row(),
-                undefined=int(np.isnan(r).sum()),
-                p=_over_cases(d, part[use], wide["case"].to_numpy()[use], min(cases) - 1)[1],
-            )
-        )
+        row = dict(first=names[i], second=names[j], n_first=int(of[0].sum()), n_second=int(of[1].sum()))
+        row |= dict(cases_first=cases[0], cases_second=cases[1]) | difference.row()
+        p = _over_cases(d, part[use], wide["case"].to_numpy()[use], min(cases) - 1)[1]
+        rows.append(row | dict(undefined=int(np.isnan(r).sum()), p=p))
     out = pd.DataFrame(rows)
     return out.assign(p_adjusted=adjust_p(out["p"], method))

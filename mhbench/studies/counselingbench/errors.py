@@ -27,6 +27,9 @@ __all__ = ['error_sheet', 'error_table', 'Collected', 'write_errors', 'compare_e
            'proposed_errors']
 
 # %% ../../../nbs/studies/counselingbench/06_errors.ipynb #2760aceb
+_TO_FILL_IN = ["item_id", "model", "rater", "label", "comment"]
+
+
 def error_sheet(
     drawn: pd.DataFrame,  # what error_sample returned
     items: Iterable[Item],
@@ -39,10 +42,8 @@ def error_sheet(
 
     Raises: ValueError where a drawn answer is not among the responses, or its question not among the items.
     """
-    by_id, said = (
-        {i.item_id: i for i in items},
-        {(r.model, r.item_id, r.sample): r for r in responses if r.mode == mode},
-    )
+    by_id = {i.item_id: i for i in items}
+    said = {(r.model, r.item_id, r.sample): r for r in responses if r.mode == mode}
     rows = []
     for d in drawn.itertuples():
         i, r = by_id.get(d.item_id), said.get((d.model, d.item_id, d.sample))
@@ -51,26 +52,11 @@ def error_sheet(
                 f"error_sheet: items and responses must hold what was drawn; got none ({d.model}, {d.item_id}, sample "
                 f"{d.sample}, mode {mode}); pass those that were scored"
             )
-        rows.append(
-            {
-                "item_id": i.item_id,
-                "model": r.model,
-                "rater": "",
-                "label": "",
-                "comment": "",
-                **i.context,
-                "question": i.question,
-                **{f"option {a}": o for a, o in zip("ABCDEFGHIJ", i.options)},
-                "key": ", ".join(i.key),
-                "expert": i.rationale or "",
-                "rationale": r.reasoning or r.text or "",
-            }
-        )
-    return (
-        pd.DataFrame(rows).fillna("")
-        if rows
-        else pd.DataFrame(columns=["item_id", "model", "rater", "label", "comment"])
-    )
+        row = {"item_id": i.item_id, "model": r.model, "rater": "", "label": "", "comment": ""}
+        row |= i.context | {"question": i.question} | {f"option {a}": o for a, o in zip("ABCDEFGHIJ", i.options)}
+        shown = {"key": ", ".join(i.key), "expert": i.rationale or "", "rationale": r.reasoning or r.text or ""}
+        rows.append(row | shown)
+    return pd.DataFrame(rows or [], columns=None if rows else _TO_FILL_IN).fillna("")
 
 # %% ../../../nbs/studies/counselingbench/06_errors.ipynb #8c723728
 def _resolved(
@@ -217,26 +203,13 @@ def judge_agreement(
         failed, abstained = (g["status"] != "ok").to_numpy(), (g["label"] == "Abstain").to_numpy()
         open_ = pd.isna(people)
         use = ~(failed | abstained | open_)
-        head = dict(
-            judge=judge,
-            n_labels=int(use.sum()),
-            n_abstained=int(abstained.sum()),
-            n_failed=int(failed.sum()),
-            n_open=int(open_.sum()),
-        )
+        head = dict(judge=judge, n_labels=int(use.sum()), n_abstained=int(abstained.sum()))
+        head |= dict(n_failed=int(failed.sum()), n_open=int(open_.sum()))
         said, kept, questions = g["label"].to_numpy(object)[use], people[use], g["item_id"].to_numpy(object)[use]
         for name, measure in (("percent agreement", percent_agreement), ("Cohen's kappa", cohen_kappa)):
-            agreed = estimate(
-                measure,
-                said,
-                kept,
-                clusters=questions,
-                n_boot=n_boot,
-                seed=seed,
-                level=level,
-                share=name == "percent agreement",
-            )
-            rows.append(agreed.row() | head | dict(measure=name))
+            share = name == "percent agreement"
+            how = dict(clusters=questions, n_boot=n_boot, seed=seed, level=level, share=share)
+            rows.append(estimate(measure, said, kept, **how).row() | head | dict(measure=name))
     return pd.DataFrame(
         rows,
         columns=["judge", "measure", "n", "n_clusters", "n_labels", "n_abstained", "n_failed", "n_open", *_INTERVAL],

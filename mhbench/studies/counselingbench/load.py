@@ -58,22 +58,6 @@ _COLUMNS = {  # column of the release -> field of the row
     "label_origin": "label_origin",
     "canary": "canary",
 }
-_REQUIRED = tuple(
-    c
-    for c in _COLUMNS
-    if c
-    not in (
-        "Other Contexts",
-        "Explanation for correct answer",
-        "correct_answer_letter",
-        "label",
-        "label_h",
-        "label_s",
-        "label_third",
-        "label_origin",
-        "canary",
-    )
-)
 _Text = Annotated[str, Field(pattern=r"\S")]
 
 
@@ -157,6 +141,9 @@ class CounselingRow(Record):
             + hashlib.sha256("\n".join([self.publisher, self.exam, self.case_text]).encode()).hexdigest()[:10]
         )
 
+
+_REQUIRED = tuple(c for c, field in _COLUMNS.items() if CounselingRow.model_fields[field].is_required())
+
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #1a6af5cf
 class _Asked(CounselingRow):
     question: _Text
@@ -187,11 +174,8 @@ def _row(place: str, row: dict, strict: bool) -> CounselingRow | None:
 def _item(place: str, r: CounselingRow) -> dict[str, Any]:
     demographics = parse_demographics(r.demographic)
     conditions = icd_blocks(demographics.get("diagnosis", "")) or icd_blocks(r.problem)
-    details = {
-        **demographics,
-        "ethnicity_group": ethnicity_group(demographics.get("ethnicity")),
-        "conditions": " ".join(conditions),
-    }
+    details = demographics | {"ethnicity_group": ethnicity_group(demographics.get("ethnicity"))}
+    details |= {"conditions": " ".join(conditions)}
     shown = {
         "Patient demographics": LEADING_NUMBER.sub("", r.case_text),
         "Mental status exam": r.mental_status,
@@ -282,6 +266,7 @@ def load_counselingbench_responses(
     if model is None or mode is None:
         named = run_of(csv)
         model, mode = model or named[0], mode or named[1]
+    run = {"study": "counselingbench", "model": model, "mode": mode, "temperature": float(temperature)}
     rows, parsed = [], {}
     for place, row, raw in question_rows(csv, encoding):
         if "raw_pred" not in raw:
@@ -293,19 +278,7 @@ def load_counselingbench_responses(
         if (question := _row(place, row, strict)) is None:
             continue
         item_id = question.item_id
-        rows.append(
-            (
-                place,
-                dict(
-                    item_id=item_id,
-                    study="counselingbench",
-                    model=model,
-                    mode=mode,
-                    temperature=float(temperature),
-                    text=raw["raw_pred"],
-                ),
-            )
-        )
+        rows.append((place, run | {"item_id": item_id, "text": raw["raw_pred"]}))
         if raw.get("parsed_pred"):
             parsed[item_id] = raw["parsed_pred"]
     return validate(rows, Response, unique="item_id").records, parsed
@@ -335,22 +308,9 @@ def load_counselingbench_labels(
         if (r := _row(place, row, strict)) is None:
             continue
         said = {"h": r.label_h, "s": r.label_s, "third": r.label_third, "resolved": r.resolved[0]}
-        for rater, label in said.items():
-            if label:
-                rows.append(
-                    (
-                        place,
-                        dict(
-                            item_id=r.item_id,
-                            study="counselingbench",
-                            rater=rater,
-                            target="competency",
-                            label=competency(label),
-                            origin=r.label_origin,
-                            source=place,
-                        ),
-                    )
-                )
+        of: dict[str, Any] = {"item_id": r.item_id, "study": "counselingbench", "target": "competency"}
+        of |= {"origin": r.label_origin, "source": place}
+        rows += [(place, of | {"rater": k, "label": competency(label)}) for k, label in said.items() if label]
     return validate(rows, Rating).records
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #195630bb
@@ -402,17 +362,9 @@ def load_counselingbench_errors(
             place=f"{gone[0]}",
             remedy="take the ids from results/prepare/counselingbench/items.parquet",
         )
+    kept = {"item_id", "rater", "label", "origin", "comment"}
     return [
-        Rating(
-            item_id=r.item_id,
-            study="counselingbench",
-            rater=r.rater,
-            target=r.model,
-            label=r.label,
-            origin=r.origin,
-            comment=r.comment,
-            source=p,
-        )
+        Rating(**r.model_dump(include=kept), study="counselingbench", target=r.model, source=p)
         for (p, _), r in zip(rows, found)
     ]
 

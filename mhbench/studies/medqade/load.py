@@ -52,6 +52,8 @@ def load_panel(
                 f"({place}, {row['item_id']}); keep one of the rows"
             )
         seen[pair] = place
+        of: dict[str, Any] = {"item_id": row["item_id"], "study": study, "rater": row["rater"], "source": place}
+        of |= {"variant": {"annotator": "model"} if models else {}, "origin": row.get("origin") or "recorded"}
         for target in (*students, "difficulty"):
             known = PANEL_DIFFICULTIES if target == "difficulty" else PANEL_LABELS
             if row[target] == "":
@@ -61,21 +63,7 @@ def load_panel(
                     f"load_panel: {target} must be one of {', '.join(known)}, or empty; got {row[target]!r} ({place}, "
                     f"{row['item_id']}); mend the cell"
                 )
-            rows.append(
-                (
-                    place,
-                    dict(
-                        item_id=row["item_id"],
-                        study=study,
-                        rater=row["rater"],
-                        target=target,
-                        label=row[target],
-                        variant={"annotator": "model"} if models else {},
-                        origin=row.get("origin") or "recorded",
-                        source=place,
-                    ),
-                )
-            )
+            rows.append((place, of | {"target": target, "label": row[target]}))
     return validate(rows, Rating).records
 
 # %% ../../../nbs/studies/medqade/01_load.ipynb #3745e699
@@ -101,23 +89,11 @@ def load_students(
 
     Raises: FileNotFoundError; ValueError for an empty answer.
     """
-    rows: list[tuple[str, dict[str, Any]]] = [
-        (
-            place,
-            dict(
-                item_id=row["item_id"],
-                study=study,
-                model=c,
-                origin=row.get("origin") or "recorded",
-                mode="zero_shot",
-                temperature=temperature,
-                text=row[c],
-            ),
-        )
-        for place, row in csv_rows(csv, ("item_id",))
-        for c in row
-        if c not in _NOT_STUDENTS
-    ]
+    same = {"study": study, "mode": "zero_shot", "temperature": temperature}
+    rows: list[tuple[str, dict[str, Any]]] = []
+    for place, row in csv_rows(csv, ("item_id",)):
+        of = same | {"item_id": row["item_id"], "origin": row.get("origin") or "recorded"}
+        rows += [(place, of | {"model": c, "text": row[c]}) for c in row if c not in _NOT_STUDENTS]
     if empty := next(((p, r) for p, r in rows if not r["text"].strip()), None):
         refuse(
             f"load_students: an answer must not be empty; got {empty[1]['text']!r} ({empty[0]}, {empty[1]['item_id']}, "

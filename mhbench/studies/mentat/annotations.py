@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -24,19 +24,8 @@ __all__ = ['ANNOTATION_COLUMNS', 'Reading', 'MAPPINGS', 'Annotations', 'scores_f
 
 # %% ../../../nbs/studies/mentat/03_annotations.ipynb #48f1fcb4
 ANNOTATION_COLUMNS = (
-    "rt",
-    "stimulus",
-    "response",
-    "trial_type",
-    "trial_index",
-    "time_elapsed",
-    "internal_node_id",
-    "participant_name",
-    "rater_id",
-    "question_order",
-    "q_no",
-    "q",
-    "q_key",
+    *("rt", "stimulus", "response", "trial_type", "trial_index", "time_elapsed", "internal_node_id"),
+    *("participant_name", "rater_id", "question_order", "q_no", "q", "q_key"),
 )
 _WORDINGS = {"q_male": "male", "q_female": "female", "q_they": "nonbinary", "q_nonbinary": "nonbinary"}
 
@@ -163,30 +152,16 @@ def load_annotations(
                     place=f"{place}",
                     remedy="export the session again",
                 )
-            variant = {
-                "gender": _WORDINGS[row["q_key"]],
-                "mapping": mapping,
-                "trial": row["trial_index"],
+            of: dict[str, Any] = {"item_id": f"mentat-{row['q_no']}", "study": study, "rater": next(iter(raters))}
+            of |= {
+                "source": place,
+                "origin": row.get("origin") or "recorded",
+                "session": file.stem,
+                "comment": comment or None,
             }
-            fields += [
-                (
-                    place,
-                    dict(
-                        item_id=f"mentat-{row['q_no']}",
-                        study=study,
-                        rater=next(iter(raters)),
-                        origin=row.get("origin") or "recorded",
-                        target=a,
-                        value=s,
-                        session=file.stem,
-                        variant=variant,
-                        order=[int(k) for k in order],
-                        comment=comment or None,
-                        source=place,
-                    ),
-                )
-                for a, s in zip(letters(len(scores)), scores)
-            ]
+            of["variant"] = {"gender": _WORDINGS[row["q_key"]], "mapping": mapping, "trial": row["trial_index"]}
+            of["order"] = [int(k) for k in order]
+            fields += [(place, of | {"target": a, "value": s}) for a, s in zip(letters(len(scores)), scores)]
             n_annotations += 1
     return Annotations(validate(fields, Rating).records, n_annotations, n_rows, Counter(r for _, r in left), left)
 

@@ -29,19 +29,8 @@ __all__ = ['MENTAT_CATEGORIES', 'MENTAT_COLUMNS', 'PLACEHOLDERS', 'RELEASE_SETS'
 # %% ../../../nbs/studies/mentat/02_questions.ipynb #d0768219
 MENTAT_CATEGORIES = ("diagnosis", "treatment", "monitoring", "triage", "documentation")
 MENTAT_COLUMNS = (
-    "q_id",
-    "category",
-    "answer_a",
-    "answer_b",
-    "answer_c",
-    "answer_d",
-    "answer_e",
-    "creator_truth",
-    "text_male",
-    "text_female",
-    "text_nonbinary",
-    "possible_modifiers",
-    "comment",
+    *("q_id", "category", "answer_a", "answer_b", "answer_c", "answer_d", "answer_e", "creator_truth"),
+    *("text_male", "text_female", "text_nonbinary", "possible_modifiers", "comment"),
 )
 PLACEHOLDERS = {"age": "<AGE>", "nat": "<NAT>"}
 
@@ -198,18 +187,8 @@ RELEASE_SETS = {
     "D_N_release": "mentat_data_nat",
 }
 _SET_COLUMNS = (
-    "prompt_mcq",
-    "prompt_freeform",
-    "labels",
-    "labels_upper_bound",
-    "labels_lower_bound",
-    "gender",
-    "nat",
-    "age",
-    "q_id",
-    "category",
-    "split",
-    "random_order",
+    *("prompt_mcq", "prompt_freeform", "labels", "labels_upper_bound", "labels_lower_bound", "gender"),
+    *("nat", "age", "q_id", "category", "split", "random_order"),
 )
 
 

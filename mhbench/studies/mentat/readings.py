@@ -264,21 +264,12 @@ def reading_fits(
             for offset in ("paper", "symmetric"):
                 f = hierarchical_bradley_terry(*data, offset=offset, penalty=penalty)
                 fits[reading, offset, with_creators] = f
-                rows.append(
-                    dict(
-                        reading=reading,
-                        offset=offset,
-                        creators=with_creators,
-                        n=len(data[0]),
-                        n_pairs=f.n_pairs,
-                        n_ties=int(pairwise_ties(data[0]).sum() / 2),
-                        n_ties_used=f.n_ties,
-                        nll=f.nll,
-                        converged=f.converged,
-                        n_infinite=int((~f.finite).sum()),
-                        top=float(np.nanmax(f.probs, 1).mean()),
-                    )
+                row: dict[str, Any] = dict(
+                    reading=reading, offset=offset, creators=with_creators, n=len(data[0]), n_pairs=f.n_pairs
                 )
+                row |= dict(n_ties=int(pairwise_ties(data[0]).sum() / 2), n_ties_used=f.n_ties, nll=f.nll)
+                top = float(np.nanmax(f.probs, 1).mean())
+                rows.append(row | dict(converged=f.converged, n_infinite=int((~f.finite).sum()), top=top))
     return pd.DataFrame(rows), fits
 
 # %% ../../../nbs/studies/mentat/06_readings.ipynb #1cd8e056

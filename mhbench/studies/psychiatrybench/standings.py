@@ -29,18 +29,8 @@ __all__ = ['RESULT_COLUMNS', 'published', 'tasks_by_book', 'counts_beside', 'Col
 
 # %% ../../../nbs/studies/psychiatrybench/06_standings.ipynb #0d24fe67
 RESULT_COLUMNS = (
-    "diagnosis",
-    "treatment",
-    "treatment follow up",
-    "categories",
-    "specific",
-    "management plan",
-    "clinical approach",
-    "mental qa",
-    "sequential qa",
-    "mcq",
-    "exams",
-    "emi",
+    *("diagnosis", "treatment", "treatment follow up", "categories", "specific", "management plan"),
+    *("clinical approach", "mental qa", "sequential qa", "mcq", "exams", "emi"),
 )
 _LABELS = ("categories", "specific")
 _RIGHT = ("mcq", "exams", "emi")
@@ -523,17 +513,10 @@ def registry_table(registry: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
     """
     rows = []
     for name, facts in registry.items():
-        rows.append(
-            {
-                "kind": _kind(facts),
-                "model": name,
-                "size": parameter_count(facts.get("parameters")),
-                "source": _said(facts, "open", {True: "open", False: "closed"}),
-                "provider": facts.get("provider") or "not stated",
-                "release": _quarter(facts.get("released")),
-                "family": facts.get("lineage") or name,
-            }
-        )
+        row = {"kind": _kind(facts), "model": name, "size": parameter_count(facts.get("parameters"))}
+        row |= {"source": _said(facts, "open", {True: "open", False: "closed"})}
+        row |= {"provider": facts.get("provider") or "not stated", "release": _quarter(facts.get("released"))}
+        rows.append(row | {"family": facts.get("lineage") or name})
     order = {kind: k for k, kind in enumerate(("general", "medical", "not stated"))}
     table = pd.DataFrame(rows, columns=["kind", "model", "size", "source", "provider", "release", "family"])
     return table.sort_values("kind", key=lambda kinds: kinds.map(order), kind="stable", ignore_index=True)
