@@ -64,7 +64,8 @@ def test_the_demo_run_shows_every_output_that_the_papers_are_mapped_to(study):
     for stage in {made.split("/")[0] for made in named}:
         there |= {f"{stage}/{name}" for name in shown(ROOT / "reports" / stage / f"{study}.ipynb")}
         there |= {f"{stage}/{f.name}" for f in (ROOT / "figures" / stage / study).glob("*.svg")}
-    assert [made for made in named if (made in there) == (made in excused)] == []
+    wrong = [made for made in named if (made in there) == (made in excused)]
+    assert wrong == [], f"`make readers STAGE={wrong[0].split('/')[0]}`, or say in docs/papers.yaml why it is absent"
 
 
 def test_a_table_without_rows_would_be_noticed(tmp_path):

@@ -69,7 +69,7 @@ def test_what_readers_see_is_what_the_stages_are():
             c for c in cells if c["cell_type"] == "code" and "injected-parameters" not in c["metadata"].get("tags", [])
         ]
         assert ["".join(c["source"]) for c in ran] == code_cells(ROOT / "nbs" / "stages" / f"{stage}.ipynb"), (
-            f"{executed}: run `make readers`"
+            f"{executed}: run `make readers STAGE={stage}`"
         )
         outputs = [o for c in ran for o in c["outputs"]]
         assert not [o for o in outputs if o["output_type"] == "error"], executed

@@ -5,14 +5,11 @@
 # %% ../../nbs/run/10_edit.ipynb #e045db06
 from __future__ import annotations
 
-import copy
-import io
 import json
 import re
 import shutil
-from collections.abc import Callable
-from difflib import SequenceMatcher
-from itertools import chain
+import textwrap
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +27,8 @@ from ..steps.generate import merged
 from ..studies.registry import studies
 
 # %% auto #0
-__all__ = ['DEMO', 'merge_shards', 'select', 'recipe_of', 'import_corpus', 'name_ratings', 'forget_corpus']
+__all__ = ['DEMO', 'merge_shards', 'replaced', 'study_entry', 'study_lines', 'edit', 'select', 'recipe_of', 'import_corpus',
+           'name_ratings', 'forget_corpus']
 
 # %% ../../nbs/run/10_edit.ipynb #fa3ec30f
 def _check_parts(folder: Path, n: int, want: dict) -> None:
@@ -91,95 +89,132 @@ def merge_shards(
     )
 
 # %% ../../nbs/run/10_edit.ipynb #7e16bdcd
-def _yaml():
-    try:
-        from ruamel.yaml import YAML
-    except ImportError:
-        raise ImportError(
-            "mhbench: editing params.yaml needs ruamel.yaml, which comes with DVC; pip install 'mhbench[pipeline]'"
-        ) from None
-    y = YAML()
-    y.preserve_quotes, y.width = True, 10**6
-    return y
+def _end(text: str, node: Any) -> int:
+    "Where a value ends; a comment behind it belongs to what comes next."
+    while isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
+        last = node.value[-1]
+        node = last[1] if isinstance(last, tuple) else last
+    return len(text[: node.end_mark.index].rstrip())
 
 
-def _dumped(content) -> list[str]:
-    "A file's lines, in the style of whoever dumps it."
-    out = io.StringIO()
-    _yaml().dump(content, out)
-    return out.getvalue().splitlines(keepends=True)
+def _found(text: str, entry: tuple[str, ...]) -> tuple[Any, tuple[Any, Any] | None]:
+    "The mapping around an entry, and the entry's own key and value where it is there."
+    *inside, name = entry
+    parent: Any = yaml.compose(text, Loader=yaml.SafeLoader)
+    for part in inside:
+        parent = next(value for key, value in parent.value if key.value == part)
+    return parent, next((pair for pair in parent.value if pair[0].value == name), None)
 
 
-def _changed(old: list[str], same: list[str], new: list[str]) -> list[str]:
-    "The lines `old` with what differs between `same` and `new`; `same` is what `old` is in the style of `new`."
-    written = [[line] for line in same]
-    for _, i, j, a, b in SequenceMatcher(None, same, old, False).get_opcodes():
-        if j - i == b - a:
-            written[i:j] = [[line] for line in old[a:b]]
-        elif i < j:
-            written[i:j] = [old[a:b], *([] for _ in range(i + 1, j))]
-        elif i:
-            written[i - 1] += old[a:b]
-    out: list[str] = []
-    for tag, i, j, a, b in SequenceMatcher(None, same, new, False).get_opcodes():
-        out += chain.from_iterable(written[i:j]) if tag == "equal" else new[a:b]
-    return out
-
-# %% ../../nbs/run/10_edit.ipynb #4870efb0
-def _as_written(old: str, content) -> str:
-    "A file with new content, in which lines that say what they said stay as they were."
-    from ruamel.yaml import YAMLError
-
-    lines = _dumped(content)
-    kept = "".join(_changed(old.splitlines(keepends=True), _dumped(_yaml().load(old)), lines))
-    try:
-        return kept if _yaml().load(kept) == content else "".join(lines)
-    except YAMLError:  # a change within lines that the old style had put together
-        return "".join(lines)
+def replaced(
+    text: str,  # of a YAML file
+    entry: tuple[str, ...],  # of an entry, which is added where it is not there
+    value: Any,
+) -> str:
+    "A file with another value of one entry, and every other character as it was."
+    parent, found = _found(text, entry)
+    dumped = yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True, sort_keys=False)
+    said = " " + dumped.removesuffix("...\n").strip()
+    if value is None and not parent.flow_style:
+        said = ""
+    if found:
+        key, old = found
+        colon = key.end_mark.index + 1
+        between = text[colon : old.start_mark.index].rstrip()
+        return text[:colon] + said + between + text[_end(text, old) :]
+    at = _line_end(text, _end(text, parent))
+    return f"{text[:at]}\n{' ' * parent.value[0][0].start_mark.column}{entry[-1]}:{said}{text[at:]}"
 
 
-def _write(file: Path, content) -> None:
-    "All of a file or nothing of it."
-    text = _as_written(file.read_text(encoding="utf-8"), content)
+def _line_end(text: str, at: int) -> int:
+    end = text.find("\n", at)
+    return len(text) if end < 0 else end
+
+# %% ../../nbs/run/10_edit.ipynb #de614a67
+def study_entry(text: str, study: str, where: str) -> tuple[int, int]:
+    """The first character of a study's lines, and the one after its last; the end of all of them for a new study.
+
+    Raises: ValueError where studies are one line of braces.
+    """
+    parent, found = _found(text, ("studies", study))
+    if parent.flow_style:
+        refuse("edit: studies must be entries on lines of their own; got one line of braces", place=where)
+    last = _line_end(text, _end(text, found[1] if found else parent))
+    return (text.rfind("\n", 0, found[0].start_mark.index) + 1 if found else last), last
+
+
+def study_lines(study: str, entry: dict) -> str:
+    "An entry of `studies`, as it is written into the file."
+    dumped = yaml.safe_dump({study: entry}, sort_keys=False, allow_unicode=True, width=140, default_flow_style=None)
+    return textwrap.indent(dumped.rstrip(), "  ")
+
+# %% ../../nbs/run/10_edit.ipynb #f745388d
+def edit(
+    path: str | Path,  # of params.yaml
+    changes: Mapping[tuple[str, ...], Any],  # entry -> its value
+    entries: Mapping[str, str] | None = None,  # study -> its lines
+) -> dict:  # the parameters as they are now
+    """Change the parameters and the run's selection, each in its own file; a file in which nothing changes is not
+    touched.
+
+    Raises: ValueError for what does not hold together, or cannot be changed where it stands.
+    """
+    path, entries = Path(path), entries or {}
+    p = load_params(path, lists=False)
+    p["studies"] |= {study: yaml.safe_load(lines)[study] for study, lines in entries.items()}
+    _put(p, changes)
+    lists: dict[tuple[str, ...], Any] = {("run", stage): goes_through(p, stage) for stage in selective(graph())}
+    _put(p, lists)
+    check_params(p, str(path))
+    selection = path.with_name(RUN_FILE)
+    every: dict[tuple[str, ...], Any] = {**changes, **lists}
+    of_run = {at: value for at, value in every.items() if at[0] == "run"}
+    own = {at: value for at, value in changes.items() if at not in of_run}
+    if selection.exists():
+        _write(selection, of_run, {}, {"run": p.pop("run")})
+    else:
+        own |= of_run
+    _write(path, own, entries, p)
+    return load_params(path)
+
+
+def _at(p: dict, entry: tuple[str, ...]) -> Any:
+    "What stands in an entry; an ellipsis where it is not there."
+    for part in entry:
+        p = p.get(part, ...)
+    return p
+
+
+def _put(p: dict, changes: Mapping[tuple[str, ...], Any]) -> None:
+    "Change what parameters hold."
+    for (*inside, name), value in changes.items():
+        here = p
+        for part in inside:
+            here = here[part]
+        here[name] = value
+
+
+def _write(file: Path, changes: Mapping[tuple[str, ...], Any], entries: Mapping[str, str], wanted: dict) -> None:
+    "All of a file or nothing of it, and only where it then holds what is wanted."
+    before = text = file.read_text(encoding="utf-8")
+    for study, lines in entries.items():
+        first, last = study_entry(text, study, file.name)
+        text = text[:first] + ("\n" if first == last else "") + lines + text[last:]
+    now = yaml.safe_load(text)
+    for at, value in changes.items():
+        if _at(now, at) != value:
+            text = replaced(text, at, value)
+    if text == before:
+        return
+    if yaml.safe_load(text) != wanted:
+        got = "one in which entries hang on each other"
+        refuse(f"edit: {file.name} must be a file without aliases and merged keys; got {got}; write them out")
     new = file.with_suffix(".yaml.new")
     try:
         new.write_text(text, encoding="utf-8")
         new.replace(file)
     finally:
         new.unlink(missing_ok=True)
-
-# %% ../../nbs/run/10_edit.ipynb #de614a67
-def _edit(path: str | Path, change: Callable[[dict], None]) -> dict:  # the parameters as they are now
-    """Change the parameters and the run's selection, each in its own file, comments kept; a file in which nothing
-    changes is not touched.
-    """
-    path = Path(path)
-    load_params(path, lists=False)
-    selection = path.with_name(RUN_FILE)
-    p = _yaml().load(path.read_text(encoding="utf-8"))
-    chosen = _yaml().load(selection.read_text(encoding="utf-8")) if selection.exists() else None
-    if chosen is not None:
-        p["run"] = chosen["run"]
-    before = copy.deepcopy(p)
-    change(p)
-    for stage in selective(graph()):
-        p["run"][stage] = _flow(goes_through(p, stage))
-    check_params(p, str(path))
-    if chosen is not None:
-        if p["run"] != before.pop("run"):
-            _write(selection, {"run": p["run"]} if chosen["run"] is not p["run"] else chosen)
-        p.pop("run")
-    if p != before:
-        _write(path, p)
-    return load_params(path)
-
-
-def _flow(names: list[str]):
-    from ruamel.yaml.comments import CommentedSeq
-
-    seq = CommentedSeq(names)
-    seq.fa.set_flow_style()
-    return seq
 
 # %% ../../nbs/run/10_edit.ipynb #74da9891
 # ---------------------------------------------------------------- what the next run takes
@@ -240,24 +275,21 @@ def select(
     for file in sorted(_before_import("", params).parent.glob("*.yaml")) if demo else ():
         forget_corpus(file.stem, params=params)
 
-    def change(p):
-        run = p["run"]
-        for key, value in DEMO.items() if demo else ():
-            run[key] = _flow(value) if isinstance(value, list) else value
-        if studies is not None:
-            run["studies"] = _flow(_chosen(p, "studies", studies, str(params)))
-        if models is not None:
-            run["models"] = _flow(_chosen(p, "models", models, str(params)))
-            follow = _following(p, ("judge", "judge_study", "approach", "duels"), ("judges",), silent=HERE[1:])
-            run["judges"] = follow if follow is None else _flow(follow)
-            follow = _following(p, _WRITING, ("contestants", "asked"), silent=HERE)
-            run["subjects"] = follow if follow is None else _flow(follow)
-        if judges is not None:
-            run["judges"] = _flow(_chosen(p, "models", judges, str(params)))
-        if items is not None:
-            run["items"] = items
-
-    return _edit(params, change)
+    p = load_params(params, lists=False)
+    run = p["run"]
+    before = dict(run)
+    run |= DEMO if demo else {}
+    if studies is not None:
+        run["studies"] = _chosen(p, "studies", studies, str(params))
+    if models is not None:
+        run["models"] = _chosen(p, "models", models, str(params))
+        run["judges"] = _following(p, ("judge", "judge_study", "approach", "duels"), ("judges",), silent=HERE[1:])
+        run["subjects"] = _following(p, _WRITING, ("contestants", "asked"), silent=HERE)
+    if judges is not None:
+        run["judges"] = _chosen(p, "models", judges, str(params))
+    if items is not None:
+        run["items"] = items
+    return edit(params, {("run", k): v for k, v in run.items() if before.get(k) != v})
 
 # %% ../../nbs/run/10_edit.ipynb #5afe9022
 _WHOM = ("asked", "judges", "contestants")  # who is asked stays as it is: that is no property of a corpus
@@ -294,37 +326,6 @@ def _imported(entry: dict, settings: dict[str, dict], top: Path) -> dict:
     told = {stage: section for stage, section in settings.items() if stage in entry}
     return _merged(entry | {"prepare": entry["prepare"] | {"answers": mine}}, told)
 
-# %% ../../nbs/run/10_edit.ipynb #d6dc67e8
-def _lines_of(text: str, study: str, where: str) -> tuple[int, int]:
-    "The first line of a study's entry, and the one after its last; comments below it belong to what comes next."
-    lines = text.split("\n")
-    tree: Any = yaml.compose(text, Loader=yaml.SafeLoader)  # a mapping: what was read as parameters before
-    studies = next(v for k, v in tree.value if k.value == "studies")
-    key, value = next((k, v) for k, v in studies.value if k.value == study)
-    first, last = key.start_mark.line, value.end_mark.line + bool(value.flow_style)
-    if studies.flow_style:
-        refuse("import_corpus: studies must be entries on lines of their own; got one line of braces", place=where)
-    while not lines[last - 1].strip() or lines[last - 1].lstrip().startswith("#"):
-        last -= 1
-    return first, last
-
-
-def _replace_entry(study: str, entry: str, params: str | Path) -> str:  # the lines that stood there
-    "Put other lines in the place of a study's entry, and leave every other line as it is."
-    file = Path(params)
-    text = file.read_text(encoding="utf-8")
-    first, last = _lines_of(text, study, file.name)
-    lines = text.split("\n")
-    new = "\n".join([*lines[:first], entry, *lines[last:]])
-    selection = file.with_name(RUN_FILE)
-    run = yaml.safe_load(selection.read_text(encoding="utf-8")) if selection.exists() else {}
-    check_params(yaml.safe_load(new) | run, file.name, lists=False)
-    part = file.with_suffix(".yaml.new")
-    part.write_text(new, encoding="utf-8")
-    part.replace(file)
-    _edit(params, lambda p: None)  # the lists of studies by stage
-    return "\n".join(lines[first:last])
-
 # %% ../../nbs/run/10_edit.ipynb #27658824
 def _clear(study: str, top: Path) -> None:
     "Remove the tables and texts that stages have left of a study: they are about another corpus."
@@ -347,19 +348,19 @@ def import_corpus(
 
     Raises: ValueError for a study that is not there, or settings that do not fit.
     """
-    path = Path(path).resolve()
-    studies = load_params(params, lists=False)["studies"]
+    path, file = Path(path).resolve(), Path(params)
+    studies = load_params(file, lists=False)["studies"]
     if study not in studies:
         refuse(f"import_corpus: study must be among {', '.join(studies)}; got {study!r}", place=f"{params}")
-    top = Path(params).resolve().parent
+    top = file.resolve().parent
     entry = _imported(studies[study], settings or {}, top)
     entry["prepare"] |= {"path": str(path), "sha256": sha256(path), "options": options or {}}
-    text = yaml.safe_dump({study: entry}, sort_keys=False, allow_unicode=True, width=140, default_flow_style=None)
-    before = _replace_entry(study, "\n".join(f"  {line}" for line in text.rstrip().split("\n")), params)
+    text = file.read_text(encoding="utf-8")
+    stood = slice(*study_entry(text, study, file.name))
+    edit(file, {}, {study: study_lines(study, entry)})
     first = not studies[study]["prepare"].get("sha256")
     if first:
-        file = _before_import(study, params)
-        private_file(file).write_text(before + "\n", encoding="utf-8")
+        private_file(_before_import(study, file)).write_text(text[stood] + "\n", encoding="utf-8")
     _clear(study, top)
     return first and recipe_of(entry["prepare"]["loader"]) is not None
 
@@ -383,12 +384,10 @@ def name_ratings(
         refuse(f"name_ratings: ratings must {rule}; got {got}", error=FileNotFoundError)
     named = path.relative_to(top).as_posix() if path.is_relative_to(top) else str(path)
 
-    def change(p):
-        if study not in p["studies"]:
-            refuse(f"name_ratings: study must be among {', '.join(p['studies'])}; got {study!r}", place=f"{params}")
-        p["studies"][study]["prepare"]["ratings"] = named
-
-    entry = _edit(params, change)["studies"][study]
+    known = load_params(params, lists=False)["studies"]
+    if study not in known:
+        refuse(f"name_ratings: study must be among {', '.join(known)}; got {study!r}", place=f"{params}")
+    entry = edit(params, {("studies", study, "prepare", "ratings"): named})["studies"][study]
     through = [stage for stage in _FOR_RATINGS if stage in entry]
     nowhere = f"no stage: add preferences and agreement, or panel, to studies.{study} in params.yaml"
     return [f"{study}: ratings are those of {named} from now on; they go through {', '.join(through) or nowhere}"]
@@ -416,7 +415,7 @@ def forget_corpus(
         refuse(
             f"forget_corpus: study must have been imported here; got {study!r}", remedy=remedy, error=FileNotFoundError
         )
-    _replace_entry(study, file.read_text(encoding="utf-8").rstrip("\n"), params)
+    edit(params, {}, {study: file.read_text(encoding="utf-8").rstrip("\n")})
     file.unlink()
     _clear(study, Path(params).resolve().parent)
     return load_params(params)["studies"][study]["prepare"]["path"]

@@ -25,7 +25,7 @@ from ..records.ratings import guess_rating_columns
 from ..records.schema import Item
 from ..records.table import Table, read_table
 from ..records.task import task_of
-from .edit import _edit
+from .edit import edit, study_lines
 from .graph import root
 from .inputs import sha256
 from .params import load_params
@@ -266,37 +266,14 @@ def summary(
     return "\n".join(out)
 
 # %% ../../nbs/run/11_new_study.ipynb #357cd9f5
-def _yaml(value: Any, depth: int = 0) -> Any:
-    "A value for ruamel.yaml: short ones on one line, a study's long options one a line."
-    from ruamel.yaml.comments import CommentedMap, CommentedSeq
-
-    if isinstance(value, dict):
-        out = CommentedMap({k: _yaml(v, depth + 1) for k, v in value.items()})
-        if depth > 0 and len(str(value)) < 100:
-            out.fa.set_flow_style()
-        return out
-    if isinstance(value, list):
-        line = CommentedSeq(value)
-        line.fa.set_flow_style()
-        return line
-    return value
-
-
 def write_study(
     proposal: Proposal,
     params: str | Path = "params.yaml",
 ) -> None:
     "Add the entry to `studies`, and the study to those that the next `dvc repro` runs."
-
-    def change(p):
-        if proposal.name in p["studies"]:
-            p["studies"][proposal.name] = _yaml(proposal.entry)
-        else:  # before the last one: the comments that follow the last study belong to what comes after it
-            p["studies"].insert(max(len(p["studies"]) - 1, 0), proposal.name, _yaml(proposal.entry))
-        if proposal.name not in p["run"]["studies"]:
-            p["run"]["studies"].append(proposal.name)
-
-    _edit(params, change)
+    run = load_params(params, lists=False)["run"]["studies"]
+    selected = run if proposal.name in run else [*run, proposal.name]
+    edit(params, {("run", "studies"): selected}, {proposal.name: study_lines(proposal.name, proposal.entry)})
 
 # %% ../../nbs/run/11_new_study.ipynb #134e2d18
 def _pairs(texts: list[str], flag: str, lists: tuple[str, ...] = ()) -> dict[str, Any]:

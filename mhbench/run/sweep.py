@@ -20,6 +20,7 @@ import pandas as pd
 import yaml
 
 from ..errors import refuse
+from .edit import replaced
 from .graph import root
 from ..subcommand import PARAMS, argument, subcommand
 
@@ -51,24 +52,10 @@ def grid(
 
 # %% ../../nbs/run/16_sweep.ipynb #73eacda3
 def _written(text: str, point: Mapping[str, Any]) -> str:
-    "params.yaml with the values of a point; its comments stay."
-    from io import StringIO
-
-    from ruamel.yaml import YAML
-
-    y = YAML()
-    y.preserve_quotes = True
-    y.width = 4096
-    tree = y.load(text)
+    "params.yaml with the values of a point; all else stays."
     for name, value in point.items():
-        *path, last = name.split(".")
-        here = tree
-        for part in path:
-            here = here[part]
-        here[last] = value
-    out = StringIO()
-    y.dump(tree, out)
-    return out.getvalue()
+        text = replaced(text, tuple(name.split(".")), value)
+    return text
 
 
 def _base(top: Path, text: str) -> str:
