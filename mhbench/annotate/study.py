@@ -17,7 +17,7 @@ from ..records.schema import Id, Item, Name, Record, Response, fingerprint, lett
 from ..records.task import task_of
 
 # %% auto #0
-__all__ = ['QuestionKind', 'QUESTION_KINDS', 'RESERVED', 'Kind', 'Rule', 'Extra', 'StudySettings', 'Question', 'Study',
+__all__ = ['QuestionKind', 'QUESTION_KINDS', 'RESERVED', 'Kind', 'Rule', 'Asked', 'Extra', 'StudySettings', 'Question', 'Study',
            'what_is_asked', 'build_study']
 
 # %% ../../nbs/annotate/01_study.ipynb #67142686
@@ -58,19 +58,24 @@ class Rule(Record):
     repeats: int = Field(default=0, ge=0)  # questions that a rater answers a second time, at the end
 
 
-class Extra(Record):
-    "A practice question, or an attention check."
+class Asked(Record):
+    "What items, practice questions and attention checks have in common."
 
-    question_id: Id
-    question: str
+    question_id: Id  # unique within the study
     context: dict[str, str] = {}
-    targets: dict[str, str] = {}  # as for a question; empty for yes_no and duel, whose targets the settings give
-    sides: dict[str, str] = {}
+    targets: dict[str, str] = {}  # what is rated -> its text
+    sides: dict[str, str] = {}  # duel: author -> rationale
     reference: str | None = None
-    key: str | None = None
+    key: str | None = None  # agree: the letter of the key
     expected: dict[str, str | list[float]] = {}  # target -> label, or the lowest and highest value that will do
     feedback: str | None = None  # shown after a practice question
     loud: bool = False  # a check that says so at once where it is missed
+
+
+class Extra(Asked):
+    "A practice question, or an attention check; yes_no and duel take their targets from the settings."
+
+    question: str
 
 # %% ../../nbs/annotate/01_study.ipynb #856a29f2
 class StudySettings(Record):
@@ -99,22 +104,13 @@ class StudySettings(Record):
     assignment: Rule = Rule()
 
 # %% ../../nbs/annotate/01_study.ipynb #a57d7cee
-class Question(Record):
+class Question(Asked):
     "One page, with all that it may show."
 
-    question_id: Id  # unique within the study
     item_id: Id
     asked: str = ""  # of the item, as `what_is_asked` has it
     role: Literal["item", "practice", "check"] = "item"
     texts: dict[str, str]  # wording -> the text that asks; {"": text} where there is one
-    context: dict[str, str] = {}
-    targets: dict[str, str]  # what is rated -> its text
-    sides: dict[str, str] = {}  # duel: author -> rationale
-    reference: str | None = None
-    key: str | None = None  # agree: the letter of the key
-    expected: dict[str, str | list[float]] = {}
-    feedback: str | None = None
-    loud: bool = False
 
 # %% ../../nbs/annotate/01_study.ipynb #144bc644
 class Study(Record):
@@ -223,14 +219,8 @@ def _questions(item: Item, answers: dict[str, str], settings: StudySettings) -> 
 # %% ../../nbs/annotate/01_study.ipynb #6b091902
 def _extra(extra: Extra, role: Literal["practice", "check"], settings: StudySettings) -> Question:
     targets = extra.targets or {"yes_no": settings.asks, "duel": settings.axes}.get(settings.kind, {})
-    return Question(
-        question_id=extra.question_id,
-        item_id=extra.question_id,
-        role=role,
-        texts={"": extra.question},
-        targets=targets,
-        **extra.model_dump(include={"context", "sides", "reference", "key", "expected", "feedback", "loud"}),
-    )
+    shared = extra.model_dump(exclude={"question"}) | {"targets": targets}
+    return Question(item_id=extra.question_id, role=role, texts={"": extra.question}, **shared)
 
 # %% ../../nbs/annotate/01_study.ipynb #f2165dbc
 def _settings(name: str, entry: dict[str, Any]) -> StudySettings:

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pandas as pd
+
 from ..annotate.assignment import enrol, leave, share_conflicts
 from ..annotate.export import Exported, left_out, write_export
 from ..annotate.simulate import simulate
@@ -57,14 +59,10 @@ def _study(a: argparse.Namespace) -> Study:
     return study_of(a.study, *entry_of(a.study, a.params, a.file))
 
 
-def _base(a: argparse.Namespace) -> str:
-    "Where the page is found from outside, without a slash at the end."
-    return a.public_url.rstrip("/") if a.public_url else f"http://{a.host}:{a.port}"
-
-
 def _print_links(a: argparse.Namespace, tokens: dict[str, str]) -> None:
+    outside = a.public_url.rstrip("/") or f"http://{a.host}:{a.port}"
     for rater, token in tokens.items():
-        print(f"  {rater}: {_base(a)}/in/{token}")
+        print(f"  {rater}: {outside}/in/{token}")
 
 # %% ../../nbs/run/12_annotate.ipynb #e5ef5b3c
 def _prepare(a: argparse.Namespace) -> Path:
@@ -208,17 +206,14 @@ def _print_overview(store: Store, study: Study) -> None:
     from mhbench.annotate.dashboard import overview
 
     found = overview(store, study)
-    columns = found["columns"]
-    named = [r | {"rater": " ".join([r["rater"], *(f"({m})" for m in r["marks"])])} for r in found["rows"]]
-    rows = [columns, *([str(r[c]) for c in columns] for r in named)]
-    wide = [max(len(r[k]) for r in rows) for k in range(len(columns))]
-    for r in rows:
-        print("  ".join(x.ljust(w) for x, w in zip(r, wide, strict=True)).rstrip())
+    table = pd.DataFrame(found["rows"], columns=[*found["columns"], "marks"])
+    table["rater"] += table.pop("marks").map(lambda marks: "".join(f" ({m})" for m in marks))
+    print(table.to_string(index=False))
     print(f"questions that nobody has completed: {found['untouched']} of {found['questions']}")
     if found["conflicts"] is not None:
         print(f"questions in conflict: {found['conflicts']}")
     for m in found["agreement"]:
-        said = "too little to say" if m.estimate is None else f"{m.estimate:.3f}"
+        said = "not enough data" if m.estimate is None else f"{m.estimate:.3f}"
         print(f"Krippendorff's alpha, {m.level}: {m.of}: {said} ({m.n} rated by two or more)")
 
 
