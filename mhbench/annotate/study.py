@@ -17,8 +17,8 @@ from ..records.schema import Id, Item, Name, Record, Response, fingerprint, lett
 from ..records.task import task_of
 
 # %% auto #0
-__all__ = ['QuestionKind', 'QUESTION_KINDS', 'RESERVED', 'Kind', 'Rule', 'Asked', 'Extra', 'StudySettings', 'Question', 'Study',
-           'what_is_asked', 'build_study']
+__all__ = ['QuestionKind', 'QUESTION_KINDS', 'RESERVED', 'Kind', 'Rule', 'QuestionParts', 'Extra', 'StudySettings', 'Question',
+           'Study', 'what_is_asked', 'build_study']
 
 # %% ../../nbs/annotate/01_study.ipynb #67142686
 QuestionKind = Literal["sliders", "labels", "agree", "errors", "duel", "score", "yes_no"]
@@ -58,7 +58,7 @@ class Rule(Record):
     repeats: int = Field(default=0, ge=0)  # questions that a rater answers a second time, at the end
 
 
-class Asked(Record):
+class QuestionParts(Record):
     "What items, practice questions and attention checks have in common."
 
     question_id: Id  # unique within the study
@@ -72,7 +72,7 @@ class Asked(Record):
     loud: bool = False  # a check that says so at once where it is missed
 
 
-class Extra(Asked):
+class Extra(QuestionParts):
     "A practice question, or an attention check; yes_no and duel take their targets from the settings."
 
     question: str
@@ -104,7 +104,7 @@ class StudySettings(Record):
     assignment: Rule = Rule()
 
 # %% ../../nbs/annotate/01_study.ipynb #a57d7cee
-class Question(Asked):
+class Question(QuestionParts):
     "One page, with all that it may show."
 
     item_id: Id

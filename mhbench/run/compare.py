@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -89,44 +90,33 @@ def results_of(
 
     try:
         files = DVCFileSystem(str(root()), rev=run)
-        stages = files.ls("results", detail=False)
+        folders = files.ls("results", detail=False)
     except Exception as e:  # DVC's and git's own errors have no common base
         refuse(f"compare: a run must be a folder or a revision that git knows; got {run!r}", place=str(e)[:200])
     with tempfile.TemporaryDirectory() as d:
-        found = [study for stage in stages for study in _inside(files, stage)]
-        gone = [study for study in found if not _fetch(files, study, Path(d))]
+        gone = []
+        for stage in (f for f in folders if f not in _OF_NO_STUDY and files.isdir(f)):
+            studies = [f for f in files.ls(stage, detail=False) if files.isdir(f)]
+            gone += [study.removeprefix("results/") for study in studies if not _fetch(files, study, Path(d))]
         for file in files.find("results/metrics"):
-            _keep(Path(d) / file, files.cat_file(file))
-        return _read(Path(d) / "results", run, tuple(g.removeprefix("results/") for g in gone))
+            files.get_file(file, str(Path(d) / file))
+        return _read(Path(d) / "results", run, tuple(gone))
 
 
 _OF_NO_STUDY = [f"results/{name}" for name in ("text", "metrics", "inputs", "trained", "report")]
 
-
-def _inside(files: Any, folder: str) -> list[str]:
-    "The studies of a stage; nothing for a file, and for the folders that have no studies."
-    if folder in _OF_NO_STUDY or not files.isdir(folder):
-        return []
-    return [study for study in files.ls(folder, detail=False) if files.isdir(study)]
-
 # %% ../../nbs/run/15_compare.ipynb #fea82219
-def _fetch(files: Any, study: str, to: Path) -> bool:  # False: DVC names it, and its cache has not got it
+def _fetch(files: Any, study: str, to: Path) -> bool:  # False: it is in no cache
     "The two tables that a comparison reads, of one stage and study."
     from dvc_data.index import DataIndexDirError
 
     try:
-        names = {Path(f).name for f in files.ls(study, detail=False)} & {"headline.parquet", "scores.parquet"}
-        held = {name: files.cat_file(f"{study}/{name}") for name in names}
-    except (OSError, DataIndexDirError):  # DVC's words for what no storage has
+        for name in {Path(f).name for f in files.ls(study, detail=False)} & {"headline.parquet", "scores.parquet"}:
+            files.get_file(f"{study}/{name}", str(to / study / name))
+    except (OSError, DataIndexDirError):  # what DVC raises for a file that no storage has
+        shutil.rmtree(to / study, ignore_errors=True)
         return False
-    for name, content in held.items():
-        _keep(to / study / name, content)
     return True
-
-
-def _keep(file: Path, content: bytes) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(content)
 
 # %% ../../nbs/run/15_compare.ipynb #e891cfe6
 _RUN = ["study", "set", "model", "asked"]
