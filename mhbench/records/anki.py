@@ -211,10 +211,11 @@ def _headed(
 ) -> tuple[dict[str, str], list[str], int]:  # the header, the lines below it, and lines above these
     "A text export, its header taken off."
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines(keepends=True)
+        text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as e:
         got = f"byte {e.start} that is not ({path.name}); export the notes again, as text in UTF-8"
         refuse(f"load_anki: a text export must be UTF-8; got {got}")
+    lines = io.StringIO(text, newline="").readlines()  # a field may hold what else ends a line
     head: dict[str, str] = {}
     n = next((k for k, line in enumerate(lines) if not _HEADER.match(line)), len(lines))
     for line in lines[:n]:

@@ -76,14 +76,11 @@ def shown_order(rs: Sequence[_Named], seed: int | None) -> tuple[_Named, ...]:
     "The order in which answers are shown: drawn for each item, or as given."
     if seed is None:
         return tuple(rs)
-    return tuple(
-        sorted(
-            rs,
-            key=lambda r: hashlib.sha256(
-                f"{seed}:{r.study}:{r.item_id}:{r.mode}:{r.sample}:{r.model}".encode()
-            ).digest(),
-        )
-    )
+
+    def drawn(r: _Named) -> bytes:
+        return hashlib.sha256(f"{seed}:{r.study}:{r.item_id}:{r.mode}:{r.sample}:{r.model}".encode()).digest()
+
+    return tuple(sorted(rs, key=drawn))
 
 
 def _ruled(r: Response, rubric: Rubric) -> dict[str, Any] | None:
@@ -101,17 +98,15 @@ def _cases(
         rubric = find(items[r.study, r.item_id])
         if rubric.kind != "pairwise" and (r.text is None or _ruled(r, rubric)):
             continue
-        alone = rubric.kind in ("score", "yes_no")
-        groups.setdefault(
-            (r.study, r.item_id, r.mode, r.sample, rubric.name, r.model if alone else None), (rubric, [])
-        )[1].append(r)
+        alone = r.model if rubric.kind in ("score", "yes_no") else None
+        group = (r.study, r.item_id, r.mode, r.sample, rubric.name, alone)
+        groups.setdefault(group, (rubric, []))[1].append(r)
     for (study, item_id, *_), (rubric, rs) in groups.items():
         item = items[study, item_id]
-        sets = (
-            [shown_order(rs, seed)]
-            if rubric.kind != "pairwise"
-            else [p for a, b in combinations(sorted(rs, key=lambda r: r.model), 2) for p in ((a, b), (b, a))]
-        )
+        sets: list[tuple[Response, ...]] = [shown_order(rs, seed)]
+        if rubric.kind == "pairwise":
+            pairs = combinations(sorted(rs, key=lambda r: r.model), 2)
+            sets = [pair for a, b in pairs for pair in ((a, b), (b, a))]
         for shown in sets:
             for repeat in range(repeats):
                 yield Case(item, rubric, shown, repeat)
@@ -119,17 +114,13 @@ def _cases(
 # %% ../../nbs/steps/05_judge.ipynb #575cab1c
 def _request(case: Case, judge: Model, temperature: float | None, max_tokens: int | None) -> Request:
     form = schema(case.rubric, verdicts_asked(case.rubric, case.item, case.responses))
-    enough = max_tokens or (
-        None if judge.thinking else 64 + 32 * len(form["properties"])
-    )  # a thinking judge needs the room its entry gives
-    sampling = {
-        **({} if temperature is None else {"temperature": temperature}),
-        **({"max_tokens": enough} if enough else {}),
-        **({"stop": None} if judge.sampling.get("stop") else {}),
-    }
-    who = "/".join(
-        [case.item.study, case.item.item_id, *(r.model for r in case.responses), case.rubric.name, str(case.repeat)]
-    )
+    sampling: dict[str, Any] = {} if temperature is None else {"temperature": temperature}
+    if max_tokens or not judge.thinking:  # a thinking judge needs the room that its entry gives
+        sampling["max_tokens"] = max_tokens or 64 + 32 * len(form["properties"])
+    if judge.sampling.get("stop"):
+        sampling["stop"] = None
+    names = [r.model for r in case.responses]
+    who = "/".join([case.item.study, case.item.item_id, *names, case.rubric.name, str(case.repeat)])
     return Request(
         who,
         with_system(messages(case.rubric, case.item, [answer_text(r) for r in case.responses]), judge.system),
@@ -177,11 +168,8 @@ def judge_requests(
     """
     by_id = {(i.study, i.item_id): i for i in items}
     check_responses(responses, by_id)
-    return (
-        _request(c, judge, temperature, max_tokens)
-        for c in _cases(responses, by_id, _finder(rubric, kind, prompts_dir, language), repeats, seed)
-        if not _mute(c)
-    )
+    cases = _cases(responses, by_id, _finder(rubric, kind, prompts_dir, language), repeats, seed)
+    return (_request(c, judge, temperature, max_tokens) for c in cases if not _mute(c))
 
 # %% ../../nbs/steps/05_judge.ipynb #27f257dd
 def judge(
@@ -220,17 +208,9 @@ def judge(
         endpoint = endpoints if isinstance(endpoints, Endpoint) else _endpoint(endpoints, j)
         loud = [c for c in cases if not _mute(c)]
         asked = Counted(len(loud), (_request(c, j, temperature, max_tokens) for c in loud))
-        answers = ask(
-            asked,
-            j,
-            endpoint,
-            cache=cache,
-            budget=budget,
-            max_failed=max_failed,
-            replay=replay,
-            progress=f"{j.name} judges" if progress is True else progress,
-            some_must_come=some_must_come,
-        )
+        how: dict[str, Any] = {"cache": cache, "budget": budget, "max_failed": max_failed, "replay": replay}
+        how |= {"some_must_come": some_must_come}
+        answers = ask(asked, j, endpoint, progress=f"{j.name} judges" if progress is True else progress, **how)
         got = [x for c in cases for x in judgments_of(c, _mute(c) or next(answers), j)]
         if (more := next(answers, None)) is not None:
             refuse(
@@ -248,11 +228,8 @@ def _mute(case: Case) -> Answer | None:
     silent = next((r for r in case.responses if r.text is None), None)
     if silent is None:
         return None
-    return Answer(
-        silent.item_id,
-        status="error",
-        error=f"not judged: the response of {silent.model} has no text (status {silent.status})",
-    )
+    why = f"not judged: the response of {silent.model} has no text (status {silent.status})"
+    return Answer(silent.item_id, status="error", error=why)
 
 
 def check_responses(responses: Sequence[Response], by_id: Mapping) -> None:
@@ -306,24 +283,17 @@ def extras(
             continue
         r = _rubric(j.rubric, dir)
         if field not in r.extra:
-            refuse(
-                f"extras: field must be one that the rubric asks for ({', '.join(r.extra) or 'none'}); got {field!r}",
-                place=f"{j.rubric}",
-            )
+            known = ", ".join(r.extra) or "none"
+            refuse(f"extras: field must be one that the rubric asks for ({known}); got {field!r} ({j.rubric})")
         if j.text is None:
             place = f"{j.item_id}, {j.judge}"
             refuse("extras: judgments must keep the text that the judge wrote; got None", place=place)
-        back = {
-            x.show(v): v
-            for x in (r, *(_rubric(r.name, dir, language=t) for t in rubrics.languages(r.name, dir)))
-            for v in r.extra[field]
-        }
-        rows.setdefault(
-            (j.study, j.item_id, j.mode, j.sample, j.judge, j.repeat), back.get(json.loads(j.text).get(field))
-        )
-    return pd.DataFrame(
-        [(*k, v) for k, v in rows.items()], columns=["study", "item_id", "mode", "sample", "judge", "repeat", field]
-    )
+        shown = [r, *(_rubric(r.name, dir, language=t) for t in rubrics.languages(r.name, dir))]
+        back = {x.show(v): v for x in shown for v in r.extra[field]}
+        about = (j.study, j.item_id, j.mode, j.sample, j.judge, j.repeat)
+        rows.setdefault(about, back.get(json.loads(j.text).get(field)))
+    columns = ["study", "item_id", "mode", "sample", "judge", "repeat", field]
+    return pd.DataFrame([(*k, v) for k, v in rows.items()], columns=columns)
 
 # %% ../../nbs/steps/05_judge.ipynb #6f9025c4
 def judge_items(
@@ -341,12 +311,7 @@ def judge_items(
     Raises: ValueError for a rubric that judges answers; what `judge` raises.
     """
     if (r := _rubric(rubric, prompts_dir)).target != "item":
-        refuse(
-            f"judge_items: rubric must have target item; got {r.target}",
-            place=f"{rubric}",
-            remedy="use judge for answers",
-        )
-    blank = [
-        Response(item_id=i.item_id, study=i.study, model="item", mode="zero_shot", text="", attempts=0) for i in items
-    ]
+        refuse(f"judge_items: rubric must have target item; got {r.target} ({rubric}); use judge for answers")
+    about: dict[str, Any] = {"model": "item", "mode": "zero_shot", "text": "", "attempts": 0}
+    blank = [Response(item_id=i.item_id, study=i.study, **about) for i in items]
     return judge(blank, items, judges, endpoints, rubric=rubric, cache=cache, prompts_dir=prompts_dir, **options)

@@ -39,9 +39,8 @@ def schema(
     low, high = rubric.scale
     number = {"type": "integer", "minimum": low, "maximum": high}
     if rubric.kind == "score":
-        fields = (
-            {"score": number} if n == 1 and "part" not in rubric.text else {f"Q{i}": number for i in range(1, n + 1)}
-        )
+        one = n == 1 and "part" not in rubric.text
+        fields = {"score": number} if one else {f"Q{i}": number for i in range(1, n + 1)}
     elif rubric.kind == "label":
         fields = {f"answer_{i}": one_of(rubric.labels) for i in range(1, n + 1)}
     elif rubric.kind == "pairwise":
@@ -60,17 +59,12 @@ def split_parts(
     n: int,  # how many there are, at least 1
 ) -> list[str] | None:  # one text a question; None where they cannot be told apart
     "The answers to numbered questions, where each begins a line with its number, in order and once."
-    marks = list(
-        re.finditer(
-            r"(?m)^[ \t]*[*_#]*[ \t]*(?:Q(?:uestion)?|Frage|A(?:nswer)?)?[ \t]*(\d+)[*_]*[ \t]*[:.)\]-][*_]*[ \t]*",
-            text,
-        )
-    )
-    places, want = [], 1
+    number = r"(?m)^[ \t]*[*_#]*[ \t]*(?:Q(?:uestion)?|Frage|A(?:nswer)?)?[ \t]*(\d+)[*_]*[ \t]*[:.)\]-][*_]*[ \t]*"
+    marks = list(re.finditer(number, text))
+    places: list[re.Match] = []
     for m in marks:
-        if int(m[1]) == want:
+        if int(m[1]) == len(places) + 1:
             places.append(m)
-            want += 1
     if len(places) != n or sum(int(m[1]) == 1 for m in marks) > 1:
         return None
     ends = [m.start() for m in places[1:]] + [len(text)]
@@ -83,11 +77,9 @@ def _scale(r: Rubric) -> dict[str, str]:
     flipped = [f"On this scale {r.scale[0]} is the best and {r.scale[1]} the worst."] if r.flipped else []
 
     def example(e):
-        return (
-            e
-            if isinstance(e, str)
-            else f"Reference answer: {e['reference']}\nCandidate answer: {e['answer']}\nScore: {e['score']}"
-        )
+        if isinstance(e, str):
+            return e
+        return f"Example\nReference answer: {e['reference']}\nCandidate answer: {e['answer']}\nScore: {e['score']}"
 
     return {
         "criteria": "\n".join(f"- {c}" for c in r.criteria),
@@ -96,7 +88,7 @@ def _scale(r: Rubric) -> dict[str, str]:
         "high": str(r.scale[1]),
         "labels": "\n".join(f"{r.show(k)}: {v}" for k, v in r.labels.items()),
         "axes": "\n".join(f"- {k}: {v}" for k, v in r.axes.items()),
-        "examples": "\n\n".join(("Example\n" if not isinstance(e, str) else "") + example(e) for e in r.examples),
+        "examples": "\n\n".join(map(example, r.examples)),
     }
 
 # %% ../../nbs/steps/04_verdicts.ipynb #1a39eb01
@@ -106,6 +98,7 @@ def messages(rubric: Rubric, item: Item, texts: Sequence[str]) -> list[dict[str,
     `texts` are the answers: one for `score` and `yes_no`, two for `pairwise`, any number for `label`.
     """
     labels = letters(min(len(item.options), 26))
+    line = rubric.text.get("answer_line", "Answer {number}: {answer}")
     values = _scale(rubric) | {
         "question": item.question,
         "context": "\n".join(f"{prompts.field_label(k, {})}: {v}" for k, v in item.context.items()),
@@ -119,36 +112,22 @@ def messages(rubric: Rubric, item: Item, texts: Sequence[str]) -> list[dict[str,
         "first": texts[0] if texts else "",
         "second": texts[1] if len(texts) > 1 else "",
         "answers": "\n".join(
-            render(
-                rubric.text.get("answer_line", "Answer {number}: {answer}"),
-                {"number": str(i), "answer": t},
-                rubric.name,
-            )
-            for i, t in enumerate(texts, 1)
+            render(line, {"number": str(i), "answer": t}, rubric.name) for i, t in enumerate(texts, 1)
         ),
         "parts": _parts(rubric, item, texts),
         "form": _form(rubric, item, texts),
     }
-    roles = [
-        (role, render(rubric.text[role], values, f"rubrics/{rubric.name}"))
-        for role in ("system", "user")
-        if role in rubric.text
-    ]
-    return [{"role": role, "content": text} for role, text in roles]
+    name = f"rubrics/{rubric.name}"
+    roles = [role for role in ("system", "user") if role in rubric.text]
+    return [{"role": role, "content": render(rubric.text[role], values, name)} for role in roles]
 
 # %% ../../nbs/steps/04_verdicts.ipynb #d5276fb3
 def _form(rubric: Rubric, item: Item, texts: Sequence[str]) -> str:
     "The form of a verdict, for the eye: field names, and what may stand in each."
     fields = schema(rubric, verdicts_asked(rubric, item, texts))["properties"]
     low, high = rubric.scale
-    return (
-        "{"
-        + ", ".join(
-            f'"{k}": ' + (f"<{low}-{high}>" if v["type"] == "integer" else f'"<{"|".join(v["enum"])}>"')
-            for k, v in fields.items()
-        )
-        + "}"
-    )
+    may = {k: f"<{low}-{high}>" if v["type"] == "integer" else f'"<{"|".join(v["enum"])}>"' for k, v in fields.items()}
+    return "{" + ", ".join(f'"{k}": {values}' for k, values in may.items()) + "}"
 
 
 def verdicts_asked(rubric: Rubric, item: Item, texts: Sequence) -> int:
@@ -202,12 +181,9 @@ def _verdicts(case: Case, answer: Answer) -> list[dict]:
     allowed = {"label": set(r.labels), "pairwise": {"first", "second", "tie"}, "yes_no": {"yes", "no"}}[r.kind]
     values = [answer.data.get(f) for f in fields]
     got = [back.get(v) if isinstance(v, str) else None for v in values]
+    rule = f"must be one of {', '.join(sorted(map(r.show, allowed)))}"
     return [
-        (
-            {"label": g}
-            if g in allowed
-            else failed_verdict("error", f"{f} must be one of {', '.join(sorted(map(r.show, allowed)))}; got {v!r}")
-        )
+        {"label": g} if g in allowed else failed_verdict("error", f"{f} {rule}; got {v!r}")
         for f, v, g in zip(fields, values, got)
     ]
 
@@ -217,13 +193,9 @@ def _score(data: Mapping, parts: int, rubric: Rubric) -> dict:
     low, high = rubric.scale
     fields = [f"Q{i}" for i in range(1, parts + 1)] or ["score"]
     values: list[Any] = [data.get(f) for f in fields]
-    bad = [
-        (f, v)
-        for f, v in zip(fields, values)
-        if isinstance(v, bool) or not isinstance(v, (int, float)) or not low <= v <= high
-    ]
-    if bad:
-        return failed_verdict("error", f"{bad[0][0]} must be a number from {low} to {high}; got {bad[0][1]!r}")
+    for f, v in zip(fields, values):
+        if isinstance(v, bool) or not isinstance(v, (int, float)) or not low <= v <= high:
+            return failed_verdict("error", f"{f} must be a number from {low} to {high}; got {v!r}")
     mean = math.fsum(values) / len(values)
     if rubric.scale == (0, 100) and not rubric.flipped:
         return {"score": mean}
