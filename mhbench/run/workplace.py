@@ -32,9 +32,9 @@ ASKING = (
     *("stats", "steps", "studies", "tasks"),
 )
 NO_RESULT = (  # parts of the package that make none
-    *("__main__.py", "_modidx.py", "py.typed", "pipeline", "ask/negotiate.py"),
-    *(f"annotate/{f}.py" for f in ("app", "command", "dashboard", "desk", "gate", "pages", "simulate", "sources")),
-    *(f"run/{f}.py" for f in ("cli", "commands", "edit", "export", "live", "new_study", "people", "plan")),
+    *("__main__.py", "_modidx.py", "py.typed", "pipeline", "ask/probe.py"),
+    *(f"annotate/{f}.py" for f in ("dashboard", "pages", "server", "simulate", "sources")),
+    *(f"run/{f}.py" for f in ("annotate", "cli", "commands", "edit", "export", "live", "new_study", "people", "plan")),
     *(f"run/{f}.py" for f in ("publish", "sweep")),
 )
 
