@@ -68,12 +68,18 @@ def test_what_is_on_this_machine_is_asked_past_the_proxy(monkeypatch):
         monkeypatch.setenv(name, value)
     past = lambda host: bool(urllib.request.proxy_bypass_environment(host))
     assert [past(h) for h in ("127.0.0.1", "localhost")] == [False, False]
-    library(monkeypatch, lambda n, fields: completion(fields, "B"))
+    hosts, seen = ("127.0.0.1", "localhost", "::1", "intranet.example", "service.example"), []
+
+    def answer(n, fields):
+        seen.append(([past(h) for h in hosts], os.environ["NO_PROXY"], os.environ["no_proxy"]))
+        return completion(fields, "B")
+
+    library(monkeypatch, answer)
     for _ in range(2):
         list(ask([letter()], model(), endpoint(), cache=None, progress=False))
-    hosts = ("127.0.0.1", "localhost", "::1", "intranet.example", "service.example")
-    assert [past(h) for h in hosts] == [True, True, True, True, False]
-    assert os.environ["NO_PROXY"] == os.environ["no_proxy"] == "intranet.example,localhost,127.0.0.1,::1"
+    names = "intranet.example,localhost,127.0.0.1,::1"
+    assert seen == [([True, True, True, True, False], names, names)] * 2
+    assert os.environ["NO_PROXY"] == os.environ["no_proxy"] == "intranet.example", "and nobody else is affected"
 
 
 def test_what_a_service_refuses_is_learnt_once_and_answers_are_cached(monkeypatch, tmp_path):

@@ -26,11 +26,21 @@ def _secrets_of_environment() -> list[str]:
     return [value for name, value in os.environ.items() if _SECRET.search(name) and len(value) >= 8]
 
 
-def _past_the_proxy() -> None:
-    "What is on this machine is asked without a proxy: the libraries that litellm sends with read this variable."
-    known = os.environ.get("no_proxy", os.environ.get("NO_PROXY", ""))
+def _past_the_proxy() -> dict[str, str | None]:  # the variables as they were
+    "What is on this machine is asked without a proxy: the libraries that litellm sends with read these variables."
+    before = {name: os.environ.get(name) for name in ("no_proxy", "NO_PROXY")}
+    known = before["no_proxy"] or before["NO_PROXY"] or ""
     names = [n for n in known.split(",") if n] + [n for n in ("localhost", "127.0.0.1", "::1") if n not in known]
     os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join(names)
+    return before
+
+
+def _put_back(variables: dict[str, str | None]) -> None:
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 def _error(e: Exception) -> tuple[int, dict[str, Any]]:
@@ -44,6 +54,7 @@ def _error(e: Exception) -> tuple[int, dict[str, Any]]:
 class LiteLLM(Transport):
     "The connection to a service through litellm."
 
+    before: dict[str, str | None] = {}  # variables of the environment, to be put back
     no_key = "litellm reads the key from the environment: see its page on the service for the variable's name"
 
     def connect(self):
@@ -56,7 +67,7 @@ class LiteLLM(Transport):
             import litellm
         except ImportError:
             raise ImportError("ask: kind litellm needs its package; pip install 'mhbench[litellm]'") from None
-        _past_the_proxy()
+        self.before = _past_the_proxy()
         litellm.suppress_debug_info, litellm.drop_params, litellm.telemetry = True, False, False
         self.secrets = Secrets(api_key(self.endpoint), *_secrets_of_environment())
         self.session = litellm
@@ -81,6 +92,7 @@ class LiteLLM(Transport):
         return []
 
     async def close(self):
+        _put_back(self.before)
         if self.session is not None and hasattr(self.session, "close_litellm_async_clients"):
             await self.session.close_litellm_async_clients()
 

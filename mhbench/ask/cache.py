@@ -26,7 +26,8 @@ from ..records.database import Database, connect, private_file, transaction, wri
 
 # %% auto #0
 __all__ = ['VERSION', 'SCHEMA', 'cache_path', 'CacheError', 'Row', 'digest', 'new_owner', 'Runs', 'Taken', 'foreign',
-           'changed_under_us', 'Cache', 'open_cache', 'stats', 'contents', 'export', 'Imported', 'import_file', 'prune']
+           'changed_under_us', 'AnswerFile', 'Cache', 'open_cache', 'stats', 'contents', 'export', 'Imported',
+           'import_file', 'prune']
 
 # %% ../../nbs/ask/10_cache.ipynb #750ef708
 def cache_path(
@@ -165,8 +166,8 @@ def changed_under_us(path: Path, before: os.stat_result) -> str:
     return "was overwritten" if now.st_size % 512 or now.st_size < min(before.st_size, 4096) else ""
 
 # %% ../../nbs/ask/10_cache.ipynb #293fccd0
-class Cache(Database):
-    "Answers by request key, in one SQLite file that several processes may share."
+class AnswerFile(Database):
+    "The file: opened where it is ours and whole, and refused by name where it is not."
 
     def __init__(
         self,
@@ -185,15 +186,10 @@ class Cache(Database):
             )
         self._guard(self._open)
 
-    def __repr__(self):
-        return f"Cache({str(self.path)!r}{', readonly=True' if self.readonly else ''})"
-
     def close(self):
         "Close the file; runs that marked keys in it have ended."
         super().close()
         self._runs.end()
-
-    # -- opening
 
     def _open(self):
         "Open the file; prove that it is ours, and that it can be read and, unless readonly, written."
@@ -230,8 +226,6 @@ class Cache(Database):
             raise CacheError(f"Cache: {str(self.path)!r} must be a cache of this mhbench; got {what}")
         return not tables
 
-    # -- trouble
-
     def _trouble(self, error: sqlite3.Error) -> NoReturn:
         raise CacheError(
             f"Cache: {str(self.path)!r} must be a database that can be {'read' if self.readonly else 'written'}; got"
@@ -256,7 +250,12 @@ class Cache(Database):
                 " is lost, unless somebody has a copy: put that in its place, and run again to ask what is missing"
             )
 
-    # -- answers
+# %% ../../nbs/ask/10_cache.ipynb #603c9250
+class Cache(AnswerFile):
+    "Answers by request key, in one SQLite file that several processes may share."
+
+    def __repr__(self):
+        return f"Cache({str(self.path)!r}{', readonly=True' if self.readonly else ''})"
 
     def get_many(
         self,

@@ -93,22 +93,13 @@ def _child():
     p = xllamacpp.CommonParams()
     p.model.path, p.model_alias = settings["gguf"], {settings["served"]}
     p.hostnames, p.port = ["127.0.0.1"], settings["port"]
-    p.n_parallel, p.n_ctx, p.cache_prompt, p.cache_ram_mib, p.warmup = (
-        settings["parallel"],
-        settings["n_ctx"] * settings["parallel"],
-        False,
-        0,
-        False,
-    )
+    p.n_parallel, p.n_ctx = settings["parallel"], settings["n_ctx"] * settings["parallel"]
+    p.cache_prompt, p.cache_ram_mib, p.warmup = False, 0, False
     p.cpuparams.n_threads = p.cpuparams_batch.n_threads = settings["threads"]
     # a checkpoint at a turn's end splits the batch there, and chat would differ from completions in the last digits
     p.n_ctx_checkpoints = 0
-    p.n_gpu_layers, p.n_batch, p.n_ubatch, p.flash_attn_type = (
-        0,
-        512,
-        512,
-        xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED,
-    )
+    p.n_gpu_layers, p.n_batch, p.n_ubatch = 0, 512, 512
+    p.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
     # to whoever has the key, to no page of a browser, and nothing besides answers
     p.api_keys, p.cors_origins, p.cors_credentials, p.ui, p.endpoint_slots = [settings["key"]], "", False, False, False
     p.use_jinja, p.sampling.seed, p.timeout_read, p.timeout_write = True, settings["seed"], 3600, 3600
@@ -137,7 +128,8 @@ def _threads() -> int:
     return int(said) if said.isdigit() and int(said) else os.cpu_count() or 1
 
 
-def _settings(gguf, served, template, n_ctx, threads, parallel, seed) -> dict[str, Any]:
+def _model_file(gguf: str | Path | None) -> Path:
+    "The file of a model, the bundled one by default."
     path = Path(gguf) if gguf is not None else bundled_gguf()
     if not path.is_file():
         refuse(
@@ -145,15 +137,7 @@ def _settings(gguf, served, template, n_ctx, threads, parallel, seed) -> dict[st
             "model",
             error=FileNotFoundError,
         )
-    return {
-        "gguf": str(path.resolve()),
-        "served": served,
-        "template": template,
-        "n_ctx": n_ctx,
-        "threads": threads or _threads(),
-        "parallel": parallel,
-        "seed": seed,
-    }
+    return path.resolve()
 
 # %% ../../nbs/ask/29_local.ipynb #2e064dee
 class LocalEndpoint(Endpoint):
@@ -304,7 +288,8 @@ def serve(
 
     Raises: FileNotFoundError; RuntimeError with the server's last words where it does not start.
     """
-    settings = _settings(gguf, served, template, n_ctx, threads, parallel, seed)
+    settings = {"gguf": str(_model_file(gguf)), "served": served, "template": template, "n_ctx": n_ctx}
+    settings |= {"threads": threads or _threads(), "parallel": parallel, "seed": seed}
     server = _Server(settings, start_s, log)
     endpoint = LocalEndpoint(
         name=name,
@@ -324,23 +309,7 @@ def serve(
 # %% ../../nbs/ask/29_local.ipynb #2e589af1
 def bundled_model(name: str = "gemma-3-270m", endpoint: str = "local", **more) -> Model:
     "The entry of the bundled model: greedy, short, and stopped where it begins a question of its own."
-    sampling = {
-        "temperature": 0.0,
-        "max_tokens": 32,
-        "seed": 0,
-        "stop": ["\nQuestion:", "\n\n"],
-        **more.pop("sampling", {}),
-    }
-    return Model(
-        **{
-            "name": name,
-            "endpoint": endpoint,
-            "served": "gemma-3-270m",
-            "lineage": "gemma",
-            "parameters": 0.27,
-            "released": "2025-08-14",
-            "sampling": sampling,
-            "price": {"prompt": 0.0, "completion": 0.0},
-            **more,
-        }
-    )
+    sampling = {"temperature": 0.0, "max_tokens": 32, "seed": 0, "stop": ["\nQuestion:", "\n\n"]}
+    known: dict[str, Any] = {"served": "gemma-3-270m", "lineage": "gemma", "parameters": 0.27, "released": "2025-08-14"}
+    known |= {"price": {"prompt": 0.0, "completion": 0.0}, **more}
+    return Model(name=name, endpoint=endpoint, **known | {"sampling": sampling | more.get("sampling", {})})
