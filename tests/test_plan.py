@@ -6,11 +6,10 @@ import pytest
 import yaml
 from faults.server import FaultServer, completion
 
-from mhbench.ask.plan import plan as count
+from mhbench.ask.plan import Recorder
 from mhbench.ask.providers import endpoint as endpoint_of
 from mhbench.ask.request import Model
 from mhbench.corpus.compose import compose_with, making_recipe, read_with
-from mhbench.corpus.expected import expected_candidates
 from mhbench.corpus.pubmed import read_pubmed
 from mhbench.run import plan
 from mhbench.run.execute import run_stage
@@ -153,13 +152,18 @@ def test_making_a_bank_asks_what_was_counted_or_less(tmp_path):
     with FaultServer(every=composing) as s:
         endpoint = endpoint_of("remote", "openai", base_urls=[s.url])
         model = Model(name="m", endpoint="remote", served="m-1", lineage="m")
-        before, _ = expected_candidates(articles, how, reading, model, endpoint, cache=None, **same)
-        made = compose_with(articles, how, model, endpoint, cache=file, **same)
-        kept = read_with(
-            made, {a.pmid: a for a in articles}, reading, model, endpoint, cache=file, max_tokens=same["max_tokens"]
-        )
-        after, known = expected_candidates(articles, how, reading, model, endpoint, cache=file, **same)
-        assert (len(before), len(after), len(s.asked)) == (6, 5, 5)
+        by_id = {a.pmid: a for a in articles}
+
+        def made(cache):
+            candidates = compose_with(articles, how, model, endpoint, cache=cache, **same)
+            return read_with(candidates, by_id, reading, model, endpoint, cache=cache, max_tokens=same["max_tokens"])
+
+        with Recorder() as before:
+            assert all(c.kept for c in made(None)), "what is not known yet is read, and stays"
+        kept = made(file)
+        with Recorder() as after:
+            known = made(file)
+        counted = [[call.plan.requests for call in recorder.calls] for recorder in (before, after)]
+        assert (counted, len(s.asked)) == ([[3, 3], [3, 2]], 5)
         assert known == kept and [c.kept for c in kept] == [True, False, True]
-        counted = count(after, model, endpoint, file)
-        assert (counted.requests, counted.cached, counted.to_ask) == (5, 5, 0)
+        assert sum(call.plan.to_ask for call in after.calls) == 0

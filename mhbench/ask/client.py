@@ -40,7 +40,8 @@ async def aask(
     Raises: ValueError for what is wrong with the call; BudgetReached, TooManyFailed, CacheError after saving what came.
     """
     if Recorder.active:
-        for answer in Recorder.active[-1].ask(requests, model, endpoint, cache=cache, study=study):
+        known = None if replay == "off" else cache
+        for answer in Recorder.active[-1].ask(requests, model, endpoint, cache=known, study=study):
             yield answer
         return
     asking = Asking(model, endpoint, cache, budget, max_failed, replay, progress, study, some_must_come)
@@ -116,7 +117,8 @@ def ask(
     Raises: as `aask`.
     """
     if Recorder.active:
-        yield from Recorder.active[-1].ask(requests, model, endpoint, cache=cache, study=study)
+        known = None if replay == "off" else cache
+        yield from Recorder.active[-1].ask(requests, model, endpoint, cache=known, study=study)
         return
     asking = Asking(model, endpoint, cache, budget, max_failed, replay, progress, study, some_must_come)
     scheduler = Scheduler(requests, asking)

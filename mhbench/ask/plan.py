@@ -19,7 +19,7 @@ from .request import Answer, Endpoint, Model, Request, wire
 from .terms import known_terms
 
 # %% auto #0
-__all__ = ['Plan', 'Call', 'example_of', 'stand_in', 'Recorder', 'plan']
+__all__ = ['STAND_IN', 'Plan', 'Call', 'example_of', 'stand_in', 'Recorder', 'plan']
 
 # %% ../../nbs/ask/25_plan.ipynb #2ef6e5d6
 class Plan(NamedTuple):
@@ -65,6 +65,9 @@ def example_of(
     return simple.get(kind, False if kind == "boolean" else None)
 
 # %% ../../nbs/ask/25_plan.ipynb #f73cce97
+STAND_IN = "stand-in"  # why such an answer ended
+
+
 @lru_cache
 def _marks(n: int) -> str:
     return "?" * n  # one text for all stand-ins of a length
@@ -77,11 +80,11 @@ def stand_in(
     "The answer that is not there: as long as the longest may be."
     n = max(1, int(BYTES_PER_TOKEN * (most or 0)))
     if request.schema is None:
-        return Answer(request.id, text=_marks(n))
+        return Answer(request.id, text=_marks(n), finish_reason=STAND_IN)
     short = json.dumps(example_of(request.schema))
     texts = short.count('"?"')
     data = example_of(request.schema, _marks(1 + max(0, n - len(short)) // max(1, texts)))
-    return Answer(request.id, text=json.dumps(data), data=data)
+    return Answer(request.id, text=json.dumps(data), data=data, finish_reason=STAND_IN)
 
 # %% ../../nbs/ask/25_plan.ipynb #047904e1
 class Recorder:
@@ -92,6 +95,7 @@ class Recorder:
     def __init__(self, stand_in: Callable[[Request, int | None], Answer] = stand_in):
         self.stand_in = stand_in
         self.calls: list[Call] = []  # one for every `ask`, in their order
+        self.seen: set[str] = set()  # keys of requests, whose answers the cache would have by the next call
 
     def __enter__(self):
         Recorder.active.append(self)
@@ -123,8 +127,10 @@ class Recorder:
                     cached += 1
                     yield Answer.from_json(row.value, id=request.id, request_key=sent.key, cached=True)
                     continue
-                to_ask[sent.key if cache is not None else n] = (estimate_tokens(sent.body), sent.most)
+                if cache is None or sent.key not in self.seen:
+                    to_ask[sent.key if cache is not None else n] = (estimate_tokens(sent.body), sent.most)
                 yield replace(self.stand_in(request, sent.most), id=request.id, request_key=sent.key)
+        self.seen |= {key for key in to_ask if isinstance(key, str)}
         prompt = sum(tokens for tokens, _ in to_ask.values())
         limits = [most for _, most in to_ask.values()]
         completion = sum(most or 0 for most in limits)

@@ -17,6 +17,7 @@ import pandas as pd
 import yaml
 
 from ..ask.client import ask
+from ..ask.plan import STAND_IN
 from ..ask.request import Answer, Request
 from .cues import near_duplicates
 from .pubmed import Abstract
@@ -161,6 +162,12 @@ def _form_fault(c: Mapping[str, Any], recipe: Mapping[str, Any]) -> str:
     return ""
 
 # %% ../../nbs/corpus/05_compose.ipynb #c9562ad5
+def _supposed(c: Candidate, answer: Answer, recipe: Mapping[str, Any]) -> Candidate:
+    "In a dry run, the question that is not there yet: as long as the answer that would hold it."
+    made = {"question": f"{c.pmid} {'?' * len(answer.text or '')}", "options": list("1234"), "key": "A"}
+    return c.model_copy(update={**made, "topic": recipe["topics"][0], "category": recipe["types"][0], "raw": ""})
+
+
 def read_composed(
     group: Sequence[Abstract],  # that were asked about together
     answer: Answer,
@@ -186,7 +193,9 @@ def read_composed(
             candidate_id=f"{composer}-{a.pmid}", pmid=a.pmid, composer=composer, seed=seed, raw=raw
         )
         c = Candidate(**same, prompt=prompt_hash(request.messages))
-        if answer.status != "ok":
+        if answer.finish_reason == STAND_IN:
+            out.append(_supposed(c, answer, recipe))
+        elif answer.status != "ok":
             out.append(c.rejected("composing", f"the request failed: {answer.status}"))
         elif one is None:
             out.append(c.rejected("composing", "no answer for this abstract"))
@@ -254,6 +263,8 @@ def reading_requests(
 # %% ../../nbs/corpus/05_compose.ipynb #7ab02832
 def read_verdict(c: Candidate, answer: Answer, abstract: Abstract, *, reader: str) -> Candidate:
     "A candidate with what its reader said."
+    if answer.finish_reason == STAND_IN:
+        return c
     d = answer.data if isinstance(answer.data, dict) else {}
     said = {k: str(d.get(k) or "") for k in ("snippet", "justification", "decision")}
     read = c.model_copy(update=said | {"reader": reader})

@@ -8,10 +8,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import numpy as np
+
+from ..ask.plan import Recorder
 from ..ask.providers import endpoint as endpoint_of
 from ..ask.providers import presets
 from ..ask.request import Model
@@ -24,7 +27,7 @@ from .graph import root
 from ..steps.answers import Asked
 
 # %% auto #0
-__all__ = ['cache_file', 'capped', 'asking', 'asked_with', 'trained_classifier', 'settled', 'settled_together']
+__all__ = ['cache_file', 'capped', 'asking', 'asked_with', 'trained_classifier', 'FirstOption', 'settled', 'settled_together']
 
 # %% ../../nbs/run/07_asking.ipynb #9ef2affe
 def cache_file(
@@ -136,6 +139,13 @@ def trained_classifier(
     return load_multiple_choice(folder)
 
 # %% ../../nbs/run/07_asking.ipynb #4a666af2
+class FirstOption:
+    "What stands for an encoder or a classifier in a dry run, which computes nothing: it finds all texts alike."
+
+    def sentences(self, texts: Sequence[str]) -> np.ndarray:
+        return np.zeros((len(texts), 1), np.float32)
+
+
 @contextmanager
 def settled(
     entry: dict,  # a model's entry in params.yaml
@@ -150,6 +160,9 @@ def settled(
     Raises: ValueError for an unknown kind, or a field that the entry may not have.
     """
     rest, capped_modes = capped(entry, dict(modes or {}))
+    if Recorder.active and endpoints[rest["endpoint"]]["kind"] in ("encoder", "classifier"):
+        yield Asked(name, capped_modes, encoder=FirstOption())
+        return
     if endpoints[rest["endpoint"]]["kind"] == "encoder":
         encoder = load_encoder(rest["served"], executor=Executor(**(executor or {})))
         yield Asked(name, capped_modes, encoder=encoder, scale=rest.get("scale", 20.0))

@@ -38,6 +38,17 @@ def _normalise(nb: Any) -> Any:
     return nb
 
 
+def _asking_part(notebook: Path, to: Path) -> Path:  # the file written
+    "A stage's notebook as far as it asks a model or keeps records that a later stage reads."
+    import nbformat
+
+    nb = nbformat.read(notebook, 4)
+    found = [k for k, cell in enumerate(nb.cells) if "with settled" in cell.source or "s.records(" in cell.source]
+    nb.cells = nb.cells[: max(found) + 1]
+    nbformat.write(nb, to)
+    return to
+
+
 def _home() -> None:
     "Where the home cannot be written, the notebook's machinery gets a folder of its own."
     if not os.access(Path.home(), os.W_OK):
@@ -71,6 +82,7 @@ def run_stage(
     params: str | Path = "params.yaml",
     overrides: dict | None = None,  # e.g. {"results": "trial"}: for trials and tests
     here: bool = False,  # in this process, which is for nothing else; False: by `mhbench run`, in another one
+    dry: bool = False,  # no further than the last cell that asks a model or keeps records
 ) -> Path:  # the executed notebook
     """Run one stage's notebook with the parameters of `params.yaml`.
 
@@ -108,6 +120,8 @@ def run_stage(
     out.mkdir(parents=True, exist_ok=True)
     done, failed = out / "notebook.ipynb", out / "notebook.failed.ipynb"
     failed.unlink(missing_ok=True)
+    if dry:
+        notebook = _asking_part(notebook, out / "asking.ipynb")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     settings = {"engine_name": "here", "kernel_name": "python3", "cwd": str(top), "progress_bar": False}
     try:

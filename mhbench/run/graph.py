@@ -20,7 +20,7 @@ from ..records.database import private_folder
 
 # %% auto #0
 __all__ = ['PRIVATE', 'root', 'place', 'items_file', 'keep_private', 'Node', 'declared', 'graph', 'pipeline', 'selective', 'runs',
-           'before']
+           'jobs', 'before']
 
 # %% ../../nbs/run/01_graph.ipynb #3c366475
 def root(
@@ -156,6 +156,20 @@ def runs(
     stages = graph() if stages is None else stages
     reported = [n for n in stages.values() if n.studies and not n.models]
     return [(n.name, study) for n in reported for study in run.get(n.studies) or []]
+
+
+def jobs(
+    run: dict,  # the section `run` of params.yaml
+    stages: dict[str, Node],
+) -> list[tuple[Node, str | None, str | None]]:  # (stage, study, model), in the order in which they run
+    "Every notebook that a run executes."
+    return [
+        (node, study, model)
+        for node in stages.values()
+        if node.parameters
+        for study in ((run.get(node.studies) or []) if node.studies else [None])
+        for model in (run["models"] if node.models else [None])
+    ]
 
 
 def before(stages: dict[str, Node], name: str) -> list[str]:  # in the order in which they run

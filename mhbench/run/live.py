@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..ask.progress import LIVE
-from .graph import Node, graph
+from .graph import Node, graph, jobs
 
 # %% auto #0
 __all__ = ['EVERY_S', 'position', 'Live']
@@ -30,13 +30,7 @@ def position(
     stages: dict[str, Node] | None = None,  # of `graph`; None: of this repository
 ) -> tuple[int, int]:  # counted from 1, and of how many; (0, n) for one that is not of the run
     "Where in a run a stage stands."
-    nodes = [n for n in (graph() if stages is None else stages).values() if n.parameters]
-    every = [
-        (n.name, s, m)
-        for n in nodes
-        for s in ((run.get(n.studies) or []) if n.studies else [None])
-        for m in (run["models"] if n.models else [None])
-    ]
+    every = [(node.name, s, m) for node, s, m in jobs(run, graph() if stages is None else stages)]
     this = (stage, study, model)
     return (every.index(this) + 1 if this in every else 0), len(every)
 

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import io
 import os
-from contextlib import redirect_stderr, redirect_stdout
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
 import pandas as pd
 from ipykernel.zmqshell import ZMQInteractiveShell
+from IPython.core.interactiveshell import InteractiveShell
 from jupyter_client.session import Session, json_packer, json_unpacker
 from nbformat import NotebookNode
 from nbformat.v4 import new_output, output_from_msg
@@ -90,16 +93,25 @@ class CellOutputs(Session):
         self.clear_next = False
 
 # %% ../../nbs/run/24_notebook.ipynb #50392832
-def _shell(shown: CellOutputs) -> ZMQInteractiveShell:
-    "The shell of a kernel, which sends to nobody."
+@contextmanager
+def _shell(shown: CellOutputs) -> Iterator[ZMQInteractiveShell]:
+    "The shell of a kernel, which sends to nobody; one that runs already, as in Jupyter, is back afterwards."
     config = Config()
     config.HistoryManager.enabled = False
     config.InteractiveShell.cache_size = 0
-    ZMQInteractiveShell.clear_instance()  # of a notebook that ran here before
+    outer, main = InteractiveShell._instance, sys.modules["__main__"]
+    if outer:
+        type(outer).clear_instance()
     shell = ZMQInteractiveShell.instance(config=config)
     shell.display_pub.session = shell.displayhook.session = shown
     shell.displayhook.topic = b"execute_result"
-    return shell
+    try:
+        yield shell
+    finally:
+        ZMQInteractiveShell.clear_instance()
+        sys.modules["__main__"] = main
+        for kind in type(outer)._walk_mro() if outer else ():
+            kind._instance = outer
 
 
 def _run(source: str, shell: ZMQInteractiveShell, shown: CellOutputs) -> BaseException | None:
@@ -122,19 +134,19 @@ class Here(Engine):
         pd.set_option("display.max_columns", 20)  # pandas may have taken a terminal's width before there was a shell
         pd.set_option("display.max_colwidth", 120)  # a cell may hold two numbers, each with its interval and n
         shown = CellOutputs()
-        shell = _shell(shown)
-        for index, cell in enumerate(nb_man.nb.cells):
-            if cell.cell_type != "code" or not cell.source.strip():
-                continue
-            cell.execution_count = shell.execution_count
-            error = _run(cell.source, shell, shown)
-            cell.outputs = shown.outputs
-            if error is not None:
-                nb_man.cell_exception(cell, cell_index=index)
-                if isinstance(error, KeyboardInterrupt):
-                    raise error
-                return
-            nb_man.autosave_cell()
+        with _shell(shown) as shell:
+            for index, cell in enumerate(nb_man.nb.cells):
+                if cell.cell_type != "code" or not cell.source.strip():
+                    continue
+                cell.execution_count = shell.execution_count
+                error = _run(cell.source, shell, shown)
+                cell.outputs = shown.outputs
+                if error is not None:
+                    nb_man.cell_exception(cell, cell_index=index)
+                    if isinstance(error, KeyboardInterrupt):
+                        raise error
+                    return
+                nb_man.autosave_cell()
 
 
 papermill_engines.register("here", Here)

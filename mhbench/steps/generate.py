@@ -16,10 +16,8 @@ from pydantic import Field
 
 from ..ask import prompts
 from ..ask.batch import ask_batch
-from ..ask.budget import max_completion
 from ..ask.client import ask
 from ..ask.demonstrations import from_pool, ordered_pool
-from ..ask.plan import Plan, plan, stand_in
 from ..ask.request import Answer, Endpoint, Model, Request
 from ..errors import refuse, settings_from
 from ..records.draw import draw_items
@@ -29,7 +27,7 @@ from ..records.task import task_of
 
 # %% auto #0
 __all__ = ['SELF_CONSISTENCY', 'DEFAULTS', 'Votes', 'Setting', 'settings', 'GenerationSettings', 'name', 'select_items',
-           'with_system', 'generation_requests', 'response', 'generate', 'merged', 'expected']
+           'with_system', 'generation_requests', 'response', 'generate', 'merged']
 
 # %% ../../nbs/steps/02_generate.ipynb #d31e3347
 SELF_CONSISTENCY = (0.2, 0.4, 0.6, 0.8, 1.0)  # temperatures of CounselingBench, five samples at each
@@ -377,30 +375,3 @@ def _distinct(items: Sequence[Item]) -> None:
                 remedy="the loader that made them must number them",
             )
         seen.add((i.study, i.item_id))
-
-# %% ../../nbs/steps/02_generate.ipynb #22167661
-def expected(
-    items: Sequence[Item],
-    model: Model,
-    endpoint: Endpoint,
-    *,
-    cache: str | Path | Any | None,  # a Cache or its path; None: nothing is known
-    **how: Any,  # fields of GenerationSettings
-) -> tuple[Plan, list[Response]]:  # what would be asked; a response a request, in the order of `generate`
-    """Count what `generate` would ask, without asking, and give the responses as far as they are known.
-
-    Raises: ValueError where a prompt cannot be built.
-    """
-    _distinct(items)
-    asking, known = GenerationSettings(**how), []
-
-    def asked() -> Iterator[Request]:
-        return (request for _, request, _ in _every(items, model, asking))  # built again rather than held
-
-    answers = iter(()) if cache is None else ask(asked(), model, endpoint, cache=cache, replay="only", progress=False)
-    for item, request, mode in _every(items, model, asking):
-        answer = next(answers, None)
-        if answer is None or answer.text is None:
-            answer = stand_in(request, max_completion(request, model))
-        known.append(response(item, request, answer, model, mode, votes=asking.by_mode[mode].votes(request.sample)))
-    return plan(asked(), model, endpoint, cache), known

@@ -14,9 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ...ask import prompts
-from ...ask.budget import max_completion
 from ...ask.client import ask
-from ...ask.plan import stand_in
 from ...ask.request import Model, Request
 from ...ask.template import render
 from ...errors import refuse
@@ -27,10 +25,10 @@ from ...stats.agreement import cohen_kappa
 from ...stats.estimate import ESTIMATE_COLUMNS, estimate
 from ...steps.answers import Asked
 from ...steps.generate import response, with_system
-from ...steps.judge import judge, judge_requests
+from ...steps.judge import judge
 
 # %% auto #0
-__all__ = ['RELEVANCE', 'Tries', 'awaiting', 'question_requests', 'write_questions', 'plan_questions', 'question_sheet', 'Check',
+__all__ = ['RELEVANCE', 'Tries', 'awaiting', 'question_requests', 'write_questions', 'question_sheet', 'Check',
            'read_question_sheet', 'read_question_sheets', 'Decided', 'decide_questions', 'asked_items', 'outcome_table',
            'checked_table']
 
@@ -159,52 +157,6 @@ def _writing(asked: Asked) -> tuple[Model, Any]:
         remedy = "name a model behind an endpoint"
         refuse(f"write_questions: asked and judges must be models that write; got {asked.name}", remedy=remedy)
     return asked.model, asked.endpoint
-
-# %% ../../../nbs/studies/psychiatrybench/03_approach.ipynb #3408dfe1
-def plan_questions(
-    items: Sequence[Item],  # of `awaiting`
-    asker: Asked,
-    checker: Asked,
-    *,
-    cache: str | Path | Any | None,  # None: nothing is known
-    attempts: int = 3,
-    max_tokens: int | None = None,
-    prompts_dir: str | Path | None = None,
-) -> tuple[Tries, list[Request], list[Request]]:  # as far as known; what the asker and the checker are asked
-    "What `write_questions` would ask, without asking."
-    (one, place), (other, there) = _writing(asker), _writing(checker)
-    of_asker: list[Request] = []
-    of_checker: list[Request] = []
-    known: dict[str, Any] = {"cache": cache, "replay": "only", "progress": False}
-
-    def write(waiting, attempt):
-        asked = question_requests(waiting, one, attempt, max_tokens=max_tokens, prompts_dir=prompts_dir)
-        of_asker.extend(asked)
-        answers = [None] * len(asked) if cache is None else ask(asked, one, place, **known)
-        said = [
-            a if a is not None and a.attempts else stand_in(r, max_completion(r, one))
-            for r, a in zip(asked, answers, strict=True)
-        ]
-        return [response(i, r, a, one, "zero_shot") for i, r, a in zip(waiting, asked, said)]
-
-    def check(questions):
-        how: dict[str, Any] = {"rubric": RELEVANCE, "prompts_dir": prompts_dir}
-        of_checker.extend(judge_requests(questions, items, other, **how))
-        if cache is None:
-            return [_supposed(q, checker.name) for q in questions]
-        said = judge(questions, items, other, there, **how, **known)
-        return [c if c.attempts or q.text is None else _supposed(q, checker.name) for q, c in zip(questions, said)]
-
-    return _tries(items, attempts, write, check), of_asker, of_checker
-
-# %% ../../../nbs/studies/psychiatrybench/03_approach.ipynb #ca8c8f5f
-def _supposed(question: Response, judge: str) -> Judgment:
-    "The verdict on a question that is not known yet: relevant, where there is a question."
-    about = {k: getattr(question, k) for k in ("study", "item_id", "model", "mode", "sample")}
-    said: dict[str, Any] = (
-        {"label": "yes"} if question.text is not None else {"status": "error", "error": "no question"}
-    )
-    return Judgment(**about, judge=judge, kind="yes_no", rubric=RELEVANCE, **said)
 
 # %% ../../../nbs/studies/psychiatrybench/03_approach.ipynb #7d02a99a
 def _last(tries: Tries) -> dict[str, tuple[Response, Judgment]]:  # item_id -> the question that counts, its verdict
