@@ -67,13 +67,13 @@ def recorded_counselingbench(folder: Path) -> pd.DataFrame:
 
 def recorded_mentat(folder: Path, password: str) -> pd.DataFrame:
     "The same of the released run of MENTAT, whose texts are not told: run, id, category, theirs, ours."
-    from mhbench.studies.mentat.questions import _open, load_mentat
+    from mhbench.studies.mentat.questions import load_mentat, open_part
     from mhbench.studies.mentat.results import RESULT_SETS, load_mentat_results, pickled_table, result_files
 
     ((file, (model, name)),) = result_files(folder).items()
     assert name in RESULT_SETS
     items, said = load_mentat_results(folder, password, load_mentat(folder, password), [name])
-    asked, table = {i.item_id: i for i in items}, pickled_table(_open(file, password))
+    asked, table = {i.item_id: i for i in items}, pickled_table(open_part(file, password))
     told = []
     for answer, shares in zip(said, table["candidate_logprobs"], strict=True):
         item = asked[answer.item_id]

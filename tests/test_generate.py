@@ -445,7 +445,7 @@ def test_answers_under_two_sets_of_terms_are_said(tmp_path):
     file.parent.mkdir(parents=True)
     for x, said in ((responses, []), (mixed, ["s: answers of m were made with different parameters"])):
         file.write_text(json.dumps({"n_terms": generate_metrics(items, x)["n_terms"]}), encoding="utf-8")
-        assert [w.split(", since")[0] for w in went_wrong(tmp_path, ["s"])] == said
+        assert [w.split(": the endpoint")[0] for w in went_wrong(tmp_path, ["s"])] == said
 
 
 def test_an_encoder_is_asked_what_it_can_read_and_nothing_of_it_fails(tmp_path):

@@ -63,8 +63,6 @@ def from_pool(ordered: Sequence[Item], n: int, exclude: Item | None, rationale: 
     if len(got) < n:
         refuse(
             f"demonstrations: items must hold {n} that can be shown{' and have a rationale' if rationale else ''}; "
-            f"got {len(got)}",
-            place=f"{exclude.item_id if exclude else 'no item excluded'}",
-            remedy="give a larger pool or a smaller n",
+            f"got {len(got)} ({exclude.item_id if exclude else 'no item excluded'}); give a larger pool or a smaller n"
         )
     return got

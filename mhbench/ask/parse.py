@@ -372,6 +372,12 @@ def _pattern(form: str | list[str]) -> re.Pattern:
         whole = filled
     return re.compile(whole.replace("·", r"\s?").replace(" ", r"\s"), re.I | re.M)
 
+
+@lru_cache
+def _rule(name: str) -> re.Pattern:
+    "A pattern of `forms.yaml` that is looked for by its name."
+    return _pattern(_table("forms")["rules"][name])
+
 # %% ../../nbs/ask/06_parse.ipynb #2f722b51
 class Form(NamedTuple):
     "One way to state an answer."
@@ -394,12 +400,6 @@ def _before() -> list[re.Pattern]:
     return [_pattern(form) for form in _table("forms")["before"]]
 
 
-@lru_cache
-def _after() -> re.Pattern:
-    "What takes it back from behind it."
-    return _pattern(_table("forms")["after"])
-
-
 def _taken_back(before: str) -> bool:
     return any(pattern.search(before) for pattern in _before())
 
@@ -408,7 +408,6 @@ _BREAK = re.compile(r"[.!?;](?=\s)|[。！？；]|\n")
 _NO_BREAK = re.compile(  # behind a short form, a number or a label that begins its line
     r"(?im)(?:\b(?:dr|mr|mrs|ms|prof|st|vs|ans|no|nr|ca|bzw|e\.g|i\.e|z\.\s?b)|^\W{0,9}(?:\d{1,3}|[Ⓐ-Ⓩ]))\.\Z"
 )
-_HEADING = _pattern(r"[^\w\n]{0,9}(?:[^\W\d][\w'’]{0,20} ){0,5}?(?:{ANSWER}|{FIELD})[^\n.?!]{0,30}")
 
 
 def _sentences(text: str) -> list[tuple[int, int]]:
@@ -417,7 +416,7 @@ def _sentences(text: str) -> list[tuple[int, int]]:
     for m in _BREAK.finditer(text):
         if m[0] == "." and _NO_BREAK.search(text, max(start, m.end() - 16), m.end()):
             continue
-        if m[0] == "\n" and m.start() - start < 80 and _HEADING.fullmatch(text, start, m.start()):
+        if m[0] == "\n" and m.start() - start < 80 and _rule("heading").fullmatch(text, start, m.start()):
             continue
         out.append((start, m.start() if m[0] == "\n" else m.end()))
         start = m.end()
@@ -435,7 +434,6 @@ class _Said(NamedTuple):
 
 
 _SIGNS = re.compile(rf"[{_SIGN}]+")
-_EITHER = _pattern("{OR}")
 
 
 def _letters(said: str) -> list[tuple[str, ...]]:
@@ -443,7 +441,7 @@ def _letters(said: str) -> list[tuple[str, ...]]:
     letter = lambda sign: chr(65 + (ord(sign) - (_LABEL if ord(sign) < _TEXT else _TEXT)) % 32)
     runs = [[letter(sign) for sign in run] for run in _SIGNS.findall(said)]
     names = list(dict.fromkeys(x for run in runs for x in run))
-    if any(len(set(run)) > 1 for run in runs) or _EITHER.search(said):
+    if any(len(set(run)) > 1 for run in runs) or _rule("either").search(said):
         return [(x,) for x in names]
     return [tuple(sorted(names))]
 
@@ -456,16 +454,11 @@ _WITHDRAWN = re.compile(  # without another answer: B. No, that is wrong
     r"(?i)\W{1,4}(?:that|this|it)(?:['’]s| is| was) (?:wrong|incorrect|not (?:right|correct|true))"
 )
 
-
-@lru_cache
-def _corrections() -> re.Pattern:
-    return _pattern(r"{CORRECTION}|{NO}(?=·[,:;.!–—-])")
-
 # %% ../../nbs/ask/06_parse.ipynb #c1065565
 def _after_correction(text: str, said: list[_Said]) -> list[_Said]:
     "The statements behind the last correction that one follows; none where the last is taken back; else all."
     last = max((s.at for s in said), default=-1)
-    words = [*_corrections().finditer(text)]
+    words = [*_rule("correction").finditer(text)]
     if followed := [m.end() for m in words if m.end() <= last]:
         return [s for s in said if s.at >= followed[-1]]
     return [] if any(_WITHDRAWN.match(text, m.end()) for m in words) else said
@@ -481,42 +474,26 @@ def _by_form(text: str, sentences: list[tuple[int, int]], listed: bool) -> Itera
             for m in form.pattern.finditer(text, a, b):
                 before = text[max(a, m.start() - 120) : m.start()]
                 heads_list = listed and "\n" in text[m.start() : m.start("said")]  # "the answers:" and then all of them
-                if not (heads_list or _taken_back(before) or _after().match(text, m.end())):
+                if not (heads_list or _taken_back(before) or _rule("after").match(text, m.end())):
                     yield _found(m, form.how)
 
 # %% ../../nbs/ask/06_parse.ipynb #ecc48e1e
-_SURE = r"(?:·[(\[][^()\[\]\n]{0,30}(?:%|confiden|certain|sure)[^()\[\]\n]{0,12}[)\]]| ?[-–—] final(?: answer)?"
-_SURE += r"|·[,(]?·(?:and not|not|rather than|over|instead of|nicht|statt) {X}\)?)?"
-_DECOR = rf"[^\w?❌✗✘<>=≠%{_SIGN}]{{0,12}}"
-_BARE = _pattern(
-    rf"(?!\W*\[\s?\]){_DECOR}(?:(?:question |q)?\d{{1,3}}(?:[.):]·| ))?"
-    r"(?:(?:ok(?:ay)?|sure|certainly|both|either|so|(?:most )?likely|probably|definitely|clearly"
-    r"|without (?:a )?doubt)"
-    rf"(?!\w)[:,!.]?·|(?:la|die|the) )?{{SAID}}(?:·(?:번|番|项|項|选项))?"
-    rf"(?:[,\s]{{1,2}}(?P=said)){{0,9}}{_SURE}{_DECOR}"
-)
-_HEAD = _pattern(  # a line that begins with an option
-    rf"[^\w\n{{{_SIGN}]{{0,9}}(?P<said>{{X}})"
-    r"(?P<delimiter>·[.):\]–—;=-]|(?<=[🅐-🅩])|(?<=[Ⓑ-ⒽⒿ-Ⓩ])(?=\s(?-i:[A-Z])))·(?P<rest>[^\n]*)"
-)
-
-
 def _kind(said: str) -> str:
     return "bare" if re.search("[Ⓐ-Ⓩ]", said) else "option"
 
 
 def _begins_list(text: str, lines: list[tuple[int, int]]) -> bool:
     "Whether the line below the first names another option in its turn, as in a list of them."
-    bare = [_BARE.fullmatch(text, a, b) for a, b in lines[:2]]
-    heads = [m or _HEAD.match(text, *line) for m, line in zip(bare, lines)]
+    bare = [_rule("alone").fullmatch(text, a, b) for a, b in lines[:2]]
+    heads = [m or _rule("head").match(text, *line) for m, line in zip(bare, lines)]
     names = [_letters(m["said"])[0][0] for m in heads if m]
     return len(names) == 2 and names[0] != names[1] and (bool(bare[1]) or ord(names[1]) == ord(names[0]) + 1)
 
 # %% ../../nbs/ask/06_parse.ipynb #237a903d
-def _by_place(text: str, sentences: list[tuple[int, int]], lines: list[tuple[int, int]]) -> Iterator[_Said]:
+def _by_rule(text: str, sentences: list[tuple[int, int]], lines: list[tuple[int, int]]) -> Iterator[_Said]:
     "An option that stands alone: in a line, in the first or the last sentence."
-    bare = {a: m for a, b in lines if (m := _BARE.fullmatch(text, a, b))}
-    first, last = (_BARE.fullmatch(text, *sentences[k]) for k in (0, -1))
+    bare = {a: m for a, b in lines if (m := _rule("alone").fullmatch(text, a, b))}
+    first, last = (_rule("alone").fullmatch(text, *sentences[k]) for k in (0, -1))
     listed = _begins_list(text, lines)
     if listed and lines[1][0] not in bare:
         bare.pop(lines[0][0], None)
@@ -530,46 +507,10 @@ def _by_place(text: str, sentences: list[tuple[int, int]], lines: list[tuple[int
             yield from (_found(m, _kind(m["said"])) for m in same)
 
 # %% ../../nbs/ask/06_parse.ipynb #e6f50107
-_BECAUSE = _pattern(
-    r"\A[^\w\n]{0,9}{LABEL}(?:,| ?[–—-])? "
-    r"(?:but(?! also)|although|though|because|since|due to|as(?! well)|was chosen|fits|is what|weil|denn"
-    r"|car|porque|perché)\b"
-)
 _WRONG = re.compile(
     r"(?i)(?:wrong|incorrect|false|falsch|no|not (?:correct|right|appropriate|indicated))\s?(?:[,;]|\Z)"
 )
-_LABELLED = _pattern(r"[^\w\n]{0,9}{LABEL}")
-_LAST = _pattern(  # the last words of an answer
-    rf"[^{_SIGN}\n]{{0,300}}?(?P<clause>(?:(?<=[,;–—] )|^)"
-    rf"[^{_SIGN}\n,;]{{3,100}}?(?::·|[,;–—] )(?:[^\W\d]\w{{0,20}} ){{0,5}}?)"
-    r"(?:{ART} )?{SAID}[.!]?"
-    r"|[^\n]{3,300}?[,;:–—] (?:more \w{2,20} |that is,? |so |namely |i\.e\.,? )?"
-    r"(?P<titled>{TITLE} [Ⓐ-Ⓩ🅐-🅩])[.!]?"
-)
-_NAMED = _pattern(  # an option's text with what may follow it
-    rf"[^{_SIGN}\n]{{0,300}}(?P<named>[🄰-🅉])"
-    rf"(?:(?: |,·)(?:(?!if|unless|not|though|although|but){{CLAUSE}}|before|after|to"
-    rf"|daily|per|once|a day)(?!\w)[^{_SIGN}\n]*|,? (?:and not|not|rather than|instead of|over) {{X}})?[.!]?"
-)
 _SURELY_SO = re.compile(r"(?i)\b(?:no|without(?: a| any)?) doubt\b")
-_PASSED = _pattern(  # words with which an option is named but not chosen
-    r"{NOT}|(?<!\w)(?:rul(?:es?|ed|ing) out|exclu\w+|eliminat\w+|reject\w+|contraindicat\w+|worst|least|less|mistake"
-    r"|failed|tried|stop\w*|discontinu\w+|risks?|without|before|after|history|already|caus\w+ by|lacks?|many|often"
-    r"|some|most patients|mild|severe|cases?|examples?|such as|like|includ\w+|especially|even|also|too|alternativ\w+"
-    r"|versus|vs|between|both|compar\w+|differ\w*|related|depend\w*|un(?:clear|sure|able)|first|second|other than"
-    r"|anything|consider\w*|discuss\w*|mentions?|think about|overlooked|tell me|ask\w*|question|options?|choices?"
-    r"|please|respond|answer with|format|stands|see|criteri\w+|group|level|grade)(?!\w)"
-)
-_ABOUT = _pattern(  # how a sentence goes on whose subject the letter is, and a name of which it is an initial
-    r"(?:is|are|was|were|would|can|could|should|may|might|does|has|ist|sind|wäre|kann|sollte|hat)\b|[A-Z]\. "
-)
-_REJECTED = _pattern(
-    r"\W{0,9}(?:(?:is|are|was|were|would be|seems|ist|sind|wäre)(?:n['’]t)? (?:\w{1,20}ly )?"
-    r"(?:(?:(?:not|never|nicht) )?(?:the |a |die )?(?:\w{1,20} )?"
-    r"(?:in)?(?:correct|right|best|appropriate|suitable|ideal|accurate|answer|choice"
-    r"|option|richtig|korrekt|geeignet|passend|antwort)|wrong|unsuitable|false|falsch|ungeeignet|out)\b"
-    r"|(?:can|could|may|might|kann|könnte)\b|(?:should|sollte) (?:not|nicht|be (?:avoided|excluded|ruled)))"
-)
 
 
 def _first_letters(text: str, pattern: re.Pattern, places: list[tuple[int, int]]) -> set[str]:
@@ -582,28 +523,32 @@ def _sole(text: str, sentences: list[tuple[int, int]]) -> Iterator[_Said]:
     "Where no form is met: the option in the last words, or the only one that an answer of one sentence names."
     a, b = sentences[-1]
     sentence = _SURELY_SO.sub(lambda m: " " * len(m[0]), text[a:b].strip())
-    named = _LAST.fullmatch(sentence) or (_NAMED.fullmatch(sentence) if len(sentences) == 1 else None)
+    named = _rule("last").fullmatch(sentence) or (_rule("named").fullmatch(sentence) if len(sentences) == 1 else None)
     if named:
         name = next(k for k in ("said", "titled", "named") if k in named.re.groupindex and named[k])
         start = named.start(name)
         before = sentence[max(named.start("clause"), 0) if name == "said" else 0 : start]
-        if not _PASSED.search(before) and not _taken_back(sentence[:start]):
+        if not _rule("passed").search(before) and not _taken_back(sentence[:start]):
             yield _Said("declared", a, b, named[name], a + start)
 
 
 def _leading(text: str, sentences: list[tuple[int, int]], listed: bool, numbered: bool, alone: bool) -> Iterator[_Said]:
     "An option at the beginning, whose explanation follows."
-    if m := _BECAUSE.match(text):
+    if m := _rule("because").match(text):
         yield _found(m, "leading")
     if alone and not listed and sentences:
         yield from _sole(text, sentences)
-    m = _HEAD.match(text)
+    m = _rule("head").match(text)
     if not m or listed or not m["rest"] or _SIGNS.match(m["rest"]):
         return
     if _kind(m["said"]) == "bare":
-        if not numbered and not _ABOUT.match(m["rest"]) and not _WRONG.match(m["rest"]):
+        if not numbered and not _rule("about").match(m["rest"]) and not _WRONG.match(m["rest"]):
             yield _found(m, "leading")
-    elif alone and not _REJECTED.match(m["rest"]) and len(_first_letters(text, _LABELLED, sentences)) == 1:
+    elif (
+        alone
+        and not _rule("rejected").match(m["rest"])
+        and len(_first_letters(text, _rule("labelled"), sentences)) == 1
+    ):
         yield _found(m, "option")
 
 # %% ../../nbs/ask/06_parse.ipynb #60329953
@@ -622,9 +567,9 @@ def statements(
     if not _SIGNS.search(plain):
         return []
     lines, sentences = [m.span() for m in re.finditer(r"[^\n]+", plain)], _sentences(plain)
-    listed = len(_first_letters(plain, _HEAD, lines)) > 1
+    listed = len(_first_letters(plain, _rule("head"), lines)) > 1
     named = [(a, b) for a, b in sentences if _SIGNS.search(plain, a, b)]
-    said = [*_by_form(plain, named, listed), *_by_place(plain, sentences, lines)]
+    said = [*_by_form(plain, named, listed), *_by_rule(plain, sentences, lines)]
     said += _leading(plain, sentences, listed, numbered, alone=not said)
     said = _after_correction(plain, said)
     if len(o.letter_of) > 2 and any(len(s.said) < len(o.letter_of) for s in said):  # a list of all the options is none

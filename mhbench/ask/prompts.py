@@ -48,13 +48,9 @@ def _read(path: Path, mtime: int) -> dict:
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except yaml.YAMLError as e:
-        refuse(
-            f"prompts: file must be YAML; got {' '.join(str(e).split())}",
-            place=f"{path}",
-            remedy="quote texts that hold ': '",
-        )
+        refuse(f"prompts: file must be YAML; got {' '.join(str(e).split())} ({path}); quote texts that hold ': '")
     if not isinstance(data, dict):
-        refuse(f"prompts: file must hold named entries; got {type(data).__name__}", place=f"{path}")
+        refuse(f"prompts: file must hold named entries; got {type(data).__name__} ({path})")
     return data
 
 # %% ../../nbs/ask/02_prompts.ipynb #e4aca58b
@@ -93,9 +89,8 @@ def load_text(path: Path, known: set[str]) -> dict:
     unknown = sorted(set(data) - known)
     if unknown:
         refuse(
-            f"prompts: entries must be among {', '.join(sorted(known))}; got {', '.join(unknown)}",
-            place=f"{path}",
-            remedy="mend the spelling",
+            f"prompts: entries must be among {', '.join(sorted(known))}; got {', '.join(unknown)} ({path}); mend the "
+            "spelling"
         )
     return data
 
@@ -145,7 +140,7 @@ def template(
     Raises: ValueError for an unknown mode, a language without a template, or a file that does not fit.
     """
     if mode not in MODES:
-        refuse(f"template: mode must be one of {', '.join(MODES)}; got {mode!r}", place=f"{item.item_id}")
+        refuse(f"template: mode must be one of {', '.join(MODES)}; got {mode!r} ({item.item_id})")
     own = {"few_shot": "zero_shot", "few_shot_cot": "cot"}.get(mode, mode)
     if own == "free_form" and not item.options:
         own = "zero_shot"  # it is free form already
@@ -171,9 +166,8 @@ def template(
             tuple(merged.get("examples") or ()),
         )
     refuse(
-        f"template: there must be a prompt for mode {mode}; got none in {', '.join(_candidates(item, language))}",
-        place=f"{item.item_id}",
-        remedy="add one of these files to your prompts folder, or choose another mode",
+        f"template: there must be a prompt for mode {mode}; got none in {', '.join(_candidates(item, language))} "
+        f"({item.item_id}); add one of these files to your prompts folder, or choose another mode"
     )
 
 # %% ../../nbs/ask/02_prompts.ipynb #d348f247
@@ -182,8 +176,7 @@ def _checked(over: dict, path: Path, mode: str) -> dict:
     if unknown:
         refuse(
             f"prompts: modes.{mode} must hold entries among {', '.join(sorted(_ENTRIES - {'modes'}))}; got "
-            f"{', '.join(unknown)}",
-            place=f"{path}",
+            f"{', '.join(unknown)} ({path})"
         )
     return over
 
@@ -240,9 +233,8 @@ def _check_fits(item: Item, t: Template, named: set[str], mode: str) -> None:
     leak = sorted(named & {"key", "key_text", "rationale"})
     if leak:
         refuse(
-            f"build: user and system must not name the answer; got {', '.join(leak)}",
-            place=f"{t.path}",
-            remedy="name it in assistant alone",
+            f"build: user and system must not name the answer; got {', '.join(leak)} ({t.path}); name it in assistant "
+            "alone"
         )
     has = {
         "context": bool(item.context),
@@ -274,9 +266,8 @@ def _answer(item: Item, t: Template, named: set[str]) -> str:
     "A demonstration's answer."
     if "assistant" not in t.parts:
         refuse(
-            "build: template must have the entry assistant where there are demonstrations; got none",
-            place=f"{t.path}",
-            remedy="add what an answer looks like",
+            f"build: template must have the entry assistant where there are demonstrations; got none ({t.path}); add "
+            "what an answer looks like"
         )
     options = dict(zip(letters(min(len(item.options), 26)), item.options))
     key = _key_text(item, t)
@@ -286,7 +277,7 @@ def _answer(item: Item, t: Template, named: set[str]) -> str:
         "rationale": item.rationale or "",
     }
     if not item.key and not task_of(item).none_applies:
-        refuse("build: demonstrations must have a key; got none", place=f"{item.item_id}")
+        refuse(f"build: demonstrations must have a key; got none ({item.item_id})")
     if not item.rationale and "rationale" in _always(t.parts["assistant"]):
         refuse(
             f"build: demonstrations must have a rationale for this prompt; got none ({item.item_id}, {t.name}); draw "
@@ -333,9 +324,8 @@ def _shots(item: Item, mode: str, demonstrations: Sequence[Item], t: Template) -
     if not mode.startswith("few_shot"):
         if demonstrations:
             refuse(
-                f"build: demonstrations must be empty for mode {mode}; got {len(demonstrations)}",
-                place=f"{item.item_id}",
-                remedy="ask in mode few_shot or few_shot_cot",
+                f"build: demonstrations must be empty for mode {mode}; got {len(demonstrations)} ({item.item_id}); "
+                "ask in mode few_shot or few_shot_cot"
             )
         return []
     shots = list(demonstrations) or [
@@ -344,16 +334,14 @@ def _shots(item: Item, mode: str, demonstrations: Sequence[Item], t: Template) -
     ]
     if not shots:
         refuse(
-            f"build: demonstrations must not be empty for mode {mode}; got none",
-            place=f"{item.item_id}",
-            remedy="draw them with demonstrations(items, n, seed, exclude=item)",
+            f"build: demonstrations must not be empty for mode {mode}; got none ({item.item_id}); draw them with "
+            "demonstrations(items, n, seed, exclude=item)"
         )
     same = next((d for d in shots if related(d, item)), None)
     if same is not None:
         refuse(
-            f"build: demonstrations must not be of the case that is asked; got {same.item_id}",
-            place=f"{item.item_id}",
-            remedy="draw them with exclude=item",
+            f"build: demonstrations must not be of the case that is asked; got {same.item_id} ({item.item_id}); draw "
+            "them with exclude=item"
         )
     return shots
 

@@ -77,7 +77,7 @@ def _chain(name: str, dir: str | Path | None, language: str | None, seen: tuple 
             "prompts folder"
         )
     if path in seen:
-        refuse(f"rubric: extends must not come back to where it began; got {name!r} again", place=f"{path}")
+        refuse(f"rubric: extends must not come back to where it began; got {name!r} again ({path})")
     data = load_text(path, _RUBRIC)
     return [*(_chain(data["extends"], dir, language, (*seen, path)) if data.get("extends") else []), path]
 
@@ -98,15 +98,15 @@ def rubric(
         d |= load_text(f, _RUBRIC)
     kind, where = d.get("kind"), files[-1]
     if kind not in KINDS:
-        refuse(f"rubric: kind must be one of {', '.join(KINDS)}; got {kind!r}", place=f"{where}")
+        refuse(f"rubric: kind must be one of {', '.join(KINDS)}; got {kind!r} ({where})")
     if not d.get("user"):
-        refuse("rubric: user must be there; got none", place=f"{where}")
+        refuse(f"rubric: user must be there; got none ({where})")
     need = {"label": "labels", "score": "anchors", "pairwise": "axes"}.get(kind)
     if need and not isinstance(d.get(need), dict):
-        refuse(f"rubric: {need} must be a mapping for kind {kind}; got {d.get(need)!r}", place=f"{where}")
+        refuse(f"rubric: {need} must be a mapping for kind {kind}; got {d.get(need)!r} ({where})")
     bad = [a for a in d.get("anchors") or {} if not (isinstance(a, int) and 0 <= a <= 100)]
     if bad:
-        refuse(f"rubric: anchors must be whole numbers from 0 to 100; got {bad}", place=f"{where}")
+        refuse(f"rubric: anchors must be whole numbers from 0 to 100; got {bad} ({where})")
     return Rubric(
         name,
         kind,
@@ -152,7 +152,7 @@ def rubric_for(
     Raises: ValueError where `kind` is not one of KINDS, or no kind is given and the study has no rubric of its own.
     """
     if kind is not None and kind not in KINDS:
-        refuse(f"rubric_for: kind must be one of {', '.join(KINDS)}; got {kind!r}", place=f"{item.item_id}")
+        refuse(f"rubric_for: kind must be one of {', '.join(KINDS)}; got {kind!r} ({item.item_id})")
     own = [f"{item.study}/{slug(item.category)}"] if item.category else []
     for name in [
         *own,

@@ -37,12 +37,11 @@ def template_parts(template: str, where: str) -> tuple:
             stack[-1].append(("[[", tuple(inner)))
         else:
             refuse(
-                f"render: template must be well formed; got {token!r} at character {m.start()}",
-                place=f"{where}",
-                remedy="write {{ for a brace, and close every [[ with ]]",
+                f"render: template must be well formed; got {token!r} at character {m.start()} ({where}); write {{{{ "
+                "for a brace, and close every [[ with ]]"
             )
     if len(stack) > 1:
-        refuse(f"render: template must close every [[ with ]]; got {len(stack) - 1} left open", place=f"{where}")
+        refuse(f"render: template must close every [[ with ]]; got {len(stack) - 1} left open ({where})")
     return (*stack[0], template[end:])
 
 # %% ../../nbs/ask/01_template.ipynb #6c39937e
@@ -83,8 +82,7 @@ def render(
     unknown = sorted(names(template, where) - set(values))
     if unknown:
         refuse(
-            f"render: template must name known fields ({', '.join(sorted(values))}); got {', '.join(unknown)}",
-            place=f"{where}",
-            remedy="mend the spelling",
+            f"render: template must name known fields ({', '.join(sorted(values))}); got {', '.join(unknown)} "
+            f"({where}); mend the spelling"
         )
     return fill(template_parts(template, where)).rstrip()

@@ -33,7 +33,7 @@ def with_texts(
     """
     gone = next((i for i in items if i.group_id not in texts), None)
     if gone is not None:
-        refuse(f"with_texts: texts must hold the text of every item; got none of {gone.group_id!r}", place=gone.item_id)
+        refuse(f"with_texts: texts must hold the text of every item; got none of {gone.group_id!r} ({gone.item_id})")
     return [i.model_copy(update={"context": i.context | {"abstract": texts[str(i.group_id)]}}) for i in items]
 
 

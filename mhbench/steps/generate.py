@@ -370,8 +370,7 @@ def _distinct(items: Sequence[Item]) -> None:
     for i in items:
         if (i.study, i.item_id) in seen:
             refuse(
-                f"generate: items must have ids of their own; got {i.item_id!r} twice",
-                place=f"{i.source}",
-                remedy="the loader that made them must number them",
+                f"generate: items must have ids of their own; got {i.item_id!r} twice ({i.source}); the loader that "
+                "made them must number them"
             )
         seen.add((i.study, i.item_id))

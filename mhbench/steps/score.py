@@ -263,9 +263,7 @@ def with_soft_labels(
         if sorted(p.index) != letters(len(i.options)):
             refuse(
                 f"with_soft_labels: labels must have one row an option; got options {sorted(p.index)} for "
-                f"{len(i.options)} options",
-                place=f"{i.item_id}",
-                remedy="run the preferences stage on this bank",
+                f"{len(i.options)} options ({i.item_id}); run the preferences stage on this bank"
             )
         order = range(len(i.options)) if i.order is None else i.order
         soft = np.array([p[letters(len(i.options))[k]] for k in order], float)

@@ -87,7 +87,7 @@ def reorder(
     """
     n, order = len(item.options), list(order)
     if sorted(order) != list(range(n)):
-        refuse(f"reorder: order must be a permutation of 0 to {n - 1}; got {order}", place=f"{item.item_id}")
+        refuse(f"reorder: order must be a permutation of 0 to {n - 1}; got {order} ({item.item_id})")
     place = dict(zip((letters(n)[o] for o in order), letters(n)))
     fields = (
         item.model_dump()
@@ -148,9 +148,8 @@ def split_items(
     mixed = next((i.item_id for i in items if i.split is not None), None)
     if mixed is not None:
         refuse(
-            "split_items: items must all have a split or none; got one with and others without",
-            place=f"{mixed}",
-            remedy="give every item one, or take it away",
+            f"split_items: items must all have a split or none; got one with and others without ({mixed}); give every "
+            "item one, or take it away"
         )
     ids = shuffled(sorted({i.base for i in items}), seed, "split")
     kept = set(ids[: int(test * len(ids) + 0.5)])

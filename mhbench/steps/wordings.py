@@ -44,9 +44,9 @@ def reworded(
     their own.
     """
     if wording not in WORDINGS:
-        refuse(f"reworded: wording must be one of {', '.join(WORDINGS)}; got {wording!r}", place=r.name)
+        refuse(f"reworded: wording must be one of {', '.join(WORDINGS)}; got {wording!r} ({r.name})")
     if r.kind != "score" or "part" in r.text:
-        refuse(f"reworded: rubric must score one answer; got kind {r.kind}", place=r.name)
+        refuse(f"reworded: rubric must score one answer; got kind {r.kind} ({r.name})")
     if wording == "as it is":
         return r
     named = r._replace(name=f"{r.name} ({wording})")
