@@ -117,26 +117,28 @@ class Recorder:
         store = open_cache(cache, readonly=True)
         terms, source = known_terms(store, endpoint, model), iter(requests)
         n, cached, to_ask = 0, 0, {}
-        while chunk := list(islice(source, 500)):
-            wires = [wire(r, model, endpoint, terms) for r in chunk]
-            there = {} if store is None else store.get_many([w.key for w in wires])
-            for request, sent in zip(chunk, wires):
-                n += 1
-                row = there.get(sent.key)
-                if row is not None:
-                    cached += 1
-                    yield Answer.from_json(row.value, id=request.id, request_key=sent.key, cached=True)
-                    continue
-                if cache is None or sent.key not in self.seen:
-                    to_ask[sent.key if cache is not None else n] = (estimate_tokens(sent.body), sent.most)
-                yield replace(self.stand_in(request, sent.most), id=request.id, request_key=sent.key)
-        self.seen |= {key for key in to_ask if isinstance(key, str)}
-        prompt = sum(tokens for tokens, _ in to_ask.values())
-        limits = [most for _, most in to_ask.values()]
-        completion = sum(most or 0 for most in limits)
-        repeated, usd = n - cached - len(to_ask), cost(model, prompt, completion)
-        counted = Plan(n, cached, repeated, len(to_ask), prompt, completion, limits.count(None), usd)
-        self.calls.append(Call(study, model.name, endpoint.name, counted))
+        try:
+            while chunk := list(islice(source, 500)):
+                wires = [wire(r, model, endpoint, terms) for r in chunk]
+                there = {} if store is None else store.get_many([w.key for w in wires])
+                for request, sent in zip(chunk, wires):
+                    n += 1
+                    row = there.get(sent.key)
+                    if row is not None:
+                        cached += 1
+                        yield Answer.from_json(row.value, id=request.id, request_key=sent.key, cached=True)
+                        continue
+                    if cache is None or sent.key not in self.seen:
+                        to_ask[sent.key if cache is not None else n] = (estimate_tokens(sent.body), sent.most)
+                    yield replace(self.stand_in(request, sent.most), id=request.id, request_key=sent.key)
+        finally:  # who has had all answers need not ask whether there is another
+            self.seen |= {key for key in to_ask if isinstance(key, str)}
+            prompt = sum(tokens for tokens, _ in to_ask.values())
+            limits = [most for _, most in to_ask.values()]
+            completion = sum(most or 0 for most in limits)
+            repeated, usd = n - cached - len(to_ask), cost(model, prompt, completion)
+            counted = Plan(n, cached, repeated, len(to_ask), prompt, completion, limits.count(None), usd)
+            self.calls.append(Call(study, model.name, endpoint.name, counted))
 
 # %% ../../nbs/ask/25_plan.ipynb #974a3aae
 def plan(requests: Iterable[Request], model: Model, endpoint: Endpoint, cache: Cache | str | Path | None) -> Plan:
