@@ -82,7 +82,7 @@ class _Text(HTMLParser):
     def handle_starttag(self, tag, attrs):
         self.silent += tag in ("script", "style")
         self.media += tag in _MEDIA
-        self.parts.append("\n" if tag in _BLOCKS else " " if tag in ("td", "th") else "")
+        self.parts.append("\n" * (tag in _BLOCKS) + " " * (tag in ("td", "th")))
 
     def handle_endtag(self, tag):
         if tag in ("script", "style"):

@@ -230,8 +230,7 @@ def _rings(ax: Any, angle: np.ndarray, rim: Sequence[str], marks: dict[str, floa
     for a, label in zip(angle, rim):  # beside the circle, not across it
         side = np.sin(a) if abs(np.sin(a)) > 0.1 else 0.0
         where = {"ha": {1: "left", -1: "right"}.get(int(np.sign(side)), "center")}
-        up = np.cos(a)
-        where["va"] = "bottom" if up > 0.9 else "top" if up < -0.5 else "center"
+        where["va"] = ("top", "center", "bottom")[np.digitize(np.cos(a), [-0.5, 0.9])]
         ax.text(a, 1.09, label, fontsize=7, **where)
     ax.set_yticks([0.5, 1.0], ["0.5", "1"], fontsize=6, color="0.4")
     ax.spines["polar"].set_color("0.8")

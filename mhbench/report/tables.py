@@ -63,7 +63,9 @@ def with_interval(
     known = [_folded(estimate, low, high, digits) for estimate, low, high in values]
     text = [none if np.isnan(row[0]) else k for row, k, none in zip(values, known, nothing)]
     own = "level" in table and pd.api.types.is_float_dtype(table["level"])  # a column of words has another meaning
-    levels = [level] if level is not None else sorted(set(table["level"].dropna())) if own else [0.95]
+    levels = sorted(set(table["level"].dropna())) if own else [0.95]
+    if level is not None:
+        levels = [level]
     head = f"estimate [{round(100 * levels[0], 3):g}% interval]" if len(levels) == 1 else "estimate [interval]"
     folded = ["ci_low", "ci_high"] + (["level"] if own and len(levels) <= 1 else [])
     return table.drop(columns=folded).rename(columns={"estimate": head}).assign(**{head: text})
