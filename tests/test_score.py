@@ -377,3 +377,21 @@ def test_the_last_announcement_of_a_term_counts_and_no_text_is_no_term():
 )
 def test_what_a_guess_would_get(item, chance):
     assert task_of(item).chance(item) == pytest.approx(chance)
+
+
+def test_soft_labels_are_made_to_sum_to_one():
+    labels = pd.DataFrame({"question": "q0", "option": list("ABC"), "probability": [1.2, 0.4, 0.4]})
+    (made,) = with_soft_labels([choice()], labels)
+    assert made.soft_labels == pytest.approx([0.6, 0.2, 0.2])
+
+
+def test_a_cost_that_is_not_known_makes_the_vote_s_unknown():
+    costs = [said("B", sample=k, votes=True, cost_usd=cost) for k, cost in enumerate([0.5, None])]
+    assert np.isnan(self_consistency(score_responses([choice()], costs), [choice()])["cost_usd"][0])
+
+
+def test_answers_without_a_category_are_a_group_of_their_own():
+    items = [choice(), choice(1, category="x")]
+    scores = score_responses(items, [said("hm"), said("B", "q1")])
+    assert scores["category"].isna().tolist() == [True, False]
+    assert where_read(scores, ["category"])["correct"].fillna(-1).tolist() == [-1, 1]
