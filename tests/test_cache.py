@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mhbench.ask.cache import Cache, CacheError, Imported, Row, cache_path, export, import_file, prune, stats
+from mhbench.ask.cache import Cache, CacheError, Imported, Row, Runs, cache_path, export, import_file, prune, stats
 
 
 def row(i, value=None, **more):
@@ -246,3 +246,14 @@ def test_stats_and_prune(cache):
     assert [s["model"] for s in stats(cache)] == ["b"]
     with pytest.raises(ValueError, match="must be given; got none"):
         prune(cache)
+
+
+def test_a_run_that_ends_leaves_no_lock_and_one_that_was_killed_is_seen(tmp_path):
+    runs, others = Runs(tmp_path / "c.sqlite"), Runs(tmp_path / "c.sqlite")
+    runs.begin("one")
+    assert runs.lives("one") and others.lives("one") and not others.lives("two")
+    runs.end("one")
+    assert not others.lives("one") and list(tmp_path.iterdir()) == []
+    left = runs._file("killed")
+    left.touch()
+    assert not others.lives("killed") and not left.exists()

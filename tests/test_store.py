@@ -13,7 +13,16 @@ from threadpoolctl import threadpool_limits
 
 from mhbench.ask.notes import NOTES
 from mhbench.encode import bertscore, classifiers, embeddings, perplexity, roscoe, store
-from mhbench.encode.store import ResultStore, Stored, kept_in
+from mhbench.encode.store import (
+    ResultStore,
+    Stored,
+    StoreSettings,
+    code_of,
+    keep_results,
+    kept_in,
+    opened,
+    recalled,
+)
 
 TEXTS = ["She sleeps badly.", "", "He drinks.", "word " * 300, "He has not slept for years, she says.", "He drinks."]
 CHAIN = (["She sleeps badly.", "So she is tired."], ["A woman of 30 sleeps badly.", "What follows?"], ["She is tired."])
@@ -233,3 +242,51 @@ def test_code_that_changes_computes_again_and_a_comment_does_not(tmp_path, monke
         store.code_of.cache_clear()
         seen.append(store.code_of("small"))
     assert seen[0] == seen[1] == seen[2] != seen[3]
+
+
+def test_a_store_of_a_later_version_is_refused_and_left_as_it_is(tmp_path):
+    with ResultStore(tmp_path / "s.sqlite") as kept:
+        kept.put("m", "x", {b"k" * 32: Stored(np.ones(2, np.float32))})
+    db = sqlite3.connect(tmp_path / "s.sqlite")
+    assert db.execute("PRAGMA user_version").fetchone() == (1,)
+    db.execute("PRAGMA user_version = 2")
+    db.close()
+    with pytest.raises(ValueError, match="later mhbench's .version 2."):
+        ResultStore(tmp_path / "s.sqlite")
+    assert [f.name for f in tmp_path.glob("*.damaged*")] == []
+
+
+def test_the_room_is_two_gigabytes_or_as_the_settings_say(tmp_path):
+    with ResultStore(tmp_path / "s.sqlite") as kept:
+        assert kept.max_bytes == 2_000_000_000
+    assert keep_results(StoreSettings(max_gb=0.5), tmp_path / "t.sqlite").max_bytes == 500_000_000
+    assert keep_results(StoreSettings(max_gb=0), tmp_path / "t.sqlite") is None and opened() is None
+
+
+def test_the_hash_of_a_file_is_computed_once(tmp_path, monkeypatch):
+    file = tmp_path / "weights.bin"
+    file.write_bytes(b"some weights")
+    os.utime(file, (1, 1))
+    with ResultStore(tmp_path / "s.sqlite") as kept:
+        first = kept.file_hash(file)
+        monkeypatch.setattr(store, "sha256_file", lambda path: "computed again")
+        assert kept.file_hash(file) == first
+        os.utime(file, (2, 2))
+        assert kept.file_hash(file) == "computed again"
+
+
+def test_the_code_of_no_module_is_refused():
+    with pytest.raises(ValueError, match="modules with a source; got 'mhbench.nothing'"):
+        code_of("mhbench.nothing")
+
+
+def test_a_store_that_breaks_while_it_is_written_stops_nobody(tmp_path, monkeypatch):
+    def broken(self, *_):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(ResultStore, "put", broken)
+    keep_results(StoreSettings(), tmp_path / "s.sqlite")
+    compute = lambda texts: [Stored(np.array([len(t)], np.int64)) for t in texts]  # noqa: E731
+    identity = {"model": "m", "weights": "w"}
+    assert [int(r.array[0]) for r in recalled(identity, "n", ["a", "bb"], compute)] == [1, 2]
+    assert opened() is None
