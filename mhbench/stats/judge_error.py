@@ -289,7 +289,7 @@ EVEN_DIGITS = {5: 21 / 101, 10: 11 / 101}  # shares of multiples where last digi
 
 def within_slope(
     scores: Any,  # (N,)
-    x: Any,  # (N,) what may move them; NaN: not known
+    x: Any,  # (N,) what may affect them; NaN: unknown
     items: Any,  # (N,) which item is answered
     *,
     n_boot: int = 1000,
