@@ -187,7 +187,7 @@ def task_of(item: Item) -> Task:
 
 
 def tasks() -> list[str]:
-    "The names of all tasks, in the order of their notebooks."
+    "The names of all tasks, module by module in alphabetical order."
     _imported()
     return list(_CLASSES)
 
