@@ -223,11 +223,7 @@ def abstention_table(panel: Panel, *, n_boot: int = 1000, seed: int) -> pd.DataF
     return pd.DataFrame(found.rows(), columns=columns)
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #79d8c109
-_MATCH = {
-    False: "no student equals the key",
-    True: "some student equals the key",
-    None: "not asked",
-}
+_MATCH = {False: "no student equals the key", True: "some student equals the key", None: "not asked"}
 
 
 def item_strata(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -34,6 +34,12 @@ class Judge(NamedTuple):
     lineage: str | None = None  # None: a person
     lean_self: float = 0.0  # P(Incorrect turned to Correct), own answers
     lean_family: float = 0.0  # the same, answers of siblings
+
+    def leans(self, student: Student | Judge) -> float:
+        "How often it turns Incorrect into Correct for the answers of a model."
+        if self.lineage is None or student.lineage != self.lineage:
+            return 0.0
+        return self.lean_self if student.name == self.name else self.lean_family
 
 
 class Student(NamedTuple):
@@ -79,18 +85,7 @@ def simulate_panel(
     labels = np.empty((len(judges), len(students), n_items), dtype=object)
     for a, j in enumerate(judges):
         says = np.where(right, rng.random(right.shape) < j.sensitivity, rng.random(right.shape) >= j.specificity)
-        lean = np.array(
-            [
-                (
-                    0.0
-                    if j.lineage is None or s.lineage != j.lineage
-                    else j.lean_self
-                    if s.name == j.name
-                    else j.lean_family
-                )
-                for s in students
-            ]
-        )
+        lean = np.array([j.leans(s) for s in students])
         says |= rng.random(right.shape) < lean[:, None]
         labels[a] = np.where(says, "Correct", "Incorrect")
         labels[a][rng.random(right.shape) < np.minimum(1, 2 * j.abstains * _sigmoid(d))] = ABSTAIN
@@ -111,27 +106,17 @@ def simulated_ratings(
     study: str,
 ) -> list[Rating]:
     "The simulated labels and difficulties of the assigned items as ratings, each marked as simulated."
-    at, names, out = {i: n for n, i in enumerate(item_ids)}, [j.name for j in judges], []
+    at, names = {i: n for n, i in enumerate(item_ids)}, [j.name for j in judges]
+    same: dict[str, Any] = {"study": study, "origin": "simulated", "source": "simulated panel, not people"}
+    out: list[Rating] = []
     for rater, ids in assignment.by_rater().items():
         if rater not in names:
             refuse(f"simulated_ratings: assignment must have raters among the judges {names}; got {rater!r}")
         a = names.index(rater)
         for i in ids:
-            said = [(s.name, panel.labels[a, k, at[i]]) for k, s in enumerate(students)] + [
-                ("difficulty", panel.difficulty[a, at[i]])
-            ]
-            out += [
-                Rating(
-                    item_id=i,
-                    study=study,
-                    rater=rater,
-                    target=t,
-                    label=l,
-                    origin="simulated",
-                    source="simulated panel, not people",
-                )
-                for t, l in said
-            ]
+            said = {s.name: panel.labels[a, k, at[i]] for k, s in enumerate(students)}
+            said["difficulty"] = panel.difficulty[a, at[i]]
+            out += [Rating(item_id=i, rater=rater, target=t, label=label, **same) for t, label in said.items()]
     return out
 
 # %% ../../../nbs/studies/medqade/03_simulate.ipynb #cfedefd1
@@ -145,17 +130,10 @@ def true_bias(judge: Judge, student: Student, judges: Sequence[Judge]) -> float:
     "What self_enhancement or family_bias estimates, exactly; for judges that never abstain."
     q = share_right(student.ability)
     calls = lambda j: q * j.sensitivity + (1 - q) * (1 - j.specificity)
-    lean = (
-        0.0
-        if judge.lineage != student.lineage
-        else judge.lean_self
-        if judge.name == student.name
-        else judge.lean_family
-    )
     peers = [j for j in judges if j.lineage != judge.lineage]
     if any(j.abstains for j in [judge, *peers]):
         refuse("true_bias: judges must not abstain for the closed form; got some that do")
-    return calls(judge) + lean * (1 - calls(judge)) - float(np.mean([calls(j) for j in peers]))
+    return calls(judge) + judge.leans(student) * (1 - calls(judge)) - float(np.mean([calls(j) for j in peers]))
 
 # %% ../../../nbs/studies/medqade/03_simulate.ipynb #1fb3bc1f
 SIMULATED_JUDGES = (
@@ -189,9 +167,7 @@ def expected_bias(
     def calls(j: Judge) -> np.ndarray:
         return np.where(right, j.sensitivity, 1 - j.specificity)
 
-    related = judge.lineage == of.lineage
-    lean = (judge.lean_self if judge.name == student else judge.lean_family) if related else 0.0
-    own = calls(judge) + lean * (1 - calls(judge))
+    own = calls(judge) + judge.leans(of) * (1 - calls(judge))
     return float((own - np.mean([calls(j) for j in judges if j.lineage != judge.lineage], axis=0)).mean())
 
 # %% ../../../nbs/studies/medqade/03_simulate.ipynb #d45ad1e1

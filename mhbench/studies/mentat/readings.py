@@ -226,18 +226,16 @@ def agreement_by_reading(
     for q in by["shown"].index:
         if category and q in category:
             groups.setdefault(category[q], []).append(q)
+
+    def row(reading: str, measure: str, questions: list) -> dict:
+        share = reading in readings and not measure.startswith("Kripp")
+        return _mean_row(by[reading].loc[questions, measure].to_numpy(), np.array(questions), share, n_boot, seed)
+
     rows = [
-        {"measure": measure, "category": name, "reading": reading}
-        | _mean_row(
-            table.loc[list(questions), measure].to_numpy(),
-            np.array(list(questions)),
-            reading in readings and not measure.startswith("Kripp"),
-            n_boot,
-            seed,
-        )
+        {"measure": measure, "category": name, "reading": reading} | row(reading, measure, questions)
         for measure in by["shown"].columns
         for name, questions in groups.items()
-        for reading, table in by.items()
+        for reading in by
     ]
     table = pd.DataFrame(rows, columns=["measure", "category", "reading", *_ROW])
     return table[table["n"] > 0].reset_index(drop=True)
