@@ -30,11 +30,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from cosmic_ray.ast import ast_nodes, get_ast
-from cosmic_ray.mutating import mutate_code
-from cosmic_ray.operators.operator import Operator
-from cosmic_ray.operators.provider import OperatorProvider
-from parso.python.tree import Keyword, Name, PythonLeaf, String
+
+try:
+    from cosmic_ray.ast import ast_nodes, get_ast
+    from cosmic_ray.mutating import mutate_code
+    from cosmic_ray.operators.operator import Operator
+    from cosmic_ray.operators.provider import OperatorProvider
+    from parso.python.tree import Keyword, Name, PythonLeaf, String
+except ModuleNotFoundError as e:
+    sys.exit(f"{e}: make mutants needs `pip install cosmic-ray`")
 
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = ("stats/*", "ask/parse", "tasks/*", "steps/score", "ask/cache", "annotate/store", "encode/store")
@@ -161,6 +165,8 @@ def _no_result(node) -> bool:
             return True
         if kind == "tfpdef" and child is not parent.children[0]:
             return True
+        if node.type == "operator" and kind in ("parameters", "param", "argument", "star_expr"):
+            return True  # a star that is no product
         if kind == "annassign" and child is parent.children[1]:
             return True
         if kind == "funcdef" and child is parent.annotation:

@@ -168,3 +168,14 @@ def test_levels_that_share_too_little_are_listed_and_not_tested():
         assert np.isnan([got[k].p, got[k].p_adjusted, got[k].detectable]).all() and got[k].difference.n == 0
     with pytest.raises(ValueError, match="short must be"):
         compare_levels(x, q, l, seed=1, short="skip")
+
+
+def test_an_average_has_a_95_percent_interval_and_no_floor_unless_told():
+    plain = inverse_variance_mean([0.2, 0.4], [0.1, 0.2])
+    assert (plain.level, plain.se) == (0.95, pytest.approx(1 / np.sqrt(1 / 0.1**2 + 1 / 0.2**2)))
+    assert plain.ci_high - plain.estimate == pytest.approx(1.959964 * plain.se)
+    assert inverse_variance_mean([0.2, 0.4], [0.1, 0.2], floor=0.2).estimate == pytest.approx(0.3)
+    assert plain.row()["level"] == 0.95
+    for se in ([0.0, 0.1], [-0.1, 0.1]):
+        with pytest.raises(ValueError, match="inverse_variance_mean"):
+            inverse_variance_mean([0.2, 0.4], se)

@@ -598,6 +598,7 @@ def test_letters_and_numbers_of_every_shape(sign):
 
 def test_an_empty_list_is_no_answer_and_what_follows_it_is_read():
     assert first_json('[] {"answer": "B"}') == {"answer": "B"}
+    assert first_json('{not JSON} {"a": 1}') == {"a": 1}
     assert first_json('{"a": [1') is None and first_json("{} [2]") == {}
     assert parse_choice('Excluded: []\n{"answer": "B"}', OPTIONS).letter == "B"
 

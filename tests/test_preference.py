@@ -582,3 +582,21 @@ def test_real_bootstrap(real):
     a = real["release"]
     b = bootstrap_preferences(a.scores, a.questions, a.raters, n=4, seed=1)
     assert b.n_unconverged == 0 and b.probs.replicates.shape == (4, 61, 5) and np.isfinite(b.probs.replicates).all()
+
+
+@pytest.mark.parametrize(
+    "wins, ties, words",
+    [
+        (np.ones((2, 3)), None, "square"),
+        (np.ones(4), None, "square"),
+        (np.ones((1, 1)), None, "square"),
+        ([[0, 1], [1, 0]], np.ones((3, 3)), "square"),
+        ([[0, -1], [2, 0]], None, "counts"),
+        ([[0, 1], [2, 0]], [[0, -1], [-1, 0]], "counts"),
+        ([[0, 1], [2, 0]], [[0, 1], [2, 0]], "counts"),
+        ([[0, np.nan], [2, 0]], None, "counts"),
+    ],
+)
+def test_counts_that_are_none_are_refused(wins, ties, words):
+    with pytest.raises(ValueError, match=f"wins and ties must be {words}"):
+        bradley_terry(wins, ties)
