@@ -99,7 +99,7 @@ def imported_studies(name: str) -> set[str]:
     return {name.split(".")[2]} & set(STUDIES) if name.startswith("mhbench.studies.") else set()
 
 
-GENERAL = [p for p in MODULES if p.parent.parent.name != "studies" and short(p) != "run/plan.py"]
+GENERAL = [p for p in MODULES if p.parent.parent.name != "studies"]
 
 
 @pytest.mark.parametrize("path", GENERAL, ids=short)
