@@ -66,6 +66,11 @@ class Asking:
         "The cache, where answers and marks are shared with other runs."
         return self.cache if self.replay == "use" else None  # type: ignore[return-value]
 
+    def line(self, total: int | None) -> Progress:
+        "The line that says how far the call is."
+        label = self.progress if isinstance(self.progress, str) else self.model.name
+        return Progress(label, total, show=bool(self.progress))
+
 # %% ../../nbs/ask/22_ledger.ipynb #df13bf5b
 class Ledger:
     "What became of each request of one call."
@@ -88,9 +93,7 @@ class Ledger:
         self.ready: dict[int, Answer] = {}  # by place
         self.failed = 0
         self.first_error: str | None = None
-        label = asking.progress if isinstance(asking.progress, str) else asking.model.name
-        total = len(requests) if isinstance(requests, Sized) else None
-        self.progress = Progress(label, total, show=bool(asking.progress))
+        self.progress = asking.line(len(requests) if isinstance(requests, Sized) else None)
 
     @property
     def done(self) -> bool:
@@ -218,14 +221,10 @@ class Ledger:
                 error=TooManyFailed,
             )
 
-    def leave_elsewhere(self) -> list[Job]:
-        "The jobs that another run is asking, which are waited for no longer."
-        jobs = list(self.elsewhere.values())
-        self.elsewhere.clear()
-        return jobs
-
     def readmit(self, jobs: list[Job]):
         "Put jobs anew, under the terms that are known now and with the keys that they have now."
+        for job in jobs:
+            self.elsewhere.pop(job.wire.key, None)
         keys = [job.wire.key for job in jobs if self.by_key.pop(job.wire.key, None) is not None]
         if self.asking.shares is not None and keys:
             self.asking.shares.release(self.owner, keys)

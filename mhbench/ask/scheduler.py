@@ -161,7 +161,7 @@ class Scheduler:
         try:
             step = self.steps.of(job, came)
             if self.learner.terms != before:  # what is in hand is put anew
-                self.ledger.readmit([*self.queue.clear(), *self.ledger.leave_elsewhere()])
+                self.ledger.readmit([*self.queue.clear(), *self.ledger.elsewhere.values()])
             if step.answer is not None:
                 return self._finish(job, step)
             self.limiter.end()
