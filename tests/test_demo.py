@@ -33,8 +33,8 @@ from mhbench.studies.psychiatrybench.rows import PSYCHIATRY_TASKS
 
 SEED = 20250107
 MHQA = notebook_functions("studies/mhqa/02_demo_literature.ipynb")
-MEDQADE = notebook_functions("studies/medqade/12_demo_panel.ipynb")
-COUNSELINGBENCH = notebook_functions("studies/counselingbench/11_demo_errors.ipynb")
+MEDQADE = notebook_functions("studies/medqade/11_demo_panel.ipynb")
+COUNSELINGBENCH = notebook_functions("studies/counselingbench/10_demo_errors.ipynb")
 
 
 @pytest.fixture(scope="module")

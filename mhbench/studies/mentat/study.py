@@ -5,10 +5,41 @@
 # %% ../../../nbs/studies/mentat/12_study.ipynb #1666e7be
 from __future__ import annotations
 
+from typing import Literal
+
+from ...steps.parameters import MOST_REPLICATES, Draws, Names, NonNegative, Permutations, Reported, Weight, field
 from ..registry import RegisteredStudy
 
 # %% auto #0
-__all__ = ['STUDY']
+__all__ = ['STUDY', 'PreferencesParameters', 'AgreementParameters']
+
+# %% ../../../nbs/studies/mentat/12_study.ipynb #3596895c
+class PreferencesParameters(Reported):
+    "Labels made of people's scores."
+
+    study: str = "mentat"
+    offset: Literal["symmetric", "paper"] = field(
+        "symmetric", "whose labels are kept; the paper's are those of its equations 1 to 3"
+    )
+    penalty: Weight = field(5.0, "on slopes and offsets of the hierarchical models")
+    ridge: Weight = field(0.1, "on one question's log worths: finite where an option always wins")
+    leave_out: Names = field([], "questions to leave out, by item_id")
+    wrong_options: dict[str, Names] = field({}, "question -> letters of objectively wrong options, set to 0")
+    creators: str | None = field(None, "a CSV (question, option) of the creators' answers, where the source lacks them")
+    creators_rate: bool = field(False, "True: the creators are among the raters of the labels that are kept")
+    n_boot: Draws = field(100, "refits of each model")
+    n_boot_rankings: NonNegative = field(0, "refits of Plackett and Luce's model; 0: no interval", le=MOST_REPLICATES)
+    n_permutations: Permutations = field(10000, "of the wordings")
+    made_with: NonNegative | None = field(
+        None, "the seed of simulated raters, to show their declared parameters; None: people"
+    )
+
+
+class AgreementParameters(Reported):
+    "Krippendorff's alpha of people's scores."
+
+    study: str = "mentat"
+    level: Literal["ordinal", "interval", "ratio"] = field("interval", "of the scores, for Krippendorff's alpha")
 
 # %% ../../../nbs/studies/mentat/12_study.ipynb #3e4e9ff6
 STUDY = RegisteredStudy(
@@ -16,8 +47,8 @@ STUDY = RegisteredStudy(
     loaders={"mentat": "load:load"},
     stages=("preferences", "agreement"),
     parameters={
-        "preferences": "parameters:PreferencesParameters",
-        "agreement": "parameters:AgreementParameters",
+        "preferences": "study:PreferencesParameters",
+        "agreement": "study:AgreementParameters",
     },
     tables={"score": "readings:by_labels"},
     sections="annotations:slider_sections",

@@ -5,10 +5,100 @@
 # %% ../../../nbs/studies/mhqa/05_study.ipynb #c785aa19
 from __future__ import annotations
 
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from ...records.schema import Mode
+from mhbench.steps.parameters import (
+    AskingParameters,
+    Cosine,
+    LocalModel,
+    Models,
+    Names,
+    Parameters,
+    Positive,
+    Share,
+    field,
+)
 from ..registry import RegisteredStudy
 
 # %% auto #0
-__all__ = ['STUDY']
+__all__ = ['STUDY', 'CollectParameters', 'ComposeParameters', 'KeysParameters', 'ProfileParameters']
+
+# %% ../../../nbs/studies/mhqa/05_study.ipynb #dcbed440
+class CollectParameters(Parameters):
+    "Abstracts on a topic."
+
+    study: str = "mhqa"
+    origin: Literal["files", "eutils"] = field(
+        "files", "PubMed's XML (baseline files, or an export), or its E-utilities"
+    )
+    files: Names = field(["data/mhqa/literature/pubmed_demo.xml"], "of origin files, from the repository's root")
+    keywords: dict[str, Names] = field(
+        {"Anxiety": ["anxiety", "anxious"], "Depression": ["depression", "depressive"]}, "topic -> words"
+    )
+    first: Annotated[int, Field(ge=1800)] = field(2000, "years of entry into PubMed, both inclusive")
+    last: Annotated[int, Field(ge=1800)] = 2024
+    email: str | None = field(None, "of whoever runs this; NCBI asks for it, for eutils")
+    api_key_env: str | None = field("NCBI_API_KEY", "the variable that holds a key")
+    slices: str = field(".mhbench/pubmed", "where whole slices are kept")
+
+# %% ../../../nbs/studies/mhqa/05_study.ipynb #c0acafab
+class ComposeParameters(AskingParameters):
+    "Questions written from abstracts, and checked against them."
+
+    study: str = "mhqa"
+    texts: str = field("mhbench/studies/mhqa/making", "folder of compose.yaml and validate.yaml")
+    recorded: str | None = field("data/mhqa/literature/composed_demo.jsonl", "answers that were recorded; None: none")
+    asked: Names = field([], "entries of models that compose and read")
+    examinees: Names = field([], "entries of who answers without the abstract and with it")
+    n_items: Positive | None = field(1, "articles that a model is asked about; None: all")
+    together: Positive = field(1, "abstracts in a prompt")
+    max_tokens: Positive | None = field(300, "of an answer")
+    n_examined: Positive | None = field(None, "questions that the examinees answer, drawn by seed; None: all")
+    threshold: Cosine = field(0.7, "Jaccard's share from which two questions are one")
+    shares: dict[str, Share] = field({"train": 0.8, "validation": 0.1, "test": 0.1}, "of the abstracts")
+    bank: dict[str, str | list[Any] | None] = field(
+        {"name": "demo-bank", "version": "0.1.0", "licence": "MIT"}, "of its card; see BankDescription"
+    )
+
+# %% ../../../nbs/studies/mhqa/05_study.ipynb #042900b6
+class KeysParameters(AskingParameters):
+    "What readers and reference passages make of the keys."
+
+    study: str = "mhqa"
+    passages: str = field(
+        "data/mhqa/literature/passages_demo.jsonl", "JSON lines of passage_id, source, text; a text; a folder"
+    )
+    words: int = field(120, "of a chunk: longer texts are cut")
+    overlap: int = field(20, "words that two chunks share")
+    texts: str = field("mhbench/studies/mhqa/making", "folder of the recipe pseudolabel.yaml")
+    sheets: dict[str, str] = field(
+        {}, "first, second, resolver -> a filled-in sheet (CSV) or Label Studio's export; {}: simulated readers"
+    )
+    encoder: LocalModel = "minilm"
+    near: Cosine = field(0.7, "cosine from which a passage is near")
+    n_passages: Positive = field(3, "of each question")
+    asked: Names = field([], "entries that read the passages; the first one's verdicts count")
+    n_items: Positive | None = field(1, "questions that a model is asked about; None: all with near passages")
+    max_tokens: Positive | None = 40
+
+# %% ../../../nbs/studies/mhqa/05_study.ipynb #82151bae
+class ProfileParameters(AskingParameters):
+    "What kinds of questions there are, how hard they are, and which settings flip an answer."
+
+    study: str = "mhqa"
+    models: Models = ["minilm"]
+    settings_compared: list[Mode] = field(
+        ["zero_shot", "few_shot_cot"], "of the table of flips", min_length=2, max_length=2
+    )
+    asked: Names = field([], "entries of models that sort the questions")
+    n_items: Positive | None = field(3, "questions that are sorted, drawn by seed; None: all")
+    repeats: Positive = field(2, "how often each judge is asked")
+    beside: dict[str, dict[str, Any]] = field(
+        {}, "name -> {loader, path, options, judged}: banks compared in difficulty; judged: false counts alone"
+    )
 
 # %% ../../../nbs/studies/mhqa/05_study.ipynb #a94e5260
 STUDY = RegisteredStudy(
@@ -16,10 +106,10 @@ STUDY = RegisteredStudy(
     loaders={"mhqa": "load:load", "medmcqa": "medmcqa:load_medmcqa"},
     stages=("collect", "compose", "keys", "profile"),
     parameters={
-        "collect": "parameters:CollectParameters",
-        "compose": "parameters:ComposeParameters",
-        "keys": "parameters:KeysParameters",
-        "profile": "parameters:ProfileParameters",
+        "collect": "study:CollectParameters",
+        "compose": "study:ComposeParameters",
+        "keys": "study:KeysParameters",
+        "profile": "study:ProfileParameters",
     },
     tables={"finetune": "profile:learnt_from"},
     files={
