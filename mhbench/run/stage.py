@@ -131,7 +131,7 @@ def known_origins(results: str | Path, studies: Iterable[str]) -> dict[str, str]
     return {name: origin for name, origin in _weightier(dict.fromkeys(found)).items() if origin != "asked"}
 
 
-def _named(frame: pd.DataFrame, known: Mapping[str, str]) -> dict[str, pd.Series]:  # column -> whom its cells name
+def _named(frame: pd.DataFrame) -> dict[str, pd.Series]:  # column -> whom its cells name
     "The columns that name models or raters, each cell as the name in it."
     columns = [c for c in frame.columns if c in _NAMED]
     return {c: frame[c].map({x: who(x) for x in frame[c].dropna().unique()}) for c in columns}
@@ -141,7 +141,7 @@ def origin_column(frame: pd.DataFrame, known: Mapping[str, str]) -> list[str]:  
     "Where each row of a table comes from: the weightiest origin of the names in it, and of those that head columns."
     heads = [known[c] for c in frame.columns if c in known]
     rank = np.full(len(frame), max(map(ORIGINS.index, heads), default=0))
-    for cells in _named(frame, known).values():
+    for cells in _named(frame).values():
         rank = np.maximum(rank, cells.map(known).map(ORIGINS.index, na_action="ignore").fillna(0).to_numpy(int))
     return [ORIGINS[k] for k in rank]
 
@@ -503,9 +503,7 @@ class Stage:
 
     def _who_is_in(self, frame: pd.DataFrame) -> set[str]:
         "Whom the rows and the heads of a table name."
-        return {str(c) for c in frame.columns}.union(
-            *(set(cells.dropna()) for cells in _named(frame, self.origins).values())
-        )
+        return {str(c) for c in frame.columns}.union(*(set(cells.dropna()) for cells in _named(frame).values()))
 
     def _told(self, caption: str, names: Iterable[str], rated: bool, labelled: bool = True) -> str:
         "A caption that says what below it is not of people and models that were asked."
