@@ -89,7 +89,7 @@ def of_a_measure(name: str) -> dict[str, bool]:
     words = [plain_words(w) for key in GLOSSARY for w in key.split(",")]
     known = any(re.search(rf"\b{re.escape(w)}\b", plain_words(name)) for w in words)
     plain = re.match(PLAIN, name)
-    return {f"nbs/report/11_page.ipynb: an entry of GLOSSARY for {name!r}, or PLAIN here": bool(known or plain)}
+    return {f"mhbench/report/static/glossary.yaml: an entry for {name!r}, or PLAIN here": bool(known or plain)}
 
 
 # Words that say by themselves what they count.
