@@ -130,7 +130,7 @@ def test_tables_are_sorted_by_their_numbers(opened):
     assert browser.execute_script(first) == ["beta", "alpha"]
     browser.execute_script(button)
     assert browser.execute_script(first) == ["alpha", "beta"]
-    assert text(browser, "#s1t1 .doubt").startswith("Read with care. 1 of 2 rows are based on fewer than 10")
+    assert text(browser, "#s1t1 .doubt").startswith("Read with care. 1 of 2 rows rest on fewer than 10")
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (360, "dark")])

@@ -55,7 +55,7 @@ def numbers(tiny):
 def test_the_store_gives_the_bits_that_were_computed_and_loads_no_model(tiny, kept, monkeypatch):
     computed = numbers(tiny)
     n = sum(r["results"] for r in kept.contents())
-    for module, loads in ((embeddings, "_load_encoder"), (perplexity, "_load_lm"), (classifiers, "_placed")):
+    for module, loads in ((embeddings, "_load_encoder"), (perplexity, "_load_lm"), (classifiers.loading, "placed_on")):
         monkeypatch.setattr(module, loads, lambda *a: pytest.fail("a model was loaded"))
     assert numbers(tiny) == computed
     assert computed[1] == {"sentences": 1, "tokens": 0}

@@ -93,6 +93,13 @@ class CellOutputs(Session):
         self.clear_next = False
 
 # %% ../../nbs/run/24_notebook.ipynb #50392832
+class _Forgets(dict):
+    "What IPython takes for its history of outputs, which would hold all that a cell prints."
+
+    def __missing__(self, key: int) -> list:
+        return []
+
+
 @contextmanager
 def _shell(shown: CellOutputs) -> Iterator[ZMQInteractiveShell]:
     "The shell of a kernel, which sends to nobody; one that runs already, as in Jupyter, is back afterwards."
@@ -105,6 +112,7 @@ def _shell(shown: CellOutputs) -> Iterator[ZMQInteractiveShell]:
     shell = ZMQInteractiveShell.instance(config=config)
     shell.display_pub.session = shell.displayhook.session = shown
     shell.displayhook.topic = b"execute_result"
+    shell.history_manager.outputs = _Forgets()
     try:
         yield shell
     finally:
