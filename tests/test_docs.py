@@ -1,5 +1,6 @@
 """The site builds from what is there, calls no other host, and can be searched."""
 
+import inspect
 import json
 import re
 import subprocess
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from mhbench.studies.registry import added
+
 ELSEWHERE = r"""["']?(?:https?:)?//"""
 CALLS = re.compile(
     rf"<(?:script|img|iframe|source|video)[^>]*\bsrc={ELSEWHERE}|<link[^>]*\bhref={ELSEWHERE}|url\({ELSEWHERE}"
@@ -17,7 +20,7 @@ CALLS = re.compile(
 
 ROOT = Path(__file__).parents[1]
 PAPERS = yaml.safe_load((ROOT / "docs" / "papers.yaml").read_text(encoding="utf-8"))
-NAMED = re.compile(r"""s\.(table|figure)\(\s*"(\w+)\"""")
+NAMED = re.compile(r"""\b(?:s|stage)\.(table|figure)\(\s*"(\w+)\"""")
 
 
 @pytest.mark.parametrize("study", PAPERS)
@@ -50,6 +53,22 @@ def shown(executed: Path) -> dict[str, str]:
                 out[name] = f"{rows[-1]} rows"
             if kind == "figure" and pictures:
                 out[f"{name}.svg"] = "a picture"
+        if "s.added(" in "".join(cell["source"]):
+            out |= shown_by_studies(executed.parent.name, data)
+    return out
+
+
+def shown_by_studies(stage: str, data: list[dict]) -> dict[str, str]:
+    "The tables with rows that studies add to a stage: after its heading, what each function yields, in its order."
+    out = {}
+    for add in added("tables", stage):
+        heading = f"## {inspect.getdoc(add).splitlines()[0]}"
+        headings = ["".join(d.get("text/markdown", "")).splitlines()[:1] for d in data]
+        if [heading] in headings:
+            names = [name for _, name in NAMED.findall(inspect.getsource(add))]
+            for name, d in zip(names, data[headings.index([heading]) + 1 :]):
+                if "<tr" in "".join(d.get("text/html", "")).partition("<tbody>")[2]:
+                    out[name] = "rows"
     return out
 
 
