@@ -116,7 +116,7 @@ def test_a_study_takes_from_another_at_most_its_corpus():
 
 
 def test_a_stage_imports_a_study_only_where_it_is_its_own():
-    own = {stage: study.name for study in studies() for stage in study.stages}
+    own = {stage: study.name for study in studies() for stage in study.parameters}
     notebooks = {n.stem: n.read_text(encoding="utf-8") for n in (ROOT.parent / "nbs" / "stages").glob("*.ipynb")}
     assert set(own) < set(notebooks)
     for stage, text in notebooks.items():

@@ -26,8 +26,7 @@ class RegisteredStudy:
 
     name: str  # of its folder
     loaders: Mapping[str, str] = field(default_factory=dict)  # name in `prepare.loader` -> function, path to Corpus
-    stages: Sequence[str] = ()  # that are its own: notebooks of nbs/stages that may import from its folder
-    parameters: Mapping[str, str] = field(default_factory=dict)  # stage -> the class of its parameters
+    parameters: Mapping[str, str] = field(default_factory=dict)  # stage of its own -> the class of its parameters
     tables: Mapping[str, str] = field(default_factory=dict)  # general stage -> generator of the tables it adds there
     files: Mapping[str, Sequence[str]] = field(default_factory=dict)  # stage -> parameters that name files
     demo: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # stage -> what makes a demonstration short

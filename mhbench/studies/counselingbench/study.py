@@ -35,7 +35,6 @@ class CompetencyParameters(Answered):
 STUDY = RegisteredStudy(
     name="counselingbench",
     loaders={"counselingbench": "load:load"},
-    stages=("competency",),
     parameters={
         "competency": "study:CompetencyParameters",
     },

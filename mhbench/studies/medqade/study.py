@@ -31,7 +31,6 @@ class PanelParameters(Reported):
 STUDY = RegisteredStudy(
     name="medqade",
     loaders={"medqade": "load:load"},
-    stages=("panel",),
     sections="load:panel_sections",
     commands="commands",
     parameters={

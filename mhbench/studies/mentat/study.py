@@ -45,7 +45,6 @@ class AgreementParameters(Reported):
 STUDY = RegisteredStudy(
     name="mentat",
     loaders={"mentat": "load:load"},
-    stages=("preferences", "agreement"),
     parameters={
         "preferences": "study:PreferencesParameters",
         "agreement": "study:AgreementParameters",

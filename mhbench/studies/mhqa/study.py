@@ -104,7 +104,6 @@ class ProfileParameters(AskingParameters):
 STUDY = RegisteredStudy(
     name="mhqa",
     loaders={"mhqa": "load:load", "medmcqa": "medmcqa:load_medmcqa"},
-    stages=("collect", "compose", "keys", "profile"),
     parameters={
         "collect": "study:CollectParameters",
         "compose": "study:ComposeParameters",

@@ -76,7 +76,6 @@ class StandingsParameters(Answered):
 STUDY = RegisteredStudy(
     name="psychiatrybench",
     loaders={"psychiatrybench": "load:load"},
-    stages=("approach", "classification", "formats", "standings"),
     parameters={
         "approach": "study:ApproachParameters",
         "classification": "study:ClassificationParameters",
