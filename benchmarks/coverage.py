@@ -1,90 +1,86 @@
-"""How often 95% intervals hold the truth: means over models that answered the same questions, shares over cases.
+"""How often 95% intervals hold the truth: every kind of interval that a stage prints, in settings that occur.
 
-    python benchmarks/coverage.py [--samples 1000]
+    python benchmarks/coverage.py [KIND ...] [--draws 2000] [--jobs 2] [--part] [--to benchmarks/intervals/results]
 
-Models have fixed abilities; questions are drawn, with difficulties of a standard deviation of 1 or 2 on the scale of
-the log odds. The truth is the mean over the models of their accuracy over all such questions.
+A kind is declared in `benchmarks/intervals/*.py` (`KINDS`); what is found goes into a table of its own,
+`intervals/results/<kind>.csv`. The notebook `nbs/stats/17_coverage.ipynb` reads these tables, and a test runs a part.
 """
 
 import argparse
+import importlib
+import json
+import sys
+import time
+from multiprocessing import Pool
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy.special import expit
 
-from mhbench.stats.estimate import estimate, proportion
-from mhbench.stats.pooling import half_width_se, inverse_variance_mean
-from mhbench.stats.resample import bootstrap, mean
-from mhbench.steps.rates import average_models
-
-CENTRES = {"middle": 0.8, "near 1": 3.5, "near 0": -5.0}
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))  # also where this file is imported, or a worker begins afresh
+from intervals.kind import Kind  # noqa: E402
 
 
-def as_scores(right: np.ndarray) -> pd.DataFrame:  # (questions, models)
-    "One row an answer, as the stage score keeps them."
-    n, m = right.shape
-    names = np.repeat([f"q{k}" for k in range(n)], m)
-    row = {"item_id": names, "cluster": names, "model": [f"m{k}" for k in range(m)] * n, "mode": "zero_shot"}
-    row |= {"answered_by": "plain", "n_votes": 1, "status": "ok", "how": "letter", "read": True}
-    return pd.DataFrame(row | {"correct": right.ravel().astype(float)})
+def kinds() -> dict[str, Kind]:
+    "Every kind that a file of `intervals` declares, by name."
+    files = sorted((HERE / "intervals").glob("*.py"))
+    modules = [importlib.import_module(f"intervals.{f.stem}") for f in files if f.stem not in ("__init__", "kind")]
+    found = [kind for module in modules for kind in module.KINDS]
+    names = [kind.name for kind in found]
+    assert len(set(names)) == len(names), f"two kinds have one name: {names}"
+    return dict(zip(names, found))
 
 
-def over_models(n: int, n_models: int, spread: float, centre: float, samples: int, seed: int) -> dict[str, float]:
-    "Coverage and mean width of three intervals of a mean over models."
-    rng = np.random.default_rng(seed)
-    ability = centre + rng.normal(0, 0.7, n_models)
-    truth = expit(ability - rng.normal(0, spread, (100_000, 1))).mean()
-    held, width = np.zeros(3), np.zeros(3)
-    for s in range(samples):
-        right = rng.random((n, n_models)) < expit(ability - rng.normal(0, spread, (n, 1)))
-        ours = estimate(mean, right.mean(1), n_boot=500, seed=s, share=True)  # where all answered all, average_models
-        percentile = bootstrap(mean, right.mean(1), n=500, seed=s)
-        alone = [proportion(int(k), n) for k in right.sum(0)]
-        se = half_width_se([e.ci_low for e in alone], [e.ci_high for e in alone])
-        paper = inverse_variance_mean([e.estimate for e in alone], se)
-        for k, e in enumerate((ours, percentile, paper)):
-            held[k] += e.ci_low <= truth <= e.ci_high
-            width[k] += e.ci_high - e.ci_low
-        if s == 0:
-            same = average_models(as_scores(right), by=[], n_boot=500, seed=s).iloc[0]
-            assert np.allclose(same[["estimate", "ci_low", "ci_high"]].astype(float), ours[2:5], atol=0.02)
-    names = ("ours", "percentile", "as the paper")
-    return (
-        {"truth": truth} | dict(zip(names, held / samples)) | dict(zip([f"width, {x}" for x in names], width / samples))
-    )
-
-
-def over_cases(cases: int, spread: float, centre: float, samples: int, seed: int) -> dict[str, float]:
-    "Coverage of two intervals of a share, five answers a case."
-    rng = np.random.default_rng(seed)
-    truth = expit(centre + rng.normal(0, spread, 200_000)).mean()
-    held = np.zeros(2)
-    for s in range(samples):
-        right = (rng.random((cases, 5)) < expit(centre + rng.normal(0, spread, (cases, 1)))).mean(1)
-        ours, percentile = estimate(mean, right, n_boot=500, seed=s, share=True), bootstrap(mean, right, n=500, seed=s)
-        held += [e.ci_low <= truth <= e.ci_high for e in (ours, percentile)]
-    return {"truth": truth} | dict(zip(("ours", "percentile"), held / samples))
+def measure(name: str, place: int, draws: int) -> dict:
+    "One setting of a kind: the share of its intervals that hold the truth."
+    kind = kinds()[name]
+    setting = kind.settings[place]
+    began, truth = time.perf_counter(), kind.truth(**setting)
+    limits = np.full((draws, 2), np.nan)
+    truths = np.full(draws, np.nan)
+    for d in range(draws):
+        rng = np.random.default_rng([place, d])
+        sample = kind.draw(rng, **setting)
+        found = kind.interval(sample, d)
+        limits[d] = found.ci_low, found.ci_high
+        truths[d] = truth if kind.truth_of is None else kind.truth_of(sample)
+    shown = ~np.isnan(limits).any(1)
+    low, high = limits[shown].T
+    under, over = truths[shown] < low - 1e-12, truths[shown] > high + 1e-12
+    n = int(shown.sum())
+    covered = float(1 - (under | over).mean()) if n else np.nan
+    return {
+        "kind": name,
+        "setting": json.dumps(setting),
+        "draws": draws,
+        "shown": n / draws,
+        "covered": covered,
+        "se": float(np.sqrt(covered * (1 - covered) / n)) if n else np.nan,
+        "truth_below": float(under.mean()) if n else np.nan,
+        "truth_above": float(over.mean()) if n else np.nan,
+        "width": float((high - low).mean()) if n else np.nan,
+        "truth": truth,
+        "seconds": round(time.perf_counter() - began, 2),
+    }
 
 
 def main() -> None:
-    args = argparse.ArgumentParser(description=__doc__)
-    args.add_argument("--samples", type=int, default=1000)
-    samples, rows = args.parse_args().samples, []
-    for where, centre in CENTRES.items():
-        for n_models in (4, 16):
-            for spread in (1.0, 2.0):
-                for n in (20, 60, 200):
-                    head = {"share": where, "models": n_models, "sd": spread, "questions": n}
-                    rows.append(head | over_models(n, n_models, spread, centre, samples, seed=n + n_models))
-    print(pd.DataFrame(rows).round(3).to_string(index=False))
-    rows = []
-    for where, centre in (("middle", 0.0), ("near 1", 3.0)):
-        for spread in (0.3, 1.5):
-            for cases in (3, 6, 10, 20, 60):
-                rows.append(
-                    {"share": where, "sd": spread, "cases": cases} | over_cases(cases, spread, centre, samples, cases)
-                )
-    print(pd.DataFrame(rows).round(3).to_string(index=False))
+    args = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    args.add_argument("kinds", nargs="*", help="none: all")
+    args.add_argument("--draws", type=int, default=2000)
+    args.add_argument("--jobs", type=int, default=1)
+    args.add_argument("--part", action="store_true", help="every kind's first setting alone")
+    args.add_argument("--to", type=Path, default=HERE / "intervals" / "results")
+    args = args.parse_args()
+    every = kinds()
+    for name in args.kinds or every:
+        places = range(1 if args.part else len(every[name].settings))
+        with Pool(args.jobs) as pool:
+            rows = pd.DataFrame(pool.starmap(measure, [(name, p, args.draws) for p in places], chunksize=1))
+        print(rows.drop(columns=["kind", "draws", "se"]).round(3).to_string(index=False), flush=True)
+        args.to.mkdir(parents=True, exist_ok=True)
+        rows.drop(columns="seconds").round(4).to_csv(args.to / f"{name}.csv", index=False)
 
 
 if __name__ == "__main__":
