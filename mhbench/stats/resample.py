@@ -17,8 +17,8 @@ from ..errors import refuse
 
 # %% auto #0
 __all__ = ['MOST_DRAWS', 'group_codes', 'draw_weights', 'seed_sequence', 'Interval', 'as_scalar', 'unit_weights', 'as_result',
-           'divide', 'percentile_interval', 'bca_interval', 'kinds', 'bootstrap', 'mean', 'paired_difference',
-           'independent_difference']
+           'divide', 'percentile_interval', 'bca_interval', 'kinds', 'bootstrap', 'mean', 'ClusterMean', 'cluster_mean',
+           'paired_difference', 'independent_difference']
 
 # %% ../../nbs/stats/01_resample.ipynb #e7e96409
 def group_codes(labels: np.ndarray | None, n: int, name: str) -> np.ndarray:
@@ -334,6 +334,40 @@ def mean(
     with np.errstate(invalid="ignore", divide="ignore"):
         m = (w @ np.where(has, x, 0.0)) / (w @ has.astype(float))
     return as_scalar(m[0]) if weights is None else m
+
+# %% ../../nbs/stats/01_resample.ipynb #a46260aa
+class ClusterMean(NamedTuple):
+    "A mean over units in clusters, and how well it is known."
+
+    mean: float  # NaN without a value
+    se: float  # NaN for fewer than two clusters
+    df: float  # of the standard error, by Satterthwaite; 0 for fewer than two clusters
+    n: int  # units with a value
+    n_clusters: int  # of these
+
+
+def cluster_mean(
+    x: np.ndarray,  # (N,), NaN is left out
+    clusters: np.ndarray | None = None,  # (N,) labels; None: each unit by itself
+) -> ClusterMean:
+    """The mean with its cluster-robust standard error and degrees of freedom.
+
+    Source: Bell and McCaffrey 2002; Imbens and Kolesár 2016.
+    """
+    x = np.asarray(x, float)
+    has = ~np.isnan(x)
+    of = group_codes(clusters, len(x), "clusters")[has]
+    code = np.unique(of, return_inverse=True)[1]
+    size = np.bincount(code).astype(float)
+    n, k = len(code), len(size)
+    value = float(x[has].mean()) if n else np.nan
+    if k < 2:
+        return ClusterMean(value, np.nan, 0.0, n, k)
+    total = np.bincount(code, x[has] - value)
+    kept = 1 - size / n
+    a = size**2 / kept
+    df = n**2 / ((size**2).sum() + (a.sum() ** 2 - (a**2).sum()) / n**2)
+    return ClusterMean(value, float(np.sqrt((total**2 / kept).sum()) / n), float(df), n, k)
 
 # %% ../../nbs/stats/01_resample.ipynb #d514f022
 def paired_difference(
