@@ -519,7 +519,7 @@ def test_alphas_equal_the_krippendorff_package():
 
 def test_group_means_with_missing_scores():
     x = np.array([[1, np.nan], [3, 5], [10, np.nan]])
-    m = group_means(x, ["a", "a", "b"], n=50, seed=1)
+    m = group_means(x, ["a", "a", "b"])
     assert m.mean.estimate[0] == pytest.approx([2, 5]) and np.isnan(m.mean.estimate[1, 1]) and m.n.tolist() == [2, 1]
 
 

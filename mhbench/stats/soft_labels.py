@@ -8,12 +8,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import expit, logit, stdtrit
 
 from ..errors import refuse
 from .agreement import krippendorff_alpha
 from .estimate import fewest_clusters, with_width
 from .preference import score_matrix
-from .resample import Interval, draw_weights, percentile_interval
+from .resample import Interval, divide, draw_weights, percentile_interval
 
 # %% auto #0
 __all__ = ['soft_labels', 'GroupMeans', 'group_means', 'QuestionAlphas', 'question_alphas']
@@ -59,11 +60,12 @@ def group_means(
     values: np.ndarray,  # (n, ...) float, one row an annotation; NaN is left out
     groups: np.ndarray,  # (n,) labels
     *,
-    n: int = 1000,
-    seed: int,
+    scale: tuple[float, float] = (0.0, 100.0),  # its ends
     level: float = 0.95,
 ) -> GroupMeans:
-    """Means of annotations by group, with intervals from draws within each group; none of too few annotations.
+    """Means of annotations by group, with Student's interval on the logit scale; none of too few annotations.
+
+    Source: Student 1908; Agresti 2013, section 3.1.5 (the delta method on the logit scale).
 
     Raises: ValueError where `groups` is not one label a row.
     """
@@ -71,26 +73,20 @@ def group_means(
     if v.ndim < 1 or g.shape != v.shape[:1] or len(v) == 0:
         refuse(f"group_means: groups must be one label a row of values; got shapes {g.shape} and {v.shape}")
     names, code, size = np.unique(g, return_inverse=True, return_counts=True)
-    flat, has = np.nan_to_num(v).reshape(len(v), -1), (~np.isnan(v)).astype(float).reshape(len(v), -1)
-
-    def means(w):  # (B, n) -> (B, G, ...)
-        out = np.full((len(w), len(names), flat.shape[1]), np.nan)
-        for k in range(len(names)):
-            m = code == k
-            top, bottom = w[:, m] @ flat[m], w[:, m] @ has[m]
-            out[:, k] = np.divide(top, bottom, out=np.full_like(top, np.nan), where=bottom > 0)
-        return out.reshape(len(w), len(names), *v.shape[1:])
-
-    r = np.concatenate([means(w) for w in draw_weights(len(v), n, seed=seed, strata=code)])
-    few = (size < fewest_clusters(level)).reshape(-1, *[1] * (v.ndim - 1))
-    low, high = (np.where(few, np.nan, end) for end in with_width(*percentile_interval(r, level)))
-    return GroupMeans(
-        names,
-        Interval(
-            means(np.ones((1, len(v))))[0], low, high, len(v), r, int(np.isnan(r.reshape(n, -1)).any(1).sum()), level
-        ),
-        size,
-    )
+    of_group = (code == np.arange(len(names))[:, None]).astype(float)  # (G, n)
+    place = (v.reshape(len(v), -1) - scale[0]) / (scale[1] - scale[0])
+    k = of_group @ ~np.isnan(place)
+    p = divide(of_group @ np.nan_to_num(place), k)
+    squares = of_group @ np.nan_to_num(place - p[code]) ** 2
+    se = np.sqrt(divide(divide(squares, k - 1), k))
+    half = stdtrit(np.maximum(k - 1, 1), (1 + level) / 2) * divide(se, p * (1 - p))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ends = expit(logit(p) - half), expit(logit(p) + half)
+    points = [(scale[0] + x * (scale[1] - scale[0])).reshape(-1, *v.shape[1:]) for x in (p, *ends)]
+    few = (k < fewest_clusters(level)).reshape(points[0].shape)
+    low, high = (np.where(few, np.nan, end) for end in with_width(*points[1:]))
+    none = np.empty((0, *points[0].shape))
+    return GroupMeans(names, Interval(points[0], low, high, len(v), none, 0, level, "t"), size)
 
 # %% ../../nbs/stats/09_soft_labels.ipynb #06280fdc
 class QuestionAlphas(NamedTuple):

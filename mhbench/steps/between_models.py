@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from itertools import combinations
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from scipy.stats import chi2
 
 from ..errors import refuse
 from ..stats.agreement import krippendorff_alpha
@@ -21,7 +22,7 @@ from ..stats.tests import adjust_within, detectable_difference, mcnemar, sign_fl
 from .score import FAILED, RUN, UNSCORED, mode_names, outcome_counts, what_became, where_read
 
 # %% auto #0
-__all__ = ['model_pairs', 'run_to_run', 'pair_names', 'prompt_wordings', 'wordings_compared']
+__all__ = ['model_pairs', 'spread_over_runs', 'run_to_run', 'pair_names', 'prompt_wordings', 'wordings_compared']
 
 # %% ../../nbs/steps/20_between_models.ipynb #afd8b318
 _PAIRS = ["mode", "answered_by", "first", "second", *ESTIMATE_COLUMNS, "only_first", "only_second", "p", "p_mcnemar"]
@@ -127,11 +128,23 @@ def _matrix_of(g: pd.DataFrame) -> np.ndarray:  # (runs, items) of text; None wh
     wide = g.assign(said=text).pivot(index="sample", columns="item_id", values="said").to_numpy(object)
     return np.where(pd.isna(wide), np.array(None), wide)
 
+# %% ../../nbs/steps/20_between_models.ipynb #8d26e271
+def spread_over_runs(
+    right: np.ndarray,  # (items, runs) 0 to 1, without a gap
+    level: float = 0.95,
+) -> Estimate:  # its n counts items, its n_clusters runs
+    """The standard deviation over runs of the accuracy of each; runs are a sample, and these items are not.
 
-def _spread(right: np.ndarray, weights: np.ndarray) -> np.ndarray:  # right: (items, runs)
-    "Standard deviation over runs of the accuracy of each, for weights (B, items)."
-    shares = weights @ right / weights.sum(1, keepdims=True)
-    return shares.std(axis=1, ddof=1)
+    Source: Fisher 1925, section 20 (the chi-square interval of a variance).
+    """
+    n, runs = right.shape
+    about: dict[str, Any] = {"n": n, "n_clusters": runs, "level": level}
+    if runs < 2 or not n:
+        return Estimate.from_limits(np.nan, **about)
+    sd = float(right.mean(axis=0).std(ddof=1))
+    ends = sd * np.sqrt((runs - 1) / chi2.ppf([(1 + level) / 2, (1 - level) / 2], runs - 1))
+    most = np.sqrt(runs / (runs - 1)) / 2  # half of the runs right everywhere, the others nowhere
+    return Estimate.from_limits(sd, *np.minimum(ends, most), **about, kind="chi-square")
 
 # %% ../../nbs/steps/20_between_models.ipynb #6dab0fac
 def _run_rows(g: pd.DataFrame, settings: Mapping) -> list[dict]:
@@ -154,7 +167,7 @@ def _run_rows(g: pd.DataFrame, settings: Mapping) -> list[dict]:
     found["same verdict"] = estimate(mean, verdict.to_numpy(float), clusters=cluster, share=True, **settings)
     right = g.pivot(index="item_id", columns="sample", values="correct").sort_index()
     whole = right.notna().all(axis=1).to_numpy()
-    found["spread of accuracy"] = estimate(_spread, right.to_numpy(float)[whole], clusters=cluster[whole], **settings)
+    found["spread of accuracy"] = spread_over_runs(right.to_numpy(float)[whole], settings["level"])
     return [{"measure": m} | e.row() for m, e in found.items()]
 
 # %% ../../nbs/steps/20_between_models.ipynb #60dd9664

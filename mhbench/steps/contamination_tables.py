@@ -16,7 +16,7 @@ from ..encode.perplexity import load_lm
 from ..errors import refuse
 from ..records.schema import Item
 from ..records.table import csv_rows
-from ..stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate, proportion
+from ..stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate
 from ..stats.resample import mean
 from .answers import Asked
 from .contamination import ask_logprobs, compare_completions, complete, halves, local_logprobs, min_k
@@ -158,18 +158,22 @@ def similarity_table(
 
 # %% ../../nbs/steps/15_contamination_tables.ipynb #d4ea01d8
 def flag_table(
-    table: pd.DataFrame, thresholds: Sequence[float]
+    table: pd.DataFrame,  # the tables of several models, one below the other
+    thresholds: Sequence[float],
+    **settings: Any,  # n_boot and seed
 ) -> pd.DataFrame:  # model, similarity, above, flagged, n, ...
-    "How many completions are more similar than each threshold, with Wilson's interval for their share."
+    "How many completions are more similar than each threshold, and their share with its interval over cases."
     rows = []
     own = [c for c in similarity_columns(table) if "_" not in c]
     for model, g in table.groupby("model", sort=False):
         for column in own:
-            seen = g[column].dropna()
+            seen = g.dropna(subset=[column])
+            values, clusters = seen[column].to_numpy(), seen["cluster"].to_numpy()
             for threshold in thresholds:
-                k = int((seen > threshold).sum())
-                about = {"model": model, "similarity": column, "above": threshold, "flagged": k}
-                rows.append(about | proportion(k, len(seen)).row())
+                above = values > threshold
+                about = {"model": model, "similarity": column, "above": threshold, "flagged": int(above.sum())}
+                found = estimate(mean, above.astype(float), clusters=clusters, **settings, share=True)
+                rows.append(about | found.row())
     return pd.DataFrame(rows, columns=["model", "similarity", "above", "flagged", *ESTIMATE_COLUMNS])
 
 # %% ../../nbs/steps/15_contamination_tables.ipynb #37b66ae1

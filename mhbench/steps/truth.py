@@ -133,6 +133,6 @@ def memory_truth(
     for r in flags[flags["model"].isin(set(declared["model"]))].to_dict("records"):
         mine = known[(known["model"] == r["model"])].groupby("base")["memorised"].max()
         asked = completions.loc[completions["model"] == r["model"], "item_id"].map(bases)
-        quantity = f"questions known by heart ({r['similarity']} similarity above {r['above']:g})"
+        quantity = f"questions recited ({r['similarity']} similarity above {r['above']:g})"
         rows.append(_row(r["model"], quantity, float(mine.reindex(asked).mean()), r))
     return _beside(rows)

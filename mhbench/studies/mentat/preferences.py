@@ -49,8 +49,6 @@ def _at_bound(estimate: np.ndarray, low: np.ndarray, high: np.ndarray, bounds: t
 def rater_table(
     arrays: AnnotationArrays,
     fits: Mapping[str, PreferenceIntervals],  # offset -> the hierarchical model, as label_tables fits it
-    *,
-    seed: int,
 ) -> pd.DataFrame:  # rater, quantity, model, n (annotations), estimate, ci_low, ci_high, bound
     """Mean score, slope and the third parameter of every rater, with intervals: the offset of the paper's model, the
     readiness to tie of the symmetric one. They are two parameters, and have no scale in common.
@@ -58,7 +56,7 @@ def rater_table(
     A parameter is sought between bounds. `bound` says where it, or an end of its interval, is the bound and no
     estimate; a parameter at its bound has no interval, since nothing was looked for beyond.
     """
-    own = group_means(arrays.scores.mean(axis=1), arrays.raters, seed=seed)
+    own = group_means(arrays.scores.mean(axis=1), arrays.raters)
     i = own.mean
     columns = {"rater": own.groups, "n": own.n, "estimate": i.estimate, "ci_low": i.ci_low, "ci_high": i.ci_high}
     parts = [pd.DataFrame(columns).assign(quantity="mean score", model="all")]

@@ -158,7 +158,7 @@ def label_tables(
                 what = "creators among the raters" if with_creators else "without creators"
                 more = {"in_sample": with_creators, "label": f"{model} ({what})"}
                 top += [head | more | r for r in _top_k_rows(got, probs, creators, 1000, seed)]
-    means = _mean_scores(arrays, seed)
+    means = _mean_scores(arrays)
     columns = ["model", "creators", "in_sample", "label", "k", "n", "estimate", "ci_low", "ci_high"]
     return LabelTables(
         pd.concat(labels, ignore_index=True).merge(means, on=["question", "option"], how="left"),
@@ -177,9 +177,9 @@ def _label_frame(head: dict, questions: np.ndarray, probs, low, high, wrong) -> 
     return pd.DataFrame(head | columns | interval)
 
 
-def _mean_scores(arrays: AnnotationArrays, seed: int) -> pd.DataFrame:
+def _mean_scores(arrays: AnnotationArrays) -> pd.DataFrame:
     "Mean scores by question and option, with intervals over annotations; the creators are not among them."
-    plain = group_means(arrays.scores, arrays.questions, seed=seed)
+    plain = group_means(arrays.scores, arrays.questions)
     k = arrays.scores.shape[1]
     return pd.DataFrame(
         {

@@ -1,0 +1,256 @@
+"""Numbers of single stages: contamination, repeated runs, seeds, ratings of a rater, errors of judges, formats."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+from scipy.special import expit
+from scipy.stats import norm
+
+from mhbench.stats.estimate import estimate
+from mhbench.stats.resample import mean
+from mhbench.stats.soft_labels import group_means
+from mhbench.steps.between_models import spread_over_runs
+from mhbench.steps.contamination_tables import flag_table, similarity_table
+from mhbench.studies.medqade.judges import error_correlations
+from mhbench.studies.psychiatrybench.formats import partial_credit
+
+from .kind import Kind
+
+N_BOOT = 400
+
+
+def of_cases(cases: int, items: int) -> np.ndarray:
+    "The case of each item."
+    return np.repeat(np.arange(cases), items)
+
+
+def normal_mean(f, points: int = 4001) -> float:
+    "The mean of a function of a standard normal variable."
+    z = np.linspace(-8, 8, points)
+    density = norm.pdf(z)
+    return float((f(z) * density).sum() / density.sum())
+
+
+def limits(row) -> SimpleNamespace:
+    return SimpleNamespace(ci_low=row["ci_low"], ci_high=row["ci_high"])
+
+
+# ------------------------------------------------------------------------------------------------- contamination
+def draw_copies(rng, *, cases, items, alike):
+    "Similarities of completions: questions of one case are known together."
+    case = of_cases(cases, items)
+    z = np.sqrt(alike) * rng.normal(size=cases)[case] + np.sqrt(1 - alike) * rng.normal(size=len(case))
+    return pd.DataFrame({"model": "m", "levenshtein": norm.cdf(z) ** 2, "cluster": case})
+
+
+COPIES = [
+    {"cases": cases, "items": items, "alike": alike}
+    for cases, items, alike in ((5, 1, 0.0), (10, 1, 0.0), (30, 1, 0.0), (300, 1, 0.0))
+    + ((6, 5, 0.5), (10, 10, 0.5), (30, 3, 0.5), (100, 10, 0.5))
+]
+
+
+def flagged(sample, seed):
+    found = flag_table(sample[0], [sample[1]], n_boot=N_BOOT, seed=seed)
+    return limits(found.iloc[0])
+
+
+def draw_ranks(rng, *, cases, items, alike, known):
+    "Where the own half stands among twenty others, 1 the nearest; what is known by heart is always the nearest."
+    table = draw_copies(rng, cases=cases, items=items, alike=alike)
+    rank = np.round(np.sqrt(table["levenshtein"]) * 20) / 20
+    return table.assign(levenshtein_rank=np.where(rng.random(len(table)) < known, 1.0, rank)).drop(
+        columns="levenshtein"
+    )
+
+
+RANKS = [{**s, "known": known} for s in COPIES[::2] for known in (0.0, 0.6)]
+
+
+# -------------------------------------------------------------------------------------- trainings by several seeds
+def draw_seeds(rng, *, cases, items, seeds, centre):
+    "Right or wrong of each item by each training; an item's ease is shared by trainings, a case's by its items."
+    case = of_cases(cases, items)
+    ease = centre + rng.normal(size=cases)[case] + rng.normal(size=len(case))
+    right = rng.random((len(case), seeds)) < expit(ease)[:, None]
+    return right.mean(1), case
+
+
+def truth_of_seeds(*, centre, **_):
+    return normal_mean(lambda z: expit(centre + np.sqrt(2) * z))
+
+
+SEEDS = [
+    {"cases": cases, "items": items, "seeds": seeds, "centre": centre}
+    for cases, items in ((10, 1), (30, 1), (300, 1), (6, 5), (10, 10), (50, 4))
+    for seeds, centre in ((2, 0.0), (5, 3.0))
+]
+
+
+# ----------------------------------------------------------------------------------------- means of annotations
+def draw_sliders(rng, *, ratings, skewed):
+    "Sliders of 0 to 100 by one rater, or of one option."
+    x = 100 * expit(rng.normal(2.0, 1.5, ratings)) if skewed else np.clip(rng.normal(50, 20, ratings), 0, 100)
+    return np.round(x)
+
+
+def truth_of_sliders(*, skewed, **_):
+    return 100 * normal_mean(lambda z: expit(2.0 + 1.5 * z)) if skewed else 50.0
+
+
+def mean_of_group(x, seed):
+    i = group_means(x, np.zeros(len(x), int)).mean
+    return SimpleNamespace(ci_low=float(i.ci_low[0]), ci_high=float(i.ci_high[0]))
+
+
+SLIDERS = [{"ratings": n, "skewed": s} for n in (2, 3, 4, 5, 6, 8, 10, 15, 30, 75) for s in (False, True)]
+
+
+# ----------------------------------------------------------------------------------------------- errors of judges
+def draw_errors(rng, *, cases, items, alike, often):
+    "Whether each of two judges errs; hard answers are hard for both."
+    case = of_cases(cases, items)
+    hard = np.sqrt(0.5) * (rng.normal(size=cases)[case] + rng.normal(size=len(case)))
+    z = np.sqrt(alike) * hard + np.sqrt(1 - alike) * rng.normal(size=(2, len(case)))
+    wrong = z > norm.ppf(1 - often)
+    return SimpleNamespace(votes=wrong.astype(float), correct=np.zeros(len(case)), item=case)
+
+
+def truth_of_errors(*, alike, often, **_):
+    z = np.linspace(-8, 8, 4001)
+    density = norm.pdf(z) / norm.pdf(z).sum()
+    each = norm.sf((norm.ppf(1 - often) - np.sqrt(alike) * z) / np.sqrt(1 - alike))
+    both = float((each**2 * density).sum())
+    return (both - often**2) / (often * (1 - often))
+
+
+def correlation_of_errors(sample, seed):
+    return limits(error_correlations(sample, ["a", "b"], n_boot=N_BOOT, seed=seed).iloc[0])
+
+
+ERRORS = [
+    {"cases": cases, "items": items, "alike": alike, "often": often}
+    for cases, items in ((10, 1), (30, 1), (100, 1), (500, 1), (10, 6), (40, 6))
+    for alike, often in ((0.0, 0.3), (0.6, 0.1), (0.9, 0.5))
+]
+
+
+# ----------------------------------------------------------------------------------------- sets of sub-questions
+def draw_sets(rng, *, sets, centre):
+    "Right or wrong of two to eight sub-questions of a set, whole and one by one."
+    size = rng.integers(2, 9, sets)
+    of = np.repeat(np.arange(sets), size)
+    ease = centre + rng.normal(size=sets)[of] + 0.7 * rng.normal(size=len(of))
+    full, apart = (rng.random(len(of)) < expit(ease) for _ in range(2))
+    return full.astype(float), apart.astype(float), size[of].astype(float), of
+
+
+def truth_of_sets(*, centre, **_):
+    return normal_mean(lambda z: expit(centre + np.sqrt(1.49) * z))
+
+
+def credit(sample, seed):
+    full, _, size, of = sample
+    return estimate(partial_credit, full, size, clusters=of, n_boot=N_BOOT, seed=seed, share=True)
+
+
+SETS = [{"sets": n, "centre": c} for n in (3, 6, 10, 20, 60, 150) for c in (0.0, 2.0)]
+
+
+# -------------------------------------------------------------------------------------------------- repeated runs
+def draw_runs(rng, *, items, runs, where):
+    "Right or wrong of the same items in several runs; each item has its own chance."
+    chance = np.random.default_rng(0).beta(*where, items)
+    return (rng.random((items, runs)) < chance[:, None]).astype(float)
+
+
+def truth_of_runs(*, items, where, **_):
+    chance = np.random.default_rng(0).beta(*where, items)
+    return float(np.sqrt((chance * (1 - chance)).sum()) / items)
+
+
+def spread(right, seed):
+    return spread_over_runs(right)
+
+
+RUNS = [
+    {"items": items, "runs": runs, "where": where}
+    for items in (10, 40, 300)
+    for runs, where in ((2, (1, 1)), (3, (1, 1)), (5, (1, 1)), (5, (0.3, 0.1)), (20, (1, 1)))
+]
+
+KINDS = [
+    Kind(
+        name="spread over runs",
+        about="The standard deviation of the accuracies of runs; runs are a sample, the items are not.",
+        stages="score",
+        settings=RUNS,
+        draw=draw_runs,
+        truth=truth_of_runs,
+        interval=spread,
+    ),
+    Kind(
+        name="flagged",
+        about="The share of completions above a threshold of similarity; cases are a sample.",
+        stages="contamination",
+        settings=[{**s, "above": above} for s in COPIES for above in (0.5, 0.9)],
+        draw=lambda rng, *, above, **s: (draw_copies(rng, **s), above),
+        truth=lambda *, above, **_: float(1 - np.sqrt(above)),
+        interval=flagged,
+    ),
+    Kind(
+        name="similarity",
+        about="The mean similarity of completions; cases are a sample.",
+        stages="contamination",
+        settings=COPIES,
+        draw=draw_copies,
+        truth=lambda **_: 1 / 3,
+        interval=lambda x, seed: limits(similarity_table(x, n_boot=N_BOOT, seed=seed).iloc[0]),
+    ),
+    Kind(
+        name="rank of the own half",
+        about="The mean rank of a question's own half among others; cases are a sample.",
+        stages="contamination",
+        settings=RANKS,
+        draw=draw_ranks,
+        truth=lambda *, known, **_: known + (1 - known) / 2,
+        interval=lambda x, seed: limits(similarity_table(x, n_boot=N_BOOT, seed=seed).iloc[0]),
+    ),
+    Kind(
+        name="accuracy over seeds",
+        about="The mean accuracy of trainings by several seeds; cases are a sample, these trainings are not.",
+        stages="finetune, profile",
+        settings=SEEDS,
+        draw=draw_seeds,
+        truth=truth_of_seeds,
+        interval=lambda x, seed: estimate(mean, x[0], clusters=x[1], n_boot=N_BOOT, seed=seed, share=True),
+    ),
+    Kind(
+        name="mean of ratings",
+        about="The mean score of a rater, or of an option; its ratings are a sample.",
+        stages="preferences",
+        settings=SLIDERS,
+        draw=draw_sliders,
+        truth=truth_of_sliders,
+        interval=mean_of_group,
+    ),
+    Kind(
+        name="correlation of errors",
+        about="The correlation of two judges' errors; cases are a sample, judges are not.",
+        stages="judge",
+        settings=ERRORS,
+        draw=draw_errors,
+        truth=truth_of_errors,
+        interval=correlation_of_errors,
+    ),
+    Kind(
+        name="partial credit",
+        about="The mean over sets of the share of sub-questions that are right; sets are a sample.",
+        stages="formats",
+        settings=SETS,
+        draw=draw_sets,
+        truth=truth_of_sets,
+        interval=credit,
+    ),
+]
