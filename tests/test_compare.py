@@ -58,7 +58,7 @@ def test_a_change_that_two_intervals_hide_is_seen_item_by_item(tmp_path, capsys)
     before = (rng.random(200) < 0.5).astype(float)
     after = np.where((rng.random(200) < 0.1) & (before == 0), 1.0, before)
     a, b = run_of(tmp_path / "a", before), run_of(tmp_path / "b", after)
-    found = paired_accuracies(results_of(str(a)).scores, results_of(str(b)).scores, seed=1).iloc[0]
+    found = paired_accuracies(results_of(str(a)).scores, results_of(str(b)).scores).iloc[0]
     assert found["estimate"] == pytest.approx(after.mean() - before.mean())
     assert found["ci_low"] > 0 and mcnemar(after, before).p < 0.05, "both say that it is there"
     half = 1.96 * np.sqrt(0.25 / 200)

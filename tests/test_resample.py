@@ -14,9 +14,7 @@ from mhbench.stats.resample import (
     bca_interval,
     bootstrap,
     draw_weights,
-    independent_difference,
     mean,
-    paired_difference,
     percentile_interval,
 )
 
@@ -149,21 +147,6 @@ def test_p_values():
     assert bootstrap(mean, np.zeros(9), n=100, seed=1).p_value() == 1.0
 
 
-def test_differences():
-    rng = np.random.default_rng(6)
-    x = rng.random(50)
-    d = paired_difference(mean, x + 0.1, x, seed=1)
-    np.testing.assert_allclose([d.estimate, d.ci_low, d.ci_high], 0.1)
-    np.testing.assert_allclose(paired_difference(lambda x: np.median(x), x + 0.1, x, seed=1, n=50).replicates, 0.1)
-    y = rng.random(30)
-    i = independent_difference(mean, x, y, n=4000, seed=1)
-    half = 1.96 * np.sqrt(x.var() / 50 + y.var() / 30)
-    np.testing.assert_allclose([i.ci_low, i.ci_high], [i.estimate - half, i.estimate + half], atol=0.015)
-    assert i.n == 30
-    twice = independent_difference(mean, x, x, n=2000, seed=1)  # the same sample, drawn twice and apart
-    assert abs(twice.replicates.var() / (2 * x.var() / 50) - 1) < 0.15
-
-
 def test_a_partial_and_a_matrix_with_units_last():
     x = np.random.default_rng(1).random((3, 20))
 
@@ -189,7 +172,6 @@ def test_how_an_interval_is_shown():
         (lambda: bootstrap(mean, np.ones(3), seed=1, strata=[1]), "strata must be one label a unit"),
         (lambda: bootstrap(np.average, np.ones(3), seed=1), "."),
         (lambda: percentile_interval(np.ones(3), 1.5), "level must be between 0 and 1"),
-        (lambda: paired_difference(mean, np.ones(3), np.ones(4), seed=1), "same shape"),
         (lambda: bootstrap(mean, np.ones(3), seed=1, method="basic"), "'percentile' or 'bca'"),
     ],
 )

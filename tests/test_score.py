@@ -208,7 +208,7 @@ def test_declining_wins_no_comparison():
         score_responses(items, [r.model_copy(update={"model": "m"}) for r in rs]).assign(study="demo")
         for rs in (honest, shy)
     )
-    moved = paired_accuracies(before, after, seed=1).iloc[0]
+    moved = paired_accuracies(before, after).iloc[0]
     assert (moved["n"], moved["estimate"]) == (8, 0.0)
 
 

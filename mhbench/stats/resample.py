@@ -17,8 +17,7 @@ from ..errors import refuse
 
 # %% auto #0
 __all__ = ['MOST_DRAWS', 'group_codes', 'draw_weights', 'seed_sequence', 'Interval', 'as_scalar', 'unit_weights', 'as_result',
-           'divide', 'percentile_interval', 'bca_interval', 'kinds', 'bootstrap', 'mean', 'ClusterMean', 'cluster_mean',
-           'paired_difference', 'independent_difference']
+           'divide', 'percentile_interval', 'bca_interval', 'kinds', 'bootstrap', 'mean', 'ClusterMean', 'cluster_mean']
 
 # %% ../../nbs/stats/01_resample.ipynb #e7e96409
 def group_codes(labels: np.ndarray | None, n: int, name: str) -> np.ndarray:
@@ -368,61 +367,3 @@ def cluster_mean(
     a = size**2 / kept
     df = n**2 / ((size**2).sum() + (a.sum() ** 2 - (a**2).sum()) / n**2)
     return ClusterMean(value, float(np.sqrt((total**2 / kept).sum()) / n), float(df), n, k)
-
-# %% ../../nbs/stats/01_resample.ipynb #d514f022
-def paired_difference(
-    statistic: Callable,  # as in bootstrap
-    a: np.ndarray,  # first argument of the statistic, N units along `axis`
-    b: np.ndarray,  # the same for the other one, unit by unit
-    *common: np.ndarray,  # further arguments that both share
-    axis: int = 0,
-    **kwargs,  # n, seed, clusters, strata, level, method: as in bootstrap
-) -> Interval:
-    """statistic(a, *common) - statistic(b, *common), both on the same draws.
-
-    Source: Efron and Tibshirani 1993, section 8.3.
-    """
-    if np.shape(a) != np.shape(b):
-        refuse(
-            f"paired_difference: a and b must have the same shape, unit by unit; got {np.shape(a)} and {np.shape(b)}; "
-            "for two samples use independent_difference"
-        )
-
-    def difference(a, b, *common):
-        return np.asarray(statistic(a, *common)) - np.asarray(statistic(b, *common))
-
-    def weighted_difference(a, b, *common, weights):
-        return np.asarray(statistic(a, *common, weights=weights)) - np.asarray(statistic(b, *common, weights=weights))
-
-    takes_weights = "weights" in inspect.signature(statistic).parameters
-    return bootstrap(weighted_difference if takes_weights else difference, a, b, *common, axis=axis, **kwargs)
-
-# %% ../../nbs/stats/01_resample.ipynb #fec629ad
-def independent_difference(
-    statistic: Callable,  # of one array
-    a: np.ndarray,
-    b: np.ndarray,  # two samples; units along the first axis
-    *,
-    n: int = 1000,
-    seed: int | np.random.SeedSequence,
-    level: float = 0.95,
-    clusters: tuple | None = None,  # (labels of a, labels of b)
-) -> Interval:  # its n is the smaller sample's
-    """statistic(a) - statistic(b) for two samples of different units, each drawn by itself.
-
-    Source: Efron and Tibshirani 1993, section 8.3.
-    """
-    of_a, of_b = clusters or (None, None)
-    seeds = seed_sequence(seed).spawn(2)
-    x = bootstrap(statistic, a, n=n, seed=seeds[0], clusters=of_a)
-    y = bootstrap(statistic, b, n=n, seed=seeds[1], clusters=of_b)
-    r = x.replicates - y.replicates
-    return Interval(
-        as_scalar(np.subtract(x.estimate, y.estimate)),
-        *percentile_interval(r, level),
-        min(x.n, y.n),
-        r,
-        int(np.isnan(r.reshape(n, -1)).any(1).sum()),
-        level,
-        "percentile",
-    )
