@@ -24,7 +24,7 @@ from pyarrow.parquet import ParquetFile
 
 from ..errors import refuse
 from .items import Answers, columnar, packed
-from .reading import Prose, beside_printed, doubts, stage_prose
+from .reading import Prose, beside_printed, doubts, sampled, stage_prose
 from .style import spaced
 from .tables import csv_text, markdown_table, number, numeric, with_interval
 from ..steps.rates import COUNTS
@@ -346,6 +346,7 @@ def _cells(t: ReportTable, key: str, section: Section, to: _Links) -> dict[str, 
         "n": len(t.frame),
         "cut": len(t.frame) > ROWS_SHOWN,
         "doubts": doubts(t.frame),
+        "sampled": sampled(t.frame),
         "same": [f"{spaced(column)}: {text}" for column, text in same.items()],
         "csv": base64.b64encode(csv_text(t.frame).encode()).decode(),
         "file": f"{_stem(section.title, t.caption)}.csv",

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 # %% auto #0
-__all__ = ['FEW', 'SMALL', 'Prose', 'stage_prose', 'doubts', 'standing', 'beside_printed']
+__all__ = ['FEW', 'SMALL', 'NO_INTERVAL', 'Prose', 'stage_prose', 'doubts', 'sampled', 'standing', 'beside_printed']
 
 # %% ../../nbs/report/05_reading.ipynb #5488ca9f
 class Prose(NamedTuple):
@@ -142,19 +142,59 @@ def _of_models(rows: pd.DataFrame) -> list[str]:
     return [f"the models answered different items ({numbers}): only tables of pairs compare them on the same ones"]
 
 # %% ../../nbs/report/05_reading.ipynb #158ffa33
+NO_INTERVAL = {  # kind of an estimate without an interval -> why it has none
+    "none": "there is a single unit, or nothing varies",
+    "few": "there are too few independent cases to estimate one",
+    "raters": "there are too few raters for one that counts them as a sample",
+    "rare": "too few answers are of the rarer outcome",
+    "unidentified": "the ratings at hand do not determine the number",
+}
+
+
+def _without_interval(rows: pd.DataFrame) -> list[str]:
+    "How many rows have no interval, and why."
+    bare = rows[rows["ci_low"].astype(float).isna()]
+    kinds = bare["interval"] if "interval" in bare else pd.Series("none", index=bare.index)
+    why = kinds.map(lambda kind: NO_INTERVAL.get(kind, NO_INTERVAL["none"]))
+    counts = why.value_counts(sort=False)
+    return [f"{k} of {len(rows)} rows have no interval: {reason}" for reason, k in counts.items()]
+
+
 def _of_intervals(rows: pd.DataFrame) -> list[str]:
     low, high = rows["ci_low"].astype(float), rows["ci_high"].astype(float)
-    few = low.isna() & (rows["interval"] == "few" if "interval" in rows else False)
-    share = rows["estimate"].astype(float).between(0, 1).all()
-    found = [
-        (few, "rows have no interval: there are too few independent cases to estimate one"),
-        (low.isna() & ~few, "rows have no interval: there is a single unit, or nothing varies"),
-        ((high - low > 0.5) & share, "intervals span more than half of the scale"),
-    ]
-    out = [f"{int(which.sum())} of {len(rows)} {what}" for which, what in found if which.any()]
+    out = _without_interval(rows)
+    if rows["estimate"].astype(float).between(0, 1).all() and (wide := int((high - low > 0.5).sum())):
+        out.append(f"{wide} of {len(rows)} intervals span more than half of the scale")
     if len(rows) > 20:
         out.append(f"{len(rows)} estimates: chance alone would spread the largest and the smallest apart")
     return out
+
+# %% ../../nbs/report/05_reading.ipynb #09b2fdb8
+_GIVEN = {  # what a table's intervals take as given -> columns that name one of it
+    "models": {"model", "first", "second", "against", "contestant"},
+    "judges": {"judge", "who"},
+    "raters": {"rater", "raters", "annotator"},
+    "trainings": {"seed", "seeds"},
+    "wordings": {"wording", "style"},
+}
+
+
+def sampled(table: pd.DataFrame) -> str:  # two sentences; empty where a table has no interval
+    "What the intervals of a table count as a sample, and what they take as given."
+    if not {"estimate", "ci_low", "ci_high"} <= set(table) or not table["ci_low"].notna().any():
+        return ""
+    shown = table[table["ci_low"].notna()]
+    in_cases = "n_clusters" in shown and (_numbers(shown["n_clusters"]) < _numbers(shown["n"])).any()
+    what = "cases, with all their items" if in_cases else "items"
+    if {"question", "item_id"} & set(table):
+        what = "the annotations of a question"
+    with_raters = shown["interval"].astype(str).str.contains("rater") if "interval" in shown else np.zeros(1, bool)
+    if with_raters.any():
+        what = f"raters and {what}" if with_raters.all() else f"{what}; in rows that say so, raters too"
+    given = [
+        word for word, names in _GIVEN.items() if names & set(table) and not (word == "raters" and with_raters.any())
+    ]
+    return f"A sample: {what}. As given: {', '.join([*given, 'the answers of this run'])}."
 
 # %% ../../nbs/report/05_reading.ipynb #1beb5d87
 def standing(
