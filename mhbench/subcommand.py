@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from difflib import get_close_matches
+from typing import Any, NamedTuple, NoReturn
 
 # %% auto #0
 __all__ = ['SUBCOMMANDS', 'PARAMS', 'RESULTS', 'Subcommand', 'subcommand', 'command_group', 'argument', 'comma_separated',
-           'add_subcommands']
+           'CommandParser', 'add_subcommands']
 
 # %% ../nbs/01_subcommand.ipynb #31566fea
 class Subcommand(NamedTuple):
@@ -56,6 +58,30 @@ def comma_separated(text: str) -> list[str]:
 
 PARAMS = argument("--params", default="params.yaml", help="the file of parameters, relative to the repository's root")
 RESULTS = argument("--results", default="results", help="another folder for a trial, which leaves the run as it is")
+
+# %% ../nbs/01_subcommand.ipynb #ed85206a
+class CommandParser(argparse.ArgumentParser):
+    "A parser that takes no option cut short, and names the nearest word for one that it does not know."
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(allow_abbrev=False, **options)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        "What argparse gives; what the chosen command does not know is its own error, not that of the whole program."
+        known, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized argument: {unknown[0]!r}")
+        return known, unknown
+
+    def error(self, message: str) -> NoReturn:
+        "One line with the nearest word, and status 2."
+        told, _, choices = message.partition(" (choose from ")
+        unknown = re.search(r"'([^']*)'$", told)
+        if unknown:
+            words = re.findall(r"'([^']*)'", choices) or re.findall(r"--[\w-]+", self.format_help())
+            near = get_close_matches(unknown[1].partition("=")[0], words, n=1, cutoff=0.5)
+            told += f" (did you mean {near[0]}?)" if near else ""
+        self.exit(2, f"{self.prog}: {told}; `{self.prog} --help` says what there is\n")
 
 # %% ../nbs/01_subcommand.ipynb #e3eea973
 def add_subcommands(parser: argparse.ArgumentParser) -> None:

@@ -64,7 +64,7 @@ def test_a_change_that_two_intervals_hide_is_seen_item_by_item(tmp_path, capsys)
     half = 1.96 * np.sqrt(0.25 / 200)
     assert abs(found["estimate"]) < 2 * half, "and the two intervals overlap"
     page = tmp_path / "page.html"
-    assert main(["compare", str(a), str(b), "--page", str(page)]) == 0
+    assert main(["compare", str(a), str(b), "--to", str(page)]) == 0
     assert "200" in capsys.readouterr().out and "item by item" in page.read_text(encoding="utf-8")
     assert main(["compare", str(a), str(tmp_path)]) == 1
     assert "must hold main numbers" in capsys.readouterr().err
@@ -119,7 +119,7 @@ def test_commits_tags_and_experiments_are_runs(tmp_path, monkeypatch, capsys):
 
     do("git init -q", "dvc init -q", "dvc repro -q", "git add -A", "git commit -qm first", "git tag v1")
     do("dvc exp run -q -n better -S right=20", "git checkout -q .", "dvc checkout -q")
-    assert main(["compare", "v1", "better", "--page", "both.html"]) == 0
+    assert main(["compare", "v1", "better", "--to", "both.html"]) == 0
     said = capsys.readouterr().out
     assert "1 of 1 main numbers differ" in said and "0.250 [" in said, said
     page = (tmp_path / "both.html").read_text(encoding="utf-8")

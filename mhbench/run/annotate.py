@@ -248,19 +248,19 @@ def _said(out: Exported, folder: str) -> None:
     "annotate export",
     "write ratings, answers and the log",
     *_STUDY,
-    argument("--out", default="answers", help="a folder"),
+    argument("--to", default="answers", help="a folder"),
     argument("--sheet", action="store_true", help="an Excel sheet as well"),
 )
 def _export(a: argparse.Namespace) -> None:
     with open_store(_path(a)) as store:
-        _said(write_export(store, a.out, sheet=a.sheet), a.out)
+        _said(write_export(store, a.to, sheet=a.sheet), a.to)
 
 
 @subcommand(
     "annotate tasks",
     "the questions as tasks for Label Studio",
     *_STUDY,
-    argument("--out", default="tasks", help="a folder"),
+    argument("--to", default="tasks", help="a folder"),
 )
 def _tasks(a: argparse.Namespace) -> None:
     from mhbench.annotate.sources import entry_corpus, entry_of, responses_of
@@ -279,4 +279,4 @@ def _tasks(a: argparse.Namespace) -> None:
         }
     answers = [r for r in responses_of(entry, corpus, folder) if r.item_id in ids]
     made = label_studio_tasks(corpus.items, answers, lists, seed=study.settings.seed, language=study.settings.language)
-    print(*write_tasks(made, a.out), sep="\n")
+    print(*write_tasks(made, a.to), sep="\n")

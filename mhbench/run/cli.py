@@ -21,10 +21,10 @@ from ..errors import refuse, system_remedy
 from ..records.database import private_file
 from .graph import root
 from .process import apart, settle
-from ..subcommand import PARAMS, add_subcommands, argument, subcommand
+from ..subcommand import PARAMS, CommandParser, add_subcommands, argument, subcommand
 
 # %% auto #0
-__all__ = ['parser', 'main']
+__all__ = ['FIRST_SCREEN', 'parser', 'main']
 
 # %% ../../nbs/run/18_cli.ipynb #dcec0ef1
 _APART = ("run", "report", "corpus")  # commands that run a stage
@@ -97,6 +97,40 @@ def _trained(a):
     named = {model: made["run"] for model, made in record_trained(a.params).items() if made}
     print(", ".join(f"{model}: run {run}" for model, run in named.items()) or "no model of the run was trained here")
 
+# %% ../../nbs/run/18_cli.ipynb #d7e90820
+@subcommand(
+    "completion",
+    "a script with which a shell completes commands and options: source <(mhbench completion bash)",
+    argument("shell", choices=("bash", "zsh", "tcsh")),
+)
+def _completion(a: argparse.Namespace) -> None:
+    import shtab
+
+    print(shtab.complete(parser(["completion"]), a.shell))
+
+# %% ../../nbs/run/18_cli.ipynb #5ad4d637
+FIRST_SCREEN = """\
+mhbench: can language models be trusted with mental-health decisions?
+
+I read, or review a paper
+  replicate   a paper's numbers from its released files  mhbench replicate mentat
+  ledger      printed numbers held against files         mhbench ledger --to ledger.html
+  summary     the main results of a run                  mhbench summary --all
+
+I have a model
+  check       three test questions: works? what price?   mhbench check qwen
+  select      which studies, models and items to run     mhbench select --studies mhqa --items 20
+  plan        requests, tokens, money; nothing asked     mhbench plan
+  run         all stages that are out of date            mhbench run --all
+  compare     two runs, with paired differences          mhbench compare HEAD .
+
+I have questions, or clinicians who answer
+  new-study   questions in a table become a study        mhbench new-study mine questions.xlsx
+  annotate    the page where people answer               mhbench annotate serve mine
+
+No clone? mhbench init FOLDER. All commands: mhbench --help. One: mhbench COMMAND --help.
+Tab completion: mhbench completion bash (or zsh, tcsh) says what to put where."""
+
 # %% ../../nbs/run/18_cli.ipynb #fccbce32
 def parser(
     words: Sequence[str] = (),  # what was said
@@ -104,7 +138,7 @@ def parser(
     "The command line's parser."
     if list(words[:1]) not in (["run"], ["inputs"], ["trained"]):
         importlib.import_module("mhbench.run.commands")  # which declares the other commands
-    p = argparse.ArgumentParser(prog="mhbench", description="Evaluate language models in mental health, reproducibly.")
+    p = CommandParser(prog="mhbench", description="Evaluate language models in mental health, reproducibly.")
     p.add_argument("--version", action="version", version=f"mhbench {__version__}")
     add_subcommands(p)
     return p
@@ -132,11 +166,14 @@ def main(
     here: bool = False,  # in this process, which is for nothing else
 ) -> int:
     "The entry point: 0, or 1 with one message on standard error."
-    words = sys.argv[1:] if argv is None else argv
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words in ([], ["--version"]):  # at once: nothing else is imported
+        print(f"mhbench {__version__}" if words else FIRST_SCREEN)
+        return 0
     a = parser(words).parse_args(words)
     try:
         if a.command in _APART and not here and not getattr(a, "all", False):
-            return apart(list(words))
+            return apart(words)
         if here:
             settle()
         a.function(a)

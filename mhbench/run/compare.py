@@ -220,7 +220,7 @@ def headline_metrics(main: pd.DataFrame) -> dict:  # study -> stage -> "measure,
     "two runs side by side, with paired differences: folders, commits, experiments",
     argument("first", metavar="RUN"),
     argument("second", metavar="RUN"),
-    argument("--page", default="", metavar="FILE", help="write the comparison as a page, too"),
+    argument("--to", default="", metavar="FILE", help="write the comparison as a page, too"),
 )
 def _compare(a):
     from mhbench.report.page import ReportTable, Section, html_report, readable
@@ -248,8 +248,8 @@ def _compare(a):
         print(readable(changed.round({"first": 3, "second": 3})).to_string(index=False, na_rep="–"))
     print("\nRight answers on the items that both scored:")
     print(readable(paired.round({"first": 3, "second": 3})).to_string(index=False) if len(paired) else "none")
-    if a.page:
+    if a.to:
         tables = [ReportTable("All main numbers", main), ReportTable("Right answers, item by item", paired)]
         page = html_report(f"{a.first} and {a.second}", told, [Section("Two runs", tables=tables)])
-        Path(a.page).write_text(page, encoding="utf-8")
-        print(a.page)
+        Path(a.to).write_text(page, encoding="utf-8")
+        print(a.to)

@@ -26,7 +26,7 @@ def answered(tmp_path_factory):
         words = [name, "--params", str(folder / "none"), "--answers", str(folder / f"{name}.sqlite")]
         assert main(["annotate", "demo", *words, "--raters", "5"]) == 0
         assert main(["annotate", "check", *words]) == 0
-        assert main(["annotate", "export", *words, "--out", str(folder / name), "--sheet"]) == 0
+        assert main(["annotate", "export", *words, "--to", str(folder / name), "--sheet"]) == 0
     return folder
 
 
@@ -138,7 +138,7 @@ def test_the_sheet_holds_no_formula(tmp_path):
 
 def test_label_studios_tasks_ask_the_same(answered, tmp_path, capsys):
     words = ["--params", str(tmp_path / "none"), "--answers", str(answered / "medqade.sqlite")]
-    assert main(["annotate", "tasks", "medqade", *words, "--out", str(tmp_path)]) == 0
+    assert main(["annotate", "tasks", "medqade", *words, "--to", str(tmp_path)]) == 0
     tasks = json.loads((tmp_path / "tasks-sim-1.json").read_text())
     done = [r for r in ratings_of_file(answered / "medqade.sqlite") if r.rater == "sim-1"]
     assert {t["data"]["item_id"] for t in tasks} == {r.item_id for r in done}
