@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
+from scipy.stats import binom
 
 from .reading import SMALL, beside_printed, standing
 from .style import spaced
@@ -200,8 +201,8 @@ def about_truths(table: pd.DataFrame) -> str:  # of truths
     said = [
         "Simulated examinees answered with a skill that was declared beforehand, simulated raters and judges had"
         " declared biases, and simulated contestants declared worths.",
-        f"Of {yes + no} intervals, {yes} cover the truth and {no} do not; one 95% interval in twenty is expected to"
-        " miss it.",
+        f"Of {yes + no} intervals, {yes} cover the truth and {no} do not. One 95% interval in twenty is expected to"
+        f" miss: of so many, were they independent, up to {binom.ppf(0.975, yes + no, 0.05):.0f} do in a sound run.",
         f"{exact} estimates have no interval and are exact." if exact else "",
         f"{bare} estimates have no interval." if bare else "",
         "No truth can be declared for the steps of a chain of reasoning (ROSCOE), for the distance between two"

@@ -138,14 +138,14 @@ def declared_duels(
     *,
     seed: int,
 ) -> list[Judgment]:
-    """A simulated judge's verdicts on every two contestants for each item, in both orders: every two meet with as many
-    wins as their worths say, to the nearest one (a systematic draw).
+    """A simulated judge's verdicts on every two contestants for each item, in both orders: the first of two wins with
+    the chance that their worths say.
+
+    Source: Bradley and Terry 1952.
     """
     rng, out = np.random.default_rng(seed), []
-    start = {pair: rng.random() for pair in combinations(worths, 2)}
-    for (k, item), (a, b) in product(enumerate(items), start):
-        share = worths[a] / (worths[a] + worths[b])
-        won = int((k + 1) * share + start[a, b]) > int(k * share + start[a, b])
+    for item, (a, b) in product(items, combinations(worths, 2)):
+        won = rng.random() < worths[a] / (worths[a] + worths[b])
         about: dict[str, Any] = {"item_id": item.item_id, "study": item.study, "judge": "sim-judge", "kind": "pairwise"}
         about |= {"rubric": "declared worths", "axis": "declared", "origin": "simulated"}
         out.append(Judgment(model=a, other=b, label="first" if won else "second", **about))

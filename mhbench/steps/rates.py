@@ -394,17 +394,18 @@ def declined_table(
     scores: pd.DataFrame,  # what score_responses returned
     by: Sequence[str] = ("category",),
     **settings: Any,  # n_boot, seed and level
-) -> pd.DataFrame:  # as rate_table, with `measure`; no row where nobody declined
+) -> pd.DataFrame:  # as rate_table, with `measure`; no row where every answer came and was read
     """How often each model declined, and between which bounds its share of right answers lies.
 
     Source: of the bounds, Manski 1989.
     """
     what = what_became(scores)
-    shown = (scores["answered_by"] != "sample") & (what == REFUSED).any()
+    lost = what.isin([FAILED, REFUSED, NOT_READ])
+    shown = (scores["answered_by"] != "sample") & lost.any()
     own, what = scores[shown], what[shown]
     alone = own["correct"].notna() | ((what == FAILED) & ~own["task"].isin(tasks_with("judged")))
     alone &= own["mode"] != "free_form"  # right or wrong by themselves, or would have been
-    scored = own.assign(lost=what.isin([FAILED, REFUSED, NOT_READ]))[alone]
+    scored = own.assign(lost=lost[shown])[alone]
     right = scored["correct"].where(~scored["lost"])
     values = {
         "declined": own.assign(declined=(what == REFUSED).astype(float).where(what != FAILED)),

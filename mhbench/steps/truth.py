@@ -9,9 +9,14 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pandas as pd
+from scipy.stats import binom
+
+from ..stats.estimate import Estimate, estimate
+from ..stats.resample import mean
 
 # %% auto #0
-__all__ = ['TRUTH', 'APART', 'beside_truth', 'accuracy_truth', 'pairs_truth', 'calibration_truth', 'levels_truth', 'memory_truth']
+__all__ = ['TRUTH', 'APART', 'SEEDS', 'beside_truth', 'accuracy_truth', 'pairs_truth', 'calibration_truth', 'levels_truth',
+           'truth_over_seeds', 'memory_truth']
 
 # %% ../../nbs/steps/29_truth.ipynb #a5b1d257
 TRUTH = ["model", "quantity", "truth", "n", "estimate", "ci_low", "ci_high", "level", "covered"]
@@ -51,6 +56,12 @@ def _row(model: str, quantity: str, truth: float, found: Mapping) -> dict:
     return told | {k: found[k] for k in ("n", "estimate", "ci_low", "ci_high")}
 
 # %% ../../nbs/steps/29_truth.ipynb #e17c381e
+def _one_chance(declared: pd.Series) -> float:
+    "What was declared of every answer alike; NaN where it differs."
+    known = declared.dropna()
+    return float(known.iloc[0]) if len(known) and known.max() - known.min() < 1e-6 else np.nan
+
+
 def accuracy_truth(
     accuracy: pd.DataFrame,  # of mhbench.steps.accuracy.breakdowns
     scores: pd.DataFrame,  # the answers that its first rows rest on
@@ -61,11 +72,11 @@ def accuracy_truth(
     for r in accuracy[accuracy["by"].isin(["all", "category"])].to_dict("records"):
         mine = known[(known["model"] == r["model"]) & (known["mode"] == r["mode"])]
         part = mine if r["by"] == "all" else mine[mine["category"].astype(str) == r["group"]]
-        truth = part["right"].mean()
+        truth = _one_chance(part["right"])
         if r["by"] == "all" and len(part) or abs(truth - mine["right"].mean()) > APART:
             quantity = "accuracy" if r["by"] == "all" else f"accuracy, {r['group']}"
             rows.append(_row(r["model"], quantity, truth, r))
-    return _beside(rows)
+    return beside_truth(pd.DataFrame(rows, columns=TRUTH[:-2]))
 
 
 def pairs_truth(
@@ -77,10 +88,10 @@ def pairs_truth(
     wide = _known(scores, declared).pivot_table(index="item_id", columns="model", values="right")
     rows = []
     for r in pairs[pairs["first"].isin(wide.columns) & pairs["second"].isin(wide.columns)].to_dict("records"):
-        truth = (wide[r["first"]] - wide[r["second"]]).mean()
+        truth = _one_chance(wide[r["first"]] - wide[r["second"]])
         quantity = f"difference in accuracy: minus {r['second']}"
         rows.append(_row(r["first"], quantity, truth, r))
-    return _beside(rows)
+    return beside_truth(pd.DataFrame(rows, columns=TRUTH[:-2]))
 
 # %% ../../nbs/steps/29_truth.ipynb #b2edd71e
 def calibration_truth(
@@ -121,18 +132,58 @@ def levels_truth(
                 rows.append(_row(model, f"{r['first']} minus {r['second']} patients", differs, r | ends))
     return _beside(rows)
 
+# %% ../../nbs/steps/29_truth.ipynb #18e18db8
+SEEDS = ["model", "mode", "n", "n_clusters", "truth", "draws", "held", "share", "least", "most", "verdict"]
+
+
+def _drawn(cases: list[np.ndarray], seed: int, k: int, n_boot: int) -> Estimate:
+    "The accuracy of as many cases, drawn with their chances, and of answers by these chances."
+    rng = np.random.default_rng([seed, k])
+    chances = [cases[i] for i in rng.integers(0, len(cases), len(cases))]
+    right = rng.random(sum(map(len, chances))) < np.concatenate(chances)
+    of = np.repeat(np.arange(len(chances)), [len(c) for c in chances])
+    return estimate(mean, right.astype(float), clusters=of, n_boot=n_boot, seed=k, share=True)
+
+
+def _verdict(held: int, least: float, most: float) -> str:
+    if np.isnan(least):
+        return "no interval"
+    if held < least:
+        return "too narrow"
+    return "holds" if held <= most else "too wide"
+
+
+def truth_over_seeds(
+    scores: pd.DataFrame,
+    declared: pd.DataFrame,
+    *,
+    draws: int = 200,
+    n_boot: int = 300,
+    seed: int,
+) -> pd.DataFrame:  # columns SEEDS; least and most: how many of the draws hold in 95 of 100 sound methods
+    "How often the interval of an accuracy holds the declared one, over draws of cases and answers."
+    rows = []
+    for run, mine in _known(scores, declared).groupby(["model", "mode"]):
+        cases = [g["right"].to_numpy(float) for _, g in mine.groupby("cluster")]
+        truth = float(mine["right"].mean())
+        found = [_drawn(cases, seed, k, n_boot) for k in range(draws)]
+        shown = [e for e in found if not np.isnan(e.ci_low)]
+        held = sum(e.ci_low - 1e-9 <= truth <= e.ci_high + 1e-9 for e in shown)
+        least, most = binom.ppf([0.025, 0.975], len(shown), 0.95) if shown else (np.nan, np.nan)
+        sizes = len(mine), len(cases), truth, len(shown), held, held / max(len(shown), 1)
+        rows.append((*run, *sizes, least, most, _verdict(held, least, most)))
+    return pd.DataFrame(rows, columns=SEEDS)
+
 # %% ../../nbs/steps/29_truth.ipynb #612a9da9
 def memory_truth(
     flags: pd.DataFrame,  # of mhbench.steps.contamination_tables.flag_table
-    completions: pd.DataFrame,  # one row a question and model
     declared: pd.DataFrame,
     bases: Mapping[str, str],  # item_id -> its question
 ) -> pd.DataFrame:  # columns TRUTH
-    "The share of questions that somebody knows by heart, and the share whose second half it writes."
+    "The declared share of questions that somebody knows by heart, and the share whose second half it writes."
     rows, known = [], declared.assign(base=declared["item_id"].map(bases))
     for r in flags[flags["model"].isin(set(declared["model"]))].to_dict("records"):
         mine = known[(known["model"] == r["model"])].groupby("base")["memorised"].max()
-        asked = completions.loc[completions["model"] == r["model"], "item_id"].map(bases)
         quantity = f"questions recited ({r['similarity']} similarity above {r['above']:g})"
-        rows.append(_row(r["model"], quantity, float(mine.reindex(asked).mean()), r))
+        rows.append(_row(r["model"], quantity, float(mine.mean()), r))
     return _beside(rows)

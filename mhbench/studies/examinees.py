@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import refuse
-from ..records.draw import systematic
 from ..records.schema import Item, Response, letters
 from ..records.table import rows_as_csv
 from ..records.task import NOTHING, task_of
@@ -131,7 +130,7 @@ def simulate_answers(
     chances = [chance_of(i, examinee, i.base in known) for i in asked]
     parts = [max(len(i.stems), 1) for i in asked]
     rng = np.random.default_rng([seed, *examinee.name.encode()])
-    hits = np.split(systematic(np.repeat(chances, parts), rng.random()), np.cumsum(parts)[:-1])
+    hits = np.split(rng.random(sum(parts)) < np.repeat(chances, parts), np.cumsum(parts)[:-1])
     rows = []
     for item, chance, right in zip(asked, chances, hits):
         chosen = task_of(item).drawn(item, right, rng)
