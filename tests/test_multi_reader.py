@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from mhbench.stats.multi_reader import rater_components
+from mhbench.stats import multi_reader
+from mhbench.stats.multi_reader import mean_over_raters, rater_components, two_way_jackknife
 
 LME4 = json.loads((Path(__file__).parent / "fixtures" / "lme4_raters.json").read_text())
 NAMES = ("item", "rater", "item_by_rater", "rest")
@@ -80,3 +82,81 @@ def test_components_move_neither_with_the_scale_nor_with_the_order():
 def test_ratings_that_tell_nothing_are_refused(items, raters, says):
     with pytest.raises(ValueError, match=says):
         rater_components([1.0, 2, 3, 5], items, raters)
+
+
+def u_statistic(y, item, rater):
+    """The variance of a mean of complete ratings from averages of products over pairs (Gallas 2006, equation 6): of
+    ratings that share an item and a rater, an item, a rater, or neither.
+    """
+    sums, counts = {}, {}
+    for a in range(len(y)):
+        for b in range(len(y)):
+            kind = (item[a] == item[b], rater[a] == rater[b])
+            sums[kind] = sums.get(kind, 0.0) + y[a] * y[b]
+            counts[kind] = counts.get(kind, 0) + 1
+    moment = {kind: sums[kind] / counts[kind] for kind in sums}
+    share = {kind: counts[kind] / len(y) ** 2 for kind in sums}
+    return sum(share[kind] * moment[kind] for kind in moment) - moment[False, False]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_variance_of_a_mean_is_the_u_statistic(seed):
+    y = np.random.default_rng(seed).normal(0, 1, (9, 5)) + np.random.default_rng(seed + 9).normal(0, 2, (9, 1))
+    item, rater = (place.ravel() for place in np.indices(y.shape))
+    c = rater_components(y.ravel(), item, rater)
+    by_components = c.item / 9 + c.rater / 5 + c.rest / 45
+    np.testing.assert_allclose(by_components, u_statistic(y.ravel(), item, rater), rtol=1e-9)
+    found = mean_over_raters(y.ravel(), item, rater)
+    half = (found.ci_high - found.ci_low) / 2
+    assert c.item > 0
+    between = c.rater / 5 + c.rest / 45
+    df = by_components**2 / (between**2 / 4 + (c.item / 9) ** 2 / 8)
+    np.testing.assert_allclose(half, stats.t.ppf(0.975, df) * np.sqrt(by_components), rtol=1e-9)
+
+
+def test_the_variance_is_right_on_average_where_ratings_have_holes():
+    "The expectation of the squared half width without t is the variance, which follows from the components by hand."
+    rng = np.random.default_rng(4)
+    item, rater = np.nonzero(rng.random((40, 6)) < np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4]))
+    w = 1 / np.bincount(item)[item]
+    w = w / w.sum()
+    truth = (np.bincount(item, w) ** 2).sum() + (np.bincount(rater, w) ** 2).sum() + 0.5 * (w**2).sum()
+    found, means = [], []
+    for _ in range(1500):
+        y = rng.normal(0, 1, 40)[item] + rng.normal(0, 1, 6)[rater] + rng.normal(0, np.sqrt(0.5), len(w))
+        sources = multi_reader._sources(item, rater, item)
+        found.append(multi_reader._variance(y, w, sources)[0])
+        means.append(w @ y)
+    assert abs(np.mean(found) / truth - 1) < 4 * np.std(found) / truth / np.sqrt(1500)
+    assert abs(np.var(means) / truth - 1) < 4 * np.sqrt(2 / 1500)
+
+
+def test_the_jackknife_of_a_mean_is_the_interval_of_a_mean():
+    y = np.random.default_rng(2).normal(0, 1, (5, 12)) + np.random.default_rng(3).normal(0, 1, 12)
+    rater, item = (place.ravel() for place in np.indices(y.shape))
+    one = mean_over_raters(y.ravel(), item, rater)
+    other = two_way_jackknife(lambda x, weights: weights @ x.mean(0) / weights.sum(1), y)
+    np.testing.assert_allclose(one[:5], other[:5], rtol=1e-9)
+
+
+def test_a_mean_over_reml_is_near_lme4s():
+    data = LME4["repeats"]
+    found = mean_over_raters(data["value"], data["item"], data["rater"])
+    assert abs(found.estimate - data["mean"]) < 0.5 * data["standard_error"]
+    assert 0.8 < (found.ci_high - found.ci_low) / 2 / (2.1 * data["standard_error"]) < 1.25
+
+
+def test_three_raters_make_no_interval_and_say_so():
+    y = np.arange(30.0).reshape(3, 10)
+    rater, item = (place.ravel() for place in np.indices(y.shape))
+    for found in (
+        mean_over_raters(y.ravel(), item, rater),
+        two_way_jackknife(lambda x, weights: weights @ x.mean(0) / weights.sum(1), y),
+    ):
+        assert found.kind == "few raters" and np.isnan(found.ci_low) and abs(found.estimate - 14.5) < 1e-9
+
+
+def test_ratings_that_are_all_alike_have_no_interval():
+    rater, item = (place.ravel() for place in np.indices((5, 10)))
+    found = mean_over_raters(np.ones(50), item, rater, share=True)
+    assert abs(found.estimate - 1) < 1e-9 and np.isnan(found.ci_low) and found.kind == "none"

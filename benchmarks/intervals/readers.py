@@ -1,0 +1,183 @@
+"""Numbers that people's ratings make, where raters and items are both a sample."""
+
+from functools import cache, partial
+
+import numpy as np
+from scipy import stats
+
+from mhbench.stats.agreement import krippendorff_alpha
+from mhbench.stats.estimate import estimate
+from mhbench.stats.multi_reader import mean_over_raters, two_way_jackknife
+from mhbench.stats.resample import mean
+
+from .kind import Kind
+
+PARTS = {
+    "few know": (0.05, 0.3),
+    "most know": (0.3, 0.7),
+}  # share of variance of items where raters have none, and some
+ACTIVE = {8: [0.95, 0.9, 0.9, 0.8, 0.7, 0.6, 0.5, 0.3], 4: [1.0, 0.8, 0.7, 0.5]}  # share of items that each rates
+
+
+def who_rated(rng: np.random.Generator, items: int, raters: int, design: str) -> np.ndarray:  # (items, raters) bool
+    "All; two of them for each item; or each a part, of unequal size."
+    if design == "all":
+        return np.ones((items, raters), bool)
+    if design == "two each":
+        return np.argsort(rng.random((items, raters)), axis=1) < 2
+    seen = rng.random((items, raters)) < np.array(ACTIVE[raters])
+    seen[~seen.any(1), 0] = True
+    return seen
+
+
+def latent(rng: np.random.Generator, *, items: int, raters: int, item: float, rater: float) -> np.ndarray:
+    "Scores (items, raters) of variance 1, with these shares of items and of raters."
+    rest = 1 - item - rater
+    of_item, of_rater = rng.normal(0, np.sqrt(item), (items, 1)), rng.normal(0, np.sqrt(rater), raters)
+    return of_item + of_rater + rng.normal(0, np.sqrt(rest), (items, raters))
+
+
+def draw_scores(
+    rng, *, items: int, raters: int, item: float, rater: float, design: str = "all", cut: float | None = None
+):
+    y = latent(rng, items=items, raters=raters, item=item, rater=rater)
+    y = y if cut is None else (y > cut).astype(float)
+    at = np.nonzero(who_rated(rng, items, raters, design))
+    return y[at], *at
+
+
+def mean_score(*, cut: float | None = None, **_) -> float:
+    return 0.0 if cut is None else float(stats.norm.sf(cut))
+
+
+def items_alone(sample, seed: int):
+    y, item, rater = sample
+    means = np.bincount(item, y) / np.bincount(item)
+    return estimate(mean, means, n_boot=500, seed=seed)
+
+
+def draw_cases(rng, *, cases: int, items: int, raters: int, case: float, item: float, rater: float):
+    y = latent(rng, items=cases * items, raters=raters, item=item, rater=rater)
+    of = np.repeat(np.arange(cases), items)
+    y = y + rng.normal(0, np.sqrt(case), cases)[of, None]
+    at = np.nonzero(np.ones(y.shape))
+    return y[at], *at, of[at[0]]
+
+
+def draw_labels(rng, *, items: int, raters: int, item: float, rater: float, judge: float = 0.0):
+    "Labels (raters, items) that hang on one scale, and a judge's, who sees `judge` of what items differ in."
+    of_item = rng.normal(0, np.sqrt(item), items)
+    noise = rng.normal(0, np.sqrt(1 - item - rater), (raters, items))
+    people = of_item + rng.normal(0, np.sqrt(rater), (raters, 1)) + noise > 0
+    own = of_item * np.sqrt(judge) + rng.normal(0, np.sqrt(item * (1 - judge) + 1e-9), items) > 0
+    return people.astype(float), own.astype(float)
+
+
+def kappas(people: np.ndarray, own: np.ndarray, weights: np.ndarray) -> np.ndarray:  # (R, B), of 0/1 labels
+    total = weights.sum(1)
+    p, q = people @ weights.T / total, own @ weights.T / total
+    chance = p * q + (1 - p) * (1 - q)
+    same = (people == own).astype(float) @ weights.T / total
+    return (same - chance) / (1 - chance)
+
+
+def judge_with_people(people: np.ndarray, weights: np.ndarray, own: np.ndarray) -> np.ndarray:
+    return kappas(people, own, weights).mean(0)
+
+
+@cache
+def kappa_of_people(raters: int, item: float, rater: float, judge: float) -> float:
+    "The mean kappa over 20,000 people, by their severity; each of 4,000 items."
+    rng = np.random.default_rng(0)
+    found = [draw_labels(rng, items=4000, raters=40, item=item, rater=rater, judge=judge) for _ in range(500)]
+    return float(np.mean([judge_with_people(people, np.ones((1, 4000)), own)[0] for people, own in found]))
+
+
+def kappa_items_alone(sample, seed: int):
+    people, own = sample
+    every = np.arange(len(own))
+    return estimate(lambda i, weights: judge_with_people(people, weights, own), every, n_boot=500, seed=seed)
+
+
+def alpha(ratings: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    return krippendorff_alpha(ratings, level="interval", weights=weights)
+
+
+def alpha_of_panels(*, items: int, raters: int, item: float, rater: float) -> float:
+    "Of many items and panels of so many raters: 1 less the disagreement observed, divided by that of any two ratings."
+    rest = 1 - item - rater
+    return 1 - (rater + rest) / (item + rest + rater * (1 - 1 / raters))
+
+
+CROSSED = [
+    {"items": items, "raters": raters, "item": item, "rater": rater}
+    for raters in (4, 5, 8, 10, 30)
+    for items, item, rater in ((20, 0.3, 0.0), (20, 0.05, 0.5), (200, 0.3, 0.1), (200, 0.05, 0.0), (200, 0.3, 0.5))
+]
+HOLES = [
+    {"items": items, "raters": raters, "item": item, "rater": rater, "design": design}
+    for items, raters, design in ((200, 9, "two each"), (60, 5, "two each"), (60, 8, "a part"), (60, 4, "a part"))
+    for item, rater in ((0.3, 0.0), (0.3, 0.1), (0.3, 0.5))
+]
+LABELS = [
+    {"items": items, "raters": raters, "item": 0.5, "rater": rater, "judge": judge}
+    for raters in (4, 5, 8, 10, 30)
+    for items, item, rater, judge in (
+        (30, 0.5, 0.0, 0.5),
+        (30, 0.5, 0.3, 0.5),
+        (200, 0.5, 0.1, 0.9),
+        (200, 0.5, 0.3, 0.2),
+    )
+]
+
+KINDS = [
+    Kind(
+        name="mean_over_raters",
+        about="A mean of people's ratings; raters and items are a sample.",
+        stages="agreement, panel, judge_study, score, duels",
+        settings=[
+            *CROSSED,
+            {"items": 1000, "raters": 8, "item": 0.2, "rater": 0.44},
+            *({"items": 50, "raters": r, "item": 0.3, "rater": 0.2, "cut": c} for r in (4, 8) for c in (0.0, 1.3)),
+            *HOLES,
+        ],
+        draw=draw_scores,
+        truth=mean_score,
+        interval=lambda sample, seed: mean_over_raters(*sample, share=set(sample[0]) <= {0.0, 1.0}),
+        methods={"items alone": items_alone},
+    ),
+    Kind(
+        name="mean_over_raters_cases",
+        about="A mean of people's ratings of items in cases; raters and cases are a sample.",
+        stages="agreement, panel, judge_study, score",
+        settings=[
+            {"cases": cases, "items": items, "raters": raters, "case": case, "item": 0.2, "rater": rater}
+            for cases, items in ((6, 10), (20, 5))
+            for raters in (4, 8)
+            for case, rater in ((0.3, 0.0), (0.3, 0.3))
+        ],
+        draw=draw_cases,
+        truth=mean_score,
+        interval=lambda sample, seed: mean_over_raters(*sample[:3], cases=sample[3]),
+    ),
+    Kind(
+        name="kappa_with_people",
+        about="Cohen's kappa of a judge with a person, on average over people; raters and items are a sample.",
+        stages="panel, judge_study",
+        settings=LABELS,
+        draw=draw_labels,
+        truth=lambda items, **setting: kappa_of_people(**{**setting, "raters": 0}),
+        interval=lambda sample, seed: two_way_jackknife(partial(judge_with_people, own=sample[1]), sample[0]),
+        methods={"items alone": kappa_items_alone},
+    ),
+    Kind(
+        name="alpha_over_raters",
+        about="Krippendorff's alpha of scores; raters and items are a sample.",
+        stages="agreement, panel",
+        settings=CROSSED,
+        draw=lambda rng, **setting: latent(rng, **setting).T,
+        truth=alpha_of_panels,
+        interval=lambda sample, seed: two_way_jackknife(alpha, sample),
+        methods={"items alone": lambda x, seed: estimate(alpha, x, axis=1, n_boot=500, seed=seed)},
+    ),
+]
