@@ -284,7 +284,7 @@ def test_duels_by_loops(verdicts):
     assert row["n"] == len(known) == row[["a_wins", "b_wins", "ties", "split"]].sum() and row["n_failed"] == len(
         verdicts
     ) - len(known)
-    s = duels.duel_strengths(j, n_boot=10, seed=1).set_index("model")
+    s = duels.duel_strengths(j).set_index("model")
     if not known:
         assert s["estimate"].isna().all()
     else:
@@ -307,8 +307,8 @@ def test_strength_intervals_draw_whole_cases():
         )
     ]
     by_item, by_case = (
-        duels.duel_strengths(j, n_boot=100, seed=1),
-        duels.duel_strengths(j, cases=case, n_boot=100, seed=1),
+        duels.duel_strengths(j),
+        duels.duel_strengths(j, cases=case),
     )
     assert by_case["n"].tolist() == [6, 6] and by_item["n"].tolist() == [60, 60]
     assert (by_case["ci_high"] - by_case["ci_low"])[0] > 1.5 * (by_item["ci_high"] - by_item["ci_low"])[0]
@@ -320,7 +320,7 @@ def test_axes_are_the_rubrics():
     axes = list(rubric("counselingbench/duel").axes)
     backwards = [x for axis in axes[::-1] for x in duel("q", "a", "b", "first", "second", axis=axis)]
     assert duels.duel_table(backwards)["axis"].tolist() == axes[::-1], "the rubric's order, not the alphabet's"
-    assert duels.duel_strengths(backwards, seed=1, n_boot=5)["axis"].drop_duplicates().tolist() == axes[::-1]
+    assert duels.duel_strengths(backwards)["axis"].drop_duplicates().tolist() == axes[::-1]
     assert {*rubric("counselingbench/error").labels} == {*load.ERRORS, "Abstain"}
 
 

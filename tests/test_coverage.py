@@ -8,7 +8,9 @@ from scipy.special import expit
 
 from mhbench.stats.abstention import risk_coverage_area
 from mhbench.stats.calibration import calibration_error
-from mhbench.stats.judge_error import bland_altman, corrected_over_cases, corrected_share
+from mhbench.stats.estimate import estimate
+from mhbench.stats.judge_error import bland_altman, corrected_share
+from mhbench.stats.resample import mean
 
 SAMPLES = 400
 LEAST = 0.92 * SAMPLES  # .95 less three standard errors
@@ -45,7 +47,7 @@ def test_the_limits_of_agreement(n, answers, alike):
         g, case = np.random.default_rng([5, k]), np.repeat(np.arange(n), answers)
         x = g.normal(60, 15, n * answers)
         d = 8 + 6 * (np.sqrt(alike) * g.normal(size=n)[case] + np.sqrt(1 - alike) * g.normal(size=n * answers))
-        b = bland_altman(x + d, x, clusters=case, seed=k, n_boot=2)
+        b = bland_altman(x + d, x, clusters=case, seed=k, n_boot=300)
         truth = [(b.bias, 8), (b.sd, 6), (b.high, 8 + 1.959964 * 6)]
         held += [e.ci_low <= t <= e.ci_high for e, t in truth]
     assert (held >= LEAST).all()
@@ -58,14 +60,18 @@ def test_the_corrected_share_counts_cases():
         said = np.where(good, g.random((cases, 5)) < chance[1], g.random((cases, 5)) > chance[2])
         return said.ravel(), good.ravel(), np.repeat(np.arange(cases), 5)
 
+    def rates(said, of, found, good, where, cases):
+        "The three rates, over cases or as if each answer were its own."
+        parts = [(said, of), (found[good], where[good]), (~found[~good], where[~good])]
+        each = {"share": True, "n_boot": 300, "seed": 1}
+        return [estimate(mean, x.astype(float), clusters=c if cases else None, **each) for x, c in parts]
+
     truth = simulated(200_000, np.random.default_rng(1))[1].mean()
     held = np.zeros(2)
     for k in range(SAMPLES):
         g = np.random.default_rng([8, k])
-        (said, _, cases), (found, good, labelled) = simulated(60, g), simulated(60, g)
-        ours = corrected_over_cases(said, cases, found, good, labelled)
-        counts = (~found & ~good).sum(), (~good).sum(), (found & good).sum(), good.sum()
-        plain = corrected_share(said.sum(), len(said), *counts)
+        (said, _, of), labelled = simulated(60, g), simulated(60, g)
+        ours, plain = (corrected_share(*rates(said, of, *labelled, cases)) for cases in (True, False))
         held += [e.ci_low <= truth <= e.ci_high for e in (ours, plain)]
     assert held[0] >= LEAST > held[1] + 0.01 * SAMPLES
     assert (ours.n, ours.n_clusters) == (300, 60) and ours.estimate == pytest.approx(plain.estimate)

@@ -64,8 +64,8 @@ def test_a_name_that_stands_twice_is_refused():
 
 
 def test_pairs_without_a_verdict_in_one_order_are_not_among_the_units():
-    found = position_bias(["first", "first", "tie", None], ["second", "first", "tie", "tie"], n=50, seed=1)
-    assert (found.consistency.units, found.consistency.n, found.first.units) == (3, 3, 3)
+    found = position_bias(["first", "first", "tie", None], ["second", "first", "tie", "tie"], n_boot=50, seed=1)
+    assert (found.consistency.n, found.consistency.n_clusters, found.first.n) == (3, 3, 3)
     assert found.consistency.estimate == pytest.approx(2 / 3)  # the first pair and the tie keep their winner
 
 

@@ -13,9 +13,8 @@ import pandas as pd
 
 from ..errors import refuse
 from .agreement import ABSTAIN
-from .consensus import interval_column
-from .estimate import Estimate
-from .resample import Interval, bootstrap, divide, group_codes, mean
+from .estimate import Estimate, estimate
+from .resample import divide, group_codes, mean
 from .tests import sign_flip_test
 
 # %% auto #0
@@ -87,20 +86,19 @@ class Bias(NamedTuple):
     annotator: str
     student: str
     kind: str  # self, family or other
-    difference: Interval
+    difference: Estimate
     peers: tuple[str, ...]
     left_out: int  # items without the annotator's or without any peer's score
     p: float  # by flipping the signs of the differences, of whole clusters (mhbench.stats.tests.sign_flip_test)
 
     def row(self) -> dict:
         "One row of a table."
-        difference = Estimate.from_interval(self.difference)
         return {
             "annotator": self.annotator,
             "student": self.student,
             "kind": self.kind,
-            **difference.row(),
-            "p_value": np.nan if np.isnan(difference.ci_low) else self.p,
+            **self.difference.row(),
+            "p_value": np.nan if np.isnan(self.difference.ci_low) else self.p,
             "n_peers": len(self.peers),
             "left_out": self.left_out,
         }
@@ -113,8 +111,12 @@ def _bias(
     lineages: Mapping[str, str],
     kinds: Sequence[str],
     function: str,
+    *,
+    clusters: Any = None,
     tests: int | None = None,
-    **kwargs,
+    n: int = 1000,
+    seed: int,
+    level: float = 0.95,
 ) -> list[Bias]:
     x = np.asarray(scores, float)
     if x.shape[:2] != (len(annotators), len(students)) or x.ndim != 3:
@@ -147,31 +149,18 @@ def _bias(
     if not found:
         return []
     d = np.column_stack(columns)
-    empty = [f[:2] for f, c in zip(found, columns) if np.isnan(c).all()]
+    empty = [f[:2] for f, c in zip(found, columns) if np.isnan(c).all() and f[2] != "other"]
     if empty:
         refuse(f"{function}: every pair must share at least one scored item with a peer; got none for {empty}")
-    all_of = bootstrap(mean, d, **kwargs)
-    units = group_codes(kwargs.get("clusters"), len(d), "clusters")
+    units = group_codes(clusters, len(d), "clusters")
     tests = len(found) if tests is None else tests
-
-    def tested(c: int) -> float:
-        has = ~np.isnan(d[:, c])
-        return sign_flip_test(d[has, c], units[has], tests=tests, seed=kwargs["seed"])
-
-    return [
-        Bias(
-            a,
-            s,
-            kind,
-            interval_column(all_of, c)._replace(
-                n=len(np.unique(units[~np.isnan(d[:, c])])), units=int((~np.isnan(d[:, c])).sum())
-            ),
-            peers,
-            int(np.isnan(d[:, c]).sum()),
-            tested(c),
-        )
-        for c, (a, s, kind, peers) in enumerate(found)
-    ]
+    out = []
+    for (a, s, kind, peers), c in zip(found, d.T):
+        has = ~np.isnan(c)
+        p = sign_flip_test(c[has], units[has], tests=tests, seed=seed) if has.any() else np.nan
+        difference = estimate(mean, c, clusters=clusters, n_boot=n, seed=seed, level=level)
+        out.append(Bias(a, s, kind, difference, peers, int((~has).sum()), p))
+    return out
 
 # %% ../../nbs/stats/05_bias.ipynb #9d22ee66
 def self_enhancement(
@@ -179,7 +168,7 @@ def self_enhancement(
     annotators: Sequence[str],  # A names
     students: Sequence[str],  # S names; one that is also an annotator's is that annotator
     lineages: Mapping[str, str],  # name to family
-    **kwargs,  # n, seed, clusters, level, method: as in bootstrap; tests: how many share the error, these if not given
+    **kwargs,  # clusters, seed, level, n (replicates); tests: how many share the error, these if not given
 ) -> list[Bias]:  # one for each annotator that is also a student
     """How much an annotator prefers its own answers, against annotators of other lineages.
 
@@ -209,15 +198,15 @@ def family_bias(
 class PositionBias(NamedTuple):
     "What the order of two answers does to a judge."
 
-    consistency: Interval  # share of pairs with the same winner, or a tie, in both orders
-    first: Interval  # preference for what is shown first, minus one half, in [-0.5, 0.5]
+    consistency: Estimate  # share of pairs with the same winner, or a tie, in both orders
+    first: Estimate  # preference for what is shown first, minus one half, in [-0.5, 0.5]
     left_out: int  # pairs without a verdict in one of the orders
 
 
 def position_bias(
     forward: Any,  # (N,) "first", "second", "tie" or None: verdicts with answer A shown first
     backward: Any,  # (N,) the same pairs with answer B shown first
-    **kwargs,  # n, seed, clusters, level, method: as in bootstrap
+    **settings: Any,  # n_boot, seed, clusters, level: as in estimate
 ) -> PositionBias:
     """How often a judge's choice between two answers survives their exchange."""
     x, y = np.asarray(forward, dtype=object), np.asarray(backward, dtype=object)
@@ -234,7 +223,6 @@ def position_bias(
     gone = np.isnan(a + b)
     if gone.all():
         refuse("position_bias: at least one pair must have a verdict in both orders; got none")
-    i = bootstrap(mean, np.where(gone[:, None], np.nan, np.column_stack([a + b == 1, (a + b) / 2 - 0.5])), **kwargs)
-    n = len(np.unique(group_codes(kwargs.get("clusters"), len(x), "clusters")[~gone]))
-    consistency, preference = (interval_column(i, k)._replace(n=n, units=int((~gone).sum())) for k in (0, 1))
-    return PositionBias(consistency, preference, int(gone.sum()))
+    both = np.where(gone, np.nan, a + b)
+    consistency = estimate(mean, np.where(gone, np.nan, both == 1), **settings, share=True)
+    return PositionBias(consistency, estimate(mean, both / 2 - 0.5, **settings), int(gone.sum()))

@@ -13,13 +13,12 @@ from scipy import stats
 from scipy.special import ndtri
 
 from ..errors import refuse
-from .estimate import Estimate, effective_n, estimate
-from .resample import mean
+from .estimate import Estimate, estimate
+from .resample import divide, mean
 
 # %% auto #0
-__all__ = ['EVEN_DIGITS', 'Limits', 'bland_altman', 'Calibrated', 'split_half_calibration', 'corrected_share', 'effective_counts',
-           'corrected_over_cases', 'LeftOut', 'leave_one_rater_out', 'Heaping', 'heaping', 'within_slope',
-           'length_effect']
+__all__ = ['EVEN_DIGITS', 'Limits', 'bland_altman', 'bias_slope', 'Calibrated', 'split_half_calibration', 'corrected_share',
+           'pass_rates', 'LeftOut', 'leave_one_rater_out', 'Heaping', 'heaping', 'within_slope', 'length_effect']
 
 # %% ../../nbs/stats/16_judge_error.ipynb #6e06b3b8
 def _both(judge: Any, people: Any, function: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -38,25 +37,31 @@ class Limits(NamedTuple):
     sd: Estimate  # of the differences
     low: Estimate  # lower limit of agreement
     high: Estimate  # upper limit
-    slope: Estimate  # points of difference a point of the mean score
 
 
-def _slope(y: np.ndarray, x: np.ndarray, *, weights: np.ndarray) -> np.ndarray:
-    "Of the difference on the mean of both."
-    d, m, n = y - x, (y + x) / 2, weights.sum(1)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        across = (weights @ (d * m)) / n - (weights @ d) * (weights @ m) / n**2
-        return across / np.maximum((weights @ m**2) / n - (weights @ m / n) ** 2, 1e-300)
+class _Spread(NamedTuple):
+    "A standard deviation over cases."
+
+    sd: float
+    df: float
+    with_mean: float  # its correlation with the mean, over cases
 
 
-def _worth(d: np.ndarray, of: np.ndarray) -> float:
-    "How many independent differences would have a mean as sure as that over cases."
-    k, n = int(of.max()) + 1, len(d)
-    if k == n or k < 2:
-        return float(k)
-    sums = np.bincount(of, d - d.mean(), k)
-    v = k / (k - 1) * float(sums @ sums) / n**2
-    return float(np.clip(d.var(ddof=1) / v, k, n)) if v > 0 else float(n)
+def _spread(d: np.ndarray, of: np.ndarray) -> _Spread:
+    size = np.bincount(of)
+    n, k, about = len(d), len(size), d - d.mean()
+    to_mean = np.bincount(of, about)
+    s2 = float(about @ about) / n + k / (k - 1) * float(to_mean @ to_mean) / n**2
+    to_s2 = np.bincount(of, about**2 - s2)
+    inside = about - (to_mean / size)[of]
+    within = (1 - float((1 / size).mean())) * float(inside @ inside) / max(n - k, 1)
+    between = float((to_mean / size).var(ddof=1))
+    normal = (between + within) ** 2 / (between**2 / (k - 1) + within**2 / max(n - k, 1))
+    worth = n**2 / float(size @ size)  # cases of one size
+    robust = 1.6 * s2**2 / (k / (k - 1) * float(to_s2 @ to_s2) / n**2) * worth / (worth + 8)
+    length = float(np.sqrt((to_mean @ to_mean) * (to_s2 @ to_s2)))
+    together = float(to_mean @ to_s2) / length if length > 0 else 0.0
+    return _Spread(float(np.sqrt(s2)), max(1.0, min(normal, robust)), together * k / (k + 10))
 
 # %% ../../nbs/stats/16_judge_error.ipynb #2681e3b5
 def bland_altman(
@@ -64,13 +69,11 @@ def bland_altman(
     people: Any,  # (N,) the mean of people's scores of the same answers
     *,
     clusters: Any = None,  # (N,)
-    n_boot: int = 1000,
-    seed: int,
-    level: float = 0.95,
+    **settings: Any,  # n_boot, seed and level, of `estimate`
 ) -> Limits:
     """Bias and limits of agreement of a judge with people.
 
-    Source: Bland and Altman 1986; 1999 (slope); Carkeet 2015 (exact intervals of the limits).
+    Source: Bland and Altman 1986; 2007 (several answers to a case); Zou 2013 (intervals of the limits).
     Raises: ValueError for fewer than three answers that both have scored.
     """
     y, x, there = _both(judge, people, "bland_altman")
@@ -78,23 +81,84 @@ def bland_altman(
         refuse(f"bland_altman: judge and people must share three answers or more; got {len(y)}")
     of = np.unique(np.arange(len(y)) if clusters is None else np.asarray(clusters)[there], return_inverse=True)[1]
     d, z = y - x, float(ndtri(0.975))
-    about: dict[str, Any] = {"n": len(y), "n_clusters": int(of.max()) + 1, "level": level}
-    bias, sd, worth = float(d.mean()), float(d.std(ddof=1)), _worth(d, of)
-    slope = estimate(_slope, y, x, clusters=of, n_boot=n_boot, seed=seed, level=level)
-    if about["n_clusters"] < 3 or sd == 0:
-        b, s, low, high = (Estimate.from_limits(v, **about) for v in (bias, sd, bias - z * sd, bias + z * sd))
-        return Limits(b, s, low, high, slope)
-    tails = np.array([(1 - level) / 2, (1 + level) / 2])
-    of_mean = bias + stats.t.ppf(tails, worth - 1) * sd / np.sqrt(worth)
-    of_sd = sd * np.sqrt((worth - 1) / stats.chi2.ppf(tails[::-1], worth - 1))
-    k = stats.nct.ppf(tails, worth - 1, z * np.sqrt(worth)) / np.sqrt(worth)
-    return Limits(
-        Estimate.from_limits(bias, *of_mean, **about, kind="t"),
-        Estimate.from_limits(sd, *of_sd, **about, kind="chi-square"),
-        Estimate.from_limits(bias - z * sd, *(bias - k[::-1] * sd), **about, kind="noncentral t"),
-        Estimate.from_limits(bias + z * sd, *(bias + k * sd), **about, kind="noncentral t"),
-        slope,
-    )
+    bias = estimate(mean, d, clusters=of, **settings)
+    about: dict[str, Any] = {"n": len(y), "n_clusters": bias.n_clusters, "level": bias.level}
+    if bias.n_clusters < 2 or np.ptp(d) == 0:
+        sd = float(d.std(ddof=1))
+        return Limits(
+            bias, *(Estimate.from_limits(v, **about) for v in (sd, bias.estimate - z * sd, bias.estimate + z * sd))
+        )
+    s = _spread(d, of)
+    tails = np.array([(1 + bias.level) / 2, (1 - bias.level) / 2])
+    of_sd = s.sd * np.sqrt(s.df / stats.chi2.ppf(tails, s.df))
+    sd = Estimate.from_limits(s.sd, *(of_sd if bias.ci_low < bias.ci_high else ()), **about, kind="chi-square")
+
+    def limit(sign: int) -> Estimate:
+        at, a = bias.estimate + sign * z * s.sd, np.array([bias.ci_low, bias.ci_high]) - bias.estimate
+        b = sign * z * (of_sd[::sign] - s.sd)
+        low, high = at + np.array([-1, 1]) * np.sqrt(a**2 + b**2 + 2 * sign * s.with_mean * a * b)
+        return Estimate.from_limits(at, low, high, **about, kind="MOVER")
+
+    return Limits(bias, sd, limit(-1), limit(1))
+
+# %% ../../nbs/stats/16_judge_error.ipynb #846b80f4
+def _severity_removed(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    "Scores (R, N) without what raters add to all answers, and the residuals of answers and raters adding up."
+    has = ~np.isnan(x)
+    filled, raters, answers = np.where(has, x, 0.0), has.sum(1, keepdims=True), has.sum(0)
+    severity = np.zeros((len(x), 1))
+    for _ in range(200):
+        level = divide((filled - severity * has).sum(0), answers)
+        moved = divide(np.where(has, x - np.nan_to_num(level), 0.0).sum(1, keepdims=True), raters)
+        moved = np.nan_to_num(moved - np.nanmean(moved))
+        if np.abs(moved - severity).max() < 1e-9:
+            break
+        severity = moved
+    return level, np.where(has, x - level - severity, 0.0)
+
+
+def _fieller(a: np.ndarray, b: np.ndarray, level: float) -> tuple[float, float]:
+    "Limits of the ratio of two numbers by their jackknife values, the first of these with nothing left out."
+    k, t = len(a) - 1, stats.t.ppf(0.5 + level / 2, len(a) - 2)
+    (vaa, vab), (_, vbb) = (k - 1) ** 2 / k * np.cov(a[1:], b[1:])
+    square, middle = b[0] ** 2 - t**2 * vbb, a[0] * b[0] - t**2 * vab
+    root = middle**2 - square * (a[0] ** 2 - t**2 * vaa)
+    if square <= 0 or root < 0:
+        return np.nan, np.nan
+    return (middle - np.sqrt(root)) / square, (middle + np.sqrt(root)) / square
+
+# %% ../../nbs/stats/16_judge_error.ipynb #715306f2
+def bias_slope(
+    judge: Any,  # (N,) scores; NaN where there is none
+    people: Any,  # (R, N) people's; NaN where a rater did not score
+    *,
+    clusters: Any = None,  # (N,)
+    level: float = 0.95,
+) -> Estimate:  # points of bias a point of the true score; without an estimate where no answer has two raters
+    """How a judge's bias changes with the true score, the raters' errors taken out.
+
+    Source: Fuller 1987, section 1.2 (errors in variables); Fieller 1954 (interval).
+    """
+    y, x = np.asarray(judge, float), np.asarray(people, float)
+    use = ~np.isnan(y) & (~np.isnan(x)).any(0)
+    labels = np.arange(len(y)) if clusters is None else np.asarray(clusters)
+    of, cases = np.unique(labels[use], return_inverse=True)[1], len(set(labels[use].tolist()))
+    y, x = y[use], x[:, use]
+    has = ~np.isnan(x)
+    free = has.sum() - use.sum() - has.any(1).sum() + 1
+    about: dict[str, Any] = {"n": int(use.sum()), "n_clusters": cases, "level": level}
+    if cases < 3 or free < 1:
+        return Estimate.from_limits(np.nan, **about)
+    w, residual = _severity_removed(x)
+    d, r = y - w, has.sum(0)
+    w, d = w - w.mean(), d - d.mean()
+    parts = [np.ones(len(y)), d, w, d * w, w**2, (residual**2).sum(0), r - 1, 1 / r]
+    sums = np.stack([np.bincount(of, p) for p in parts])  # (8, cases)
+    n, d_, w_, dw, ww, ss, df, inverse = np.column_stack([sums.sum(1), sums.sum(1, keepdims=True) - sums])
+    noise = ss / np.maximum(df * free / (r - 1).sum(), 1e-9) * inverse / n
+    top, bottom = (dw - d_ * w_ / n) / (n - 1) + noise, (ww - w_**2 / n) / (n - 1) - noise
+    value = top[0] / bottom[0] if bottom[0] > 0 else np.nan
+    return Estimate.from_limits(value, *_fieller(top, bottom, level), **about, kind="Fieller")
 
 # %% ../../nbs/stats/16_judge_error.ipynb #3d9d02f6
 class Calibrated(NamedTuple):
@@ -136,85 +200,78 @@ def split_half_calibration(
     return Calibrated(intercept, slope, *parts)
 
 # %% ../../nbs/stats/16_judge_error.ipynb #0479677f
-def corrected_share(
-    n_positive: float,  # answers that the judge calls correct,
-    n: float,  # of so many without people's labels
-    right_negative: float,  # answers that people call wrong, and the judge too,
-    m0: float,  # of so many that people call wrong
-    right_positive: float,  # answers that people call correct, and the judge too,
-    m1: float,  # of so many that people call correct
-    level: float = 0.95,
-) -> Estimate:  # of the share that is correct, in [0, 1]
-    """The bias-corrected share of correct answers, with an interval that carries the judge's error rates. Counts are of
-    independent answers, or effective ones.
+_SHARES = np.linspace(0, 1, 10_001)
 
-    Source: Rogan and Gladen 1978 (estimate); Lee et al. 2025, How to Correctly Report LLM-as-a-Judge Evaluations
-    (interval).
-    Raises: ValueError for counts that do not fit, or a judge that is no better than a coin (q0 + q1 <= 1).
+
+def corrected_share(
+    judged: Estimate,  # the share that the judge calls correct, among answers without people's labels
+    q1: Estimate,  # of the answers that people call correct, the share that the judge does, too
+    q0: Estimate,  # of the answers that people call wrong, the share that the judge does, too
+) -> Estimate:  # of the share that is correct, in [0, 1]
+    """The bias-corrected share of correct answers, with an interval that carries the judge's error rates.
+
+    Source: Rogan and Gladen 1978 (estimate); Lee et al. 2025, How to Correctly Report LLM-as-a-Judge Evaluations;
+    Fieller 1954, Zou and Donner 2008 (interval).
+    Raises: ValueError for a judge that is no better than a coin (q0 + q1 <= 1).
     """
-    counts = ((n_positive, n), (right_negative, m0), (right_positive, m1))
-    if any(not 0 <= k <= total or total <= 0 for k, total in counts):
-        refuse(f"corrected_share: counts must be between 0 and their total, and totals above 0; got {counts}")
-    p, q0, q1 = n_positive / n, right_negative / m0, right_positive / m1
-    if q0 + q1 <= 1:
-        rule, got = "be better than a coin: q0 + q1 above 1", f"q0 = {q0:.3f}, q1 = {q1:.3f}"
+    p, found, spared = judged.estimate, q1.estimate, 1 - q0.estimate
+    if not found > spared:
+        rule, got = "be better than a coin: q0 + q1 above 1", f"q0 = {q0.estimate:.3f}, q1 = {found:.3f}"
         refuse(
             f"corrected_share: the judge must {rule}; got {got}; report people's labels alone, or take another judge"
         )
-    z = float(ndtri(0.5 + level / 2))
-    theta = (p + q0 - 1) / (q0 + q1 - 1)
-    p_, q0_, q1_ = (
-        (n_positive + z * z / 2) / (n + z * z),
-        (right_negative + 1) / (m0 + 2),
-        (right_positive + 1) / (m1 + 2),
+    value = float(np.clip((p - spared) / (found - spared), 0, 1))
+    about: dict[str, Any] = {"n": judged.n, "n_clusters": judged.n_clusters, "level": judged.level}
+    s, rates = _SHARES, (judged, q1, q0)
+    if any(np.isnan(e.ci_low) for e in rates):
+        few = next((e.kind for e in rates if e.kind == "few"), "none")
+        return Estimate.from_limits(value, **about)._replace(kind=few)
+    g = p - s * found - (1 - s) * spared
+    down = np.sqrt(
+        (p - judged.ci_low) ** 2 + (s * (q1.ci_high - found)) ** 2 + ((1 - s) * (q0.estimate - q0.ci_low)) ** 2
     )
-    value, better = float(np.clip(theta, 0, 1)), q0_ + q1_ - 1
-    if better < 1e-9:  # with so few labels it may be a coin, of which no share follows
-        return Estimate.from_limits(value, 0.0, 1.0, n=int(n), level=level, kind="corrected")
-    t = (p_ + q0_ - 1) / better
-    v0, v1 = q0_ * (1 - q0_) / (m0 + 2), q1_ * (1 - q1_) / (m1 + 2)
-    moved = t + 2 * z * z * (t * v1 - (1 - t) * v0)
-    half = z * np.sqrt(p_ * (1 - p_) / (n + z * z) + (1 - t) ** 2 * v0 + t**2 * v1) / better
-    low, high = (float(np.clip(v, 0, 1)) for v in (moved - half, moved + half))
-    return Estimate.from_limits(value, low, high, n=int(n), level=level, kind="corrected")
+    up = np.sqrt(
+        (judged.ci_high - p) ** 2 + (s * (found - q1.ci_low)) ** 2 + ((1 - s) * (q0.ci_high - q0.estimate)) ** 2
+    )
+    possible = s[(g - down <= 0) & (g + up >= 0)]
+    if not len(possible):  # the judge calls more correct, or less, than its rates on people's labels allow
+        return Estimate.from_limits(value, **about)
+    return Estimate.from_limits(value, possible[0], possible[-1], **about, kind="Fieller")
 
-# %% ../../nbs/stats/16_judge_error.ipynb #13aa5589
-def effective_counts(
-    x: Any,  # (N,) 1 or 0, one or more
-    clusters: Any,  # (N,) which case each belongs to
-    level: float = 0.95,
-) -> tuple[float, float]:  # successes and trials, not whole
-    "As many independent trials as tell what these tell of their share, and the successes among them."
-    y, of = np.asarray(x, float), np.unique(np.asarray(clusters), return_inverse=True)[1]
-    n, k, p = len(y), int(of.max()) + 1, float(y.mean())
-    sums = np.bincount(of, y - p, k)
-    v = k / max(k - 1, 1) * float(sums @ sums) / n**2
-    worth = float(k) if v <= 1e-15 or k < 2 else min(effective_n(p, v, k, level), float(n))
-    return p * worth, worth
+# %% ../../nbs/stats/16_judge_error.ipynb #4edce856
+def _pull(said: np.ndarray, which: np.ndarray, of: np.ndarray) -> np.ndarray:
+    "What each case adds to the error of a rate."
+    return np.bincount(of[which], said[which] - said[which].mean(), of.max() + 1) / which.sum()
 
-# %% ../../nbs/stats/16_judge_error.ipynb #1a67aa41
-def corrected_over_cases(
-    judged: Any,  # (N,) bool: the judge calls it correct; without people's labels
-    cases: Any,  # (N,)
-    found: Any,  # (M,) bool: the judge calls it correct; with people's labels
-    good: Any,  # (M,) bool: people call it correct
-    labelled_cases: Any,  # (M,)
-    level: float = 0.95,
-) -> Estimate:
-    """The corrected share where answers share cases: each of the three rates counts with its effective number.
 
-    Source: as `corrected_share`; Rao and Scott 1992 (counts over their design effect).
-    Raises: ValueError as `corrected_share`, and where people call none correct, or none wrong.
+def pass_rates(
+    said: Any,  # (N,) bool: the judge calls it correct
+    good: Any,  # (N,) bool: people call it correct
+    own: Any,  # (N,) bool: the judge's own answer, or its family's
+    clusters: Any,  # (N,)
+    **settings: Any,  # n_boot, seed and level, of `estimate`
+) -> dict[str, Estimate]:  # "wrong" and "right": the pass rate of own answers less that of others', by people's label
+    """How much more often a judge passes its own answers than others' that people labelled alike.
+
+    Source: Zou and Donner 2008 (interval); equal rates given the truth: Hardt, Price and Srebro 2016.
     """
-    said, right, of = np.asarray(found, bool), np.asarray(good, bool), np.asarray(labelled_cases)
-    if right.all() or not right.any():
-        refuse(
-            f"corrected_over_cases: good must hold correct and wrong answers; got {right.sum()} of {len(right)} correct"
-        )
-    negative = effective_counts(~said[~right], of[~right], level)
-    positive = effective_counts(said[right], of[right], level)
-    e = corrected_share(*effective_counts(judged, cases, level), *negative, *positive, level)
-    return e._replace(n=len(np.asarray(judged)), n_clusters=len(set(np.asarray(cases).tolist())))
+    x, mine = np.asarray(said, float), np.asarray(own, bool)
+    of = np.unique(np.asarray(clusters), return_inverse=True)[1]
+    out = {}
+    for name, these in (("wrong", ~np.asarray(good, bool)), ("right", np.asarray(good, bool))):
+        sides = [these & mine, these & ~mine]
+        a, b = (estimate(mean, x[s], clusters=of[s], share=True, **settings) for s in sides)
+        about: dict[str, Any] = {"n": int(these.sum()), "n_clusters": min(a.n_clusters, b.n_clusters), "level": a.level}
+        if not (a.n and b.n):
+            out[name] = Estimate.from_limits(np.nan, **about)
+            continue
+        u, v = (_pull(x, s, of) for s in sides)
+        r = float(np.nan_to_num(divide(u @ v, np.sqrt((u @ u) * (v @ v)))))
+        down, up = (a.estimate - a.ci_low, b.ci_high - b.estimate), (a.ci_high - a.estimate, b.estimate - b.ci_low)
+        ends = [np.sqrt(f**2 + g**2 - 2 * r * f * g) for f, g in (down, up)]
+        d = a.estimate - b.estimate
+        out[name] = Estimate.from_limits(d, d - ends[0], d + ends[1], **about, kind="MOVER")
+    return out
 
 # %% ../../nbs/stats/16_judge_error.ipynb #e289ea06
 class LeftOut(NamedTuple):
@@ -292,33 +349,39 @@ def within_slope(
     x: Any,  # (N,) what may affect them; NaN: unknown
     items: Any,  # (N,) which item is answered
     *,
-    n_boot: int = 1000,
-    seed: int,
     level: float = 0.95,
 ) -> Estimate:  # points a unit of x
-    "The slope of the score on x among the answers to one item, over all items."
+    """The slope of the score on x among the answers to one item, over all items.
+
+    Source: Bell and McCaffrey 2002 (leaving clusters out); Carter, Schnepel and Steigerwald 2017 (effective clusters).
+    """
     y, x, of = np.asarray(scores, float), np.asarray(x, float), np.asarray(items)
     there = ~np.isnan(y) & ~np.isnan(x)
     y, x, of = y[there], x[there], np.unique(of[there], return_inverse=True)[1]
-    size = np.bincount(of) if len(of) else np.zeros(0)
-    x_, y_ = (v - (np.bincount(of, v) / size)[of] if len(of) else v for v in (x, y))
-    if not len(x_) or not (np.abs(x_) > 0).any():
+    size = np.bincount(of)
+    x_, y_ = (v - (divide(np.bincount(of, v), size))[of] for v in (x, y))
+    square, product = np.bincount(of, x_**2), np.bincount(of, x_ * y_)
+    varies = square > 1e-12
+    square, product, k = square[varies], product[varies], int(varies.sum())
+    if not k:
         return Estimate.from_limits(np.nan, n=0, level=level)
-
-    def slope(x, y, *, weights):
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return (weights @ (x * y)) / (weights @ x**2)
-
-    several = (size > 1)[of]
-    return estimate(slope, x_[several], y_[several], clusters=of[several], n_boot=n_boot, seed=seed, level=level)
+    about: dict[str, Any] = {"n": int(size[np.flatnonzero(varies)].sum()), "n_clusters": k, "level": level}
+    slope = float(product.sum() / square.sum())
+    df = float(square.sum() ** 2 / (square**2).sum()) - 1
+    if k < 3 or df < 1:
+        return Estimate.from_limits(slope, **about)
+    without = (product.sum() - product) / (square.sum() - square)
+    half = stats.t.ppf(0.5 + level / 2, df) * np.sqrt((k - 1) / k * ((without - slope) ** 2).sum())
+    return Estimate.from_limits(slope, slope - half, slope + half, **about, kind="jackknife t")
 
 # %% ../../nbs/stats/16_judge_error.ipynb #225e935d
 def length_effect(
     scores: Any,  # (N,)
     words: Any,  # (N,) how long each answer is; an empty one is left out
     items: Any,  # (N,) which item it answers
-    **settings: Any,  # n_boot, seed, level
+    *,
+    level: float = 0.95,
 ) -> Estimate:  # points a doubling, within items
     "The slope of the score on the logarithm of the length, within items."
     n = np.asarray(words, float)
-    return within_slope(scores, np.where(n >= 1, np.log2(np.maximum(n, 1)), np.nan), items, **settings)
+    return within_slope(scores, np.where(n >= 1, np.log2(np.maximum(n, 1)), np.nan), items, level=level)

@@ -9,15 +9,17 @@ from itertools import permutations, product
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import stats
 from scipy.optimize import minimize
 from scipy.sparse.csgraph import NegativeCycleError, bellman_ford
-from scipy.special import expit, softmax
+from scipy.special import expit, logit, ndtri, softmax
 
 from ..errors import refuse
+from .estimate import Estimate, fewest_clusters
 
 # %% auto #0
 __all__ = ['score_matrix', 'pairwise_wins', 'pairwise_ties', 'Strengths', 'strongly_connected', 'bradley_terry',
-           'bradley_terry_of_each', 'plackett_luce']
+           'bradley_terry_of_each', 'worth_estimates', 'plackett_luce']
 
 # %% ../../nbs/stats/07_preference.ipynb #7faf4572
 def score_matrix(scores: Any, function: str) -> np.ndarray:
@@ -111,6 +113,29 @@ def _refuse_runaway_ties(wins: np.ndarray, ties: np.ndarray, penalty: float, fun
     )
 
 # %% ../../nbs/stats/07_preference.ipynb #95d2a1af
+def _features(k: int, modelled: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    "Of the outcomes of each pair (P, O, F): i wins, j wins, and a tie where it is modelled; and the pairs' options."
+    i, j = np.triu_indices(k, 1)
+    x, p = np.zeros((len(i), 2 + modelled, k + modelled)), np.arange(len(i))
+    x[p, 0, i] = x[p, 1, j] = 0.5
+    x[p, 0, j] = x[p, 1, i] = -0.5
+    if modelled:
+        x[p, 2, k] = 1
+    return x, i, j
+
+
+def _penalties(k: int, modelled: int, penalty: float) -> tuple[np.ndarray, np.ndarray]:
+    "The ridge on log worths, and what fixes their sum; (F, F) each."
+    only_betas = np.diag(np.r_[np.ones(k), np.zeros(modelled)])
+    return 2 * penalty * only_betas, only_betas @ np.ones((k + modelled,) * 2) @ only_betas / k
+
+
+def _curvature(x: np.ndarray, total: np.ndarray, q: np.ndarray) -> np.ndarray:
+    "Second derivatives of the negative log-likelihood, (F, F); q (P, O) are the outcomes' probabilities."
+    m = np.einsum("po,pof->pf", q, x)
+    return np.einsum("po,pof,pog->fg", total * q, x, x) - np.einsum("pf,pg->fg", total * m, m)
+
+
 def _newton(
     x: np.ndarray,  # (P, O, F) features of the outcomes of each pair
     n: np.ndarray,  # (P, O) counts
@@ -129,9 +154,7 @@ def _newton(
         g = np.einsum("po,pof->f", total * q - n, x) + ridge @ b
         if np.abs(g).max() < 1e-10 * max(1.0, n.sum()):
             return b, float(value(b))
-        m = np.einsum("po,pof->pf", q, x)
-        h = np.einsum("po,pof,pog->fg", total * q, x, x) - np.einsum("pf,pg->fg", total * m, m) + ridge + gauge
-        step, s = np.linalg.solve(h, g), 1.0
+        step, s = np.linalg.solve(_curvature(x, total, q) + ridge + gauge, g), 1.0
         while value(b - s * step) > value(b) + 1e-12 * abs(value(b)) and s > 1e-10:
             s /= 2
         b = b - s * step
@@ -164,19 +187,9 @@ def bradley_terry(
     _refuse_infinite((w + t > 0) & off, penalty, f)
     if modelled:
         _refuse_runaway_ties((w > 0) & off, (t > 0) & off, penalty, f)
-    i, j = np.triu_indices(k, 1)
-    x, p = np.zeros((len(i), 2 + modelled, k + modelled)), np.arange(len(i))  # outcomes: i wins, j wins, tie
-    x[p, 0, i] = x[p, 1, j] = 0.5
-    x[p, 0, j] = x[p, 1, i] = -0.5
-    if modelled:
-        x[p, 2, k] = 1
-    only_betas = np.diag(np.r_[np.ones(k), np.zeros(modelled)])
-    b, nll = _newton(
-        x,
-        np.stack([w[i, j], w[j, i], t[i, j]][: 2 + modelled], 1),
-        2 * penalty * only_betas,
-        only_betas @ np.ones((k + modelled,) * 2) @ only_betas / k,
-    )
+    x, i, j = _features(k, modelled)
+    counts = np.stack([w[i, j], w[j, i], t[i, j]][: 2 + modelled], 1)
+    b, nll = _newton(x, counts, *_penalties(k, modelled, penalty))
     betas = b[:k] - b[:k].mean()
     return Strengths(softmax(betas), betas, nll, float(b[k]) if modelled else None)
 
@@ -219,6 +232,67 @@ def bradley_terry_of_each(
             step[worse] /= 2
         b = b - step
     refuse("bradley_terry_of_each: Newton's method must end within 100 steps; raise penalty", error=RuntimeError)
+
+# %% ../../nbs/stats/07_preference.ipynb #2128b192
+def _of_logits(probs: np.ndarray, n_more: int) -> np.ndarray:
+    "Derivatives of the logit of each probability by the log worths, and by what else was fitted."
+    k = len(probs)
+    rest = np.where(np.eye(k, dtype=bool), 0.0, probs) / (1 - probs)[:, None]
+    return np.hstack([np.eye(k) - rest, np.zeros((k, n_more))])
+
+
+def _half_widths(wins: np.ndarray, ties: np.ndarray, fit: Strengths, penalty: float, level: float) -> np.ndarray:
+    "Of the logits of the worths; wins and ties (G, K, K) of each case."
+    k, modelled, cases = wins.shape[1], int(fit.tie is not None), len(wins)
+    x, i, j = _features(k, modelled)
+    q = softmax(x @ np.r_[fit.betas, [fit.tie] * modelled], axis=1)
+    counts = np.stack([wins[:, i, j], wins[:, j, i], ties[:, i, j]][: 2 + modelled], 2)  # (G, P, O)
+    total = counts.sum(2, keepdims=True)
+    inverse = np.linalg.inv(_curvature(x, total.sum(0), q) + sum(_penalties(k, modelled, penalty)))
+    to_logits = _of_logits(fit.probs, modelled) @ inverse
+    scores = np.einsum("gpo,pof->gf", counts - total * q, x) @ to_logits.T
+    sandwich = cases / (cases - 1) * (scores**2).sum(0)
+    model = (to_logits * _of_logits(fit.probs, modelled)).sum(1)
+    tail = 0.5 + level / 2
+    return np.maximum(ndtri(tail) * np.sqrt(model), stats.t.ppf(tail, cases - 1) * np.sqrt(sandwich))
+
+# %% ../../nbs/stats/07_preference.ipynb #9ae9faaa
+def worth_estimates(
+    wins: np.ndarray,  # (U, K, K), [u, i, j] = times i beat j on question u
+    ties: np.ndarray,  # (U, K, K), symmetric
+    *,
+    clusters: np.ndarray | None = None,  # (U,) labels of the questions' cases; None: each by itself
+    penalty: float = 0.1,  # on the sum of squared log worths
+    level: float = 0.95,
+) -> list[Estimate]:  # K worths; without an estimate for a contestant that never met another
+    """Bradley-Terry worths from duels on many questions, with intervals over questions or their cases.
+
+    Source: Bradley and Terry 1952; ties: Davidson 1970; Huber 1967; Cameron and Miller 2015 (variance).
+    Raises: ValueError where penalty is 0 and a worth is not finite.
+    """
+    w, t = np.asarray(wins, float), np.asarray(ties, float)
+    met = (w + w.swapaxes(1, 2) + t).any((1, 2))
+    of = np.unique(np.arange(len(w)) if clusters is None else np.asarray(clusters), return_inverse=True)[1][met]
+    of = np.unique(of, return_inverse=True)[1]
+    cases, there = int(of.max(initial=-1)) + 1, (w + w.swapaxes(1, 2) + t).any((0, 1))
+    out = [Estimate.from_limits(np.nan, n=0, level=level)] * w.shape[1]
+    if there.sum() < 2:
+        return out
+    each = (np.arange(cases)[:, None] == of).astype(float)
+    w, t = (np.tensordot(each, z[met][:, there][:, :, there], 1) for z in (w, t))
+    about = {"n": cases, "level": level}
+    fit, low, high = None, np.full(int(there.sum()), np.nan), np.full(int(there.sum()), np.nan)
+    if w.any():
+        fit = bradley_terry(w.sum(0), t.sum(0) if t.any() else None, penalty=penalty)
+    if fit is not None and cases >= fewest_clusters(level):
+        half = _half_widths(w, t, fit, penalty, level)
+        low, high = expit(logit(fit.probs) - half), expit(logit(fit.probs) + half)
+    worths = np.full(len(low), 1 / len(low)) if fit is None else fit.probs
+    few = "few" if fit is not None and cases < fewest_clusters(level) else "none"
+    for at, p, l, h in zip(np.flatnonzero(there), worths, low, high):
+        e = Estimate.from_limits(p, l, h, **about, kind="sandwich")
+        out[at] = e._replace(kind=few) if np.isnan(e.ci_low) else e
+    return out
 
 # %% ../../nbs/stats/07_preference.ipynb #4626f89b
 def _orders(row: np.ndarray, limit: int = 5040) -> tuple[list[list[int]], int, int]:

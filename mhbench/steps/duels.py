@@ -15,10 +15,7 @@ import pandas as pd
 
 from ..records.draw import draw_items
 from ..records.schema import Item, Judgment, Response
-from ..stats.consensus import interval_column
-from ..stats.estimate import Estimate
-from ..stats.preference import bradley_terry
-from ..stats.resample import Interval, bootstrap
+from ..stats.preference import worth_estimates
 from .jury import outcomes
 from .score import READ, score_responses, what_became
 
@@ -126,34 +123,17 @@ def duel_table(
     return pd.DataFrame(rows, columns=["judge", "axis", "a", "b", "n", "a_wins", "b_wins", "ties", "split", "n_failed"])
 
 # %% ../../nbs/steps/09_duels.ipynb #c086b09e
-def _worths(
-    wins: np.ndarray, ties: np.ndarray, penalty: float
-) -> np.ndarray:  # (K,), NaN for a contestant without a duel
-    there = (wins + wins.T + ties).any(1)
-    out = np.full(len(wins), np.nan)
-    w, t = wins[np.ix_(there, there)], ties[np.ix_(there, there)]
-    if len(w) < 2:
-        return out
-    out[there] = 1 / len(w)
-    if w.any():
-        out[there] = bradley_terry(w, t if t.any() else None, penalty=penalty).probs
-    return out
-
-# %% ../../nbs/steps/09_duels.ipynb #bc3f9285
 def duel_strengths(
     judgments: Iterable[Judgment],  # of kind pairwise, both orders
     *,
     penalty: float = 0.1,  # on the sum of squared log worths
     cases: Mapping[str, Any] | None = None,  # item_id -> what is drawn whole; None: the item
-    n_boot: int = 200,
-    seed: int,
     level: float = 0.95,
 ) -> pd.DataFrame:  # one row a judge, axis and contestant
-    """Bradley-Terry worths of the contestants on each axis, with bootstrap intervals over questions.
+    """Bradley-Terry worths of the contestants on each axis, with intervals over questions or their cases.
 
     Columns: judge, axis, model, n and n_clusters (questions or cases: what was drawn), n_duels (with both orders),
-    n_decided (of them, neither tied nor split), estimate (the worth), ci_low, ci_high, interval, level,
-    undefined (replicates without the contestant).
+    n_decided (of them, neither tied nor split), estimate (the worth), ci_low, ci_high, interval, level.
     Source: Bradley and Terry 1952; ties: Davidson 1970.
     Raises: ValueError where penalty is 0 and a worth is not finite.
     """
@@ -172,25 +152,9 @@ def duel_strengths(
         drawn = np.array([str(cases[u.partition("/")[2]]) if cases is not None else u for u in unit], object)
         decided = wins.sum((0, 2)) + wins.sum((0, 1))
         duels = decided + ties.sum((0, 2))
-        worths = _strength_interval(wins, ties, penalty, drawn, n_boot, seed, level) if len(unit) else None
-        for k, m in enumerate(names):
-            worth = Estimate.from_limits(np.nan, n=0, level=level)
-            if worths is not None:
-                worth = Estimate.from_interval(interval_column(worths, k), n=worths.n)
-            counts = {"n_duels": int(duels[k]), "n_decided": int(decided[k]), "undefined": worth.undefined}
+        worths = worth_estimates(wins, ties, clusters=drawn, penalty=penalty, level=level)
+        for k, (m, worth) in enumerate(zip(names, worths, strict=True)):
+            counts = {"n_duels": int(duels[k]), "n_decided": int(decided[k])}
             rows.append({"judge": judge, "axis": axis, "model": m} | counts | worth.row())
     columns = ["judge", "axis", "model", "n", "n_clusters", "n_duels", "n_decided"]
-    return pd.DataFrame(rows, columns=[*columns, "estimate", "ci_low", "ci_high", "interval", "level", "undefined"])
-
-# %% ../../nbs/steps/09_duels.ipynb #57b4a169
-def _strength_interval(wins, ties, penalty, drawn, n_boot, seed, level) -> Interval:
-    "Worths on all questions and on each draw of them; replicates of the same counts are fitted once."
-
-    def worths(wins, ties, *, weights):
-        w, t = (np.einsum("bu,uij->bij", weights, x) for x in (wins, ties))
-        flat, back = np.unique(np.concatenate([w, t], 1).reshape(len(w), -1), axis=0, return_inverse=True)
-        k = wins.shape[1]
-        fits = np.array([_worths(won, tied, penalty) for won, tied in flat.reshape(len(flat), 2, k, k)])
-        return fits[back.ravel()]
-
-    return bootstrap(worths, wins, ties, clusters=drawn, n=n_boot, seed=seed, level=level)
+    return pd.DataFrame(rows, columns=[*columns, "estimate", "ci_low", "ci_high", "interval", "level"])

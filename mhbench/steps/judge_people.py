@@ -13,7 +13,13 @@ import pandas as pd
 
 from ..records.schema import Rating
 from ..stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate, proportion
-from ..stats.judge_error import bland_altman, corrected_over_cases, leave_one_rater_out, split_half_calibration
+from mhbench.stats.judge_error import (
+    bias_slope,
+    bland_altman,
+    corrected_share,
+    leave_one_rater_out,
+    split_half_calibration,
+)
 from ..stats.resample import mean
 
 # %% auto #0
@@ -45,17 +51,30 @@ def _compared(g: pd.DataFrame, rated: pd.DataFrame) -> tuple[pd.DataFrame, np.nd
     return one.assign(people=both.mean(axis=1).to_numpy()), both.to_numpy(float).T
 
 # %% ../../nbs/steps/26_judge_people.ipynb #34fa266f
-def _scores(one: pd.DataFrame, settings: dict) -> list[tuple[str, Estimate, str]]:
+def _among_people(people: np.ndarray, clusters: np.ndarray, settings: dict) -> list[tuple[str, Estimate, str]]:
+    "Limits of agreement of one rater with the mean of the others, every rater in turn."
+    has = ~np.isnan(people)
+    total, n = np.nansum(people, axis=0), has.sum(0)
+    others = np.where(has & (n > 1), (total - people) / np.maximum(n - 1, 1), np.nan)
+    own, rest = people.ravel(), others.ravel()
+    if (~np.isnan(rest)).sum() < 3:
+        return []
+    b = bland_altman(own, rest, clusters=np.tile(clusters, len(people)), **settings)
+    what = "one rater against the mean of the others"
+    return [("people's own lower limit", b.low, what), ("people's own upper limit", b.high, what)]
+
+
+def _scores(one: pd.DataFrame, people: np.ndarray, settings: dict) -> list[tuple[str, Estimate, str]]:
     clusters = one["cluster"].to_numpy()
     both = one["points"].notna() & one["people"].notna()
     rows: list[tuple[str, Estimate, str]] = []
     if both.sum() >= 3:
         b = bland_altman(one["points"], one["people"], clusters=clusters, **settings)
+        slope = bias_slope(one["points"], people, clusters=clusters, level=settings["level"])
         rows += [("bias", b.bias, "points above people's mean"), ("lower limit of agreement", b.low, "of one answer")]
-        rows += [
-            ("upper limit of agreement", b.high, "of one answer"),
-            ("slope of the bias", b.slope, "points a point"),
-        ]
+        rows += [("upper limit of agreement", b.high, "of one answer"), *_among_people(people, clusters, settings)]
+        told = "points a point of the true score, raters' errors taken out; 0: the bias is the same for all"
+        rows.append(("slope of the bias", slope, told if slope.n and slope.estimate == slope.estimate else _ONE_RATER))
     if one.loc[both, "cluster"].nunique() >= 6:
         c = split_half_calibration(one["points"], one["people"], clusters=clusters, **settings)
         line = f"line {c.intercept:.1f} + {c.slope:.2f} x, fitted on the other half"
@@ -63,10 +82,16 @@ def _scores(one: pd.DataFrame, settings: dict) -> list[tuple[str, Estimate, str]
     return rows
 
 
+_ONE_RATER = "it takes two raters an answer: with one, nobody knows what is error"
+
+
 def _share(x: np.ndarray, cases: np.ndarray, settings: dict) -> Estimate:
     return estimate(mean, x.astype(float), clusters=cases, share=True, **settings)
 
 # %% ../../nbs/steps/26_judge_people.ipynb #4919092c
+_CARRIED = "if q0 and q1 are the same on answers without people's label; the interval carries the errors of both"
+
+
 def _labels(one: pd.DataFrame, settings: dict) -> list[tuple[str, Estimate, str]]:
     "Sensitivities on one half of the cases that people have labelled, the corrected share on all others."
     y, x = one["points"].to_numpy(float), one["people"].to_numpy(float)
@@ -85,14 +110,29 @@ def _labels(one: pd.DataFrame, settings: dict) -> list[tuple[str, Estimate, str]
         ("share correct, as judged", e["p"], "the other half and what people did not label"),
     ]
     if e["q0"].n and e["q1"].n and e["p"].n and e["q0"].estimate + e["q1"].estimate > 1:
-        found = corrected_over_cases(said[test], cases[test], said[fit], good[fit], cases[fit], settings["level"])
-        rows.append(("share correct, corrected", found, "the interval carries the errors of q0 and q1"))
+        rows.append(("share correct, corrected", corrected_share(e["p"], e["q1"], e["q0"]), _CARRIED))
     else:
         nothing = Estimate.from_limits(np.nan, n=e["p"].n, level=settings["level"])
         rows.append(("share correct, corrected", nothing, "no better than a coin, or too few labels: not corrected"))
     held = test & labelled
     truth = _share(good[held], cases[held], settings)
     return [*rows, ("share correct, people", truth, "the labelled answers of the other half")]
+
+# %% ../../nbs/steps/26_judge_people.ipynb #fccd430d
+def _beside_raters(people: np.ndarray, one: pd.DataFrame, raters: list, settings: dict) -> list:
+    "How the judge, and a constant, stand to each rater who is left out."
+    on: dict[str, Any] = {"clusters": one["cluster"].to_numpy(), **settings}
+    constant = np.where(one["points"].isna(), np.nan, np.nanmedian(people))
+    left, level = leave_one_rater_out(people, one["points"], raters, **on), settings["level"]
+    known = [x for x in left if x.wins.n]
+    reading = "negative: the judge is nearer"
+    rows = [(f"distance to the others, minus {x.rater}'s", x.difference, reading) for x in known]
+    won = sum(x.wins.estimate > 0.5 for x in known)
+    told = "of the raters who were left out one by one, how many it is nearer than, answer by answer"
+    rows.append(("raters that it is nearer than", proportion(won, len(known), level), told))
+    idle = sum(x.wins.estimate > 0.5 for x in leave_one_rater_out(people, constant, raters, **on) if x.wins.n)
+    told = f"the same for a judge that always says {np.nanmedian(people):g}: nearness alone shows nothing"
+    return [*rows, ("raters that a constant is nearer than", proportion(idle, len(known), level), told)]
 
 # %% ../../nbs/steps/26_judge_people.ipynb #1882bc52
 def people_table(
@@ -112,16 +152,8 @@ def people_table(
         one, people = _compared(g, rated)
         if not one["people"].notna().any():
             continue
-        found = _scores(one, settings) if kind == "score" else _labels(one, settings)
+        found = _scores(one, people, settings) if kind == "score" else _labels(one, settings)
         if len(people) > 1:
-            left = leave_one_rater_out(people, one["points"], list(rated.columns), clusters=one["cluster"], **settings)
-            known = [x for x in left if x.wins.n]
-            for x in known:
-                found.append(
-                    (f"distance to the others, minus {x.rater}'s", x.difference, "negative: the judge is nearer")
-                )
-            won = sum(x.wins.estimate > 0.5 for x in known)
-            reading = "of the raters who were left out one by one, how many it is nearer than, answer by answer"
-            found.append(("raters that it is nearer than", proportion(won, len(known), level), reading))
+            found += _beside_raters(people, one, list(rated.columns), settings)
         rows += [{"judge": judge, "measure": m} | e.row() | {"reading": reading} for m, e, reading in found]
     return pd.DataFrame(rows, columns=["judge", "measure", *ESTIMATE_COLUMNS, "reading"])

@@ -24,7 +24,7 @@ from .judge import shown_order
 from .verdict_tables import verdict_frame
 
 # %% auto #0
-__all__ = ['MARGINS', 'known_groups', 'repeatability_table', 'rewording_table', 'component_table', 'student_points',
+__all__ = ['MARGINS', 'LENGTH', 'known_groups', 'repeatability_table', 'rewording_table', 'component_table', 'student_points',
            'word_counts', 'answer_places', 'study_metrics', 'habit_table', 'preference_table', 'judge_card',
            'card_figure_rows']
 
@@ -262,6 +262,10 @@ def _rounds(g: pd.DataFrame, settings: dict[str, Any]) -> dict[str, tuple[Estima
     return rounds | {f"share of the commonest score ({h.commonest:g})": (h.share_of_commonest, np.nan)}
 
 # %% ../../nbs/steps/25_judge_tables.ipynb #334b8a56
+LENGTH = "points a doubling of length"
+_NOT_HELD = "nothing else is held constant: where longer answers are better, a fair judge is above 0; see padded"
+
+
 def habit_table(
     table: pd.DataFrame,  # verdicts: judge, item_id, cluster, model, points
     words: Mapping[tuple[str, str], int],  # (item_id, model) -> how long the answer is
@@ -282,11 +286,11 @@ def habit_table(
         for name, (e, even) in rounds.items():
             rows.append({"judge": judge, "measure": name} | e.row() | {"expected": even})
         long = [words.get(k, 0) for k in zip(g["item_id"], g["model"])]
-        e = length_effect(g["points"], long, g["item_id"], **settings)
-        rows.append({"judge": judge, "measure": "points a doubling of length"} | e.row() | {"expected": 0.0})
+        e = length_effect(g["points"], long, g["item_id"], level=settings.get("level", 0.95))
+        rows.append({"judge": judge, "measure": LENGTH} | e.row() | {"expected": np.nan})
         at = [places.get((judge, *k), np.nan) for k in zip(g["item_id"], g["model"])]
         if not np.isnan(at).all():
-            e = within_slope(g["points"], at, g["item_id"], **settings)
+            e = within_slope(g["points"], at, g["item_id"], level=settings.get("level", 0.95))
             rows.append({"judge": judge, "measure": "points a place further down"} | e.row() | {"expected": 0.0})
     return pd.DataFrame(rows, columns=["judge", "measure", *ESTIMATE_COLUMNS, "expected"])
 
@@ -300,8 +304,8 @@ def preference_table(
     level: float = 0.95,
 ) -> pd.DataFrame:  # annotator, student, kind (self, family, other), n, ..., p_value, n_peers, left_out
     """How much more a judge gives than judges of other families give to the same answers: to itself, to its family, and
-    to the others. What it gives to everybody is leniency, and no preference. The others have no rows where a judge
-    has no answer of one of them in common with a judge of another family.
+    to the others. What it gives to everybody is leniency, and no preference. There is no row for another's answers
+    that no judge of another family has seen.
     """
     judges, students = sorted(set(table["judge"])), sorted(set(table["model"]))
     of = {name: lineages.get(name, name) for name in [*judges, *students]}
@@ -316,13 +320,9 @@ def preference_table(
     if not related or not all(both):
         return pd.DataFrame()
     settings: dict[str, Any] = {"n": n_boot, "seed": seed, "clusters": clusters, "level": level}
-    there = np.isfinite(x)
-    peers = np.array([[of[j] != of[p] for p in judges] for j in judges])
-    beside = there & (np.einsum("jp,psn->jsn", peers, there) > 0)
-    others = bool(beside.any(axis=2).all())
     found = self_enhancement(x, judges, students, of, **settings)
-    found += family_bias(x, judges, students, of, others=others, **settings)
-    return pd.DataFrame([b.row() for b in found])
+    found += family_bias(x, judges, students, of, others=True, **settings)
+    return pd.DataFrame([b.row() for b in found if b.difference.n])
 
 # %% ../../nbs/steps/25_judge_tables.ipynb #b5bbaa69
 def _line(judge: str, question: str, e: Mapping[str, Any] | None, reading: str) -> dict:
@@ -364,6 +364,7 @@ def judge_card(
             )
         for r in habits[habits["judge"] == judge].to_dict("records"):
             even = "" if np.isnan(r["expected"]) else f"{r['expected']:.2f} if it had no such habit"
+            even = _NOT_HELD if r["measure"] == LENGTH else even
             rows.append(_line(judge, r["measure"], r, even))
         for r in people[people["judge"] == judge].to_dict("records") if len(people) else []:
             rows.append(_line(judge, f"against {raters}: {r['measure']}", r, r["reading"]))

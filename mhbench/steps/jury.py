@@ -74,9 +74,8 @@ def position_bias_table(
         found = {"consistency": nothing, "first": nothing}
         if failed < len(g):
             items = (g["study"] + "/" + g["item_id"]).to_numpy()
-            both = bias.position_bias(forward, backward, n=n, seed=seed, clusters=items)
-            found["consistency"] = Estimate.from_interval(both.consistency, share=True)
-            found["first"] = Estimate.from_interval(both.first)
+            both = bias.position_bias(forward, backward, n_boot=n, seed=seed, clusters=items)
+            found = {"consistency": both.consistency, "first": both.first}
         head = dict(zip(about, key)) | {"n_pairs": len(g), "n_failed": failed}
         rows += [head | {"measure": measure} | e.row() for measure, e in found.items()]
     columns = [*about, "measure", "n_pairs", "n_failed", "n", "n_clusters"]

@@ -11,19 +11,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from ...records.schema import Judgment, Rating
 from ...stats.abstention import abstention_by_difficulty, mean_difficulty
 from ...stats.bias import as_scores
 from ...stats.calibration import calibration_error, reliability_curve
 from ...stats.consensus import majority
-from ...stats.estimate import ESTIMATE_COLUMNS, estimate
+from ...stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate
 from ...stats.resample import bootstrap, mean
 from .panel_tables import JudgeLabels, Panel, in_order
 
 # %% auto #0
-__all__ = ['recorded_verdicts', 'Verdicts', 'all_verdicts', 'VoteShares', 'vote_shares', 'jury_curve', 'jury_table',
-           'error_correlations', 'effective_judges', 'error_matrix', 'abstention_beside', 'accuracy_draws']
+__all__ = ['FEWEST_ERRORS', 'recorded_verdicts', 'Verdicts', 'all_verdicts', 'VoteShares', 'vote_shares', 'jury_curve',
+           'jury_table', 'error_correlation', 'error_correlations', 'effective_judges', 'error_matrix',
+           'abstention_beside', 'accuracy_draws']
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #316fbd75
 def recorded_verdicts(ratings: Iterable[Rating]) -> list[Judgment]:
@@ -150,27 +152,52 @@ def jury_table(
     return pd.DataFrame([{"who": w, "measure": m} | e.row() | counts for (w, m), e in found.items()], columns=_JURY)
 
 # %% ../../../nbs/studies/medqade/06_judges.ipynb #440c3df3
-def _phi(a: np.ndarray, b: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    "Correlation of two 0/1 columns for weights (B, U); NaN where one does not vary."
-    total = weights.sum(1)
-    x, y, xy = (weights @ z / total for z in (a, b, a * b))
-    spread = np.sqrt(x * (1 - x) * y * (1 - y))
-    return np.divide(xy - x * y, spread, out=np.full_like(spread, np.nan), where=spread > 1e-12)
+FEWEST_ERRORS = 8  # of each judge, in different cases: with fewer, one more changes the correlation too much
+
+
+def _left_out_phi(parts: np.ndarray) -> np.ndarray:
+    "Correlations of two 0/1 columns, of all and without each case; parts (4, cases): n, a, b and both."
+    n, a, b, both = np.column_stack([parts.sum(1), parts.sum(1, keepdims=True) - parts])
+    spread = np.sqrt(a * (n - a) * b * (n - b))
+    return np.divide(n * both - a * b, spread, out=np.full_like(spread, np.nan), where=spread > 1e-12)
+
+
+def error_correlation(
+    a: np.ndarray,  # (N,) 1 where the first errs, else 0
+    b: np.ndarray,  # (N,) likewise
+    clusters: np.ndarray,  # (N,)
+    level: float = 0.95,
+) -> Estimate:  # NaN where one of the two never errs, or always
+    """The correlation of two judges' errors, with Student's interval on Fisher's scale over cases left out in turn.
+
+    Source: Fisher 1921 (scale); Arvesen 1969 (jackknife of a correlation).
+    """
+    of = np.unique(clusters, return_inverse=True)[1]
+    parts = np.stack([np.bincount(of, x) for x in (np.ones(len(of)), a, b, a * b)]) if len(of) else np.zeros((4, 0))
+    k, phi = parts.shape[1], _left_out_phi(parts)
+    about: dict[str, Any] = {"n": len(of), "n_clusters": k, "level": level}
+    errs = [(x > 0).sum() for x in (parts[1], parts[0] - parts[1], parts[2], parts[0] - parts[2])]
+    if np.isnan(phi[0]) or min(errs) < FEWEST_ERRORS or np.abs(phi).max() > 1 - 1e-9:
+        few = "few" if not np.isnan(phi[0]) and min(errs) < FEWEST_ERRORS else "none"
+        return Estimate.from_limits(phi[0], **about)._replace(kind=few)
+    z = np.arctanh(phi)
+    half = stats.t.ppf(0.5 + level / 2, min(errs) - 1) * np.sqrt((k - 1) / k * ((z[1:] - z[1:].mean()) ** 2).sum())
+    return Estimate.from_limits(phi[0], *np.tanh([z[0] - half, z[0] + half]), **about, kind="jackknife t")
 
 
 def error_correlations(
-    v: VoteShares, judges: Sequence[str], *, n_boot: int = 1000, seed: int
+    v: VoteShares, judges: Sequence[str], *, level: float = 0.95
 ) -> pd.DataFrame:  # first, second, n (answers of both), n_both_wrong, ..., estimate
     """How far two judges err on the same answers: the correlation of their errors, of every pair.
 
-    NaN where one of the two never errs, or always.
+    NaN where one of the two never errs, or always; no interval where one errs in fewer than eight cases.
     """
     errors = np.where(np.isnan(v.votes), np.nan, v.votes != v.correct)
     rows = []
     for j, k in combinations(range(len(judges)), 2):
         both = ~np.isnan(errors[j] + errors[k])
         a, b = errors[j, both], errors[k, both]
-        e = estimate(_phi, a, b, clusters=v.item[both], n_boot=n_boot, seed=seed)
+        e = error_correlation(a, b, v.item[both], level)
         rows.append({"first": judges[j], "second": judges[k], "n_both_wrong": int((a * b).sum())} | e.row())
     columns = ["first", "second", "n_both_wrong", *ESTIMATE_COLUMNS]
     return pd.DataFrame(rows, columns=columns)

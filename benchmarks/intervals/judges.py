@@ -1,0 +1,399 @@
+"""A judge's errors against people, favouritism, and duels."""
+
+from functools import cache
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit, softmax
+
+from mhbench.stats.bias import position_bias, self_enhancement
+from mhbench.stats.estimate import Estimate, estimate
+from mhbench.stats.hierarchical import bootstrap_preferences
+from mhbench.stats.judge_error import (
+    bias_slope,
+    bland_altman,
+    corrected_share,
+    leave_one_rater_out,
+    pass_rates,
+    within_slope,
+)
+from mhbench.stats.preference import bradley_terry, worth_estimates
+from mhbench.stats.resample import mean
+from mhbench.studies.medqade.judges import error_correlation
+
+from .kind import Kind
+
+NOTHING = Estimate.from_limits(np.nan, n=0)
+
+
+@cache
+def centre(share: float, sd: float) -> float:
+    "The logit about which cases spread by `sd` when their mean share is `share`."
+    x = np.linspace(-6, 6, 601)
+    w = np.exp(-x * x / 2)
+    return float(brentq(lambda m: (expit(m + sd * x) * w).sum() / w.sum() - share, -15, 15))
+
+
+def chance(rng: np.random.Generator, share: float, cases: int, sd: float) -> np.ndarray:  # (cases, 1)
+    return expit(centre(share, sd) + sd * rng.normal(size=(cases, 1)))
+
+
+# ---- the corrected share
+
+
+def verdicts(rng: np.random.Generator, cases: int, items: int, *, theta: float, q1: float, q0: float, sd: float):
+    good = rng.random((cases, items)) < chance(rng, theta, cases, sd)
+    found = rng.random((cases, items)) < chance(rng, q1, cases, sd)
+    seen = rng.random((cases, items)) < chance(rng, q0, cases, sd)
+    return np.where(good, found, ~seen).ravel(), good.ravel(), np.repeat(np.arange(cases), items)
+
+
+def draw_corrected(rng: np.random.Generator, *, cases: int, labelled: int, items: int, **judge: float):
+    sd = {"sd": 0.0 if items == 1 else 1.0}
+    judged, _, of = verdicts(rng, cases, items, **judge, **sd)
+    found, good, where = verdicts(rng, labelled, items, **judge, **sd)
+    return judged, of, found, good, where
+
+
+def rate(x: np.ndarray, of: np.ndarray, seed: int) -> Estimate:
+    return estimate(mean, x.astype(float), clusters=of, share=True, n_boot=300, seed=seed)
+
+
+def corrected(sample, seed: int) -> Estimate:
+    judged, of, found, good, where = sample
+    q1, q0 = rate(found[good], where[good], seed), rate(~found[~good], where[~good], seed)
+    if not (q1.n and q0.n and q1.estimate + q0.estimate > 1):  # the page says that it is not corrected
+        return NOTHING
+    return corrected_share(rate(judged, of, seed), q1, q0)
+
+
+JUDGES = [
+    {"theta": 0.7, "q1": 0.85, "q0": 0.8},
+    {"theta": 0.95, "q1": 0.9, "q0": 0.8},
+    {"theta": 0.1, "q1": 0.9, "q0": 0.9},
+    {"theta": 0.5, "q1": 0.65, "q0": 0.65},
+]
+SIZES = [(60, 60, 5), (30, 12, 5), (6, 6, 10), (15, 12, 10), (200, 20, 1), (200, 50, 1), (1000, 200, 1)]
+
+
+# ---- limits of agreement, and the slope of the bias
+
+CASES = {
+    "6 of 1": [1] * 6,
+    "10 of 1": [1] * 10,
+    "30 of 1": [1] * 30,
+    "200 of 1": [1] * 200,
+    "3 of 5": [5] * 3,
+    "6 of 5": [5] * 6,
+    "10 of 10": [10] * 10,
+    "30 of 3": [3] * 30,
+    "12 of 1 to 20": [1, 2, 3, 5, 10, 20] * 2,
+    "30 of 1 to 8": [1, 2, 8] * 10,
+}
+BIAS, SPREAD, Z = 8.0, 10.0, 1.959964
+
+
+def noise(rng: np.random.Generator, shape: str, n: int) -> np.ndarray:
+    "Of mean 0 and variance 1."
+    if shape == "skew":
+        return (rng.gamma(4, size=n) - 4) / 2
+    return rng.normal(size=n) if shape == "normal" else rng.standard_t(6, size=n) / np.sqrt(1.5)
+
+
+def draw_differences(rng: np.random.Generator, *, cases: str, alike: float, shape: str):
+    of = np.repeat(np.arange(len(CASES[cases])), CASES[cases])
+    own = noise(rng, shape, len(of))
+    return BIAS + SPREAD * (np.sqrt(alike) * noise(rng, shape, of[-1] + 1)[of] + np.sqrt(1 - alike) * own), of
+
+
+def agreement(sample, part: str, seed: int) -> Estimate:
+    d, of = sample
+    return getattr(bland_altman(50 + d, np.full(len(d), 50.0), clusters=of, n_boot=300, seed=seed), part)
+
+
+def draw_scores(rng: np.random.Generator, *, cases: int, items: int, raters: int, steep: float):
+    "A judge without bias at 60 points, `steep` points a point of the true score, less noisy than its raters."
+    of = np.repeat(np.arange(cases), items)
+    true = 60 + 15 * (np.sqrt(0.3) * rng.normal(size=cases)[of] + np.sqrt(0.7) * rng.normal(size=len(of)))
+    people = true + 12 * rng.normal(size=(raters, len(of)))
+    people[rng.random(people.shape) < 0.2] = np.nan
+    return 60 + steep * (true - 60) + 5 * rng.normal(size=len(of)), people, of
+
+
+def draw_slope(rng: np.random.Generator, *, items: int, answers: int, slope: float, varies: float):
+    of = np.repeat(np.arange(items), answers)
+    x = np.log2(rng.integers(20, 200, len(of)))
+    own = slope + varies * rng.normal(size=items)[of]
+    return 30 + 10 * rng.normal(size=items)[of] + own * x + 8 * rng.normal(size=len(of)), x, of
+
+
+# ---- favouritism
+
+FAMILIES = {"own": "a", "p": "b", "q": "c", "r": "d"}
+
+
+def draw_labels(rng: np.random.Generator, *, cases: int, items: int, sd: float):
+    "Four judges' labels of one model's answers; the first lets a fifth of its own wrong answers pass."
+    good = rng.random((cases, items)) < chance(rng, 0.5, cases, sd)
+    right = rng.random((4, cases, items)) < 0.9
+    x = np.where(right, good, ~good)
+    x[0] |= ~good & (rng.random((cases, items)) < 0.2)
+    return x.reshape(4, 1, -1).astype(float), np.repeat(np.arange(cases), items)
+
+
+def favour(sample, seed: int) -> Estimate:
+    x, of = sample
+    return self_enhancement(x, list(FAMILIES), ["own"], FAMILIES, clusters=of, seed=seed, n=300)[0].difference
+
+
+def draw_passes(rng: np.random.Generator, *, cases: int, items: int, own: float, others: float):
+    "A judge's labels of its own answers and of three others'; a wrong one passes with 0.2, or 0.35 if it is its own."
+    good = rng.random((4, cases, items)) < np.array([own, others, others, others])[:, None, None]
+    own_pass = np.array([0.35, 0.2, 0.2, 0.2])[:, None, None]
+    said = rng.random(good.shape) < np.where(good, 0.85, own_pass)
+    mine = np.repeat([True, False, False, False], cases * items)
+    return said.ravel(), good.ravel(), mine, np.tile(np.repeat(np.arange(cases), items), 4)
+
+
+def draw_orders(rng: np.random.Generator, *, cases: int, pairs: int, first: float, sd: float):
+    better = rng.normal(0, 1, (cases, pairs)) + sd * rng.normal(size=(cases, 1))
+    seen = [rng.random((cases, pairs)) < expit(v + first) for v in (better, -better)]
+    names = [np.where(s, "first", "second").ravel().astype(object) for s in seen]
+    return names[0], names[1], np.repeat(np.arange(cases), pairs)
+
+
+def preferred(sample, seed: int) -> Estimate:
+    forward, backward, of = sample
+    return position_bias(forward, backward, clusters=of, seed=seed, n_boot=300).first
+
+
+@cache
+def preference_for_first(first: float, sd: float) -> float:
+    rng = np.random.default_rng(0)
+    return float(np.mean(expit(rng.normal(0, np.sqrt(1 + sd**2), 2_000_000) + first)) - 0.5)
+
+
+# ---- duels and soft labels
+
+
+def strengths(models: int, spread: float) -> np.ndarray:
+    return np.linspace(spread, -spread, models)
+
+
+def draw_duels(rng: np.random.Generator, *, models: int, questions: int, spread: float, sd: float, ties: float):
+    "Every two meet once on each question; questions differ in who is good at them."
+    i, j = np.triu_indices(models, 1)
+    b = strengths(models, spread) + sd * rng.normal(size=(questions, models))
+    won = rng.random((questions, len(i))) < expit(b[:, i] - b[:, j])
+    tied = rng.random((questions, len(i))) < ties
+    wins, even = np.zeros((2, questions, models, models))
+    wins[:, i, j], wins[:, j, i] = won & ~tied, ~won & ~tied
+    even[:, i, j] = even[:, j, i] = tied
+    return wins, even
+
+
+@cache
+def worth_of_first(models: int, spread: float, sd: float, ties: float) -> float:
+    "The worth that the model gives to the population of duels."
+    b, rng = strengths(models, spread), np.random.default_rng(0)
+    if spread == 0 or sd == ties == 0:
+        return float(softmax(b)[0])
+    e = np.sqrt(2) * sd * rng.normal(size=20_000)
+    share = expit(b[:, None, None] - b[None, :, None] + e).mean(2)
+    share = (share + 1 - share.T) / 2
+    off = ~np.eye(models, dtype=bool)
+    fit = bradley_terry(1e4 * (1 - ties) * share * off, 1e4 * ties * off if ties else None, penalty=1e-6)
+    return float(fit.probs[0])
+
+
+def worth(sample, seed: int) -> Estimate:
+    return worth_estimates(*sample, penalty=0.1)[0]
+
+
+def draw_ratings(rng: np.random.Generator, *, questions: int, raters: int, each: int, spread: float):
+    "Rankings of five options by Luce's model; each question is rated `each` times."
+    b = np.linspace(spread, -spread, 5)
+    q = np.repeat(np.arange(questions), each)
+    scores = b + rng.gumbel(size=(len(q), 5))
+    return scores, q, np.concatenate([rng.permutation(max(raters, each))[:each] % raters for _ in range(questions)])
+
+
+def label(sample, seed: int) -> Estimate:
+    found = bootstrap_preferences(*sample, n=100, seed=seed, offset="symmetric").probs
+    return Estimate.from_limits(found.estimate[0, 0], found.ci_low[0, 0], found.ci_high[0, 0], n=1, kind="bootstrap")
+
+
+def draw_errors(rng: np.random.Generator, *, cases: int, items: int, wrong: float, together: float):
+    shared = rng.random((cases, items)) < together
+    both = rng.random((cases, items)) < wrong
+    own = rng.random((2, cases, items)) < wrong
+    a, b = np.where(shared, both, own).reshape(2, -1).astype(float)
+    return a, b, np.repeat(np.arange(cases), items)
+
+
+def draw_panel(rng: np.random.Generator, *, cases: int, items: int, raters: int):
+    "A judge with noise of 8 points among raters with noise of 12 and a severity of their own."
+    of = np.repeat(np.arange(cases), items)
+    true = rng.uniform(30, 90, len(of))
+    severe = 6 * np.linspace(-1, 1, raters)[:, None]
+    people = true + severe + 12 * rng.normal(size=(raters, len(of)))
+    return people, true + 8 * rng.normal(size=len(of)), of
+
+
+@cache
+def nearer(cases: int, items: int, raters: int) -> float:
+    people, judge, _ = draw_panel(np.random.default_rng(0), cases=400_000, items=1, raters=raters)
+    others = people[1:].mean(0)
+    return float((np.abs(judge - others) - np.abs(people[0] - others)).mean())
+
+
+def left_out(sample, seed: int) -> Estimate:
+    people, judge, of = sample
+    names = [str(r) for r in range(len(people))]
+    return leave_one_rater_out(people, judge, names, clusters=of, seed=seed, n_boot=300)[0].difference
+
+
+KINDS = [
+    Kind(
+        name="corrected_share",
+        about="The share of right answers corrected for a judge's errors; cases and their answers are a sample.",
+        stages="judge_study",
+        settings=[{"cases": c, "labelled": m, "items": i} | judge for c, m, i in SIZES for judge in JUDGES],
+        draw=draw_corrected,
+        truth=lambda theta, **_: theta,
+        interval=corrected,
+    ),
+    Kind(
+        name="judge_bias",
+        about="A judge's mean difference from people's mean; cases are a sample.",
+        stages="judge_study",
+        settings=[{"cases": c, "alike": 0.5, "shape": "normal"} for c in CASES if c != "3 of 5"],
+        draw=draw_differences,
+        truth=lambda **_: BIAS,
+        interval=lambda sample, seed: agreement(sample, "bias", seed),
+    ),
+    Kind(
+        name="limit_of_agreement",
+        about="The upper limit of agreement of a judge with people; cases are a sample.",
+        stages="judge_study",
+        settings=[
+            {"cases": c, "alike": 0.5 if max(CASES[c]) > 1 else 0.0, "shape": shape}
+            for c in CASES
+            for shape in ("normal", "skew", "heavy")
+        ],
+        draw=draw_differences,
+        truth=lambda **_: BIAS + Z * SPREAD,
+        interval=lambda sample, seed: agreement(sample, "high", seed),
+    ),
+    Kind(
+        name="slope_of_bias",
+        about="How a judge's bias changes with the true score, raters' noise taken out; cases are a sample.",
+        stages="judge_study",
+        settings=[
+            {"cases": c, "items": i, "raters": r, "steep": s}
+            for c, i in ((6, 5), (10, 1), (10, 10), (30, 1), (30, 3), (100, 1))
+            for r, s in ((3, 1.0), (8, 1.0), (3, 0.6))
+        ],
+        draw=draw_scores,
+        truth=lambda steep, **_: steep - 1,
+        interval=lambda sample, seed: bias_slope(*sample[:2], clusters=sample[2]),
+    ),
+    Kind(
+        name="slope_within_items",
+        about="Points a doubling of length among the answers to one item; items are a sample.",
+        stages="judge_study",
+        settings=[
+            {"items": k, "answers": a, "slope": s, "varies": v}
+            for k, a in ((5, 4), (6, 2), (10, 3), (30, 3), (100, 8))
+            for s, v in ((0.0, 0.0), (5.0, 3.0))
+        ],
+        draw=draw_slope,
+        truth=lambda slope, **_: slope,
+        interval=lambda sample, seed: within_slope(*sample),
+    ),
+    Kind(
+        name="self_enhancement",
+        about="How far a judge's pass rate on its own answers lies above its peers'; cases are a sample.",
+        stages="panel, judge_study",
+        settings=[
+            {"cases": c, "items": i, "sd": 0.0 if i == 1 else 1.5}
+            for c, i in ((6, 1), (10, 1), (30, 1), (200, 1), (6, 5), (10, 10), (30, 5))
+        ],
+        draw=draw_labels,
+        truth=lambda **_: 0.5 * 0.9 * 0.2,
+        interval=favour,
+    ),
+    Kind(
+        name="favour_by_label",
+        about="How much more often a judge passes its own wrong answers than others'; cases are a sample.",
+        stages="panel",
+        settings=[
+            {"cases": c, "items": i, "own": own, "others": others}
+            for c, i in ((10, 1), (30, 1), (100, 1), (10, 5), (30, 5))
+            for own, others in ((0.3, 0.8), (0.6, 0.6), (0.9, 0.5))
+        ],
+        draw=draw_passes,
+        truth=lambda **_: 0.15,
+        interval=lambda sample, seed: pass_rates(*sample, n_boot=300, seed=seed)["wrong"],
+    ),
+    Kind(
+        name="prefers_the_first",
+        about="How much more often than half a judge prefers what it reads first; questions are a sample.",
+        stages="duels",
+        settings=[
+            {"cases": c, "pairs": p, "first": f, "sd": 1.0}
+            for c, p in ((6, 3), (10, 1), (10, 10), (30, 3), (100, 1))
+            for f in (0.0, 1.0)
+        ],
+        draw=draw_orders,
+        truth=lambda first, sd, **_: preference_for_first(first, sd),
+        interval=preferred,
+    ),
+    Kind(
+        name="worth_in_duels",
+        about="The worth of the best of several contestants; questions are a sample.",
+        stages="duels",
+        settings=[
+            {"models": m, "questions": q, "spread": s, "sd": sd, "ties": t}
+            for m, q in ((3, 6), (3, 10), (3, 30), (5, 10), (5, 100), (10, 10), (10, 30), (30, 10))
+            for s, sd, t in ((0.0, 0.0, 0.0), (0.0, 1.0, 0.3), (1.5, 1.0, 0.3), (1.5, 0.0, 0.0))
+            if m < 30 or sd
+        ],
+        draw=draw_duels,
+        truth=lambda models, questions, **how: worth_of_first(models, **how),
+        interval=worth,
+    ),
+    Kind(
+        name="soft_label",
+        about="The probability of a question's best option by the hierarchical model; annotations are a sample.",
+        stages="preferences",
+        settings=[
+            {"questions": 20, "raters": 8, "each": e, "spread": s} for e in (4, 6, 8, 12, 24) for s in (0.0, 1.0, 2.5)
+        ],
+        draw=draw_ratings,
+        truth=lambda spread, **_: float(softmax(np.linspace(spread, -spread, 5))[0]),
+        interval=label,
+    ),
+    Kind(
+        name="error_correlation",
+        about="How far two judges err on the same answers; cases are a sample.",
+        stages="panel",
+        settings=[
+            {"cases": c, "items": i, "wrong": w, "together": t}
+            for c, i in ((10, 3), (30, 1), (30, 4), (100, 1), (300, 1))
+            for w, t in ((0.3, 0.0), (0.3, 0.5), (0.1, 0.3))
+        ],
+        draw=draw_errors,
+        truth=lambda together, **_: together,
+        interval=lambda sample, seed: error_correlation(*sample),
+    ),
+    Kind(
+        name="rater_left_out",
+        about="Distance of a judge to the other raters, minus that of a rater who is left out; cases are a sample.",
+        stages="judge_study",
+        settings=[{"cases": c, "items": i, "raters": r} for c, i in ((6, 5), (10, 1), (30, 3)) for r in (3, 8)],
+        draw=draw_panel,
+        truth=nearer,
+        interval=left_out,
+    ),
+]
