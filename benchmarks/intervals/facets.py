@@ -1,0 +1,197 @@
+"""Severities of raters, and models free of them."""
+
+import numpy as np
+
+from mhbench.stats.rater_likelihood import category_log_probs
+from mhbench.stats.rater_model import DUEL, facet_contrast, fit_duels, fit_raters, rater_quantities
+
+from .kind import Kind
+
+
+def who_rates(rng: np.random.Generator, raters: int, answers: int, each: int) -> tuple[np.ndarray, np.ndarray]:
+    "Answer and rater of each rating: `each` different raters an answer."
+    chosen = np.argsort(rng.random((answers, raters)), 1)[:, :each]
+    return np.repeat(np.arange(answers), each), chosen.ravel()
+
+
+def raters_drawn(rng: np.random.Generator, raters: int, sd: float) -> tuple[np.ndarray, np.ndarray]:
+    "Severities and spreads; severities and logarithms of spreads sum to zero."
+    severity, log_spread = rng.normal(0, sd, raters), rng.normal(0, 0.2, raters)
+    return severity - severity.mean(), np.exp(log_spread - log_spread.mean())
+
+
+def drawn_categories(rng, worth, answer, rater, severity, spread, cuts, steps) -> np.ndarray:
+    p = np.exp(category_log_probs(worth, severity, spread, cuts, steps))[rater, answer]
+    return (p.cumsum(1) < rng.random(len(p))[:, None]).sum(1)
+
+
+def arched(categories: int) -> np.ndarray:
+    "Cuts under which the middle of a scale is used most."
+    k = np.arange(categories)
+    return 0.4 * k * (categories - 1 - k) * (categories > 2)
+
+
+def draw_scale(rng, *, raters: int, answers: int, each: int, categories: int):
+    severity, spread = raters_drawn(rng, raters, 0.7)
+    answer, rater = who_rates(rng, raters, answers, each)
+    cuts = np.tile(arched(categories), (raters, 1))
+    worth = rng.normal(0, 1.2, answers)
+    y = drawn_categories(rng, worth, answer, rater, severity, spread, cuts, np.arange(categories))
+    one = rng.integers(raters)
+    return (y, answer, rater, categories), one, severity[one]
+
+
+def scale_severity(sample, seed):
+    (y, answer, rater, categories), one, _ = sample
+    found = rater_quantities(fit_raters(y, answer, rater, categories=range(categories)))
+    return found[(found["quantity"] == "severity") & (found["rater"] == one)].iloc[0]
+
+
+def draw_slider(rng, *, raters: int, answers: int, each: int, shape: str):
+    "Points of 0 to 100, cut off at both ends; worths normal, or of two kinds (right and wrong options)."
+    severity, spread = raters_drawn(rng, raters, 0.5)
+    answer, rater = who_rates(rng, raters, answers, each)
+    noise = np.exp(rng.normal(-0.3, 0.2, raters))
+
+    def worths(n):
+        if shape == "normal":
+            return rng.normal(0, 1, n)
+        return np.where(rng.random(n) < 0.6, rng.normal(-0.9, 0.5, n), rng.normal(1.35, 0.5, n))
+
+    def points(r, t):
+        return np.clip(50 + 24 * (spread[r] * t - severity[r] + noise[r] * rng.normal(size=len(t))), 0, 100)
+
+    y = points(rater, worths(answers)[answer])
+    population = worths(20_000)
+    mean = np.array([points(np.full(len(population), r), population).mean() for r in range(raters)])
+    one = rng.integers(raters)
+    return (y, answer, rater), one, mean.mean() - mean[one]
+
+
+def slider_severity(sample, seed):
+    ratings, one, _ = sample
+    found = rater_quantities(fit_raters(*ratings))
+    return found[(found["quantity"] == "points below") & (found["rater"] == one)].iloc[0]
+
+
+def draw_duels(rng, *, raters: int, items: int, models: int, each: int):
+    "Each item's answers meet in all pairs; worths are of answers, places are drawn, raters lean and tie as they do."
+    severity, spread = raters_drawn(rng, raters, 0.4)
+    readiness = rng.normal(0, 0.5, raters)
+    worth = np.linspace(-0.8, 0.8, models) + rng.normal(0, 0.7, (items, models))
+    low, high = np.triu_indices(models, 1)
+    item, pair = np.repeat(np.arange(items), len(low)), np.tile(np.arange(len(low)), items)
+    duel, rater = who_rates(rng, raters, len(item), each)
+    flip = rng.random(len(duel)) < 0.5
+    first, second = np.where(flip, high[pair[duel]], low[pair[duel]]), np.where(flip, low[pair[duel]], high[pair[duel]])
+    lead = worth[item[duel], first] - worth[item[duel], second]
+    cuts = np.column_stack([np.zeros(raters), 0.1 + readiness, np.full(raters, 0.2)])
+    y = drawn_categories(rng, lead, np.arange(len(duel)), rater, severity, spread, cuts, np.array([0, 0.5, 1]))
+    one = rng.integers(raters)
+    return ([DUEL[k] for k in y], first, second, item[duel], rater), one, 0.2 - severity[one]
+
+
+def duel_lean(sample, seed):
+    duels, one, _ = sample
+    found = rater_quantities(fit_duels(*duels))
+    return found[(found["quantity"] == "lean to the first place") & (found["rater"] == one)].iloc[0]
+
+
+def duel_contrast(sample, seed):
+    duels = sample[0]
+    return facet_contrast(fit_duels(*duels), max(duels[1]), 0)
+
+
+def draw_models(rng, *, raters: int, items: int, models: int, each: int, categories: int):
+    "Each model answers each item; the strict raters rate the first models more often."
+    severity, spread = raters_drawn(rng, raters, 0.7)
+    n = items * models
+    item, model = np.repeat(np.arange(items), models), np.tile(np.arange(models), items)
+    worth = np.linspace(-0.5, 0.5, models)[model] + rng.normal(0, 0.8, items)[item] + rng.normal(0, 0.8, n)
+    lean = np.exp(0.8 * np.outer(np.linspace(1, -1, models), severity))[model]
+    chosen = np.argsort(rng.exponential(size=(n, raters)) / lean, 1)[:, :each]
+    answer, rater = np.repeat(np.arange(n), each), chosen.ravel()
+    cuts = np.tile(arched(categories), (raters, 1))
+    y = drawn_categories(rng, worth, answer, rater, severity, spread, cuts, np.arange(categories))
+    return y, answer, rater, categories, model[answer], item[answer]
+
+
+def model_contrast(sample, seed):
+    y, answer, rater, categories, model, item = sample
+    fit = fit_raters(y, answer, rater, categories=range(categories), facets={"model": model}, items=item)
+    return facet_contrast(fit, max(model), 0)
+
+
+def unknown(**_: int) -> float:
+    return float("nan")
+
+
+def settings(names: str, *rows: tuple) -> list[dict]:
+    return [dict(zip(names.split(), row)) for row in rows]
+
+
+WHERE = "preferences, panel, judge_study, duels"
+SCALES = settings(
+    "raters answers each categories",
+    *((4, 60, 2, 2), (10, 200, 2, 2), (30, 200, 4, 2), (8, 60, 8, 2)),
+    *((4, 60, 4, 3), (4, 60, 2, 5), (8, 60, 8, 5), (8, 200, 2, 7), (10, 600, 2, 5), (30, 200, 2, 5)),
+)
+SLIDERS = settings(
+    "raters answers each shape",
+    *((4, 60, 2, "normal"), (4, 60, 4, "two kinds"), (8, 100, 2, "normal"), (8, 300, 2, "two kinds")),
+    *((10, 60, 10, "normal"), (30, 300, 2, "normal")),
+)
+DUELS = settings("raters items models each", (4, 40, 3, 1), (4, 100, 2, 2), (8, 60, 4, 1), (10, 30, 5, 2))
+MODELS = settings(
+    "raters items models each categories", (4, 15, 4, 2, 5), (4, 60, 2, 2, 2), (6, 30, 5, 2, 5), (8, 60, 3, 3, 7)
+)
+KINDS = [
+    Kind(
+        name="rater_severity",
+        about="How strict a rater is, on a scale or with labels; answers are a sample, raters are these.",
+        stages=WHERE,
+        settings=SCALES,
+        draw=draw_scale,
+        truth=unknown,
+        truth_of=lambda sample: sample[2],
+        interval=scale_severity,
+    ),
+    Kind(
+        name="rater_severity_slider",
+        about="How many points a rater gives below the mean rater; answers are a sample, raters are these.",
+        stages=WHERE,
+        settings=SLIDERS,
+        draw=draw_slider,
+        truth=unknown,
+        truth_of=lambda sample: sample[2],
+        interval=slider_severity,
+    ),
+    Kind(
+        name="rater_lean",
+        about="A rater's lean to the first place of a duel; items are a sample, raters are these.",
+        stages="duels",
+        settings=DUELS,
+        draw=draw_duels,
+        truth=unknown,
+        truth_of=lambda sample: sample[2],
+        interval=duel_lean,
+    ),
+    Kind(
+        name="duel_contrast",
+        about="Two models' difference in duels, free of the raters' leans; items are a sample, raters are these.",
+        stages="duels",
+        settings=DUELS,
+        draw=draw_duels,
+        truth=lambda **_: 1.6,
+        interval=duel_contrast,
+    ),
+    Kind(
+        name="model_free_of_severity",
+        about="Two models' difference free of who rated them; items are a sample, raters and models are these.",
+        stages="panel, judge_study",
+        settings=MODELS,
+        draw=draw_models,
+        truth=lambda **_: 1.0,
+        interval=model_contrast,
+    ),
+]
