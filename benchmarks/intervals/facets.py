@@ -83,7 +83,8 @@ def draw_duels(rng, *, raters: int, items: int, models: int, each: int):
     item, pair = np.repeat(np.arange(items), len(low)), np.tile(np.arange(len(low)), items)
     duel, rater = who_rates(rng, raters, len(item), each)
     flip = rng.random(len(duel)) < 0.5
-    first, second = np.where(flip, high[pair[duel]], low[pair[duel]]), np.where(flip, low[pair[duel]], high[pair[duel]])
+    upper, lower = high[pair[duel]], low[pair[duel]]
+    first, second = np.where(flip, upper, lower), np.where(flip, lower, upper)
     lead = worth[item[duel], first] - worth[item[duel], second]
     cuts = np.column_stack([np.zeros(raters), 0.1 + readiness, np.full(raters, 0.2)])
     y = drawn_categories(rng, lead, np.arange(len(duel)), rater, severity, spread, cuts, np.array([0, 0.5, 1]))

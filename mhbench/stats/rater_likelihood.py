@@ -13,8 +13,8 @@ from scipy.sparse import csr_array
 from scipy.special import log_softmax, logsumexp
 
 # %% auto #0
-__all__ = ['category_log_probs', 'category_table', 'zero_sum', 'Block', 'Parameters', 'Categories', 'Points', 'Integral',
-           'over_worths', 'over_items']
+__all__ = ['category_log_probs', 'category_table', 'zero_sum', 'ParameterBlock', 'ModelParameters', 'Categories', 'SliderPoints',
+           'Integral', 'over_worths', 'over_items']
 
 # %% ../../nbs/stats/19_rater_likelihood.ipynb #ded84f57
 def category_log_probs(
@@ -52,7 +52,7 @@ def zero_sum(
     return null_space(np.ones((1, n))) if n > 1 else np.zeros((n, 0))
 
 
-class Block(NamedTuple):
+class ParameterBlock(NamedTuple):
     "Some parameters of one name."
 
     name: str
@@ -60,10 +60,10 @@ class Block(NamedTuple):
     precision: float = 0.0  # of its prior
 
 
-class Parameters(NamedTuple):
+class ModelParameters(NamedTuple):
     "All blocks: a vector of what is free, and what it stands for."
 
-    blocks: list[Block]
+    blocks: list[ParameterBlock]
 
     @property
     def basis(self) -> np.ndarray:  # (P, free)
@@ -111,11 +111,14 @@ class Categories:
         self.counts = csr_array((np.ones(len(values)), (answer, cell)), shape=shape)
         self.by_cell = self.counts.T.tocsr()
 
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[ParameterBlock]:
         "Its parameters beside severity and spread."
         middle = self.n_categories - 2
-        found = [Block("cuts", np.eye(self.n_categories - 1), 0.01)]
-        return found + [Block("readiness", np.kron(zero_sum(self.n_raters), np.eye(middle)), 0.25)] * self.by_rater
+        found = [ParameterBlock("cuts", np.eye(self.n_categories - 1), 0.01)]
+        return (
+            found
+            + [ParameterBlock("readiness", np.kron(zero_sum(self.n_raters), np.eye(middle)), 0.25)] * self.by_rater
+        )
 
     def table(self, p: dict[str, np.ndarray], grid: np.ndarray) -> np.ndarray:  # (R, G, K)
         "The log probability of every rater's every category at every worth."
@@ -168,7 +171,7 @@ class Categories:
         return found | ({"readiness": by_cut[:, :-1]} if self.by_rater else {})
 
 # %% ../../nbs/stats/19_rater_likelihood.ipynb #2f7270f2
-class Points:
+class SliderPoints:
     "Ratings by points of a slider, in units of their standard deviation."
 
     shared = ("level", "noise")  # parameters that are not a rater's own
@@ -182,10 +185,14 @@ class Points:
         self.values, self.answer, self.rater = values, answer, rater
         self.n_raters, self.n_answers = int(rater.max()) + 1, int(answer.max()) + 1
 
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[ParameterBlock]:
         "Its parameters beside severity and spread; noise in logarithms."
         one = np.eye(1)
-        return [Block("level", one), Block("noise", one), Block("noise_by_rater", zero_sum(self.n_raters), 4.0)]
+        return [
+            ParameterBlock("level", one),
+            ParameterBlock("noise", one),
+            ParameterBlock("noise_by_rater", zero_sum(self.n_raters), 4.0),
+        ]
 
     def parts(self, p: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # (N,) each
         "Of each rating: its rater's spread, what the answer's worth has to explain, and one over the noise's variance."
