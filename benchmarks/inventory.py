@@ -43,7 +43,8 @@ def makers() -> set[str]:
     holding |= {c for c, fields in classes.items() if "ci_low" in {ast.unparse(f.target) for f in fields}}
     functions = [n for n in bodies if isinstance(n, ast.FunctionDef)]
     of_stats = {n.name for n in functions if _names_one(n.returns, holding) and not n.name.startswith("_")}
-    return (of_stats | {"from_limits", "from_replicates", "wilson", "percentile_interval"}) - _PASSED_ON
+    plain = {"from_limits", "from_replicates", "wilson", "agresti_coull", "percentile_interval"}
+    return (of_stats | plain) - _PASSED_ON
 
 
 def _is_nothing(call: ast.Call) -> bool:

@@ -1,4 +1,4 @@
-"""One rule for intervals: the bootstrap's, Wilson's for a share where nothing varies, else none; none of no width."""
+"""One rule for intervals: a formula for shares and means, the bootstrap's for the rest; none of no width."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from mhbench.stats.abstention import abstention_by_difficulty, difficulty_strata
 from mhbench.stats.agreement import cohen_kappa
-from mhbench.stats.estimate import Estimate, estimate, proportion, wilson, with_width
+from mhbench.stats.estimate import Estimate, agresti_coull, estimate, mean_variance, proportion, with_width
 from mhbench.stats.resample import bootstrap, mean
 from mhbench.stats.soft_labels import group_means
 from mhbench.steps.rates import rate_table
@@ -27,11 +27,39 @@ def test_the_row_of_a_table():
 
 @pytest.mark.parametrize("k, n", [(0, 7), (3, 7), (7, 7), (81, 263), (1, 1)])
 @pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
-def test_wilson_against_statsmodels_and_scipy(k, n, level):
-    theirs = proportion_confint(k, n, alpha=1 - level, method="wilson")
-    assert wilson(k, n, level) == pytest.approx(theirs, abs=1e-12)
-    also = scipy.stats.binomtest(k, n).proportion_ci(level, method="wilson")
-    assert proportion(k, n, level)[3:5] == pytest.approx((also.low, also.high), abs=1e-12)
+def test_a_count_against_statsmodels(k, n, level):
+    theirs = proportion_confint(k, n, alpha=1 - level, method="agresti_coull")
+    assert agresti_coull(k / n, n, level) == pytest.approx(theirs, abs=1e-12)
+    right = np.repeat([1.0, 0.0], [k, n - k])
+    for got in (proportion(k, n, level), estimate(mean, right, seed=1, level=level, share=True)):
+        assert (got.kind, got[3:5]) == ("agresti-coull", pytest.approx(theirs, abs=1e-12))
+
+
+@pytest.mark.parametrize("sizes", [[3] * 6, [1, 1, 2, 3, 5, 9], [20] + [2] * 9])
+def test_the_variance_of_a_mean_has_no_bias_and_its_degrees_of_freedom(sizes):
+    "Cases that differ by their own normal value alone: the working model holds, so both are exact."
+    of, rng = np.repeat(np.arange(len(sizes)), sizes), np.random.default_rng(2)
+    case = rng.normal(size=(20_000, len(sizes)))
+    share = np.array(sizes) / np.sum(sizes)
+    found = np.array([mean_variance(x[of], of, 1.0) for x in case[:4000]])
+    v, df = found[:, 0], found[0, 1]
+    assert v.mean() == pytest.approx((share**2).sum(), rel=5 * v.std() / v.mean() / 4000**0.5)
+    assert 2 * v.mean() ** 2 / v.var() == pytest.approx(df, rel=0.12)  # Satterthwaite's definition
+
+
+def test_cases_of_one_size_have_students_interval_where_values_are_symmetric():
+    means = np.array([-3.0, -1, -0.5, 0.5, 1, 3])
+    got = estimate(mean, np.repeat(means, 4) + np.tile([-1.0, 1], 12), clusters=np.repeat(np.arange(6), 4), seed=1)
+    assert got[3:5] == pytest.approx(tuple(scipy.stats.ttest_1samp(means, 0).confidence_interval()), abs=1e-9)
+
+
+def test_a_skewed_mean_is_held_more_often_than_by_student():
+    rng, held = np.random.default_rng(5), np.zeros(2)
+    for _ in range(600):
+        x = rng.exponential(size=10)
+        ours, t = estimate(mean, x, seed=1), scipy.stats.ttest_1samp(x, 0).confidence_interval()
+        held += [ours.ci_low <= 1 <= ours.ci_high, t.low <= 1 <= t.high]
+    assert held[0] >= 0.92 * 600 > held[1]
 
 
 @pytest.mark.parametrize("clustered", [False, True])
@@ -39,7 +67,7 @@ def test_the_numbers_are_the_bootstraps_with_tails_for_few_clusters(clustered):
     x = np.random.default_rng(1).random(30)
     clusters = np.arange(30) // 3 if clustered else None
     k = 10 if clustered else 30
-    ours = estimate(mean, x, clusters=clusters, n_boot=300, seed=5, level=0.9)
+    ours = estimate(mean, x, clusters=clusters, n_boot=300, seed=5, level=0.9, method="percentile")
     theirs = bootstrap(mean, x, clusters=clusters, n=300, seed=5, level=0.9)
     tail = scipy.stats.norm.sf(np.sqrt(k / (k - 1)) * scipy.stats.t.ppf(0.95, k - 1))
     ends = np.quantile(theirs.replicates, [tail, 1 - tail])
@@ -48,7 +76,7 @@ def test_the_numbers_are_the_bootstraps_with_tails_for_few_clusters(clustered):
     assert (ours.n, ours.n_clusters, ours.kind) == (30, k, "bootstrap")
 
 
-@pytest.mark.parametrize("n_clusters, kind", [(5, "few"), (6, "bootstrap")])
+@pytest.mark.parametrize("n_clusters, kind", [(5, "few"), (6, "hall")])
 def test_few_clusters_have_no_interval_of_a_mean(n_clusters, kind):
     x = np.random.default_rng(1).random(6 * n_clusters)
     got = estimate(mean, x, clusters=np.arange(len(x)) % n_clusters, seed=1)
@@ -62,25 +90,26 @@ def test_limits_from_elsewhere_of_few_clusters_are_none():
     assert Estimate.from_limits(0.65, 0.6, 0.7, n=20, n_clusters=2, kind="t").ci_low == 0.6
 
 
-@pytest.mark.parametrize("n_cases", [3, 6, 20])
+@pytest.mark.parametrize("sizes", [[5] * 6, [10] * 10, [1, 2, 3, 5, 8, 10, 12, 20], [5] * 20])
 @pytest.mark.parametrize("centre, sd", [(0.0, 0.3), (0.0, 1.5), (3.0, 1.5)])
-def test_a_share_over_clusters_is_covered(n_cases, centre, sd):
-    "Five answers a case: percentile intervals hold .72 and .85 of the truth with three and six cases."
-    rng, samples = np.random.default_rng(3), 300
+def test_a_share_over_clusters_is_covered(sizes, centre, sd):
+    "Percentile intervals hold .85 of the truth with six cases of five answers."
+    rng, samples, of = np.random.default_rng(3), 400, np.repeat(np.arange(len(sizes)), sizes)
     truth = scipy.special.expit(centre + rng.normal(0, sd, 200_000)).mean()
     held = 0
     for s in range(samples):
-        right = rng.random((n_cases, 5)) < scipy.special.expit(centre + rng.normal(0, sd, (n_cases, 1)))
-        got = estimate(mean, right.ravel().astype(float), clusters=np.repeat(np.arange(n_cases), 5), seed=s, share=True)
-        held += got.kind == "none" or got.ci_low <= truth <= got.ci_high
-    assert held >= 0.91 * samples  # .95 less three standard errors
+        right = rng.random(len(of)) < scipy.special.expit(centre + rng.normal(0, sd, len(sizes)))[of]
+        got = estimate(mean, right.astype(float), clusters=of, seed=s, share=True)
+        held += got.ci_low <= truth <= got.ci_high
+    assert held >= 0.91 * samples  # .95 less three standard errors and a half
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0])
-def test_a_share_of_all_or_none_is_wilsons_over_clusters(value):
-    got = estimate(mean, np.full(12, value), clusters=np.arange(12) // 3, seed=1, share=True)
-    assert (got.n, got.n_clusters, got.kind) == (12, 4, "wilson")
-    assert (got.ci_low, got.ci_high) == pytest.approx(proportion_confint(4 * value, 4, method="wilson"))
+def test_a_share_of_all_or_none_counts_cases(value):
+    got = estimate(mean, np.full(18, value), clusters=np.arange(18) // 3, seed=1, share=True)
+    assert (got.n, got.n_clusters, got.kind) == (18, 6, "agresti-coull")
+    assert (got.ci_low, got.ci_high) == pytest.approx(proportion_confint(6 * value, 6, method="agresti_coull"))
+    assert estimate(mean, np.full(15, value), clusters=np.arange(15) // 3, seed=1, share=True).kind == "few"
 
 
 @pytest.mark.parametrize(
@@ -89,7 +118,6 @@ def test_a_share_of_all_or_none_is_wilsons_over_clusters(value):
         (np.ones(5), None, False),  # no share: nothing is known of its spread
         (np.full(5, 0.5), None, True),
         (np.array([1.0, 0, 1]), np.zeros(3), True),  # one cluster
-        (np.array([1.0, 0, 1, 0]), np.array([1, 1, 2, 2]), True),  # clusters that are alike
         (np.full(4, np.nan), None, True),
         (np.array([]), None, True),
     ],
@@ -122,10 +150,11 @@ def test_students_who_are_always_right_have_an_interval():
     labels = np.full((3, 2, 12), "Correct", dtype=object)
     labels[:, 1, :6] = "Incorrect"
     table = student_accuracy(labels, ["always", "half"], seed=1)
-    assert table["interval"].tolist() == ["wilson", "wilson"] and not has_no_width(table).any()
-    assert table.loc[0, ["ci_low", "ci_high"]].tolist() == pytest.approx(proportion_confint(12, 12, method="wilson"))
+    assert table["interval"].tolist() == ["agresti-coull", "agresti-coull"] and not has_no_width(table).any()
+    ends = proportion_confint(12, 12, method="agresti_coull")
+    assert table.loc[0, ["ci_low", "ci_high"]].tolist() == pytest.approx(ends)
     assert not has_no_width(rater_reliability(labels, ["always", "half"], n=50, seed=1)).any()
-    assert abstention_rates(labels, ["r1", "r2", "r3"], n=50, seed=1)["interval"].tolist() == ["wilson"] * 3
+    assert abstention_rates(labels, ["r1", "r2", "r3"], n=50, seed=1)["interval"].tolist() == ["agresti-coull"] * 3
 
 
 def test_strata_come_in_their_order_and_not_the_alphabets():
@@ -139,7 +168,7 @@ def test_strata_come_in_their_order_and_not_the_alphabets():
     named = student_accuracy(labels, ["s"], ["hard", "medium", "easy", "easy", "medium"], seed=1)
     assert named["stratum"].tolist() == ["hard", "medium", "easy"]
     rows = abstention_by_difficulty(labels[:, 0], np.array([2.0, 1.2, 0.1, np.nan, 0.7]), seed=1).rows()
-    assert [r["difficulty"] for r in rows] == want[:4] and {r["interval"] for r in rows} == {"wilson"}
+    assert [r["difficulty"] for r in rows] == want[:4] and {r["interval"] for r in rows} == {"agresti-coull"}
 
 
 def test_rates_follow_the_order_of_categories(scored):
@@ -181,7 +210,7 @@ def test_a_group_of_few_annotations_has_no_interval():
     [
         (lambda: estimate(mean, np.ones((3, 2)), seed=1), "statistic must give one number"),
         (lambda: estimate(lambda a, b: 0.0, np.ones(3), np.ones(0), seed=1), "same number of units"),
-        (lambda: wilson(3, 2), "k must be between 0 and n"),
+        (lambda: proportion(3, 2), "k must be between 0 and n"),
     ],
 )
 def test_faults_are_named(call, message):

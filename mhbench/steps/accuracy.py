@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -46,9 +47,8 @@ def breakdowns(
     by: Sequence[str],  # columns to break down by
     *,
     core: str | None = None,
-    n_boot: int = 1000,
-    seed: int,
     whole: pd.DataFrame | None = None,  # of mhbench.steps.score.scorable: every item, asked or not
+    **settings: Any,  # n_boot, seed, level and method, of mhbench.stats.estimate
 ) -> dict[str, pd.DataFrame]:  # correct, cross_entropy, brier -> a table of rates
     """Rates by model, mode and group, of the core set; and by set, where there is one.
 
@@ -59,9 +59,9 @@ def breakdowns(
     of_core = whole if whole is None or core is None else whole[whole["set"] == core]
     out = {}
     for value in ("correct", "cross_entropy", "brier"):
-        parts = [rate_table(central, value, within, n_boot=n_boot, seed=seed, whole=of_core)]
+        parts = [rate_table(central, value, within, whole=of_core, **settings)]
         if core and "set" in by:
-            every = rate_table(scores, value, ["set"], n_boot=n_boot, seed=seed, whole=whole)
+            every = rate_table(scores, value, ["set"], whole=whole, **settings)
             parts.append(every.query("by == 'set'"))
         out[value] = pd.concat(parts, ignore_index=True)
     return out

@@ -93,7 +93,7 @@ def error_table(
     *,
     level: float = 0.95,
 ) -> pd.DataFrame:  # one row a model and kind
-    """How many of each model's errors are of each kind, by the majority of the annotators, with Wilson's interval.
+    """How many of each model's errors are of each kind, by the majority of the annotators.
 
     Columns: model, kind, count, n (rationales with a majority), n_open (without one), estimate, ci_low, ci_high,
     interval, level.
