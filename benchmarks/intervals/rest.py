@@ -12,8 +12,14 @@ from mhbench.stats.resample import mean
 from mhbench.stats.soft_labels import group_means
 from mhbench.steps.between_models import spread_over_runs
 from mhbench.steps.contamination_tables import flag_table, similarity_table
-from mhbench.studies.medqade.judges import error_correlations
 from mhbench.studies.psychiatrybench.formats import partial_credit
+from mhbench.studies.psychiatrybench.standings import (
+    Column,
+    draw_standings,
+    rank_table,
+    results_table,
+    stability_table,
+)
 
 from .kind import Kind
 
@@ -107,32 +113,41 @@ def mean_of_group(x, seed):
 SLIDERS = [{"ratings": n, "skewed": s} for n in (2, 3, 4, 5, 6, 8, 10, 15, 30, 75) for s in (False, True)]
 
 
-# ----------------------------------------------------------------------------------------------- errors of judges
-def draw_errors(rng, *, cases, items, alike, often):
-    "Whether each of two judges errs; hard answers are hard for both."
-    case = of_cases(cases, items)
-    hard = np.sqrt(0.5) * (rng.normal(size=cases)[case] + rng.normal(size=len(case)))
-    z = np.sqrt(alike) * hard + np.sqrt(1 - alike) * rng.normal(size=(2, len(case)))
-    wrong = z > norm.ppf(1 - often)
-    return SimpleNamespace(votes=wrong.astype(float), correct=np.zeros(len(case)), item=case)
+# ------------------------------------------------------------------------------------- many tasks, many models
+def points_of_tasks(models, tasks, ahead, uneven):  # (models, tasks)
+    "What models have in tasks: each is `ahead` of the next, and tasks lie apart by `uneven`."
+    places = np.linspace(-1, 1, tasks)
+    return 60 - ahead * np.arange(models)[:, None] + uneven * (places / places.std(ddof=1))[None]
 
 
-def truth_of_errors(*, alike, often, **_):
-    z = np.linspace(-8, 8, 4001)
-    density = norm.pdf(z) / norm.pdf(z).sum()
-    each = norm.sf((norm.ppf(1 - often) - np.sqrt(alike) * z) / np.sqrt(1 - alike))
-    both = float((each**2 * density).sum())
-    return (both - often**2) / (often * (1 - often))
+def draw_tasks(rng, *, models, tasks, cases, ahead, uneven):
+    "Points of every item, two a case; a hard case is hard for all models."
+    columns = {}
+    for t, means in enumerate(points_of_tasks(models, tasks, ahead, uneven).T):
+        case = of_cases(cases, 2)
+        points = means + 12 * rng.normal(size=(cases, 1))[case] + 6 * rng.normal(size=(cases, models))[case]
+        columns[f"task {t}"] = Column(t * cases + case, points + 15 * rng.normal(size=(len(case), models)))
+    return draw_standings(columns, [f"m{k}" for k in range(models)], n_boot=200, seed=int(rng.integers(1 << 30)))
 
 
-def correlation_of_errors(sample, seed):
-    return limits(error_correlations(sample, ["a", "b"], n_boot=N_BOOT, seed=seed).iloc[0])
+def truth_of_average(*, models, tasks, ahead, uneven, **_):
+    return float(points_of_tasks(models, tasks, ahead, uneven)[0].mean())
 
 
-ERRORS = [
-    {"cases": cases, "items": items, "alike": alike, "often": often}
-    for cases, items in ((10, 1), (30, 1), (100, 1), (500, 1), (10, 6), (40, 6))
-    for alike, often in ((0.0, 0.3), (0.6, 0.1), (0.9, 0.5))
+def truth_of_rank(*, models, ahead, **_):
+    return 1.0 if ahead else (models + 1) / 2
+
+
+def of_table(table, **where):
+    for name, value in where.items():
+        table = table[table[name] == value]
+    return limits(table.iloc[0]) if len(table) else SimpleNamespace(ci_low=np.nan, ci_high=np.nan)
+
+
+TASKS = [
+    {"models": models, "tasks": tasks, "cases": cases, "ahead": ahead, "uneven": uneven}
+    for models, tasks, cases in ((3, 3, 6), (5, 4, 10), (10, 4, 30))
+    for ahead, uneven in ((0.0, 0.0), (2.0, 10.0))
 ]
 
 
@@ -236,13 +251,33 @@ KINDS = [
         interval=mean_of_group,
     ),
     Kind(
-        name="correlation of errors",
-        about="The correlation of two judges' errors; cases are a sample, judges are not.",
-        stages="judge",
-        settings=ERRORS,
-        draw=draw_errors,
-        truth=truth_of_errors,
-        interval=correlation_of_errors,
+        name="average of tasks",
+        about="The mean points of a model over tasks; cases of each task are a sample, the tasks are not.",
+        stages="standings",
+        settings=TASKS,
+        draw=draw_tasks,
+        truth=truth_of_average,
+        interval=lambda s, seed: of_table(results_table(s), model="m0", task="average"),
+    ),
+    Kind(
+        name="rank of a model",
+        about="The rank of a model by its average; cases are a sample, tasks and models are not.",
+        stages="standings",
+        settings=TASKS,
+        draw=draw_tasks,
+        truth=truth_of_rank,
+        interval=lambda s, seed: of_table(rank_table(s), model="m0"),
+    ),
+    Kind(
+        name="spread over tasks",
+        about="The standard deviation of a model's points over tasks; cases are a sample, the tasks are not.",
+        stages="standings",
+        settings=TASKS,
+        draw=draw_tasks,
+        truth=lambda *, uneven, **_: uneven,
+        interval=lambda s, seed: of_table(
+            stability_table(s), model="m0", measure="standard deviation, luck subtracted"
+        ),
     ),
     Kind(
         name="partial credit",
