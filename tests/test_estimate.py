@@ -201,7 +201,7 @@ def scored():
 
 
 def test_a_group_of_few_annotations_has_no_interval():
-    got = group_means(np.arange(12.0), np.array(["x"] * 6 + ["y"] * 5 + ["z"]))
+    got = group_means(np.arange(14.0), np.array(["x"] * 7 + ["y"] * 6 + ["z"]))
     assert np.isfinite(got.mean.ci_low).tolist() == np.isfinite(got.mean.ci_high).tolist() == [True, False, False]
 
 

@@ -110,7 +110,7 @@ def mean_of_group(x, seed):
     return SimpleNamespace(ci_low=float(i.ci_low[0]), ci_high=float(i.ci_high[0]))
 
 
-SLIDERS = [{"ratings": n, "skewed": s} for n in (2, 3, 4, 5, 6, 8, 10, 15, 30, 75) for s in (False, True)]
+SLIDERS = [{"ratings": n, "skewed": s} for n in (2, 4, 6, 7, 8, 10, 15, 30, 75) for s in (False, True)]
 
 
 # ------------------------------------------------------------------------------------- many tasks, many models
