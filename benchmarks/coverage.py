@@ -3,7 +3,7 @@
     python benchmarks/coverage.py [KIND ...] [--draws 2000] [--jobs 2] [--part] [--to benchmarks/intervals/results]
 
 A kind is declared in `benchmarks/intervals/*.py` (`KINDS`); what is found goes into a table of its own,
-`intervals/results/<kind>.csv`. The notebook `nbs/stats/19_coverage.ipynb` reads these tables, and a test runs a part.
+`intervals/results/<kind>.csv`. The notebook `nbs/stats/22_coverage.ipynb` reads these tables, and a test runs a part.
 """
 
 import argparse
