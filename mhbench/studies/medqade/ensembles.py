@@ -12,13 +12,14 @@ import numpy as np
 import pandas as pd
 
 from ...stats.bias import Bias, as_scores, family_bias, self_enhancement
-from ...stats.consensus import best_ensemble
+from ...stats.consensus import best_ensemble, majority
 from ...stats.estimate import ESTIMATE_COLUMNS, Estimate
+from ...stats.judge_error import pass_rates
 from ...stats.tests import adjust_p
 from .panel_tables import JudgeLabels, Panel
 
 # %% auto #0
-__all__ = ['ensemble_table', 'favouritism_table', 'why_no_favouritism', 'with_pair']
+__all__ = ['ensemble_table', 'favouritism_table', 'favour_by_label', 'why_no_favouritism', 'with_pair']
 
 # %% ../../../nbs/studies/medqade/08_ensembles.ipynb #94e77589
 def ensemble_table(
@@ -104,6 +105,31 @@ def favouritism_table(
     out.loc[related, "p_adjusted"] = adjust_p(out.loc[related, "p_value"].tolist(), "holm")
     order = out["kind"].map({"self": 0, "family": 1, "other": 2})
     return out.assign(_at=order).sort_values("_at", kind="stable", ignore_index=True).drop(columns="_at")
+
+# %% ../../../nbs/studies/medqade/08_ensembles.ipynb #f83fb433
+def favour_by_label(
+    panel: Panel,
+    said: JudgeLabels,  # of `judge_labels`, on the panel's answers
+    labels: np.ndarray,  # (R, S, N): what people's majority is taken over
+    lineages: Mapping[str, str],  # as for `favouritism_table`
+    *,
+    n_boot: int = 1000,
+    seed: int,
+) -> pd.DataFrame:  # annotator, people_say, n, ...: pass rate of own and related answers less that of others'
+    """How much more often a judge passes its own and its siblings' answers than others' that people labelled alike."""
+    families = {name: lineages.get(name) or name for name in [*said.judges, *panel.students]}
+    good = as_scores(majority(labels.reshape(len(labels), -1)))
+    of_student = np.repeat(panel.students, len(panel.item_ids))
+    rows = []
+    for judge, own in zip(said.judges, as_scores(said.flat), strict=True):
+        related = np.array([families[s] == families[judge] for s in of_student])
+        use = ~np.isnan(own) & ~np.isnan(good)
+        if not (related & use).any() or related[use].all():
+            continue
+        parts = own[use] == 1, good[use] == 1, related[use], panel.item[use]
+        for people_say, e in pass_rates(*parts, n_boot=n_boot, seed=seed).items():
+            rows.append({"annotator": judge, "people_say": people_say} | e.row())
+    return pd.DataFrame(rows, columns=["annotator", "people_say", *ESTIMATE_COLUMNS])
 
 # %% ../../../nbs/studies/medqade/08_ensembles.ipynb #ee69ff64
 def why_no_favouritism(

@@ -34,8 +34,9 @@ from .tables import student_accuracy
 # %% auto #0
 __all__ = ['RATED_BY_ALL', 'METRICS_OF', 'in_order', 'Panel', 'panel_of', 'core_items', 'part_of', 'resolved_labels',
            'majority_table', 'rater_agreement', 'rater_pairs', 'pair_matrix', 'abstention_table', 'item_strata',
-           'student_table', 'with_group', 'JudgeLabels', 'judge_labels', 'beside_majority', 'comparable',
-           'with_majority', 'alignment_table', 'beside_ceiling', 'panel_metrics']
+           'bank_strata', 'weighted_to_bank', 'student_table', 'with_group', 'JudgeLabels', 'judge_labels',
+           'beside_majority', 'comparable', 'with_majority', 'alignment_table', 'with_verdict', 'beside_ceiling',
+           'panel_metrics']
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #0ae17795
 def in_order(names: Iterable[str]) -> list[str]:
@@ -244,11 +245,45 @@ def item_strata(
     return {"all": None, "difficulty": difficulty_strata(mean_difficulty(panel.difficulty)), "lexical match": lexical}
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #13f40186
+def bank_strata(items: Iterable[Item], recorded: Iterable[Response]) -> dict[str, int]:
+    "How many items of the whole bank there are with a student's answer that equals the key, and without."
+    texts: dict[str, list] = {}
+    for r in recorded:
+        texts.setdefault(r.item_id, []).append(r.text)
+    match = [_MATCH[lexical_match(texts[i.item_id], i.key)] for i in items if i.key and i.item_id in texts]
+    return {name: match.count(name) for name in dict.fromkeys(match)}
+
+
+def weighted_to_bank(
+    students: pd.DataFrame,  # of student_table, with strata by lexical match
+    bank: Mapping[str, int],  # of bank_strata: items of the bank in each stratum
+) -> pd.DataFrame:  # as student_table, a row a student; none where a stratum of the bank has no estimate
+    """The share of right answers in the bank: the strata's shares, weighted by how many of its items are in each. The
+    paper draws 80% of its items from those without a match, so its own share over all is that of the sample.
+
+    Source: Cochran 1977, section 5.3 (stratified mean); Zou and Donner 2008 (interval, from those of the strata).
+    """
+    rows, total = [], sum(bank.values())
+    for student, g in students[students["by"] == "lexical match"].groupby("student", sort=False):
+        g = g.set_index(g["stratum"].astype(str)).reindex(list(bank))
+        weight = np.array([bank[name] / total for name in g.index])
+        if not len(g) or g[["estimate", "ci_low", "ci_high"]].isna().any(axis=None):
+            continue
+        at = float(weight @ g["estimate"])
+        down, up = (float(np.sqrt((weight**2) @ (g[end] - g["estimate"]) ** 2)) for end in ("ci_low", "ci_high"))
+        about: dict[str, Any] = {"n": g["n"].sum(), "n_clusters": g["n_clusters"].sum(), "level": g["level"].iloc[0]}
+        e = Estimate.from_limits(at, at - down, at + up, **about, kind="MOVER")
+        head = {"by": "the whole bank", "stratum": "weighted", "student": student}
+        rows.append(head | e.row() | {"left_out": g["left_out"].sum()})
+    return pd.DataFrame(rows, columns=students.columns)
+
+
 def student_table(
     panel: Panel,
     strata: Mapping[str, pd.Categorical | None],
     *,
     core: Sequence[str] = (),  # items on which the tie-breaker does not count
+    bank: Mapping[str, int] = {},  # of bank_strata: also the share that follows for the whole bank
     n_boot: int = 1000,
     seed: int,
 ) -> pd.DataFrame:  # by, stratum, student, n (items with a majority), ..., left_out (items without one)
@@ -262,7 +297,8 @@ def student_table(
         for by, of in strata.items()
     ]
     out = pd.concat(parts, ignore_index=True)
-    return out[["by", "stratum", "student", *(c for c in out if c not in ("by", "stratum", "student"))]]
+    out = out[["by", "stratum", "student", *(c for c in out if c not in ("by", "stratum", "student"))]]
+    return pd.concat([out, weighted_to_bank(out, bank)], ignore_index=True) if bank else out
 
 
 def with_group(students: pd.DataFrame) -> pd.DataFrame:  # of student_table
@@ -373,6 +409,25 @@ def alignment_table(
     return pd.DataFrame(rows, columns=columns)
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #368aa7fc
+def with_verdict(
+    table: pd.DataFrame,  # of alignment_table
+    margin: float = 0.1,  # how far below a member of the panel still counts as no worse; above 0, named beforehand
+) -> pd.DataFrame:  # with a column verdict: non-inferior, inferior, undecided, or empty without an interval
+    """Whether each judge is no worse than a member of the panel by more than a margin.
+
+    That an interval covers 0 is no proof of equality: few answers show nothing. Non-inferior is a judge whose whole
+    interval lies above minus the margin, inferior one whose whole interval lies below it.
+
+    Source: Piaggio et al. 2012 (CONSORT for non-inferiority).
+    Raises: ValueError for a margin that is not above 0.
+    """
+    if not margin > 0:
+        refuse(f"with_verdict: margin must be above 0; got {margin}; name it before the judges are seen")
+    low, high = (table[f"difference_{end}"].astype(float) for end in ("low", "high"))
+    verdict = np.select([low > -margin, high < -margin, low.notna()], ["non-inferior", "inferior", "undecided"], "")
+    return table.assign(margin=margin, verdict=verdict)
+
+
 def beside_ceiling(table: pd.DataFrame) -> pd.DataFrame:  # of alignment_table; annotator, metric, n, estimate, ...
     """The judges as a figure shows them, each below what a member of the panel reaches on the answers it labelled.
 

@@ -5,7 +5,7 @@
 # %% ../../../nbs/studies/medqade/10_study.ipynb #2d8760b2
 from __future__ import annotations
 
-from ...steps.parameters import Families, Models, Positive, Reported, field
+from ...steps.parameters import Families, Models, Positive, Reported, Share, field
 from ..registry import RegisteredStudy
 
 # %% auto #0
@@ -25,6 +25,7 @@ class PanelParameters(Reported):
         None, "the rater who decides where two contradict each other, no member of the panel"
     )
     pool: str | None = field(None, "the file that simulated students' answers were drawn from")
+    margin: Share = field(0.1, "how far below a member of the panel a judge is still no worse, named beforehand")
     quorum: Positive = field(2, "judges with a verdict on an answer, for their vote share")
 
 # %% ../../../nbs/studies/medqade/10_study.ipynb #b5396dd6
