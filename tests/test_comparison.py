@@ -83,7 +83,7 @@ def test_correction_is_over_all_pairs(method, theirs):
     rng = np.random.default_rng(1)
     l, q = np.tile(list("abcd"), 50), np.repeat(np.arange(50), 4)
     got = compare_levels(
-        (rng.random(200) < 0.5 + 0.3 * (l == "d")).astype(float), q, l, seed=1, method=method, n=50, permutations=999
+        (rng.random(200) < 0.5 + 0.3 * (l == "d")).astype(float), q, l, seed=1, method=method, permutations=999
     )
     assert len(got) == 6 and [t.p_adjusted for t in got] == pytest.approx(
         multipletests([t.p for t in got], method=theirs)[1]
@@ -93,7 +93,7 @@ def test_correction_is_over_all_pairs(method, theirs):
 
 def test_several_prompts_of_a_level_count_as_one_mean():
     x, q, l = np.array([1, 0, 1, 1, 0, 0]), np.array([1, 1, 1, 2, 2, 2]), np.array(["f", "f", "m", "f", "m", "m"])
-    t = compare_levels(x, q, l, seed=1, n=20, permutations=99)[0]
+    t = compare_levels(x, q, l, seed=1, permutations=99)[0]
     assert np.isnan(t.p_mcnemar) and t.n_mcnemar == 0  # no question has one of each
     assert t.difference.estimate == pytest.approx(((0.5 - 1) + (1 - 0)) / 2), "first minus second"
 
@@ -143,11 +143,11 @@ def test_mcnemar_is_on_the_questions_with_one_prompt_of_each(seed):
     x = (rng.random(120) < 0.4 + 0.3 * (l == "m")).astype(float)
     only_f, only_m = ((x[l == a] == 1) & (x[l == b] == 0) for a, b in (("f", "m"), ("m", "f")))
     want = scipy.stats.binomtest(int(only_m.sum()), int(only_m.sum() + only_f.sum())).pvalue
-    t = compare_levels(x, q, l, seed=1, n=20, permutations=20_000)[0]
+    t = compare_levels(x, q, l, seed=1, permutations=20_000)[0]
     assert t.p_mcnemar == pytest.approx(want) and t.n_mcnemar == 60 and t.p == pytest.approx(want, abs=0.02)
-    more = compare_levels(np.r_[x, 1, 1], np.r_[q, 60, 60], np.append(l, ["m", "f"]), seed=1, n=20, permutations=99)[0]
+    more = compare_levels(np.r_[x, 1, 1], np.r_[q, 60, 60], np.append(l, ["m", "f"]), seed=1, permutations=99)[0]
     doubled = compare_levels(
-        np.r_[x, 0, 1, 1], np.r_[q, 60, 60, 60], np.append(l, ["m", "m", "f"]), seed=1, n=20, permutations=99
+        np.r_[x, 0, 1, 1], np.r_[q, 60, 60, 60], np.append(l, ["m", "m", "f"]), seed=1, permutations=99
     )[0]
     assert (more.n_mcnemar, doubled.n_mcnemar, doubled.difference.n) == (
         61,
@@ -160,7 +160,7 @@ def test_levels_that_share_too_little_are_listed_and_not_tested():
     x, q, l = np.array([1.0, 0, 1, 0, 1]), np.array([1, 1, 2, 2, 3]), np.array(["a", "b", "a", "b", "c"])
     with pytest.raises(ValueError, match="share two questions or more; got 0"):
         compare_levels(x, q, l, seed=1)
-    got = {(t.first, t.second): t for t in compare_levels(x, q, l, seed=1, n=20, permutations=99, short="missing")}
+    got = {(t.first, t.second): t for t in compare_levels(x, q, l, seed=1, permutations=99, short="missing")}
     assert (
         len(got) == 3 and not np.isnan(got["a", "b"].p) and got["a", "b"].p_adjusted == got["a", "b"].p
     )  # one test: nothing to correct

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 from scipy import stats
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from ..errors import refuse
 from .estimate import Estimate
-from .resample import cluster_mean
+from .resample import ClusterMean, cluster_mean
 
 # %% auto #0
-__all__ = ['FEWEST_DF', 'score_limits', 'mean_difference', 'independent_difference']
+__all__ = ['FEWEST_DF', 'score_limits', 'difference_limits', 'mean_difference', 'independent_difference']
 
 # %% ../../nbs/stats/18_differences.ipynb #63d2fc48
 def _score(delta: np.ndarray, b: np.ndarray, c: np.ndarray, n: np.ndarray) -> np.ndarray:
@@ -54,6 +54,47 @@ def score_limits(
 FEWEST_DF = 2.5  # of a variance between cases; below, there is no interval: 4 cases of one size have 3
 
 
+def _bounded(d: np.ndarray, m: ClusterMean, largest: float, z: float, t: Any) -> tuple[np.ndarray, np.ndarray]:
+    "Score limits of effective pairs, for differences of 1 at most, in units of `largest`."
+    size = np.abs(np.nan_to_num(d)) / largest
+    with np.errstate(invalid="ignore", divide="ignore"):
+        b, c = (np.where(np.nan_to_num(s * d) > 0, size, 0).sum(0) / m.n for s in (1, -1))
+        simple, variance = b + c - (m.mean / largest) ** 2, (m.se / largest) ** 2
+        n = np.where((simple > 1e-12) & (variance > 1e-15), simple / variance, m.n_clusters)
+    single = (m.n_clusters == m.n) & np.isin(size, (0, 1)).all(0)
+    n = np.where(single, m.n, n)
+    known = np.asarray(m.df) >= FEWEST_DF
+    b, c, n = (np.where(known, x, 0) for x in (b * n, c * n, n))
+    return score_limits(b, c, np.maximum(n, 1e-9), np.where(single, z, t))
+
+
+def difference_limits(
+    differences: np.ndarray,  # (N,) or (N, P), one a unit; NaN is left out
+    clusters: np.ndarray | None = None,  # (N,) labels of cases; None: each unit by itself
+    *,
+    largest: float = np.inf,  # the largest difference that is possible: 1 for shares
+    critical: float = float(ndtri(0.975)),  # of the normal distribution
+) -> tuple[ClusterMean, Any, Any]:  # low and high are NaN where there is no interval
+    """The means of paired differences, and their limits over cases.
+
+    Source: Tango 1998; Korn and Graubard 1998; Bell and McCaffrey 2002.
+
+    Raises: ValueError for a difference beyond `largest`.
+    """
+    d = np.asarray(differences, float)
+    most = np.abs(np.nan_to_num(d)).max(initial=0)
+    if most > largest * (1 + 1e-9):
+        refuse(f"difference_limits: differences must be within {-largest:g} and {largest:g}; got {most:g}")
+    m = cluster_mean(d, clusters)
+    known = np.asarray(m.df) >= FEWEST_DF
+    t = stats.t.isf(ndtr(-critical), np.where(known, m.df, 1))
+    if np.isinf(largest):
+        low, high = m.mean - t * m.se, m.mean + t * m.se
+    else:
+        low, high = (largest * x for x in _bounded(d, m, largest, critical, t))
+    return m, np.where(known, low, np.nan), np.where(known, high, np.nan)
+
+# %% ../../nbs/stats/18_differences.ipynb #fc7eff3f
 def mean_difference(
     differences: np.ndarray,  # (N,) one a unit, first minus second; NaN is left out
     clusters: np.ndarray | None = None,  # (N,) labels of cases; None: each unit by itself
@@ -67,28 +108,12 @@ def mean_difference(
 
     Raises: ValueError for a difference beyond `largest`.
     """
-    x = np.asarray(differences, float)
-    d = x[~np.isnan(x)]
-    if (np.abs(d) > largest * (1 + 1e-9)).any():
-        refuse(f"mean_difference: differences must be within {-largest:g} and {largest:g}; got {np.abs(d).max():g}")
-    m = cluster_mean(x, clusters)
-    about: dict[str, Any] = {"n": m.n, "n_clusters": m.n_clusters, "level": level}
-    single = bool(m.n_clusters == m.n and np.isin(np.abs(d), (0, largest)).all())
+    z = float(ndtri((1 + level) / 2))
+    m, low, high = difference_limits(differences, clusters, largest=largest, critical=z)
     if m.n_clusters > 1 and m.df < FEWEST_DF:
         return Estimate(m.n, m.n_clusters, m.mean, np.nan, np.nan, level, "few")
-    if m.n_clusters < 2:
-        return Estimate.from_limits(m.mean, **about)
-    t = float(stats.t.isf((1 - level) / 2, m.df))
-    if np.isinf(largest):
-        return Estimate.from_limits(m.mean, m.mean - t * m.se, m.mean + t * m.se, **about, kind="t")
-    b, c = np.maximum(d, 0).sum() / largest, np.maximum(-d, 0).sum() / largest
-    simple = ((b + c) / m.n - (m.mean / largest) ** 2) / m.n
-    seen = min(simple, (m.se / largest) ** 2) > 1e-15
-    deff = (m.se / largest) ** 2 / simple if seen else m.n / m.n_clusters
-    deff = 1.0 if single else deff
-    z = float(ndtri((1 + level) / 2)) if single else t
-    low, high = score_limits(b / deff, c / deff, m.n / deff, z)
-    return Estimate.from_limits(m.mean, largest * float(low), largest * float(high), **about, kind="score")
+    kind = "t" if np.isinf(largest) else "score"
+    return Estimate.from_limits(m.mean, low, high, n=m.n, n_clusters=m.n_clusters, level=level, kind=kind)
 
 # %% ../../nbs/stats/18_differences.ipynb #c32ee4a4
 def independent_difference(

@@ -336,34 +336,36 @@ def mean(
 
 # %% ../../nbs/stats/01_resample.ipynb #a46260aa
 class ClusterMean(NamedTuple):
-    "A mean over units in clusters, and how well it is known."
+    "A mean over units in clusters, and how well it is known; of several columns an array each."
 
-    mean: float  # NaN without a value
-    se: float  # NaN for fewer than two clusters
-    df: float  # of the standard error, by Satterthwaite; 0 for fewer than two clusters
-    n: int  # units with a value
-    n_clusters: int  # of these
+    mean: Any  # NaN without a value
+    se: Any  # NaN for fewer than two clusters
+    df: Any  # of the standard error, by Satterthwaite; 0 for fewer than two clusters
+    n: Any  # units with a value
+    n_clusters: Any  # of these
 
 
 def cluster_mean(
-    x: np.ndarray,  # (N,), NaN is left out
+    x: np.ndarray,  # (N,) or (N, k), NaN is left out
     clusters: np.ndarray | None = None,  # (N,) labels; None: each unit by itself
 ) -> ClusterMean:
     """The mean with its cluster-robust standard error and degrees of freedom.
 
     Source: Bell and McCaffrey 2002; Imbens and Kolesár 2016.
     """
-    x = np.asarray(x, float)
-    has = ~np.isnan(x)
-    of = group_codes(clusters, len(x), "clusters")[has]
-    code = np.unique(of, return_inverse=True)[1]
-    size = np.bincount(code).astype(float)
-    n, k = len(code), len(size)
-    value = float(x[has].mean()) if n else np.nan
-    if k < 2:
-        return ClusterMean(value, np.nan, 0.0, n, k)
-    total = np.bincount(code, x[has] - value)
-    kept = 1 - size / n
-    a = size**2 / kept
-    df = n**2 / ((size**2).sum() + (a.sum() ** 2 - (a**2).sum()) / n**2)
-    return ClusterMean(value, float(np.sqrt((total**2 / kept).sum()) / n), float(df), n, k)
+    columns = np.asarray(x, float)
+    columns = columns[:, None] if columns.ndim == 1 else columns
+    code = group_codes(clusters, len(columns), "clusters")
+    has = ~np.isnan(columns)
+    size = np.zeros((int(code.max(initial=-1)) + 1, columns.shape[1]))
+    total = size.copy()
+    np.add.at(size, code, has)
+    n, k = size.sum(0), (size > 0).sum(0)
+    value = divide(np.where(has, columns, 0).sum(0), n)
+    np.add.at(total, code, np.where(has, columns - value, 0))
+    kept = 1 - divide(size, n)  # 0 where a cluster is alone
+    a, several = divide(size**2, kept), k > 1
+    df = divide(n**2, (size**2).sum(0) + divide(a.sum(0) ** 2 - (a**2).sum(0), n**2))
+    se = divide(np.sqrt(divide(total**2, kept).sum(0)), n)
+    found = value, np.where(several, se, np.nan), np.where(several, df, 0.0), n.astype(int), k
+    return ClusterMean(*(f[0].item() if np.ndim(x) == 1 else f for f in found))

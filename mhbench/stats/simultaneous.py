@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
 from ..errors import refuse
-from .estimate import fewest_clusters
-from .resample import bootstrap, mean
+from .differences import difference_limits
+from .estimate import NO_WIDTH
+from .resample import cluster_mean, group_codes
 
 # %% auto #0
 __all__ = ['Simultaneous', 'simultaneous_intervals']
@@ -23,34 +23,42 @@ class Simultaneous(NamedTuple):
     "Differences whose intervals hold together."
 
     estimate: np.ndarray  # (P,) NaN where no question has the pair
-    ci_low: np.ndarray  # (P,) NaN where a pair has too few questions, or all of them differ alike
+    ci_low: np.ndarray  # (P,) NaN where a pair has too few questions
     ci_high: np.ndarray  # (P,)
     n: np.ndarray  # (P,) questions of each pair
     level: float = 0.95
+    critical: float = np.nan  # in place of the normal value of one pair
 
 
-def _critical(d: np.ndarray, se: np.ndarray, n: int, seed: int, level: float) -> float:
-    "The `level` point of the largest standardised deviation over pairs, each of which varies."
-    boot = bootstrap(mean, d, n=n, seed=seed, level=level)
-    spread = np.nanstd(boot.replicates, axis=0)
-    deviation = np.abs(boot.replicates - boot.estimate) / np.where(spread > 0, spread, se)
-    seen = ~np.isnan(deviation).all(axis=1)  # a replicate may have drawn no question of any pair
-    largest = np.nanmax(deviation[seen], axis=1)
-    one = float(ndtri((1 + level) / 2))  # no family needs less than one pair; few questions give few values of T
+def _critical(d: np.ndarray, clusters: np.ndarray | None, n: int, seed: int, level: float) -> float:
+    "The `level` point of the largest standardised mean over pairs."
+    one = float(ndtri((1 + level) / 2))  # no family needs less than one pair
+    m = cluster_mean(d, clusters)
+    varies = np.nan_to_num(m.se) > NO_WIDTH
+    if not varies.any():
+        return one
+    d, value, scale = d[:, varies], m.mean[varies], (m.n * m.se)[varies]
+    code = group_codes(clusters, len(d), "clusters")
+    total = np.zeros((int(code.max()) + 1, d.shape[1]))
+    np.add.at(total, code, np.where(np.isnan(d), 0, d - value) / scale)
+    rng, rows = np.random.default_rng(seed), max(1, 4_000_000 // d.shape[1])
+    parts = [rng.normal(size=(min(rows, n - at), len(total))) @ total for at in range(0, n, rows)]
+    largest = np.concatenate([np.abs(part).max(axis=1) for part in parts])
     return max(one, float(np.quantile(largest, level)))
 
 # %% ../../nbs/stats/14_simultaneous.ipynb #ad3b0137
 def simultaneous_intervals(
     differences: np.ndarray,  # (Q, P) a question's difference in each pair; NaN where it was not asked of both
+    clusters: np.ndarray | None = None,  # (Q,) labels of cases; None: each question by itself
     *,
-    n: int = 1000,  # bootstrap replicates
+    n: int = 4000,  # draws of the critical value
     seed: int,
     level: float = 0.95,  # that all intervals cover
-    bounds: tuple[float, float] = (-np.inf, np.inf),  # what a difference can be, e.g. (-1, 1) for shares
+    largest: float = np.inf,  # the largest difference that is possible: 1 for shares
 ) -> Simultaneous:
     """The mean difference of each pair, with max-t intervals that hold for all pairs at once.
 
-    Source: Westfall and Young 1993, section 2.5; Hesterberg 2015, section 3.
+    Source: Westfall and Young 1993, section 2.5; Hothorn, Bretz and Westfall 2008; Tango 1998.
 
     Raises: ValueError for another shape, or no question.
     """
@@ -58,16 +66,6 @@ def simultaneous_intervals(
     if d.ndim != 2 or not d.size:
         rule = "have a row a question and a column a pair, one or more of each"
         refuse(f"simultaneous_intervals: differences must {rule}; got shape {d.shape}")
-    count = (~np.isnan(d)).sum(axis=0)
-    estimate, low, high = (np.full(d.shape[1], np.nan) for _ in range(3))
-    estimate[count > 0] = np.nanmean(d[:, count > 0], axis=0)
-    se = np.zeros(d.shape[1])
-    several = count >= fewest_clusters(level)
-    se[several] = np.nanstd(d[:, several], axis=0, ddof=1) / np.sqrt(count[several])
-    varies = se > 1e-12
-    if varies.any():
-        c = _critical(d[:, varies], se[varies], n, seed, level)
-        half = stats.t.isf(ndtr(-c), count[varies] - 1) * se[varies]
-        low[varies] = np.maximum(estimate[varies] - half, bounds[0])
-        high[varies] = np.minimum(estimate[varies] + half, bounds[1])
-    return Simultaneous(estimate, low, high, count, level)
+    c = _critical(d, clusters, n, seed, level)
+    m, low, high = difference_limits(d, clusters, largest=largest, critical=c)
+    return Simultaneous(m.mean, low, high, m.n, level, c)

@@ -15,9 +15,10 @@ from scipy import stats
 from scipy.special import ndtri
 
 from ..errors import refuse
-from .estimate import Estimate, estimate
+from .differences import mean_difference
+from .estimate import Estimate
 from .metrics import compare_settings
-from .resample import MOST_DRAWS, kinds, mean
+from .resample import MOST_DRAWS, kinds
 
 # %% auto #0
 __all__ = ['MOST_PERMUTATIONS', 'Comparison', 'paired_t', 'mcnemar', 'chi_square', 'goodness_of_fit', 'adjust_p', 'adjust_within',
@@ -323,7 +324,7 @@ class LevelDifference(NamedTuple):
 
     first: str
     second: str
-    # first minus second, averaged over questions; its n counts questions; no limits where all differ alike
+    # first minus second, averaged over questions; its n counts questions
     difference: Estimate
     p: float  # permutation test within questions
     p_adjusted: float  # for all pairs of the table
@@ -350,9 +351,9 @@ def compare_levels(
     questions: Sequence,
     levels: Sequence,  # (N,) each
     *,
-    n: int = 2000,  # bootstrap replicates
     permutations: int = 10_000,
     tests: int | None = None,  # that share the error; the pairs of these levels if None
+    largest: float | None = None,  # difference that is possible; None: 1 for scores of 0 and 1, else without bounds
     seed: int,
     level: float = 0.95,
     power: float = 0.8,
@@ -390,30 +391,28 @@ def compare_levels(
                     f"compare_levels: two levels must share two questions or more; got {len(d)} ({a}, {b}); pair them, "
                     "compare as independent groups, or pass short='missing'"
                 )
-            few = estimate(mean, d, n_boot=1, seed=s, level=level)
+            few = mean_difference(d, level=level)
             rows.append((a, b, few, np.nan, np.nan, 0, np.nan, np.nan, int(((l == a) | (l == b)).sum())))
             continue
-        boot, deal = s.spawn(2)
         t = stratified_permutation_test(
             x[(l == a) | (l == b)],
             (l == b)[(l == a) | (l == b)],
             q[(l == a) | (l == b)],
             n=permutations,
             tests=tests,
-            seed=deal,
+            seed=s,
         )
         ones = m[:, single].T
         exact = mcnemar(ones[:, 0], ones[:, 1]).p if len(ones) and np.isin(ones, (0, 1)).all() else np.nan
         sd = float(d.std(ddof=1))
-        binary = bool(np.isin(x[of], (0, 1)).all())
-        seen = detectable_difference(
-            len(d), se=sd / np.sqrt(len(d)), power=power, alpha=1 - level, largest=1.0 if binary else np.inf
-        )
+        most = 1.0 if np.isin(x[of], (0, 1)).all() else np.inf
+        most = most if largest is None else largest
+        seen = detectable_difference(len(d), se=sd / np.sqrt(len(d)), power=power, alpha=1 - level, largest=most)
         rows.append(
             (
                 a,
                 b,
-                estimate(mean, d, n_boot=n, seed=boot, level=level),
+                mean_difference(d, largest=most, level=level),
                 t.p,
                 exact,
                 len(ones),

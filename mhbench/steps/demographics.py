@@ -166,28 +166,26 @@ _PAIRS = ["set", "model", "first", "second", "n", "estimate", "ci_low", "ci_high
 _PAIRS += ["simultaneous_low", "simultaneous_high", "p", "p_mcnemar", "n_mcnemar", "sd", "detectable", "left_out"]
 
 
-def _together(
-    pairs: pd.DataFrame,  # of one family
-    scores: pd.DataFrame,  # that have the value
-    value: str,
-    n_boot: int,
-    seed: int,
-) -> np.ndarray:  # (2, P)
-    "Simultaneous limits of all pairs, from the questions' own differences; a question is one row for all models."
+def _differences(pairs: pd.DataFrame, scores: pd.DataFrame, value: str) -> np.ndarray:  # (Q, P)
+    "Every question's difference in each pair of one family; a question is one row for all models."
     means = scores.groupby(["set", "model", "level", "base_id"])[value].mean().unstack("base_id")
     keys = pairs[["set", "model", "first", "second"]].itertuples(index=False)
-    differences = np.stack(
-        [(means.loc[(s, m, a)] - means.loc[(s, m, b)]).to_numpy(float) for s, m, a, b in keys], axis=1
-    )
-    bounds = (-1.0, 1.0) if value == "correct" else (-np.inf, np.inf)
-    s = simultaneous_intervals(differences, n=n_boot, seed=seed, bounds=bounds)
-    return np.stack([s.ci_low, s.ci_high])
+    return np.stack([(means.loc[(s, m, a)] - means.loc[(s, m, b)]).to_numpy(float) for s, m, a, b in keys], axis=1)
+
+
+def _verdicts(pairs: pd.DataFrame, differences: np.ndarray, method: str, margin: float, **how: Any) -> np.ndarray:
+    "Of each pair of one family whether its levels differ, are equivalent, or neither is shown."
+    s = simultaneous_intervals(differences, level=1 - 2 * ALPHA, **how)
+    differs = pairs[f"p_{method}"].to_numpy(float) < ALPHA
+    inside = (s.ci_low > -margin) & (s.ci_high < margin)
+    words = [f"differ, by less than {margin:g}", f"equivalent within {margin:g}", "differ"]
+    found = np.select([differs & inside, inside, differs], words, "undecided").astype(object)
+    return np.where(pairs["p"].isna(), None, found)
 
 # %% ../../nbs/steps/16_demographics.ipynb #2c22b55a
 def _pairs_of(
     g: pd.DataFrame,
     value: str,
-    n_boot: int,
     n_permutations: int,
     seed: int,
     method: Literal["holm", "bh", "bonferroni"],
@@ -195,8 +193,8 @@ def _pairs_of(
 ) -> list[dict]:
     "The pairs of levels of one set and model."
     x, questions, levels = g[value].to_numpy(float), g["base_id"].to_numpy(), g["level"].to_numpy()
-    settings: dict[str, Any] = {"n": n_boot, "permutations": n_permutations, "seed": seed}
-    settings |= {"method": method, "tests": tests}
+    settings: dict[str, Any] = {"permutations": n_permutations, "seed": seed, "method": method, "tests": tests}
+    settings["largest"] = 1.0 if value == "correct" else np.inf
     found = compare_levels(x, questions, levels, short="missing", **settings)
     rows = []
     for d in found:
@@ -222,35 +220,42 @@ def level_pairs(
     value: str = "correct",
     *,
     method: Literal["holm", "bh", "bonferroni"] = "holm",
+    margin: float = 0.05,  # a difference that matters, declared beforehand, in units of `value`
     simulated: Collection[str] = (),  # who of the scores is simulated
-    n_boot: int = 1000,
     n_permutations: int = 10_000,
     seed: int,
 ) -> pd.DataFrame:  # one row a set, model and pair; p is NaN where a pair shares fewer than two questions
     """Every pair of levels compared within questions, first minus second, with p-values corrected, and
     simultaneous limits that hold, over all of them; the pairs of simulated examinees are a family of their own, so that
-    they change no p-value and no limit of a model.
+    they change no p-value and no limit of a model. `verdict` says which pairs differ, are equivalent, or neither.
 
-    Source: Good 2005, section 3.2; Holm 1979; Benjamini and Hochberg 1995.
+    Source: Good 2005, section 3.2; Holm 1979; Benjamini and Hochberg 1995; two one-sided tests: Schuirmann 1987.
+
+    Raises: ValueError for a margin that is not above 0.
     """
+    if not margin > 0:
+        refuse(f"level_pairs: margin must be above 0; got {margin}; the smallest difference that would matter")
     rows = []
     known = where_read(scores, ["set", "model"]).dropna(subset=[value])
     asked = known[~known["model"].isin(simulated)].groupby(["set", "model"])["level"].nunique()
     tests = max(int((asked * (asked - 1) // 2).sum()), 1)
     for (name, model), g in known.groupby(["set", "model"]):
         if g["level"].nunique() > 1:
-            found = _pairs_of(g, value, n_boot, n_permutations, seed, method, tests)
+            found = _pairs_of(g, value, n_permutations, seed, method, tests)
             rows += [{"set": name, "model": model} | r for r in found]
     pairs = pd.DataFrame(rows, columns=_PAIRS)
     drawn = pairs["model"].isin(simulated)
     for m in dict.fromkeys(["holm", "bh", method]):
         pairs[f"p_{m}"] = adjust_within(pairs["p"].to_numpy(float), drawn, m)
-    pairs["detectable_corrected"] = np.nan
+    pairs["detectable_corrected"], pairs["verdict"] = np.nan, None
+    largest = 1.0 if value == "correct" else np.inf
     for family in (drawn, ~drawn):
         if family.any():
-            ends = ["simultaneous_low", "simultaneous_high"]
-            pairs.loc[family, ends] = _together(pairs[family], known, value, n_boot, seed).T
-        largest = 1.0 if value == "correct" else np.inf
+            d = _differences(pairs[family], known, value)
+            s = simultaneous_intervals(d, seed=seed, largest=largest)
+            pairs.loc[family, ["simultaneous_low", "simultaneous_high"]] = np.stack([s.ci_low, s.ci_high]).T
+            how = {"seed": seed, "largest": largest}
+            pairs.loc[family, "verdict"] = _verdicts(pairs[family], d, method, margin, **how)
         pairs.loc[family, "detectable_corrected"] = _detectable_together(pairs[family], largest)
     return pairs
 
@@ -268,6 +273,8 @@ def pairs_summary(pairs: pd.DataFrame, method: str = "holm") -> pd.DataFrame:  #
         "p below 0.05": int((pairs["p"] < ALPHA).sum()),
         f"below 0.05 after correction ({method})": int((pairs[f"p_{method}"] < ALPHA).sum()),
         "at a false discovery rate of 0.05": int((pairs["p_bh"] < ALPHA).sum()),
+        "equivalent within the margin": int(pairs["verdict"].str.contains("within|less than").sum()),
+        "undecided": int((pairs["verdict"] == "undecided").sum()),
     }
     return pd.DataFrame([counts])
 

@@ -380,6 +380,9 @@ class DemographicsParameters(Answered):
     )
     value: Literal["correct", "cross_entropy", "brier"] = field("correct", "what is compared")
     method: Correction = field("holm", "of p-values, over all pairs of all sets and models")
+    margin: Annotated[float, Field(gt=0)] = field(
+        0.05, "the smallest difference that would matter, declared beforehand, in units of value"
+    )
     groups: Groups = {}
     same_model: SameModel = {}
     n_permutations: Permutations = 10000
