@@ -177,7 +177,7 @@ KINDS = [
         settings=CROSSED,
         draw=lambda rng, **setting: latent(rng, **setting).T,
         truth=alpha_of_panels,
-        interval=lambda sample, seed: two_way_jackknife(alpha, sample),
+        interval=lambda sample, seed: two_way_jackknife(alpha, sample, below_one=True),
         methods={"items alone": lambda x, seed: estimate(alpha, x, axis=1, n_boot=500, seed=seed)},
     ),
 ]

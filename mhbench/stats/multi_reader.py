@@ -202,13 +202,13 @@ def _estimate(value: float, variance: float, df: float, n: int, n_units: int, le
     t = stats.t.ppf(0.5 + level / 2, df)
     if not share or min(value, 1 - value) < 1e-9:
         half = t * np.sqrt(variance)
-        return Estimate.from_limits(value, value - half, value + half, **about, kind="raters")
+        return Estimate.from_limits(value, value - half, value + half, **about, kind="items and raters")
     effective = value * (1 - value) / variance * (ndtri(0.5 + level / 2) / t) ** 2
-    return Estimate.from_limits(value, *wilson(value * effective, effective, level), **about, kind="raters")
+    return Estimate.from_limits(value, *wilson(value * effective, effective, level), **about, kind="items and raters")
 
 
 def _too_few(value: float, n: int, n_units: int, level: float, n_raters: int) -> Estimate:
-    kind = "few raters" if n_raters < FEWEST_RATERS else "none"
+    kind = "raters" if n_raters < FEWEST_RATERS else "none"
     return Estimate(n, n_units, value, np.nan, np.nan, level, kind)
 
 
@@ -221,7 +221,7 @@ def mean_over_raters(
     weights: Any = None,  # (K,) above 0; None: every item counts alike
     level: float = 0.95,
     share: bool = False,  # values are 0 and 1
-) -> Estimate:  # n counts items, n_clusters their cases; kind "few raters" where these are too few for an interval
+) -> Estimate:  # n counts items, n_clusters their cases; kind "raters" where these are too few for an interval
     """A mean of ratings with an interval for other raters and other items.
 
     Source: Obuchowski and Rockette 1995; Hillis 2007 (degrees of freedom); Gallas 2006 (ratings with holes); Dean and
@@ -257,7 +257,8 @@ def two_way_jackknife(
     clusters: np.ndarray | None = None,  # (N,) labels of cases
     level: float = 0.95,
     share: bool = False,  # of 0 to 1
-) -> Estimate:  # n counts items, n_clusters their cases; kind "few raters" where these are too few for an interval
+    below_one: bool = False,  # at most 1, as alpha and kappa are: the interval is computed for ln(1 - theta)
+) -> Estimate:  # n counts items, n_clusters their cases; kind "raters" where these are too few for an interval
     """Any number of a table of ratings, with an interval for other raters and other items.
 
     Source: Obuchowski and Rockette 1995 (jackknife covariances); Hillis 2007 (degrees of freedom).
@@ -269,11 +270,18 @@ def two_way_jackknife(
     if r < FEWEST_RATERS or n_units < 2:
         value = float(statistic(x, weights=weights[:1])[0])
         return _too_few(value, x.shape[1], n_units, level, r)
-    every = statistic(x, weights=weights)
-    pseudo = np.stack([r * every - (r - 1) * statistic(np.delete(x, k, 0), weights=weights) for k in range(r)])
+    found = np.stack([statistic(part, weights=weights) for part in [x, *(np.delete(x, k, 0) for k in range(r))]])
+    if below_one:
+        with np.errstate(divide="ignore"):
+            found = np.log(1 - found)
+    pseudo = r * found[0] - (r - 1) * found[1:]
     covariance = np.cov(pseudo[:, 1:]) * (u - 1) ** 2 / u
     between = pseudo[:, 0].var(ddof=1) / r
     shared = max(0.0, (covariance.sum() - np.trace(covariance)) / (r * (r - 1)))
     variance = between + shared
     df = variance**2 / (between**2 / (r - 1) + shared**2 / (u - 1)) if variance > 0 else np.nan
-    return _estimate(float(every[0]), variance, df, x.shape[1], n_units, level, share)
+    e = _estimate(float(found[0, 0]), variance, df, x.shape[1], n_units, level, share)
+    if not below_one:
+        return e
+    value, high, low = (1 - float(np.exp(end)) for end in e[2:5])
+    return e._replace(estimate=value, ci_low=low, ci_high=high)
