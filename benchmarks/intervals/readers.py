@@ -173,8 +173,8 @@ KINDS = [
     Kind(
         name="alpha_over_raters",
         about="Krippendorff's alpha of scores; raters and items are a sample.",
-        stages="agreement, panel",
-        settings=CROSSED,
+        stages="agreement",
+        settings=[s for s in CROSSED if s["raters"] < 30],
         draw=lambda rng, **setting: latent(rng, **setting).T,
         truth=alpha_of_panels,
         interval=lambda sample, seed: two_way_jackknife(alpha, sample, below_one=True),

@@ -20,6 +20,7 @@ from mhbench.stats.judge_error import (
     leave_one_rater_out,
     split_half_calibration,
 )
+from ..stats.multi_reader import mean_over_raters
 from ..stats.resample import mean
 
 # %% auto #0
@@ -134,6 +135,13 @@ def _beside_raters(people: np.ndarray, one: pd.DataFrame, raters: list, settings
     told = f"the same for a judge that always says {np.nanmedian(people):g}: nearness alone shows nothing"
     return [*rows, ("raters that a constant is nearer than", proportion(idle, len(known), level), told)]
 
+# %% ../../nbs/steps/26_judge_people.ipynb #46fb8897
+def _above_raters(one: pd.DataFrame, people: np.ndarray, level: float) -> Estimate:  # people (R, N)
+    "The judge's points less a rater's, with raters and cases as samples."
+    above = one["points"].to_numpy(float) - people
+    rater, answer = (place.ravel() for place in np.indices(above.shape))
+    return mean_over_raters(above.ravel(), answer, rater, cases=one["cluster"].to_numpy()[answer], level=level)
+
 # %% ../../nbs/steps/26_judge_people.ipynb #1882bc52
 def people_table(
     table: pd.DataFrame,  # verdicts: judge, item_id, cluster, model, points
@@ -153,6 +161,7 @@ def people_table(
         if not one["people"].notna().any():
             continue
         found = _scores(one, people, settings) if kind == "score" else _labels(one, settings)
+        found.append(("above a rater, raters a sample", _above_raters(one, people, level), "points, other raters too"))
         if len(people) > 1:
             found += _beside_raters(people, one, list(rated.columns), settings)
         rows += [{"judge": judge, "measure": m} | e.row() | {"reading": reading} for m, e, reading in found]

@@ -28,6 +28,7 @@ from mhbench.stats.agreement import (
 )
 from ...stats.consensus import alignment, majority
 from ...stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate
+from ...steps.over_raters import RANDOM_COLUMNS, mean_rows, number_rows
 from .panel import label_array, lexical_match
 from .tables import student_accuracy
 
@@ -35,8 +36,8 @@ from .tables import student_accuracy
 __all__ = ['RATED_BY_ALL', 'METRICS_OF', 'in_order', 'Panel', 'panel_of', 'core_items', 'part_of', 'resolved_labels',
            'majority_table', 'rater_agreement', 'rater_pairs', 'pair_matrix', 'abstention_table', 'item_strata',
            'bank_strata', 'weighted_to_bank', 'student_table', 'with_group', 'JudgeLabels', 'judge_labels',
-           'beside_majority', 'comparable', 'with_majority', 'alignment_table', 'with_verdict', 'beside_ceiling',
-           'panel_metrics']
+           'beside_majority', 'comparable', 'with_majority', 'alignment_table', 'people_as_sample', 'with_verdict',
+           'beside_ceiling', 'panel_metrics']
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #0ae17795
 def in_order(names: Iterable[str]) -> list[str]:
@@ -407,6 +408,41 @@ def alignment_table(
                 found = alignment(labels, panel.flat, metric=metric, **same).row()
             rows.append({"annotator": judge, "metric": metric, **found, **counted})
     return pd.DataFrame(rows, columns=columns)
+
+# %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #3577c97a
+def _with_people(labels: np.ndarray, weights: np.ndarray | None = None, own: np.ndarray | None = None) -> np.ndarray:
+    "Kappa of one annotator with a rater, on average over raters; without `own` of two raters."
+    if own is None:
+        return np.asarray(mean_pairwise(labels, "cohen_kappa", weights=weights))
+    return np.mean([cohen_kappa(own, x, weights=weights) for x in labels], axis=0)
+
+
+def people_as_sample(
+    panel: Panel,
+    said: JudgeLabels,
+    *,
+    least: int = 10,  # labels beside a majority; judges with fewer have no row
+    n_boot: int = 1000,
+    seed: int,
+) -> pd.DataFrame:  # measure, who, random (items; items and raters), n_raters, n, ..., interval
+    "Students, pairs of people and judges by the labels of single raters: over items, and over items and raters."
+    rows: list[dict[str, Any]] = []
+    same: dict[str, Any] = {"n_boot": n_boot, "seed": seed}
+    value = np.where(panel.labels == "Correct", 1.0, np.where(panel.labels == "Incorrect", 0.0, np.nan))
+    rater, student, item = (place.ravel() for place in np.indices(value.shape))
+    long = pd.DataFrame({"value": value.ravel(), "item": item, "rater": rater, "case": item, "student": student})
+    for k, name in enumerate(panel.students):
+        head = {"measure": "called correct by a rater", "who": name}
+        rows += mean_rows(long[long["student"] == k], head, share=True, **same)
+    pairs = {"measure": "Cohen's kappa of two raters", "who": "people"}
+    rows += number_rows(_with_people, panel.flat, panel.item, pairs, **same)
+    known = comparable(panel, said, least)
+    for judge, own in zip(known.judges, known.flat, strict=True):
+        head = {"measure": "Cohen's kappa with a rater", "who": judge}
+        here = beside_majority(panel, JudgeLabels([judge], own.reshape(1, *panel.labels.shape[1:])))[0]
+        statistic = partial(_with_people, own=own[here])
+        rows += number_rows(statistic, panel.flat[:, here], panel.item[here], head, **same)
+    return pd.DataFrame(rows, columns=["measure", "who", *RANDOM_COLUMNS])
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #368aa7fc
 def with_verdict(

@@ -14,12 +14,14 @@ import pandas as pd
 
 from ...records.schema import Item, Rating
 from ...stats.estimate import Estimate, estimate
-from ...stats.resample import mean
+from ...stats.resample import divide, mean
 from ...stats.soft_labels import question_alphas
+from ...steps.over_raters import RANDOM_COLUMNS, component_shares, number_rows
 from .annotations import annotation_arrays
 
 # %% auto #0
-__all__ = ['question_categories', 'question_agreement', 'mean_agreement', 'rater_again', 'agreement_metrics']
+__all__ = ['question_categories', 'question_agreement', 'mean_agreement', 'rater_again', 'annotators_as_sample',
+           'score_components', 'agreement_metrics']
 
 # %% ../../../nbs/studies/mentat/08_agreement.ipynb #f644619a
 def question_categories(items: Iterable[Item], ratings: Iterable[Rating]) -> dict[str, str]:  # question -> category
@@ -99,6 +101,40 @@ def rater_again(
             {"measure": "a rater again: standard deviation of a score, 0 to 100"} | spread.row(),
         ]
     )
+
+# %% ../../../nbs/studies/mentat/08_agreement.ipynb #405ac73a
+def annotators_as_sample(
+    ratings: Iterable[Rating],  # of options A, B, ...
+    *,
+    scale: str = "interval",
+    n_boot: int = 1000,
+    seed: int,
+) -> pd.DataFrame:  # measure, random (items; items and raters), n_raters, n (questions), ..., interval
+    "The mean alpha over questions, for other questions, and for other questions and annotators."
+    a = annotation_arrays(ratings)
+    names, questions = np.unique(a.raters), np.unique(a.questions)
+
+    def of_questions(kept: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        use = np.isin(a.raters, kept[:, 0])
+        found = question_alphas(a.scores[use], a.questions[use], raters=a.raters[use], scale=scale, seed=seed)
+        alpha = pd.Series(found.alpha, found.questions).reindex(questions).to_numpy()
+        known = ~np.isnan(alpha)
+        return divide(weights[:, known] @ alpha[known], weights[:, known].sum(1))
+
+    who = np.repeat(names[:, None], len(questions), axis=1)
+    head = {"measure": "Krippendorff's alpha, mean over questions"}
+    rows = number_rows(of_questions, who, questions, head, below_one=True, n_boot=n_boot, seed=seed)
+    return pd.DataFrame(rows, columns=["measure", *RANDOM_COLUMNS])
+
+
+def score_components(ratings: Iterable[Rating]) -> pd.DataFrame:  # source, share, sd, n_items (options), n_raters
+    "Where the variance of the scores of options comes from."
+    a = annotation_arrays(ratings)
+    annotation, option = (place.ravel() for place in np.indices(a.scores.shape))
+    item = [f"{a.questions[i]} {o}" for i, o in zip(annotation, option)]
+    long = pd.DataFrame({"value": a.scores.ravel(), "item": item, "rater": a.raters[annotation]})
+    columns = ["of", "source", "share", "sd", "n_items", "n_raters"]
+    return pd.DataFrame(component_shares(long, {"of": "score of an option"}), columns=columns)
 
 # %% ../../../nbs/studies/mentat/08_agreement.ipynb #ddde8740
 def agreement_metrics(ratings: list[Rating], table: pd.DataFrame) -> dict:
