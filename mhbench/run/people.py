@@ -12,10 +12,10 @@ from ..errors import refuse
 from ..records.schema import Item, Response, read_records
 from .graph import place, root
 from .params import load_params
-from ..subcommand import argument, comma_separated
+from ..subcommand import argument, comma_separated, command_group
 
 # %% auto #0
-__all__ = ['MODELS', 'TABLE', 'SEED', 'run_answers', 'new_file', 'of_study', 'named_answers']
+__all__ = ['MODELS', 'TABLE', 'SEED', 'run_answers', 'new_file', 'of_study', 'named_answers', 'declare_panel']
 
 # %% ../../nbs/run/14_people.ipynb #39eb3440
 def run_answers(
@@ -66,3 +66,8 @@ def named_answers(a: argparse.Namespace) -> tuple[dict, list[Item], list[Respons
     "The parameters, and what `run_answers` gives for the study and the models that were named."
     p = load_params(root() / a.params)
     return p, *run_answers(a.study, p["run"]["models"] if a.models is None else a.models, a.results)
+
+
+def declare_panel() -> None:
+    "Declare `mhbench panel`, whose commands several modules have."
+    command_group("panel", "how many raters; answers to a panel in Label Studio, and its labels back")

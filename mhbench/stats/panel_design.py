@@ -3,6 +3,8 @@
 # %% ../../nbs/stats/20_panel_design.ipynb #657092b1
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -11,11 +13,36 @@ import pandas as pd
 from scipy import stats
 
 from ..errors import refuse
+from ..records.schema import Rating
+from .agreement import ABSTAIN
 from .multi_reader import RaterComponents, rater_components
 
 # %% auto #0
-__all__ = ['FEWEST_RATERS', 'DESIGN_COLUMNS', 'pilot_components', 'mean_width', 'detectable_difference', 'Aim', 'panel_designs',
-           'cautious', 'design_sentence']
+__all__ = ['FEWEST_RATERS', 'DESIGN_COLUMNS', 'pilot_table', 'pilot_components', 'mean_width', 'detectable_difference', 'Aim',
+           'panel_designs', 'cautious', 'design_sentence']
+
+# %% ../../nbs/stats/20_panel_design.ipynb #f6a9d441
+def pilot_table(
+    ratings: Iterable[Rating],  # people's: those of models are left out
+    label: str | None = None,  # that counts as 1; None: the most frequent one
+) -> tuple[pd.DataFrame, str]:  # item, rater, target, value; and the label, "" where ratings are numbers
+    """Ratings as numbers, a row each.
+
+    Raises: ValueError without a rating, or for a label that nobody gave.
+    """
+    said = [r for r in ratings if not r.by_model]
+    numbers = [r for r in said if r.value is not None]
+    if numbers and label is None:
+        rows = [(r.item_id, r.rater, r.target, r.value) for r in numbers]
+        return pd.DataFrame(rows, columns=["item", "rater", "target", "value"]), ""
+    labelled = [r for r in said if r.label is not None and r.label != ABSTAIN]
+    known = Counter(r.label for r in labelled)
+    if not known or (label is not None and label not in known):
+        refuse(f"pilot_table: ratings must hold a number or the label {label!r}; got labels {sorted(known)[:6]}")
+    counted = known.most_common(1)[0][0] if label is None else label
+    targets = {r.target for r in labelled if r.label == counted}
+    rows = [(r.item_id, r.rater, r.target, float(r.label == counted)) for r in labelled if r.target in targets]
+    return pd.DataFrame(rows, columns=["item", "rater", "target", "value"]), str(counted)
 
 # %% ../../nbs/stats/20_panel_design.ipynb #6661484a
 def pilot_components(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ...errors import refuse
 from ...records.schema import Rating
-from ...run.people import MODELS, SEED, TABLE, named_answers, new_file, of_study
+from ...run.people import MODELS, SEED, TABLE, declare_panel, named_answers, new_file, of_study
 from .load import load_exports
 from mhbench.studies.medqade.rounds import (
     came_back,
@@ -22,14 +22,14 @@ from mhbench.studies.medqade.rounds import (
     write_round,
     write_ties,
 )
-from ...subcommand import PARAMS, RESULTS, argument, comma_separated, command_group, subcommand
+from ...subcommand import PARAMS, RESULTS, argument, comma_separated, subcommand
 
 # %% auto #0
 __all__ = []
 
 # %% ../../../nbs/studies/medqade/09_commands.ipynb #0d9824e3
 _ROUND = argument("round", help="the round's folder, with the exports in it")
-command_group("panel", "answers to a panel in Label Studio, and its labels back")
+declare_panel()
 
 
 @subcommand(

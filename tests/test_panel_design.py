@@ -1,0 +1,72 @@
+"""How many raters and items: the plan against held-out subsamples, simulated and real."""
+
+import os
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mhbench.stats.multi_reader import RaterComponents, mean_over_raters, rater_components
+from mhbench.stats.panel_design import Aim, detectable_difference, mean_width, panel_designs
+
+HERE = Path(__file__).resolve().parents[1]
+REAL = Path(os.environ.get("MHBENCH_DATASETS", HERE.parent / "shared" / "datasets")) / "outside/mentalbench/scores.csv.gz"
+TRUTH = RaterComponents(1.0, 0.3, 0.0, 1.5, 0, 0, 0)
+
+
+def study(rng, n: int, raters: int, shift: float = 0.0) -> np.ndarray:
+    parts = rng.normal(0, 1.0, n) + rng.normal(0, 0.3**0.5, (raters, 1))
+    return shift + parts + rng.normal(0, 1.5**0.5, (raters, n))
+
+
+def test_the_width_that_is_planned_is_that_of_the_interval():
+    rng, planned, widths = np.random.default_rng(1), mean_width(TRUTH, 60, 8), []
+    item, rater = np.tile(np.arange(60), 8), np.repeat(np.arange(8), 60)
+    for _ in range(150):
+        e = mean_over_raters(study(rng, 60, 8).ravel(), item, rater)
+        widths.append(e.ci_high - e.ci_low)
+    assert np.mean(widths) == pytest.approx(planned, rel=0.1)
+
+
+def test_the_difference_that_is_planned_is_found_as_often_as_it_says():
+    rng, shift, found = np.random.default_rng(2), detectable_difference(TRUTH, 60, 8, power=0.8), []
+    item, rater = np.tile(np.arange(60), 8), np.repeat(np.arange(8), 60)
+    for _ in range(400):
+        found.append(mean_over_raters(study(rng, 60, 8, shift).ravel(), item, rater).ci_low > 0)
+    assert np.mean(found) == pytest.approx(0.8, abs=0.07)  # 3.5 standard errors of 400 draws
+
+
+def test_no_cheaper_design_of_its_kind_reaches_the_aim():
+    aim = Aim(width=1.2)
+    best = panel_designs(TRUTH, aim, max_raters=10, max_items=400)
+    every = [
+        (n * each, "crossed" if each == raters else "nested" if each == 1 else "k of n")
+        for raters, n in product(range(4, 11), range(2, 401))
+        for each in range(1, raters + 1)
+        if n * each >= raters and mean_width(TRUTH, n, raters, each) <= 1.2
+    ]
+    for kind, part in best.groupby("design"):
+        assert part["ratings"].min() == min(ratings for ratings, k in every if k == kind)
+
+
+@pytest.mark.skipif(not REAL.exists(), reason="the public scores are not here: set MHBENCH_DATASETS")
+def test_predicted_error_on_real_scores():
+    # 1,000 conversations; three raters are these three, so that items alone are drawn: their part of the formula
+    rows = pd.read_csv(REAL).query("attribute == 'Overall' or attribute == 'Empathy'")
+    rng, ratios = np.random.default_rng(3), []
+    for _, part in rows.groupby(["attribute", "model"]):
+        wide = part.pivot(index="conversation", columns="rater", values="score").dropna()
+        if len(wide) < 500 or wide.shape[1] < 3:
+            continue
+        pilot = wide.sample(150, random_state=len(ratios)).stack()
+        held_out = wide.drop(pilot.index.get_level_values(0).unique()).to_numpy()
+        c = rater_components(pilot.to_numpy(), pilot.index.get_level_values(0), pilot.index.get_level_values(1))
+        predicted = c._replace(rater=0.0).standard_error(50, 3)
+        means = [held_out[rng.choice(len(held_out), 50, replace=False)].mean() for _ in range(2000)]
+        finite = np.sqrt(1 - 50 / len(held_out))
+        ratios.append(predicted * finite / np.std(means))
+    print(len(ratios), np.round(ratios, 2), np.mean(ratios))
+    assert len(ratios) > 9
+    assert np.mean(ratios) == pytest.approx(1, abs=0.1)  # a pilot of 150 alone is off by more
