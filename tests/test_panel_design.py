@@ -1,6 +1,7 @@
 """How many raters and items: the plan against held-out subsamples, simulated and real."""
 
 import os
+import re
 from itertools import product
 from pathlib import Path
 
@@ -8,11 +9,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from mhbench.run.cli import main
 from mhbench.stats.multi_reader import RaterComponents, mean_over_raters, rater_components
 from mhbench.stats.panel_design import Aim, detectable_difference, mean_width, panel_designs
 
 HERE = Path(__file__).resolve().parents[1]
-REAL = Path(os.environ.get("MHBENCH_DATASETS", HERE.parent / "shared" / "datasets")) / "outside/mentalbench/scores.csv.gz"
+REAL = (
+    Path(os.environ.get("MHBENCH_DATASETS", HERE.parent / "shared" / "datasets")) / "outside/mentalbench/scores.csv.gz"
+)
 TRUTH = RaterComponents(1.0, 0.3, 0.0, 1.5, 0, 0, 0)
 
 
@@ -51,6 +55,24 @@ def test_no_cheaper_design_of_its_kind_reaches_the_aim():
         assert part["ratings"].min() == min(ratings for ratings, k in every if k == kind)
 
 
+def test_the_commands_of_the_guide_run(tmp_path, capsys):
+    guide = (HERE / "docs" / "howto-raters.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^mhbench (panel design) (\S+) (.+)$", guide, re.M)
+    assert len(commands) == 2
+    rng, rows = np.random.default_rng(4), []
+    for model, shift in (("m1", 0.0), ("m2", 0.1)):
+        noise = (
+            0.6 + shift + 0.1 * rng.normal(size=(40, 1)) + 0.02 * rng.normal(size=6) + 0.1 * rng.normal(size=(40, 6))
+        )
+        rows += [(i, r, model, noise[i, r]) for i in range(40) for r in range(6)]
+    pd.DataFrame(rows, columns=["item", "rater", "target", "value"]).to_csv(tmp_path / "pilot.csv", index=False)
+    for words, _, options in commands:
+        assert main([*words.split(), str(tmp_path / "pilot.csv"), *options.split()]) == 0
+        said = capsys.readouterr().out
+        assert "240 ratings of a target by 6 raters of 40 items" in said
+        assert "raters and" in said and "upper 80% limit" in said
+
+
 @pytest.mark.skipif(not REAL.exists(), reason="the public scores are not here: set MHBENCH_DATASETS")
 def test_predicted_error_on_real_scores():
     # 1,000 conversations; three raters are these three, so that items alone are drawn: their part of the formula
@@ -67,6 +89,5 @@ def test_predicted_error_on_real_scores():
         means = [held_out[rng.choice(len(held_out), 50, replace=False)].mean() for _ in range(2000)]
         finite = np.sqrt(1 - 50 / len(held_out))
         ratios.append(predicted * finite / np.std(means))
-    print(len(ratios), np.round(ratios, 2), np.mean(ratios))
     assert len(ratios) > 9
     assert np.mean(ratios) == pytest.approx(1, abs=0.1)  # a pilot of 150 alone is off by more
