@@ -11,7 +11,7 @@ import pytest
 
 from mhbench.run.cli import main
 from mhbench.stats.multi_reader import RaterComponents, mean_over_raters, rater_components
-from mhbench.stats.panel_design import Aim, detectable_difference, mean_width, panel_designs
+from mhbench.stats.panel_design import Aim, least_difference, mean_width, panel_designs
 
 HERE = Path(__file__).resolve().parents[1]
 REAL = (
@@ -35,7 +35,7 @@ def test_the_width_that_is_planned_is_that_of_the_interval():
 
 
 def test_the_difference_that_is_planned_is_found_as_often_as_it_says():
-    rng, shift, found = np.random.default_rng(2), detectable_difference(TRUTH, 60, 8, power=0.8), []
+    rng, shift, found = np.random.default_rng(2), least_difference(TRUTH, 60, 8, power=0.8), []
     item, rater = np.tile(np.arange(60), 8), np.repeat(np.arange(8), 60)
     for _ in range(400):
         found.append(mean_over_raters(study(rng, 60, 8, shift).ravel(), item, rater).ci_low > 0)
