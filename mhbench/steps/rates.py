@@ -381,8 +381,8 @@ def f1_table(
         truth = np.array([k[0] for k in g["key"]])
         said = np.array([a[0] if len(a) == 1 else "" for a in g["answer"]])
         labels = sorted(set(truth))
-        share = lambda t, s, weights: f1(t, s, classes=labels, weights=weights)
-        f = estimate(share, truth, said, clusters=g["cluster"].to_numpy(), **settings)
+        score = lambda t, s, weights: f1(t, s, classes=labels, weights=weights)
+        f = estimate(score, truth, said, clusters=g["cluster"].to_numpy(), share=True, **settings)
         rows.append(dict(zip(RUN, run)) | f.row())
     return pd.DataFrame(rows, columns=[*RUN, *_MEASURED])
 

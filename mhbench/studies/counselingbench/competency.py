@@ -159,12 +159,10 @@ def _measured(g: pd.DataFrame, interval: str, n_boot: int, seed: int, level: flo
     else:
         i = bootstrap(four, key, said, clusters=units, n=n_boot, seed=seed, level=level)
     has = dict(n=g["item_id"].nunique(), n_clusters=len(set(units)))
-    found = [Estimate.from_interval(interval_column(i, k), share=k == 0, **has) for k in range(4)]
+    found = [Estimate.from_interval(interval_column(i, k), share=True, **has) for k in range(4)]
     if interval != "paper":
         right = (np.asarray(key) == np.asarray(said)).astype(float)
         found[0] = estimate(mean, right, clusters=units, seed=seed, level=level, share=True)._replace(n=has["n"])
-    if found[0].estimate in (0, 1):  # all are right or all are wrong: classes come and go, and nothing else
-        found[1:] = [Estimate.from_limits(e.estimate, level=level, **has) for e in found[1:]]
     kinds = {"bootstrap": interval, "paper": interval} | (
         {} if found[0].estimate in (0, 1) else {"agresti-coull": interval}
     )

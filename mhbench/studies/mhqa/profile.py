@@ -93,7 +93,7 @@ def _measured(
         def score(t, s, weights, average=average):
             return np.mean([f1(t, run, average=average, classes=classes, weights=weights) for run in s.T], axis=0)
 
-        found[f"{average} F1"] = estimate(score, truth, said, **options)
+        found[f"{average} F1"] = estimate(score, truth, said, share=True, **options)
     return found
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #38314aaa

@@ -45,15 +45,15 @@ def key_and_answer(
     return truth, said, unknown + more
 
 # %% ../../../nbs/studies/psychiatrybench/04_classification.ipynb #9f6ef66b
-LABEL_MEASURES = {  # measure -> whether it is a share of independent cases
-    "subset accuracy": True,
-    "weighted F1": False,
-    "macro F1": False,
-    "micro F1": False,
-    "unknown names": False,
-    "called Normal": True,
-    "healthy called ill": True,
-}
+LABEL_MEASURES = (  # all of them between 0 and 1
+    "subset accuracy",
+    "weighted F1",
+    "macro F1",
+    "micro F1",
+    "unknown names",
+    "called Normal",
+    "healthy called ill",
+)
 
 
 def _over(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
@@ -140,11 +140,11 @@ def _bootstrapped(truth, said, unknown, normal, clusters, n_boot, seed, level) -
     every = bootstrap(measures, truth, said, unknown, clusters=clusters, n=n_boot, seed=seed, level=level)
     healthy = truth[:, normal] if normal is not None else np.zeros(len(truth), bool)
     out = {}
-    for k, (name, share) in enumerate(LABEL_MEASURES.items()):
+    for k, name in enumerate(LABEL_MEASURES):
         of = healthy if name == "healthy called ill" else np.ones(len(truth), bool)
         value, replicates = every.estimate[k], every.replicates[:, k]
         units: dict[str, Any] = {"n": int(of.sum()), "n_clusters": len(set(clusters[of]))}
-        out[name] = Estimate.from_replicates(value, replicates, **units, level=level, share=share)
+        out[name] = Estimate.from_replicates(value, replicates, **units, level=level, share=True)
     return out
 
 # %% ../../../nbs/studies/psychiatrybench/04_classification.ipynb #64245054
