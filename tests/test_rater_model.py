@@ -1,0 +1,104 @@
+"""The model of raters against psychotools, RaschPy, and itself from the other end."""
+
+import numpy as np
+import pytest
+
+from mhbench.stats.conditional_raters import conditional_severities
+from mhbench.stats.rater_model import facet_contrast, fit_duels, fit_raters, rater_quantities
+
+
+def five_raters() -> np.ndarray:
+    "Two hundred answers by four or five raters of four categories; draws of a congruence that nobody will change."
+    state = 12345
+    ratings = np.full((200, 5), np.nan)
+    severity = [-0.8, -0.3, 0, 0.4, 0.7]
+
+    def uniform() -> float:
+        nonlocal state
+        state = (1103515245 * state + 12345) % 2**31
+        return state / 2**31
+
+    for i in range(200):
+        worth = sum(uniform() for _ in range(12)) - 6
+        skipped = int(uniform() * 5)
+        for r in range(5):
+            u = uniform()
+            if i % 2 and r == skipped:
+                continue
+            weight = np.exp([k * (worth - severity[r]) + (0, 0.6, 0.6, 0)[k] for k in range(4)])
+            ratings[i, r] = (np.cumsum(weight / weight.sum()) < u).sum()
+    return ratings
+
+
+# psychotools 0.7-2 (R 4.2.2): pcmodel and rsmodel of five_raters(), reltol = 1e-14.
+PCM = "1.930114477 4.006025235 1.74772871 3.558684291 6.121188335 1.811718905 3.944912765 6.4894723 2.030892145"
+PCM += " 4.860639889 7.748852285 2.184656645 5.277171329 8.167602591"
+PCM_SE = "0.4706664957 0.8309616987 0.4361769429 0.7826721362 1.158843447 0.4323112915 0.7869105029 1.163852377"
+PCM_SE += " 0.4229449062 0.7949412894 1.179920606 0.4205528004 0.8005229139 1.186307676"
+RSM = "0.4683831941 0.6115607083 1.066017223 1.227305077 0.6796175024 1.671779827"
+
+
+def numbers(text: str) -> list[float]:
+    return [float(v) for v in text.split()]
+
+
+def test_partial_credit_equals_psychotools():
+    fit = conditional_severities(five_raters(), by_rater=True)
+    assert np.allclose(-fit.psi[:, 1:].ravel()[1:], numbers(PCM), atol=1e-5)
+    assert np.allclose(np.sqrt(np.diag(fit.covariance))[1:], numbers(PCM_SE), atol=1e-5)
+    assert fit.log_likelihood == pytest.approx(-604.0270099, abs=1e-5)
+
+
+def test_the_rating_scale_equals_psychotools():
+    fit = conditional_severities(five_raters())
+    found = [*(fit.severity[1:] - fit.severity[0]), *-fit.psi[0, 2:]]
+    assert np.allclose(found, numbers(RSM), atol=1e-5)
+    assert fit.log_likelihood == pytest.approx(-611.6428457, abs=1e-5)
+
+
+def test_severities_do_not_hang_on_the_distribution_of_worths():
+    "The marginal likelihood assumes normal worths, the conditional one nothing; both have the same severities here."
+    x = five_raters()
+    answer, rater = np.nonzero(~np.isnan(x))
+    fit = fit_raters(x[answer, rater].astype(int), answer, rater, categories=range(4), spreads=False)
+    found = rater_quantities(fit).query("quantity == 'severity'")
+    conditional = conditional_severities(x)
+    assert np.abs(found["estimate"] - conditional.severity).max() < 0.25 * conditional.severity_se.min()
+    width = (found["ci_high"] - found["ci_low"]).to_numpy()
+    assert np.allclose(width / (2 * 1.96 * conditional.severity_se), 1, atol=0.05)
+
+
+def test_a_duel_seen_in_the_other_order_is_the_same_duel():
+    "Models renamed so that their order turns: the contrast changes its sign, raters' leans stay."
+    rng = np.random.default_rng(0)
+    n = 400
+    items, raters = rng.integers(40, size=n), rng.integers(4, size=n)
+    swap = rng.random(n) < 0.5
+    first, second = np.where(swap, "b", "a"), np.where(swap, "a", "b")
+    favoured = np.where(swap, 0.35, 0.55)
+    outcome = np.where(rng.random(n) < 0.2, "tie", np.where(rng.random(n) < favoured, "first", "second"))
+    one = fit_duels(outcome, first, second, items, raters)
+    new = {"a": "z", "b": "y"}
+    other = fit_duels(outcome, [new[m] for m in first], [new[m] for m in second], items, raters)
+    assert facet_contrast(one, "a", "b").estimate == pytest.approx(facet_contrast(other, "z", "y").estimate, abs=1e-5)
+    leans = [rater_quantities(f).query("quantity == 'lean to the first place'")["estimate"] for f in (one, other)]
+    assert np.allclose(*leans, atol=1e-5)
+
+
+def test_sliders_with_every_rating_there_are_the_balanced_anova():
+    "Without spreads and with one noise for all, severity is the difference of means, whatever the answers are worth."
+    rng = np.random.default_rng(3)
+    points = 60 + 15 * rng.normal(size=(80, 1)) - np.array([5.0, 0, -5]) + 8 * rng.normal(size=(80, 3))
+    fit = fit_raters(points.ravel(), np.repeat(np.arange(80), 3), np.tile(np.arange(3), 80), spreads=False)
+    found = rater_quantities(fit).query("quantity == 'points below'")
+    assert np.allclose(found["estimate"], points.mean() - points.mean(0), atol=0.3)
+    assert fit.passed
+
+
+def test_a_careless_rater_is_found():
+    x = five_raters()
+    x[:, 2] = np.where(np.isnan(x[:, 2]), np.nan, np.random.default_rng(1).permutation(200) % 4)
+    answer, rater = np.nonzero(~np.isnan(x))
+    fit = fit_raters(x[answer, rater].astype(int), answer, rater, categories=range(4), spreads=False)
+    failed = {c.check: c.found for c in fit.checks if not c.passed}
+    assert "2 (" in failed["every rater fits (misfit near 1)"]
