@@ -18,6 +18,7 @@ from ...records.schema import Item, letters
 from ...records.task import task_of
 from ...stats.estimate import estimate, with_width
 from ...stats.hierarchical import PreferenceIntervals
+from ...stats.rater_model import RaterFit, fit_raters
 from ...stats.resample import mean
 from ...stats.soft_labels import group_means, soft_labels
 from ...steps.truth import beside_truth
@@ -26,8 +27,8 @@ from .labels import wording_distances
 from .simulate import simulated_panel
 
 # %% auto #0
-__all__ = ['OFFSETS', 'THIRD', 'T', 'rater_table', 'wording_table', 'of_rated', 'Creators', 'creators_of', 'same_as_source',
-           'chosen_labels', 'from_sure_to_divided', 'preference_metrics', 'simulated_truth']
+__all__ = ['OFFSETS', 'THIRD', 'T', 'rater_table', 'slider_raters', 'wording_table', 'of_rated', 'Creators', 'creators_of',
+           'same_as_source', 'chosen_labels', 'from_sure_to_divided', 'preference_metrics', 'simulated_truth']
 
 # %% ../../../nbs/studies/mentat/10_preferences.ipynb #eb4e0c9a
 OFFSETS = ("paper", "symmetric")
@@ -71,6 +72,21 @@ def rater_table(
             parts.append(part.assign(quantity=quantity, model=offset))
     out = pd.concat(parts, ignore_index=True).fillna({"bound": ""})
     return out[["rater", "quantity", "model", "n", "estimate", "ci_low", "ci_high", "bound"]]
+
+# %% ../../../nbs/studies/mentat/10_preferences.ipynb #426d12ad
+def slider_raters(
+    arrays: AnnotationArrays,
+) -> RaterFit:
+    """The model of raters of the sliders; an answer is an option of a question.
+
+    Raises: ValueError for sliders that all stand at one place.
+    """
+    n, k = arrays.scores.shape
+    question = np.repeat(arrays.questions.astype(str), k)
+    option = np.tile(np.array(letters(k)), n)
+    rated = ~np.isnan(arrays.scores.ravel())
+    answer = np.char.add(np.char.add(question, " "), option)
+    return fit_raters(arrays.scores.ravel()[rated], answer[rated], np.repeat(arrays.raters.astype(str), k)[rated])
 
 # %% ../../../nbs/studies/mentat/10_preferences.ipynb #754f1e20
 def wording_table(arrays: AnnotationArrays, *, n: int, seed: int) -> pd.DataFrame:  # one row a pair of wordings
