@@ -1,9 +1,13 @@
-"A judge's scores beside people's: what is refused, what is left out, and the numbers that are constants."
+"A judge's scores beside people's: what is refused, what is left out, and numbers by another way of computing them."
 
 import numpy as np
 import pytest
+from scipy.special import logit
+from scipy.stats import t
 
-from mhbench.stats.judge_error import EVEN_DIGITS, bland_altman, within_slope
+from mhbench.stats.estimate import Estimate
+from mhbench.stats.judge_error import EVEN_DIGITS, bias_slope, bland_altman, corrected_share, pass_rates, within_slope
+from mhbench.stats.preference import bradley_terry, worth_estimates
 
 
 def test_shares_of_round_numbers_from_0_to_100():
@@ -26,3 +30,55 @@ def test_a_slope_within_items_is_that_of_the_items_in_which_something_varies():
     assert found.estimate == pytest.approx(2) and (found.n, found.n_clusters) == (16, 8)
     assert np.isnan(within_slope(10 * items, np.ones(24), items).estimate)
     assert np.isnan(within_slope([], [], []).estimate)
+
+
+def test_the_slope_of_the_bias_is_that_of_the_analysis_of_variance():
+    rng = np.random.default_rng(2)
+    true = rng.normal(60, 15, 50)
+    people = true + np.array([[-8], [0], [8]]) + rng.normal(0, 10, (3, 50))
+    judge = 20 + 0.7 * true + rng.normal(0, 5, 50)
+    w = people.mean(0)
+    residual = people - w - people.mean(1, keepdims=True) + people.mean()
+    noise = (residual**2).sum() / (49 * 2) / 3  # of a mean of three raters whose severity is the same for all answers
+    by_hand = (np.cov(judge - w, w)[0, 1] + noise) / (w.var(ddof=1) - noise)
+    found = bias_slope(judge, people)
+    assert found.estimate == pytest.approx(by_hand, abs=1e-9) and found.ci_low < -0.3 < found.ci_high
+    naive = np.polyfit((judge + w) / 2, judge - w, 1)[0]
+    assert abs(found.estimate + 0.3) < abs(naive + 0.3)
+
+
+def test_the_corrected_share_is_the_set_that_fieller_s_inequality_leaves():
+    rates = [(0.62, 0.57, 0.67), (0.85, 0.75, 0.92), (0.8, 0.7, 0.88)]
+    p, q1, q0 = (Estimate.from_limits(*r, n=100, kind="wilson", share=True) for r in rates)
+    e = corrected_share(p, q1, q0)
+    s = e.ci_low  # p is too high for it: at its low end, q1 and the share spared at their high ones
+    g = 0.62 - s * 0.85 - (1 - s) * 0.2
+    assert g == pytest.approx(np.sqrt(0.05**2 + (s * 0.07) ** 2 + ((1 - s) * 0.1) ** 2), abs=2e-4)
+    s = e.ci_high
+    g = 0.62 - s * 0.85 - (1 - s) * 0.2
+    assert -g == pytest.approx(np.sqrt(0.05**2 + (s * 0.1) ** 2 + ((1 - s) * 0.08) ** 2), abs=2e-4)
+    assert e.ci_low < e.estimate < e.ci_high
+
+
+def test_pass_rates_change_sign_where_own_and_others_change_places():
+    rng = np.random.default_rng(3)
+    good, own, case = rng.random(300) < 0.6, rng.random(300) < 0.4, rng.integers(0, 60, 300)
+    said = rng.random(300) < np.where(good, 0.8, 0.3 + 0.2 * own)
+    here, there = pass_rates(said, good, own, case, seed=1), pass_rates(said, good, ~own, case, seed=1)
+    for label in ("right", "wrong"):
+        a, b = here[label], there[label]
+        assert (a.estimate, a.ci_low, a.ci_high) == pytest.approx((-b.estimate, -b.ci_high, -b.ci_low))
+
+
+def test_the_spread_of_worths_is_that_of_leaving_questions_out():
+    rng = np.random.default_rng(4)
+    wins = np.zeros((80, 3, 3))
+    for a, b, share in ((0, 1, 0.6), (0, 2, 0.75), (1, 2, 0.65)):
+        ease = rng.random(80) < share
+        wins[ease, a, b], wins[~ease, b, a] = 1, 1
+    found = worth_estimates(wins, np.zeros_like(wins), penalty=0)
+    whole = wins.sum(0)
+    without = np.array([logit(bradley_terry(whole - w).probs) for w in wins])
+    spread = np.sqrt(79 / 80 * ((without - without.mean(0)) ** 2).sum(0)) * t.ppf(0.975, 79)
+    for e, half in zip(found, spread):
+        assert (logit(e.ci_high) - logit(e.ci_low)) / 2 == pytest.approx(half, rel=0.04)

@@ -3,12 +3,12 @@
 from functools import cache
 
 import numpy as np
+import pandas as pd
 from scipy.optimize import brentq
 from scipy.special import expit, softmax
 
 from mhbench.stats.bias import position_bias, self_enhancement
 from mhbench.stats.estimate import Estimate, estimate
-from mhbench.stats.hierarchical import bootstrap_preferences
 from mhbench.stats.judge_error import (
     bias_slope,
     bland_altman,
@@ -20,6 +20,7 @@ from mhbench.stats.judge_error import (
 from mhbench.stats.preference import bradley_terry, worth_estimates
 from mhbench.stats.resample import mean
 from mhbench.studies.medqade.judges import error_correlation
+from mhbench.studies.medqade.panel_tables import weighted_to_bank
 
 from .kind import Kind
 
@@ -173,7 +174,7 @@ def preference_for_first(first: float, sd: float) -> float:
     return float(np.mean(expit(rng.normal(0, np.sqrt(1 + sd**2), 2_000_000) + first)) - 0.5)
 
 
-# ---- duels and soft labels
+# ---- duels, and judges of one panel
 
 
 def strengths(models: int, spread: float) -> np.ndarray:
@@ -210,25 +211,29 @@ def worth(sample, seed: int) -> Estimate:
     return worth_estimates(*sample, penalty=0.1)[0]
 
 
-def draw_ratings(rng: np.random.Generator, *, questions: int, raters: int, each: int, spread: float):
-    "Rankings of five options by Luce's model; each question is rated `each` times."
-    b = np.linspace(spread, -spread, 5)
-    q = np.repeat(np.arange(questions), each)
-    scores = b + rng.gumbel(size=(len(q), 5))
-    return scores, q, np.concatenate([rng.permutation(max(raters, each))[:each] % raters for _ in range(questions)])
-
-
-def label(sample, seed: int) -> Estimate:
-    found = bootstrap_preferences(*sample, n=100, seed=seed, offset="symmetric").probs
-    return Estimate.from_limits(found.estimate[0, 0], found.ci_low[0, 0], found.ci_high[0, 0], n=1, kind="bootstrap")
-
-
 def draw_errors(rng: np.random.Generator, *, cases: int, items: int, wrong: float, together: float):
     shared = rng.random((cases, items)) < together
     both = rng.random((cases, items)) < wrong
     own = rng.random((2, cases, items)) < wrong
     a, b = np.where(shared, both, own).reshape(2, -1).astype(float)
     return a, b, np.repeat(np.arange(cases), items)
+
+
+def draw_strata(rng: np.random.Generator, *, items: int, match: float, without: float):
+    "MedQADE's draw: a fifth of the items have a matching answer."
+    n = {"with": items // 5, "without": items - items // 5}
+    rows = []
+    for name, share in (("with", match), ("without", without)):
+        e = estimate(mean, (rng.random(n[name]) < share).astype(float), n_boot=300, seed=0, share=True)
+        rows.append({"by": "lexical match", "stratum": name, "student": "s", **e.row(), "left_out": 0})
+    return pd.DataFrame(rows)
+
+
+def of_bank(sample, seed: int) -> Estimate:
+    found = weighted_to_bank(sample, {"with": 600, "without": 400})
+    return (
+        NOTHING if not len(found) else NOTHING._replace(ci_low=found["ci_low"].item(), ci_high=found["ci_high"].item())
+    )
 
 
 def draw_panel(rng: np.random.Generator, *, cases: int, items: int, raters: int):
@@ -364,17 +369,6 @@ KINDS = [
         interval=worth,
     ),
     Kind(
-        name="soft_label",
-        about="The probability of a question's best option by the hierarchical model; annotations are a sample.",
-        stages="preferences",
-        settings=[
-            {"questions": 20, "raters": 8, "each": e, "spread": s} for e in (4, 6, 8, 12, 24) for s in (0.0, 1.0, 2.5)
-        ],
-        draw=draw_ratings,
-        truth=lambda spread, **_: float(softmax(np.linspace(spread, -spread, 5))[0]),
-        interval=label,
-    ),
-    Kind(
         name="error_correlation",
         about="How far two judges err on the same answers; cases are a sample.",
         stages="panel",
@@ -386,6 +380,17 @@ KINDS = [
         draw=draw_errors,
         truth=lambda together, **_: together,
         interval=lambda sample, seed: error_correlation(*sample),
+    ),
+    Kind(
+        name="share_of_bank",
+        about="The share of right answers in a bank, from a draw that is stratified; items are a sample.",
+        stages="panel",
+        settings=[
+            {"items": n, "match": a, "without": b} for n in (50, 200, 1000) for a, b in ((0.9, 0.17), (0.98, 0.5))
+        ],
+        draw=draw_strata,
+        truth=lambda match, without, **_: 0.6 * match + 0.4 * without,
+        interval=of_bank,
     ),
     Kind(
         name="rater_left_out",
