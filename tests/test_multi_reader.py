@@ -5,11 +5,14 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
 from mhbench.stats import multi_reader
 from mhbench.stats.multi_reader import mean_over_raters, rater_components, two_way_jackknife
+from mhbench.studies.mentat.agreement import annotators_as_sample, score_components
+from mhbench.studies.mentat.annotations import load_annotations
 
 LME4 = json.loads((Path(__file__).parent / "fixtures" / "lme4_raters.json").read_text())
 NAMES = ("item", "rater", "item_by_rater", "rest")
@@ -160,3 +163,22 @@ def test_ratings_that_are_all_alike_have_no_interval():
     rater, item = (place.ravel() for place in np.indices((5, 10)))
     found = mean_over_raters(np.ones(50), item, rater, share=True)
     assert abs(found.estimate - 1) < 1e-9 and np.isnan(found.ci_low) and found.kind == "none"
+
+
+def test_mentats_eight_raters(datasets):
+    """On MENTAT's own annotations: the rest is the spread of a rater's repeats, by groups; the interval of
+    agreement grows when annotators, too, are a sample.
+    """
+    folder = datasets / "mentat" / "annotated_data"
+    if not folder.is_dir():
+        pytest.skip("no MENTAT release among the corpora")
+    ratings = load_annotations(folder).ratings
+    found = score_components(ratings).set_index("source")
+    long = pd.DataFrame([(r.item_id + r.target, r.rater, r.value) for r in ratings], columns=["item", "rater", "value"])
+    again = long.groupby(["item", "rater"])["value"].agg(["var", "count"]).dropna()
+    pooled = (again["var"] * (again["count"] - 1)).sum() / (again["count"] - 1).sum()
+    np.testing.assert_allclose(found["sd"]["rest"] ** 2, pooled, rtol=1e-9)
+    assert found["n_raters"].eq(8).all() and found["share"]["item"] > 0.6 and found["share"]["rater"] < 0.05
+    two = annotators_as_sample(ratings, n_boot=200, seed=1).set_index("random")
+    width = two["ci_high"] - two["ci_low"]
+    assert width["items and raters"] > 1.2 * width["items"]
