@@ -17,8 +17,8 @@ from .estimate import Estimate
 from .resample import group_codes
 
 # %% auto #0
-__all__ = ['FEWEST_WITH_FIVE', 'FEWEST_OF_CLASS', 'LabelProbabilities', 'label_votes', 'DawidSkene', 'dawid_skene',
-           'dawid_skene_shares']
+__all__ = ['FEWEST_WITH_FIVE', 'FEWEST_OF_CLASS', 'APART', 'LabelProbabilities', 'label_votes', 'DawidSkene', 'dawid_skene',
+           'dawid_skene_shares', 'rater_flags']
 
 # %% ../../nbs/stats/19_label_models.ipynb #13d93300
 class _Labels(NamedTuple):
@@ -232,3 +232,41 @@ def dawid_skene_shares(
         limits = expit(logit(share[k]) + np.array([-half, half]))
         out[name] = Estimate.from_limits(share[k], *limits, **about, kind="logit")
     return out
+
+# %% ../../nbs/stats/19_label_models.ipynb #118847a2
+APART = 0.1  # of agreement below the others', to be worth a flag
+
+
+def rater_flags(
+    labels: Any,  # (R, N)
+    raters: Sequence[str],  # R names
+    *,
+    clusters: Any = None,  # (N,) labels of items that hold several answers
+    ignore: Sequence = (ABSTAIN,),
+    alpha: float = 0.05,  # chance that any of the raters is flagged where all are alike
+) -> pd.DataFrame:  # rater, n, agreement, difference, one_answer, flag (the reason, or nothing)
+    """Raters who agree with the others less than these do, or who gave one answer throughout.
+
+    Source: Dunn 1961 (the correction).
+    """
+    said = _listed(labels, ignore, (), "rater_flags")
+    votes, (r, n) = said.votes(), said.shape
+    code = np.full((r, n), -1)
+    code[said.rater, said.item] = said.said
+    others = votes.sum(1) - 1
+    with np.errstate(invalid="ignore", divide="ignore"):
+        same = np.where(code >= 0, (votes[np.arange(n), np.maximum(code, 0)] - 1) / others, np.nan)
+        beside = (np.nansum(same, 0) - same) / others
+    case, rows = group_codes(clusters, n, "clusters"), []
+    for k, name in enumerate(raters):
+        d = (same - beside)[k]
+        has = np.isfinite(d)
+        parts = pd.Series(d[has]).groupby(case[has]).mean()
+        spread = stats.t.ppf(1 - alpha / r / 2, max(len(parts) - 1, 1)) * parts.std() / np.sqrt(max(len(parts), 1))
+        gap, own = parts.mean(), code[k][code[k] >= 0]
+        most = np.bincount(own).max() / len(own) if len(own) else np.nan
+        reasons = ["differs from the others"] * bool(gap < -APART and gap + spread < 0)
+        reasons += ["one answer throughout"] * bool(len(own) > 9 and most == 1)
+        agreement = np.nanmean(same[k]) if has.any() else np.nan
+        rows.append([name, len(own), agreement, gap, most, "; ".join(reasons)])
+    return pd.DataFrame(rows, columns=["rater", "n", "agreement", "difference", "one_answer", "flag"])
