@@ -17,8 +17,8 @@ from .estimate import Estimate
 from .resample import group_codes
 
 # %% auto #0
-__all__ = ['FEWEST_WITH_FIVE', 'FEWEST_OF_CLASS', 'APART', 'LabelProbabilities', 'label_votes', 'DawidSkene', 'dawid_skene',
-           'dawid_skene_shares', 'rater_flags']
+__all__ = ['FEWEST_WITH_FIVE', 'FEWEST_OF_CLASS', 'LOWER_AGREEMENT', 'LabelProbabilities', 'label_votes', 'DawidSkene',
+           'dawid_skene', 'dawid_skene_shares', 'rater_flags']
 
 # %% ../../nbs/stats/19_label_models.ipynb #13d93300
 class _Labels(NamedTuple):
@@ -192,7 +192,7 @@ def _prior_information(fit: DawidSkene, smoothing: float) -> np.ndarray:  # (P,)
 
 # %% ../../nbs/stats/19_label_models.ipynb #7d52829e
 FEWEST_WITH_FIVE = 40  # items with five labels or more, from which the raters' errors are known
-FEWEST_OF_CLASS = 25  # items of the label whose share it is, and of others
+FEWEST_OF_CLASS = 50  # items on which the label has most votes, and on which others have
 
 
 def dawid_skene_shares(
@@ -216,6 +216,7 @@ def dawid_skene_shares(
     s, n_given = _scores(said, fit, code), np.bincount(said.item, minlength=said.shape[1])
     case = group_codes(clusters, len(s), "clusters")
     sums = np.stack([np.bincount(case, column) for column in s.T], -1)
+    won = said.votes().argmax(1) == k
     bread = np.linalg.pinv(s.T @ s + np.diag(_prior_information(fit, smoothing)))
     covariance = bread @ (sums.T @ sums) @ bread
     known, out, j = (n_given > 4).sum() >= FEWEST_WITH_FIVE, {}, len(fit.shares[0]) - 1
@@ -225,7 +226,7 @@ def dawid_skene_shares(
         v = slope @ covariance[g * j : (g + 1) * j, g * j : (g + 1) * j] @ slope
         cases = len(set(case[here]))
         about: dict[str, Any] = {"n": int(here.sum()), "n_clusters": cases, "level": level}
-        if not known or here.sum() * min(share[k], 1 - share[k]) < FEWEST_OF_CLASS:
+        if not known or min(won[here].sum(), (~won[here]).sum()) < FEWEST_OF_CLASS:
             out[name] = Estimate.from_limits(share[k], **about)._replace(kind="few" if known else "unidentified")
             continue
         half = stats.t.ppf(0.5 + level / 2, cases - 1) * np.sqrt(v) / (share[k] * (1 - share[k]))
@@ -234,7 +235,7 @@ def dawid_skene_shares(
     return out
 
 # %% ../../nbs/stats/19_label_models.ipynb #118847a2
-APART = 0.1  # of agreement below the others', to be worth a flag
+LOWER_AGREEMENT = 0.1  # of agreement below the others', to be worth a flag
 
 
 def rater_flags(
@@ -265,7 +266,7 @@ def rater_flags(
         spread = stats.t.ppf(1 - alpha / r / 2, max(len(parts) - 1, 1)) * parts.std() / np.sqrt(max(len(parts), 1))
         gap, own = parts.mean(), code[k][code[k] >= 0]
         most = np.bincount(own).max() / len(own) if len(own) else np.nan
-        reasons = ["differs from the others"] * bool(gap < -APART and gap + spread < 0)
+        reasons = ["differs from the others"] * bool(gap < -LOWER_AGREEMENT and gap + spread < 0)
         reasons += ["one answer throughout"] * bool(len(own) > 9 and most == 1)
         agreement = np.nanmean(same[k]) if has.any() else np.nan
         rows.append([name, len(own), agreement, gap, most, "; ".join(reasons)])
