@@ -9,7 +9,6 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from functools import partial
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -19,8 +18,8 @@ from .assignment import complete_answers, conflicts
 from .question import RatedAnswer, main_error, passed
 from .store import Page, Rater, Register, Store
 from .study import QUESTION_KINDS, Study
-from ..stats.agreement import krippendorff_alpha
 from ..stats.estimate import estimate
+from ..stats.jackknife import agreement_estimate
 
 # %% auto #0
 __all__ = ['Complete', 'COLUMNS', 'N_BOOT', 'when', 'again', 'progress', 'Agreement', 'agreement', 'overview']
@@ -138,9 +137,8 @@ def agreement(store: Store, study: Study) -> list[Agreement]:
         level = _LEVELS.get(name, "nominal")
         given = study.settings.difficulties if name == "difficulty" else None
         data = np.where(matrix == None, np.nan, matrix).astype(float) if number else matrix  # noqa: E711
-        alpha = partial(krippendorff_alpha, level=level, categories=given)
         questions = np.array([question for question, *_ in shared])
-        e = estimate(alpha, data, clusters=questions, n_boot=N_BOOT, seed=study.settings.seed, axis=1)
+        e = agreement_estimate(data, "krippendorff_alpha", scale=level, categories=given, clusters=questions)
         ci = None if math.isnan(e.ci_low) else (e.ci_low, e.ci_high)
         out.append(Agreement(level, name, e.n, None if math.isnan(e.estimate) else e.estimate, ci))
     return out

@@ -19,8 +19,8 @@ from ..records.draw import systematic
 from ..records.labelstudio import exported_tasks, value_of
 from ..records.schema import Item, letters
 from ..records.table import csv_rows
-from ..stats.agreement import cohen_kappa, percent_agreement
-from ..stats.estimate import estimate, proportion
+from ..stats.estimate import proportion
+from ..stats.jackknife import agreement_estimate
 
 # %% auto #0
 __all__ = ['READER_ERRS', 'key_sheet', 'read_key_sheet', 'key_page', 'key_tasks', 'read_key_tasks', 'read_keys',
@@ -262,9 +262,8 @@ def key_agreement(
         x, y = (
             pd.factorize(np.concatenate([x, y]))[0].astype(float)[part] for part in np.split(np.arange(2 * len(x)), 2)
         )
-        for measure, statistic in (("agreement", percent_agreement), ("kappa", cohen_kappa)):
-            e = estimate(lambda s, t, weights, f=statistic: f(s, t, weights=weights), x, y, n_boot=n_boot, seed=seed)
-            rows.append({"measure": f"{measure}, {name}"} | e.row())
+        for measure, of in (("agreement", "percent_agreement"), ("kappa", "cohen_kappa")):
+            rows.append({"measure": f"{measure}, {name}"} | agreement_estimate(np.stack([x, y]), of).row())
     return pd.DataFrame(rows)
 
 

@@ -14,10 +14,10 @@ import numpy as np
 from ..errors import refuse
 from .agreement import ABSTAIN, contingency_tables, known_metric, label_matrix, mean_defined
 from .estimate import Estimate
+from .jackknife import Jackknife, coefficient_estimate, jackknife, lowest_value, range_limits
 from mhbench.stats.resample import (
     Interval,
     as_scalar,
-    bootstrap,
     draw_weights,
     group_codes,
     percentile_interval,
@@ -62,8 +62,8 @@ def majority(
 class Ceiling(NamedTuple):
     "Each rater against the consensus of the others, and the mean."
 
-    mean: Interval
-    per_rater: Interval  # its values have shape (R,)
+    mean: Estimate
+    per_rater: list[Estimate]
 
 
 def interval_column(i: Interval, k: Any) -> Interval:
@@ -90,7 +90,8 @@ def leave_one_out_ceiling(
     metric: str = "cohen_kappa",
     rule: str = "majority",
     ignore: Sequence = (ABSTAIN,),
-    **kwargs,  # n, seed, clusters, strata, level, method: as in bootstrap
+    clusters: np.ndarray | None = None,  # (N,) labels of what is drawn whole
+    level: float = 0.95,
 ) -> Ceiling:
     """How well a member of the panel agrees with the consensus of the others.
 
@@ -98,41 +99,72 @@ def leave_one_out_ceiling(
     """
     formula = known_metric(metric, "leave_one_out_ceiling")
     x, v = label_matrix(labels, ignore, None, "leave_one_out_ceiling", raters=3)
-    others = _others(x, max(len(v), 1), rule)
+    k = max(len(v), 1)
+    others = _others(x, k, rule)
 
     def statistic(columns, *, weights):
-        each = formula(contingency_tables(x, others, max(len(v), 1), weights))
+        each = formula(contingency_tables(x, others, k, weights))
         return np.column_stack([mean_defined(each), each])
 
-    i = bootstrap(statistic, np.arange(x.shape[1]), **kwargs)
-    return Ceiling(interval_column(i, 0), interval_column(i, slice(1, None)))
+    j = jackknife(statistic, np.arange(x.shape[1]), clusters=clusters)
+    of = group_codes(clusters, x.shape[1], "clusters")
+    about: dict[str, Any] = {"n": x.shape[1], "n_clusters": j.n_clusters, "level": level}
+    pairs = np.stack([x, others])  # (2, R, N)
+    mean = coefficient_estimate(j.at(0), metric, *_beside(pairs, k, of), **about)
+    each = [coefficient_estimate(j.at(r + 1), metric, pairs[:, r], k, of, **about) for r in range(len(x))]
+    return Ceiling(mean, each)
+
+
+def _beside(pairs: np.ndarray, k: int, of: np.ndarray) -> tuple[np.ndarray, int, np.ndarray]:
+    "Comparisons (2, R, N) one after another, and the unit of each."
+    return pairs.reshape(2, -1), k, np.tile(of, pairs.shape[1])
 
 # %% ../../nbs/stats/04_consensus.ipynb #66fc1c21
 class Alignment(NamedTuple):
     "An annotator's agreement with a panel's consensus, beside what a member of the panel reaches."
 
-    agreement: Interval
-    ceiling: Interval
-    difference: Interval  # agreement - ceiling, on the same draws
+    agreement: Estimate
+    ceiling: Estimate
+    difference: Estimate  # agreement - ceiling, on the same answers
+    p_value: float  # of no difference
     overlap: bool  # of the two intervals
     n_left_out: int  # columns with a consensus on which the annotator gave no label
 
     def row(self) -> dict:
         "One row of a table."
-        ceiling = Estimate.from_interval(self.ceiling)
-        difference = Estimate.from_interval(self.difference)
-        return {
-            **Estimate.from_interval(self.agreement).row(),
-            "ceiling": ceiling.estimate,
-            "ceiling_low": ceiling.ci_low,
-            "ceiling_high": ceiling.ci_high,
-            "difference": difference.estimate,
-            "difference_low": difference.ci_low,
-            "difference_high": difference.ci_high,
-            "p_value": np.nan if np.isnan(difference.ci_low) else self.difference.p_value(),
-            "overlap": self.overlap,
-            "n_left_out": self.n_left_out,
+        named = {"ceiling": self.ceiling, "difference": self.difference}
+        limits = {
+            name + end: value
+            for name, e in named.items()
+            for end, value in (("", e.estimate), ("_low", e.ci_low), ("_high", e.ci_high))
         }
+        rest = {"p_value": self.p_value, "overlap": self.overlap, "n_left_out": self.n_left_out}
+        return {**self.agreement.row(), **limits, **rest}
+
+# %% ../../nbs/stats/04_consensus.ipynb #a91c7e02
+def _aligned(
+    j: Jackknife,  # of agreement, ceiling, difference
+    metric: str,
+    own: np.ndarray,  # (R, N) codes of the annotator
+    top: np.ndarray,  # of the raters
+    others: np.ndarray,  # what both are set against
+    k: int,
+    of: np.ndarray,
+    level: float,
+) -> Alignment:
+    "The three estimates."
+    about: dict[str, Any] = {"n": own.shape[1], "n_clusters": j.n_clusters, "level": level}
+    two = [
+        coefficient_estimate(j.at(i), metric, *_beside(np.stack([x, others]), k, of), **about)
+        for i, x in enumerate((own, top))
+    ]
+    d = j.at(2)
+    enough = not np.isnan([e.ci_low for e in two]).any()
+    limits = d.limits(level) if enough else (np.nan, np.nan)
+    difference = Estimate.from_limits(d.value, *limits, **about, kind="t")
+    p = np.nan if np.isnan(difference.ci_low) else d.p_value()
+    overlap = bool(two[0].ci_low <= two[1].ci_high and two[1].ci_low <= two[0].ci_high)
+    return Alignment(*two, difference, p, overlap, 0)
 
 # %% ../../nbs/stats/04_consensus.ipynb #70090cee
 def alignment(
@@ -143,7 +175,8 @@ def alignment(
     reference: str = "leave_one_out",  # the consensus that each rater meets; or "full": the whole panel's
     rule: str = "majority",
     ignore: Sequence = (ABSTAIN,),
-    **kwargs,  # n, seed, clusters, strata, level, method: as in bootstrap
+    clusters: np.ndarray | None = None,  # (N,) labels of what is drawn whole
+    level: float = 0.95,
 ) -> Any:  # an Alignment, or a list of them
     """Agreement with the consensus, the ceiling, and the paired difference between them, on the same answers.
 
@@ -164,25 +197,25 @@ def alignment(
     others = _others(x, k, rule)
     whole = _vote(one_hot(x, k).sum(0), rule)
 
+    of = group_codes(clusters, x.shape[1], "clusters")
+
     def compared(a, weights):
-        "The annotator's agreement and the raters' (B,), each rater's on the columns that the annotator labelled too."
+        "The annotator's agreement, the raters', and the difference (B, 3), on the columns that both have labelled."
         top = formula(contingency_tables(np.where(a >= 0, x, -1), others, k, weights))
         if reference == "full":
-            return formula(contingency_tables(a[None], whole[None], k, weights))[:, 0], mean_defined(top)
-        own = formula(contingency_tables(np.where(x >= 0, a, -1), others, k, weights))
-        undefined = np.isnan(own) | np.isnan(top)
-        return tuple(mean_defined(np.where(undefined, np.nan, s)) for s in (own, top))
+            own = formula(contingency_tables(a[None], whole[None], k, weights))
+        else:
+            own = formula(contingency_tables(np.where(x >= 0, a, -1), others, k, weights))
+            undefined = np.isnan(own) | np.isnan(top)
+            own, top = (np.where(undefined, np.nan, s) for s in (own, top))
+        own, top = mean_defined(own), mean_defined(top)
+        return np.column_stack([own, top, own - top])
 
-    def statistic(columns, *, weights):
-        pairs = [compared(a, weights) for a in y]
-        return np.column_stack([s for own, top in pairs for s in (own, top, own - top)])
-
-    i = bootstrap(statistic, np.arange(x.shape[1]), **kwargs)
     out = []
-    for at, a in enumerate(y):
-        own, top, d = (interval_column(i, 3 * at + j) for j in range(3))
-        overlap = bool(own.ci_low <= top.ci_high and top.ci_low <= own.ci_high)
-        out.append(Alignment(own, top, d, overlap, int(((a < 0) & (whole >= 0)).sum())))
+    for a in y:
+        j = jackknife(lambda columns, *, weights: compared(a, weights), np.arange(len(a)), clusters=clusters)
+        out.append(_aligned(j, metric, np.where(x >= 0, a, -1), np.where(a >= 0, x, -1), others, k, of, level))
+        out[-1] = out[-1]._replace(n_left_out=int(((a < 0) & (whole >= 0)).sum()))
     return out[0] if np.ndim(annotator) == 1 else out
 
 # %% ../../nbs/stats/04_consensus.ipynb #1bd07023
@@ -190,7 +223,7 @@ class Ensemble(NamedTuple):
     "The best of all odd-sized majorities, with the luck of the search taken out."
 
     members: tuple[int, ...]  # rows of the annotators
-    score: Interval  # corrected for the search
+    score: Estimate  # corrected for the search
     apparent: Interval  # as if this ensemble had been chosen before seeing the data
     optimism: float  # what the search adds by luck
     won: float  # share of replicates in which these members win again
@@ -243,7 +276,8 @@ def best_ensemble(
     """The odd-sized majority that agrees best with the panel's consensus, with an interval that accounts for the
     search.
 
-    Source: the search: MedQADE, section 4.4.3; optimism: Efron 1983; the nested interval: Hall and Martin 1988.
+    Source: the search: MedQADE, section 4.4.3; optimism: Efron 1983; error of the correction: Hall and Martin 1988;
+    limits for the best of several: Romano and Wolf 2005.
     """
     f = "best_ensemble"
     formulas = {m: known_metric(m, f) for m in metrics}
@@ -286,10 +320,57 @@ def best_ensemble(
             luck = found - np.where(np.isnan(found), 0.0, np.take_along_axis(here[m], again.argmax(2), 1))
             corrected[m].append(here[m].max(1) - mean_defined(luck))
             outer[m].append(here[m])
-    return {
-        m: _search_result(m, s[m], np.concatenate(outer[m]), np.concatenate(corrected[m]), subsets, len(of), level)
-        for m in metrics
-    }
+    codes, unit = _held(verdict, consensus, of)
+    found = {}
+    for m in metrics:
+        result = _search_result(
+            m, s[m], np.concatenate(outer[m]), np.concatenate(corrected[m]), subsets, len(of), level
+        )
+        j = jackknife(lambda _, *, weights, m=m: scores(weights)[m], np.arange(len(of)))
+        best = int(s[m].argmax())
+        about: dict[str, Any] = {"n": x.shape[1], "n_clusters": len(of), "level": level}
+        alone = coefficient_estimate(j.at(best), m, codes[[best, -1]], k, unit, **about)
+        lowest = lowest_value(m, codes[[best, -1]], k)
+        found[m] = result._replace(score=_of_the_best(alone, j, result.score.estimate, lowest, seed))
+    return found
+
+# %% ../../nbs/stats/04_consensus.ipynb #b7d20c51
+def _held(verdict: np.ndarray, consensus: np.ndarray, of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    "Patterns as items again: codes (M + 1, N) with the consensus last, and the cluster of each item."
+    cluster, pattern = np.nonzero(of)
+    times = of[cluster, pattern].astype(int)
+    return np.vstack([verdict, consensus])[:, np.repeat(pattern, times)], np.repeat(cluster, times)
+
+
+def _of_the_best(
+    alone: Estimate,  # of the winner, as if it had been chosen beforehand
+    j: Jackknife,  # of all candidates (M,)
+    corrected: float,
+    lowest: float,  # value of the measure
+    seed: int,
+    draws: int = 2000,
+) -> Estimate:
+    "The winner's limits: below it reaches as far as the luckiest of all candidates may be above its worth."
+    kept = np.isfinite(j.left_out).all(0)
+    apart = (j.left_out - j.left_out.mean(0))[:, kept]
+    size = np.sqrt((apart**2).sum(0))
+    varies = size > 1e-9
+    if np.isnan(alone.ci_low) or not varies.any():
+        return alone._replace(estimate=corrected)
+    rng = np.random.default_rng(seed)
+    scale = np.sqrt(rng.chisquare(len(apart) - 1, (draws, 1)) / (len(apart) - 1))
+    luck = (rng.normal(size=(draws, len(apart))) @ (apart[:, varies] / size[varies]) / scale).max(1)
+    winner = j.at(int(np.argmax(j.value)))
+    low, _ = range_limits(winner.value, winner.se, float(np.quantile(luck, alone.level)), lowest)
+    return Estimate.from_limits(
+        corrected,
+        min(low, alone.ci_low),
+        alone.ci_high,
+        n=alone.n,
+        n_clusters=alone.n_clusters,
+        level=alone.level,
+        kind="search",
+    )
 
 # %% ../../nbs/stats/04_consensus.ipynb #f050d36d
 def _search_result(
@@ -303,12 +384,9 @@ def _search_result(
             "with a consensus"
         )
     truth = np.where(defined, s[win], np.nan)  # what each replicate's winner is worth
-    optimism, error = (
-        float(np.nanmean(np.where(defined, outer.max(1), np.nan) - truth)),
-        np.where(defined, corrected, np.nan) - truth,
-    )
+    optimism = float(np.nanmean(np.where(defined, outer.max(1), np.nan) - truth))
+    error = float(np.nanmean(np.where(defined, corrected, np.nan) - truth))
     once, undefined = s[best] - optimism, int((~defined).sum())
-    low, high = percentile_interval(error, level)
     alone = np.where(np.isfinite(outer[:, best]), outer[:, best], np.nan)
     apparent = Interval(
         float(s[best]),
@@ -322,9 +400,7 @@ def _search_result(
     single = max((j for j, m in enumerate(subsets) if len(m) == 1), key=lambda j: s[j])
     return Ensemble(
         subsets[best],
-        Interval(
-            float(once - np.nanmean(error)), once - high, once - low, n_units, once - error, undefined, level, "nested"
-        ),
+        Estimate.from_limits(once - error, n=n_units, level=level, undefined=undefined),
         apparent,
         optimism,
         float((win == best)[defined].mean()),

@@ -8,14 +8,16 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from ..errors import refuse
 from .estimate import Estimate
+from .resample import group_codes
+
+FEWEST_CLUSTERS = 3  # questions or cases, for an interval of a component
 
 # %% auto #0
-__all__ = ['within_item_sd', 'flip_rate', 'intraclass_correlation', 'two_way_intraclass_correlation', 'Components',
-           'variance_components']
+__all__ = ['FEWEST_CLUSTERS', 'within_item_sd', 'flip_rate', 'intraclass_correlation', 'two_way_intraclass_correlation',
+           'Components', 'variance_components']
 
 # %% ../../nbs/stats/15_repeatability.ipynb #d2650c68
 def _runs(scores: Any, function: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -66,32 +68,87 @@ def flip_rate(
     return rate if weights is not None else float(rate[0])
 
 # %% ../../nbs/stats/15_repeatability.ipynb #ba1da475
+def _effective_df(squares: np.ndarray, df: np.ndarray) -> float:
+    "Of a mean square of units with sums of squares (C,) and their degrees of freedom (C,): at most the sum of these."
+    total, units = df.sum(), len(squares)
+    mean = squares.sum() / total
+    variance = units / (units - 1) * ((squares - mean * df) ** 2).sum() / total**2
+    return float(min(total, 2 * mean**2 / variance)) if variance > 0 else float(total)
+
+
+class _Strata(NamedTuple):
+    "A mean square between clusters, and one within them (NaN with one unit a cluster)."
+
+    between: float
+    within: float
+    size: float  # units that a cluster counts as
+    df_between: float  # effective
+    df_within: float
+
+    def drawn(self, rng: np.random.Generator, n_draws: int) -> tuple[np.ndarray, np.ndarray]:
+        "The expected mean square of the clusters, and of one unit of a new cluster, drawn."
+        between = self.between * self.df_between / rng.chisquare(self.df_between, n_draws)
+        if np.isnan(self.within):
+            return between, between
+        within = self.within * self.df_within / rng.chisquare(self.df_within, n_draws)
+        return between, within + (between - within) / self.size
+
+
+def _strata(y: np.ndarray, of: np.ndarray) -> _Strata:  # y: (N,) or (N, W), effects of units
+    "Sums of squares around the mean, split by cluster."
+    y = y.reshape(len(y), -1)
+    size = np.bincount(of).astype(float)
+    n, k, columns = len(y), len(size), y.shape[1]
+    means = np.stack([np.bincount(of, column) for column in y.T], 1) / size[:, None]
+    within = np.bincount(of, ((y - means[of]) ** 2).sum(1))
+    between = size * ((means - y.mean(0)) ** 2).sum(1)
+    times = max(columns - 1, 1)  # rows of crossed effects sum to zero
+    df_between = np.full(k, (k - 1) / k * times)
+    shared = (n - (size**2).sum() / n) / (k - 1)
+    if n == k:
+        return _Strata(between.sum() / ((k - 1) * times), np.nan, shared, _effective_df(between, df_between), 0.0)
+    inside = _effective_df(within, (size - 1) * times)
+    mean_squares = between.sum() / ((k - 1) * times), within.sum() / ((n - k) * times)
+    return _Strata(*mean_squares, shared, _effective_df(between, df_between), inside)
+
+# %% ../../nbs/stats/15_repeatability.ipynb #e5a17c90
 def intraclass_correlation(
     scores: Any,  # (N, K); NaN where a verdict failed
+    *,
+    clusters: np.ndarray | None = None,  # (N,) labels of questions or cases; None: each answer by itself
+    seed: int,
+    n_draws: int = 2000,
     level: float = 0.95,
 ) -> Estimate:  # of the share of variance between answers; n counts answers judged twice or more
-    """ICC(1, 1) with its interval.
+    """ICC(1, 1) with its generalized interval over clusters.
 
-    Source: Shrout and Fleiss 1979 (case 1); McGraw and Wong 1996 (interval).
+    Source: Shrout and Fleiss 1979 (case 1); Weerahandi 1993 (interval); Satterthwaite 1946 (degrees of freedom).
     """
     k, middle, squares = _runs(scores, "intraclass_correlation")
     use = k > 1
+    of = np.unique(group_codes(clusters, len(k), "clusters")[use], return_inverse=True)[1]
     n, k, middle, squares = int(use.sum()), k[use], middle[use], squares[use]
+    units = len(np.unique(of))
+    about: dict[str, Any] = {"n": n, "n_clusters": units, "level": level}
     if n < 2:
-        return Estimate.from_limits(np.nan, n=n, level=level)
+        return Estimate.from_limits(np.nan, **about)
     total = k.sum()
     k0 = (total - (k**2).sum() / total) / (n - 1)
     between = (k * (middle - (k * middle).sum() / total) ** 2).sum() / (n - 1)
     within = squares.sum() / (total - n)
     if between + (k0 - 1) * within <= 0:
-        return Estimate.from_limits(np.nan, n=n, level=level)
+        return Estimate.from_limits(np.nan, **about)
     value = (between - within) / (between + (k0 - 1) * within)
+    if units < FEWEST_CLUSTERS and within > 0:
+        return Estimate.from_limits(value, **about)._replace(kind="few")
     if within == 0:
-        return Estimate.from_limits(value, n=n, level=level)
-    f, df = between / within, (n - 1, total - n)
-    low, high = (f / stats.f.ppf(q, *df) for q in (0.5 + level / 2, 0.5 - level / 2))
-    limits = [(x - 1) / (x + k0 - 1) for x in (low, high)]
-    return Estimate.from_limits(value, *limits, n=n, level=level, kind="F")
+        return Estimate.from_limits(value, **about)
+    rng, strata = np.random.default_rng(seed), _strata(middle, of)
+    df = _effective_df(np.bincount(of, squares), np.bincount(of, k - 1))
+    run = within * df / rng.chisquare(df, n_draws)
+    answer = np.maximum(0.0, strata.drawn(rng, n_draws)[1] - run * (1 / k).mean())
+    limits = np.quantile(answer / (answer + run), [(1 - level) / 2, (1 + level) / 2])
+    return Estimate.from_limits(value, *limits, **about, kind="generalized")
 
 # %% ../../nbs/stats/15_repeatability.ipynb #3a034d7b
 def two_way_intraclass_correlation(
@@ -146,15 +203,57 @@ def _mean_squares(y: np.ndarray) -> list[tuple[str, float, int, float]]:
     rows.append(("answer", w * r * ((by_item - mean) ** 2).sum(), n - 1, float(w * r)))
     return [row for row in rows if row[2] > 0]
 
+# %% ../../nbs/stats/15_repeatability.ipynb #d4e0b6f3
+_BELOW = {"answer by wording": ["run"], **dict.fromkeys(("wording", "answer"), ["answer by wording", "run"])}
+
+
+def _from_mean_squares(squares: dict[str, tuple[Any, float]]) -> dict[str, Any]:
+    "Components from (mean square, multiple) of each: a mean square less the one below it, none under zero."
+    found = {}
+    for name, (square, times) in squares.items():
+        under = next((squares[line][0] for line in _BELOW.get(name, ()) if line in squares), 0.0)
+        found[name] = np.maximum(0.0, (square - under) / times)
+    return found
+
+
+def _drawn_components(
+    y: np.ndarray,  # (N, W, R)
+    of: np.ndarray,  # (N,) codes of clusters
+    n_draws: int,
+    rng: np.random.Generator,
+) -> dict[str, np.ndarray]:
+    "Components under the generalized distribution of their mean squares."
+    n, w, r = y.shape
+    cell, by_item = y.mean(2), y.mean((1, 2))
+    drawn: dict[str, tuple[Any, float]] = {}
+    of_wordings = None  # the mean square that a wording's is compared with: it moves with the clusters
+    if r > 1:
+        squares = np.bincount(of, ((y - cell[:, :, None]) ** 2).sum((1, 2)))
+        df = _effective_df(squares, np.bincount(of) * w * (r - 1.0))
+        of_wordings = squares.sum() / (n * w * (r - 1)) * df / rng.chisquare(df, n_draws)
+        drawn["run"] = of_wordings, 1.0
+    if w > 1:
+        crossed = _strata(cell - by_item[:, None] - y.mean((0, 2)) + y.mean(), of)
+        of_wordings, each = (r * x for x in crossed.drawn(rng, n_draws))
+        drawn["answer by wording"] = each, float(r)
+        square = n * r * ((y.mean((0, 2)) - y.mean()) ** 2).sum() / (w - 1)
+        wording = square * (w - 1) / rng.chisquare(w - 1, n_draws)
+    drawn["answer"] = w * r * _strata(by_item, of).drawn(rng, n_draws)[1], float(w * r)
+    found = _from_mean_squares(drawn)
+    if w > 1:
+        found["wording"] = np.maximum(0.0, (wording - of_wordings) / (n * r))
+    return found
+
 # %% ../../nbs/stats/15_repeatability.ipynb #67350546
 def variance_components(
     scores: Any,  # (N, W, R); NaN where a verdict failed
     *,
+    clusters: np.ndarray | None = None,  # (N,) labels of questions or cases; None: each answer by itself
     seed: int,
     n_draws: int = 2000,
     level: float = 0.95,
 ) -> Components:
-    """Variance components of a score with generalized intervals.
+    """Variance components of a score with generalized intervals over clusters.
 
     Source: Searle, Casella and McCulloch 1992, chapter 4 (components); Weerahandi 1993 (generalized intervals).
     Raises: ValueError for fewer than two complete answers, or one wording in one run.
@@ -167,32 +266,24 @@ def variance_components(
     left_out, y = int((~complete).sum()), y[complete]
     if len(y) < 2:
         refuse(f"variance_components: scores must hold two answers or more without a failed verdict; got {len(y)}")
+    of = np.unique(group_codes(clusters, len(complete), "clusters")[complete], return_inverse=True)[1]
     rows = _mean_squares(y)
-    rng = np.random.default_rng(seed)
-    observed = {name: ss / df for name, ss, df, _ in rows}
-    drawn = {name: ss / rng.chisquare(df, n_draws) for name, ss, df, _ in rows}
-    below = {"answer by wording": ["run"], **dict.fromkeys(("wording", "answer"), ["answer by wording", "run"])}
-    found, replicates = {}, {}
-    for name, _, _, times in rows:
-        under = next((line for line in below.get(name, ()) if line in observed), None)
-        found[name] = max(0.0, (observed[name] - (observed[under] if under else 0.0)) / times)
-        replicates[name] = np.maximum(0.0, (drawn[name] - (drawn[under] if under else 0.0)) / times)
+    found = _from_mean_squares({name: (ss / df, times) for name, ss, df, times in rows})
+    replicates = _drawn_components(y, of, n_draws, np.random.default_rng(seed))
     order = [name for name in ("answer", "wording", "answer by wording", "run") if name in found]
     total, every = sum(found.values()), np.sum(list(replicates.values()), axis=0)
     names = tuple("answer by wording and run" if x == "answer by wording" and "run" not in found else x for x in order)
-
-    _, ss, df, times = rows[0]  # what stands last has limits without any draw
-    exact = np.sqrt(ss / stats.chi2.ppf([(1 + level) / 2, (1 - level) / 2], df) / times)
+    about: dict[str, Any] = {"n": len(y), "n_clusters": len(np.unique(of)), "level": level}
 
     def with_limits(value: float, values: np.ndarray) -> Estimate:
+        if about["n_clusters"] < FEWEST_CLUSTERS or np.isnan(value):
+            return Estimate.from_limits(value, **about)._replace(kind="none" if np.isnan(value) else "few")
         limits = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
-        return Estimate.from_limits(value, *limits, n=len(y), level=level, kind="generalized")
+        return Estimate.from_limits(value, *limits, **about, kind="generalized")
 
     sd = tuple(with_limits(np.sqrt(found[name]), np.sqrt(replicates[name])) for name in order)
-    limits = Estimate.from_limits(sd[-1].estimate, *exact, n=len(y), level=level, kind="chi-square")
-    sd = (*sd[:-1], limits) if order[-1] == rows[0][0] else sd
-    if total <= 0:
-        share = tuple(Estimate.from_limits(np.nan, n=len(y), level=level) for _ in order)
-    else:
-        share = tuple(with_limits(found[name] / total, replicates[name] / every) for name in order)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = tuple(
+            with_limits(found[name] / total if total > 0 else np.nan, replicates[name] / every) for name in order
+        )
     return Components(names, sd, share, left_out)

@@ -15,8 +15,8 @@ import pandas as pd
 from scipy.stats import chi2
 
 from ..errors import refuse
-from ..stats.agreement import krippendorff_alpha
 from ..stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate
+from ..stats.jackknife import agreement_estimate
 from ..stats.resample import mean
 from ..stats.tests import adjust_within, detectable_difference, mcnemar, sign_flip_test
 from .score import FAILED, RUN, UNSCORED, mode_names, outcome_counts, what_became, where_read
@@ -157,12 +157,8 @@ def _run_rows(g: pd.DataFrame, settings: Mapping) -> list[dict]:
     found = {}
     if g["answer"].map(len).any():
         found["same answer"] = estimate(mean, answer.to_numpy(float), clusters=cluster, share=True, **settings)
-        found["Krippendorff's alpha of answers"] = estimate(
-            lambda x, weights: krippendorff_alpha(x, "nominal", weights=weights),
-            _matrix_of(g),
-            clusters=cluster,
-            axis=1,
-            **settings,
+        found["Krippendorff's alpha of answers"] = agreement_estimate(
+            _matrix_of(g), "krippendorff_alpha", clusters=cluster, level=settings.get("level", 0.95)
         )
     found["same verdict"] = estimate(mean, verdict.to_numpy(float), clusters=cluster, share=True, **settings)
     right = g.pivot(index="item_id", columns="sample", values="correct").sort_index()

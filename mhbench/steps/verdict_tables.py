@@ -5,7 +5,7 @@
 # %% ../../nbs/steps/14_verdict_tables.ipynb #84a3da37
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -14,9 +14,10 @@ import pandas as pd
 
 from ..errors import refuse
 from ..records.schema import Item, Judgment, frame
-from ..stats.agreement import ABSTAIN, cohen_kappa, pabak, percent_agreement
+from ..stats.agreement import ABSTAIN
 from ..stats.bias import shared_lineage
 from ..stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate
+from ..stats.jackknife import agreement_estimate
 from ..stats.resample import mean
 from .verdicts import BY_RULE
 
@@ -117,11 +118,11 @@ def _absolute_difference(a: np.ndarray, b: np.ndarray, *, weights: np.ndarray) -
     return (weights @ np.abs(a - b)) / weights.sum(1)
 
 
-_COMPARISONS: dict[str, dict[str, Callable]] = {
+_COMPARISONS: dict[str, dict[str, Any]] = {
     "score": {"same score": _same_score, "absolute difference": _absolute_difference},
-    "label": {"percent agreement": percent_agreement, "cohen kappa": cohen_kappa, "pabak": pabak},
+    "label": {"percent agreement": "percent_agreement", "cohen kappa": "cohen_kappa", "pabak": "pabak"},
 }
-_SHARES = ("same score", "percent agreement")
+_SHARES = ("same score",)
 
 
 def _by_run(table: pd.DataFrame, kind: str) -> pd.DataFrame:
@@ -149,7 +150,11 @@ def judges_compared(
         both = judged & (wide[[first, second]] != ABSTAIN).all(axis=1).to_numpy()
         verdicts = [wide.loc[both, c].to_numpy(float if kind == "score" else object) for c in (first, second)]
         for name, measure in _COMPARISONS[kind].items():
-            found = estimate(measure, *verdicts, clusters=cluster[both], share=name in _SHARES, **settings)
+            if kind == "label":
+                how = {"clusters": cluster[both], "level": settings.get("level", 0.95)}
+                found = agreement_estimate(np.stack(verdicts), measure, **how)
+            else:
+                found = estimate(measure, *verdicts, clusters=cluster[both], share=name in _SHARES, **settings)
             rows.append({"first": first, "second": second, "measure": name, "outputs": int(judged.sum())} | found.row())
     return pd.DataFrame(rows, columns=["first", "second", "measure", "outputs", *ESTIMATE_COLUMNS])
 

@@ -14,8 +14,7 @@ import pandas as pd
 from ...ask.request import parameter_count
 from ...records.schema import Item, Rating
 from ...records.task import tasks_with
-from ...stats.agreement import cohen_kappa, percent_agreement
-from ...stats.estimate import estimate
+from ...stats.jackknife import agreement_estimate
 from ...steps.rates import wide_cells
 from ...steps.score import mode_names
 from mhbench.studies.counselingbench.competency import (
@@ -316,8 +315,7 @@ def annotator_agreement(
     if set(wide) != set(ANNOTATORS) or len(wide) < 2:
         return pd.DataFrame(columns=columns)
     first, second = (wide[a].to_numpy(object) for a in ANNOTATORS)
-    same = estimate(percent_agreement, first, second, n_boot=n_boot, seed=seed, share=True)
-    kappa = estimate(cohen_kappa, first, second, n_boot=n_boot, seed=seed)
+    same, kappa = (agreement_estimate(np.stack([first, second]), m) for m in ("percent_agreement", "cohen_kappa"))
     rows = [{"measure": "percent agreement", **same.row()}, {"measure": "Cohen's kappa", **kappa.row()}]
     return pd.DataFrame(rows, columns=columns)
 

@@ -6,16 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ...errors import refuse
-from ...stats.agreement import ABSTAIN, METRICS, krippendorff_alpha, mean_pairwise
+from ...stats.agreement import ABSTAIN, METRICS
 from ...stats.consensus import majority
 from ...stats.estimate import estimate
+from ...stats.jackknife import agreement_estimate
 from ...stats.resample import mean
 
 # %% auto #0
@@ -36,25 +35,19 @@ def rater_reliability(
     labels: np.ndarray,  # (R, S, N)
     students: Sequence[str],  # S names
     *,
-    n: int = 1000,
-    seed: int,
     level: float = 0.95,
-) -> pd.DataFrame:  # student ("all" for all of them), metric, the columns of an estimate, undefined
+) -> pd.DataFrame:  # student ("all" for all of them), metric, the columns of an estimate
     """How far people agree on each student's answers, abstentions left out.
 
     Source: MedQADE, section 4.4.1 and figure 2.
     """
     x = _columns(labels, students, "rater_reliability")
-    statistics = {m: partial(mean_pairwise, metric=m) for m in METRICS} | {
-        "krippendorff_alpha": partial(krippendorff_alpha, level="nominal")
-    }
     item = np.tile(np.arange(x.shape[2]), x.shape[1])
     rows = []
-    for m, f in statistics.items():
-        same: dict[str, Any] = dict(n_boot=n, seed=seed, level=level, axis=-1, share=m == "percent_agreement")
-        found = {name: estimate(f, x[:, s], **same) for s, name in enumerate(students)}
-        found["all"] = estimate(f, x.reshape(len(x), -1), clusters=item, **same)
-        rows += [{"student": s, "metric": m, **e.row(), "undefined": e.undefined} for s, e in found.items()]
+    for m in (*METRICS, "krippendorff_alpha"):
+        found = {name: agreement_estimate(x[:, s], m, level=level) for s, name in enumerate(students)}
+        found["all"] = agreement_estimate(x.reshape(len(x), -1), m, clusters=item, level=level)
+        rows += [{"student": s, "metric": m, **e.row()} for s, e in found.items()]
     return pd.DataFrame(rows)
 
 # %% ../../../nbs/studies/medqade/04_tables.ipynb #d2997b9a

@@ -21,8 +21,8 @@ from ...errors import refuse
 from ...records.schema import Item, Judgment, Response
 from ...records.table import csv_rows
 from ...records.task import task_of
-from ...stats.agreement import cohen_kappa
 from ...stats.estimate import ESTIMATE_COLUMNS, estimate
+from ...stats.jackknife import agreement_estimate
 from ...steps.answers import Asked
 from ...steps.generate import response, with_system
 from ...steps.judge import judge
@@ -332,7 +332,7 @@ def checked_table(
         how: dict[str, Any] = {"n_boot": n_boot, "seed": seed, "level": level}
         measures = {
             "share of the same verdicts": estimate(_same, model, person, share=True, **how),
-            "Cohen's kappa": estimate(cohen_kappa, model, person, **how),
+            "Cohen's kappa": agreement_estimate(np.stack([model, person]), "cohen_kappa", level=level),
         }
         rows += [{"rater": rater, "measure": name} | e.row() for name, e in measures.items()]
     return pd.DataFrame(rows, columns=["rater", "measure", *ESTIMATE_COLUMNS])
