@@ -153,7 +153,7 @@ def test_students_who_are_always_right_have_an_interval():
     assert table["interval"].tolist() == ["agresti-coull", "agresti-coull"] and not has_no_width(table).any()
     ends = proportion_confint(12, 12, method="agresti_coull")
     assert table.loc[0, ["ci_low", "ci_high"]].tolist() == pytest.approx(ends)
-    assert not has_no_width(rater_reliability(labels, ["always", "half"], n=50, seed=1)).any()
+    assert not has_no_width(rater_reliability(labels, ["always", "half"])).any()
     assert abstention_rates(labels, ["r1", "r2", "r3"], n=50, seed=1)["interval"].tolist() == ["agresti-coull"] * 3
 
 

@@ -154,7 +154,7 @@ def test_tables_of_the_study():
     )
     x, names = simulate_panel(judges, students, 60, seed=1).labels, ["s", "t"]
     x[2, 0, :5] = None
-    table = rater_reliability(x, names, n=20, seed=1).set_index(["student", "metric"]).estimate
+    table = rater_reliability(x, names).set_index(["student", "metric"]).estimate
     np.testing.assert_allclose(table["s", "pabak"], agreement.pairwise(x[:, 0], "pabak").mean)
     np.testing.assert_allclose(
         table["all", "krippendorff_alpha"], agreement.krippendorff_alpha(np.hstack([x[:, 0], x[:, 1]]), "nominal")
@@ -185,7 +185,7 @@ def test_tables_of_the_study():
 @pytest.mark.parametrize(
     "call, message",
     [
-        (lambda: rater_reliability(np.empty((2, 3)), ["s"], seed=1), "labels must have shape"),
+        (lambda: rater_reliability(np.empty((2, 3)), ["s"]), "labels must have shape"),
         (lambda: student_accuracy(np.empty((2, 1, 3)), ["s"], [1], seed=1), "strata must be one an item"),
         (lambda: abstention_rates(np.empty((2, 1, 3)), ["a"], seed=1), "labels must have shape"),
         (lambda: assign(["a", "a"], ["r1", "r2"], n_core=0, seed=1), "each be different"),

@@ -18,7 +18,6 @@ from .assignment import complete_answers, conflicts
 from .question import RatedAnswer, main_error, passed
 from .store import Page, Rater, Register, Store
 from .study import QUESTION_KINDS, Study
-from ..stats.estimate import estimate
 from ..stats.jackknife import agreement_estimate
 
 # %% auto #0

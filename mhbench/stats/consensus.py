@@ -331,7 +331,7 @@ def best_ensemble(
         about: dict[str, Any] = {"n": x.shape[1], "n_clusters": len(of), "level": level}
         alone = coefficient_estimate(j.at(best), m, codes[[best, -1]], k, unit, **about)
         lowest = lowest_value(m, codes[[best, -1]], k)
-        found[m] = result._replace(score=_of_the_best(alone, j, result.score.estimate, lowest, seed))
+        found[m] = result._replace(score=_of_the_best(alone, j, result.score, lowest, seed))
     return found
 
 # %% ../../nbs/stats/04_consensus.ipynb #b7d20c51
@@ -345,7 +345,7 @@ def _held(verdict: np.ndarray, consensus: np.ndarray, of: np.ndarray) -> tuple[n
 def _of_the_best(
     alone: Estimate,  # of the winner, as if it had been chosen beforehand
     j: Jackknife,  # of all candidates (M,)
-    corrected: float,
+    corrected: Estimate,
     lowest: float,  # value of the measure
     seed: int,
     draws: int = 2000,
@@ -356,21 +356,15 @@ def _of_the_best(
     size = np.sqrt((apart**2).sum(0))
     varies = size > 1e-9
     if np.isnan(alone.ci_low) or not varies.any():
-        return alone._replace(estimate=corrected)
+        return alone._replace(estimate=corrected.estimate, undefined=corrected.undefined)
     rng = np.random.default_rng(seed)
     scale = np.sqrt(rng.chisquare(len(apart) - 1, (draws, 1)) / (len(apart) - 1))
     luck = (rng.normal(size=(draws, len(apart))) @ (apart[:, varies] / size[varies]) / scale).max(1)
     winner = j.at(int(np.argmax(j.value)))
     low, _ = range_limits(winner.value, winner.se, float(np.quantile(luck, alone.level)), lowest)
-    return Estimate.from_limits(
-        corrected,
-        min(low, alone.ci_low),
-        alone.ci_high,
-        n=alone.n,
-        n_clusters=alone.n_clusters,
-        level=alone.level,
-        kind="search",
-    )
+    about: dict[str, Any] = {"n": alone.n, "n_clusters": alone.n_clusters, "level": alone.level}
+    about["undefined"] = corrected.undefined
+    return Estimate.from_limits(corrected.estimate, np.fmin(low, alone.ci_low), alone.ci_high, **about, kind="search")
 
 # %% ../../nbs/stats/04_consensus.ipynb #f050d36d
 def _search_result(

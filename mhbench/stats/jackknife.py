@@ -177,6 +177,8 @@ def coefficient_estimate(
     if units < 2 or (np.isnan(j.se) and not perfect):
         return Estimate.from_limits(value, **about)._replace(kind="rare")
     times = stats.t.ppf(0.5 + level / 2, np.fmin(j.df, units))
+    if perfect and measure == "percent_agreement":
+        return Estimate.from_limits(value, **about, share=True)
     if perfect:
         independent = min(j.n_clusters, 2 * units)
         low = lowest + (1 - lowest) * independent / (independent + times**2)
