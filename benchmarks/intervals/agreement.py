@@ -229,7 +229,7 @@ KINDS += [
         settings=[
             {"raters": raters, "options": options, "sd": sd, "careless": careless}
             for options, sd, careless in (("apart", 20, 0.0), ("one", 15, 0.0), ("close", 25, 0.0), ("one", 12, 0.15))
-            for raters in (10, 3, 5, 8, 15, 30)
+            for raters in (12, 3, 5, 8, 15, 30)
         ],
         draw=draw_sliders,
         truth=alpha_of_all,
