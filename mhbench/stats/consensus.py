@@ -154,17 +154,17 @@ def _aligned(
 ) -> Alignment:
     "The three estimates."
     about: dict[str, Any] = {"n": own.shape[1], "n_clusters": j.n_clusters, "level": level}
-    two = [
+    first, second = (
         coefficient_estimate(j.at(i), metric, *_beside(np.stack([x, others]), k, of), **about)
         for i, x in enumerate((own, top))
-    ]
+    )
     d = j.at(2)
-    enough = not np.isnan([e.ci_low for e in two]).any()
+    enough = not np.isnan([first.ci_low, second.ci_low]).any()
     limits = d.limits(level) if enough else (np.nan, np.nan)
     difference = Estimate.from_limits(d.value, *limits, **about, kind="t")
     p = np.nan if np.isnan(difference.ci_low) else d.p_value()
-    overlap = bool(two[0].ci_low <= two[1].ci_high and two[1].ci_low <= two[0].ci_high)
-    return Alignment(*two, difference, p, overlap, 0)
+    overlap = bool(first.ci_low <= second.ci_high and second.ci_low <= first.ci_high)
+    return Alignment(first, second, difference, p, overlap, 0)
 
 # %% ../../nbs/stats/04_consensus.ipynb #70090cee
 def alignment(
@@ -321,7 +321,7 @@ def best_ensemble(
             corrected[m].append(here[m].max(1) - mean_defined(luck))
             outer[m].append(here[m])
     codes, unit = _held(verdict, consensus, of)
-    found = {}
+    results = {}
     for m in metrics:
         result = _search_result(
             m, s[m], np.concatenate(outer[m]), np.concatenate(corrected[m]), subsets, len(of), level
@@ -331,8 +331,8 @@ def best_ensemble(
         about: dict[str, Any] = {"n": x.shape[1], "n_clusters": len(of), "level": level}
         alone = coefficient_estimate(j.at(best), m, codes[[best, -1]], k, unit, **about)
         lowest = lowest_value(m, codes[[best, -1]], k)
-        found[m] = result._replace(score=_of_the_best(alone, j, result.score, lowest, seed))
-    return found
+        results[m] = result._replace(score=_of_the_best(alone, j, result.score, lowest, seed))
+    return results
 
 # %% ../../nbs/stats/04_consensus.ipynb #b7d20c51
 def _held(verdict: np.ndarray, consensus: np.ndarray, of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -13,11 +13,13 @@ from scipy.special import expit, logit, stdtrit
 from ..errors import refuse
 from .agreement import krippendorff_alpha
 from .estimate import with_width
+from .jackknife import Jackknife, range_limits
 from .preference import score_matrix
-from .resample import Interval, divide, draw_weights, percentile_interval
+from .resample import Interval, divide
 
 # %% auto #0
-__all__ = ['FEWEST_RATINGS', 'soft_labels', 'GroupMeans', 'group_means', 'QuestionAlphas', 'question_alphas']
+__all__ = ['FEWEST_RATINGS', 'FEWEST_OF_A_QUESTION', 'soft_labels', 'GroupMeans', 'group_means', 'QuestionAlphas',
+           'question_alphas']
 
 # %% ../../nbs/stats/09_soft_labels.ipynb #cefd2a9a
 def soft_labels(
@@ -97,11 +99,12 @@ class QuestionAlphas(NamedTuple):
 
     questions: np.ndarray  # (Q,) sorted
     alpha: np.ndarray  # (Q,) NaN where fewer than two annotations, or no variation
-    ci_low: np.ndarray  # (Q,) NaN without replicates
+    ci_low: np.ndarray  # (Q,) over raters; NaN for fewer than FEWEST_OF_A_QUESTION
     ci_high: np.ndarray
     n: np.ndarray  # (Q,) raters; annotations where raters are not told apart
 
 
+FEWEST_OF_A_QUESTION = 12  # of a question, for an interval of their agreement
 _DRAWS = 200  # of one annotation a rater, where a rater has several
 
 
@@ -111,6 +114,16 @@ def _one_each(who: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray: 
     first = np.stack([order[:, who == r].min(1) for r in range(who.max() + 1)], axis=1)
     return (order == first[:, who]).astype(float)
 
+# %% ../../nbs/stats/09_soft_labels.ipynb #f60b2d18
+def _over_raters(
+    rows: np.ndarray, who: np.ndarray, scale: str, annotations: np.ndarray, alpha: float, level: float
+) -> tuple[float, float]:
+    "Limits of a question's alpha, from each rater left out."
+    raters = who.max() + 1
+    without = [krippendorff_alpha(rows, scale, rater_weights=annotations * (who != r)) for r in range(raters)]
+    j = Jackknife(alpha, np.nanmean(without, axis=1), int(raters))
+    return range_limits(alpha, j.se, float(stdtrit(j.df, 0.5 + level / 2)), -1 / (raters - 1))
+
 # %% ../../nbs/stats/09_soft_labels.ipynb #ec936354
 def question_alphas(
     scores: np.ndarray,  # (n, K) float
@@ -118,14 +131,13 @@ def question_alphas(
     *,
     raters: np.ndarray | None = None,  # (n,) labels; None: every annotation is another rater's
     scale: str = "interval",  # of the scores: nominal, ordinal, interval or ratio
-    n: int = 0,  # bootstrap replicates over raters; 0 for none
-    seed: int = 0,
+    seed: int = 0,  # of the draws of one annotation a rater
     level: float = 0.95,
 ) -> QuestionAlphas:
     """How far the annotators of each question agree on its options. A rater who annotated a question several times is
     one rater: alpha is the mean over draws of one annotation a rater.
 
-    Source: Krippendorff 2011; Lamparth, Grabb et al. 2025, figure 16.
+    Source: Krippendorff 2011; Tukey 1958 (the interval over raters); Lamparth, Grabb et al. 2025, figure 16.
 
     Raises: ValueError where `questions` or `raters` is not one label a row.
     """
@@ -142,11 +154,10 @@ def question_alphas(
         size[k] = who.max() + 1
         if size[k] < 2 or len(np.unique(rows[~np.isnan(rows)])) < 2:
             continue
-        once, rng = size[k] == len(rows), np.random.default_rng(s.spawn(1)[0])
-        each = krippendorff_alpha(rows, scale, rater_weights=None if once else _one_each(who, _DRAWS, rng))
-        alpha[k] = np.nanmean(each)
-        if n:
-            drawn = np.concatenate(list(draw_weights(int(size[k]), n, seed=s)))[:, who]
-            b = krippendorff_alpha(rows, scale, rater_weights=drawn if once else drawn * _one_each(who, n, rng))
-            low[k], high[k] = np.minimum(np.array(percentile_interval(b - np.nanmean(b) + alpha[k], level)), 1.0)
+        annotations = np.ones((1, len(rows)))
+        if size[k] < len(rows):
+            annotations = _one_each(who, _DRAWS, np.random.default_rng(s.spawn(1)[0]))
+        alpha[k] = np.nanmean(krippendorff_alpha(rows, scale, rater_weights=annotations))
+        if size[k] >= FEWEST_OF_A_QUESTION:
+            low[k], high[k] = _over_raters(rows, who, scale, annotations, alpha[k], level)
     return QuestionAlphas(names, alpha, *with_width(low, high), size)

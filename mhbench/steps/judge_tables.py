@@ -128,10 +128,11 @@ def repeatability_table(
             "n_failed": int(g["points"].isna().sum()),
         }
         passed = np.where(np.isnan(y), np.nan, y >= cut)
+        kept = len(y) if len(set(of[twice])) > 2 else 0
         on: dict[str, Any] = {"clusters": of[twice], **settings}
         found = {
             "sd within answers": estimate(within_item_sd, y[twice], method="bca", **on),
-            "intraclass correlation": intraclass_correlation(y if len(set(of[twice])) > 2 else y[:0], level),
+            "intraclass correlation": intraclass_correlation(y[:kept], clusters=of[:kept], seed=seed, level=level),
             f"flips at {cut:g}": estimate(flip_rate, passed[twice], share=True, **on),
         }
         rows += [head | {"measure": name} | e.row() for name, e in found.items()]
@@ -198,7 +199,8 @@ def component_table(
         shape = (len(wide), g["wording"].nunique(), g["repeat"].nunique())
         if wide.size != np.prod(shape) or shape[1] * shape[2] < 2 or wide.notna().all(axis=1).sum() < 2:
             continue
-        c = variance_components(wide.to_numpy(float).reshape(shape), seed=seed, level=level)
+        of = wide.index.get_level_values("cluster").to_numpy()
+        c = variance_components(wide.to_numpy(float).reshape(shape), clusters=of, seed=seed, level=level)
         for name, sd, share in zip(c.names, c.sd, c.share):
             limits = {"share": share.estimate, "share_low": share.ci_low, "share_high": share.ci_high}
             rows.append({"judge": judge, "component": name, "n_left_out": c.n_left_out} | sd.row() | limits)

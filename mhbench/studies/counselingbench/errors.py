@@ -16,9 +16,10 @@ import pandas as pd
 from ...errors import refuse
 from ...records.schema import Item, Judgment, Rating, Response, of_kind
 from ...records.table import csv_rows
-from ...stats.agreement import ABSTAIN, cohen_kappa, percent_agreement
+from ...stats.agreement import ABSTAIN
 from ...stats.consensus import majority
-from ...stats.estimate import estimate, proportion
+from ...stats.estimate import proportion
+from ...stats.jackknife import agreement_estimate
 from ...stats.tests import adjust_p, chi_square
 from .load import ERRORS, load_counselingbench_errors
 
@@ -206,10 +207,9 @@ def judge_agreement(
         head = dict(judge=judge, n_labels=int(use.sum()), n_abstained=int(abstained.sum()))
         head |= dict(n_failed=int(failed.sum()), n_open=int(open_.sum()))
         said, kept, questions = g["label"].to_numpy(object)[use], people[use], g["item_id"].to_numpy(object)[use]
-        for name, measure in (("percent agreement", percent_agreement), ("Cohen's kappa", cohen_kappa)):
-            share = name == "percent agreement"
-            how = dict(clusters=questions, n_boot=n_boot, seed=seed, level=level, share=share)
-            rows.append(estimate(measure, said, kept, **how).row() | head | dict(measure=name))
+        for name, measure in (("percent agreement", "percent_agreement"), ("Cohen's kappa", "cohen_kappa")):
+            found = agreement_estimate(np.stack([said, kept]), measure, clusters=questions, level=level)
+            rows.append(found.row() | head | dict(measure=name))
     return pd.DataFrame(
         rows,
         columns=["judge", "measure", "n", "n_clusters", "n_labels", "n_abstained", "n_failed", "n_open", *_INTERVAL],
