@@ -13,7 +13,7 @@ import pandas as pd
 
 from ...stats.bias import Bias, as_scores, family_bias, self_enhancement
 from ...stats.consensus import best_ensemble, majority
-from ...stats.estimate import ESTIMATE_COLUMNS, Estimate
+from ...stats.estimate import ESTIMATE_COLUMNS
 from ...stats.judge_error import pass_rates
 from ...stats.tests import adjust_p
 from .panel_tables import JudgeLabels, Panel
@@ -40,8 +40,7 @@ def ensemble_table(
     rows = []
     for metric, e in best.items():
         members = " + ".join(said.judges[k] for k in e.members)
-        s = e.score._replace(ci_high=min(e.score.ci_high, 1.0))  # agreement is 1 at most
-        score = Estimate.from_interval(s, n=labelled.sum(), n_clusters=len(set(panel.item[labelled])))
+        score = e.score._replace(n=int(labelled.sum()), n_clusters=len(set(panel.item[labelled])))
         found = {"metric": metric, "members": members, "candidates": len(e.candidates)} | score.row()
         rows.append(found | {"apparent": e.apparent.estimate, "optimism": e.optimism, "share of replicates won": e.won})
     return pd.DataFrame(rows)

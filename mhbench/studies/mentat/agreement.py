@@ -15,7 +15,7 @@ import pandas as pd
 from ...records.schema import Item, Rating
 from ...stats.estimate import Estimate, estimate
 from ...stats.resample import divide, mean
-from ...stats.soft_labels import question_alphas
+from ...stats.soft_labels import FEWEST_OF_A_QUESTION, question_alphas
 from ...steps.over_raters import RANDOM_COLUMNS, component_shares, number_rows
 from .annotations import annotation_arrays
 
@@ -30,12 +30,16 @@ def question_categories(items: Iterable[Item], ratings: Iterable[Rating]) -> dic
     return named | {i.base: i.category for i in items if i.category}
 
 
+def _of_question(alpha: float, low: float, high: float, raters: int) -> Estimate:
+    found = Estimate.from_limits(alpha, low, high, n=raters, kind="jackknife")
+    return found._replace(kind="raters") if raters < FEWEST_OF_A_QUESTION and not np.isnan(alpha) else found
+
+
 def question_agreement(
     ratings: Iterable[Rating],  # of options A, B, ...
     *,
     categories: Mapping[str, str] | None = None,  # question -> its category
     scale: str = "interval",  # of the scores: ordinal, interval or ratio
-    n_boot: int = 1000,  # replicates, over the annotators of a question
     seed: int,
 ) -> pd.DataFrame:  # question, category, n (raters), ..., estimate (NaN where alpha is not defined)
     """Krippendorff's alpha of each question. A rater who annotated it several times is one rater: see `rater_again`.
@@ -45,10 +49,10 @@ def question_agreement(
     Raises: ValueError where an annotation lacks an option, or there is none.
     """
     a = annotation_arrays(ratings)
-    found = question_alphas(a.scores, a.questions, raters=a.raters, scale=scale, n=n_boot, seed=seed)
+    found = question_alphas(a.scores, a.questions, raters=a.raters, scale=scale, seed=seed)
     rows = [
         {"question": q, "category": (categories or {}).get(q)}
-        | Estimate.from_limits(found.alpha[k], found.ci_low[k], found.ci_high[k], n=found.n[k], kind="bootstrap").row()
+        | _of_question(found.alpha[k], found.ci_low[k], found.ci_high[k], int(found.n[k])).row()
         for k, q in enumerate(found.questions)
     ]
     return pd.DataFrame(rows)
