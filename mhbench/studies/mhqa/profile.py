@@ -16,8 +16,8 @@ import pandas as pd
 from ...records.draw import draw_items
 from ...records.schema import Item, Judgment, letters
 from ...records.task import tasks_with
-from ...stats.agreement import cohen_kappa
 from ...stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate, proportion
+from ...stats.jackknife import agreement_estimate
 from ...stats.metrics import f1
 from ...stats.resample import mean
 from ...stats.tests import adjust_p, chi_square, mcnemar
@@ -347,7 +347,7 @@ def repeat_agreement(
             x, y = codes[: len(both)], codes[len(both) :]
             head = {"judge": judge, "repeats": f"{a + 1} and {b + 1}"}
             share = proportion(int((x == y).sum()), len(both))
-            kappa = estimate(lambda s, t, weights: cohen_kappa(s, t, weights=weights), x, y, n_boot=n_boot, seed=seed)
+            kappa = agreement_estimate(np.stack([x, y]), "cohen_kappa")
             rows += [head | {"measure": "agreement"} | share.row(), head | {"measure": "kappa"} | kappa.row()]
     return pd.DataFrame(rows)
 
