@@ -16,29 +16,21 @@ import pandas as pd
 from ...errors import refuse
 from ...records.schema import Item, Judgment, Rating, Response
 from ...stats.abstention import DIFFICULTY, abstention_by_difficulty, difficulty_strata, mean_difficulty
-from mhbench.stats.agreement import (
-    ABSTAIN,
-    METRICS,
-    cohen_kappa,
-    krippendorff_alpha,
-    mean_pairwise,
-    pabak,
-    pairwise,
-    percent_agreement,
-)
+from ...stats.agreement import ABSTAIN, METRICS, cohen_kappa, mean_pairwise, pairwise
 from ...stats.consensus import alignment, majority
-from ...stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate
+from ...stats.estimate import ESTIMATE_COLUMNS, Estimate
+from ...stats.jackknife import agreement_estimate
 from ...stats.rater_model import RaterFit, facet_levels, fit_raters, rater_quantities
 from ...steps.over_raters import RANDOM_COLUMNS, mean_rows, number_rows
 from .panel import label_array, lexical_match
 from .tables import student_accuracy
 
 # %% auto #0
-__all__ = ['RATED_BY_ALL', 'METRICS_OF', 'in_order', 'Panel', 'panel_of', 'core_items', 'part_of', 'resolved_labels',
-           'majority_table', 'rater_agreement', 'rater_pairs', 'pair_matrix', 'abstention_table', 'item_strata',
-           'bank_strata', 'weighted_to_bank', 'student_table', 'with_group', 'JudgeLabels', 'judge_labels',
-           'beside_majority', 'comparable', 'on_one_scale', 'scale_map', 'with_majority', 'alignment_table',
-           'people_as_sample', 'with_verdict', 'beside_ceiling', 'panel_metrics']
+__all__ = ['RATED_BY_ALL', 'in_order', 'Panel', 'panel_of', 'core_items', 'part_of', 'resolved_labels', 'majority_table',
+           'rater_agreement', 'rater_pairs', 'pair_matrix', 'abstention_table', 'item_strata', 'bank_strata',
+           'weighted_to_bank', 'student_table', 'with_group', 'JudgeLabels', 'judge_labels', 'beside_majority',
+           'comparable', 'on_one_scale', 'scale_map', 'with_majority', 'alignment_table', 'people_as_sample',
+           'with_verdict', 'beside_ceiling', 'panel_metrics']
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #0ae17795
 def in_order(names: Iterable[str]) -> list[str]:
@@ -177,23 +169,19 @@ def majority_table(panel: Panel, core: Sequence[str]) -> pd.DataFrame:  # items,
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #55dbf85f
 def rater_agreement(
-    panel: Panel, *, n_boot: int = 1000, seed: int
+    panel: Panel,
 ) -> pd.DataFrame:  # measure, n (answers, or items), ...
     """How far the panel agrees on answers and on difficulty.
 
     Source: MedQADE, section 4.4.1.
     """
-    same: dict[str, Any] = dict(n_boot=n_boot, seed=seed, axis=1)
     found = {
-        f"{m.replace('_', ' ')}, mean of pairs": estimate(
-            partial(mean_pairwise, metric=m), panel.flat, clusters=panel.item, share=m == "percent_agreement", **same
-        )
-        for m in METRICS
+        f"{m.replace('_', ' ')}, mean of pairs": agreement_estimate(panel.flat, m, clusters=panel.item) for m in METRICS
     }
-    nominal = partial(krippendorff_alpha, level="nominal")
-    ordinal = partial(krippendorff_alpha, level="ordinal", categories=list(DIFFICULTY))
-    found["Krippendorff's alpha, nominal"] = estimate(nominal, panel.flat, clusters=panel.item, **same)
-    found["Krippendorff's alpha of difficulty, ordinal"] = estimate(ordinal, panel.difficulty, **same)
+    alpha = partial(agreement_estimate, measure="krippendorff_alpha")
+    found["Krippendorff's alpha, nominal"] = alpha(panel.flat, clusters=panel.item)
+    ordinal = alpha(panel.difficulty, scale="ordinal", categories=list(DIFFICULTY))
+    found["Krippendorff's alpha of difficulty, ordinal"] = ordinal
     return pd.DataFrame([{"measure": measure, **e.row()} for measure, e in found.items()])
 
 
@@ -309,9 +297,6 @@ def with_group(students: pd.DataFrame) -> pd.DataFrame:  # of student_table
     return students.assign(group=group)
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #7028668f
-METRICS_OF = {"percent_agreement": percent_agreement, "cohen_kappa": cohen_kappa, "pabak": pabak}  # of two raters
-
-
 class JudgeLabels(NamedTuple):
     "What judges said of the answers that the panel rated."
 
@@ -386,8 +371,6 @@ def with_majority(
     core: Sequence[str] = (),  # items on which the tie-breaker does not count
     *,
     least: int = 10,  # labels beside a majority; with fewer a judge has a row and no estimate
-    n_boot: int = 1000,
-    seed: int,
 ) -> pd.DataFrame:  # annotator, metric, n (labels beside a majority), n_clusters, estimate, ...
     "Each judge's agreement with the majority of all items, the tie-breaker's labels among them."
     labels = resolved_labels(panel, core)
@@ -396,11 +379,11 @@ def with_majority(
     for judge, own in zip(said.judges, said.flat, strict=True):
         both = np.asarray(pd.notna(own)) & (own != ABSTAIN) & np.asarray(pd.notna(wins))
         counts = {"n": int(both.sum()), "n_clusters": len(set(panel.item[both]))}
-        for metric, f in METRICS_OF.items():
+        for metric in METRICS:
             found = Estimate.from_limits(np.nan, n=0).row()
             if counts["n"] >= least:
-                same: dict[str, Any] = dict(clusters=panel.item[both], n_boot=n_boot, seed=seed)
-                found = estimate(f, own[both], wins[both], share=metric == "percent_agreement", **same).row()
+                pair = np.stack([own[both], wins[both]])
+                found = agreement_estimate(pair, metric, clusters=panel.item[both]).row()
             rows.append({"annotator": judge, "metric": metric, **found, **counts})
     return pd.DataFrame(rows, columns=["annotator", "metric", *ESTIMATE_COLUMNS])
 
@@ -414,17 +397,14 @@ def alignment_table(
     said: JudgeLabels,
     *,
     least: int = 10,  # labels beside a majority; with fewer a judge has a row and no estimate
-    n_boot: int = 1000,
-    seed: int,
 ) -> pd.DataFrame:  # annotator, metric, n (labels beside a majority), ..., ceiling, difference, ..., n_abstained
     """Each judge's agreement with the majorities that the members of the panel meet, what these reach on the answers
-    that the judge labelled, and the difference on one draw. `n_left_out` counts the answers with a majority that the
-    judge gave no label, `n_abstained` those of them on which it abstained.
+    that the judge labelled, and the difference on the same answers. `n_left_out` counts the answers with a majority
+    that the judge gave no label, `n_abstained` those of them on which it abstained.
 
     Source: MedQADE, section 4.4.3.
     """
     rows = []
-    same: dict[str, Any] = dict(n=n_boot, seed=seed, clusters=panel.item)
     columns = ["annotator", "metric", *ESTIMATE_COLUMNS, *_CEILING]
     decided = pd.notna(majority(panel.flat))
     for judge, labels, covered in zip(said.judges, said.flat, beside_majority(panel, said), strict=True):
@@ -436,7 +416,7 @@ def alignment_table(
         for metric in METRICS:
             found = Estimate.from_limits(np.nan, n=0).row()
             if counted["n"] >= least:
-                found = alignment(labels, panel.flat, metric=metric, **same).row()
+                found = alignment(labels, panel.flat, metric=metric, clusters=panel.item).row()
             rows.append({"annotator": judge, "metric": metric, **found, **counted})
     return pd.DataFrame(rows, columns=columns)
 
