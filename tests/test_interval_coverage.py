@@ -1,12 +1,27 @@
 """Every interval that a stage prints is listed, measured by the coverage study, and holds what it promises."""
 
+import importlib.util
+import json
 import sys
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+from scipy.stats import binom
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 
 from inventory import COLUMNS, inventory, sites  # noqa: E402
+
+SPEC = importlib.util.spec_from_file_location("interval_coverage", BENCHMARKS / "coverage.py")  # a package has its name
+coverage = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(coverage)
+KINDS = coverage.kinds()
+FLOOR = 0.92  # of the share covered, at every setting where an interval is shown
+DRAWS = 120
 
 
 def test_every_place_that_makes_an_interval_is_listed():
@@ -16,3 +31,85 @@ def test_every_place_that_makes_an_interval_is_listed():
     assert len(there) > 100  # the package was read
     assert there <= known, f"add to benchmarks/intervals/inventory.csv: {sorted(there - known)}"
     assert known <= there, f"these make no interval, or are gone: {sorted(known - there)}"
+
+
+def test_every_listed_place_has_a_kind_that_measures_it():
+    listed = inventory()
+    named = {f"{r.place} ({r.call})": r.kinds.split("; ") for r in listed.itertuples() if r.kinds != "-"}
+    unknown = {place: [k for k in names if k not in KINDS] for place, names in named.items()}
+    assert not {place: names for place, names in unknown.items() if names}
+    without = listed[listed["kinds"] == "-"]
+    assert len(without) < 10 and without["number"].str.len().gt(20).all()  # each says what is printed instead
+
+
+def test_a_new_place_is_seen(tmp_path, monkeypatch):
+    made = "def new_table(x):\n    return estimate(mean, x, seed=1).row()\n\n\ndef other(x):\n    return x.sum()\n"
+    (tmp_path / "steps").mkdir()
+    (tmp_path / "steps" / "new.py").write_text(made)
+    (tmp_path / "stats").symlink_to(BENCHMARKS.parent / "mhbench" / "stats")
+    monkeypatch.setattr("inventory.PACKAGE", tmp_path)
+    for folder in ("corpus", "studies", "report", "annotate", "run"):
+        (tmp_path / folder).mkdir()
+    assert sites() == [("steps/new.py: new_table", "estimate")]
+
+
+def results(folder: str, name: str) -> pd.DataFrame:
+    return pd.read_csv(BENCHMARKS / "intervals" / folder / f"{name}.csv")
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_results_of_every_kind_are_there_and_hold(name):
+    found = results("results", name)
+    kind = KINDS[name]
+    assert [json.dumps(s) for s in kind.settings] == found["setting"].tolist(), "run benchmarks/coverage.py again"
+    assert (found["draws"] >= 1000).all()
+    shown = found[found["shown"] * found["draws"] >= 50]  # of fewer the share covered says nothing
+    low = shown[shown["covered"] + 2 * shown["se"] < FLOOR]
+    assert not len(low), low[["setting", "shown", "covered", "se"]].to_string()
+
+
+def part(name: str) -> pd.Series:
+    "The setting of a kind that runs in a test: of those that show intervals, the one of the least work."
+    found = results("results", name)
+    usual = found[found["shown"] > 0.9]
+    work = (usual if len(usual) else found)["setting"].map(
+        lambda s: sum(v for v in json.loads(s).values() if is_size(v))
+    )
+    return found.loc[work.idxmin()]
+
+
+def is_size(value) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def most_missed(n: int, covered: float) -> int:
+    "How many of n intervals miss at most, but for one time in a thousand, where this share of them holds."
+    return int(binom.ppf(0.999, n, 1 - min(covered, 0.97)))
+
+
+def missed(found: dict) -> tuple[int, int]:  # of how many
+    n = round(found["shown"] * found["draws"])
+    return round((1 - found["covered"]) * n) if n else 0, n
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_part_of_every_kind_holds_now(name):
+    stored = part(name)
+    found = coverage.measure(name, int(stored.name), DRAWS)
+    assert abs(found["shown"] - stored["shown"]) <= 0.2
+    misses, n = missed(found)
+    assert misses <= most_missed(n, stored["covered"]), f"{misses} of {n} intervals miss the truth"
+
+
+def test_a_method_that_is_too_narrow_falls_out(monkeypatch):
+    share = KINDS["share"]
+    place = next(k for k, s in enumerate(share.settings) if s["cases"] == 30)
+
+    def narrow(sample, seed):
+        e = share.interval(sample, seed)
+        half = 0.6 * (e.ci_high - e.ci_low) / 2  # six tenths of what it should be
+        return SimpleNamespace(ci_low=e.estimate - half, ci_high=e.estimate + half)
+
+    monkeypatch.setattr(coverage, "kinds", lambda: KINDS | {"share": replace(share, interval=narrow)})
+    misses, n = missed(coverage.measure("share", place, DRAWS))
+    assert misses > most_missed(n, results("results", "share").iloc[place]["covered"])
