@@ -17,7 +17,7 @@ HERE = Path(__file__).resolve().parent
 PACKAGE = HERE.parent / "mhbench"
 TABLE = HERE / "intervals" / "inventory.csv"
 FOLDERS = ("corpus", "steps", "studies", "report", "annotate", "run")  # whose code calls the statistics
-COLUMNS = ["place", "call", "number", "random", "fixed", "family", "kinds"]
+COLUMNS = ["place", "call", "number", "random", "fixed", "kinds"]
 _MADE = {"Estimate", "Interval"}
 _PASSED_ON = {"interval_column", "from_interval"}  # they take an interval that another call has made
 
