@@ -13,7 +13,7 @@ import pandas as pd
 
 from ..errors import refuse
 from .agreement import ABSTAIN
-from .estimate import Estimate, estimate
+from .estimate import Estimate, estimate, fewest_clusters
 from .resample import divide, group_codes, mean
 from .tests import sign_flip_test
 
@@ -104,6 +104,14 @@ class Bias(NamedTuple):
         }
 
 # %% ../../nbs/stats/05_bias.ipynb #266a575a
+def _where_told(e: Estimate, values: np.ndarray, units: np.ndarray) -> Estimate:
+    "The estimate without its interval where too few cases tell the judge from its peers, or an order from the other."
+    cases = np.unique(units[np.nan_to_num(values) != 0])
+    if np.isnan(e.ci_low) or len(cases) >= fewest_clusters(e.level):
+        return e
+    return e._replace(ci_low=np.nan, ci_high=np.nan, kind="few")
+
+
 def _bias(
     scores: Any,
     annotators: Sequence[str],
@@ -159,6 +167,7 @@ def _bias(
         has = ~np.isnan(c)
         p = sign_flip_test(c[has], units[has], tests=tests, seed=seed) if has.any() else np.nan
         difference = estimate(mean, c, clusters=clusters, n_boot=n, seed=seed, level=level)
+        difference = _where_told(difference, c, units)
         out.append(Bias(a, s, kind, difference, peers, int((~has).sum()), p))
     return out
 
@@ -225,4 +234,6 @@ def position_bias(
         refuse("position_bias: at least one pair must have a verdict in both orders; got none")
     both = np.where(gone, np.nan, a + b)
     consistency = estimate(mean, np.where(gone, np.nan, both == 1), **settings, share=True)
-    return PositionBias(consistency, estimate(mean, both / 2 - 0.5, **settings), int(gone.sum()))
+    units = group_codes(settings.get("clusters"), len(x), "clusters")
+    first = _where_told(estimate(mean, both / 2 - 0.5, **settings), both - 1, units)
+    return PositionBias(consistency, first, int(gone.sum()))
