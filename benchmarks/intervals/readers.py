@@ -5,7 +5,6 @@ from functools import cache, partial
 import numpy as np
 from scipy import stats
 
-from mhbench.stats.agreement import krippendorff_alpha
 from mhbench.stats.estimate import estimate
 from mhbench.stats.multi_reader import mean_over_raters, two_way_jackknife
 from mhbench.stats.resample import mean
@@ -99,14 +98,39 @@ def kappa_items_alone(sample, seed: int):
     return estimate(lambda i, weights: judge_with_people(people, weights, own), every, n_boot=500, seed=seed)
 
 
-def alpha(ratings: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    return krippendorff_alpha(ratings, level="interval", weights=weights)
+def kappa_of_pairs(people: np.ndarray, weights: np.ndarray) -> np.ndarray:  # (B,), of 0/1 labels (R, N)
+    return np.mean([kappas(people[k + 1 :], people[k], weights).mean(0) for k in range(len(people) - 1)], axis=0)
 
 
-def alpha_of_panels(*, items: int, raters: int, item: float, rater: float) -> float:
-    "Of many items and panels of so many raters: 1 less the disagreement observed, divided by that of any two ratings."
-    rest = 1 - item - rater
-    return 1 - (rater + rest) / (item + rest + rater * (1 - 1 / raters))
+@cache
+def kappa_of_any_two(item: float, rater: float) -> float:
+    "The mean kappa of two people over 1,000 panels of 40; each of 4,000 items."
+    rng = np.random.default_rng(1)
+    found = [draw_labels(rng, items=4000, raters=8, item=item, rater=rater)[0] for _ in range(400)]
+    return float(np.mean([kappa_of_pairs(people, np.ones((1, 4000)))[0] for people in found]))
+
+
+def draw_questions(rng, *, items: int, raters: int, item: float, rater: float):
+    "Scores (raters, questions, options) of five options a question; a rater's severity is the same everywhere."
+    return latent(rng, items=items * 5, raters=raters, item=item, rater=rater).T.reshape(raters, items, 5)
+
+
+def alphas(x: np.ndarray) -> np.ndarray:  # of questions, where every rater scored every option
+    n = x.shape[0] * x.shape[2]
+    apart = x.var(0, ddof=1).mean(1)
+    return 1 - apart / (x.transpose(1, 0, 2).reshape(x.shape[1], n).var(1, ddof=1))
+
+
+def mean_alpha(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    return weights @ alphas(x) / weights.sum(1)
+
+
+@cache
+def alpha_of_questions(raters: int, item: float, rater: float) -> float:
+    "The mean alpha over 2,000 panels of so many raters, each of 200 questions."
+    rng = np.random.default_rng(2)
+    drawn = [draw_questions(rng, items=200, raters=raters, item=item, rater=rater) for _ in range(2000)]
+    return float(np.mean([alphas(x).mean() for x in drawn]))
 
 
 CROSSED = [
@@ -171,13 +195,29 @@ KINDS = [
         methods={"items alone": kappa_items_alone},
     ),
     Kind(
-        name="alpha_over_raters",
-        about="Krippendorff's alpha of scores; raters and items are a sample.",
+        name="kappa_of_two_people",
+        about="Cohen's kappa of two people, on average over pairs; raters and items are a sample.",
+        stages="panel",
+        settings=[
+            {"items": items, "raters": raters, "item": 0.5, "rater": rater}
+            for raters in (4, 8, 10)
+            for items, rater in ((30, 0.0), (200, 0.3))
+        ],
+        draw=lambda rng, **setting: draw_labels(rng, **setting)[0],
+        truth=lambda items, raters, item, rater: kappa_of_any_two(item, rater),
+        interval=lambda people, seed: two_way_jackknife(kappa_of_pairs, people),
+    ),
+    Kind(
+        name="mean_alpha_over_raters",
+        about="The mean alpha of questions of five options; raters and questions are a sample.",
         stages="agreement",
-        settings=[s for s in CROSSED if s["raters"] < 30],
-        draw=lambda rng, **setting: latent(rng, **setting).T,
-        truth=alpha_of_panels,
-        interval=lambda sample, seed: two_way_jackknife(alpha, sample, below_one=True),
-        methods={"items alone": lambda x, seed: estimate(alpha, x, axis=1, n_boot=500, seed=seed)},
+        settings=[
+            {"items": items, "raters": raters, "item": 0.5, "rater": rater}
+            for raters in (4, 8, 12)
+            for items, rater in ((10, 0.1), (60, 0.0), (60, 0.3))
+        ],
+        draw=draw_questions,
+        truth=lambda items, **setting: alpha_of_questions(**setting),
+        interval=lambda x, seed: two_way_jackknife(mean_alpha, x, below_one=True, fewest=8),
     ),
 ]

@@ -207,8 +207,8 @@ def _estimate(value: float, variance: float, df: float, n: int, n_units: int, le
     return Estimate.from_limits(value, *wilson(value * effective, effective, level), **about, kind="items and raters")
 
 
-def _too_few(value: float, n: int, n_units: int, level: float, n_raters: int) -> Estimate:
-    kind = "raters" if n_raters < FEWEST_RATERS else "none"
+def _too_few(value: float, n: int, n_units: int, level: float, n_raters: int, fewest: int = FEWEST_RATERS) -> Estimate:
+    kind = "raters" if n_raters < fewest else "none"
     return Estimate(n, n_units, value, np.nan, np.nan, level, kind)
 
 
@@ -258,6 +258,7 @@ def two_way_jackknife(
     level: float = 0.95,
     share: bool = False,  # of 0 to 1
     below_one: bool = False,  # at most 1, as alpha and kappa are: the interval is computed for ln(1 - theta)
+    fewest: int = FEWEST_RATERS,  # raters for an interval
 ) -> Estimate:  # n counts items, n_clusters their cases; kind "raters" where these are too few for an interval
     """Any number of a table of ratings, with an interval for other raters and other items.
 
@@ -267,9 +268,9 @@ def two_way_jackknife(
     weights = np.vstack([np.ones(x.shape[1]), _without_units(x.shape[1], clusters)])
     r, u = len(x), len(weights) - 1
     n_units = x.shape[1] if clusters is None else len(set(np.asarray(clusters).tolist()))
-    if r < FEWEST_RATERS or n_units < 2:
+    if r < fewest or n_units < 2:
         value = float(statistic(x, weights=weights[:1])[0])
-        return _too_few(value, x.shape[1], n_units, level, r)
+        return _too_few(value, x.shape[1], n_units, level, r, fewest)
     found = np.stack([statistic(part, weights=weights) for part in [x, *(np.delete(x, k, 0) for k in range(r))]])
     if below_one:
         with np.errstate(divide="ignore"):

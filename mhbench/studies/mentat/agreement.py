@@ -127,7 +127,7 @@ def annotators_as_sample(
 
     who = np.repeat(names[:, None], len(questions), axis=1)
     head = {"measure": "Krippendorff's alpha, mean over questions"}
-    rows = number_rows(of_questions, who, questions, head, below_one=True, n_boot=n_boot, seed=seed)
+    rows = number_rows(of_questions, who, questions, head, below_one=True, fewest=8, n_boot=n_boot, seed=seed)
     return pd.DataFrame(rows, columns=["measure", *RANDOM_COLUMNS])
 
 
