@@ -1,5 +1,7 @@
 """The model of raters against psychotools, RaschPy, and itself from the other end."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 
@@ -38,6 +40,10 @@ PCM_SE += " 0.4229449062 0.7949412894 1.179920606 0.4205528004 0.8005229139 1.18
 RSM = "0.4683831941 0.6115607083 1.066017223 1.227305077 0.6796175024 1.671779827"
 
 
+# RaschPy 1.4.0: MFRM(...).calibrate("global", constant=0, ridge=0) of five_raters() > 1, labels of one item.
+MANY_FACETS = "-1.056135 -0.597159 -0.133192 0.768139 1.018346"
+
+
 def numbers(text: str) -> list[float]:
     return [float(v) for v in text.split()]
 
@@ -54,6 +60,17 @@ def test_the_rating_scale_equals_psychotools():
     found = [*(fit.severity[1:] - fit.severity[0]), *-fit.psi[0, 2:]]
     assert np.allclose(found, numbers(RSM), atol=1e-5)
     assert fit.log_likelihood == pytest.approx(-611.6428457, abs=1e-5)
+
+
+def test_labels_in_pairs_equal_raschpy():
+    "RaschPy's composite likelihood takes every pair of raters by itself: ours of all pairs, each as an answer of two."
+    x = five_raters()
+    labels = np.where(np.isnan(x), np.nan, x > 1)
+    pairs = []
+    for one in labels:
+        for both in combinations(np.flatnonzero(~np.isnan(one)), 2):
+            pairs.append(np.where(np.isin(np.arange(5), both), one, np.nan))
+    assert np.allclose(conditional_severities(np.array(pairs)).severity, numbers(MANY_FACETS), atol=1e-5)
 
 
 def test_severities_do_not_hang_on_the_distribution_of_worths():

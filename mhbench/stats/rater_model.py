@@ -483,7 +483,8 @@ def rater_quantities(
     chosen = np.isin(np.arange(n), [k for k, r in enumerate(fit.raters) if reference is None or r in set(reference)])
     against = np.eye(n) - chosen / max(chosen.sum(), 1)
     counts = np.bincount(fit.ratings["rater"], minlength=n)
-    t = stats.t.ppf(0.5 + level / 2, np.maximum(counts - 2, 1)) / stats.norm.ppf(0.5 + level / 2)
+    df = np.minimum(counts - 2, fit.n_clusters - 1) if fit.is_duel else counts - 2  # duels: the sandwich is of items
+    t = stats.t.ppf(0.5 + level / 2, np.maximum(df, 1)) / stats.norm.ppf(0.5 + level / 2)
     means = np.unique(np.vstack([fit.level, -fit.level]) if fit.is_duel else fit.level, axis=0)
 
     def points(values: np.ndarray) -> np.ndarray:
