@@ -226,7 +226,7 @@ def dawid_skene_shares(
         v = slope @ covariance[g * j : (g + 1) * j, g * j : (g + 1) * j] @ slope
         cases = len(set(case[here]))
         about: dict[str, Any] = {"n": int(here.sum()), "n_clusters": cases, "level": level}
-        if not known or min(won[here].sum(), (~won[here]).sum()) < FEWEST_OF_CLASS:
+        if not known or min(won[here].sum(), (~won[here]).sum()) < max(FEWEST_OF_CLASS, 0.15 * here.sum()):
             out[name] = Estimate.from_limits(share[k], **about)._replace(kind="few" if known else "unidentified")
             continue
         half = stats.t.ppf(0.5 + level / 2, cases - 1) * np.sqrt(v) / (share[k] * (1 - share[k]))
