@@ -11,8 +11,8 @@ from scipy import stats
 from sklearn.metrics import precision_recall_fscore_support
 
 from mhbench.records.schema import Item, Judgment, Rating
-from mhbench.stats.estimate import Estimate
-from mhbench.stats.resample import bootstrap, mean
+from mhbench.stats.estimate import estimate
+from mhbench.stats.resample import mean
 from mhbench.steps import duels
 from mhbench.steps.between_models import model_pairs
 from mhbench.steps.rates import f1_table, rate_table
@@ -81,7 +81,7 @@ def test_intervals_are_the_ones_of_the_score_module():
     )
     single = competency.competency_table(scores, interval="question", seed=3, n_boot=300, by=())
     x = scores[scores["model"] == "a"].sort_values("item_id")["correct"].to_numpy()
-    alone = Estimate.from_interval(bootstrap(mean, x, n=300, seed=3), share=True)
+    alone = estimate(mean, x, seed=3, share=True)
     assert np.allclose(
         single.loc[(single["model"] == "a") & (single["measure"] == "accuracy"), ["ci_low", "ci_high"]].to_numpy()[0],
         [alone.ci_low, alone.ci_high],

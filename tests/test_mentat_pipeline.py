@@ -164,7 +164,7 @@ def test_creators_answers_make_the_curve(asked, tmp_path):
     assert top["model"].nunique() == 4 and set(top["n"]) == {best["question"].nunique()}
     symmetric = top[top["model"].str.contains("symmetric")]
     assert symmetric["estimate"].tolist() == [1] * 10  # five ranks of two models
-    assert (symmetric.query("k < 5")["ci_low"] < 1).all()  # Wilson's interval, since no replicate differs
+    assert (symmetric.query("k < 5")["ci_low"] < 1).all()  # a share's interval, since no replicate differs
     assert symmetric.query("k == 5")["ci_low"].isna().all()  # all five of five options: nothing is estimated
     raters = pd.read_parquet(out / "raters.parquet")
     assert (

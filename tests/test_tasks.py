@@ -290,7 +290,7 @@ def test_its_measures_have_intervals_and_a_chance_level(ranked):
     assert novice.loc["top-3 accuracy", "estimate"] == pytest.approx(3 / 6)
     assert novice["n_refused"].tolist() == [1, 1] and novice["n_unread"].tolist() == [1, 1]
     assert (novice["ci_low"] < novice["estimate"]).all() and (novice["estimate"] < novice["ci_high"]).all()
-    assert set(t["n"]) == {6} and known["ci_low"].iloc[0] > 0.5  # six of six: Wilson's interval
+    assert set(t["n"]) == {6} and known["ci_low"].iloc[0] > 0.5  # six of six: Agresti and Coull's interval
     assert novice["chance"].tolist() == [0.75, 0]
 
 
