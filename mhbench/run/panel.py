@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from ..annotate.export import ratings
 from ..annotate.store import open_store
@@ -51,10 +52,10 @@ def pilot_ratings(path: str | Path) -> tuple[list[Rating], float | None]:  # and
         if not number and not label:
             continue
         who = {c: cell_text(row, at[c]) for c in ("item", "rater", "target")}
+        about: dict[str, Any] = {"item_id": who["item"], "rater": who["rater"], "target": who["target"]}
         try:
-            verdict = {"value": float(number.replace(",", ".")) if number else None, "label": label or None}
-            names = {"item_id": who["item"], "rater": who["rater"], "target": who["target"]}
-            out.append(Rating(**names, study="pilot", source=path.name, **verdict))
+            about["value"] = float(number.replace(",", ".")) if number else None
+            out.append(Rating(**about, label=label or None, study="pilot", source=path.name))
         except ValueError as e:
             refuse(
                 f"pilot_ratings: a row must hold one number or label; got {str(e).splitlines()[-1].strip()} ({place})"

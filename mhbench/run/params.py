@@ -334,8 +334,8 @@ def stage_parameters(
     stages = stages or graph()
     if stage not in stages or not stages[stage].parameters:
         run = [n for n in stages if stages[n].parameters]
-        known = ", ".join(run)
-        refuse(f"stage_parameters: stage must be one of {known}; got {stage!r}; {nearest(stage, run, 'name one')}")
+        names = ", ".join(run)
+        refuse(f"stage_parameters: stage must be one of {names}; got {stage!r}; {nearest(stage, run, 'name one')}")
     takes = stages[stage].parameters
     for name, value, kind in (("study", study, "studies"), ("model", model, "models")):
         if name in takes and value not in p[kind]:

@@ -163,12 +163,12 @@ def _bias(
     units = group_codes(clusters, len(d), "clusters")
     tests = len(found) if tests is None else tests
     out = []
-    for (a, s, kind, peers), c in zip(found, d.T):
+    for (a, s, kind, beside), c in zip(found, d.T):
         has = ~np.isnan(c)
         p = sign_flip_test(c[has], units[has], tests=tests, seed=seed) if has.any() else np.nan
         difference = estimate(mean, c, clusters=clusters, n_boot=n, seed=seed, level=level)
         difference = _where_told(difference, c, units)
-        out.append(Bias(a, s, kind, difference, peers, int((~has).sum()), p))
+        out.append(Bias(a, s, kind, difference, beside, int((~has).sum()), p))
     return out
 
 # %% ../../nbs/stats/05_bias.ipynb #9d22ee66

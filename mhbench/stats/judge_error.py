@@ -84,10 +84,9 @@ def bland_altman(
     bias = estimate(mean, d, clusters=of, **settings)
     about: dict[str, Any] = {"n": len(y), "n_clusters": bias.n_clusters, "level": bias.level}
     if bias.n_clusters < 2 or np.ptp(d) == 0:
-        sd = float(d.std(ddof=1))
-        return Limits(
-            bias, *(Estimate.from_limits(v, **about) for v in (sd, bias.estimate - z * sd, bias.estimate + z * sd))
-        )
+        spread = float(d.std(ddof=1))
+        values = (spread, bias.estimate - z * spread, bias.estimate + z * spread)
+        return Limits(bias, *(Estimate.from_limits(v, **about) for v in values))
     s = _spread(d, of)
     tails = np.array([(1 + bias.level) / 2, (1 - bias.level) / 2])
     of_sd = s.sd * np.sqrt(s.df / stats.chi2.ppf(tails, s.df))

@@ -61,7 +61,8 @@ class LabelProbabilities(NamedTuple):
         top = np.nan_to_num(self.values, nan=-1.0)
         second, first = np.sort(top, axis=1)[:, -2:].T
         found = np.array(self.classes, dtype=object)[top.argmax(1)]
-        return np.where(first - second > 1e-9, found, None)
+        found[first - second <= 1e-9] = None
+        return found
 
     def of(self, label: Any) -> np.ndarray:  # (N,)
         "The probability of one label."

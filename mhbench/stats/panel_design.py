@@ -36,7 +36,7 @@ def pilot_table(
         rows = [(r.item_id, r.rater, r.target, r.value) for r in numbers]
         return pd.DataFrame(rows, columns=["item", "rater", "target", "value"]), ""
     labelled = [r for r in said if r.label is not None and r.label != ABSTAIN]
-    known = Counter(r.label for r in labelled)
+    known = Counter(str(r.label) for r in labelled)
     if not known or (label is not None and label not in known):
         refuse(f"pilot_table: ratings must hold a number or the label {label!r}; got labels {sorted(known)[:6]}")
     counted = known.most_common(1)[0][0] if label is None else label

@@ -280,7 +280,7 @@ def worth_estimates(
         return out
     each = (np.arange(cases)[:, None] == of).astype(float)
     w, t = (np.tensordot(each, z[met][:, there][:, :, there], 1) for z in (w, t))
-    about = {"n": cases, "level": level}
+    about: dict[str, Any] = {"n": cases, "level": level}
     fit, low, high = None, np.full(int(there.sum()), np.nan), np.full(int(there.sum()), np.nan)
     if w.any():
         fit = bradley_terry(w.sum(0), t.sum(0) if t.any() else None, penalty=penalty)

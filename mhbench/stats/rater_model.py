@@ -47,9 +47,9 @@ class RaterCheck(NamedTuple):
 
 
 def design_checks(
-    values: Sequence[Hashable],  # (N,)
-    answers: Sequence[Hashable],  # (N,) what was rated
-    raters: Sequence[Hashable],  # (N,)
+    values: Any,  # (N,)
+    answers: Any,  # (N,) what was rated
+    raters: Any,  # (N,)
     categories: Sequence[Hashable] | None = None,  # in order; None: a slider
     fewest: int = 10,  # ratings of a rater
 ) -> list[RaterCheck]:
@@ -352,12 +352,12 @@ def _standardised(values: Sequence[Any]) -> tuple[np.ndarray, float, float]:
 # %% ../../nbs/stats/21_rater_model.ipynb #5509aadd
 def fit_raters(
     values: Sequence[Any],  # (N,) labels, scores, or points of a slider
-    answers: Sequence[Hashable],  # (N,) what was rated
-    raters: Sequence[Hashable],  # (N,) people and judges
+    answers: Any,  # (N,) what was rated
+    raters: Any,  # (N,) people and judges
     *,
     categories: Sequence[Hashable] | None = None,  # in order; None: a slider
     facets: dict[str, Sequence[Hashable]] | None = None,  # (N,) each, of the answer: its model, ...
-    items: Sequence[Hashable] | None = None,  # (N,) the question of each answer; None: none is shared
+    items: Any | None = None,  # (N,) the question of each answer; None: none is shared
     by_rater: bool = False,  # readiness of each rater for the categories between the ends
     spreads: bool | None = None,  # of each rater; None: where three raters gave 60 steps of a scale, or 20 points
 ) -> RaterFit:
@@ -400,7 +400,7 @@ def fit_duels(
     first: Sequence[Hashable],  # (N,) the model in the first place
     second: Sequence[Hashable],  # (N,) in the second
     items: Sequence[Hashable],  # (N,)
-    raters: Sequence[Hashable],  # (N,) people and judges
+    raters: Any,  # (N,) people and judges
     *,
     spreads: bool | None = None,  # of each rater; None: where there are three raters with 30 duels each
 ) -> RaterFit:

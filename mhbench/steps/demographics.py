@@ -180,7 +180,8 @@ def _verdicts(pairs: pd.DataFrame, differences: np.ndarray, method: str, margin:
     inside = (s.ci_low > -margin) & (s.ci_high < margin)
     words = [f"differ, by less than {margin:g}", f"equivalent within {margin:g}", "differ"]
     found = np.select([differs & inside, inside, differs], words, "undecided").astype(object)
-    return np.where(pairs["p"].isna(), None, found)
+    found[pairs["p"].isna().to_numpy()] = None
+    return found
 
 # %% ../../nbs/steps/16_demographics.ipynb #2c22b55a
 def _pairs_of(

@@ -425,7 +425,7 @@ def _with_people(labels: np.ndarray, weights: np.ndarray | None = None, own: np.
     "Kappa of one annotator with a rater, on average over raters; without `own` of two raters."
     if own is None:
         return np.asarray(mean_pairwise(labels, "cohen_kappa", weights=weights))
-    return np.mean([cohen_kappa(own, x, weights=weights) for x in labels], axis=0)
+    return np.mean([cohen_kappa(list(own), list(x), weights=weights) for x in labels], axis=0)
 
 
 def people_as_sample(
