@@ -26,7 +26,7 @@ FALLS_SHORT = {"share": 1, "count": 2}  # settings under it that are known, and 
 AWAITED = {  # kinds whose table is still to be made by `python benchmarks/coverage.py KIND`, or that are still to come
     *("rater_severity", "rater_severity_slider", "rater_lean", "duel_contrast", "model_free_of_severity"),
     *("corrected_share", "judge_bias", "limit_of_agreement", "self_enhancement", "favour_by_label", "rater_left_out"),
-    *("prefers_the_first", "worth_in_duels", "share_of_bank", "labelled_share", "soft_label", "average over models"),
+    *("prefers_the_first", "worth_in_duels", "share_of_bank", "labelled_share", "average over models"),
     *("paired_share", "paired_points", "difference_of_two_groups", "all_pairs_at_once", "partial credit"),
     *("mean_over_raters", "kappa_with_people", "alpha_over_raters", "flagged", "rank of the own half"),
     *("kappa", "kappa of pairs", "alpha", "alpha of places", "alpha of a question", "alignment", "best ensemble"),

@@ -159,7 +159,7 @@ def test_creators_answers_make_the_curve(asked, tmp_path):
     beside = pd.read_parquet(out / "headline.parquet").set_index("measure").loc[source]
     assert beside["n"] == without["n"] > 1, "a creator's answer takes no question from the source's own labels"
     ranked = pd.read_parquet(out / "labels_all.parquet").query("model == 'Plackett-Luce' and not wrong")
-    assert ranked[["probability_low", "probability_high"]].notna().all().all()
+    assert ranked[["refits_low", "refits_high"]].notna().all().all()
     top = pd.read_parquet(out / "top_k.parquet")
     assert top["model"].nunique() == 4 and set(top["n"]) == {best["question"].nunique()}
     symmetric = top[top["model"].str.contains("symmetric")]
@@ -167,10 +167,10 @@ def test_creators_answers_make_the_curve(asked, tmp_path):
     assert (symmetric.query("k < 5")["ci_low"] < 1).all()  # a share's interval, since no replicate differs
     assert symmetric.query("k == 5")["ci_low"].isna().all()  # all five of five options: nothing is estimated
     raters = pd.read_parquet(out / "raters.parquet")
-    assert (
-        set(raters["quantity"]) == {"mean score", "slope", "offset", "readiness to tie"}
-        and raters[["ci_low", "ci_high"]].notna().all().all()
-    )
+    assert set(raters["quantity"]) == {"mean score", "slope", "offset", "readiness to tie"}
+    refitted = raters["quantity"] != "mean score"
+    assert (raters["ci_low"].isna() == refitted).all(), "the spread of refits is no interval"
+    assert (raters["refits_low"].notna() == refitted).all() and (raters["interval"].eq("refits") == refitted).all()
     assert raters["estimate"].notna().all() and (raters["n"] > 0).all()
 
 

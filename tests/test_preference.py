@@ -449,7 +449,7 @@ def test_bootstrap_covers_the_truth():
     x, q, a, betas = simulated(rng, 4000, Q=10, A=4)
     b = bootstrap_preferences(x, q, a, n=60, seed=1, offset="symmetric")
     truth = softmax(betas, 1)
-    assert 0.85 < ((b.probs.ci_low <= truth) & (truth <= b.probs.ci_high)).mean() and b.n_unconverged == 0
+    assert 0.85 < ((b.probs.low <= truth) & (truth <= b.probs.high)).mean() and b.n_unconverged == 0
 
 
 # ---------------------------------------------------------------- what goes around it

@@ -79,7 +79,7 @@ def panels(
     xlabel: str = "",
     title: str = "",
 ) -> Figure | None:  # None where the table has no row
-    """Dots with intervals in a grid of small panels; the title says at which level.
+    """Dots with bars in a grid of small panels; the title says what the bars are.
 
     Raises: ValueError where a column is missing.
     """
@@ -89,7 +89,7 @@ def panels(
     rows, columns = list(dict.fromkeys(table[row])), list(dict.fromkeys(table[column])) if column else [None]
     places, hues = occurring(table[x]), occurring(table[hue]) if hue else []
     drawn = _series(hues, hue)
-    told = f"Small panels, {title or xlabel}: {' and '.join(map(spaced, rows))} of {len(places)} {x}s, with intervals."
+    told = f"Small panels, {title or xlabel}: {' and '.join(map(spaced, rows))} of {len(places)} {x}s, with bars."
     grid = {"nrows": len(rows), "ncols": len(columns), "sharex": "col", "sharey": "row", "squeeze": False}
     fig, axes = canvas(6.9, 0.7 + 1.55 * len(rows), told, **grid)
     for i, r in enumerate(rows):

@@ -14,10 +14,10 @@ from threadpoolctl import threadpool_limits
 
 from ..errors import refuse
 from .preference import score_matrix, strongly_connected
-from .resample import Interval, draw_weights, percentile_interval
+from .resample import draw_weights, percentile_interval
 
 # %% auto #0
-__all__ = ['HierarchicalFit', 'hierarchical_bradley_terry', 'PreferenceIntervals', 'bootstrap_preferences']
+__all__ = ['HierarchicalFit', 'hierarchical_bradley_terry', 'Refits', 'PreferenceRefits', 'bootstrap_preferences']
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #f1b9eaa0
 class HierarchicalFit(NamedTuple):
@@ -303,13 +303,22 @@ def hierarchical_bradley_terry(
         return _fit(problem)
 
 # %% ../../nbs/stats/08_hierarchical.ipynb #de7d7036
-class PreferenceIntervals(NamedTuple):
-    "The fit, and intervals of what it estimates."
+class Refits(NamedTuple):
+    "What the fit estimates, and between which ends most of its refits lie: no confidence interval."
+
+    estimate: np.ndarray
+    low: np.ndarray  # of the refits' middle part, `level` of them
+    high: np.ndarray
+    replicates: np.ndarray  # (B, ...)
+
+
+class PreferenceRefits(NamedTuple):
+    "The fit, and the spread of its refits over annotations drawn again."
 
     fit: HierarchicalFit
-    probs: Interval  # values (Q, K)
-    slopes: Interval  # values (A,)
-    offsets: Interval  # values (A,)
+    probs: Refits  # values (Q, K)
+    slopes: Refits  # values (A,)
+    offsets: Refits  # values (A,)
     n_unconverged: int  # replicates in which the gradient did not vanish
     n_redrawn: int  # draws that were made again because a rater was missing
     slope_bounds: tuple[float, float] = (0.5, 2.0)  # between which parameters were sought: an end there is no estimate
@@ -344,13 +353,13 @@ def bootstrap_preferences(
     *,
     n: int = 100,  # replicates
     seed: int,
-    level: float = 0.95,
+    level: float = 0.95,  # share of the refits between the ends
     offset: Literal["paper", "symmetric"] = "paper",
     slope_bounds: tuple[float, float] = (0.5, 2.0),
     offset_bounds: tuple[float, float] = (-3.0, 3.0),
     penalty: float = 5.0,
-) -> PreferenceIntervals:
-    """The hierarchical model with percentile intervals over annotations, drawn within questions, no rater lost.
+) -> PreferenceRefits:
+    """The hierarchical model and the spread of its refits over annotations, drawn within questions, no rater lost.
 
     Source: Lamparth, Grabb et al. 2025, section 3.2 (100 refits).
 
@@ -364,13 +373,10 @@ def bootstrap_preferences(
     with threadpool_limits(1, user_api="blas"):  # many small products: threads would wait for each other
         fit, *fits = [_fit(problem, w) for w in (None, *weights)]
 
-    def interval(name):
+    def spread(name):
         r = np.array([getattr(f, name) for f in fits])
-        low, high = percentile_interval(r, level)
-        return Interval(
-            getattr(fit, name), low, high, len(question), r, int(np.isnan(r).reshape(n, -1).any(1).sum()), level
-        )
+        return Refits(getattr(fit, name), *percentile_interval(r, level), r)
 
-    probs, slopes, offsets = (interval(name) for name in ("probs", "slopes", "offsets"))
+    probs, slopes, offsets = (spread(name) for name in ("probs", "slopes", "offsets"))
     failed = sum(not f.converged for f in fits)
-    return PreferenceIntervals(fit, probs, slopes, offsets, failed, vain, slope_bounds, offset_bounds)
+    return PreferenceRefits(fit, probs, slopes, offsets, failed, vain, slope_bounds, offset_bounds)

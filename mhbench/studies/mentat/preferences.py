@@ -16,8 +16,8 @@ from scipy.special import softmax
 from ...errors import refuse
 from ...records.schema import Item, letters
 from ...records.task import task_of
-from ...stats.estimate import estimate, with_width
-from ...stats.hierarchical import PreferenceIntervals
+from ...stats.estimate import estimate
+from ...stats.hierarchical import PreferenceRefits
 from ...stats.rater_model import RaterFit, fit_raters
 from ...stats.resample import mean
 from ...stats.soft_labels import group_means, soft_labels
@@ -27,8 +27,9 @@ from .labels import wording_distances
 from .simulate import simulated_panel
 
 # %% auto #0
-__all__ = ['OFFSETS', 'THIRD', 'T', 'rater_table', 'slider_raters', 'wording_table', 'of_rated', 'Creators', 'creators_of',
-           'same_as_source', 'chosen_labels', 'from_sure_to_divided', 'preference_metrics', 'simulated_truth']
+__all__ = ['OFFSETS', 'THIRD', 'T', 'with_bars', 'rater_table', 'slider_raters', 'wording_table', 'of_rated', 'Creators',
+           'creators_of', 'same_as_source', 'chosen_labels', 'from_sure_to_divided', 'preference_metrics',
+           'simulated_truth']
 
 # %% ../../../nbs/studies/mentat/10_preferences.ipynb #eb4e0c9a
 OFFSETS = ("paper", "symmetric")
@@ -43,35 +44,57 @@ def _at_bound(estimate: np.ndarray, low: np.ndarray, high: np.ndarray, bounds: t
     for e, a, b in zip(estimate, low, high):
         on = [x for x in bounds if abs(e - x) < 1e-6]
         ends = [f"{x:g}" for end, x in ((a, bounds[0]), (b, bounds[1])) if abs(end - x) < 1e-6]
-        out.append(f"at its bound {on[0]:g}" if on else f"interval ends at the bound {' and '.join(ends)}" * bool(ends))
+        out.append(f"at its bound {on[0]:g}" if on else f"refits end at the bound {' and '.join(ends)}" * bool(ends))
     return out
 
 # %% ../../../nbs/studies/mentat/10_preferences.ipynb #7f7d1310
+_OF_RATERS = [
+    "rater",
+    "quantity",
+    "model",
+    "n",
+    "estimate",
+    "ci_low",
+    "ci_high",
+    "interval",
+    "refits_low",
+    "refits_high",
+]
+_OF_RATERS += ["bound"]
+
+
+def with_bars(table: pd.DataFrame) -> pd.DataFrame:  # of rater_table
+    "For a figure alone: as ends of a bar the interval, or the refits' spread where there is none."
+    return table.assign(
+        ci_low=table["ci_low"].fillna(table["refits_low"]), ci_high=table["ci_high"].fillna(table["refits_high"])
+    )
+
+
 def rater_table(
     arrays: AnnotationArrays,
-    fits: Mapping[str, PreferenceIntervals],  # offset -> the hierarchical model, as label_tables fits it
-) -> pd.DataFrame:  # rater, quantity, model, n (annotations), estimate, ci_low, ci_high, bound
-    """Mean score, slope and the third parameter of every rater, with intervals: the offset of the paper's model, the
-    readiness to tie of the symmetric one. They are two parameters, and have no scale in common.
+    fits: Mapping[str, PreferenceRefits],  # offset -> the hierarchical model, as label_tables fits it
+) -> pd.DataFrame:  # columns _OF_RATERS; n counts annotations
+    """Mean score, slope and the third parameter of every rater: the offset of the paper's model, the readiness to tie
+    of the symmetric one. They are two parameters, and have no scale in common.
 
-    A parameter is sought between bounds. `bound` says where it, or an end of its interval, is the bound and no
-    estimate; a parameter at its bound has no interval, since nothing was looked for beyond.
+    A parameter is sought between bounds. `bound` says where it, or an end of its refits, is the bound and no
+    estimate; a parameter at its bound has no spread, since nothing was looked for beyond.
     """
     own = group_means(arrays.scores.mean(axis=1), arrays.raters)
     i = own.mean
     columns = {"rater": own.groups, "n": own.n, "estimate": i.estimate, "ci_low": i.ci_low, "ci_high": i.ci_high}
-    parts = [pd.DataFrame(columns).assign(quantity="mean score", model="all")]
+    kind = np.where(np.isnan(i.ci_low), "none", i.method)
+    parts = [pd.DataFrame(columns).assign(quantity="mean score", model="all", interval=kind)]
     for offset, boot in fits.items():
         third = THIRD[offset], boot.offsets, boot.offset_bounds
         for quantity, i, bounds in (("slope", boot.slopes, boot.slope_bounds), third):
-            bound = _at_bound(i.estimate, i.ci_low, i.ci_high, bounds)
+            bound = _at_bound(i.estimate, i.low, i.high, bounds)
             on = np.array([x.startswith("at") for x in bound])
-            low, high = (np.where(on, np.nan, end) for end in with_width(i.ci_low, i.ci_high))
-            columns = {"estimate": i.estimate, "ci_low": low, "ci_high": high, "bound": bound}
+            low, high = (np.where(on, np.nan, end) for end in (i.low, i.high))
+            columns = {"estimate": i.estimate, "refits_low": low, "refits_high": high, "bound": bound}
             part = pd.DataFrame({"rater": boot.fit.raters, "n": own.n, **columns})
-            parts.append(part.assign(quantity=quantity, model=offset))
-    out = pd.concat(parts, ignore_index=True).fillna({"bound": ""})
-    return out[["rater", "quantity", "model", "n", "estimate", "ci_low", "ci_high", "bound"]]
+            parts.append(part.assign(quantity=quantity, model=offset, interval="refits"))
+    return pd.concat(parts, ignore_index=True).reindex(columns=_OF_RATERS).fillna({"bound": ""})
 
 # %% ../../../nbs/studies/mentat/10_preferences.ipynb #426d12ad
 def slider_raters(
@@ -186,16 +209,15 @@ def chosen_labels(
 
 
 def from_sure_to_divided(labels: pd.DataFrame, n: int = 4) -> pd.DataFrame:  # quantity, question, option, n, estimate
-    "Mean scores and probabilities of `n` questions, by the entropy of their labels."
+    "Mean scores with intervals, probabilities with the spread of refits, of `n` questions by their labels' entropy."
     p = labels["probability"].clip(lower=1e-12)
     surprise = -labels["probability"] * np.log(p)
     entropy = surprise.groupby(labels["question"]).sum().sort_values(kind="stable")
     shown = list(dict.fromkeys(entropy.index[np.linspace(0, len(entropy) - 1, n).round().astype(int)]))
     parts = []
-    for quantity, value in (("mean score", "mean"), ("preference", "probability")):
-        estimates = labels["mean_score"] if value == "mean" else labels["probability"]
-        interval = {"ci_low": labels[f"{value}_low"], "ci_high": labels[f"{value}_high"]}
-        parts.append(labels.assign(quantity=quantity, estimate=estimates, **interval))
+    for quantity, value, ends in (("mean score", "mean_score", "mean"), ("preference", "probability", "refits")):
+        bars = {"ci_low": labels[f"{ends}_low"], "ci_high": labels[f"{ends}_high"]}
+        parts.append(labels.assign(quantity=quantity, estimate=labels[value], **bars))
     both = pd.concat(parts)
     return pd.concat([both[both["question"] == q] for q in shown], ignore_index=True)
 
@@ -261,7 +283,7 @@ def simulated_truth(
     here = labels[labels["question"].isin(place)]
     at = [(place[q], ord(o) - ord("A")) for q, o in zip(here["question"], here["option"])]
     here = here.assign(truth=[weights[k] for k in at]).rename(columns={"probability": "estimate"})
-    here = here.rename(columns={"probability_low": "ci_low", "probability_high": "ci_high"})
+    here = here.assign(ci_low=np.nan, ci_high=np.nan)  # a spread of refits is no interval
     most = here.loc[here.groupby("question")["truth"].idxmax()]
     most = most.assign(model="simulated raters", quantity="preference for " + most["question"] + ", " + most["option"])
     return beside_truth(pd.concat([fitted, most], ignore_index=True))

@@ -28,7 +28,7 @@ class PreferencesParameters(Reported):
     creators: str | None = field(None, "a CSV (question, option) of the creators' answers, where the source lacks them")
     creators_rate: bool = field(False, "True: the creators are among the raters of the labels that are kept")
     n_boot: Draws = field(100, "refits of each model")
-    n_boot_rankings: NonNegative = field(0, "refits of Plackett and Luce's model; 0: no interval", le=MOST_REPLICATES)
+    n_boot_rankings: NonNegative = field(0, "refits of Plackett and Luce's model; 0: no spread", le=MOST_REPLICATES)
     n_permutations: Permutations = field(10000, "of the wordings")
     made_with: NonNegative | None = field(
         None, "the seed of simulated raters, to show their declared parameters; None: people"
