@@ -43,7 +43,7 @@ def makers() -> set[str]:
     holding |= {c for c, fields in classes.items() if "ci_low" in {ast.unparse(f.target) for f in fields}}
     functions = [n for n in bodies if isinstance(n, ast.FunctionDef)]
     of_stats = {n.name for n in functions if _names_one(n.returns, holding) and not n.name.startswith("_")}
-    plain = {"from_limits", "from_replicates", "wilson", "agresti_coull", "percentile_interval"}
+    plain = {"from_limits", "from_replicates", "wilson", "agresti_coull", "count_limits", "percentile_interval"}
     return (of_stats | plain) - _PASSED_ON
 
 

@@ -25,14 +25,17 @@ def test_the_row_of_a_table():
     assert list(estimate(mean, np.arange(5.0), seed=1).row()) == COLUMNS
 
 
-@pytest.mark.parametrize("k, n", [(0, 7), (3, 7), (7, 7), (81, 263), (1, 1)])
+@pytest.mark.parametrize("k, n", [(0, 7), (3, 7), (7, 7), (81, 263), (1, 1), (1, 9), (9, 10)])
 @pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
 def test_a_count_against_statsmodels(k, n, level):
     theirs = proportion_confint(k, n, alpha=1 - level, method="agresti_coull")
     assert agresti_coull(k / n, n, level) == pytest.approx(theirs, abs=1e-12)
+    kind = "agresti-coull" if n >= 10 else "clopper-pearson"
+    if n < 10:
+        theirs = proportion_confint(k, n, alpha=1 - level, method="beta")
     right = np.repeat([1.0, 0.0], [k, n - k])
     for got in (proportion(k, n, level), estimate(mean, right, seed=1, level=level, share=True)):
-        assert (got.kind, got[3:5]) == ("agresti-coull", pytest.approx(theirs, abs=1e-12))
+        assert (got.kind, got[3:5]) == (kind, pytest.approx(theirs, abs=1e-12))
 
 
 @pytest.mark.parametrize("sizes", [[3] * 6, [1, 1, 2, 3, 5, 9], [20] + [2] * 9])
@@ -107,8 +110,8 @@ def test_a_share_over_clusters_is_covered(sizes, centre, sd):
 @pytest.mark.parametrize("value", [0.0, 1.0])
 def test_a_share_of_all_or_none_counts_cases(value):
     got = estimate(mean, np.full(18, value), clusters=np.arange(18) // 3, seed=1, share=True)
-    assert (got.n, got.n_clusters, got.kind) == (18, 6, "agresti-coull")
-    assert (got.ci_low, got.ci_high) == pytest.approx(proportion_confint(6 * value, 6, method="agresti_coull"))
+    assert (got.n, got.n_clusters, got.kind) == (18, 6, "clopper-pearson")
+    assert (got.ci_low, got.ci_high) == pytest.approx(proportion_confint(6 * value, 6, method="beta"))
     assert estimate(mean, np.full(15, value), clusters=np.arange(15) // 3, seed=1, share=True).kind == "few"
 
 
@@ -168,7 +171,7 @@ def test_strata_come_in_their_order_and_not_the_alphabets():
     named = student_accuracy(labels, ["s"], ["hard", "medium", "easy", "easy", "medium"], seed=1)
     assert named["stratum"].tolist() == ["hard", "medium", "easy"]
     rows = abstention_by_difficulty(labels[:, 0], np.array([2.0, 1.2, 0.1, np.nan, 0.7]), seed=1).rows()
-    assert [r["difficulty"] for r in rows] == want[:4] and {r["interval"] for r in rows} == {"agresti-coull"}
+    assert [r["difficulty"] for r in rows] == want[:4] and {r["interval"] for r in rows} == {"clopper-pearson"}
 
 
 def test_rates_follow_the_order_of_categories(scored):

@@ -22,7 +22,7 @@ SPEC.loader.exec_module(coverage)
 KINDS = coverage.kinds()
 FLOOR = 0.92  # of the share covered, at every setting where an interval is shown
 DRAWS = 100
-FALLS_SHORT = {"share": 1, "count": 2}  # settings under it that are known, and stand in the notebook
+FALLS_SHORT: dict[str, int] = {}  # settings under it that are known, and stand in the notebook
 AWAITED = {  # kinds whose table is still to be made by `python benchmarks/coverage.py KIND`, or that are still to come
     *("rater_severity", "rater_severity_slider", "rater_lean", "duel_contrast", "model_free_of_severity"),
     *("corrected_share", "judge_bias", "limit_of_agreement", "self_enhancement", "favour_by_label", "rater_left_out"),

@@ -32,7 +32,7 @@ from mhbench.report.style import (
     titled,
     who,
 )
-from ..stats.estimate import agresti_coull
+from ..stats.estimate import count_limits
 
 # %% auto #0
 __all__ = ['MOST_PAIRS', 'panels', 'histogram', 'radar', 'matrix', 'paired', 'reliability_diagram', 'curves', 'boxes', 'sliders',
@@ -356,7 +356,7 @@ def reliability_diagram(
     xlabel: str = "confidence",
     ylabel: str = "share right",
 ) -> Figure | None:  # None where the table has no row
-    """Accuracy against confidence by bin; Agresti and Coull's 95% interval where the table has none.
+    """Accuracy against confidence by bin; the 95% interval of a count where the table has none.
 
     Raises: ValueError where a column is missing.
     """
@@ -365,7 +365,7 @@ def reliability_diagram(
         return None
     table = given[given["n"] > 0]
     if not {"ci_low", "ci_high"} <= set(table):
-        ends = np.array([agresti_coull(a, int(n)) for a, n in zip(table["accuracy"], table["n"])])
+        ends = np.array([count_limits(a * n, int(n))[:2] for a, n in zip(table["accuracy"], table["n"])])
         table = table.assign(ci_low=ends[:, 0], ci_high=ends[:, 1])
     hues = occurring(table[hue])
     named = looks(hues)

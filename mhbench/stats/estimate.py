@@ -17,8 +17,9 @@ from ..errors import refuse
 from .resample import Interval, bootstrap, group_codes, mean
 
 # %% auto #0
-__all__ = ['NO_WIDTH', 'ESTIMATE_COLUMNS', 'NEEDS_CASES', 'agresti_coull', 'wilson', 'with_width', 'fewest_clusters',
-           'mean_variance', 'effective_n', 'mean_limits', 'Estimate', 'estimate', 'proportion']
+__all__ = ['EXACT_BELOW', 'OF_COUNTS', 'NO_WIDTH', 'ESTIMATE_COLUMNS', 'NEEDS_CASES', 'agresti_coull', 'wilson', 'count_limits',
+           'with_width', 'fewest_clusters', 'mean_variance', 'effective_n', 'mean_limits', 'Estimate', 'estimate',
+           'proportion']
 
 # %% ../../nbs/stats/02_estimate.ipynb #94e86f68
 def agresti_coull(
@@ -56,6 +57,27 @@ def wilson(
     low = (middle - half) / scale if k > 0 else 0.0  # exactly, where rounding would leave 3e-17
     high = (middle + half) / scale if k < n else 1.0
     return max(0.0, low), min(1.0, high)
+
+# %% ../../nbs/stats/02_estimate.ipynb #e0f77ec1
+EXACT_BELOW = 10  # independent units
+OF_COUNTS = ("agresti-coull", "clopper-pearson")  # kinds of limits of a share
+
+
+def count_limits(
+    k: float,  # successes, 0 to n
+    n: int,  # independent units, above 0
+    level: float = 0.95,
+) -> tuple[float, float, str]:  # limits, and how they were made
+    """Limits of the share of k in n independent units: exact where they are few, Agresti and Coull's where not.
+
+    Source: Clopper and Pearson 1934; Agresti and Coull 1998.
+    """
+    if n >= EXACT_BELOW:
+        return *agresti_coull(k / n, n, level), "agresti-coull"
+    tail = 0.5 - level / 2
+    low = float(stats.beta.ppf(tail, k, n - k + 1)) if k > 0 else 0.0
+    high = float(stats.beta.ppf(1 - tail, k + 1, n - k)) if k < n else 1.0
+    return low, high, "clopper-pearson"
 
 # %% ../../nbs/stats/02_estimate.ipynb #f0bf00ee
 NO_WIDTH = 1e-9  # limits that are no further apart are one number
@@ -178,7 +200,7 @@ class Estimate(NamedTuple):
     ci_low: float  # NaN where there is no interval
     ci_high: float
     level: float  # of the interval
-    kind: str  # how the interval was made: agresti-coull, hall, bootstrap, ...; none or few (units) where there is none
+    kind: str  # how the interval was made: agresti-coull, clopper-pearson, hall, ...; none or few (units) where none is
     undefined: int = 0  # replicates in which the statistic had no value
 
     def row(self) -> dict[str, Any]:
@@ -196,7 +218,7 @@ class Estimate(NamedTuple):
         n_clusters: int | None = None,  # independent units; None: as many
         level: float = 0.95,
         kind: str = "none",  # how the limits were made
-        share: bool = False,  # the number is a share: Agresti and Coull's interval where it is 0 or 1 for all
+        share: bool = False,  # the number is a share: the interval of a count where it is 0 or 1 for all
         undefined: int = 0,
     ) -> Estimate:
         "An estimate with these limits, where they are an interval; where not, with that of a share or none."
@@ -206,9 +228,8 @@ class Estimate(NamedTuple):
         if np.isnan(value) or np.isnan(low):
             low, high, kind = np.nan, np.nan, kind if kind == "few" else "none"
             if share and n_clusters > 0 and min(abs(value), abs(1 - value)) <= NO_WIDTH:
-                low, high = agresti_coull(round(value), n_clusters, level)
-                kind = "agresti-coull"
-        several = kind in ("few", *NEEDS_CASES) or (kind == "agresti-coull" and n_clusters < n)
+                low, high, kind = count_limits(round(value) * n_clusters, n_clusters, level)
+        several = kind in ("few", *NEEDS_CASES) or (kind in OF_COUNTS and n_clusters < n)
         if several and 1 < n_clusters < fewest:
             low, high, kind = np.nan, np.nan, "few"
         return cls(int(n), int(n_clusters), value, low, high, level, kind, int(undefined))
@@ -282,8 +303,9 @@ def _of_mean(x: np.ndarray, clusters: np.ndarray | None, level: float, share: bo
         return Estimate.from_limits(value, **about)
     if not share:
         return Estimate.from_limits(value, *mean_limits(x, of, level), **about, kind="hall")
-    known = k == n and np.isin(x, (0, 1)).all()  # a count: its variance is known, however few they are
-    if k < fewest_clusters(level) and not known:
+    if k == n and np.isin(x, (0, 1)).all():  # a count: its variance is known, however few they are
+        return proportion(int(x.sum()), n, level)
+    if k < fewest_clusters(level):
         return Estimate.from_limits(value, **about, kind="few")
     return Estimate.from_limits(value, *_share_limits(x, of, level), **about, kind="agresti-coull")
 
@@ -302,8 +324,8 @@ def estimate(
 ) -> Estimate:
     """The statistic with its interval over clusters, by the rules above; none where nothing varies or clusters are few.
 
-    Source: Bell and McCaffrey 2002, Hall 1992 (means); Agresti and Coull 1998, Korn and Graubard 1998 (shares); Efron
-    1979, Hesterberg 2015 (other numbers).
+    Source: Bell and McCaffrey 2002, Hall 1992 (means); Agresti and Coull 1998, Clopper and Pearson 1934, Korn and
+    Graubard 1998 (shares); Efron 1979, Hesterberg 2015 (other numbers).
 
     Raises: ValueError for arrays of different lengths, or a statistic with several values.
     """
@@ -331,10 +353,11 @@ def proportion(
 ) -> Estimate:
     """The share of k in n independent units.
 
-    Source: Agresti and Coull 1998.
+    Source: Agresti and Coull 1998; Clopper and Pearson 1934 (few units).
     """
     if not n:
         return Estimate.from_limits(np.nan, n=0, level=level)
     if not 0 <= k <= n:
         refuse(f"proportion: k must be between 0 and n; got k={k}, n={n}")
-    return Estimate.from_limits(k / n, *agresti_coull(k / n, n, level), n=n, level=level, kind="agresti-coull")
+    low, high, kind = count_limits(k, n, level)
+    return Estimate.from_limits(k / n, low, high, n=n, level=level, kind=kind)

@@ -16,7 +16,7 @@ from scipy import stats
 from ...errors import refuse
 from ...records.task import tasks_with
 from ...stats.consensus import interval_column
-from ...stats.estimate import Estimate, estimate
+from ...stats.estimate import OF_COUNTS, Estimate, estimate
 from ...stats.metrics import accuracy, f1, precision, recall
 from ...stats.resample import Interval, bootstrap, mean, percentile_interval
 from ...stats.tests import adjust_p, paired_t, sign_flip_test
@@ -164,7 +164,7 @@ def _measured(g: pd.DataFrame, interval: str, n_boot: int, seed: int, level: flo
         right = (np.asarray(key) == np.asarray(said)).astype(float)
         found[0] = estimate(mean, right, clusters=units, seed=seed, level=level, share=True)._replace(n=has["n"])
     kinds = {"bootstrap": interval, "paper": interval} | (
-        {} if found[0].estimate in (0, 1) else {"agresti-coull": interval}
+        {} if found[0].estimate in (0, 1) else dict.fromkeys(OF_COUNTS, interval)
     )
     return [e.row() | dict(measure=m, interval=kinds.get(e.kind, e.kind)) for m, e in zip(MEASURES, found)]
 
