@@ -48,19 +48,8 @@ def _at_bound(estimate: np.ndarray, low: np.ndarray, high: np.ndarray, bounds: t
     return out
 
 # %% ../../../nbs/studies/mentat/10_preferences.ipynb #7f7d1310
-_OF_RATERS = [
-    "rater",
-    "quantity",
-    "model",
-    "n",
-    "estimate",
-    "ci_low",
-    "ci_high",
-    "interval",
-    "refits_low",
-    "refits_high",
-]
-_OF_RATERS += ["bound"]
+_OF_RATERS = ["rater", "quantity", "model", "n", "estimate", "ci_low", "ci_high", "interval"]
+_OF_RATERS += ["refits_low", "refits_high", "bound"]
 
 
 def with_bars(table: pd.DataFrame) -> pd.DataFrame:  # of rater_table
@@ -87,11 +76,11 @@ def rater_table(
     parts = [pd.DataFrame(columns).assign(quantity="mean score", model="all", interval=kind)]
     for offset, boot in fits.items():
         third = THIRD[offset], boot.offsets, boot.offset_bounds
-        for quantity, i, bounds in (("slope", boot.slopes, boot.slope_bounds), third):
-            bound = _at_bound(i.estimate, i.low, i.high, bounds)
+        for quantity, refits, bounds in (("slope", boot.slopes, boot.slope_bounds), third):
+            bound = _at_bound(refits.estimate, refits.low, refits.high, bounds)
             on = np.array([x.startswith("at") for x in bound])
-            low, high = (np.where(on, np.nan, end) for end in (i.low, i.high))
-            columns = {"estimate": i.estimate, "refits_low": low, "refits_high": high, "bound": bound}
+            low, high = (np.where(on, np.nan, end) for end in (refits.low, refits.high))
+            columns = {"estimate": refits.estimate, "refits_low": low, "refits_high": high, "bound": bound}
             part = pd.DataFrame({"rater": boot.fit.raters, "n": own.n, **columns})
             parts.append(part.assign(quantity=quantity, model=offset, interval="refits"))
     return pd.concat(parts, ignore_index=True).reindex(columns=_OF_RATERS).fillna({"bound": ""})
