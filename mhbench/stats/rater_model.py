@@ -312,7 +312,7 @@ def _fitted(problem: _Problem, about: dict[str, Any], before: list[RaterCheck], 
     loose, largest = np.isfinite(np.diag(hessian)), float(np.abs(gradient).max())
     smallest = float(np.linalg.eigvalsh(hessian[np.ix_(loose, loose)])[0])
     covariance = np.full((len(values),) * 2, np.nan)
-    if smallest > 0 and largest < 1e-3 and all(c.passed for c in before[:2]):
+    if smallest > 0 and largest < 1e-3 and all(c.passed for c in before[: 3 if (problem.design < 0).any() else 2]):
         scores = None if cluster is None else _by_cluster(problem, p, i, cluster)
         covariance = _covariance(hessian, parameters.basis, scores)
     fit = RaterFit(
@@ -327,7 +327,10 @@ def _fitted(problem: _Problem, about: dict[str, Any], before: list[RaterCheck], 
         ratings=_predicted(problem, p, i.weight),
         level=problem.design[problem.row],
     )
-    return fit._replace(checks=before + _fit_checks(fit, largest, smallest))
+    after = _fit_checks(fit, largest, smallest)
+    if not all(c.passed for c in after):
+        fit = fit._replace(covariance=np.full_like(covariance, np.nan))
+    return fit._replace(checks=before + after)
 
 # %% ../../nbs/stats/21_rater_model.ipynb #58e8f96b
 def _coded_values(values: Sequence[Any], categories: Sequence[Hashable]) -> np.ndarray:
@@ -430,6 +433,8 @@ def fit_duels(
     about |= {"answers": [tuple(pair) for pair in pairs.tolist()], "n_clusters": len(item_names)}
     of_pair = row.reshape(-1)[answer]  # raters are compared over duels of the same models
     before = design_checks(list(outcomes), of_pair.tolist(), list(raters), categories)
+    twice = float((np.bincount(answer) > 1).mean())  # one rating a pair cannot tell worths' spread from chance
+    before.insert(2, RaterCheck("before", "half of the pairs are judged twice", twice >= 0.5, f"{twice:.0%} are"))
     problem = _problem(family, design, row.reshape(-1), None, [zero_sum(len(levels))], spreads)
     return _fitted(problem, about, before, pairs[:, 0])
 
@@ -467,7 +472,8 @@ def _estimates(
 ) -> list[Estimate]:
     far = stats.t.ppf(0.5 + level / 2, df) * se
     about: dict[str, Any] = {"n_clusters": fit.n_clusters, "level": level, "kind": "likelihood"}
-    return [Estimate.from_limits(v, v - f, v + f, n=int(k), **about) for v, f, k in zip(value, far, n)]
+    found = [Estimate.from_limits(v, v - f, v + f, n=int(k), **about) for v, f, k in zip(value, far, n)]
+    return [e._replace(kind="checks") if np.isnan(e.ci_low) and not fit.passed else e for e in found]
 
 # %% ../../nbs/stats/21_rater_model.ipynb #8d23d08e
 def rater_quantities(
@@ -497,11 +503,11 @@ def rater_quantities(
         found["lean to the first place"] = _with_se(fit, lambda v: fit.parameters.split(v)["cuts"][-1] - v[own])
     elif fit.steps is not None:
         found["severity"] = _with_se(fit, lambda v: against @ v[own])
+    unmeasured = np.full(n, np.nan)  # intervals of spread and noise were not shown to hold
     if np.any(fit.part("spread")):
-        found["spread"] = _with_se(fit, lambda v: v[fit.parameters.where("spread")])
+        found["spread"] = fit.part("spread"), unmeasured
     if fit.steps is None:
-        noise = fit.parameters.where("noise"), fit.parameters.where("noise_by_rater")
-        found["noise"] = _with_se(fit, lambda v: np.log(fit.unit) + v[noise[0]] + v[noise[1]])
+        found["noise"] = np.log(fit.unit) + fit.part("noise") + fit.part("noise_by_rater"), unmeasured
     if fit.is_duel and "readiness" in fit.parameters.split(fit.values):
         found["readiness to tie"] = _with_se(fit, lambda v: v[fit.parameters.where("readiness")])
     if fit.steps is not None:  # a slider's noise is each rater's own, and leaves none
