@@ -6,9 +6,8 @@ import numpy as np
 
 from mhbench.stats.agreement import krippendorff_alpha, mean_pairwise
 from mhbench.stats.consensus import alignment, best_ensemble
-from mhbench.stats.estimate import estimate
 from mhbench.stats.jackknife import agreement_estimate
-from mhbench.stats.repeatability import intraclass_correlation, variance_components, within_item_sd
+from mhbench.stats.repeatability import intraclass_correlation, repeated_sd, variance_components
 from mhbench.stats.soft_labels import question_alphas
 
 from .kind import Kind
@@ -317,8 +316,6 @@ KINDS += [
         settings=_RUNS,
         draw=draw_runs,
         truth=lambda **s: 5.0,
-        interval=lambda s, seed: estimate(
-            within_item_sd, s[0][:, 0], clusters=s[1], method="bca", n_boot=400, seed=seed
-        ),
+        interval=lambda s, seed: repeated_sd(s[0][:, 0], clusters=s[1]),
     ),
 ]

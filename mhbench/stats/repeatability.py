@@ -11,13 +11,14 @@ import numpy as np
 
 from ..errors import refuse
 from .estimate import Estimate
+from .jackknife import jackknife
 from .resample import group_codes
 
 FEWEST_CLUSTERS = 3  # questions or cases, for an interval of a component
 
 # %% auto #0
-__all__ = ['FEWEST_CLUSTERS', 'within_item_sd', 'flip_rate', 'intraclass_correlation', 'two_way_intraclass_correlation',
-           'Components', 'variance_components']
+__all__ = ['FEWEST_CLUSTERS', 'FEWEST_ANSWERS', 'within_item_sd', 'repeated_sd', 'flip_rate', 'intraclass_correlation',
+           'two_way_intraclass_correlation', 'Components', 'variance_components']
 
 # %% ../../nbs/stats/15_repeatability.ipynb #d2650c68
 def _runs(scores: Any, function: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -47,6 +48,31 @@ def within_item_sd(
     with np.errstate(invalid="ignore", divide="ignore"):
         sd = np.sqrt((w @ squares) / df)
     return sd if weights is not None else float(sd[0])
+
+# %% ../../nbs/stats/15_repeatability.ipynb #b4a5daf4
+FEWEST_ANSWERS = 30  # judged twice or more, for an interval of their standard deviation
+
+
+def repeated_sd(
+    scores: Any,  # (N, K); NaN where a verdict failed
+    *,
+    clusters: np.ndarray | None = None,  # (N,) labels of what is left out whole; None: each answer by itself
+    level: float = 0.95,
+) -> Estimate:  # in points; n counts answers that were judged twice or more
+    """The standard deviation within answers with its interval.
+
+    Source: Miller 1974 (the jackknife, of a logarithm).
+    """
+    y = np.asarray(scores, float)
+    of = group_codes(clusters, len(y), "clusters")
+    twice = (~np.isnan(y)).sum(1) > 1
+    value, n, k = within_item_sd(y), int(twice.sum()), len(set(of[twice].tolist()))
+    about: dict[str, Any] = {"n": n, "n_clusters": k, "level": level}
+    if n < FEWEST_ANSWERS or k < 2 or not value > 0:
+        e = Estimate.from_limits(value, **about)
+        return e._replace(kind="few") if n > 1 and value > 0 else e
+    of_log = jackknife(lambda x, weights: np.log(within_item_sd(x, weights=weights)), y[twice], clusters=of[twice])
+    return Estimate.from_limits(value, *np.exp(of_log.limits(level)), **about, kind="jackknife")
 
 # %% ../../nbs/stats/15_repeatability.ipynb #2f0728d2
 def flip_rate(

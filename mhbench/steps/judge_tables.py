@@ -16,7 +16,7 @@ from ..records.schema import Item, Judgment, Response
 from ..stats.bias import family_bias, self_enhancement
 from ..stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate, fewest_clusters
 from ..stats.judge_error import EVEN_DIGITS, heaping, length_effect, within_slope
-from ..stats.repeatability import flip_rate, intraclass_correlation, variance_components, within_item_sd
+from ..stats.repeatability import flip_rate, intraclass_correlation, repeated_sd, variance_components
 from ..stats.resample import mean
 from ..stats.simultaneous import simultaneous_intervals
 from .corruptions import CORRUPTIONS
@@ -131,7 +131,7 @@ def repeatability_table(
         kept = len(y) if len(set(of[twice])) > 2 else 0
         on: dict[str, Any] = {"clusters": of[twice], **settings}
         found = {
-            "sd within answers": estimate(within_item_sd, y[twice], method="bca", **on),
+            "sd within answers": repeated_sd(y, clusters=of, level=level),
             "intraclass correlation": intraclass_correlation(y[:kept], clusters=of[:kept], seed=seed, level=level),
             f"flips at {cut:g}": estimate(flip_rate, passed[twice], share=True, **on),
         }
