@@ -148,6 +148,7 @@ NO_INTERVAL = {  # kind of an estimate without an interval -> why it has none
     "raters": "there are too few raters for one that counts them as a sample",
     "rare": "too few answers are of the rarer outcome",
     "unidentified": "the ratings at hand do not determine the number",
+    "checks": "a check of the model of raters failed",
     "refits": "the spread of a model's refits is none, since it misses the truth too often",
 }
 
