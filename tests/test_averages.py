@@ -43,7 +43,7 @@ def test_nobody_right_is_as_unsure_as_the_questions_are_few():
     e = average_models(scores(np.zeros((5, 8))), by=[], seed=1).iloc[0]
     assert (e["estimate"], e["n_models"], e["n"]) == (0, 8, 5) and e["ci_high"] == pytest.approx(1 - 0.025 ** (1 / 5))
     table = pd.DataFrame([e]).assign(by="category", group="documentation")
-    assert by_category(table).iloc[0, 1] == "0.00 [0.00, 0.49]"
+    assert by_category(table).iloc[0, 1] == "0.00 [0.00, 0.52]"
 
 
 def test_a_model_with_few_questions_leaves_the_mean_without_an_interval_and_is_not_left_out():
