@@ -15,6 +15,7 @@ import pandas as pd
 from scipy.stats import chi2
 
 from ..errors import refuse
+from ..stats.differences import mean_difference
 from ..stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate
 from ..stats.jackknife import agreement_estimate
 from ..stats.resample import mean
@@ -43,7 +44,7 @@ def _pair_row(both: pd.DataFrame, first: str, second: str, level: float, **setti
     "One pair of models; `both` has a column each, and cluster."
     d = (both[first] - both[second]).to_numpy(float)
     cluster = both["cluster"].to_numpy()
-    e = estimate(mean, d, clusters=cluster, n_boot=settings["n_boot"], seed=settings["seed"], level=level)
+    e = mean_difference(d, cluster, largest=settings["largest"], level=level)
     tests: dict[str, float] = {"only_first": int((d > 0).sum()), "only_second": int((d < 0).sum())}
     if len(d) < 2:
         return e.row() | tests | {"p": np.nan, "p_mcnemar": np.nan, "se": np.nan, "largest": np.inf}
@@ -52,7 +53,7 @@ def _pair_row(both: pd.DataFrame, first: str, second: str, level: float, **setti
     alone = binary and len(set(cluster)) == len(cluster)
     tests["p_mcnemar"] = mcnemar(both[first].to_numpy() == 1, both[second].to_numpy() == 1).p if alone else np.nan
     tests["se"] = _standard_error(d, cluster)
-    tests["largest"] = 1.0 if binary else np.inf
+    tests["largest"] = settings["largest"]
     return e.row() | tests
 
 # %% ../../nbs/steps/20_between_models.ipynb #efb9950e
@@ -84,7 +85,7 @@ def model_pairs(
     kept = kept.assign(**{c: pd.factorize(kept[c], sort=True)[0] for c in ("item_id", "cluster")})  # fast to group
     asked = kept[~kept["model"].isin(simulated)].groupby(["mode", "answered_by"])["model"].nunique()
     signs = {"n": n_permutations, "tests": max(int((asked * (asked - 1) // 2).sum()), 1), "seed": seed}
-    settings = {"n_boot": n_boot, "signs": signs, "seed": seed}
+    settings = {"signs": signs, "largest": {"correct": 1.0, "brier": 2.0}.get(value, np.inf)}
     for (mode, answered_by), g in kept.groupby(["mode", "answered_by"], sort=True):
         wide = g.pivot_table(index=["item_id", "cluster"], columns="model", values=value, aggfunc="mean")
         wide = wide.reset_index("cluster")
@@ -242,13 +243,10 @@ def prompt_wordings(
     both[f"{a} - {b}"] = both[a] - both[b]
     rows = [
         {"model": model, "wording": w}
-        | estimate(
-            mean,
-            g[w].to_numpy(),
-            clusters=g["cluster"].to_numpy(),
-            share=w in scores,
-            n_boot=n_boot,
-            seed=seed,
+        | (
+            estimate(mean, g[w].to_numpy(), clusters=g["cluster"].to_numpy(), share=True, n_boot=n_boot, seed=seed)
+            if w in scores
+            else mean_difference(g[w].to_numpy(), g["cluster"].to_numpy(), largest=1)
         ).row()
         for model, g in both.groupby("model", sort=True)
         for w in (a, b, f"{a} - {b}")

@@ -13,9 +13,10 @@ import pandas as pd
 
 from ..errors import refuse
 from ..records.schema import Item, Response
+from ..stats.differences import mean_difference
 from ..stats.estimate import Estimate, estimate
 from ..stats.resample import mean
-from ..stats.tests import mcnemar
+from ..stats.tests import sign_flip_test
 from .answers import Asked, answer_everything
 from .score import is_correct, read_answer
 
@@ -71,7 +72,7 @@ def _settings(part: pd.DataFrame, n_boot: int, seed: int) -> dict[str, Estimate]
     return {
         "closed book": estimate(mean, a, share=True, **given),
         "open book": estimate(mean, b, share=True, **given),
-        "open minus closed": estimate(mean, b - a, **given),
+        "open minus closed": mean_difference(b - a, given["clusters"], largest=1),
         "needs the text": estimate(mean, ((b == 1) & (a == 0)).astype(float), share=True, **given),
         "answered in neither": estimate(mean, ((b == 0) & (a == 0)).astype(float), share=True, **given),
     }
@@ -87,7 +88,8 @@ def book_table(
     rows = []
     for name, part in answers.groupby("examinee", sort=False):
         read = part.dropna(subset=["closed", "opened"])
-        p = mcnemar(read["closed"].to_numpy(), read["opened"].to_numpy()).p if len(read) else np.nan
+        d = (read["opened"] - read["closed"]).to_numpy(float)
+        p = sign_flip_test(d, read["cluster"].to_numpy(), seed=seed) if len(read) else np.nan
         for setting, e in _settings(read, n_boot, seed).items():
             of_pair = p if setting == "open minus closed" else np.nan
             rows.append(

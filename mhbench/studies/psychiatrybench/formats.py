@@ -13,9 +13,10 @@ import pandas as pd
 
 from ...records.schema import Item
 from ...records.task import task_of
+from ...stats.differences import mean_difference
 from ...stats.estimate import ESTIMATE_COLUMNS, estimate
 from ...stats.metrics import compare_settings
-from ...stats.tests import mcnemar
+from ...stats.tests import sign_flip_test
 from ...steps.rates import wide_cells
 from ...steps.score import where_read
 
@@ -129,10 +130,12 @@ def _shared(g: pd.DataFrame) -> pd.DataFrame:
 # %% ../../../nbs/studies/psychiatrybench/05_formats.ipynb #b825f96b
 def format_counts(
     units: pd.DataFrame,  # of format_units
-) -> pd.DataFrame:  # model, mode, sets, n, right_full, ..., only_full, only_separated, p (McNemar), n_missing
+) -> pd.DataFrame:  # model, mode, sets, n, right_full, ..., only_full, only_separated, p, sets_without_answer
     """How many sub-questions of the shared sets are right in which format.
 
-    Source: PsychiatryBench, appendix, table 1; equations 6 and 7.
+    `p` flips the signs of whole sets, whose sub-questions share their options and are answered together.
+
+    Source: PsychiatryBench, appendix, table 1; equations 6 and 7; the test: Fisher 1935, section 21.
     """
     rows = []
     for (model, mode), g in units.groupby(["model", "mode"], sort=True):
@@ -152,7 +155,7 @@ def format_counts(
             "only_full": c.only_first,
             "only_separated": c.only_second,
         }
-        p = mcnemar(u["full"].to_numpy(), u["separated"].to_numpy()).p
+        p = sign_flip_test((u["full"] - u["separated"]).to_numpy(float), u["set"].to_numpy(), seed=0)
         rows.append(head | {k: int(v) for k, v in counts.items()} | {"p": p})
     columns = ["model", "mode", *_COUNTS, "only_full", "only_separated", "p", "sets_without_answer"]
     return pd.DataFrame(rows, columns=columns)
@@ -168,7 +171,6 @@ def _rate(name: str):
             "agreement": lambda: np.asarray(compare_settings(full, separated, weights=weights).agreement),
             "divergence": lambda: np.asarray(compare_settings(full, separated, weights=weights).divergence),
             "same letter": lambda: (weights @ same) / weights.sum(1),
-            "full minus separated": lambda: (weights @ (full - separated)) / weights.sum(1),
         }[name]()
 
     return rate
@@ -208,9 +210,12 @@ def format_rates(
             size = u.groupby("set")["number"].transform("size").to_numpy(float)
             full, separated = (u[c].fillna(0).to_numpy(float) for c in ("full", "separated"))
             arrays = full, separated, size, u["same_letter"].to_numpy(float)
-            share = name != "full minus separated"
-            settings: dict[str, Any] = {"n_boot": n_boot, "seed": seed, "level": level, "share": share}
-            found = estimate(_rate(name), *arrays, clusters=u["set"].to_numpy(), **settings)
+            settings: dict[str, Any] = {"n_boot": n_boot, "seed": seed, "level": level, "share": True}
+            sets = u["set"].to_numpy()
+            if name == "full minus separated":
+                found = mean_difference(full - separated, sets, largest=1, level=level)
+            else:
+                found = estimate(_rate(name), *arrays, clusters=sets, **settings)
             rows.append({"model": model, "mode": mode, "measure": name, "on": on} | found.row())
     return pd.DataFrame(rows, columns=["model", "mode", "measure", "on", *ESTIMATE_COLUMNS])
 
@@ -242,6 +247,6 @@ def format_metrics(structures: pd.DataFrame, counts: pd.DataFrame, rates: pd.Dat
     return {
         "n_sets": len(structures),
         "n_shared": int(structures["shared"].sum()),
-        "mcnemar_p": {f"{r['model']}/{r['mode']}": r["p"] for r in counts.to_dict("records")},
+        "p": {f"{r['model']}/{r['mode']}": r["p"] for r in counts.to_dict("records")},
         "rates": {f"{r['measure']}/{r['model']}/{r['mode']}": {k: r[k] for k in kept} for r in shared},
     }
