@@ -16,6 +16,7 @@ from scipy import stats
 from ...errors import refuse
 from ...records.task import tasks_with
 from ...stats.consensus import interval_column
+from ...stats.differences import mean_difference
 from ...stats.estimate import OF_COUNTS, Estimate, estimate
 from ...stats.metrics import accuracy, f1, precision, recall
 from ...stats.resample import Interval, bootstrap, mean, percentile_interval
@@ -251,7 +252,7 @@ def paired_models(
             case = both["case"].to_numpy()
             t = paired_t(both[medical], both[general])
             p_case = sign_flip_test(d, case, tests=len(pairs), seed=seed)
-            difference = estimate(mean, d, clusters=case, n_boot=n_boot, seed=seed, level=level)
+            difference = mean_difference(d, case, largest=1, level=level)
             rows.append(difference.row() | row | dict(t=t.statistic, df=t.df, p=t.p, p_case=p_case))
     columns = ["medical", "general", "group", "n", "n_clusters", "n_left_out", "estimate", "ci_low", "ci_high"]
     out = pd.DataFrame(rows, columns=[*columns, "interval", "level", "t", "df", "p", "p_case"])
