@@ -5,7 +5,7 @@
 # %% ../../nbs/stats/21_rater_model.ipynb #d729ffd0
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -359,7 +359,7 @@ def fit_raters(
     raters: Any,  # (N,) people and judges
     *,
     categories: Sequence[Hashable] | None = None,  # in order; None: a slider
-    facets: dict[str, Sequence[Hashable]] | None = None,  # (N,) each, of the answer: its model, ...
+    facets: Mapping[str, Any] | None = None,  # (N,) each, of the answer: its model, ...
     items: Any | None = None,  # (N,) the question of each answer; None: none is shared
     by_rater: bool = False,  # readiness of each rater for the categories between the ends
     spreads: bool | None = None,  # of each rater; None: where three raters gave 60 steps of a scale, or 20 points
