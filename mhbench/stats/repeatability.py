@@ -98,6 +98,8 @@ def _effective_df(squares: np.ndarray, df: np.ndarray) -> float:
     "Of a mean square of units with sums of squares (C,) and their degrees of freedom (C,): at most the sum of these."
     total, units = df.sum(), len(squares)
     mean = squares.sum() / total
+    if units < 2:  # nothing tells how far single sums of squares spread
+        return float(total)
     variance = units / (units - 1) * ((squares - mean * df) ** 2).sum() / total**2
     return float(min(total, 2 * mean**2 / variance)) if variance > 0 else float(total)
 
