@@ -42,3 +42,10 @@ def test_strata_of_clusters_are_those_of_their_units():
     assert i.n == 4 and i.estimate == 4.25
     assert i.replicates.min() >= (1 + 5) / 2 and i.replicates.max() <= (2 + 9) / 2  # two of each stratum
     assert 3 <= i.ci_low < i.ci_high <= 5.5
+
+
+def test_components_of_answers_to_one_question_have_no_interval():
+    y = np.random.default_rng(3).normal(60, 5, (5, 3, 2))
+    found = variance_components(y, clusters=np.zeros(5), seed=1)
+    assert {e.kind for e in found.sd} == {"few"} and np.isnan([e.ci_low for e in found.sd]).all()
+    assert [e.estimate for e in found.sd] == [e.estimate for e in variance_components(y, seed=1).sd]

@@ -98,8 +98,6 @@ def _effective_df(squares: np.ndarray, df: np.ndarray) -> float:
     "Of a mean square of units with sums of squares (C,) and their degrees of freedom (C,): at most the sum of these."
     total, units = df.sum(), len(squares)
     mean = squares.sum() / total
-    if units < 2:  # nothing tells how far single sums of squares spread
-        return float(total)
     variance = units / (units - 1) * ((squares - mean * df) ** 2).sum() / total**2
     return float(min(total, 2 * mean**2 / variance)) if variance > 0 else float(total)
 
@@ -297,7 +295,9 @@ def variance_components(
     of = np.unique(group_codes(clusters, len(complete), "clusters")[complete], return_inverse=True)[1]
     rows = _mean_squares(y)
     found = _from_mean_squares({name: (ss / df, times) for name, ss, df, times in rows})
-    replicates = _drawn_components(y, of, n_draws, np.random.default_rng(seed))
+    replicates = {name: np.full(n_draws, np.nan) for name in found}
+    if len(np.unique(of)) >= FEWEST_CLUSTERS:
+        replicates = _drawn_components(y, of, n_draws, np.random.default_rng(seed))
     order = [name for name in ("answer", "wording", "answer by wording", "run") if name in found]
     total, every = sum(found.values()), np.sum(list(replicates.values()), axis=0)
     names = tuple("answer by wording and run" if x == "answer by wording" and "run" not in found else x for x in order)
