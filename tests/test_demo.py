@@ -482,4 +482,5 @@ def test_simulated_errors_are_of_nobody_real_and_say_so(banks, root):
     assert not {r.target for r in labels} & set(params["models"]), "no model gets an error that nobody found"
     assert {r.target for r in labels} <= set(params["studies"]["counselingbench"]["prepare"]["answers"])
     assert {r.comment for r in labels} == {"simulated: no rationale was read"}
-    assert {r.origin for r in labels} == {"simulated"} and len(labels) == 3 * (10 + 12)
+    assert {r.origin for r in labels} == {"simulated"} and len(labels) == 60
+    assert len({(r.item_id, r.target) for r in labels}) == 20, "three labels of each wrong answer"
