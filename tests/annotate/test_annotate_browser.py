@@ -282,6 +282,29 @@ def test_the_start_of_a_slider_is_no_answer_until_it_is_meant(serve, browser):
     assert {t: v for (_, _, t), v in s.ratings().items()} == starts
 
 
+def test_a_typed_number_is_saved_while_its_field_still_has_the_cursor(serve, browser):
+    s, page = serve(ENTRIES["sliders"], n_items=1), Page(browser)
+    page.come_in(s.link("r1"))
+
+    def kept():
+        with open_store(s.answers) as store:
+            return {t: g.answer.value for of in store.all_answers().values() for t, g in of.items()}
+
+    page.type_number(OPTIONS[0], 73)
+    page.until(lambda: kept() == {"A": 73.0})
+    page.type_number(OPTIONS[1], 41)
+    browser.refresh()  # at once: the typing has not come to rest
+    page.ready()
+    page.until(lambda: [page.number(o) for o in OPTIONS[:3]] == ["73", "41", ""])
+    page.until(lambda: kept() == {"A": 73.0, "B": 41.0})
+    page.type_number(OPTIONS[2], 150)  # no answer: neither while it is typed nor once it is left
+    time.sleep(1)
+    assert page.number(OPTIONS[2]) == "150"
+    page.one("#main").click()
+    page.until(lambda: page.number(OPTIONS[2]) == "")
+    assert kept() == {"A": 73.0, "B": 41.0}
+
+
 def test_a_reload_the_back_button_and_another_tab_keep_everything(serve, browser):
     s, page = serve(ENTRIES["sliders"]), Page(browser)
     page.come_in(s.link("r1"))

@@ -82,6 +82,7 @@ for (const area of form.querySelectorAll("textarea[data-field]")) {
 }
 function endTyping() {
   for (const area of typing.keys()) area.dispatchEvent(new Event("mhbench:save"));
+  for (const made of sliders.values()) made.typed();
 }
 
 // Kinds of error: the main one is asked where several are ticked, the place of each where it is ticked.
@@ -107,7 +108,7 @@ function putIn(field, value) {
 function show(answers) {
   const waiting = new Set(outbox.pending().map((c) => c.field));
   for (const [field, value] of Object.entries(answers)) {
-    if (!waiting.has(field) && document.activeElement?.dataset.field !== field) putIn(field, value);
+    if (!waiting.has(field) && document.activeElement?.closest("[data-field]")?.dataset.field !== field) putIn(field, value);
   }
   several();
 }

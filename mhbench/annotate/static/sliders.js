@@ -1,5 +1,7 @@
 // A number box becomes a slider. Its handle rests at a start value that is no answer; the first touch makes it one: a move,
-// a tap on the handle where it rests, Enter or Space, or a number typed into the box.
+// a tap on the handle where it rests, Enter or Space, or a number typed into the box, once the typing rests.
+
+const TYPING_MS = 800;
 
 export function slider(box, { untouched, answer }) {
   const number = box.querySelector("input[type=number]");
@@ -42,14 +44,25 @@ export function slider(box, { untouched, answer }) {
       touch();
     }
   });
-  number.addEventListener("change", () => {
+  let resting = null; // the timer of a number that is being typed
+  function typed() {
+    clearTimeout(resting);
     const value = number.value.trim();
     const good = value === "" ? !number.validity.badInput : /^\d{1,3}$/.test(value) && Number(value) <= 100;
-    if (!good) return show(given);
-    const changed = value !== given;
-    show(value);
-    if (changed) answer(value);
+    if (good && value !== given) {
+      show(value);
+      box.classList.remove("missing");
+      answer(value);
+    }
+    return good;
+  }
+  number.addEventListener("input", () => {
+    clearTimeout(resting);
+    resting = setTimeout(typed, TYPING_MS);
+  });
+  number.addEventListener("change", () => {
+    if (!typed()) show(given);
   });
   show(number.value);
-  return { field: box.dataset.field, show };
+  return { field: box.dataset.field, show, typed };
 }
