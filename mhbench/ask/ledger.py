@@ -6,21 +6,25 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sized
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 
 from .budget import Budget, TooManyFailed
 from .cache import Cache, Row, new_owner, open_cache
 from .learning import Learner
+from .notes import say
 from .progress import Progress
 from .queue import Job, Queue
+from .reply import SERVICE, served_apart
 from .request import Answer, Endpoint, Model, Request
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['Asking', 'Ledger']
+__all__ = ['Asking', 'dated', 'Ledger']
 
 # %% ../../nbs/ask/22_ledger.ipynb #ef7bfdb2
 @dataclass
@@ -72,6 +76,16 @@ class Asking:
         return Progress(label, total, show=bool(self.progress))
 
 # %% ../../nbs/ask/22_ledger.ipynb #df13bf5b
+def dated(
+    answer: Answer,
+    created: float,  # seconds since 1970: when it was first obtained
+) -> Answer:
+    "An answer with its day."
+    if answer.text is not None or answer.letter_logprobs:
+        answer.served = {**answer.served, "date": f"{datetime.fromtimestamp(created, UTC):%Y-%m-%d}"}
+    return answer
+
+
 class Ledger:
     "What became of each request of one call."
 
@@ -92,6 +106,7 @@ class Ledger:
         self.elsewhere: dict[str, Job] = {}  # of these, those that another run is asking
         self.ready: dict[int, Answer] = {}  # by place
         self.failed = 0
+        self.served: Counter = Counter()  # (field, value) of what answered
         self.first_error: str | None = None
         self.progress = asking.line(len(requests) if isinstance(requests, Sized) else None)
 
@@ -157,26 +172,27 @@ class Ledger:
         del self.by_key[row.key]
         if row.status not in ("refused", "error"):
             self.learner.taken.add(job.shape)
-        self._hand(job, answer)
+        self._hand(job, dated(answer, row.created))
         return True
 
     # -- out
 
     def commit(self, settled: list[tuple[Job, Answer, bool]]):  # whether it is final
         "Store answers, then hand them on."
-        theirs = {}
+        theirs, now = {}, time.time()
         if self.asking.reads is not None:
-            theirs = self.asking.reads.put_many([self._row(*one) for one in settled])
+            theirs = self.asking.reads.put_many([self._row(*one, now) for one in settled])
         for job, answer, _ in settled:
             self.by_key.pop(job.wire.key, None)
             answer.request_key = job.wire.key
+            created = now
             if row := theirs.get(job.wire.key):
-                answer = Answer.from_json(row.value, request_key=row.key, cached=True)
-            self._hand(job, answer)
+                answer, created = Answer.from_json(row.value, request_key=row.key, cached=True), row.created
+            self._hand(job, dated(answer, created))
 
-    def _row(self, job: Job, answer: Answer, final: bool) -> Row:
+    def _row(self, job: Job, answer: Answer, final: bool, now: float) -> Row:
         names = (self.asking.model.name, self.asking.endpoint.who, answer.status)
-        return Row(job.wire.key, *names, final, time.time(), answer.to_json(), self.asking.study)
+        return Row(job.wire.key, *names, final, now, answer.to_json(), self.asking.study)
 
     def _hand(self, job: Job, answer: Answer):
         "Put an answer at its places; all but the first are as good as cached."
@@ -184,6 +200,7 @@ class Ledger:
             own = replace(answer, id=name, cached=answer.cached or (i > 0 and answer.attempts > 0))
             self.ready[place] = own
             self.progress.add(own)
+            self.served.update((k, v) for k, v in own.served.items() if k in SERVICE)
             if own.status == "error" and own.text is None:  # a text that cannot be read is an answer
                 self._count_failure(own)
 
@@ -214,6 +231,8 @@ class Ledger:
         Raises: TooManyFailed where not one came, and one must.
         """
         self.progress.tick(last=True)
+        if said := served_apart(self.served):
+            say(f"{self.asking.model.name} at {self.asking.endpoint.name}: {said}")
         if self.asking.some_must_come and 0 < self.handed_on == self.failed:
             refuse(
                 f"ask: answers must come to one request at least, whatever max_failed allows; got none to {self.failed}"

@@ -8,15 +8,17 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 from .request import LETTER, Answer, Model, Request, limit_of
+from .secrets import plain
 
 # %% auto #0
-__all__ = ['spellings', 'Letters', 'letter_logprobs', 'Malformed', 'first_top', 'opens_thought', 'split_reasoning', 'read_json',
-           'prompt_logprobs', 'read_usage', 'read_reply', 'Complaint', 'complaint_in', 'words']
+__all__ = ['SERVICE', 'spellings', 'Letters', 'letter_logprobs', 'Malformed', 'first_top', 'opens_thought', 'split_reasoning',
+           'read_json', 'prompt_logprobs', 'read_usage', 'served_by', 'served_apart', 'read_reply', 'Complaint',
+           'complaint_in', 'words']
 
 # %% ../../nbs/ask/14_reply.ipynb #56d42730
 def spellings(
@@ -218,6 +220,40 @@ def _loaded(raw: bytes) -> dict[str, Any]:
         raise Malformed(f"JSON that is no object: {raw[:80]!r}")
     return reply
 
+# %% ../../nbs/ask/14_reply.ipynb #fe8c7b22
+SERVICE = {  # our name -> the services', and what several are called
+    "model": ("model", "models"),
+    "provider": ("provider", "providers"),
+    "fingerprint": ("system_fingerprint", "system fingerprints"),
+    "tier": ("service_tier", "service tiers"),
+}
+
+
+def served_by(
+    reply: dict[str, Any],
+) -> dict[str, str]:  # model, fingerprint, provider, tier: those that the reply names
+    "What answered, in a reply's own words; of a file on the server its name alone."
+    usage = reply.get("usage")
+    everything = {**usage, **reply} if isinstance(usage, dict) else reply
+    found = {ours: everything.get(theirs) for ours, (theirs, _) in SERVICE.items()}
+    named = {k: plain(v[:200]) for k, v in found.items() if isinstance(v, str) and v.strip()}
+    if named.get("model", "").startswith(("/", "~", "\\")):
+        named["model"] = re.split(r"[/\\]", named["model"].rstrip("/\\"))[-1]
+    return named
+
+
+def served_apart(
+    seen: Mapping[tuple[str, str], int],  # (our name, what stood there) -> of how many answers
+) -> str:  # empty where one and the same answered
+    "That what answered was not the same throughout, in words."
+    out = []
+    for name, (_, several) in SERVICE.items():
+        values = [f"{value} ({n})" for (field, value), n in sorted(seen.items()) if field == name]
+        if len(values) > 1:
+            more = f" and {len(values) - 5} more" if len(values) > 5 else ""
+            out.append(f"{len(values)} {several}: {', '.join(values[:5])}{more}")
+    return f"what answered was not the same throughout; {'; '.join(out)}" if out else ""
+
 # %% ../../nbs/ask/14_reply.ipynb #d4d92a80
 def read_reply(
     raw: bytes,  # the body of a reply with status 200
@@ -232,9 +268,11 @@ def read_reply(
     reply, tokens = _loaded(raw), (0, 0, 0)
     try:
         tokens = read_usage(reply)
-        if request.echo:
-            return _echo(reply, request, tokens)
-        return _answer(reply, request, model, limit, tokens)
+        answer = _echo(reply, request, tokens) if request.echo else _answer(reply, request, model, limit, tokens)
+        answer.served = served_by(reply)
+        if not request.echo:
+            answer.served["thought"] = "yes" if answer.thought else "not seen"
+        return answer
     except Malformed as e:
         e.tokens = tokens[:2]
         raise

@@ -222,6 +222,7 @@ _SPARSE: dict[str, Any] = {
     "prompt_logprobs": None,
     "changed": [],
     "thinking_tokens": 0,
+    "served": {},
 }  # kept where they are something else
 
 
@@ -249,6 +250,7 @@ class Answer:
         0.0  # by the price table, when first obtained; None where the price is unknown
     )
     changed: list[str] = field(default_factory=list)  # what of the request the endpoint does not take
+    served: dict[str, str] = field(default_factory=dict)  # what answered, and when: see `mhbench.ask.reply.served_by`
     request_key: str | None = None  # SHA-256 of everything that shaped it
     cached: bool = False  # read from the cache in this run
     thought: bool = field(default=False, compare=False)  # of a reply alone: the model thought before it answered

@@ -160,6 +160,7 @@ class Outcome(Record):
     cost_usd: Annotated[float, Field(ge=0)] | None = 0.0  # from the price table; None where the price is unknown
     request_key: str | None = None  # SHA-256 of everything that shaped the answer
     changed: list[str] = []  # what of the request the endpoint does not take, such as "no temperature"
+    served: dict[str, str] = {}  # as far as is known: model, fingerprint, provider, tier, date, thought (yes, no)
 
     @property
     def about(self) -> dict[str, Any]:
