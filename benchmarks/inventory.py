@@ -2,11 +2,13 @@
 
     python benchmarks/inventory.py    # the places, and those that `intervals/inventory.csv` lacks or has too many
 
-A function makes an interval if it is one of `mhbench.stats` whose result is, or holds, an `Estimate` or an `Interval`.
-The table beside the kinds says of each place what the number is, what is random in it and what measures it.
+A function makes an interval if it is one of `mhbench.stats` whose result is, or holds, an `Estimate` or an `Interval`,
+or is a table whose rows such a function fills. The table beside the kinds says of each place what the number is, what
+is random in it and what measures it.
 """
 
 import ast
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +18,7 @@ import pandas as pd
 HERE = Path(__file__).resolve().parent
 PACKAGE = HERE.parent / "mhbench"
 TABLE = HERE / "intervals" / "inventory.csv"
+STAGES = HERE.parent / "nbs" / "stages"
 FOLDERS = ("corpus", "steps", "studies", "report", "annotate", "run")  # whose code calls the statistics
 COLUMNS = ["place", "call", "number", "random", "fixed", "kinds"]
 _MADE = {"Estimate", "Interval"}
@@ -25,6 +28,16 @@ _PASSED_ON = {"interval_column", "from_interval"}  # they take an interval that 
 def _trees(folder: str) -> dict[str, ast.Module]:
     files = sorted((PACKAGE / folder).rglob("*.py"))
     return {f.relative_to(PACKAGE).as_posix(): ast.parse(f.read_text()) for f in files}
+
+
+def _stages() -> dict[str, ast.Module]:
+    "The code of every stage's notebook, lines that are no Python left out."
+    found = {}
+    for file in sorted(STAGES.glob("*.ipynb")):
+        cells = json.loads(file.read_text())["cells"]
+        lines = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code").split("\n")
+        found[f"stages/{file.name}"] = ast.parse("\n".join(x for x in lines if not x.lstrip().startswith(("%", "!"))))
+    return found
 
 
 def _names_one(annotation: ast.expr | None, of: set[str]) -> bool:
@@ -42,7 +55,10 @@ def makers() -> set[str]:
         holding |= {c for c, fields in classes.items() if any(_names_one(f.annotation, holding) for f in fields)}
     holding |= {c for c, fields in classes.items() if "ci_low" in {ast.unparse(f.target) for f in fields}}
     functions = [n for n in bodies if isinstance(n, ast.FunctionDef)]
-    of_stats = {n.name for n in functions if _names_one(n.returns, holding) and not n.name.startswith("_")}
+    of_stats = {n.name for n in functions if _names_one(n.returns, holding)}
+    tables = [n for n in functions if _names_one(n.returns, {"DataFrame"})]
+    of_stats |= {n.name for n in tables if of_stats & {x.id for x in ast.walk(n) if isinstance(x, ast.Name)}}
+    of_stats = {name for name in of_stats if not name.startswith("_")}
     plain = {"from_limits", "from_replicates", "wilson", "agresti_coull", "count_limits", "percentile_interval"}
     return (of_stats | plain) - _PASSED_ON
 
@@ -63,10 +79,10 @@ def _calls(tree: ast.Module, made: set[str]) -> Iterator[tuple[str, str]]:
 def sites() -> list[tuple[str, str]]:  # place (file: function), call
     "Where an interval is made, each place and function once."
     made = makers()
-    found = {
-        (f"{file}: {top}", name) for d in FOLDERS for file, t in _trees(d).items() for top, name in _calls(t, made)
-    }
-    return sorted(found)
+    trees = _stages()
+    for folder in FOLDERS:
+        trees |= _trees(folder)
+    return sorted({(f"{file}: {top}", name) for file, tree in trees.items() for top, name in _calls(tree, made)})
 
 
 def inventory() -> pd.DataFrame:  # columns COLUMNS
