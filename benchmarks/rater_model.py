@@ -53,6 +53,11 @@ def main() -> None:
         print(
             f"{len(ratings[0]):6,} ratings by {raters:2} raters, {each} an answer: {took}, passed {fit.passed}", end=""
         )
+        if each == 2:  # five models' answers to each question
+            cpu = time.process_time()
+            model, question = ratings[1] % 5, ratings[1] // 5
+            fit_raters(*ratings, categories=range(5), facets={"model": model}, items=question)
+            print(f"; with models and questions {time.process_time() - cpu:.1f} s of the processor", end="")
         print(f"; RaschPy {by_raschpy(*ratings):.1f} s" if with_raschpy else "", flush=True)
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import block_diag, null_space
 from scipy.sparse import csr_array
-from scipy.special import log_softmax, logsumexp
+from scipy.special import log_softmax
 
 # %% auto #0
 __all__ = ['category_log_probs', 'category_table', 'zero_sum', 'ParameterBlock', 'ModelParameters', 'Categories', 'SliderPoints',
@@ -254,7 +254,8 @@ class Integral(NamedTuple):
 
 
 def _normalised(log_weight: np.ndarray) -> np.ndarray:
-    return np.exp(log_weight - logsumexp(log_weight, axis=-1, keepdims=True))
+    weight = np.exp(log_weight - log_weight.max(-1, keepdims=True))
+    return weight / weight.sum(-1, keepdims=True)
 
 
 def over_worths(
@@ -293,28 +294,42 @@ def over_items(
     sd: float,
     item: np.ndarray,  # (U,) int
     item_sd: float,
+    ease: np.ndarray,  # (Q,) even, for what a question adds to its answers' worths
 ) -> Integral:
     "Worths integrated out, and what answers to one question share."
-    top = log_likelihood.max(1, keepdims=True)
-    like = np.exp(log_likelihood - top)
-    z = (grid - grid[:, None] - mean[:, None, None]) / sd  # (D, G, G): question, answer
+    order = np.argsort(row, kind="stable")  # answers of one mean stand together, and are seen without copies
+    bounds = np.searchsorted(row[order], np.arange(len(mean) + 1))
+    spans = [slice(*ends) for ends in zip(bounds[:-1], bounds[1:])]
+    like = log_likelihood[order]
+    top = like.max(1, keepdims=True)
+    like = np.exp(like - top)
+    z = (grid - ease[:, None] - mean[:, None, None]) / sd  # (D, Q, G)
     kernel = _normalised(-0.5 * z**2)
-    z_item = grid / item_sd
-    prior = _normalised(-0.5 * z_item**2)
-    members = [np.flatnonzero(row == d) for d in range(len(mean))]
-    inner = np.empty_like(like)
-    for d, u in enumerate(members):
-        inner[u] = like[u] @ kernel[d].T
+    inner = np.concatenate([like[u] @ k.T for u, k in zip(spans, kernel)])
     inner = np.maximum(inner, 1e-300)
-    together = csr_array((np.ones(len(row)), (item, np.arange(len(row))))) @ np.log(inner)
+    z_item = ease / item_sd
+    prior = _normalised(-0.5 * z_item**2)
+    together = csr_array((np.ones(len(row)), (item[order], np.arange(len(row))))) @ np.log(inner)
     together += np.log(np.maximum(prior, 1e-300))
-    of_item = _normalised(together)
-    ratio, weight = of_item[item] / inner, np.empty_like(like)
-    by_mean, by_log_sd = np.empty(len(row)), np.empty(len(row))
-    for d, u in enumerate(members):
-        weight[u] = like[u] * (ratio[u] @ kernel[d])
-        for power, to in ((1, by_mean), (2, by_log_sd)):
-            scaled = kernel[d] * z[d] ** power
-            to[u] = (like[u] * (ratio[u] @ scaled)).sum(1) - of_item[item[u]] @ scaled.sum(1)
-    value = float(logsumexp(together, axis=1).sum() + top.sum())
-    return Integral(value, weight, by_mean / sd, by_log_sd, of_item @ z_item**2 - prior @ z_item**2)
+    highest = together.max(1, keepdims=True)
+    of_item = np.exp(together - highest)
+    total = of_item.sum(1, keepdims=True)
+    of_item /= total
+    ratio = of_item[item[order]] / inner
+    weight, both = np.empty_like(like), np.empty(len(row))
+    for u, k in zip(spans, kernel):
+        weight[u] = like[u] * (ratio[u] @ k)
+        both[u] = (like[u] * ((ratio[u] * ease) @ k)) @ grid  # the mean of the question's worth times the answer's
+    back = np.argsort(order)
+    weight, both = weight[back], both[back]
+    first, second = weight @ grid, weight @ grid**2
+    added, m = (of_item @ ease)[item], mean[row]
+    square = second + (of_item @ ease**2)[item] - 2 * both + m**2 + 2 * m * (added - first)
+    cut = [(of_item @ (kernel * z**power).sum(2).T)[item, row] for power in (1, 2)]  # the ends of the grid
+    return Integral(
+        float((highest + np.log(total)).sum() + top.sum()),
+        weight,
+        ((first - added - m) / sd - cut[0]) / sd,
+        square / sd**2 - cut[1],
+        of_item @ z_item**2 - prior @ z_item**2,
+    )

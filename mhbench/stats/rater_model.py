@@ -85,14 +85,16 @@ class _Problem:
     row: np.ndarray  # (U,) int, whose mean an answer has
     item: np.ndarray | None  # (U,) int
     parameters: ModelParameters
-    grid: np.ndarray
+    grid: np.ndarray  # (G,) worths
+    ease: np.ndarray  # (Q,) what questions add, in standard deviations
 
     def integral(self, p: dict[str, np.ndarray]) -> Integral:
         mean, sd = self.design @ p["facets"], float(np.exp(p["worth_sd"][0]))
         like = self.family.log_likelihood(p, self.grid)
         if self.item is None:
             return over_worths(like, self.grid, mean, self.row, sd)
-        return over_items(like, self.grid, mean, self.row, sd, self.item, float(np.exp(p["item_sd"][0])))
+        item_sd = float(np.exp(p["item_sd"][0]))
+        return over_items(like, self.grid, mean, self.row, sd, self.item, item_sd, item_sd * self.ease)
 
     def objective(self, free: np.ndarray) -> tuple[float, np.ndarray]:
         "The penalised negative log likelihood, and its gradient."
@@ -115,11 +117,19 @@ def _hessian(problem: _Problem, free: np.ndarray, gradient: np.ndarray, step: fl
 
 
 def _needed_grid(problem: _Problem, p: dict[str, np.ndarray]) -> np.ndarray:
-    "Six tenths of the sharpest answer's standard deviation apart, six of the worths' to either side."
+    "Eight tenths of the sharpest answer's standard deviation apart, six of the worths' to either side."
     sds = np.exp([p[name][0] for name in ("worth_sd", "item_sd") if len(p[name])])
     half = np.abs(problem.design @ p["facets"]).max(initial=0) + 6 * np.linalg.norm(sds)
-    step = 0.6 / np.sqrt(1 / sds[0] ** 2 + problem.family.information(p, problem.grid))
+    step = 0.8 / np.sqrt(1 / sds[0] ** 2 + problem.family.information(p, problem.grid))
     return np.linspace(-half, half, 2 * int(np.ceil(half / step)) + 1)
+
+
+def _needed_ease(problem: _Problem, p: dict[str, np.ndarray]) -> np.ndarray:
+    "The same for what a question adds; its answers' worths say what that is, each up to their own deviation."
+    if problem.item is None:
+        return np.zeros(1)
+    known = np.bincount(problem.item).max() * np.exp(2 * (p["item_sd"][0] - p["worth_sd"][0]))
+    return np.linspace(-6, 6, 2 * int(np.ceil(6 * np.sqrt(1 + known) / 0.8)) + 1)
 
 
 def _maximised(problem: _Problem) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -129,7 +139,8 @@ def _maximised(problem: _Problem) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     is_sd = np.concatenate([np.full(b.basis.shape[1], b.name in ("worth_sd", "item_sd")) for b in blocks])
     bounds = [(np.log(SD_FLOOR) if sd else None, None) for sd in is_sd]
     for tolerance in (0.1, 1e-3):
-        problem.grid = _needed_grid(problem, problem.parameters.split(problem.parameters.basis @ start))
+        p = problem.parameters.split(problem.parameters.basis @ start)
+        problem.grid, problem.ease = _needed_grid(problem, p), _needed_ease(problem, p)
         options = {"maxiter": 1000, "maxfun": 2000, "gtol": tolerance, "ftol": 1e-13, "maxcor": 30}
         start = minimize(problem.objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
     held = is_sd & (start <= np.log(SD_FLOOR) + 1e-6)
@@ -239,15 +250,14 @@ def misfits(
 # %% ../../nbs/stats/21_rater_model.ipynb #920b4bd8
 def _fit_checks(fit: RaterFit, gradient: float, smallest: float, alpha: float = 0.01) -> list[RaterCheck]:
     "Of the optimum, and of what the fit predicts."
-    named = {"worth_sd": "answers", "item_sd": "items"}
-    at_floor = [of for name, of in named.items() if (fit.part(name) <= np.log(SD_FLOOR) + 1e-6).any()]
+    alike = bool(fit.part("worth_sd")[0] <= np.log(SD_FLOOR) + 1e-6)  # questions may add nothing to their answers
     m = misfits(fit)
     z = stats.norm.ppf(1 - alpha / 2 / len(m))
     unlike = [f"{rater} ({row['misfit']:.2f})" for rater, row in m.iterrows() if abs(row["misfit"] - 1) > z * row["se"]]
     found = [
         RaterCheck("after", "the gradient vanished", gradient < 1e-3, f"largest {gradient:.1g}"),
         RaterCheck("after", "positive definite information", smallest > 0, f"smallest eigenvalue {smallest:.1g}"),
-        RaterCheck("after", "no variance at its floor", not at_floor, ", ".join(at_floor) or "none"),
+        RaterCheck("after", "answers differ", not alike, f"standard deviation {np.exp(fit.part('worth_sd')[0]):.2g}"),
         RaterCheck("after", "every rater fits (misfit near 1)", not unlike, ", ".join(unlike) or "all do"),
     ]
     if fit.categories is None or fit.steps is None:
@@ -299,7 +309,7 @@ def _problem(
     blocks += family.blocks()
     blocks.append(ParameterBlock("facets", block_diag(*facets) if facets else np.zeros((0, 0)), 0.01))
     blocks += [ParameterBlock("worth_sd", np.eye(1)), ParameterBlock("item_sd", np.eye(0 if item is None else 1))]
-    return _Problem(family, design, row, item, ModelParameters(blocks), np.linspace(-8, 8, 5))
+    return _Problem(family, design, row, item, ModelParameters(blocks), np.linspace(-8, 8, 5), np.zeros(1))
 
 
 def _fitted(problem: _Problem, about: dict[str, Any], before: list[RaterCheck], cluster: np.ndarray | None) -> RaterFit:
