@@ -1,12 +1,17 @@
 """The model of raters against psychotools, RaschPy, and itself from the other end."""
 
-from itertools import combinations
+import json
+from itertools import combinations, product
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from mhbench.stats.conditional_raters import conditional_severities
-from mhbench.stats.rater_model import facet_contrast, fit_duels, fit_raters, rater_quantities
+from mhbench.stats.rater_likelihood import category_log_probs
+from mhbench.stats.rater_model import facet_contrast, fit_duels, fit_raters, label_probabilities, rater_quantities
+
+THEIRS = json.loads((Path(__file__).parent / "fixtures" / "rater_models.json").read_text())
 
 
 def five_raters() -> np.ndarray:
@@ -73,6 +78,49 @@ def test_labels_in_pairs_equal_raschpy():
     assert np.allclose(conditional_severities(np.array(pairs)).severity, numbers(MANY_FACETS), atol=1e-5)
 
 
+def test_psychotools_own_data():
+    "Its items are our raters: 316 people's answers to twelve of them."
+    theirs = THEIRS["psychotools"]
+    x = np.array([[int(c) for c in one] for one in theirs["responses"]])
+    scale = conditional_severities(x)
+    found = [*(scale.severity[1:] - scale.severity[0]), *-scale.psi[0, 2:]]
+    assert np.allclose(found, theirs["rating_scale"], atol=1e-5)
+    assert scale.log_likelihood == pytest.approx(theirs["rating_scale_log_likelihood"], abs=1e-5)
+    credit = conditional_severities(x, by_rater=True)
+    assert np.allclose(-credit.psi[:, 1:].ravel()[1:], theirs["partial_credit"], atol=1e-4)
+    assert np.allclose(np.sqrt(np.diag(credit.covariance))[1:], theirs["partial_credit_se"], atol=1e-4)
+    answer, rater = np.nonzero(x >= 0)
+    fit = fit_raters(x[answer, rater], answer, rater, categories=range(3), spreads=False)
+    severity = rater_quantities(fit).query("quantity == 'severity'")["estimate"]
+    assert np.abs(severity - scale.severity).max() < 0.25 * scale.severity_se.min()
+
+
+def answers_without_luck(n: int = 20_000) -> np.ndarray:  # (n, 6)
+    "Two items by three raters, three categories: every pattern as often as the many-facet model says."
+    severity = np.add.outer([-0.6, 0.1, 0.5], [-0.3, 0.3]).ravel()
+    worth = np.linspace(-8, 8, 161)
+    weight = np.exp(-(worth**2) / 2)
+    chance = np.exp(category_log_probs(worth, severity, np.ones(6), np.tile([0, 0.8, 0.3], (6, 1)), np.arange(3)))
+    patterns = np.array(list(product(range(3), repeat=6)))
+    often = [(weight * np.prod([chance[r, :, k] for r, k in enumerate(one)], axis=0)).sum() for one in patterns]
+    ends = np.rint(np.concatenate([[0], n * np.cumsum(often) / weight.sum()])).astype(int)
+    return np.repeat(patterns, np.diff(ends), axis=0)
+
+
+def test_more_than_two_categories_equal_raschpy():
+    """RaschPy's composite likelihood has neighbouring patterns of two ratings, ours all patterns of an answer. Of a
+    sample they differ by chance; where every pattern is as frequent as the model says, both find what it has.
+    """
+    theirs, x = THEIRS["raschpy"], answers_without_luck()
+    apart = np.add.outer(theirs["raters"], theirs["items"]).ravel()
+    conditional = conditional_severities(x)
+    assert np.allclose(conditional.severity, apart, atol=1e-3)
+    assert -conditional.psi[0, 2] == pytest.approx(np.diff(theirs["thresholds"])[0], abs=1e-3)
+    answer, rater = np.nonzero(x >= 0)
+    fit = fit_raters(x[answer, rater], answer, rater, categories=range(3), spreads=False)
+    assert np.allclose(rater_quantities(fit).query("quantity == 'severity'")["estimate"], apart, atol=1e-3)
+
+
 def test_severities_do_not_hang_on_the_distribution_of_worths():
     "The marginal likelihood assumes normal worths, the conditional one nothing; both have the same severities here."
     x = five_raters()
@@ -83,6 +131,24 @@ def test_severities_do_not_hang_on_the_distribution_of_worths():
     assert np.abs(found["estimate"] - conditional.severity).max() < 0.25 * conditional.severity_se.min()
     width = (found["ci_high"] - found["ci_low"]).to_numpy()
     assert np.allclose(width / (2 * 1.96 * conditional.severity_se), 1, atol=0.05)
+
+
+def test_labels_are_as_probable_as_a_fine_sum_says():
+    "A label is likeliest from one worth to another: the sum over worths a hundredth apart, by hand, for one answer."
+    x = five_raters()
+    answer, rater = np.nonzero(~np.isnan(x))
+    value = x[answer, rater].astype(int)
+    fit = fit_raters(value, answer, rater, categories=range(4), spreads=False)
+    worth = np.arange(-12, 12, 0.01)
+    cuts = np.concatenate([[0], fit.part("cuts")])
+    of_raters = category_log_probs(worth, fit.part("severity"), np.ones(5), np.tile(cuts, (5, 1)), np.arange(4))
+    mean_rater = category_log_probs(worth, np.zeros(1), np.ones(1), cuts[None], np.arange(4))[0].argmax(1)
+    for one in (0, 7, 101):
+        log_weight = -0.5 * (worth / np.exp(fit.part("worth_sd"))) ** 2
+        log_weight += sum(of_raters[r, :, k] for r, k in zip(rater[answer == one], value[answer == one]))
+        weight = np.exp(log_weight - log_weight.max())
+        by_hand = np.bincount(mean_rater, weight, 4) / weight.sum()
+        assert label_probabilities(fit).loc[one].to_numpy() == pytest.approx(by_hand, abs=0.005)
 
 
 def test_a_duel_seen_in_the_other_order_is_the_same_duel():
@@ -119,3 +185,25 @@ def test_a_careless_rater_is_found():
     fit = fit_raters(x[answer, rater].astype(int), answer, rater, categories=range(4), spreads=False)
     failed = {c.check: c.found for c in fit.checks if not c.passed}
     assert "2 (" in failed["every rater fits (misfit near 1)"]
+
+
+def test_who_is_asked_again_says_little_more():
+    """Raters have a view of each answer (a variance of 36) and change with each day (16). Hand-derived: a mean of 60
+    answers asked three times over has the variance (36 + 16 / 3) / 60 = .83 of the (36 + 16) / 60 of one; counted as
+    if every rating was anew it would have a third.
+    """
+    rng = np.random.default_rng(4)
+    view = 60 + 15 * rng.normal(size=(60, 1)) - np.array([5.0, 0, -5]) + 6 * rng.normal(size=(60, 3))
+    days = view + 4 * rng.normal(size=(3, 60, 3))
+    rater, answer = np.tile(np.arange(3), 60), np.repeat(np.arange(60), 3)
+
+    def width(n_days: int, clusters: bool) -> float:
+        who, what = np.tile(rater, n_days), np.tile(answer, n_days)
+        fit = fit_raters(days[:n_days].ravel(), what, who, spreads=False, clusters=what if clusters else None)
+        found = rater_quantities(fit).query("quantity == 'points below'")
+        return float((found["ci_high"] - found["ci_low"]).mean())
+
+    once = width(1, False)
+    assert width(1, True) == pytest.approx(once, rel=0.1)
+    assert width(3, True) == pytest.approx(once * np.sqrt((36 + 16 / 3) / (36 + 16)), rel=0.1)
+    assert width(3, False) < 0.7 * once

@@ -1,5 +1,7 @@
 """Severities of raters, and models free of them."""
 
+from functools import partial
+
 import numpy as np
 
 from mhbench.stats.rater_likelihood import category_log_probs
@@ -74,6 +76,39 @@ def slider_severity(sample, seed):
     return found[(found["quantity"] == "points below") & (found["rater"] == one)].iloc[0]
 
 
+def draw_repeats(rng, *, raters: int, questions: int, annotations: int, own: float, options: int = 5):
+    "Annotations of all options of a question, several by one rater, who has a view of a question and of an option."
+    severity, spread = raters_drawn(rng, raters, 0.5)
+    keen = rng.permutation(np.linspace(1, 6, raters))
+    rater = rng.choice(raters, annotations, p=keen / keen.sum())
+    question = np.concatenate([np.arange(questions), rng.integers(questions, size=annotations - questions)])
+    noise = np.exp(rng.normal(-0.9, 0.2, raters))
+
+    def worths(size):
+        return np.where(rng.random(size) < 0.6, rng.normal(-0.9, 0.5, size), rng.normal(1.35, 0.5, size))
+
+    def points(r, t, view):
+        return np.clip(50 + 24 * (spread[r] * t - severity[r] + view + noise[r] * rng.normal(size=t.shape)), 0, 100)
+
+    view = own * rng.normal(size=(raters, questions, options)) + own / 2 * rng.normal(size=(raters, questions, 1))
+    y = points(rater[:, None], worths((questions, options))[question], view[rater, question])
+    population = worths(20_000)
+    views = own * np.sqrt(1.25) * rng.normal(size=(raters, 20_000))
+    mean = np.array([points(r, population, views[r]).mean() for r in range(raters)])
+    one = rng.integers(raters)
+    return (y, question, rater), one, mean.mean() - mean[one]
+
+
+def severity_of_repeats(sample, seed, clusters=True):
+    (y, question, rater), one, _ = sample
+    options = y.shape[1]
+    of = np.repeat(question, options)
+    answer = of * options + np.tile(np.arange(options), len(question))
+    fit = fit_raters(y.ravel(), answer, np.repeat(rater, options), clusters=of if clusters else None)
+    found = rater_quantities(fit)
+    return found[(found["quantity"] == "points below") & (found["rater"] == one)].iloc[0]
+
+
 def draw_duels(rng, *, raters: int, items: int, models: int, each: int):
     "Each item's answers meet in all pairs; worths are of answers, places are drawn, raters lean and tie as they do."
     severity, spread = raters_drawn(rng, raters, 0.4)
@@ -142,6 +177,10 @@ SLIDERS = settings(
     *((4, 60, 2, "normal"), (4, 60, 4, "two kinds"), (8, 100, 2, "normal"), (8, 300, 2, "two kinds")),
     *((10, 60, 10, "normal"), (30, 300, 2, "normal")),
 )
+REPEATS = settings(
+    "raters questions annotations own",
+    *((4, 20, 80, 0.5), (6, 20, 300, 0.5), (8, 60, 600, 0.0), (8, 60, 600, 0.5)),
+)
 DUELS = settings("raters items models each", (4, 40, 3, 1), (4, 100, 2, 2), (8, 60, 4, 1), (10, 30, 5, 2))
 MODELS = settings(
     "raters items models each categories", (4, 15, 4, 2, 5), (4, 60, 2, 2, 2), (6, 30, 5, 2, 5), (8, 60, 3, 3, 7)
@@ -166,6 +205,17 @@ KINDS = [
         truth=unknown,
         truth_of=lambda sample: sample[2],
         interval=slider_severity,
+    ),
+    Kind(
+        name="rater_severity_repeats",
+        about="Points below the mean rater where raters annotate questions again; questions are a sample.",
+        stages="preferences",
+        settings=REPEATS,
+        draw=draw_repeats,
+        truth=unknown,
+        truth_of=lambda sample: sample[2],
+        interval=severity_of_repeats,
+        methods={"repeats as independent": partial(severity_of_repeats, clusters=False)},
     ),
     Kind(
         name="rater_lean",

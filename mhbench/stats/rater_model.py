@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from scipy import stats
+from scipy.interpolate import CubicSpline
 from scipy.linalg import block_diag
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
@@ -173,6 +174,7 @@ class RaterFit(NamedTuple):
     ratings: pd.DataFrame  # rater, answer (int), value, expected, variance: of each rating, by all others of its answer
     level: np.ndarray  # (D, F) facets of the answers' means
     n_clusters: int  # items, or answers where each has its own
+    cluster: np.ndarray | None  # (U,) of answers, where the covariance is the sandwich of these
     centre: float  # points at 0; 0 for categories
     unit: float  # points in one unit of the parameters; 1 for categories
     steps: np.ndarray | None  # (K,) of the categories
@@ -336,6 +338,7 @@ def _fitted(problem: _Problem, about: dict[str, Any], before: list[RaterCheck], 
         weight=i.weight,
         ratings=_predicted(problem, p, i.weight),
         level=problem.design[problem.row],
+        cluster=cluster,
     )
     after = _fit_checks(fit, largest, smallest)
     if not all(c.passed for c in after):
@@ -371,6 +374,7 @@ def fit_raters(
     categories: Sequence[Hashable] | None = None,  # in order; None: a slider
     facets: Mapping[str, Any] | None = None,  # (N,) each, of the answer: its model, ...
     items: Any | None = None,  # (N,) the question of each answer; None: none is shared
+    clusters: Any | None = None,  # (N,) what answers lie in that are not rated apart: intervals count these
     by_rater: bool = False,  # readiness of each rater for the categories between the ends
     spreads: bool | None = None,  # of each rater; None: where three raters gave 60 steps of a scale, or 20 points
 ) -> RaterFit:
@@ -388,9 +392,13 @@ def fit_raters(
     means, row = np.unique(np.column_stack([np.zeros(answer.max() + 1, int), *of_answer]), axis=0, return_inverse=True)
     sizes = [len(levels) for _, levels in coded.values()]
     design = np.hstack([np.zeros((len(means), 0)), *(np.eye(size)[means[:, j + 1]] for j, size in enumerate(sizes))])
+    if items is not None and clusters is not None:
+        refuse("fit_raters: items or clusters must be given; got both; items are clusters, and drawn besides")
     item = None if items is None else _of_answers(_codes(items, n, "items")[0], answer, "items")
+    cluster = None if clusters is None else _of_answers(_codes(clusters, n, "clusters")[0], answer, "clusters")
+    groups = cluster if item is None else item
     about: dict[str, Any] = {"raters": rater_names, "facets": {name: levels for name, (_, levels) in coded.items()}}
-    about |= {"answers": answer_names, "n_clusters": len(answer_names) if item is None else int(item.max()) + 1}
+    about |= {"answers": answer_names, "n_clusters": len(answer_names) if groups is None else int(groups.max()) + 1}
     before = design_checks(list(values), answer.tolist(), list(raters), categories)
     family: Categories | SliderPoints
     if categories is None:
@@ -402,7 +410,7 @@ def fit_raters(
         family = Categories(_coded_values(values, categories), answer, rater, steps, by_rater)
         about |= {"categories": list(categories), "centre": 0.0, "unit": 1.0, "steps": steps}
     problem = _problem(family, design, row.reshape(-1), item, [zero_sum(size) for size in sizes], spreads)
-    return _fitted(problem, about, before, None)
+    return _fitted(problem, about, before, cluster)
 
 # %% ../../nbs/stats/21_rater_model.ipynb #a84affe2
 DUEL = ["second", "tie", "first"]  # outcomes of a duel: who won, by place
@@ -499,7 +507,10 @@ def rater_quantities(
     chosen = np.isin(np.arange(n), [k for k, r in enumerate(fit.raters) if reference is None or r in set(reference)])
     against = np.eye(n) - chosen / max(chosen.sum(), 1)
     counts = np.bincount(fit.ratings["rater"], minlength=n)
-    df = np.minimum(counts - 2, fit.n_clusters - 1) if fit.is_duel else counts - 2  # duels: the sandwich is of items
+    df = counts - 2
+    if fit.cluster is not None:  # of a rater's own clusters
+        met = fit.ratings.assign(cluster=fit.cluster[fit.ratings["answer"]]).groupby("rater")["cluster"].nunique()
+        df = np.minimum(df, met.reindex(range(n), fill_value=0).to_numpy() - 1)
     t = stats.t.ppf(0.5 + level / 2, np.maximum(df, 1)) / stats.norm.ppf(0.5 + level / 2)
     means = np.unique(np.vstack([fit.level, -fit.level]) if fit.is_duel else fit.level, axis=0)
 
@@ -587,7 +598,10 @@ def label_probabilities(
     if fit.categories is None or fit.steps is None:
         refuse("label_probabilities: ratings must be of categories; these are points of a slider")
     p = _mean_rater(fit.parameters.split(fit.values), len(fit.raters))
-    likeliest = category_table(p, fit.grid, fit.steps)[0].argmax(1)
-    chances = fit.weight @ np.eye(len(fit.categories))[likeliest]
+    between = np.linspace(fit.grid[0], fit.grid[-1], 40 * (len(fit.grid) - 1) + 1)  # a label begins between two worths
+    likeliest = category_table(p, between, fit.steps)[0].argmax(1)
+    curves = CubicSpline(fit.grid, np.eye(len(fit.grid)))(between)
+    chances = np.maximum(fit.weight @ (curves.T @ np.eye(len(fit.categories))[likeliest]), 0.0)
+    chances /= chances.sum(1, keepdims=True)
     names = pd.Index(fit.answers, name="answer", tupleize_cols=False)
     return pd.DataFrame(chances, index=names, columns=fit.categories)

@@ -89,7 +89,8 @@ def rater_table(
 def slider_raters(
     arrays: AnnotationArrays,
 ) -> RaterFit:
-    """The model of raters of the sliders; an answer is an option of a question.
+    """The model of raters of the sliders; an answer is an option of a question. Intervals count questions: a rater's
+    options of a question, and annotations of it again, are not independent.
 
     Raises: ValueError for sliders that all stand at one place.
     """
@@ -98,7 +99,8 @@ def slider_raters(
     option = np.tile(np.array(letters(k)), n)
     rated = ~np.isnan(arrays.scores.ravel())
     answer = np.char.add(np.char.add(question, " "), option)
-    return fit_raters(arrays.scores.ravel()[rated], answer[rated], np.repeat(arrays.raters.astype(str), k)[rated])
+    who = np.repeat(arrays.raters.astype(str), k)[rated]
+    return fit_raters(arrays.scores.ravel()[rated], answer[rated], who, clusters=question[rated])
 
 # %% ../../../nbs/studies/mentat/10_preferences.ipynb #754f1e20
 def wording_table(arrays: AnnotationArrays, *, n: int, seed: int) -> pd.DataFrame:  # one row a pair of wordings
