@@ -21,7 +21,7 @@ from .client import ask
 from .notes import say
 from .plan import Recorder
 from .reply import Malformed, read_reply, words
-from .request import Answer, Endpoint, Model, Request, Wire, wire
+from .request import PATHS, Answer, Endpoint, Model, Request, Wire, wire
 from .secrets import Secrets, plain
 from .terms import Terms, known_terms
 from .transport import api_key, headers_of, proxy_for
@@ -184,9 +184,11 @@ def submit(
     if there is None:
         with open(Path(folder) / part["file"], "rb") as f:
             part["file_id"] = client.files.create(file=f, purpose="batch").id
-        path = "/v1/chat/completions" if model.api == "chat" else "/v1/completions"
         there = client.batches.create(
-            input_file_id=part["file_id"], endpoint=path, completion_window="24h", metadata={"mhbench": part["sha256"]}
+            input_file_id=part["file_id"],
+            endpoint=f"/v1{PATHS[model.api]}",
+            completion_window="24h",
+            metadata={"mhbench": part["sha256"]},
         )
     part.update(batch_id=there.id, file_id=there.input_file_id, status=there.status)
 
@@ -246,7 +248,7 @@ def read_line(
         return unusable(answer.error)  # not the JSON asked for: the ordinary path asks, and repairs
     if answer.thought and answer.status == "truncated" and not answer.text:
         return unusable("a thought that was cut")  # the ordinary path gives it room
-    usd = cost(model, answer.prompt_tokens, answer.completion_tokens)
+    usd = cost(model, *answer.tokens[:2], *answer.tokens[3:])
     answer.cost_usd = None if usd is None else (1 - discount) * usd
     answer.attempts, answer.request_key = 1, key
     return answer
@@ -334,6 +336,12 @@ def ask_batch(
     if Recorder.active:
         yield from Recorder.active[-1].ask(requests, model, endpoint, cache=cache or cache_path(), study=study)
         return
+    if model.api == "messages":
+        refuse(
+            "ask_batch: delivery must be live for a model of api messages; got batch: Anthropic's batches bear no mark"
+            " by which another process would know them",
+            place=model.name,
+        )
     cache = cache if isinstance(cache, Cache) else Cache(cache or cache_path())
     requests, folder = list(requests), Path(folder or batch_folder(model, endpoint, cache))
     terms = known_terms(cache, endpoint, model)

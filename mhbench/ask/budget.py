@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from .queue import Job
-from .request import Model, Request, limit_of
+from .request import Model, Request, Tokens, limit_of
 from .terms import Terms
 from ..errors import refuse
 
@@ -28,11 +28,16 @@ def cost(
     model: Model,
     prompt_tokens: int,
     completion_tokens: int,
+    cached: int = 0,  # of the prompt's tokens, those read from the provider's cache
+    written: int = 0,  # and those written to it
 ) -> float | None:  # USD; None where the price is unknown
-    "What tokens cost by the model's price table."
-    if not model.price:
+    "What tokens cost by the model's price table; what has no price of its own costs what a prompt does."
+    price = model.price
+    if not price:
         return None
-    return (prompt_tokens * model.price["prompt"] + completion_tokens * model.price["completion"]) / 1e6
+    prompt = (prompt_tokens - cached - written) * price["prompt"]
+    prompt += cached * price.get("cached", price["prompt"]) + written * price.get("cache_write", price["prompt"])
+    return (prompt + completion_tokens * price["completion"]) / 1e6
 
 # %% ../../nbs/ask/17_budget.ipynb #81dc72b2
 class Budget:
@@ -114,7 +119,11 @@ class Purse:
         Raises: BudgetReached where nothing is in flight that could cost less than was set aside for it.
         """
         prompt, most = math.ceil(estimate_tokens(job.body) * self.ratio), job.wire.most
-        job.held = (cost(self.model, prompt, most or 0), prompt + (most or 0))
+        price = self.model.price
+        written = (
+            prompt if price.get("cache_write", 0.0) > price.get("prompt", 0.0) else 0
+        )  # the dearest that it can be
+        job.held = (cost(self.model, prompt, most or 0, written=written), prompt + (most or 0))
         if self.budget is None:
             return True
         if most is None:
@@ -138,16 +147,17 @@ class Purse:
         if self.budget is not None:
             self.budget.free(*job.held)
 
-    def spend(self, job: Job, prompt: int, completion: int, thinking: int = 0):
+    def spend(self, job: Job, tokens: Tokens):
         "Count what a reply says that it cost."
-        job.spent = [a + b for a, b in zip(job.spent, (prompt, completion, thinking))]
-        self.ratio = max(self.ratio, prompt / estimate_tokens(job.body))
-        self._charge(prompt, completion)
+        job.spent = Tokens(*(a + b for a, b in zip(job.spent, tokens)))
+        self.ratio = max(self.ratio, tokens.prompt / estimate_tokens(job.body))
+        self._charge(tokens)
 
     def suppose(self, job: Job):
         "Count a reply that does not say what it cost: its prompt, as estimated."
-        self._charge(estimate_tokens(job.body), 0)
+        self._charge(Tokens(estimate_tokens(job.body)))
 
-    def _charge(self, prompt: int, completion: int):
+    def _charge(self, tokens: Tokens):
         if self.budget is not None:
-            self.budget.spend(cost(self.model, prompt, completion), prompt + completion)
+            usd = cost(self.model, tokens.prompt, tokens.completion, tokens.cached, tokens.written)
+            self.budget.spend(usd, tokens.prompt + tokens.completion)

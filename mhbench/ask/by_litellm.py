@@ -96,6 +96,9 @@ class LiteLLM(Transport):
             await self.session.close_litellm_async_clients()
 
 # %% ../../nbs/ask/19_by_litellm.ipynb #21a82335
-def transport_to(endpoint: Endpoint) -> Transport:
+def transport_to(
+    endpoint: Endpoint,
+    api: str = "chat",  # of the model
+) -> Transport:
     "The connection that an endpoint is asked over."
-    return LiteLLM(endpoint) if endpoint.through == "litellm" else Transport(endpoint)
+    return LiteLLM(endpoint) if endpoint.through == "litellm" else Transport(endpoint, api)

@@ -5,13 +5,12 @@
 # %% ../../nbs/ask/20_learning.ipynb #a717a037
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
 from .notes import say
 from .queue import Job
-from .request import LETTER, Answer, Endpoint, Model, Request, Wire, wire
+from .request import Answer, Endpoint, Model, Request, Wire, only_a_letter, wire
 from .terms import Refusal, Terms, changes_of_terms, keep_terms, known_terms, learn
 
 # %% auto #0
@@ -77,11 +76,11 @@ class Learner:
         if job.request.echo or answer.status not in ("ok", "truncated"):
             return None
         text = (answer.text or "").strip()
-        letter_only = bool(job.request.letters) and (job.wire.most or math.inf) <= LETTER
+        letter_only = bool(job.request.letters) and only_a_letter(job.wire.most, self.model)
         if answer.thought and (letter_only or (answer.status == "truncated" and not text)):
             thinks = not self.model.thinking or self.terms.thinks
             return replace(self.terms, thinks=thinks), "it began with a thought"
-        if letter_only and not answer.listed and text and b'"logprobs"' in job.wire.body:
+        if letter_only and not answer.listed and text and b'logprobs"' in job.wire.body:
             return replace(self.terms, top_logprobs=0), "the reply has none"
         return None
 

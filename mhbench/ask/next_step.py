@@ -13,7 +13,7 @@ from .budget import Purse, cost
 from .learning import Learner
 from .ledger import Asking
 from .queue import Job
-from .request import Answer
+from .request import Answer, Tokens
 from .retry import Failed, Limiter, Patience, pause
 from .secrets import Secrets
 
@@ -54,7 +54,7 @@ class NextSteps:
     def _answered(self, job: Job, answer: Answer) -> NextStep:
         self.patience.answered()
         self.learner.takes(job)
-        self._spend(job, answer.prompt_tokens, answer.completion_tokens, answer.thinking_tokens)
+        self._spend(job, answer.tokens)
         if not self.ending and (found := self.learner.from_answer(job, answer)):
             terms, why = found
             if terms != self.learner.terms:
@@ -72,7 +72,7 @@ class NextSteps:
 
     def _failed(self, job: Job, failed: Failed) -> NextStep:
         if failed.billed and any(failed.tokens):
-            self._spend(job, *failed.tokens)
+            self._spend(job, Tokens(*failed.tokens))
         elif failed.billed:
             self.purse.suppose(job)
         job.error = self.secrets().clean_line(failed.words)
@@ -104,11 +104,11 @@ class NextSteps:
     def end(self, job: Job, answer: Answer, final: bool = False) -> NextStep:
         "An answer with what it took."
         answer.attempts, answer.changed = job.tries, list(job.wire.changed)
-        answer.prompt_tokens, answer.completion_tokens, answer.thinking_tokens = job.spent
-        answer.cost_usd = cost(self.asking.model, *job.spent[:2])
+        answer.tokens = job.spent
+        answer.cost_usd = cost(self.asking.model, *job.spent[:2], *job.spent[3:])
         answer.error = answer.error and self.secrets().clean_line(answer.error)
         return NextStep(answer, final)
 
-    def _spend(self, job: Job, prompt: int, completion: int, thinking: int = 0):
-        self.purse.spend(job, prompt, completion, thinking)
-        self.limiter.correct(job.held[1] - prompt - completion if prompt else 0)
+    def _spend(self, job: Job, tokens: Tokens):
+        self.purse.spend(job, tokens)
+        self.limiter.correct(job.held[1] - tokens.prompt - tokens.completion if tokens.prompt else 0)

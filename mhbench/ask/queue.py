@@ -12,7 +12,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from .request import Request, Wire, canonical_json
+from .request import Request, Tokens, Wire, canonical_json
 from .terms import Terms
 
 # %% auto #0
@@ -40,7 +40,7 @@ class Job:
     since: float | None = None  # when it was first put off
     replica: int = 0  # where it was last sent
     held: tuple[float | None, int] = (0.0, 0)  # dollars and tokens set aside for it
-    spent: list[int] = field(default_factory=lambda: [0, 0, 0])  # tokens: prompt, completion, thought
+    spent: Tokens = Tokens()
     repaired: bool = False  # it has been asked once more for JSON
     error: str | None = None  # the last one
     lesson: list[str] | None = None  # what its refusals would teach, if they last
@@ -63,8 +63,9 @@ class Job:
         "Ask it once more, for the JSON that did not come."
         body = json.loads(self.wire.body)
         ask = _AGAIN.get(self.request.language, _AGAIN["en"]).replace("{wrong}", wrong)
-        if "messages" in body:
-            body["messages"] += [{"role": "assistant", "content": text}, {"role": "user", "content": ask}]
+        turns = body.get("messages", body.get("input"))
+        if turns is not None:
+            turns += [{"role": "assistant", "content": text}, {"role": "user", "content": ask}]
         else:
             body["prompt"] += f" {text.strip()}\n\n{ask}\n"
         self.body, self.repaired, self.error = canonical_json(body), True, wrong

@@ -34,7 +34,7 @@ class Flight:
     ):
         endpoint = asking.endpoint
         self.asking, self.settle, self.halt = asking, settle, halt
-        self.transport = transport_to(endpoint)
+        self.transport = transport_to(endpoint, asking.model.api)
         self.limiter = Limiter(endpoint.concurrency, endpoint.rpm, endpoint.tpm, endpoint.pause_s)
         self.replicas = Replicas(endpoint.base_urls or [""])
         self.tasks: set[asyncio.Task] = set()

@@ -14,12 +14,13 @@ import zlib
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from .interfaces import INTERFACES
 from .queue import Job
 from .reply import Malformed, complaint_in, read_reply
-from .request import Answer, Endpoint, Model
+from .request import Answer, Endpoint, Model, asked_of
 from .retry import Failed, retry_after, verdict
 from .secrets import Secrets, plain
-from .terms import Refusal
+from .terms import LIMITS, Refusal
 from ..errors import refuse
 
 # %% auto #0
@@ -75,11 +76,16 @@ def api_key(endpoint: Endpoint) -> str | None:
 
 def headers_of(
     endpoint: Endpoint,
+    api: str = "chat",  # of the model: Anthropic's takes the key in a header of its own, and a version
 ) -> tuple[dict[str, str], Secrets]:  # the headers, and what of them may appear nowhere
     "The headers of an endpoint's requests."
     hidden = {h: _from_environment(v, f"the header {h} of", endpoint) for h, v in endpoint.headers_env.items()}
-    headers = {"Content-Type": "application/json", **endpoint.headers, **hidden}
-    if key := api_key(endpoint):
+    version = {"anthropic-version": "2023-06-01"} if api == "messages" else {}
+    headers = {"Content-Type": "application/json", **version, **endpoint.headers, **hidden}
+    key = api_key(endpoint)
+    if key and api == "messages":
+        headers["x-api-key"] = key
+    elif key:
         headers["Authorization"] = f"Bearer {key}"
     return headers, Secrets(key, *hidden.values())
 
@@ -144,8 +150,8 @@ class Transport:
     session: Any  # an aiohttp.ClientSession; None before `connect`
     no_key = "no key was sent: name its variable in api_key_env"  # said of a refusal where the entry names none
 
-    def __init__(self, endpoint: Endpoint):
-        self.endpoint, self.secrets = endpoint, Secrets()
+    def __init__(self, endpoint: Endpoint, api: str = "chat"):
+        self.endpoint, self.api, self.secrets = endpoint, api, Secrets()
         self.session = None
         self._proxies: dict[str, str | None] = {}
         self._offered: Any = None
@@ -156,7 +162,7 @@ class Transport:
 
         if self.endpoint.server is not None:
             self.endpoint.server.see_to()
-        headers, self.secrets = headers_of(self.endpoint)
+        headers, self.secrets = headers_of(self.endpoint, self.api)
         most = self.endpoint.timeout_s
         self.session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
@@ -212,8 +218,12 @@ class Transport:
         words = await self._in_words(reply, said.words, base, model.served)
         refusal = None
         if kind == "refused":
-            own = said.words if said.of_api else ""
-            refusal = Refusal.of(reply.status, own, json.loads(job.wire.body), said.param)
+            own, param = said.words if said.of_api else "", said.param
+            asked = asked_of(job.request, model, self.endpoint, job.terms)
+            if model.api in INTERFACES:
+                own, param = INTERFACES[model.api].in_chat_words(own, param)
+                asked = {k: v for k, v in asked.items() if k not in LIMITS}  # they have no other name there
+            refusal = Refusal.of(reply.status, own, asked, param)
             if refusal.passes and reply.status not in (401, 403, 404):
                 kind = "again"
         return Failed(kind, words, retry_after(reply.headers), reply.status, refusal)

@@ -42,7 +42,8 @@ FAULTS = {  # fault: whether the client tries again, and may try for long (wait)
 
 
 def question_of(body: dict) -> str:
-    return body["messages"][-1]["content"] if "messages" in body else body["prompt"]
+    turns = body.get("messages", body.get("input"))
+    return turns[-1]["content"] if turns else body["prompt"]
 
 
 def answer_to(question: str) -> str:
@@ -78,6 +79,7 @@ class FaultServer:
         self.schedule = {q: list(f) for q, f in (schedule or {}).items()}
         self.every, self.delay, self.models = every, delay, []
         self.asked, self.answered, self.headers, self.in_flight, self.most = [], [], [], 0, 0
+        self.paths = []
 
     def __enter__(self):
         self.loop = asyncio.new_event_loop()
@@ -115,6 +117,7 @@ class FaultServer:
                 body = json.loads(await reader.readexactly(int(headers.get("content-length", 0))))
                 self.asked.append(body)
                 self.headers.append(headers)
+                self.paths.append(head[0].split()[1])
                 self.in_flight += 1
                 self.most = max(self.most, self.in_flight)
                 try:
