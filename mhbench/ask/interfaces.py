@@ -120,7 +120,8 @@ def chat_of_response(
         elif item.get("type") == "message":
             parts += item.get("content") or []
     texts = _texts(parts, "output_text")
-    message = {"content": "".join(texts) if texts else None, "reasoning": "\n\n".join(filter(None, thoughts)) or None}
+    message: dict[str, Any] = {"content": "".join(texts) if texts else None}
+    message["reasoning"] = "\n\n".join(filter(None, thoughts)) or None
     message["refusal"] = " ".join(p.get("refusal") or "refused" for p in parts if p.get("type") == "refusal") or None
     message["thought"] = any(item.get("type") == "reasoning" for item in items)
     why = (reply.get("incomplete_details") or {}).get("reason")
@@ -189,7 +190,7 @@ def chat_of_message(
         "thought": any("thinking" in str(block.get("type")) for block in blocks),
     }
     prompt = usage["input_tokens"] + read + written if "input_tokens" in usage else None
-    choice = {"message": message, "finish_reason": _STOPPED.get(stop, stop)}
+    choice = {"message": message, "finish_reason": _STOPPED.get(str(stop), stop)}
     return {**reply, "choices": [choice], "usage": _counted(usage, prompt, details)}
 
 # %% ../../nbs/ask/31_interfaces.ipynb #0266a712
