@@ -70,7 +70,13 @@ def listed(token, others):
 
 def message(text="B", *, blocks=None, stop="end_turn", details=None, usage=None):
     content = [{"type": "text", "text": text, "citations": None}] if blocks is None else blocks
-    counted = {"input_tokens": 100, "output_tokens": 20, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
+    counted = {
+        "input_tokens": 100,
+        "output_tokens": 20,
+        "service_tier": "standard",
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": 0,
+    }
     said = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-sonnet-4-5", "content": content}
     return said | {
         "stop_reason": stop,
@@ -139,6 +145,7 @@ def claude(said, refuses=()):
     return FaultServer(every=lambda n, body: reply)
 
 
+SERVED = {"responses": "default", "messages": "standard"}
 STANDS_IN = {"responses": openai, "messages": claude}
 SHAPES = {  # what is said, and what of the answer it makes
     "responses": [
@@ -186,6 +193,7 @@ def test_each_form_of_an_answer_is_read(api, said, made):
         [answer] = asked([Request("id", turns(), {"max_tokens": 64})], server, model(api))
     assert {name: getattr(answer, name) for name in made} == made
     assert server.paths == [f"/v1/{api}"]
+    assert (answer.served["model"], answer.served["tier"]) == (said["model"], SERVED[api])
 
 
 @pytest.mark.parametrize("api", ["responses", "messages"])

@@ -87,6 +87,7 @@ def _counted(usage: Any, prompt: Any, details: dict[str, Any]) -> dict[str, Any]
     "The tokens of a reply, as a chat's reply counts them."
     thought = usage.get("output_tokens_details") or {}
     return {
+        **usage,
         "prompt_tokens": prompt,
         "completion_tokens": usage.get("output_tokens"),
         "completion_tokens_details": {

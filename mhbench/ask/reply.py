@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
-from .request import LETTER, Answer, Model, Request, limit_of
+from .interfaces import INTERFACES
+from .request import Answer, Model, Request, Tokens, limit_of, only_a_letter
 from .secrets import plain
 
 # %% auto #0
@@ -196,7 +197,7 @@ def _count(usage: dict[str, Any], name: str) -> int:
 
 def read_usage(
     reply: dict[str, Any],
-) -> tuple[int, int, int]:  # prompt tokens, completion tokens with the thought's, the thought's
+) -> Tokens:
     """What a reply cost. Services that count a thought's tokens apart (in the total alone) are brought into line.
 
     Raises: Malformed where a count is no count.
@@ -207,7 +208,12 @@ def read_usage(
     prompt, completion, total = (_count(usage, f"{k}_tokens") for k in ("prompt", "completion", "total"))
     details = usage.get("completion_tokens_details")
     thought = _count(details, "reasoning_tokens") if isinstance(details, dict) else 0
-    return prompt, max(completion, total - prompt if total and prompt else 0), thought
+    kept = usage.get("prompt_tokens_details")
+    kept = kept if isinstance(kept, dict) else {}
+    cached = min(_count(kept, "cached_tokens"), prompt)
+    written = min(_count(kept, "cache_write_tokens"), prompt - cached)
+    completion = max(completion, total - prompt if total and prompt else 0)
+    return Tokens(prompt, completion, thought, cached, written)
 
 
 def _loaded(raw: bytes) -> dict[str, Any]:
@@ -265,8 +271,10 @@ def read_reply(
 
     Raises: Malformed, with what is wrong with it; nothing else, whatever the bytes.
     """
-    reply, tokens = _loaded(raw), (0, 0, 0)
+    reply, tokens = _loaded(raw), Tokens()
     try:
+        if model.api in INTERFACES and not request.echo:
+            reply = INTERFACES[model.api].says(reply)
         tokens = read_usage(reply)
         answer = _echo(reply, request, tokens) if request.echo else _answer(reply, request, model, limit, tokens)
         answer.served = served_by(reply)
@@ -330,9 +338,9 @@ def _thought_apart(message: dict[str, Any]) -> tuple[str | None, Any]:
 # %% ../../nbs/ask/14_reply.ipynb #d94d746f
 def _message(choice: dict[str, Any], model: Model) -> dict[str, Any]:
     "What the model wrote, in the form of a chat message."
-    message = choice.get("message") if model.api == "chat" else {"content": choice.get("text")}
+    message = {"content": choice.get("text")} if model.api == "completions" else choice.get("message")
     if not isinstance(message, dict):
-        raise Malformed(f"no {'message' if model.api == 'chat' else 'text'} in the choice")
+        raise Malformed(f"no {'text' if model.api == 'completions' else 'message'} in the choice")
     if not isinstance(choice.get("finish_reason"), (str, type(None))):
         raise Malformed(f"finish_reason {choice['finish_reason']!r:.40}")
     return message
@@ -341,9 +349,7 @@ def _message(choice: dict[str, Any], model: Model) -> dict[str, Any]:
 _ENDED = ("stop", "length", "content_filter")  # the model wrote nothing, or nothing that is shown: an empty answer
 
 
-def _answer(
-    reply: dict[str, Any], request: Request, model: Model, limit: int | None, tokens: tuple[int, int, int]
-) -> Answer:
+def _answer(reply: dict[str, Any], request: Request, model: Model, limit: int | None, tokens: Tokens) -> Answer:
     "The answer in a reply."
     choice = _choice(reply)
     message, finish = _message(choice, model), choice.get("finish_reason")
@@ -359,17 +365,15 @@ def _answer(
         text=_unicode(text or "", "content"),
         reasoning=_unicode(reasoning, "reasoning"),
         finish_reason=_unicode(finish, "finish_reason"),
-        prompt_tokens=tokens[0],
-        completion_tokens=tokens[1],
-        thinking_tokens=tokens[2],
-        thought=bool(reasoning or opened or tokens[2]),
+        thought=bool(reasoning or opened or tokens.thought or message.get("thought")),
     )
+    answer.tokens = tokens
     top = first_top(choice) if request.letters else None
     answer.listed = top is not None
     if top and request.letters and not answer.thought and (found := letter_logprobs(top, request.letters)):
         answer.letter_logprobs, answer.bounded = found
     most = limit_of(request, model)[1] if limit is None else limit
-    enough = most is not None and most <= LETTER and (text or "").strip() != "" and not opened
+    enough = only_a_letter(most, model) and (text or "").strip() != "" and not opened
     letter = bool(request.letters) and (enough or answer.letter_logprobs is not None)
     return _with_status(answer, _joined(refusal, "refusal"), request, letter)
 
@@ -377,14 +381,14 @@ def _answer(
 _DEAF = "the reply gives no log-probabilities of the prompt's tokens; set the endpoint's prompt_logprobs to none"
 
 
-def _echo(reply: dict[str, Any], request: Request, tokens: tuple[int, int, int]) -> Answer:
+def _echo(reply: dict[str, Any], request: Request, tokens: Tokens) -> Answer:
     "The prompt's log-probabilities as an answer; the text, which the caller has, is not kept."
     finish = _choice(reply).get("finish_reason")
     found = prompt_logprobs(reply, request.sampling.get("max_tokens", 1))
     if found is not None and not all(-math.inf < x <= 0 for x in found):
         raise Malformed("a log-probability that is no number")
     answer = Answer(request.id, text="", finish_reason=finish if isinstance(finish, str) else None)
-    answer.prompt_tokens, answer.completion_tokens, _ = tokens
+    answer.tokens = tokens
     answer.prompt_logprobs = found
     if found is None:
         answer.status, answer.error = "error", _DEAF

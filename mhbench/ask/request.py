@@ -15,13 +15,15 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
+from .interfaces import INTERFACES
 from .secrets import secret_header, url_fault
 from .terms import LIMITS, Terms, entries_of
 from ..errors import refuse
 
 # %% auto #0
-__all__ = ['SPEED', 'COMPLETION_TEMPLATE', 'LETTER', 'TEXT_ROOM', 'Entry', 'Server', 'Endpoint', 'Model', 'parameter_count',
-           'Request', 'Answer', 'completion_prompt', 'Wire', 'canonical_json', 'limit_of', 'body_of', 'changes', 'wire']
+__all__ = ['SPEED', 'COMPLETION_TEMPLATE', 'LETTER', 'TEXT_ROOM', 'NO_LOGPROBS', 'PATHS', 'Entry', 'Server', 'Endpoint', 'Model',
+           'parameter_count', 'Request', 'Tokens', 'Answer', 'completion_prompt', 'Wire', 'canonical_json',
+           'only_a_letter', 'limit_of', 'asked_of', 'body_of', 'changes', 'wire']
 
 # %% ../../nbs/ask/12_request.ipynb #351a4ff4
 _Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
@@ -148,7 +150,9 @@ class Model(Entry):
     name: _Name
     endpoint: _Name = Field(description="the entry of its endpoint")
     served: str = Field(description="the model id on the wire")
-    api: Literal["chat", "completions"] = "chat"
+    api: Literal["chat", "completions", "responses", "messages"] = Field(
+        "chat", description="how it is asked: responses is OpenAI's, messages Anthropic's"
+    )
     system: str | None = Field(None, description="a system message, where the request has none")
     template: str | None = Field(None, description="completions: text with {system} and {prompt}")
     sampling: dict[str, Any] = Field(
@@ -156,7 +160,9 @@ class Model(Entry):
     )
     lineage: str = Field("", description="the family: a judge of the same lineage is named")
     price: dict[str, float] = Field(
-        {}, description="USD per million tokens: prompt and completion; empty: unknown, which is not 0"
+        {},
+        description="USD per million tokens: prompt and completion, and of a prompt's tokens those read from the"
+        " provider's cache (cached) and written to it (cache_write); empty: unknown, which is not 0",
     )
     thinking: bool = Field(False, description="its answers begin with reasoning, marked or not")
     thinking_tokens: int = Field(4096, ge=1, description="room for thought and answer, where sampling sets no limit")
@@ -176,8 +182,11 @@ class Model(Entry):
 
     @model_validator(mode="after")
     def _fits(self):
-        if self.price and set(self.price) != {"prompt", "completion"}:
-            raise ValueError(f"price must have the fields prompt and completion; got {sorted(self.price)}")
+        if self.price and set(self.price) - {"cached", "cache_write"} != {"prompt", "completion"}:
+            raise ValueError(
+                "price must have the fields prompt and completion, and may have cached and cache_write; got"
+                f" {sorted(self.price)}"
+            )
         if not all(0 <= v < math.inf for v in self.price.values()):
             raise ValueError(f"price must be 0 or more; got {self.price}")
         if place := _odd_number(self.sampling):
@@ -223,7 +232,19 @@ _SPARSE: dict[str, Any] = {
     "changed": [],
     "thinking_tokens": 0,
     "served": {},
+    "cached_tokens": 0,
+    "cache_write_tokens": 0,
 }  # kept where they are something else
+
+
+class Tokens(NamedTuple):
+    "What a reply cost."
+
+    prompt: int = 0
+    completion: int = 0  # those of the thought included
+    thought: int = 0
+    cached: int = 0  # of the prompt's, read from the provider's cache
+    written: int = 0  # of the prompt's, written to it
 
 
 @dataclass(slots=True)
@@ -246,6 +267,8 @@ class Answer:
     prompt_tokens: _Count = 0
     completion_tokens: _Count = 0  # those of the thought included
     thinking_tokens: _Count = 0  # of these, as far as the endpoint says
+    cached_tokens: _Count = 0  # of the prompt's, those that the provider had in a cache of its own
+    cache_write_tokens: _Count = 0  # of the prompt's, those that it put there
     cost_usd: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = (
         0.0  # by the price table, when first obtained; None where the price is unknown
     )
@@ -255,6 +278,17 @@ class Answer:
     cached: bool = False  # read from the cache in this run
     thought: bool = field(default=False, compare=False)  # of a reply alone: the model thought before it answered
     listed: bool = field(default=True, compare=False)  # of a reply alone: it lists log-probabilities
+
+    @property
+    def tokens(self) -> Tokens:
+        "What it cost."
+        own = (self.prompt_tokens, self.completion_tokens, self.thinking_tokens)
+        return Tokens(*own, self.cached_tokens, self.cache_write_tokens)
+
+    @tokens.setter
+    def tokens(self, spent: Tokens):
+        self.prompt_tokens, self.completion_tokens, self.thinking_tokens = spent[:3]
+        self.cached_tokens, self.cache_write_tokens = spent[3:]
 
     def as_dict(self) -> dict[str, Any]:
         "The fields, by name."
@@ -318,7 +352,7 @@ def completion_prompt(
 class Wire(NamedTuple):
     "A request as bytes."
 
-    path: str  # /chat/completions or /completions
+    path: str  # /chat/completions, /completions, /responses or /messages
     body: bytes  # canonical JSON
     key: str  # SHA-256, 64 hexadecimal digits
     most: int | None  # tokens that the answer may have; None: no limit
@@ -357,6 +391,16 @@ def _prefix(
 # %% ../../nbs/ask/12_request.ipynb #2759f10f
 LETTER = 4  # tokens: a limit up to this leaves room for a letter and nothing else
 TEXT_ROOM = 256  # tokens, where a letter has to be read from a text
+NO_LOGPROBS = [api for api, own in INTERFACES.items() if "logprobs" in own.absent]
+
+
+def only_a_letter(
+    most: int | None,  # tokens that an answer may have
+    model: Model,
+) -> bool:
+    "Whether a limit leaves room for a letter and nothing else: the Responses API takes none under 16."
+    least = INTERFACES[model.api].letter if model.api in INTERFACES else LETTER
+    return most is not None and most <= least
 
 
 def limit_of(
@@ -388,7 +432,7 @@ def limit_of(
 
 def _top(request: Request, model: Model, endpoint: Endpoint, terms: Terms) -> int:
     "How many log-probabilities are asked for: none of a model that thinks first, whose first token is its thought's."
-    if not request.letters or model.thinking or terms.thinks:
+    if not request.letters or model.thinking or terms.thinks or model.api in NO_LOGPROBS:
         return 0
     return endpoint.top_logprobs if terms.top_logprobs is None else min(endpoint.top_logprobs, terms.top_logprobs)
 
@@ -426,13 +470,13 @@ def _with_schema(messages: list[dict[str, str]], schema: dict[str, Any], languag
     return [*messages[:-1], {**messages[-1], "content": messages[-1]["content"] + ask}]
 
 # %% ../../nbs/ask/12_request.ipynb #1cba0056
-def body_of(
+def asked_of(
     request: Request,
     model: Model,
     endpoint: Endpoint,
     terms: Terms | None = None,  # what the endpoint was found to take; the entry's own by default
 ) -> dict[str, Any]:
-    "The JSON body of a request."
+    "What is asked, in the words of the chat API (of the completions API, where that is the model's)."
     if request.echo:
         return _echo_body(request, model, endpoint)
     terms = endpoint.terms if terms is None else terms
@@ -450,7 +494,7 @@ def body_of(
         }
     if schema and structured == "json_object":
         body["response_format"] = {"type": "json_object"}
-    if model.api == "chat":
+    if model.api != "completions":
         body["messages"] = messages
         body |= {"logprobs": True, "top_logprobs": k} if k else {}
     else:
@@ -458,7 +502,19 @@ def body_of(
         body |= {"logprobs": k} if k else {}
         if schema and structured == "json_schema":
             body["json_schema"] = schema  # llama.cpp; vLLM reads response_format here too
-    return terms.sent(body)
+    absent = INTERFACES[model.api].absent if model.api in INTERFACES else ()
+    return terms.sent({k: v for k, v in body.items() if k not in absent})
+
+
+def body_of(
+    request: Request,
+    model: Model,
+    endpoint: Endpoint,
+    terms: Terms | None = None,  # what the endpoint was found to take; the entry's own by default
+) -> dict[str, Any]:
+    "The JSON body of a request."
+    asked = asked_of(request, model, endpoint, terms)
+    return INTERFACES[model.api].asks(asked) if model.api in INTERFACES and not request.echo else asked
 
 # %% ../../nbs/ask/12_request.ipynb #4e24d9f5
 _ALL = Terms()
@@ -469,14 +525,16 @@ def changes(
     model: Model,
     endpoint: Endpoint,
     terms: Terms,
-    body: dict[str, Any],  # as it is sent
+    body: dict[str, Any],  # as it is asked
 ) -> tuple[str, ...]:
     "What of a request the endpoint does not take, as the rows of the results say it."
+    own = INTERFACES.get(model.api)
+    out = [f"no {k}" for k in own.absent if k in {**model.sampling, **request.sampling}] if own else []
     if terms == _ALL or request.echo:
-        return ()
-    plain = body_of(request, model, endpoint, Terms())
-    out = [f"no {k}" for k in plain if k not in body and k not in dict(terms.renamed)]
-    out += [f"{a} as {b}" for a, b in terms.renamed if a in plain]
+        return tuple(out)
+    plain = asked_of(request, model, endpoint, Terms())
+    out += [f"no {k}" for k in plain if k not in body and k not in dict(terms.renamed)]
+    out += [f"{a} as {b}" for a, b in terms.renamed if a in plain and not own]
     if "top_logprobs" in body and body["top_logprobs"] != plain.get("top_logprobs"):
         out.append(f"top_logprobs {body['top_logprobs']}")
     if "response_format" in body and body["response_format"] != plain.get("response_format"):
@@ -492,13 +550,26 @@ def _is_chat(message: Any) -> bool:
     return isinstance(message, dict) and isinstance(message.get("content"), str) and message.get("role") in roles
 
 
-def _check(request: Request, endpoint: Endpoint) -> None:
+def _image_in(content: Any) -> str | None:
+    "The type of the first part of a message that is an image."
+    kinds = [str(p.get("type")) for p in content if isinstance(p, dict)] if isinstance(content, list) else []
+    return next((kind for kind in kinds if "image" in kind), None)
+
+
+def _check(request: Request, model: Model, endpoint: Endpoint) -> None:
     "Refuse what is no chat, or what the endpoint cannot echo."
     odd = next((m for m in request.messages if not _is_chat(m)), None)
+    if odd is not None and isinstance(odd, dict) and (kind := _image_in(odd.get("content"))):
+        refuse(f"wire: messages must be text; got an image ({kind}, {request.id}); models are asked in words alone")
     if odd is not None or not request.messages or request.messages[-1]["role"] != "user":
         refuse(
             "wire: messages must be chat messages (role, content) that end with the user's; got "
             f"{odd or request.messages!r:.200} ({request.id})"
+        )
+    if model.api in INTERFACES and endpoint.through != "http":
+        refuse(
+            f"wire: api must be chat or completions where litellm asks; got {model.api} (models.{model.name}); give the"
+            " endpoint a kind of its own"
         )
     if request.letters == []:
         refuse(f"wire: letters must name an option or be None; got [] ({request.id}); leave them out")
@@ -511,6 +582,11 @@ def _check(request: Request, endpoint: Endpoint) -> None:
         refuse(f"wire: echo must come without letters and schema; got both ({request.id}); ask twice")
 
 # %% ../../nbs/ask/12_request.ipynb #04a47461
+PATHS = {"chat": "/chat/completions", "completions": "/completions"} | {
+    api: own.path for api, own in INTERFACES.items()
+}
+
+
 def wire(
     request: Request,
     model: Model,
@@ -522,9 +598,9 @@ def wire(
     Raises: ValueError where the messages are not chat messages or no Unicode, the letters are no letters, or the
     endpoint echoes nothing.
     """
-    _check(request, endpoint)
+    _check(request, model, endpoint)
     terms = endpoint.terms if terms is None else terms
-    path = "/chat/completions" if model.api == "chat" and not request.echo else "/completions"
+    path = "/completions" if request.echo else PATHS[model.api]
     structured = terms.structured or endpoint.structured
     schema = None if request.schema is None else _encode(request.schema)
     try:
@@ -541,5 +617,6 @@ def wire(
         raise ValueError(f"wire: {e} ({request.id})") from None
     h = hashlib.sha256(prefix)
     h.update(body)
-    most = next((fields[k] for k in LIMITS if k in fields), None)
-    return Wire(path, body, h.hexdigest(), most, changes(request, model, endpoint, terms, fields))
+    most = next((fields[k] for k in (*LIMITS, "max_output_tokens") if k in fields), None)
+    asked = asked_of(request, model, endpoint, terms) if model.api in INTERFACES else fields
+    return Wire(path, body, h.hexdigest(), most, changes(request, model, endpoint, terms, asked))
