@@ -168,9 +168,13 @@ class ServedStudy:
     def cookie(self, role: str) -> str:
         return f"mhbench_owner_{self.study.name}" if role == "owner" else f"mhbench_{self.study.name}"
 
-    def set_cookie(self, response: web.Response, name: str, value: str, seconds: int | None = None) -> None:
-        where = self.prefix or "/"
-        response.set_cookie(name, value, path=where, max_age=seconds, httponly=True, samesite="Lax", secure=self.secure)
+    def set_cookie(
+        self, request: web.Request, response: web.Response, name: str, value: str, seconds: int | None = None
+    ) -> None:
+        "A cookie that a browser sends over https alone, where the proxy before the page says that https it was."
+        scheme = request.headers.get("X-Forwarded-Proto", "").partition(",")[0].strip().lower()
+        kept: dict[str, Any] = {"path": self.prefix or "/", "max_age": seconds, "httponly": True, "samesite": "Lax"}
+        response.set_cookie(name, value, **kept, secure=self.secure or scheme == "https")
 
     def page(self, rater: str, assigned: Assigned) -> QuestionPage:
         return QuestionPage(self.study, self.by_id[assigned.question_id], rater, assigned.occasion, self.secret)
@@ -384,7 +388,7 @@ async def come_in(request: web.Request) -> web.Response:
     if rater is None:
         return visitor.closed()
     response = visitor.to("/dashboard" if rater.role == "owner" else "/")
-    served.set_cookie(response, served.cookie(rater.role), token, COOKIE_S)
+    served.set_cookie(request, response, served.cookie(rater.role), token, COOKIE_S)
     return response
 
 
@@ -477,7 +481,7 @@ async def language(request: web.Request) -> web.Response:
     base = f"{served.prefix}/"
     here = re.fullmatch(r"/[\w/-]*(\?[\w=&]*)?", to, re.ASCII) and not to.startswith("//") and to.startswith(base)
     response = web.Response(status=303, headers={"Location": to if here else base})
-    served.set_cookie(response, "mhbench_language", chosen)
+    served.set_cookie(request, response, "mhbench_language", chosen)
     return response
 
 

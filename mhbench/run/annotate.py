@@ -8,9 +8,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import ipaddress
-import logging
-import time
-from collections.abc import Callable
+import os
+import socket
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -23,15 +23,15 @@ from ..annotate.store import Register, Store, differences, open_store
 from ..annotate.study import Study
 from ..errors import refuse
 from ..records.labelstudio import label_studio_tasks, write_tasks
+from .graph import root
 from ..subcommand import argument, comma_separated, command_group, subcommand
 
 # %% auto #0
-__all__ = ['DEFAULT', 'PORT', 'HEADERS_S']
+__all__ = ['DEFAULT', 'PORT']
 
 # %% ../../nbs/run/12_annotate.ipynb #54448ee3
 DEFAULT = "mentat"
 PORT = 8484
-HEADERS_S = 15  # a connection that has sent no whole header by then is closed, and one that is idle
 
 
 command_group("annotate", "the page where people answer")
@@ -49,18 +49,27 @@ _HOST = (  # and those that print links
 _RATER = argument("rater")
 
 
+def _top() -> Path:
+    "The repository's root; outside of one, where a demonstration may be tried, the current folder."
+    try:
+        return root()
+    except FileNotFoundError:
+        return Path()
+
+
 def _path(a: argparse.Namespace) -> Path:
-    return Path(a.answers) if a.answers else Path(".mhbench") / "annotate" / f"{a.study}.sqlite"
+    return Path(a.answers) if a.answers else _top() / ".mhbench" / "annotate" / f"{a.study}.sqlite"
 
 
 def _study(a: argparse.Namespace) -> Study:
     from mhbench.annotate.sources import entry_of, study_of
 
-    return study_of(a.study, *entry_of(a.study, a.params, a.file))
+    return study_of(a.study, *entry_of(a.study, _top() / a.params, a.file))
 
 
 def _print_links(a: argparse.Namespace, tokens: dict[str, str]) -> None:
-    outside = a.public_url.rstrip("/") or f"http://{a.host}:{a.port}"
+    host = socket.gethostname() if a.host in ("0.0.0.0", "::", "") else a.host
+    outside = a.public_url.rstrip("/") or f"http://{f'[{host}]' if ':' in host else host}:{a.port}"
     for rater, token in tokens.items():
         print(f"  {rater}: {outside}/in/{token}")
 
@@ -75,7 +84,8 @@ def _prepare(a: argparse.Namespace) -> Path:
         tokens = enrol(store, study, new)
         tokens |= enrol(store, study, [r for r in a.resolver if r not in known], role="resolver")
         owner = enrol(store, study, ["owner"], role="owner")
-    print(f"{study.name}: {len(study.of_role('item'))} questions of kind {study.settings.kind}; answers in {path}")
+    asked = f"{len(study.of_role('item'))} questions of kind {study.settings.kind}"
+    print(f"{study.name}: {asked}; answers in {os.path.relpath(path)}")
     if study.omitted:
         print(f"answers that nobody is shown, by status: {dict(study.omitted)}")
     if tokens:
@@ -96,20 +106,6 @@ def _on_loopback(host: str) -> bool:
         return host == "localhost"
 
 # %% ../../nbs/run/12_annotate.ipynb #271515be
-def _once_a_minute() -> Callable[[logging.LogRecord], bool]:
-    "A filter that lets one line a minute and place of the code through: a flood of connections fills no disk."
-    last: dict[tuple[str, int], float] = {}
-
-    def passes(record: logging.LogRecord) -> bool:
-        place, now = (record.pathname, record.lineno), time.monotonic()
-        if now - last.get(place, -60.0) < 60:
-            return False
-        last[place] = now
-        return True
-
-    return passes
-
-
 @subcommand(
     "annotate serve",
     "serve the page",
@@ -119,8 +115,7 @@ def _once_a_minute() -> Callable[[logging.LogRecord], bool]:
     argument("--resolver", type=comma_separated, default=[], help="who decides what the raters disagree on"),
 )
 def _serve(a: argparse.Namespace) -> None:
-    from aiohttp import web
-
+    from mhbench.annotate.listen import listen
     from mhbench.annotate.server import make_app
 
     public = urlsplit(a.public_url)
@@ -128,16 +123,16 @@ def _serve(a: argparse.Namespace) -> None:
     secure = public.scheme == "https" or (outside and public.scheme != "http")
     app = make_app(path, prefix=public.path.rstrip("/"), secure=secure)
     if outside:
-        print(
-            f"Warning: {a.host} is open to the network, and nothing that is sent there is encrypted. Serve it behind a"
-        )
-        print("proxy with https, whose address --public-url names.")
+        print(f"Warning: {a.host} is open to the network, and nothing that is sent there is encrypted. Serve it on")
+        print("127.0.0.1 behind a proxy with https, whose address --public-url names: docs/howto-hospital.md.")
     if outside and secure and not public.scheme:
         print("Browsers keep the cookie over https alone; --public-url http://HOST:PORT goes without.")
-    print("Ctrl-C stops it; every answer is on the disk.", flush=True)
-    for name in ("asyncio", "aiohttp.server", "mhbench.annotate"):
-        logging.getLogger(name).addFilter(_once_a_minute())
-    web.run_app(app, host=a.host, port=a.port, access_log=None, print=None, keepalive_timeout=HEADERS_S)
+
+    def ready(port: int) -> None:
+        print(f"Serving on port {port}. Ctrl-C stops it; every answer is on the disk.", flush=True)
+
+    with suppress(KeyboardInterrupt):
+        asyncio.run(listen(app, a.host, a.port, ready))
 
 # %% ../../nbs/run/12_annotate.ipynb #3f4a674d
 async def _simulated(a: argparse.Namespace, path: Path, tokens: dict[str, str]) -> int:
@@ -265,7 +260,7 @@ def _export(a: argparse.Namespace) -> None:
 def _tasks(a: argparse.Namespace) -> None:
     from mhbench.annotate.sources import entry_corpus, entry_of, responses_of
 
-    entry, folder = entry_of(a.study, a.params, a.file)
+    entry, folder = entry_of(a.study, _top() / a.params, a.file)
     if entry.get("kind") != "labels":
         refuse(f"tasks: kind must be labels for Label Studio; got {entry.get('kind')}", place=a.study)
     corpus = entry_corpus(entry, folder)

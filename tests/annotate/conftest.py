@@ -107,10 +107,12 @@ class Served:
         assert started.wait(20)
         return self
 
-    def start_process(self) -> "Served":
+    def start_process(self, **more) -> "Served":
         code = "import sys; from mhbench.run.cli import main; sys.exit(main())"
         words = ["annotate", "serve", "example", "--file", self.file, "--answers", self.answers, "--port", self.port]
-        self.process = subprocess.Popen([sys.executable, "-c", code, *map(str, words)], stdout=subprocess.DEVNULL)
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", code, *map(str, words)], stdout=subprocess.DEVNULL, **more
+        )
         until = time.monotonic() + 60
         while time.monotonic() < until:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):

@@ -2,17 +2,20 @@
 
 import argparse
 import asyncio
+import contextlib
 import html
 import json
 import re
+import resource
 import secrets
+import socket
 import time
 import urllib.request
 
 import pytest
-from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
+from mhbench.annotate import listen as listening
 from mhbench.annotate.assignment import enrol, leave
 from mhbench.annotate.export import ratings
 from mhbench.annotate.question import Assigned, QuestionPage, code
@@ -526,44 +529,93 @@ def test_a_server_killed_between_two_saves_keeps_the_first(serve):
         ("0.0.0.0", "http://lab.example:8484", False, True),
     ],
 )
-def test_what_is_served_closes_half_connections_and_keeps_cookies_to_https(
+def test_what_the_command_serves_keeps_cookies_to_https_and_warns_where_the_world_can_reach_it(
     tmp_path, monkeypatch, capsys, host, public, secure, warned
 ):
-    "The server as the command starts it, on a free port of loopback and with a shorter wait."
-    path, seen = tmp_path / "a.sqlite", {}
+    "The application as the command makes it, asked over a socket of loopback."
+    path, seen = tmp_path / "a.sqlite", []
     study = build_study("example", ENTRIES["sliders"], items(2), ())
     with open_store(path, study) as store:
         tokens = enrol(store, study, ["r1"])
 
-    async def look(app, keepalive_timeout):
-        runner = web.AppRunner(app, access_log=None, keepalive_timeout=keepalive_timeout)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        port = runner.addresses[0][1]
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"GET / HTTP/1.1\r\nHost: half\r\n")
-        seen["half"] = await asyncio.wait_for(reader.read(), 10)
-        for place in (f"/in/{tokens['r1']}", "/language/de?to=/"):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(f"GET {place} HTTP/1.1\r\nHost: whole\r\nConnection: close\r\n\r\n".encode())
-            seen[place] = (await asyncio.wait_for(reader.read(), 10)).decode()
-        await runner.cleanup()
+    async def look(app, host, port, ready):
+        async with TestClient(TestServer(app)) as client:
+            for place in (f"/in/{tokens['r1']}", "/language/de?to=/"):
+                reply = await client.get(place, allow_redirects=False)
+                seen.append("; secure" in reply.headers["Set-Cookie"].lower())
 
-    monkeypatch.setattr(command, "HEADERS_S", 0.3, raising=False)
     monkeypatch.setattr(command, "_prepare", lambda a: path)
-    run = lambda app, keepalive_timeout=75, **_: asyncio.run(look(app, keepalive_timeout))
-    monkeypatch.setattr(web, "run_app", run)
+    monkeypatch.setattr(listening, "listen", look)
     command._serve(argparse.Namespace(host=host, port=0, public_url=public))
-    assert seen.pop("half") == b""
-    assert [("; secure" in reply.lower()) for reply in seen.values()] == [secure] * 2, seen
+    assert seen == [secure] * 2
     assert ("open to the network" in capsys.readouterr().out) == warned
 
 
-def test_a_flood_of_one_line_is_logged_once():
-    import logging
+def test_a_proxy_that_says_https_makes_cookies_secure(tmp_path):
+    async def check(client, path, tokens):
+        for said, secure in (("https", True), ("HTTPS, http", True), ("http", False), ("", False)):
+            headers = {"X-Forwarded-Proto": said} if said else {}
+            reply = await client.get(f"/in/{tokens['r1']}", headers=headers, allow_redirects=False)
+            assert ("; secure" in reply.headers["Set-Cookie"].lower()) == secure, said
 
-    passes, line = command._once_a_minute(), lambda n: logging.LogRecord("asyncio", 40, "f.py", n, "full", (), None)
-    assert [passes(line(n)) for n in (1, 1, 2, 1)] == [True, False, True, False]
+    with_page(tmp_path, ENTRIES["sliders"], check)
+
+
+def few_files():
+    "So few open files that 370 connections were more than a server without a limit could have."
+    resource.setrlimit(resource.RLIMIT_NOFILE, (300, 300))
+
+
+def test_370_half_connections_do_not_stop_the_page(serve, tmp_path):
+    s, log = serve(ENTRIES["sliders"], process=False), tmp_path / "log.txt"
+    s.stop()
+    with log.open("wb") as stderr:
+        s.start_process(preexec_fn=few_files, stderr=stderr)
+        half = []
+        for _ in range(370):
+            with contextlib.suppress(OSError):  # not taken within the time, or closed already: it made room
+                half.append(socket.create_connection(("127.0.0.1", s.port), timeout=0.2))
+                half[-1].sendall(b"GET / HTTP/1.1\r\nHost: half\r\n")
+        for _ in range(5):
+            browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+            page = browser.open(s.link("r1"), timeout=listening.HEADERS_S - 5)  # before they are closed for silence
+            assert page.status == 200 and b"<form" in page.read()
+        assert s.process.poll() is None
+        for one in half:
+            one.close()
+        s.kill()
+    assert log.stat().st_size < 10_000, log.read_text()[:2000]
+
+
+def test_a_body_that_never_ends_is_ended_and_an_idle_connection_is_closed(tmp_path, monkeypatch):
+    "A request has its time, body included; and a browser that keeps silent does not keep its connection."
+    path = tmp_path / "a.sqlite"
+    study = build_study("example", ENTRIES["sliders"], items(2), ())
+    with open_store(path, study) as store:
+        token = enrol(store, study, ["r1"])["r1"]
+    monkeypatch.setattr(listening, "HEADERS_S", 0.4)
+    monkeypatch.setattr(listening, "REQUEST_S", 0.4)
+
+    async def said(port, words):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(words)
+        found = await asyncio.wait_for(reader.read(), 30)  # until it is closed from there
+        writer.close()
+        return found.decode()
+
+    async def run():
+        port = asyncio.get_running_loop().create_future()
+        task = asyncio.create_task(listening.listen(make_app(path), "127.0.0.1", 0, port.set_result))
+        head = f"Host: page\r\nCookie: mhbench_example={token}\r\n"
+        body = f"POST /consent HTTP/1.1\r\n{head}Content-Type: application/x-www-form-urlencoded\r\n"
+        found = [await said(await port, f"{body}Content-Length: 100\r\n\r\ncsrf=".encode())]
+        found.append(await said(await port, f"GET /consent HTTP/1.1\r\n{head}\r\n".encode()))
+        task.cancel()
+        return found
+
+    trickled, idle = asyncio.run(run())
+    assert trickled.startswith("HTTP/1.1 408 ") and "Content-Security-Policy" in trickled
+    assert idle.startswith("HTTP/1.1 200 ") and "</html>" in idle
 
 
 def test_a_save_with_odd_numbers_or_headers_is_refused_and_no_failure(tmp_path):
