@@ -10,7 +10,7 @@ from mhbench.stats.jackknife import agreement_estimate
 from mhbench.stats.repeatability import intraclass_correlation, repeated_sd, variance_components
 from mhbench.stats.soft_labels import question_alphas
 
-from .kind import Kind
+from .kind import Kind, Limits, cases_of
 
 LABELS = {
     "half": (0.5, 0.5),
@@ -38,7 +38,7 @@ def draw_labels(
     by_case = share * np.exp(rng.normal(0, sd, (cases, len(share))))
     by_case /= by_case.sum(1, keepdims=True)
     ease = 1 / (1 + np.exp(-np.log(known / (1 - known)) - rng.normal(0, sd, cases)))
-    case = np.repeat(np.arange(cases), items)
+    case = cases_of(cases, items)
     last = len(share) - 1
     item = (rng.random(n)[:, None] > by_case.cumsum(1)[case]).sum(1).clip(max=last)
     guess = (rng.random((raters, n, 1)) > share.cumsum()).sum(2).clip(max=last)
@@ -67,41 +67,40 @@ def _coefficient(sample, seed: int, measure: str = "cohen_kappa", **how):
 kappa = partial(mean_pairwise, metric="cohen_kappa")
 MANY = [(20, 1), (50, 1), (5, 10), (10, 10)]
 
+FEW_RARE = "few items of the rarer label"
+COEFFICIENT = partial(Kind, draw=draw_labels, wide=FEW_RARE)
+
 KINDS = [
-    Kind(
+    COEFFICIENT(
         name="kappa",
         about="Cohen's kappa of two raters; cases are a sample, with their items.",
         stages="judge, errors, adjudicate, keys",
         settings=_settings(2, (("half", 0.7), ("a tenth", 0.7), ("half", 0.97), ("four", 0.2))),
-        draw=draw_labels,
         truth=partial(of_many, kappa),
         interval=_coefficient,
     ),
-    Kind(
+    COEFFICIENT(
         name="kappa of pairs",
         about="The mean kappa of all pairs of a panel; cases are a sample, raters are fixed.",
         stages="panel",
         settings=_settings(5, (("a tenth", 0.7), ("three", 0.97), ("four", 0.2)), MANY)
         + _settings(9, (("half", 0.9),), [(50, 1), (200, 1), (10, 10)]),
-        draw=draw_labels,
         truth=partial(of_many, kappa),
         interval=_coefficient,
     ),
-    Kind(
+    COEFFICIENT(
         name="alpha",
         about="Krippendorff's alpha of labels without order; cases are a sample, raters are fixed.",
         stages="panel, between models, annotate",
         settings=_settings(3, (("half", 0.7), ("a tenth", 0.7), ("three", 0.97)), [*MANY, (200, 1)]),
-        draw=draw_labels,
         truth=partial(of_many, partial(krippendorff_alpha, level="nominal")),
         interval=partial(_coefficient, measure="krippendorff_alpha"),
     ),
-    Kind(
+    COEFFICIENT(
         name="alpha of places",
         about="Krippendorff's alpha of ordered labels; cases are a sample, raters are fixed.",
         stages="panel, annotate",
         settings=_settings(3, (("3 in 100", 0.8), ("three", 0.9), ("four", 0.2)), MANY),
-        draw=draw_labels,
         truth=partial(of_many, partial(krippendorff_alpha, level="ordinal")),
         interval=partial(_coefficient, measure="krippendorff_alpha", scale="ordinal"),
     ),
@@ -114,7 +113,7 @@ KINDS = [
 def draw_panel(rng: np.random.Generator, *, judges: tuple, raters: int, cases: int, items: int, sd: float = 1.0, **_):
     "Labels of judges and of a panel, .85 right; items of a case share their ease."
     n = cases * items
-    case = np.repeat(np.arange(cases), items)
+    case = cases_of(cases, items)
     skill = np.array([*judges, *[0.85] * raters])
     logit = np.log(skill / (1 - skill))[:, None] + rng.normal(0, sd, cases)[case]
     truth = rng.random(n) < 0.5
@@ -123,9 +122,9 @@ def draw_panel(rng: np.random.Generator, *, judges: tuple, raters: int, cases: i
     return labels[: len(judges)], labels[len(judges) :], case
 
 
-def _panel_of_many(value, **setting) -> float:
+def _panel_of_many(part: str, **setting) -> float:
     judges, panel, _ = draw_panel(np.random.default_rng(1), **setting | {"cases": 100_000, "items": 1})
-    return value(alignment(judges[0], panel, clusters=np.arange(100_000) % 4)).estimate
+    return aligned(part, judges[0], panel, np.arange(100_000) % 4).estimate
 
 
 def worth_of_the_best(sample) -> float:
@@ -159,25 +158,33 @@ _PANELS = [
     for cases, items in ((40, 1), (20, 1), (200, 1), (10, 5), (5, 10))
 ]
 EQUAL = {k: (0.85,) * k for k in (3, 5)}
+BESIDE_PANEL = {
+    "agreement": ("alignment", "A judge's kappa with the consensus of a panel; cases are a sample."),
+    "difference": (
+        "alignment less ceiling",
+        "What a judge reaches less what a member of the panel reaches, on the same items.",
+    ),
+}
+
+
+def aligned(part: str, judge: np.ndarray, panel: np.ndarray, case: np.ndarray):
+    return getattr(alignment(judge, panel, clusters=case), part)
+
+
 KINDS += [
     Kind(
-        name="alignment",
-        about="A judge's kappa with the consensus of a panel; cases are a sample.",
+        name=name,
+        about=about,
         stages="panel",
         settings=_PANELS,
         draw=draw_panel,
-        truth=partial(_panel_of_many, lambda a: a.agreement),
-        interval=lambda s, seed: alignment(s[0][0], s[1], clusters=s[2]).agreement,
-    ),
-    Kind(
-        name="alignment less ceiling",
-        about="What a judge reaches less what a member of the panel reaches, on the same items.",
-        stages="panel",
-        settings=_PANELS,
-        draw=draw_panel,
-        truth=partial(_panel_of_many, lambda a: a.difference),
-        interval=lambda s, seed: alignment(s[0][0], s[1], clusters=s[2]).difference,
-    ),
+        truth=partial(_panel_of_many, part),
+        interval=lambda s, seed, part=part: aligned(part, s[0][0], *s[1:]),
+        wide="few items on which judge and panel differ",
+    )
+    for part, (name, about) in BESIDE_PANEL.items()
+]
+KINDS += [
     Kind(
         name="best ensemble",
         about="What the best of all odd-sized majorities of judges is worth on new items.",
@@ -208,11 +215,6 @@ def draw_sliders(rng: np.random.Generator, *, raters: int, options: str, sd: flo
 def alpha_of_all(**setting) -> float:
     x = draw_sliders(np.random.default_rng(1), **setting | {"raters": 300_000})
     return float(1 - x.var(0).mean() / x.var())
-
-
-class Limits:
-    def __init__(self, low: float, high: float):
-        self.ci_low, self.ci_high = low, high
 
 
 def _question(sample, seed: int) -> Limits:
@@ -246,7 +248,7 @@ def draw_runs(
 ):
     "Points of a judge: cases and answers differ (5 points), wordings too (4 points), and runs by 5 points on average."
     n = cases * items
-    of = np.repeat(np.arange(cases), items)
+    of = cases_of(cases, items)
     loud = np.exp(rng.normal(0, NOISE[noise], (n, 1, 1)) - NOISE[noise] ** 2)  # its mean square is 1
     answer = rng.normal(0, case, cases)[of] + rng.normal(0, 5, n)
     wording = rng.normal(0, 4, wordings) if wordings > 1 else np.zeros(1)
@@ -272,49 +274,41 @@ def _component(sample, seed: int, which: int, share: bool = False):
     return (c.share if share else c.sd)[which]
 
 
+REPEATED = partial(Kind, stages="judge study", draw=draw_runs)
+
 KINDS += [
-    Kind(
+    REPEATED(
         name="intraclass correlation",
         about="The share of the variance of points that lies between answers; cases and runs are a sample.",
-        stages="judge study",
         settings=_RUNS,
-        draw=draw_runs,
         truth=lambda **s: _between(**s) / (_between(**s) + 25),
         interval=lambda s, seed: intraclass_correlation(s[0][:, 0], clusters=s[1], seed=seed, n_draws=1000),
     ),
-    Kind(
+    REPEATED(
         name="component of answers",
         about="The standard deviation between answers, in points; cases, wordings and runs are a sample.",
-        stages="judge study",
         settings=_WORDED,
-        draw=draw_runs,
         truth=lambda **s: float(np.sqrt(_between(**s))),
         interval=partial(_component, which=0),
     ),
-    Kind(
+    REPEATED(
         name="component of wordings",
         about="The standard deviation between wordings, in points.",
-        stages="judge study",
         settings=_WORDED[:6],
-        draw=draw_runs,
         truth=lambda **s: 4.0,
         interval=partial(_component, which=1),
     ),
-    Kind(
+    REPEATED(
         name="share of runs",
         about="The share of the variance of points that is chance from run to run.",
-        stages="judge study",
         settings=_WORDED,
-        draw=draw_runs,
         truth=lambda **s: 25 / (_between(**s) + 16 + 9 + 25),
         interval=partial(_component, which=3, share=True),
     ),
-    Kind(
+    REPEATED(
         name="sd within answers",
         about="The standard deviation of repeated points of one answer; cases are a sample.",
-        stages="judge study",
         settings=_RUNS,
-        draw=draw_runs,
         truth=lambda **s: 5.0,
         interval=lambda s, seed: repeated_sd(s[0][:, 0], clusters=s[1]),
     ),

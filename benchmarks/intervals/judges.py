@@ -22,9 +22,7 @@ from mhbench.stats.resample import mean
 from mhbench.studies.medqade.judges import error_correlation
 from mhbench.studies.medqade.panel_tables import weighted_to_bank
 
-from .kind import Kind
-
-NOTHING = Estimate.from_limits(np.nan, n=0)
+from .kind import Kind, Limits, cases_of, of_row
 
 
 @cache
@@ -46,7 +44,7 @@ def verdicts(rng: np.random.Generator, cases: int, items: int, *, theta: float, 
     good = rng.random((cases, items)) < chance(rng, theta, cases, sd)
     found = rng.random((cases, items)) < chance(rng, q1, cases, sd)
     seen = rng.random((cases, items)) < chance(rng, q0, cases, sd)
-    return np.where(good, found, ~seen).ravel(), good.ravel(), np.repeat(np.arange(cases), items)
+    return np.where(good, found, ~seen).ravel(), good.ravel(), cases_of(cases, items)
 
 
 def draw_corrected(rng: np.random.Generator, *, cases: int, labelled: int, items: int, **judge: float):
@@ -60,11 +58,11 @@ def rate(x: np.ndarray, of: np.ndarray, seed: int) -> Estimate:
     return estimate(mean, x.astype(float), clusters=of, share=True, n_boot=300, seed=seed)
 
 
-def corrected(sample, seed: int) -> Estimate:
+def corrected(sample, seed: int) -> Estimate | Limits:
     judged, of, found, good, where = sample
     q1, q0 = rate(found[good], where[good], seed), rate(~found[~good], where[~good], seed)
     if not (q1.n and q0.n and q1.estimate + q0.estimate > 1):  # the page says that it is not corrected
-        return NOTHING
+        return Limits()
     return corrected_share(rate(judged, of, seed), q1, q0)
 
 
@@ -102,7 +100,7 @@ def noise(rng: np.random.Generator, shape: str, n: int) -> np.ndarray:
 
 
 def draw_differences(rng: np.random.Generator, *, cases: str, alike: float, shape: str):
-    of = np.repeat(np.arange(len(CASES[cases])), CASES[cases])
+    of = cases_of(len(CASES[cases]), CASES[cases])
     own = noise(rng, shape, len(of))
     return BIAS + SPREAD * (np.sqrt(alike) * noise(rng, shape, of[-1] + 1)[of] + np.sqrt(1 - alike) * own), of
 
@@ -114,7 +112,7 @@ def agreement(sample, part: str, seed: int) -> Estimate:
 
 def draw_scores(rng: np.random.Generator, *, cases: int, items: int, raters: int, steep: float):
     "A judge without bias at 60 points, `steep` points a point of the true score, less noisy than its raters."
-    of = np.repeat(np.arange(cases), items)
+    of = cases_of(cases, items)
     true = 60 + 15 * (np.sqrt(0.3) * rng.normal(size=cases)[of] + np.sqrt(0.7) * rng.normal(size=len(of)))
     people = true + 12 * rng.normal(size=(raters, len(of)))
     people[rng.random(people.shape) < 0.2] = np.nan
@@ -122,7 +120,7 @@ def draw_scores(rng: np.random.Generator, *, cases: int, items: int, raters: int
 
 
 def draw_slope(rng: np.random.Generator, *, items: int, answers: int, slope: float, varies: float):
-    of = np.repeat(np.arange(items), answers)
+    of = cases_of(items, answers)
     x = np.log2(rng.integers(20, 200, len(of)))
     own = slope + varies * rng.normal(size=items)[of]
     return 30 + 10 * rng.normal(size=items)[of] + own * x + 8 * rng.normal(size=len(of)), x, of
@@ -139,7 +137,7 @@ def draw_labels(rng: np.random.Generator, *, cases: int, items: int, sd: float):
     right = rng.random((4, cases, items)) < 0.9
     x = np.where(right, good, ~good)
     x[0] |= ~good & (rng.random((cases, items)) < 0.2)
-    return x.reshape(4, 1, -1).astype(float), np.repeat(np.arange(cases), items)
+    return x.reshape(4, 1, -1).astype(float), cases_of(cases, items)
 
 
 def favour(sample, seed: int) -> Estimate:
@@ -153,14 +151,14 @@ def draw_passes(rng: np.random.Generator, *, cases: int, items: int, own: float,
     own_pass = np.array([0.35, 0.2, 0.2, 0.2])[:, None, None]
     said = rng.random(good.shape) < np.where(good, 0.85, own_pass)
     mine = np.repeat([True, False, False, False], cases * items)
-    return said.ravel(), good.ravel(), mine, np.tile(np.repeat(np.arange(cases), items), 4)
+    return said.ravel(), good.ravel(), mine, np.tile(cases_of(cases, items), 4)
 
 
 def draw_orders(rng: np.random.Generator, *, cases: int, pairs: int, first: float, sd: float):
     better = rng.normal(0, 1, (cases, pairs)) + sd * rng.normal(size=(cases, 1))
     seen = [rng.random((cases, pairs)) < expit(v + first) for v in (better, -better)]
     names = [np.where(s, "first", "second").ravel().astype(object) for s in seen]
-    return names[0], names[1], np.repeat(np.arange(cases), pairs)
+    return names[0], names[1], cases_of(cases, pairs)
 
 
 def preferred(sample, seed: int) -> Estimate:
@@ -216,7 +214,7 @@ def draw_errors(rng: np.random.Generator, *, cases: int, items: int, wrong: floa
     both = rng.random((cases, items)) < wrong
     own = rng.random((2, cases, items)) < wrong
     a, b = np.where(shared, both, own).reshape(2, -1).astype(float)
-    return a, b, np.repeat(np.arange(cases), items)
+    return a, b, cases_of(cases, items)
 
 
 def draw_strata(rng: np.random.Generator, *, items: int, match: float, without: float):
@@ -229,16 +227,14 @@ def draw_strata(rng: np.random.Generator, *, items: int, match: float, without: 
     return pd.DataFrame(rows)
 
 
-def of_bank(sample, seed: int) -> Estimate:
+def of_bank(sample, seed: int) -> Limits:
     found = weighted_to_bank(sample, {"with": 600, "without": 400})
-    return (
-        NOTHING if not len(found) else NOTHING._replace(ci_low=found["ci_low"].item(), ci_high=found["ci_high"].item())
-    )
+    return of_row(found.iloc[0]) if len(found) else Limits()
 
 
 def draw_panel(rng: np.random.Generator, *, cases: int, items: int, raters: int):
     "A judge with noise of 8 points among raters with noise of 12 and a severity of their own."
-    of = np.repeat(np.arange(cases), items)
+    of = cases_of(cases, items)
     true = rng.uniform(30, 90, len(of))
     severe = 6 * np.linspace(-1, 1, raters)[:, None]
     people = true + severe + 12 * rng.normal(size=(raters, len(of)))

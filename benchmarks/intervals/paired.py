@@ -7,7 +7,7 @@ from mhbench.stats.estimate import Estimate, estimate
 from mhbench.stats.resample import mean
 from mhbench.stats.simultaneous import simultaneous_intervals
 
-from .kind import Kind
+from .kind import Kind, cases_of
 
 SIZES = {  # of cases; several sizes are repeated
     "ones": [1],
@@ -28,7 +28,7 @@ def draw_pairs(
 ):
     "Differences of right and wrong, shares over `answers` of a question; questions of a case share their shares."
     shares = np.array([(discordant + won) / 2, (discordant - won) / 2, 1 - discordant])
-    of = np.repeat(np.arange(cases), sizes_of(cases, size))
+    of = cases_of(cases, sizes_of(cases, size))
     shares = np.broadcast_to(shares, (cases, 3))
     if alike:
         mass = rng.gamma(shares * (1 - alike) / alike)
@@ -39,7 +39,7 @@ def draw_pairs(
 
 def draw_points(rng: np.random.Generator, *, cases: int, size: str, skewed: bool, **_):
     "Differences of points; half of their variance is between cases."
-    of = np.repeat(np.arange(cases), sizes_of(cases, size))
+    of = cases_of(cases, sizes_of(cases, size))
     noise = rng.normal(0, 1, cases)
     if skewed:  # each model's points are, one twice as far as the other's
         noise = (rng.exponential(1, cases) - 1) - (rng.exponential(0.5, cases) - 0.5)
@@ -53,7 +53,7 @@ def draw_two(
     groups = []
     mass = rng.beta(1.0, 1.0, first + second)  # its rank is the case's ease in either group
     for at, (cases, share) in enumerate(zip((first, second), shares)):
-        of = np.repeat(np.arange(cases), sizes_of(cases, size))
+        of = cases_of(cases, sizes_of(cases, size))
         u = mass[:cases] if common or at == 0 else mass[first : first + cases]
         ease = share + alike * (u - 0.5) * 2 * min(share, 1 - share)
         groups.append(((rng.random(len(of)) < ease[of]).astype(float), of))
@@ -103,9 +103,6 @@ KINDS = [
         draw=draw_pairs,
         truth=lambda won, **_: won,
         interval=lambda sample, seed: mean_difference(*sample, largest=1),
-        methods={
-            "bootstrap": lambda sample, seed: estimate(mean, sample[0], clusters=sample[1], n_boot=500, seed=seed)
-        },
     ),
     Kind(
         name="paired_points",
@@ -121,9 +118,6 @@ KINDS = [
         draw=draw_points,
         truth=lambda **_: 5.0,
         interval=lambda sample, seed: mean_difference(*sample),
-        methods={
-            "bootstrap": lambda sample, seed: estimate(mean, sample[0], clusters=sample[1], n_boot=500, seed=seed)
-        },
     ),
     Kind(
         name="difference_of_two_groups",

@@ -5,11 +5,9 @@ from functools import cache, partial
 import numpy as np
 from scipy import stats
 
-from mhbench.stats.estimate import estimate
 from mhbench.stats.multi_reader import mean_over_raters, two_way_jackknife
-from mhbench.stats.resample import mean
 
-from .kind import Kind
+from .kind import Kind, cases_of
 
 PARTS = {
     "few know": (0.05, 0.3),
@@ -49,15 +47,9 @@ def mean_score(*, cut: float | None = None, **_) -> float:
     return 0.0 if cut is None else float(stats.norm.sf(cut))
 
 
-def items_alone(sample, seed: int):
-    y, item, rater = sample
-    means = np.bincount(item, y) / np.bincount(item)
-    return estimate(mean, means, n_boot=500, seed=seed)
-
-
 def draw_cases(rng, *, cases: int, items: int, raters: int, case: float, item: float, rater: float):
     y = latent(rng, items=cases * items, raters=raters, item=item, rater=rater)
-    of = np.repeat(np.arange(cases), items)
+    of = cases_of(cases, items)
     y = y + rng.normal(0, np.sqrt(case), cases)[of, None]
     at = np.nonzero(np.ones(y.shape))
     return y[at], *at, of[at[0]]
@@ -90,12 +82,6 @@ def kappa_of_people(raters: int, item: float, rater: float, judge: float) -> flo
     rng = np.random.default_rng(0)
     found = [draw_labels(rng, items=4000, raters=40, item=item, rater=rater, judge=judge) for _ in range(500)]
     return float(np.mean([judge_with_people(people, np.ones((1, 4000)), own)[0] for people, own in found]))
-
-
-def kappa_items_alone(sample, seed: int):
-    people, own = sample
-    every = np.arange(len(own))
-    return estimate(lambda i, weights: judge_with_people(people, weights, own), every, n_boot=500, seed=seed)
 
 
 def kappa_of_pairs(people: np.ndarray, weights: np.ndarray) -> np.ndarray:  # (B,), of 0/1 labels (R, N)
@@ -168,7 +154,6 @@ KINDS = [
         draw=draw_scores,
         truth=mean_score,
         interval=lambda sample, seed: mean_over_raters(*sample, share=set(sample[0]) <= {0.0, 1.0}),
-        methods={"items alone": items_alone},
     ),
     Kind(
         name="mean_over_raters_cases",
@@ -192,7 +177,6 @@ KINDS = [
         draw=draw_labels,
         truth=lambda items, **setting: kappa_of_people(**{**setting, "raters": 0}),
         interval=lambda sample, seed: two_way_jackknife(partial(judge_with_people, own=sample[1]), sample[0]),
-        methods={"items alone": kappa_items_alone},
     ),
     Kind(
         name="kappa_of_two_people",

@@ -1,6 +1,6 @@
 """Numbers of single stages: contamination, repeated runs, seeds, ratings of a rater, errors of judges, formats."""
 
-from types import SimpleNamespace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -21,31 +21,15 @@ from mhbench.studies.psychiatrybench.standings import (
     stability_table,
 )
 
-from .kind import Kind
+from .kind import Kind, Limits, cases_of, normal_mean, of_row
 
 N_BOOT = 400
-
-
-def of_cases(cases: int, items: int) -> np.ndarray:
-    "The case of each item."
-    return np.repeat(np.arange(cases), items)
-
-
-def normal_mean(f, points: int = 4001) -> float:
-    "The mean of a function of a standard normal variable."
-    z = np.linspace(-8, 8, points)
-    density = norm.pdf(z)
-    return float((f(z) * density).sum() / density.sum())
-
-
-def limits(row) -> SimpleNamespace:
-    return SimpleNamespace(ci_low=row["ci_low"], ci_high=row["ci_high"])
 
 
 # ------------------------------------------------------------------------------------------------- contamination
 def draw_copies(rng, *, cases, items, alike):
     "Similarities of completions: questions of one case are known together."
-    case = of_cases(cases, items)
+    case = cases_of(cases, items)
     z = np.sqrt(alike) * rng.normal(size=cases)[case] + np.sqrt(1 - alike) * rng.normal(size=len(case))
     return pd.DataFrame({"model": "m", "levenshtein": norm.cdf(z) ** 2, "cluster": case})
 
@@ -59,7 +43,7 @@ COPIES = [
 
 def flagged(sample, seed):
     found = flag_table(sample[0], [sample[1]], n_boot=N_BOOT, seed=seed)
-    return limits(found.iloc[0])
+    return of_row(found.iloc[0])
 
 
 def draw_ranks(rng, *, cases, items, alike, known):
@@ -77,7 +61,7 @@ RANKS = [{**s, "known": known} for s in COPIES[::2] for known in (0.0, 0.6)]
 # -------------------------------------------------------------------------------------- trainings by several seeds
 def draw_seeds(rng, *, cases, items, seeds, centre):
     "Right or wrong of each item by each training; an item's ease is shared by trainings, a case's by its items."
-    case = of_cases(cases, items)
+    case = cases_of(cases, items)
     ease = centre + rng.normal(size=cases)[case] + rng.normal(size=len(case))
     right = rng.random((len(case), seeds)) < expit(ease)[:, None]
     return right.mean(1), case
@@ -107,7 +91,7 @@ def truth_of_sliders(*, skewed, **_):
 
 def mean_of_group(x, seed):
     i = group_means(x, np.zeros(len(x), int)).mean
-    return SimpleNamespace(ci_low=float(i.ci_low[0]), ci_high=float(i.ci_high[0]))
+    return Limits(float(i.ci_low[0]), float(i.ci_high[0]))
 
 
 SLIDERS = [{"ratings": n, "skewed": s} for n in (2, 4, 6, 7, 8, 10, 15, 30, 75) for s in (False, True)]
@@ -124,7 +108,7 @@ def draw_tasks(rng, *, models, tasks, cases, ahead, uneven):
     "Points of every item, two a case; a hard case is hard for all models."
     columns = {}
     for t, means in enumerate(points_of_tasks(models, tasks, ahead, uneven).T):
-        case = of_cases(cases, 2)
+        case = cases_of(cases, 2)
         points = means + 12 * rng.normal(size=(cases, 1))[case] + 6 * rng.normal(size=(cases, models))[case]
         columns[f"task {t}"] = Column(t * cases + case, points + 15 * rng.normal(size=(len(case), models)))
     return draw_standings(columns, [f"m{k}" for k in range(models)], n_boot=200, seed=int(rng.integers(1 << 30)))
@@ -141,7 +125,7 @@ def truth_of_rank(*, models, ahead, **_):
 def of_table(table, **where):
     for name, value in where.items():
         table = table[table[name] == value]
-    return limits(table.iloc[0]) if len(table) else SimpleNamespace(ci_low=np.nan, ci_high=np.nan)
+    return of_row(table.iloc[0]) if len(table) else Limits()
 
 
 TASKS = [
@@ -155,7 +139,7 @@ TASKS = [
 def draw_sets(rng, *, sets, centre):
     "Right or wrong of two to eight sub-questions of a set, whole and one by one."
     size = rng.integers(2, 9, sets)
-    of = np.repeat(np.arange(sets), size)
+    of = cases_of(sets, size)
     ease = centre + rng.normal(size=sets)[of] + 0.7 * rng.normal(size=len(of))
     full, apart = (rng.random(len(of)) < expit(ease) for _ in range(2))
     return full.astype(float), apart.astype(float), size[of].astype(float), of
@@ -195,6 +179,13 @@ RUNS = [
     for runs, where in ((2, (1, 1)), (3, (1, 1)), (5, (1, 1)), (5, (0.3, 0.1)), (20, (1, 1)))
 ]
 
+COPIED = partial(
+    Kind,
+    stages="contamination",
+    interval=lambda x, seed: of_row(similarity_table(x, n_boot=N_BOOT, seed=seed).iloc[0]),
+)
+STANDINGS = partial(Kind, stages="standings", settings=TASKS, draw=draw_tasks)
+
 KINDS = [
     Kind(
         name="spread over runs",
@@ -214,23 +205,19 @@ KINDS = [
         truth=lambda *, above, **_: float(1 - np.sqrt(above)),
         interval=flagged,
     ),
-    Kind(
+    COPIED(
         name="similarity",
         about="The mean similarity of completions; cases are a sample.",
-        stages="contamination",
         settings=COPIES,
         draw=draw_copies,
         truth=lambda **_: 1 / 3,
-        interval=lambda x, seed: limits(similarity_table(x, n_boot=N_BOOT, seed=seed).iloc[0]),
     ),
-    Kind(
+    COPIED(
         name="rank of the own half",
         about="The mean rank of a question's own half among others; cases are a sample.",
-        stages="contamination",
         settings=RANKS,
         draw=draw_ranks,
         truth=lambda *, known, **_: known + (1 - known) / 2,
-        interval=lambda x, seed: limits(similarity_table(x, n_boot=N_BOOT, seed=seed).iloc[0]),
     ),
     Kind(
         name="accuracy over seeds",
@@ -250,30 +237,21 @@ KINDS = [
         truth=truth_of_sliders,
         interval=mean_of_group,
     ),
-    Kind(
+    STANDINGS(
         name="average of tasks",
         about="The mean points of a model over tasks; cases of each task are a sample, the tasks are not.",
-        stages="standings",
-        settings=TASKS,
-        draw=draw_tasks,
         truth=truth_of_average,
         interval=lambda s, seed: of_table(results_table(s), model="m0", task="average"),
     ),
-    Kind(
+    STANDINGS(
         name="rank of a model",
         about="The rank of a model by its average; cases are a sample, tasks and models are not.",
-        stages="standings",
-        settings=TASKS,
-        draw=draw_tasks,
         truth=truth_of_rank,
         interval=lambda s, seed: of_table(rank_table(s), model="m0"),
     ),
-    Kind(
+    STANDINGS(
         name="spread over tasks",
         about="The standard deviation of a model's points over tasks; cases are a sample, the tasks are not.",
-        stages="standings",
-        settings=TASKS,
-        draw=draw_tasks,
         truth=lambda *, uneven, **_: uneven,
         interval=lambda s, seed: of_table(
             stability_table(s), model="m0", measure="standard deviation, luck subtracted"

@@ -1,5 +1,7 @@
 """Shares and means over items in cases."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 from scipy.special import expit
@@ -9,7 +11,7 @@ from mhbench.stats.estimate import estimate, proportion
 from mhbench.stats.resample import mean
 from mhbench.steps.rates import average_models
 
-from .kind import Kind
+from .kind import Kind, cases_of, normal_mean
 
 CENTRES = {"middle": 0.0, "near 1": 3.0}
 SIZES = {
@@ -18,18 +20,19 @@ SIZES = {
 }
 
 
+def of_sizes(cases: int, items: int | str) -> np.ndarray:
+    return cases_of(cases, SIZES[items](cases) if isinstance(items, str) else items)
+
+
 def draw_cases(rng: np.random.Generator, *, cases: int, items: int | str, where: str, sd: float):
     "Right or wrong of each item; items of a case share its ease."
-    sizes = SIZES[items](cases) if isinstance(items, str) else np.full(cases, items)
-    of = np.repeat(np.arange(cases), sizes)
+    of = of_sizes(cases, items)
     ease = CENTRES[where] + rng.normal(0, sd, cases)
     return (rng.random(len(of)) < expit(ease)[of]).astype(float), of
 
 
 def share_of_cases(*, where: str, sd: float, **_) -> float:
-    x = np.linspace(-8, 8, 4001)
-    density = np.exp(-(x**2) / 2)
-    return float((expit(CENTRES[where] + sd * x) * density).sum() / density.sum())
+    return normal_mean(lambda z: expit(CENTRES[where] + sd * z))
 
 
 LOSSES = {  # of a uniform variable: the loss, and its mean
@@ -41,8 +44,7 @@ LOSSES = {  # of a uniform variable: the loss, and its mean
 
 def draw_losses(rng: np.random.Generator, *, cases: int, items: int | str, loss: str, alike: float):
     "A loss of each item; items of a case are correlated."
-    sizes = SIZES[items](cases) if isinstance(items, str) else np.full(cases, items)
-    of = np.repeat(np.arange(cases), sizes)
+    of = of_sizes(cases, items)
     z = np.sqrt(alike) * rng.normal(size=cases)[of] + np.sqrt(1 - alike) * rng.normal(size=len(of))
     return LOSSES[loss][0](norm.cdf(z)), of
 
@@ -58,17 +60,22 @@ def draw_models(rng: np.random.Generator, *, items: int, models: int, centre: fl
 
 
 def share_of_models(*, models: int, centre: float, sd: float, **_) -> float:
-    x = np.linspace(-8, 8, 4001)
-    density = np.exp(-(x**2) / 2) / np.exp(-(x**2) / 2).sum()
-    return float((expit(centre + np.linspace(-1, 1, models)[:, None] - sd * x) @ density).mean())
+    return normal_mean(lambda z: expit(centre + np.linspace(-1, 1, models)[:, None] - sd * z).mean(0))
 
 
 def over_models(sample: pd.DataFrame, seed: int):
     return average_models(sample, by=[], n_boot=300, seed=seed).iloc[0]
 
 
+OVER_CASES = partial(
+    Kind,
+    draw=draw_cases,
+    truth=share_of_cases,
+    interval=lambda sample, seed: estimate(mean, sample[0], clusters=sample[1], n_boot=500, seed=seed, share=True),
+)
+
 KINDS = [
-    Kind(
+    OVER_CASES(
         name="share",
         about="A share of right answers; cases are a sample, with their questions.",
         stages="score, demographics, competency, agreement",
@@ -78,11 +85,8 @@ KINDS = [
             for items in (1, 10)
             for cases in (2, 3, 5, 6, 10, 30, 100)
         ],
-        draw=draw_cases,
-        truth=share_of_cases,
-        interval=lambda sample, seed: estimate(mean, sample[0], clusters=sample[1], n_boot=500, seed=seed, share=True),
     ),
-    Kind(
+    OVER_CASES(
         name="share over unequal cases",
         about="A share of right answers; cases are a sample, of unequal sizes or very unlike one another.",
         stages="score, demographics, competency, agreement, subsets of any table",
@@ -91,9 +95,6 @@ KINDS = [
             for where, sd in (("middle", 1.0), ("middle", 2.0), ("near 1", 1.0), ("near 1", 2.0))
             for cases, items in ((6, "1 to 20"), (10, "1 to 20"), (10, "one of 20"), (10, 5), (30, "1 to 20"))
         ],
-        draw=draw_cases,
-        truth=share_of_cases,
-        interval=lambda sample, seed: estimate(mean, sample[0], clusters=sample[1], n_boot=500, seed=seed, share=True),
     ),
     Kind(
         name="count",
