@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 
 from mhbench.stats.rater_likelihood import category_log_probs
-from mhbench.stats.rater_model import DUEL, facet_contrast, fit_duels, fit_raters, rater_quantities
+from mhbench.stats.rater_model import DUEL, facet_contrast, facet_levels, fit_duels, fit_raters, rater_quantities
 
 from .kind import Kind
 
@@ -152,10 +152,12 @@ def draw_models(rng, *, raters: int, items: int, models: int, each: int, categor
     return y, answer, rater, categories, model[answer], item[answer]
 
 
-def model_contrast(sample, seed):
+def model_worth(sample, seed):
     y, answer, rater, categories, model, item = sample
-    fit = fit_raters(y, answer, rater, categories=range(categories), facets={"model": model}, items=item)
-    return facet_contrast(fit, max(model), 0)
+    found = facet_levels(
+        fit_raters(y, answer, rater, categories=range(categories), facets={"model": model}, items=item)
+    )
+    return found[(found["quantity"] == "worth") & (found["model"] == max(model))].iloc[0]
 
 
 def unknown(**_: int) -> float:
@@ -238,11 +240,11 @@ KINDS = [
     ),
     Kind(
         name="model_free_of_severity",
-        about="Two models' difference free of who rated them; items are a sample, raters and models are these.",
+        about="How far a model is above the mean one, free of who rated it; items are a sample, raters are these.",
         stages="panel, judge_study",
         settings=MODELS,
         draw=draw_models,
-        truth=lambda **_: 1.0,
-        interval=model_contrast,
+        truth=lambda **_: 0.5,
+        interval=model_worth,
     ),
 ]
