@@ -3,6 +3,7 @@ definition, faults.
 """
 
 import json
+import tracemalloc
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -419,6 +420,16 @@ def test_area_is_the_mean_over_all_orders_of_the_ties(data, seed):
         abstention.risk_coverage_area(c, y, weights=w),
         [abstention.risk_coverage_area(np.repeat(c, k.astype(int)), np.repeat(y, k.astype(int))) for k in w],
     )
+
+
+def test_the_area_under_risk_and_coverage_takes_no_table_of_all_pairs():
+    rng = np.random.default_rng(1)
+    confidence = rng.random(30_000)
+    tracemalloc.start()
+    area = abstention.risk_coverage_area(confidence, rng.random(30_000) < confidence)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert area == pytest.approx(0.25, abs=0.01) and peak < 50e6  # a table of all pairs takes 7.2 GB
 
 
 def test_abstention_by_its_definition():

@@ -263,6 +263,7 @@ KINDS = [
         draw=draw_corrected,
         truth=lambda theta, **_: theta,
         interval=corrected,
+        wide="few labelled answers that are right, or wrong: three intervals of small counts are put together",
     ),
     Kind(
         name="judge_bias",
@@ -285,6 +286,7 @@ KINDS = [
         draw=draw_differences,
         truth=lambda **_: BIAS + Z * SPREAD,
         interval=lambda sample, seed: agreement(sample, "high", seed),
+        wide="six cases, and limits that also have to serve skewed differences",
     ),
     Kind(
         name="slope_of_bias",
@@ -298,6 +300,7 @@ KINDS = [
         draw=draw_scores,
         truth=lambda steep, **_: steep - 1,
         interval=lambda sample, seed: bias_slope(*sample[:2], clusters=sample[2]),
+        wide="ten answers and three raters: shown in one sample of six, where the answers lie far apart",
     ),
     Kind(
         name="slope_within_items",
@@ -311,6 +314,7 @@ KINDS = [
         draw=draw_slope,
         truth=lambda slope, **_: slope,
         interval=lambda sample, seed: within_slope(*sample),
+        wide="six items of two answers leave few degrees of freedom",
     ),
     Kind(
         name="self_enhancement",
@@ -336,6 +340,7 @@ KINDS = [
         draw=draw_passes,
         truth=lambda **_: 0.15,
         interval=lambda sample, seed: pass_rates(*sample, n_boot=300, seed=seed)["wrong"],
+        wide="few wrong answers of the judge's own",
     ),
     Kind(
         name="prefers_the_first",
@@ -349,6 +354,7 @@ KINDS = [
         draw=draw_orders,
         truth=lambda first, sd, **_: preference_for_first(first, sd),
         interval=preferred,
+        wide="ten pairs, of which few change with the order",
     ),
     Kind(
         name="worth_in_duels",
@@ -376,6 +382,7 @@ KINDS = [
         draw=draw_errors,
         truth=lambda together, **_: together,
         interval=lambda sample, seed: error_correlation(*sample),
+        wide="few answers on which both err",
     ),
     Kind(
         name="share_of_bank",

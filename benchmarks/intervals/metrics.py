@@ -59,6 +59,7 @@ KINDS = [
         draw=draw_letters,
         truth=f1_of_letters,
         interval=macro_f1,
+        wide="few items of the rarest letter",
     ),
     Kind(
         name="calibration error",
@@ -68,6 +69,7 @@ KINDS = [
         draw=draw_confidence,
         truth=lambda *, slope, **_: (1 - slope) * 0.25,
         interval=lambda sample, seed: calibration_error(*sample),
+        wide="an error is 0 or more, and the bias of the chance gaps is bounded, not known",
     ),
     Kind(
         name="area under risk and coverage",

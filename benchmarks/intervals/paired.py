@@ -103,6 +103,7 @@ KINDS = [
         draw=draw_pairs,
         truth=lambda won, **_: won,
         interval=lambda sample, seed: mean_difference(*sample, largest=1),
+        wide="few pairs that differ",
     ),
     Kind(
         name="paired_points",
@@ -138,6 +139,7 @@ KINDS = [
         draw=draw_two,
         truth=lambda shares, **_: shares[0] - shares[1],
         interval=difference_of_two,
+        wide="few wrong answers in a group",
     ),
     Kind(
         name="all_pairs_at_once",
@@ -152,5 +154,6 @@ KINDS = [
         draw=draw_family,
         truth=lambda **_: 0.0,
         interval=worst_of_family,
+        wide="few pairs that differ",
     ),
 ]

@@ -195,6 +195,7 @@ KINDS = [
         draw=draw_runs,
         truth=truth_of_runs,
         interval=spread,
+        wide="two runs, or ten items: a spread of few values",
     ),
     Kind(
         name="flagged",
@@ -248,6 +249,7 @@ KINDS = [
         about="The rank of a model by its average; cases are a sample, tasks and models are not.",
         truth=truth_of_rank,
         interval=lambda s, seed: of_table(rank_table(s), model="m0"),
+        wide="ranks are whole numbers",
     ),
     STANDINGS(
         name="spread over tasks",
@@ -256,6 +258,7 @@ KINDS = [
         interval=lambda s, seed: of_table(
             stability_table(s), model="m0", measure="standard deviation, luck subtracted"
         ),
+        wide="where tasks do not differ, the spread is 0, below which no interval lies",
     ),
     Kind(
         name="partial credit",

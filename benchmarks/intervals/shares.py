@@ -85,6 +85,7 @@ KINDS = [
             for items in (1, 10)
             for cases in (2, 3, 5, 6, 10, 30, 100)
         ],
+        wide="small counts",
     ),
     OVER_CASES(
         name="share over unequal cases",
@@ -95,6 +96,7 @@ KINDS = [
             for where, sd in (("middle", 1.0), ("middle", 2.0), ("near 1", 1.0), ("near 1", 2.0))
             for cases, items in ((6, "1 to 20"), (10, "1 to 20"), (10, "one of 20"), (10, 5), (30, "1 to 20"))
         ],
+        wide="small counts of wrong answers",
     ),
     Kind(
         name="count",
@@ -104,6 +106,7 @@ KINDS = [
         draw=lambda rng, *, n, share: (int(rng.binomial(n, share)), n),
         truth=lambda *, n, share: share,
         interval=lambda sample, seed: proportion(*sample),
+        wide="small counts",
     ),
     Kind(
         name="mean over cases",
