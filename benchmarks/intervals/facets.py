@@ -7,7 +7,7 @@ import numpy as np
 from mhbench.stats.rater_likelihood import category_log_probs
 from mhbench.stats.rater_model import DUEL, facet_contrast, facet_levels, fit_duels, fit_raters, rater_quantities
 
-from .kind import Kind
+from .kind import Kind, settings
 
 
 def who_rates(rng: np.random.Generator, raters: int, answers: int, each: int) -> tuple[np.ndarray, np.ndarray]:
@@ -99,12 +99,12 @@ def draw_repeats(rng, *, raters: int, questions: int, annotations: int, own: flo
     return (y, question, rater), one, mean.mean() - mean[one]
 
 
-def severity_of_repeats(sample, seed, clusters=True):
+def severity_of_repeats(sample, seed):
     (y, question, rater), one, _ = sample
     options = y.shape[1]
     of = np.repeat(question, options)
     answer = of * options + np.tile(np.arange(options), len(question))
-    fit = fit_raters(y.ravel(), answer, np.repeat(rater, options), clusters=of if clusters else None)
+    fit = fit_raters(y.ravel(), answer, np.repeat(rater, options), clusters=of)
     found = rater_quantities(fit)
     return found[(found["quantity"] == "points below") & (found["rater"] == one)].iloc[0]
 
@@ -160,14 +160,6 @@ def model_worth(sample, seed):
     return found[(found["quantity"] == "worth") & (found["model"] == max(model))].iloc[0]
 
 
-def unknown(**_: int) -> float:
-    return float("nan")
-
-
-def settings(names: str, *rows: tuple) -> list[dict]:
-    return [dict(zip(names.split(), row)) for row in rows]
-
-
 WHERE = "preferences, panel, judge_study, duels"
 SCALES = settings(
     "raters answers each categories",
@@ -187,46 +179,34 @@ DUELS = settings("raters items models each", (4, 40, 3, 1), (4, 100, 2, 2), (8, 
 MODELS = settings(
     "raters items models each categories", (4, 15, 4, 2, 5), (4, 60, 2, 2, 2), (6, 30, 5, 2, 5), (8, 60, 3, 3, 7)
 )
+OF_A_RATER = partial(Kind, stages=WHERE, truth=lambda **_: np.nan, truth_of=lambda sample: sample[2])
 KINDS = [
-    Kind(
+    OF_A_RATER(
         name="rater_severity",
         about="How strict a rater is, on a scale or with labels; answers are a sample, raters are these.",
-        stages=WHERE,
         settings=SCALES,
         draw=draw_scale,
-        truth=unknown,
-        truth_of=lambda sample: sample[2],
         interval=scale_severity,
     ),
-    Kind(
+    OF_A_RATER(
         name="rater_severity_slider",
         about="How many points a rater gives below the mean rater; answers are a sample, raters are these.",
-        stages=WHERE,
         settings=SLIDERS,
         draw=draw_slider,
-        truth=unknown,
-        truth_of=lambda sample: sample[2],
         interval=slider_severity,
     ),
-    Kind(
+    OF_A_RATER(
         name="rater_severity_repeats",
         about="Points below the mean rater where raters annotate questions again; questions are a sample.",
-        stages="preferences",
         settings=REPEATS,
         draw=draw_repeats,
-        truth=unknown,
-        truth_of=lambda sample: sample[2],
         interval=severity_of_repeats,
-        methods={"repeats as independent": partial(severity_of_repeats, clusters=False)},
     ),
-    Kind(
+    OF_A_RATER(
         name="rater_lean",
         about="A rater's lean to the first place of a duel; items are a sample, raters are these.",
-        stages="duels",
         settings=DUELS,
         draw=draw_duels,
-        truth=unknown,
-        truth_of=lambda sample: sample[2],
         interval=duel_lean,
     ),
     Kind(
