@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from mhbench.run.cli import main
-from mhbench.run.compare import paired_accuracies, results_of
+from mhbench.run.compare import paired_accuracies, results_of, who_answered_in
 from mhbench.run.sweep import cluster, sweep
 from mhbench.stats.tests import mcnemar
 
@@ -132,7 +132,7 @@ def test_commits_tags_and_experiments_are_runs(tmp_path, monkeypatch, capsys):
     assert main(["compare", "v1", "."]) == 0
     said = capsys.readouterr().out
     assert "Results of v1 are in no cache here (score/s)" in said and "item by item" in said
-    assert "0 of 2 main numbers differ" in said and said.endswith("both scored:\nnone\n")
+    assert "0 of 2 main numbers differ" in said and "both scored:\nnone\n" in said
     assert main(["compare", "better", "."]) == 0
     said = capsys.readouterr().out
     assert "1 of 2 main numbers differ" in said and "accuracy, m/zero_shot" in said and "-0.250" in said, said
@@ -185,3 +185,19 @@ def test_points_run_as_jobs_in_copies_of_their_own(tmp_path, root, monkeypatch, 
 def test_python_m_mhbench_is_the_command():
     done = subprocess.run([sys.executable, "-m", "mhbench", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("mhbench ")
+
+
+def test_what_answered_stands_beside_the_numbers_of_two_runs(tmp_path, capsys):
+    runs = [run_of(tmp_path / name, np.ones(20)) for name in "abc"]
+    row = {f"served_{k}": "not known" for k in ("model", "provider", "fingerprint", "tier", "thought")} | {"n": 20}
+    days = {"first": "2026-03-01", "last": "2026-03-02", "changed": "", "n_terms": 1}
+    for run, served in zip(runs, ("m-2026-01", "m-2026-03", "m-2026-03")):
+        kinds = [{"model": "m", "served_model": served}, {"model": "recorded"}]
+        table = pd.DataFrame([row | days | kind for kind in kinds])
+        table.to_parquet(run / "results" / "score" / "s" / "served.parquet")
+    a, b, c = (results_of(str(run)) for run in runs)
+    assert who_answered_in(a, b)["model"].tolist() == ["m", "recorded"]
+    assert who_answered_in(b, c)["model"].tolist() == ["recorded"], "of which nothing is known in either"
+    assert main(["compare", str(runs[0]), str(runs[1])]) == 0
+    said = capsys.readouterr().out.split("What answered")[1]
+    assert "m-2026-01" in said and "m-2026-03" in said and "2026-03-01 to 2026-03-02" in said and "not known" in said

@@ -1,6 +1,5 @@
 """Requests, responses and the baseline that does not generate."""
 
-import json
 import math
 import re
 
@@ -26,6 +25,7 @@ from mhbench.steps.answers import check_readable, count_responses, generate_metr
 from mhbench.steps.contamination import complete
 from mhbench.steps.generate import SELF_CONSISTENCY, generate, generation_requests, merged, select_items, settings
 from mhbench.steps.score import read_answer, score_responses
+from mhbench.steps.served import who_answered
 from mhbench.steps.similarity import nearest_option
 from mhbench.studies.corpus import load_corpus
 
@@ -441,10 +441,10 @@ def test_answers_under_two_sets_of_terms_are_said(tmp_path):
     counts = count_responses(items, mixed)
     assert dict(zip(counts["changed"], counts["n"])) == {"": 3, "no temperature": 1}
     assert [generate_metrics(items, x)["n_terms"] for x in (responses, mixed)] == [1, 2]
-    file = tmp_path / "metrics" / "generate" / "s" / "m.json"
+    file = tmp_path / "score" / "s" / "served.parquet"
     file.parent.mkdir(parents=True)
-    for x, said in ((responses, []), (mixed, ["s: answers of m were made with different parameters"])):
-        file.write_text(json.dumps({"n_terms": generate_metrics(items, x)["n_terms"]}), encoding="utf-8")
+    for x, said in ((responses, []), (mixed, ["s, score: m: answers were made with different parameters"])):
+        who_answered(items, x).to_parquet(file)
         assert [w.split(": the endpoint")[0] for w in went_wrong(tmp_path, ["s"])] == said
 
 

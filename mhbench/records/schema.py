@@ -547,7 +547,7 @@ class StoredRecords(Sequence, Generic[R]):
             for batch in file.iter_batches(batch_size=ROW_GROUP):
                 rows = batch.to_pylist()
                 for row in rows:
-                    row |= {name: json.loads(row[name]) for name in self._dicts if row[name] is not None}
+                    row |= {name: json.loads(row[name]) for name in self._dicts if row.get(name) is not None}
                 yield from validate(
                     ((f"{path}:row {k}", row) for k, row in enumerate(rows, start)), self.record
                 ).records

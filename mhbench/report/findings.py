@@ -17,6 +17,7 @@ from .style import spaced
 from ..steps.accuracy import about_accuracy
 from ..steps.rates import about_declined
 from ..steps.score import mode_names
+from ..steps.served import about_who_answered
 
 # %% auto #0
 __all__ = ['where_from', 'asked', 'against_lines', 'went_wrong', 'truths', 'about_truths', 'came_out', 'weak', 'about_run']
@@ -149,12 +150,10 @@ def _of_judges(counts: pd.DataFrame, guard: pd.DataFrame, study: str, stage: str
     return out
 
 
-def _of_terms(results: Path, study: str) -> list[str]:
-    "Whose answers were not all asked for with the same parameters."
-    files = sorted((results / "metrics" / "generate" / study).glob("*.json"))
-    mixed = ", ".join(f.stem for f in files if _json(f).get("n_terms", 0) > 1)
-    what = "were made with different parameters: the endpoint did not accept the same ones throughout"
-    return [f"{study}: answers of {mixed} {what} (`changed` in the generate stage)."] if mixed else []
+def _of_served(results: Path, study: str, ran: Iterable[str]) -> list[str]:
+    "Under whose name not one model answered, or not all under the same parameters."
+    tables = [(stage, _table(results, stage, study, "served")) for stage in ran]
+    return [f"{study}, {stage}: {said}" for stage, table in tables for said in about_who_answered(table)]
 
 # %% ../../nbs/report/06_findings.ipynb #1c5d14e3
 def went_wrong(
@@ -171,7 +170,8 @@ def went_wrong(
         without = _metrics(results, "approach", study).get("n_without", 0) if "approach" in ran else 0
         out += [f"{study}: {aside} rows of the source did not fit and were set aside."] if aside else []
         out += [f"{study}: {without} cases got no relevant question and were not asked."] if without else []
-        out += _of_terms(results, study)
+        asking = ("score", "judge", "judge_study", "duels")
+        out += _of_served(results, study, [x for x in asking if there is None or (x, study) in there])
         out += _of_requests(_table(results, "score", study, "counts"), study)
         out += _of_accuracy(_table(results, "score", study, "accuracy"), study)
         out += [f"{study}: {said}" for said in about_declined(_table(results, "score", study, "declined"))]

@@ -8,21 +8,23 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from ..ask.reply import SERVICE
 from ..errors import refuse
 from .graph import root
 from ..stats.differences import mean_difference
 from ..steps.score import RUN, mode_names, where_read
+from ..steps.served import NOT_SAID
 from ..subcommand import argument, subcommand
 
 # %% auto #0
-__all__ = ['Results', 'results_of', 'paired_accuracies', 'with_metrics', 'main_numbers', 'headline_metrics']
+__all__ = ['Results', 'results_of', 'who_answered_in', 'paired_accuracies', 'with_metrics', 'main_numbers', 'headline_metrics']
 
 # %% ../../nbs/run/15_compare.ipynb #e3d16b0f
 class Results(NamedTuple):
@@ -33,6 +35,7 @@ class Results(NamedTuple):
     scores: pd.DataFrame  # one row a response: study, set, item_id, cluster, model, mode, correct, ...
     metrics: pd.DataFrame  # what git keeps of it, in columns of `main`: the numbers of results/metrics
     gone: tuple[str, ...] = ()  # stages and studies of that commit whose results are nowhere here
+    served: dict[tuple[str, str], tuple[str, str]] = {}  # (study, model) -> what answered, and on which days
 
 
 _NUMBER = ["study", "stage", "measure", "model", "mode"]
@@ -71,7 +74,8 @@ def _read(folder: Path, name: str, gone: tuple[str, ...] = ()) -> Results:
         refuse(f"compare: a run must hold main numbers; got none in {name!r}", remedy=remedy, error=FileNotFoundError)
     scores = pd.concat(scored, ignore_index=True) if scored else pd.DataFrame(columns=_OF_SCORES)
     main = pd.concat(found, ignore_index=True) if found else metrics.iloc[:0]
-    return Results(name, main, scores, metrics, gone)
+    tables = {file.parts[-2]: pd.read_parquet(file) for file in sorted(folder.glob("score/*/served.parquet"))}
+    return Results(name, main, scores, metrics, gone, _served(tables))
 
 # %% ../../nbs/run/15_compare.ipynb #b3099a14
 def results_of(
@@ -103,15 +107,42 @@ def results_of(
         return _read(Path(d) / "results", run, tuple(gone))
 
 
+_READ = {"headline.parquet", "scores.parquet", "served.parquet"}
 _OF_NO_STUDY = [f"results/{name}" for name in ("text", "metrics", "inputs", "trained", "report")]
+
+# %% ../../nbs/run/15_compare.ipynb #66c9878f
+def _served(tables: Mapping[str, pd.DataFrame]) -> dict[tuple[str, str], tuple[str, str]]:
+    "What answered under each name of a run that asked it, and on which days."
+    out = {}
+    for study, table in tables.items():
+        drawn = table["origin"] == "simulated" if "origin" in table else np.zeros(len(table), bool)
+        for model, g in table[~drawn].groupby("model"):
+            named = g[[f"served_{name}" for name in SERVICE]].drop_duplicates().replace(NOT_SAID, "")
+            days = sorted({*g["first"], *g["last"]} - {NOT_SAID})
+            told = "; ".join(" ".join(filter(None, row)) or NOT_SAID for row in named.itertuples(index=False))
+            out[study, str(model)] = told, " to ".join(dict.fromkeys([days[0], days[-1]])) if days else NOT_SAID
+    return out
+
+
+def who_answered_in(
+    first: Results,
+    second: Results,
+) -> pd.DataFrame:  # study, model, first, first_days, second, second_days
+    "What answered in two runs, where it is not known to be the same."
+    rows, nobody = [], (NOT_SAID, NOT_SAID)
+    for name in dict.fromkeys([*first.served, *second.served]):
+        a, b = first.served.get(name, nobody), second.served.get(name, nobody)
+        if a[0] != b[0] or NOT_SAID in a[0]:
+            rows.append((*name, *a, *b))
+    return pd.DataFrame(rows, columns=["study", "model", "first", "first_days", "second", "second_days"])
 
 # %% ../../nbs/run/15_compare.ipynb #fea82219
 def _fetch(files: Any, study: str, to: Path) -> bool:  # False: it is in no cache
-    "The two tables that a comparison reads, of one stage and study."
+    "The tables that a comparison reads, of one stage and study."
     from dvc_data.index import DataIndexDirError
 
     try:
-        for name in {Path(f).name for f in files.ls(study, detail=False)} & {"headline.parquet", "scores.parquet"}:
+        for name in {Path(f).name for f in files.ls(study, detail=False)} & _READ:
             files.get_file(f"{study}/{name}", str(to / study / name))
     except (OSError, DataIndexDirError):  # what DVC raises for a file that no storage has
         shutil.rmtree(to / study, ignore_errors=True)
@@ -248,8 +279,13 @@ def _compare(a):
         print(readable(changed.round({"first": 3, "second": 3})).to_string(index=False, na_rep="–"))
     print("\nRight answers on the items that both scored:")
     print(readable(paired.round({"first": 3, "second": 3})).to_string(index=False) if len(paired) else "none")
+    answered = who_answered_in(first, second)
+    print("\nWhat answered, where that is not known to be the same in both:")
+    same_names = "none: the same answered under each name" if first.served and second.served else NOT_SAID
+    print(answered.to_string(index=False) if len(answered) else same_names)
     if a.to:
         tables = [ReportTable("All main numbers", main), ReportTable("Right answers, item by item", paired)]
+        tables.append(ReportTable("What answered, where that is not known to be the same in both", answered))
         page = html_report(f"{a.first} and {a.second}", told, [Section("Two runs", tables=tables)])
         Path(a.to).write_text(page, encoding="utf-8")
         print(a.to)

@@ -20,6 +20,7 @@ from ..records.task import task_of
 from .generate import generate
 from .judge import judge
 from .score import ANSWERED, DECLINED, UNSCORED, read_answer
+from .served import who_answered
 from .similarity import judge_by_similarity, nearest_option
 
 # %% auto #0
@@ -180,14 +181,6 @@ def check_readable(
                 )
 
 # %% ../../nbs/steps/12_answers.ipynb #96c02681
-def _n_terms(items: Sequence[Item], table: pd.DataFrame) -> int:
-    "Under how many sets of terms the answers of one mode to one kind of item were made, at most."
-    answered = table[table["status"].isin(ANSWERED)]
-    task = answered["item_id"].map({i.item_id: i.task for i in items})
-    terms = answered["changed"].map(tuple).groupby([answered["mode"], task]).nunique()
-    return int(terms.max()) if len(terms) else 0
-
-
 def generate_metrics(items: Sequence[Item], responses: Sequence[Response]) -> dict:
     "Counts, tokens, money, and a fingerprint of the answers."
     table = frame(responses, Response)
@@ -199,6 +192,6 @@ def generate_metrics(items: Sequence[Item], responses: Sequence[Response]) -> di
         "prompt_tokens": table["prompt_tokens"].sum(),
         "completion_tokens": table["completion_tokens"].sum(),
         "cost_usd": table["cost_usd"].sum(skipna=False),
-        "n_terms": _n_terms(items, table),
+        "n_terms": max(who_answered(items, responses)["n_terms"], default=0),
         "responses_sha256": fingerprint([[r.item_id, r.mode, r.sample, r.text] for r in responses]),
     }
