@@ -18,10 +18,12 @@ from .assignment import complete_answers, conflicts
 from .question import RatedAnswer, main_error, passed
 from .store import Page, Rater, Register, Store
 from .study import QUESTION_KINDS, Study
+from ..stats.estimate import Estimate
 from ..stats.jackknife import agreement_estimate
+from ..stats.soft_labels import mean_alpha, question_alphas
 
 # %% auto #0
-__all__ = ['Complete', 'COLUMNS', 'N_BOOT', 'when', 'again', 'progress', 'Agreement', 'agreement', 'overview']
+__all__ = ['Complete', 'COLUMNS', 'when', 'again', 'progress', 'Agreement', 'agreement', 'overview']
 
 # %% ../../nbs/annotate/06_dashboard.ipynb #62e174f2
 Complete = dict[Page, dict[str, RatedAnswer]]
@@ -87,14 +89,11 @@ def progress(
     return [_row(r, study, store, complete, started, seconds) for r in raters]
 
 # %% ../../nbs/annotate/06_dashboard.ipynb #cab441cd
-N_BOOT = 500  # replicates: the page is drawn anew whenever somebody looks
-
-
 class Agreement(NamedTuple):
     "Krippendorff's alpha of one thing that is rated."
 
     level: str  # interval, ordinal or nominal
-    of: str  # scores, labels, key, difficulty, main kind of error; or an axis, or what was asked
+    of: str  # options, scores, labels, key, difficulty, main kind of error; or an axis, or what was asked
     n: int  # units that two raters or more rated
     estimate: float | None  # None where there is too little, or all are alike
     ci: tuple[float, float] | None  # of 95%, over questions; None where too few differ
@@ -116,30 +115,48 @@ def _verdicts(study: Study, complete: Complete, raters: set[str]) -> Mapping[str
     return out
 
 # %% ../../nbs/annotate/06_dashboard.ipynb #982239bd
-_LEVELS = {"scores": "interval", "difficulty": "ordinal"}
+_LEVELS = {"options": "interval", "scores": "interval", "difficulty": "ordinal"}
+_Units = Mapping[tuple, Mapping[str, Any]]  # (question, target) -> rater -> verdict
 
 
+def _within_questions(units: _Units) -> Estimate:
+    "The mean over questions, whose options are the units."
+    pages: defaultdict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    for (question, option), verdicts in units.items():
+        for rater, value in verdicts.items():
+            pages[question, rater][option] = value
+    places = {q: sorted({o for (of, _), page in pages.items() if of == q for o in page}) for q, _ in pages}
+    scores = np.full((len(pages), max(map(len, places.values()))), np.nan)
+    for k, ((question, _), page) in enumerate(pages.items()):
+        scores[k, [places[question].index(option) for option in page]] = list(page.values())
+    questions, raters = np.array(list(pages)).T
+    return mean_alpha(question_alphas(scores, questions, raters=raters).alpha)
+
+
+def _over_units(units: _Units, level: str, categories: list[str] | None) -> Estimate:
+    "All units together."
+    raters = sorted({r for verdicts in units.values() for r in verdicts})
+    rows = [[verdicts.get(r) for verdicts in units.values()] for r in raters]
+    data = np.array(rows, dtype=float if level == "interval" else object)
+    questions = np.array([question for question, _ in units])
+    return agreement_estimate(data, "krippendorff_alpha", scale=level, categories=categories, clusters=questions)
+
+# %% ../../nbs/annotate/06_dashboard.ipynb #a7c0e1f2
 def agreement(store: Store, study: Study) -> list[Agreement]:
-    """Krippendorff's alpha of the raters' complete answers so far, with a bootstrap interval over questions.
+    """Krippendorff's alpha of the raters' complete answers so far, with an interval over questions, as in the report.
 
-    Source: Krippendorff 2011; Efron 1979.
+    Source: Krippendorff 2011; Tukey 1958.
     """
-    raters = sorted(r.rater for r in Register(store).raters() if r.role == "rater")
-    out, at = [], {r: k for k, r in enumerate(raters)}
-    for name, units in sorted(_verdicts(study, complete_answers(store, study), set(raters)).items()):
-        shared = {place: u for place, u in units.items() if len(u) > 1}
-        matrix = np.full((len(raters), len(shared)), None, dtype=object)
-        for n, unit in enumerate(shared.values()):
-            for rater, verdict in unit.items():
-                matrix[at[rater], n] = verdict
-        number = name == "scores"
-        level = _LEVELS.get(name, "nominal")
-        given = study.settings.difficulties if name == "difficulty" else None
-        data = np.where(matrix == None, np.nan, matrix).astype(float) if number else matrix  # noqa: E711
-        questions = np.array([question for question, *_ in shared])
-        e = agreement_estimate(data, "krippendorff_alpha", scale=level, categories=given, clusters=questions)
+    raters, out = {r.rater for r in Register(store).raters() if r.role == "rater"}, []
+    for name, units in sorted(_verdicts(study, complete_answers(store, study), raters).items()):
+        shared = {place: verdicts for place, verdicts in units.items() if len(verdicts) > 1}
+        level, e = _LEVELS.get(name, "nominal"), Estimate.from_limits(np.nan, n=0)
+        if shared and name == "options":
+            e = _within_questions(shared)
+        elif shared:
+            e = _over_units(shared, level, study.settings.difficulties if name == "difficulty" else None)
         ci = None if math.isnan(e.ci_low) else (e.ci_low, e.ci_high)
-        out.append(Agreement(level, name, e.n, None if math.isnan(e.estimate) else e.estimate, ci))
+        out.append(Agreement(level, name, len(shared), None if math.isnan(e.estimate) else e.estimate, ci))
     return out
 
 # %% ../../nbs/annotate/06_dashboard.ipynb #6d54a5dc

@@ -36,7 +36,7 @@ class Kind(NamedTuple):
 
 
 QUESTION_KINDS: dict[str, Kind] = {
-    "sliders": Kind(numbers=True, rated="scores"),
+    "sliders": Kind(numbers=True, rated="options"),
     "labels": Kind(judged=True, rated="labels"),
     "agree": Kind(rated="key"),
     "errors": Kind(judged=True, needs="errors"),

@@ -147,7 +147,7 @@ NO_INTERVAL = {  # kind of an estimate without an interval -> why it has none
     "few": "there are too few independent cases to estimate one",
     "raters": "there are too few raters for one that counts them as a sample",
     "rare": "too few answers are of the rarer outcome",
-    "unidentified": "the ratings at hand do not determine the number",
+    "dependence": "raters err together on hard items, which its model takes for another truth",
     "checks": "a check of the model of raters failed",
     "refits": "the spread of a model's refits is none, since it misses the truth too often",
 }

@@ -7,18 +7,15 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
-from scipy import stats
-from scipy.special import expit, logit, softmax
+from scipy.special import softmax
 
 from ..errors import refuse
 from .agreement import ABSTAIN, label_matrix
-from .estimate import Estimate
+from .rater_model import RaterCheck, fit_raters, label_probabilities
 from .resample import group_codes
 
 # %% auto #0
-__all__ = ['FEWEST_WITH_FIVE', 'FEWEST_OF_CLASS', 'LOWER_AGREEMENT', 'LabelProbabilities', 'label_votes', 'DawidSkene',
-           'dawid_skene', 'dawid_skene_shares', 'rater_flags']
+__all__ = ['LabelProbabilities', 'label_votes', 'DawidSkene', 'dawid_skene', 'severity_labels']
 
 # %% ../../nbs/stats/19_label_models.ipynb #13d93300
 class _Labels(NamedTuple):
@@ -171,104 +168,26 @@ def dawid_skene(
     p = np.where(asked[:, None], found[0], np.nan)
     return DawidSkene(LabelProbabilities(said.classes, p), *found[1:3], said.values, found[3])
 
-# %% ../../nbs/stats/19_label_models.ipynb #c7e7f9ea
-def _scores(said: _Labels, fit: DawidSkene, group: np.ndarray) -> np.ndarray:  # (N, P)
-    """Each item's derivatives of its log-likelihood, by the log odds against the last class of the shares of each group
-    and against the last label of each rater's errors: by Fisher's identity, those of a known truth, averaged over it.
-    """
-    p, (n, k), v = np.nan_to_num(fit.probability.values), fit.probability.values.shape, len(fit.values)
-    has = np.bincount(said.item, minlength=n) > 0
-    of_shares = np.zeros((n, len(fit.shares), k - 1))
-    of_shares[np.arange(n), group] = np.where(has[:, None], p - fit.shares[group], 0.0)[:, :-1]
-    of_errors = np.zeros((n, said.shape[0], v - 1, k))
-    hit = (said.said[:, None] == np.arange(v - 1))[:, :, None] - fit.errors[said.rater, :-1]
-    of_errors[said.item, said.rater] = hit * p[said.item][:, None]
-    return np.concatenate([of_shares.reshape(n, -1), of_errors.reshape(n, -1)], axis=1)
-
-
-def _prior_information(fit: DawidSkene, smoothing: float) -> np.ndarray:  # (P,)
-    "What the smoothing adds to the information of each parameter, as far as it is its own."
-    e = fit.errors[:, :-1]
-    return np.concatenate([np.full(fit.shares[:, :-1].size, 1e-6), (smoothing * e * (1 - e)).ravel() + 1e-6])
-
-# %% ../../nbs/stats/19_label_models.ipynb #7d52829e
-FEWEST_WITH_FIVE = 40  # items with five labels or more, from which the raters' errors are known
-FEWEST_OF_CLASS = 50  # items on which the label has most votes, and on which others have
-
-
-def dawid_skene_shares(
-    labels: Any,  # (R, N)
-    label: Any,  # whose share is asked for
+# %% ../../nbs/stats/19_label_models.ipynb #27a714c9
+def severity_labels(
+    labels: Any,  # (R, N) None where a rater was not asked
+    order: Sequence,  # the labels, from the lowest to the highest
     *,
-    groups: Any,  # (N,) labels, such as the model whose answer it is
-    clusters: Any = None,  # (N,) labels of what is a sample: the items of several answers
-    level: float = 0.95,
-    smoothing: float = 10.0,
-    ignore: Sequence = (ABSTAIN,),
-    evidence: Sequence = (),
-) -> dict[Any, Estimate]:  # group -> the share of that label
-    """How common a label truly is in each group, with an interval over items; raters are those of the panel.
-
-    Source: Dawid and Skene 1979; Louis 1982 (scores of the observed data); White 1982 (variance).
-    """
-    fit = dawid_skene(labels, groups=groups, smoothing=smoothing, ignore=ignore, evidence=evidence)
-    said, k = _listed(labels, ignore, evidence, "dawid_skene_shares"), fit.probability.classes.index(label)
-    code, names = pd.factorize(np.asarray(groups))
-    s, n_given = _scores(said, fit, code), np.bincount(said.item, minlength=said.shape[1])
-    case = group_codes(clusters, len(s), "clusters")
-    sums = np.stack([np.bincount(case, column) for column in s.T], -1)
-    won = said.votes().argmax(1) == k
-    bread = np.linalg.pinv(s.T @ s + np.diag(_prior_information(fit, smoothing)))
-    covariance = bread @ (sums.T @ sums) @ bread
-    known, out, j = (n_given > 4).sum() >= FEWEST_WITH_FIVE, {}, len(fit.shares[0]) - 1
-    for g, name in enumerate(names):
-        share, here = fit.shares[g], (code == g) & (n_given > 0)
-        slope = share[k] * ((np.arange(j) == k) - share[:-1])
-        v = slope @ covariance[g * j : (g + 1) * j, g * j : (g + 1) * j] @ slope
-        cases = len(set(case[here]))
-        about: dict[str, Any] = {"n": int(here.sum()), "n_clusters": cases, "level": level}
-        if not known or min(won[here].sum(), (~won[here]).sum()) < max(FEWEST_OF_CLASS, 0.15 * here.sum()):
-            out[name] = Estimate.from_limits(share[k], **about)._replace(kind="few" if known else "unidentified")
-            continue
-        half = stats.t.ppf(0.5 + level / 2, cases - 1) * np.sqrt(v) / (share[k] * (1 - share[k]))
-        limits = expit(logit(share[k]) + np.array([-half, half]))
-        out[name] = Estimate.from_limits(share[k], *limits, **about, kind="logit")
-    return out
-
-# %% ../../nbs/stats/19_label_models.ipynb #118847a2
-LOWER_AGREEMENT = 0.1  # of agreement below the others', to be worth a flag
-
-
-def rater_flags(
-    labels: Any,  # (R, N)
-    raters: Sequence[str],  # R names
-    *,
+    groups: Any = None,  # (N,) labels, such as the model whose answer it is
     clusters: Any = None,  # (N,) labels of items that hold several answers
-    ignore: Sequence = (ABSTAIN,),
-    alpha: float = 0.05,  # chance that any of the raters is flagged where all are alike
-) -> pd.DataFrame:  # rater, n, agreement, difference, one_answer, flag (the reason, or nothing)
-    """Raters who agree with the others less than these do, or who gave one answer throughout.
+) -> tuple[LabelProbabilities, list[RaterCheck]]:
+    """The probability of each label, where raters differ in severity; what is not in `order` counts as not asked.
 
-    Source: Dunn 1961 (the correction).
+    Source: Linacre 1989 (severity of raters); Bock and Aitkin 1981 (marginal likelihood).
+    Raises: ValueError where none of the labels was given, or they are no matrix.
     """
-    said = _listed(labels, ignore, (), "rater_flags")
-    votes, (r, n) = said.votes(), said.shape
-    code = np.full((r, n), -1)
-    code[said.rater, said.item] = said.said
-    others = votes.sum(1) - 1
-    with np.errstate(invalid="ignore", divide="ignore"):
-        same = np.where(code >= 0, (votes[np.arange(n), np.maximum(code, 0)] - 1) / others, np.nan)
-        beside = (np.nansum(same, 0) - same) / others
-    case, rows = group_codes(clusters, n, "clusters"), []
-    for k, name in enumerate(raters):
-        d = (same - beside)[k]
-        has = np.isfinite(d)
-        parts = pd.Series(d[has]).groupby(case[has]).mean()
-        spread = stats.t.ppf(1 - alpha / r / 2, max(len(parts) - 1, 1)) * parts.std() / np.sqrt(max(len(parts), 1))
-        gap, own = parts.mean(), code[k][code[k] >= 0]
-        most = np.bincount(own).max() / len(own) if len(own) else np.nan
-        reasons = ["differs from the others"] * bool(gap < -LOWER_AGREEMENT and gap + spread < 0)
-        reasons += ["one answer throughout"] * bool(len(own) > 9 and most == 1)
-        agreement = np.nanmean(same[k]) if has.any() else np.nan
-        rows.append([name, len(own), agreement, gap, most, "; ".join(reasons)])
-    return pd.DataFrame(rows, columns=["rater", "n", "agreement", "difference", "one_answer", "flag"])
+    said = np.asarray(labels, dtype=object)
+    rater, item = np.nonzero(np.isin(said, np.array(order, dtype=object)) if said.ndim == 2 else np.zeros((0, 0)))
+    if not len(rater):
+        refuse(f"severity_labels: labels must be (R, N) and hold one of {list(order)}; got shape {said.shape} and none")
+    of = {name: np.asarray(x)[item] for name, x in (("group", groups), ("items", clusters)) if x is not None}
+    facets = {"group": of["group"]} if "group" in of else None
+    given = said[rater, item].tolist()
+    fit = fit_raters(given, item, rater, categories=list(order), facets=facets, items=of.get("items"))
+    values = label_probabilities(fit).reindex(range(said.shape[1])).to_numpy()
+    return LabelProbabilities(list(order), values), fit.checks

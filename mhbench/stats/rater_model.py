@@ -591,17 +591,18 @@ def facet_contrast(
 def label_probabilities(
     fit: RaterFit,
 ) -> pd.DataFrame:  # answers x categories, rows sum to 1
-    """How probable it is that each category is the one that the mean rater would give most likely.
+    """How probable it is that each category is the one that the median rater would give most likely.
 
     Raises: ValueError for sliders, which have no categories.
     """
     if fit.categories is None or fit.steps is None:
         refuse("label_probabilities: ratings must be of categories; these are points of a slider")
-    p = _mean_rater(fit.parameters.split(fit.values), len(fit.raters))
     between = np.linspace(fit.grid[0], fit.grid[-1], 40 * (len(fit.grid) - 1) + 1)  # a label begins between two worths
-    likeliest = category_table(p, between, fit.steps)[0].argmax(1)
+    each = np.sort(category_table(fit.parameters.split(fit.values), between, fit.steps).argmax(2), axis=0)
+    n, one = len(each), np.eye(len(fit.categories))
+    likeliest = (one[each[(n - 1) // 2]] + one[each[n // 2]]) / 2
     curves = CubicSpline(fit.grid, np.eye(len(fit.grid)))(between)
-    chances = np.maximum(fit.weight @ (curves.T @ np.eye(len(fit.categories))[likeliest]), 0.0)
+    chances = np.maximum(fit.weight @ (curves.T @ likeliest), 0.0)
     chances /= chances.sum(1, keepdims=True)
     names = pd.Index(fit.answers, name="answer", tupleize_cols=False)
     return pd.DataFrame(chances, index=names, columns=fit.categories)

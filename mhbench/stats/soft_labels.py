@@ -12,14 +12,14 @@ from scipy.special import expit, logit, stdtrit
 
 from ..errors import refuse
 from .agreement import krippendorff_alpha
-from .estimate import with_width
+from .estimate import Estimate, estimate, with_width
 from .jackknife import Jackknife, range_limits
 from .preference import score_matrix
-from .resample import Interval, divide
+from .resample import Interval, divide, mean
 
 # %% auto #0
 __all__ = ['FEWEST_RATINGS', 'FEWEST_OF_A_QUESTION', 'soft_labels', 'GroupMeans', 'group_means', 'QuestionAlphas',
-           'question_alphas']
+           'question_alphas', 'mean_alpha']
 
 # %% ../../nbs/stats/09_soft_labels.ipynb #cefd2a9a
 def soft_labels(
@@ -161,3 +161,11 @@ def question_alphas(
         if size[k] >= FEWEST_OF_A_QUESTION:
             low[k], high[k] = _over_raters(rows, who, scale, annotations, alpha[k], level)
     return QuestionAlphas(names, alpha, *with_width(low, high), size)
+
+
+def mean_alpha(
+    alphas: np.ndarray,  # (Q,) of questions; NaN where there is none
+) -> Estimate:
+    "The mean over questions, with its interval over questions."
+    known = np.asarray(alphas, float)
+    return estimate(mean, known[~np.isnan(known)], seed=0)

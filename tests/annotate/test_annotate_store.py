@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +17,15 @@ from hypothesis import strategies as st
 
 from mhbench.annotate.assignment import complete_answers, conflicts, enrol, leave
 from mhbench.annotate.dashboard import agreement
-from mhbench.annotate.question import RatedAnswer
+from mhbench.annotate.export import ratings
+from mhbench.annotate.question import RatedAnswer, present
 from mhbench.annotate.store import Change, Register, Store, differences, open_store, replay
 from mhbench.annotate.study import build_study
 from mhbench.records.schema import Response
 from mhbench.stats.agreement import krippendorff_alpha
 from mhbench.stats.estimate import estimate
+from mhbench.studies.medqade.panel_tables import panel_of, rater_agreement
+from mhbench.studies.mentat.agreement import mean_agreement, question_agreement
 
 from .conftest import items
 
@@ -84,7 +88,8 @@ def test_any_schedule_ends_with_the_last_answer_of_each_rater(tmp_path_factory, 
 
 WRITING = """
 import sys
-from mhbench.annotate.question import RatedAnswer
+from mhbench.annotate.export import ratings
+from mhbench.annotate.question import RatedAnswer, present
 from mhbench.annotate.store import Change, Store
 store = Store(sys.argv[1])
 k = 0
@@ -172,6 +177,60 @@ def test_agreement_so_far_has_the_interval_of_the_library(tmp_path):
     assert found.estimate == pytest.approx(expected.estimate)
     assert found.ci[0] < found.estimate < found.ci[1]
     assert found.ci == pytest.approx((expected.ci_low, expected.ci_high), abs=0.1)
+
+
+def saved(store, said):
+    "(rater, question, target) -> verdict, as the page saves them."
+    enrol(store, store.study, sorted({rater for rater, _, _ in said}))
+    at = {q.question_id: q for q in store.study.questions}
+    store.save(
+        Change(f"{r}{q}{t}", r, q, 0, t, verdict, present(store.study, at[q], r).text(), 1, None)
+        for (r, q, t), verdict in said.items()
+    )
+
+
+def test_the_report_prints_the_alpha_of_the_dashboard_for_scores_of_options(tmp_path):
+    "Questions differ more than the options of one do: pooled over questions, alpha would be another number."
+    rng = np.random.default_rng(5)
+    worth = rng.uniform(10, 90, (6, 1)) + rng.normal(0, 8, (6, 5))
+    scores = np.clip(np.round(worth + rng.normal(0, 8, (3, 6, 5))), 0, 100)
+    study = build_study("example", {"kind": "sliders"}, items(6))
+    said = {(f"r{r}", f"q{q + 1}", "ABCDE"[o]): RatedAnswer(value=x) for (r, q, o), x in np.ndenumerate(scores)}
+    with open_store(tmp_path / "a.sqlite", study) as store:
+        saved(store, said)
+        (found,) = agreement(store, study)
+        in_report = mean_agreement(question_agreement(ratings(store).ratings, seed=1)).iloc[0]
+    assert found.estimate == pytest.approx(in_report["estimate"], abs=1e-12)
+    assert found.ci == pytest.approx((in_report["ci_low"], in_report["ci_high"]), abs=1e-12)
+    assert krippendorff_alpha(scores.reshape(3, -1), level="interval") > found.estimate + 0.2
+    by_hand = [krippendorff_alpha(scores[:, q], level="interval") for q in range(6)]
+    assert found.estimate == pytest.approx(np.mean(by_hand))
+
+
+def test_the_report_prints_the_alphas_of_the_dashboard_for_labels(tmp_path):
+    "Labels of two students' answers with abstentions, and the questions' difficulty."
+    rng, said = np.random.default_rng(6), {}
+    given = [
+        Response(item_id=f"q{k}", study="example", model=m, mode="cot", text=m) for k in range(1, 13) for m in "ab"
+    ]
+    study = build_study("example", {"kind": "labels"}, items(12), given)
+    choices = {"a": study.settings.labels, "b": study.settings.labels, "difficulty": study.settings.difficulties}
+    for q, (target, known) in product(range(1, 13), choices.items()):
+        common = rng.integers(3)
+        for r in range(4):
+            at = common if rng.random() < 0.6 else rng.integers(3)
+            said[f"r{r}", f"q{q}", target] = RatedAnswer(label=known[at])
+    with open_store(tmp_path / "a.sqlite", study) as store:
+        saved(store, said)
+        difficulty, labels = agreement(store, study)
+        table = rater_agreement(panel_of(ratings(store).ratings)).set_index("measure")
+    for found, measure in (
+        (labels, "Krippendorff's alpha, nominal"),
+        (difficulty, "Krippendorff's alpha of difficulty, ordinal"),
+    ):
+        printed = table.loc[measure]
+        assert found.estimate == pytest.approx(printed["estimate"], abs=1e-12) and found.estimate < 0.9
+        assert found.ci == pytest.approx((printed["ci_low"], printed["ci_high"]), abs=1e-12)
 
 
 def test_a_file_that_is_no_file_of_answers_is_refused(tmp_path):

@@ -6,19 +6,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from ...stats.consensus import majority
-from ...stats.estimate import estimate
-from ...stats.label_models import dawid_skene, dawid_skene_shares, label_votes
+from ...stats.estimate import Estimate, estimate
+from ...stats.label_models import dawid_skene, label_votes, severity_labels
+from ...stats.rater_model import RaterCheck
 from ...stats.resample import mean
 from .panel_tables import Panel, resolved_labels
 
 # %% auto #0
-__all__ = ['decided_apart', 'students_by_way']
+__all__ = ['LabelledAnswers', 'labelled_answers', 'decided_apart', 'students_by_way']
 
 # %% ../../../nbs/studies/medqade/12_truth.ipynb #a44b0353
 def _flat(panel: Panel, core: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -31,43 +32,59 @@ def _both_said(panel: Panel) -> bool:
     return bool((panel.flat == "Correct").any() and (panel.flat == "Incorrect").any())
 
 
-def decided_apart(
-    panel: Panel, core: Sequence[str] = ()
-) -> pd.DataFrame:  # item_id, student, correct, incorrect, abstained, majority, votes, dawid_skene
-    """The answers that the majority and Dawid and Skene's model decide differently, with the probability of Correct by
-    votes and by the model.
+class LabelledAnswers(NamedTuple):
+    "Every answer of a panel, with its label by each way."
+
+    answers: pd.DataFrame  # item_id, student, correct, incorrect, abstained, majority, votes, dawid_skene, severity
+    shares: dict[str, float]  # student -> of Correct, by Dawid and Skene's model
+    checks: list[RaterCheck]  # of the model of severities
+
+
+def labelled_answers(panel: Panel, core: Sequence[str] = ()) -> LabelledAnswers | None:  # None: all were called alike
+    """The majority of each answer, and the probability that it is correct by votes, by Dawid and Skene's model, and by
+    the model of severities.
+
+    Source: Dawid and Skene 1979; Linacre 1989.
     """
-    columns = ["item_id", "student", "correct", "incorrect", "abstained", "majority", "votes", "dawid_skene"]
     if not _both_said(panel):
-        return pd.DataFrame(columns=columns)
+        return None
     labels, student = _flat(panel, core)
-    wins, model = majority(labels), dawid_skene(labels, groups=student).probability
-    counts = [(labels == x).sum(0) for x in ("Correct", "Incorrect", "Abstain")]
-    ids = np.tile(panel.item_ids, len(panel.students))
-    found = [ids, student, *counts, wins, label_votes(labels).of("Correct"), model.of("Correct")]
-    table = pd.DataFrame(dict(zip(columns, found)))
-    apart = pd.Series(model.most_probable()).ne(table["majority"].where(table["majority"].notna(), None))
-    asked = table["votes"].notna()
-    return table[apart & asked].fillna({"majority": "none"}).reset_index(drop=True)
+    errors = dawid_skene(labels, groups=student)
+    severity, checks = severity_labels(labels, ["Incorrect", "Correct"], groups=student, clusters=panel.item)
+    table = pd.DataFrame({"item_id": np.tile(panel.item_ids, len(panel.students)), "student": student})
+    for name, label in (("correct", "Correct"), ("incorrect", "Incorrect"), ("abstained", "Abstain")):
+        table[name] = (labels == label).sum(0)
+    table["majority"] = pd.Series(majority(labels), dtype=object).where(lambda x: x.notna(), "none")
+    ways = {"votes": label_votes(labels), "dawid_skene": errors.probability, "severity": severity}
+    table = table.assign(**{name: way.of("Correct") for name, way in ways.items()})
+    shares = errors.shares[pd.factorize(student)[0], errors.probability.classes.index("Correct")]
+    return LabelledAnswers(table, dict(zip(student, shares)), checks)
+
+
+def decided_apart(found: LabelledAnswers | None) -> pd.DataFrame:  # as the answers
+    "The answers that the majority and one of the models decide differently."
+    if found is None:
+        return pd.DataFrame(columns=["item_id"])
+    a = found.answers.dropna(subset=["votes"])
+    said = [
+        np.select([a[way] > 0.5, a[way] < 0.5], ["Correct", "Incorrect"], "none") for way in ("dawid_skene", "severity")
+    ]
+    apart = np.logical_or(*(way != a["majority"] for way in said))
+    return a[apart].reset_index(drop=True)
 
 # %% ../../../nbs/studies/medqade/12_truth.ipynb #807f9c9e
-def students_by_way(
-    panel: Panel, core: Sequence[str] = (), *, n_boot: int = 1000, seed: int
-) -> pd.DataFrame:  # student, way, the columns of an estimate
-    """The share of each student's answers that are correct: by the majority, and by Dawid and Skene's model.
+def students_by_way(found: LabelledAnswers | None) -> pd.DataFrame:  # student, way, the columns of an estimate
+    """The share of each student's answers that are correct: by the majority, and by two models without an interval.
 
-    Source: Dawid and Skene 1979.
+    Source: Dawid and Skene 1979; Linacre 1989.
     """
-    if not _both_said(panel):
+    if found is None:
         return pd.DataFrame(columns=["student", "way"])
-    labels, student = _flat(panel, core)
-    item = np.tile(np.arange(len(panel.item_ids)), len(panel.students))
-    wins: Any = majority(labels)
-    modelled = dawid_skene_shares(labels, "Correct", groups=student, clusters=item)
     rows = []
-    for name in panel.students:
-        known = (student == name) & pd.notna(wins)
-        voted = estimate(mean, (wins[known] == "Correct").astype(float), n_boot=n_boot, seed=seed, share=True)
-        rows += [{"student": name, "way": "majority"} | voted.row()]
-        rows += [{"student": name, "way": "Dawid-Skene"} | modelled[name].row()]
+    for name, a in found.answers.dropna(subset=["votes"]).groupby("student", sort=False):
+        voted = a["majority"][a["majority"] != "none"] == "Correct"
+        rows += [{"student": name, "way": "majority"} | estimate(mean, voted.astype(float), seed=0, share=True).row()]
+        for way, share in (("Dawid-Skene", found.shares[name]), ("severity", a["severity"].mean())):
+            e = Estimate.from_limits(float(share), n=len(a))._replace(kind="dependence")
+            rows += [{"student": name, "way": way} | e.row()]
     return pd.DataFrame(rows)

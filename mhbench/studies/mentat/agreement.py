@@ -15,7 +15,7 @@ import pandas as pd
 from ...records.schema import Item, Rating
 from ...stats.estimate import Estimate, estimate
 from ...stats.resample import divide, mean
-from ...stats.soft_labels import FEWEST_OF_A_QUESTION, question_alphas
+from ...stats.soft_labels import FEWEST_OF_A_QUESTION, mean_alpha, question_alphas
 from ...steps.over_raters import RANDOM_COLUMNS, component_shares, number_rows
 from .annotations import annotation_arrays
 
@@ -60,17 +60,12 @@ def question_agreement(
 # %% ../../../nbs/studies/mentat/08_agreement.ipynb #9bcaff9f
 def mean_agreement(
     questions: pd.DataFrame,  # of question_agreement
-    *,
-    n_boot: int = 1000,
-    seed: int,
 ) -> pd.DataFrame:  # measure, category, n (questions with an alpha), ..., undefined (questions without one)
     "The mean alpha of all questions and of each category, with its interval over questions."
     rows = []
     for category, part in [("all", questions), *questions.groupby("category", sort=False)]:
-        alphas = part["estimate"].dropna().to_numpy()
         head = {"measure": "Krippendorff's alpha, mean over questions", "category": category}
-        found = estimate(mean, alphas, n_boot=n_boot, seed=seed)
-        rows.append(head | found.row() | {"undefined": len(part) - len(alphas)})
+        rows.append(head | mean_alpha(part["estimate"]).row() | {"undefined": int(part["estimate"].isna().sum())})
     return pd.DataFrame(rows)
 
 # %% ../../../nbs/studies/mentat/08_agreement.ipynb #296fddc4
