@@ -23,7 +23,20 @@ from mhbench.studies.demo import demo_card, demo_path
 
 TOP = Path(__file__).resolve().parents[1]
 SOURCE, HTML = TOP / "_docs" / "source", TOP / "_docs" / "html"
-FOLDERS = ["records", "stats", "ask", "encode", "tasks", "corpus", "steps", "report", "ledger", "studies", "annotate", "run"]
+FOLDERS = [
+    "records",
+    "stats",
+    "ask",
+    "encode",
+    "tasks",
+    "corpus",
+    "steps",
+    "report",
+    "ledger",
+    "studies",
+    "annotate",
+    "run",
+]
 STUDIES = {
     "mentat": "MENTAT",
     "psychiatrybench": "PsychiatryBench",

@@ -21,6 +21,7 @@ from .study import QUESTION_KINDS, Question, Study, what_is_asked
 from ..errors import optional, refuse
 from ..records.database import make_private, private_folder
 from ..records.labelstudio import load_label_studio
+from ..records.ratings import pseudonyms
 from ..records.schema import Item, Rating, fingerprint, origins, read_records, validate, write_records
 from ..report.tables import as_typed, csv_text
 
@@ -293,19 +294,28 @@ def left_out(
     ]
 
 # %% ../../nbs/annotate/08_export.ipynb #00c6b41f
+def _unnamed(found: Sequence[Rating], notes: list[str]) -> Rated:
+    "Ratings under pseudonyms; what a study makes of them is shared with others."
+    known = pseudonyms(r.rater for r in found if r.origin != "simulated")
+    replaced = sum(name != shown for name, shown in known.items())
+    if replaced:
+        notes = [*notes, f"{replaced} names of raters are replaced: rater-1, rater-2, ... as they come up in the file"]
+    return Rated([r.model_copy(update={"rater": known.get(r.rater, r.rater)}) for r in found], notes)
+
+
 def study_ratings(
     own: Sequence[Rating],  # that came with the corpus
     items: Sequence[Item],  # the corpus's
     file: str | Path | None = None,  # a file of answers; None: those of the corpus
     top: str | Path = ".",  # a relative path is taken from here
 ) -> Rated:
-    """The ratings of a corpus, or those of the file that a study's entry names, which take their place.
+    """The ratings of a corpus, or those of the file that a study's entry names, which take their place; no names.
 
-    Raises: what `ratings_of_file` raises; ValueError where the items ask something else by now, or people and simulated
-    raters stand in one file.
+    Raises: what `ratings_of_file` raises; ValueError where the items ask something else by now, or where people and
+    simulated raters stand in one file.
     """
     if file is None:
-        return Rated(list(own), [])
+        return _unnamed(own, [])
     path = Path(top) / Path(file).expanduser()
     found = ratings_of_file(path, items)
     now = {i.item_id: what_is_asked(i) for i in items}
@@ -327,7 +337,7 @@ def study_ratings(
     if path.suffix == ".sqlite":
         with open_store(path) as store:
             notes += left_out(ratings(store))
-    return Rated(found, notes)
+    return _unnamed(found, notes)
 
 # %% ../../nbs/annotate/08_export.ipynb #a3a65c26
 def hash_of_answers(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,36 +23,48 @@ from .task import Task, task_named, tasks
 __all__ = ['NAMES', 'NUMBERED', 'FIELDS', 'SEPARATORS', 'KEYS', 'guess_columns', 'guess_layout', 'load_questions']
 
 # %% ../../nbs/records/08_questions.ipynb #bd8aa12e
-NAMES = {  # field -> what a column for it is often called, in English and German
-    "id": "id item_id question_id qid number no nr nummer frage_id fragen_nr item",
-    "question": "question question_text stem prompt text frage fragetext fragestellung aufgabe aufgabentext",
-    "options": "options choices answers answer_options optionen antworten antwortoptionen antwortmöglichkeiten auswahl",
+NAMES = {  # field -> what a column for it is often called, in English, German, French and Spanish
+    "id": "id item_id question_id qid number no nr nummer lfd_nr laufende_nummer frage_id fragen_nr item "
+    "numéro num n° id_question número núm id_pregunta",
+    "question": "question question_text stem prompt text frage fragetext fragestellung aufgabe aufgabentext "
+    "énoncé intitulé texte_de_la_question pregunta enunciado texto_de_la_pregunta",
+    "options": "options choices answers answer_options optionen antworten antwortoptionen antwortmöglichkeiten auswahl "
+    "choix réponses propositions opciones respuestas alternativas",
     "key": "key answer correct correct_answer correct_option solution lösung richtig richtige_antwort antwort "
-    "schlüssel",
+    "schlüssel bonne_réponse réponse réponse_correcte corrigé clave respuesta respuesta_correcta solución",
     "reference": "reference reference_answer model_answer gold_answer expected_answer musterantwort musterlösung "
-    "referenz referenzantwort",
+    "referenz referenzantwort référence réponse_type réponse_attendue referencia respuesta_modelo respuesta_esperada",
     "task": "task",
-    "rationale": "rationale explanation reasoning begründung erklärung erläuterung",
-    "category": "category kategorie type typ bereich fach",
-    "topic": "topic subject thema",
-    "group": "group group_id case_id gruppe fall_id fallnummer",
-    "context": "context case vignette history scenario kontext fall fallbeschreibung fallvignette anamnese",
-    "language": "language lang sprache",
+    "rationale": "rationale explanation reasoning begründung erklärung erläuterung justification explication "
+    "justificación explicación",
+    "category": "category kategorie type typ bereich fach catégorie domaine categoría tipo área",
+    "topic": "topic subject thema themengebiet themenbereich thème sujet tema",
+    "group": "group group_id case_id gruppe fall_id fallnummer groupe numéro_du_cas grupo id_caso",
+    "context": "context case vignette history scenario kontext fall fallbeschreibung fallvignette anamnese "
+    "contexte cas cas_clinique contexto caso caso_clínico viñeta",
+    "language": "language lang sprache langue idioma",
     "canary": "canary",
 }
 NUMBERED = {  # field -> the name before a running letter or number
-    "options": "option|choice|answer|answeroption|antwort|antwortoption|auswahl|alternative|",
-    "soft_labels": "softlabel|soft|probability|prob|share|anteil|wahrscheinlichkeit",
+    "options": "option|choice|answer|answeroption|antwort|antwortoption|auswahl|alternative|choix|reponse|proposition|"
+    "opcion|respuesta|alternativa|",
+    "soft_labels": "softlabel|soft|probability|prob|share|anteil|wahrscheinlichkeit|part|probabilite|proporcion|"
+    "probabilidad",
 }
 FIELDS = (*NAMES, "soft_labels")
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]+)*")
 _LISTS = ("options", "context", "soft_labels")
-_GERMAN = {"frage", "fragetext", "fragestellung", "aufgabe", "aufgabentext"}
+_SPOKEN = {  # language -> how its word for a question begins
+    "de": ("frage", "aufgabe"),
+    "fr": ("enonce", "intitule", "textedelaquestion"),
+    "es": ("pregunta", "enunciado", "textodelapregunta"),
+}
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 
 
 def _plain(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.casefold().translate(_UMLAUTS))
+    plain = unicodedata.normalize("NFKD", name.casefold().translate(_UMLAUTS))
+    return re.sub(r"[^a-z0-9]", "", plain)
 
 # %% ../../nbs/records/08_questions.ipynb #276e4634
 def _running(columns: list[str], stem: str) -> list[str]:
@@ -68,6 +81,10 @@ def _running(columns: list[str], stem: str) -> list[str]:
     return []
 
 # %% ../../nbs/records/08_questions.ipynb #0df82ddf
+def _plainly(names: str) -> set[str]:
+    return {_plain(name) for name in names.split()}
+
+
 def guess_columns(
     columns: list[str],  # of the table
     given: Mapping[str, str | list[str]] | None = None,  # field -> column, or columns; "": none; what is known already
@@ -86,12 +103,15 @@ def guess_columns(
     left = [c for c in columns if c not in {x for v in out.values() for x in ([v] if isinstance(v, str) else v)}]
     for field, stem in numbered.items():
         if field not in given and (found := _running(left, stem)):
-            out[field] = found
-            left = [c for c in left if c not in found]
+            whole = [
+                c for c in left if c not in found and names is NAMES and _plain(c) in _plainly(names.get(field, ""))
+            ]
+            out[field] = [*found, *whole[:1]]  # a column for all options in one cell may stand beside one for each
+            left = [c for c in left if c not in out[field]]
     for field, called in names.items():
         if field in given or field in out:
             continue
-        found = [c for c in left if _plain(c) in {_plain(n) for n in called.split()}]
+        found = [c for c in left if _plain(c) in _plainly(called)]
         if len(found) > 1 and field != "context":
             got = f"{', '.join(found)}; say --column '{field}={found[0]}'"
             refuse(f"guess_columns: the column for {field} must be named where several fit; got {got}")
@@ -145,15 +165,27 @@ def _unlabelled(texts: list[str]) -> list[str]:
     return texts
 
 
+def _in_columns(texts: list[str]) -> list[str]:
+    "Options that stand in columns; a row that has them all in one cell is cut where each part begins."
+    while texts and not texts[-1]:
+        texts.pop()
+    filled = [t for t in texts if t]
+    if len(filled) != 1:
+        return texts
+    cut = next((s for s in SEPARATORS if len(_parts(filled[0], s)) > 1), None)
+    return _parts(filled[0], cut) if cut or filled[0].startswith("[") else texts
+
+
 def _options(row: dict[str, Any], columns: str | list[str] | None, separator: str | None) -> list[str]:
     if not columns:
         return []
     if isinstance(columns, str):
         texts = _parts(_readable(row, columns), separator)
     else:
-        texts = [cell_text(row, c) for c in columns]
-        while texts and not texts[-1]:
-            texts.pop()
+        texts = _in_columns([cell_text(row, c) for c in columns])
+        whole = columns[-1] if _plain(columns[-1]) in _plainly(NAMES["options"]) else None
+        if whole and cell_text(row, whole) and any(cell_text(row, c) for c in columns[:-1]):
+            raise Misfit(whole, cell_text(row, whole), "options must stand in one cell or each in its own, not in both")
     where = columns if isinstance(columns, str) else columns[0]
     if "" in texts:
         gap = where if isinstance(columns, str) else columns[texts.index("")]
@@ -244,7 +276,7 @@ def guess_layout(
     *,
     key: str | None = None,  # one of KEYS
     separator: str | None = None,  # between options in one cell
-    language: str | None = None,  # BCP 47; None: German where the question's column has a German name, else English
+    language: str | None = None,  # BCP 47; None: that of the name of the question's column
 ) -> dict[str, Any]:  # columns, key, separator, language: what load_questions takes
     """How a table of questions is read, in full.
 
@@ -265,8 +297,9 @@ def guess_layout(
     separator = separator or _separator(table, found.get("options"))
     if key is None and "key" in found and "options" in found:
         key = _key_form(_keyed(table, found, separator))
-    german = _plain(str(found["question"])) in _GERMAN
-    layout = {"columns": found, "key": key, "separator": separator, "language": language or ("de" if german else "en")}
+    heading = _plain(str(found["question"]))
+    spoken = next((tag for tag, begins in _SPOKEN.items() if heading.startswith(begins)), "en")
+    layout = {"columns": found, "key": key, "separator": separator, "language": language or spoken}
     return {k: v for k, v in layout.items() if v is not None}
 
 # %% ../../nbs/records/08_questions.ipynb #09d2bc71

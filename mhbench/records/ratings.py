@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import count
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,7 +17,7 @@ from .schema import Item, Rating, Validated, letters
 from .table import Misfit, Table, cell_text, folded, validate_table
 
 # %% auto #0
-__all__ = ['RATING_NAMES', 'guess_rating_columns', 'load_ratings']
+__all__ = ['RATING_NAMES', 'guess_rating_columns', 'load_ratings', 'pseudonyms']
 
 # %% ../../nbs/records/09_ratings.ipynb #d11e0a27
 RATING_NAMES = {  # field -> what a column for it is often called, in English and German
@@ -111,3 +112,19 @@ def load_ratings(
         return made
 
     return validate_table(table, fields, Rating, strict=strict, set_aside=set_aside)
+
+# %% ../../nbs/records/09_ratings.ipynb #2a0b96d4
+_WHO = "rater|annotator|clinician|coder|expert|judge|participant|person|physician|psychiatrist|reader|reviewer"
+_VERDICTS = "consensus|gold|majority|resolved|third|tie-?breaker"  # of several people, or of a role
+_PSEUDONYM = re.compile(rf"\d+|[a-z]|[a-z]{{1,3}}[-_ ]?\d+|({_WHO})[-_ ]?(\d+|[a-z])|{_VERDICTS}", re.IGNORECASE)
+
+
+def pseudonyms(
+    raters: Iterable[str],  # names as a source has them, in its order
+) -> dict[str, str]:
+    "The name under which each rater appears: `rater-1`, `rater-2` and so on; a pseudonym stays."
+    names = list(dict.fromkeys(raters))
+    known = {name: name for name in names if _PSEUDONYM.fullmatch(name)}
+    free = (f"rater-{k}" for k in count(1))
+    free = (p for p in free if p not in known)
+    return {name: known.get(name) or next(free) for name in names}

@@ -5,26 +5,76 @@
 # %% ../../nbs/records/02_table.ipynb #d4ae0aa4
 from __future__ import annotations
 
+import codecs
+import contextlib
 import csv
 import datetime
 import io
 import json
 import math
+import xml.etree.ElementTree as ET
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import optional, refuse
+from .number_format import look
 from .schema import OR_WITHOUT, Record, Validated, validate, write_set_aside
 
 # %% auto #0
-__all__ = ['MOST_OF_A_FIELD', 'MOST_OF_A_WORKBOOK', 'Rows', 'csv_rows', 'Unreadable', 'cell', 'Table', 'file_text', 'json_rows',
-           'read_table', 'rows_as_csv', 'Misfit', 'cell_text', 'folded', 'validate_table']
+__all__ = ['MOST_OF_A_FIELD', 'MOST_OF_A_LIST', 'MOST_CELLS', 'MOST_CHARACTERS', 'MOST_OF_A_WORKBOOK', 'Rows', 'file_encoding',
+           'as_windows_1252', 'csv_rows', 'Unreadable', 'cell', 'Table', 'file_text', 'json_rows', 'read_table',
+           'rows_as_csv', 'Misfit', 'cell_text', 'folded', 'validate_table']
+
+# %% ../../nbs/records/02_table.ipynb #949eb3ec
+def file_encoding(
+    path: Path,
+    encoding: str = "utf-8-sig",  # as named; this one stands for "not named"
+) -> str:  # that Python's open takes
+    """The encoding of a text file: the one named, UTF-16 where the first bytes show it, else UTF-8.
+
+    Raises: ValueError for one that Python does not know.
+    """
+    try:
+        codecs.lookup(encoding)
+    except LookupError:
+        refuse(f"read_table: encoding must be one that Python knows; got {encoding!r}; say utf-8 or cp1252")
+    if encoding != "utf-8-sig":
+        return encoding
+    with path.open("rb") as f:
+        start = f.read(2)
+    if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return "utf-16"
+    return {(True, False): "utf-16-be", (False, True): "utf-16-le"}.get(tuple(b == 0 for b in start), encoding)
+
+# %% ../../nbs/records/02_table.ipynb #3883290b
+def as_windows_1252(
+    path: Path,
+    encoding: str = "utf-8-sig",  # that was tried
+) -> tuple[int, str] | None:  # the line's number and its text; None where every byte fits the encoding
+    "The first line that does not fit an encoding, as Windows-1252 would have it."
+    known = file_encoding(path, encoding)
+    if known.startswith("utf-16"):
+        return None
+    with path.open("rb") as f:
+        for number, line in enumerate(f, 1):
+            try:
+                line.decode(known)
+            except UnicodeDecodeError:
+                return number, line.decode("cp1252", errors="replace").strip()
+    return None
+
+
+def _other_encoding(function: str, path: Path, encoding: str) -> NoReturn:
+    "Refuse a file whose bytes do not fit, with the line where that is seen."
+    number, line = as_windows_1252(path, encoding) or (1, "")
+    got = f"{encoding!r}, which line {number} does not fit ({path.name}:{number}); as cp1252 it is {line[:80]!r}"
+    refuse(f"{function}: encoding must be that of the file; got {got}; say --encoding cp1252 if that is right")
 
 # %% ../../nbs/records/02_table.ipynb #9d4e6c79
 MOST_OF_A_FIELD = 16 << 20  # characters; Python's own limit of 131,072 is less than a long case has
@@ -35,10 +85,7 @@ def _records(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[int, l
     "The records of a CSV file, each with the line that it starts on."
     if not path.is_file():
         refuse(f"csv_rows: path must be a CSV file; got {path.name!r}, which is not there", error=FileNotFoundError)
-    try:
-        f = path.open(newline="", encoding=encoding)
-    except LookupError:
-        refuse(f"csv_rows: encoding must be one that Python knows; got {encoding!r}; say utf-8 or cp1252")
+    f = path.open(newline="", encoding=file_encoding(path, encoding))
     with f:
         rows = csv.reader(f, strict=True, delimiter=delimiter)
         start = 1
@@ -47,9 +94,8 @@ def _records(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[int, l
                 if row:
                     yield start, row
                 start = rows.line_num + 1
-        except UnicodeDecodeError as e:
-            got = f"{encoding!r}, which byte {e.start} does not fit ({path.name})"
-            refuse(f"csv_rows: encoding must be that of the file; got {got}; name another, such as cp1252")
+        except UnicodeDecodeError:
+            _other_encoding("csv_rows", path, encoding)
         except csv.Error as e:
             remedy = "take the long field into a file of its own" if "field larger" in str(e) else "look for a quote"
             refuse(f"csv_rows: path must be a CSV file; got {e} ({path.name}:{rows.line_num}); {remedy}")
@@ -86,6 +132,9 @@ def csv_rows(
         yield f"{path.name}:{line}", dict(zip(header, row))
 
 # %% ../../nbs/records/02_table.ipynb #a30ac561
+MOST_OF_A_LIST = 1_000
+
+
 class Unreadable(NamedTuple):
     "A cell that has no text that a person could be asked, and why."
 
@@ -107,12 +156,16 @@ def cell(
         return str(int(value))
     if isinstance(value, (int, float)):
         return str(value)
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat()
     if isinstance(value, (list, tuple)):
+        if len(value) > MOST_OF_A_LIST:
+            return Unreadable(
+                str(value[:3])[:80], f"a cell must hold {MOST_OF_A_LIST} values at most, not {len(value)}"
+            )
         parts = [cell(v) for v in value]
         broken = [p for p in parts if not isinstance(p, str)]
         return broken[0] if broken and isinstance(broken[0], Unreadable) else parts
-    if isinstance(value, (datetime.date, datetime.time, datetime.timedelta)):
-        return Unreadable(str(value), "a cell must be text or a number, not a date: look whether it was typed as 3-4")
     return Unreadable(str(value)[:80], f"a cell must be text, a number or a list, not {type(value).__name__}")
 
 # %% ../../nbs/records/02_table.ipynb #6f6dc0e5
@@ -133,17 +186,41 @@ def _named(header: list[str], place: str) -> list[str]:
         refuse(f"read_table: the table must begin with the names of its columns; got an empty row ({place})")
     return header
 
+# %% ../../nbs/records/02_table.ipynb #2f319be1
+MOST_CELLS = 2_000_000
+MOST_CHARACTERS = 128 << 20
 
-def _table(columns: list[str], rows: list[tuple[str, dict]], notes: list[str]) -> Table:
+
+def _within(rows: Iterable[tuple[str, dict]]) -> Iterator[tuple[str, dict]]:
+    "Rows as they come, up to the size that a table may have."
+    cells, characters = 0, 0
+    for place, row in rows:
+        cells += len(row) + 3  # a row costs what some three cells do
+        characters += sum(len(v) for v in row.values() if isinstance(v, str))
+        if cells > MOST_CELLS or characters > MOST_CHARACTERS:
+            most = f"{MOST_CELLS:,} cells and {MOST_CHARACTERS >> 20} million characters"
+            refuse(
+                f"read_table: a table must have {most} at most, since it is held in memory; got more ({place}); "
+                "split it, or write a loader that reads it row by row"
+            )
+        yield place, row
+
+# %% ../../nbs/records/02_table.ipynb #d571da8d
+def _table(columns: list[str], rows: Iterable[tuple[str, dict]], notes: Sequence[str] = (), empty: int = 0) -> Table:
     "A table without its empty rows and unnamed columns, which are counted."
-    full = [(place, row) for place, row in rows if any(v != "" for v in row.values())]
-    if len(full) < len(rows):
-        notes = [*notes, f"{len(rows) - len(full)} empty rows are left out"]
-    lost = sum(any(v != "" for c, v in row.items() if not c) for _, row in full)
-    if lost:
-        notes = [*notes, f"a column without a name is not read; {lost} rows have something in it"]
-    named = [c for c in columns if c]
-    return Table(named, [(place, {c: row.get(c, "") for c in named}) for place, row in full], notes)
+    named, full, lost = [c for c in columns if c], [], 0
+    for place, row in rows:
+        unnamed = row.pop("", "")
+        if unnamed == "" and all(v == "" for v in row.values()):
+            empty += 1
+            continue
+        lost += unnamed != ""
+        full.append((place, row))
+    counts = {
+        "empty rows are left out": empty,
+        "rows have something in a column without a name, which is not read": lost,
+    }
+    return Table(named, full, [*notes, *(f"{n} {what}" for what, n in counts.items() if n)])
 
 # %% ../../nbs/records/02_table.ipynb #095bfceb
 def _delimiter(path: Path, encoding: str) -> str:
@@ -160,19 +237,15 @@ def _csv(path: Path, encoding: str, delimiter: str | None) -> Table:
     _, header = next(_records(path, encoding, delimiter), (1, []))
     columns = _named([c.strip() for c in header], f"{path.name}:1")
     rows = csv_rows(path, (), encoding, delimiter)
-    return _table(columns, [(place, {c.strip(): cell(v) for c, v in row.items()}) for place, row in rows], [])
+    return _table(columns, _within((place, {c.strip(): cell(v) for c, v in row.items()}) for place, row in rows))
 
 # %% ../../nbs/records/02_table.ipynb #7a617b85
 def file_text(path: Path, encoding: str = "utf-8-sig") -> str:
     "The text of a file; a byte that does not fit is named with its line."
     try:
-        return path.read_text(encoding=encoding)
-    except LookupError:
-        refuse(f"json_rows: encoding must be one that Python knows; got {encoding!r}; say utf-8 or cp1252")
-    except UnicodeDecodeError as e:
-        line = path.read_bytes()[: e.start].count(b"\n") + 1
-        got = f"{encoding!r}, which a byte {e.object[e.start]:#04x} does not fit ({path.name}:{line})"
-        refuse(f"json_rows: encoding must be that of the file; got {got}; save it as UTF-8, or name the encoding")
+        return path.read_text(encoding=file_encoding(path, encoding))
+    except UnicodeDecodeError:
+        _other_encoding("json_rows", path, encoding)
 
 
 def json_rows(
@@ -201,25 +274,27 @@ def json_rows(
 
 
 def _jsonl(path: Path, encoding: str) -> Table:
-    rows = [(place, {c: cell(v) for c, v in row.items()}) for place, row in json_rows(path, encoding)]
-    columns = dict.fromkeys(c for _, row in rows for c in row)  # in the order in which they come up
-    return _table(_named(list(columns), f"{path.name}:1"), rows, [])
+    rows = list(_within((place, {c: cell(v) for c, v in row.items()}) for place, row in json_rows(path, encoding)))
+    columns = _named(list(dict.fromkeys(c for _, row in rows for c in row)), f"{path.name}:1")
+    return _table(columns, _within((place, {c: row.get(c, "") for c in columns}) for place, row in rows))
 
 # %% ../../nbs/records/02_table.ipynb #f9f66dca
 def _parquet(path: Path) -> Table:
     try:
-        table = pq.read_table(path)
+        with pq.ParquetFile(path) as file:
+            columns = _named(file.schema_arrow.names, path.name)
+            rows = (row for batch in file.iter_batches(1_000) for row in batch.to_pylist())
+            cells = ((f"{path.name}:row {n}", {c: cell(v) for c, v in row.items()}) for n, row in enumerate(rows, 1))
+            return _table(columns, _within(cells))
     except (pa.ArrowInvalid, OSError) as e:
         refuse(f"read_table: path must be a Parquet file; got {e} ({path.name})")
-    columns = _named(table.column_names, path.name)
-    rows = [(f"{path.name}:row {n}", row) for n, row in enumerate(table.to_pylist(), 1)]
-    return _table(columns, [(place, {c: cell(v) for c, v in row.items()}) for place, row in rows], [])
 
 # %% ../../nbs/records/02_table.ipynb #c98ec8ef
-MOST_OF_A_WORKBOOK = 64 << 20  # bytes, unpacked; openpyxl needs some ten times as much memory
+MOST_OF_A_WORKBOOK = 64 << 20  # bytes, unpacked: its texts are held in memory
 
 
-def _workbooks(path: Path):
+def _workbook(path: Path):
+    "The open workbook, its formulas as the values that were stored with them."
     with optional("read_table", "mhbench[excel]", "save the sheet as CSV"):
         import openpyxl
     unpacked = 0
@@ -229,21 +304,46 @@ def _workbooks(path: Path):
     if unpacked > MOST_OF_A_WORKBOOK:
         most, got = MOST_OF_A_WORKBOOK >> 20, f"{unpacked >> 20} MB ({path.name})"
         refuse(f"read_table: a workbook must unpack to {most} MB at most; got {got}; save the sheet as CSV")
-    try:
-        return openpyxl.load_workbook(path, data_only=True), openpyxl.load_workbook(path)
-    except Exception as e:  # openpyxl raises whatever the broken part raises
-        got = f"{type(e).__name__}: {e} ({path.name})"
-        refuse(f"read_table: path must be an Excel workbook; got {got}; save it as .xlsx, without a password")
+    return openpyxl.load_workbook(path, data_only=True, read_only=True)
 
 
-def _cells(sheet) -> dict:  # (row, column) -> cell
-    "The cells that a sheet has; openpyxl's own rows go through all between the first and the farthest, and make them."
-    return dict(sheet._cells)
+def _filled_cells(sheet) -> Iterator:
+    "The cells that hold something, row by row; what a file says of its own size is not believed."
+    sheet.reset_dimensions()
+    return (c for row in sheet.iter_rows() for c in row if c.value is not None)
+
+# %% ../../nbs/records/02_table.ipynb #45bc41da
+_Place = tuple[int, int]  # row and column
+
+
+class _Marks(NamedTuple):
+    formulas: dict[_Place, str]
+    merged: list[tuple[int, int, int, int]]  # first column, first row, last column, last row
+    hidden: list[int]  # rows
+
+
+def _marks(sheet) -> _Marks:
+    "Formulas, merged cells and hidden rows of a sheet."
+    from openpyxl.utils import coordinate_to_tuple, range_boundaries
+
+    marks = _Marks({}, [], [])
+    with sheet._get_source() as source:
+        for _, e in ET.iterparse(source):
+            tag = e.tag.rpartition("}")[2]
+            if tag == "c" and (formula := e.find("{*}f")) is not None and e.get("r"):
+                marks.formulas[coordinate_to_tuple(e.get("r"))] = f"={formula.text or ''}"[:80]
+            elif tag == "mergeCell":
+                marks.merged.append(range_boundaries(e.get("ref")))
+            elif tag == "row":
+                if e.get("hidden") in ("1", "true"):
+                    marks.hidden.append(int(e.get("r", "0")))
+                e.clear()
+    return marks
 
 # %% ../../nbs/records/02_table.ipynb #6c2f138a
 def _sheet(book, sheet: str | None, path: Path) -> str:
     "The sheet to read: the one named, or the only one that holds something."
-    filled = [s.title for s in book.worksheets if any(c.value is not None for c in _cells(s).values())]
+    filled = [s.title for s in book.worksheets if next(_filled_cells(s), None) is not None]
     if sheet is None and len(filled) == 1:
         return filled[0]
     if sheet is None or sheet not in book.sheetnames:
@@ -252,56 +352,93 @@ def _sheet(book, sheet: str | None, path: Path) -> str:
     return sheet
 
 
-def _excel_cell(shown, typed) -> str | list | Unreadable:
-    if typed.data_type == "f" and shown.value is None:
-        return Unreadable(str(typed.value), "a formula must have a stored value: open the workbook and save it")
-    if shown.data_type == "e":
-        return Unreadable(str(shown.value), "a cell must hold a value, not an error of the sheet")
-    if "%" in str(shown.number_format) and isinstance(shown.value, (int, float)):
-        return f"{round(100 * shown.value, 10):g}%"
-    return cell(shown.value)
+def _excel_cell(c) -> str | list | Unreadable:
+    "A cell as it is shown."
+    if c.data_type == "e":
+        return Unreadable(str(c.value), "a cell must hold a value, not an error of the sheet")
+    if isinstance(c.value, (str, bool)):
+        return cell(c.value)
+    shown = None if isinstance(c.value, datetime.timedelta) else look(c.value, str(c.number_format))
+    if shown is None:
+        return Unreadable(
+            str(c.value), f"a cell must have a format that is known, not {c.number_format!r}: make it text"
+        )
+    return shown
 
-
-def _merged(typed, top: int, last: int, cells: dict) -> int:
+# %% ../../nbs/records/02_table.ipynb #9de6ed26
+def _merged(merged: list[tuple[int, int, int, int]], top: int, last: int, cells: dict[_Place, Any]) -> int:
     "Merged cells written into every row that they cover, up to the last that has something; the number of ranges."
-    ranges = [r for r in typed.merged_cells.ranges if r.max_row > top]
-    for r in ranges:
-        value = cells.get((r.min_row, r.min_col), "")
-        if r.min_col != r.max_col:
-            value = Unreadable(r.coord, "a cell must not be merged over several columns")
-        for row, column in product(range(r.min_row, min(r.max_row, last) + 1), range(r.min_col, r.max_col + 1)):
-            cells[row, column] = value
-    return len(ranges)
+    n = 0
+    for left, first, right, bottom in merged:
+        if bottom <= top:
+            continue
+        n += 1
+        value = cells.get((first, left), "")
+        if left != right:
+            value = Unreadable(f"{first}:{bottom}", "a cell must not be merged over several columns")
+        for at in product(range(first, min(bottom, last) + 1), range(left, right + 1)):
+            cells[at] = value
+        _few_enough(cells)
+    return n
+
+
+def _few_enough(cells: dict[_Place, Any]) -> None:
+    if len(cells) > MOST_CELLS:
+        refuse(f"read_table: a sheet must have {MOST_CELLS:,} cells at most; got more; save its questions as CSV")
 
 # %% ../../nbs/records/02_table.ipynb #70bff596
+def _sheet_cells(sheet, marks: _Marks) -> tuple[dict[_Place, Any], int]:  # and how many dates are among them
+    "The cells of a sheet that show something."
+    cells, dates = {}, 0
+    for c in _filled_cells(sheet):
+        if (shown := _excel_cell(c)) != "":
+            cells[c.row, c.column] = shown
+            dates += isinstance(c.value, datetime.date)
+            _few_enough(cells)
+    for at, formula in marks.formulas.items():
+        if at not in cells:
+            rule = "a formula must have a stored value: open the workbook and save it"
+            cells[at] = Unreadable(formula, rule)
+    return cells, dates
+
+
 def _excel(path: Path, sheet: str | None) -> Table:
-    values, formulas = _workbooks(path)
-    name = _sheet(formulas, sheet, path)
-    shown, typed = values[name], formulas[name]
-    values_at = _cells(shown)
-    both = [(values_at[at], b) for at, b in sorted(_cells(typed).items()) if at in values_at]
-    cells = {(b.row, b.column): v for a, b in both if (v := _excel_cell(a, b)) != ""}
+    try:
+        with contextlib.closing(_workbook(path)) as book:
+            chosen = book[_sheet(book, sheet, path)]
+            marks = _marks(chosen)
+            cells, dates = _sheet_cells(chosen, marks)
+    except ValueError:
+        raise
+    except Exception as e:  # openpyxl raises whatever the broken part raises
+        got = f"{type(e).__name__}: {e} ({path.name})"
+        refuse(f"read_table: path must be an Excel workbook; got {got}; save it as .xlsx, without a password")
+    return _sheet_table(path.name if sheet is None else f"{path.name}:{sheet}", cells, marks, dates)
+
+# %% ../../nbs/records/02_table.ipynb #56b32376
+def _sheet_table(start: str, cells: dict[_Place, Any], marks: _Marks, dates: int) -> Table:
+    "The cells of a sheet as a table; the first row that shows something names the columns."
     top, last = min((row for row, _ in cells), default=1), max((row for row, _ in cells), default=1)
-    n_merged = _merged(typed, top, last, cells)
-    n_formulas = sum(b.data_type == "f" and b.row > top for _, b in both)
-    n_hidden = sum(bool(d.hidden) for row, d in typed.row_dimensions.items() if row > top)
-    counts = (
-        (n_formulas, "cells are formulas; the values stored with them are taken"),
-        (n_merged, "merged cells count for every row that they cover"),
-        (n_hidden, "hidden rows are read like the others"),
+    counts = {
+        "cells are formulas; the values stored with them are taken": sum(row > top for row, _ in marks.formulas),
+        "merged cells count for every row that they cover": _merged(marks.merged, top, last, cells),
+        "hidden rows are read like the others": sum(row > top for row in marks.hidden),
+        "cells are dates, read as they are shown: look whether 3-4 was typed": dates,
+    }
+    names = {k: v.value if isinstance(v, Unreadable) else str(v) for (row, k), v in cells.items() if row == top}
+    columns = _named([names[k] for k in sorted(names)], f"{start.partition(':')[0]}:{top}")
+    rows: dict[int, dict[str, Any]] = {row: dict.fromkeys(columns, "") for row, _ in sorted(cells) if row > top}
+    for (row, k), value in cells.items():
+        if row > top:
+            rows[row][names.get(k, "")] = value
+    notes = [f"{n} {what}" for what, n in counts.items() if n]
+    return _table(
+        columns, _within((f"{start}:{row}", found) for row, found in rows.items()), notes, last - top - len(rows)
     )
-    widest = max((column for _, column in cells), default=1)
-    header = [cells.get((top, k), "") for k in range(1, widest + 1)]
-    columns = _named([c.value if isinstance(c, Unreadable) else str(c) for c in header], f"{path.name}:{top}")
-    start = path.name if sheet is None else f"{path.name}:{sheet}"
-    filled = sorted({row for row, _ in cells if row > top})
-    rows = [(f"{start}:{row}", {c: cells.get((row, k), "") for k, c in enumerate(columns, 1)}) for row in filled]
-    notes = [f"{n} {what}" for n, what in (*counts, (last - top - len(filled), "empty rows are left out")) if n]
-    return _table(columns, rows, notes)
 
 # %% ../../nbs/records/02_table.ipynb #4102bcd6
 def read_table(
-    path: str | Path,  # .csv, .tsv, .xlsx, .jsonl or .parquet
+    path: str | Path,  # .csv, .tsv, .txt, .xlsx, .jsonl or .parquet
     *,
     sheet: str | None = None,  # of a workbook that has several
     encoding: str = "utf-8-sig",  # of text files
@@ -310,7 +447,7 @@ def read_table(
     """A table of one of the four forms, its cells as text.
 
     Raises: FileNotFoundError; ImportError without openpyxl; ValueError for another form, two columns of one name, a
-    workbook of several sheets, or a file that is not what its name says.
+    workbook of several sheets, a table too large to be held in memory, or a file that is not what its name says.
     """
     path = Path(path)
     kind = path.suffix.lower()
@@ -318,7 +455,7 @@ def read_table(
         refuse(f"read_table: path must be a file; got {str(path)!r}, which is not there", error=FileNotFoundError)
     if sheet is not None and kind not in (".xlsx", ".xlsm"):
         refuse(f"read_table: sheet must be left out where the file is no workbook; got {sheet!r} ({path.name})")
-    if kind in (".csv", ".tsv"):
+    if kind in (".csv", ".tsv", ".txt"):
         return _csv(path, encoding, delimiter)
     if kind in (".xlsx", ".xlsm"):
         return _excel(path, sheet)

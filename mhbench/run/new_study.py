@@ -22,8 +22,8 @@ import yaml
 from ..errors import refuse
 from ..records.questions import guess_layout
 from ..records.ratings import guess_rating_columns
-from ..records.schema import Item
-from ..records.table import Table, read_table
+from ..records.schema import Item, letters
+from ..records.table import Table, as_windows_1252, read_table
 from ..records.task import task_of
 from .edit import edit, study_lines
 from .graph import root
@@ -34,7 +34,8 @@ from ..studies.registry import studies
 from ..subcommand import PARAMS, argument, comma_separated, subcommand
 
 # %% auto #0
-__all__ = ['sections', 'default_judges', 'understood', 'Proposal', 'propose', 'summary', 'write_study', 'new_study']
+__all__ = ['sections', 'default_judges', 'understood', 'kinds_of_rows', 'example', 'Proposal', 'propose', 'summary',
+           'write_study', 'asked_encoding', 'new_study']
 
 # %% ../../nbs/run/11_new_study.ipynb #f8c2089e
 def _with_ratings(corpus: Corpus) -> tuple[dict[str, dict], str | None]:
@@ -146,6 +147,30 @@ def understood(
         rows.append({"field": field, "column": shown, "form": form, "items": n})
     return pd.DataFrame(rows, columns=["field", "column", "form", "items"])
 
+# %% ../../nbs/run/11_new_study.ipynb #6361eb38
+def _kind(item: Item) -> str:
+    "How an item was read: its task, its options, and what is right."
+    options = f", {len(item.options)} options" if item.options else ""
+    soft = "soft labels" if item.soft_labels is not None else "no key"
+    right = f"{len(item.key)} right" if item.key else soft
+    return f"{item.task}{options}, {right if item.options or not item.key else 'a reference answer'}"
+
+
+def kinds_of_rows(items: list[Item]) -> dict[str, list[Item]]:
+    "Items by how their rows were read, the commonest kind first."
+    found: dict[str, list[Item]] = {}
+    for item in items:
+        found.setdefault(_kind(item), []).append(item)
+    return dict(sorted(found.items(), key=lambda kind: -len(kind[1])))
+
+
+def example(item: Item, most: int = 90) -> str:  # characters of a text
+    "An item as it will be asked, its texts cut."
+    cut = lambda text: text if len(text) <= most else text[: most - 1] + "…"
+    lines = [f"{item.source}  {cut(' '.join(item.question.split()))}"]
+    lines += [f"    {name}  {cut(o)}" for name, o in zip(letters(len(item.options)), item.options)]
+    return "\n".join([*lines, f"    right: {', '.join(map(cut, item.key)) or 'not said'}"])
+
 # %% ../../nbs/run/11_new_study.ipynb #4d70c06d
 class Proposal(NamedTuple):
     "What `new-study` would write, and what a person should see before it does."
@@ -252,7 +277,8 @@ def summary(
     tasks = ", ".join(f"{n} {task}" for task, n in Counter(i.task for i in corpus.items).items())
     out = [f"{proposal.name}: {len(corpus.items)} items ({tasks}), {len(corpus.ratings)} ratings"]
     if proposal.table is not None:
-        out += ["", proposal.table.to_string(index=False), ""]
+        out += ["", proposal.table.to_string(index=False), "", "rows, by how they were read (the first of each):"]
+        out += [f"  {len(kind):>5}  {name} ({kind[0].source})" for name, kind in kinds_of_rows(corpus.items).items()]
     if proposal.unused:
         out.append(f"not read: {', '.join(proposal.unused)}")
     out += corpus.notes if not proposal.aside else [n for n in corpus.notes if "set aside" not in n]
@@ -302,6 +328,24 @@ def _asked(a: argparse.Namespace) -> dict[str, Any]:
     reading = {"sheet": a.sheet, "encoding": a.encoding, "delimiter": a.delimiter}
     return {"columns": columns, "key": a.key, "separator": separator, "language": a.language} | reading | options
 
+# %% ../../nbs/run/11_new_study.ipynb #b52a3e3d
+def asked_encoding(
+    path: str | Path,  # a file of text, or another
+    confirm: Callable[[str], str] = input,
+) -> str | None:  # None: none has to be named, or nobody can be asked
+    "The encoding of a text file that is not UTF-8, where a person says that Windows-1252 reads it rightly."
+    path = Path(path).expanduser()
+    if path.suffix.lower() not in (".csv", ".tsv", ".txt", ".jsonl") or not path.is_file() or not sys.stdin.isatty():
+        return None
+    seen = as_windows_1252(path)
+    if seen is None:
+        return None
+    print(f"{path.name}:{seen[0]} is not UTF-8. As Windows-1252 the line is:\n  {seen[1][:200]}")
+    return "cp1252" if confirm("Is this right? [y/N] ").strip().casefold() in _YES else None
+
+
+_YES = ("y", "yes", "j", "ja", "o", "oui", "s", "sí", "si")
+
 # %% ../../nbs/run/11_new_study.ipynb #56ae3d54
 _COLUMN: dict[str, Any] = {"action": "append", "default": [], "metavar": "FIELD=COLUMN"}
 
@@ -337,17 +381,22 @@ def new_study(
     Raises: ValueError without --yes where nobody can be asked.
     """
     params = root() / a.params
+    if a.loader == "table" and not a.encoding:
+        a.encoding = asked_encoding(a.path, confirm)
     ratings = None
     if a.ratings:
         given = {"columns": _pairs(a.ratings_column, "--ratings-column") or None, "sheet": a.ratings_sheet}
+        given["encoding"] = asked_encoding(a.ratings, confirm)
         ratings = {"path": a.ratings} | {k: v for k, v in given.items() if v is not None}
     settings = {"loader": a.loader, "options": _asked(a), "ratings": ratings, "judges": a.judges or None}
     proposal = propose(a.name, a.path, replace=a.replace, params=params, **settings)
     print(summary(proposal))
+    print("\nas they will be asked, one of each kind:")
+    print(*(example(kind[0]) for kind in kinds_of_rows(proposal.corpus.items).values()), sep="\n")
     if not a.yes:
         if not sys.stdin.isatty():
             refuse("new_study: --yes must be said where nobody can be asked; got no terminal; look at the above")
-        if confirm(f"Write this to {a.params}? [y/N] ").strip().casefold() not in ("y", "yes", "j", "ja"):
+        if confirm(f"Write this to {a.params}? [y/N] ").strip().casefold() not in _YES:
             print("nothing was written")
             return
     write_study(proposal, params)

@@ -256,7 +256,7 @@ def load_corpus(
         )
     corpus = _called(load, loader, path, study, options)
     if not corpus.items:
-        remedy = "look whether it is the right file, and whether all of its rows were set aside"
+        remedy = "; ".join(corpus.notes) or "look whether it is the right file"
         refuse("load_corpus: the source must hold a question; got none", place=f"{path}", remedy=remedy)
     twice = [i for i, n in Counter(i.item_id for i in corpus.items).items() if n > 1]
     if twice:

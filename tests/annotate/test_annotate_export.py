@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mhbench.annotate.export import ratings, ratings_of_file, write_export
+from mhbench.annotate.export import ratings, ratings_of_file, study_ratings, write_export
 from mhbench.annotate.question import RatedAnswer
 from mhbench.annotate.simulate import opinion
 from mhbench.annotate.sources import demo_entry, demo_names, entry_corpus
@@ -144,3 +144,16 @@ def test_label_studios_tasks_ask_the_same(answered, tmp_path, capsys):
     assert {t["data"]["item_id"] for t in tasks} == {r.item_id for r in done}
     assert main(["annotate", "tasks", "mhqa", *words]) == 1
     assert "Label Studio" in capsys.readouterr().err
+
+
+def test_no_rater_is_named_in_what_a_study_makes_of_ratings(answered):
+    "Names become pseudonyms in the order of the file; released pseudonyms and simulated raters stay."
+    known = ratings_of_file(answered / "mentat.sqlite")
+    items = entry_corpus(demo_entry("mentat"), answered).items
+    simulated = list(dict.fromkeys(r.rater for r in known))
+    names = dict(zip(simulated, ["Dr. Anna Berg", "r2", "jokoye", "Dr. Anna Berg-Lund", "rater-1"], strict=True))
+    asked = [r.model_copy(update={"rater": names[r.rater], "origin": "recorded"}) for r in known]
+    shown = study_ratings(asked, items)
+    assert list(dict.fromkeys(r.rater for r in shown.ratings)) == ["rater-2", "r2", "rater-3", "rater-4", "rater-1"]
+    assert shown.notes == ["3 names of raters are replaced: rater-1, rater-2, ... as they come up in the file"]
+    assert study_ratings(known, items).ratings == known
