@@ -6,6 +6,7 @@ import pytest
 
 from mhbench.report.reading import doubts
 from mhbench.stats.bias import family_bias
+from mhbench.stats.differences import mean_difference
 from mhbench.stats.estimate import Estimate
 from mhbench.stats.resample import bootstrap, mean
 from mhbench.stats.simultaneous import simultaneous_intervals
@@ -56,10 +57,15 @@ def test_a_difference_is_the_first_minus_the_second_wherever_pairs_stand():
     assert pair["estimate"] == level.difference.estimate == 3 / 8
 
 
-def test_simultaneous_intervals_need_four_questions():
-    d = np.random.default_rng(1).normal(size=(4, 3))
-    assert np.isfinite(simultaneous_intervals(d, seed=1).ci_low).all()
-    assert np.isnan(simultaneous_intervals(d[:3], seed=1).ci_low).all()
+@pytest.mark.parametrize("largest", [np.inf, 1])
+def test_differences_need_six_cases_one_by_one_and_together(largest):
+    d = np.random.default_rng(1).choice([-1.0, 0, 1], size=(12, 3), p=[0.2, 0.3, 0.5])
+    for n, of in ((6, np.arange(6)), (12, np.arange(12) % 6)):
+        assert np.isfinite(simultaneous_intervals(d[:n], of, seed=1, largest=largest).ci_low).all()
+        assert np.isfinite(mean_difference(d[:n, 0], of, largest=largest).ci_low)
+    for n, of in ((5, np.arange(5)), (12, np.arange(12) % 5)):
+        assert np.isnan(simultaneous_intervals(d[:n], of, seed=1, largest=largest).ci_low).all()
+        assert mean_difference(d[:n, 0], of, largest=largest).kind == "few"
 
 
 def test_what_has_no_interval_has_no_p():

@@ -37,13 +37,19 @@ def draw_pairs(
     return (counts[:, 0] - counts[:, 1]) / answers, of
 
 
-def draw_points(rng: np.random.Generator, *, cases: int, size: str, skewed: bool, **_):
-    "Differences of points; half of their variance is between cases."
+SHAPES = {  # of what a case adds, with mean 0
+    "normal": lambda rng, n: rng.normal(0, 1, n),
+    "two exponentials": lambda rng, n: rng.exponential(1, n) - rng.exponential(0.5, n) - 0.5,
+    "exponential": lambda rng, n: rng.exponential(1, n) - 1,  # as where one model's losses are 0
+    "gamma": lambda rng, n: rng.gamma(2, 0.7, n) - 1.4,
+    "heavy": lambda rng, n: rng.standard_t(3, n) / np.sqrt(3),
+}
+
+
+def draw_points(rng: np.random.Generator, *, cases: int, size: str, shape: str, noise: float):
+    "Differences of points; items of a case share what it adds."
     of = cases_of(cases, sizes_of(cases, size))
-    noise = rng.normal(0, 1, cases)
-    if skewed:  # each model's points are, one twice as far as the other's
-        noise = (rng.exponential(1, cases) - 1) - (rng.exponential(0.5, cases) - 0.5)
-    return 5 + 10 * (noise[of] + rng.normal(0, 1, len(of))), of
+    return 5 + 10 * (SHAPES[shape](rng, cases)[of] + noise * rng.normal(0, 1, len(of))), of
 
 
 def draw_two(
@@ -110,12 +116,13 @@ KINDS = [
         about="The mean difference of points on the same questions; cases are a sample, with their questions.",
         stages="score, judge_study, duels",
         settings=[
-            {"cases": k, "size": size, "skewed": skewed}
-            for skewed in (False, True)
+            {"cases": k, "size": size, "shape": shape, "noise": noise}
+            for shape, noise in (("normal", 1.0), ("two exponentials", 1.0), ("exponential", 0.0), ("gamma", 0.3))
             for size in SIZES
-            for k in (3, 4, 6, 10, 30, 100)
+            for k in (5, 6, 10, 30, 100)
             if size != "1 to 20" or k >= 10
-        ],
+        ]
+        + [{"cases": k, "size": "ones", "shape": "heavy", "noise": 0.0} for k in (7, 12, 40)],
         draw=draw_points,
         truth=lambda **_: 5.0,
         interval=lambda sample, seed: mean_difference(*sample),

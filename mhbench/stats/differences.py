@@ -12,11 +12,11 @@ from scipy import stats
 from scipy.special import ndtr, ndtri
 
 from ..errors import refuse
-from .estimate import Estimate
+from .estimate import Estimate, fewest_clusters, mean_limits
 from .resample import ClusterMean, cluster_mean
 
 # %% auto #0
-__all__ = ['FEWEST_DF', 'score_limits', 'difference_limits', 'mean_difference', 'independent_difference']
+__all__ = ['score_limits', 'difference_limits', 'mean_difference', 'independent_difference']
 
 # %% ../../nbs/stats/18_differences.ipynb #63d2fc48
 def _score(delta: np.ndarray, b: np.ndarray, c: np.ndarray, n: np.ndarray) -> np.ndarray:
@@ -51,21 +51,22 @@ def score_limits(
     return low, high
 
 # %% ../../nbs/stats/18_differences.ipynb #32bb2c55
-FEWEST_DF = 2.5  # of a variance between cases; below, there is no interval: 4 cases of one size have 3
-
-
-def _bounded(d: np.ndarray, m: ClusterMean, largest: float, z: float, t: Any) -> tuple[np.ndarray, np.ndarray]:
+def _bounded(d: np.ndarray, m: ClusterMean, largest: float, z: float) -> tuple[np.ndarray, np.ndarray]:
     "Score limits of effective pairs, for differences of 1 at most, in units of `largest`."
-    size = np.abs(np.nan_to_num(d)) / largest
+    size, single = np.abs(np.nan_to_num(d)) / largest, _alone(d, m, largest)
     with np.errstate(invalid="ignore", divide="ignore"):
         b, c = (np.where(np.nan_to_num(s * d) > 0, size, 0).sum(0) / m.n for s in (1, -1))
         simple, variance = b + c - (m.mean / largest) ** 2, (m.se / largest) ** 2
         n = np.where((simple > 1e-12) & (variance > 1e-15), simple / variance, m.n_clusters)
-    single = (m.n_clusters == m.n) & np.isin(size, (0, 1)).all(0)
     n = np.where(single, m.n, n)
-    known = np.asarray(m.df) >= FEWEST_DF
-    b, c, n = (np.where(known, x, 0) for x in (b * n, c * n, n))
+    b, c, n = (np.nan_to_num(x) for x in (b * n, c * n, n))
+    t = stats.t.isf(ndtr(-z), np.maximum(m.df, 1))
     return score_limits(b, c, np.maximum(n, 1e-9), np.where(single, z, t))
+
+
+def _alone(d: np.ndarray, m: ClusterMean, largest: float) -> np.ndarray:
+    "Whether each pair is a case by itself, and right or wrong."
+    return (np.asarray(m.n_clusters) == m.n) & np.isin(np.abs(np.nan_to_num(d)), (0, largest)).all(0)
 
 
 def difference_limits(
@@ -73,11 +74,12 @@ def difference_limits(
     clusters: np.ndarray | None = None,  # (N,) labels of cases; None: each unit by itself
     *,
     largest: float = np.inf,  # the largest difference that is possible: 1 for shares
-    critical: float = float(ndtri(0.975)),  # of the normal distribution
+    level: float = 0.95,
+    critical: float | None = None,  # in place of the normal distribution's at this level, for several at once
 ) -> tuple[ClusterMean, Any, Any]:  # low and high are NaN where there is no interval
     """The means of paired differences, and their limits over cases.
 
-    Source: Tango 1998; Korn and Graubard 1998; Bell and McCaffrey 2002.
+    Source: Tango 1998; Korn and Graubard 1998; Bell and McCaffrey 2002; Hall 1992.
 
     Raises: ValueError for a difference beyond `largest`.
     """
@@ -85,13 +87,13 @@ def difference_limits(
     most = np.abs(np.nan_to_num(d)).max(initial=0)
     if most > largest * (1 + 1e-9):
         refuse(f"difference_limits: differences must be within {-largest:g} and {largest:g}; got {most:g}")
-    m = cluster_mean(d, clusters)
-    known = np.asarray(m.df) >= FEWEST_DF
-    t = stats.t.isf(ndtr(-critical), np.where(known, m.df, 1))
+    z = float(ndtri((1 + level) / 2)) if critical is None else critical
+    m = cluster_mean(d, clusters, None if np.isinf(largest) else 0.0)
     if np.isinf(largest):
-        low, high = m.mean - t * m.se, m.mean + t * m.se
+        low, high = mean_limits(m, float(ndtr(-z)))
     else:
-        low, high = (largest * x for x in _bounded(d, m, largest, critical, t))
+        low, high = (largest * x for x in _bounded(d, m, largest, z))
+    known = np.asarray(m.n_clusters) >= fewest_clusters(level)
     return m, np.where(known, low, np.nan), np.where(known, high, np.nan)
 
 # %% ../../nbs/stats/18_differences.ipynb #fc7eff3f
@@ -101,18 +103,16 @@ def mean_difference(
     *,
     largest: float = np.inf,  # the largest difference that is possible: 1 for shares
     level: float = 0.95,
-) -> Estimate:  # kind score or t; few where cases carry no interval
+) -> Estimate:  # kind score or hall; few where cases carry no interval
     """The mean of paired differences with its interval over cases.
 
-    Source: Tango 1998; Korn and Graubard 1998; Bell and McCaffrey 2002.
+    Source: Tango 1998; Korn and Graubard 1998; Bell and McCaffrey 2002; Hall 1992.
 
     Raises: ValueError for a difference beyond `largest`.
     """
-    z = float(ndtri((1 + level) / 2))
-    m, low, high = difference_limits(differences, clusters, largest=largest, critical=z)
-    if m.n_clusters > 1 and m.df < FEWEST_DF:
-        return Estimate(m.n, m.n_clusters, m.mean, np.nan, np.nan, level, "few")
-    kind = "t" if np.isinf(largest) else "score"
+    m, low, high = difference_limits(differences, clusters, largest=largest, level=level)
+    kind = "hall" if np.isinf(largest) else "score"
+    kind = "few" if 1 < m.n_clusters < fewest_clusters(level) else kind
     return Estimate.from_limits(m.mean, low, high, n=m.n, n_clusters=m.n_clusters, level=level, kind=kind)
 
 # %% ../../nbs/stats/18_differences.ipynb #c32ee4a4

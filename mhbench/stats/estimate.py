@@ -14,12 +14,11 @@ from scipy import stats
 from scipy.special import ndtr, ndtri
 
 from ..errors import refuse
-from .resample import Interval, bootstrap, group_codes, mean
+from .resample import ClusterMean, Interval, bootstrap, cluster_mean, group_codes, mean
 
 # %% auto #0
 __all__ = ['EXACT_BELOW', 'OF_COUNTS', 'NO_WIDTH', 'ESTIMATE_COLUMNS', 'NEEDS_CASES', 'agresti_coull', 'wilson', 'count_limits',
-           'with_width', 'fewest_clusters', 'mean_variance', 'effective_n', 'mean_limits', 'Estimate', 'estimate',
-           'proportion']
+           'with_width', 'fewest_clusters', 'effective_n', 'mean_limits', 'Estimate', 'estimate', 'proportion']
 
 # %% ../../nbs/stats/02_estimate.ipynb #94e86f68
 def agresti_coull(
@@ -103,39 +102,6 @@ def fewest_clusters(
     """
     return int(np.ceil(1 - np.log2(1 - level) - 1e-9))
 
-# %% ../../nbs/stats/02_estimate.ipynb #1a2b981c
-def _likeness(sums: np.ndarray, sizes: np.ndarray, squares: float) -> float:  # in [0, 1]
-    "The correlation of units within cases, from the products of their residuals."
-    n, pairs = sizes.sum(), float((sizes * (sizes - 1)).sum())
-    if pairs == 0 or squares <= 0:
-        return 0.0
-    h = sizes / n
-    of_mean = float((sums**2 / (1 - h)).sum()) / n**2  # products of residuals are too small by the mean's variance
-    between = (float(sums @ sums) - squares) / pairs + of_mean
-    return float(np.clip(between / (squares / (n - 1)), 0, 1))
-
-
-def mean_variance(
-    x: np.ndarray,  # (N,) finite
-    of: np.ndarray,  # (N,) the case of each, 0 to K - 1, K at least 2
-    likeness: float | None = None,  # correlation within cases, 0 to 1; None: estimated
-) -> tuple[float, float]:  # of the mean: its variance, and the degrees of freedom of that
-    """The variance of a mean over cases of any sizes, without the bias of few cases.
-
-    Source: Bell and McCaffrey 2002 (variance, degrees of freedom); Imbens and Kolesár 2016 (correlation estimated).
-    """
-    size, r = np.bincount(of).astype(float), x - x.mean()
-    e, h = np.bincount(of, r), size / len(x)
-    rho = _likeness(e, size, float(r @ r)) if likeness is None else likeness
-    w = size * (1 + (size - 1) * rho)
-    total = w.sum()
-    own = w * (1 - 2 * h) + h**2 * total  # sigma_kk
-    a = w / own
-    hh, ww, hw = (a @ y for y in (h**2, w**2, h * w))
-    spread = 2 * hh * ww + 2 * hw**2 - 4 * total * hh * hw + (total * hh) ** 2
-    spread += w @ w - (a**2) @ (own - w) ** 2  # the diagonal, sigma_kk in place of the product
-    return float(a @ e**2) / len(x) ** 2, float(total**2 / spread)
-
 # %% ../../nbs/stats/02_estimate.ipynb #ea6b642d
 def effective_n(
     share: float,  # above 0 and below 1
@@ -157,34 +123,29 @@ def _share_limits(x: np.ndarray, of: np.ndarray, level: float) -> tuple[float, f
     binary, alone = bool(np.isin(x, (0, 1)).all()), x.var(ddof=1) / n
     part = ndtri(tail) ** 2 * p * (1 - p) / n if binary else stats.t.ppf(tail, n - 1) ** 2 * alone
     if cases < n:
-        v, df = mean_variance(x, of, 1.0)
+        m = cluster_mean(x, of, 1.0)
         rarer = np.bincount(of, x if p < 0.5 else 1 - x) > NO_WIDTH
-        df = max(1.0, min(df, rarer.sum() - 1.0))
-        part += stats.t.ppf(tail, df) ** 2 * max(0.0, v - alone)
+        df = max(1.0, min(m.df, rarer.sum() - 1.0))
+        part += stats.t.ppf(tail, df) ** 2 * max(0.0, m.se**2 - alone)
     return agresti_coull(p, ndtri(tail) ** 2 * p * (1 - p) / part, level)
 
 # %% ../../nbs/stats/02_estimate.ipynb #94248f68
-def _without_skewness(q: np.ndarray, a: float) -> np.ndarray:
+def _without_skewness(q: Any, a: Any) -> Any:
     "The values of t at which Hall's cubic is q."
-    return q if abs(a) < 1e-9 else 3 / a * (np.cbrt(1 + a * (q - a / 6)) - 1)
+    some = np.where(np.abs(a) < 1e-9, 1.0, a)
+    return np.where(np.abs(a) < 1e-9, q, 3 / some * (np.cbrt(1 + some * (q - some / 6)) - 1))
 
 
 def mean_limits(
-    x: np.ndarray,  # (N,) finite
-    of: np.ndarray,  # (N,) the case of each, 0 to K - 1, K at least 2
-    level: float = 0.95,
-) -> tuple[float, float]:
-    """Limits of a mean over cases by Student's t, with the skewness taken out.
+    m: ClusterMean,  # of one column or several
+    tail: float = 0.025,  # beyond each limit
+) -> tuple[Any, Any]:  # NaN for fewer than two cases
+    """Limits of means over cases by Student's t, with the skewness taken out.
 
     Source: Hall 1992 (the transformation); Zhou and Dinh 2005 (with quantiles of t).
     """
-    v, df = mean_variance(x, of)
-    e = np.bincount(of, x - x.mean())
-    scale = float((e**2).mean() ** 0.5)
-    skewness = float((e**3).mean()) / scale**3 if scale > 0 else 0.0
-    q = stats.t.ppf([0.5 + level / 2, 0.5 - level / 2], df)
-    low, high = x.mean() - np.sqrt(v) * _without_skewness(q, skewness / np.sqrt(len(e)))
-    return float(low), float(high)
+    q, a = stats.t.isf(tail, np.maximum(m.df, 1)), m.skewness / np.sqrt(np.maximum(m.n_clusters, 1))
+    return m.mean - m.se * _without_skewness(q, a), m.mean - m.se * _without_skewness(-q, a)
 
 # %% ../../nbs/stats/02_estimate.ipynb #7412baae
 ESTIMATE_COLUMNS = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "level", "interval"]
@@ -302,7 +263,7 @@ def _of_mean(x: np.ndarray, clusters: np.ndarray | None, level: float, share: bo
     if k < 2 or x.std() <= NO_WIDTH:
         return Estimate.from_limits(value, **about)
     if not share:
-        return Estimate.from_limits(value, *mean_limits(x, of, level), **about, kind="hall")
+        return Estimate.from_limits(value, *mean_limits(cluster_mean(x, of), 0.5 - level / 2), **about, kind="hall")
     if k == n and np.isin(x, (0, 1)).all():  # a count: its variance is known, however few they are
         return proportion(int(x.sum()), n, level)
     if k < fewest_clusters(level):

@@ -343,11 +343,34 @@ class ClusterMean(NamedTuple):
     df: Any  # of the standard error, by Satterthwaite; 0 for fewer than two clusters
     n: Any  # units with a value
     n_clusters: Any  # of these
+    skewness: Any  # of the clusters' sums of residuals; 0 where these are all alike
 
 
+def _likeness(sums: np.ndarray, size: np.ndarray, squares: np.ndarray) -> np.ndarray:  # (K, P), (K, P), (P,)
+    "The correlation of units within clusters, from the products of their residuals; in [0, 1]."
+    n, pairs = size.sum(0), (size * (size - 1)).sum(0)
+    of_mean = np.nansum(divide(sums**2, 1 - size / n), 0) / n**2  # products are too small by the mean's variance
+    between = divide((sums**2).sum(0) - squares, pairs) + of_mean
+    return np.clip(np.nan_to_num(divide(between * (n - 1), squares)), 0, 1)
+
+
+def _robust(sums: np.ndarray, size: np.ndarray, rho: Any) -> tuple[np.ndarray, np.ndarray]:
+    "Variance of the sum of all clusters, and its degrees of freedom."
+    h = size / size.sum(0)
+    w = size * (1 + (size - 1) * rho)
+    total = w.sum(0)
+    own = w * (1 - 2 * h) + h**2 * total  # sigma_gg
+    a = np.where(size > 0, divide(w, own), 0)
+    hh, ww, hw = ((a * y).sum(0) for y in (h**2, w**2, h * w))
+    spread = 2 * hh * ww + 2 * hw**2 - 4 * total * hh * hw + (total * hh) ** 2
+    spread += (w**2).sum(0) - (a**2 * (own - w) ** 2).sum(0)  # the diagonal, sigma_gg in place of the product
+    return (a * sums**2).sum(0), divide(total**2, spread)
+
+# %% ../../nbs/stats/01_resample.ipynb #0818e541
 def cluster_mean(
-    x: np.ndarray,  # (N,) or (N, k), NaN is left out
+    x: np.ndarray,  # (N,) or (N, P), NaN is left out
     clusters: np.ndarray | None = None,  # (N,) labels; None: each unit by itself
+    likeness: float | None = None,  # correlation within clusters, 0 to 1; None: estimated
 ) -> ClusterMean:
     """The mean with its cluster-robust standard error and degrees of freedom.
 
@@ -356,16 +379,21 @@ def cluster_mean(
     columns = np.asarray(x, float)
     columns = columns[:, None] if columns.ndim == 1 else columns
     code = group_codes(clusters, len(columns), "clusters")
+    groups = int(code.max(initial=-1)) + 1
+
+    def by_cluster(values: np.ndarray) -> np.ndarray:  # (K, P)
+        return np.stack([np.bincount(code, v, groups) for v in values.T], 1)
+
     has = ~np.isnan(columns)
-    size = np.zeros((int(code.max(initial=-1)) + 1, columns.shape[1]))
-    total = size.copy()
-    np.add.at(size, code, has)
+    size = by_cluster(has)
     n, k = size.sum(0), (size > 0).sum(0)
     value = divide(np.where(has, columns, 0).sum(0), n)
-    np.add.at(total, code, np.where(has, columns - value, 0))
-    kept = 1 - divide(size, n)  # 0 where a cluster is alone
-    a, several = divide(size**2, kept), k > 1
-    df = divide(n**2, (size**2).sum(0) + divide(a.sum(0) ** 2 - (a**2).sum(0), n**2))
-    se = divide(np.sqrt(divide(total**2, kept).sum(0)), n)
-    found = value, np.where(several, se, np.nan), np.where(several, df, 0.0), n.astype(int), k
+    residual = np.where(has, columns - value, 0)
+    sums = by_cluster(residual)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        rho = _likeness(sums, size, (residual**2).sum(0)) if likeness is None else likeness
+        variance, df = _robust(sums, size, rho)
+        se = np.sqrt(variance) / n
+        skewness = np.nan_to_num((sums**3).sum(0) / k / ((sums**2).sum(0) / k) ** 1.5)
+    found = value, np.where(k > 1, se, np.nan), np.where(k > 1, df, 0.0), n.astype(int), k, skewness
     return ClusterMean(*(f[0].item() if np.ndim(x) == 1 else f for f in found))

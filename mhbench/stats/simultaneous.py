@@ -67,5 +67,5 @@ def simultaneous_intervals(
         rule = "have a row a question and a column a pair, one or more of each"
         refuse(f"simultaneous_intervals: differences must {rule}; got shape {d.shape}")
     c = _critical(d, clusters, n, seed, level)
-    m, low, high = difference_limits(d, clusters, largest=largest, critical=c)
+    m, low, high = difference_limits(d, clusters, largest=largest, level=level, critical=c)
     return Simultaneous(m.mean, low, high, m.n, level, c)
