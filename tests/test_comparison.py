@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.stats
 from statsmodels.stats.meta_analysis import combine_effects
@@ -10,7 +11,12 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
 
 from mhbench.stats.pooling import half_width_se, inverse_variance_mean
-from mhbench.stats.tests import compare_levels, minimal_detectable_difference, stratified_permutation_test
+from mhbench.stats.tests import (
+    clustered_chi_square,
+    compare_levels,
+    minimal_detectable_difference,
+    stratified_permutation_test,
+)
 
 
 def exact(x, z, g):
@@ -179,3 +185,26 @@ def test_an_average_has_a_95_percent_interval_and_no_floor_unless_told():
     for se in ([0.0, 0.1], [-0.1, 0.1]):
         with pytest.raises(ValueError, match="inverse_variance_mean"):
             inverse_variance_mean([0.2, 0.4], se)
+
+
+def test_labels_by_case_reject_as_often_as_they_say():
+    rng, by_case, by_item, samples = np.random.default_rng(3), 0, 0, 120
+    of, bank = np.repeat(np.arange(30), 5), np.repeat([0, 1], [60, 90])
+    for k in range(samples):
+        share = rng.dirichlet(np.ones(3), 30)[of]  # no bank differs from the other, cases do
+        label = (rng.random((150, 1)) > share.cumsum(1)[:, :2]).sum(1)
+        found, _ = clustered_chi_square(label, bank, of, n=199, seed=k)
+        by_case += found.p <= 0.05
+        by_item += scipy.stats.chi2_contingency(pd.crosstab(bank, label), correction=False)[1] <= 0.05
+    most = scipy.stats.binom.ppf(0.999, samples, 0.05)
+    assert by_case <= most < by_item
+
+
+def test_dealing_labels_is_the_enumeration_of_all_dealings():
+    label, bank, of = list("xxyxyyxz"), [0, 0, 0, 1, 1, 1, 1, 0], [0, 0, 1, 2, 2, 3, 4, 5]
+    groups = np.array([0, 0, 1, 1, 1, 0])  # of the six cases
+    statistic = lambda g: scipy.stats.chi2_contingency(pd.crosstab(g[of], np.array(label)), correction=False)[0]
+    dealt = [statistic(np.isin(np.arange(6), members).astype(int)) for members in itertools.combinations(range(6), 3)]
+    found, smallest = clustered_chi_square(label, bank, of, n=20_000, seed=1)
+    assert found.statistic == pytest.approx(statistic(groups)) and smallest < 5
+    assert found.p == pytest.approx(np.mean(np.array(dealt) >= statistic(groups) - 1e-9), abs=0.02)

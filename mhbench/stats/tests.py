@@ -11,6 +11,7 @@ from itertools import combinations
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import pandas as pd
 from scipy import stats
 from scipy.special import ndtri
 
@@ -18,12 +19,13 @@ from ..errors import refuse
 from .differences import mean_difference
 from .estimate import Estimate
 from .metrics import compare_settings
-from .resample import MOST_DRAWS, kinds
+from .resample import MOST_DRAWS, divide, group_codes, kinds
 
 # %% auto #0
 __all__ = ['MOST_PERMUTATIONS', 'Comparison', 'paired_t', 'mcnemar', 'chi_square', 'goodness_of_fit', 'adjust_p', 'adjust_within',
            'draws_for', 'exact_p', 'PermutationTest', 'stratified_permutation_test', 'LevelDifference',
-           'compare_levels', 'sign_flip_test', 'detectable_difference', 'minimal_detectable_difference']
+           'compare_levels', 'sign_flip_test', 'clustered_chi_square', 'detectable_difference',
+           'minimal_detectable_difference']
 
 # %% ../../nbs/stats/12_tests.ipynb #397dfdd9
 class Comparison(NamedTuple):
@@ -474,6 +476,58 @@ def sign_flip_test(
         return found
 
     return _p_of_draws(as_large, n, tests)
+
+# %% ../../nbs/stats/12_tests.ipynb #ccad8aee
+def _tables(counts: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndarray:  # (draws, G, L)
+    "Counts of labels by group, with the groups of each cluster dealt anew."
+    there = counts.sum(2) > 0
+    shared = there.sum(1) > 1
+    at, apart = there[~shared].argmax(1), counts[~shared].sum(1)
+    dealt = rng.permuted(np.tile(at, (draws, 1)), axis=1)
+    found = np.stack([(dealt == g) @ apart for g in range(counts.shape[1])], 1) + counts[shared].sum(0)
+    if shared.any():
+        moved = (rng.random((draws, int(shared.sum()))) < 0.5) @ (counts[shared, 1] - counts[shared, 0])
+        found += np.stack([moved, -moved], 1)
+    return found
+
+
+def clustered_chi_square(
+    labels: Sequence,  # (N,) the kind of each unit
+    groups: Sequence,  # (N,) whose it is
+    clusters: Sequence | None = None,  # (N,) labels of cases; None: each unit by itself
+    *,
+    n: int = 10_000,  # dealings
+    tests: int = 1,  # that share the error: more dealings are made where n leave it open
+    seed: int | np.random.SeedSequence,
+) -> tuple[Comparison, float]:  # the test, and the smallest expected count
+    """Pearson's chi-square of labels by groups, its p-value by dealing whole clusters.
+
+    Source: Good 2005, section 3.2; Phipson and Smyth 2010.
+
+    Raises: ValueError for fewer than two groups or labels, or a cluster in two groups of three or more.
+    """
+    label, group = (pd.factorize(np.asarray(x, object))[0] for x in (labels, groups))
+    of = group_codes(None if clusters is None else np.asarray(clusters, object), len(label), "clusters")
+    counts = np.zeros([int(codes.max(initial=-1)) + 1 for codes in (of, group, label)])
+    np.add.at(counts, (of, group, label), 1)
+    if counts.shape[1] > 2 and ((counts.sum(2) > 0).sum(1) > 1).any():
+        refuse("clustered_chi_square: of three groups or more, each cluster must lie in one; compare them two by two")
+    whole, table = chi_square(counts.sum(0)), counts.sum(0)
+    expected = table.sum(0) * table.sum(1, keepdims=True) / table.sum()
+    if len(counts) == len(label) and expected.min() >= 5:
+        return whole, float(expected.min())
+
+    rng = np.random.default_rng(seed)
+
+    def as_large(n: int) -> int:
+        found, rows = 0, max(1, 2_000_000 // len(counts))
+        for done in range(0, n, rows):
+            t = _tables(counts, min(rows, n - done), rng)
+            by_chance = t.sum(1, keepdims=True) * t.sum(2, keepdims=True) / len(label)
+            found += int((np.nansum(divide((t - by_chance) ** 2, by_chance), (1, 2)) >= whole.statistic - 1e-9).sum())
+        return found
+
+    return whole._replace(p=_p_of_draws(as_large, n, tests)), float(expected.min())
 
 # %% ../../nbs/stats/12_tests.ipynb #8b1a9ee7
 def detectable_difference(

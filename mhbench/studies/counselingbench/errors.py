@@ -5,7 +5,7 @@
 # %% ../../../nbs/studies/counselingbench/06_errors.ipynb #84918ccd
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -18,9 +18,10 @@ from ...records.schema import Item, Judgment, Rating, Response, of_kind
 from ...records.table import csv_rows
 from ...stats.agreement import ABSTAIN
 from ...stats.consensus import majority
-from ...stats.estimate import proportion
+from ...stats.estimate import estimate
 from ...stats.jackknife import agreement_estimate
-from ...stats.tests import adjust_p, chi_square
+from ...stats.resample import mean
+from ...stats.tests import adjust_p, clustered_chi_square
 from .load import ERRORS, load_counselingbench_errors
 
 # %% auto #0
@@ -89,26 +90,32 @@ def _resolved(
 _INTERVAL = ["estimate", "ci_low", "ci_high", "interval", "level"]
 
 
+def _case_of(items: Iterable[str], cases: Mapping[str, str] | None) -> np.ndarray:
+    return np.array([(cases or {}).get(i, i) for i in items], object)
+
+
 def error_table(
     ratings: Iterable[Rating],  # target: the model that erred; label: one of ERRORS, or Abstain
+    cases: Mapping[str, str] | None = None,  # item_id -> its case; None: each question by itself
     *,
     level: float = 0.95,
 ) -> pd.DataFrame:  # one row a model and kind
-    """How many of each model's errors are of each kind, by the majority of the annotators.
+    """How many of each model's errors are of each kind, by the majority of the annotators; cases are a sample.
 
-    Columns: model, kind, count, n (rationales with a majority), n_open (without one), estimate, ci_low, ci_high,
-    interval, level.
+    Columns: model, kind, count, n (rationales with a majority), n_clusters, n_open (without one), estimate, ci_low,
+    ci_high, interval, level.
     Source: Nguyen et al. 2025, section 7.2.1.
     Raises: ValueError for another label, or two labels of one annotator.
     """
     rows = []
     for model, g in _resolved(ratings).groupby(level="model", sort=True):
-        n = int(g.notna().sum())
+        known = g.dropna()
+        of = _case_of(known.index.get_level_values("item_id"), cases)
         for kind in ERRORS:
-            k = int((g == kind).sum())
-            share = proportion(k, n, level)
-            rows.append(share.row() | dict(model=model, kind=kind, count=k, n_open=len(g) - n))
-    return pd.DataFrame(rows, columns=["model", "kind", "count", "n", "n_open", *_INTERVAL])
+            has = (known == kind).to_numpy(float)
+            share = estimate(mean, has, clusters=of, seed=0, level=level, share=True)
+            rows.append(share.row() | dict(model=model, kind=kind, count=int(has.sum()), n_open=len(g) - len(known)))
+    return pd.DataFrame(rows, columns=["model", "kind", "count", "n", "n_clusters", "n_open", *_INTERVAL])
 
 # %% ../../../nbs/studies/counselingbench/06_errors.ipynb #e773c449
 class Collected(NamedTuple):
@@ -149,33 +156,32 @@ def write_errors(
 
 # %% ../../../nbs/studies/counselingbench/06_errors.ipynb #f223418f
 def compare_errors(
-    table: pd.DataFrame,  # what error_table returned
+    ratings: Iterable[Rating],  # as for error_table
+    cases: Mapping[str, str] | None = None,  # item_id -> its case; None: each question by itself
     *,
+    seed: int,
     method: Literal["holm", "bh", "bonferroni"] = "holm",
 ) -> pd.DataFrame:  # one row a pair of models
-    """Chi-square test of independence of model and kind of error, for each pair of models.
+    """Chi-square test of independence of model and kind of error, for each pair of models, by dealing whole cases.
 
-    `smallest_expected` below 5 says that the test is rough; a kind that neither model shows is left out of the pair's
-    test.
-    Source: Nguyen et al. 2025, section 7.2.1.
+    A kind that neither model shows is left out of the pair's test; `smallest_expected` is the smallest expected count.
+    Source: Nguyen et al. 2025, section 7.2.1 (the statistic); Good 2005, section 3.2 (the p-value).
     """
-    wide, rows = table.pivot(index="model", columns="kind", values="count"), []
-    for a, b in combinations(wide.index, 2):
-        t = wide.loc[[a, b]].to_numpy(float)
-        t = t[:, t.sum(0) > 0]
-        row = dict(first=a, second=b, n_first=int(t[0].sum()), n_second=int(t[1].sum()))
-        if t.shape[1] > 1 and (t.sum(1) > 0).all():
-            c = chi_square(t)
-            row |= dict(
-                chi2=c.statistic,
-                df=c.df,
-                p=c.p,
-                smallest_expected=float((t.sum(1, keepdims=True) * t.sum(0) / t.sum()).min()),
-            )
+    known = _resolved(ratings).dropna()
+    models, rows = sorted(set(known.index.get_level_values("model"))), []
+    of_model = known.index.get_level_values("model")
+    tests = len(models) * (len(models) - 1) // 2
+    for a, b in combinations(models, 2):
+        both = known[(of_model == a) | (of_model == b)]
+        who = both.index.get_level_values("model")
+        row = dict(first=a, second=b, n_first=int((who == a).sum()), n_second=int((who == b).sum()))
+        if both.nunique() > 1:
+            of = _case_of(both.index.get_level_values("item_id"), cases)
+            c, smallest = clustered_chi_square(both.to_numpy(), who, of, tests=tests, seed=seed)
+            row |= dict(chi2=c.statistic, df=c.df, p=c.p, smallest_expected=smallest)
         rows.append(row)
-    out = pd.DataFrame(rows).reindex(
-        columns=["first", "second", "n_first", "n_second", "chi2", "df", "p", "smallest_expected"]
-    )
+    columns = ["first", "second", "n_first", "n_second", "chi2", "df", "p", "smallest_expected"]
+    out = pd.DataFrame(rows).reindex(columns=columns)
     return out.assign(p_adjusted=adjust_p(out["p"].astype(float), method))
 
 # %% ../../../nbs/studies/counselingbench/06_errors.ipynb #522e2e6d

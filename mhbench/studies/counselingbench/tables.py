@@ -25,7 +25,6 @@ from mhbench.studies.counselingbench.competency import (
     over_units,
     paired_models,
 )
-from .errors import compare_errors
 from .fields import COMPETENCIES
 from .inspect import count_cases
 from .load import ERRORS
@@ -34,8 +33,8 @@ from .load import ERRORS
 __all__ = ['SHORT', 'ANNOTATORS', 'short_names', 'case_table', 'Choice', 'choice_scores', 'measure_table', 'accuracies',
            'standings', 'by_setting', 'by_competency', 'model_table', 'question_counts', 'radar_rows', 'interval_rows',
            'level_of', 'over_models', 'over_cases', 'pairs_asked', 'pairs_not_asked', 'medical_models', 'over_pairs',
-           'annotator_agreement', 'ErrorLabels', 'labelled_errors', 'error_tests', 'competency_headline',
-           'competency_metrics', 'uncounted_settings']
+           'annotator_agreement', 'ErrorLabels', 'labelled_errors', 'competency_headline', 'competency_metrics',
+           'uncounted_settings']
 
 # %% ../../../nbs/studies/counselingbench/05_tables.ipynb #d912e238
 SHORT = list(COMPETENCIES.values())  # in the paper's order
@@ -303,19 +302,18 @@ ANNOTATORS = ("h", "s")  # as the released file names them
 
 def annotator_agreement(
     ratings: Iterable[Rating],  # those of target competency are taken
-    *,
-    n_boot: int = 1000,
-    seed: int,
-) -> pd.DataFrame:  # measure, n, estimate, ci_low, ci_high; no row below two questions that both labelled
+    cases: Mapping[str, str] | None = None,  # item_id -> its case; None: each question by itself
+) -> pd.DataFrame:  # measure, n, n_clusters, estimate, ci_low, ci_high; no row below two questions that both labelled
     "How far the two annotators agree on the competency of a question."
-    columns = ["measure", "n", "estimate", "ci_low", "ci_high", "interval", "level"]
+    columns = ["measure", "n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "level"]
     of = [(r.item_id, r.rater, r.label) for r in ratings if r.target == "competency" and r.rater in ANNOTATORS]
     labels = pd.DataFrame(of, columns=["item_id", "rater", "label"])
     wide = labels.pivot(index="item_id", columns="rater", values="label").dropna()
     if set(wide) != set(ANNOTATORS) or len(wide) < 2:
         return pd.DataFrame(columns=columns)
     first, second = (wide[a].to_numpy(object) for a in ANNOTATORS)
-    same, kappa = (agreement_estimate(np.stack([first, second]), m) for m in ("percent_agreement", "cohen_kappa"))
+    both, of = np.stack([first, second]), np.array([(cases or {}).get(i, i) for i in wide.index], object)
+    same, kappa = (agreement_estimate(both, m, clusters=of) for m in ("percent_agreement", "cohen_kappa"))
     rows = [{"measure": "percent agreement", **same.row()}, {"measure": "Cohen's kappa", **kappa.row()}]
     return pd.DataFrame(rows, columns=columns)
 
@@ -335,13 +333,6 @@ def labelled_errors(ratings: Iterable[Rating], choice: pd.DataFrame) -> ErrorLab
     erred = set(zip(wrong["item_id"], wrong["model"], strict=True))
     kept = [r for r in named if (r.item_id, r.target) in erred]
     return ErrorLabels(kept, len(named) - len(kept))
-
-
-def error_tests(errors: pd.DataFrame) -> pd.DataFrame:  # errors: of errors.error_table
-    "Each pair of models' kinds of error, tested; no row below two models."
-    if errors["model"].nunique() < 2:
-        return pd.DataFrame(columns=["first", "second", "chi2", "df", "p", "p_adjusted"])
-    return compare_errors(errors)
 
 # %% ../../../nbs/studies/counselingbench/05_tables.ipynb #cba029b0
 def competency_headline(accuracy: pd.DataFrame) -> pd.DataFrame:  # measure, model, mode, n, estimate, ..., level

@@ -16,11 +16,11 @@ import pandas as pd
 from ...records.draw import draw_items
 from ...records.schema import Item, Judgment, letters
 from ...records.task import tasks_with
-from ...stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate, proportion
+from ...stats.estimate import ESTIMATE_COLUMNS, Estimate, estimate
 from ...stats.jackknife import agreement_estimate
 from ...stats.metrics import f1
 from ...stats.resample import mean
-from ...stats.tests import adjust_p, chi_square, mcnemar
+from ...stats.tests import adjust_p, clustered_chi_square, sign_flip_test
 from ...steps.rates import of_group, wide_cells
 from ...steps.score import NONE_READ, none_read, outcome_counts, where_read
 from ...steps.similarity import nearest_option
@@ -218,7 +218,7 @@ def flip_table(
     scores: pd.DataFrame,
     first: str = "zero_shot",
     second: str = "few_shot_cot",
-) -> pd.DataFrame:  # model, change, k, and the columns of an estimate; p (McNemar, exact), p_holm
+) -> pd.DataFrame:  # model, change, k, and the columns of an estimate; p (signs flipped by case), p_holm
     "Questions whose answer turned right or wrong between two settings, with denominators."
     rows: list[dict] = []
     of_mode = {m: g for m, g in _lettered(where_read(scores, ["model", "mode"])).groupby("mode")}
@@ -226,16 +226,18 @@ def flip_table(
         return pd.DataFrame(rows)
     for model in sorted(set(of_mode[first]["model"]) & set(of_mode[second]["model"])):
         sides = [of_mode[m][of_mode[m]["model"] == model] for m in (first, second)]
-        one, two = (s.set_index("item_id")["correct"].astype(bool) for s in sides)
+        case = sides[0].set_index("item_id")["cluster"]
+        one, two = (s.set_index("item_id")["correct"].astype(float) for s in sides)
         a, b = one.align(two, join="inner")
         if not len(a):
             continue
-        p = mcnemar(a.to_numpy(float), b.to_numpy(float)).p
-        for change, part, turned in (
-            (f"wrong in {first}, right in {second}", ~a, b[~a]),
-            (f"right in {first}, wrong in {second}", a, ~b[a]),
+        p = sign_flip_test(b - a, case[a.index], seed=0)
+        for change, part in (
+            (f"wrong in {first}, right in {second}", a == 0),
+            (f"right in {first}, wrong in {second}", a == 1),
         ):
-            e = proportion(int(turned.sum()), int(part.sum()))
+            turned = (a != b)[part].astype(float)
+            e = estimate(mean, turned, clusters=case[turned.index], seed=0, share=True)
             rows.append({"model": model, "change": change, "k": int(turned.sum())} | e.row() | {"p": p})
     table = pd.DataFrame(rows)
     if not len(table):
@@ -298,41 +300,53 @@ def nearest_label(
     return [Judgment(item_id=i.item_id, study=i.study, label=at[r.text], text="", **same) for i, r in zip(items, said)]
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #3837d072
+def _cases(of: Sequence[Judgment], cases: Mapping[str, str] | None) -> np.ndarray:
+    return np.array([(cases or {}).get(j.item_id, j.item_id) for j in of], object)
+
+
 def judged_shares(
     verdicts: Mapping[str, Sequence[Judgment]],  # source (a bank's name) -> verdicts of one rubric
     labels: Sequence[str],  # of the rubric, in their order
+    cases: Mapping[str, str] | None = None,  # item_id -> its case; None: each question by itself
 ) -> pd.DataFrame:  # source, judge, label, k, n_failed, and the columns of an estimate
-    "The share of every label, by bank and judge."
+    "The share of every label, by bank and judge; cases are a sample."
     rows = []
     for source, found in verdicts.items():
         first = [j for j in found if j.repeat == 0]
         for judge in dict.fromkeys(j.judge for j in first):
-            of = [j for j in first if j.judge == judge]
-            said = [j.label for j in of if j.label is not None]
+            every = [j for j in first if j.judge == judge]
+            of = [j for j in every if j.label is not None]
             for label in labels:
-                e = proportion(said.count(label), len(said))
-                head = {"source": source, "judge": judge, "label": label, "k": said.count(label)}
-                rows.append(head | {"n_failed": len(of) - len(said)} | e.row())
+                has = np.array([j.label == label for j in of], float)
+                e = estimate(mean, has, clusters=_cases(of, cases), seed=0, share=True)
+                head = {"source": source, "judge": judge, "label": label, "k": int(has.sum())}
+                rows.append(head | {"n_failed": len(every) - len(of)} | e.row())
     return pd.DataFrame(rows)
 
 
-def label_test(shares: pd.DataFrame) -> pd.DataFrame:  # judge, chi2, df, p, n
-    "Whether two banks differ in their labels, by judge; labels that nobody has are left out."
+def label_test(
+    verdicts: Mapping[str, Sequence[Judgment]],  # as for judged_shares
+    cases: Mapping[str, str] | None = None,
+    *,
+    seed: int,
+) -> pd.DataFrame:  # judge, chi2, df, p, n
+    "Whether banks differ in their labels, by judge: cases of each bank are a sample."
+    found = {bank: [j for j in of if j.repeat == 0 and j.label is not None] for bank, of in verdicts.items()}
     rows = []
-    for judge, g in shares.groupby("judge") if len(shares) else []:
-        counts = g.pivot(index="source", columns="label", values="k").fillna(0)
-        counts = counts.loc[counts.sum(axis=1) > 0, counts.sum() > 0]
-        if min(counts.shape) > 1:
-            c = chi_square(counts.to_numpy())
+    for judge in sorted({j.judge for of in found.values() for j in of}):
+        mine = {bank: [j for j in of if j.judge == judge] for bank, of in found.items()}
+        said = [(bank, case, j.label) for bank, of in mine.items() for j, case in zip(of, _cases(of, cases))]
+        banks, _, labels = (list(column) for column in zip(*said))
+        if min(len(set(banks)), len(set(labels))) > 1:
+            where = [f"{bank}/{case}" for bank, case, _ in said]
+            c, _ = clustered_chi_square(labels, banks, where, seed=seed)
             rows.append({"judge": judge, "chi2": c.statistic, "df": c.df, "p": c.p, "n": c.n})
     return pd.DataFrame(rows)
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #5914ef24
 def repeat_agreement(
     judgments: Sequence[Judgment],
-    *,
-    n_boot: int = 1000,
-    seed: int,
+    cases: Mapping[str, str] | None = None,  # item_id -> its case; None: each question by itself
 ) -> pd.DataFrame:  # judge, repeats, measure (agreement or kappa), and the columns of an estimate
     "How far a judge agrees with its own repetition on the same questions."
     rows = []
@@ -346,8 +360,9 @@ def repeat_agreement(
             codes = pd.factorize(np.array([said[r][i] for r in (a, b) for i in both], object))[0].astype(float)
             x, y = codes[: len(both)], codes[len(both) :]
             head = {"judge": judge, "repeats": f"{a + 1} and {b + 1}"}
-            share = proportion(int((x == y).sum()), len(both))
-            kappa = agreement_estimate(np.stack([x, y]), "cohen_kappa")
+            of = np.array([(cases or {}).get(i, i) for i in both], object)
+            share = estimate(mean, (x == y).astype(float), clusters=of, seed=0, share=True)
+            kappa = agreement_estimate(np.stack([x, y]), "cohen_kappa", clusters=of)
             rows += [head | {"measure": "agreement"} | share.row(), head | {"measure": "kappa"} | kappa.row()]
     return pd.DataFrame(rows)
 

@@ -162,10 +162,10 @@ def release_contents(stage: Any, *, release: Path | None, seed: int, **found: An
     no_said = "no file with the annotators' columns is there"
     yield stage.table("agreement_on_keys", agreement, "Agreement of the annotators (section 3.4)", absent=no_said)
     files = sorted((folder / "difficulty").glob("*_data_*.csv")) if release else []
-    shares = judged_shares({f.stem.partition("_data_")[2]: recorded_difficulty(f) for f in files}, _LEVELS)
-    no_verdicts = "no recorded verdicts are there"
-    yield stage.table("difficulty", shares, "Recorded difficulty (table 4)", absent=no_verdicts)
-    yield stage.table("banks", label_test(shares), "Whether the two corpora differ in it", absent=no_verdicts)
+    recorded = {f.stem.partition("_data_")[2]: recorded_difficulty(f) for f in files}
+    none = "no recorded verdicts are there"
+    yield stage.table("difficulty", judged_shares(recorded, _LEVELS), "Recorded difficulty (table 4)", absent=none)
+    yield stage.table("banks", label_test(recorded, seed=seed), "Whether the two corpora differ in it", absent=none)
 
 
 _LEVELS = ("Easy", "Medium", "Hard")
