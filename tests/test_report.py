@@ -17,7 +17,7 @@ from mhbench.report.items import ROW_COLUMNS, Answers, answers_of
 from mhbench.report.page import ReportTable, Section, _lean, html_report
 from mhbench.report.reading import Prose
 from mhbench.stats.differences import mean_difference
-from mhbench.stats.tests import mcnemar
+from mhbench.stats.tests import sign_flip_test
 
 N = 12_500
 
@@ -99,13 +99,31 @@ def test_two_models_are_compared_as_the_package_compares_them(opened, answers):
     rows = answers.rows[(answers.rows["mode"] == "cot") & (answers.rows["category"] == "triage")]
     a, b = (rows[rows["model"] == m].set_index("item_id")["correct"] for m in ("alpha", "beta"))
     assert (int(told["first"]), int(told["second"])) == (((a == 1) & (b == 0)).sum(), ((a == 0) & (b == 1)).sum())
-    assert float(told["p"]) == pytest.approx(mcnemar(a.to_numpy(), b.to_numpy()).p, rel=1e-6)
     cases = rows[rows["model"] == "alpha"]["cluster"].to_numpy()
+    assert float(told["p"]) == pytest.approx(sign_flip_test(a.to_numpy() - b.to_numpy(), cases, seed=1), rel=1e-6)
     ours = mean_difference(a.to_numpy() - b.to_numpy(), cases, largest=1)
     assert float(told["mean"]) == pytest.approx(ours.estimate, abs=1e-9)
-    assert float(told["low"]) == pytest.approx(ours.ci_low, abs=0.004)
-    assert float(told["high"]) == pytest.approx(ours.ci_high, abs=0.004)
+    assert float(told["low"]) == pytest.approx(ours.ci_low, abs=1e-6)
+    assert float(told["high"]) == pytest.approx(ours.ci_high, abs=1e-6)
     assert text(browser, "[role=status]").startswith(f"{(a != b).sum()} questions")
+
+
+def test_the_page_s_intervals_are_the_package_s_from_few_cases_and_many(opened):
+    browser, rng = opened("#items"), np.random.default_rng(1)
+    for k in range(30):
+        n = int(rng.integers(3, 120))
+        cases = rng.integers(0, rng.integers(2, 30), n) if k % 3 else np.arange(n)
+        d = rng.choice([-1.0, 0, 1], n, p=rng.dirichlet([1, 4, 1])) / (1 if k % 5 else 2)
+        both = "const [d, c] = arguments; return {...pairedDifference(d, c), p: flipped(d, c)}"
+        told = browser.execute_script(both, d.tolist(), cases.tolist())
+        ours = mean_difference(d, cases, largest=1)
+        assert told["mean"] == pytest.approx(ours.estimate, abs=1e-9)
+        for end, limit in (("low", ours.ci_low), ("high", ours.ci_high)):
+            assert (told[end] is None) == np.isnan(limit) and (told[end] is None or abs(told[end] - limit) < 1e-5)
+        if told["p"] is not None:
+            assert told["p"] == pytest.approx(sign_flip_test(d, cases, seed=1), rel=1e-6)
+    assert np.isnan(mean_difference(d[:5], np.arange(5), largest=1).ci_low)  # few: neither shows one
+    assert browser.execute_script("return pairedDifference([1, 0, 1, 0, 0], [0, 1, 2, 3, 4]).low") is None
 
 
 def test_a_number_leads_to_its_answers_and_an_answer_has_a_link(opened):

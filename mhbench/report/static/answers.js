@@ -62,55 +62,68 @@ class Answers {
 
 // ---------------------------------------------------------------- two models on the same questions
 
-function logChoose(n, k) {
-  let s = 0;
-  for (let i = 1; i <= k; i++) s += Math.log(n - k + i) - Math.log(i);
-  return s;
+const FEWEST = 6; // cases, for an interval: mhbench.stats.estimate.fewest_clusters
+
+function quantile(df) { // of Student's t, 97.5%: its density is cos^(df - 1) of the angle whose tangent is t / sqrt(df)
+  const steps = 4000, h = Math.PI / 2 / steps, f = (k) => Math.max(0, Math.cos(k * h)) ** (df - 1);
+  const below = [0];
+  for (let k = 0; k < steps; k += 2) below.push(below.at(-1) + (h / 3) * (f(k) + 4 * f(k + 1) + f(k + 2)));
+  const wanted = 0.95 * below.at(-1);
+  const k = below.findIndex((area) => area >= wanted);
+  return Math.sqrt(df) * Math.tan(2 * h * (k - (below[k] - wanted) / (below[k] - below[k - 1])));
 }
 
-function mcnemar(a, b) { // those that only the first, only the second got right -> exact two-sided p
-  const n = a + b;
-  if (!n) return 1;
-  let p = 0;
-  for (let k = 0; k <= Math.min(a, b); k++) p += Math.exp(logChoose(n, k) - n * Math.LN2);
-  return Math.min(1, 2 * p);
-}
-
-function generator(seed) { // mulberry32
-  return () => {
-    seed = (seed + 0x6d2b79f5) | 0;
-    let t = Math.imul(seed ^ (seed >>> 15), 1 | seed);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+function scoreLimits(b, c, n, z) { // Tango 1998, as mhbench.stats.differences.score_limits
+  const score = (delta) => {
+    const linear = -b - c + (2 * n - b + c) * delta;
+    const q = (Math.sqrt(Math.max(linear ** 2 + 8 * n * c * delta * (1 - delta), 0)) - linear) / (4 * n);
+    return Math.abs(b - c - n * delta) / Math.sqrt(Math.max(n * (2 * q + delta * (1 - delta)), 1e-300));
   };
-}
-
-function pairedDifference(differences, cases, draws = 1000) { // mean, and its interval over whole cases
-  const sums = new Map();
-  differences.forEach((d, i) => {
-    const s = sums.get(cases[i]) || [0, 0];
-    sums.set(cases[i], [s[0] + d, s[1] + 1]);
-  });
-  const units = [...sums.values()];
-  const mean = differences.reduce((s, d) => s + d, 0) / differences.length;
-  if (units.length < 2 || units.every((u) => u[0] / u[1] === units[0][0] / units[0][1])) return { mean, low: NaN, high: NaN };
-  const random = generator(20250107);
-  const found = [];
-  for (let b = 0; b < draws; b++) {
-    let sum = 0, n = 0;
-    for (let i = 0; i < units.length; i++) {
-      const u = units[Math.floor(random() * units.length)];
-      sum += u[0];
-      n += u[1];
+  return [-1, 1].map((outside) => {
+    let inside = (b - c) / n;
+    for (let k = 0; k < 44; k++) {
+      const middle = (inside + outside) / 2;
+      if (score(middle) <= z) inside = middle; else outside = middle;
     }
-    found.push(sum / n);
+    return (inside + outside) / 2;
+  });
+}
+
+function pairedDifference(differences, cases) { // of shares: mhbench.stats.differences.mean_difference(largest=1)
+  const n = differences.length, mean = differences.reduce((s, d) => s + d, 0) / n, of = new Map();
+  differences.forEach((d, i) => {
+    const at = of.get(cases[i]) || { size: 0, residual: 0 };
+    of.set(cases[i], { size: at.size + 1, residual: at.residual + d - mean });
+  });
+  const groups = [...of.values()], sum = (f) => groups.reduce((s, g) => s + f(g), 0);
+  if (groups.length < FEWEST) return { mean, low: NaN, high: NaN, cases: groups.length };
+  const a = (g) => 1 / (1 - g.size / n); // units alike in no case: Bell and McCaffrey 2002
+  const variance = sum((g) => a(g) * g.residual ** 2) / n ** 2;
+  const wide = sum((g) => a(g) * g.size ** 2) ** 2 - sum((g) => a(g) ** 2 * g.size ** 4);
+  const df = n ** 2 / (sum((g) => g.size ** 2) + wide / n ** 2);
+  const part = (sign) => differences.reduce((s, d) => s + Math.max(sign * d, 0), 0) / n;
+  const won = part(1), lost = part(-1), simple = won + lost - mean ** 2;
+  const single = groups.length === n && differences.every((d) => [-1, 0, 1].includes(d));
+  let effective = simple > 1e-12 && variance > 1e-15 ? simple / variance : groups.length;
+  if (single) effective = n;
+  const z = single ? 1.959963984540054 : quantile(Math.max(df, 1));
+  const [low, high] = scoreLimits(won * effective, lost * effective, effective, z);
+  return { mean, low, high, cases: groups.length };
+}
+
+function flipped(differences, cases) { // exact two-sided p of signs flipped by case: mhbench.stats.tests.sign_flip_test
+  const totals = new Map();
+  differences.forEach((d, i) => totals.set(cases[i], (totals.get(cases[i]) || 0) + d));
+  const sizes = [...totals.values()].map(Math.abs).filter((t) => t > 1e-12);
+  if (sizes.some((t) => !Number.isInteger(t))) return NaN; // shares over several answers have too many sums
+  let law = [1]; // chances of the sum of the sizes that are left positive
+  for (const t of sizes) {
+    const next = new Array(law.length + t).fill(0);
+    law.forEach((chance, k) => { next[k] += chance / 2; next[k + t] += chance / 2; });
+    law = next;
   }
-  found.sort((x, y) => x - y);
-  const at = (q) => {
-    const x = q * (draws - 1), k = Math.floor(x);
-    return found[k] + (x - k) * ((found[k + 1] ?? found[k]) - found[k]);
-  };
-  return { mean, low: at(0.025), high: at(0.975) };
+  const whole = law.length - 1, seen = Math.abs([...totals.values()].reduce((s, t) => s + t, 0));
+  return Math.min(1, law.reduce((s, chance, k) => s + (Math.abs(2 * k - whole) >= seen ? chance : 0), 0));
 }
 
 function pairs(answers, wanted, other) { // rows of the two models that answer the same question in the same mode
@@ -226,12 +239,15 @@ class Explorer {
     if (!right.length) return element("p", { class: "paired" }, `${first} and ${second}: none of these questions was scored for both.`);
     const onlyFirst = right.filter(([a, b]) => a === 1 && b === 0).length;
     const onlySecond = right.filter(([a, b]) => a === 0 && b === 1).length;
-    const d = pairedDifference(right.map(([a, b]) => a - b), right.map((r) => r[2]));
-    const ends = Number.isNaN(d.low) ? "no interval: a single case, or no variation" : `95% interval ${d.low.toFixed(3)} to ${d.high.toFixed(3)}, resampling whole cases`;
-    const p = mcnemar(onlyFirst, onlySecond);
+    const differences = right.map(([a, b]) => a - b), cases = right.map((r) => r[2]);
+    const d = pairedDifference(differences, cases), p = flipped(differences, cases);
+    const ends = Number.isNaN(d.low) ? `no interval: ${d.cases} independent case${d.cases > 1 ? "s" : ""}, and at least ${FEWEST} are needed`
+      : `95% interval ${d.low.toFixed(3)} to ${d.high.toFixed(3)}, cases as a sample`;
+    const test = Number.isNaN(p) ? " No exact test: scores are not 0 and 1."
+      : ` Signs of whole cases flipped, exactly: p = ${p < 0.001 ? "< 0.001" : p.toFixed(3)}.`;
     return element("p", { class: "paired", "data-first": onlyFirst, "data-second": onlySecond, "data-p": p, "data-mean": d.mean, "data-low": d.low, "data-high": d.high },
       `${right.length} questions scored for both. Only ${first} was right in ${onlyFirst}, only ${second} in ${onlySecond}.`
-      + ` Difference ${d.mean.toFixed(3)} (${ends}). McNemar's exact test: p = ${p < 0.001 ? "< 0.001" : p.toFixed(3)}.`
+      + ` Difference ${d.mean.toFixed(3)} (${ends}).${test}`
       + " Each filter that you try is one more test: with no true difference, one in twenty has p below 0.05.");
   }
 
