@@ -114,7 +114,7 @@ def test_the_page_s_intervals_are_the_package_s_from_few_cases_and_many(opened):
         n = int(rng.integers(3, 120))
         cases = rng.integers(0, rng.integers(2, 30), n) if k % 3 else np.arange(n)
         d = rng.choice([-1.0, 0, 1], n, p=rng.dirichlet([1, 4, 1])) / (1 if k % 5 else 2)
-        both = "const [d, c] = arguments; return {...pairedDifference(d, c), p: flipped(d, c)}"
+        both = "const [d, c] = arguments; return {...mhbench.pairedDifference(d, c), p: mhbench.flipped(d, c)}"
         told = browser.execute_script(both, d.tolist(), cases.tolist())
         ours = mean_difference(d, cases, largest=1)
         assert told["mean"] == pytest.approx(ours.estimate, abs=1e-9)
@@ -123,7 +123,7 @@ def test_the_page_s_intervals_are_the_package_s_from_few_cases_and_many(opened):
         if told["p"] is not None:
             assert told["p"] == pytest.approx(sign_flip_test(d, cases, seed=1), rel=1e-6)
     assert np.isnan(mean_difference(d[:5], np.arange(5), largest=1).ci_low)  # few: neither shows one
-    assert browser.execute_script("return pairedDifference([1, 0, 1, 0, 0], [0, 1, 2, 3, 4]).low") is None
+    assert browser.execute_script("return mhbench.pairedDifference([1, 0, 1, 0, 0], [0, 1, 2, 3, 4]).low") is None
 
 
 def test_a_number_leads_to_its_answers_and_an_answer_has_a_link(opened):

@@ -332,7 +332,7 @@ function became(what) {
 const explorer = document.getElementById("explorer");
 if (explorer) {
   unpack("rows").then((table) => {
-    window.mhbench = { explorer: new Explorer(new Answers(table), explorer) };
+    window.mhbench = { explorer: new Explorer(new Answers(table), explorer), pairedDifference, flipped };
     document.documentElement.dataset.ready = "1";
   });
 } else document.documentElement.dataset.ready = "1";
