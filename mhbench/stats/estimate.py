@@ -144,8 +144,8 @@ def mean_limits(
 
     Source: Hall 1992 (the transformation); Zhou and Dinh 2005 (with quantiles of t).
     """
-    q, a = stats.t.isf(tail, np.maximum(m.df, 1)), m.skewness / np.sqrt(np.maximum(m.n_clusters, 1))
-    return m.mean - m.se * _without_skewness(q, a), m.mean - m.se * _without_skewness(-q, a)
+    q = stats.t.isf(tail, np.maximum(m.df, 1))
+    return m.mean - m.se * _without_skewness(q, m.skewness), m.mean - m.se * _without_skewness(-q, m.skewness)
 
 # %% ../../nbs/stats/02_estimate.ipynb #7412baae
 ESTIMATE_COLUMNS = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "level", "interval"]

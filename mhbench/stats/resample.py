@@ -343,7 +343,7 @@ class ClusterMean(NamedTuple):
     df: Any  # of the standard error, by Satterthwaite; 0 for fewer than two clusters
     n: Any  # units with a value
     n_clusters: Any  # of these
-    skewness: Any  # of the clusters' sums of residuals; 0 where these are all alike
+    skewness: Any  # of the mean; 0 where all values are alike
 
 
 def _likeness(sums: np.ndarray, size: np.ndarray, squares: np.ndarray) -> np.ndarray:  # (K, P), (K, P), (P,)
@@ -354,9 +354,9 @@ def _likeness(sums: np.ndarray, size: np.ndarray, squares: np.ndarray) -> np.nda
     return np.clip(np.nan_to_num(divide(between * (n - 1), squares)), 0, 1)
 
 
-def _robust(sums: np.ndarray, size: np.ndarray, rho: Any) -> tuple[np.ndarray, np.ndarray]:
-    "Variance of the sum of all clusters, and its degrees of freedom."
-    h = size / size.sum(0)
+def _robust(sums: np.ndarray, size: np.ndarray, rho: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    "Of the sum of all clusters: its variance, the degrees of freedom of that, and its skewness."
+    h, k = size / size.sum(0), (size > 0).sum(0)
     w = size * (1 + (size - 1) * rho)
     total = w.sum(0)
     own = w * (1 - 2 * h) + h**2 * total  # sigma_gg
@@ -364,7 +364,11 @@ def _robust(sums: np.ndarray, size: np.ndarray, rho: Any) -> tuple[np.ndarray, n
     hh, ww, hw = ((a * y).sum(0) for y in (h**2, w**2, h * w))
     spread = 2 * hh * ww + 2 * hw**2 - 4 * total * hh * hw + (total * hh) ** 2
     spread += (w**2).sum(0) - (a**2 * (own - w) ** 2).sum(0)  # the diagonal, sigma_gg in place of the product
-    return (a * sums**2).sum(0), divide(total**2, spread)
+    df = divide(total**2, spread)
+    z = np.where(size > 0, sums / np.sqrt(w), 0)
+    one = np.nan_to_num((z**3).sum(0) / k / ((z**2).sum(0) / k) ** 1.5)
+    known = np.sqrt(np.minimum(1, df / (k - 1)))
+    return (a * sums**2).sum(0), df, one * (w**1.5).sum(0) / total**1.5 * known
 
 # %% ../../nbs/stats/01_resample.ipynb #0818e541
 def cluster_mean(
@@ -392,8 +396,7 @@ def cluster_mean(
     sums = by_cluster(residual)
     with np.errstate(invalid="ignore", divide="ignore"):
         rho = _likeness(sums, size, (residual**2).sum(0)) if likeness is None else likeness
-        variance, df = _robust(sums, size, rho)
+        variance, df, skewness = _robust(sums, size, rho)
         se = np.sqrt(variance) / n
-        skewness = np.nan_to_num((sums**3).sum(0) / k / ((sums**2).sum(0) / k) ** 1.5)
-    found = value, np.where(k > 1, se, np.nan), np.where(k > 1, df, 0.0), n.astype(int), k, skewness
+    found = value, np.where(k > 1, se, np.nan), np.where(k > 1, df, 0.0), n.astype(int), k, np.nan_to_num(skewness)
     return ClusterMean(*(f[0].item() if np.ndim(x) == 1 else f for f in found))
