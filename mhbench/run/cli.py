@@ -10,7 +10,6 @@ import importlib
 import json
 import os
 import signal
-import subprocess
 import sys
 import traceback
 from collections.abc import Sequence
@@ -30,15 +29,20 @@ __all__ = ['FIRST_SCREEN', 'parser', 'main']
 _APART = ("run", "report", "corpus")  # commands that run a stage
 
 
-def _run_all(params: str) -> None:
+def _run_all(a: argparse.Namespace) -> None:
     "Every stage that is out of date, as `dvc repro` runs them, with our lines instead of DVC's."
+    from mhbench.run.keep_going import run_all, stop_lines
     from mhbench.run.params import load_params
 
-    if params != "params.yaml":
-        refuse(f"run: --params must be left out with --all; got {params!r}; dvc.yaml names params.yaml")
-    load_params(root() / params)
-    done = subprocess.run([sys.executable, "-m", "dvc", "repro", "--quiet"], cwd=root())
-    if done.returncode:
+    if a.params != "params.yaml":
+        refuse(f"run: --params must be left out with --all; got {a.params!r}; dvc.yaml names params.yaml")
+    load_params(root() / a.params)
+    status, stops, left_out = run_all(fail_fast=a.fail_fast)
+    if not status:
+        importlib.import_module("mhbench.run.commands").print_summary(a)
+    if stops:
+        raise RuntimeError("\n".join(stop_lines(stops, left_out)))
+    if status:
         raise RuntimeError("a stage ended with an error, which is told above; what was answered is kept")
 
 # %% ../../nbs/run/18_cli.ipynb #e8908f77
@@ -47,7 +51,8 @@ def _run_all(params: str) -> None:
     "run one stage notebook with the parameters of params.yaml, or all that are out of date",
     PARAMS,
     argument("stage", nargs="?", help="a notebook of nbs/stages"),
-    argument("--all", action="store_true", help="every stage that is out of date, as `dvc repro` does"),
+    argument("--all", action="store_true", help="every stage that is out of date, past those that fail"),
+    argument("--fail-fast", action="store_true", help="with --all: end at the first stage that fails"),
     argument("--study"),
     argument("--model"),
     argument("--shard", metavar="I/N", help="ask only part I of N of the items (generate); merge joins the parts"),
@@ -60,9 +65,10 @@ def _run(a):
 
     if a.all == bool(a.stage):
         refuse(f"run: STAGE must be named, or --all said; got {a.stage!r} with{'' if a.all else 'out'} --all")
+    if a.fail_fast and not a.all:
+        refuse(f"run: --fail-fast must come with --all; got {a.stage}, which is one stage")
     if a.all:
-        _run_all(a.params)
-        return importlib.import_module("mhbench.run.commands").print_summary(a)
+        return _run_all(a)
     overrides = a.overrides
     if a.shard:
         if a.stage != "generate":
@@ -150,6 +156,12 @@ def _without_controls(text: str) -> str:
     return "\n".join(" " * (len(line) - len(line.lstrip(" "))) + plain(line) for line in lines)
 
 
+def _noted(a: argparse.Namespace, error: Exception) -> None:
+    "Where `run --all` began this, it is told what ended it."
+    if "MHBENCH_STOPPED" in os.environ:
+        importlib.import_module("mhbench.run.keep_going").note_stop(a, error)
+
+
 def _kept() -> str:
     "Keep the traceback of what nobody thought of, and say where."
     try:
@@ -182,6 +194,7 @@ def main(
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (ValueError, RuntimeError, OSError, ImportError) as e:
+        _noted(a, e)
         print(f"mhbench {a.command}: {_without_controls(str(e))}{system_remedy(str(e))}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -192,6 +205,7 @@ def main(
         )
         return 130
     except Exception as e:
+        _noted(a, e)
         print(f"mhbench {a.command}: {type(e).__name__}: {_without_controls(str(e))} ({_kept()})", file=sys.stderr)
         return 1
     return 0

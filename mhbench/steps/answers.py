@@ -17,6 +17,7 @@ from ..errors import refuse
 from ..records.schema import Item, Judgment, Response, fingerprint, frame
 from ..records.shards import shard
 from ..records.task import task_of
+from ..stats.estimate import count_limits
 from .generate import generate
 from .judge import judge
 from .score import ANSWERED, DECLINED, UNSCORED, read_answer
@@ -24,8 +25,8 @@ from .served import who_answered
 from .similarity import judge_by_similarity, nearest_option
 
 # %% auto #0
-__all__ = ['Asked', 'answer_everything', 'split_unasked', 'judge_everything', 'count_tasks', 'count_responses', 'failures',
-           'check_readable', 'generate_metrics']
+__all__ = ['Asked', 'answer_everything', 'split_unasked', 'judge_everything', 'count_tasks', 'telling_texts', 'count_responses',
+           'failures', 'check_readable', 'generate_metrics']
 
 # %% ../../nbs/steps/12_answers.ipynb #18727f1e
 class Asked(NamedTuple):
@@ -114,6 +115,15 @@ def _read(items: Sequence[Item], responses: Sequence[Response]) -> pd.DataFrame:
     return table.assign(truncated=table["status"] == "truncated")
 
 
+def telling_texts(items: Sequence[Item], responses: Sequence[Response], most: int = 3) -> list[str]:
+    "Some of what was written, on a line each: first what could not be read or was cut."
+    table = _read(items, responses)
+    table = table[table["text"].notna()]
+    telling = table.sort_values(["unread", "truncated"], ascending=False, kind="stable")
+    lines = [" ".join(text.split()) for text in telling["text"]]
+    return [line if len(line) <= 120 else f"{line[:117]}..." for line in dict.fromkeys(lines)][:most]
+
+
 def count_responses(items: Sequence[Item], responses: Sequence[Response]) -> pd.DataFrame:
     """By mode, status and what of the requests the endpoint did not take (`changed`): responses, items, answers that
     could not be read, refusals, tokens and money.
@@ -139,6 +149,16 @@ _REMEDY = {
     "unread": "look at some in responses.parquet of results/text/generate: one that explains itself needs room"
     " (max_tokens in {0}), one that does not follow needs few_shot or templates of your own (prompts_dir)",
 }
+
+
+_FEW = 10  # answers of a mode: a share of fewer stops nothing
+
+
+def _tells(n: int, of: int, most: float) -> bool:
+    """Whether a share above a limit stops a run. Where the limit allows less than one answer, a single one is over it:
+    the share's lower limit has to be, and of fewer than ten answers nothing tells.
+    """
+    return of * most >= 1 or (of >= _FEW and count_limits(n, of)[0] > most)
 
 
 def check_readable(
@@ -171,7 +191,7 @@ def check_readable(
     for what, among, most in checks:
         for mode, g in table[table[among]].groupby("mode"):
             n = int(g[what].sum())
-            if n > most * len(g):
+            if n > most * len(g) and _tells(n, len(g), most):
                 keep = f"; if it does answer so, max_{what}: 1.0 in {entry} keeps them, counted beside every accuracy"
                 refuse(
                     f"generate: {what} answers must be at most {most:.3g} of a mode's (max_{what}); got {n} of "
