@@ -182,3 +182,14 @@ def test_mentats_eight_raters(datasets):
     two = annotators_as_sample(ratings, n_boot=200, seed=1).set_index("random")
     width = two["ci_high"] - two["ci_low"]
     assert width["items and raters"] > 1.2 * width["items"]
+
+
+def test_raters_who_all_say_the_same_leave_the_interval_of_items():
+    "Nothing is between raters: by hand, Student's t of the items."
+    item, rater = (place.ravel() for place in np.indices((9, 5)))
+    values = np.random.default_rng(0).normal(size=9)
+    e = mean_over_raters(values[item], item, rater)
+    half = stats.t.ppf(0.975, 8) * values.std(ddof=1) / 3
+    assert [e.ci_low, e.ci_high] == pytest.approx([values.mean() - half, values.mean() + half])
+    few = mean_over_raters(values[item[item < 5]], item[item < 5], rater[item < 5])
+    assert few.kind == "few" and np.isnan(few.ci_low)

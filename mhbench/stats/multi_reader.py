@@ -15,7 +15,7 @@ from ..errors import refuse
 from .estimate import Estimate, wilson
 
 # %% auto #0
-__all__ = ['FEWEST_RATERS', 'RaterComponents', 'rater_components', 'mean_over_raters', 'two_way_jackknife']
+__all__ = ['FEWEST_RATERS', 'FEWEST_ITEMS', 'RaterComponents', 'rater_components', 'mean_over_raters', 'two_way_jackknife']
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #33e697be
 def _codes(labels: Any, n: int, name: str) -> np.ndarray:
@@ -169,7 +169,8 @@ def _variance(
     beyond = {name: component[name] * ((weight[name] ** 2).sum() - times * trace[name]) for name in sources}
     shared = max(0.0, sum(beyond.values()))
     omega = np.sum([component[name] * covariance[name] for name in sources], axis=0) / by_rater[:, None]
-    df_raters = np.trace(omega) ** 2 / (omega * omega.T).sum()
+    known = np.trace(omega)
+    df_raters = known**2 / (omega * omega.T).sum() if known > 0 else len(by_rater) - 1  # 0: raters are all alike
     unit = weight[next(iter(sources))]  # items, or their cases
     df_items = (unit**2).sum() ** 2 / (unit**4).sum() - 1
     variance = between + shared
@@ -192,12 +193,13 @@ def _sources(item: np.ndarray, rater: np.ndarray, case: np.ndarray | None) -> di
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #664c556d
 FEWEST_RATERS = 4  # with three, some intervals cover less than 92% (see the table at the end)
+FEWEST_ITEMS = 6  # of a mean, or their cases: with four, 89% were covered
 
 
 def _estimate(value: float, variance: float, df: float, n: int, n_units: int, level: float, share: bool) -> Estimate:
     "An interval by t; of a share Wilson's, for as many answers as would have this variance."
     about: dict[str, Any] = {"n": n, "n_clusters": n_units, "level": level}
-    if not variance > 1e-18:
+    if not (variance > 1e-18 and df > 0):
         return Estimate.from_limits(value, **about)
     t = stats.t.ppf(0.5 + level / 2, df)
     if not share or min(value, 1 - value) < 1e-9:
@@ -208,7 +210,8 @@ def _estimate(value: float, variance: float, df: float, n: int, n_units: int, le
 
 
 def _too_few(value: float, n: int, n_units: int, level: float, n_raters: int, fewest: int = FEWEST_RATERS) -> Estimate:
-    kind = "raters" if n_raters < fewest else "none"
+    kind = "few" if 1 < n_units < FEWEST_ITEMS else "none"
+    kind = "raters" if n_raters < fewest else kind
     return Estimate(n, n_units, value, np.nan, np.nan, level, kind)
 
 
@@ -221,7 +224,7 @@ def mean_over_raters(
     weights: Any = None,  # (K,) above 0; None: every item counts alike
     level: float = 0.95,
     share: bool = False,  # values are 0 and 1
-) -> Estimate:  # n counts items, n_clusters their cases; kind "raters" where these are too few for an interval
+) -> Estimate:  # n counts items, n_clusters their cases; kind "raters" or "few" where these or they are too few
     """A mean of ratings with an interval for other raters and other items.
 
     Source: Obuchowski and Rockette 1995; Hillis 2007 (degrees of freedom); Gallas 2006 (ratings with holes); Dean and
@@ -237,7 +240,7 @@ def mean_over_raters(
         return _too_few(np.nan, 0, 0, level, 0)
     w = 1 / np.bincount(item)[item] if weights is None else np.asarray(weights, float)[use]
     w = w / w.sum()
-    if n_raters < FEWEST_RATERS or n_units < 2:
+    if n_raters < FEWEST_RATERS or n_units < FEWEST_ITEMS:
         return _too_few(float(w @ y), n, n_units, level, n_raters)
     return _estimate(float(w @ y), *_variance(y, w, _sources(item, rater, case)), n, n_units, level, share)
 
