@@ -32,7 +32,7 @@ from mhbench.run import (
 )
 from .asking import asking, capped
 from .graph import root, runs
-from .params import ASKED_IN, asked_by, load_params, not_run
+from .params import ASKED_IN, asked_by, load_params, not_run, unread_ratings
 from ..studies.registry import declare_commands
 from ..subcommand import PARAMS, argument, comma_separated, subcommand
 
@@ -121,7 +121,7 @@ def selection(p: dict) -> list[str]:  # one a line
             whom = asked_by(p, stage, study)
             named = [f"{k} {', '.join(v) or 'nobody'}" for k, v in whom.items() if v is not None]
             out.append(f"{stage} of {study}: {'; '.join(named) or 'the models of the run'}")
-    out += [f"not run: {stage} of {study}: {why}" for (stage, study), why in not_run(p).items()]
+    out += [f"not run: {stage} of {study}: {why}" for (stage, study), why in not_run(p).items()] + unread_ratings(p)
     if run.get("items") is not None:
         out.append(f"items: at most {run['items']} a study" if run["items"] else "items: all")
     return out

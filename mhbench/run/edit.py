@@ -18,6 +18,8 @@ from typing import Any
 
 import yaml
 
+from ..annotate.export import ratings_of_file
+from ..annotate.study import QUESTION_KINDS
 from ..errors import refuse
 from ..records.answers import all_simulated
 from ..records.database import private_file
@@ -28,11 +30,11 @@ from .inputs import sha256
 from .params import HERE, RUN_FILE, check_params, goes_through, kind_of, load_params, stage_parameters
 from ..steps.generate import merged
 from ..studies.corpus import Corpus, load_corpus
-from ..studies.registry import studies
+from ..studies.registry import rated_sections, studies
 
 # %% auto #0
-__all__ = ['DEMO', 'merge_shards', 'replaced', 'study_entry', 'study_lines', 'edit', 'select', 'read_corpus', 'corpus_lines',
-           'recipe_of', 'import_corpus', 'name_ratings', 'forget_corpus']
+__all__ = ['DEMO', 'FOR_RATINGS', 'merge_shards', 'replaced', 'study_entry', 'study_lines', 'edit', 'select', 'read_corpus',
+           'corpus_lines', 'recipe_of', 'import_corpus', 'name_ratings', 'forget_corpus']
 
 # %% ../../nbs/run/10_edit.ipynb #fa3ec30f
 def _check_parts(folder: Path, n: int, want: dict) -> None:
@@ -417,7 +419,7 @@ def import_corpus(
     return first and recipe_of(entry["prepare"]["loader"]) is not None
 
 # %% ../../nbs/run/10_edit.ipynb #6746ddb5
-_FOR_RATINGS = ("preferences", "agreement", "panel")  # the stages that people's ratings go through
+FOR_RATINGS = tuple(stage for kind in QUESTION_KINDS.values() for stage in kind.stages)  # what ratings go through
 
 
 def name_ratings(
@@ -426,7 +428,8 @@ def name_ratings(
     *,
     params: str | Path = "params.yaml",
 ) -> list[str]:  # what a person should know, one sentence a line
-    """Name the file of people's answers that takes the place of the ratings that came with a study's corpus.
+    """Name the file of people's answers that takes the place of the ratings that came with a study's corpus, and add
+    the stages that they go through.
 
     Raises: FileNotFoundError; ValueError for a study that is not there.
     """
@@ -439,10 +442,14 @@ def name_ratings(
     known = load_params(params, lists=False)["studies"]
     if study not in known:
         refuse(f"name_ratings: study must be among {', '.join(known)}; got {study!r}", place=f"{params}")
-    entry = edit(params, {("studies", study, "prepare", "ratings"): named})["studies"][study]
-    through = [stage for stage in _FOR_RATINGS if stage in entry]
-    nowhere = f"no stage: add preferences and agreement, or panel, to studies.{study} in params.yaml"
-    return [f"{study}: ratings are those of {named} from now on; they go through {', '.join(through) or nowhere}"]
+    found, why = rated_sections(ratings_of_file(path))
+    new = [stage for stage in found if stage not in known[study]]
+    changes = {("studies", study, stage): found[stage] for stage in new}
+    entry = edit(params, {("studies", study, "prepare", "ratings"): named} | changes)["studies"][study]
+    through = ", ".join(stage for stage in FOR_RATINGS if stage in entry)
+    nowhere = f"no stage: {why or 'there is no complete answer yet, or none of a kind that a stage reads'}"
+    out = [f"{study}: ratings are those of {named} from now on; they go through {through or nowhere}"]
+    return out + ([f"added to studies.{study}: {', '.join(new)}"] if new else [])
 
 
 def _before_import(study: str, params: str | Path) -> Path:

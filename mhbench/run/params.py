@@ -24,8 +24,8 @@ from .shape import LocalServer, stage_classes
 from ..steps.parameters import GIVEN
 
 # %% auto #0
-__all__ = ['RUN_FILE', 'HERE', 'WHOM', 'ASKED_IN', 'kind_of', 'asked_by', 'goes_through', 'not_run', 'check_params',
-           'load_params', 'stage_parameters']
+__all__ = ['RUN_FILE', 'HERE', 'WHOM', 'ASKED_IN', 'kind_of', 'asked_by', 'goes_through', 'not_run', 'unread_ratings',
+           'check_params', 'load_params', 'stage_parameters']
 
 # %% ../../nbs/run/04_params.ipynb #f259d467
 RUN_FILE = "run.yaml"  # beside params.yaml: what of it the next run takes
@@ -191,6 +191,18 @@ def not_run(p: dict) -> dict[tuple[str, str], str]:  # (stage, study) -> why
             who = "that it trains" if stage == "finetune" else f"that it can ask ({', '.join(empty)})"
             out[stage, study] = f"no model of the run is one {who}"
     return out
+
+
+def unread_ratings(p: dict) -> list[str]:  # a sentence a study
+    "The studies of the run that name a file of people's answers, which no stage of theirs reads."
+    readers = [stage for kind in QUESTION_KINDS.values() for stage in kind.stages]
+    files = {s: (p["studies"][s].get("prepare") or {}).get("ratings") for s in p["run"]["studies"]}
+    lost = {s: file for s, file in files.items() if file and not set(readers) & set(p["studies"][s])}
+    remedy = "adds the stages that fit them"
+    return [
+        f"{study}: the ratings of {file} go through no stage; `mhbench import {study} --ratings {file}` {remedy}"
+        for study, file in lost.items()
+    ]
 
 
 def _lists(p: dict, stages: Mapping[str, Node]) -> Iterator[Fault]:

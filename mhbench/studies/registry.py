@@ -15,9 +15,10 @@ from typing import Any
 
 from .. import studies as package
 from ..errors import refuse
+from ..records.schema import Rating
 
 # %% auto #0
-__all__ = ['RegisteredStudy', 'studies', 'claims_file', 'declare_commands', 'added']
+__all__ = ['RegisteredStudy', 'studies', 'claims_file', 'declare_commands', 'added', 'rated_sections']
 
 # %% ../../nbs/studies/04_registry.ipynb #77734c75
 @dataclass(frozen=True, kw_only=True)
@@ -106,3 +107,17 @@ def added(
     "What studies add under one name."
     asked = [study for study in studies() if of in ("", study.name)]
     return [study.find(getattr(study, kind)[name]) for study in asked if name in getattr(study, kind)]
+
+
+def rated_sections(
+    ratings: Sequence[Rating],
+) -> tuple[dict[str, dict], str | None]:  # stage -> its section; why there are none although there are ratings
+    "The stages that people's verdicts go through, as the studies say which they can take."
+    whys = []
+    for study in studies() if ratings else []:
+        if study.sections:
+            found, why = study.find(study.sections)(ratings)
+            if found:
+                return found, None
+            whys += [why] if why else []
+    return {}, "; ".join(whys) or None
