@@ -33,11 +33,12 @@ class Kind(NamedTuple):
     two_sides: bool = False  # whether two texts stand side by side
     needs: str = ""  # the setting that must not be empty, and gives the targets
     rated: str = ""  # what the targets have in common in a table of agreement; "" where each stands for itself
+    stages: tuple[str, ...] = ()  # what its ratings go through
 
 
 QUESTION_KINDS: dict[str, Kind] = {
-    "sliders": Kind(numbers=True, rated="options"),
-    "labels": Kind(judged=True, rated="labels"),
+    "sliders": Kind(numbers=True, rated="options", stages=("preferences", "agreement")),
+    "labels": Kind(judged=True, rated="labels", stages=("panel",)),
     "agree": Kind(rated="key"),
     "errors": Kind(judged=True, needs="errors"),
     "duel": Kind(judged=True, shuffled=False, two_sides=True, needs="axes"),

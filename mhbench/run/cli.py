@@ -88,11 +88,13 @@ def _run(a):
 def _inputs(a):
     from mhbench.run.inputs import record_inputs
     from mhbench.run.live import position
-    from mhbench.run.params import load_params
+    from mhbench.run.params import load_params, unread_ratings
 
     for study, hashes in record_inputs(a.params).items():
         print(f"{study}: corpus {hashes['corpus'][:12]}")
-    _, n = position(load_params(root() / a.params)["run"], "inputs")
+    p = load_params(root() / a.params)
+    print(*(f"{said}\n" for said in unread_ratings(p)), sep="", end="")
+    _, n = position(p["run"], "inputs")
     print(f"{n} stages in the run's order; those that are up to date are passed over")
 
 

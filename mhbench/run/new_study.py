@@ -12,53 +12,46 @@ import re
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace as changed
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 import yaml
 
+from ..annotate.export import study_ratings
 from ..errors import refuse
 from ..records.questions import guess_layout
 from ..records.ratings import guess_rating_columns
 from ..records.schema import Item, letters
 from ..records.table import Table, as_windows_1252, read_table
 from ..records.task import task_of
-from .edit import edit, study_lines
+from .edit import FOR_RATINGS, edit, study_lines
 from .graph import root
 from .inputs import sha256
 from .params import load_params
 from ..studies.corpus import Corpus, load_corpus
-from ..studies.registry import studies
+from ..studies.registry import rated_sections
 from ..subcommand import PARAMS, argument, comma_separated, subcommand
 
 # %% auto #0
 __all__ = ['sections', 'default_judges', 'understood', 'kinds_of_rows', 'example', 'Proposal', 'propose', 'summary',
            'write_study', 'asked_encoding', 'new_study']
 
-# %% ../../nbs/run/11_new_study.ipynb #f8c2089e
-def _with_ratings(corpus: Corpus) -> tuple[dict[str, dict], str | None]:
-    "The sections for people's verdicts, and why there are none although there are verdicts."
-    whys = []
-    for study in studies() if corpus.ratings else []:
-        if study.sections:
-            found, why = study.find(study.sections)(corpus.ratings)
-            if found:
-                return found, None
-            whys += [why] if why else []
-    return {}, "; ".join(whys) or None
-
 # %% ../../nbs/run/11_new_study.ipynb #7dca0ea8
 def sections(
     corpus: Corpus,
     judges: list[str],  # entries of models in params.yaml
+    waiting: Mapping[str, dict] | None = None,  # stages of ratings that are yet to be given
 ) -> tuple[dict[str, dict], str | None]:  # stage -> its entry, and why ratings are not used where they are not
     """The stages that a study goes through, by what it holds.
 
     Raises: ValueError where nothing in it can be scored.
     """
-    rated, why = _with_ratings(corpus)
+    rated, why = rated_sections(corpus.ratings)
+    waiting = waiting or {}
+    rated = {stage: waiting.get(stage, section) for stage, section in rated.items()} or dict(waiting)
     chosen = [i for i in corpus.items if not task_of(i).judged]
     keyless = [i for i in chosen if not i.key and i.soft_labels is None]
     if keyless and "preferences" not in rated:
@@ -198,6 +191,16 @@ def _check_name(name: str, p: dict, replace: bool) -> None:
         refuse(f"new_study: name must be new; got {name!r}, which params.yaml has; say --replace to write it anew")
 
 # %% ../../nbs/run/11_new_study.ipynb #0b7b1f8d
+_OF_PAGE = (".sqlite", ".json")  # files of answers that the page, or Label Studio, has made
+
+
+def _besides(entry: dict[str, Any]) -> dict[str, Any]:
+    "What stays of an entry that is written anew: what people are asked, where they answer, and what becomes of it."
+    file = (entry.get("prepare") or {}).get("ratings")
+    stay = {stage: entry[stage] for stage in ("annotate", *(FOR_RATINGS if file else ())) if stage in entry}
+    return stay | ({"ratings": file} if file else {})
+
+
 def _table_options(path: Path, asked: dict[str, Any], ratings: dict[str, Any] | None) -> tuple[dict, Table]:
     "The options of the loader `table`, with everything that was guessed, and the table."
     asked = {k: v for k, v in asked.items() if v is not None}
@@ -219,29 +222,48 @@ def _unused(table: Table, columns: dict) -> list[str]:
     return [c for c in table.columns if c not in used]
 
 # %% ../../nbs/run/11_new_study.ipynb #32f08723
+def _people(
+    besides: dict[str, Any],  # as `propose` takes it
+    ratings: dict[str, Any] | None,  # a second table
+    top: Path,
+) -> tuple[
+    dict[str, Any], dict[str, Any] | None
+]:  # what stays, with `ratings` where it is a file of the page; the table
+    "What was named anew takes the place of the ratings that an entry named before."
+    if not ratings:
+        return besides, None
+    annotate = {k: v for k, v in besides.items() if k == "annotate"}
+    if Path(ratings["path"]).suffix not in _OF_PAGE:
+        return annotate, ratings
+    return annotate | {"ratings": _here(Path(ratings["path"]), top)}, None
+
+
 def propose(
     name: str,  # of the study, as results will be called
     path: str | Path,  # the file, or what the loader reads
     *,
     loader: str = "table",  # a name that find_loader knows
     options: dict[str, Any] | None = None,  # what the loader takes; for a table what guess_layout and read_table take
-    ratings: dict[str, Any] | None = None,  # path, columns, sheet, encoding, delimiter of a second table
+    ratings: dict[str, Any] | None = None,  # path, columns, sheet, encoding, delimiter of a second table; or the page's
     judges: list[str] | None = None,  # entries of models; None: as default_judges says
     replace: bool = False,  # True: an entry of that name may be written anew
+    besides: dict[str, Any]
+    | None = None,  # `annotate`, the file `ratings`, its stages; None: as the old entry has them
     params: str | Path = "params.yaml",
 ) -> Proposal:
     """Read a study and work out its entry; nothing is written.
 
     Raises: ValueError for a name that is taken, judges that are no models, or a study without an item.
     """
-    p, path = load_params(params), Path(path).expanduser()
+    p, path, top = load_params(params), Path(path).expanduser(), Path(params).resolve().parent
     _check_name(name, p, replace)
     gone = [j for j in judges or [] if j not in p["models"]]
     if gone:
         refuse(f"new_study: judges must be entries of models ({', '.join(p['models'])}); got {', '.join(gone)}")
+    kept, table_of_ratings = _people(_besides(p["studies"].get(name, {})) if besides is None else besides, ratings, top)
     options, table, unused = dict(options or {}), None, []
     if loader == "table":
-        options, table = _table_options(path, options, ratings)
+        options, table = _table_options(path, options, table_of_ratings)
         unused = _unused(table, options["columns"])
     corpus, aside = _loaded(name, path, loader, options)
     if not corpus.items:
@@ -249,10 +271,13 @@ def propose(
         refuse("new_study: the study must have a question that fits; got none", place=path.name, remedy=first)
     if aside:
         options["strict"] = False
-    stages, why = sections(corpus, judges or default_judges(p))
-    source = {"loader": loader, "path": _here(path, Path(params).resolve().parent), "options": options}
-    rest: dict[str, Any] = {"sha256": sha256(path), "ratings": None, "answers": {}, "n_items": None, "sets": []}
-    entry = {"prepare": source | rest} | stages
+    source = {"loader": loader, "path": _here(path, top), "options": options, "sha256": sha256(path)}
+    source |= {"ratings": kept.get("ratings"), "answers": {}, "n_items": None, "sets": []}
+    if kept.get("ratings") and (top / kept["ratings"]).exists():
+        rated = study_ratings(corpus.ratings, corpus.items, kept["ratings"], top)
+        corpus = changed(corpus, ratings=rated.ratings)
+    stages, why = sections(corpus, judges or default_judges(p), {k: kept[k] for k in FOR_RATINGS if k in kept})
+    entry = {"prepare": source} | {k: kept[k] for k in ("annotate",) if k in kept} | stages
     shown = understood(corpus.items, options) if loader == "table" else None
     return Proposal(name, entry, corpus, shown, unused, aside, why)
 
@@ -363,7 +388,9 @@ _COLUMN: dict[str, Any] = {"action": "append", "default": [], "metavar": "FIELD=
     argument("--sheet", help="of a workbook that has several"),
     argument("--encoding", help="of a text file, e.g. cp1252"),
     argument("--delimiter", help="of a CSV file"),
-    argument("--ratings", metavar="FILE", help="people's verdicts: item, rater, target, value or label"),
+    argument(
+        "--ratings", metavar="FILE", help="people's verdicts: item, rater, target, value or label; or the page's file"
+    ),
     argument("--ratings-column", help="the same for the ratings, e.g. rater=Gutachter", **_COLUMN),
     argument("--ratings-sheet", help="of a workbook that has several"),
     argument("--judges", type=comma_separated, help="comma-separated entries of models, for reference answers"),
