@@ -56,6 +56,16 @@ def _order(cell: str | None, n: int, place: str) -> list[int] | None:
     return shown
 
 
+def _shown(choices: Sequence[str] | None, item: Item, place: str) -> list[int] | None:
+    "The order in which a log says that the item's options were shown."
+    if not isinstance(choices, list) or not choices or choices == item.options:
+        return None
+    if sorted(choices) != sorted(item.options):
+        rule = "be the item's options, in any order"
+        refuse(f"load_answers: choices must {rule}; got {len(choices)} others ({place}); name the log of this corpus")
+    return [item.options.index(c) for c in choices]
+
+
 def _text(row: dict, n: int, place: str) -> str:
     "What was written: the text, or the letter that a letter or a number from 1 stands for."
     if "text" in row:
@@ -85,6 +95,15 @@ def _numbered(cell: str | bool | None, place: str) -> bool:
         refuse(f"load_answers: numbered must be yes or no; got {cell!r} ({place}); yes where options had numbers")
     return said
 
+
+def _temperature(cell: str | None, place: str) -> float:
+    try:
+        return float(cell or 0)
+    except ValueError:
+        refuse(
+            f"load_answers: temperature must be a number; got {cell!r} ({place}); leave it empty where none is known"
+        )
+
 # %% ../../nbs/records/07_answers.ipynb #28792cfa
 def _logprobs(cell: str, place: str) -> dict[str, float]:
     try:
@@ -113,7 +132,7 @@ def _asked(
     here = [(place, r) for place, r in table if r["item_id"] in known]
     strange = [r["item_id"] for _, r in table if r["item_id"] not in known]
     counted = f"of {len(table)} answers of {path.name}"
-    if path.suffix in (".eval", ".json", ".jsonl") and here:  # a log of all questions, of which some are asked here
+    if path.suffix not in (".csv", ".parquet") and here:  # a log of all questions, of which some are asked here
         there = {r["item_id"] for _, r in here}
         print(f"{model}: {len(here)} {counted} are to {len(there)} of the {len(known)} items asked")
         for what, ids in (
@@ -137,7 +156,7 @@ def _asked(
 
 # %% ../../nbs/records/07_answers.ipynb #20588fa8
 def load_answers(
-    path: str | Path,  # CSV or Parquet with item_id and text (or letter, or number); or a log of another tool
+    path: str | Path,  # CSV or Parquet with item_id and text (or letter, or number); or a log (mhbench.records.logs)
     items: Sequence[Item],  # that were asked
     model: str,  # whose answers they are: a name for the tables
     *,
@@ -166,7 +185,8 @@ def load_answers(
         }
         fields |= {"mode": r.get("mode") or "zero_shot", "sample": _sample(r.get("sample"), place)}
         fields |= {"origin": r.get("origin") or "recorded", "numbered": _numbered(r.get("numbered"), place)}
-        fields |= {"order": _order(r.get("order"), len(item.options), place)}
+        fields |= {"order": _order(r.get("order"), len(item.options), place) or _shown(r.get("choices"), item, place)}
+        fields |= {"votes": r.get("answered_by") == "sample", "temperature": _temperature(r.get("temperature"), place)}
         rows.append((place, fields | _came(r, len(item.options), place)))
     return validate(rows, Response).records
 

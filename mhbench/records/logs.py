@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 import struct
 import zipfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from ..errors import optional, refuse
+from .database import sha256_file
 from .schema import letters
 
 # %% auto #0
@@ -109,20 +111,96 @@ def _is_number(x: Any) -> bool:
         return False
     return True
 
+# %% ../../nbs/records/10_logs.ipynb #4b36e93c
+def _exchanged(path: Path) -> bool:
+    with path.open("rb") as f:
+        return b'"evaluation_id"' in f.read(4096)
+
+
+def _files_of(path: Path) -> list[Path]:
+    "The files of answers of a folder, or of the file of a run."
+    if path.is_dir():
+        return sorted(path.rglob("*_samples.jsonl")) or sorted(path.rglob("*.jsonl"))
+    if path.suffix == ".jsonl":
+        return [path]
+    told = json.loads(path.read_text(encoding="utf-8")).get("detailed_evaluation_results") or {}
+    file = path.with_name(Path(told.get("file_path") or "none").name)
+    if not file.is_file():
+        refuse(f"load_answers: a run must have its file of answers beside it; got no {file.name} ({path.name})")
+    if told.get("hash_algorithm") == "sha256" and told.get("checksum") not in (None, sha256_file(file)):
+        refuse(f"load_answers: a file of answers must be the one that its run names; got another hash ({file.name})")
+    return [file]
+
+
+_COPIED = ("mode", "status", "numbered", "temperature", "letter_logprobs")  # of what our own export tells
+
+
+def _answer_of(line: dict) -> dict[str, Any]:
+    "What one line says: its text, or what was read from it where there is none; and how it came."
+    said, error = line.get("metadata") or {}, line.get("error")
+    spoken = [m.get("content") or "" for m in line.get("messages") or [] if m.get("role") == "assistant"]
+    written = (line.get("output") or {}).get("raw") or spoken[-1:]
+    read = [a["extracted_value"] for a in line.get("answer_attribution") or [] if a.get("is_terminal")]
+    out = {k: said[k] for k in _COPIED if k in said}
+    out |= {"item_id": str(line["sample_id"]), "choices": (line.get("input") or {}).get("choices")}
+    out |= {"text": written[0] if written else None if "letter_logprobs" in out else "".join(read[-1:])}
+    out |= {"answered_by": said.get("answered_by")}
+    out |= {"origin": said["origin"]} if said.get("origin") in ("simulated", "composed") else {}
+    if error and "status" not in said and "refus" in error.casefold():
+        out["status"] = "refused"
+    return out | ({"error": error} if error and out.get("status") != "ok" else {})
+
+# %% ../../nbs/records/10_logs.ipynb #a5e51585
+def _one_run(lines: list[tuple[str, dict]], path: Path) -> None:
+    "Refuse what is no answers of one model, or has none of the texts."
+    models = sorted({line["model_id"] for _, line in lines})
+    if len(models) != 1:
+        remedy = "name the folder or the file of one"
+        refuse(
+            f"load_answers: a folder must hold the answers of one model; got {models or 'none'} ({path})", remedy=remedy
+        )
+    if any("withheld" in (line.get("metadata") or {}) for _, line in lines):
+        rule = "hold texts; got hashes in the place of a protected corpus's"
+        refuse(f"load_answers: a run must {rule} ({path.name}); export it with --private where you may read them")
+
+
+def _of_exchange(path: Path) -> Iterator[Logged]:
+    lines = []
+    for file in _files_of(path):
+        texts = file.read_text(encoding="utf-8").split("\n")
+        lines += [(f"{file.name}:{k}", json.loads(x)) for k, x in enumerate(texts, 1) if x.strip()]
+    _one_run(lines, path)
+    times: Counter[tuple] = Counter()
+    first: dict[tuple, tuple[str, str]] = {}  # an answer -> the run and the metric that it came with
+    for place, line in lines:
+        said, metric = line.get("metadata") or {}, line.get("evaluation_result_id") or line["evaluation_name"]
+        if said.get("answered_by") == "majority":
+            continue
+        times[line["sample_id"], metric] += 1
+        sample = said.get("sample", str(times[line["sample_id"], metric] - 1))
+        one = (line["sample_id"], said.get("mode"), said.get("temperature"), sample)
+        run, own = first.setdefault(one, (line["evaluation_id"], metric))
+        if run != line["evaluation_id"]:
+            refuse(f"load_answers: a model must answer a sample in one run; got two of {one[0]!r} ({place})")
+        if own == metric:
+            yield place, _answer_of(line) | {"sample": sample}
+
 # %% ../../nbs/records/10_logs.ipynb #77776083
 def log_rows(path: str | Path) -> list[Logged] | None:  # None: it is no log that is known here
-    """The answers in a log of inspect, lm-evaluation-harness or the Batch API.
+    """The answers in a log of inspect, lm-evaluation-harness, the Batch API or Every Eval Ever.
 
     Raises: ValueError for a log that is cut or cannot be unpacked here.
     """
     path = Path(path)
-    if path.suffix not in (".eval", ".json", ".jsonl"):
+    if path.suffix not in (".eval", ".json", ".jsonl") and not path.is_dir():
         return None
     try:
+        if path.is_dir() or (path.suffix != ".eval" and _exchanged(path)):
+            return list(_of_exchange(path))
         if path.suffix != ".jsonl":
             return list(_of_inspect(_inspect_samples(path), path.name))
         lines = [json.loads(x) for x in path.read_text(encoding="utf-8").split("\n") if x.strip()]
-    except (KeyError, ValueError) as e:
+    except (KeyError, TypeError, AttributeError, json.JSONDecodeError, UnicodeDecodeError) as e:
         said = f"{type(e).__name__}: {e}"[:200]
         refuse(f"load_answers: path must be a whole log; got {said} ({path.name})")
     if lines and "custom_id" in lines[0]:
@@ -130,5 +208,5 @@ def log_rows(path: str | Path) -> list[Logged] | None:  # None: it is no log tha
     if lines and {"doc", "resps"} <= set(lines[0]):
         return list(_of_harness(lines, path.name))
     got = f"{sorted(lines[0]) if lines else 'no line'} ({path.name})"
-    remedy = "samples_*.jsonl of lm-evaluation-harness, or the output file of a batch"
+    remedy = "samples_*.jsonl of lm-evaluation-harness or Every Eval Ever, or the output file of a batch"
     refuse(f"load_answers: path must be a log that is known here; got {got}; {remedy}")

@@ -1,0 +1,292 @@
+"""`mhbench export eee`: valid against the published schemas, equal after a round trip, silent about protected texts."""
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pandas as pd
+import pytest
+import yaml
+
+from mhbench.records.answers import load_answers
+from mhbench.records.schema import Item, Rating, Response, write_records
+from mhbench.records.staged import SUMS
+from mhbench.run.cli import main
+from mhbench.run.eee import HumanRating
+from mhbench.steps.accuracy import breakdowns
+from mhbench.steps.score import score_responses, self_consistency
+
+SCHEMAS = Path(__file__).parent / "fixtures" / "every_eval_ever"
+CANARY = "Frau Ziegler hears the radiator speak"
+OPTIONS = ["lithium", "sertraline", "clozapine"]
+
+
+def validator(name):
+    return jsonschema.Draft7Validator(json.loads((SCHEMAS / name).read_text(encoding="utf-8")))
+
+
+def items():
+    about = {"study": "mhqa", "task": "multiple_choice", "source": "by hand", "category": "drugs"}
+    out = [
+        Item(item_id=f"q{k}", question=f"What for case {k}?", options=OPTIONS, key=["B"], group_id=f"c{k // 2}", **about)
+        for k in range(8)
+    ]
+    gap = {"item_id": "gap", "question": "The antidote is ___.", "key": ["Naloxone"], "study": "mhqa", "source": "x"}
+    closed = {"question": CANARY, "options": [CANARY + x for x in "abc"], "rationale": CANARY, "context": {"x": CANARY}}
+    hidden = [Item(item_id=f"p{k}", key=["A"], protected=True, **closed, **about) for k in (1, 2)]
+    return [*out, Item(task="cloze", **gap), *hidden]
+
+
+def responses(model):
+    "Every way in which an answer can come: plain, numbered, moved options, log-probabilities alone, votes, no answer."
+
+    def said(item_id, text, **more):
+        return Response(item_id=item_id, study="mhqa", model=model, **{"mode": "zero_shot", "text": text} | more)
+
+    tokens = {"prompt_tokens": 40, "completion_tokens": 3}
+    out = [
+        said("q0", "B", **tokens),
+        said("q1", "The answer is A."),
+        said("q2", "2", numbered=True),
+        said("q3", "C", order=[2, 0, 1]),  # shown third: clozapine's letter is A, sertraline's C
+        said("q4", None, letter_logprobs={"A": -3.0, "B": -0.1, "C": -4.0}),
+        said("q5", "I cannot help with that.", status="refused", error="refusal field"),
+        said("q6", None, status="error", error="503"),
+        said("q7", "Hm. =2+5 perhaps", status="truncated"),
+        said("gap", "naloxone."),
+        said("p1", CANARY, reasoning=CANARY, letter_logprobs={"A": -0.5, "B": -1.0, "C": -3.0}),
+        said("p2", None, status="error", error=CANARY),
+    ]
+    votes = [said("q0", t, mode="cot", sample=k, votes=True, temperature=0.7) for k, t in enumerate("BBA")]
+    return [*out, said("q0", "A", mode="cot"), *votes]
+
+
+@pytest.fixture
+def home(tmp_path, root, monkeypatch):
+    "A working folder whose stages have left what they leave, made by hand."
+    p = yaml.safe_load((root / "params.yaml").read_text(encoding="utf-8"))
+    p["models"]["minilm"] |= {"served": "sentence-transformers/all-MiniLM-L6-v2"}
+    p["studies"] = {"mhqa": {k: p["studies"]["mhqa"][k] for k in ("prepare", "generate", "score")}}
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(p), encoding="utf-8")
+    run = {"studies": ["mhqa"], "models": ["minilm"]}
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump({"run": run}), encoding="utf-8")
+    for name in ("dvc.yaml", "nbs"):
+        (tmp_path / name).symlink_to(root / name)
+    results = tmp_path / "results"
+    for folder in ("text/prepare/mhqa", "text/generate/mhqa/minilm", "score/mhqa"):
+        (results / folder).mkdir(parents=True)
+    recorded = [r.model_copy(update={"origin": "recorded"}) for r in responses("elsewhere")]
+    scores = score_responses(items(), [*responses("minilm"), *recorded])
+    scores = pd.concat([scores, self_consistency(scores, items())], ignore_index=True)
+    scores = scores.assign(origin=scores["model"].map({"minilm": "asked", "elsewhere": "recorded"}))
+    accuracy = breakdowns(scores, ["category"], n_boot=50, seed=1)["correct"]
+    accuracy.assign(origin="asked").to_parquet(results / "score/mhqa/accuracy.parquet")
+    scores.to_parquet(results / "score/mhqa/scores.parquet")
+    rated = {"study": "mhqa", "rater": "rater-1", "target": "A", "value": 70.0, "comment": CANARY, "source": "x"}
+    rated |= {"variant": {"wording": "female"}}
+    write_records(items(), results / "text/prepare/mhqa/items.parquet", Item)
+    write_records(recorded, results / "text/prepare/mhqa/recorded.parquet", Response)
+    write_records(responses("minilm"), results / "text/generate/mhqa/minilm/responses.parquet", Response)
+    ratings = [Rating(item_id=i, **rated) for i in ("q0", "p1")]
+    write_records(ratings, results / "text/prepare/mhqa/ratings.parquet", Rating)
+    monkeypatch.setenv("MHBENCH_ROOT", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def exported(*words, to="out"):
+    assert main(["export", "eee", to, *words]) == 0
+    runs = {}
+    for file in sorted(Path(to).glob("data/*/*/*/*.json")):
+        run = json.loads(file.read_text(encoding="utf-8"))
+        lines = Path(to, run["detailed_evaluation_results"]["file_path"]).read_text(encoding="utf-8").splitlines()
+        runs[run["model_info"]["name"]] = run, [json.loads(x) for x in lines]
+    return runs
+
+
+@pytest.mark.parametrize("private", [False, True])
+def test_runs_and_answers_are_valid(home, private):
+    runs = exported(*(["--private"] if private else []))
+    assert list(runs) == ["elsewhere", "minilm"]
+    for run, lines in runs.values():
+        validator("eval.schema.json").validate(run)
+        assert len(lines) == run["detailed_evaluation_results"]["total_rows"] == 16
+        for line in lines:
+            validator("instance_level_eval.schema.json").validate(line)
+    assert runs["minilm"][0]["model_info"]["id"] == "sentence-transformers/all-MiniLM-L6-v2"
+    assert subprocess.run(["sha256sum", "--quiet", "-c", SUMS], cwd="out").returncode == 0
+
+
+def test_intervals_are_the_tables_and_a_standard_error_is_over_cases(home):
+    run, lines = exported()["minilm"]
+    table = pd.read_parquet(home / "results/score/mhqa/accuracy.parquet").query("model == 'minilm'")
+    table = table[table["estimate"].notna()]
+    assert len(run["evaluation_results"]) == len(table)
+    for result, row in zip(run["evaluation_results"], table.itertuples()):
+        said = result["score_details"]
+        assert said["score"] == row.estimate and said["details"]["n"] == str(row.n)
+        limits = said.get("uncertainty", {}).get("confidence_interval")
+        assert (limits is None) == pd.isna(row.ci_low)
+        if limits:
+            assert (limits["lower"], limits["upper"], limits["method"]) == (row.ci_low, row.ci_high, row.interval)
+    plain = run["evaluation_results"][[r["evaluation_result_id"] for r in run["evaluation_results"]].index(MAIN)]
+    own = [x for x in lines if x.get("evaluation_result_id") == MAIN]
+    assert sum(x["evaluation"]["score"] for x in own) / len(own) == pytest.approx(plain["score_details"]["score"])
+    failed = next(x for x in lines if x["sample_id"] == "q6")
+    assert "evaluation_result_id" not in failed and failed["error"] == "failed: 503"
+
+
+MAIN = "mhqa/zero_shot/plain/1/accuracy/all/all"
+
+
+def test_nothing_of_a_protected_corpus_leaves(home):
+    exported()
+    files = [f for f in Path("out").rglob("*") if f.is_file()]
+    assert files and not [f for f in files if CANARY.encode() in f.read_bytes()]
+    lines = exported()["minilm"][1]
+    hidden = [x for x in lines if x["sample_id"].startswith("p")]
+    assert {x["input"]["raw"][:7] for x in hidden} == {"sha256:"} and len(hidden) == 2
+    for x in hidden:
+        assert x["output"]["raw"] == x["input"]["reference"] == x["answer_attribution"] == []
+        assert "letter_logprobs" not in x["metadata"] and x["error"] in (None, "failed")
+    ratings = Path("out/ratings/mhqa.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(r)["sample_id"] for r in ratings] == ["q0"]
+    open_ones = exported("--private")["minilm"][1]
+    assert CANARY in json.dumps(open_ones) and CANARY not in Path("out/ratings/mhqa.jsonl").read_text(), "no comments"
+
+
+def test_people_s_ratings_are_valid_against_the_extension(home, root):
+    run, _ = exported()["minilm"]
+    told = run["source_metadata"]["additional_details"]
+    lines = Path("out", told["human_ratings.file_path"]).read_text(encoding="utf-8").splitlines()
+    assert told["human_ratings.total_rows"] == str(len(lines)) == "1"
+    schema = json.loads(Path("out/ratings/human_ratings.schema.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.Draft202012Validator(schema).validate(json.loads(lines[0]))
+    page = (root / "docs" / "exchange.md").read_text(encoding="utf-8")
+    assert not [name for name in HumanRating.model_fields if f"`{name}`" not in page], "docs/exchange.md names each field"
+
+
+@pytest.mark.parametrize("which", ["folder", "run", "lines"])
+def test_answers_come_back_with_equal_scores(home, which, capsys):
+    exported("--private")
+    (folder,) = Path("out").glob("data/mhqa/sentence-transformers/*")
+    path = {"folder": folder, "run": next(folder.glob("*.json")), "lines": next(folder.glob("*.jsonl"))}[which]
+    again = load_answers(path, items(), "again")
+    old, new = (score_responses(items(), r) for r in (responses("minilm"), again))
+    key = ["item_id", "mode", "answered_by", "temperature", "sample"]
+    kept = [*key, "correct", "read", "how", "status", "confidence", "brier"]
+    same = [t.sort_values(key, ignore_index=True)[kept] for t in (old, new)]
+    pd.testing.assert_frame_equal(*same)
+    assert {r.origin for r in again} == {"recorded"} and "again: 15 of 15 answers" in capsys.readouterr().out
+
+
+def test_what_cannot_be_read_back_is_refused(home):
+    exported()
+    with pytest.raises(ValueError, match="export it with --private"):
+        load_answers(next(Path("out").glob("data/*/sen*/*")), items(), "again")
+    exported("--private")
+    with pytest.raises(ValueError, match="must hold the answers of one model; got .'recorded/elsewhere', 'sentence"):
+        load_answers("out", items(), "again")
+    folder = next(Path("out").glob("data/*/sen*/*"))
+    other = [i.model_copy(update={"options": ["x", "y", "z"]}) if i.item_id == "q1" else i for i in items()]
+    with pytest.raises(ValueError, match="choices must be the item's options"):
+        load_answers(folder, other, "again")
+    lines = next(folder.glob("*.jsonl"))
+    lines.write_text(lines.read_text(encoding="utf-8").replace('"B"', '"A"'), encoding="utf-8")
+    with pytest.raises(ValueError, match="must be the one that its run names; got another hash"):
+        load_answers(next(folder.glob("*.json")), items(), "again")
+
+
+def test_another_s_file_needs_none_of_our_metadata(tmp_path):
+    "The README's example, with a choice in another order, and metrics that share a sample: answers come once."
+    line = {"evaluation_id": "e/m/1", "model_id": "o/m", "evaluation_name": "e", "interaction_type": "single_turn"}
+    answer = {"input": {"raw": "?", "reference": ["C"], "choices": OPTIONS[::-1]}, "output": {"raw": ["B"]}}
+    rows = [line | answer | {"sample_id": "q0", "evaluation_result_id": m} for m in ("acc", "acc", "f1", "f1")]
+    rows.append(line | answer | {"sample_id": "q1", "output": {"raw": []}, "error": "Refusal by the model"})
+    talk = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "A"}]
+    rows.append(line | {"sample_id": "q2", "input": answer["input"], "output": None, "messages": talk})
+    (tmp_path / "x.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows), encoding="utf-8")
+    got = load_answers(tmp_path / "x.jsonl", items(), "other")
+    assert [(r.item_id, r.sample, r.text, r.status) for r in got] == [
+        ("q0", 0, "B", "ok"),
+        ("q0", 1, "B", "ok"),
+        ("q1", 0, "", "refused"),
+        ("q2", 0, "A", "ok"),
+    ]
+    assert {tuple(r.order) for r in got} == {(2, 1, 0)}
+
+
+def test_two_exports_are_the_same_bytes_and_only_an_export_is_replaced(home, capsys):
+    exported()
+    first = {f: f.read_bytes() for f in Path("out").rglob("*") if f.is_file()}
+    exported()
+    assert {f: f.read_bytes() for f in Path("out").rglob("*") if f.is_file()} == first
+    Path("out/notes.txt").write_text("mine")
+    assert main(["export", "eee", "out"]) == 1
+    assert "must be new, empty or an export; got 'notes.txt'" in capsys.readouterr().err
+    assert Path("out/notes.txt").read_text() == "mine" and set(os.listdir(".")) >= {"out"}
+    assert not list(Path(".").glob(".out.*"))
+
+
+KINDS = {"eee": [], "inspect": [], "hf": [], "card": ["--dataset", "owner/name", "--source", "https://example.org"]}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_export_is_its_owner_s_alone_and_git_leaves_it(home, kind):
+    subprocess.run(["git", "init", "-q"], check=True)
+    old = os.umask(0o022)
+    try:
+        assert main(["export", kind, "out", *KINDS[kind]]) == 0
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE(Path("out").stat().st_mode) == 0o700
+    files = [f for f in Path("out").rglob("*") if f.is_file() and f.name != ".gitignore"]
+    assert files and {stat.S_IMODE(f.stat().st_mode) for f in files} == {0o600}
+    listed = subprocess.run(["git", "status", "--porcelain", "-uall"], check=True, capture_output=True, text=True)
+    assert "out/" not in listed.stdout
+
+
+def test_a_card_s_results_are_read_by_the_hub_s_package(home):
+    hub = pytest.importorskip("huggingface_hub", minversion="1.0", reason="huggingface_hub is not installed")
+    assert main(["export", "card", "out", *KINDS["card"]]) == 0
+    (file,) = Path("out").rglob("*.yaml")
+    assert file == Path("out/minilm/.eval_results/mhbench-mhqa.yaml")
+    written = yaml.safe_load(file.read_text(encoding="utf-8"))
+    entries = hub.parse_eval_result_entries(written)
+    table = pd.read_parquet(home / "results/score/mhqa/accuracy.parquet")
+    table = table[(table["by"] == "all") & (table["model"] == "minilm") & table["estimate"].notna()]
+    assert [(e.dataset_id, e.task_id, e.value) for e in entries] == [("owner/name", "mhqa", x) for x in table["estimate"]]
+    assert hub.eval_result_entries_to_yaml(entries) == written
+    plain = next(r for r in table.itertuples() if (r.mode, r.answered_by) == ("zero_shot", "plain"))
+    (notes,) = (e.notes for e in entries if e.value == plain.estimate and "zero shot" in e.notes)
+    assert f"n {plain.n}; 95% interval {plain.ci_low:.3f} to {plain.ci_high:.3f} ({plain.interval})" in notes
+    assert {e.source_url for e in entries} == {"https://example.org"}
+
+
+KILLED = """
+import os, signal, sys
+from mhbench.records import staged
+with staged.staged_folder("out") as write:
+    write("data/a.json", b"1" * 1000)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_killed_export_leaves_the_old_one_and_nothing_half(home):
+    exported()
+    first = (Path("out") / SUMS).read_bytes()
+    for there in (True, False):
+        done = subprocess.run([sys.executable, "-c", KILLED], env={**os.environ, "PYTHONHASHSEED": "0"})
+        assert done.returncode == -signal.SIGKILL
+        assert Path(".out.partial").exists() and Path("out").exists() == there
+        if there:
+            assert (Path("out") / SUMS).read_bytes() == first
+            subprocess.run(["rm", "-r", "out", ".out.partial"], check=True)
+    exported()
+    assert (Path("out") / SUMS).read_bytes() == first and not Path(".out.partial").exists()
