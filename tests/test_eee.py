@@ -33,7 +33,9 @@ def validator(name):
 def items():
     about = {"study": "mhqa", "task": "multiple_choice", "source": "by hand", "category": "drugs"}
     out = [
-        Item(item_id=f"q{k}", question=f"What for case {k}?", options=OPTIONS, key=["B"], group_id=f"c{k // 2}", **about)
+        Item(
+            item_id=f"q{k}", question=f"What for case {k}?", options=OPTIONS, key=["B"], group_id=f"c{k // 2}", **about
+        )
         for k in range(8)
     ]
     gap = {"item_id": "gap", "question": "The antidote is ___.", "key": ["Naloxone"], "study": "mhqa", "source": "x"}
@@ -50,7 +52,8 @@ def responses(model):
 
     tokens = {"prompt_tokens": 40, "completion_tokens": 3}
     out = [
-        said("q0", "B", **tokens),
+        said("q0", "B", served={"model": "minilm-2", "date": "2027-03-01"}, **tokens),
+        said("q0", "B", sample=1, served={"date": "2027-02-28"}),
         said("q1", "The answer is A."),
         said("q2", "2", numbered=True),
         said("q3", "C", order=[2, 0, 1]),  # shown third: clozapine's letter is A, sertraline's C
@@ -115,10 +118,12 @@ def test_runs_and_answers_are_valid(home, private):
     assert list(runs) == ["elsewhere", "minilm"]
     for run, lines in runs.values():
         validator("eval.schema.json").validate(run)
-        assert len(lines) == run["detailed_evaluation_results"]["total_rows"] == 16
+        assert len(lines) == run["detailed_evaluation_results"]["total_rows"] == 18
         for line in lines:
             validator("instance_level_eval.schema.json").validate(line)
     assert runs["minilm"][0]["model_info"]["id"] == "sentence-transformers/all-MiniLM-L6-v2"
+    assert runs["minilm"][0]["evaluation_timestamp"] == "2027-03-01T00:00:00+00:00", "the last answer's"
+    assert runs["minilm"][1][0]["metadata"]["served_model"] == "minilm-2"
     assert subprocess.run(["sha256sum", "--quiet", "-c", SUMS], cwd="out").returncode == 0
 
 
@@ -136,7 +141,8 @@ def test_intervals_are_the_tables_and_a_standard_error_is_over_cases(home):
             assert (limits["lower"], limits["upper"], limits["method"]) == (row.ci_low, row.ci_high, row.interval)
     plain = run["evaluation_results"][[r["evaluation_result_id"] for r in run["evaluation_results"]].index(MAIN)]
     own = [x for x in lines if x.get("evaluation_result_id") == MAIN]
-    assert sum(x["evaluation"]["score"] for x in own) / len(own) == pytest.approx(plain["score_details"]["score"])
+    of_item = pd.DataFrame([(x["sample_id"], x["evaluation"]["score"]) for x in own]).groupby(0)[1].mean()
+    assert of_item.mean() == pytest.approx(plain["score_details"]["score"]) and len(of_item) == len(own) - 1
     failed = next(x for x in lines if x["sample_id"] == "q6")
     assert "evaluation_result_id" not in failed and failed["error"] == "failed: 503"
 
@@ -169,7 +175,9 @@ def test_people_s_ratings_are_valid_against_the_extension(home, root):
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.Draft202012Validator(schema).validate(json.loads(lines[0]))
     page = (root / "docs" / "exchange.md").read_text(encoding="utf-8")
-    assert not [name for name in HumanRating.model_fields if f"`{name}`" not in page], "docs/exchange.md names each field"
+    assert not [name for name in HumanRating.model_fields if f"`{name}`" not in page], (
+        "docs/exchange.md names each field"
+    )
 
 
 @pytest.mark.parametrize("which", ["folder", "run", "lines"])
@@ -183,7 +191,7 @@ def test_answers_come_back_with_equal_scores(home, which, capsys):
     kept = [*key, "correct", "read", "how", "status", "confidence", "brier"]
     same = [t.sort_values(key, ignore_index=True)[kept] for t in (old, new)]
     pd.testing.assert_frame_equal(*same)
-    assert {r.origin for r in again} == {"recorded"} and "again: 15 of 15 answers" in capsys.readouterr().out
+    assert {r.origin for r in again} == {"recorded"} and "again: 16 of 16 answers" in capsys.readouterr().out
 
 
 def test_what_cannot_be_read_back_is_refused(home):
@@ -261,7 +269,9 @@ def test_a_card_s_results_are_read_by_the_hub_s_package(home):
     entries = hub.parse_eval_result_entries(written)
     table = pd.read_parquet(home / "results/score/mhqa/accuracy.parquet")
     table = table[(table["by"] == "all") & (table["model"] == "minilm") & table["estimate"].notna()]
-    assert [(e.dataset_id, e.task_id, e.value) for e in entries] == [("owner/name", "mhqa", x) for x in table["estimate"]]
+    assert [(e.dataset_id, e.task_id, e.value) for e in entries] == [
+        ("owner/name", "mhqa", x) for x in table["estimate"]
+    ]
     assert hub.eval_result_entries_to_yaml(entries) == written
     plain = next(r for r in table.itertuples() if (r.mode, r.answered_by) == ("zero_shot", "plain"))
     (notes,) = (e.notes for e in entries if e.value == plain.estimate and "zero shot" in e.notes)

@@ -7,13 +7,11 @@ from datetime import UTC, datetime
 
 import pandas as pd
 import pytest
-import yaml
 
 from mhbench.records.answers import load_answers
 from mhbench.records.schema import Item
 from mhbench.records.staged import staged_folder
 from mhbench.report.items import ROW_COLUMNS, Answers
-from mhbench.run.cli import main
 from mhbench.run.export import dataset_folder, inspect_logs, mlflow_run
 from mhbench.steps.score import read_answer
 
@@ -159,9 +157,11 @@ def test_without_mlflow_the_remedy_names_our_extra(monkeypatch, root):
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ImportError, match=r"the package mlflow must be installed; got none; pip install 'mhbench\[mlflow\]'"):
+    with pytest.raises(
+        ImportError, match=r"the package mlflow must be installed; got none; pip install 'mhbench\[mlflow\]'"
+    ):
         mlflow_run(pd.DataFrame({"estimate": [0.5]}), {}, [], "sqlite:///none.db")
-    assert 'mlflow = ["mlflow"' in (root / "pyproject.toml").read_text(encoding="utf-8")
+    assert 'mlflow = ["mlflow' in (root / "pyproject.toml").read_text(encoding="utf-8")
 
 
 def test_a_table_of_answers_says_whether_the_options_were_numbered(tmp_path):

@@ -26,13 +26,12 @@ from ..stats.estimate import mean_variance
 from ..steps.score import JUDGED, READ, what_became
 
 # %% auto #0
-__all__ = ['SCHEMA', 'Scored', 'scored', 'asked_text', 'HumanRating', 'human_ratings', 'write_eee', 'rating_schema']
+__all__ = ['Scored', 'scored', 'asked_text', 'HumanRating', 'human_ratings', 'write_eee', 'rating_schema']
 
 # %% ../../nbs/run/32_eee.ipynb #fb7bdb9c
-SCHEMA = "0.3.0"  # of both schemas
+_VERSION = "0.3.0"  # of both schemas
 _ONE = ["item_id", "model", "mode", "temperature", "sample"]  # what makes an answer one of its kind
-_SAID = ["text", "reasoning", "error", "order", "numbered", "letter_logprobs", "request_key"]
-_SAID += [c for c in ("served",) if c in Response.model_fields]
+_SAID = ["text", "reasoning", "error", "order", "numbered", "letter_logprobs", "request_key", "served"]
 
 
 class Scored(NamedTuple):
@@ -51,9 +50,9 @@ class Scored(NamedTuple):
 
 
 def _date(rows: pd.DataFrame) -> datetime:
-    told = [x["date"] for x in rows.get("served", []) if isinstance(x, dict) and x.get("date")]
+    told = [x["date"] for x in rows["served"] if isinstance(x, dict) and x.get("date")]
     if told:
-        return max(map(datetime.fromisoformat, told)).astimezone(UTC)
+        return datetime.fromisoformat(max(told)).replace(tzinfo=UTC)
     return datetime.fromtimestamp(int(rows["when"].iloc[0]), UTC)
 
 
@@ -164,7 +163,7 @@ def _metadata(row: Any, free: bool) -> dict[str, str]:
     "What else is known of an answer, in words."
     out = {name: str(v) for name, c in _TOLD.items() if (v := getattr(row, c, None)) is not None}
     out |= {"sample": str(row.sample)} | ({"numbered": "yes"} if row.numbered else {})
-    out |= {f"served_{k}": str(v) for k, v in (getattr(row, "served", None) or {}).items()}
+    out |= {f"served_{k}": str(v) for k, v in (row.served or {}).items()}
     out |= {} if row.temperature is None else {"temperature": f"{row.temperature:g}"}
     if free and row.letter_logprobs:
         out["letter_logprobs"] = json.dumps(row.letter_logprobs)
@@ -188,7 +187,7 @@ def _line(row: Any, item: Item, run: Mapping[str, str], free: bool) -> dict[str,
     fault = None if row.became in (READ, JUDGED) else row.became
     told = f"{fault}: {row.error}" if fault and row.error and free else fault
     return {
-        "schema_version": SCHEMA,
+        "schema_version": _VERSION,
         **run,
         "sample_id": row.item_id,
         "sample_hash": hashlib.sha256("".join([asked["raw"], *asked["reference"]]).encode()).hexdigest(),
@@ -362,7 +361,7 @@ def write_eee(
             folder = f"data/{s.study}/{run['model_info']['id']}"
             detailed = {"format": "jsonl", "file_path": f"{folder}/{name}_samples.jsonl", "hash_algorithm": "sha256"}
             detailed |= {"checksum": hashlib.sha256(content).hexdigest(), "total_rows": len(lines)}
-            whole = {"schema_version": SCHEMA} | run | {"source_metadata": source, "eval_library": library}
+            whole = {"schema_version": _VERSION} | run | {"source_metadata": source, "eval_library": library}
             out.append(write(f"{folder}/{name}.json", _json(whole | {"detailed_evaluation_results": detailed})))
             out.append(write(detailed["file_path"], content))
     if any(f.parent.name == "ratings" for f in out):

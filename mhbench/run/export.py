@@ -245,7 +245,7 @@ def _notes(row: Any) -> str:
     limits = f"{row.level:.0%} interval {row.ci_low:.3f} to {row.ci_high:.3f} ({row.interval})"
     said = limits if pd.notna(row.ci_low) else f"no interval ({row.interval})"
     how = row.mode.replace("_", " ") + ("" if row.answered_by == "plain" else f", {row.answered_by} of {row.n_votes}")
-    return f"share right; {how}; n {row.n}; {said}; mhbench {__version__}, commit {commit_of(root())}"
+    return f"share right; {how}; n {row.n}; {said}; mhbench {__version__} ({commit_of(root())})"
 
 
 def card_results(
@@ -353,8 +353,8 @@ def _publish(a):
 
 @subcommand(
     "export",
-    "the run for another tool: Every Eval Ever (eee), logs for inspect, a dataset folder (hf), results for models' cards on"
-    " the hub (card), a run of MLflow",
+    "the run for another tool: Every Eval Ever (eee), logs for inspect, a dataset folder (hf), results for models'"
+    " cards on the hub (card), a run of MLflow",
     PARAMS,
     argument("kind", choices=["eee", "inspect", "hf", "card", "mlflow"]),
     argument("to", metavar="FOLDER", help="where to write; for MLflow the tracking address"),
