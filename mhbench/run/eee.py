@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -22,7 +21,7 @@ from .. import __version__
 from ..errors import refuse
 from ..records.schema import Item, Rating, Response, StoredRecords, fingerprint, letters, read_records
 from .made import how_made
-from ..stats.estimate import mean_variance
+from ..stats.resample import cluster_mean
 from ..steps.score import JUDGED, READ, what_became
 
 # %% auto #0
@@ -88,9 +87,8 @@ def _uncertainty(row: Any, rows: pd.DataFrame) -> dict[str, Any]:
     out: dict[str, Any] = {"confidence_interval": limits, "num_samples": int(row.n)}
     known = rows[rows["correct"].notna()]
     x = known.groupby("item_id", sort=False)["correct"].mean()
-    cases = pd.factorize(known.drop_duplicates("item_id")["cluster"])[0]
-    variance = mean_variance(x.to_numpy(), cases)[0] if cases.max() > 0 else 0.0
-    return out | ({"standard_error": {"value": variance**0.5, "method": _SE}} if variance > 0 else {})
+    se = cluster_mean(x.to_numpy(), known.drop_duplicates("item_id")["cluster"].to_numpy()).se
+    return out | ({"standard_error": {"value": se, "method": _SE}} if se > 0 else {})
 
 # %% ../../nbs/run/32_eee.ipynb #ecd668b5
 def _rows_of(row: Any, rows: pd.DataFrame, core: str | None) -> pd.DataFrame:
@@ -203,7 +201,7 @@ def _line(row: Any, item: Item, run: Mapping[str, str], free: bool) -> dict[str,
 
 # %% ../../nbs/run/32_eee.ipynb #c7833c47
 _LOCAL = ("local", "encoder", "classifier")  # kinds of endpoints that are this machine
-_AVAILABLE = {True: "open_weights", False: "closed_weights"}
+_AVAILABLE: dict[Any, str] = {True: "open_weights", False: "closed_weights"}
 
 
 def _slug(name: str) -> str:
@@ -219,7 +217,7 @@ def _model_info(model: str, p: Mapping[str, Any], origin: str) -> dict[str, Any]
     developer = _slug(str(entry.get("provider") or origin))
     own = "self_deployed" if kind in _LOCAL else "externally_managed"
     details = {"deployment_type": own if entry else "unknown"}
-    details |= {"model_availability": _AVAILABLE.get(entry.get("open"), "unknown"), "origin": origin}
+    details |= {"model_availability": _AVAILABLE.get(entry.get("open", ""), "unknown"), "origin": origin}
     named = ("lineage", "released", "parameters", "medical", "licence")
     details |= {k: str(entry[k]) for k in named if entry.get(k) is not None}
     details |= {"served": served} if served and not Path(served).is_absolute() else {}
@@ -345,7 +343,7 @@ def write_eee(
     for s in studies:
         ratings = list(human_ratings(s, private))
         rated, content = f"ratings/{s.study}.jsonl", _jsonl(ratings)
-        source = {"source_type": "evaluation_run", "source_organization_name": organization}
+        source: dict[str, Any] = {"source_type": "evaluation_run", "source_organization_name": organization}
         source |= {"source_name": "mhbench", "evaluator_relationship": "other"}
         if ratings:
             out.append(write(rated, content))
@@ -359,11 +357,12 @@ def write_eee(
             content = _jsonl(lines)
             name = str(uuid.UUID(bytes=hashlib.sha256(content).digest()[:16], version=4))
             folder = f"data/{s.study}/{run['model_info']['id']}"
-            detailed = {"format": "jsonl", "file_path": f"{folder}/{name}_samples.jsonl", "hash_algorithm": "sha256"}
+            file = f"{folder}/{name}_samples.jsonl"
+            detailed: dict[str, Any] = {"format": "jsonl", "file_path": file, "hash_algorithm": "sha256"}
             detailed |= {"checksum": hashlib.sha256(content).hexdigest(), "total_rows": len(lines)}
             whole = {"schema_version": _VERSION} | run | {"source_metadata": source, "eval_library": library}
             out.append(write(f"{folder}/{name}.json", _json(whole | {"detailed_evaluation_results": detailed})))
-            out.append(write(detailed["file_path"], content))
+            out.append(write(file, content))
     if any(f.parent.name == "ratings" for f in out):
         out.append(write("ratings/human_ratings.schema.json", _json(rating_schema())))
     return out
