@@ -91,7 +91,7 @@ def _merge(a):
     argument(
         "--models", type=comma_separated, help="comma-separated, or all; '' asks nobody: recorded answers are scored"
     ),
-    argument("--items", default="", help="at most this many items a study; 0 for all"),
+    argument("--items", default="", help="at most this many items a study, in each of its modes; 0 for all"),
     argument("--judges", type=comma_separated, help="who judges, in every study; by default judges follow the models"),
     argument("--demo", action="store_true", help="go back to the selection that came with the repository"),
     argument("--show", action="store_true", help="print the selection as it is"),
@@ -123,7 +123,9 @@ def selection(p: dict) -> list[str]:  # one a line
             out.append(f"{stage} of {study}: {'; '.join(named) or 'the models of the run'}")
     out += [f"not run: {stage} of {study}: {why}" for (stage, study), why in not_run(p).items()] + unread_ratings(p)
     if run.get("items") is not None:
-        out.append(f"items: at most {run['items']} a study" if run["items"] else "items: all")
+        out.append(f"items: at most {run['items']} a study, in each of its modes" if run["items"] else "items: all")
+        fewer = [f"{m} {p['models'][m]['n_items']}" for m in run["models"] if p["models"][m].get("n_items")]
+        out += [f"  at most, of a mode, by their own entries: {', '.join(fewer)}"] if fewer else []
     return out
 
 # %% ../../nbs/run/22_commands.ipynb #3aabf426

@@ -27,6 +27,7 @@ from ..records.schema import Item, Response, read_records, write_records
 from .asking import asked_with, capped
 from .graph import graph, items_file, place, root, selective
 from .inputs import sha256
+from .mistakes import read_tree
 from .params import HERE, RUN_FILE, check_params, goes_through, kind_of, load_params, stage_parameters
 from ..steps.generate import merged
 from ..studies.corpus import Corpus, load_corpus
@@ -237,6 +238,12 @@ DEMO = {  # the selection that the repository comes with
 _WRITING = ("duels", "contamination", "approach", "compose", "keys", "profile")  # stages whose models have to write
 
 
+def _as_before(run: dict, part: str, models: list[str], now: list[str] | None) -> list[str] | None:
+    "Those who had a part keep it, and its first place, where they are selected still; who is new comes after them."
+    had = [m for m in run.get(part) or [] if m in models]
+    return [*had, *(m for m in now if m not in had)] if had and now is not None else now
+
+
 def _chosen(p: dict, kind: str, names: list[str], where: str) -> list[str]:
     "Names of `studies` or `models`, in the order in which they are entered."
     known = list(p[kind])
@@ -260,6 +267,32 @@ def _following(p: dict, stages: tuple[str, ...], keys: tuple[str, ...], silent: 
     return [m for m in wanted if m in models] or models
 
 # %% ../../nbs/run/10_edit.ipynb #358f0bd5
+_HEAD = """\
+# What the next `dvc repro` runs, of all that params.yaml knows. `mhbench select` writes this file, and
+# `mhbench select --demo` goes back to this.
+
+"""
+
+
+def _readable_selection(params: Path) -> None:
+    "Write the selection anew where it cannot be read; what stood there is kept beside it."
+    file, p = params.with_name(RUN_FILE), read_tree(params).content
+    if "run" in p:
+        return
+    with suppress(ValueError):
+        load_params(params, lists=False)
+        return
+    run: dict[str, Any] = DEMO | {
+        kind: [n for n in DEMO[kind] if n in p[kind]] or [*p[kind]] for kind in ("studies", "models")
+    }
+    check_params(p | {"run": run}, str(params), lists=False)  # it is the selection that is broken, and nothing else
+    run |= {stage: goes_through(p | {"run": run}, stage) for stage in selective(graph())}
+    if file.exists():
+        before = file.replace(file.with_name(f"{RUN_FILE}.before"))
+        print(f"{RUN_FILE} is written anew; what stood there is in {before.name}")
+    file.write_text(_HEAD + yaml.safe_dump({"run": run}, sort_keys=False, default_flow_style=None, width=10**6))
+
+
 def select(
     studies: list[str] | None = None,  # names in `studies`; ["all"] for all of them; None leaves them
     models: list[str] | None = None,  # the same for `models`
@@ -278,6 +311,8 @@ def select(
     """
     if items is not None and items < 0:
         refuse(f"select: items must be 0 (all) or more; got {items}")
+    if demo:
+        _readable_selection(Path(params))
     for file in sorted(_before_import("", params).parent.glob("*.yaml")) if demo else ():
         forget_corpus(file.stem, params=params)
 
@@ -289,8 +324,10 @@ def select(
         run["studies"] = _chosen(p, "studies", studies, str(params))
     if models is not None:
         run["models"] = _chosen(p, "models", models, str(params))
-        run["judges"] = _following(p, ("judge", "judge_study", "approach", "duels"), ("judges",), silent=HERE[1:])
-        run["subjects"] = _following(p, _WRITING, ("contestants", "asked"), silent=HERE)
+        judging = _following(p, ("judge", "judge_study", "approach", "duels"), ("judges",), silent=HERE[1:])
+        writing = _following(p, _WRITING, ("contestants", "asked"), silent=HERE)
+        run["judges"] = _as_before(run, "judges", run["models"], judging)
+        run["subjects"] = _as_before(run, "subjects", run["models"], writing)
     if judges is not None:
         run["judges"] = _chosen(p, "models", judges, str(params))
     if items is not None:

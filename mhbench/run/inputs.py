@@ -96,6 +96,7 @@ def _record_asked(p: dict, folder: Path, top: Path, hashes: dict[str, dict]) -> 
     for study, found in hashes.items():
         own = p["studies"][study].get("generate") or {}
         asks = {"seed": p["seed"], "settings": settings, "study": own, "inputs": found}
+        asks |= {} if p["run"].get("items") is None else {"limits_of_modes": "give way to the run's items"}
         _write(folder / "generate" / f"{study}.json", asks)
     for model in p["run"]["models"]:
         where = p["models"][model]["endpoint"]

@@ -23,7 +23,7 @@ from .shape import model_of
 from ..steps.parameters import GIVEN
 
 # %% auto #0
-__all__ = ['TEXT_KEY', 'Fault', 'Written', 'read_tree', 'shown', 'nearest', 'listed', 'misshapen', 'refuse_all']
+__all__ = ['RUN_FILE', 'TEXT_KEY', 'Fault', 'Written', 'read_tree', 'shown', 'nearest', 'listed', 'misshapen', 'refuse_all']
 
 # %% ../../nbs/run/03_mistakes.ipynb #dc8325fe
 class Fault(NamedTuple):
@@ -46,8 +46,12 @@ class Written(NamedTuple):
     faults: list[Fault]  # keys that are wrong by themselves
 
 
+RUN_FILE = "run.yaml"  # beside params.yaml: what of it the next run takes
+
+
 def _unreadable(path: Path, rule: str, got: str, remedy: str, place: str = "") -> NoReturn:
-    refuse(f"load_params: {path.name} must {rule}; got {got}", place=place, remedy=remedy)
+    anew = ", or say `mhbench select --demo`, which writes it anew" if path.name == RUN_FILE else ""
+    refuse(f"load_params: {path.name} must {rule}; got {got}", place=place, remedy=remedy + anew)
 
 
 def _text(path: Path) -> str:
@@ -127,8 +131,9 @@ def read_tree(path: Path) -> Written:
     written = _read(path, _text(path))
     if not isinstance(written.content, dict):
         got = {type(None): "nothing", list: "a list"}.get(type(written.content), "a text")
-        rule = "hold the entries seed, run, studies, models, endpoints"
-        _unreadable(path, rule, got, "compare it with `git diff params.yaml`")
+        of_run = path.name == RUN_FILE
+        rule = "hold the entry run" if of_run else "hold the entries seed, run, studies, models, endpoints"
+        _unreadable(path, rule, got, f"compare it with `git diff {path.name}`")
     return written._replace(content=copy.deepcopy(written.content))
 
 # %% ../../nbs/run/03_mistakes.ipynb #f233cd9a

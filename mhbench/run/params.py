@@ -19,18 +19,15 @@ from ..ask.secrets import plain
 from ..ask.terms import entries_of
 from ..errors import refuse
 from .graph import Node, graph, selective
-from .mistakes import TEXT_KEY, Fault, listed, misshapen, nearest, read_tree, refuse_all, shown
+from .mistakes import RUN_FILE, TEXT_KEY, Fault, listed, misshapen, nearest, read_tree, refuse_all, shown
 from .shape import LocalServer, stage_classes
 from ..steps.parameters import GIVEN
 
 # %% auto #0
-__all__ = ['RUN_FILE', 'HERE', 'WHOM', 'ASKED_IN', 'kind_of', 'asked_by', 'goes_through', 'not_run', 'unread_ratings',
-           'check_params', 'load_params', 'stage_parameters']
+__all__ = ['HERE', 'WHOM', 'ASKED_IN', 'kind_of', 'asked_by', 'goes_through', 'not_run', 'unread_ratings', 'check_params',
+           'load_params', 'stage_parameters']
 
 # %% ../../nbs/run/04_params.ipynb #f259d467
-RUN_FILE = "run.yaml"  # beside params.yaml: what of it the next run takes
-
-
 def _map(value: Any) -> dict:
     "A mapping; an empty one where something else stands, which the schema refuses."
     return value if isinstance(value, dict) else {}
@@ -116,6 +113,30 @@ def _sections(p: dict) -> Iterator[tuple[tuple, dict]]:
             yield (stage,), _map(section)
 
 
+def _answering(p: dict, studies: list[str]) -> set[str] | None:
+    "Whose answers studies may hold; None where a released corpus may bring those of others."
+    prepares = [_map(_map(_map(p.get("studies")).get(s)).get("prepare")) for s in studies]
+    if any(prepare.get("sha256") for prepare in prepares):
+        return None
+    return {*_map(p.get("models")), *(name for prepare in prepares for name in _map(prepare.get("answers")))}
+
+
+def _settings(p: dict) -> Iterator[Fault]:
+    "Parts that are not there, and models that are named in comparisons and answer nothing."
+    for path, section in _sections(p):
+        part = section.get("shard")
+        if isinstance(part, list) and len(part) == 2 and all(type(x) is int for x in part) and part[0] >= part[1]:
+            rule = "be [I, N], part I of N counted from 0"
+            yield Fault((*path, "shard"), rule, str(part), f"the last of {part[1]} parts is {part[1] - 1}")
+        known = _answering(p, [path[1]] if path[0] == "studies" else list(_map(p.get("studies"))))
+        named = [((*path, "groups", group), names) for group, names in _map(section.get("groups")).items()]
+        named += [((*path, "prompt_pairs"), [a, b]) for a, b in _map(section.get("prompt_pairs")).items()]
+        for at, names in named if known is not None else ():
+            for name in (n for n in _texts(names) if n not in known):
+                remedy = nearest(name, known, "add its entry, or take it out")
+                yield Fault(at, f"name models, or tables of answers ({listed(sorted(known))})", shown(name), remedy)
+
+
 def _varied(p: dict) -> Iterator[Fault]:
     "Evaluation sets that are named and not made."
     for study, sections in _map(p.get("studies")).items():
@@ -169,7 +190,8 @@ def asked_by(p: dict, stage: str, study: str) -> dict[str, list[str] | None]:
     silent = HERE[1:] if stage in ("judge", "judge_study", "profile") else HERE
     out = {k: v and [m for m in v if m not in p["models"] or kind_of(p, m) not in silent] for k, v in out.items()}
     if named := given.get("examinees"):
-        out["examinees"] = [m for m in named if m in run["models"]] or run["models"][: len(named)]
+        others = dict.fromkeys([*(m for m in run.get("subjects") or [] if m in run["models"]), *run["models"]])
+        out["examinees"] = [m for m in named if m in run["models"]] or [*others][: len(named)]
     return out
 
 
@@ -248,7 +270,7 @@ def check_params(
         wrong.append(Fault(("run",), f"be there, in {RUN_FILE} beside it", "nothing", "`mhbench select --demo`"))
     if not any(f.rule == TEXT_KEY for f in wrong):  # the schema knows texts alone
         wrong += misshapen(p)
-        wrong += [*_secrets(p), *_names(p), *_varied(p), *_entries(p, {f.path[:2] for f in wrong})]
+        wrong += [*_secrets(p), *_names(p), *_settings(p), *_varied(p), *_entries(p, {f.path[:2] for f in wrong})]
     if not wrong:  # these follow from the rest
         wrong = [*(_lists(p, stages) if lists else ()), *_ungiven(p, stages)]
     if run_file and any(f.path[:1] == ("run",) for f in wrong):
@@ -331,6 +353,11 @@ def _facts(entry: dict) -> dict[str, Any]:
     return {k: entry.get(k) for k in _FACTS}
 
 # %% ../../nbs/run/04_params.ipynb #c071af7a
+def _unlimited(settings: Any) -> Any:
+    "A mode without its own limit on items."
+    return {k: v for k, v in settings.items() if k != "n_items"} if isinstance(settings, dict) else settings
+
+
 def stage_parameters(
     p: dict,  # what load_params returned
     stage: str,
@@ -358,8 +385,10 @@ def stage_parameters(
     given = dict(p.get(stage) or {}) | dict(own or {})
     if study:
         given |= asked_by(p, stage, study)
-    if stage == "prepare" and p["run"].get("items") is not None:
+    if p["run"].get("items") is not None and stage == "prepare":
         given["n_items"] = p["run"]["items"] or None
+    if p["run"].get("items") is not None and stage == "generate":  # every one of them, whatever limit a mode has
+        given["modes"] = {mode: _unlimited(settings) for mode, settings in given["modes"].items()}
     known = {
         "seed": p["seed"],
         "results": "results",

@@ -22,6 +22,7 @@ import yaml
 from ..errors import optional, refuse
 from .edit import replaced
 from .graph import root
+from .mistakes import listed
 from ..subcommand import PARAMS, argument, subcommand
 
 # %% auto #0
@@ -45,7 +46,14 @@ def grid(
         for part in name.split("."):
             if not isinstance(here, Mapping) or part not in here:
                 near = sorted(here) if isinstance(here, Mapping) else []
-                refuse(f"sweep: a parameter must be in params.yaml; got {name!r}; {part} is none of {near}")
+                first = given.split(",")[0]
+                for inner in reversed(name.split(".")):
+                    first = f"{{{inner}: {first}}}"
+                remedy = (
+                    f"where it is no slip, write it there first, so that the sweep has a place for it: {first[1:-1]}"
+                )
+                got = f"{name!r}, where {part} is none of {listed(near)}"
+                refuse(f"sweep: a parameter must be in params.yaml; got {got}", remedy=remedy)
             here = here[part]
         values[name] = [yaml.safe_load(v) for v in given.split(",")]
     return [dict(zip(values, point)) for point in itertools.product(*values.values())]
