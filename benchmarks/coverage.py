@@ -1,6 +1,6 @@
 """How often 95% intervals hold the truth: every kind of interval that a stage prints, in settings that occur.
 
-    python benchmarks/coverage.py [KIND ...] [--draws 2000] [--jobs 2] [--part] [--to benchmarks/intervals/results]
+    python benchmarks/coverage.py [KIND ...] [--draws 2000] [--jobs 2] [--part] [--missing] [--to FOLDER]
 
 A kind is declared in `benchmarks/intervals/*.py` (`KINDS`); what is found goes into a table of its own,
 `intervals/results/<kind>.csv`. The notebook `nbs/stats/22_coverage.ipynb` reads these tables, and a test runs a part.
@@ -11,6 +11,7 @@ import importlib
 import json
 import sys
 import time
+from functools import partial
 from multiprocessing import Pool
 from pathlib import Path
 
@@ -66,22 +67,34 @@ def measure(name: str, place: int, draws: int, truth: float | None = None) -> di
     }
 
 
+def known_rows(file: Path, draws: int) -> dict[str, dict]:
+    "The rows of a table that rest on so many draws, by setting."
+    rows = pd.read_csv(file).to_dict("records") if file.exists() else []
+    return {row["setting"]: row for row in rows if row["draws"] >= draws}
+
+
 def main() -> None:
     args = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     args.add_argument("kinds", nargs="*", help="none: all")
     args.add_argument("--draws", type=int, default=2000)
     args.add_argument("--jobs", type=int, default=1)
     args.add_argument("--part", action="store_true", help="every kind's first setting alone")
+    args.add_argument("--missing", action="store_true", help="settings alone that the table lacks, or has with fewer")
     args.add_argument("--to", type=Path, default=HERE / "intervals" / "results")
     args = args.parse_args()
+    args.to.mkdir(parents=True, exist_ok=True)
     every = kinds()
     for name in args.kinds or every:
-        places = range(1 if args.part else len(every[name].settings))
+        file = args.to / f"{name}.csv"
+        settings = [json.dumps(s) for s in every[name].settings[: 1 if args.part else None]]
+        rows = known_rows(file, args.draws) if args.missing else {}
+        places = [p for p, s in enumerate(settings) if s not in rows]
         with Pool(args.jobs) as pool:
-            rows = pd.DataFrame(pool.starmap(measure, [(name, p, args.draws) for p in places], chunksize=1))
-        print(rows.drop(columns=["kind", "draws", "se"]).round(3).to_string(index=False), flush=True)
-        args.to.mkdir(parents=True, exist_ok=True)
-        rows.drop(columns="seconds").round(4).to_csv(args.to / f"{name}.csv", index=False)
+            for row in pool.imap(partial(measure, name, draws=args.draws), places):
+                print(pd.Series(row).drop(["kind", "draws", "se"]).to_frame().T.to_string(header=False), flush=True)
+                rows[row["setting"]] = row
+                table = pd.DataFrame([rows[s] for s in settings if s in rows])  # a run that is stopped can go on
+                table.drop(columns="seconds", errors="ignore").round(4).to_csv(file, index=False)
 
 
 if __name__ == "__main__":
