@@ -162,11 +162,15 @@ _BETWEEN = ["sd_models", "lowest", "highest", "q"]
 _AVERAGES = [*RUN[1:], "by", "group", "models", "n_models", *_MEASURED, *_BETWEEN, "averaged", "left_out"]
 
 
-def _by_cluster(g: pd.DataFrame, value: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _by_cluster(g: pd.DataFrame, value: str) -> tuple[list, np.ndarray, np.ndarray]:  # models, (C, M), (C, M)
     "Sums of the items' means, and how many items, by cluster and model."
     items = g.groupby(["model", "item_id", "cluster"], sort=False)[value].mean().dropna().reset_index()
-    table = items.pivot_table(index="cluster", columns="model", values=value, aggfunc=["sum", "count"], fill_value=0)
-    return (table["sum"], table["count"]) if len(items) else (pd.DataFrame(), pd.DataFrame())
+    model, names = pd.factorize(items["model"], sort=True)
+    cluster, found = pd.factorize(items["cluster"], sort=True)
+    shape = len(found), len(names)
+    at = cluster * len(names) + model
+    parts = (np.bincount(at, w, len(found) * len(names)).reshape(shape) for w in (items[value], None))
+    return list(names), *parts
 
 
 def _rates(sums: np.ndarray, counts: np.ndarray, *, weights: np.ndarray) -> np.ndarray:  # (B, M)
@@ -267,19 +271,19 @@ def _averages(
     g: pd.DataFrame, value: str, groups: Mapping, same: Mapping, simulated: Collection, *, n_boot, seed, level, share
 ) -> list[dict]:
     "One row a group of models that has an answer."
-    sums, counts = _by_cluster(g, value)
-    if not len(sums):
+    models, sums, counts = _by_cluster(g, value)
+    if not models:
         return []
-    drawn = bootstrap(_rates, sums.to_numpy(float), counts.to_numpy(float), n=n_boot, seed=seed, level=level)
+    drawn = bootstrap(_rates, sums, counts.astype(float), n=n_boot, seed=seed, level=level)
     rates, replicates = np.atleast_1d(drawn.estimate), drawn.replicates.reshape(n_boot, -1)
-    place = {m: k for k, m in enumerate(sums.columns)}
+    place = {m: k for k, m in enumerate(models)}
     rows = []
     for name, members in groups.items():
         kept, why = _counted_once(members, place, same, simulated)
         if not kept:
             continue
         at = [place[m] for m in kept]
-        n = counts.to_numpy()[:, at]
+        n = counts[:, at]
         about: dict[str, Any] = {"n": int(n.sum(0).min()), "n_clusters": int((n > 0).sum(0).min())}
         means = replicates[:, at].mean(axis=1)
         e = Estimate.from_replicates(float(rates[at].mean()), means, **about, level=level, share=share)
