@@ -27,11 +27,9 @@ FITS = 25  # draws of a model of raters, which takes a tenth of a second, and of
 SLOW = ("rater_", "duel_contrast", "model_free", "best ensemble", "average over models")
 FALLS_SHORT: dict[str, int] = {}  # settings under it that are known, and stand in the notebook
 AWAITED = {  # kinds whose table is still to be made by `python benchmarks/coverage.py KIND`, with 500 draws or more
-    *("rater_severity", "rater_severity_slider", "rater_lean", "duel_contrast", "model_free_of_severity"),
-    *("rater_left_out", "worth_in_duels", "labelled_share"),
-    *("alignment", "best ensemble", "kappa_of_two_people", "mean_alpha_over_raters"),
-    *("component of answers", "component of wordings", "share of runs", "average over models"),
-    *("flagged", "rank of the own half", "accuracy over seeds", "partial credit"),
+    *("rater_severity", "rater_severity_slider", "rater_lean", "duel_contrast"),
+    *("model_free_of_severity", "worth_in_duels", "labelled_share"),
+    *("best ensemble", "average over models"),
 }
 MEASURED = [name for name in KINDS if name not in AWAITED]
 

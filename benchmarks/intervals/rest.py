@@ -205,6 +205,7 @@ KINDS = [
         draw=lambda rng, *, above, **s: (draw_copies(rng, **s), above),
         truth=lambda *, above, **_: float(1 - np.sqrt(above)),
         interval=flagged,
+        wide="small counts",
     ),
     COPIED(
         name="similarity",
