@@ -175,7 +175,9 @@ REPEATS = settings(
     "raters questions annotations own",
     *((4, 20, 80, 0.5), (6, 20, 300, 0.5), (8, 60, 600, 0.0), (8, 60, 600, 0.5)),
 )
-DUELS = settings("raters items models each", (4, 40, 3, 1), (4, 100, 2, 2), (8, 60, 4, 1), (10, 30, 5, 2))
+DUELS = settings(
+    "raters items models each", (4, 40, 3, 1), (4, 100, 2, 2), (8, 60, 4, 2), (10, 30, 5, 2), (4, 40, 3, 2)
+)
 MODELS = settings(
     "raters items models each categories", (4, 15, 4, 2, 5), (4, 60, 2, 2, 2), (6, 30, 5, 2, 5), (8, 60, 3, 3, 7)
 )
