@@ -74,7 +74,8 @@ def test_sheets_go_out_once(root, results, tmp_path, monkeypatch, capsys):
     to = tmp_path / "out"
     assert corpus("sheets", "--to", str(to), results=folder) == 0
     names = {f"{r}.{e}" for r in ("first", "second", "resolver") for e in ("csv", "tasks.json")}
-    assert {f.name for f in to.iterdir()} == names | {"label_studio.xml"}
+    assert {f.name for f in to.iterdir()} == names | {"config.xml", ".gitignore"}
+    assert to.stat().st_mode & 0o777 == 0o700 and {f.stat().st_mode & 0o77 for f in to.glob("*.*s*")} == {0}
     assert set(pd.read_csv(to / "second.csv")["item_id"]) == {i.item_id for i in items}
     assert "studies.mhqa.keys.sheets: {first:" in capsys.readouterr().out
     assert corpus("sheets", "--to", str(to), results=folder) == 1

@@ -18,6 +18,7 @@ from mhbench.records.schema import Item, Rating, Response, write_records
 from mhbench.records.staged import SUMS
 from mhbench.run.cli import main
 from mhbench.run.eee import HumanRating
+from mhbench.run.people import new_file
 from mhbench.steps.accuracy import breakdowns
 from mhbench.steps.score import score_responses, self_consistency
 
@@ -258,6 +259,15 @@ def test_every_export_is_its_owner_s_alone_and_git_leaves_it(home, kind):
     assert files and {stat.S_IMODE(f.stat().st_mode) for f in files} == {0o600}
     listed = subprocess.run(["git", "status", "--porcelain", "-uall"], check=True, capture_output=True, text=True)
     assert "out/" not in listed.stdout
+
+
+def test_a_sheet_for_people_is_its_owner_s_alone(tmp_path):
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    file = new_file(tmp_path / "sheets" / "panel.csv")
+    file.write_text("=cmd", encoding="utf-8")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    status = ["git", "-C", str(tmp_path), "status", "--porcelain", "-uall"]
+    assert subprocess.run(status, check=True, capture_output=True, text=True).stdout == "?? sheets/.gitignore\n"
 
 
 def test_a_card_s_results_are_read_by_the_hub_s_package(home):

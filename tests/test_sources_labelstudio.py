@@ -155,6 +155,10 @@ def test_label_studios_own_converter_reads_the_same_verdicts(tmp_path, out):
 def test_files_of_a_round(tmp_path, out):
     names = [p.name for p in write_tasks(out, tmp_path)]
     assert names == ["config.xml", "key.json", "tasks-r1.json"]
+    assert {(tmp_path / name).stat().st_mode & 0o777 for name in names} == {0o600}
+    write_tasks(out, tmp_path / "new")
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "new" / ".gitignore").read_text(encoding="utf-8") == "*\n"
     assert (
         json.loads((tmp_path / "tasks-r1.json").read_text()) == out.tasks["r1"]
         and json.loads((tmp_path / "key.json").read_text()) == out.key

@@ -185,7 +185,7 @@ def write_export(
     (folder / "study.json").write_text(json.dumps(described, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     if sheet:
         _sheet(tables, folder / "answers.xlsx")
-    make_private(p for p in folder.iterdir() if p.stem in {*tables, "repeats", "study"})
+    make_private((p for p in folder.iterdir() if p.stem in {*tables, "repeats", "study"}), ignored=True)
     return out
 
 # %% ../../nbs/annotate/08_export.ipynb #9bd76e5a

@@ -182,7 +182,7 @@ def write_key_files(
     "What goes out to the readers."
     home = Path(folder)
     home.mkdir(parents=True, exist_ok=True)
-    page = home / "label_studio.xml"
+    page = home / "config.xml"
     page.write_text(key_page(max((len(i.options) for i in items), default=1)), encoding="utf-8")
     written = [page]
     for reader in readers:

@@ -48,10 +48,26 @@ def private_file(path: Path) -> Path:
     return path
 
 
-def make_private(files: Iterable[Path]) -> None:
+def _ignore(file: Path) -> None:
+    "Name a file in the `.gitignore` beside it, where it lies in a repository and nothing there ignores it."
+    folder = file.absolute().parent
+    listed = folder / ".gitignore"
+    known = listed.read_text(encoding="utf-8").splitlines() if listed.exists() else []
+    in_git = any((above / ".git").exists() for above in (folder, *folder.parents))
+    if in_git and not {"*", f"/{file.name}"} & set(known):
+        listed.write_text("\n".join([*known, f"/{file.name}"]) + "\n", encoding="utf-8")
+
+
+def make_private(
+    files: Iterable[Path],
+    *,
+    ignored: bool = False,  # True: git leaves them alone, in a folder that was there before as well
+) -> None:
     "Shut files to everybody but their owner."
     for file in files:
         file.chmod(0o600)
+        if ignored:
+            _ignore(file)
 
 # %% ../../nbs/records/11_database.ipynb #9154e749
 def damaged(error: sqlite3.Error) -> bool:

@@ -160,7 +160,7 @@ def write_tasks(
     files = [folder / name for name in texts]
     for file, text in zip(files, texts.values()):
         file.write_text(text, encoding="utf-8")
-    make_private(files)
+    make_private(files, ignored=True)
     return files
 
 # %% ../../nbs/records/06_labelstudio.ipynb #2e57ed4c

@@ -18,6 +18,7 @@ from ..corpus.adjudicate import decisions_in_words, write_key_files
 from ..corpus.card import bank_description, write_bank
 from ..corpus.compose import composers_of
 from ..errors import refuse
+from ..records.database import make_private, private_folder
 from ..records.schema import Item, read_records
 from ..report.tables import number, with_interval
 from . import execute
@@ -111,11 +112,12 @@ def _new_folder(name: str) -> Path:
 )
 def _sheets(a: argparse.Namespace) -> None:
     p, items = load_params(root() / a.params), bank_items(a.study, "composed", a.results)
-    folder = _new_folder(a.to)
-    for file in write_key_files(items, folder, seed=p["seed"]):
-        print(file)
+    folder = private_folder(_new_folder(a.to), ignored=True)
+    made = write_key_files(items, folder, seed=p["seed"])
+    make_private(made, ignored=True)
+    print(*made, sep="\n")
     print(f"{len(items)} questions for each reader: a sheet (CSV), or tasks for a Label Studio project of their own,")
-    print("with label_studio.xml as its labelling interface. Name what comes back in params.yaml:")
+    print("with config.xml as its labelling interface. Name what comes back in params.yaml:")
     back = ", ".join(f"{r}: {folder / r}.csv" for r in ("first", "second", "resolver"))
     print(f"studies.{a.study}.keys.sheets: {{{back}}}")
 

@@ -261,9 +261,12 @@ def card_results(
         dates = s.dates()
         main = s.accuracy[(s.accuracy["by"] == "all") & s.accuracy["estimate"].notna()]
         for model, rows in main[main["model"].isin(known)].groupby("model", sort=False):
-            said = {"dataset": {"id": dataset, "task_id": s.study}, "date": dates[str(model)].isoformat()}
-            said |= {"source": {"url": source, "name": "mhbench"}} if source else {}
-            entries = [said | {"value": float(r.estimate), "notes": _notes(r)} for r in rows.itertuples()]
+            entries = []
+            for r in rows.itertuples():
+                said: dict[str, Any] = {"dataset": {"id": dataset, "task_id": s.study}, "value": float(r.estimate)}
+                said |= {"date": dates[str(model)].isoformat()}
+                said |= {"source": {"url": source, "name": "mhbench"}} if source else {}
+                entries.append(said | {"notes": _notes(r)})
             text = yaml.safe_dump(entries, sort_keys=False, allow_unicode=True)
             out.append(write(f"{model}/.eval_results/mhbench-{s.study}.yaml", text.encode()))
     return out

@@ -9,6 +9,7 @@ import argparse
 from pathlib import Path
 
 from ..errors import refuse
+from ..records.database import make_private, private_file
 from ..records.schema import Item, Response, read_records
 from .graph import place, root
 from .params import load_params
@@ -41,14 +42,14 @@ def run_answers(
 
 
 def new_file(file: Path) -> Path:
-    "A file that is not there yet, its folder made."
+    "A file that was not there yet, its owner's alone and no part of a repository: it holds texts, or people's labels."
     if file.exists():
         refuse(
             f"--to: the file must not be there yet; got {file}; name another, or move it away: it may hold somebody's "
             "work",
             error=FileExistsError,
         )
-    file.parent.mkdir(parents=True, exist_ok=True)
+    make_private([private_file(file)], ignored=True)
     return file
 
 # %% ../../nbs/run/14_people.ipynb #89582c50

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 
 import numpy as np
 import pandas as pd
@@ -157,3 +158,21 @@ def test_no_rater_is_named_in_what_a_study_makes_of_ratings(answered):
     assert list(dict.fromkeys(r.rater for r in shown.ratings)) == ["rater-2", "r2", "rater-3", "rater-4", "rater-1"]
     assert shown.notes == ["3 names of raters are replaced: rater-1, rater-2, ... as they come up in the file"]
     assert study_ratings(known, items).ratings == known
+
+
+def test_a_folder_that_was_there_is_kept_out_of_git_by_names(answered, tmp_path):
+    "A repository whose user made the folder first: nothing that people wrote may be added by `git add -A`."
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=n", "-c", "user.email=e@example.org"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    (tmp_path / "out").mkdir(mode=0o755)
+    (tmp_path / "out" / "mine.txt").write_text("mine")
+    with open_store(answered / "mentat.sqlite") as store:
+        for _ in range(2):
+            write_export(store, tmp_path / "out")
+    subprocess.run([*git, "add", "-A"], check=True)
+    listed = subprocess.run([*git, "ls-files"], check=True, capture_output=True, text=True).stdout.split()
+    assert listed == ["out/.gitignore", "out/mine.txt"]
+    named = (tmp_path / "out" / ".gitignore").read_text(encoding="utf-8").split()
+    assert "/study.json" in named and len(named) == len(set(named)), "each once"
+    written = {p.name: p.stat().st_mode & 0o777 for p in (tmp_path / "out").iterdir()}
+    assert {written[name.strip("/")] for name in named} == {0o600}
