@@ -18,12 +18,13 @@ from typing import Any
 from .budget import Budget, BudgetReached, cost, estimate_tokens
 from .cache import Cache, Row, cache_path
 from .client import ask
+from .learning import terms_for
 from .notes import say
 from .plan import Recorder
 from .reply import Malformed, read_reply, words
 from .request import PATHS, Answer, Endpoint, Model, Request, Wire, wire
 from .secrets import Secrets, plain
-from .terms import Terms, known_terms
+from .terms import Terms
 from .transport import api_key, headers_of, proxy_for
 from ..errors import optional, refuse
 
@@ -344,7 +345,7 @@ def ask_batch(
         )
     cache = cache if isinstance(cache, Cache) else Cache(cache or cache_path())
     requests, folder = list(requests), Path(folder or batch_folder(model, endpoint, cache))
-    terms = known_terms(cache, endpoint, model)
+    terms = terms_for(requests, model, endpoint, cache)
     by_key = {wire(r, model, endpoint, terms).key: r for r in requests}
     client, parts = None, load_state(folder)
     new = _missing(by_key, cache, parts, folder)

@@ -5,18 +5,33 @@
 # %% ../../nbs/ask/20_learning.ipynb #a717a037
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from .notes import say
 from .queue import Job
 from .request import Answer, Endpoint, Model, Request, Wire, only_a_letter, wire
-from .terms import Refusal, Terms, changes_of_terms, keep_terms, known_terms, learn
+from .terms import FORGET_DAYS, Refusal, Terms, changes_of_terms, keep_terms, known_terms, learn
 
 # %% auto #0
-__all__ = ['Learner']
+__all__ = ['terms_for', 'Learner']
 
 # %% ../../nbs/ask/20_learning.ipynb #40da627d
+def terms_for(
+    requests: Sequence[Request],  # the first ones of a call
+    model: Model,
+    endpoint: Endpoint,
+    cache: Any,  # a Cache, or None
+) -> Terms:
+    "What is known of an endpoint: what was learnt long ago counts where answers under it are to be used again."
+    known, fresh = (known_terms(cache, endpoint, model, days) for days in (math.inf, FORGET_DAYS))
+    if known == fresh or cache.get_many([wire(r, model, endpoint, known).key for r in requests[:256]]):
+        return known
+    return fresh
+
+
 class Learner:
     "What an endpoint takes of a model's requests, as far as it is known."
 
@@ -29,9 +44,13 @@ class Learner:
     ):
         self.model, self.endpoint = model, endpoint
         self.terms = known_terms(cache, endpoint, model)
-        self.cache = cache if keeps else None
-        self.taken: set[tuple] = set()  # shapes of requests that were answered under these terms
+        self.reads, self.cache = cache, cache if keeps else None
+        self.taken: dict[tuple, Request] = {}  # by shape, one of those that were answered under these terms
         self.enough = min(3, max(1, len(endpoint.base_urls)))  # so many replicas must refuse alike
+
+    def begin(self, requests: Sequence[Request]):
+        "The terms for requests of which these are the first."
+        self.terms = terms_for(requests, self.model, self.endpoint, self.reads)
 
     def job(self, request: Request, place: int) -> Job:
         "A request under the terms that are known now."
@@ -56,7 +75,12 @@ class Learner:
     def takes(self, job: Job):
         "A request was answered."
         if job.terms == self.terms:
-            self.taken.add(job.shape)
+            self.taken.setdefault(job.shape, job.request)
+
+    def mixes(self, found: Terms) -> bool:
+        "Whether under other terms what has been answered would have been asked differently."
+        taken = self.taken.values()
+        return any(self._wire(r).key != wire(r, self.model, self.endpoint, found).key for r in taken)
 
     def lesson(self, refusal: Refusal) -> Terms | None:
         "The terms under which a refusal could be got round; None where it is about something else."
@@ -77,6 +101,8 @@ class Learner:
             return None
         text = (answer.text or "").strip()
         letter_only = bool(job.request.letters) and only_a_letter(job.wire.most, self.model)
+        if job.shape in self.taken:
+            return None  # what one answer lacks that others have had is its own
         if answer.thought and (letter_only or (answer.status == "truncated" and not text)):
             thinks = not self.model.thinking or self.terms.thinks
             return replace(self.terms, thinks=thinks), "it began with a thought"

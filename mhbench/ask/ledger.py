@@ -122,6 +122,8 @@ class Ledger:
         while self.more and len(self.queue.new) < 256 and self.taken_in - self.handed_on < self.window:
             chunk = list(islice(self.source, 256))
             self.more = len(chunk) == 256
+            if not self.taken_in:
+                self.learner.begin(chunk)
             first, self.taken_in = self.taken_in, self.taken_in + len(chunk)
             self.admit([self.learner.job(request, place) for place, request in enumerate(chunk, first)])
 
@@ -171,7 +173,7 @@ class Ledger:
             return False
         del self.by_key[row.key]
         if row.status not in ("refused", "error"):
-            self.learner.taken.add(job.shape)
+            self.learner.takes(job)
         self._hand(job, dated(answer, row.created))
         return True
 

@@ -21,6 +21,12 @@ from .secrets import Secrets
 __all__ = ['NextStep', 'NextSteps']
 
 # %% ../../nbs/ask/23_next_step.ipynb #5fba3bcb
+_TAKEN = (
+    "; others were answered with it, and answers of two kinds are not mixed: where it stays so, say in endpoints.{}"
+    " what it refuses (refuses: {{parameter: null}}), and all are asked without it"
+)
+
+
 class NextStep(NamedTuple):
     "What becomes of a job that came back."
 
@@ -53,14 +59,10 @@ class NextSteps:
 
     def _answered(self, job: Job, answer: Answer) -> NextStep:
         self.patience.answered()
-        self.learner.takes(job)
         self._spend(job, answer.tokens)
-        if not self.ending and (found := self.learner.from_answer(job, answer)):
-            terms, why = found
-            if terms != self.learner.terms:
-                self.learner.adopt(terms, why)
-            if self.learner.outdated(job):
-                return NextStep(anew=True)
+        if not self.ending and (again := self._taught(job, answer)):
+            return again
+        self.learner.takes(job)
         secrets, text = self.secrets(), answer.text or ""
         answer.text = secrets.clean_answer(text)
         answer.reasoning = answer.reasoning and secrets.clean_answer(answer.reasoning)
@@ -69,6 +71,20 @@ class NextSteps:
             job.ask_for_json(answer.text, wrong)
             return NextStep(at=time.monotonic())
         return self.end(job, answer, final=not (wrong and job.request.echo))  # a server may learn to echo
+
+    def _taught(self, job: Job, answer: Answer) -> NextStep | None:
+        "How a request goes again whose answer was given under terms that are gone, or shows how to ask."
+        if not job.request.echo and self.learner.outdated(job):
+            return NextStep(anew=True)  # in flight when they changed: answers of two kinds are not mixed
+        if (found := self.learner.from_answer(job, answer)) is None:
+            return None
+        terms, why = found
+        sure = bool(answer.thought) or self.learner.lasts(job, terms)
+        if not sure:
+            return NextStep(at=time.monotonic(), alone=True)
+        if terms != self.learner.terms:
+            self.learner.adopt(terms, why)
+        return NextStep(anew=True) if self.learner.outdated(job) else None
 
     def _failed(self, job: Job, failed: Failed) -> NextStep:
         if failed.billed and any(failed.tokens):
@@ -90,16 +106,18 @@ class NextSteps:
         if self.learner.outdated(job):
             return NextStep(anew=True)
         if failed.refusal is None or (found := self.learner.lesson(failed.refusal)) is None:
+            job.lesson = None  # refused again only after something else: not in the same way twice
             return None
-        lasts, was_taken = self.learner.lasts(job, found), job.shape in self.learner.taken
-        if lasts and not was_taken:
+        lasts, mixes = self.learner.lasts(job, found), self.learner.mixes(found)
+        if lasts and not mixes:
             self.learner.adopt(found, self.secrets().clean_line(f"{failed.status}: {failed.refusal.words}", 300))
             return NextStep(anew=True) if self.learner.outdated(job) else None
         job.faults += 1
         if job.faults >= self.asking.endpoint.max_attempts:
+            job.error = f"{job.error}{_TAKEN.format(self.asking.endpoint.name)}" if mixes else job.error
             return None
         first = self.asking.endpoint.pause_s
-        return NextStep(at=time.monotonic() + pause(job.faults, first=first), alone=not was_taken)
+        return NextStep(at=time.monotonic() + pause(job.faults, first=first), alone=not mixes)
 
     def end(self, job: Job, answer: Answer, final: bool = False) -> NextStep:
         "An answer with what it took."

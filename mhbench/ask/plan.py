@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from .budget import BYTES_PER_TOKEN, cost, estimate_tokens
 from .cache import Cache, open_cache
+from .learning import terms_for
 from .request import Answer, Endpoint, Model, Request, wire
-from .terms import known_terms
 
 # %% auto #0
 __all__ = ['STAND_IN', 'Plan', 'Call', 'example_of', 'stand_in', 'Recorder', 'plan']
@@ -115,10 +115,11 @@ class Recorder:
     ) -> Iterator[Answer]:
         "An answer to every request, in order; the call is noted after the last."
         store = open_cache(cache, readonly=True)
-        terms, source = known_terms(store, endpoint, model), iter(requests)
+        terms, source = None, iter(requests)
         n, cached, to_ask = 0, 0, {}
         try:
             while chunk := list(islice(source, 500)):
+                terms = terms or terms_for(chunk, model, endpoint, store)
                 wires = [wire(r, model, endpoint, terms) for r in chunk]
                 there = {} if store is None else store.get_many([w.key for w in wires])
                 for request, sent in zip(chunk, wires):

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 from .interfaces import INTERFACES
 from .request import Answer, Model, Request, Tokens, limit_of, only_a_letter
 from .secrets import plain
+from .terms import LASTING
 
 # %% auto #0
 __all__ = ['SERVICE', 'spellings', 'Letters', 'letter_logprobs', 'Malformed', 'first_top', 'opens_thought', 'split_reasoning',
@@ -416,6 +417,8 @@ class Complaint(NamedTuple):
     words: str  # the endpoint's own, all of them
     param: str | None = None  # the parameter that is named in a field of its own
     of_api: bool = True  # False: the page of something between
+    code: str | None = None  # what kind of error it is
+    error: bool = False  # it stands in an `error` of its own, as no gateway's does
 
 
 def complaint_in(
@@ -423,11 +426,22 @@ def complaint_in(
 ) -> Complaint:
     "What an error says, and which parameter it is about."
     try:
-        words, param = _walk(json.loads(raw), 4)
-        return Complaint(words or "an empty body", param)
+        said = json.loads(raw)
+        words, param = _walk(said, 4)
+        whole = said[0] if isinstance(said, list) and said else said
+        error = whole.get("error") if isinstance(whole, dict) else None
+        return Complaint(words or "an empty body", param, code=_code(said, 4), error=isinstance(error, dict))
     except (ValueError, RecursionError):
         page = raw[:100_000].decode("utf-8", "replace").strip()
         return Complaint(page or "an empty body", of_api=not page.startswith("<"))
+
+
+def _code(e: Any, depth: int) -> str | None:
+    "The code or type of an error that stands for a parameter that is not taken, wherever it stands."
+    own = [e.get("code"), e.get("type")] if isinstance(e, dict) else []
+    inside = list(e.values()) if isinstance(e, dict) else e if isinstance(e, list) else []
+    known = [x for x in own if x in LASTING] + [x for x in (_code(part, depth - 1) for part in inside if depth) if x]
+    return known[0] if known else None
 
 
 def words(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import time
 from collections.abc import Iterable
@@ -18,8 +19,8 @@ from pydantic import TypeAdapter
 from .cache import Row
 
 # %% auto #0
-__all__ = ['STRUCTURED', 'LIMITS', 'Terms', 'changes_of_terms', 'terms_key', 'known_terms', 'keep_terms', 'entries_of',
-           'own_words', 'Refusal', 'learn']
+__all__ = ['STRUCTURED', 'LIMITS', 'FORGET_DAYS', 'LASTING', 'Terms', 'changes_of_terms', 'terms_key', 'known_terms',
+           'keep_terms', 'entries_of', 'own_words', 'Refusal', 'learn']
 
 # %% ../../nbs/ask/11_terms.ipynb #5c80cb64
 STRUCTURED = ("json_schema", "json_object", "none")  # each is tried where the one before is refused
@@ -78,15 +79,19 @@ def terms_key(endpoint: Any, model: Any) -> str:
     return hashlib.sha256(f"mhbench terms 1|{endpoint.who}|{model.served}|{model.api}".encode()).hexdigest()
 
 
+FORGET_DAYS = 30  # services change: what was found out before that is found out again
+
+
 def known_terms(
     cache: Any,  # a Cache, or None
     endpoint: Any,
     model: Any,
+    days: float = math.inf,  # what was found out longer ago is not believed
 ) -> Terms:
     "What the entry says and what an earlier run found out."
     said, key = endpoint.terms, terms_key(endpoint, model)
     row = None if cache is None else cache.get_many([key], failures=True).get(key)
-    if row is None:
+    if row is None or time.time() - row.created > days * 86400:
         return said
     try:
         found = Terms.from_json(row.value)
@@ -105,9 +110,11 @@ def keep_terms(cache: Any, endpoint: Any, model: Any, terms: Terms) -> None:
 _REFUSED = re.compile(
     r"(?i)unsupported|not support|n't support|not allowed|not permitted|not available|not enabled|not implemented"
     r"|not accepted|unrecogni[sz]ed|unknown|unexpected|extra inputs|extra_forbidden|extra fields|cannot find field"
-    r"|deprecated|is disabled|only the default|please remove|not possible"
+    r"|deprecated|is disabled|only the default|please remove|not possible|type is unavailable|cannot both be"
+    r"|must be strictly positive"  # TGI, of a temperature of 0
 )
 _PASSING = re.compile(r"(?i)\btry again\b|\bretry\b|\bright now\b|\btemporar|\bat (?:the|this) moment\b|\boverloaded\b")
+LASTING = ("unsupported_parameter", "unsupported_value", "unknown_parameter", "extra_forbidden")  # OpenAI's, pydantic's
 _LEARNT_FROM = (400, 403, 404, 405, 415, 422)
 _INSTEAD = re.compile(r"(?i)\buse ['\"`]?(max_tokens|max_completion_tokens)\b")
 _AT_MOST = (  # how the services say how many log-probabilities they give
@@ -118,6 +125,7 @@ _AT_MOST = (  # how the services say how many log-probabilities they give
     re.compile(r"(?i)between +0 +and +(\d+)|\[0, *(\d+)\]|cannot (?:exceed|be greater than) +(\d+)"),  # Ollama
 )
 _NEVER = ("model", "messages", "prompt", "stream", *LIMITS)  # not dropped
+_ONE_OF = re.compile(r"(?i)cannot both be")
 _ROUTED = re.compile(r"(?i)no endpoints found that (?:can handle|support) the requested parameters")  # OpenRouter
 _ROUTING = ("top_logprobs", "response_format", "seed", "temperature")  # what a router's models differ in, in order
 
@@ -152,7 +160,8 @@ def own_words(
     "An error's text without what it repeats of the request: runs of words of the prompt, and fields with their values."
     for name, value in body.items():
         for shown in {json.dumps(value), repr(value)}:
-            text = re.sub(rf"""(["']){re.escape(name)}\1\s*:\s*{re.escape(shown)}""", "…", text)
+            pair = rf"""([{{,]\s*)(["']){re.escape(name)}\2\s*:\s*{re.escape(shown)}"""
+            text = re.sub(pair, r"\1…", text)
     asked = [w.casefold() for w in _WORD.findall(_prompt(body))]
     n = min(_RUN, len(asked))
     runs = {tuple(asked[i : i + n]) for i in range(len(asked) - n + 1)} if n else set()
@@ -167,13 +176,17 @@ def own_words(
 
 
 def _names(text: str, param: str, prompt: str) -> bool:
-    "Whether an error's own words name a parameter, and not a word of the prompt."
-    name = rf"(?<![\w-]){re.escape(param)}(?![\w-])"
-    if not re.search(f"(?i){name}", prompt):
-        return re.search(f"(?i){name}", text) is not None
-    return (
-        re.search(rf"(?i)\b{_CALLED}\W{{0,4}}(?:is |of )?\W{{0,2}}{name}|{name}\W{{0,2}} {_CALLED}\b", text) is not None
-    )
+    "Whether an error's own words name a parameter: of a word of the prompt, as one names a parameter and not a word."
+    spelt = [param, re.sub(r"_(\w)", lambda m: m[1].upper(), param)]  # xAI's spelling
+    spelt += ["json output"] if param == "response_format" else []  # DeepSeek's
+    for name in (rf"(?<![\w-]){x}(?![\w-])" for x in spelt):
+        called = rf"\b{_CALLED}\W{{0,4}}(?:is |of )?\W{{0,2}}{name}|{name}\W{{0,2}} {_CALLED}\b"
+        marked = rf"([`'\"]){name}\1|{name}="
+        if re.search(f"(?i){name}", text) and not re.search(f"(?i){name}", prompt):
+            return True
+        if re.search(f"(?i){called}", text) or (re.search(marked, text) and not re.search(marked, prompt)):
+            return True
+    return False
 
 # %% ../../nbs/ask/11_terms.ipynb #cf62268c
 _LOGPROBS = re.compile(r"(?i)\b(?:top_)?log_?probs?\b|log[- ]probabilities")
@@ -205,6 +218,7 @@ class Refusal:
     words: str  # its own
     body: dict[str, Any]  # what was sent
     param: str | None = None  # the parameter that it names in a field of its own
+    code: str | None = None  # what kind of error it is, in a field of its own
 
     @classmethod
     def of(
@@ -213,14 +227,20 @@ class Refusal:
         text: str,  # all that the endpoint says; "" where it was no API that spoke
         body: dict[str, Any],
         param: str | None = None,
+        code: str | None = None,
     ) -> Refusal:
         "A refusal, from what came back for a request."
-        return cls(status, own_words(text, body), body, param)
+        return cls(status, own_words(text, body), body, param, code)
 
     @property
     def passes(self) -> bool:
         "Whether it asks to try again."
         return _PASSING.search(self.words) is not None
+
+    @property
+    def lasts(self) -> bool:
+        "Whether it says, by a code that services document or in words, that something is never taken."
+        return self.code in LASTING or _REFUSED.search(self.words) is not None
 
 # %% ../../nbs/ask/11_terms.ipynb #c5db8d43
 def learn(
@@ -236,7 +256,7 @@ def learn(
         return _routed(body, terms, structured)
     sent = [k for k in body if k == param] if param else [k for k in body if _names(text, k, _prompt(body))]
     limited = next((k for k in LIMITS if k in sent), None)
-    if limited and (_REFUSED.search(text) or _INSTEAD.search(text)):
+    if limited and (refusal.lasts or _INSTEAD.search(text)):
         if (m := _INSTEAD.search(text)) and m.group(1) != limited:
             return _renamed(terms, limited, m.group(1))
         if not _INSTEAD.search(text):
@@ -245,11 +265,13 @@ def learn(
     about_logprobs = param in ("logprobs", "top_logprobs") if param else _LOGPROBS.search(text)
     if asked and about_logprobs and (most := _limit(text)) is not None and most < asked:
         return replace(terms, top_logprobs=most)
-    if not _REFUSED.search(text):
+    if not refusal.lasts:
         return None
     if asked and about_logprobs:
         return _without(terms, "logprobs", structured)
     named = [k for k in sent if k not in _NEVER]
+    if _ONE_OF.search(text):  # Anthropic, of temperature and top_p: the first one stays
+        named = sorted(named, key=text.find)[1:]
     for k in named:
         terms = _without(terms, k, structured)
     return terms if named else None

@@ -218,12 +218,13 @@ class Transport:
         words = await self._in_words(reply, said.words, base, model.served)
         refusal = None
         if kind == "refused":
-            own, param = said.words if said.of_api else "", said.param
+            heard = said.of_api and (reply.status in (400, 422) or said.error)  # else something between may speak
+            own, param = said.words if heard else "", said.param
             asked = asked_of(job.request, model, self.endpoint, job.terms)
             if model.api in INTERFACES:
                 own, param = INTERFACES[model.api].in_chat_words(own, param)
                 asked = {k: v for k, v in asked.items() if k not in LIMITS}  # they have no other name there
-            refusal = Refusal.of(reply.status, own, asked, param)
+            refusal = Refusal.of(reply.status, own, asked, param, said.code if heard else None)
             if refusal.passes and reply.status not in (401, 403, 404):
                 kind = "again"
         return Failed(kind, words, retry_after(reply.headers), reply.status, refusal)
