@@ -40,6 +40,33 @@ def draw_confidence(rng: np.random.Generator, *, n: int, slope: float):
     return said, rng.random(n) < 0.5 + slope * (said - 0.5)
 
 
+SHAPES = {  # of confidences: how they are said, and how often the answer is then right
+    "calibrated": (lambda rng, n: rng.uniform(0.5, 1, n), lambda said: said),
+    "too sure": (lambda rng, n: rng.uniform(0.5, 1, n), lambda said: 0.5 + 0.7 * (said - 0.5)),
+    "much too sure": (lambda rng, n: rng.uniform(0.5, 1, n), lambda said: 0.5 + 0.4 * (said - 0.5)),
+    "in the top bin alone": (lambda rng, n: rng.choice([0.55, 0.65, 0.75, 0.85, 0.95], n, p=[0.1, 0.1, 0.1, 0.2, 0.5]),)
+    + (lambda said: np.where(said > 0.9, 0.8, said),),
+    "at both ends": (lambda rng, n: rng.choice([0.15, 0.35, 0.55, 0.75, 0.95], n),)
+    + (lambda said: 0.55 + 0.75 * (said - 0.55),),
+    "always sure": (lambda rng, n: rng.uniform(0.9, 1, n), lambda said: 0 * said + 0.75),
+}
+
+
+def draw_sure(rng: np.random.Generator, *, n: int, shape: str, items: int):
+    "Confidences, right or wrong, and cases; answers of a case are right together more often than by chance."
+    said = SHAPES[shape][0](rng, n)
+    of = np.arange(n) // items
+    common = np.where(rng.random(n) < (0.0 if items == 1 else 0.5), rng.random(n // items + 1)[of], rng.random(n))
+    return said, (common < SHAPES[shape][1](said)).astype(float), of
+
+
+def error_of_shape(*, shape: str, **_) -> float:
+    said = SHAPES[shape][0](np.random.default_rng(1), 400_000)
+    bins = np.ceil(said * 10 - 1e-9).astype(int)
+    apart = np.bincount(bins, SHAPES[shape][1](said) - said)
+    return float(np.abs(apart).sum() / len(said))
+
+
 def area_under_risk(*, slope: float, **_) -> float:
     said, right = draw_confidence(np.random.default_rng(1), n=2_000_000, slope=slope)
     wrong = 1 - right[np.argsort(-said)]
@@ -63,12 +90,13 @@ KINDS = [
     ),
     Kind(
         name="calibration error",
-        about="The expected calibration error in ten bins; items are a sample.",
-        stages="score",
-        settings=[{"n": n, "slope": slope} for slope in (1.0, 0.7, 0.4) for n in (30, 120, 500)],
-        draw=draw_confidence,
-        truth=lambda *, slope, **_: (1 - slope) * 0.25,
-        interval=lambda sample, seed: calibration_error(*sample),
+        about="The expected calibration error in ten bins; cases are a sample, with their items.",
+        stages="score, panel",
+        settings=[{"n": n, "shape": shape, "items": 1} for shape in SHAPES for n in (30, 120, 500)]
+        + [{"n": 200, "shape": shape, "items": 5} for shape in SHAPES],
+        draw=draw_sure,
+        truth=error_of_shape,
+        interval=lambda sample, seed: calibration_error(*sample[:2], clusters=sample[2]),
         wide="an error is 0 or more, and the bias of the chance gaps is bounded, not known",
     ),
     Kind(

@@ -176,6 +176,28 @@ def _folded_excess(gap: np.ndarray, s: np.ndarray) -> np.ndarray:
     z = gap / np.maximum(s, 1e-300)
     return s * np.sqrt(2 / np.pi) * np.exp(-(z**2) / 2) - 2 * gap * stats.norm.cdf(-z)
 
+
+def _error_limits(seen: float, gap: np.ndarray, w: np.ndarray, s: np.ndarray, t: float) -> tuple[float, float]:
+    "Errors under which a sum of |gap| of size `seen` is no further than t standard deviations from its mean."
+
+    def surprise(error: float, where: np.ndarray) -> float:
+        true = error * where / (w @ where)
+        each = true + _folded_excess(true, s)
+        sd = np.sqrt(w**2 @ np.maximum(true**2 + s**2 - each**2, 0))
+        return float(seen - w @ each) / max(float(sd), 1e-300)
+
+    def crossing(where: np.ndarray, level: float) -> float:  # surprise falls with the error
+        low, high = 0.0, 1.0
+        for _ in range(40):
+            middle = (low + high) / 2
+            low, high = (middle, high) if surprise(middle, where) > level else (low, middle)
+        return high
+
+    spread = np.abs(gap) if seen > 0 else np.ones_like(gap)
+    one = (np.arange(len(gap)) == np.argmax(w * np.abs(gap) / np.maximum(s, 1e-300))).astype(float)
+    low = crossing(one, t) if surprise(0, one) > t else 0.0
+    return low, crossing(spread, -t) if surprise(0, spread) > -t else seen
+
 # %% ../../nbs/stats/11_calibration.ipynb #c0b402d6
 def calibration_error(
     confidence: Any,  # (N,) in [0, 1]
@@ -189,7 +211,8 @@ def calibration_error(
     """The expected calibration error without the bias of chance gaps, and an interval that also holds for a calibrated
     model.
 
-    Source: Guo et al. 2017 (the error); Bröcker 2012 and Kumar, Liang and Ma 2019 (the bias); the interval is ours.
+    Source: Guo et al. 2017 (the error); Bröcker 2012 and Kumar, Liang and Ma 2019 (the bias); Leone, Nelson and
+    Nottingham 1961 (folded normal variables); the interval is ours.
     """
     c, r, _, member = _binned(confidence, right, bins, strategy, "calibration_error")
     n = len(c)
@@ -210,7 +233,5 @@ def calibration_error(
     value = max(0.0, seen - float(w @ _folded_excess(likely, s)))
     if k < 2:
         return Estimate.from_limits(value, n=n, n_clusters=k, level=level)
-    half = float(stats.t.ppf(0.5 + level / 2, k - 1)) * np.sqrt(max(alone * wider, together))
-    low = max(0.0, seen - np.sqrt(2 / np.pi) * float(w @ s) - half)
-    ends = low, min(1.0, seen + half)
+    ends = _error_limits(seen, gap, w, s, float(stats.t.ppf(0.5 + level / 2, k - 1)))
     return Estimate.from_limits(value, *ends, n=n, n_clusters=k, level=level, kind="bounds")
