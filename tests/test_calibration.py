@@ -19,7 +19,7 @@ def literal_error(confidence, right, clusters, bins=10, level=0.95):
         hits = sum(right[i] for i in units)
         middle = sum(confidence[i] for i in units) / m
         gaps.append(hits / m - middle)
-        p = (hits + 2 * middle) / (m + 2)
+        p = (hits + 4 * middle) / (m + 4)
         errors.append(np.sqrt(p * (1 - p) / m))
         shares.append(m / n)
     seen = sum(w * abs(g) for w, g in zip(shares, gaps))

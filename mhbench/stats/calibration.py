@@ -222,7 +222,7 @@ def calibration_error(
     k, member = int(of.max()) + 1, member[:, member.any(0)]
     size = member.sum(0)
     gap = member.T @ (r - c) / size
-    share = (member.T @ r + 2 * (member.T @ c) / size) / (size + 2)
+    share = (member.T @ r + 4 * (member.T @ c) / size) / (size + 4)
     w, s = size / n, np.sqrt(share * (1 - share) / size)
     seen, alone = float(w @ np.abs(gap)), float(w**2 @ s**2)
     part = np.bincount(of, (member @ np.sign(gap)) * (r - c - member @ gap) / n, k)
