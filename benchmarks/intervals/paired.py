@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from mhbench.stats.differences import independent_difference, mean_difference
-from mhbench.stats.estimate import Estimate, estimate
-from mhbench.stats.resample import mean
+from mhbench.stats.differences import group_difference, mean_difference
+from mhbench.stats.estimate import Estimate
 from mhbench.stats.simultaneous import simultaneous_intervals
 
 from .kind import Kind, cases_of
@@ -62,13 +61,15 @@ def draw_two(
         of = cases_of(cases, sizes_of(cases, size))
         u = mass[:cases] if common or at == 0 else mass[first : first + cases]
         ease = share + alike * (u - 0.5) * 2 * min(share, 1 - share)
-        groups.append(((rng.random(len(of)) < ease[of]).astype(float), of))
+        own = 0 if common else 1000 * at  # cases of one group alone
+        groups.append(((rng.random(len(of)) < ease[of]).astype(float), of + own))
     return groups
 
 
 def difference_of_two(groups, seed: int) -> Estimate:
-    both = [estimate(mean, x, clusters=of, n_boot=300, seed=seed, share=True) for x, of in groups]
-    return independent_difference(*both)
+    (x, of), (y, other) = groups
+    second = np.repeat([False, True], [len(x), len(y)])
+    return group_difference(np.concatenate([x, y]), second, np.concatenate([of, other]), share=True)
 
 
 def draw_family(rng: np.random.Generator, *, questions: int, levels: int, models: int, sets: int, changed: float):
@@ -142,6 +143,10 @@ KINDS = [
                 ("tens", 30, 100),
                 ("1 to 20", 20, 20),
             )
+        ]
+        + [
+            {"first": k, "second": k, "size": size, "shares": (0.7, 0.5), "alike": alike, "common": True}
+            for k, size, alike in ((10, "tens", 0.9), (30, "ones", 0.9), (30, "tens", 0.5), (20, "1 to 20", 0.9))
         ],
         draw=draw_two,
         truth=lambda shares, **_: shares[0] - shares[1],

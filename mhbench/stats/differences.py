@@ -12,11 +12,11 @@ from scipy import stats
 from scipy.special import ndtr, ndtri
 
 from ..errors import refuse
-from .estimate import Estimate, fewest_clusters, mean_limits
-from .resample import ClusterMean, cluster_mean
+from .estimate import Estimate, estimate, fewest_clusters, mean_limits
+from .resample import ClusterMean, cluster_mean, group_codes, mean
 
 # %% auto #0
-__all__ = ['score_limits', 'difference_limits', 'mean_difference', 'independent_difference']
+__all__ = ['score_limits', 'difference_limits', 'mean_difference', 'independent_difference', 'group_difference']
 
 # %% ../../nbs/stats/18_differences.ipynb #63d2fc48
 def _score(delta: np.ndarray, b: np.ndarray, c: np.ndarray, n: np.ndarray) -> np.ndarray:
@@ -141,3 +141,26 @@ def independent_difference(
     if "few" in kinds:
         return Estimate(n, k, value, np.nan, np.nan, first.level, "few")
     return Estimate.from_limits(value, low, high, n=n, n_clusters=k, level=first.level, kind="mover")
+
+# %% ../../nbs/stats/18_differences.ipynb #900682a5
+def group_difference(
+    x: np.ndarray,  # (N,)
+    second: np.ndarray,  # (N,) bool
+    clusters: np.ndarray | None = None,  # (N,) labels of cases, which both groups may share
+    *,
+    share: bool = False,  # the values are shares of 0 to 1
+    level: float = 0.95,
+) -> Estimate:
+    """The mean of the first group minus that of the second, with its interval over the cases of both.
+
+    Source: Zou and Donner 2008 (limits); the correlation is the plug-in one.
+    """
+    x, second = np.asarray(x, float), np.asarray(second, bool)
+    of = group_codes(clusters, len(x), "clusters")
+    arms = [estimate(mean, x[part], clusters=of[part], seed=0, share=share, level=level) for part in (~second, second)]
+    u, v = (
+        np.bincount(of[part], x[part] - e.estimate, of.max(initial=-1) + 1)
+        for part, e in zip((~second, second), arms)
+    )
+    length = float(np.sqrt((u @ u) * (v @ v)))
+    return independent_difference(*arms, float(u @ v) / length if length > 0 else 0.0)

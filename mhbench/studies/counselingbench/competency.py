@@ -16,10 +16,10 @@ from scipy import stats
 from ...errors import refuse
 from ...records.task import tasks_with
 from ...stats.consensus import interval_column
-from ...stats.differences import mean_difference
-from ...stats.estimate import OF_COUNTS, Estimate, estimate
+from ...stats.differences import group_difference, mean_difference
+from ...stats.estimate import NO_WIDTH, OF_COUNTS, Estimate, estimate
 from ...stats.metrics import accuracy, f1, precision, recall
-from ...stats.resample import Interval, bootstrap, mean, percentile_interval
+from ...stats.resample import Interval, bootstrap, cluster_mean, mean, percentile_interval
 from ...stats.tests import adjust_p, paired_t, sign_flip_test
 from ...steps.rates import of_group
 from ...steps.score import RUN, none_read, outcome_counts, where_read
@@ -279,13 +279,13 @@ _TESTED = ["n", "estimate", "ci_low", "ci_high", "interval", "level", "t", "df",
 def _over_clusters(d: np.ndarray, clusters: np.ndarray, level: float) -> dict:
     "Mean of the differences d over units, the t interval and test robust to clusters of units."
     there = ~np.isnan(d)
-    d, clusters = d[there], clusters[there]
-    value, df = (d.mean() if len(d) else np.nan), len(set(clusters)) - 1
-    se, t, p = _robust(value, (d - value) / max(len(d), 1), clusters, df)
-    half = stats.t.ppf((1 + level) / 2, max(df, 1)) * se
-    low, high = np.clip([value - half, value + half], -1, 1)
-    difference = Estimate.from_limits(value, low, high, n=len(d), level=level, kind="t")
-    return difference.row() | ({"t": t, "df": df, "p": p} if df > 0 else {})
+    m = cluster_mean(d[there], clusters[there], 0.0)
+    tested = {"t": m.mean / m.se if m.se > NO_WIDTH else np.nan, "df": m.df}
+    tested["p"] = float(2 * stats.t.sf(abs(tested["t"]), m.df))
+    half = stats.t.ppf((1 + level) / 2, max(m.df, 1)) * m.se
+    ends = np.clip([m.mean - half, m.mean + half], -1, 1)
+    difference = Estimate.from_limits(m.mean, *ends, n=m.n, n_clusters=m.n_clusters, level=level, kind="t")
+    return difference.row() | (tested if m.n_clusters > 1 else {})
 
 
 def over_units(
@@ -297,9 +297,9 @@ def over_units(
 ) -> pd.DataFrame:  # one row a column
     """The mean of each column's differences of shares over units, with a t-test against 0. `p_adjusted` is corrected
     over the columns without "all", which is a family by itself, as in `paired_models`. Of clusters, the test is
-    cluster-robust with one degree of freedom less than there are clusters, and there is none for a single one.
+    cluster-robust, and there is none for a single one.
 
-    Source: Liang and Zeger 1986; degrees of freedom: Cameron and Miller 2015, section VI.
+    Source: Bell and McCaffrey 2002.
     """
     of = np.arange(len(differences)) if clusters is None else np.asarray(clusters)
     rows = [dict(group=c) | _over_clusters(x.to_numpy(float), of, level) for c, x in differences.items()]
@@ -314,8 +314,8 @@ def compare_finetuned(
     method: Literal["holm", "bh", "bonferroni"] = "holm",
     level: float = 0.95,
 ) -> pd.DataFrame:  # one row a column
-    """Medical minus general, a pair of models one unit: paired t-test for each column, corrected as by `over_units`.
-    Pairs that share a model are taken as independent, as the paper takes them: their p is too small.
+    """Medical minus general, a pair of models one unit; pairs with the same general model are one cluster. Corrected as
+    by `over_units`. `t_alone` and `p_alone` are the paired t-test's, which takes pairs as independent, as the paper.
 
     Source: Nguyen et al. 2025, sections 5.4 and 6.3.
     Raises: ValueError for a model that is not in the table.
@@ -327,7 +327,10 @@ def compare_finetuned(
             f"{', '.join(map(str, accuracies.index))}"
         )
     medical, general = (accuracies.loc[list(names)].to_numpy(float) for names in (pairs, pairs.values()))
-    return over_units(pd.DataFrame(medical - general, columns=accuracies.columns), method=method, level=level)
+    differences = pd.DataFrame(medical - general, columns=accuracies.columns)
+    alone = over_units(differences, level=level)
+    found = over_units(differences, clusters=list(pairs.values()), method=method, level=level)
+    return found.assign(t_alone=alone["t"], p_alone=alone["p"])
 
 # %% ../../../nbs/studies/counselingbench/04_competency.ipynb #a7dfa7b1
 def compare_competencies(
@@ -358,15 +361,13 @@ def competency_differences(
     value: str = "correct",
     by: str = "category",
     method: Literal["holm", "bh", "bonferroni"] = "holm",
-    n_boot: int = 1000,
-    seed: int,
     level: float = 0.95,
 ) -> pd.DataFrame:
-    """First minus second, a case one unit: the mean over models of each question, compared between competencies;
-    interval by a bootstrap of whole cases.
+    """First minus second, a case one unit: the mean over models of each question, compared between competencies,
+    which may be asked in the same cases.
 
     `p` is the cluster-robust t-test's, with one degree of freedom less than the competency in fewer cases has cases.
-    Source: Liang and Zeger 1986; Cameron and Miller 2015, section VI.
+    Source: Zou and Donner 2008 (interval); Liang and Zeger 1986; Cameron and Miller 2015, section VI.
     Raises: ValueError for a mode that is not there, or fewer than two competencies.
     """
     wide = _items(scores, mode, value, by).dropna(subset=["group"])
@@ -375,22 +376,15 @@ def competency_differences(
     names = sorted(set(group))
     if len(names) < 2:
         refuse(f"competency_differences: questions must belong to two groups or more; got {names} (column {by})")
-    spread = np.where(group[:, None] == np.array(names, object), x[:, None], np.nan)  # (N, K), NaN outside the group
-    boot = bootstrap(mean, spread, clusters=wide["case"].to_numpy(), n=n_boot, seed=seed, level=level)
-    rows = []
-    for i, j in combinations(range(len(names)), 2):
-        r, d = boot.replicates[:, i] - boot.replicates[:, j], float(boot.estimate[i] - boot.estimate[j])
-        of = [group == names[k] for k in (i, j)]
-        cases = [wide["case"][m].nunique() for m in of]
-        has = dict(n=int((of[0] | of[1]).sum()), n_clusters=min(cases))  # the competency in fewer cases decides
-        difference = Estimate.from_replicates(d, r, **has, level=level)
-        part = sum(
-            sign * m * (x - boot.estimate[k]) / m.sum() for sign, m, k in ((1, of[0], i), (-1, of[1], j))
-        )  # deviations, 0 outside both groups
-        use = of[0] | of[1]
-        row = dict(first=names[i], second=names[j], n_first=int(of[0].sum()), n_second=int(of[1].sum()))
+    case, rows = wide["case"].to_numpy(), []
+    for a, b in combinations(names, 2):
+        first, second = group == a, group == b
+        use = first | second
+        difference = group_difference(x[use], second[use], case[use], share=value == "correct", level=level)
+        part = first * (x - x[first].mean()) / first.sum() - second * (x - x[second].mean()) / second.sum()
+        cases = [len(set(case[m])) for m in (first, second)]
+        row = dict(first=a, second=b, n_first=int(first.sum()), n_second=int(second.sum()))
         row |= dict(cases_first=cases[0], cases_second=cases[1]) | difference.row()
-        p = _robust(d, part[use], wide["case"].to_numpy()[use], min(cases) - 1)[2]
-        rows.append(row | dict(undefined=int(np.isnan(r).sum()), p=p))
+        rows.append(row | {"p": _robust(difference.estimate, part[use], case[use], min(cases) - 1)[2]})
     out = pd.DataFrame(rows)
     return out.assign(p_adjusted=adjust_p(out["p"], method))

@@ -228,13 +228,11 @@ def over_cases(
     *,
     mode: str,
     method: Literal["holm", "bh", "bonferroni"],
-    n_boot: int,
-    seed: int,
 ) -> pd.DataFrame:
-    "One competency and another, whole cases drawn; no row below two competencies."
+    "One competency and another, cases as a sample; no row below two competencies."
     if _wide(accuracy, mode, SHORT).shape[1] < 2:
         return pd.DataFrame(columns=_OVER_CASES)
-    out = competency_differences(choice, mode=mode, method=method, n_boot=n_boot, seed=seed)
+    out = competency_differences(choice, mode=mode, method=method)
     return out.assign(first=short_names(out["first"]), second=short_names(out["second"]))
 
 

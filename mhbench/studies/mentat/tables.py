@@ -13,10 +13,10 @@ import pandas as pd
 
 from ...errors import refuse
 from ...records.schema import letters
-from ...stats.estimate import Estimate
+from ...stats.estimate import estimate
 from ...stats.hierarchical import PreferenceRefits, bootstrap_preferences
 from ...stats.preference import bradley_terry_of_each, pairwise_ties, pairwise_wins, plackett_luce
-from ...stats.resample import bootstrap, draw_weights, percentile_interval
+from ...stats.resample import draw_weights, mean, percentile_interval
 from ...stats.soft_labels import group_means, soft_labels
 from .annotations import AnnotationArrays, sliders_from_scores
 from .labels import add_creator, top_k
@@ -102,16 +102,18 @@ def _ends(replicates: np.ndarray, wrong: np.ndarray) -> tuple[np.ndarray, np.nda
     return percentile_interval(np.array([soft_labels(r, wrong) for r in replicates]))
 
 
-def _top_k_rows(got: _Labels, probs: np.ndarray, creators: Mapping[str, int], n_boot: int, seed: int) -> list[dict]:
+def _top_k_rows(got: _Labels, probs: np.ndarray, creators: Mapping[str, int]) -> list[dict]:
     """Share of questions whose creator's answer is among the k most preferred options, for every k. Among all it
     always is, and there is nothing to estimate.
     """
     known = [k for k, q in enumerate(got.questions) if q in creators]
     answers = np.array([creators[got.questions[k]] for k in known])
-    share = bootstrap(lambda p, a, weights: top_k(p, a, weights), probs[known], answers, n=n_boot, seed=seed)
+    if not known:
+        return []
+    each = top_k(probs[known], answers, weights=np.eye(len(known)))  # of every question alone
     rows = []
-    for k, value in enumerate(share.estimate):
-        e = Estimate.from_replicates(float(value), share.replicates[:, k], n=len(known), share=True)
+    for k, within in enumerate(each.T):
+        e = estimate(mean, within, seed=0, share=True)
         ends = (np.nan, np.nan) if k + 1 == probs.shape[1] else (e.ci_low, e.ci_high)
         rows.append(dict(k=k + 1, n=len(known), estimate=e.estimate, ci_low=ends[0], ci_high=ends[1]))
     return rows
@@ -159,7 +161,7 @@ def label_tables(
             if creators:
                 what = "creators among the raters" if with_creators else "without creators"
                 more = {"in_sample": with_creators, "label": f"{model} ({what})"}
-                top += [head | more | r for r in _top_k_rows(got, probs, creators, 1000, seed)]
+                top += [head | more | r for r in _top_k_rows(got, probs, creators)]
     means = _mean_scores(arrays)
     columns = ["model", "creators", "in_sample", "label", "k", "n", "estimate", "ci_low", "ci_high"]
     return LabelTables(

@@ -174,7 +174,7 @@ def label_scores(
         for k, label in enumerate(occurs):
             counts = {"n_true": y[:, k].sum(), "n_answered": p[:, k].sum(), "n_both": (y[:, k] * p[:, k]).sum()}
             n: dict[str, Any] = {"n": len(g), "n_clusters": len(set(clusters))}
-            e = Estimate.from_replicates(values[k], replicates[:, k], **n, level=level)
+            e = Estimate.from_replicates(values[k], replicates[:, k], **n, level=level, share=True)
             rows.append(head | {"label": labels[label]} | {c: int(v) for c, v in counts.items()} | e.row())
     columns = ["model", "mode", "task", "label", "n_true", "n_answered", "n_both", *ESTIMATE_COLUMNS]
     return pd.DataFrame(rows, columns=columns)
