@@ -159,8 +159,7 @@ def group_difference(
     of = group_codes(clusters, len(x), "clusters")
     arms = [estimate(mean, x[part], clusters=of[part], seed=0, share=share, level=level) for part in (~second, second)]
     u, v = (
-        np.bincount(of[part], x[part] - e.estimate, of.max(initial=-1) + 1)
-        for part, e in zip((~second, second), arms)
+        np.bincount(of[part], x[part] - e.estimate, of.max(initial=-1) + 1) for part, e in zip((~second, second), arms)
     )
     length = float(np.sqrt((u @ u) * (v @ v)))
     return independent_difference(*arms, float(u @ v) / length if length > 0 else 0.0)
