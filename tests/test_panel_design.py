@@ -58,19 +58,26 @@ def test_no_cheaper_design_of_its_kind_reaches_the_aim():
 def test_the_commands_of_the_guide_run(tmp_path, capsys):
     guide = (HERE / "docs" / "howto-raters.md").read_text(encoding="utf-8")
     commands = re.findall(r"^mhbench (panel design) (\S+) (.+)$", guide, re.M)
-    assert len(commands) == 2
+    assert len(commands) == 3
     rng, rows = np.random.default_rng(4), []
     for model, shift in (("m1", 0.0), ("m2", 0.1)):
         noise = (
             0.6 + shift + 0.1 * rng.normal(size=(40, 1)) + 0.02 * rng.normal(size=6) + 0.1 * rng.normal(size=(40, 6))
         )
         rows += [(i, r, model, noise[i, r]) for i in range(40) for r in range(6)]
-    pd.DataFrame(rows, columns=["item", "rater", "target", "value"]).to_csv(tmp_path / "pilot.csv", index=False)
+    table = pd.DataFrame(rows, columns=["item", "rater", "target", "value"])
+    table.to_csv(tmp_path / "pilot.csv", index=False)
+    labelled = table.assign(label=np.where(table.pop("value") > 0.65, "Correct", "Incorrect"))
+    labelled.to_csv(tmp_path / "labels.csv", index=False)
     for words, _, options in commands:
-        assert main([*words.split(), str(tmp_path / "pilot.csv"), *options.split()]) == 0
+        pilot = tmp_path / ("labels.csv" if "--label" in options else "pilot.csv")
+        assert main([*words.split(), str(pilot), *options.split()]) == 0
         said = capsys.readouterr().out
+        if "--each" in options:
+            assert "480 ratings by 6 raters of 40 items" in said and "raters an item; 40 answers" in said  # 7, not 6
+            continue
         assert "240 ratings of a target by 6 raters of 40 items" in said
-        assert "raters and" in said and "upper 80% limit" in said
+        assert "The same 6 raters" in said and "upper 80% limit" in said
 
 
 @pytest.mark.skipif(not REAL.exists(), reason="the public scores are not here: set MHBENCH_DATASETS")

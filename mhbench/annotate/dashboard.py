@@ -6,24 +6,38 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from .assignment import complete_answers, conflicts
-from .question import RatedAnswer, main_error, passed
+from .question import RatedAnswer, fields, main_error, passed
 from .store import Page, Rater, Register, Store
-from .study import QUESTION_KINDS, Study
+from .study import QUESTION_KINDS, Question, Study
 from ..stats.estimate import Estimate
 from ..stats.jackknife import agreement_estimate
+from ..stats.multi_reader import rater_components
+from mhbench.stats.panel_design import (
+    MINUTES,
+    Aim,
+    panel_designs,
+    pilot_components,
+    raters_of_each,
+    same_raters,
+    with_more,
+)
+from ..stats.rater_flags import Slips, rater_flags
 from ..stats.soft_labels import mean_alpha, question_alphas
 
 # %% auto #0
-__all__ = ['Complete', 'COLUMNS', 'when', 'again', 'progress', 'Agreement', 'agreement', 'overview']
+__all__ = ['Complete', 'COLUMNS', 'WORDS_A_SECOND', 'WIDTHS', 'when', 'again', 'progress', 'Agreement', 'agreement', 'fastest',
+           'rater_slips', 'flags', 'Further', 'further', 'further_in_words', 'flag_in_words', 'overview']
 
 # %% ../../nbs/annotate/06_dashboard.ipynb #62e174f2
 Complete = dict[Page, dict[str, RatedAnswer]]
@@ -159,8 +173,155 @@ def agreement(store: Store, study: Study) -> list[Agreement]:
         out.append(Agreement(level, name, len(shared), None if math.isnan(e.estimate) else e.estimate, ci))
     return out
 
+# %% ../../nbs/annotate/06_dashboard.ipynb #62c084c8
+WORDS_A_SECOND = 10.0  # faster than anybody reads: the fastest readers of whole sentences take some six or seven
+
+
+def fastest(study: Study, q: Question) -> float:  # seconds
+    "Below this a question was not read."
+    around = [*q.context.values(), *q.targets.values(), *q.sides.values(), q.reference or ""]
+    words = min(len(text.split()) for text in q.texts.values()) + sum(len(text.split()) for text in around)
+    return words / WORDS_A_SECOND + sum(f.required for f in fields(study, q))
+
+
+def rater_slips(store: Store, study: Study) -> dict[str, Slips]:  # rater -> missed checks and hasty questions
+    "What the page saw beside the answers; questions without a time count as not seen."
+    complete, seconds, at = (
+        complete_answers(store, study),
+        store.active_ms(),
+        {q.question_id: q for q in study.questions},
+    )
+    found: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    for page, answers in complete.items():
+        q, counts = at[page[1]], found[page[0]]
+        if q.role == "check":
+            counts[0] += passed(q, answers) is False
+            counts[1] += 1
+        elif q.role == "item" and not page[2] and seconds.get(page):
+            counts[2] += seconds[page] / 1000 < fastest(study, q)
+            counts[3] += 1
+    return {rater: Slips(*counts) for rater, counts in found.items()}
+
+# %% ../../nbs/annotate/06_dashboard.ipynb #73a639b2
+def flags(store: Store, study: Study) -> dict[str, str]:  # rater -> the reasons, "" where there are none
+    "Who to ask what happened; of all that is rated but difficulty."
+    raters = [r.rater for r in Register(store).raters() if r.role == "rater"]
+    measures = _verdicts(study, complete_answers(store, study), set(raters))
+    units = {(name, *place): v for name, of in measures.items() if name != "difficulty" for place, v in of.items()}
+    if len(raters) < 2 or not units:
+        return {}
+    said = np.full((len(raters), len(units)), None, dtype=object)
+    for n, verdicts in enumerate(units.values()):
+        for rater, verdict in verdicts.items():
+            said[raters.index(rater), n] = verdict
+    questions = np.array([question for _, question, _ in units])
+    table = rater_flags(said, raters, clusters=questions, slips=rater_slips(store, study))
+    return dict(zip(table["rater"], table["flag"]))
+
+# %% ../../nbs/annotate/06_dashboard.ipynb #27dfc0e4
+WIDTHS = {"sliders": 20.0, "score": 10.0, "labels": 0.1, "yes_no": 0.1}  # that are asked for where nobody says another
+
+
+class Further(NamedTuple):
+    "What a wanted width needs beyond the ratings so far."
+
+    width: float
+    of: str  # option, model, or the label whose share it is
+    done: int  # ratings of a model, or the fewest of an option
+    raters: int | None  # of a question, where options are meant; None: no number up to the largest is enough
+    items: int | None  # None where options are meant: the same questions
+    per_item: int | None
+    more: int  # questions to be answered, all raters together
+    same: int | None  # questions that those who are here must all answer; None: they are too few
+    minutes: float  # that a question takes
+    measured: bool  # whether the page measured it
+
+
+def _minutes(store: Store, complete: Complete) -> tuple[float, bool]:
+    seconds = store.active_ms()
+    spent = [seconds[page] / 60_000 for page in complete if seconds.get(page)]
+    return (median(spent), True) if spent else (MINUTES, False)
+
+# %% ../../nbs/annotate/06_dashboard.ipynb #e35e70a6
+def _of_options(pilot: pd.DataFrame, width: float, timing: tuple[float, bool]) -> Further:
+    "Raters of every question."
+    each = pilot["item"] + " " + pilot["target"]
+    found = raters_of_each(rater_components(pilot["value"], each, pilot["rater"]), width)
+    raters = pilot.groupby("item")["rater"].nunique()
+    more = 0 if found is None else int((found - raters).clip(lower=0).sum())
+    return Further(width, "option", int(raters.min()), found, None, None, more, None, *timing)
+
+
+def _of_models(pilot: pd.DataFrame, label: str, width: float, timing: tuple[float, bool]) -> Further:
+    "Raters and questions."
+    mean, aim = pilot_components(pilot), Aim(width=width)
+    designs = with_more(panel_designs(mean, aim, minutes=timing[0]), pilot)
+    same, of = same_raters(mean, aim, mean.n_raters), label or "model"
+    overlapping = designs[designs["per_item"] > 1].sort_values("more", kind="stable")
+    if not len(overlapping):
+        return Further(width, of, mean.n_ratings, None, None, None, 0, same, *timing)
+    raters, items, per_item, more = overlapping.iloc[0][["raters", "items", "per_item", "more"]]
+    return Further(width, of, mean.n_ratings, int(raters), int(items), int(per_item), int(more), same, *timing)
+
+
+def further(store: Store, study: Study, width: float | None = None) -> Further | None:  # None: too little to plan from
+    "How many more ratings a width needs; of kinds with numbers, labels, or yes and no."
+    kind, complete = study.settings.kind, complete_answers(store, study)
+    raters = {r.rater for r in Register(store).raters() if r.role == "rater"}
+    units = {
+        p: v for name, of in _verdicts(study, complete, raters).items() if name != "difficulty" for p, v in of.items()
+    }
+    counted = {"labels": study.settings.labels[0], "yes_no": "yes"}.get(kind)
+    rows = [
+        (q, r, t, float(v if counted is None else v == counted)) for (q, t), of in units.items() for r, v in of.items()
+    ]
+    if kind not in WIDTHS or not rows:
+        return None
+    pilot = pd.DataFrame(rows, columns=["item", "rater", "target", "value"])
+    timing, wanted = _minutes(store, complete), width or WIDTHS[kind]
+    try:
+        if kind == "sliders":
+            return _of_options(pilot, wanted, timing)
+        return _of_models(pilot, counted or "", wanted, timing)
+    except ValueError:  # one rater, one question, or no variance
+        return None
+
+# %% ../../nbs/annotate/06_dashboard.ipynb #203fba51
+def further_in_words(found: Further, t: Callable[..., str]) -> list[str]:
+    "Sentences, by the page's words in one language."
+    width, named = f"{found.width:g}", {"option": "", "model": t("dashboard.further.model")}
+    out = []
+    if found.raters is None:
+        out.append(t("dashboard.further.none", width=width))
+    elif found.items is None:
+        out.append(t("dashboard.further.option", width=width, raters=found.raters, done=found.done))
+    else:
+        what = named.get(found.of) or t("dashboard.further.share", label=found.of)
+        design = {"raters": found.raters, "items": found.items, "per_item": found.per_item, "done": found.done}
+        out.append(t("dashboard.further.design", what=what, width=width, **design))
+    if found.raters is not None:
+        how = t(f"dashboard.further.{'measured' if found.measured else 'assumed'}")
+        cost = {"hours": f"{found.more * found.minutes / 60:.1f}", "minutes": f"{found.minutes:.1f}", "how": how}
+        out.append(t("dashboard.further.more", more=found.more, **cost))
+    if found.of != "option":
+        key = "others" if found.same is None else "same"
+        out.append(t(f"dashboard.further.{key}", same=found.same))
+    return [*out, t("dashboard.further.caution")]
+
+
+def flag_in_words(flag: str, known: Mapping[str, str]) -> str:  # known: the page's words in one language
+    "The reasons of a flag; in English where the language has none."
+    out = []
+    for reason in flag.split("; "):
+        pattern = re.sub(r"\d+", "#", reason)
+        words = known.get(f"dashboard.flag.{pattern}", pattern)
+        for number in re.findall(r"\d+", reason):
+            words = words.replace("#", number, 1)
+        out.append(words)
+    return "; ".join(out)
+
 # %% ../../nbs/annotate/06_dashboard.ipynb #6d54a5dc
-def overview(store: Store, study: Study) -> dict[str, Any]:
+def overview(store: Store, study: Study, width: float | None = None) -> dict[str, Any]:
     "What the page for whoever runs the study shows."
     done = {q for _, q, _ in complete_answers(store, study)}
     items = study.rated_ids
@@ -168,6 +329,8 @@ def overview(store: Store, study: Study) -> dict[str, Any]:
         "rows": progress(store, study),
         "columns": COLUMNS,
         "agreement": agreement(store, study),
+        "flags": flags(store, study),
+        "further": further(store, study, width),
         "questions": len(items),
         "untouched": sum(i not in done for i in items),
         "conflicts": None if QUESTION_KINDS[study.settings.kind].numbers else len(conflicts(store, study)),

@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import json
 import logging
+import math
 import re
 import secrets
 import time
@@ -22,7 +23,7 @@ from typing import Any, TypeGuard
 from aiohttp import web
 
 from .assignment import complete_answers, share_conflicts
-from .dashboard import overview, when
+from .dashboard import flag_in_words, further_in_words, overview, when
 from mhbench.annotate.pages import (
     LANGUAGES,
     answers_in_words,
@@ -500,14 +501,21 @@ async def dashboard(request: web.Request) -> web.Response:
     if v.rater is None:
         return v.closed()
 
+    try:
+        width = float(v.query.get("width", ""))
+    except ValueError:
+        width = math.nan
+
     def read_all() -> dict[str, Any]:  # in a thread and a connection of its own: it reads much, and delays nobody
         with Store(v.served.store.path) as store:
-            return overview(store, v.served.study)
+            return overview(store, v.served.study, width if 0 < width < 1000 else None)
 
     found, known = await asyncio.to_thread(read_all), texts(v.language)
+    found["flags"] = {rater: flag_in_words(flag, known) for rater, flag in found["flags"].items()}
+    needed = further_in_words(found["further"], v.t) if found["further"] else []
     title = v.t("dashboard.title", name=v.served.study.settings.title or v.served.study.name)
     things = {a.of: known.get(f"dashboard.of.{a.of}", a.of) for a in found["agreement"]}
-    return v.render("dashboard.html", title=title, time=when(now_ms()), things=things, **found)
+    return v.render("dashboard.html", title=title, time=when(now_ms()), things=things, needed=needed, **found)
 
 # %% ../../nbs/annotate/07_server.ipynb #2b113395
 def _has_feedback(page: QuestionPage) -> bool:

@@ -198,7 +198,8 @@ def _forget(a: argparse.Namespace) -> None:
 
 # %% ../../nbs/run/12_annotate.ipynb #ad318734
 def _print_overview(store: Store, study: Study) -> None:
-    from mhbench.annotate.dashboard import overview
+    from mhbench.annotate.dashboard import further_in_words, overview
+    from mhbench.annotate.pages import translator
 
     found = overview(store, study)
     table = pd.DataFrame(found["rows"], columns=[*found["columns"], "marks"])
@@ -210,6 +211,10 @@ def _print_overview(store: Store, study: Study) -> None:
     for m in found["agreement"]:
         said = "not enough data" if m.estimate is None else f"{m.estimate:.3f}"
         print(f"Krippendorff's alpha, {m.level}: {m.of}: {said} ({m.n} rated by two or more)")
+    t = translator("en")
+    asked = [f"{rater}, to ask about: {flag}" for rater, flag in found["flags"].items() if flag]
+    needed = further_in_words(found["further"], t) if found["further"] else [t("dashboard.further.few")]
+    print(*asked, t("dashboard.further"), *needed, sep="\n")
 
 
 @subcommand("annotate status", "progress and agreement so far", *_STUDY)

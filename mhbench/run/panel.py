@@ -10,6 +10,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import pandas as pd
+
 from ..annotate.export import ratings
 from ..annotate.store import open_store
 from ..errors import refuse
@@ -17,23 +19,25 @@ from ..records.ratings import guess_rating_columns
 from ..records.schema import Rating
 from ..records.table import cell_text, read_table
 from .people import declare_panel
+from ..stats.multi_reader import rater_components
 from mhbench.stats.panel_design import (
+    MINUTES,
     Aim,
     cautious,
     design_sentence,
     panel_designs,
     pilot_components,
     pilot_table,
+    raters_of_each,
+    same_raters,
+    with_more,
 )
 from ..subcommand import argument, subcommand
 
 # %% auto #0
-__all__ = ['MINUTES', 'pilot_ratings']
+__all__ = ['pilot_ratings']
 
 # %% ../../nbs/run/31_panel.ipynb #4366be71
-MINUTES = 2.0  # of a rating, where no page has measured it
-
-
 def pilot_ratings(path: str | Path) -> tuple[list[Rating], float | None]:  # and the minutes that a page took
     """Ratings of any file of them.
 
@@ -67,6 +71,23 @@ declare_panel()
 _LOWER_LIMIT = 1e-9
 
 
+def _print_each(pilot: pd.DataFrame, width: float | None, minutes: float) -> None:
+    "How many raters each item needs, where every rated thing is of interest by itself."
+    if width is None or width < _LOWER_LIMIT:
+        refuse(f"panel design: --each needs a --width above 0; got {width}")
+    c = rater_components(pilot["value"], pilot["item"] + " " + pilot["target"], pilot["rater"])
+    needed, given = raters_of_each(c, width), pilot.groupby("item")["rater"].nunique()
+    print(f"{c.n_ratings} ratings by {c.n_raters} raters of {len(given)} items")
+    if needed is None:
+        print(f"For an interval of a mean score no wider than {width:g} no number of raters up to 200 is enough.")
+        return
+    more = int((needed - given).clip(lower=0).sum())
+    print(
+        f"For an interval of a mean score no wider than {width:g}: {needed} raters an item; {more} answers are still "
+        f"to be given, {more * minutes / 60:.1f} hours in all."
+    )
+
+
 @subcommand(
     "panel design",
     "how many raters and items, and who rates what, from a pilot's ratings",
@@ -75,6 +96,7 @@ _LOWER_LIMIT = 1e-9
     argument("--difference", type=float, help="of two models, that is to be found"),
     argument("--power", type=float, default=0.8, help="how often it is to be found"),
     argument("--label", help="that is counted, where ratings are labels; by default the most frequent one"),
+    argument("--each", action="store_true", help="the mean of each thing by itself, as of a slider's option"),
     argument("--minutes", type=float, help=f"a rating takes; by default what the page measured, or {MINUTES:g}"),
     argument("--max-raters", type=int, default=12),
     argument("--max-items", type=int, default=2000),
@@ -87,6 +109,9 @@ def _panel_design(a: argparse.Namespace) -> None:
         refuse("panel design: --width and --difference must be above 0")
     found, measured = pilot_ratings(a.ratings)
     pilot, label = pilot_table(found, a.label)
+    if a.each:
+        _print_each(pilot, a.width, a.minutes or measured or MINUTES)
+        return
     mean = pilot_components(pilot)
     pair = pilot_components(pilot, difference=True) if a.difference is not None else None
     minutes = a.minutes or measured or MINUTES
@@ -94,10 +119,13 @@ def _panel_design(a: argparse.Namespace) -> None:
     print(f"{mean.n_ratings} ratings of a target by {mean.n_raters} raters of {mean.n_items} items{counted}")
     print("variance: " + ", ".join(f"{k.replace('_', ' ')} {v:.0%}" for k, v in mean.shares().items()))
     limits = {"max_raters": a.max_raters, "max_items": a.max_items}
-    designs = panel_designs(mean, aim, pair=pair, minutes=minutes, **limits)
+    designs = with_more(panel_designs(mean, aim, pair=pair, minutes=minutes, **limits), pilot)
     if len(designs):
         print(designs.round(3).to_string(index=False))
+        print("more: ratings still to be made, beside those of the pilot that the design can use")
     print(design_sentence(designs, aim, **limits))
+    same = same_raters(mean, aim, mean.n_raters, pair=pair, max_items=a.max_items)
+    print(f"The same {mean.n_raters} raters: {f'{same} items each' if same else 'no number of items is enough'}.")
     sure = panel_designs(cautious(mean), aim, pair=pair and cautious(pair), minutes=minutes, **limits)
     print(f"{mean.n_raters} raters say little of how much raters differ; with that at its upper 80% limit:")
     print(design_sentence(sure, aim, **limits))

@@ -16,10 +16,11 @@ from ..errors import refuse
 from ..records.schema import Rating
 from .agreement import ABSTAIN
 from .multi_reader import FEWEST_RATERS, RaterComponents, rater_components
+from .soft_labels import FEWEST_RATINGS
 
 # %% auto #0
-__all__ = ['DESIGN_COLUMNS', 'pilot_table', 'pilot_components', 'mean_width', 'least_difference', 'Aim', 'panel_designs',
-           'cautious', 'design_sentence']
+__all__ = ['MINUTES', 'DESIGN_COLUMNS', 'pilot_table', 'pilot_components', 'mean_width', 'least_difference', 'Aim',
+           'panel_designs', 'cautious', 'design_sentence', 'with_more', 'same_raters', 'raters_of_each']
 
 # %% ../../nbs/stats/23_panel_design.ipynb #f6a9d441
 def pilot_table(
@@ -117,6 +118,7 @@ def least_difference(
     return float(_t_and_error(components, n_items, n_raters, per_item or n_raters, 0.5 + level / 2, power).sum())
 
 # %% ../../nbs/stats/23_panel_design.ipynb #0f51c564
+MINUTES = 2.0  # that a rating takes, where no page has measured it
 DESIGN_COLUMNS = ["design", "raters", "items", "per_item", "ratings", "each", "width", "detectable", "minutes"]
 
 
@@ -155,7 +157,7 @@ def panel_designs(
     aim: Aim,
     *,
     pair: RaterComponents | None = None,  # of differences of two models; needed for a difference
-    minutes: float = 2.0,  # that one rating takes
+    minutes: float = MINUTES,  # that one rating takes
     max_raters: int = 12,
     max_items: int = 2000,
 ) -> pd.DataFrame:  # DESIGN_COLUMNS: the cheapest of each kind of design first; empty where none is enough
@@ -211,3 +213,40 @@ def design_sentence(designs: pd.DataFrame, aim: Aim, max_raters: int, max_items:
         f"For {goal}: {d['raters']} raters and {d['items']} items, each rated by {who}: {d['ratings']} ratings, "
         f"{d['each']} a rater, {hours:.1f} hours in all."
     )
+
+# %% ../../nbs/stats/23_panel_design.ipynb #a9add03d
+def with_more(designs: pd.DataFrame, pilot: pd.DataFrame) -> pd.DataFrame:  # with a column `more`
+    "Designs with the ratings that are still to be made, of the target that has most."
+    counts = pilot.groupby(["target", "item"]).size()
+    most = counts.groupby("target").sum().idxmax()
+    given = np.sort(counts[most].to_numpy())[::-1]
+    used = [np.minimum(given[:n], k).sum() for n, k in zip(designs["items"], designs["per_item"])]
+    return designs.assign(more=designs["ratings"] - np.array(used, dtype=int))
+
+
+def same_raters(
+    mean: RaterComponents,
+    aim: Aim,
+    raters: int,
+    *,
+    pair: RaterComponents | None = None,
+    max_items: int = 2000,
+) -> int | None:  # None: no number of items is enough, or there are too few raters for an interval
+    "The fewest items, each rated by all of these raters."
+    return None if raters < FEWEST_RATERS else _fewest_items(aim, mean, pair, raters, raters, max_items)
+
+
+def raters_of_each(
+    components: RaterComponents,  # of ratings of things that are of interest one by one
+    width: float,
+    level: float = 0.95,
+    max_raters: int = 200,
+) -> int | None:  # None: more than `max_raters`
+    """The fewest raters of each thing whose mean has an interval, over other raters, that is no wider.
+
+    Source: Student 1908.
+    """
+    variance = np.maximum(components[1:4], 0.0).sum()
+    n = np.arange(FEWEST_RATINGS, max_raters + 1)
+    enough = 2 * stats.t.ppf(0.5 + level / 2, n - 1) * np.sqrt(variance / n) <= width
+    return int(n[enough.argmax()]) if enough.any() else None

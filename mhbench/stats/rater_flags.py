@@ -23,8 +23,8 @@ __all__ = ['LOWER_AGREEMENT', 'FEWEST_ALIKE', 'FEWEST_PAGES', 'SLIPS', 'too_many
 # %% ../../nbs/stats/26_rater_flags.ipynb #17694088
 def _as_codes(ratings: np.ndarray, ignore: Sequence) -> tuple[np.ndarray, bool]:
     "Floats, NaN where nothing was said: codes of labels, or the numbers; and whether they are numbers."
-    flat = pd.Series(ratings.ravel())
-    if pd.api.types.is_numeric_dtype(flat.infer_objects()):
+    flat = pd.Series(ratings.ravel(), dtype=object)
+    if all(isinstance(x, (int, float, np.number)) for x in flat.dropna()):
         return ratings.astype(float), True
     code = pd.factorize(flat.where(~flat.isin(list(ignore))))[0].astype(float)
     return np.where(code < 0, np.nan, code).reshape(ratings.shape), False
@@ -32,8 +32,9 @@ def _as_codes(ratings: np.ndarray, ignore: Sequence) -> tuple[np.ndarray, bool]:
 
 def _standardised(x: np.ndarray) -> np.ndarray:
     "Each rater's numbers less their mean, over their standard deviation; 0 throughout where all are alike."
-    apart = x - np.nanmean(x, 1, keepdims=True)
-    spread = np.sqrt(np.nanmean(apart**2, 1, keepdims=True))
+    n = np.maximum((~np.isnan(x)).sum(1, keepdims=True), 1)
+    apart = x - np.nansum(x, 1, keepdims=True) / n
+    spread = np.sqrt(np.nansum(apart**2, 1, keepdims=True) / n)
     return apart / np.where(spread > 0, spread, 1.0)
 
 

@@ -2,10 +2,13 @@
 
 import time
 
+import numpy as np
 import pytest
 
 from mhbench.annotate.export import ratings
-from mhbench.annotate.store import differences, open_store
+from mhbench.annotate.question import RatedAnswer, present
+from mhbench.annotate.store import Change, Visit, differences, open_store
+from mhbench.stats.panel_design import Aim, panel_designs, pilot_components, pilot_table, same_raters, with_more
 
 from .conftest import ANSWERS, ENTRIES, OPTIONS, items
 
@@ -438,6 +441,59 @@ def test_it_is_wide_enough_for_no_screen(serve, browser):
             if e.is_displayed():
                 assert e.size["height"] >= 44, (kind, e.text)
         s.stop()
+
+
+def test_the_dashboard_says_how_many_more_ratings_and_whom_to_ask(serve, browser):
+    """Ten questions of 400 words by five raters: r1 clicks through them here, r2 misses a check, r3 says yes to all.
+
+    What the page shows is compared with the library's own numbers of the exported ratings.
+    """
+    check = {"question_id": "c", "question": "Say yes here.", "expected": {"relevant": "yes", "clear": "yes"}}
+    long = [i.model_copy(update={"question": "word " * 400}) for i in items(10)]
+    raters = [f"r{k}" for k in range(1, 6)]
+    s = serve(ENTRIES["yes_no"] | {"checks": [check]}, raters, all_items=long)
+    draws, page = np.random.default_rng(2), Page(browser)
+    said = draws.random((4, 10, 2)) < np.where(draws.random((10, 2)) < 0.5, 0.85, 0.15)
+    with open_store(s.answers) as store:
+        for r, q, t in np.ndindex(4, 11, 2):
+            rater, question, target = raters[r + 1], f"q{q + 1}" if q < 10 else "c", ("relevant", "clear")[t]
+            yes = (r != 0 if q == 10 else said[r, q, t]) or r == 1
+            shown = present(s.study, next(x for x in s.study.questions if x.question_id == question), rater).text()
+            verdict = RatedAnswer(label="yes" if yes else "no")
+            change = Change(f"{rater}{question}{target}", rater, question, 0, target, verdict, shown, 1, None)
+            store.save([change], [Visit(rater, question, 0, "v", 60_000)])
+    page.come_in(s.link("r1"))
+    for k in range(1, 12):
+        page.ready(f"/q/{k}")
+        for legend in ("Is it relevant?", "Is it clear?"):
+            page.choose("form", legend, "Yes")
+        page.saved()
+        page.onward()
+        page.until(lambda k=k: not browser.current_url.endswith(f"/q/{k}"))
+    browser.get(s.link("boss"))
+    assert browser.current_url.endswith("/dashboard")
+    flags = dict(flag.text.split(": ") for flag in page.all("#flags li"))
+    assert "10 of 10 pages faster than they can be read" in flags["r1"]
+    assert "missed 1 of 1 attention checks" in flags["r2"] and "faster" not in flags["r2"]
+    assert "one answer throughout" in flags["r3"]
+    assert not {"r4", "r5"} & set(flags)
+    box = page.one("#further ~ form input[name=width]")
+    box.clear()
+    box.send_keys("0.4")
+    page.one("#further ~ form button").click()
+    page.until(lambda: "width=0.4" in browser.current_url)
+    with open_store(s.answers) as store:
+        exported = ratings(store).ratings
+    pilot, _ = pilot_table(exported, "yes")
+    mean = pilot_components(pilot)
+    designs = with_more(panel_designs(mean, Aim(width=0.4)), pilot)
+    best = designs[designs["per_item"] > 1].sort_values("more", kind="stable").iloc[0]
+    told = page.one("#needed").text
+    assert f"{best['raters']} raters and {best['items']} questions, each answered by {best['per_item']}" in told
+    assert f"{best['more']} questions are still to be answered" in told and "the median here" in told
+    same = same_raters(mean, Aim(width=0.4), 5)
+    assert (f"if each answers {same} questions" if same else "do not reach it") in told
+    assert browser.execute_script("const e = document.documentElement; return e.scrollWidth - e.clientWidth") == 0
 
 
 AXE = """
