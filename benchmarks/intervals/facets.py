@@ -164,7 +164,7 @@ WHERE = "preferences, panel, judge_study, duels"
 SCALES = settings(
     "raters answers each categories",
     *((4, 60, 2, 2), (10, 200, 2, 2), (30, 200, 4, 2), (8, 60, 8, 2)),
-    *((4, 60, 4, 3), (4, 60, 2, 5), (8, 60, 8, 5), (8, 200, 2, 7), (10, 600, 2, 5), (30, 200, 2, 5)),
+    *((4, 60, 4, 3), (4, 60, 2, 5), (8, 60, 8, 5), (8, 200, 2, 7)),
 )
 SLIDERS = settings(
     "raters answers each shape",
@@ -175,12 +175,8 @@ REPEATS = settings(
     "raters questions annotations own",
     *((4, 20, 80, 0.5), (6, 20, 300, 0.5), (8, 60, 600, 0.0), (8, 60, 600, 0.5)),
 )
-DUELS = settings(
-    "raters items models each", (4, 40, 3, 1), (4, 100, 2, 2), (8, 60, 4, 2), (10, 30, 5, 2), (4, 40, 3, 2)
-)
-MODELS = settings(
-    "raters items models each categories", (4, 15, 4, 2, 5), (4, 60, 2, 2, 2), (6, 30, 5, 2, 5), (8, 60, 3, 3, 7)
-)
+DUELS = settings("raters items models each", (4, 40, 3, 1), (4, 100, 2, 2), (8, 60, 4, 2), (10, 30, 5, 2))
+MODELS = settings("raters items models each categories", (4, 15, 4, 2, 5), (4, 60, 2, 2, 2), (6, 30, 5, 2, 5))
 OF_A_RATER = partial(Kind, stages=WHERE, truth=lambda **_: np.nan, truth_of=lambda sample: sample[2])
 KINDS = [
     OF_A_RATER(

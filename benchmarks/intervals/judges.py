@@ -369,6 +369,7 @@ KINDS = [
         draw=draw_duels,
         truth=lambda models, questions, **how: worth_of_first(models, **how),
         interval=worth,
+        wide="six questions, or worths near 0 or 1",
     ),
     Kind(
         name="error_correlation",

@@ -133,5 +133,6 @@ KINDS = [
         draw=draw_models,
         truth=share_of_models,
         interval=over_models,
+        wide="ten questions, of which few are missed",
     ),
 ]
