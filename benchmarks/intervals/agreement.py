@@ -198,7 +198,7 @@ KINDS += [
         truth=lambda **s: float(max(_worths(**s).values())),
         interval=_best,
         truth_of=worth_of_the_best,
-        wide="judges alike: the interval allows for a choice that then changes nothing",
+        wide="ensembles worth much the same: the interval allows for a choice that changes little",
     ),
 ]
 
