@@ -5,6 +5,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import time
 from hashlib import sha256
 
 import numpy as np
@@ -17,6 +18,7 @@ from mhbench.encode.store import (
     ResultStore,
     Stored,
     StoreSettings,
+    close_store,
     code_of,
     keep_results,
     kept_in,
@@ -132,6 +134,7 @@ def test_two_processes_fill_one_store_and_a_third_imports_no_torch(tmp_path):
 
 WRITE = """
 import sys
+import time
 from hashlib import sha256
 import numpy as np
 from mhbench.encode.store import ResultStore, Stored
@@ -176,15 +179,69 @@ def test_a_damaged_file_is_set_aside_and_named(tmp_path, damage):
     assert any("damaged-1" in sentence for sentence in NOTES)
 
 
-def test_a_row_that_is_not_as_written_is_computed_again(tmp_path):
+CHANGES = ["value = zeroblob(16)", "shape = '2,2'", "shape = '9'", "shape = 'x'", "dtype = 'int64'", "cut = 1 - cut"]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_row_that_is_not_as_written_is_computed_again(change, tmp_path):
     file = tmp_path / "computed.sqlite"
     ResultStore(file).put("m", "x", one())
     with sqlite3.connect(file) as db:
-        db.execute("UPDATE results SET value = zeroblob(16)")
+        db.execute(f"UPDATE results SET {change}")
     again = ResultStore(file)
     assert again.get(list(one())) == {}
     again.put("m", "x", one())
     assert list(again.get(list(one())).values())[0].array.tolist() == [0, 1, 2, 3]
+
+
+def test_a_row_of_an_earlier_version_is_read_and_one_that_cannot_be_is_computed_again(tmp_path):
+    file, (key, result) = tmp_path / "computed.sqlite", next(iter(one().items()))
+    with ResultStore(file) as kept, sqlite3.connect(file) as db:
+        kept.put("m", "x", {key: result})
+        db.execute("UPDATE results SET digest = ?", [store._digest(result.array.tobytes())])
+        db.commit()
+        assert kept.get([key])[key].array.tolist() == [0, 1, 2, 3]
+        db.execute("UPDATE results SET shape = '9'")
+        db.commit()
+        assert kept.get([key]) == {}, "and no ValueError for ever"
+
+
+def test_what_is_no_number_is_handed_on_and_said_and_not_kept(tmp_path):
+    NOTES.clear()
+    keep_results(StoreSettings(), tmp_path / "s.sqlite")
+    values = {"a": 1.0, "b": np.nan}
+    compute = lambda texts: [Stored(np.array([values[t]])) for t in texts]  # noqa: E731
+    got = recalled({"model": "m", "weights": "w"}, "n", ["a", "b"], compute)
+    assert np.isnan(got[1].array[0]) and any("1 results of m (n) are no numbers" in note for note in NOTES)
+    values["b"] = 2.0
+    assert recalled({"model": "m", "weights": "w"}, "n", ["a", "b"], compute)[1].array[0] == 2.0
+    close_store()
+
+
+def test_a_store_that_is_deleted_in_the_middle_of_a_run_is_said(tmp_path):
+    NOTES.clear()
+    keep_results(StoreSettings(), tmp_path / "s.sqlite")
+    compute = lambda texts: [Stored(np.array([len(t)], np.int64)) for t in texts]  # noqa: E731
+    for text in ("a", "bb"):
+        assert int(recalled({"model": "m", "weights": "w"}, "n", [text], compute)[0].array[0]) == len(text)
+        (tmp_path / "s.sqlite").unlink(missing_ok=True)
+    assert any("not kept from here on" in note and "was deleted while it was in use" in note for note in NOTES)
+    assert opened() is None
+
+
+def test_weights_overwritten_in_place_with_their_size_and_time_are_others(tmp_path, monkeypatch):
+    file = tmp_path / "weights.bin"
+    file.write_bytes(b"some weights")
+    os.utime(file, (1, 1))
+    now = time.time()
+    monkeypatch.setattr(store.time, "time", lambda: now + 10)
+    with ResultStore(tmp_path / "s.sqlite") as kept:
+        first = kept.file_hash(file)
+        time.sleep(0.05)  # more than a tick of the file system's clock
+        with open(file, "r+b") as f:
+            f.write(b"other")
+        os.utime(file, (1, 1))
+        assert kept.file_hash(file) != first
 
 
 def test_another_programs_database_is_left_as_it_is(tmp_path):
@@ -267,6 +324,8 @@ def test_the_hash_of_a_file_is_computed_once(tmp_path, monkeypatch):
     file = tmp_path / "weights.bin"
     file.write_bytes(b"some weights")
     os.utime(file, (1, 1))
+    now = time.time()
+    monkeypatch.setattr(store.time, "time", lambda: now + 10)
     with ResultStore(tmp_path / "s.sqlite") as kept:
         first = kept.file_hash(file)
         monkeypatch.setattr(store, "sha256_file", lambda path: "computed again")

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from ..ask.cache import cache_path
+from ..ask.cache import cache_path, changed_under_us
 from ..ask.notes import say
 from ..errors import refuse
 from ..records.database import Database, connect, private_file, sha256_file, transaction, write_ahead
@@ -40,8 +40,9 @@ class Stored(NamedTuple):
     cut: bool = False  # whether the text was longer than the model can read
 
 
-def _digest(value: bytes) -> bytes:
-    return hashlib.blake2b(value, digest_size=8).digest()
+def _digest(value: bytes, *about: Any) -> bytes:  # cut, dtype and shape; rows of earlier versions have none
+    said = "|".join(map(str, about)).encode() + b"|" if about else b""
+    return hashlib.blake2b(said + value, digest_size=8).digest()
 
 
 _DTYPES = ("float32", "float64", "int64")
@@ -53,15 +54,19 @@ def _row(key: bytes, model: str, metric: str, result: Stored, day: int) -> tuple
         refuse(f"ResultStore.put: array must be of {', '.join(_DTYPES)}; got {array.dtype}", place=metric)
     value = array.tobytes()
     shape = ",".join(map(str, result.array.shape))
-    return key, model, metric, day, int(result.cut), array.dtype.name, shape, value, _digest(value)
+    about = (int(result.cut), array.dtype.name, shape)
+    return key, model, metric, day, *about, value, _digest(value, *about)
 
 
 def _result(cut: int, dtype: str, shape: str, value: bytes, digest: bytes) -> Stored | None:
-    "A stored row as a result; None where it is not what was written."
-    if _digest(value) != digest or dtype not in _DTYPES:
+    "A stored row as a result; None where it is not what was written, or no number."
+    if digest not in (_digest(value, cut, dtype, shape), _digest(value)) or dtype not in _DTYPES:
         return None
-    sides = tuple(int(n) for n in shape.split(",") if n)
-    return Stored(np.frombuffer(value, dtype).reshape(sides), bool(cut))
+    try:
+        array = np.frombuffer(value, dtype).reshape([int(n) for n in shape.split(",") if n])
+    except ValueError:  # of a row of an earlier version, whose shape has no digest
+        return None
+    return None if np.isnan(array).any() else Stored(array, bool(cut))
 
 # %% ../../nbs/encode/11_store.ipynb #be9d5cae
 _VERSION = 1  # PRAGMA user_version
@@ -125,6 +130,7 @@ class ResultStore(Database):
         write_ahead(self._db)
         if not tables:
             self._make_tables(_SCHEMA, _VERSION)
+        self._stat = self.path.stat()
         if self._size() > self.max_bytes:
             self._trim()
             self._shrink()
@@ -172,8 +178,10 @@ class ResultStore(Database):
     ) -> None:
         "Commit results in one transaction; what is there already stays."
         day = _today()
-        rows = [_row(key, model, metric, result, day) for key, result in results.items()]
-        self._guard(self._put, rows)
+        kept = {key: result for key, result in results.items() if not np.isnan(result.array).any()}
+        if len(kept) < len(results):
+            say(f"{len(results) - len(kept)} results of {model} ({metric}) are no numbers (NaN), and are not kept")
+        self._guard(self._put, [_row(key, model, metric, result, day) for key, result in kept.items()])
 
     def _put(self, rows):
         columns = "key, model, metric, used, cut, dtype, shape, value, digest"
@@ -182,6 +190,8 @@ class ResultStore(Database):
             self._trim()
 
     def _write(self, sql, rows):
+        if what := changed_under_us(self.path, self._stat):
+            raise OSError(f"{str(self.path)!r} {what} while it was in use")
         with transaction(self._db):
             self._db.executemany(sql, rows)
 
@@ -235,15 +245,17 @@ class ResultStore(Database):
     # -- files
 
     def file_hash(self, path: Path) -> str:  # SHA-256, hexadecimal
-        "The hash of a file, remembered as long as its size, time and number are the same."
+        "The hash of a file, remembered as long as its size, its times and its number are the same."
         seen = path.stat()
-        state = f"{seen.st_size} {seen.st_mtime_ns} {seen.st_ino}"
+        state = f"{seen.st_size} {seen.st_mtime_ns} {seen.st_ctime_ns} {seen.st_ino}"
         sql = "SELECT sha256 FROM files WHERE path = ? AND state = ?"
         known = self._guard(lambda: self._db.execute(sql, (str(path), state)).fetchone())
         if known:
             return known[0]
         found = sha256_file(path)
-        if time.time() - seen.st_mtime > 2:  # a file that was just written may be written again in the same instant
+        if (
+            time.time() - max(seen.st_mtime, seen.st_ctime) > 2
+        ):  # a file that was just written may be written again in the same instant
             put = "INSERT OR REPLACE INTO files VALUES (?,?,?)"
             self._guard(lambda: self._db.execute(put, (str(path), state, found)))
         return found
