@@ -103,7 +103,9 @@ def first(tmp_path_factory):
         p["models"]["thinker"] = {"endpoint": "paid", "served": "x", "price": price, "sampling": {"temperature": 0.0}}
         p["models"]["open"] = {"endpoint": "lab", "served": "y", "sampling": {"temperature": 0.0}}
         p["models"]["stuck"] = {"endpoint": "busy", "served": "z", "sampling": {"max_tokens": 512}}
-        p["studies"]["mhqa"]["generate"]["modes"] = {"zero_shot": {"n_items": N - 2}}
+        for name in ("thinker", "open", "stuck"):
+            p["models"][name]["n_items"] = N - 2  # a model may be asked fewer than the run's items
+        p["studies"]["mhqa"]["generate"]["modes"] = {"zero_shot": {"n_items": N - 3}}  # which gives way to these
         (folder / "params.yaml").write_text(yaml.safe_dump(p, sort_keys=False))
         (folder / "run.yaml").write_text((ROOT / "run.yaml").read_text())
         with pytest.MonkeyPatch.context() as m:

@@ -11,7 +11,7 @@ from mhbench.records.answers import load_answers
 from mhbench.records.schema import Item
 from mhbench.run.commands import selection
 from mhbench.run.edit import select
-from mhbench.run.params import asked_by, load_params, stage_parameters
+from mhbench.run.params import asked_by, load_params, simulated_left_out, stage_parameters
 from mhbench.run.sweep import grid
 
 PARAMS, RUN = (yaml.safe_load((ROOT / name).read_text(encoding="utf-8")) for name in ("params.yaml", "run.yaml"))
@@ -135,3 +135,16 @@ def test_a_number_of_items_is_that_of_every_mode(tmp_path):
 def test_a_sweep_of_what_an_entry_lacks_says_the_cure():
     with pytest.raises(ValueError, match=r"write it there first, .*: models: {minilm: {sampling: {temperature: 0.0}}}"):
         grid(["models.minilm.sampling.temperature=0.0,1.0"], PARAMS)
+
+
+def test_nobody_simulated_stands_beside_models_of_ones_own(tmp_path):
+    params = with_models(tmp_path, "mine")
+    demo = load_params(params)
+    simulated = {"sim-specialist", "sim-gap", "sim-sure", "sim-memory"}
+    assert simulated <= stage_parameters(demo, "prepare", "mentat")["answers"].keys()
+    assert not simulated_left_out(select(models=["gemma"], params=params), "mentat")
+    p = copy.deepcopy(select(models=["gemma", "mine"], params=params))
+    p["studies"]["mentat"]["prepare"]["answers"]["student"] = "students.csv"
+    assert set(simulated_left_out(p, "mentat")) == simulated
+    assert list(stage_parameters(p, "prepare", "mentat")["answers"]) == ["student"]
+    assert any(line.startswith("left out: sim-specialist") for line in selection(p))

@@ -32,7 +32,7 @@ from mhbench.run import (
 )
 from .asking import asking, capped
 from .graph import root, runs
-from .params import ASKED_IN, asked_by, load_params, not_run, unread_ratings
+from .params import ASKED_IN, asked_by, load_params, not_run, simulated_left_out, unread_ratings
 from ..studies.registry import declare_commands
 from ..subcommand import PARAMS, argument, comma_separated, subcommand
 
@@ -116,6 +116,8 @@ def selection(p: dict) -> list[str]:  # one a line
     run = p["run"]
     nobody = "nobody is asked; recorded answers are scored"
     out = [f"studies: {', '.join(run['studies'])}", f"models: {', '.join(run['models']) or nobody}"]
+    simulated = dict.fromkeys(name for study in run["studies"] for name in simulated_left_out(p, study))
+    out += [f"left out: {', '.join(simulated)}, who are simulated, beside models of your own"] if simulated else []
     for stage in [s for s in ASKED_IN if run.get(s)]:
         for study in run[stage]:
             whom = asked_by(p, stage, study)

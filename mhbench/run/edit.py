@@ -28,13 +28,13 @@ from .asking import asked_with, capped
 from .graph import graph, items_file, place, root, selective
 from .inputs import sha256
 from .mistakes import read_tree
-from .params import HERE, RUN_FILE, check_params, goes_through, kind_of, load_params, stage_parameters
+from .params import DEMO, HERE, RUN_FILE, check_params, goes_through, kind_of, load_params, stage_parameters
 from ..steps.generate import merged
 from ..studies.corpus import Corpus, load_corpus
 from ..studies.registry import rated_sections, studies
 
 # %% auto #0
-__all__ = ['DEMO', 'FOR_RATINGS', 'merge_shards', 'replaced', 'study_entry', 'study_lines', 'edit', 'select', 'read_corpus',
+__all__ = ['FOR_RATINGS', 'merge_shards', 'replaced', 'study_entry', 'study_lines', 'edit', 'select', 'read_corpus',
            'corpus_lines', 'recipe_of', 'import_corpus', 'name_ratings', 'forget_corpus']
 
 # %% ../../nbs/run/10_edit.ipynb #fa3ec30f
@@ -225,15 +225,6 @@ def _write(file: Path, changes: Mapping[tuple[str, ...], Any], entries: Mapping[
 
 # %% ../../nbs/run/10_edit.ipynb #74da9891
 # ---------------------------------------------------------------- what the next run takes
-
-DEMO = {  # the selection that the repository comes with
-    "studies": ["mentat", "psychiatrybench", "medqade", "counselingbench", "mhqa"],
-    "models": ["gemma", "gemma-cautious", "minilm", "minilm-mhqa"],
-    "judges": None,
-    "subjects": None,
-    "items": None,
-}
-
 
 _WRITING = ("duels", "contamination", "approach", "compose", "keys", "profile")  # stages whose models have to write
 

@@ -19,7 +19,7 @@ from ..ask.request import SPEED
 from ..errors import refuse
 from ..records.database import private_file, sha256_file
 from .graph import graph, keep_private, pipeline, root, selective
-from .params import load_params, stage_parameters
+from .params import load_params, simulated_left_out, stage_parameters
 from .workplace import record_package
 from ..studies.registry import claims_file, studies
 
@@ -221,6 +221,7 @@ def record_inputs(params: str | Path = "params.yaml") -> dict[str, dict]:  # stu
     for study in p["run"]["studies"]:
         prepare = p["studies"][study].get("prepare") or {}
         out[study] = {"corpus": _hash(prepare["path"], top), "files": _files(p, study, top)} | _of_models(p, study, top)
+        out[study] |= {"left_out": gone} if (gone := simulated_left_out(p, study)) else {}
         ratings = (prepare.get("options") or {}).get("ratings")
         if isinstance(ratings, dict) and "path" in ratings:
             out[study]["ratings"] = _hash(Path(prepare["path"]).expanduser().parent / ratings["path"], top)

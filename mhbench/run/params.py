@@ -18,14 +18,15 @@ from ..ask.request import Model
 from ..ask.secrets import plain
 from ..ask.terms import entries_of
 from ..errors import refuse
-from .graph import Node, graph, selective
+from ..records.answers import all_simulated
+from .graph import Node, graph, root, selective
 from .mistakes import RUN_FILE, TEXT_KEY, Fault, listed, misshapen, nearest, read_tree, refuse_all, shown
 from .shape import LocalServer, stage_classes
 from ..steps.parameters import GIVEN
 
 # %% auto #0
-__all__ = ['HERE', 'WHOM', 'ASKED_IN', 'kind_of', 'asked_by', 'goes_through', 'not_run', 'unread_ratings', 'check_params',
-           'load_params', 'stage_parameters']
+__all__ = ['HERE', 'WHOM', 'ASKED_IN', 'DEMO', 'simulated_left_out', 'kind_of', 'asked_by', 'goes_through', 'not_run',
+           'unread_ratings', 'check_params', 'load_params', 'stage_parameters']
 
 # %% ../../nbs/run/04_params.ipynb #f259d467
 def _map(value: Any) -> dict:
@@ -165,6 +166,23 @@ _NOBODY = [  # stages that have something to say where nobody is asked
     for stage, whom in ASKED_IN.items()
     if "asked" in whom and not stage_classes()[stage].model_fields["asked"].default
 ]
+
+
+DEMO = {  # the selection that the repository comes with
+    "studies": ["mentat", "psychiatrybench", "medqade", "counselingbench", "mhqa"],
+    "models": ["gemma", "gemma-cautious", "minilm", "minilm-mhqa"],
+    "judges": None,
+    "subjects": None,
+    "items": None,
+}
+
+
+def simulated_left_out(p: dict, study: str) -> list[str]:
+    "The demo's examinees, where models of one's own are asked: nobody simulated stands beside these."
+    section = _map(p["studies"][study].get("prepare"))
+    if set(p["run"]["models"]) <= set(DEMO["models"]):
+        return []
+    return [name for name, file in _map(section.get("answers")).items() if all_simulated(root() / str(file))]
 
 
 def kind_of(p: dict, model: str) -> str:
@@ -385,6 +403,8 @@ def stage_parameters(
     given = dict(p.get(stage) or {}) | dict(own or {})
     if study:
         given |= asked_by(p, stage, study)
+    if study and stage == "prepare" and (gone := simulated_left_out(p, study)):
+        given["answers"] = {name: file for name, file in given["answers"].items() if name not in gone}
     if p["run"].get("items") is not None and stage == "prepare":
         given["n_items"] = p["run"]["items"] or None
     if p["run"].get("items") is not None and stage == "generate":  # every one of them, whatever limit a mode has

@@ -151,12 +151,12 @@ _REMEDY = {
 }
 
 
-_FEW = 10  # answers of a mode: a share of fewer stops nothing
+_FEW = 5  # answers of a mode: a share of fewer stops nothing
 
 
 def _tells(n: int, of: int, most: float) -> bool:
     """Whether a share above a limit stops a run. Where the limit allows less than one answer, a single one is over it:
-    the share's lower limit has to be, and of fewer than ten answers nothing tells.
+    the share's lower limit has to be, and of fewer than five answers nothing tells.
     """
     return of * most >= 1 or (of >= _FEW and count_limits(n, of)[0] > most)
 
