@@ -36,8 +36,8 @@ from ..studies.registry import rated_sections
 from ..subcommand import PARAMS, argument, comma_separated, subcommand
 
 # %% auto #0
-__all__ = ['sections', 'default_judges', 'understood', 'kinds_of_rows', 'example', 'Proposal', 'propose', 'summary',
-           'write_study', 'asked_encoding', 'new_study']
+__all__ = ['READING', 'sections', 'default_judges', 'understood', 'kinds_of_rows', 'example', 'Proposal', 'propose', 'summary',
+           'write_study', 'asked_options', 'asked_encoding', 'agreed', 'new_study']
 
 # %% ../../nbs/run/11_new_study.ipynb #7dca0ea8
 def sections(
@@ -322,10 +322,12 @@ def summary(
 def write_study(
     proposal: Proposal,
     params: str | Path = "params.yaml",
+    *,
+    select: bool = True,  # False: the next run takes the studies that it would have taken
 ) -> None:
     "Add the entry to `studies`, and the study to those that the next `dvc repro` runs."
     run = load_params(params, lists=False)["run"]["studies"]
-    selected = run if proposal.name in run else [*run, proposal.name]
+    selected = [*run, proposal.name] if select and proposal.name not in run else run
     edit(params, {("run", "studies"): selected}, {proposal.name: study_lines(proposal.name, proposal.entry)})
 
 # %% ../../nbs/run/11_new_study.ipynb #134e2d18
@@ -343,7 +345,7 @@ def _pairs(texts: list[str], flag: str, lists: tuple[str, ...] = ()) -> dict[str
     return out
 
 
-def _asked(a: argparse.Namespace) -> dict[str, Any]:
+def asked_options(a: argparse.Namespace) -> dict[str, Any]:
     "The options that the command line gives to the loader."
     options = {name: yaml.safe_load(value) for name, value in _pairs(a.option, "--option").items()}
     if a.loader != "table":
@@ -371,8 +373,33 @@ def asked_encoding(
 
 _YES = ("y", "yes", "j", "ja", "o", "oui", "s", "sí", "si")
 
+
+def agreed(
+    question: str,
+    function: str,  # whose --yes says it beforehand
+    confirm: Callable[[str], str] = input,
+) -> bool:
+    """Whether a person at the terminal agrees.
+
+    Raises: ValueError where nobody can be asked.
+    """
+    if not sys.stdin.isatty():
+        refuse(f"{function}: --yes must be said where nobody can be asked; got no terminal; look at the above")
+    return confirm(f"{question} [y/N] ").strip().casefold() in _YES
+
 # %% ../../nbs/run/11_new_study.ipynb #56ae3d54
 _COLUMN: dict[str, Any] = {"action": "append", "default": [], "metavar": "FIELD=COLUMN"}
+READING = (  # what says how questions are read
+    argument("--column", help="e.g. question=Frage; once a column for several options", **_COLUMN),
+    argument("--key", choices=["letter", "number", "number0", "text"], help="how the key names an option"),
+    argument("--separator", help="between options in one cell, e.g. ';' or '\\n'"),
+    argument("--language", help="of the questions, e.g. de"),
+    argument("--sheet", help="of a workbook that has several"),
+    argument("--encoding", help="of a text file, e.g. cp1252"),
+    argument("--delimiter", help="of a CSV file"),
+    argument("--loader", default="table", help="a loader of your own, by its entry point's name"),
+    argument("--option", action="append", default=[], metavar="NAME=VALUE", help="what that loader takes"),
+)
 
 
 @subcommand(
@@ -381,21 +408,13 @@ _COLUMN: dict[str, Any] = {"action": "append", "default": [], "metavar": "FIELD=
     PARAMS,
     argument("name", help="what the study is to be called"),
     argument("path", help="a .csv, .xlsx, .jsonl or .parquet file, or what the loader reads"),
-    argument("--column", help="e.g. question=Frage; once a column for several options", **_COLUMN),
-    argument("--key", choices=["letter", "number", "number0", "text"], help="how the key names an option"),
-    argument("--separator", help="between options in one cell, e.g. ';' or '\\n'"),
-    argument("--language", help="of the questions, e.g. de"),
-    argument("--sheet", help="of a workbook that has several"),
-    argument("--encoding", help="of a text file, e.g. cp1252"),
-    argument("--delimiter", help="of a CSV file"),
+    *READING,
     argument(
         "--ratings", metavar="FILE", help="people's verdicts: item, rater, target, value or label; or the page's file"
     ),
     argument("--ratings-column", help="the same for the ratings, e.g. rater=Gutachter", **_COLUMN),
     argument("--ratings-sheet", help="of a workbook that has several"),
     argument("--judges", type=comma_separated, help="comma-separated entries of models, for reference answers"),
-    argument("--loader", default="table", help="a loader of your own, by its entry point's name"),
-    argument("--option", action="append", default=[], metavar="NAME=VALUE", help="what that loader takes"),
     argument("--replace", action="store_true", help="write an entry of that name anew"),
     argument("--yes", action="store_true", help="write without asking"),
 )
@@ -415,16 +434,12 @@ def new_study(
         given = {"columns": _pairs(a.ratings_column, "--ratings-column") or None, "sheet": a.ratings_sheet}
         given["encoding"] = asked_encoding(a.ratings, confirm)
         ratings = {"path": a.ratings} | {k: v for k, v in given.items() if v is not None}
-    settings = {"loader": a.loader, "options": _asked(a), "ratings": ratings, "judges": a.judges or None}
+    settings = {"loader": a.loader, "options": asked_options(a), "ratings": ratings, "judges": a.judges or None}
     proposal = propose(a.name, a.path, replace=a.replace, params=params, **settings)
     print(summary(proposal))
     print("\nas they will be asked, one of each kind:")
     print(*(example(kind[0]) for kind in kinds_of_rows(proposal.corpus.items).values()), sep="\n")
-    if not a.yes:
-        if not sys.stdin.isatty():
-            refuse("new_study: --yes must be said where nobody can be asked; got no terminal; look at the above")
-        if confirm(f"Write this to {a.params}? [y/N] ").strip().casefold() not in _YES:
-            print("nothing was written")
-            return
+    if not a.yes and not agreed(f"Write this to {a.params}?", "new_study", confirm):
+        return print("nothing was written")
     write_study(proposal, params)
     print(f"written to {a.params} and selected: `dvc repro` runs it (`mhbench select` takes other studies)")
