@@ -271,7 +271,7 @@ def propose(
         refuse("new_study: the study must have a question that fits; got none", place=path.name, remedy=first)
     if aside:
         options["strict"] = False
-    source = {"loader": loader, "path": _here(path, top), "options": options, "sha256": sha256(path)}
+    source: dict[str, Any] = {"loader": loader, "path": _here(path, top), "options": options, "sha256": sha256(path)}
     source |= {"ratings": kept.get("ratings"), "answers": {}, "n_items": None, "sets": []}
     if kept.get("ratings") and (top / kept["ratings"]).exists():
         rated = study_ratings(corpus.ratings, corpus.items, kept["ratings"], top)
@@ -384,7 +384,9 @@ def agreed(
     Raises: ValueError where nobody can be asked.
     """
     if not sys.stdin.isatty():
-        refuse(f"{function}: --yes must be said where nobody can be asked; got no terminal; look at the above")
+        refuse(
+            f"{function}: --yes must be said where nobody can be asked ({question}); got no terminal; look at the above"
+        )
     return confirm(f"{question} [y/N] ").strip().casefold() in _YES
 
 # %% ../../nbs/run/11_new_study.ipynb #56ae3d54

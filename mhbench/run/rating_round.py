@@ -29,10 +29,10 @@ from .params import load_params
 from ..subcommand import PARAMS, argument, comma_separated, subcommand
 
 # %% auto #0
-__all__ = ['KINDS', 'page_entry', 'new_round', 'close_round']
+__all__ = ['ROUND_KINDS', 'page_entry', 'new_round', 'close_round']
 
 # %% ../../nbs/run/32_rating_round.ipynb #80973ad7
-KINDS = {  # kinds of question that a table gives by itself; the others are about models' answers
+ROUND_KINDS = {  # kinds of question that a table gives by itself; the others are about models' answers
     "sliders": "how appropriate each option is, from 0 to 100: labels, agreement",
     "agree": "whether the option that is marked as right is right",
     "yes_no": "yes or no to questions of your own, about each item",
@@ -103,10 +103,10 @@ def page_entry(
     Raises: ValueError for an answer that does not fit, and where nobody can be asked.
     """
     if a.kind is None and sys.stdin.isatty():
-        print("Raters say", *(f"  {kind:8} {what}" for kind, what in KINDS.items()), sep="\n")
+        print("Raters say", *(f"  {kind:8} {what}" for kind, what in ROUND_KINDS.items()), sep="\n")
     kind = _said("Kind", "--kind", a.kind, "sliders", ask)
-    if kind not in KINDS:
-        refuse(f"annotate new: --kind must be one of {', '.join(KINDS)}; got {kind!r}; others rate models' answers")
+    if kind not in ROUND_KINDS:
+        refuse(f"annotate new: --kind must be one of {', '.join(ROUND_KINDS)}; got {kind!r}; others rate models' answers")
     ids = _one_width(items, a.n_options, ask) if kind == "sliders" else None
     named = comma_separated(_said("Raters, by pseudonym, with commas between", "--raters", a.raters, None, ask))
     every = _said("Raters of each question, or all", "--per-item", a.per_item, "all", ask)
@@ -139,7 +139,7 @@ def _invited(path: Path, study: Study, people: list[str]) -> dict[str, str]:
     argument("study", metavar="NAME", help="what the study is to be called"),
     argument("path", help="a .csv, .xlsx, .jsonl or .parquet file of questions"),
     argument("--raters", help="pseudonyms, comma-separated"),
-    argument("--kind", help=f"what raters say: {', '.join(KINDS)}"),
+    argument("--kind", help=f"what raters say: {', '.join(ROUND_KINDS)}"),
     argument("--ask", action="append", default=[], metavar="NAME=QUESTION", help="yes_no: what is asked of each item"),
     argument("--per-item", metavar="N", help="raters of each question; all: everybody rates all"),
     argument("--repeats", metavar="N", help="questions that a rater answers a second time, at the end"),

@@ -1,5 +1,6 @@
 """A rating study from a workbook to its stages: what is written, what is wired, and what is said where nothing is."""
 
+import re
 import shutil
 
 import openpyxl
@@ -8,7 +9,8 @@ import yaml
 from conftest import ROOT
 
 from mhbench.annotate.export import ratings_of_file
-from mhbench.run.cli import main
+from mhbench.annotate.store import Register, open_store
+from mhbench.run.cli import main, parser
 from mhbench.run.edit import name_ratings
 from mhbench.run.params import load_params, unread_ratings
 
@@ -98,3 +100,106 @@ def test_ratings_that_no_stage_reads_are_said_to_be_so(folder):
     (folder / "none.csv").write_text("item_id,study,rater,target,value,label\n", encoding="utf-8")
     [said] = name_ratings("ward", "none.csv", params=folder / "params.yaml")
     assert "they go through no stage: there is no complete answer yet" in said
+
+
+# ---------------------------------------------------------------- a round, from its workbook to its stages
+
+
+def said(words: str, *answers: str):
+    "The command at a terminal, with what a person types; every answer has to be asked for."
+    left = list(answers)
+    a = parser(["annotate"]).parse_args(["annotate", *words.split()])
+    a.function(a, lambda question: left.pop(0))
+    assert left == []
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    monkeypatch.setattr("sys.stdin", type("Terminal", (), {"isatty": lambda self: True})())
+
+
+def test_a_round_is_made_with_flags_alone(folder, capsys):
+    run_before = (folder / "run.yaml").read_text(encoding="utf-8")
+    assert main(["annotate", "new", "ward", "questions.xlsx", "--raters", "a,b,c,d,e", "--yes"]) == 0
+    shown = capsys.readouterr().out
+    links = re.findall(r"^  (\w+): http://127.0.0.1:8484/in/(\S+)$", shown, re.MULTILINE)
+    assert [rater for rater, _ in links] == list("abcde")
+    assert "10  multiple_choice, 3 options, 1 right" in shown  # a line for each kind of row
+    page = shown[shown.index("Question 1 of 10") :]
+    assert all(o in page for o in ("Ask about safety", "Refer at once", "Wait", "0 |---"))
+    written = entry(folder)
+    assert written["annotate"] == {
+        "kind": "sliders",
+        "title": "ward",
+        "language": "en",
+        "assignment": {"rule": "everyone", "repeats": 0},
+    }
+    assert written["prepare"]["ratings"] == ".mhbench/annotate/ward.sqlite"
+    assert list(written) == ["prepare", "annotate", "generate", "score", "preferences", "agreement"]
+    assert (folder / "run.yaml").read_text(encoding="utf-8") == run_before  # nothing is run before it is closed
+    with open_store(folder / ".mhbench/annotate/ward.sqlite") as store:
+        register = Register(store)
+        assert [register.who(token).rater for _, token in links] == list("abcde")
+        assert all(len(register.assigned(rater)) == 10 for rater in "abcde")
+
+
+def test_a_terminal_is_asked_what_no_flag_says_and_nothing_is_written_without_a_yes(folder, terminal, capsys):
+    before = (folder / "params.yaml").read_text(encoding="utf-8")
+    said("new ward questions.xlsx --repeats 2 --title Ward", "", "r1, r2", "1", "de", "n")
+    assert capsys.readouterr().out.endswith("nothing was written\n")
+    assert (folder / "params.yaml").read_text(encoding="utf-8") == before
+    assert not (folder / ".mhbench/annotate/ward.sqlite").exists()
+    said("new ward questions.xlsx --repeats 2 --title Ward", "agree", "", "r1, r2", "1", "de", "y")
+    page = {"kind": "agree", "title": "Ward", "language": "de"}
+    rule = {"rule": "core_and_split", "n_core": 0, "per_item": 1, "repeats": 2}
+    assert entry(folder)["annotate"] == page | {"assignment": rule}
+    assert "Frage 1 von" in capsys.readouterr().out
+    with open_store(folder / ".mhbench/annotate/ward.sqlite") as store:
+        assert sorted(len(Register(store).assigned(r)) for r in ("r1", "r2")) == [7, 7]  # 5 and 2 of them again
+
+
+def test_where_nobody_can_be_asked_what_lacks_is_named(folder, capsys):
+    for words, told in (
+        (["--yes"], "--raters must be given where nobody can be asked"),
+        (["--raters", "a"], "--yes must be said where nobody can be asked"),
+        (["--raters", "a", "--kind", "duel", "--yes"], "--kind must be one of sliders, agree, yes_no; got 'duel'"),
+        (["--raters", "a", "--kind", "yes_no", "--ask", "Clear?", "--yes"], "--ask must be NAME=QUESTION"),
+        (["--raters", "a", "--repeats", "two", "--yes"], "--repeats must be a number from 0; got 'two'"),
+    ):
+        assert main(["annotate", "new", "ward", "questions.xlsx", *words]) == 1
+        assert told in capsys.readouterr().err
+    assert "ward" not in yaml.safe_load((folder / "params.yaml").read_text(encoding="utf-8"))["studies"]
+
+
+def test_questions_of_two_widths_are_not_mixed_in_silence(folder, capsys):
+    rows = [*QUESTIONS[:6], *([*row[:4], None, "A"] for row in QUESTIONS[6:])]
+    workbook(folder / "mixed.xlsx", rows)
+    assert main(["annotate", "new", "ward", "mixed.xlsx", "--raters", "a,b", "--yes"]) == 1
+    assert "6 with 3 options, 4 with 2 options" in capsys.readouterr().err
+    assert main(["annotate", "new", "ward", "mixed.xlsx", "--raters", "a,b", "--n-options", "2", "--yes"]) == 0
+    assert "raters see 4 of 10 questions: those with 2 options" in capsys.readouterr().out
+    assert entry(folder)["annotate"]["item_ids"] == ["q7", "q8", "q9", "q10"]
+
+
+def test_a_round_that_is_closed_lets_nobody_in_and_goes_through_its_stages(folder, capsys):
+    assert main(["annotate", "new", "ward", "questions.xlsx", "--raters", "a,b", "--yes"]) == 0
+    token = re.search(r"a: http\S+/in/(\S+)", capsys.readouterr().out)[1]
+    assert main(["annotate", "close", "ward", "--yes"]) == 1
+    assert "a round must have a complete page; got none" in capsys.readouterr().err
+    assert main(["annotate", "demo", "ward", "--raters", "3"]) == 0
+    capsys.readouterr()
+    assert main(["annotate", "close", "ward"]) == 1  # a and b have ten pages each
+    assert "20 pages are open" in capsys.readouterr().err
+    assert main(["annotate", "close", "ward", "--yes"]) == 0
+    shown = capsys.readouterr().out
+    assert "pages left: a 10, b 10\n" in shown and shown.endswith("the report:\n  mhbench run --all\n")
+    assert "Krippendorff's alpha, interval: options: 0." in shown
+    with open_store(folder / ".mhbench/annotate/ward.sqlite") as store:
+        assert Register(store).who(token) is None
+        assert not any(r.active for r in Register(store).raters())
+    run = load_params(folder / "params.yaml")["run"]
+    assert (run["studies"], run["models"]) == (["ward"], [])
+    assert run["preferences"] == run["agreement"] == ["ward"]
+    assert main(["select", "--studies", "mhqa", "--models", "minilm"]) == 0
+    assert main(["annotate", "close", "ward", "--yes"]) == 0  # once more, after the models were chosen
+    assert load_params(folder / "params.yaml")["run"]["models"] == ["minilm"]
