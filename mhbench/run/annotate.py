@@ -27,7 +27,7 @@ from .graph import root
 from ..subcommand import argument, comma_separated, command_group, subcommand
 
 # %% auto #0
-__all__ = ['DEFAULT', 'PORT']
+__all__ = ['DEFAULT', 'PORT', 'STUDY', 'HOST', 'answers_file', 'print_links', 'print_overview']
 
 # %% ../../nbs/run/12_annotate.ipynb #54448ee3
 DEFAULT = "mentat"
@@ -35,13 +35,13 @@ PORT = 8484
 
 
 command_group("annotate", "the page where people answer")
-_STUDY = (  # what every command takes
+STUDY = (  # what every command takes
     argument("study", nargs="?", default=DEFAULT, help="one of params.yaml with an entry annotate, or a demonstration"),
     argument("--answers", metavar="FILE", help="the file of answers"),
     argument("--params", default="params.yaml"),
     argument("--file", help="the entry of the study in a YAML file of its own"),
 )
-_HOST = (  # and those that print links
+HOST = (  # and those that print links
     argument("--host", default="127.0.0.1", help="address to listen on; loopback unless another is named"),
     argument("--port", type=int, default=PORT),
     argument("--public-url", default="", metavar="URL", help="where a proxy serves it, e.g. https://host/study"),
@@ -57,7 +57,7 @@ def _top() -> Path:
         return Path()
 
 
-def _path(a: argparse.Namespace) -> Path:
+def answers_file(a: argparse.Namespace) -> Path:
     return Path(a.answers) if a.answers else _top() / ".mhbench" / "annotate" / f"{a.study}.sqlite"
 
 
@@ -67,7 +67,7 @@ def _study(a: argparse.Namespace) -> Study:
     return study_of(a.study, *entry_of(a.study, _top() / a.params, a.file))
 
 
-def _print_links(a: argparse.Namespace, tokens: dict[str, str]) -> None:
+def print_links(a: argparse.Namespace, tokens: dict[str, str]) -> None:
     host = socket.gethostname() if a.host in ("0.0.0.0", "::", "") else a.host
     outside = a.public_url.rstrip("/") or f"http://{f'[{host}]' if ':' in host else host}:{a.port}"
     for rater, token in tokens.items():
@@ -76,7 +76,7 @@ def _print_links(a: argparse.Namespace, tokens: dict[str, str]) -> None:
 # %% ../../nbs/run/12_annotate.ipynb #e5ef5b3c
 def _prepare(a: argparse.Namespace) -> Path:
     "The file of answers with everybody invited, and the links on the screen."
-    study, path = _study(a), _path(a)
+    study, path = _study(a), answers_file(a)
     with open_store(path, study) as store:
         known = {r.rater for r in Register(store).raters()}
         people = a.raters or ([] if known else ["r1", "r2", "r3"])
@@ -90,11 +90,11 @@ def _prepare(a: argparse.Namespace) -> Path:
         print(f"answers that nobody is shown, by status: {dict(study.omitted)}")
     if tokens:
         print("Links, shown this once (a new one: mhbench annotate invite):")
-        _print_links(a, tokens)
+        print_links(a, tokens)
     else:
         print("Everybody has been invited already; a new link: mhbench annotate invite")
     print("Dashboard:")
-    _print_links(a, owner)
+    print_links(a, owner)
     return path
 
 
@@ -109,8 +109,8 @@ def _on_loopback(host: str) -> bool:
 @subcommand(
     "annotate serve",
     "serve the page",
-    *_STUDY,
-    *_HOST,
+    *STUDY,
+    *HOST,
     argument("--raters", type=comma_separated, default=[], help="comma-separated pseudonyms to invite"),
     argument("--resolver", type=comma_separated, default=[], help="who decides what the raters disagree on"),
 )
@@ -154,50 +154,51 @@ async def _simulated(a: argparse.Namespace, path: Path, tokens: dict[str, str]) 
 @subcommand(
     "annotate demo",
     "fill a study with simulated raters, over HTTP",
-    *_STUDY,
+    *STUDY,
     argument("--raters", type=int, default=5),
     argument("--seed", type=int, default=1),
 )
 def _demo(a: argparse.Namespace) -> None:
     if a.raters < 1:
         refuse(f"demo: raters must be 1 or more; got {a.raters}")
-    study, path = _study(a), _path(a)
+    study, path = _study(a), answers_file(a)
     with open_store(path, study) as store:
         tokens = enrol(store, study, [f"sim-{k}" for k in range(1, a.raters + 1)], simulated=True)
     n = asyncio.run(_simulated(a, path, tokens))
     print(f"{study.name}: {a.raters} simulated raters saved {n} answers over HTTP in {path}")
     with open_store(path) as store:
-        _print_overview(store, study)
+        print_overview(store, study)
 
 # %% ../../nbs/run/12_annotate.ipynb #8943a23d
 @subcommand(
     "annotate invite",
     "invite a rater, or give one a new link",
-    *_STUDY,
+    *STUDY,
     argument("rater", type=comma_separated, help="pseudonyms, comma-separated"),
     argument("--role", choices=("rater", "resolver"), default="rater"),
-    *_HOST,
+    *HOST,
 )
 def _invite(a: argparse.Namespace) -> None:
-    with open_store(_path(a)) as store:
-        _print_links(a, enrol(store, store.study, a.rater, role=a.role))
+    with open_store(answers_file(a)) as store:
+        print_links(a, enrol(store, store.study, a.rater, role=a.role))
 
 
-@subcommand("annotate withdraw", "close a rater's link and hand on what was not begun", *_STUDY, _RATER)
+@subcommand("annotate withdraw", "close a rater's link and hand on what was not begun", *STUDY, _RATER)
 def _withdraw(a: argparse.Namespace) -> None:
-    with open_store(_path(a)) as store:
+    with open_store(answers_file(a)) as store:
         leave(store, store.study, a.rater)
     print(f"{a.rater}: the link is closed, the answers stay, and what was not begun is handed on")
 
 
-@subcommand("annotate forget", "delete all that is known of a rater", *_STUDY, _RATER)
+@subcommand("annotate forget", "delete all that is known of a rater", *STUDY, _RATER)
 def _forget(a: argparse.Namespace) -> None:
-    with open_store(_path(a)) as store:
+    with open_store(answers_file(a)) as store:
         n = leave(store, store.study, a.rater, forget=True)
     print(f"{a.rater}: deleted, with {n} events")
 
 # %% ../../nbs/run/12_annotate.ipynb #ad318734
-def _print_overview(store: Store, study: Study) -> None:
+def print_overview(store: Store, study: Study) -> list[dict]:  # a row a rater
+    "Who has done what, who has what left, and how far raters agree so far."
     from mhbench.annotate.dashboard import further_in_words, overview
     from mhbench.annotate.pages import translator
 
@@ -205,6 +206,8 @@ def _print_overview(store: Store, study: Study) -> None:
     table = pd.DataFrame(found["rows"], columns=[*found["columns"], "marks"])
     table["rater"] += table.pop("marks").map(lambda marks: "".join(f" ({m})" for m in marks))
     print(table.to_string(index=False))
+    left = {r["rater"]: r["assigned"] - r["complete"] for r in found["rows"] if "withdrawn" not in r["marks"]}
+    print("pages left: " + (", ".join(f"{rater} {n}" for rater, n in left.items() if n) or "none"))
     print(f"questions that nobody has completed: {found['untouched']} of {found['questions']}")
     if found["conflicts"] is not None:
         print(f"questions in conflict: {found['conflicts']}")
@@ -215,17 +218,18 @@ def _print_overview(store: Store, study: Study) -> None:
     asked = [f"{rater}, to ask about: {flag}" for rater, flag in found["flags"].items() if flag]
     needed = further_in_words(found["further"], t) if found["further"] else [t("dashboard.further.few")]
     print(*asked, t("dashboard.further"), *needed, sep="\n")
+    return found["rows"]
 
 
-@subcommand("annotate status", "progress and agreement so far", *_STUDY)
+@subcommand("annotate status", "progress and agreement so far", *STUDY)
 def _status(a: argparse.Namespace) -> None:
-    with open_store(_path(a)) as store:
-        _print_overview(store, store.study)
+    with open_store(answers_file(a)) as store:
+        print_overview(store, store.study)
 
 
-@subcommand("annotate check", "compare the answers with their log", *_STUDY)
+@subcommand("annotate check", "compare the answers with their log", *STUDY)
 def _check(a: argparse.Namespace) -> None:
-    with open_store(_path(a)) as store:
+    with open_store(answers_file(a)) as store:
         wrong = differences(store)
         n = store.db.execute("SELECT count(*) FROM events").fetchone()[0]
         sound = store.db.execute("PRAGMA integrity_check").fetchone()[0]
@@ -247,19 +251,19 @@ def _said(out: Exported, folder: str) -> None:
 @subcommand(
     "annotate export",
     "write ratings, answers and the log",
-    *_STUDY,
+    *STUDY,
     argument("--to", default="answers", help="a folder"),
     argument("--sheet", action="store_true", help="an Excel sheet as well"),
 )
 def _export(a: argparse.Namespace) -> None:
-    with open_store(_path(a)) as store:
+    with open_store(answers_file(a)) as store:
         _said(write_export(store, a.to, sheet=a.sheet), a.to)
 
 
 @subcommand(
     "annotate tasks",
     "the questions as tasks for Label Studio",
-    *_STUDY,
+    *STUDY,
     argument("--to", default="tasks", help="a folder"),
 )
 def _tasks(a: argparse.Namespace) -> None:
@@ -269,7 +273,7 @@ def _tasks(a: argparse.Namespace) -> None:
     if entry.get("kind") != "labels":
         refuse(f"tasks: kind must be labels for Label Studio; got {entry.get('kind')}", place=a.study)
     corpus = entry_corpus(entry, folder)
-    with open_store(_path(a), _study(a)) as store:
+    with open_store(answers_file(a), _study(a)) as store:
         study, register = store.study, Register(store)
         share_conflicts(store, study)
         ids = {q.question_id for q in study.of_role("item")}

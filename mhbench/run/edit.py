@@ -472,8 +472,9 @@ def name_ratings(
         refuse(f"name_ratings: study must be among {', '.join(known)}; got {study!r}", place=f"{params}")
     found, why = rated_sections(ratings_of_file(path))
     new = [stage for stage in found if stage not in known[study]]
-    changes = {("studies", study, stage): found[stage] for stage in new}
-    entry = edit(params, {("studies", study, "prepare", "ratings"): named} | changes)["studies"][study]
+    changes: dict[tuple[str, ...], Any] = {("studies", study, stage): found[stage] for stage in new}
+    changes["studies", study, "prepare", "ratings"] = named
+    entry = edit(params, changes)["studies"][study]
     through = ", ".join(stage for stage in FOR_RATINGS if stage in entry)
     nowhere = f"no stage: {why or 'there is no complete answer yet, or none of a kind that a stage reads'}"
     out = [f"{study}: ratings are those of {named} from now on; they go through {through or nowhere}"]
