@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from mhbench.records.answers import load_answers
-from mhbench.records.schema import Item, Rating, Response, write_records
+from mhbench.records.schema import Item, Judgment, Rating, Response, write_records
 from mhbench.records.staged import SUMS
 from mhbench.run.cli import main
 from mhbench.run.eee import HumanRating
@@ -82,7 +82,7 @@ def home(tmp_path, root, monkeypatch):
     for name in ("dvc.yaml", "nbs"):
         (tmp_path / name).symlink_to(root / name)
     results = tmp_path / "results"
-    for folder in ("text/prepare/mhqa", "text/generate/mhqa/minilm", "score/mhqa"):
+    for folder in ("text/prepare/mhqa", "text/generate/mhqa/minilm", "text/judge/mhqa", "score/mhqa", "judge/mhqa"):
         (results / folder).mkdir(parents=True)
     recorded = [r.model_copy(update={"origin": "recorded"}) for r in responses("elsewhere")]
     scores = score_responses(items(), [*responses("minilm"), *recorded])
@@ -98,6 +98,26 @@ def home(tmp_path, root, monkeypatch):
     write_records(responses("minilm"), results / "text/generate/mhqa/minilm/responses.parquet", Response)
     ratings = [Rating(item_id=i, **rated) for i in ("q0", "p1")]
     write_records(ratings, results / "text/prepare/mhqa/ratings.parquet", Rating)
+    verdict = {
+        "item_id": "gap",
+        "study": "mhqa",
+        "model": "minilm",
+        "judge": "minilm",
+        "kind": "label",
+        "label": "pass",
+    }
+    write_records([Judgment(rubric="of gaps", **verdict)], results / "text/judge/mhqa/judgments.parquet", Judgment)
+    mean = {
+        "judge": "minilm",
+        "model": "minilm",
+        "by": "all",
+        "group": "all",
+        "n": 20,
+        "n_clusters": 20,
+        "estimate": 0.75,
+    }
+    mean |= {"ci_low": 0.5, "ci_high": 0.9, "level": 0.95, "interval": "agresti-coull", "n_failed": 1}
+    pd.DataFrame([mean]).to_parquet(results / "judge/mhqa/means.parquet")
     monkeypatch.setenv("MHBENCH_ROOT", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -132,7 +152,12 @@ def test_intervals_are_the_tables_and_a_standard_error_is_over_cases(home):
     run, lines = exported()["minilm"]
     table = pd.read_parquet(home / "results/score/mhqa/accuracy.parquet").query("model == 'minilm'")
     table = table[table["estimate"].notna()]
-    assert len(run["evaluation_results"]) == len(table)
+    assert len(run["evaluation_results"]) == len(table) + 1
+    judged = run["evaluation_results"][-1]
+    scoring = judged["metric_config"]["llm_scoring"]
+    assert scoring["judges"][0]["model_info"]["name"] == "minilm" and scoring["input_prompt"].endswith(": of gaps")
+    limits = {"lower": 0.5, "upper": 0.9, "confidence_level": 0.95, "method": "agresti-coull"}
+    assert judged["score_details"]["uncertainty"] == {"confidence_interval": limits, "num_samples": 20}
     for result, row in zip(run["evaluation_results"], table.itertuples()):
         said = result["score_details"]
         assert said["score"] == row.estimate and said["details"]["n"] == str(row.n)
@@ -149,6 +174,13 @@ def test_intervals_are_the_tables_and_a_standard_error_is_over_cases(home):
 
 
 MAIN = "mhqa/zero_shot/plain/1/accuracy/all/all"
+
+
+def test_scores_of_other_answers_are_refused(home, capsys):
+    (home / "results/text/generate/mhqa/minilm/responses.parquet").unlink()
+    assert main(["export", "eee", "out"]) == 1
+    said = capsys.readouterr().err
+    assert "must be those that were scored; got scores of 16 answers" in said and not Path("out").exists()
 
 
 def test_nothing_of_a_protected_corpus_leaves(home):

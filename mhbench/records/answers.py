@@ -174,7 +174,7 @@ def load_answers(
         refuse(f"load_answers: path must be a CSV or Parquet file; got {got}", error=FileNotFoundError)
     by_id = {i.item_id: i for i in items}
     rows: list[tuple[str, dict[str, Any]]] = []
-    first: dict[tuple, str] = {}  # (item, mode, sample) -> where it stands
+    first: dict[tuple, str] = {}  # (item, mode, temperature, sample) -> where it stands
     for place, r in _asked(_rows(path), path, by_id.keys(), others, model):
         item = by_id[r["item_id"]]
         fields: dict[str, Any] = {
@@ -185,7 +185,8 @@ def load_answers(
             "attempts": 0,
         }
         fields |= {"mode": r.get("mode") or "zero_shot", "sample": _sample(r.get("sample"), place)}
-        sample = (item.item_id, fields["mode"], fields["sample"])
+        fields |= {"votes": r.get("answered_by") == "sample", "temperature": _temperature(r.get("temperature"), place)}
+        sample = (item.item_id, fields["mode"], fields["temperature"], fields["sample"])
         if (before := first.setdefault(sample, place)) != place:
             got = f"{item.item_id!r} again, first in {before}"
             remedy = "take one out, or number the samples in a column sample"
@@ -194,7 +195,6 @@ def load_answers(
             )
         fields |= {"origin": r.get("origin") or "recorded", "numbered": _numbered(r.get("numbered"), place)}
         fields |= {"order": _order(r.get("order"), len(item.options), place) or _shown(r.get("choices"), item, place)}
-        fields |= {"votes": r.get("answered_by") == "sample", "temperature": _temperature(r.get("temperature"), place)}
         rows.append((place, fields | _came(r, len(item.options), place)))
     return validate(rows, Response).records
 

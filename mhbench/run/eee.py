@@ -19,7 +19,16 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from .. import __version__
 from ..errors import refuse
-from ..records.schema import Item, Rating, Response, StoredRecords, fingerprint, letters, read_records
+from mhbench.records.schema import (
+    Item,
+    Judgment,
+    Rating,
+    Response,
+    StoredRecords,
+    fingerprint,
+    letters,
+    read_records,
+)
 from .made import how_made
 from ..stats.resample import cluster_mean
 from ..steps.score import JUDGED, READ, what_became
@@ -42,6 +51,8 @@ class Scored(NamedTuple):
     items: dict[str, Item]
     ratings: list[Rating]
     core: str | None  # the evaluation set of the main numbers
+    judged: pd.DataFrame  # the means of the stage judge; no row where it did not run
+    rubrics: dict[str, list[str]]  # judge -> the rubrics of its verdicts
 
     def dates(self) -> dict[str, datetime]:  # by model
         "When a model's last answer came, where services have said; else when answers were scored."
@@ -72,19 +83,40 @@ def scored(results: Path, study: str, models: Sequence[str], core: str | None = 
     rated = text / "prepare" / study / "ratings.parquet"
     ratings = read_records(rated, Rating) if rated.exists() else []
     accuracy = pd.read_parquet(results / "score" / study / "accuracy.parquet")
-    return Scored(study, rows, accuracy, items, ratings, core)
+    strange = rows[(rows["answered_by"] != "majority") & rows["served"].isna()]
+    if len(strange) or not items.keys() >= set(rows["item_id"]):
+        got = (
+            f"scores of {len(strange)} answers and {len(set(rows['item_id']) - items.keys())} items that are not there"
+        )
+        remedy = "run `dvc repro`; scores alone, as `dvc pull` brings them, are not enough"
+        refuse(f"export: the answers of {study} must be those that were scored; got {got}", remedy=remedy)
+    return Scored(study, rows, accuracy, items, ratings, core, *_judged(results, study))
+
+
+def _judged(results: Path, study: str) -> tuple[pd.DataFrame, dict[str, list[str]]]:
+    means, file = results / "judge" / study / "means.parquet", results / "text/judge" / study / "judgments.parquet"
+    if not means.exists() or not file.exists():
+        return pd.DataFrame(columns=["model", "by", "estimate"]), {}
+    stored = StoredRecords([file], Judgment)
+    used = pd.DataFrame({c: stored.column(c) for c in ("judge", "rubric")})
+    return pd.read_parquet(means), {str(j): sorted(set(r)) for j, r in used.groupby("judge")["rubric"]}
 
 # %% ../../nbs/run/33_eee.ipynb #387eb9ec
 _SE = "analytic, over cases, without the bias of few cases (Bell and McCaffrey 2002)"
 _COUNTED = ["n", "n_clusters", "n_not_asked", "n_missing", "n_failed", "n_refused", "n_truncated", "n_unread"]
 
 
-def _uncertainty(row: Any, rows: pd.DataFrame) -> dict[str, Any]:
-    "The interval of a row of the table, and the standard error; nothing where the table shows no interval."
+def _uncertainty(
+    row: Any,
+    rows: pd.DataFrame | None = None,  # the answers that it rests on; None: not known one by one
+) -> dict[str, Any]:
+    "The interval of a row of a table, and the standard error; nothing where the table shows no interval."
     if pd.isna(row.ci_low):
         return {}
     limits = {"lower": row.ci_low, "upper": row.ci_high, "confidence_level": row.level, "method": row.interval}
     out: dict[str, Any] = {"confidence_interval": limits, "num_samples": int(row.n)}
+    if rows is None:
+        return out
     known = rows[rows["correct"].notna()]
     x = known.groupby("item_id", sort=False)["correct"].mean()
     se = cluster_mean(x.to_numpy(), known.drop_duplicates("item_id")["cluster"].to_numpy()).se
@@ -99,36 +131,39 @@ def _rows_of(row: Any, rows: pd.DataFrame, core: str | None) -> pd.DataFrame:
     return own if row.by == "all" else own[own[row.by].astype(str) == row.group]
 
 
-def _result(row: Any, rows: pd.DataFrame, name: str, source: dict, generation: dict) -> dict[str, Any]:
+_BOUNDS = {"lower_is_better": False, "score_type": "continuous", "min_score": 0, "max_score": 1}
+
+
+def _result(row: Any, study: str, name: str, metric: dict, uncertainty: dict) -> dict[str, Any]:
+    "A row of a table as a result, without how its answers were made."
     counts = {c: str(int(getattr(row, c))) for c in _COUNTED if pd.notna(getattr(row, c, None))}
     of = "all items" if row.by == "all" else f"{row.by} {row.group}"
-    about = {"mode": row.mode, "answered_by": row.answered_by, "n_votes": str(row.n_votes)}
-    metric = {
-        "evaluation_description": f"share of right answers, {of}",
-        "metric_id": "accuracy",
-        "metric_name": "Accuracy",
-        "metric_kind": "accuracy",
-        "metric_unit": "proportion",
-        "lower_is_better": False,
-        "score_type": "continuous",
-        "min_score": 0,
-        "max_score": 1,
-        "additional_details": about | {"by": row.by, "group": row.group},
-    }
+    described = f"{metric['metric_name'].lower()}, {of}"
     details = counts | {"interval": row.interval, "origin": str(getattr(row, "origin", "asked"))}
     score = {"score": row.estimate, "details": details}
-    uncertainty = _uncertainty(row, rows)
     return {
-        "evaluation_result_id": name,
-        "evaluation_name": generation["study"],
-        "source_data": source,
-        "metric_config": metric,
+        "evaluation_result_id": f"{study}/{name}/{row.by}/{row.group}",
+        "evaluation_name": study,
+        "source_data": {"dataset_name": study, "source_type": "other"},
+        "metric_config": {"evaluation_description": described} | metric | _BOUNDS,
         "score_details": score | ({"uncertainty": uncertainty} if uncertainty else {}),
-        "generation_config": {
-            "generation_args": generation["args"] | {"reasoning": generation["thinks"] or "cot" in row.mode},
-            "additional_details": about,
-        },
     }
+
+
+_ACCURACY = {"metric_id": "accuracy", "metric_name": "Share of right answers", "metric_kind": "accuracy"}
+_ACCURACY |= {"metric_unit": "proportion"}
+
+
+def _of_accuracy(row: Any, rows: pd.DataFrame, study: str, generation: dict) -> dict[str, Any]:
+    about = {"mode": row.mode, "answered_by": row.answered_by, "n_votes": str(row.n_votes)}
+    metric = _ACCURACY | {"additional_details": about | {"by": row.by, "group": row.group}}
+    args = generation["args"] | {"reasoning": generation["thinks"] or "cot" in row.mode}
+    out = _result(row, study, _name(row), metric, _uncertainty(row, rows))
+    return out | {"generation_config": {"generation_args": args, "additional_details": about}}
+
+
+def _name(row: Any) -> str:
+    return "/".join([row.mode, row.answered_by, str(row.n_votes), "accuracy"])
 
 # %% ../../nbs/run/33_eee.ipynb #4544b938
 def asked_text(context: Mapping[str, str], stems: Sequence[str], question: str) -> str:
@@ -225,12 +260,23 @@ def _model_info(model: str, p: Mapping[str, Any], origin: str) -> dict[str, Any]
     return out | ({"developer": str(entry["provider"])} if entry.get("provider") else {})
 
 
-def _generation(entry: Mapping[str, Any], study: str) -> dict[str, Any]:
+def _generation(entry: Mapping[str, Any]) -> dict[str, Any]:
     sampling, most = entry.get("sampling") or {}, entry.get("max_tokens")
     args = {k: sampling[k] for k in ("temperature", "top_p", "top_k") if k in sampling}
     tokens = most.get("answer") if isinstance(most, dict) else most
     args |= {"max_tokens": int(tokens)} if tokens else {}
-    return {"study": study, "args": args, "thinks": bool(entry.get("thinking"))}
+    return {"args": args, "thinks": bool(entry.get("thinking"))}
+
+
+def _of_judges(model: str, s: Scored, p: Mapping[str, Any]) -> list[dict[str, Any]]:
+    "What each judge makes of a model's answers, all together."
+    out = []
+    for r in s.judged[(s.judged["model"] == model) & s.judged["estimate"].notna()].query("by == 'all'").itertuples():
+        judges = [{"model_info": _model_info(r.judge, p, "asked")}]
+        scoring = {"judges": judges, "input_prompt": f"rubrics of mhbench: {', '.join(s.rubrics.get(r.judge, []))}"}
+        metric = {"metric_id": "mhbench.judged", "metric_name": f"Judged by {r.judge}", "llm_scoring": scoring}
+        out.append(_result(r, s.study, f"judge/{r.judge}", metric, _uncertainty(r)))
+    return out
 
 # %% ../../nbs/run/33_eee.ipynb #ab31947f
 class HumanRating(BaseModel):
@@ -301,10 +347,6 @@ def _main_result(row: Any, core: str | None) -> tuple[str, str]:  # by, group
     return ("all", "all") if core is None or row.set == core else ("set", str(row.set))
 
 
-def _name(study: str, row: Any, by: str, group: str) -> str:
-    return "/".join([study, row.mode, row.answered_by, str(row.n_votes), "accuracy", by, group])
-
-
 def _of_model(
     model: str, s: Scored, p: Mapping[str, Any], private: bool
 ) -> tuple[dict[str, Any], list[dict]]:  # the run without its organisation and library, and its lines
@@ -312,16 +354,15 @@ def _of_model(
     info = _model_info(model, p, str(rows["origin"].iloc[0] if "origin" in rows else "asked"))
     at = _date(rows)
     stamp = str(int(at.timestamp()))
-    dataset = {"dataset_name": s.study, "source_type": "other"}
-    generation = _generation(p["models"].get(model) or {}, s.study)
-    results = []
-    for r in s.accuracy[(s.accuracy["model"] == model) & s.accuracy["estimate"].notna()].itertuples():
-        results.append(_result(r, _rows_of(r, rows, s.core), _name(s.study, r, r.by, r.group), dataset, generation))
+    generation = _generation(p["models"].get(model) or {})
+    own = s.accuracy[(s.accuracy["model"] == model) & s.accuracy["estimate"].notna()]
+    results = [_of_accuracy(r, _rows_of(r, rows, s.core), s.study, generation) for r in own.itertuples()]
+    results += _of_judges(model, s, p)
     names = {r["evaluation_result_id"] for r in results}
     run = {"evaluation_id": f"{s.study}/{info['id']}/{stamp}/{model}", "model_id": info["id"]}
     lines = []
     for row in rows.astype(object).where(rows.notna(), None).itertuples():
-        item, name = s.items[row.item_id], _name(s.study, row, *_main_result(row, s.core))
+        item, name = s.items[row.item_id], "/".join([s.study, _name(row), *_main_result(row, s.core)])
         own = {"evaluation_result_id": name} if row.correct is not None and name in names else {}
         lines.append(_line(row, item, run | {"evaluation_name": s.study} | own, private or not item.protected))
     _check_means(lines, results)

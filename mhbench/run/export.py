@@ -339,7 +339,7 @@ def _to_mlflow(p: Mapping[str, Any], results: Path, uri: str, params: Path) -> s
     facts = dict(flat({k: v for k, v in p.items() if k != "endpoints"} | of_run)) | dict(
         zip(made["what"], made["value"])
     )
-    files = (results / "report.html", params, params.with_name("run.yaml"))
+    files = (results / "report.html", params.with_name("run.yaml"))
     return mlflow_run(headline(results, runs(run)), facts, files, uri)
 
 # %% ../../nbs/run/17_export.ipynb #7f316bae
