@@ -5,9 +5,11 @@ from functools import partial
 import numpy as np
 import pandas as pd
 from scipy.special import expit
-from scipy.stats import norm
+from scipy.stats import foldnorm, norm
 
 from mhbench.stats.estimate import estimate
+from mhbench.stats.judge_error import split_half_calibration
+from mhbench.stats.repeatability import flip_rate
 from mhbench.stats.resample import mean
 from mhbench.stats.soft_labels import group_means
 from mhbench.steps.between_models import spread_over_runs
@@ -186,7 +188,67 @@ COPIED = partial(
 )
 STANDINGS = partial(Kind, stages="standings", settings=TASKS, draw=draw_tasks)
 
+
+# -------------------------------------------------------------------------- a judge asked again, and one calibrated
+def draw_again(rng, *, cases, items, runs, sure):
+    "Passed or not of each answer in each run; answers of a case share half of what makes them clear."
+    case = cases_of(cases, items)
+    z = np.sqrt(0.5) * (rng.normal(size=cases)[case] + rng.normal(size=len(case)))
+    return (rng.random((len(case), runs)) < expit(sure * z)[:, None]).astype(float), case
+
+
+def truth_of_flips(*, sure, **_):
+    return normal_mean(lambda z: 2 * expit(sure * z) * expit(-sure * z))
+
+
+AGAIN = [
+    {"cases": cases, "items": items, "runs": runs, "sure": sure}
+    for cases, items, runs in ((6, 5, 2), (10, 1, 3), (30, 1, 2), (30, 4, 3), (200, 1, 2))
+    for sure in (1.0, 5.0)
+]
+SCALE = {"noise": 10.0, "slope": 0.7, "shift": 15.0}  # a judge's points: noise, and less spread than people's
+
+
+def draw_line(rng, *, cases, items):
+    "Points of a judge and of people; half of what people's points differ by is between cases."
+    case = cases_of(cases, items)
+    people = 60 + 15 * np.sqrt(0.5) * (rng.normal(size=cases)[case] + rng.normal(size=len(case)))
+    judge = SCALE["shift"] + SCALE["slope"] * people + SCALE["noise"] * rng.normal(size=len(case))
+    return judge, people, case
+
+
+def calibrated(sample):
+    return split_half_calibration(*sample[:2], clusters=sample[2], seed=1)
+
+
+def error_of_line(sample):
+    "The mean absolute error, in the population, of the line that was fitted to this sample."
+    line = calibrated(sample)
+    middle = 60 - line.intercept - line.slope * (SCALE["shift"] + SCALE["slope"] * 60)
+    sd = np.hypot(15 * (1 - line.slope * SCALE["slope"]), line.slope * SCALE["noise"])
+    return float(foldnorm(abs(middle) / sd, scale=sd).mean())
+
+
 KINDS = [
+    Kind(
+        name="flips",
+        about="How often two runs of a judge lie on different sides of the mark; cases are a sample.",
+        stages="judge_study",
+        settings=AGAIN,
+        draw=draw_again,
+        truth=truth_of_flips,
+        interval=lambda x, seed: estimate(flip_rate, x[0], clusters=x[1], n_boot=N_BOOT, seed=seed, share=True),
+    ),
+    Kind(
+        name="error after calibration",
+        about="The mean absolute error of a calibration line in the other half of the cases, given the line.",
+        stages="judge_study",
+        settings=[{"cases": c, "items": i} for c, i in ((8, 1), (12, 1), (12, 5), (20, 1), (40, 3), (200, 1))],
+        draw=draw_line,
+        truth=lambda **_: np.nan,
+        truth_of=error_of_line,
+        interval=lambda sample, seed: calibrated(sample).after,
+    ),
     Kind(
         name="spread over runs",
         about="The standard deviation of the accuracies of runs; runs are a sample, the items are not.",
