@@ -12,11 +12,13 @@ import pytest
 from mhbench.run.cli import main
 from mhbench.stats.multi_reader import RaterComponents, mean_over_raters, rater_components
 from mhbench.stats.panel_design import Aim, least_difference, mean_width, panel_designs
+from mhbench.studies.mentat.annotations import load_annotations
 
 HERE = Path(__file__).resolve().parents[1]
 REAL = (
     Path(os.environ.get("MHBENCH_DATASETS", HERE.parent / "shared" / "datasets")) / "outside/mentalbench/scores.csv.gz"
 )
+MENTAT = REAL.parents[2] / "mentat" / "annotated_data"
 TRUTH = RaterComponents(1.0, 0.3, 0.0, 1.5, 0, 0, 0)
 
 
@@ -98,3 +100,43 @@ def test_predicted_error_on_real_scores():
         ratios.append(predicted * finite / np.std(means))
     assert len(ratios) > 9
     assert np.mean(ratios) == pytest.approx(1, abs=0.1)  # a pilot of 150 alone is off by more
+
+
+def predicted_beside_held_out(scores: np.ndarray, questions: np.ndarray, rng) -> float:
+    """Scores (R, N) of options. The pilot is half of the raters on half of the questions; how far means of an option
+    by one half of the raters and by the other lie apart on the other questions is what its components predict.
+    """
+    (n, _), predicted, seen = scores.shape, [], []
+    for _ in range(300):
+        order, drawn = rng.permutation(n), rng.permutation(np.unique(questions))
+        inside = np.isin(questions, drawn[: len(drawn) // 2])
+        one, other = order[: n // 2], order[n // 2 :]
+        pilot = scores[np.ix_(one, inside)]
+        rater, item = np.nonzero(~np.isnan(pilot))
+        variance = np.maximum(rater_components(pilot[rater, item], item, rater)[1:4], 0).sum()
+        halves = [scores[np.ix_(half, ~inside)] for half in (one, other)]
+        counts = np.array([(~np.isnan(x)).sum(0) for x in halves])
+        known = (counts > 0).all(0)
+        apart = np.nanmean(halves[0][:, known], 0) - np.nanmean(halves[1][:, known], 0)
+        predicted.append((variance / counts[:, known]).sum(0).mean())
+        seen.append((apart**2).mean())
+    return float(np.sqrt(np.mean(predicted) / np.mean(seen)))
+
+
+def by_rater(ratings) -> tuple[np.ndarray, np.ndarray]:
+    rows = pd.DataFrame([(r.rater, r.item_id, r.target, r.value) for r in ratings], columns=["r", "q", "o", "value"])
+    wide = rows.pivot_table("value", "r", ["q", "o"])
+    return wide.to_numpy(), wide.columns.get_level_values("q").to_numpy()
+
+
+@pytest.mark.skipif(not MENTAT.exists(), reason="MENTAT's annotations are not here: set MHBENCH_DATASETS")
+def test_predicted_error_over_raters_on_real_annotations():
+    "Eight annotators: what a rater adds to single scores can be held out; how much their overall means differ cannot."
+    scores, questions = by_rater(load_annotations(MENTAT).ratings)
+    assert len(scores) == 8 and scores.shape[1] > 300
+    assert predicted_beside_held_out(scores, questions, np.random.default_rng(1)) == pytest.approx(1, abs=0.1)
+
+
+def test_predicted_error_over_raters_on_the_demo():
+    scores, questions = by_rater(load_annotations(HERE / "mhbench/studies/mentat/demo/annotated_data").ratings)
+    assert predicted_beside_held_out(scores, questions, np.random.default_rng(2)) == pytest.approx(1, abs=0.1)

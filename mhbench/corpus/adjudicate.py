@@ -21,11 +21,12 @@ from ..records.schema import Item, letters
 from ..records.table import csv_rows
 from ..stats.estimate import proportion
 from ..stats.jackknife import agreement_estimate
+from ..stats.rater_flags import rater_flags
 
 # %% auto #0
 __all__ = ['READER_ERRS', 'key_sheet', 'read_key_sheet', 'key_page', 'key_tasks', 'read_key_tasks', 'read_keys',
-           'write_key_files', 'Decision', 'decide_keys', 'decided_items', 'key_agreement', 'decision_table',
-           'decisions_in_words', 'simulate_readers']
+           'write_key_files', 'Decision', 'decide_keys', 'decided_items', 'key_agreement', 'reader_flags',
+           'decision_table', 'decisions_in_words', 'simulate_readers']
 
 # %% ../../nbs/corpus/07_adjudicate.ipynb #df9f6f87
 def _in_order(items: Sequence[Item], rater: str, seed: int) -> list[Item]:
@@ -265,6 +266,13 @@ def key_agreement(
         for measure, of in (("agreement", "percent_agreement"), ("kappa", "cohen_kappa")):
             rows.append({"measure": f"{measure}, {name}"} | agreement_estimate(np.stack([x, y]), of).row())
     return pd.DataFrame(rows)
+
+
+def reader_flags(decisions: Sequence[Decision]) -> pd.DataFrame:  # rater, n, agreement, ..., flag
+    "Readers who agreed, or disagreed, with the proposed key throughout though the other did not."
+    letters = np.array([[d.first for d in decisions], [d.second for d in decisions]], dtype=object)
+    agrees = np.where(letters == np.array([d.proposed for d in decisions], dtype=object), "agrees", "disagrees")
+    return rater_flags(np.where(pd.isna(letters), None, agrees.astype(object)), ["first", "second"])
 
 
 def decision_table(decisions: Sequence[Decision]) -> pd.DataFrame:  # outcome, and the columns of an estimate

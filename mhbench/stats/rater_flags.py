@@ -54,7 +54,9 @@ LOWER_AGREEMENT = 0.1  # of agreement below the others', to be worth a flag
 
 
 def _accuracies(ratings: np.ndarray, ignore: Sequence) -> np.ndarray:  # (R,)
-    "By Dawid and Skene's model; NaN where it has none."
+    "By Dawid and Skene's model; NaN where it has none, or two raters cannot tell who of them is right."
+    if len(ratings) < 3:
+        return np.full(len(ratings), np.nan)
     try:
         return dawid_skene(ratings, ignore=ignore).accuracy()
     except (ValueError, RuntimeError):

@@ -14,14 +14,15 @@ import pandas as pd
 
 from ...records.schema import Item, Rating
 from ...stats.estimate import Estimate, estimate
+from ...stats.rater_flags import rater_flags
 from ...stats.resample import divide, mean
 from ...stats.soft_labels import FEWEST_OF_A_QUESTION, mean_alpha, question_alphas
 from ...steps.over_raters import RANDOM_COLUMNS, component_shares, number_rows
-from .annotations import annotation_arrays
+from .annotations import AnnotationArrays, annotation_arrays
 
 # %% auto #0
 __all__ = ['question_categories', 'question_agreement', 'mean_agreement', 'rater_again', 'annotators_as_sample',
-           'score_components', 'agreement_metrics']
+           'annotator_flags', 'score_components', 'agreement_metrics']
 
 # %% ../../../nbs/studies/mentat/08_agreement.ipynb #f644619a
 def question_categories(items: Iterable[Item], ratings: Iterable[Rating]) -> dict[str, str]:  # question -> category
@@ -124,6 +125,20 @@ def annotators_as_sample(
     head = {"measure": "Krippendorff's alpha, mean over questions"}
     rows = number_rows(of_questions, who, questions, head, below_one=True, fewest=8, n_boot=n_boot, seed=seed)
     return pd.DataFrame(rows, columns=["measure", *RANDOM_COLUMNS])
+
+
+def _by_rater(a: AnnotationArrays) -> tuple[np.ndarray, list[str], np.ndarray]:
+    "Mean scores (R, N) of options, the raters, and the question of each option."
+    annotation, option = (place.ravel() for place in np.indices(a.scores.shape))
+    long = pd.DataFrame({"question": a.questions[annotation], "option": option, "rater": a.raters[annotation]})
+    wide = long.assign(value=a.scores.ravel()).pivot_table("value", "rater", ["question", "option"])
+    return wide.to_numpy(), list(wide.index), wide.columns.get_level_values("question").to_numpy()
+
+
+def annotator_flags(ratings: Iterable[Rating]) -> pd.DataFrame:  # rater, n (options), agreement, ..., flag
+    "Annotators to ask about: they differ from the others, or gave one number throughout; none is removed."
+    scores, names, questions = _by_rater(annotation_arrays(ratings))
+    return rater_flags(scores, names, clusters=questions)
 
 
 def score_components(ratings: Iterable[Rating]) -> pd.DataFrame:  # source, share, sd, n_items (options), n_raters
