@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 
 from mhbench.run.cli import main
+from mhbench.stats.estimate import proportion
 from mhbench.stats.multi_reader import RaterComponents, mean_over_raters, rater_components
-from mhbench.stats.panel_design import Aim, least_difference, mean_width, panel_designs
+from mhbench.stats.panel_design import Aim, cases_for_width, least_difference, mean_width, panel_designs
 from mhbench.studies.mentat.annotations import load_annotations
 
 HERE = Path(__file__).resolve().parents[1]
@@ -140,3 +141,10 @@ def test_predicted_error_over_raters_on_real_annotations():
 def test_predicted_error_over_raters_on_the_demo():
     scores, questions = by_rater(load_annotations(HERE / "mhbench/studies/mentat/demo/annotated_data").ratings)
     assert predicted_beside_held_out(scores, questions, np.random.default_rng(2)) == pytest.approx(1, abs=0.1)
+
+
+def test_the_cases_that_a_width_takes_give_intervals_of_that_width():
+    "Agresti and Coull's, of simulated accuracies near one half."
+    rng, n = np.random.default_rng(5), cases_for_width(0.2)
+    widths = [e.ci_high - e.ci_low for e in (proportion(int(k), n) for k in rng.binomial(n, 0.5, 200))]
+    assert n == 93 and max(widths) <= 0.2 and np.mean(widths) > 0.19

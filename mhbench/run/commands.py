@@ -13,6 +13,7 @@ import pandas as pd
 import yaml
 
 from ..errors import refuse
+from ..records.schema import Item, read_records
 from mhbench.run import (
     annotate,
     bank,
@@ -34,6 +35,7 @@ from mhbench.run import (
 from .asking import asking, capped
 from .graph import root, runs
 from .params import ASKED_IN, asked_by, load_params, not_run, simulated_left_out, unread_ratings
+from ..stats.panel_design import cases_for_width, share_width
 from ..studies.registry import declare_commands
 from ..subcommand import PARAMS, argument, comma_separated, subcommand
 
@@ -258,6 +260,19 @@ def _money(usd: float) -> str:
     return "unknown" if pd.isna(usd) else f"{usd:.4f}"
 
 # %% ../../nbs/run/22_commands.ipynb #65afaa4e
+def _sizes(run: dict) -> list[str]:
+    "What the cases of each study that is prepared can show, and how many a narrow interval takes."
+    out = []
+    for study in run["studies"]:
+        file = root() / "results" / "text" / "prepare" / study / "items.parquet"
+        if file.exists():
+            items = read_records(file, Item)
+            n, cases = len(items), len({i.cluster for i in items})
+            out.append(f"{study}: {n} items of {cases} cases; the interval is at most {share_width(cases):.2f} wide")
+    takes = ", ".join(f"{cases_for_width(w)} cases for {w:g}" for w in (0.2, 0.1, 0.05))
+    return [*out, f"The 95% interval of an accuracy near .5 takes {takes}; fewer near 0 or 1."]
+
+
 @subcommand("plan", "count the requests, tokens and money that a `dvc repro` would take, and ask nothing", PARAMS)
 def _plan(a):
     from mhbench.run.plan import plan_run
@@ -275,6 +290,7 @@ def _plan(a):
             f"{t['unlimited'].sum()} of the requests to ask have no max_tokens, so that their answers are not in the"
             f" bounds; set it in the sampling of {', '.join(t.loc[t['unlimited'] > 0, 'model'].unique())}"
         )
+    print("", *_sizes(load_params(root() / a.params)["run"]), sep="\n")
 
 
 @subcommand(

@@ -15,12 +15,14 @@ from scipy import stats
 from ..errors import refuse
 from ..records.schema import Rating
 from .agreement import ABSTAIN
+from .estimate import count_limits
 from .multi_reader import FEWEST_RATERS, RaterComponents, rater_components
 from .soft_labels import FEWEST_RATINGS
 
 # %% auto #0
 __all__ = ['MINUTES', 'DESIGN_COLUMNS', 'pilot_table', 'pilot_components', 'mean_width', 'least_difference', 'Aim',
-           'panel_designs', 'cautious', 'design_sentence', 'with_more', 'same_raters', 'raters_of_each']
+           'panel_designs', 'cautious', 'design_sentence', 'with_more', 'same_raters', 'raters_of_each', 'share_width',
+           'cases_for_width']
 
 # %% ../../nbs/stats/23_panel_design.ipynb #f6a9d441
 def pilot_table(
@@ -250,3 +252,30 @@ def raters_of_each(
     n = np.arange(FEWEST_RATINGS, max_raters + 1)
     enough = 2 * stats.t.ppf(0.5 + level / 2, n - 1) * np.sqrt(variance / n) <= width
     return int(n[enough.argmax()]) if enough.any() else None
+
+# %% ../../nbs/stats/23_panel_design.ipynb #4a7de946
+def share_width(n: int, share: float = 0.5, level: float = 0.95) -> float:
+    "How wide the interval of a share of n cases is."
+    low, high, _ = count_limits(share * n, n, level)
+    return high - low
+
+
+def cases_for_width(
+    width: float,  # between 0 and 1
+    share: float = 0.5,  # that is expected; of .5 most cases are needed
+    level: float = 0.95,
+) -> int:
+    """The fewest cases from which on the interval of a share is no wider.
+
+    Source: Agresti and Coull 1998.
+    """
+    if not 0 < width < 1:
+        refuse(f"cases_for_width: width must lie between 0 and 1; got {width}")
+    low, high = 1, int(np.ceil(20 / width**2))
+    while low < high:
+        middle = (low + high) // 2
+        if share_width(middle, share, level) <= width:
+            high = middle
+        else:
+            low = middle + 1
+    return low
