@@ -132,7 +132,9 @@ def _settings(p: dict) -> Iterator[Fault]:
         known = _answering(p, [path[1]] if path[0] == "studies" else list(_map(p.get("studies"))))
         named = [((*path, "groups", group), names) for group, names in _map(section.get("groups")).items()]
         named += [((*path, "prompt_pairs"), [a, b]) for a, b in _map(section.get("prompt_pairs")).items()]
-        for at, names in named if known is not None else ():
+        if known is None:
+            continue
+        for at, names in named:
             for name in (n for n in _texts(names) if n not in known):
                 remedy = nearest(name, known, "add its entry, or take it out")
                 yield Fault(at, f"name models, or tables of answers ({listed(sorted(known))})", shown(name), remedy)
@@ -168,7 +170,7 @@ _NOBODY = [  # stages that have something to say where nobody is asked
 ]
 
 
-DEMO = {  # the selection that the repository comes with
+DEMO: dict[str, Any] = {  # the selection that the repository comes with
     "studies": ["mentat", "psychiatrybench", "medqade", "counselingbench", "mhqa"],
     "models": ["gemma", "gemma-cautious", "minilm", "minilm-mhqa"],
     "judges": None,
