@@ -439,7 +439,8 @@ def about_declined(table: pd.DataFrame) -> list[str]:  # of declined_table; sent
     for run, g in shares.groupby(RUN, sort=True):
         whole = g[g["by"] == "all"].iloc[0]
         if not whole["n_refused"]:
-            never.append(f"{run[0]}, {run[1]} (of {whole['n']}, at most {whole['ci_high']:.2f})")
+            most = f", at most {whole['ci_high']:.2f}" if pd.notna(whole["ci_high"]) else ""
+            never.append(f"{run[0]}, {run[1]} (of {whole['n']}{most})")
             continue
         share = f"{whole['n_refused']} refusals to {whole['n']} questions, a share of {share_in_words(whole)}"
         parts = g[(g["by"] != "all") & (g["estimate"] > 0)].sort_values("estimate", ascending=False, kind="stable")
