@@ -176,7 +176,9 @@ REPEATS = settings(
     *((4, 20, 80, 0.5), (6, 20, 300, 0.5), (8, 60, 600, 0.0), (8, 60, 600, 0.5)),
 )
 DUELS = settings("raters items models each", (4, 40, 3, 1), (4, 100, 2, 2), (8, 60, 4, 2), (10, 30, 5, 2))
-MODELS = settings("raters items models each categories", (4, 15, 4, 2, 5), (4, 60, 2, 2, 2), (6, 30, 5, 2, 5))
+MODELS = settings(
+    "raters items models each categories", (4, 15, 4, 2, 5), (4, 60, 2, 2, 2), (6, 30, 5, 2, 5), (8, 60, 3, 3, 7)
+)
 OF_A_RATER = partial(Kind, stages=WHERE, truth=lambda **_: np.nan, truth_of=lambda sample: sample[2])
 KINDS = [
     OF_A_RATER(
