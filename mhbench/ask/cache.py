@@ -372,10 +372,11 @@ def stats(cache: Cache) -> list[dict[str, Any]]:  # one dict per model, endpoint
     "What a cache holds: rows, tokens, and money spent when the answers were first obtained."
     sql = """SELECT model, endpoint, status, final, count(*),
              sum(json_extract(value, '$.prompt_tokens')), sum(json_extract(value, '$.completion_tokens')),
-             sum(json_extract(value, '$.cost_usd')), min(created), max(created)
+             sum(json_extract(value, '$.cached_tokens')), sum(json_extract(value, '$.cost_usd')),
+             min(created), max(created)
              FROM answers GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4"""
-    names = "model endpoint status final rows prompt_tokens completion_tokens cost_usd oldest newest".split()
-    sums = ("prompt_tokens", "completion_tokens", "cost_usd")
+    sums = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
+    names = ("model", "endpoint", "status", "final", "rows", *sums, "oldest", "newest")
     return [{k: (v or 0) if k in sums else v for k, v in zip(names, r)} for r in cache.query(sql)]
 
 

@@ -33,8 +33,10 @@ def answers_kept(
     counts = t.pivot_table(index=who, columns="status", values="rows", aggfunc="sum", fill_value=0)
     counts = counts[[s for s in STATUSES if s in counts]].astype(int)
     g = t.groupby(who)
-    sums = g[["prompt_tokens", "completion_tokens", "cost_usd"]].sum()
+    cached = ["cached_tokens"] if "cached_tokens" in t and t["cached_tokens"].any() else []
+    sums = g[["prompt_tokens", *cached, "completion_tokens", "cost_usd"]].sum()
     spent = sums.rename(columns={"prompt_tokens": "prompt tokens", "completion_tokens": "answer tokens"})
+    spent = spent.rename(columns={"cached_tokens": "of these cached there"})
     spent = spent.rename(columns={"cost_usd": "USD"})
     days = {"from": g["oldest"].min(), "to": g["newest"].max()}
     dates = pd.DataFrame(
