@@ -264,6 +264,7 @@ STRAY = {  # what passes: kind -> reply to one request
         "Unsupported parameter: 'temperature'", "temperature", "unsupported_parameter"
     ),
     "quotes the prompt": lambda sent: err(f"Content not allowed: {CASE}"),
+    "takes it once": good,
     "no log-probabilities": lambda sent: (200, completion(sent, "A")),
 }
 
@@ -345,7 +346,7 @@ def test_what_passes_teaches_nothing(kind, at, monkeypatch, tmp_path):
     assert sum(a.status == "ok" for a in answers) >= 5
 
 
-STRAYS = st.lists(st.tuples(st.sampled_from(list(STRAY)), st.integers(0, 4)), max_size=3)
+STRAYS = st.lists(st.tuples(st.sampled_from(list(STRAY)), st.sampled_from([0, 1, 3, 200])), max_size=3)
 SCHEDULES = st.dictionaries(st.integers(0, 7), STRAYS)
 
 
@@ -384,6 +385,24 @@ def test_no_schedule_mixes_terms_or_learns_from_what_passes(provider, letters, s
                 assert len({tuple(a.changed) for a in of}) <= 1, "answers under two sets of terms"
             for prompt, asked in Counter(service.asked).items():
                 assert asked <= 6 + 2 + waits.get(prompt, 0), "max_attempts, and once for the change of terms"
+
+
+def test_refused_again_after_something_else_is_not_refused_twice(monkeypatch, tmp_path):
+    looks, fault = ("looks as if it lasted", 0), ("a fault that echoes", 0)
+    with Cache(tmp_path / "c.sqlite") as cache:
+        stray = {f"{CASE} (0)": [looks, fault, looks]}
+        answers, _, terms = played(
+            monkeypatch, "everything", [(i, True) for i in range(4)], cache, stray, concurrency=1
+        )
+    assert terms == Terms() and {(a.status, *a.changed) for a in answers} == {("ok",)}
+
+
+def test_an_answer_that_was_in_flight_when_the_terms_changed_is_asked_for_anew(monkeypatch, tmp_path):
+    with Cache(tmp_path / "c.sqlite") as cache:
+        late = {f"{CASE} (1)": [("takes it once", 5000)]}
+        answers, service, terms = played(monkeypatch, "sglang", [(0, True), (1, True)], cache, late, concurrency=2)
+    assert terms == Terms(dropped=("seed",)) and [a.changed for a in answers] == [["no seed"]] * 2
+    assert Counter(service.asked) == {f"{CASE} (0)": 3, f"{CASE} (1)": 2}
 
 
 @pytest.mark.parametrize("old", [False, True])
