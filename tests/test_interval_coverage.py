@@ -29,6 +29,7 @@ FALLS_SHORT: dict[str, int] = {}  # settings under it that are known, and stand 
 AWAITED = {  # kinds whose table is still to be made by `python benchmarks/coverage.py KIND`, with 500 draws or more
     *("rater_severity", "calibration error", "difference_of_two_groups", "flips", "error after calibration"),
 }
+AWAITED |= {"worth_over_raters", "model_free_of_severity_points"}
 MEASURED = [name for name in KINDS if name not in AWAITED]
 
 

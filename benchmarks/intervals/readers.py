@@ -148,7 +148,6 @@ KINDS = [
         settings=[
             *CROSSED,
             {"items": 1000, "raters": 8, "item": 0.2, "rater": 0.44},
-            *({"items": 6, "raters": r, "item": 0.3, "rater": x} for r in (4, 8) for x in (0.0, 0.3)),
             *({"items": 50, "raters": r, "item": 0.3, "rater": 0.2, "cut": c} for r in (4, 8) for c in (0.0, 1.3)),
             *HOLES,
         ],

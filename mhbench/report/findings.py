@@ -20,7 +20,8 @@ from ..steps.score import mode_names
 from ..steps.served import about_who_answered
 
 # %% auto #0
-__all__ = ['where_from', 'asked', 'against_lines', 'went_wrong', 'truths', 'about_truths', 'came_out', 'weak', 'about_run']
+__all__ = ['where_from', 'asked', 'against_lines', 'went_wrong', 'truths', 'about_truths', 'about_raters', 'came_out', 'weak',
+           'about_run']
 
 # %% ../../nbs/report/06_findings.ipynb #e0466c00
 def _json(file: Path) -> dict:
@@ -210,6 +211,44 @@ def about_truths(table: pd.DataFrame) -> str:  # of truths
     ]
     return " ".join(filter(None, said))
 
+# %% ../../nbs/report/06_findings.ipynb #cb135965
+_BY_RATERS = ("score", "agreement", "panel", "duels")
+
+
+def _in_words(rows: pd.DataFrame, at: int) -> str:
+    r = rows.iloc[at]
+    about = [str(r[c]) for c in ("model", "who", "against") if c in rows and isinstance(r[c], str) and r[c]]
+    return f"{r['measure']}{', ' * bool(about)}{' against '.join(about)}"
+
+
+def about_raters(
+    tables: Sequence[pd.DataFrame],  # with `random`: items, and items and raters, in turn
+    study: str,
+) -> list[str]:  # a sentence; none where people rated nothing that has two intervals
+    "What changes when raters are a sample, as the items are."
+    found = [t for t in tables if len(t) and {"random", "n_raters"} <= set(t)]
+    if not found:
+        return []
+    whole = pd.concat(found, ignore_index=True)
+    alone, both = (whole[whole["random"] == kind].reset_index(drop=True) for kind in ("items", "items and raters"))
+    drawn = "origin" in whole and (whole["origin"] == "simulated").all()
+    people = f"{int(whole['n_raters'].max())} {'simulated raters' if drawn else 'raters'}"
+    width, wider = (t["ci_high"] - t["ci_low"] for t in (alone, both))
+    times = (wider / width).where(width > 0).dropna()
+    if not len(times):
+        return [
+            f"{study}: no number has an interval with its {people} a sample: these, or their questions, are too few."
+        ]
+    at = int(times.idxmax())
+    ends = [f"[{t['ci_low'][at]:.2f}, {t['ci_high'][at]:.2f}]" for t in (alone, both)]
+    apart = [(t["ci_low"] > 0) | (t["ci_high"] < 0) for t in (alone, both)]
+    of = alone.get("against", pd.Series("", alone.index)).fillna("").ne("") & both["ci_low"].notna()
+    lost = int((of & apart[0] & ~apart[1]).sum())
+    said = f"{study}: with its {people} a sample as its questions are, {len(times)} intervals have {times.median():.1f}"
+    said += f" times their width (median; {times.min():.1f} to {times.max():.1f})"
+    said += f", and {lost} of {int(of.sum())} differences are no longer shown to differ from 0" if of.any() else ""
+    return [f"{said}; most for {_in_words(alone, at)}, where {ends[0]} becomes {ends[1]}."]
+
 # %% ../../nbs/report/06_findings.ipynb #d0088468
 def came_out(
     results: str | Path,
@@ -217,6 +256,7 @@ def came_out(
     parts: Iterable[tuple[str, str]] = (),  # (stage, study) of the run
 ) -> list[str]:  # sentences
     "Who is right most often in each study, what lies below chance, and how many printed numbers a run gives again."
+    parts = list(parts)
     out, held = [], {study for stage, study in parts if stage == "ledger"}
     for study in studies:
         accuracy, below = (_table(Path(results), "score", study, name) for name in ("accuracy", "below_chance"))
@@ -225,6 +265,8 @@ def came_out(
             if len(accuracy)
             else []
         )
+        whose = [stage for stage, ran in parts if ran == study] if parts else list(_BY_RATERS)
+        out += about_raters([_table(Path(results), stage, study, "people") for stage in whose], study)
         if study in held:
             counts = _table(Path(results), "ledger", study, "counts").iloc[0]
             judged = counts["equal"] + counts["convention"] + counts["differs"]

@@ -20,7 +20,7 @@ from ...stats.agreement import ABSTAIN, METRICS, cohen_kappa, mean_pairwise, pai
 from ...stats.consensus import alignment, majority
 from ...stats.estimate import ESTIMATE_COLUMNS, Estimate
 from ...stats.jackknife import agreement_estimate
-from ...stats.rater_model import RaterFit, facet_levels, fit_raters, rater_quantities
+from ...stats.rater_model import RaterFit, fit_raters
 from ...steps.over_raters import RANDOM_COLUMNS, mean_rows, number_rows
 from .panel import label_array, lexical_match
 from .tables import student_accuracy
@@ -29,8 +29,8 @@ from .tables import student_accuracy
 __all__ = ['RATED_BY_ALL', 'in_order', 'Panel', 'panel_of', 'core_items', 'part_of', 'resolved_labels', 'majority_table',
            'rater_agreement', 'rater_pairs', 'pair_matrix', 'abstention_table', 'item_strata', 'bank_strata',
            'weighted_to_bank', 'student_table', 'with_group', 'JudgeLabels', 'judge_labels', 'beside_majority',
-           'comparable', 'on_one_scale', 'scale_map', 'with_majority', 'alignment_table', 'people_as_sample',
-           'with_verdict', 'beside_ceiling', 'panel_metrics']
+           'comparable', 'on_one_scale', 'with_majority', 'alignment_table', 'people_as_sample', 'with_verdict',
+           'beside_ceiling', 'panel_metrics']
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #0ae17795
 def in_order(names: Iterable[str]) -> list[str]:
@@ -350,19 +350,6 @@ def on_one_scale(panel: Panel, said: JudgeLabels) -> RaterFit:
         facets={"student": np.array(panel.students)[student]},
         items=item,
     )
-
-
-def scale_map(fit: RaterFit, panel: Panel) -> pd.DataFrame:  # who, name, the columns of an estimate
-    """Severities, 0 the mean person's, beside the worths of students, 0 their mean: both in logits of a label.
-
-    Source: Wright and Masters 1982 (the map).
-    """
-    raters = rater_quantities(fit, reference=panel.raters).query("quantity == 'severity'")
-    students = facet_levels(fit, "student").query("quantity == 'worth'")
-    kinds = raters["rater"].isin(panel.raters).map({True: "person", False: "judge"})
-    rows = [raters.rename(columns={"rater": "name"}).assign(kind=kinds)]
-    rows.append(students.rename(columns={"student": "name"}).assign(kind="student"))
-    return pd.concat(rows, ignore_index=True)[["kind", "name", *ESTIMATE_COLUMNS]]
 
 # %% ../../../nbs/studies/medqade/05_panel_tables.ipynb #8f09c45c
 def with_majority(

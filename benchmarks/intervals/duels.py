@@ -1,0 +1,82 @@
+"""Duels that people judged, and models free of who rated them: people, or who rates what, count."""
+
+from functools import cache
+
+import numpy as np
+import pandas as pd
+
+from mhbench.stats.preference import bradley_terry_of_each
+from mhbench.stats.rater_model import facet_contrast, fit_raters
+from mhbench.steps.one_scale import people_duel_rows
+
+from .kind import Kind, settings
+
+
+def draw_points(rng: np.random.Generator, *, raters: int, items: int, models: int, each: int) -> tuple:
+    "Points of 0 to 100; the strict raters rate the first models more often, the last is ten points above the first."
+    severity, n = rng.normal(0, 8, raters), items * models
+    item, model = np.repeat(np.arange(items), models), np.tile(np.arange(models), items)
+    worth = np.linspace(-5, 5, models)[model] + rng.normal(0, 8, items)[item] + rng.normal(0, 8, n)
+    lean = np.exp(0.1 * np.outer(np.linspace(1, -1, models), severity))[model]
+    answer = np.repeat(np.arange(n), each)
+    rater = np.argsort(rng.exponential(size=(n, raters)) / lean, 1)[:, :each].ravel()
+    points = 50 + worth[answer] - severity[rater] + rng.normal(0, 8, len(answer))
+    return points, answer, rater, model[answer], item[answer]
+
+
+def points_contrast(sample, seed):
+    points, answer, rater, model, item = sample
+    return facet_contrast(fit_raters(points, answer, rater, facets={"model": model}, items=item), max(model), 0)
+
+
+MEANS = np.array([0.6, 0.0, -0.6])  # of three contestants
+
+
+def draw_duels(rng: np.random.Generator, *, people: int, items: int, each: int, own: float) -> pd.DataFrame:
+    "People differ in how much they think of each contestant, and so do items."
+    taste, view = own * rng.normal(size=(people, 3)), 0.5 * rng.normal(size=(items, 3))
+    item = np.repeat(np.arange(items), 3 * each)
+    rater = np.repeat(rng.random((items, people)).argsort(1)[:, :each], 3, axis=1).ravel()
+    one, other = np.tile([[0, 0, 1], [1, 2, 2]], items * each)
+    lead, row = MEANS + view[item] + taste[rater], np.arange(len(item))
+    won = rng.random(len(row)) < 1 / (1 + np.exp(lead[row, other] - lead[row, one]))
+    columns = {"item": item, "rater": rater, "first": one, "second": other}
+    return pd.DataFrame(columns).assign(outcome=np.where(won, "first", "second"), axis="depth", kind="person")
+
+
+@cache
+def worth_of_the_first(own: float) -> float:
+    "By Bradley and Terry's model of very many duels of new people on new items."
+    lead = MEANS + np.sqrt(own**2 + 0.25) * np.random.default_rng(0).normal(size=(400_000, 3))
+    wins = np.array([[(1 / (1 + np.exp(lead[:, j] - lead[:, i]))).mean() for j in range(3)] for i in range(3)])
+    return float(bradley_terry_of_each((wins * (1 - np.eye(3)))[None] * 1e6, penalty=0.1)[0][0, 0])
+
+
+def worth_by_people(sample, seed):
+    found = people_duel_rows(sample, n_boot=100, seed=seed).query("measure == 'worth' and model == 0")
+    return found[found["random"] == "items and raters"].iloc[0]
+
+
+KINDS = [
+    Kind(
+        name="worth_over_raters",
+        about="A worth in duels that people judged; people and items are a sample.",
+        stages="duels",
+        settings=settings(
+            "people items each own",
+            *((4, 30, 2, 0.0), (4, 100, 2, 0.7), (8, 30, 2, 0.4), (8, 100, 2, 0.7), (8, 60, 8, 0.4)),
+        ),
+        draw=draw_duels,
+        truth=lambda own, **_: worth_of_the_first(own),
+        interval=worth_by_people,
+    ),
+    Kind(
+        name="model_free_of_severity_points",
+        about="Two models' points apart, free of who rated them; items are a sample, raters and models are these.",
+        stages="judge_study",
+        settings=settings("raters items models each", (4, 30, 2, 2), (4, 60, 3, 2), (6, 30, 4, 2), (8, 60, 2, 4)),
+        draw=draw_points,
+        truth=lambda **_: 10.0,
+        interval=points_contrast,
+    ),
+]
