@@ -162,4 +162,4 @@ def group_difference(
         np.bincount(of[part], x[part] - e.estimate, of.max(initial=-1) + 1) for part, e in zip((~second, second), arms)
     )
     length = float(np.sqrt((u @ u) * (v @ v)))
-    return independent_difference(*arms, float(u @ v) / length if length > 0 else 0.0)
+    return independent_difference(arms[0], arms[1], float(u @ v) / length if length > 0 else 0.0)

@@ -30,8 +30,8 @@ from .load import TOPICS, TYPES
 
 # %% auto #0
 __all__ = ['BY_DIFFICULTY', 'BY_KIND', 'topic_counts', 'counts_by_part', 'accuracy_and_f1', 'wide_table', 'trained_measures',
-           'learnt_from', 'with_trained', 'flip_table', 'sorted_banks', 'banks_counted', 'nearest_label',
-           'judged_shares', 'label_test', 'repeat_agreement', 'with_judged_label']
+           'learnt_from', 'with_trained', 'flip_table', 'sorted_banks', 'case_of_each', 'banks_counted',
+           'nearest_label', 'judged_shares', 'label_test', 'repeat_agreement', 'with_judged_label']
 
 # %% ../../../nbs/studies/mhqa/03_profile.ipynb #15da14d4
 def topic_counts(items: Sequence[Item]) -> pd.DataFrame:  # topic, type, part (the file's name), n
@@ -269,6 +269,17 @@ def sorted_banks(
     compared = {name: of for name, of in beside.items() if of.get("judged", True)}
     banks |= {name: draw_items(_bank(of, top), n_items, seed=seed) for name, of in compared.items()}
     return {BY_DIFFICULTY: banks, BY_KIND: kinds}
+
+
+def case_of_each(
+    sorted_by: Mapping[str, Mapping[str, Sequence[Item]]],  # of sorted_banks
+) -> dict[str, str]:  # item_id -> its case
+    "Which questions belong together, of all that are sorted."
+    found: dict[str, str] = {}
+    for banks in sorted_by.values():
+        for items in banks.values():
+            found |= {i.item_id: i.cluster for i in items}
+    return found
 
 
 def banks_counted(
