@@ -36,7 +36,9 @@ def pipeline(monkeypatch, folder, failing):
     night = []
 
     def run(words, cwd, env):
-        models = yaml.safe_load((folder / "run.yaml").read_text())["run"]["models"]
+        chosen = yaml.safe_load((folder / "run.yaml").read_text())["run"]
+        models = chosen["models"]
+        assert {*(chosen["subjects"] or []), *(chosen["judges"] or [])} <= {*models}, "who is left out judges nothing"
         night.append((words[3:], models))
         monkeypatch.setenv(NOTED_IN, env[NOTED_IN])
         stopped = [(stage, study, model) for stage, study, model in failing if model in (*models, None)]
@@ -52,6 +54,8 @@ def pipeline(monkeypatch, folder, failing):
 
 
 def test_a_model_that_fails_is_left_out_of_the_numbers_and_selected_as_before(folder, monkeypatch):
+    chosen = (folder / "run.yaml").read_text().replace("  subjects:  ", "  subjects: [gemma, minilm]  ", 1)
+    (folder / "run.yaml").write_text(chosen.replace("  judges:  ", "  judges: [gemma, minilm]  ", 1))
     before = (folder / "run.yaml").read_bytes()
     night = pipeline(monkeypatch, folder, [("generate", "mhqa", "gemma"), ("generate", "mentat", "gemma")])
     status, stops, out = run_all()
@@ -112,6 +116,7 @@ def test_three_of_its_texts_stand_in_the_list(tmp_path, monkeypatch):
         (UNREAD.replace("unread", "truncated"), ["First,"], "models.bad in params.yaml: max_tokens: {answer: 1024"),
         ("ask: the environment variable K must hold the key; got nothing; export K=... and run again", [], "export K="),
         ("ask: it broke", [], "mhbench check bad"),
+        ("ask: at most 0 requests may fail (max_failed); got 1; kept: run again", [], "mhbench check bad, which says"),
     ],
 )
 def test_the_line_that_mends_it(error, texts, line):

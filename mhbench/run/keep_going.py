@@ -78,7 +78,9 @@ def run_all(
     before = selection.read_bytes()
     print(f"mhbench run: going on without {', '.join(out)}", file=sys.stderr, flush=True)
     try:
-        edit(top / "params.yaml", {("run", "models"): [m for m in models if m not in out]})
+        run = load_params(top / "params.yaml")["run"]
+        parts = [part for part in ("models", "judges", "subjects") if run.get(part)]
+        edit(top / "params.yaml", {("run", part): [m for m in run[part] if m not in out] for part in parts})
         status, more = _repro(top, fail_fast=False)
     finally:
         selection.write_bytes(before)
@@ -100,6 +102,8 @@ def mending_line(stop: Stop, texts: list[str]) -> str:
         if stop.model and re.search(why, stop.error) and re.search(like, told):
             return f"models.{stop.model} in params.yaml: {line}"
     said = stop.error.split("\n")[0].split("; ")
+    if stop.model and "may fail (max_failed)" in stop.error:
+        return f"mhbench check {stop.model}, which says what its endpoint does not do; then run again"
     if len(said) > 2 or not stop.model:
         return "; ".join(said[2:]) or "mend the cause and run again"
     return f"mhbench check {stop.model}"
