@@ -267,6 +267,8 @@ def _of_models(pilot: pd.DataFrame, label: str, width: float, timing: tuple[floa
 def further(store: Store, study: Study, width: float | None = None) -> Further | None:  # None: too little to plan from
     "How many more ratings a width needs; of kinds with numbers, labels, or yes and no."
     kind, complete = study.settings.kind, complete_answers(store, study)
+    if kind not in WIDTHS:
+        return None
     raters = {r.rater for r in Register(store).raters() if r.role == "rater"}
     units = {
         p: v for name, of in _verdicts(study, complete, raters).items() if name != "difficulty" for p, v in of.items()
@@ -275,7 +277,7 @@ def further(store: Store, study: Study, width: float | None = None) -> Further |
     rows = [
         (q, r, t, float(v if counted is None else v == counted)) for (q, t), of in units.items() for r, v in of.items()
     ]
-    if kind not in WIDTHS or not rows:
+    if not rows:
         return None
     pilot = pd.DataFrame(rows, columns=["item", "rater", "target", "value"])
     timing, wanted = _minutes(store, complete), width or WIDTHS[kind]

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from .assignment import complete_answers
+from .dashboard import rater_slips
 from .question import RatedAnswer, main_error, passed
 from .store import Register, Store, open_store
 from .study import QUESTION_KINDS, Question, Study, what_is_asked
@@ -303,6 +304,12 @@ def _unnamed(found: Sequence[Rating], notes: list[str]) -> Rated:
     return Rated([r.model_copy(update={"rater": known.get(r.rater, r.rater)}) for r in found], notes)
 
 
+def _slipped(store: Store) -> dict[str, str]:  # rater -> why to ask; of those who missed checks or were too fast
+    slips = rater_slips(store, store.study)
+    reasons = {rater: "; ".join(s.reasons(0.05 / len(slips))) for rater, s in slips.items()}
+    return {rater: reason for rater, reason in reasons.items() if reason}
+
+
 def study_ratings(
     own: Sequence[Rating],  # that came with the corpus
     items: Sequence[Item],  # the corpus's
@@ -337,6 +344,7 @@ def study_ratings(
     if path.suffix == ".sqlite":
         with open_store(path) as store:
             notes += left_out(ratings(store))
+            notes += [f"{rater}, to ask about: {reason}" for rater, reason in _slipped(store).items()]
     return _unnamed(found, notes)
 
 # %% ../../nbs/annotate/08_export.ipynb #a3a65c26
