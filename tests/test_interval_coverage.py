@@ -27,9 +27,8 @@ FITS = 25  # draws of a model of raters, which takes a tenth of a second, and of
 SLOW = ("rater_", "duel_contrast", "model_free", "best ensemble", "average over models")
 FALLS_SHORT: dict[str, int] = {}  # settings under it that are known, and stand in the notebook
 AWAITED = {  # kinds whose table is still to be made by `python benchmarks/coverage.py KIND`, with 500 draws or more
-    *("calibration error", "flips", "error after calibration"),
+    *("worth_over_raters", "model_free_of_severity_points"),
 }
-AWAITED |= {"worth_over_raters", "model_free_of_severity_points"}
 MEASURED = [name for name in KINDS if name not in AWAITED]
 
 
