@@ -272,7 +272,9 @@ def reader_flags(decisions: Sequence[Decision]) -> pd.DataFrame:  # rater, n, ag
     "Readers who agreed, or disagreed, with the proposed key throughout though the other did not."
     letters = np.array([[d.first for d in decisions], [d.second for d in decisions]], dtype=object)
     agrees = np.where(letters == np.array([d.proposed for d in decisions], dtype=object), "agrees", "disagrees")
-    return rater_flags(np.where(pd.isna(letters), None, agrees.astype(object)), ["first", "second"])
+    said = agrees.astype(object)
+    said[np.asarray(pd.isna(letters))] = None
+    return rater_flags(said, ["first", "second"])
 
 
 def decision_table(decisions: Sequence[Decision]) -> pd.DataFrame:  # outcome, and the columns of an estimate
