@@ -50,7 +50,9 @@ def file_encoding(
         start = f.read(2)
     if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         return "utf-16"
-    return {(True, False): "utf-16-be", (False, True): "utf-16-le"}.get(tuple(b == 0 for b in start), encoding)
+    if len(start) == 2 and 0 in start and start != b"\0\0":
+        return "utf-16-be" if start[0] == 0 else "utf-16-le"
+    return encoding
 
 # %% ../../nbs/records/02_table.ipynb #3883290b
 def as_windows_1252(

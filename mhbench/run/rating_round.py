@@ -106,8 +106,8 @@ def page_entry(
         print("Raters say", *(f"  {kind:8} {what}" for kind, what in ROUND_KINDS.items()), sep="\n")
     kind = _said("Kind", "--kind", a.kind, "sliders", ask)
     if kind not in ROUND_KINDS:
-        rule = f"be one of {', '.join(ROUND_KINDS)}"
-        refuse(f"annotate new: --kind must {rule}; got {kind!r}; other kinds are about models' answers")
+        kinds = ", ".join(ROUND_KINDS)
+        refuse(f"annotate new: --kind must be one of {kinds}; got {kind!r}; other kinds are about models' answers")
     ids = _one_width(items, a.n_options, ask) if kind == "sliders" else None
     named = comma_separated(_said("Raters, by pseudonym, with commas between", "--raters", a.raters, None, ask))
     every = _said("Raters of each question, or all", "--per-item", a.per_item, "all", ask)

@@ -494,7 +494,7 @@ def _tables(counts: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndar
 def clustered_chi_square(
     labels: Sequence,  # (N,) the kind of each unit
     groups: Sequence,  # (N,) whose it is
-    clusters: Sequence | None = None,  # (N,) labels of cases; None: each unit by itself
+    clusters: Sequence | np.ndarray | None = None,  # (N,) labels of cases; None: each unit by itself
     *,
     n: int = 10_000,  # dealings
     tests: int = 1,  # that share the error: more dealings are made where n leave it open

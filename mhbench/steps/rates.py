@@ -169,8 +169,8 @@ def _by_cluster(g: pd.DataFrame, value: str) -> tuple[list, np.ndarray, np.ndarr
     cluster, found = pd.factorize(items["cluster"], sort=True)
     shape = len(found), len(names)
     at = cluster * len(names) + model
-    parts = (np.bincount(at, w, len(found) * len(names)).reshape(shape) for w in (items[value], None))
-    return list(names), *parts
+    sums, counts = (np.bincount(at, w, len(found) * len(names)).reshape(shape) for w in (items[value], None))
+    return list(names), sums, counts
 
 
 def _rates(sums: np.ndarray, counts: np.ndarray, *, weights: np.ndarray) -> np.ndarray:  # (B, M)

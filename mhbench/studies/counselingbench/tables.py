@@ -310,8 +310,9 @@ def annotator_agreement(
     if set(wide) != set(ANNOTATORS) or len(wide) < 2:
         return pd.DataFrame(columns=columns)
     first, second = (wide[a].to_numpy(object) for a in ANNOTATORS)
-    both, of = np.stack([first, second]), np.array([(cases or {}).get(i, i) for i in wide.index], object)
-    same, kappa = (agreement_estimate(both, m, clusters=of) for m in ("percent_agreement", "cohen_kappa"))
+    both = np.stack([first, second])
+    case = np.array([(cases or {}).get(i, i) for i in wide.index], object)
+    same, kappa = (agreement_estimate(both, m, clusters=case) for m in ("percent_agreement", "cohen_kappa"))
     rows = [{"measure": "percent agreement", **same.row()}, {"measure": "Cohen's kappa", **kappa.row()}]
     return pd.DataFrame(rows, columns=columns)
 
