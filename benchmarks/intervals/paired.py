@@ -114,6 +114,7 @@ KINDS = [
     ),
     Kind(
         name="paired_points",
+        wide="ten cases of 1 to 20 items leave two degrees of freedom, and their skewness is known as little",
         about="The mean difference of points on the same questions; cases are a sample, with their questions.",
         stages="score, judge_study, duels",
         settings=[

@@ -232,6 +232,7 @@ def error_of_line(sample):
 KINDS = [
     Kind(
         name="flips",
+        wide="ten answers, of which few flip",
         about="How often two runs of a judge lie on different sides of the mark; cases are a sample.",
         stages="judge_study",
         settings=AGAIN,
