@@ -115,7 +115,7 @@ def test_a_part_of_every_kind_holds_now(name):
     found = coverage.measure(name, int(stored.name), draws, truth=stored["truth"])
     assert abs(found["shown"] - stored["shown"]) <= 0.2
     misses, n = missed(found)
-    assert misses <= most_missed(n, stored["covered"]), f"{misses} of {n} intervals miss the truth"
+    assert not n or misses <= most_missed(n, stored["covered"]), f"{misses} of {n} intervals miss the truth"
 
 
 def test_a_method_that_is_too_narrow_falls_out(monkeypatch):
