@@ -280,6 +280,10 @@ def estimate(
     seed: int | np.random.SeedSequence,
     level: float = 0.95,  # in (0, 1)
     share: bool = False,  # the number is a share of 0 to 1
+    within: tuple[float, float] = (
+        -np.inf,
+        np.inf,
+    ),  # the values that the number can have: limits beyond are moved there
     method: str | None = None,  # "percentile" or "bca"; None: the formula of a mean, percentiles of other numbers
     axis: int = 0,  # of the units
 ) -> Estimate:
@@ -294,7 +298,8 @@ def estimate(
     if arrays and all(a.ndim and a.shape[axis] == 0 for a in arrays):
         return Estimate.from_limits(np.nan, n=0, level=level)
     if statistic is mean and method is None and strata is None and _finite(arrays[0]):
-        return _of_mean(np.asarray(arrays[0], float), clusters, level, share)
+        found = _of_mean(np.asarray(arrays[0], float), clusters, level, share)
+        return found._replace(ci_low=max(found.ci_low, within[0]), ci_high=min(found.ci_high, within[1]))
     about: dict[str, Any] = {"clusters": clusters, "strata": strata, "n": n_boot, "seed": seed, "level": level}
     i = bootstrap(statistic, *arrays, **about, method=method or "percentile", axis=axis)
     if np.ndim(i.estimate):

@@ -29,6 +29,7 @@ _MEASURED = ["n", "n_clusters", "estimate", "ci_low", "ci_high", "interval", "le
 COUNTS = ["n_not_asked", "n_missing", "n_failed", "n_refused", "n_truncated", "n_unread"]  # beside every rate
 _RATES = [*RUN, "by", "group", "n", "n_clusters", *COUNTS, *_MEASURED[2:]]
 _SHARES = ("correct", "correct_strict", "declined")  # of items, between 0 and 1
+_WITHIN = {"brier": (0.0, 2.0), "cross_entropy": (0.0, np.inf)}
 _OF_ANSWERS = ("correct", "measured")  # not known where answers came and none could be read
 
 
@@ -144,7 +145,7 @@ def rate_table(
         parts |= {(breakdown, name): scorable[place == k] for k, name in enumerate(names)}
     answers = _counted(scores, value, asked, None if whole is None else scorable)
     runs = scores.groupby(RUN, sort=True).size().index
-    settings |= {"share": share or value in _SHARES}
+    settings |= {"share": share or value in _SHARES, "within": _WITHIN.get(value, (-np.inf, np.inf))}
     rows = []
     for breakdown, place, names in _breakdowns(scores, by):
         for run, group, items in _by_item(answers, place):

@@ -412,8 +412,8 @@ def score_by_labels(
             for column in table.columns[2:]:
                 x, cluster = part[column].to_numpy(float), part["cluster"].to_numpy()
                 who = dict(model=model, mode=mode, category=name, labels=column, n_clusters=len(set(cluster)))
-                share = column in correct
-                measured = estimate(mean, x, clusters=cluster, share=share, n_boot=n_boot, seed=seed)
+                form = {"share": True} if column in correct else {"within": (-1.0, 1.0)}
+                measured = estimate(mean, x, clusters=cluster, **form, n_boot=n_boot, seed=seed)
                 rows.append(who | measured.row())
     return pd.DataFrame(rows, columns=["model", "mode", "category", "labels", "n_clusters", *_ROW])
 
