@@ -158,6 +158,8 @@ def group_difference(
     x, second = np.asarray(x, float), np.asarray(second, bool)
     of = group_codes(clusters, len(x), "clusters")
     arms = [estimate(mean, x[part], clusters=of[part], seed=0, share=share, level=level) for part in (~second, second)]
+    if len(set(of)) < 2:
+        return Estimate.from_limits(arms[0].estimate - arms[1].estimate, n=len(x), n_clusters=len(set(of)), level=level)
     u, v = (
         np.bincount(of[part], x[part] - e.estimate, of.max(initial=-1) + 1) for part, e in zip((~second, second), arms)
     )
