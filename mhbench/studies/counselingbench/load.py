@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from ...errors import refuse
+from ...records.ratings import pseudonyms
 from ...records.schema import Item, Origin, Rating, Record, Response, Validated, letters, validate
 from ...records.table import csv_rows
 from ..corpus import Corpus, corpus_of
@@ -363,10 +364,12 @@ def load_counselingbench_errors(
             place=f"{gone[0]}",
             remedy="take the ids from results/prepare/counselingbench/items.parquet",
         )
-    kept = {"item_id", "rater", "label", "origin", "comment"}
+    shown = pseudonyms(r.rater for r in found if r.origin != "simulated")
+    kept = {"item_id", "label", "origin", "comment"}
+    whose = [{"rater": shown.get(r.rater, r.rater), "target": r.model} for r in found]
     return [
-        Rating(**r.model_dump(include=kept), study="counselingbench", target=r.model, source=p)
-        for (p, _), r in zip(rows, found)
+        Rating(**r.model_dump(include=kept), **who, study="counselingbench", source=place)
+        for (place, _), r, who in zip(rows, found, whose)
     ]
 
 # %% ../../../nbs/studies/counselingbench/02_load.ipynb #d4b5bd88
