@@ -503,7 +503,11 @@ def test_a_question_is_written_checked_and_then_asked_without_the_reference(tmp_
     assert counted == [5, 5], "what is not known is asked once, and its question checked once"
     counted = [call.plan.requests for call in after.calls]
     assert (sum(counted[::2]), sum(counted[1::2])) == (9, 9 - 2), "a question that was cut is not checked"
-    assert planned == got, "after a run the plan finds every try"
+    known, made = (  # a plan does not say on which day an answer was given
+        [[r.model_dump(exclude={"served"}) for r in part] for part in (tries_.questions, tries_.checks)]
+        for tries_ in (planned, got)
+    )
+    assert known == made, "after a run the plan finds every try"
     assert [(o.item_id, o.question, o.tries) for o in outcomes if o.question] == [
         ("a0", "good question 0?", 1),
         ("a1", "good question 1?", 2),

@@ -213,7 +213,7 @@ TABLE = {  # a change: (how, the stages that ask, and that it makes stale; and t
     ),
     "one study's labels": (put("studies", "mentat", "preferences", "penalty", value=4.0), set(), {"preferences"}),
     "a bootstrap's length": (put("score", "n_boot", value=500), set(), {"score"}),
-    "the items of a run": (run(items=7), set(), {"prepare", "report"}),
+    "the items of a run": (run(items=7), every(*MODELS), {"prepare", "report"}),  # they go before the limits of modes
     "the room for a letter": (put("generate", "max_tokens_letter", value=2), every(*MODELS), set()),
 }
 

@@ -178,7 +178,8 @@ class ResultStore(Database):
     ) -> None:
         "Commit results in one transaction; what is there already stays."
         day = _today()
-        kept = {key: result for key, result in results.items() if not np.isnan(result.array).any()}
+        no_number = {key for key, r in results.items() if r.array.dtype.kind == "f" and np.isnan(r.array).any()}
+        kept = {key: result for key, result in results.items() if key not in no_number}
         if len(kept) < len(results):
             say(f"{len(results) - len(kept)} results of {model} ({metric}) are no numbers (NaN), and are not kept")
         self._guard(self._put, [_row(key, model, metric, result, day) for key, result in kept.items()])

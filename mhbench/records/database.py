@@ -52,10 +52,11 @@ def _ignore(file: Path) -> None:
     "Name a file in the `.gitignore` beside it, where it lies in a repository and nothing there ignores it."
     folder = file.absolute().parent
     listed = folder / ".gitignore"
-    known = listed.read_text(encoding="utf-8").splitlines() if listed.exists() else []
+    text = listed.read_text(encoding="utf-8") if listed.exists() else ""
     in_git = any((above / ".git").exists() for above in (folder, *folder.parents))
-    if in_git and not {"*", f"/{file.name}"} & set(known):
-        listed.write_text("\n".join([*known, f"/{file.name}"]) + "\n", encoding="utf-8")
+    if in_git and not {"*", f"/{file.name}"} & set(text.split("\n")):
+        line_end = "" if text.endswith("\n") or not text else "\n"
+        listed.write_text(f"{text}{line_end}/{file.name}\n", encoding="utf-8")
 
 
 def make_private(

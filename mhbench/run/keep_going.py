@@ -60,7 +60,7 @@ def _repro(top: Path, *, fail_fast: bool) -> tuple[int, list[Stop]]:
     file.write_text("", encoding="utf-8")
     words = ["repro", "--quiet", *([] if fail_fast else ["--keep-going"])]
     done = subprocess.run([sys.executable, "-m", "dvc", *words], cwd=top, env={**os.environ, NOTED_IN: str(file)})
-    return done.returncode, [Stop(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
+    return done.returncode, [Stop(**json.loads(line)) for line in file.read_text(encoding="utf-8").split("\n") if line]
 
 
 def run_all(

@@ -47,7 +47,6 @@ ANSWERS = {
     "empty": b"",
     "only a header": b"item_id,text\n",
     "latin-1": "item_id,text\nq1,gr\xf6\xdfer\n".encode("latin-1"),
-    "UTF-16": "item_id,text\nq1,A\n".encode("utf-16"),
     "another table": b"id,answer\nq1,A\n",
     "a sample that is a word": b"item_id,text,sample\nq1,A,one\n",
     "a negative sample": b"item_id,text,sample\nq1,A,-1\n",
