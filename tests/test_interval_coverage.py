@@ -26,10 +26,7 @@ DRAWS = 100
 FITS = 25  # draws of a model of raters, which takes a tenth of a second, and of other slow ones
 SLOW = ("rater_", "duel_contrast", "model_free", "best ensemble", "average over models")
 FALLS_SHORT: dict[str, int] = {}  # settings under it that are known, and stand in the notebook
-AWAITED = {  # kinds whose table is still to be made by `python benchmarks/coverage.py KIND`, with 500 draws or more
-    *("worth_over_raters", "model_free_of_severity_points"),
-}
-MEASURED = [name for name in KINDS if name not in AWAITED]
+MEASURED = list(KINDS)
 
 
 def test_every_place_that_makes_an_interval_is_listed():
@@ -44,7 +41,7 @@ def test_every_place_that_makes_an_interval_is_listed():
 def test_every_listed_place_has_a_kind_that_measures_it():
     listed = inventory()
     named = {f"{r.place} ({r.call})": r.kinds.split("; ") for r in listed.itertuples() if r.kinds != "-"}
-    unknown = {place: [k for k in names if k not in KINDS and k not in AWAITED] for place, names in named.items()}
+    unknown = {place: [k for k in names if k not in KINDS] for place, names in named.items()}
     assert not {place: names for place, names in unknown.items() if names}
     without = listed[listed["kinds"] == "-"]
     assert len(without) < 10 and without["number"].str.len().gt(20).all()  # each says what is printed instead
