@@ -148,7 +148,7 @@ def test_labels_are_as_probable_as_a_fine_sum_says():
         log_weight += sum(of_raters[r, :, k] for r, k in zip(rater[answer == one], value[answer == one]))
         weight = np.exp(log_weight - log_weight.max())
         by_hand = np.bincount(median_rater, weight, 4) / weight.sum()
-        assert label_probabilities(fit).loc[one].to_numpy() == pytest.approx(by_hand, abs=0.005)
+        assert label_probabilities(fit).loc[one].to_numpy() == pytest.approx(by_hand, abs=0.01)
 
 
 def test_a_duel_seen_in_the_other_order_is_the_same_duel():

@@ -273,6 +273,7 @@ KINDS = [
         draw=draw_differences,
         truth=lambda **_: BIAS,
         interval=lambda sample, seed: agreement(sample, "bias", seed),
+        wide="twelve cases of 1 to 20 answers, which leave few degrees of freedom",
     ),
     Kind(
         name="limit_of_agreement",

@@ -283,6 +283,7 @@ KINDS = [
         settings=RANKS,
         draw=draw_ranks,
         truth=lambda *, known, **_: known + (1 - known) / 2,
+        wide="five questions: shown in one sample of twelve, where every rank is 0 or 1",
     ),
     Kind(
         name="accuracy over seeds",
@@ -292,6 +293,7 @@ KINDS = [
         draw=draw_seeds,
         truth=truth_of_seeds,
         interval=lambda x, seed: estimate(mean, x[0], clusters=x[1], n_boot=N_BOOT, seed=seed, share=True),
+        wide="ten cases, of which few are wrong",
     ),
     Kind(
         name="mean of ratings",
@@ -332,5 +334,6 @@ KINDS = [
         draw=draw_sets,
         truth=truth_of_sets,
         interval=credit,
+        wide="six sets, of which few are wrong",
     ),
 ]
