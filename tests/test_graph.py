@@ -3,6 +3,7 @@
 import ast
 import re
 import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -175,7 +176,7 @@ def test_plots_have_something_to_show(tmp_path):
     "Pictures need no script from elsewhere: the page of `dvc plots show` is complete without a network."
     if not list((ROOT / "figures").rglob("*.png")):
         pytest.skip("no figure has been drawn yet")
-    command = ["dvc", "plots", "show", "--out", str(tmp_path)]
+    command = [str(Path(sys.executable).with_name("dvc")), "plots", "show", "--out", str(tmp_path)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert page.count("<img") >= 10
