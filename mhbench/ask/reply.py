@@ -438,10 +438,14 @@ def complaint_in(
 
 def _code(e: Any, depth: int) -> str | None:
     "The code or type of an error that stands for a parameter that is not taken, wherever it stands."
-    own = [e.get("code"), e.get("type")] if isinstance(e, dict) else []
-    inside = list(e.values()) if isinstance(e, dict) else e if isinstance(e, list) else []
-    known = [x for x in own if x in LASTING] + [x for x in (_code(part, depth - 1) for part in inside if depth) if x]
-    return known[0] if known else None
+    inside = e if isinstance(e, list) else []
+    if isinstance(e, dict):
+        inside = list(e.values())
+        for own in (e.get("code"), e.get("type")):
+            if own in LASTING:
+                return own
+    found = [_code(part, depth - 1) for part in inside] if depth else []
+    return next((code for code in found if code), None)
 
 
 def words(

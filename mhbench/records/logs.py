@@ -143,7 +143,8 @@ def _answer_of(line: dict) -> dict[str, Any]:
     read = [a["extracted_value"] for a in line.get("answer_attribution") or [] if a.get("is_terminal")]
     out = {k: said[k] for k in _COPIED if k in said}
     out |= {"item_id": str(line["sample_id"]), "choices": (line.get("input") or {}).get("choices")}
-    out |= {"text": written[0] if written else None if "letter_logprobs" in out else "".join(read[-1:])}
+    unwritten = None if "letter_logprobs" in out else "".join(read[-1:])
+    out |= {"text": written[0] if written else unwritten}
     out |= {"answered_by": said.get("answered_by")}
     out |= {"origin": said["origin"]} if said.get("origin") in ("simulated", "composed") else {}
     if error and "status" not in said and "refus" in error.casefold():

@@ -178,7 +178,7 @@ def panel_designs(
             if n is None:
                 continue
             n = max(n, -(-raters // each))  # everybody has an item
-            kind = "crossed" if each == raters else "nested" if each == 1 else "k of n"
+            kind = {raters: "crossed", 1: "nested"}.get(each, "k of n")
             found = least_difference(pair, n, raters, each, power=aim.power) if pair else np.nan
             width = mean_width(mean, n, raters, each, aim.level)
             own = -(-n * each // raters)
