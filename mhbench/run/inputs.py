@@ -24,7 +24,7 @@ from .workplace import record_package
 from ..studies.registry import claims_file, studies
 
 # %% auto #0
-__all__ = ['sha256', 'check_source', 'deciding', 'record_inputs', 'record_trained']
+__all__ = ['sha256', 'check_source', 'deciding', 'hashes_of', 'record_inputs', 'record_trained']
 
 # %% ../../nbs/run/08_inputs.ipynb #d0e7ba62
 def sha256(path: str | Path) -> str:
@@ -210,6 +210,22 @@ def _of_models(p: dict, study: str, top: Path) -> dict[str, dict[str, str]]:
     }
 
 # %% ../../nbs/run/08_inputs.ipynb #9607e8f3
+def hashes_of(p: dict, study: str, top: Path) -> dict[str, Any]:
+    "SHA-256 of a study's corpus, of every other file that its entry names, and of what its models are made of."
+    prepare = p["studies"][study].get("prepare") or {}
+    out = {"corpus": _hash(prepare["path"], top), "files": _files(p, study, top)} | _of_models(p, study, top)
+    out |= {"left_out": gone} if (gone := simulated_left_out(p, study)) else {}
+    ratings = (prepare.get("options") or {}).get("ratings")
+    if isinstance(ratings, dict) and "path" in ratings:
+        out["ratings"] = _hash(Path(prepare["path"]).expanduser().parent / ratings["path"], top)
+    if prepare.get("ratings"):
+        from mhbench.annotate.export import hash_of_answers
+
+        people = top / Path(prepare["ratings"]).expanduser()
+        out["people"] = hash_of_answers(people) if people.exists() else "absent"
+    return out
+
+
 def record_inputs(params: str | Path = "params.yaml") -> dict[str, dict]:  # study -> what was hashed
     """Write `results/inputs/<study>.json` for every study of the run, with the SHA-256 of its corpus, of every other
     file that its entry names, and of the folders of templates. Beside them, for each model of the run and each stage
@@ -217,22 +233,13 @@ def record_inputs(params: str | Path = "params.yaml") -> dict[str, dict]:  # stu
     """
     top = root()
     p = load_params(top / params)
-    out = {}
-    for study in p["run"]["studies"]:
-        prepare = p["studies"][study].get("prepare") or {}
-        out[study] = {"corpus": _hash(prepare["path"], top), "files": _files(p, study, top)} | _of_models(p, study, top)
-        out[study] |= {"left_out": gone} if (gone := simulated_left_out(p, study)) else {}
-        ratings = (prepare.get("options") or {}).get("ratings")
-        if isinstance(ratings, dict) and "path" in ratings:
-            out[study]["ratings"] = _hash(Path(prepare["path"]).expanduser().parent / ratings["path"], top)
-        if prepare.get("ratings"):
-            from mhbench.annotate.export import hash_of_answers
-
-            people = top / Path(prepare["ratings"]).expanduser()
-            out[study]["people"] = hash_of_answers(people) if people.exists() else "absent"
+    out = {study: hashes_of(p, study, top) for study in p["run"]["studies"]}
     shutil.rmtree(top / "results" / "inputs", ignore_errors=True)  # DVC removes nothing there: of another selection
     for study, hashes in out.items():
         _write(top / "results" / "inputs" / f"{study}.json", hashes)
+    registered = {name: _hash(name, top) for name in ("registered.yaml", "params.yaml", "run.yaml")}
+    noted = registered if registered["registered.yaml"] != "absent" else {}
+    _write(top / "results" / "inputs" / "registered.json", noted)
     keep_private(top)
     _record_asked(p, top / "results" / "inputs", top, out)
     _record_claims(p, top / "results" / "inputs", top)

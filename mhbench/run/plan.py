@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -96,16 +97,19 @@ _NO_REQUEST = {"finetune"}  # trains a model, which answers with the first optio
 
 def plan_run(
     params: str | Path = "params.yaml",
+    *,
+    only: Collection[str] = (),  # of the stages that ask; none: all of them
+    keep: Path | None = None,  # a folder for what the stages would leave; None: nothing is kept
 ) -> pd.DataFrame:  # stage, study, model, and the fields of mhbench.ask.plan.Plan
     """Count what the stages of a run would ask, without asking: one row a stage, study and model.
 
     Raises: ValueError where parameters do not fit; RuntimeError where a stage cannot be run.
     """
     p, stages = load_params(root() / params), graph()
-    asking = [name for name, node in stages.items() if "replay" in node.parameters]
+    asking = [name for name, node in stages.items() if "replay" in node.parameters and name in (only or stages)]
     needed = {*asking, *(name for one in asking for name in before(stages, one))} - _NO_REQUEST
     with tempfile.TemporaryDirectory(prefix="mhbench-plan-") as folder, Recorder() as recorder:
-        dry = _DryRun(p, params, Path(folder), recorder)
+        dry = _DryRun(p, params, keep or Path(folder), recorder)
         for node, study, model in jobs(p["run"], stages):
             if node.name in needed:
                 dry.run(node, study, model)
