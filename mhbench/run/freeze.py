@@ -22,7 +22,7 @@ from .live import Live
 from .made import how_made
 from .params import ASKED_IN, HERE, asked_by, kind_of, load_params
 from .plan import plan_run
-from .registered import FILE, changes, decided, registration
+from .registered import FILE, decided, departures, registration
 from ..subcommand import PARAMS, argument, comma_separated, subcommand
 
 # %% auto #0
@@ -206,7 +206,7 @@ def _check(params: str) -> None:
     known = registration()
     if known is None:
         refuse(f"freeze: --check must find {FILE}; got none", remedy="`mhbench freeze` writes it")
-    changed = changes(known, decided(load_params(root() / params)))
+    changed = departures(known, decided(load_params(root() / params)))
     print(*changed, sep="\n", end="\n" if changed else "")
     if changed:
         raise RuntimeError(f"{len(changed)} entries differ from {FILE}; the report names them, too")

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from mhbench.report.page import Section
 
 # %% auto #0
-__all__ = ['FILE', 'FORESEEN', 'WITH_CHANGES', 'EXPLORATORY', 'settings_of', 'decided', 'Change', 'changes', 'registration',
-           'foreseen', 'marked', 'sentences']
+__all__ = ['FILE', 'FORESEEN', 'WITH_CHANGES', 'EXPLORATORY', 'settings_of', 'decided', 'Departure', 'departures', 'registration',
+           'foreseen', 'marked', 'about_registration']
 
 # %% ../../nbs/run/35_registered.ipynb #12be1caf
 _NO_NUMBER = ("cache", "replay", "delivery", "budget", "price", "report", "ledger", "executor", "store")
@@ -87,7 +87,7 @@ def decided(p: dict) -> dict[str, dict[str, Any]]:  # settings, data, code, vers
     }
 
 # %% ../../nbs/run/35_registered.ipynb #31c21b8b
-class Change(NamedTuple):
+class Departure(NamedTuple):
     "An entry that is not what it was."
 
     part: str  # settings, data, code, versions
@@ -112,16 +112,16 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def changes(
+def departures(
     old: Mapping[str, Mapping],  # of `decided`, or what was registered
     new: Mapping[str, Mapping],
-) -> list[Change]:
+) -> list[Departure]:
     "What differs, settings first."
     out = []
     for part in ("settings", "data", "code", "versions"):
         before, now = old.get(part) or {}, new.get(part) or {}
         keys = [k for k in dict.fromkeys([*before, *now]) if before.get(k) != now.get(k)]
-        out += [Change(part, key, before.get(key), now.get(key)) for key in keys]
+        out += [Departure(part, key, before.get(key), now.get(key)) for key in keys]
     return out
 
 # %% ../../nbs/run/35_registered.ipynb #26ad55bd
@@ -177,7 +177,7 @@ def _is_main(main: Sequence[str], models: Sequence[str], stage: str) -> bool:
     return not main or stage in main or bool(pairs & set(main))
 
 
-def _concerns(change: Change, study: str, stage: str, models: Sequence[str]) -> bool:
+def _concerns(change: Departure, study: str, stage: str, models: Sequence[str]) -> bool:
     "Whether a change may have moved a test: the code and versions are named, and mark no row."
     if change.part == "data":
         return change.key.startswith(f"{study}.")
@@ -192,7 +192,7 @@ def foreseen(
     study: str,
     stage: str,
     known: Mapping[str, Any],  # the registration
-    changed: Sequence[Change],
+    changed: Sequence[Departure],
 ) -> str:  # FORESEEN, WITH_CHANGES or EXPLORATORY
     "Whether a test was registered."
     of = known["studies"].get(study)
@@ -210,8 +210,8 @@ def foreseen(
     return WITH_CHANGES if any(_concerns(c, study, stage, models) for c in changed) else FORESEEN
 
 # %% ../../nbs/run/35_registered.ipynb #6e08ecac
-def _since(known: Mapping[str, Any]) -> list[Change]:
-    return changes(known, decided(load_params(root() / "params.yaml")))
+def _since(known: Mapping[str, Any]) -> list[Departure]:
+    return departures(known, decided(load_params(root() / "params.yaml")))
 
 
 def marked(
@@ -223,14 +223,16 @@ def marked(
         return list(sections)
     changed, told, out = _since(known), set(), []
     for s in sections:
-        first = sentences(s.study) if s.study and s.study not in told else []
+        first = about_registration(s.study) if s.study and s.study not in told else []
         told.add(s.study)
         tables = [t._replace(frame=_with_marks(t.frame, s, known, changed)) for t in s.given]
         out.append(s._replace(tables=tables, text=" ".join([*first, s.text])))
     return out
 
 
-def _with_marks(frame: pd.DataFrame, s: Section, known: Mapping[str, Any], changed: Sequence[Change]) -> pd.DataFrame:
+def _with_marks(
+    frame: pd.DataFrame, s: Section, known: Mapping[str, Any], changed: Sequence[Departure]
+) -> pd.DataFrame:
     "A table of tests with its column; any other as it is."
     if not {"p", "p_value"} & set(frame.columns):
         return frame
@@ -263,7 +265,7 @@ def _foresight(known: Mapping[str, Any], study: str | None) -> str:
     return f"how often {', '.join(models)} are right in {items}, and {what}"
 
 
-def sentences(
+def about_registration(
     study: str | None = None,  # one study's part of the page; None: the page's first screen
 ) -> list[str]:  # none where nothing is registered
     "Which numbers were foreseen, which were not, and what was changed since."
