@@ -25,8 +25,9 @@ from .shape import LocalServer, stage_classes
 from ..steps.parameters import GIVEN
 
 # %% auto #0
-__all__ = ['HERE', 'WHOM', 'ASKED_IN', 'DEMO', 'simulated_left_out', 'kind_of', 'asked_by', 'goes_through', 'not_run',
-           'unread_ratings', 'check_params', 'load_params', 'stage_parameters']
+__all__ = ['HERE', 'WHOM', 'ASKED_IN', 'DEMO', 'BUNDLED', 'WRITTEN', 'simulated_left_out', 'kind_of', 'asked_by',
+           'somebody_writes', 'goes_through', 'not_run', 'unread_ratings', 'check_params', 'load_params',
+           'stage_parameters']
 
 # %% ../../nbs/run/04_params.ipynb #f259d467
 def _map(value: Any) -> dict:
@@ -172,17 +173,19 @@ _NOBODY = [  # stages that have something to say where nobody is asked
 
 DEMO: dict[str, Any] = {  # the selection that the repository comes with
     "studies": ["mentat", "psychiatrybench", "medqade", "counselingbench", "mhqa"],
-    "models": ["gemma", "gemma-cautious", "minilm", "minilm-mhqa"],
+    "models": ["minilm", "minilm-mhqa"],
     "judges": None,
     "subjects": None,
     "items": None,
 }
+BUNDLED = {"gemma", *DEMO["models"]}  # entries that the repository comes with
+WRITTEN = ("approach", "standings", "freeform", "reasoning", "duels")  # stages about what models write
 
 
 def simulated_left_out(p: dict, study: str) -> list[str]:
     "The demo's examinees, where models of one's own are asked: nobody simulated stands beside these."
     section = _map(p["studies"][study].get("prepare"))
-    if set(p["run"]["models"]) <= set(DEMO["models"]):
+    if set(p["run"]["models"]) <= BUNDLED:
         return []
     return [name for name, file in _map(section.get("answers")).items() if all_simulated(root() / str(file))]
 
@@ -215,9 +218,19 @@ def asked_by(p: dict, stage: str, study: str) -> dict[str, list[str] | None]:
     return out
 
 
+def somebody_writes(p: dict, study: str) -> bool:
+    "Whether a study may hold texts of models: of one of the run, of a table of answers, or of a released corpus."
+    prepare = _map(p["studies"][study].get("prepare"))
+    if prepare.get("sha256") or any(m not in p["models"] or kind_of(p, m) not in HERE for m in p["run"]["models"]):
+        return True
+    return not all(all_simulated(root() / str(file)) for file in _map(prepare.get("answers")).values())
+
+
 def goes_through(p: dict, stage: str) -> list[str]:
     "The studies of the run that a stage is run for: those with a section of its name, where there is somebody for it."
     studies = [s for s in p["run"]["studies"] if stage in p["studies"][s]]
+    if stage in WRITTEN:
+        studies = [s for s in studies if somebody_writes(p, s)]
     if stage == "finetune":  # it trains those of the run
         return [s for s in studies if set(p["studies"][s][stage].get("asked") or []) & set(p["run"]["models"])]
     return [s for s in studies if stage in _NOBODY or all(v is None or v for v in asked_by(p, stage, s).values())]
@@ -231,6 +244,8 @@ def not_run(p: dict) -> dict[tuple[str, str], str]:  # (stage, study) -> why
         for study in [s for s in p["run"]["studies"] if stage in p["studies"][s] and s not in through]:
             empty = [k for k, v in asked_by(p, stage, study).items() if v is not None and not v]
             who = "that it trains" if stage == "finetune" else f"that it can ask ({', '.join(empty)})"
+            if stage in WRITTEN and not somebody_writes(p, study):
+                who = "that writes"
             out[stage, study] = f"no model of the run is one {who}"
     return out
 
