@@ -16,6 +16,7 @@ from mhbench.ledger.page import ledger_page
 from mhbench.ledger.verdicts import claims_by_verdict
 from mhbench.report.tables import markdown_table
 from mhbench.run.ledger import all_verdicts_on_papers
+from mhbench.run.params import WRITTEN
 from mhbench.run.shape import stage_classes
 from mhbench.steps.parameters import GIVEN
 from mhbench.studies.corpus import load_corpus
@@ -175,6 +176,8 @@ def of_the_paper(study: str, entries: list[dict]) -> str:
         by = [f"[{stage}](/nbs/stages/{stage}.ipynb): `{name.removesuffix('.svg')}`" for stage, name in parts]
         by += [f"[{title_of(TOP / page)}](/{page})" for page in e.get("see", [])]
         demo = [x for made in e.get("by", []) if (x := on_the_demo(study, made))]
+        silent = [stage for stage, _ in parts[:1] if stage in WRITTEN]
+        demo = demo or [f"`{stage}` is not run: no model of the demo writes" for stage in silent]
         without = [f"not on the demo ({made.split('/')[1]}): {why}" for made, why in e.get("absent", {}).items()]
         makes = "; ".join([*by, *([e["note"]] if "note" in e else []), *without])
         rows.append(f"| {e['what']} | {e['of']} | {makes} | {', '.join(demo) or '–'} |")

@@ -293,16 +293,13 @@ def test_the_stage_has_min_k_or_a_reason(case, tiny, root, tmp_path, monkeypatch
             },
         )
     out = tmp_path / "contamination" / "counselingbench"
-    surprise, each = pd.read_parquet(out / "min_k.parquet"), pd.read_parquet(out / "completions.parquet")
-    assert surprise["tokens"].tolist() == ["least likely 20%", "all tokens"]
+    each = pd.read_parquet(out / "completions.parquet")
     if case == "refuse":
-        assert (
-            surprise["estimate"].isna().all()
-            and each["min_k"].isna().all()
-            and surprise["absent"].str.contains("told to answer 400").all()
-            and (each["n_tokens"] == 0).all()
-        )
+        assert not (out / "min_k.parquet").exists() and each["min_k"].isna().all() and (each["n_tokens"] == 0).all()
+        assert "told to answer 400" in (out / "contents.json").read_text()
         return
+    surprise = pd.read_parquet(out / "min_k.parquet")
+    assert surprise["tokens"].tolist() == ["least likely 20%", "all tokens"]
     assert surprise["n"].tolist() == [8, 8] and (surprise["absent"] == "").all()
     assert surprise["estimate"].tolist() == pytest.approx([each["min_k"].mean(), each["mean_logprob"].mean()])
     assert (

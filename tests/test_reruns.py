@@ -12,10 +12,18 @@ import pytest
 import yaml
 
 from mhbench.run.inputs import record_inputs, record_trained
-from mhbench.run.params import load_params
+from mhbench.run.params import WRITTEN, load_params
 
 STUDIES = ("mentat", "psychiatrybench", "medqade", "counselingbench", "mhqa")
-MODELS = ("gemma", "gemma-cautious", "minilm", "minilm-mhqa", "other")
+MODELS = ("gemma", "minilm", "minilm-mhqa", "other")
+ASKED = {  # what the demo leaves to encoders, or to nobody: here a language model takes part everywhere
+    ("psychiatrybench", "judge", "judges"): ["gemma", "minilm"],
+    ("psychiatrybench", "judge_study", "judges"): ["gemma", "minilm"],
+    ("medqade", "judge", "judges"): ["gemma", "minilm"],
+    ("mhqa", "compose", "asked"): ["gemma"],
+    ("mhqa", "keys", "asked"): ["gemma"],
+    ("mhqa", "profile", "asked"): ["gemma", "minilm"],
+}
 HASHED = {"inputs", "trained"}  # they look at what changed, and ask and compute nothing
 FINETUNED = "results/finetune/mhqa/models.json"
 MADE_HERE = {"every stage that computes"}
@@ -55,9 +63,12 @@ def folder(root, tmp_path_factory):
     p = yaml.safe_load((folder / "params.yaml").read_text())
     p["endpoints"]["remote"] = {"kind": "vllm", "base_urls": ["http://127.0.0.1:9/v1"], "concurrency": 4}
     p["models"]["other"] = {"endpoint": "remote", "served": "other"}
+    for (study, stage, whom), names in ASKED.items():
+        p["studies"][study][stage][whom] = names
     (folder / "params.yaml").write_text(yaml.safe_dump(p, sort_keys=False))
     run = yaml.safe_load((folder / "run.yaml").read_text())
-    run["run"]["models"].append("other")
+    run["run"] |= {"models": [*MODELS]}
+    run["run"] |= {stage: [s for s in STUDIES if stage in p["studies"][s]] for stage in WRITTEN}
     (folder / "run.yaml").write_text(yaml.safe_dump(run, sort_keys=False))
     with pytest.MonkeyPatch.context() as m:
         m.setenv("MHBENCH_ROOT", str(folder))

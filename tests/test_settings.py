@@ -96,8 +96,11 @@ NEW = {"endpoint": "local", "served": "x", "lineage": "x"}
 
 
 def with_models(folder, *names):
-    "params.yaml with models before all others."
+    "params.yaml with models before all others, and with one that composes questions and reads passages."
     p = copy.deepcopy(PARAMS)
+    for stage in ("compose", "keys"):
+        p["studies"]["mhqa"][stage]["asked"] = ["gemma"]
+    p["models"]["slow"] = p["models"]["gemma"] | {"n_items": 2}
     p["models"] = {name: NEW for name in names} | p["models"]
     (folder / "params.yaml").write_text(yaml.safe_dump(p, sort_keys=False), encoding="utf-8")
     if not (folder / "run.yaml").exists():
@@ -122,14 +125,14 @@ def test_a_model_that_is_added_does_not_take_the_composers_or_the_examinees_plac
 def test_a_number_of_items_is_that_of_every_mode(tmp_path):
     params = with_models(tmp_path)
     own = stage_parameters(load_params(params), "generate", "mhqa", "gemma")["modes"]
-    assert {m["n_items"] for m in own.values()} == {12, 3}, "the demo's limits"
-    p = select(["mhqa"], ["gemma", "gemma-cautious"], 20, params=params)
+    assert {m["n_items"] for m in own.values()} == {40, 6}, "the demo's limits"
+    p = select(["mhqa"], ["gemma", "slow"], 20, params=params)
     assert stage_parameters(p, "prepare", "mhqa")["n_items"] == 20
     modes = stage_parameters(p, "generate", "mhqa", "gemma")["modes"]
     assert modes.keys() == own.keys() and not any("n_items" in settings for settings in modes.values())
     said = selection(p)
     assert "items: at most 20 a study, in each of its modes" in said
-    assert "  at most, of a mode, by their own entries: gemma-cautious 2" in said
+    assert "  at most, of a mode, by their own entries: slow 2" in said
 
 
 def test_a_sweep_of_what_an_entry_lacks_says_the_cure():

@@ -129,7 +129,10 @@ def selection(p: dict) -> list[str]:  # one a line
             whom = asked_by(p, stage, study)
             named = [f"{k} {', '.join(v) or 'nobody'}" for k, v in whom.items() if v is not None]
             out.append(f"{stage} of {study}: {'; '.join(named) or 'the models of the run'}")
-    out += [f"not run: {stage} of {study}: {why}" for (stage, study), why in not_run(p).items()] + unread_ratings(p)
+    gone: dict[str, list[str]] = {}
+    for (stage, study), why in not_run(p).items():
+        gone.setdefault(why, []).append(f"{stage} of {study}")
+    out += [f"not run, as {why}: {', '.join(stages)}" for why, stages in gone.items()] + unread_ratings(p)
     if run.get("items") is not None:
         out.append(f"items: at most {run['items']} a study, in each of its modes" if run["items"] else "items: all")
         fewer = [f"{m} {p['models'][m]['n_items']}" for m in run["models"] if p["models"][m].get("n_items")]

@@ -179,7 +179,7 @@ DEMO: dict[str, Any] = {  # the selection that the repository comes with
     "items": None,
 }
 BUNDLED = {"gemma", *DEMO["models"]}  # entries that the repository comes with
-WRITTEN = ("approach", "standings", "freeform", "reasoning", "duels")  # stages about what models write
+WRITTEN = ("approach", "classification", "standings", "freeform", "reasoning", "duels")  # about what models write
 
 
 def simulated_left_out(p: dict, study: str) -> list[str]:
