@@ -1,15 +1,21 @@
-"""`make docs`: the site in `_docs/html`, from notebooks with their stored outputs and the executed stages."""
+"""`make docs`: the site in `_docs/html`, from notebooks with their stored outputs and the executed stages.
+
+Pages whose text is what it was are not made again: their files stay untouched, and Sphinx goes by these.
+"""
 
 from __future__ import annotations
 
 import ast
+import base64
+import hashlib
 import json
 import re
-import shutil
 import sys
 from pathlib import Path
 
 import yaml
+from finder import index_of
+from gallery import Picture, pictures
 from sphinx.cmd.build import main as sphinx
 
 from mhbench.ledger.page import ledger_page
@@ -23,6 +29,7 @@ from mhbench.studies.corpus import load_corpus
 from mhbench.studies.demo import demo_card, demo_path
 
 TOP = Path(__file__).resolve().parents[1]
+JOBS = "2"
 SOURCE, HTML = TOP / "_docs" / "source", TOP / "_docs" / "html"
 FOLDERS = [
     "records",
@@ -45,12 +52,31 @@ STUDIES = {
     "counselingbench": "CounselingBench",
     "mhqa": "MHQA",
 }
+KEPT: set[Path] = set()  # of this build
 
 
-def write(path: str, text: str) -> None:
-    file = SOURCE / path
+def write(path: str, content: str | bytes) -> None:
+    "A file of SOURCE; one that holds the same already is left as it is."
+    file, data = SOURCE / path, content if isinstance(content, bytes) else content.encode("utf-8")
+    KEPT.add(file)
+    if file.exists() and file.read_bytes() == data:
+        return
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text, encoding="utf-8")
+    file.write_bytes(data)
+
+
+def forget_the_rest() -> None:
+    "What an earlier build wrote and this one did not."
+    for file in SOURCE.rglob("*"):
+        if file.is_file() and file not in KEPT:
+            file.unlink()
+
+
+def within_the_site(text: str, folder: str = "") -> str:
+    "Links of a page that lies elsewhere here than in the clone: `folder` is where its `..` leads to."
+    text = re.sub(r"\]\(\.\./", f"](/{folder}", text)
+    text = text.replace("](/docs/", "](/")
+    return re.sub(r"\]\(/reports/replication/?\)", "](/replication.md)", text)
 
 
 def toctree(pages: list[str], caption: str = "", depth: int = 1) -> str:
@@ -66,41 +92,113 @@ def title_of(notebook: Path) -> str:
     return heads[0] if heads else notebook.stem
 
 
-def copied(notebook: Path) -> str:
-    "A notebook as a page: without its cells that are hidden, which test or export."
+def copied(notebook: Path, onward: str = "", up: str = "") -> str:
+    "A notebook as a page: its title, where it leads to, and all but the cells that are hidden, which test or export."
     nb = json.loads(notebook.read_text(encoding="utf-8"))
     hidden = ("#| hide", "#| default_exp", "#|hide")
     nb["cells"] = [c for c in nb["cells"] if not "".join(c["source"]).lstrip().startswith(hidden)]
     for c in nb["cells"]:
         c["source"] = re.sub(r"^#\| export\n", "", "".join(c["source"]))
+        if c["cell_type"] == "markdown":
+            c["source"] = within_the_site(c["source"], up) if up else c["source"].replace("](/docs/", "](/")
+    titled = [c for c in nb["cells"] if c["cell_type"] == "markdown" and c["source"].startswith("# ")]
+    if onward and titled:
+        title, _, rest = titled[0]["source"].partition("\n")
+        titled[0]["source"] = f"{title}\n\n{onward}\n{rest}"
     page = notebook.relative_to(TOP)
     write(str(page), json.dumps(nb, ensure_ascii=False))
     return str(page.with_suffix(""))
 
 
+def onward_of(notebook: Path, after: Path | None) -> str:
+    "Where a notebook of a module leads to: what it defines, the next of its folder, all of them."
+    named = re.search(r"#\| default_exp (\S+?)\\?[n\"]", notebook.read_text(encoding="utf-8"))
+    module = TOP / "mhbench" / (named[1].replace(".", "/") + ".py") if named else None
+    links = [f"[The functions in short](/api/mhbench.{named[1]}.md)"] if module and has_public(module) else []
+    links += [f"next: [{title_of(after)}](/{after.relative_to(TOP)})"] if after else []
+    return " · ".join([*links, "[all notebooks](/notebooks/index.md)"])
+
+
 def notebooks() -> None:
-    for folder in FOLDERS:
-        pages = [copied(f) for f in sorted((TOP / "nbs" / folder).rglob("*.ipynb"))]
+    for folder in [".", *FOLDERS]:
+        files = sorted(f for f in (TOP / "nbs" / folder).rglob("*.ipynb") if ".ipynb_checkpoints" not in f.parts)
+        if folder == ".":
+            files = [f for f in files if f.parent.name == "nbs" and f.name != "index.ipynb"]
+        pages = [copied(f, onward_of(f, after)) for f, after in zip(files, [*files[1:], None])]
         links = [f"/{p}" for p in pages]
-        write(f"notebooks/{folder}.md", f"# {folder}\n\n" + toctree(links))
-    stages = [copied(f) for f in sorted((TOP / "nbs" / "stages").glob("*.ipynb"))]
+        name = "package" if folder == "." else folder
+        write(f"notebooks/{name}.md", f"# {name}\n\n" + toctree(links))
+    stages = [copied(f, STAGE_ONWARD) for f in sorted((TOP / "nbs" / "stages").glob("*.ipynb"))]
     write("notebooks/stages.md", "# stages\n\n" + toctree([f"/{p}" for p in stages]))
     head = (
         "# Notebooks\n\nThe source of the package: each explains a concept, defines functions and shows examples.\n\n"
     )
-    write("notebooks/index.md", head + toctree([*FOLDERS, "stages"]))
+    write("notebooks/index.md", head + toctree(["package", *FOLDERS, "stages"]))
+
+
+STAGE_ONWARD = "[What it gave on the demo](/demo.md) · [its parameters](/parameters.md) · [all stages](/parts.md)"
+
+
+def of_report(page: str) -> str:
+    "A page of a run with links into the site where it names notebooks of the clone."
+    inside = re.sub(r'href="\.\./(nbs/[^"#]+)\.ipynb', r'href="\1.html', page)
+    inside = re.sub(r'href="((?!nbs/|\.\.|[a-z]+:)[^"#]+)\.ipynb', r'href="reports/\1.html', inside)
+    return re.sub(r'(?<!["/=])<code>(nbs/[^<]+)\.ipynb</code>', r'<a href="\1.html"><code>\1.ipynb</code></a>', inside)
 
 
 def executed() -> None:
     demo = [f for f in sorted((TOP / "reports").rglob("*.ipynb")) if "replication" not in f.relative_to(TOP).parts]
-    pages = [copied(f) for f in demo]
+    pages = []
+    for f in demo:
+        stage = f.relative_to(TOP / "reports").parts[0].removesuffix(".ipynb")
+        onward = f"Executed on synthetic questions. [The stage](/nbs/stages/{stage}.ipynb) · [all of the run](/demo.md)"
+        pages.append(copied(f, onward, "nbs/"))
     text = "# The demo run\n\nEvery stage as it was executed on synthetic demonstration items, with two small models "
     text += "that answer at about chance level: every step works, and no clinical conclusion can be drawn.\n\n"
     if (TOP / "reports" / "report.html").exists():
-        (SOURCE / "extra").mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(TOP / "reports" / "report.html", SOURCE / "extra" / "report.html")
+        page = (TOP / "reports" / "report.html").read_text(encoding="utf-8")
+        write("extra/report.html", of_report(page))
         text += '<p><a href="report.html">The report of that run, on one page</a></p>\n\n'
     write("demo.md", text + toctree([f"/{p}" for p in pages]))
+
+
+def replications() -> None:
+    "What three papers' released files give: notebooks, and every table as a file."
+    text = "# The replications\n\nThree papers' own pipelines on their released files, made by `mhbench replicate`: "
+    text += "aggregates only, since the corpora stay with their authors. [How to repeat them](howto-released.md); "
+    text += "[every printed number beside them](ledger.md); [their figures](gallery.md).\n\n"
+    pages = []
+    for folder in sorted(f for f in (TOP / "reports" / "replication").iterdir() if f.is_dir()):
+        for file in sorted(folder.iterdir()):
+            page = str(file.relative_to(TOP))
+            if file.suffix == ".ipynb":
+                copied(file, f"Executed on the released files. [All of {STUDIES[folder.name]}](README.md)", "nbs/")
+            elif file.suffix in (".md", ".csv", ".json"):
+                write(page, file.read_bytes())
+        pages.append(f"/reports/replication/{folder.name}/README")
+    write("replication.md", text + toctree(pages))
+
+
+def card(p: Picture, name: str) -> str:
+    "A figure of the gallery with its sentence, and the notebook that made it."
+    write(f"gallery/{name}.png", base64.b64decode(p.png))
+    notebook = f"[notebook](/{p.notebook.relative_to(TOP)})"
+    return f"### {STUDIES[p.study]}: {p.title}\n\n![{p.title}](gallery/{name}.png)\n\n{p.sentence} {notebook}\n"
+
+
+def figures() -> None:
+    "Every figure that an executed notebook shows: those of released files first."
+    found = pictures(TOP / "reports")
+    text = "# Figures\n\nFrom [the replications](replication.md), real answers and real raters; then from "
+    text += (
+        "[the demo run](demo.md), whose questions are *synthetic* and whose raters and examinees are simulated: these "
+    )
+    text += "show what a stage draws, and nothing about a model.\n\n"
+    for real, heading in ((True, "From released files"), (False, "From the demo: synthetic questions")):
+        shown = [p for p in found if p.real is real]
+        cards = [card(p, f"{'real' if real else 'demo'}-{k}") for k, p in enumerate(shown, 1)]
+        text += f"## {heading}\n\n" + "\n".join(cards) + "\n"
+    write("gallery.md", text)
 
 
 def ledger() -> None:
@@ -108,9 +206,7 @@ def ledger() -> None:
     verdicts, claims, _ = all_verdicts_on_papers(TOP)
     stored = TOP / "reports" / "ledger.html"
     page = stored.read_text(encoding="utf-8") if stored.exists() else ledger_page(verdicts, claims)
-    (SOURCE / "extra").mkdir(parents=True, exist_ok=True)
-    inside = re.sub(r'href="\.\./(nbs/[^"]+)\.ipynb"', r'href="\1.html"', page)
-    (SOURCE / "extra" / "ledger-page.html").write_text(inside, encoding="utf-8")
+    write("extra/ledger-page.html", of_report(page))
     text = "# The ledger\n\nEvery number that the five papers print among their results, beside what their released "
     text += "files give.\n\n" + markdown_table(claims_by_verdict(verdicts))
     text += '\n\n<p><a href="ledger-page.html">The ledger, on one page</a>: the evidence on every difference, what '
@@ -129,13 +225,21 @@ def signature(source: str, node: ast.FunctionDef | ast.ClassDef) -> str:
     return "\n".join(kept)
 
 
+def public(tree: ast.Module) -> list[ast.FunctionDef | ast.ClassDef]:
+    return [n for n in tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef)) and not n.name.startswith("_")]
+
+
+def has_public(module: Path) -> bool:
+    return module.exists() and bool(public(ast.parse(module.read_text(encoding="utf-8"))))
+
+
 def api() -> None:
     "One page a module: public names, their signatures with shapes, their docstrings with sources and errors."
     pages = []
     for file in sorted((TOP / "mhbench").rglob("*.py")):
         source = file.read_text(encoding="utf-8")
         tree = ast.parse(source)
-        nodes = [n for n in tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef)) and not n.name.startswith("_")]
+        nodes = public(tree)
         if not nodes or file.name.startswith("_"):
             continue
         name = ".".join(file.relative_to(TOP).with_suffix("").parts)
@@ -209,7 +313,9 @@ def studies() -> None:
         text = f"# {name}\n\n{about[study]}\n\n"
         where = {"language": "en"} if study == "medqade" else {}
         items = load_corpus(study, demo_path(study), **where).items
-        write(f"studies/{study}-demo.md", demo_card(study, items))
+        back = f"[{name}: tables and figures of the paper]({study}.md)"
+        card_of_demo = re.sub(r"(?m)^(# .+)$", rf"\1\n\n{back}", demo_card(study, items), count=1)
+        write(f"studies/{study}-demo.md", card_of_demo)
         text += f"[The demo's questions]({study}-demo.md): what they are, and their limitations.\n\n"
         text += "## Every table and figure of the paper\n\n"
         text += of_the_paper(study, papers[study]) + f"\n\n## Its stages\n\n{stages_of(study)}\n"
@@ -231,7 +337,10 @@ def takes(schema: dict) -> str:
 
 def parameters() -> None:
     "A table a stage: what each parameter takes, what the notebook runs with by itself, and what it is."
-    out = ["# Parameters\n\nWhat a stage's section of `params.yaml` may hold, and what its notebook takes by itself.\n"]
+    out = [
+        "# Parameters\n\nWhat a stage's section of `params.yaml` may hold, and what its notebook takes by itself. "
+        "[The parts](parts.md) says what each stage asks.\n"
+    ]
     for stage, declared in sorted(stage_classes().items()):
         properties = declared.model_json_schema()["properties"]
         out += [f"## {stage}\n\n{declared.__doc__}\n", "| parameter | takes | by itself | |", "|---|---|---|---|"]
@@ -244,29 +353,64 @@ def parameters() -> None:
 
 
 def built() -> int:
-    "The pages of what lies in SOURCE."
-    jobs = ["-j", "2", "-q", "-c", str(TOP / "docs")]
+    "The pages of what lies in SOURCE; all of them where the list of pages is another one, since each shows it."
+    pages = sorted(str(f.relative_to(SOURCE)) for f in SOURCE.rglob("*") if f.suffix in (".md", ".ipynb"))
+    listed = hashlib.sha256("\n".join(pages).encode()).hexdigest()
+    stored = HTML.parent / "pages"
+    every = [] if stored.exists() and stored.read_text() == listed else ["-a"]
+    jobs = ["-j", JOBS, "-q", *every, "-c", str(TOP / "docs")]
     extra = ["-D", f"html_extra_path={SOURCE / 'extra'}"] if (SOURCE / "extra").exists() else []
-    code = sphinx([*jobs, *extra, "-b", "html", "-d", str(TOP / "_docs" / "trees"), str(SOURCE), str(HTML)])
+    code = sphinx([*jobs, *extra, "-b", "html", "-d", str(HTML.parent / "trees"), str(SOURCE), str(HTML)])
+    for page in HTML.rglob("*.html"):
+        if not made_now(page):
+            page.unlink()
+    stored.write_text(listed)
     print(f"{len(list(HTML.rglob('*.html')))} pages: {HTML / 'index.html'}")
     return code
 
 
+def made_now(page: Path) -> bool:
+    "A page of this build, and not of one whose notebook has gone since."
+    name = page.relative_to(HTML).with_suffix("")
+    if name.name in ("search", "genindex") or "_static" in name.parts:
+        return True
+    return (
+        any((SOURCE / f"{name}{ending}").exists() for ending in (".md", ".ipynb"))
+        or (SOURCE / "extra" / f"{name}.html").exists()
+    )
+
+
+def part_of(page: Path) -> str:
+    "The start pages that lead to a page of docs/, as its first line; none of a start page."
+    if page.stem in ("index", "howto") or page.stem.startswith("start-"):
+        return ""
+    starts = {f: f.read_text(encoding="utf-8") for f in sorted(page.parent.glob("start-*.md"))}
+    links = [f"[{text.splitlines()[0][2:]}]({f.name})" for f, text in starts.items() if f"]({page.name}" in text]
+    return f"\nFor: {' · '.join(links or ['[all readers](index.md)'])}\n"
+
+
 def main(only: list[str]) -> int:
-    shutil.rmtree(TOP / "_docs", ignore_errors=True)
-    SOURCE.mkdir(parents=True)
+    SOURCE.mkdir(parents=True, exist_ok=True)
     if only:  # these notebooks, to look at
         write("index.md", "# Pages\n\n" + toctree([f"/{copied((TOP / page).resolve())}" for page in only]))
+        forget_the_rest()
         return built()
     for file in sorted((TOP / "docs").glob("*.md")):
-        shutil.copyfile(file, SOURCE / file.name)
-    shutil.copytree(TOP / "docs" / "ledgers", SOURCE / "ledgers")
+        title, _, rest = within_the_site(file.read_text(encoding="utf-8")).partition("\n")
+        write(file.name, f"{title}\n{part_of(file)}{rest}")
+    for file in sorted((TOP / "docs" / "ledgers").iterdir()):
+        write(f"ledgers/{file.name}", file.read_bytes())
     notebooks()
     executed()
+    replications()
+    figures()
     ledger()
     api()
     parameters()
     studies()
+    index = json.dumps(index_of(TOP / "nbs"), separators=(",", ":"), ensure_ascii=False)
+    write("extra/functions.js", f"window.FUNCTIONS = {index};\n")
+    forget_the_rest()
     return built()
 
 

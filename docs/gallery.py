@@ -1,0 +1,82 @@
+"""The figures of executed notebooks, each with what its stage says of it."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Picture(NamedTuple):
+    "A figure as an executed notebook shows it."
+
+    study: str
+    notebook: Path
+    title: str
+    sentence: str
+    png: str  # base64
+    real: bool  # of released files; otherwise of synthetic questions
+
+
+def said(node: ast.expr, names: dict[str, ast.expr]) -> str:
+    "The text that an expression has, as far as it stands in the cell: a part that is computed is left out."
+    if isinstance(node, ast.Name) and node.id in names:
+        return said(names[node.id], {k: v for k, v in names.items() if k != node.id})
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(map(part, node.values))
+    return said(node.left, names) if isinstance(node, ast.BinOp) else ""
+
+
+def part(node: ast.expr) -> str:
+    "Of an f-string; `{mark}` names who is simulated, which the gallery says once."
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    shown = ast.unparse(node.value) if isinstance(node, ast.FormattedValue) else ""
+    return "" if shown == "mark" else "…"
+
+
+def captions(source: str) -> list[str]:
+    "Of the figures that a cell registers."
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return []
+    names = {n.targets[0].id: n.value for n in ast.walk(tree) if isinstance(n, ast.Assign) and named(n.targets)}
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and ast.unparse(n.func).endswith("s.figure")]
+    return [said(n.args[2], names) for n in calls if len(n.args) > 2]
+
+
+def named(targets: list[ast.expr]) -> bool:
+    return len(targets) == 1 and isinstance(targets[0], ast.Name)
+
+
+def pictures(folder: Path) -> list[Picture]:  # reports/
+    "All that are shown, of released files first, by study and stage."
+    out = []
+    for file in sorted(folder.rglob("*.ipynb")):
+        parts = file.relative_to(folder).with_suffix("").parts
+        real = parts[0] == "replication"
+        if len(parts) < 2:
+            continue
+        study = parts[1]
+        cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
+        asked = re.search(r"\*\*The question\.\*\* (.+)", "".join(cells[0]["source"]))
+        heading = ""
+        for cell in cells:
+            source = "".join(cell["source"])
+            if cell["cell_type"] == "markdown":
+                heading = "".join(re.findall(r"(?m)^## (.+)$", source)[-1:]) or heading
+                continue
+            shown = [o["data"]["image/png"] for o in cell.get("outputs", []) if "image/png" in o.get("data", {})]
+            about = captions(source)
+            for k, png in enumerate(shown):
+                caption = about[min(k, len(about) - 1)] if about else heading
+                title, _, rest = re.sub(r" +", " ", caption).partition("; ")
+                sentence = rest or (asked[1] if asked else "")
+                sentence = sentence[:1].upper() + sentence[1:].rstrip(".?") + ("." if rest else "?")
+                out.append(Picture(study, file, title.rstrip("."), sentence, "".join(png), real))
+    return sorted(out, key=lambda p: not p.real)
