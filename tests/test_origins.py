@@ -10,7 +10,7 @@ from mhbench.annotate.export import ratings_of_file
 from mhbench.corpus.adjudicate import decide_keys, decided_items, key_agreement, simulate_readers
 from mhbench.records.answers import all_simulated, load_answers
 from mhbench.records.schema import Item, Rating, Response, read_records, write_records
-from mhbench.report.findings import about_run, asked
+from mhbench.report.findings import Front, asked, before_reading
 from mhbench.report.style import introduce, looks
 from mhbench.run.stage import Stage
 from mhbench.steps.between_models import model_pairs
@@ -134,8 +134,10 @@ def test_the_first_screen_names_who_was_asked_and_who_was_recorded(tmp_path):
         "o1 (1)",
         "drawn (1)",
     )
-    told = " ".join(about_run(["mentat"], [], {"mentat": False}, {"o1": "recorded", "drawn": "simulated"}))
-    assert "put to nobody" in told and "Answers of o1 are recorded" in told and "Answers of drawn are simulated" in told
+    drawn = pd.DataFrame({"model": ["drawn"], "origin": "simulated", "n": 1, "n_clusters": 1})
+    shown = [Front("mentat", "right", "One sentence.", drawn)]
+    told = " ".join(before_reading(tmp_path, ["mentat"], {"mentat": False}, shown, pd.DataFrame()).values())
+    assert "put to gemma, with recorded answers of o1." in told and "1 simulated examinee." in told
 
 
 @pytest.mark.parametrize("study", ["mentat", "psychiatrybench", "medqade", "counselingbench"])

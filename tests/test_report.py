@@ -13,9 +13,11 @@ from annotate.conftest import axe, chromium, no_script  # noqa: F401 (the browse
 
 from mhbench.records.schema import Item, Response, write_records
 from mhbench.report.figures import curves
+from mhbench.report.findings import Front
 from mhbench.report.items import ROW_COLUMNS, Answers, answers_of
 from mhbench.report.page import ReportTable, Section, _lean, html_report
-from mhbench.report.reading import Prose
+from mhbench.report.reading import QUESTIONS, Prose
+from mhbench.report.tables import csv_text
 from mhbench.stats.differences import mean_difference
 from mhbench.stats.tests import sign_flip_test
 
@@ -81,7 +83,7 @@ def text(browser, css):
 
 def test_fifty_thousand_answers_are_a_short_list_of_nodes(opened):
     browser = opened("#items")
-    assert text(browser, "[role=status]").startswith("50000 answers")
+    assert text(browser, "#list [role=status]").startswith("50000 answers")
     assert browser.execute_script("return document.querySelectorAll('#explorer *').length") < 800
     filtered = "mhbench.explorer.set({model: 'beta', what: 'wrong'})"
     took = browser.execute_script(f"const t = performance.now(); {filtered}; return performance.now() - t")
@@ -105,7 +107,7 @@ def test_two_models_are_compared_as_the_package_compares_them(opened, answers):
     assert float(told["mean"]) == pytest.approx(ours.estimate, abs=1e-9)
     assert float(told["low"]) == pytest.approx(ours.ci_low, abs=1e-6)
     assert float(told["high"]) == pytest.approx(ours.ci_high, abs=1e-6)
-    assert text(browser, "[role=status]").startswith(f"{(a != b).sum()} questions")
+    assert text(browser, "#list [role=status]").startswith(f"{(a != b).sum()} questions")
 
 
 def test_the_page_s_intervals_are_the_package_s_from_few_cases_and_many(opened):
@@ -130,7 +132,7 @@ def test_a_number_leads_to_its_answers_and_an_answer_has_a_link(opened):
     browser = opened()
     browser.execute_script("document.querySelector('a.down').click()")
     time.sleep(0.3)
-    assert text(browser, "[role=status]") == f"{N} answers of 50000"
+    assert text(browser, "#list [role=status]") == f"{N} answers of 50000"
     browser = opened("#row=made-up/q7/alpha/zero_shot/0")
     until = time.monotonic() + 20
     while not text(browser, ".one"):
@@ -193,7 +195,7 @@ def test_without_javascript_it_is_a_document(no_script, page):  # noqa: F811
     said = no_script.find_element("css selector", "main").text
     assert "What was asked." in said and "2 of 9 were not read." in said and "0.500 [0.490, 0.510]" in said
     assert "first 200 of 50000 answers" in said and "q7" in said
-    assert no_script.find_elements("css selector", "[download]")
+    assert "made-up-score-accuracy.csv" in said  # where the file is, whose button needs JavaScript
 
 
 def test_texts_of_a_protected_item_are_only_on_the_private_page(tmp_path):
@@ -236,23 +238,19 @@ def test_two_lines_of_one_model_are_told_apart_though_it_has_one_colour():
     assert len(set(looks)) == 3 and looks[0][0] == looks[1][0] != looks[2][0]
 
 
-def test_a_function_leads_to_its_notebook_where_there_is_one(root, tmp_path, monkeypatch):
+def test_no_link_of_a_page_leads_beside_it(monkeypatch):
+    "A page is mailed: a function names its notebook, and has a link only where the source is public."
     about = Prose("A heading", "What it says.", ("mhbench.steps.rates.rate_table",))
     table = ReportTable("Accuracy", pd.DataFrame({"model": ["m"]}), about)
 
-    def code(**how):
-        return html_report("r", [], [Section("s: score", tables=[table], stage="score", study="s")], **how)
+    def leads():
+        text = html_report("r", [], [Section("s: score", tables=[table], stage="score", study="s")])
+        assert "rate_table</code>" in text and "nbs/steps/08_rates.ipynb" in text
+        return [a for a in re.findall(r'href="([^"]*)"', text) if not a.startswith("#")]
 
-    def leads(text):
-        return [a for a in re.findall(r'href="([^"]+[.]ipynb)"', text) if "rates" in a]
-
-    [at] = leads(code(nbs=root / "nbs"))
-    assert (root / "results" / at).resolve().exists(), "in a clone, beside the page"
-    assert leads(code(nbs=root / "nbs", private=True)) == [f"../{at}"], "the private page lies one folder deeper"
-    away = code(nbs=tmp_path / "nbs")
-    assert not leads(away) and "<code>mhbench.steps.rates.rate_table</code>" in away, "in a working folder, its name"
+    assert leads() == []
     monkeypatch.setattr("mhbench.report.page._source_url", lambda: "https://example.org/mhbench")
-    assert leads(code(nbs=tmp_path / "nbs")) == [f"https://example.org/mhbench/blob/main/{at.removeprefix('../')}"]
+    assert leads() == ["https://example.org/mhbench/blob/main/nbs/steps/08_rates.ipynb"]
 
 
 def test_long_tables_do_not_make_a_long_page(chromium, tmp_path):  # noqa: F811
@@ -266,3 +264,169 @@ def test_long_tables_do_not_make_a_long_page(chromium, tmp_path):  # noqa: F811
     assert chromium.execute_script("return document.documentElement.scrollHeight") < 8_000
     assert len(chromium.execute_script("return document.querySelectorAll('.tall tbody tr')")) == 8 * 150
     assert chromium.execute_script("return document.body.innerText").count(f"averaged: {everybody}.") == 8
+
+
+LINES = {"chance 1/4": 0.25, "pass mark": 0.63, "expert": 0.9}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    "A run of five studies: what stands on the first screen, and twenty-five tables behind it."
+    names = ["gemma-with-a-long-name", "minilm", "o1", "sim-gap", "sim-sure"]
+    origin = ["asked", "asked", "recorded", "simulated", "simulated"]
+    rows = pd.DataFrame({"model": names, "origin": origin, "n": 330, "estimate": [0.2, 0.3, 0.75, 0.95, 0.5]})
+    rows = rows.assign(
+        ci_low=rows["estimate"] - 0.04, ci_high=rows["estimate"] + 0.04, truth=[None, None, None, 0.95, 0.4]
+    )
+    table = rows.assign(level=0.95, wide="w" * 60, mode="zero_shot")
+    stages = {"score": "accuracy", "demographics": "table", "judge": "means", "of_my_own": "mine", "finetune": "truth"}
+    sections = [
+        Section(
+            f"s{k}: {stage}",
+            "How often.",
+            [ReportTable(f"Of {stage}", table, study=f"s{k}", name=name)],
+            (),
+            (),
+            stage,
+            f"s{k}",
+        )
+        for k in range(5)
+        for stage, name in stages.items()
+    ]
+    said = "o1 is right most often of 3 models, 0.75 [0.71, 0.79]: above chance 1/4 and pass mark; below expert."
+    shown = [
+        Front(f"s{k}", "right, zero shot", said, rows, LINES, notes=("Stopped early.",) * (k == 1)) for k in range(5)
+    ]
+    cautions = {"What is simulated?": "All questions.", "What went wrong?": "Two of nine."}
+    file = tmp_path_factory.mktemp("run") / "report.html"
+    more = {"cautions": cautions, "said": {"s1": ["A sentence of one study."]}, "wrong": ["s1: two of nine."]}
+    file.write_text(html_report("A report", [], sections, shown=shown, **more), encoding="utf-8")
+    return file.as_uri(), table
+
+
+@pytest.fixture
+def screen(chromium, run):  # noqa: F811
+    def at(width, height, where=""):
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+        chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        chromium.get("about:blank")
+        chromium.get(run[0] + where)
+        return chromium
+
+    return at
+
+
+# what of the page can be seen without scrolling
+SEEN = """
+const within = (b) => b.height && b.top < innerHeight;
+const seen = (e) => e.checkVisibility() && within(e.getBoundingClientRect());
+return [...document.querySelectorAll(arguments[0])].filter(seen).map((e) => e.innerText.trim());
+"""
+
+
+@pytest.mark.parametrize(("width", "height", "studies"), [(1400, 900, 5), (390, 844, 4)])
+def test_the_first_screen_is_a_sentence_and_a_figure_a_study_and_nothing_else(screen, width, height, studies):
+    browser = screen(width, height)
+    said = browser.execute_script(SEEN, ".front .said")
+    assert len(said) >= studies and all("right most often" in x for x in said)
+    assert len(browser.execute_script(SEEN, ".plot .bar")) >= 3 * studies
+    assert {"chance 1/4", "pass mark 0.63", "expert 0.90"} <= set(browser.execute_script(SEEN, ".plot .mark"))
+    assert browser.execute_script(SEEN, "h2, .question, .entry, .group p, #contents") in ([], ["What came out"])
+    assert any("All questions." in x for x in browser.execute_script(SEEN, ".read p"))
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+def test_the_lines_and_intervals_of_a_figure_stand_where_their_numbers_are(screen):
+    browser = screen(1400, 900)
+    places = """
+    const row = document.querySelector(".plot").tBodies[0].rows[2];
+    const box = row.querySelector(".track div").getBoundingClientRect();
+    const at = (e, end) => (e.getBoundingClientRect()[end] - box.left) / box.width;
+    const dot = row.querySelector(".dot").getBoundingClientRect();
+    return [...row.querySelectorAll(".ref")].map((e) => at(e, "left"))
+      .concat(at(row.querySelector(".bar"), "left"), at(row.querySelector(".bar"), "right"))
+      .concat(((dot.left + dot.right) / 2 - box.left) / box.width);
+    """
+    assert browser.execute_script(places) == pytest.approx([0.25, 0.63, 0.9, 0.71, 0.79, 0.75], abs=0.01)
+    each = "[...document.querySelector('.plot').querySelectorAll('.mark')]"
+    marks = f"return {each}.map((e) => e.getBoundingClientRect().toJSON())"
+    for width in (1400, 390):
+        boxes = screen(width, 900).execute_script(marks)
+        pairs = [(a, b) for k, a in enumerate(boxes) for b in boxes[k + 1 :]]
+        beside = [(a, b) for a, b in pairs if a["top"] < b["bottom"] - 3 and b["top"] < a["bottom"] - 3]
+        assert not [(a, b) for a, b in beside if a["left"] < b["right"] and b["left"] < a["right"]]
+
+
+def test_tables_stand_by_study_and_question_folded_behind_their_sentence(screen):
+    browser = screen(1400, 900)
+    heads = browser.execute_script(
+        "return [...document.querySelectorAll('#g1 .question h3')].map((e) => e.textContent)"
+    )
+    known = [q for q in QUESTIONS if q in heads]
+    assert heads == [*known, "Of my own"] and known[0] == "How often right?"
+    assert not browser.execute_script("return document.querySelectorAll('.question[open], .entry[open]').length")
+    said = browser.execute_script("return document.querySelector('#g1 .entry .said').textContent")
+    assert said == "From 0.20 [0.16, 0.24] (gemma-with-a-long-name) to 0.95 [0.91, 0.99] (sim-gap), 5 estimates."
+    browser = screen(1400, 900, "#s2t1")
+    opened = browser.execute_script("return [...document.querySelectorAll('details[open]')].map((e) => e.className)")
+    assert opened == ["question", "entry"]
+
+
+def test_a_search_finds_tables_by_their_words_and_opens_them(screen):
+    browser = screen(390, 844)
+    find = browser.find_element("css selector", "#find")
+    find.send_keys("judge GEMMA-with")
+    links = browser.find_elements("css selector", "#found a")
+    assert [a.text for a in links] == ["Of judge"] * 5 and text(browser, "#found [role=status]") == "5 places"
+    find.send_keys("\n")  # the first result has the focus
+    assert browser.execute_script("return document.activeElement.textContent") == "Of judge"
+    browser.switch_to.active_element.send_keys("\n")
+    at = browser.execute_script(
+        "const e = document.activeElement; return [e.tagName, e.parentElement.id, e.parentElement.open]"
+    )
+    assert at == ["SUMMARY", "s3t1", True]
+    for words, n in (("sentence of one", "1 place"), ("nothing like that", "0 places"), ("kappa", "2 places")):
+        find.clear()
+        find.send_keys(words)
+        assert text(browser, "#found [role=status]") == n
+    find.send_keys("\ue00c")
+    assert not browser.find_element("css selector", "#found").is_displayed()
+
+
+def test_a_table_is_saved_as_csv_with_every_digit(screen, run):
+    browser = screen(1400, 900, "#s1t1")
+    browser.execute_script(
+        "URL.createObjectURL = (blob) => { blob.text().then((t) => { window.saved = t; }); return '#'; };"
+    )
+    browser.execute_script("document.querySelector('#s1t1 .csv').click()")
+    until = time.monotonic() + 20
+    while not (saved := browser.execute_script("return window.saved")):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    assert saved == csv_text(run[1])
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (390, "dark")])
+def test_axe_finds_nothing_on_the_first_screen_or_behind_it(screen, axe, width, scheme):  # noqa: F811
+    browser = screen(width, 844, "#s2t1")
+    browser.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    )
+    browser.find_element("css selector", "#find").send_keys("judge")
+    browser.set_script_timeout(90)
+    browser.execute_script(axe)
+    found = browser.execute_async_script("const done = arguments[0]; axe.run().then(r => done(r.violations))")
+    assert [(v["id"], v["nodes"][0]["html"][:200]) for v in found] == []
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+def test_printed_every_table_is_open_and_none_is_cut(screen):
+    browser = screen(1032, 700)  # A4, landscape, within its margins
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": []})
+    browser.execute_script("dispatchEvent(new Event('beforeprint'))")
+    shut = "return [...document.querySelectorAll('main details')].filter((e) => !e.open).length"
+    wide = "return [...document.querySelectorAll('table')].filter((e) => e.getBoundingClientRect().right > 1033).length"
+    rows = "return [...document.querySelectorAll('.plot tbody tr')].filter((e) => e.checkVisibility()).length"
+    told = [browser.execute_script(x) for x in (shut, wide, rows)]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
+    assert told == [0, 0, 25]

@@ -8,20 +8,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 from scipy.stats import binom
 
-from .reading import SMALL, beside_printed, standing
+from .reading import FEW, SMALL, beside_printed, standing
 from .style import spaced
 from ..steps.accuracy import about_accuracy
-from ..steps.rates import about_declined
+from ..steps.rates import about_declined, share_in_words
 from ..steps.score import mode_names
 from ..steps.served import about_who_answered
 
 # %% auto #0
-__all__ = ['where_from', 'asked', 'against_lines', 'went_wrong', 'truths', 'about_truths', 'about_raters', 'came_out', 'weak',
-           'about_run']
+__all__ = ['where_from', 'asked', 'against_lines', 'went_wrong', 'truths', 'about_truths', 'about_raters', 'came_out', 'by_study',
+           'Front', 'fronts', 'before_reading']
 
 # %% ../../nbs/report/06_findings.ipynb #e0466c00
 def _json(file: Path) -> dict:
@@ -76,7 +77,7 @@ def asked(
 _UNKNOWN = "inconclusive: not one of its answers could be read"
 # a phone's screen ends after the estimate
 _STANDINGS = ["study", "model", "estimate", "ci_low", "ci_high", "printed", "level", "n", "n_clusters"]
-_STANDINGS += ["n_not_asked", "n_missing", "n_refused", "n_unread", "mode", "lines", "reading"]
+_STANDINGS += ["n_not_asked", "n_missing", "n_refused", "n_unread", "mode", "lines", "reading", "origin"]
 
 
 def against_lines(
@@ -175,7 +176,8 @@ def went_wrong(
         out += _of_served(results, study, [x for x in asking if there is None or (x, study) in there])
         out += _of_requests(_table(results, "score", study, "counts"), study)
         out += _of_accuracy(_table(results, "score", study, "accuracy"), study)
-        out += [f"{study}: {said}" for said in about_declined(_table(results, "score", study, "declined"))]
+        declined = about_declined(_table(results, "score", study, "declined"))
+        out += [f"{study}: {said}" for said in declined if not said.startswith("Never declined")]
         for stage in sorted(ran - {"approach"}, reverse=True):
             counts, guard = (_table(results, stage, study, name) for name in ("counts", "guard"))
             out += _of_judges(counts, guard, study, stage)
@@ -275,61 +277,159 @@ def came_out(
             out.append(f"{study}: {of}; {how}, and {counts['differs']} differ.")
     return out
 
-# %% ../../nbs/report/06_findings.ipynb #0e750def
-def _where(t: pd.DataFrame) -> str:
-    "Models, each with the studies and ways of asking of some rows."
-    at = (
-        (t["study"] + ", " + t["mode"].map(spaced))
-        .groupby(t["model"], sort=False)
-        .agg(lambda x: "; ".join(dict.fromkeys(x)))
-    )
-    return "; ".join(f"{model} ({named})" for model, named in at.items())
-
-
-def weak(
-    standings: pd.DataFrame,  # of `against_lines`
-) -> list[str]:  # sentences
-    "Who is not shown to differ from chance, and which accuracies rest on few items."
-    if not len(standings):
-        return ["No accuracy could be computed in this run."]
-    unsure = standings["reading"].str.contains(r"not shown to differ from[^;]*\bchance\b", regex=True)
-    units = standings[[c for c in ("n", "n_clusters") if c in standings]].min(axis=1)
-    few = units < SMALL
-    out = [f"Not shown to differ from chance: {_where(standings[unsure])}."] if unsure.any() else []
-    if few.any():
-        rests = "Every accuracy rests" if few.all() else f"{int(few.sum())} of {len(few)} accuracies rest"
-        out.append(f"{rests} on fewer than {SMALL} independent cases: read the intervals, not the ranking of models.")
+# %% ../../nbs/report/06_findings.ipynb #92134623
+def by_study(sentences: Sequence[str], studies: Sequence[str]) -> dict[str, list[str]]:
+    "The sentences of each study, its name left out."
+    out: dict[str, list[str]] = {study: [] for study in studies}
+    for study in studies:
+        own = [x for x in sentences if x.startswith((f"{study}: ", f"{study}, "))]
+        out[study] = [x[len(study) + 2 :][:1].upper() + x[len(study) + 3 :] for x in own]
     return out
 
-# %% ../../nbs/report/06_findings.ipynb #6477b8c5
-_SYNTHETIC = (
-    "The items of {} are synthetic demonstration items, written for this project: no number about them has a clinical"
-    " meaning."
-)
+# %% ../../nbs/report/06_findings.ipynb #ba297c51
+class Front(NamedTuple):
+    "A study on the first screen."
+
+    study: str
+    measure: str  # what is drawn, and how it was asked
+    said: str  # one sentence
+    rows: pd.DataFrame  # model, origin, n, n_clusters, estimate, ci_low, ci_high, truth; in the order of the page
+    lines: dict[str, float] = {}  # chance, a pass mark, people
+    left_out: tuple[str, ...] = ()  # who has too few answers to be drawn
+    notes: tuple[str, ...] = ()  # what a stage has to say before its numbers are read
 
 
-def about_run(
-    studies: Iterable[str],
-    models: Iterable[str],
+def _drawn(of: pd.DataFrame) -> pd.DataFrame:  # rows of `against_lines`, of one study
+    "The rows of the way of asking in which most models have an interval, zero-shot where several have as many."
+    ready = of[of["ci_low"].notna() & (of["n"] >= FEW)]
+    if not len(ready):
+        return ready
+    models = ready.groupby("mode", sort=False)["model"].nunique()
+    mode = max(models.index, key=lambda m: (models[m], m == "zero_shot"))
+    return ready[ready["mode"] == mode].drop_duplicates("model")
+
+
+def _page_order(drawn: Iterable[pd.DataFrame]) -> dict[str, int]:  # model -> its place
+    every = pd.concat([pd.DataFrame(columns=["model", "estimate", "simulated"]), *drawn], ignore_index=True)
+    means = every.groupby("model")[["simulated", "estimate"]].mean().reset_index()
+    ordered = means.sort_values(["simulated", "estimate", "model"], ascending=[True, False, True])
+    return {model: k for k, model in enumerate(ordered["model"])}
+
+
+def _said(rows: pd.DataFrame, lines: Mapping[str, float]) -> str:
+    "Who is right most often, and where that stands."
+    own = rows[rows["origin"] != "simulated"]
+    if not len(own):
+        return "No model answered enough questions for an interval; those drawn are simulated."
+    best = own[own["estimate"] == own["estimate"].max()]
+    top, names = best.iloc[0], " and ".join(best["model"])
+    most = f"{names} {'is' if len(best) == 1 else 'are'} right most often of {len(own)} models"
+    if len(own) == 1:
+        most = f"{names} is right"
+    where = "no common chance level"
+    if lines:
+        where = standing(top["estimate"], top["ci_low"], top["ci_high"], lines)
+    return f"{most}, {share_in_words(top)}: {where}."
+
+# %% ../../nbs/report/06_findings.ipynb #b0977ee6
+def fronts(
+    results: str | Path,
+    standings: pd.DataFrame,  # of `against_lines`
+    studies: Sequence[str],
+    parts: Iterable[tuple[str, str]] = (),  # (stage, study) of the run
+) -> list[Front]:
+    "The studies of a run as its first screen shows them."
+    results, parts = Path(results), list(parts)
+    simulated = standings["origin"].eq("simulated").astype(float)
+    of = {study: rows for study, rows in standings.assign(simulated=simulated).groupby("study", sort=False)}
+    drawn = {study: _drawn(rows) for study, rows in of.items()}
+    place = _page_order(drawn.values())
+    out = []
+    for study in studies:
+        notes = [x for stage, s in parts if s == study for x in _contents(results, stage, study).get("notes", [])]
+        if study not in drawn:
+            out.append(Front(study, "", "Nothing was scored here: see its part.", pd.DataFrame(), notes=tuple(notes)))
+            continue
+        rows, lines = drawn[study], _contents(results, "score", study).get("lines", {})
+        declared = _table(results, "score", study, "truth")
+        known = declared[declared["quantity"] == "accuracy"].set_index("model")["truth"] if len(declared) else {}
+        rows = rows.assign(truth=rows["model"].map(dict(known)), place=rows["model"].map(place))
+        left = tuple(m for m in dict.fromkeys(of[study]["model"]) if m not in set(rows["model"]))
+        measure = f"right, {spaced(rows['mode'].iloc[0])}" if len(rows) else "right"
+        rows = rows.sort_values("place", ignore_index=True)
+        out.append(Front(study, measure, _said(rows, lines), rows, dict(lines), left, tuple(notes)))
+    return out
+
+# %% ../../nbs/report/06_findings.ipynb #6528202e
+_ASKED = {"asked": "put to", "recorded": "with recorded answers of"}
+
+
+def _what_was_asked(items: int, studies: int, origins: Mapping[str, str]) -> str:
+    of = {words: [m for m, kind in origins.items() if kind == origin] for origin, words in _ASKED.items()}
+    whom = [f"{words} {', '.join(m) if len(m) < 6 else f'{len(m)} models'}" for words, m in of.items() if m]
+    what = f"{items} questions of {studies} {'study' if studies == 1 else 'studies'}"
+    return f"{', '.join([what, *whom])}."
+
+
+def _what_is_simulated(
+    results: Path, synthetic: Mapping[str, bool], shown: Sequence[Front], truth: pd.DataFrame
+) -> str:
+    made = [study for study, is_so in synthetic.items() if is_so]
+    people = [s for s in synthetic if _metrics(results, "prepare", s).get("n_simulated", 0)]
+    names = {m for f in shown if len(f.rows) for m in f.rows.loc[f.rows["origin"] == "simulated", "model"]}
+    which = "all questions" if len(made) == len(synthetic) else f"the questions of {', '.join(made)}"
+    parts = [f"{which} (no number has a clinical meaning)"] if made else []
+    parts += [f"{len(names)} simulated examinee{'s' * (len(names) != 1)}"] if names else []
+    parts += [f"the raters of {', '.join(people)}"] if people else []
+    said = f"{'; '.join(parts)}." if parts else "Nothing: questions and answers are the studies' own."
+    tried = truth[truth["covered"].isin(["yes", "no"])] if len(truth) else truth
+    if len(tried):
+        held = int((tried["covered"] == "yes").sum())
+        said += f" {held} of {len(tried)} intervals hold the value declared for them."
+    return said[:1].upper() + said[1:]
+
+
+def _what_went_wrong(results: Path, studies: Sequence[str]) -> str:
+    tables = [_table(results, "score", study, "counts") for study in studies]
+    whole = pd.concat([pd.DataFrame(columns=["n", *_IN_SHORT]), *tables], ignore_index=True)
+    counts = {name: int(whole[name].sum()) for name in _IN_SHORT}
+    some = [f"{counts[name]} {words}" for name, words in _IN_SHORT.items() if counts[name]]
+    return (
+        f"Of {int(whole['n'].sum())} requests, {', '.join(some)}." if some else "Every request was answered and read."
+    )
+
+
+_IN_SHORT = {"failed": "got no answer", "refused": "were refused", "unread": "could not be read", "cut": "were cut off"}
+
+
+def _what_to_doubt(shown: Sequence[Front]) -> str:
+    rows = pd.concat([pd.DataFrame(columns=["n", "n_clusters", "origin"]), *(f.rows for f in shown)])
+    own = rows[rows["origin"] != "simulated"]
+    few = own[["n", "n_clusters"]].min(axis=1) < SMALL
+    left = list(dict.fromkeys(m for f in shown for m in f.left_out))
+    out = []
+    if few.any():
+        which = "all" if few.all() else f"{int(few.sum())} of {len(few)}"
+        out.append(f"The order of models: {which} of their accuracies rest on fewer than {SMALL} independent cases.")
+    if left:
+        out.append(f"Not drawn where they answered too few: {', '.join(left)}.")
+    return " ".join([*out, "Nothing here is clinical advice."])
+
+
+def before_reading(
+    results: str | Path,
+    studies: Sequence[str],
     synthetic: Mapping[str, bool],  # study -> whether its items are synthetic
-    origins: Mapping[str, str] | None = None,  # whose answers were scored -> where these come from
-    standings: pd.DataFrame | None = None,  # of `against_lines`
-    results: Sequence[str] = (),  # of `came_out`
-) -> list[str]:  # sentences
+    shown: Sequence[Front],
+    truth: pd.DataFrame,  # of `truths`
+) -> dict[str, str]:  # heading -> sentences
     "What every reader should know first."
-    made = ", ".join(s for s, is_so in synthetic.items() if is_so)
-    real = ", ".join(s for s, is_so in synthetic.items() if not is_so)
-    of = {kind: [m for m, origin in (origins or {}).items() if origin == kind] for kind in ("recorded", "simulated")}
-    recorded, simulated = (", ".join(names) for names in of.values())
-    asked = f"were put to {', '.join(models) or 'nobody'}"
-    return [
-        f"Questions of {', '.join(studies)} {asked}. n is the number of items that an estimate rests on.",
-        *([f"Answers of {recorded} are recorded: they came in files, and this run did not ask."] if recorded else []),
-        *([_SYNTHETIC.format(made)] if made else []),
-        *([f"The items of {real} come from the study's own corpus."] if real else []),
-        *([f"Answers of {simulated} are simulated: drawn with a declared skill, not by a model."] if simulated else []),
-        *results,
-        *(weak(standings) if standings is not None else []),
-        "Where an interval covers chance, the data do not show that model to differ from chance. This page is no"
-        " medical device and gives no clinical advice.",
-    ]
+    results = Path(results)
+    whom = [_metrics(results, "prepare", study).get("n_items", 0) for study in studies]
+    origins = {m: o for study in studies for m, o in where_from(_table(results, "score", study, "scores")).items()}
+    return {
+        "What was asked?": _what_was_asked(sum(whom), len(studies), origins),
+        "What is simulated?": _what_is_simulated(results, synthetic, shown, truth),
+        "What went wrong?": _what_went_wrong(results, studies),
+        "What not to believe?": _what_to_doubt(shown),
+    }

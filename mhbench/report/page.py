@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, metadata
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import jinja2
 import pandas as pd
@@ -23,8 +23,18 @@ import yaml
 from pyarrow.parquet import ParquetFile
 
 from ..errors import refuse
+from .findings import Front
 from .items import Answers, columnar, packed
-from .reading import Prose, beside_printed, doubts, sampled, stage_prose
+from mhbench.report.reading import (
+    QUESTIONS,
+    Prose,
+    beside_printed,
+    doubts,
+    in_a_sentence,
+    question_of,
+    sampled,
+    stage_prose,
+)
 from .style import spaced
 from .tables import csv_text, markdown_table, number, numeric, with_interval
 from ..steps.rates import COUNTS
@@ -42,6 +52,7 @@ class ReportTable(NamedTuple):
     about: Prose = Prose()  # what the notebook says of it
     study: str | None = None  # whose items it rests on
     card: str = ""  # a column: the rows of each of its values are a card, one printed page; "": a plain table
+    name: str = ""  # in its stage
 
 
 class Picture(NamedTuple):
@@ -101,7 +112,7 @@ def _section(
                 Prose(**t["about"]) if "about" in t else said.get(t["name"], Prose())
             )  # a study that adds it says it
             beside = beside_printed(frame, f"{stage}/{t['name']}", verdicts)
-            tables.append(ReportTable(t["caption"], beside, about, study, t.get("card", "")))
+            tables.append(ReportTable(t["caption"], beside, about, study, t.get("card", ""), t["name"]))
     drawn = figures / stage / study
     pictures = [Picture(f["caption"], drawn / f"{f['name']}.svg", f.get("alt", "")) for f in c["figures"]]
     absent = [f"{a['name']}: {a['why']}" for a in c["absent"]]
@@ -261,17 +272,14 @@ def _source_url() -> str:
     return named.get("Source", "")
 
 # %% ../../nbs/report/08_page.ipynb #387a002d
-def _notebook_of(function: str, nbs: Path | None) -> str:
-    """The notebook that a function of the package is written in: in the clone that the page lies in, else at the
-    source's public address; nothing where it is in neither, as in a folder that `mhbench init` made.
-    """
+def _notebook_of(function: str) -> dict[str, str]:  # name, notebook, link
+    "The notebook that a function of the package is written in; its public address where it has one."
     module = importlib.util.find_spec(function.rsplit(".", 1)[0])
     head = Path(module.origin).read_text(encoding="utf-8")[:2000] if module and module.origin else ""
     found = re.search(r"File to edit: (?:\.\./)*(nbs/\S+\.ipynb)", head)
-    if found and nbs and (nbs.parent / found[1]).exists():
-        return f"../{found[1]}"
-    url = _source_url()
-    return f"{url}/blob/main/{found[1]}" if found and url else ""
+    notebook, url = found[1] if found else "", _source_url()
+    link = f"{url}/blob/main/{notebook}" if notebook and url else ""
+    return {"name": function.rsplit(".", 1)[-1] if notebook else function, "notebook": notebook, "link": link}
 
 
 def _card_ids(sections: Sequence[Section]) -> dict[tuple[str, str], str]:  # (study, who) -> its place on the page
@@ -294,7 +302,6 @@ class _Links(NamedTuple):
 
     scored: _Scored | None  # the answers; None: the page has no list of them
     cards: Mapping[tuple[str, str], str]
-    nbs: Path | None  # the folder of the notebooks
     digits: int  # of a number
 
 
@@ -334,7 +341,6 @@ def _cells(t: ReportTable, key: str, section: Section, to: _Links) -> dict[str, 
     judge = next((c for c in ("judge", "measure") if c in columns), None)
     links = [_rests_on(row, t.study, to.scored) if to.scored else "" for row in kept]
     cards = [_card_of(row, t.study, to.cards) for row in kept]
-    found = [(f, _notebook_of(f, to.nbs)) for f in t.about.functions]
     rows = [{"cells": c, "link": link, "card": card} for c, link, card in zip(shown["rows"], links, cards)]
     return shown | {
         "id": key,
@@ -348,18 +354,14 @@ def _cells(t: ReportTable, key: str, section: Section, to: _Links) -> dict[str, 
         "doubts": doubts(t.frame),
         "sampled": sampled(t.frame),
         "same": [f"{spaced(column)}: {text}" for column, text in same.items()],
-        "csv": base64.b64encode(csv_text(t.frame).encode()).decode(),
         "file": f"{_stem(section.title, t.caption)}.csv",
         "text": t.about.text,
         "heading": t.about.heading,
-        "code": [{"name": f.rsplit(".", 1)[-1] if at else f, "notebook": at} for f, at in found],
-        "executed": f"{section.stage}/{section.study}/notebook.ipynb" if section.stage else "",
+        "code": [_notebook_of(f) for f in t.about.functions],
+        "executed": f"results/{section.stage}/{section.study}/notebook.ipynb" if section.stage else "",
     }
 
 # %% ../../nbs/report/08_page.ipynb #c0161996
-_KINDS = {".png": "image/png", ".svg": "image/svg+xml"}
-
-
 def _lean(svg: str) -> str:
     """An SVG for a page: places to a hundredth of a point, no description (the page has it), no names of groups, no
     turn by nothing, no space that says nothing.
@@ -375,31 +377,114 @@ def _lean(svg: str) -> str:
 
 
 def _picture(p: Picture, title: str) -> dict:
-    if not Path(p.file).exists():
+    file = Path(p.file)
+    if not file.exists():
         got = f"{str(p.file)!r} ({title}); run the stage that draws it"
         refuse(f"html_report: figures must exist; got {got}", error=FileNotFoundError)
-    drawn = Path(p.file).read_bytes()
-    if Path(p.file).suffix == ".svg":
-        drawn = _lean(drawn.decode()).encode()
-    data = base64.b64encode(drawn).decode()
-    return {"caption": p.caption, "alt": p.alt or p.caption, "kind": _KINDS[Path(p.file).suffix], "data": data}
+    if file.suffix == ".svg":
+        data = quote(_lean(file.read_text(encoding="utf-8")), safe=' <>="/:;,.()!*+?@-_~[]{}|^$')
+        source = f"data:image/svg+xml,{data}"
+    else:
+        source = f"data:image/png;base64,{base64.b64encode(file.read_bytes()).decode()}"
+    return {"caption": p.caption, "alt": p.alt or p.caption, "source": source}
 
 # %% ../../nbs/report/08_page.ipynb #c474adc9
-def _tables(section: Section, key: str, to: _Links) -> list[dict[str, Any]]:
-    return [_cells(t, f"{key}{k}", section, to) for k, t in enumerate(section.given, 1)]
+def _entry(t: ReportTable, key: str, picture: Picture | None, section: Section, to: _Links) -> dict[str, Any]:
+    "A table behind its sentence, with the figure of its name."
+    first = t.about.text.split(". ")[0].replace("\n", " ").rstrip(".")
+    said = in_a_sentence(t.frame) or (f"{first}." if first else "")
+    figure = _picture(picture, section.title) if picture else None
+    return {"id": key, "caption": t.caption, "said": said, "figure": figure, "table": _cells(t, key, section, to)}
 
 
-def _groups(sections: Sequence[Section], to: _Links) -> list[dict]:
-    "The sections by study, in their order."
+def _asked(section: Section, key: str, to: _Links) -> list[tuple[str, dict]]:  # (question, entry), in order
+    "What one stage left for one study, by question."
+    pictures = [Picture(*p) for p in section.figures]
+    named = {Path(p.file).stem: p for p in pictures}
+    tables = {t.name for t in section.given if t.name}
+    alone = [(Path(p.file).stem, p) for p in pictures if Path(p.file).stem not in tables]
+    out = []
+    for k, (name, p) in enumerate(alone, 1):
+        shown = {"id": f"{key}f{k}", "caption": p.caption, "said": "", "table": None}
+        out.append((name, shown | {"figure": _picture(p, section.title)}))
+    for k, t in enumerate(section.given, 1):
+        out.append((t.name, _entry(t, f"{key}t{k}", named.get(t.name) if t.name else None, section, to)))
+    return [(question_of(section.stage, name) if section.study else "", entry) for name, entry in out]
+
+
+def _counted(entries: Sequence[Mapping]) -> str:  # "8 tables, 1 figure"
+    n = {"table": sum(bool(e["table"]) for e in entries), "figure": sum(bool(e["figure"]) for e in entries)}
+    return ", ".join(f"{k} {word}{'s' * (k != 1)}" for word, k in n.items() if k)
+
+
+def _groups(
+    sections: Sequence[Section],
+    to: _Links,
+    said: Mapping[str, Sequence[str]],  # study -> sentences
+) -> list[dict]:
+    "The sections by study, and the questions of each in the order of `questions.yaml`."
     out: dict[str, dict] = {}
+    order = {question: k for k, question in enumerate(QUESTIONS)}
     for k, s in enumerate(sections, 1):
         name = s.study or s.title
-        group = out.setdefault(name, {"id": f"g{len(out) + 1}", "name": name, "sections": []})
-        shown: dict[str, Any] = {"id": f"s{k}", "name": s.stage or s.title, "text": s.text, "absent": s.absent}
-        shown["tables"] = _tables(s, f"s{k}t", to)
-        shown["figures"] = [_picture(Picture(*p), s.title) for p in s.figures]
-        group["sections"].append(shown)
+        group = out.setdefault(name, {"id": f"g{len(out) + 1}", "name": name, "said": said.get(name, []), "of": {}})
+        own = question_of(s.stage) if s.study else ""
+        for question, entry in _asked(s, f"s{k}", to):
+            group["of"].setdefault(question, {"texts": [], "absent": [], "entries": []})["entries"].append(entry)
+        if s.text or s.absent:
+            part = group["of"].setdefault(own, {"texts": [], "absent": [], "entries": []})
+            part["texts"] += [s.text] if s.text else []
+            part["absent"] += s.absent
+    for group in out.values():
+        found = sorted(group.pop("of").items(), key=lambda x: order.get(x[0], len(order)))
+        parts = [{"name": q, "count": _counted(part["entries"]), **part} for q, part in found]
+        group["questions"] = [part | {"id": f"{group['id']}q{k}"} for k, part in enumerate(parts, 1)]
     return list(out.values())
+
+# %% ../../nbs/report/08_page.ipynb #1b1fe925
+def _scale(f: Front) -> tuple[float, float]:
+    "Where the scale of a figure begins and ends: 0 to 1 for shares."
+    ends = [*f.rows["ci_low"], *f.rows["ci_high"], *f.lines.values()]
+    return (min(0.0, *ends), max(1.0, *ends)) if ends else (0.0, 1.0)
+
+
+def _place(x: float, scale: tuple[float, float]) -> float:  # percent of the width
+    return round(100 * (x - scale[0]) / (scale[1] - scale[0]), 2)
+
+
+_APART = 60  # percent of the width that the name of a line takes
+
+
+def _marks(lines: Mapping[str, float], scale: tuple[float, float]) -> list[dict[str, Any]]:
+    "The lines from left to right: where two names would touch the second is lower, and none leaves the scale."
+    out: list[dict[str, Any]] = []
+    for name, at in sorted(lines.items(), key=lambda x: x[1]):
+        place = _place(at, scale)
+        low = bool(out) and place - out[-1]["at"] < _APART and "low" not in out[-1]["side"]
+        side = " start" if place < 20 else " end" if place > 80 else ""
+        told = name if any(c.isdigit() for c in name) else f"{name} {at:.2f}"
+        out.append({"name": spaced(told), "at": place, "side": side + (" low" if low else "")})
+    return out
+
+
+def _plot(f: Front, studies: int, to: str) -> dict[str, Any]:
+    "The figure of a study as the template draws it; the more studies, the fewer rows each has on the first screen."
+    scale, rows = _scale(f) if len(f.rows) else (0.0, 1.0), []
+    for r in f.rows.to_dict("records"):
+        low, high = _place(r["ci_low"], scale), _place(r["ci_high"], scale)
+        ends = f"[{r['ci_low']:.2f}, {r['ci_high']:.2f}]"
+        row = {"model": r["model"], "kind": r["origin"], "n": int(r["n"]), "estimate": f"{r['estimate']:.2f}"}
+        truth = _place(r["truth"], scale) if pd.notna(r["truth"]) else None
+        place = {"at": _place(r["estimate"], scale), "low": low, "wide": round(high - low, 2)}
+        rows.append(row | place | {"ends": ends, "truth": truth})
+    whole = {"study": f.study, "measure": f.measure, "said": f.said, "notes": f.notes, "to": to, "rows": rows}
+    ticks = [number(x, 1) for x in (scale[0], sum(scale) / 2, scale[1])]
+    return whole | {
+        "lines": _marks(f.lines, scale),
+        "scale": ticks,
+        "room": max(9, 24 // studies),
+        "narrow": max(3, 15 // studies),
+    }
 
 # %% ../../nbs/report/08_page.ipynb #f544fda9
 def _embedded(answers: Answers) -> dict[str, Any]:
@@ -433,38 +518,49 @@ def filled_template(
     return env.get_template(template).render(style=style, script=script, **values)
 
 # %% ../../nbs/report/08_page.ipynb #e6cbc488
+_SMALL = 12  # tables and figures of a page on which nothing is folded
+
+
 def html_report(
     title: str,
     introduction: str | Sequence[str],  # paragraphs; of one text those between empty lines
     sections: Sequence[Section],
     *,
-    first: Section | None = None,  # the tables of the first screen
-    last: Section | None = None,  # what closes the page
+    shown: Sequence[Front] = (),  # the studies on the first screen
+    cautions: Mapping[str, str] = {},  # heading -> what to know before reading
+    said: Mapping[str, Sequence[str]] = {},  # study -> what came out, in sentences
     wrong: Sequence[str] | None = None,  # what went wrong, in sentences; None: nobody looked
     answers: Answers | None = None,  # every answer, for the list; None: no list
     private: bool = False,  # True: a banner says that the page holds protected texts
     glossary: Mapping[str, str] = GLOSSARY,
     digits: int = 3,
-    nbs: Path | None = None,  # the folder of the notebooks, beside that of the page; None: they are not there
 ) -> str:
     """One self-contained page.
 
     Raises: FileNotFoundError where a figure is missing.
     """
-    to = _Links(_Scored(answers) if answers is not None else None, _card_ids(sections), nbs, digits)
+    to = _Links(_Scored(answers) if answers is not None else None, _card_ids(sections), digits)
     text = introduction.split("\n\n") if isinstance(introduction, str) else introduction
+    groups = _groups(sections, to, said)
+    entries = [e for g in groups for q in g["questions"] for e in q["entries"]]
+    place = {g["name"]: g["id"] for g in groups}
+    drawn = [_plot(f, len(shown), place.get(f.study, "")) for f in shown]
+    rows = [r for f in drawn for r in f["rows"]]
+    key = {"simulated": any(r["kind"] == "simulated" for r in rows), "truth": any(r["truth"] is not None for r in rows)}
+    files = {f"s{k}t{j}": csv_text(t.frame) for k, s in enumerate(sections, 1) for j, t in enumerate(s.given, 1)}
     return filled_template(
         "page.html",
-        scripts=("tables.js", "answers.js"),
+        scripts=("tables.js", "answers.js", "page.js"),
         title=title,
         introduction=[p for p in text if p.strip()],
         private=private,
-        up="../" if private else "",  # the private page lies in a folder of its own
+        fronts=drawn,
+        key=key,
+        cautions=dict(cautions),
         wrong=None if wrong is None else list(wrong),
-        first=_tables(first, "f", to) if first else [],
-        last=last,
-        closing=_tables(last, "c", to) if last else [],
-        groups=_groups(sections, to),
+        groups=groups,
+        small=len(entries) <= _SMALL,
+        csv=packed(files),
         answers=_embedded(answers) if answers is not None and len(answers.rows) else None,
         glossary=dict(glossary),
     )

@@ -9,14 +9,17 @@ import ast
 import json
 import re
 from collections.abc import Mapping
+from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import yaml
 
 # %% auto #0
-__all__ = ['FEW', 'SMALL', 'NO_INTERVAL', 'Prose', 'stage_prose', 'doubts', 'sampled', 'standing', 'beside_printed']
+__all__ = ['FEW', 'SMALL', 'NO_INTERVAL', 'QUESTIONS', 'Prose', 'stage_prose', 'doubts', 'sampled', 'standing', 'in_a_sentence',
+           'question_of', 'beside_printed']
 
 # %% ../../nbs/report/05_reading.ipynb #5488ca9f
 class Prose(NamedTuple):
@@ -215,6 +218,56 @@ def standing(
     unsure = [name for name in lines if name not in (*above, *below)]
     parts = [("above", above), ("below", below), ("not shown to differ from", unsure)]
     return "; ".join(f"{word} {' and '.join(names)}" for word, names in parts if names)
+
+# %% ../../nbs/report/05_reading.ipynb #7c52a806
+_WHAT = ("measure", "metric", "quantity", "score")  # columns that say what is estimated
+_WHO = ("model", "contestant", "judge", "student", "rater", "annotator", "first", "second", "mode", "level", "group")
+
+
+def _share_of(rows: pd.DataFrame, yes: pd.Series, words: str) -> str:
+    return f"{int(yes.sum())} of {len(rows)} {words}."
+
+
+def _named(row: pd.Series, columns: list[str]) -> str:
+    "A row's estimate with its interval, and whose it is."
+    known = [str(row[c]).replace("_", " ") for c in columns if pd.notna(row[c])]
+    return f"{row['estimate']:.2f} [{row['ci_low']:.2f}, {row['ci_high']:.2f}] ({', '.join(known)})"
+
+
+def in_a_sentence(table: pd.DataFrame) -> str:  # empty where its numbers say nothing in one
+    "What the estimates of a table show."
+    if "covered" in table:
+        tried = table[table["covered"].isin(["yes", "no"])]
+        return _share_of(tried, tried["covered"] == "yes", "intervals hold the declared value") if len(tried) else ""
+    p = next((str(c) for c in table if re.fullmatch(r"p_(holm|bh|bonferroni|adjusted)", str(c))), None)
+    if p and (tests := table[table[p].notna()]) is not None and len(tests):
+        return _share_of(tests, tests[p].astype(float) < 0.05, "comparisons are shown to differ (corrected p < 0.05)")
+    if not {"estimate", "ci_low", "ci_high", "n"} <= set(table):
+        return ""
+    rows = table[table["ci_low"].notna() & (_numbers(table["n"]) >= FEW)]
+    if "by" in rows and (rows["by"] == "all").any():
+        rows = rows[rows["by"] == "all"]
+    what = next((c for c in _WHAT if c in rows and len(rows)), None)
+    if what:
+        rows = rows[rows[what] == rows[what].iloc[0]]
+    vary = [c for c in _WHO if c in rows and rows[c].nunique() > 1]
+    if len(rows) < 2 or not vary:
+        return ""
+    ends = rows.sort_values("estimate", kind="stable").iloc[[0, -1]]
+    lowest, highest = (_named(row, vary) for _, row in ends.iterrows())
+    of = f"{rows[what].iloc[0]}: from" if what else "From"
+    return f"{of} {lowest} to {highest}, {len(rows)} estimates.".replace("_", " ")
+
+# %% ../../nbs/report/05_reading.ipynb #fef986e3
+_static = resources.files("mhbench.report") / "static"
+QUESTIONS: dict[str, list[str]] = yaml.safe_load((_static / "questions.yaml").read_text(encoding="utf-8"))
+_ANSWERED = {name: question for question, names in QUESTIONS.items() for name in names}
+
+
+def question_of(stage: str, name: str = "") -> str:
+    "The question that a table or a figure of a stage answers."
+    named = (_ANSWERED.get(key) for key in (f"{stage}/{name}", f"*/{name}", stage))
+    return next((question for question in named if question), stage.replace("_", " ").capitalize())
 
 # %% ../../nbs/report/05_reading.ipynb #5a6b7a04
 _VERDICT = {"equal": "equal", "differs": "differs"}

@@ -2,14 +2,8 @@
 
 const LINE = 36; // pixels, as in the style sheet
 const FILTERS = ["study", "model", "mode", "category", "topic", "set", "what", "judges"];
+const WITHIN = { category: "", topic: "", set: "", mode: "", find: "" };
 const spaced = (name) => String(name).replaceAll("_", " ");
-
-async function unpack(id) {
-  const letters = document.getElementById(id).textContent;
-  const bytes = Uint8Array.from(atob(letters), (c) => c.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return JSON.parse(await new Response(stream).text());
-}
 
 function element(tag, attributes = {}, ...children) {
   const e = document.createElement(tag);
@@ -144,7 +138,6 @@ class Explorer {
     this.build();
     addEventListener("hashchange", () => this.fromHash());
     this.fromHash();
-    place.hidden = false;
   }
 
   build() {
@@ -152,7 +145,8 @@ class Explorer {
       const all = element("option", { value: "" }, name === "beside" ? "–" : "all");
       const sorted = [...values].sort(byName.compare);
       const select = element("select", { name }, all, ...sorted.map((v) => element("option", { value: v }, spaced(v))));
-      select.addEventListener("change", () => this.set({ [name]: select.value }));
+      const of = name === "study" ? WITHIN : {}; // another study has other questions
+      select.addEventListener("change", () => this.set({ ...of, [name]: select.value }));
       return element("label", {}, label || spaced(name), select);
     };
     const filters = FILTERS.filter((f) => this.answers.values(f).length > 1).map((f) => choose(f, this.answers.values(f)));

@@ -1,4 +1,4 @@
-// Tables that can be sorted, the switch of light and dark, and what is opened for paper.
+// Tables that can be sorted, the switch of light and dark, and what is packed and unpacked, and what is opened for paper.
 
 const NUMBER = /^[-\u2212]?[\d.]+(e[-+]?\d+)?/;
 
@@ -37,6 +37,13 @@ for (const table of document.querySelectorAll("table[data-sortable]")) {
       sortBy(table, column, down);
     });
   });
+}
+
+async function unpack(id) {
+  const letters = document.getElementById(id).textContent;
+  const bytes = Uint8Array.from(atob(letters), (c) => c.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return JSON.parse(await new Response(stream).text());
 }
 
 const theme = document.getElementById("theme");
