@@ -15,7 +15,7 @@ import yaml
 
 import mhbench
 from ..errors import refuse
-from .graph import graph, jobs, root
+from .graph import before, graph, jobs, root
 from .inputs import deciding, hashes_of, sha256
 from .made import how_made
 from .params import ASKED_IN, asked_by, load_params
@@ -195,9 +195,9 @@ def foreseen(
     changed: Sequence[Departure],
 ) -> str:  # FORESEEN, WITH_CHANGES or EXPLORATORY
     "Whether a test was registered."
-    of = known["studies"].get(study)
+    of, stages = known["studies"].get(study), graph()
     gone_through = stage == "score" or any(k.startswith(f"studies.{study}.{stage}") for k in known["settings"])
-    if of is None or not gone_through:
+    if of is None or not gone_through or "generate" not in before(stages, stage):
         return EXPLORATORY
     judges = {who for names in of["judges"].values() for who in names}
     added = {c.key.split(".")[1] for c in changed if c.key.startswith("models.") and c.old is None}
@@ -223,7 +223,7 @@ def marked(
         return list(sections)
     changed, told, out = _since(known), set(), []
     for s in sections:
-        first = about_registration(s.study) if s.study and s.study not in told else []
+        first = about_registration(s.study, changed) if s.study and s.study not in told else []
         told.add(s.study)
         tables = [t._replace(frame=_with_marks(t.frame, s, known, changed)) for t in s.given]
         out.append(s._replace(tables=tables, text=" ".join([*first, s.text])))
@@ -253,11 +253,17 @@ def _seen(known: Mapping[str, Any]) -> str:
     return "before any of the models of the run had answered"
 
 
+def _how_many(of: Mapping[str, Any], models: Sequence[str]) -> str:
+    "The items that models are asked: from the fewest to the most."
+    n = [of["answers"][m]["items"] for m in models if m in of["answers"]] or [of["items"]]
+    return f"{min(n)} to {max(n)}" if min(n) < max(n) else str(max(n))
+
+
 def _foresight(known: Mapping[str, Any], study: str | None) -> str:
     "What was foreseen, of all studies or of one."
     of = known["studies"] if study is None else {study: known["studies"][study]}
     models = known["settings"].get("run.models") or []
-    items = ", ".join(f"{name} ({one['items']} items)" for name, one in of.items())
+    items = ", ".join(f"{name} ({_how_many(one, models)} items)" for name, one in of.items())
     if known["main"]:
         what = f"the comparison{'s' * (len(known['main']) > 1)} {', '.join(known['main'])}"
     else:
@@ -267,6 +273,7 @@ def _foresight(known: Mapping[str, Any], study: str | None) -> str:
 
 def about_registration(
     study: str | None = None,  # one study's part of the page; None: the page's first screen
+    changed: list[Departure] | None = None,  # where they are known
 ) -> list[str]:  # none where nothing is registered
     "Which numbers were foreseen, which were not, and what was changed since."
     known = registration()
@@ -278,7 +285,7 @@ def about_registration(
     rest = "Everything else is exploratory"
     if {a["there"] > 0 for one in known["studies"].values() for a in one["answers"].values()} == {True}:
         rest = "But all answers were there, so that every number is exploratory"
-    changed = _since(known)
+    changed = _since(known) if changed is None else changed
     if study is not None:
         others = [s for s in known["studies"] if s != study]
         changed = [c for c in changed if not c.key.startswith((*(f"studies.{s}." for s in others),))]
