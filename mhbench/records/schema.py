@@ -207,6 +207,7 @@ class Judgment(Outcome):
     repeat: Count = 0  # the judge's own repetition
     label: str | None = None  # label, yes_no; pairwise: first, second or tie
     score: Annotated[float, Field(ge=0, le=100)] | None = None
+    confidence: Annotated[float, Field(ge=0, le=1)] | None = None  # in its label, on a scale of the judge's own
 
     @model_validator(mode="after")
     def _verdict_iff_ok(self):

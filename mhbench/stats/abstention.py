@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from scipy import stats
-from scipy.special import logsumexp
 
 from ..errors import refuse
 from .agreement import ABSTAIN, label_matrix
@@ -253,12 +252,13 @@ def error_limit(
         return 1.0
     if largest == 1:
         return float(stats.beta.ppf(1 - alpha, e.sum() + 1, k.sum() - e.sum()))
-    (e, k), cases = np.unique(np.stack([e, k]), axis=1, return_counts=True)
+    alike, cases = np.unique(e * (largest + 1) + k, return_counts=True)  # cases with the same counts
+    e, k = np.divmod(alike, largest + 1)
     low, high = 0.0, 1.0
     for _ in range(30):  # the capital against a risk grows with that risk
         risk = (low + high) / 2
         z = (e - risk * k) / largest / (1 - risk)
-        capital = logsumexp(np.log(np.maximum(1 - np.outer(BETS, z), 1e-300)) @ cases) - np.log(len(BETS))
+        capital = np.logaddexp.reduce(np.log(np.maximum(1 - np.outer(BETS, z), 1e-300)) @ cases) - np.log(len(BETS))
         low, high = (low, risk) if capital >= -np.log(alpha) else (risk, high)
     return high
 

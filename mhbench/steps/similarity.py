@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
+from scipy.special import expit
 
 from ..encode.embeddings import cosines, six_decimals
 from ..errors import refuse
@@ -125,6 +126,7 @@ def judge_by_similarity(
         near = float(six_decimals(max(vectors[row[k]] @ vectors[row[s]] for k in keys)))
         verdict = {"score": min(100.0, max(0.0, 100 * near))}
         if kind == "label":
-            verdict = {"label": "Correct" if near >= threshold else "Incorrect"}
+            sure = float(six_decimals(expit(20 * abs(near - threshold))))  # a half at the threshold itself
+            verdict = {"label": "Correct" if near >= threshold else "Incorrect", "confidence": sure}
         out.append(Judgment(**r.about, attempts=0, **by, **verdict))
     return out
